@@ -1,0 +1,206 @@
+"""The nouns that every room of Pliant shares: errors, Status, Step, Params, Space and the waist's protocols. NumPy only."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class PliantError(Exception):
+    """Every error that Pliant raises on purpose; its text is one sentence with the remedy."""
+
+
+class InputError(PliantError, ValueError):
+    """What the user gave cannot be used: says what, where and how to mend it."""
+
+
+class MeshError(InputError):
+    """A mesh or a surface that cannot carry a body."""
+
+
+class StepError(PliantError, RuntimeError):
+    """A step, or a run of steps, did not reach its end; the text is its Status."""
+
+
+class MissingExtra(PliantError, ImportError):
+    """An optional package is needed and is not installed; the text names the install command."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """Why a step stopped. Falsy means failure, and then `text` is a sentence with the remedy."""
+
+    ok: bool = True
+    text: str = "converged"
+    iterations: int = 0
+    residual: float = 0.0  # [N], largest free component of the residual force
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of a Dynamics gives: the next state, why it stopped, and what its derivatives need."""
+
+    x: Array  # (n_state,)
+    status: Status
+    tape: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Param:
+    """One named block of design variables."""
+
+    name: str
+    value: Array  # (size,)
+    unit: str
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Params:
+    """The active design variables of a model: named blocks, seen from outside as one flat array."""
+
+    blocks: tuple[Param, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return sum(block.value.size for block in self.blocks)
+
+    @property
+    def flat(self) -> Array:
+        """(size,) the current values, one block after the other."""
+        return np.concatenate([block.value for block in self.blocks]) if self.blocks else np.zeros(0)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """((size,), (size,)) open lower and upper bounds."""
+        lower = [np.full(block.value.size, block.lower) for block in self.blocks]
+        upper = [np.full(block.value.size, block.upper) for block in self.blocks]
+        return (np.concatenate(lower), np.concatenate(upper)) if self.blocks else (np.zeros(0), np.zeros(0))
+
+    def split(self, p: Array | None) -> dict[str, Array]:
+        """The blocks of a flat array `p` (None: the current values), checked against their bounds."""
+        p = self.flat if p is None else np.asarray(p, dtype=float)
+        if p.shape != (self.size,):
+            raise InputError(f"The parameter vector has shape {p.shape}, but the model has {self.size} active parameters: "
+                             f"{[block.name for block in self.blocks]}. Start from model.params.flat.")  # fmt: skip
+        out, start = {}, 0
+        for block in self.blocks:
+            part = p[start : start + block.value.size]
+            bad = np.flatnonzero(~((part > block.lower) & (part < block.upper)))
+            if bad.size:
+                raise InputError(f"Parameter {block.name}[{bad[0]}] = {part[bad[0]]:g} {block.unit} must lie between "
+                                 f"{block.lower:g} and {block.upper:g}.")  # fmt: skip
+            out[block.name] = part
+            start += block.value.size
+        return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """Names the parts of a flat state; each part holds one number for each unknown of the body."""
+
+    parts: tuple[str, ...]
+    n_dofs: int
+    rate: tuple[float, ...] = field(default=())  # [1/s or 1], velocity = sum of rate[j] * part[j]; empty: no velocity
+
+    @property
+    def size(self) -> int:
+        return len(self.parts) * self.n_dofs
+
+    def split(self, x: Array) -> SimpleNamespace:
+        """The parts of `x` as views, by name."""
+        pieces = np.split(np.asarray(x), len(self.parts))
+        return SimpleNamespace(**dict(zip(self.parts, pieces, strict=True)))
+
+    def position(self, x: Array) -> Array:
+        """(n_dofs,) the unknowns themselves; always the first part."""
+        return np.asarray(x)[: self.n_dofs]
+
+    def velocity(self, x: Array) -> Array:
+        """(n_dofs,) the rates of the unknowns [unit/s], a linear function of the state; zeros for a rule without inertia."""
+        pieces = np.split(np.asarray(x), len(self.parts))
+        return sum((c * piece for c, piece in zip(self.rate, pieces, strict=False)), np.zeros(self.n_dofs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linearization:
+    """The derivative of one step as operators: x' = A x + B u + C p. Dense blocks are made only on request."""
+
+    n_state: int
+    n_controls: int
+    n_params: int
+    jvp: Callable[[Array, Array, Array], Array]  # ((n_state, k), (n_controls, k), (n_params, k)) -> (n_state, k)
+    vjp: Callable[[Array], tuple[Array, Array, Array]]  # (n_state, k) -> the three transposed products
+
+    def dense_state(self) -> Array:
+        """(n_state, n_state) A = dx'/dx; large, so only for small bodies."""
+        return self._columns(0, self.n_state)
+
+    def dense_controls(self) -> Array:
+        """(n_state, n_controls) B = dx'/du."""
+        return self._columns(1, self.n_controls)
+
+    def dense_params(self) -> Array:
+        """(n_state, n_params) C = dx'/dp."""
+        return self._columns(2, self.n_params)
+
+    def _columns(self, which: int, k: int) -> Array:
+        seeds = [np.zeros((n, k)) for n in (self.n_state, self.n_controls, self.n_params)]
+        seeds[which] = np.eye(k)
+        return self.jvp(*seeds)
+
+
+@runtime_checkable
+class Dynamics(Protocol):
+    """The waist: what every planner may ask of every model."""
+
+    @property
+    def space(self) -> Space: ...
+    @property
+    def n_controls(self) -> int: ...
+    @property
+    def params(self) -> Params: ...
+    def initial_state(self) -> Array: ...
+    def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step: ...
+
+
+@runtime_checkable
+class Reversible(Dynamics, Protocol):
+    """Enough for gradient planners, identification, co-design and the torch layer."""
+
+    def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]: ...
+
+
+@runtime_checkable
+class Linearizable(Reversible, Protocol):
+    """Enough for Gauss-Newton, DDP, MPC and inverse control."""
+
+    def linearize(self, step: Step) -> Linearization: ...
+
+
+def check_controls(u: Array, n: int, names: Mapping[int, str] | None = None) -> Array:
+    """`u` as a finite float array of n entries, or a sentence that says which entry is wrong."""
+    u = np.atleast_1d(np.asarray(u, dtype=float))
+    if u.shape != (n,):
+        raise InputError(f"The control has shape {u.shape}, but this robot takes {n} controls. Pass an array of shape ({n},).")
+    bad = np.flatnonzero(~np.isfinite(u))
+    if bad.size:
+        raise InputError(f"Control {bad[0]} is {u[bad[0]]}; every control must be a finite number.")
+    return u
+
+
+def require_positive(name: str, value: float, unit: str) -> float:
+    """`value` as a float, or a sentence that it must be a positive finite number."""
+    value = float(value)
+    if not (value > 0.0 and np.isfinite(value)):
+        raise InputError(f"{name} is {value:g} {unit}; it must be a positive finite number.")
+    return value
