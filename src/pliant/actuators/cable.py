@@ -1,0 +1,108 @@
+"""A frictionless cable through points of the body, driven by its tension or by its length."""
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.bodies import Body
+from pliant.core import Array, InputError, require_positive
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cable:
+    """A cable through material points; `guide` is a fixed pulley in space that it runs to after the last point.
+
+    drive "tension": the control is the tension [N], slack below zero, so f = -T dL/dq. drive "length": the control is the
+    free length as a share of the rest length, and the cable is a one-sided spring (paper 004 eq. 17).
+    """
+
+    points: Array  # (n, dim) [m] rest positions, in order along the cable
+    guide: Array | None = None  # (dim,) [m]
+    drive: str = "tension"
+    limits: tuple[float, float] = (0.0, inf)  # what the motor can do: tension [N] or share of the rest length [-]
+    stiffness: float = 1e3  # [N/m] of a length-driven cable
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.points) != 2 or len(self.points) + (self.guide is not None) < 2:
+            raise InputError(f"A cable needs at least two points and has {len(self.points)}; add the point where it ends, or a guide.")
+        if not np.all(np.isfinite(self.points)):
+            raise InputError(f"Cable point {int(np.argwhere(~np.isfinite(self.points))[0][0])} is not finite; give metres.")
+        if self.drive not in ("tension", "length"):
+            raise InputError(f"A cable is driven by 'tension' or 'length', not by '{self.drive}'.")
+        if not self.limits[0] < self.limits[1]:
+            raise InputError(f"The cable's lower limit {self.limits[0]:g} is not below its upper limit {self.limits[1]:g}; swap them.")
+        require_positive("The cable's stiffness", self.stiffness, "N/m")
+
+    @property
+    def n_controls(self) -> int:
+        return 1
+
+    def path(self) -> Array:
+        """(n, dim) [m] the route at rest, the guide included."""
+        return np.asarray(self.points, float) if self.guide is None else np.vstack([self.points, self.guide])
+
+    def on(self, body: Body) -> "AttachedCable":
+        """The cable on a body; a point outside the body is an error."""
+        anchors = body.locate(np.asarray(self.points, float))
+        path = self.path()
+        n, m = len(path) - 1, len(self.points)
+        difference = sp.diags([-1.0, 1.0], [0, 1], shape=(n, n + 1)).tocsr()
+        outside = np.zeros_like(path)
+        outside[m:] = path[m:]
+        lengths = np.linalg.norm(np.diff(path, axis=0), axis=1)
+        if (lengths == 0.0).any():
+            raise InputError(f"Cable points {np.argmin(lengths)} and {np.argmin(lengths) + 1} coincide; remove one of them.")
+        return AttachedCable(weights=(difference[:, :m] @ anchors).tocsr(), offset=difference @ outside, rest_length=lengths.sum(),
+                             drive=self.drive, stiffness=self.stiffness)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttachedCable:
+    """A Term whose points y are the cable's segments, L = sum |y|."""
+
+    weights: sp.csr_matrix  # (n_segments, n_nodes)
+    offset: Array  # (n_segments, dim) [m]
+    rest_length: float  # [m]
+    drive: str
+    stiffness: float  # [N/m]
+    n_controls: int = 1
+    group: int = 1
+
+    def length(self, y: Array) -> Array:
+        """[m]"""
+        return np.sum(_norm(y))
+
+    def _tension(self, y: Array, u: Array) -> Array:
+        if self.drive == "tension":
+            return max(u[0], 0.0)
+        stretch = self.length(y) - self.rest_length * max(u[0], 0.0)
+        return self.stiffness * stretch if stretch.real > 0.0 else 0.0 * stretch
+
+    def energy(self, y: Array, u: Array) -> float:
+        tension = self._tension(y, u)
+        return float(tension * self.length(y) if self.drive == "tension" else 0.5 * tension**2 / self.stiffness)
+
+    def gradient(self, y: Array, u: Array) -> Array:
+        return self._tension(y, u) * y / _norm(y)[:, None]
+
+    def curvature(self, y: Array, u: Array) -> Array:
+        r = _norm(y)[:, None, None]
+        t = y[:, :, None] / r
+        return self._tension(y, u) / r * (np.eye(y.shape[1]) - t * np.swapaxes(t, 1, 2))
+
+    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
+        taut = self.drive == "length" and np.real(self._tension(y, u)) > 0.0
+        return (y / _norm(y)[:, None])[None][: int(taut)], np.full(int(taut), self.stiffness)
+
+    def control_gradient(self, y: Array, u: Array) -> Array:
+        t = (y / _norm(y)[:, None])[None]
+        if self.drive == "tension":
+            return t * (u[0] >= 0.0)
+        return -self.stiffness * self.rest_length * t * (u[0] >= 0.0 and np.real(self._tension(y, u)) > 0.0)
+
+
+def _norm(y: Array) -> Array:
+    """|y| row by row, analytic in complex y."""
+    return np.sqrt(np.sum(y * y, axis=1))

@@ -1,0 +1,55 @@
+"""A force in space on a point of the body, each component a control: a hand that pulls, a propeller, an ideal motor."""
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.bodies import Body
+from pliant.core import Array, InputError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Thrust:
+    """A dead force at a material point; its controls are the components along the world's axes [N]."""
+
+    point: Array  # (dim,) [m] rest position
+    limits: tuple[float, float] = (-inf, inf)  # [N] of each component
+
+    def __post_init__(self) -> None:
+        if not self.limits[0] < self.limits[1]:
+            raise InputError(f"The thrust's lower limit {self.limits[0]:g} is not below its upper limit {self.limits[1]:g}; swap them.")
+
+    @property
+    def n_controls(self) -> int:
+        return len(self.point)
+
+    def on(self, body: Body) -> "AttachedThrust":
+        weights = body.locate(np.asarray(self.point, float)[None])
+        return AttachedThrust(weights=weights, offset=np.zeros((1, body.dim)), n_controls=body.dim)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttachedThrust:
+    """A Term linear in its one point: energy = -u . y."""
+
+    weights: sp.csr_matrix
+    offset: Array
+    n_controls: int
+    group: int = 1
+
+    def energy(self, y: Array, u: Array) -> float:
+        return -float(u @ y[0])
+
+    def gradient(self, y: Array, u: Array) -> Array:
+        return -u[None] + 0.0 * y
+
+    def curvature(self, y: Array, u: Array) -> Array:
+        return np.zeros((1, y.shape[1], y.shape[1]))
+
+    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
+        return np.zeros((0, *y.shape)), np.zeros(0)
+
+    def control_gradient(self, y: Array, u: Array) -> Array:
+        return -np.eye(y.shape[1])[:, None, :]

@@ -1,0 +1,52 @@
+"""What every body answers: where its material points are, what they weigh and how they push back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.bodies.assembly import Viscous
+from pliant.core import Array
+
+NO_VISCOSITY = Viscous(0.0, 0.0, np.zeros((1, 2)), np.zeros((1, 1, 9)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fields:
+    """The material numbers of each cell, the design variables of a body."""
+
+    E: Array  # (n_cells,) [Pa]
+    nu: Array  # (n_cells,) [-]
+    density: Array  # (n_cells,) [kg/m^3]; a point mass: its mass [kg]
+
+
+class Body(Protocol):
+    """A robot's matter with unknowns q = node positions, flat, node after node. Forces are gradients of energies."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def rest(self) -> Array: ...  # (n_dofs,) [m] rest positions
+    @property
+    def fields(self) -> Fields: ...
+    @property
+    def groups(self) -> Mapping[str, Array]: ...  # material name -> cells
+    @property
+    def pairs(self) -> Array: ...  # (n_pairs, 2) node pairs i >= j that share a cell, sorted
+    def locate(self, points: Array) -> sp.csr_matrix: ...  # (k, n_nodes) interpolation to rest points (k, dim)
+    def region(self, name: str) -> Array: ...  # node indices of a named region or surface
+    def patch(self, name: str | None, *, even: bool = False) -> Array: ...  # (n_nodes,) [m^2] area a node carries; None: all
+    def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> float: ...
+    def gradient(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> Array: ...
+    def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array: ...
+    def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array: ...
+    def field_forces(self, q: Array, fields: Fields, change: Fields, viscous: Viscous = NO_VISCOSITY) -> Array: ...
+    def field_work(self, q: Array, fields: Fields, y: Array, viscous: Viscous = NO_VISCOSITY) -> tuple[Array, Array]: ...
+    def viscous(self, fields: Fields, time: float, rates: Sequence[float], levels: Sequence[Array]) -> Viscous: ...
+    def viscous_at(self, fields: Fields, time: float, rate: float, q: Array, velocity: Array) -> Viscous: ...
+    def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array: ...
+    def mass(self, density: Array) -> Array: ...  # (n_pairs,) [kg]
+    def mass_work(self, y: Array, z: Array) -> Array: ...  # (n_cells,) d(y^T M z)/d density
+    def inverted(self, q: Array) -> tuple[float, int] | None: ...

@@ -1,0 +1,104 @@
+"""Point masses: the smallest body, for closed forms, tests and payloads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.bodies.assembly import Viscous
+from pliant.bodies.body import NO_VISCOSITY, Fields
+from pliant.core import Array, InputError, require_positive
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PointMass:
+    """Free points with a mass each; no stiffness of their own."""
+
+    points: Array  # (n, dim) [m]
+    mass_each: float = 1.0  # [kg]
+
+    def __post_init__(self) -> None:
+        require_positive("The mass", self.mass_each, "kg")
+        if np.ndim(self.points) != 2 or np.shape(self.points)[1] not in (2, 3) or not np.all(np.isfinite(self.points)):
+            raise InputError(f"The points of a PointMass have shape {np.shape(self.points)}; pass finite (n, 2) or (n, 3) positions.")
+
+    @property
+    def dim(self) -> int:
+        return np.shape(self.points)[1]
+
+    @cached_property
+    def rest(self) -> Array:
+        return np.asarray(self.points, float).ravel()
+
+    @cached_property
+    def fields(self) -> Fields:
+        n = len(self.points)
+        return Fields(E=np.ones(n), nu=np.zeros(n), density=np.full(n, self.mass_each))
+
+    @property
+    def groups(self) -> dict[str, Array]:
+        return {"body": np.arange(len(self.points))}
+
+    @property
+    def pairs(self) -> Array:
+        return np.stack([np.arange(len(self.points))] * 2, axis=1)
+
+    def locate(self, points: Array) -> sp.csr_matrix:
+        """(k, n) picks the mass at each of the points; a point where there is none is an error."""
+        apart = np.linalg.norm(np.atleast_2d(points)[:, None] - np.asarray(self.points)[None], axis=2)
+        near = apart.argmin(axis=1)
+        for row, k in enumerate(near):
+            if apart[row, k] > 1e-9:
+                raise InputError(f"Point {row} at {np.atleast_2d(points)[row]} m is {apart[row, k]:.3g} m away from the nearest point "
+                                 "mass; attach to the position of one.")  # fmt: skip
+        return sp.csr_matrix((np.ones(len(near)), (np.arange(len(near)), near)), shape=(len(near), len(self.points)))
+
+    def region(self, name: str) -> Array:
+        if name != "body":
+            raise InputError(f"A PointMass has the one region 'body', not '{name}'.")
+        return np.arange(len(self.points))
+
+    def patch(self, name: str | None, *, even: bool = False) -> Array:
+        """(n,) one a point, so that a contact stiffness counts per point [N/m]."""
+        return np.ones(len(self.points))
+
+    def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> float:
+        return 0.0
+
+    def gradient(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
+        return np.zeros_like(q)
+
+    def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:
+        return np.zeros((len(self.points), self.dim, self.dim))
+
+    def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array:
+        return np.zeros_like(q)
+
+    def field_forces(self, q: Array, fields: Fields, change: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
+        return np.zeros_like(q)
+
+    def field_work(self, q: Array, fields: Fields, y: Array, viscous: Viscous = NO_VISCOSITY) -> tuple[Array, Array]:
+        return np.zeros(len(self.points)), np.zeros(len(self.points))
+
+    def viscous(self, fields: Fields, time: float, rates: Sequence[float], levels: Sequence[Array]) -> Viscous:
+        return NO_VISCOSITY
+
+    def viscous_at(self, fields: Fields, time: float, rate: float, q: Array, velocity: Array) -> Viscous:
+        return NO_VISCOSITY
+
+    def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:
+        return np.zeros_like(change)
+
+    def mass(self, density: Array) -> Array:
+        return density
+
+    def mass_work(self, y: Array, z: Array) -> Array:
+        return np.sum(y.reshape(-1, self.dim) * z.reshape(-1, self.dim), axis=1)
+
+    def inverted(self, q: Array) -> None:
+        return None
+
+    def strain(self, q: Array) -> Array:
+        return np.zeros(len(self.points))

@@ -1,0 +1,249 @@
+"""A solid of tetrahedra (3D) or triangles (plane strain), linear or quadratic."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.bodies import assembly
+from pliant.bodies.assembly import Cells, Viscous
+from pliant.bodies.body import NO_VISCOSITY, Fields
+from pliant.bodies.elements import EVEN_SHARE, EXACT_SHARE, gradients, quadrature
+from pliant.core import Array, InputError, require_positive
+from pliant.geometry import Mesh
+from pliant.geometry.cells import shape_values
+from pliant.materials import LAWS, Material, moduli, moduli_slope
+from pliant.materials.laws import has_barrier
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solid:
+    """Finite elements on a mesh. `materials` names regions of the mesh, together all of it; "body" stands for every cell."""
+
+    mesh: Mesh
+    materials: Mapping[str, Material]
+    thickness: float = 1.0  # [m] out-of-plane depth of a plane body; not looked at in 3D
+
+    def __post_init__(self) -> None:
+        require_positive("The thickness", self.thickness, "m")
+        owner = self._owner
+        if (owner < 0).any():
+            raise InputError(f"{(owner < 0).sum()} of {len(owner)} cells have no material (first: cell {np.argmin(owner)}). Name one "
+                             f"for each region of the mesh: {', '.join(self.mesh.regions)}.")  # fmt: skip
+
+    @property
+    def dim(self) -> int:
+        return self.mesh.dim
+
+    @cached_property
+    def rest(self) -> Array:
+        return self.mesh.points.ravel()
+
+    @cached_property
+    def _owner(self) -> Array:
+        owner = np.full(len(self.mesh.cells), -1)
+        for k, name in enumerate(self.materials):
+            if name != "body" and name not in self.mesh.regions:
+                raise InputError(f"There is a material for '{name}', but the mesh has no such region; it has "
+                                 f"{', '.join(self.mesh.regions)}.")  # fmt: skip
+            owner[self.mesh.regions.get(name, slice(None))] = k
+        return owner
+
+    @cached_property
+    def groups(self) -> dict[str, Array]:
+        return {name: np.flatnonzero(self._owner == k) for k, name in enumerate(self.materials)}
+
+    @cached_property
+    def fields(self) -> Fields:
+        pick = lambda key: np.array([float(getattr(m, key)) for m in self.materials.values()])[self._owner]  # noqa: E731
+        return Fields(E=pick("E"), nu=pick("nu"), density=pick("density"))
+
+    @cached_property
+    def cells(self) -> Cells:
+        bary, weights = quadrature(self.dim, self.mesh.order if self.mesh.order == 1 else 2)
+        grads, measure = gradients(self.mesh.points, self.mesh.cells, self.mesh.order, bary)
+        pick = lambda values: np.array(values)[self._owner]  # noqa: E731
+        return Cells(np.ascontiguousarray(self.mesh.cells), grads, self._depth * measure * weights,
+                     pick([LAWS[m.law] for m in self.materials.values()]), pick([m.power for m in self.materials.values()]))  # fmt: skip
+
+    @property
+    def _depth(self) -> float:
+        return self.thickness if self.dim == 2 else 1.0
+
+    @cached_property
+    def _unit_mass(self) -> Array:
+        """(n_cells, n_nodes, n_nodes) [m^3] the consistent mass of each cell at density one."""
+        bary, weights = quadrature(self.dim, 2 * self.mesh.order)
+        _, measure = gradients(self.mesh.points, self.mesh.cells, self.mesh.order, bary)
+        N = shape_values(bary, self.mesh.order)
+        return np.einsum("cg,ga,gb->cab", self._depth * measure * weights, N, N, optimize=True)
+
+    @cached_property
+    def _upper(self) -> tuple[Array, Array]:
+        """Local nodes (a, b), a <= b, of a cell's blocks in the order of `assembly.cell_stiffness`."""
+        n = self.mesh.cells.shape[1]
+        a, b = np.triu_indices(n)
+        order = np.lexsort((a, b))
+        return a[order], b[order]
+
+    @cached_property
+    def _links(self) -> tuple[Array, Array, Array, Array]:
+        """(pairs, start, source, flip): the cell blocks that add up to each node pair i >= j."""
+        a, b = self._upper
+        i, j = self.mesh.cells[:, a].ravel(), self.mesh.cells[:, b].ravel()
+        low, high = np.minimum(i, j), np.maximum(i, j)
+        source = np.lexsort((np.arange(len(i)), high, low))
+        keys = low[source] * len(self.mesh.points) + high[source]
+        first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+        pairs = np.stack([high[source][first], low[source][first]], axis=1)
+        return pairs, np.concatenate([first, [len(keys)]]), source, (i < j)[source]
+
+    @property
+    def pairs(self) -> Array:
+        return self._links[0]
+
+    @cached_property
+    def _node_links(self) -> tuple[Array, Array]:
+        flat = self.mesh.cells.ravel()
+        source = np.argsort(flat, kind="stable")
+        return np.concatenate([[0], np.cumsum(np.bincount(flat, minlength=len(self.mesh.points)))]), source
+
+    def locate(self, points: Array) -> sp.csr_matrix:
+        """(k, n_nodes) the interpolation from the nodes to material points (k, dim) [m] of the rest shape."""
+        cells, bary = self.mesh.locate(np.atleast_2d(points))
+        N = shape_values(bary, self.mesh.order)
+        N[np.abs(N) < 1e-9] = 0.0
+        rows = np.repeat(np.arange(len(cells)), N.shape[1])
+        out = sp.csr_matrix((N.ravel(), (rows, self.mesh.cells[cells].ravel())), shape=(len(cells), len(self.mesh.points)))
+        out.eliminate_zeros()
+        return out
+
+    def region(self, name: str) -> Array:
+        return self.mesh.nodes(name)
+
+    def patch(self, name: str | None, *, even: bool = False) -> Array:
+        """(n_nodes,) [m^2] the share of each node of a named surface's area (None: the whole boundary). `even` gives every
+        node of a quadratic facet a positive share; the default integrates constants exactly."""
+        facets = self.mesh.boundary() if name is None else self.mesh.facets(name)
+        corners = self.mesh.points[facets[:, : self.dim]]
+        side = corners[:, 1:] - corners[:, :1]
+        area = np.sqrt(np.linalg.det(side @ np.swapaxes(side, 1, 2))) / (self.dim - 1)
+        share = (EVEN_SHARE if even else EXACT_SHARE)[self.dim, self.mesh.order]
+        out = np.zeros(len(self.mesh.points))
+        np.add.at(out, facets, self._depth * area[:, None] * np.array(share))
+        return out
+
+    def _moduli(self, fields: Fields) -> Array:
+        return moduli(fields.E, fields.nu, self.cells.power)
+
+    def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> float:
+        """[J]"""
+        return float(np.sum(assembly.cell_energies(self.cells, self._moduli(fields), viscous, q, self.dim)))
+
+    def gradient(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
+        """(n_dofs,) [N] the derivative of the energy."""
+        return self._gather(assembly.cell_forces(self.cells, self._moduli(fields), viscous, q, self.dim))
+
+    def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:
+        """(n_pairs, dim, dim) [N/m] the blocks of the energy's Hessian; `project` makes every cell's positive."""
+        blocks = assembly.cell_stiffness(self.cells, self._moduli(fields), viscous, q, self.dim, project)
+        return assembly.gather_blocks(blocks, *self._links[1:])
+
+    def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array:
+        """(n_dofs,) the derivative of y^T K(q) z with respect to q; symmetric in y, z and the direction it is paired with."""
+        return self._gather(assembly.cell_third(self.cells, self._moduli(fields), q, y, z, self.dim))
+
+    def field_forces(self, q: Array, fields: Fields, change: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
+        """(n_dofs,) the change of `gradient` for a change of E and nu in each cell."""
+        by_E, by_nu = self._moduli_slopes(fields)
+        m = change.E[:, None] * by_E + change.nu[:, None] * by_nu
+        return self._gather(self._linear_forces(q, m, viscous))
+
+    def field_work(self, q: Array, fields: Fields, y: Array, viscous: Viscous = NO_VISCOSITY) -> tuple[Array, Array]:
+        """((n_cells,), (n_cells,)) the derivative of y . gradient with respect to each cell's E and nu."""
+        along = y.reshape(-1, self.dim)[self.mesh.cells]
+        by_E, by_nu = (np.einsum("cai,cai->c", self._linear_forces(q, m, viscous), along) for m in self._moduli_slopes(fields))
+        return by_E, by_nu
+
+    def _moduli_slopes(self, fields: Fields) -> tuple[Array, Array]:
+        return self._moduli(fields) / fields.E[:, None], moduli_slope(fields.E, fields.nu, self.cells.power)
+
+    def _linear_forces(self, q: Array, m: Array, viscous: Viscous) -> Array:
+        """(n_cells, n_nodes, dim) cell forces, which are linear in the moduli m (n_cells, 3), the viscous ones too."""
+        viscous = viscous._replace(moduli=np.ascontiguousarray(viscous.time * m[:, :2]))
+        return assembly.cell_forces(self.cells, m, viscous, q, self.dim)
+
+    def _gather(self, forces: Array) -> Array:
+        return assembly.gather_forces(forces, *self._node_links)
+
+    def mass(self, density: Array) -> Array:
+        a, b = self._upper
+        _, start, source, _ = self._links
+        values = (density[:, None] * self._unit_mass[:, a, b]).ravel()[source]
+        return np.add.reduceat(values, start[:-1])
+
+    def mass_work(self, y: Array, z: Array) -> Array:
+        Y, Z = (v.reshape(-1, self.dim)[self.mesh.cells] for v in (y, z))
+        return np.einsum("cai,cab,cbi->c", Y, self._unit_mass, Z, optimize=True)
+
+    def inverted(self, q: Array) -> tuple[float, int] | None:
+        """(J, cell) of the worst cell where a law with a barrier is inverted at a quadrature point or a corner, or None."""
+        cells = np.flatnonzero(self._barrier_cells)
+        if not cells.size:
+            return None
+        J, where = assembly.smallest_jacobian(self.mesh.cells[cells], self._corner_grads[cells], q, self.dim)
+        return None if J > 0.0 else (float(J), int(cells[where]))
+
+    @cached_property
+    def _barrier_cells(self) -> Array:
+        return np.array([has_barrier(law) for law in self.cells.law], dtype=bool)
+
+    @cached_property
+    def _corner_grads(self) -> Array:
+        corners = np.eye(self.dim + 1) if self.mesh.order == 2 else np.full((1, self.dim + 1), 1.0 / (self.dim + 1))
+        at_corners, _ = gradients(self.mesh.points, self.mesh.cells, self.mesh.order, corners)
+        return np.concatenate([self.cells.grads, at_corners], axis=1) if self.mesh.order == 2 else at_corners
+
+    def strain(self, q: Array) -> Array:
+        """(n_nodes,) [-] size of the Green strain |E|, averaged over the cells of each node; for pictures."""
+        E = self._green(q)
+        cell = np.linalg.norm(E, axis=(2, 3)).mean(axis=1)
+        total = np.bincount(self.mesh.cells.ravel(), np.repeat(cell, self.mesh.cells.shape[1]), minlength=len(self.mesh.points))
+        return total / np.bincount(self.mesh.cells.ravel(), minlength=len(self.mesh.points))
+
+    def _gradient_of(self, y: Array) -> Array:
+        """(n_cells, n_points, dim, dim) the gradient of a nodal vector field with respect to rest coordinates."""
+        return np.einsum("cai,cgak->cgik", y.reshape(-1, self.dim)[self.mesh.cells], self.cells.grads, optimize=True)
+
+    def _green(self, q: Array) -> Array:
+        F = self._gradient_of(q)
+        return 0.5 * (np.swapaxes(F, 2, 3) @ F - np.eye(self.dim))
+
+    def viscous(self, fields: Fields, time: float, rates: Sequence[float], levels: Sequence[Array]) -> Viscous:
+        """The viscous share of a step whose strain rate is rates[0] E(q') + sum_j rates[j] E(levels[j - 1]): Kelvin-Voigt on
+        the Green strain, equal to stiffness-proportional Rayleigh damping at small strain and free of drag in rotation."""
+        past = sum((r * self._green(q) for r, q in zip(rates[1:], levels, strict=True)), np.zeros((1, 1, self.dim, self.dim)))
+        return self._viscous(fields, time, rates[0], past)
+
+    def viscous_at(self, fields: Fields, time: float, rate: float, q: Array, velocity: Array) -> Viscous:
+        """The viscous share whose strain rate at q is that of a velocity field, sym(F^T grad v)."""
+        E = np.swapaxes(self._gradient_of(q), 2, 3) @ self._gradient_of(velocity)
+        return self._viscous(fields, time, rate, 0.5 * (E + np.swapaxes(E, 2, 3)) - rate * self._green(q))
+
+    def _viscous(self, fields: Fields, time: float, rate: float, past: Array) -> Viscous:
+        full = np.zeros((*self.cells.weights.shape, 3, 3))
+        full[:, :, : self.dim, : self.dim] = past
+        m = np.ascontiguousarray(time * self._moduli(fields)[:, :2])
+        return Viscous(float(rate), float(time), m, full.reshape(*self.cells.weights.shape, 9))
+
+    def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:
+        """(n_dofs,) the change of the viscous force at q for a change of the Green strain at `level`:
+        F(q) hooke(sym(F(level)^T grad change)); its transpose swaps q and level."""
+        dE = np.swapaxes(self._gradient_of(level), 2, 3) @ self._gradient_of(change)
+        dE = 0.5 * (dE + np.swapaxes(dE, 2, 3))
+        S = 2.0 * moduli[:, 0, None, None, None] * dE
+        S += (moduli[:, 1, None] * np.trace(dE, axis1=2, axis2=3))[:, :, None, None] * np.eye(self.dim)
+        P = self._gradient_of(q) @ S
+        return self._gather(np.einsum("cg,cgik,cgak->cai", self.cells.weights, P, self.cells.grads, optimize=True))

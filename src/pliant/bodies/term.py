@@ -1,0 +1,43 @@
+"""What is attached to a body: potentials and drags that look at a few of its material points."""
+
+from typing import Protocol
+
+import scipy.sparse as sp
+
+from pliant.core import Array
+
+TINY = 1e-30  # the complex step: its square is far below round-off
+
+
+class Term(Protocol):
+    """A potential energy of the points y = weights x + offset, driven by controls. Each method takes complex y as well.
+
+    Its Hessian is a block for each `group` consecutive points plus a few rank-one shares, so that a long cable or a cavity
+    never fills the sparse matrix.
+    """
+
+    @property
+    def n_controls(self) -> int: ...
+    @property
+    def weights(self) -> sp.csr_matrix: ...  # (n_points, n_nodes)
+    @property
+    def offset(self) -> Array: ...  # (n_points, dim) [m]
+    @property
+    def group(self) -> int: ...
+    def energy(self, y: Array, u: Array) -> float: ...
+    def gradient(self, y: Array, u: Array) -> Array: ...  # (n_points, dim) [N]
+    def curvature(self, y: Array, u: Array) -> Array: ...  # (n_points / group, group dim, group dim) [N/m]
+    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]: ...  # ((r, n_points, dim), (r,)): sum_r weight h h^T
+    def control_gradient(self, y: Array, u: Array) -> Array: ...  # (n_controls, n_points, dim), d gradient / du
+
+
+class Drag(Protocol):
+    """A dissipation over one step, from the points' old to their new positions; its force is minus the gradient in y."""
+
+    @property
+    def weights(self) -> sp.csr_matrix: ...  # (n_points, n_nodes)
+    def energy(self, y: Array, old: Array, dt: float) -> float: ...
+    def gradient(self, y: Array, old: Array, dt: float) -> Array: ...  # (n_points, dim) [N]
+    def curvature(self, y: Array, old: Array, dt: float) -> Array: ...  # (n_points, dim, dim) [N/m]
+    def coupling(self, y: Array, old: Array, dt: float) -> Array: ...  # (n_points, dim, dim), d gradient / d old
+    def viscosity(self, old: Array, velocity: Array) -> Array: ...  # (n_points, dim, dim) [N s/m] linear in the new velocity

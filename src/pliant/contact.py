@@ -1,0 +1,170 @@
+"""Soft contact with planes and signed-distance obstacles: a smooth penalty (paper 003's E_con) with regularised friction."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.bodies import TINY, Body
+from pliant.core import Array, InputError, require_positive
+
+# A signed distance: (k, dim) points -> distance (k,) [m] negative inside, outward normal (k, dim), Hessian (k, dim, dim) [1/m].
+# It is evaluated at complex points too, so it is written with analytic operations.
+Distance = Callable[[Array], tuple[Array, Array, Array]]
+
+
+def plane(normal: Array, height: float = 0.0) -> Distance:
+    """The half space below a plane; `normal` points to the free side, `height` [m] is the plane's distance from the origin."""
+    n = np.asarray(normal, float)
+    if not np.linalg.norm(n) > 0.0:
+        raise InputError(f"The plane's normal is {n}; it must not be zero.")
+    n = n / np.linalg.norm(n)
+
+    def distance(y: Array) -> tuple[Array, Array, Array]:
+        return y @ n - height, np.broadcast_to(n, y.shape), np.zeros((*y.shape, len(n)))
+
+    return distance
+
+
+def sphere(center: Array, radius: float) -> Distance:
+    """A ball (a disc in the plane) of a radius [m]."""
+    c, radius = np.asarray(center, float), require_positive("The obstacle's radius", radius, "m")
+    return lambda y: _round(y - c, radius)
+
+
+def capsule(start: Array, end: Array, radius: float) -> Distance:
+    """All points within a radius [m] of a segment."""
+    a, b, radius = np.asarray(start, float), np.asarray(end, float), require_positive("The obstacle's radius", radius, "m")
+    axis = b - a
+
+    def distance(y: Array) -> tuple[Array, Array, Array]:
+        share = (y - a) @ axis / (axis @ axis)
+        along = np.where(share.real < 0.0, 0.0, np.where(share.real > 1.0, 1.0, share))
+        d, n, H = _round(y - a - along[:, None] * axis, radius)
+        middle = (share.real > 0.0) & (share.real < 1.0)
+        t = axis / np.linalg.norm(axis)
+        return d, n, H - np.where(middle, 1.0 / (d + radius), 0.0)[:, None, None] * np.outer(t, t)
+
+    return distance
+
+
+def _round(r: Array, radius: float) -> tuple[Array, Array, Array]:
+    size = np.sqrt(np.sum(r * r, axis=1))
+    size = np.where(size == 0.0, 1e-12, size)
+    n = r / size[:, None]
+    return size - radius, n, (np.eye(r.shape[1]) - n[:, :, None] * n[:, None, :]) / size[:, None, None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Contact:
+    """Keeps a surface of the body out of an obstacle: pressure grows with depth, friction follows Coulomb above slip_speed."""
+
+    obstacle: Distance
+    surface: str | None = None  # named surface that may touch; None: the whole boundary
+    stiffness: float = 1e7  # [Pa/m] pressure per depth; of point masses [N/m]
+    layer: float = 1e-4  # [m] depth over which the pressure sets in smoothly
+    friction: float = 0.0  # [-] Coulomb's coefficient
+    slip_speed: float = 1e-3  # [m/s] below this the friction is viscous
+
+    def __post_init__(self) -> None:
+        for name, unit in (("stiffness", "Pa/m"), ("layer", "m"), ("slip_speed", "m/s")):
+            require_positive(f"The contact's {name}", getattr(self, name), unit)
+        if not 0.0 <= self.friction < np.inf:
+            raise InputError(f"The friction coefficient is {self.friction:g}; it must be zero or positive.")
+
+    def on(self, body: Body) -> "AttachedContact":
+        area = body.patch(self.surface, even=True)
+        nodes = np.flatnonzero(area)
+        weights = sp.csr_matrix((np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(area)))
+        return AttachedContact(contact=self, weights=weights, stiffness=self.stiffness * area[nodes],
+                               offset=np.zeros((len(nodes), body.dim)))  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AttachedContact:
+    """A Term over the surface nodes, and with `Friction` a Drag."""
+
+    contact: Contact
+    weights: sp.csr_matrix  # (n_points, n_nodes)
+    offset: Array  # (n_points, dim)
+    stiffness: Array  # (n_points,) [N/m]
+    n_controls: int = 0
+    group: int = 1
+
+    def energy(self, y: Array, u: Array) -> float:
+        return float(self.stiffness @ _ramp(-self.contact.obstacle(y)[0], self.contact.layer)[0])
+
+    def pressure(self, y: Array) -> Array:
+        """(n_points,) [N] the normal force of each point."""
+        return self.stiffness * _ramp(-self.contact.obstacle(y)[0], self.contact.layer)[1]
+
+    def gradient(self, y: Array, u: Array) -> Array:
+        return -self.pressure(y)[:, None] * self.contact.obstacle(y)[1]
+
+    def curvature(self, y: Array, u: Array) -> Array:
+        d, n, H = self.contact.obstacle(y)
+        _, slope, bend = _ramp(-d, self.contact.layer)
+        return self.stiffness[:, None, None] * (bend[:, None, None] * n[:, :, None] * n[:, None, :] - slope[:, None, None] * H)
+
+    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
+        return np.zeros((0, *y.shape)), np.zeros(0)
+
+    def control_gradient(self, y: Array, u: Array) -> Array:
+        return np.zeros((0, *y.shape))
+
+
+def _ramp(depth: Array, layer: float) -> tuple[Array, Array, Array]:
+    """Zero, then cubic, then quadratic in the depth: value [m^2], slope [m] and bend [-], the last continuous."""
+    inside, deep = depth.real > 0.0, depth.real > layer
+    g = np.where(inside, depth, 0.0)
+    return (np.where(deep, 0.5 * g * g - 0.5 * layer * g + layer**2 / 6.0, g**3 / (6.0 * layer)),
+            np.where(deep, g - 0.5 * layer, g * g / (2.0 * layer)),
+            np.where(deep, 1.0, g / layer))  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Friction:
+    """Coulomb friction over one step with the normal force and direction of the step's start, so that it has a potential."""
+
+    contact: AttachedContact
+
+    @property
+    def weights(self) -> sp.csr_matrix:
+        return self.contact.weights
+
+    def _start(self, old: Array) -> tuple[Array, Array]:
+        """(limit (n,) [N], tangent projection (n, dim, dim)) at the step's start."""
+        n = self.contact.contact.obstacle(old)[1]
+        tangent = np.eye(old.shape[1]) - n[:, :, None] * n[:, None, :]
+        return self.contact.contact.friction * self.contact.pressure(old), tangent
+
+    def _slip(self, y: Array, old: Array, dt: float) -> tuple[Array, Array, Array, Array]:
+        limit, tangent = self._start(old)
+        s = np.einsum("nij,nj->ni", tangent, y - old)
+        return limit, tangent, s, np.sqrt(np.sum(s * s, axis=1) + (dt * self.contact.contact.slip_speed) ** 2)
+
+    def energy(self, y: Array, old: Array, dt: float) -> float:
+        limit, _, _, r = self._slip(y, old, dt)
+        return float(limit @ (r - dt * self.contact.contact.slip_speed))
+
+    def gradient(self, y: Array, old: Array, dt: float) -> Array:
+        limit, _, s, r = self._slip(y, old, dt)
+        return (limit / r)[:, None] * s
+
+    def curvature(self, y: Array, old: Array, dt: float) -> Array:
+        limit, tangent, s, r = self._slip(y, old, dt)
+        return (limit / r)[:, None, None] * (tangent - s[:, :, None] * s[:, None, :] / (r * r)[:, None, None])
+
+    def coupling(self, y: Array, old: Array, dt: float) -> Array:
+        return complex_slopes(lambda z: self.gradient(y, z, dt), old)
+
+    def viscosity(self, old: Array, velocity: Array) -> Array:
+        limit, tangent = self._start(old)
+        s = np.einsum("nij,nj->ni", tangent, velocity)
+        return (limit / np.sqrt(np.sum(s * s, axis=1) + self.contact.contact.slip_speed**2))[:, None, None] * tangent
+
+
+def complex_slopes(f: Callable[[Array], Array], y: Array) -> Array:
+    """(n, m, dim) the derivative of f, which maps points (n, dim) to (n, m) point by point, exact to round-off."""
+    return np.stack([f(y + 1j * TINY * unit).imag / TINY for unit in np.eye(y.shape[1])], axis=-1)

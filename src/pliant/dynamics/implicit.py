@@ -1,0 +1,308 @@
+"""Implicit stepping: quasistatic, backward Euler (BDF1) and BDF2, one residual with three tables of coefficients.
+
+The new positions q' make g(q') = M a + damping + dW/dq' = 0 (paper 000 eq. 2 and 7, paper 003 eq. 4), where the acceleration a is
+a combination of q' and the parts of the state. g is the gradient of an incremental potential, so Newton's method with a line
+search finds q', and its sparse factor gives every derivative of the step by the implicit function theorem.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from pliant import linalg
+from pliant.bodies.assembly import Viscous
+from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, check_controls, require_positive
+from pliant.dynamics.equations import Equations, Numbers
+from pliant.dynamics.newton import Newton, Potential, minimise
+from pliant.robot import Robot
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """The coefficients of a stepping rule over (q', part 0, part 1, ...) of the state; part 0 is the position q."""
+
+    parts: tuple[str, ...]
+    acceleration: tuple[float, ...]
+    velocity: tuple[float, ...]  # for damping; over positions only
+    following: tuple[tuple[float, ...], ...]  # each part of the new state
+    guess: tuple[float, ...]  # where to start Newton, over the parts
+    rate: tuple[float, ...]  # the velocity of a state, over its parts
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tape:
+    """What a step's derivatives need; the factor is made when it is first asked for."""
+
+    x: Array
+    u: Array
+    q: Array  # (n_dofs,) the new positions
+    numbers: Numbers
+    viscous: Viscous
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Implicit:
+    """Dynamics of a robot by an implicit rule; made by Quasistatic, ImplicitEuler or BDF2."""
+
+    equations: Equations
+    rule: Rule
+    dt: float  # [s]
+    newton: Newton = field(default_factory=Newton)
+
+    @property
+    def space(self) -> Space:
+        return Space(parts=self.rule.parts, n_dofs=self.equations.n_dofs, rate=self.rule.rate)
+
+    @property
+    def n_controls(self) -> int:
+        return self.equations.robot.n_controls
+
+    @property
+    def params(self) -> Params:
+        return self.equations.params
+
+    @property
+    def robot(self) -> Robot:
+        return self.equations.robot
+
+    def initial_state(self) -> Array:
+        """At rest in the rest shape."""
+        return self.state(self.equations.body.rest)
+
+    def state(self, position: Array, velocity: Array | None = None, acceleration: Array | None = None) -> Array:
+        """The state with given positions [m], velocities [m/s] and (BDF2 only) accelerations [m/s^2], each (n_dofs,)."""
+        q = np.asarray(position, float)
+        v = np.zeros_like(q) if velocity is None else np.asarray(velocity, float)
+        a = np.zeros_like(q) if acceleration is None else np.asarray(acceleration, float)
+        h = self.dt
+        made = {"position": q, "velocity": v, "previous": q - h * v + 0.5 * h**2 * a, "before": q - 2.0 * h * v + 2.0 * h**2 * a}
+        return np.concatenate([made[part] for part in self.rule.parts])
+
+    # Stepping
+
+    def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
+        """The state one step on; k is the step's index in time, which moving supports look at."""
+        u = check_controls(u, self.n_controls)
+        x = check_state(x, self.space.size)
+        parts = np.split(x, len(self.rule.parts))
+        numbers = self.equations.numbers(p)
+        viscous = self._viscous(numbers, parts)
+        q, status = self._solve(numbers, viscous, parts, u, self.equations.place_supports(parts[0], (k + 1) * self.dt))
+        new = np.concatenate([_combine(row, [q, *parts]) for row in self.rule.following])
+        return Step(new, status, Tape(x=x.copy(), u=u.copy(), q=q, numbers=numbers, viscous=viscous))
+
+    def _viscous(self, numbers: Numbers, parts: list[Array]) -> Viscous:
+        time = self.robot.damping.stiffness if self.rule.velocity[0] > 0.0 else 0.0
+        used = [(r, y) for r, y in zip(self.rule.velocity[1:], parts, strict=True) if r != 0.0 and time > 0.0]
+        return self.equations.body.viscous(numbers.fields, time, [self.rule.velocity[0] * (time > 0.0), *(r for r, _ in used)],
+                                           [y for _, y in used])  # fmt: skip
+
+    @property
+    def _inertia(self) -> Array:
+        """Coefficients of M over (q', parts): acceleration plus mass damping times velocity."""
+        return np.array(self.rule.acceleration) + self.robot.damping.mass * np.array(self.rule.velocity)
+
+    def _solve(self, numbers: Numbers, viscous: Viscous, parts: list[Array], u: Array, placed: Array) -> tuple[Array, Status]:
+        eq, c = self.equations, self._inertia
+        free, old = eq.free, parts[0]
+        pull = -_combine(c[1:], parts) / c[0] if c[0] > 0.0 else placed
+
+        def full(z: Array) -> Array:
+            q = placed.copy()
+            q[free] = z
+            return q
+
+        def value(z: Array) -> float:
+            q = full(z)
+            if eq.body.inverted(q) is not None:
+                return np.inf
+            d = q - pull
+            inertia = 0.5 * c[0] * float(d @ eq.mass_times(numbers, d))
+            return inertia + eq.energy(numbers, q, u, viscous) + self._drag_energy(q, old)
+
+        def gradient(z: Array) -> Array:
+            q = full(z)
+            return (c[0] * eq.mass_times(numbers, q - pull) + eq.gradient(numbers, q, u, viscous) + self._drag_gradient(q, old))[free]
+
+        def force_scale(z: Array) -> float:
+            q = full(z)
+            sizes = (c[0] * eq.mass_times(numbers, q - old), eq.body.gradient(q, numbers.fields, viscous), eq.outside_force(numbers))
+            return max(float(np.abs(f).max(initial=0.0)) for f in sizes)
+
+        potential = Potential(value=value, gradient=gradient, force_scale=force_scale, floor=self._floor,
+                              factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip
+        z, status = minimise(potential, self._start(value, parts, placed)[free], self.newton)
+        return full(z), status
+
+    def _start(self, value, parts: list[Array], placed: Array) -> Array:
+        """Where Newton starts: the rule's extrapolation where that is a lower place than the old positions, else those."""
+        free, guess = self.equations.free, placed.copy()
+        guess[free] = _combine(self.rule.guess, parts)[free]
+        if np.array_equal(guess, placed):
+            return placed
+        at_guess = value(guess[free])
+        return guess if at_guess <= value(placed[free]) and np.isfinite(at_guess) else placed
+
+    @cached_property
+    def _floor(self) -> float:
+        """[N] round-off of a nodal force: strains are known to eps times size over cell, on a cell's area."""
+        body = self.equations.body
+        size = float(np.abs(body.rest).max(initial=0.0))
+        cells = len(body.fields.E)
+        cell = (np.ptp(body.rest.reshape(-1, body.dim), axis=0).prod() / cells) ** (1.0 / body.dim)
+        return 1e-15 * float(body.fields.E.max()) * size * float(cell)
+
+    # Friction
+
+    def _drags(self) -> tuple:
+        return self.equations.drags if self.rule.velocity[0] > 0.0 else ()
+
+    def _points(self, drag, q: Array) -> Array:
+        return drag.weights @ q.reshape(-1, self.equations.body.dim)
+
+    def _drag_energy(self, q: Array, old: Array) -> float:
+        return sum(drag.energy(self._points(drag, q), self._points(drag, old), self.dt) for drag in self._drags())
+
+    def _drag_gradient(self, q: Array, old: Array) -> Array:
+        out = np.zeros_like(q)
+        for drag in self._drags():
+            out += (drag.weights.T @ drag.gradient(self._points(drag, q), self._points(drag, old), self.dt)).ravel()
+        return out
+
+    # Factor and derivatives
+
+    def _factor(self, numbers: Numbers, viscous: Viscous, q: Array, old: Array, u: Array, project: bool) -> linalg.Solve | None:
+        eq = self.equations
+        blocks = eq.body.stiffness(q, numbers.fields, viscous, project=project)
+        points = eq.term_blocks(q, u) + [np.zeros((d.weights.shape[0], eq.body.dim, eq.body.dim)) for d in eq.drags]
+        for k, drag in enumerate(self._drags()):
+            points[len(eq.terms) + k] = drag.curvature(self._points(drag, q), self._points(drag, old), self.dt)
+        values = eq.values(numbers, blocks, self._inertia[0], points, project)
+        solve = eq.factor(values, numbers, shifted=project)
+        columns, weights = eq.rank_columns(q, u)
+        return None if solve is None else linalg.low_rank(solve, columns[eq.free], weights)
+
+    def tangent(self, step: Step) -> linalg.Solve:
+        """The solve with dg/dq' at the step's end, on the free unknowns."""
+        t: Tape = step.tape
+        old = np.split(t.x, len(self.rule.parts))[0]
+        solve = self._factor(t.numbers, t.viscous, t.q, old, t.u, False)
+        if solve is None:
+            raise InputError("The step ended at a point that is not a strict minimum of its energy (a fold or a bifurcation), where it has "
+                             "no derivative; perturb the control or the state.")  # fmt: skip
+        return solve
+
+    def linearize(self, step: Step) -> Linearization:
+        """The derivative of a step as operators, through its own factor."""
+        solve = self.tangent(step)
+        columns = self.equations.control_columns(step.tape.q, step.tape.u)
+
+        def jvp(dx: Array, du: Array, dp: Array) -> Array:
+            return _by_column(lambda a, b, c: self._jvp(step, solve, columns, a, b, c), dx, du, dp)
+
+        def vjp(x_bar: Array) -> tuple[Array, Array, Array]:
+            if x_bar.ndim == 1:
+                return self._vjp(step, solve, columns, x_bar)
+            rows = [self._vjp(step, solve, columns, x_bar[:, k]) for k in range(x_bar.shape[1])]
+            return tuple(np.stack(part, axis=1) for part in zip(*rows, strict=True))  # type: ignore[return-value]
+
+        return Linearization(n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size, jvp=jvp, vjp=vjp)
+
+    def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
+        """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
+        return self.linearize(step).vjp(np.asarray(x_bar, float))
+
+    def _jvp(self, step: Step, solve: linalg.Solve, columns: Array, dx: Array, du: Array, dp: Array) -> Array:
+        eq, t, c = self.equations, step.tape, self._inertia
+        parts, dparts = (np.split(y, len(self.rule.parts)) for y in (t.x, dx))
+        dg = eq.mass_times(t.numbers, _combine(c[1:], dparts)) + columns @ du
+        if t.viscous.rate > 0.0:
+            for r, y, dy in zip(self.rule.velocity[1:], parts, dparts, strict=True):
+                dg += r * eq.body.viscous_push(t.q, y, dy, t.viscous.moduli) if r != 0.0 else 0.0
+        for drag in self._drags():
+            slope = drag.coupling(self._points(drag, t.q), self._points(drag, parts[0]), self.dt)
+            dg += (drag.weights.T @ np.einsum("nij,nj->ni", slope, self._points(drag, dparts[0]))).ravel()
+        if dp.size:
+            change = eq.spread_params(dp)
+            dg += eq.body.field_forces(t.q, t.numbers.fields, change, t.viscous)
+            dg += eq.mass_times(eq.unit_numbers(change.density), self._specific_force(t))
+        dq = np.zeros(eq.n_dofs)
+        dq[eq.free] = -solve(dg[eq.free])
+        return np.concatenate([_combine(row, [dq, *dparts]) for row in self.rule.following])
+
+    def _specific_force(self, t: Tape) -> Array:
+        """(n_dofs,) [m/s^2] what the mass matrix multiplies: acceleration + damping velocity - gravity."""
+        parts = np.split(t.x, len(self.rule.parts))
+        return _combine(self._inertia, [t.q, *parts]) - self.equations.gravity
+
+    def _vjp(self, step: Step, solve: linalg.Solve, columns: Array, x_bar: Array) -> tuple[Array, Array, Array]:
+        eq, t, c = self.equations, step.tape, self._inertia
+        parts, bars = (np.split(y, len(self.rule.parts)) for y in (t.x, x_bar))
+        table = np.array(self.rule.following)
+        y = np.zeros(eq.n_dofs)
+        y[eq.free] = -solve(_combine(table[:, 0], bars)[eq.free])
+        My = eq.mass_times(t.numbers, y)
+        back = [_combine(table[:, j + 1], bars) + c[j + 1] * My for j in range(len(parts))]
+        if t.viscous.rate > 0.0:
+            for j, r in enumerate(self.rule.velocity[1:]):
+                back[j] += r * eq.body.viscous_push(parts[j], t.q, y, t.viscous.moduli) if r != 0.0 else 0.0
+        for drag in self._drags():
+            slope = drag.coupling(self._points(drag, t.q), self._points(drag, parts[0]), self.dt)
+            back[0] += (drag.weights.T @ np.einsum("nij,ni->nj", slope, self._points(drag, y))).ravel()
+        p_bar = np.zeros(0)
+        if self.params.size:
+            by_E, by_nu = eq.body.field_work(t.q, t.numbers.fields, y, t.viscous)
+            p_bar = eq.collect_params(type(t.numbers.fields)(E=by_E, nu=by_nu, density=eq.body.mass_work(y, self._specific_force(t))))
+        return np.concatenate(back), columns.T @ y, p_bar
+
+
+def _combine(coefficients: Sequence[float] | Array, vectors: Sequence[Array]) -> Array:
+    return sum((c * v for c, v in zip(coefficients, vectors, strict=True) if c != 0.0), np.zeros_like(vectors[0]))
+
+
+def _by_column(f, *blocks: Array) -> Array:
+    """f of the columns of its arguments, which are all vectors or all matrices."""
+    if blocks[0].ndim == 1:
+        return f(*blocks)
+    return np.stack([f(*(b[:, k] for b in blocks)) for k in range(blocks[0].shape[1])], axis=1)
+
+
+def check_state(x: Array, size: int) -> Array:
+    """`x` as a finite float array, or a sentence."""
+    x = np.asarray(x, float)
+    if x.shape != (size,):
+        raise InputError(f"The state has shape {x.shape}, but this model's has {size} numbers. Start from model.initial_state().")
+    if not np.all(np.isfinite(x)):
+        raise InputError(f"State entry {int(np.argmin(np.isfinite(x)))} is not finite; start from model.initial_state().")
+    return x
+
+
+def Quasistatic(robot: Robot, *, design: Sequence[str] = (), newton: Newton | None = None, solver: str | None = None) -> Implicit:
+    """Each step is the equilibrium 0 = p(q') + c(q', u) (paper 000 eq. 7), found from the last one; friction has no say."""
+    equations = Equations(robot=robot, design=tuple(design), solver=solver)
+    loose = equations.free_rigid_motions()
+    if loose:
+        raise InputError(f"{robot.name} cannot be held in a quasistatic solve: nothing stops its {', '.join(loose)}. Add a Support, or use "
+                         "ImplicitEuler.")  # fmt: skip
+    rule = Rule(parts=("position",), acceleration=(0.0, 0.0), velocity=(0.0, 0.0), following=((1.0, 0.0),), guess=(1.0,), rate=(0.0,))
+    return Implicit(equations=equations, rule=rule, dt=1.0, newton=newton or Newton())
+
+
+def ImplicitEuler(robot: Robot, *, dt: float, design: Sequence[str] = (), newton: Newton | None = None,
+                  solver: str | None = None) -> Implicit:  # fmt: skip
+    """Backward Euler (BDF1): first order, unconditionally stable; state (position, velocity)."""
+    h = require_positive("The time step dt", dt, "s")
+    rule = Rule(parts=("position", "velocity"), acceleration=(1 / h**2, -1 / h**2, -1 / h), velocity=(1 / h, -1 / h, 0.0),
+                following=((1.0, 0.0, 0.0), (1 / h, -1 / h, 0.0)), guess=(1.0, h), rate=(0.0, 1.0))  # fmt: skip
+    return Implicit(equations=Equations(robot=robot, design=tuple(design), solver=solver), rule=rule, dt=h, newton=newton or Newton())
+
+
+def BDF2(robot: Robot, *, dt: float, design: Sequence[str] = (), newton: Newton | None = None, solver: str | None = None) -> Implicit:
+    """Second order backward differences (paper 003 eq. 4); state (position, previous, before), the last three positions."""
+    h = require_positive("The time step dt", dt, "s")
+    rule = Rule(parts=("position", "previous", "before"), acceleration=(2 / h**2, -5 / h**2, 4 / h**2, -1 / h**2),
+                velocity=(1.5 / h, -2 / h, 0.5 / h, 0.0), guess=(3.0, -3.0, 1.0), rate=(1.5 / h, -2 / h, 0.5 / h),
+                following=((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)))  # fmt: skip
+    return Implicit(equations=Equations(robot=robot, design=tuple(design), solver=solver), rule=rule, dt=h, newton=newton or Newton())

@@ -1,0 +1,151 @@
+"""Simplex cells as arrays: their facets, edges, Jacobians, and the repairs that make a sound mesh out of a bad one."""
+
+from math import factorial
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from pliant.core import Array
+
+DIMENSION = {3: 2, 6: 2, 4: 3, 10: 3}  # nodes of a cell -> its dimension
+EDGES = {2: ((0, 1), (1, 2), (2, 0)), 3: ((0, 1), (1, 2), (0, 2), (0, 3), (1, 3), (2, 3))}
+FACETS = {  # nodes of a cell -> its outward facets, corners first
+    3: ((0, 1), (1, 2), (2, 0)),
+    6: ((0, 1, 3), (1, 2, 4), (2, 0, 5)),
+    4: ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1)),
+    10: ((1, 2, 3, 5, 9, 8), (0, 3, 2, 7, 9, 6), (0, 1, 3, 4, 8, 7), (0, 2, 1, 6, 5, 4)),
+}
+# The determinant of a quadratic map has degree 2 in the plane and 3 in space; these rules integrate it exactly.
+RULES = {
+    2: (np.array([[4, 1, 1], [1, 4, 1], [1, 1, 4]]) / 6, np.full(3, 1 / 3)),
+    3: (
+        np.vstack([np.full((1, 4), 1 / 4), (np.ones((4, 4)) + 2 * np.eye(4)) / 6]),
+        np.array([-4 / 5] + 4 * [9 / 20]),
+    ),
+}
+
+
+def sorted_groups(rows: Array) -> tuple[Array, Array, Array]:
+    """Groups of equal rows, each row taken as a set: (order, start of each group in it, size of each group)."""
+    rows = np.sort(rows, axis=1)
+    order = np.lexsort(rows.T[::-1])
+    ranked = rows[order]
+    fresh = np.ones(len(rows), dtype=bool)
+    fresh[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
+    start = np.flatnonzero(fresh)
+    return order, start, np.diff(np.append(start, len(rows)))
+
+
+def cell_facets(cells: Array) -> Array:
+    """(n_facets per cell * n_cells, nodes per facet) every facet of every cell, outward, cell by cell."""
+    table = np.array(FACETS[cells.shape[1]])
+    return cells[:, table].reshape(-1, table.shape[1])
+
+
+def boundary_facets(cells: Array) -> Array:
+    """(k, nodes per facet) the outward facets that belong to one cell only."""
+    facets = cell_facets(cells)
+    order, start, count = sorted_groups(facets[:, : DIMENSION[cells.shape[1]]])
+    return facets[np.sort(order[start[count == 1]])]
+
+
+def matched(facets: Array, boundary: Array, dim: int) -> Array:
+    """(k,) the row of `boundary` with the same corners as each facet, -1 where there is none."""
+    both = np.vstack([boundary[:, :dim], facets[:, :dim]])
+    order, start, count = sorted_groups(both)
+    group = np.empty(len(both), dtype=np.int64)
+    group[order] = np.repeat(np.arange(start.size), count)
+    row = np.full(start.size, -1)
+    row[group[: len(boundary)]] = np.arange(len(boundary))
+    return row[group[len(boundary) :]]
+
+
+def elevated(points: Array, cells: Array) -> tuple[Array, Array]:
+    """(points, cells) with a new node in the middle of every edge, after the old nodes."""
+    dim = cells.shape[1] - 1
+    edges = cells[:, np.array(EDGES[dim])].reshape(-1, 2)
+    order, start, count = sorted_groups(edges)
+    middle = np.empty(len(edges), dtype=np.int64)
+    middle[order] = np.repeat(np.arange(start.size), count)
+    ends = edges[order[start]]
+    new_points = np.vstack([points, points[ends].mean(axis=1)])
+    return new_points, np.hstack([cells, len(points) + middle.reshape(len(cells), -1)])
+
+
+def shape_values(bary: Array, order: int) -> Array:
+    """(k, n_nodes) Lagrange shape functions of a cell at barycentric coordinates (k, dim + 1)."""
+    if order == 1:
+        return bary
+    a, b = np.array(EDGES[bary.shape[1] - 1]).T
+    return np.hstack([bary * (2 * bary - 1), 4 * bary[:, a] * bary[:, b]])
+
+
+def shape_gradients(bary: Array, order: int) -> Array:
+    """(k, n_nodes, dim) derivatives of the shape functions in the last dim barycentric coordinates."""
+    k, corners = bary.shape
+    if order == 1:
+        slope = np.broadcast_to(np.eye(corners), (k, corners, corners))
+    else:
+        a, b = np.array(EDGES[corners - 1]).T
+        edge = np.arange(a.size)
+        mid = np.zeros((k, a.size, corners))
+        mid[:, edge, a] = 4 * bary[:, b]
+        mid[:, edge, b] = 4 * bary[:, a]
+        slope = np.concatenate([(4 * bary - 1)[:, :, None] * np.eye(corners), mid], axis=1)
+    return slope[:, :, 1:] - slope[:, :, :1]
+
+
+def determinants(J: Array) -> Array:
+    """(k,) determinants of small matrices (k, 2, 2) or (k, 3, 3); quicker than an LU of each."""
+    if J.shape[-1] == 2:
+        return J[:, 0, 0] * J[:, 1, 1] - J[:, 0, 1] * J[:, 1, 0]
+    return np.einsum("ki,ki->k", J[:, 0], np.cross(J[:, 1], J[:, 2]))
+
+
+def jacobians(points: Array, cells: Array, bary: Array) -> Array:
+    """(n_cells, dim, dim) derivative dx/dxi of each cell's map at one barycentric point (dim + 1,)."""
+    order = 1 if cells.shape[1] == bary.size else 2
+    slope = shape_gradients(bary[None], order)[0]
+    return np.einsum("kai,aj->kij", points[cells], slope)
+
+
+def signed_volumes(points: Array, cells: Array) -> Array:
+    """(n_cells,) volume [m^3] (area [m^2] in the plane), negative for an inverted cell; exact for curved cells."""
+    dim = points.shape[1]
+    bary, weights = RULES[dim]
+    if cells.shape[1] == dim + 1:
+        bary, weights = np.full((1, dim + 1), 1 / (dim + 1)), np.ones(1)
+    parts = [w * determinants(jacobians(points, cells, at)) for at, w in zip(bary, weights, strict=True)]
+    return np.sum(parts, axis=0) / factorial(dim)
+
+
+def oriented(points: Array, cells: Array) -> Array:
+    """`cells` with two vertices swapped in each inverted cell (their middle nodes follow)."""
+    swap = np.array(
+        {3: (0, 2, 1), 6: (0, 2, 1, 5, 4, 3), 4: (0, 1, 3, 2), 10: (0, 1, 3, 2, 4, 8, 7, 6, 5, 9)}[cells.shape[1]]
+    )
+    corners = cells[:, : DIMENSION[cells.shape[1]] + 1]
+    bad = signed_volumes(np.asarray(points, dtype=float), corners) < 0
+    fixed = np.array(cells)
+    fixed[bad] = fixed[bad][:, swap]
+    return fixed
+
+
+def merged(points: Array, cells: Array, *, tolerance: float | None = None) -> tuple[Array, Array]:
+    """(points, cells) with nodes closer than `tolerance` [m] (by default 1e-9 of the size) made one."""
+    reach = 1e-9 * np.linalg.norm(np.ptp(points, axis=0)) if tolerance is None else tolerance
+    pairs = cKDTree(points).query_pairs(reach, output_type="ndarray")
+    owner = np.arange(len(points))
+    for _ in range(len(points)):  # chains a-b-c settle on their smallest index, usually in two rounds
+        before = owner.copy()
+        np.minimum.at(owner, pairs[:, 1], owner[pairs[:, 0]])
+        np.minimum.at(owner, pairs[:, 0], owner[pairs[:, 1]])
+        if (owner == before).all():
+            break
+    return compacted(points, owner[cells])
+
+
+def compacted(points: Array, cells: Array) -> tuple[Array, Array]:
+    """(points, cells) without the points that no cell uses."""
+    used, inverse = np.unique(cells, return_inverse=True)
+    return np.asarray(points)[used], inverse.reshape(np.shape(cells))

@@ -1,0 +1,158 @@
+"""What a Mesh must fulfil; each check raises one sentence with the number, the place and the remedy."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from pliant.core import Array, MeshError
+from pliant.geometry.cells import (
+    DIMENSION,
+    RULES,
+    cell_facets,
+    determinants,
+    jacobians,
+    matched,
+    signed_volumes,
+    sorted_groups,
+)
+
+FLAT = 1e-9  # volume over longest edge^dim below which a cell carries no strain
+
+
+def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
+    """Both as contiguous, finite, read-only arrays of sizes that fit together."""
+    points, cells = np.asarray(points), np.asarray(cells)
+    if points.ndim != 2 or points.shape[1] not in (2, 3):
+        raise MeshError(f"The points have shape {points.shape}; pass an array of shape (n_points, 2) or (n_points, 3).")
+    if cells.ndim != 2 or len(cells) == 0 or len(points) == 0:
+        raise MeshError(
+            f"The mesh is empty: {len(points)} points and cells of shape {cells.shape}. Pass at least one cell."
+        )
+    if DIMENSION.get(cells.shape[1]) != points.shape[1]:
+        raise MeshError(f"Cells of {cells.shape[1]} nodes do not fit points in {points.shape[1]}D; "
+                        "use 3 or 6 nodes in 2D and 4 or 10 nodes in 3D.")  # fmt: skip
+    if not np.issubdtype(cells.dtype, np.integer):
+        raise MeshError(f"The cells have type {cells.dtype}; pass integer point indices.")
+    points = frozen(points, np.float64)
+    bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
+    if bad.size:
+        raise MeshError(f"{bad.size} of {len(points)} points are not finite (first: point {bad[0]}, {points[bad[0]]}). "
+                        "Replace or drop them.")  # fmt: skip
+    return points, frozen(cells, np.int64)
+
+
+def frozen(array: Array, dtype: type) -> Array:
+    """A read-only contiguous copy."""
+    array = np.array(array, dtype=dtype, order="C")
+    array.flags.writeable = False
+    return array
+
+
+def check_topology(points: Array, cells: Array) -> None:
+    """Indices in range, no node or cell twice, no loose point, no facet with three cells."""
+    n = len(points)
+    bad = np.flatnonzero(((cells < 0) | (cells >= n)).any(axis=1))
+    if bad.size:
+        raise MeshError(f"{bad.size} of {len(cells)} cells name points outside 0..{n - 1} (first: cell {bad[0]}, "
+                        f"{cells[bad[0]].tolist()}). Count points from 0.")  # fmt: skip
+    bad = np.flatnonzero((np.diff(np.sort(cells, axis=1), axis=1) == 0).any(axis=1))
+    if bad.size:
+        raise MeshError(f"{bad.size} of {len(cells)} cells name a point twice (first: cell {bad[0]}, "
+                        f"{cells[bad[0]].tolist()}). Drop those cells.")  # fmt: skip
+    loose = np.flatnonzero(np.bincount(cells.ravel(), minlength=n) == 0)
+    if loose.size:
+        raise MeshError(f"{loose.size} of {n} points belong to no cell (first: point {loose[0]}). "
+                        "Drop them with geometry.compacted(points, cells).")  # fmt: skip
+    order, start, count = sorted_groups(cells[:, : points.shape[1] + 1])
+    if (count > 1).any():
+        first = order[start[count > 1][0] :][:2]
+        raise MeshError(
+            f"{(count - 1).sum()} cells are duplicates (first: cells {first[0]} and {first[1]}). Drop one of each."
+        )
+    facets = cell_facets(cells)[:, : points.shape[1]]
+    order, start, count = sorted_groups(facets)
+    if (count > 2).any():
+        first = facets[order[start[count > 2][0]]]
+        raise MeshError(f"{(count > 2).sum()} facets are shared by more than two cells (first: points {first.tolist()}). "
+                        "Cells overlap there; mesh the body anew.")  # fmt: skip
+
+
+def check_coincident(points: Array, cells: Array) -> None:
+    """No two nodes at one place: cells on either side would come apart."""
+    size = np.linalg.norm(np.ptp(points, axis=0))
+    distance, nearest = cKDTree(points).query(points, k=2)
+    bad = np.flatnonzero(distance[:, 1] <= 1e-9 * size)
+    if bad.size:
+        first = bad[0]
+        twin = nearest[first][nearest[first] != first][0]
+        raise MeshError(f"{bad.size} of {len(points)} nodes coincide with another (first: nodes {first} and {twin} at "
+                        f"{points[first].tolist()} m). Make them one with geometry.merged(points, cells).")  # fmt: skip
+
+
+def check_volumes(points: Array, cells: Array) -> None:
+    """No flat, inverted or folded cell."""
+    dim, kind = points.shape[1], {2: "triangles", 3: "tetrahedra"}[points.shape[1]]
+    unit = f"m^{dim}"
+    corners = cells[:, : dim + 1]
+    volume = signed_volumes(points, corners)
+    longest = np.max([np.linalg.norm(points[a] - points[b], axis=1) for a in corners.T for b in corners.T], axis=0)
+    bad = np.flatnonzero(np.abs(volume) <= FLAT * longest**dim)
+    if bad.size:
+        raise MeshError(f"{bad.size} of {len(cells)} {kind} are flat (first: cell {bad[0]}, volume {volume[bad[0]]:.2e} {unit} "
+                        f"with a longest edge of {longest[bad[0]]:.2e} m). Drop them or mesh the body anew.")  # fmt: skip
+    bad = np.flatnonzero(volume < 0)
+    if bad.size:
+        raise MeshError(f"{bad.size} of {len(cells)} {kind} are inverted (first: cell {bad[0]}, volume "
+                        f"{volume[bad[0]]:.2e} {unit}). Swap two vertices of each, or pass "
+                        "geometry.oriented(points, cells).")  # fmt: skip
+    if cells.shape[1] > dim + 1:
+        check_curved(points, cells, volume)
+
+
+def check_curved(points: Array, cells: Array, volume: Array) -> None:
+    """A quadratic cell must not fold: its Jacobian is positive at the corners and the quadrature points."""
+    dim = points.shape[1]
+    for at in np.vstack([np.eye(dim + 1), RULES[dim][0]]):
+        bad = np.flatnonzero(determinants(jacobians(points, cells, at)) <= 1e-6 * volume)
+        if bad.size:
+            raise MeshError(f"{bad.size} of {len(cells)} quadratic cells fold over (first: cell {bad[0]}, at barycentric "
+                            f"{at.round(2).tolist()}). Move their middle nodes towards the middle of the edges.")  # fmt: skip
+
+
+def checked_regions(regions: Mapping[str, Array], n_cells: int) -> dict[str, Array]:
+    """Each region as read-only cell indices; a mask is taken too."""
+    out = {}
+    for name, chosen in regions.items():
+        chosen = np.asarray(chosen)
+        if chosen.dtype == bool and chosen.shape == (n_cells,):
+            chosen = np.flatnonzero(chosen)
+        if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
+            raise MeshError(
+                f"Region '{name}' has shape {chosen.shape} and type {chosen.dtype}; pass a list of cell indices."
+            )
+        bad = chosen[(chosen < 0) | (chosen >= n_cells)]
+        if bad.size:
+            raise MeshError(
+                f"Region '{name}' names cell {bad[0]}, but the cells are 0..{n_cells - 1}. Count cells from 0."
+            )
+        out[name] = frozen(np.unique(chosen), np.int64)
+    return out
+
+
+def checked_surfaces(surfaces: Mapping[str, Array], boundary: Array, dim: int) -> dict[str, Array]:
+    """Each surface as rows of `boundary`, so that it is outward whatever the order it came in."""
+    out = {}
+    for name, facets in surfaces.items():
+        facets = np.asarray(facets)
+        if facets.ndim != 2 or facets.shape[1] not in (dim, boundary.shape[1]):
+            raise MeshError(
+                f"Surface '{name}' has shape {facets.shape}; pass facets of shape (k, {boundary.shape[1]})."
+            )
+        row = matched(facets, boundary, dim)
+        bad = np.flatnonzero(row < 0)
+        if bad.size:
+            raise MeshError(f"{bad.size} of {len(facets)} facets of surface '{name}' are not on the boundary (first: "
+                            f"{facets[bad[0]].tolist()}). Choose rows of mesh.boundary().")  # fmt: skip
+        out[name] = frozen(boundary[np.unique(row)], np.int64)
+    return out

@@ -1,0 +1,155 @@
+"""Round shapes around a middle, Disc, Cylinder and Ellipsoid: square rings of a lattice, each mapped onto a circle."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import factorial
+
+import numpy as np
+
+from pliant.core import Array, require_positive
+from pliant.geometry.lattice import (
+    charted,
+    check_count,
+    checked_cell,
+    checked_divisions,
+    counts_along,
+    kuhn,
+    towards_middle,
+)
+from pliant.geometry.mesh import Mesh
+from pliant.geometry.shapes import as_vector
+
+
+def to_ball(cube: Array) -> Array:
+    """Map the cube [-1, 1]^dim onto the unit ball, shell by shell and with equal angles along each side.
+
+    The map bends only at the planes |x| = |y|, where the cuts that point towards the middle have faces; so each cell
+    is mapped smoothly, and no cell flattens however fine the lattice.
+    """
+    radius = np.abs(cube).max(axis=1, keepdims=True)
+    ray = np.tan(np.pi / 4 * cube / np.where(radius > 0, radius, 1.0))
+    return radius * ray / np.where(radius > 0, np.linalg.norm(ray, axis=1, keepdims=True), 1.0)
+
+
+def ball_lattice(dim: int, rings: int) -> tuple[Array, Array]:
+    """Lattice points (n, dim) from -rings to rings, and cells cut towards the middle."""
+    lattice, cells = kuhn(dim * [2 * rings], dim * [towards_middle(2 * rings)])
+    return lattice - rings, cells
+
+
+def rings_within(radius: float, cell: float, dim: int) -> int:
+    wanted = max(1.0, np.round(radius / cell))
+    check_count(int(min(factorial(dim) * (2 * wanted) ** dim, 1e18)))
+    return int(wanted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disc:
+    """A disc in the plane; surface "outside". `divisions` is (rings,) from the middle to the rim, 8 rings^2 triangles."""
+
+    radius: float  # [m]
+    origin: tuple[float, float] = (0.0, 0.0)  # [m], centre
+    dim = 2
+
+    def __post_init__(self) -> None:
+        require_positive("The radius of a Disc", self.radius, "m")
+        as_vector("The origin of a Disc", self.origin, 2)
+
+    def bounds(self) -> tuple[Array, Array]:
+        centre = np.asarray(self.origin, dtype=float)
+        return centre - self.radius, centre + self.radius
+
+    def contains(self, points: Array) -> Array:
+        return np.linalg.norm(np.asarray(points) - self.origin, axis=1) <= self.radius
+
+    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+        if divisions is not None:
+            (rings,) = checked_divisions(divisions, 1, (1,))
+        else:
+            rings = rings_within(self.radius, checked_cell(cell, self.radius / 10), 2)
+        lattice, cells = ball_lattice(2, rings)
+        rim = {"outside": np.abs(lattice).max(axis=1) == rings}
+        return charted(lattice, cells, lambda p: self.origin + self.radius * to_ball(p / rings), order, rim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ellipsoid:
+    """An ellipsoid, a ball for equal radii; surface "outside".
+
+    `divisions` is (shells,) from the middle outwards, 48 shells^3 tetrahedra.
+    """
+
+    radii: tuple[float, float, float]  # [m]
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)  # [m], centre
+    dim = 3
+
+    def __post_init__(self) -> None:
+        as_vector("The radii of an Ellipsoid", self.radii, 3, positive=True)
+        as_vector("The origin of an Ellipsoid", self.origin, 3)
+
+    def bounds(self) -> tuple[Array, Array]:
+        centre, radii = np.asarray(self.origin, dtype=float), np.asarray(self.radii, dtype=float)
+        return centre - radii, centre + radii
+
+    def contains(self, points: Array) -> Array:
+        return np.linalg.norm((np.asarray(points) - self.origin) / self.radii, axis=1) <= 1.0
+
+    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+        if divisions is not None:
+            (rings,) = checked_divisions(divisions, 1, (1,))
+        else:
+            rings = rings_within(max(self.radii), checked_cell(cell, max(self.radii) / 4), 3)
+        lattice, cells = ball_lattice(3, rings)
+        rim = {"outside": np.abs(lattice).max(axis=1) == rings}
+        radii = np.asarray(self.radii, dtype=float)
+        return charted(lattice, cells, lambda p: self.origin + radii * to_ball(p / rings), order, rim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cylinder:
+    """A cylinder around the z axis, from its origin upwards; surfaces "bottom", "top", "side".
+
+    `divisions` is (rings, layers): rings from the axis to the side, layers along the length.
+    """
+
+    radius: float  # [m]
+    length: float  # [m]
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)  # [m], centre of the bottom
+    dim = 3
+
+    def __post_init__(self) -> None:
+        require_positive("The radius of a Cylinder", self.radius, "m")
+        require_positive("The length of a Cylinder", self.length, "m")
+        as_vector("The origin of a Cylinder", self.origin, 3)
+
+    def bounds(self) -> tuple[Array, Array]:
+        foot = np.asarray(self.origin, dtype=float)
+        return foot - (self.radius, self.radius, 0.0), foot + (self.radius, self.radius, self.length)
+
+    def contains(self, points: Array) -> Array:
+        x = np.asarray(points) - self.origin
+        return (np.hypot(x[:, 0], x[:, 1]) <= self.radius) & (x[:, 2] >= 0) & (x[:, 2] <= self.length)
+
+    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+        rings, layers = self._counts(cell, divisions)
+        round_flips = towards_middle(2 * rings)
+        lattice, cells = kuhn((2 * rings, 2 * rings, layers), (round_flips, round_flips, np.arange(layers) % 2))
+        lattice = lattice - (rings, rings, 0)
+        sides = {
+            "bottom": lattice[:, 2] == 0,
+            "top": lattice[:, 2] == layers,
+            "side": np.abs(lattice[:, :2]).max(axis=1) == rings,
+        }
+
+        def chart(p: Array) -> Array:
+            flat = self.radius * to_ball(p[:, :2] / rings)
+            return self.origin + np.column_stack([flat, p[:, 2] * (self.length / layers)])
+
+        return charted(lattice, cells, chart, order, sides)
+
+    def _counts(self, cell: float | None, divisions: Sequence[int] | None) -> tuple[int, ...]:
+        if divisions is not None:
+            return checked_divisions(divisions, 2, (1, 1))
+        cell = checked_cell(cell, min(self.radius / 2, self.length / 2))
+        width, _, layers = counts_along((2 * self.radius, 2 * self.radius, self.length), cell)
+        return max(1, round(width / 2)), layers

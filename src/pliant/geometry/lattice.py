@@ -1,0 +1,96 @@
+"""Lattices of cubes cut into simplices: the start of every structured mesh."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
+from math import factorial, prod
+
+import numpy as np
+
+from pliant.core import Array, InputError, MeshError
+from pliant.geometry.cells import boundary_facets, elevated
+from pliant.geometry.mesh import Mesh
+
+MOST_CELLS = 2_000_000
+
+
+def kuhn(counts: Sequence[int], flips: Sequence[Array] | None = None) -> tuple[Array, Array]:
+    """Lattice points (n_points, dim) int and simplices of a grid of counts cubes, dim! in each cube, cube by cube.
+
+    Kuhn's cut runs from the lowest corner of a cube to the highest; `flips[axis][i]` mirrors slab i. Slabs may be
+    mirrored at will, because a shared face depends on the other axes only. By default every second slab is, so the
+    mesh is symmetric about the middle for even counts.
+    """
+    counts = np.asarray(counts)
+    dim = counts.size
+    check_count(factorial(dim) * prod(int(n) for n in counts))
+    flips = [np.arange(n) % 2 for n in counts] if flips is None else flips
+    cubes = np.indices(counts).reshape(dim, -1).T
+    mirror = np.stack([np.asarray(flip)[cubes[:, axis]] for axis, flip in enumerate(flips)], axis=1)
+    stride = np.append(np.cumprod((counts + 1)[::-1])[-2::-1], 1)
+    cells = []
+    for axes in permutations(range(dim)):
+        path = np.array([[axes.index(axis) < step for axis in range(dim)] for step in range(dim + 1)], dtype=np.int64)
+        simplex = (cubes[:, None] + (path[None] ^ mirror[:, None])) @ stride
+        odd = (round(np.linalg.det(np.eye(dim)[list(axes)])) < 0) ^ (mirror.sum(axis=1) % 2 == 1)
+        simplex[odd] = simplex[odd][:, [*range(dim - 1), dim, dim - 1]]
+        cells.append(simplex)
+    points = np.indices(counts + 1).reshape(dim, -1).T
+    return points, np.stack(cells, axis=1).reshape(-1, dim + 1)
+
+
+def towards_middle(n: int) -> Array:
+    """Flips that turn every cut towards the middle slab, as the round shapes need."""
+    return (np.arange(n) < n // 2).astype(np.int64)
+
+
+def check_count(n_cells: int) -> None:
+    if n_cells > MOST_CELLS:
+        raise MeshError(f"This mesh would have {n_cells} cells, over the limit of {MOST_CELLS}. Choose a larger cell.")
+
+
+def counts_along(size: Sequence[float], cell: float) -> tuple[int, ...]:
+    """How many cubes of about `cell` [m] fit along each side; refuses a mesh that would not fit in memory."""
+    wanted = np.maximum(1.0, np.round(np.asarray(size) / cell))
+    check_count(int(min(factorial(len(size)) * np.prod(wanted), 1e18)))
+    return tuple(int(n) for n in wanted)
+
+
+def checked_cell(cell: float | None, default: float) -> float:
+    cell = default if cell is None else float(cell)
+    if not (cell > 0 and np.isfinite(cell)):
+        raise InputError(f"The cell size is {cell:g} m; it must be a positive finite number.")
+    return cell
+
+
+def checked_divisions(divisions: Sequence[int] | int, n: int, least: Sequence[int]) -> tuple[int, ...]:
+    """`divisions` as n whole numbers, each at least its lower limit."""
+    values = np.atleast_1d(np.asarray(divisions))
+    if values.shape != (n,) or not np.issubdtype(values.dtype, np.integer) or (values < least).any():
+        raise InputError(f"The divisions are {divisions}; this shape takes {n} whole numbers, at least {tuple(least)}.")
+    return tuple(int(v) for v in values)
+
+
+def check_order(order: int) -> None:
+    if order not in (1, 2):
+        raise InputError(f"The order is {order}; cells have order 1 (corners) or 2 (corners and middles of edges).")
+
+
+def charted(parameters: Array, cells: Array, chart: Callable[[Array], Array], order: int,
+            sides: Mapping[str, Array]) -> Mesh:  # fmt: skip
+    """A mesh of `cells` with points chart(parameters); the middles of order 2 go through the chart too, so that they
+    follow a curved side. `sides` maps a surface's name to the mask of the corner nodes that lie on it."""
+    check_order(order)
+    facets = boundary_facets(cells)
+    surfaces = {name: facets[mask[facets].all(axis=1)] for name, mask in sides.items()}
+    if order == 2:
+        parameters, cells = elevated(parameters, cells)
+    return Mesh(points=chart(parameters), cells=cells, regions={"body": np.arange(len(cells))}, surfaces=surfaces)
+
+
+def box_sides(lattice: Array, counts: Sequence[int]) -> dict[str, Array]:
+    """Masks "x-", "x+", "y-"... of the lattice points on each side of the grid."""
+    sides = {}
+    for axis, (letter, n) in enumerate(zip("xyz", counts, strict=False)):
+        sides[f"{letter}-"] = lattice[:, axis] == 0
+        sides[f"{letter}+"] = lattice[:, axis] == n
+    return sides

@@ -1,0 +1,135 @@
+"""Mesh: points and simplex cells of a body at rest, with named regions and surfaces."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import cached_property
+
+import numpy as np
+
+from pliant.core import Array, InputError, MeshError
+from pliant.geometry.cells import boundary_facets, elevated, signed_volumes
+from pliant.geometry.checks import (
+    check_coincident,
+    check_topology,
+    check_volumes,
+    checked_arrays,
+    checked_regions,
+    checked_surfaces,
+    frozen,
+)
+from pliant.geometry.locate import locate
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mesh:
+    """Tetrahedra in space or triangles in the plane, checked when made; every array is read-only.
+
+    Quadratic cells list their corners, then the middles of the edges (0,1) (1,2) (0,2) (0,3) (1,3) (2,3) of a
+    tetrahedron or (0,1) (1,2) (2,0) of a triangle, as VTK does. Facets list corners, then middles, in the same way.
+    """
+
+    points: Array  # (n_points, dim) [m]
+    cells: Array  # (n_cells, n_vertices) int64: 4 or 10 nodes in space, 3 or 6 in the plane
+    regions: Mapping[str, Array] = field(default_factory=dict)  # name -> cell indices
+    surfaces: Mapping[str, Array] = field(default_factory=dict)  # name -> boundary facets (k, nodes per facet), outward
+
+    def __post_init__(self) -> None:
+        points, cells = checked_arrays(self.points, self.cells)
+        check_topology(points, cells)
+        check_coincident(points, cells)
+        check_volumes(points, cells)
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "cells", cells)
+        object.__setattr__(self, "regions", checked_regions(self.regions, len(cells)))
+        object.__setattr__(self, "surfaces", checked_surfaces(self.surfaces, self._boundary, self.dim))
+        both = sorted(set(self.regions) & set(self.surfaces))
+        if both:
+            raise MeshError(f"'{both[0]}' names both a region and a surface. Rename one of them.")
+
+    @property
+    def dim(self) -> int:
+        return int(self.points.shape[1])
+
+    @property
+    def order(self) -> int:
+        """1 for straight cells with corners only, 2 for cells with middle nodes."""
+        return 1 if self.cells.shape[1] == self.dim + 1 else 2
+
+    @property
+    def n_points(self) -> int:
+        return len(self.points)
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.cells)
+
+    @property
+    def corners(self) -> Array:
+        """(n_cells, dim + 1) the corner nodes of each cell."""
+        return self.cells[:, : self.dim + 1]
+
+    @property
+    def size(self) -> float:
+        """[m] the diagonal of the bounding box."""
+        return float(np.linalg.norm(np.ptp(self.points, axis=0)))
+
+    def volumes(self) -> Array:
+        """(n_cells,) [m^3], or areas [m^2] in the plane."""
+        return signed_volumes(self.points, self.cells)
+
+    def boundary(self) -> Array:
+        """(k, nodes per facet) every outward facet of the boundary."""
+        return self._boundary
+
+    @cached_property
+    def _boundary(self) -> Array:
+        return frozen(boundary_facets(self.cells), np.int64)
+
+    def quadratic(self) -> "Mesh":
+        """The same body with a node in the middle of every edge, after the old nodes."""
+        if self.order == 2:
+            return self
+        points, cells = elevated(self.points, self.cells)
+        return Mesh(points=points, cells=cells, regions=self.regions, surfaces=self.surfaces)
+
+    def nodes(self, name: str) -> Array:
+        """Sorted nodes of the surface or region `name`."""
+        if name in self.surfaces:
+            return np.unique(self.surfaces[name])
+        if name in self.regions:
+            return np.unique(self.cells[self.regions[name]])
+        raise unknown_name(name, [*self.surfaces, *self.regions])
+
+    def facets(self, name: str) -> Array:
+        """(k, nodes per facet) the facets of the surface `name`."""
+        if name not in self.surfaces:
+            raise unknown_name(name, list(self.surfaces))
+        return self.surfaces[name]
+
+    def locate(self, points: Array) -> tuple[Array, Array]:
+        """(cells (k,), barycentric (k, dim + 1)) that hold `points` (k, dim) [m]; in a curved cell the coordinates
+        are those of its quadratic map. A point up to 1e-6 of the size outside the boundary counts as on it."""
+        return locate(self.points, self.cells, points)
+
+
+def unknown_name(name: str, known: list[str]) -> InputError:
+    """The error for a surface or region that is not there, with the nearest name that is."""
+    close = get_close_matches(str(name), known, n=1)
+    hint = f" Did you mean '{close[0]}'?" if close else " Choose one of these, or add it with geometry.with_surface."
+    return InputError(f"The mesh has no surface or region '{name}'; it has {', '.join(known) or 'none'}.{hint}")
+
+
+def with_surface(mesh: Mesh, name: str, where: Callable[[Array], Array] | Array) -> Mesh:
+    """`mesh` with one more surface: the facets of mesh.boundary() where a mask (k,) holds, or where a predicate on
+    the centres of the facets, (k, dim) [m] -> (k,), does."""
+    facets = mesh.boundary()
+    centres = mesh.points[facets[:, : mesh.dim]].mean(axis=1)
+    mask = np.asarray(where(centres) if callable(where) else where)
+    if mask.dtype != bool or mask.shape != (len(facets),):
+        raise InputError(f"The mask of surface '{name}' has shape {mask.shape} and type {mask.dtype}; it must be one "
+                         f"bool for each of the {len(facets)} boundary facets.")  # fmt: skip
+    if not mask.any():
+        raise InputError(f"No boundary facet belongs to surface '{name}'; the mesh spans "
+                         f"{mesh.points.min(axis=0).tolist()} to {mesh.points.max(axis=0).tolist()} m.")  # fmt: skip
+    return replace(mesh, surfaces={**mesh.surfaces, name: facets[mask]})

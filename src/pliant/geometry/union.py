@@ -1,0 +1,77 @@
+"""Union: several shapes on one lattice, each a region of its own."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import factorial
+
+import numpy as np
+
+from pliant.core import Array, InputError, MeshError
+from pliant.geometry.cells import boundary_facets, compacted
+from pliant.geometry.lattice import box_sides, check_order, kuhn
+from pliant.geometry.mesh import Mesh
+from pliant.geometry.shapes import Shape, box_counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Union:
+    """Parts on one lattice over their common bounds: a cube belongs to the first part that contains its centre.
+
+    Regions carry the names of the parts; surfaces are "outside" (all of the boundary) and those of "x-", "x+", "y-"...
+    of the common bounding box that the body touches. `divisions` are the cubes along each side.
+    """
+
+    parts: Mapping[str, Shape]
+    cell: float | None = None  # [m], the edge of a cube when mesh() is not told another
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise InputError("This Union has 0 parts. Name at least one: Union(parts={'arm': Box(...)}).")
+        dims = {name: part.dim for name, part in self.parts.items()}
+        if len(set(dims.values())) > 1:
+            raise InputError(f"The parts of a Union must be all flat or all solid, but their dimensions are {dims}.")
+        clash = sorted({"outside", "x-", "x+", "y-", "y+", "z-", "z+"} & set(self.parts))
+        if clash:
+            raise InputError(f"A part is named '{clash[0]}', which is the name of a surface. Rename the part.")
+
+    @property
+    def dim(self) -> int:
+        return next(iter(self.parts.values())).dim
+
+    def bounds(self) -> tuple[Array, Array]:
+        lower, upper = zip(*(part.bounds() for part in self.parts.values()), strict=True)
+        return np.min(lower, axis=0), np.max(upper, axis=0)
+
+    def contains(self, points: Array) -> Array:
+        return np.any([part.contains(points) for part in self.parts.values()], axis=0)
+
+    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+        check_order(order)
+        lower, upper = self.bounds()
+        counts = box_counts(upper - lower, self.cell if cell is None else cell, divisions)
+        lattice, cells = kuhn(counts)
+        step = (upper - lower) / np.asarray(counts)
+        centres = lower + (np.indices(counts).reshape(self.dim, -1).T + 0.5) * step
+        owner = self._owners(centres, step)
+        cells, owner = cells[np.repeat(owner >= 0, factorial(self.dim))], owner[owner >= 0]
+        lattice, cells = compacted(lattice, cells)
+        regions = {
+            name: np.flatnonzero(np.repeat(owner == i, factorial(self.dim))) for i, name in enumerate(self.parts)
+        }
+        facets = boundary_facets(cells)
+        sides = {name: facets[mask[facets].all(axis=1)] for name, mask in box_sides(lattice, counts).items()}
+        surfaces = {name: side for name, side in sides.items() if len(side)} | {"outside": facets}
+        mesh = Mesh(points=lower + lattice * step, cells=cells, regions=regions, surfaces=surfaces)
+        return mesh.quadratic() if order == 2 else mesh
+
+    def _owners(self, centres: Array, step: Array) -> Array:
+        """(n_cubes,) the index of the part that owns each cube, -1 for none."""
+        owner = np.full(len(centres), -1)
+        for i, (name, part) in enumerate(self.parts.items()):
+            mine = part.contains(centres) & (owner < 0)
+            if not mine.any():
+                raise MeshError(f"Part '{name}' of the Union owns none of the {len(centres)} cubes of "
+                                f"{step.round(6).tolist()} m: it is thinner than a cube or hidden by an earlier part. "
+                                "Choose a smaller cell, or move it forward in the parts.")  # fmt: skip
+            owner[mine] = i
+        return owner

@@ -1,0 +1,131 @@
+"""The rotation nearest to a matrix and its derivative.
+
+R maximises R : F over all rotations, also where F is flat or inverted. As a unit quaternion it is the leading eigenvector
+of a symmetric 4 x 4 matrix (Horn 1987), whose eigenvalue is the largest root of a quartic in the invariants of F.
+"""
+
+import numpy as np
+from numba import njit
+
+from pliant.kernels.matrix import cofactor, det, dot, mm, mtm, scale
+
+GAP = 1e-4  # relative distance of the two leading eigenvalues below which the adjugate loses too many digits
+
+
+@njit(cache=True)
+def rotation(F):
+    """The rotation R that maximises R : F; in the plane when F is a plane problem's."""
+    if F[2] == 0.0 and F[5] == 0.0 and F[6] == 0.0 and F[7] == 0.0 and F[8] == 1.0:
+        return _plane_rotation(F)
+    size = np.sqrt(dot(F, F))
+    if size == 0.0:
+        return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+    A = scale(1.0 / size, F)
+    top, gap = _leading_root(A)
+    q = _adjugate_vector(A, top) if gap > GAP else _jacobi_vector(A)
+    R = _quaternion_matrix(q)
+    return _polish(A, R) if gap > GAP else R
+
+
+@njit(cache=True)
+def _plane_rotation(F):
+    c, s = F[0] + F[4], F[3] - F[1]
+    r = np.sqrt(c * c + s * s)
+    if r == 0.0:
+        return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+    c, s = c / r, s / r
+    return (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0)
+
+
+@njit(cache=True)
+def _leading_root(A):
+    """Largest root of t^4 - 2 |A|^2 t^2 - 8 det(A) t + |A|^4 - 4 |cof A|^2 and its slope there, a measure of the gap."""
+    n, d, C = dot(A, A), det(A), cofactor(A)
+    c0 = n * n - 4.0 * dot(C, C)
+    t, slope = np.sqrt(3.0 * n), 0.0
+    for _ in range(40):
+        value = ((t * t - 2.0 * n) * t - 8.0 * d) * t + c0
+        slope = (4.0 * t * t - 4.0 * n) * t - 8.0 * d
+        if slope <= 1e-9:
+            break
+        move = value / slope
+        t -= move
+        if abs(move) < 1e-15:
+            break
+    return t, slope
+
+
+@njit(cache=True)
+def _horn(A):
+    """The ten entries (upper triangle) of Horn's matrix, quaternions ordered (w, x, y, z)."""
+    return (A[0] + A[4] + A[8], A[7] - A[5], A[2] - A[6], A[3] - A[1], A[0] - A[4] - A[8],
+            A[1] + A[3], A[2] + A[6], A[4] - A[0] - A[8], A[5] + A[7], A[8] - A[0] - A[4])  # fmt: skip
+
+
+@njit(cache=True)
+def _adjugate_vector(A, top):
+    """The longest column of the adjugate of Horn's matrix minus its leading eigenvalue: that eigenvalue's vector."""
+    a, b, c, d, e, f, g, h, i, j = _horn(A)
+    a, e, h, j = a - top, e - top, h - top, j - top
+    hj, hi, ij = h * j - i * i, f * j - g * i, f * i - g * h
+    best = (e * hj - f * hi + g * ij, -(b * hj - f * (c * j - d * i) + g * (c * i - d * h)),
+            b * hi - e * (c * j - d * i) + g * (c * g - d * f), -(b * ij - e * (c * i - d * h) + f * (c * g - d * f)))  # fmt: skip
+    x = (best[1], a * hj - c * (c * j - d * i) + d * (c * i - d * h),
+         -(a * hi - b * (c * j - d * i) + d * (c * g - d * f)), a * ij - b * (c * i - d * h) + c * (c * g - d * f))  # fmt: skip
+    y = (best[2], x[2], a * (e * j - g * g) - b * (b * j - d * g) + d * (b * g - d * e),
+         -(a * (e * i - f * g) - b * (b * i - f * d) + c * (b * g - d * e)))  # fmt: skip
+    z = (best[3], x[3], y[3], a * (e * h - f * f) - b * (b * h - f * c) + c * (b * f - c * e))
+    best = _longer(_longer(best, x), _longer(y, z))
+    return best
+
+
+@njit(cache=True)
+def _longer(a, b):
+    na = a[0] * a[0] + a[1] * a[1] + a[2] * a[2] + a[3] * a[3]
+    nb = b[0] * b[0] + b[1] * b[1] + b[2] * b[2] + b[3] * b[3]
+    return a if na >= nb else b
+
+
+@njit(cache=True)
+def _jacobi_vector(A):
+    """The leading eigenvector by LAPACK; slower, for flat or inverted matrices whose leading eigenvalues nearly meet."""
+    a, b, c, d, e, f, g, h, i, j = _horn(A)
+    _, vectors = np.linalg.eigh(np.array([[a, b, c, d], [b, e, f, g], [c, f, h, i], [d, g, i, j]]))
+    return (vectors[0, 3], vectors[1, 3], vectors[2, 3], vectors[3, 3])
+
+
+@njit(cache=True)
+def _quaternion_matrix(q):
+    s = 2.0 / (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    w, x, y, z = q
+    return (1.0 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y),
+            s * (x * y + w * z), 1.0 - s * (x * x + z * z), s * (y * z - w * x),
+            s * (x * z - w * y), s * (y * z + w * x), 1.0 - s * (x * x + y * y))  # fmt: skip
+
+
+@njit(cache=True)
+def _polish(A, R):
+    """One Newton step on the skew part of R^T A, which squares the error that the adjugate left."""
+    w = _spin(A, R, A)
+    return mm(R, _quaternion_matrix((1.0, 0.5 * w[0], 0.5 * w[1], 0.5 * w[2])))
+
+
+@njit(cache=True)
+def _spin(F, R, dF):
+    """The axis w of R^T dR = [w]x : (tr(S) I - S) w = axial(R^T dF - dF^T R), S = R^T F."""
+    S, W = mtm(R, F), mtm(R, dF)
+    a, b, c = W[7] - W[5], W[2] - W[6], W[3] - W[1]
+    t = S[0] + S[4] + S[8]
+    if a == 0.0 and b == 0.0 and S[2] == 0.0 and S[5] == 0.0:
+        return (0.0 * a, 0.0 * b, c / (t - S[8]))
+    G = (t - S[0], -0.5 * (S[1] + S[3]), -0.5 * (S[2] + S[6]), -0.5 * (S[1] + S[3]), t - S[4],
+         -0.5 * (S[5] + S[7]), -0.5 * (S[2] + S[6]), -0.5 * (S[5] + S[7]), t - S[8])  # fmt: skip
+    C, d = cofactor(G), det(G)
+    return ((C[0] * a + C[1] * b + C[2] * c) / d, (C[3] * a + C[4] * b + C[5] * c) / d, (C[6] * a + C[7] * b + C[8] * c) / d)
+
+
+@njit(cache=True)
+def rotation_differential(F, R, dF):
+    """dR for a change dF, R the rotation of F; singular only where the sum of two signed singular values is zero."""
+    w = _spin(F, R, dF)
+    return mm(R, (0.0 * w[0], -w[2], w[1], w[2], 0.0 * w[0], -w[0], -w[1], w[0], 0.0 * w[0]))

@@ -1,0 +1,137 @@
+"""Sparse symmetric positive definite solves: the pattern is analysed once, the numbers are factorised as often as needed.
+
+CHOLMOD (extra `fast`) where cvxopt is installed, SciPy's SuperLU in symmetric mode otherwise; both see the same matrix in
+the same fill-reducing order, and both say whether it was positive definite.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+from pliant.core import Array, MissingExtra
+
+Solve = Callable[[Array], Array]  # (n,) or (n, k) right sides -> solutions
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pattern:
+    """The lower triangle of a symmetric matrix in compressed columns, rows ascending, diagonal always there."""
+
+    indptr: Array  # (n + 1,)
+    indices: Array  # (nnz,)
+
+    @property
+    def n(self) -> int:
+        return len(self.indptr) - 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Analysis:
+    """A pattern with its fill-reducing order; `factor(values)` gives a solve, or None where not positive definite."""
+
+    pattern: Pattern
+    factor: Callable[[Array], Solve | None]
+    name: str
+
+
+def available() -> tuple[str, ...]:
+    """The solvers on this machine, the preferred first."""
+    return ("cholmod", "superlu") if find_spec("cvxopt") else ("superlu",)
+
+
+def analyse(pattern: Pattern, solver: str | None = None) -> Analysis:
+    """Order a pattern once for many factorisations; `solver` is "cholmod", "superlu" or None for the preferred one."""
+    solver = solver or available()[0]
+    if solver not in available():
+        raise MissingExtra(f"The sparse solver '{solver}' is not installed here (there is {', '.join(available())}). "
+                           "For CHOLMOD: pip install 'pliant[fast]'.")  # fmt: skip
+    factor = _cholmod(pattern) if solver == "cholmod" else _superlu(pattern)
+    return Analysis(pattern=pattern, factor=factor, name=solver)
+
+
+def low_rank(solve: Solve, columns: Array, weights: Array) -> Solve:
+    """The solve of A + sum_i weights[i] h_i h_i^T from a solve of A (Woodbury); columns (n, k) holds the h_i."""
+    if columns.shape[1] == 0:
+        return solve
+    Z = solve(columns)
+    small = scipy.linalg.lu_factor(np.diag(1.0 / weights) + columns.T @ Z)
+
+    def solve_updated(b: Array) -> Array:
+        y = solve(b)
+        return y - Z @ scipy.linalg.lu_solve(small, columns.T @ y)
+
+    return solve_updated
+
+
+def _superlu(pattern: Pattern) -> Callable[[Array], Solve | None]:
+    n, rows, cols = pattern.n, pattern.indices, np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
+    order = _superlu_order(pattern)
+    new = np.empty(n, np.int64)
+    new[order] = np.arange(n)
+    off = np.flatnonzero(rows != cols)
+    source = np.concatenate([np.arange(len(rows)), off])
+    i, j = np.concatenate([rows, cols[off]]), np.concatenate([cols, rows[off]])
+    keys = np.lexsort((new[i], new[j]))
+    source, i, j = source[keys], new[i][keys], new[j][keys]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(j, minlength=n))])
+    options = {"SymmetricMode": True, "Equil": False}
+
+    def factor(values: Array) -> Solve | None:
+        A = sp.csc_matrix((values[source], i, indptr), shape=(n, n))
+        try:
+            lu = spla.splu(A, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
+        except RuntimeError:  # "Factor is exactly singular"
+            return None
+        if not (np.array_equal(lu.perm_r, lu.perm_c) and np.all(lu.U.diagonal() > 0.0)):
+            return None
+
+        def solve(b: Array) -> Array:
+            x = np.empty_like(b)
+            x[order] = lu.solve(np.ascontiguousarray(b[order]))
+            return x
+
+        return solve
+
+    return factor
+
+
+def _superlu_order(pattern: Pattern) -> Array:
+    """A minimum-degree order of A + A^T, from one factorisation of a diagonally dominant matrix of the same pattern."""
+    lower = sp.csc_matrix((np.full(len(pattern.indices), -1.0), pattern.indices, pattern.indptr), shape=(pattern.n,) * 2)
+    A = lower + lower.T
+    A = A + sp.diags(1.0 - 2.0 * np.asarray(A.sum(axis=1)).ravel())
+    lu = spla.splu(A.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    return np.argsort(lu.perm_c)
+
+
+def _cholmod(pattern: Pattern) -> Callable[[Array], Solve | None]:
+    from cvxopt import amd, cholmod, matrix, spmatrix
+
+    cols = np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
+    cholmod.options["supernodal"] = 2
+    empty = spmatrix(1.0, matrix(pattern.indices.astype(np.int64)), matrix(cols.astype(np.int64)), (pattern.n,) * 2)
+    order = amd.order(empty)
+
+    def factor(values: Array) -> Solve | None:
+        A = +empty
+        A.V = matrix(values)
+        F: Any = cholmod.symbolic(A, p=order)
+        try:
+            cholmod.numeric(A, F)
+        except ArithmeticError:
+            return None
+
+        def solve(b: Array) -> Array:
+            x = matrix(np.array(b, dtype=float, order="F", copy=True))
+            cholmod.solve(F, x)
+            return np.array(x).reshape(b.shape)
+
+        return solve
+
+    return factor

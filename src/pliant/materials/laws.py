@@ -1,0 +1,99 @@
+"""Energy density, first Piola-Kirchhoff stress and its differential of every law, as functions of the deformation gradient.
+
+Each law is linear in its moduli (mu, lam, bulk), so that a derivative with respect to E or nu is the same function at the
+differentiated moduli. All functions take real or complex F: the third derivative of the energy is the complex step of
+`differential`. `R` is the rotation of F and is looked at by the corotated laws only.
+"""
+
+import numpy as np
+from numba import njit
+
+from pliant.kernels import add, cofactor, cross, det, dot, rotation_differential, scale, sub
+
+NEO_HOOKEAN, FIXED_COROTATED, LINEAR_COROTATED = 0, 1, 2
+
+
+@njit(cache=True)
+def has_barrier(law):
+    """Does the energy grow without bound as J goes to zero?"""
+    return law == NEO_HOOKEAN
+
+
+@njit(cache=True)
+def needs_rotation(law):
+    return law != NEO_HOOKEAN
+
+
+@njit(cache=True)
+def energy(law, F, R, moduli, power):
+    """[J/m^3]; infinite where a law with a barrier meets J <= 0."""
+    mu, lam, bulk = moduli
+    J = det(F)
+    swell = bulk * _integer_power(abs(J - 1.0), power) if bulk != 0.0 else 0.0
+    if law == NEO_HOOKEAN:  # paper 003 eq. 1, paper 004 eq. 13
+        if J <= 0.0:
+            return np.inf
+        return 0.5 * mu * (dot(F, F) - 3.0) - mu * np.log(J) + 0.5 * lam * np.log(J) ** 2 + swell
+    D = sub(F, R)
+    if law == FIXED_COROTATED:  # paper 004 eq. 12
+        return mu * dot(D, D) + 0.5 * lam * (J - 1.0) ** 2 + swell
+    return mu * dot(D, D) + 0.5 * lam * (dot(R, F) - 3.0) ** 2 + swell
+
+
+@njit(cache=True)
+def stress(law, F, R, moduli, power):
+    """P = d energy / dF [Pa]"""
+    mu, lam, bulk = moduli
+    J, C = det(F), cofactor(F)
+    slope = _swell_slope(J, bulk, power)
+    if law == NEO_HOOKEAN:
+        return add(scale(mu, F), scale((lam * np.log(J) - mu) / J + slope, C))
+    P = scale(2.0 * mu, sub(F, R))
+    if law == FIXED_COROTATED:
+        return add(P, scale(lam * (J - 1.0) + slope, C))
+    return add(add(P, scale(lam * (dot(R, F) - 3.0), R)), scale(slope, C))
+
+
+@njit(cache=True)
+def differential(law, F, R, dF, moduli, power):
+    """dP for a change dF [Pa]"""
+    mu, lam, bulk = moduli
+    J, C = det(F), cofactor(F)
+    dC, dJ = cross(F, dF), dot(C, dF)
+    slope, bend = _swell_slope(J, bulk, power), _swell_bend(J, bulk, power)
+    if law == NEO_HOOKEAN:
+        slope = slope + (lam * np.log(J) - mu) / J
+        bend = bend + (mu + lam - lam * np.log(J)) / (J * J)
+        return add(scale(mu, dF), add(scale(bend * dJ, C), scale(slope, dC)))
+    dR = rotation_differential(F, R, dF)
+    dP = scale(2.0 * mu, sub(dF, dR))
+    if law == FIXED_COROTATED:
+        return add(dP, add(scale((bend + lam) * dJ, C), scale(slope + lam * (J - 1.0), dC)))
+    dP = add(dP, add(scale(lam * dot(R, dF), R), scale(lam * (dot(R, F) - 3.0), dR)))
+    return add(dP, add(scale(bend * dJ, C), scale(slope, dC)))
+
+
+@njit(cache=True)
+def _integer_power(x, n):
+    y = x * 0.0 + 1.0
+    for _ in range(n):
+        y = y * x
+    return y
+
+
+@njit(cache=True)
+def _swell_slope(J, bulk, power):
+    """First derivative of bulk |J - 1|^power (paper 004 eq. 14)."""
+    if bulk == 0.0:
+        return J * 0.0
+    side = 1.0 if J.real >= 1.0 else -1.0
+    return bulk * power * side * _integer_power(side * (J - 1.0), power - 1)
+
+
+@njit(cache=True)
+def _swell_bend(J, bulk, power):
+    """Second derivative of bulk |J - 1|^power."""
+    if bulk == 0.0:
+        return J * 0.0
+    side = 1.0 if J.real >= 1.0 else -1.0
+    return bulk * power * (power - 1) * _integer_power(side * (J - 1.0), power - 2)

@@ -1,0 +1,126 @@
+"""Draws one frame of a scene as a picture; headless, without matplotlib's global figures."""
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from PIL import Image
+
+from pliant.core import Array, InputError
+from pliant.report import ground, layers, palette
+from pliant.report.camera import fit_camera
+from pliant.report.ground import round_length
+from pliant.report.layers import SHADES
+from pliant.report.scene import Scene
+from pliant.report.skin import make_skin
+from pliant.report.stage import Stage
+from pliant.store import write_atomic
+
+SIZE = (960, 720)  # [pixels] width, height
+
+
+def set_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
+    """The camera, the skin and the colour scale that all frames of the scene share."""
+    if min(size) < 64:
+        raise InputError(
+            f"A picture of {size[0]} x {size[1]} pixels is too small to draw a scene; use at least 64 x 64."
+        )
+    skin = make_skin(scene.facets, scene.frames[0]) if scene.facets.shape[1] == 3 else None
+    return Stage(size=size, camera=fit_camera(scene, size), skin=skin, shades=_shades(scene))
+
+
+def draw(scene: Scene, k: int, size: tuple[int, int] = SIZE, *, stage: Stage | None = None, note: str = "") -> Array:
+    """(height, width, 3) uint8 picture of frame k; one `stage` serves many frames, `note` goes with the time."""
+    if not -len(scene.frames) <= k < len(scene.frames):
+        raise InputError(f"Frame {k} was asked for, but the scene has frames 0 to {len(scene.frames) - 1}.")
+    k %= len(scene.frames)
+    stage = stage or set_stage(scene, size)
+    figure = Figure(figsize=(stage.size[0] / 100, stage.size[1] / 100), dpi=100, facecolor=palette.PAPER)
+    canvas = FigureCanvasAgg(figure)
+    axes = _empty_axes(figure, stage)
+    ground.paint_ground(axes, scene, stage)
+    ground.paint_shadow(axes, scene, k, stage)
+    if stage.skin is None:
+        layers.paint_bars(axes, scene, k, stage)
+    else:
+        layers.paint_skin(axes, scene, k, stage, stage.skin)
+    layers.paint_lines(axes, scene, k, stage)
+    layers.paint_markers(axes, scene, k, stage)
+    _label(figure, axes, scene, stage, " ".join([_clock(scene, k), note]).strip())
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3].copy()
+
+
+def still(scene: Scene, k: int, path: str | Path, size: tuple[int, int] = (1600, 1200)) -> Path:
+    """Write frame k as a PNG file."""
+    buffer = BytesIO()
+    Image.fromarray(draw(scene, k, size)).save(buffer, format="PNG")
+    write_atomic(path, buffer.getvalue())
+    return Path(path)
+
+
+def _empty_axes(figure: Figure, stage: Stage) -> Axes:
+    left, right, bottom, top = stage.camera.window
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set_axis_off()
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    axes.set_autoscale_on(False)
+    return axes
+
+
+def _shades(scene: Scene) -> Normalize | None:
+    if scene.values is None:
+        return None
+    low, high = scene.value_limits or np.percentile(scene.values, (0.5, 99.5))
+    return Normalize(low, high if high > low else low + 1.0, clip=True)
+
+
+def _clock(scene: Scene, k: int) -> str:
+    if len(scene.frames) == 1:
+        return ""
+    if scene.dt is None:
+        return f"step {k}"
+    last = scene.dt * (len(scene.frames) - 1)
+    digits = int(np.clip(2 - np.floor(np.log10(last)), 0, 6))
+    return f"t = {scene.dt * k:.{digits}f} s"
+
+
+def _label(figure: Figure, axes: Axes, scene: Scene, stage: Stage, clock: str) -> None:
+    """The title, the time, the scale bar and the colour bar."""
+    text: dict[str, Any] = {"fontsize": 22 * stage.unit, "color": palette.INK, "parse_math": False}
+    figure.text(0.035, 0.955, scene.title, weight="bold", va="top", **text)
+    figure.text(0.965, 0.955, clock, va="top", ha="right", **text)
+    _scale_bar(axes, stage)
+    if stage.shades is None:
+        return
+    bar = figure.add_axes((0.905, 0.25, 0.016, 0.5))
+    scale = figure.colorbar(ScalarMappable(stage.shades, SHADES), cax=bar)
+    scale.outline.set_visible(False)
+    scale.ax.tick_params(labelsize=16 * stage.unit, length=0, colors=palette.INK)
+    scale.ax.set_title(
+        scene.value_label, fontsize=17 * stage.unit, color=palette.INK, pad=14 * stage.unit, parse_math=False
+    )
+
+
+def _scale_bar(axes: Axes, stage: Stage) -> None:
+    left, right, bottom, top = stage.camera.window
+    length = round_length(0.16 * (right - left))
+    x, y = left + 0.035 * (right - left), bottom + 0.05 * (top - bottom)
+    axes.plot([x, x + length], [y, y], color=palette.INK, lw=3.2 * stage.unit, solid_capstyle="butt", zorder=7)
+    axes.text(x + length / 2, y + 0.014 * (top - bottom), _metric(length), ha="center", va="bottom",
+              fontsize=17 * stage.unit, color=palette.INK, zorder=7)  # fmt: skip
+
+
+def _metric(length: float) -> str:
+    """A length in the unit that gives it few digits."""
+    for unit, size in (("km", 1e3), ("m", 1.0), ("cm", 1e-2), ("mm", 1e-3), ("µm", 1e-6)):
+        if length >= 0.999 * size:
+            return f"{length / size:.3g} {unit}"
+    return f"{length:.1g} m"

@@ -1,0 +1,137 @@
+"""The robot in a picture: its body, what runs through it and where it should go; each function paints one of them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.colors import LinearSegmentedColormap, to_rgb, to_rgba
+
+from pliant.core import Array
+from pliant.report import palette
+from pliant.report.camera import Camera, depth, project
+from pliant.report.scene import Scene
+from pliant.report.skin import Skin, corner_normals, light, normals, outward
+from pliant.report.stage import Stage, stroke_width
+
+# From pale silicone to deep red, darker and darker: it reads in grey too, and light still shows the shape.
+SHADES = LinearSegmentedColormap.from_list("pliant", ["#DCE6EC", "#F6D9A2", "#F0985C", "#C63F4C", "#6D1A55"])
+MANY_FACETS = 5000  # above this the lines between facets would grey the body
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polygons:
+    """Triangles of the picture, those of facet i in row i."""
+
+    shapes: Array  # (m, k, 3, 2) corners in the picture plane [m]
+    faces: Array  # (m, k, 4) colour and opacity
+    edges: Array  # (m, k, 4)
+    near: Array  # (m, k) [m], larger is nearer to the eye
+
+
+def paint_skin(axes: Axes, scene: Scene, k: int, stage: Stage, skin: Skin) -> None:
+    """The triangles from far to near, each cut into patches, with lines between the facets."""
+    seen, facing = _visible(scene, k, stage.camera, skin)
+    corners = scene.frames[k][skin.facets[seen]]
+    patches = np.einsum("spc,mcd->mspd", skin.patches, corners)
+    middle = skin.patches.mean(axis=1)
+    colours = np.einsum("sc,mcd->msd", middle, _colours(scene, k, stage, skin.facets[seen]))
+    if scene.dim == 3:
+        colours = light(colours, np.einsum("sc,mcd->msd", middle, facing))
+    opaque = np.concatenate([colours, np.ones((*colours.shape[:2], 1))], axis=-1)
+    near = depth(stage.camera, patches.mean(axis=2))
+    body = Polygons(shapes=project(stage.camera, patches), faces=opaque, edges=opaque, near=near)
+    _add_polygons(axes, stage, body, _facet_lines(skin, seen, corners, near, stage))
+
+
+def paint_bars(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+    """Bars as round strokes and particles as discs, from far to near, with a rim and a highlight."""
+    points = scene.frames[k]
+    order = np.argsort(depth(stage.camera, points[scene.facets]).mean(axis=1), kind="stable")
+    facets = scene.facets[order]
+    strokes, base = project(stage.camera, points)[facets], _colours(scene, k, stage, facets).mean(axis=1)
+    width = stroke_width(scene, stage)
+    if facets.shape[1] == 1:
+        x, y = strokes[:, 0].T
+        axes.scatter(x, y, s=width**2, c=base, edgecolors=0.7 * base, linewidths=0.1 * width, zorder=2)
+        return
+    for colour, share in ((0.62 * base, 1.0), (base, 0.82), (0.55 * base + 0.45, 0.24)):
+        layer = LineCollection(list(strokes), colors=colour, linewidths=share * width, capstyle="round", zorder=2)
+        axes.add_collection(layer, autolim=False)
+
+
+def paint_lines(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+    """Cables and paths on top of the body, as if it were a little transparent; a pale halo sets them off any colour."""
+    for line in scene.lines:
+        x, y = project(stage.camera, line.points[k]).T
+        axes.plot(x, y, color="white", alpha=0.45, lw=5.0 * stage.unit, solid_capstyle="round", zorder=3)
+        style = (0, (4, 3)) if line.dashed else "solid"
+        axes.plot(x, y, color=line.colour, alpha=0.9, lw=2.2 * stage.unit, ls=style, zorder=3)
+
+
+def paint_markers(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+    """Targets as crosses in rings, effectors as dots, and the way the effectors have come."""
+    if scene.targets is not None:
+        _paint_targets(axes, scene.targets, stage)
+    if scene.markers is None:
+        return
+    way = project(stage.camera, scene.markers[: k + 1])  # (k + 1, markers, 2)
+    if scene.trail and k > 0:
+        _paint_trail(axes, way, stage)
+    x, y = way[-1].T
+    size, rim = (11 * stage.unit) ** 2, 1.3 * stage.unit
+    axes.scatter(x, y, s=size, color=palette.MARKER, edgecolors="white", linewidths=rim, zorder=6)
+
+
+def _paint_targets(axes: Axes, targets: Array, stage: Stage) -> None:
+    x, y = project(stage.camera, targets).T
+    ring, cross, width = (19 * stage.unit) ** 2, (27 * stage.unit) ** 2, 2 * stage.unit
+    axes.scatter(x, y, s=ring, facecolors="none", edgecolors=palette.TARGET, linewidths=width, zorder=5)
+    axes.scatter(x, y, s=cross, marker="+", color=palette.TARGET, linewidths=width, zorder=5)
+
+
+def _paint_trail(axes: Axes, way: Array, stage: Stage) -> None:
+    pieces = np.stack([way[:-1], way[1:]], axis=2).reshape(-1, 2, 2)  # the oldest pieces of all markers come first
+    fade = np.repeat(np.linspace(0.08, 0.95, len(way) - 1) ** 1.5, way.shape[1])
+    colours = [to_rgba(palette.MARKER, alpha) for alpha in fade]
+    trail = LineCollection(list(pieces), colors=colours, linewidths=2.2 * stage.unit, zorder=4)
+    axes.add_collection(trail, autolim=False)
+
+
+def _visible(scene: Scene, k: int, camera: Camera, skin: Skin) -> tuple[Array, Array]:
+    """Which facets to draw (j,) and, in 3D, their corner normals (j, 3, 3) in the coordinates of the picture."""
+    if scene.dim == 2:
+        return np.arange(len(skin.facets)), np.zeros(0)
+    corners = scene.frames[k][skin.facets]
+    ahead = normals(corners) @ camera.toward
+    seen = np.flatnonzero(outward(corners) * ahead > 0.0) if skin.closed else np.arange(len(ahead))
+    turn = np.where(ahead < 0.0, -1.0, 1.0)[:, None, None]  # light both sides of an open sheet
+    facing = turn * corner_normals(skin, corners) @ np.vstack([camera.plane, camera.toward]).T
+    return seen, facing[seen]
+
+
+def _colours(scene: Scene, k: int, stage: Stage, facets: Array) -> Array:
+    """(*facets.shape, 3) the colour at each vertex of each facet: of its value, or else of the body."""
+    if scene.values is None or stage.shades is None:
+        return np.broadcast_to(to_rgb(scene.colour), (*facets.shape, 3))
+    return SHADES(stage.shades(scene.values[k]))[:, :3][facets]
+
+
+def _facet_lines(skin: Skin, seen: Array, corners: Array, near: Array, stage: Stage) -> Polygons:
+    """The lines between facets, strong at creases and borders; each as near as the patch it borders."""
+    ends = project(stage.camera, np.einsum("bec,mcd->mbed", skin.seams, corners))
+    faint = 0.12 if len(skin.facets) <= MANY_FACETS else 0.0
+    colours = np.full((*ends.shape[:2], 4), to_rgba(palette.INK))
+    colours[..., 3] = np.where(skin.sharp[seen][:, skin.side], 0.55, faint)
+    return Polygons(shapes=ends[:, :, [0, 1, 1]], faces=np.zeros_like(colours), edges=colours, near=near[:, skin.owner])
+
+
+def _add_polygons(axes: Axes, stage: Stage, *groups: Polygons) -> None:
+    """All groups in one collection, from far to near: only so can a near patch hide a far line."""
+    order = np.argsort(np.concatenate([group.near.ravel() for group in groups]), kind="stable")
+    shapes = np.concatenate([group.shapes.reshape(-1, 3, 2) for group in groups])[order]
+    faces = np.concatenate([group.faces.reshape(-1, 4) for group in groups])[order]
+    edges = np.concatenate([group.edges.reshape(-1, 4) for group in groups])[order]
+    # An array, against the type of the stub: it takes matplotlib a third of the time that a list of triangles takes.
+    skin = PolyCollection(shapes, facecolors=faces, edgecolors=edges, linewidths=stage.unit, zorder=2)  # type: ignore[arg-type]
+    axes.add_collection(skin, autolim=False)

@@ -1,0 +1,34 @@
+"""What all frames of a scene have in common: the size of the picture, the eye, the skin and the colour scale."""
+
+from dataclasses import dataclass
+
+from matplotlib.colors import Normalize
+
+from pliant.report.camera import Camera
+from pliant.report.scene import Scene
+from pliant.report.skin import Skin
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What all frames of a scene have in common, made once."""
+
+    size: tuple[int, int]  # width and height [pixels]
+    camera: Camera
+    skin: Skin | None  # None: bars or particles
+    shades: Normalize | None  # None: the body has one colour
+
+    @property
+    def unit(self) -> float:
+        """Points (1/72 inch) a thousandth of the picture's height at 100 pixels an inch: sizes follow the picture."""
+        return self.size[1] * 72.0 / 100.0 / 1000.0
+
+    @property
+    def pixels_per_metre(self) -> float:
+        left, right, _, _ = self.camera.window
+        return self.size[0] / (right - left)
+
+
+def stroke_width(scene: Scene, stage: Stage) -> float:
+    """[points] how wide to draw bars and particles."""
+    return 9.0 * stage.unit if scene.thickness is None else scene.thickness * 0.72 * stage.pixels_per_metre

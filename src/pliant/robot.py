@@ -1,0 +1,162 @@
+"""Robot: a shape, its materials and what is attached to it, in rest coordinates. No matrices."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.bodies import Body, PointMass, Solid, Term
+from pliant.contact import Contact
+from pliant.core import Array, InputError
+from pliant.geometry import Mesh, Shape
+from pliant.materials import Material
+
+Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
+
+
+class Actuator(Protocol):
+    """What drives a robot: `limits` of each control, and the Term it becomes on a body."""
+
+    @property
+    def limits(self) -> tuple[float, float]: ...
+    @property
+    def n_controls(self) -> int: ...
+    def on(self, body: Body) -> Term: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Support:
+    """Holds the nodes of a named region along some axes, or moves them as `motion` says."""
+
+    region: str
+    axes: str = "xyz"
+    motion: Motion | None = None
+
+    def __post_init__(self) -> None:
+        if not self.axes or set(self.axes) - set("xyz"):
+            raise InputError(f"The axes of the support on '{self.region}' are '{self.axes}'; write some of x, y and z, such as 'xyz'.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Effector:
+    """What is to be controlled: a material point, or the weighted mean of a named surface."""
+
+    point: Array | None = None  # (dim,) [m] rest position
+    surface: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.point is None) == (self.surface is None):
+            raise InputError("An effector is either at a point or on a surface; give exactly one of the two.")
+
+    def on(self, body: Body) -> sp.csr_matrix:
+        """(1, n_nodes) the row that maps node positions to the effector's."""
+        if self.point is not None:
+            return body.locate(np.asarray(self.point, float)[None])
+        share = body.patch(self.surface)
+        return sp.csr_matrix(share / share.sum())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PointLoad:
+    """A dead force [N] at a material point."""
+
+    point: Array  # (dim,) [m]
+    force: Array  # (dim,) [N]
+
+    def on(self, body: Body) -> Array:
+        """(n_dofs,) [N]"""
+        return _spread(body.locate(np.asarray(self.point, float)[None]).toarray()[0], self.force, body.dim, "force of a point load")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SurfaceLoad:
+    """A dead traction [N/m^2 of rest area] on a named surface."""
+
+    surface: str
+    traction: Array  # (dim,) [Pa]
+
+    def on(self, body: Body) -> Array:
+        """(n_dofs,) [N]"""
+        return _spread(body.patch(self.surface), self.traction, body.dim, f"traction on '{self.surface}'")
+
+
+def _spread(share: Array, vector: Array, dim: int, what: str) -> Array:
+    v = np.asarray(vector, float)
+    if v.shape != (dim,) or not np.all(np.isfinite(v)):
+        raise InputError(f"The {what} is {vector}; give {dim} finite numbers.")
+    return np.outer(share, v).ravel()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damping:
+    """Rayleigh damping: `mass` [1/s] drags on the velocity, `stiffness` [s] on the strain rate (free in rotation)."""
+
+    mass: float = 0.0
+    stiffness: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("mass", "stiffness"):
+            if not 0.0 <= getattr(self, name) < np.inf:
+                raise InputError(f"The {name} damping is {getattr(self, name):g}; it must be zero or positive.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Robot:
+    """A soft robot, described once for every method. `body()` discretises it as a solid with `cell`, `divisions`, `order`."""
+
+    shape: Shape | Mesh | PointMass
+    material: Material | Mapping[str, Material] = field(default_factory=dict)  # one, or one for each region
+    supports: Sequence[Support] = ()
+    actuators: Mapping[str, Actuator] = field(default_factory=dict)
+    effectors: Mapping[str, Effector] = field(default_factory=dict)
+    loads: Sequence[PointLoad | SurfaceLoad] = ()
+    contacts: Sequence[Contact] = ()
+    gravity: Array | None = None  # (dim,) [m/s^2]; None: no gravity
+    damping: Damping = Damping()  # noqa: RUF009, frozen
+    cell: float | None = None  # [m] target edge length of the mesh
+    divisions: Sequence[int] | None = None  # lattice counts instead of `cell`
+    order: int = 2  # 1: 4-node tetrahedra, quick and stiff in bending; 2: 10-node, the right choice for slender bodies
+    thickness: float = 1.0  # [m] out-of-plane depth of a plane robot
+    name: str = "robot"
+
+    def body(self) -> Body:
+        """The robot's matter, discretised; made once."""
+        return self._body
+
+    @cached_property
+    def _body(self) -> Body:
+        if isinstance(self.shape, PointMass):
+            return self.shape
+        mesh = self.mesh()
+        body = Solid(mesh=mesh, materials=self._materials(), thickness=self.thickness)
+        if mesh.size > 10.0:
+            warnings.warn(f"{self.name} is {mesh.size:.3g} m across; if its coordinates are millimetres, scale them by 0.001.", stacklevel=2)
+        return body
+
+    def mesh(self) -> Mesh:
+        """The mesh of the solid body."""
+        if isinstance(self.shape, PointMass):
+            raise InputError("A robot made of point masses has no mesh.")
+        if isinstance(self.shape, Mesh):
+            return self.shape.quadratic() if self.order == 2 else self.shape
+        return self.shape.mesh(cell=self.cell, divisions=self.divisions, order=self.order)
+
+    def _materials(self) -> Mapping[str, Material]:
+        if not isinstance(self.material, Material):
+            if not self.material:
+                raise InputError(f"{self.name} has no material; pass material=Material(E=..., nu=..., density=...).")
+            return self.material
+        return {"body": self.material}
+
+    @property
+    def n_controls(self) -> int:
+        return sum(actuator.n_controls for actuator in self.actuators.values())
+
+    def control_limits(self) -> tuple[Array, Array]:
+        """((n_controls,), (n_controls,)) what the motors can do, actuator after actuator."""
+        rows = [actuator.limits for actuator in self.actuators.values() for _ in range(actuator.n_controls)]
+        return np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
