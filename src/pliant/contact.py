@@ -91,6 +91,7 @@ class AttachedContact:
     stiffness: Array  # (n_points,) [N/m]
     n_controls: int = 0
     group: int = 1
+    stiff: bool = True
 
     def energy(self, y: Array, u: Array) -> float:
         return float(self.stiffness @ _ramp(-self.contact.obstacle(y)[0], self.contact.layer)[0])

@@ -70,6 +70,10 @@ class AttachedCable:
     n_controls: int = 1
     group: int = 1
 
+    @property
+    def stiff(self) -> bool:
+        return self.drive == "length"
+
     def length(self, y: Array) -> Array:
         """[m]"""
         return np.sum(_norm(y))

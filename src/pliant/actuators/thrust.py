@@ -38,6 +38,7 @@ class AttachedThrust:
     offset: Array
     n_controls: int
     group: int = 1
+    stiff: bool = False
 
     def energy(self, y: Array, u: Array) -> float:
         return -float(u @ y[0])

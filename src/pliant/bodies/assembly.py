@@ -141,6 +141,21 @@ def _spread(out, weight, P, grads, dim):
 
 
 @njit(cache=True, parallel=True)
+def cell_products(cells, moduli, q, y, dim):
+    """(n_cells, n_nodes, dim) [N] the elastic stiffness of each cell times y."""
+    n, points = cells.weights.shape
+    out = np.zeros((n, cells.nodes.shape[1], dim))
+    for c in prange(n):
+        for g in range(points):
+            nodes, grads = cells.nodes[c], cells.grads[c, g]
+            F = deformation(q, nodes, grads, dim)
+            R = _rotation_if_needed(cells.law[c], F)
+            dP = laws.differential(cells.law[c], F, R, field_gradient(y, nodes, grads, dim), _moduli(moduli, c), cells.power[c])
+            _spread(out[c], cells.weights[c, g], dP, grads, dim)
+    return out
+
+
+@njit(cache=True, parallel=True)
 def cell_third(cells, moduli, q, y, z, dim):
     """(n_cells, n_nodes, dim) the gradient of y^T K(q) z with respect to q, by the complex step of the stress differential."""
     n, points = cells.weights.shape

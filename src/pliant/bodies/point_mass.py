@@ -73,6 +73,15 @@ class PointMass:
     def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:
         return np.zeros((len(self.points), self.dim, self.dim))
 
+    def stiffness_times(self, q: Array, fields: Fields, y: Array) -> Array:
+        return np.zeros_like(q)
+
+    def field_stiffness(self, q: Array, fields: Fields, change: Fields, y: Array) -> Array:
+        return np.zeros_like(q)
+
+    def field_stiffness_work(self, q: Array, fields: Fields, y: Array, z: Array) -> tuple[Array, Array]:
+        return np.zeros(len(self.points)), np.zeros(len(self.points))
+
     def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array:
         return np.zeros_like(q)
 

@@ -39,7 +39,7 @@ class Solid:
 
     @cached_property
     def rest(self) -> Array:
-        return self.mesh.points.ravel()
+        return np.array(self.mesh.points).ravel()
 
     @cached_property
     def _owner(self) -> Array:
@@ -65,7 +65,7 @@ class Solid:
         bary, weights = quadrature(self.dim, self.mesh.order if self.mesh.order == 1 else 2)
         grads, measure = gradients(self.mesh.points, self.mesh.cells, self.mesh.order, bary)
         pick = lambda values: np.array(values)[self._owner]  # noqa: E731
-        return Cells(np.ascontiguousarray(self.mesh.cells), grads, self._depth * measure * weights,
+        return Cells(np.array(self.mesh.cells), grads, self._depth * measure * weights,
                      pick([LAWS[m.law] for m in self.materials.values()]), pick([m.power for m in self.materials.values()]))  # fmt: skip
 
     @property
@@ -151,6 +151,10 @@ class Solid:
         blocks = assembly.cell_stiffness(self.cells, self._moduli(fields), viscous, q, self.dim, project)
         return assembly.gather_blocks(blocks, *self._links[1:])
 
+    def stiffness_times(self, q: Array, fields: Fields, y: Array) -> Array:
+        """(n_dofs,) [N] K(q) y with K the elastic stiffness."""
+        return self._gather(assembly.cell_products(self.cells, self._moduli(fields), q, y, self.dim))
+
     def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array:
         """(n_dofs,) the derivative of y^T K(q) z with respect to q; symmetric in y, z and the direction it is paired with."""
         return self._gather(assembly.cell_third(self.cells, self._moduli(fields), q, y, z, self.dim))
@@ -167,6 +171,19 @@ class Solid:
         by_E, by_nu = (np.einsum("cai,cai->c", self._linear_forces(q, m, viscous), along) for m in self._moduli_slopes(fields))
         return by_E, by_nu
 
+    def field_stiffness(self, q: Array, fields: Fields, change: Fields, y: Array) -> Array:
+        """(n_dofs,) the change of `stiffness_times` for a change of E and nu in each cell."""
+        by_E, by_nu = self._moduli_slopes(fields)
+        m = change.E[:, None] * by_E + change.nu[:, None] * by_nu
+        return self._gather(assembly.cell_products(self.cells, m, q, y, self.dim))
+
+    def field_stiffness_work(self, q: Array, fields: Fields, y: Array, z: Array) -> tuple[Array, Array]:
+        """((n_cells,), (n_cells,)) the derivative of y . K(q) z with respect to each cell's E and nu."""
+        along = y.reshape(-1, self.dim)[self.mesh.cells]
+        products = (assembly.cell_products(self.cells, m, q, z, self.dim) for m in self._moduli_slopes(fields))
+        by_E, by_nu = (np.einsum("cai,cai->c", product, along) for product in products)
+        return by_E, by_nu
+
     def _moduli_slopes(self, fields: Fields) -> tuple[Array, Array]:
         return self._moduli(fields) / fields.E[:, None], moduli_slope(fields.E, fields.nu, self.cells.power)
 
@@ -176,7 +193,7 @@ class Solid:
         return assembly.cell_forces(self.cells, m, viscous, q, self.dim)
 
     def _gather(self, forces: Array) -> Array:
-        return assembly.gather_forces(forces, *self._node_links)
+        return assembly.gather_forces(np.ascontiguousarray(forces), *self._node_links)
 
     def mass(self, density: Array) -> Array:
         a, b = self._upper

@@ -24,6 +24,8 @@ class Term(Protocol):
     def offset(self) -> Array: ...  # (n_points, dim) [m]
     @property
     def group(self) -> int: ...
+    @property
+    def stiff(self) -> bool: ...  # is it a spring, to be treated implicitly even where a rule takes control forces as given?
     def energy(self, y: Array, u: Array) -> float: ...
     def gradient(self, y: Array, u: Array) -> Array: ...  # (n_points, dim) [N]
     def curvature(self, y: Array, u: Array) -> Array: ...  # (n_points / group, group dim, group dim) [N/m]

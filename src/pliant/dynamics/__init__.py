@@ -2,5 +2,6 @@
 
 from pliant.dynamics.implicit import BDF2, ImplicitEuler, Quasistatic
 from pliant.dynamics.newton import Newton
+from pliant.dynamics.semi_implicit import SemiImplicit
 
-__all__ = ["BDF2", "ImplicitEuler", "Newton", "Quasistatic"]
+__all__ = ["BDF2", "ImplicitEuler", "Newton", "Quasistatic", "SemiImplicit"]

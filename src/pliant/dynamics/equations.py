@@ -218,23 +218,37 @@ class Equations:
                 columns[:, part.start + k] = (term.weights.T @ y).ravel()
         return columns
 
-    def rank_columns(self, q: Array, u: Array) -> tuple[Array, Array]:
+    def _counted(self, stiff_only: bool) -> list[tuple[Term, slice]]:
+        return [(term, part) for term, part in self.terms if term.stiff or not stiff_only]
+
+    def rank_columns(self, q: Array, u: Array, *, stiff_only: bool = False) -> tuple[Array, Array]:
         """((n_dofs, r), (r,)) the rank-one shares of the Hessian."""
         columns, weights = [], []
-        for term, part in self.terms:
+        for term, part in self._counted(stiff_only):
             rows, w = term.ranks(self.points(term, q), u[part])
             columns += [(term.weights.T @ row).ravel() for row in rows]
             weights += list(w)
         return (np.stack(columns, axis=1) if columns else np.zeros((self.n_dofs, 0))), np.array(weights)
 
-    def term_blocks(self, q: Array, u: Array) -> list[Array]:
-        """The point Hessians of each term."""
-        return [term.curvature(self.points(term, q), u[part]) for term, part in self.terms]
+    def term_blocks(self, q: Array, u: Array, *, stiff_only: bool = False) -> list[Array]:
+        """The point Hessians of each term; zeros where it does not count."""
+        blocks = [term.curvature(self.points(term, q), u[part]) for term, part in self.terms]
+        return [H if term.stiff or not stiff_only else 0.0 * H for H, (term, _) in zip(blocks, self.terms, strict=True)]
+
+    def terms_times(self, q: Array, u: Array, y: Array, *, stiff_only: bool = False) -> Array:
+        """The Hessian of all terms times y."""
+        dim, out = self.body.dim, np.zeros(self.n_dofs)
+        for term, part in self._counted(stiff_only):
+            H = term.curvature(self.points(term, q), u[part])
+            dy = (term.weights @ y.reshape(-1, dim)).reshape(H.shape[0], -1)
+            out += (term.weights.T @ np.einsum("gij,gj->gi", H, dy).reshape(-1, dim)).ravel()
+        columns, weights = self.rank_columns(q, u, stiff_only=stiff_only)
+        return out + columns @ (weights * (columns.T @ y))
 
     def terms_third(self, q: Array, u: Array, y: Array, z: Array) -> Array:
-        """The derivative of y^T H(q) z over all terms, by the complex step of their Hessians."""
+        """The derivative of y^T H(q) z over the stiff terms, by the complex step of their Hessians."""
         dim, out = self.body.dim, np.zeros(self.n_dofs)
-        for term, part in self.terms:
+        for term, part in self._counted(True):
             dy, dz = (term.weights @ v.reshape(-1, dim) for v in (y, z))
             at = self.points(term, q) + 1j * TINY * dy
             H = term.curvature(at, u[part])
@@ -244,14 +258,13 @@ class Equations:
             out += (term.weights.T @ (push.imag / TINY)).ravel()
         return out
 
-    def controls_slope(self, q: Array, u: Array, du: Array, y: Array) -> Array:
-        """d/dq of (control_columns(q) du) . y, by the complex step."""
-        dim, out = self.body.dim, np.zeros(self.n_dofs)
-        for term, part in self.terms:
-            if term.n_controls:
-                dy = term.weights @ y.reshape(-1, dim)
-                slope = term.control_gradient(self.points(term, q) + 1j * TINY * dy, u[part])
-                out += (term.weights.T @ np.einsum("kpi,k->pi", slope.imag / TINY, du[part])).ravel()
+    def control_slopes(self, q: Array, u: Array, y: Array) -> Array:
+        """(n_dofs, n_controls) the derivative of control_columns(q) along y over the stiff terms, by the complex step."""
+        dim, out = self.body.dim, np.zeros((self.n_dofs, u.size))
+        for term, part in self._counted(True):
+            slope = term.control_gradient(self.points(term, q) + 1j * TINY * (term.weights @ y.reshape(-1, dim)), u[part])
+            for k, change in enumerate(slope.imag / TINY):
+                out[:, part.start + k] = (term.weights.T @ change).ravel()
         return out
 
     # The sparse tangent
@@ -322,14 +335,13 @@ def _positive(H: Array) -> Array:
 def _pair_triplets(weights: sp.csr_matrix, group: int) -> tuple[Array, Array, Array, Array, Array]:
     """For every pair of nodes i >= j that a group of points looks at: (pairs (k, 2), group, point a, point b, coefficient)."""
     rows: list[tuple] = []
-    for g in range(weights.shape[0] // group):
-        for a in range(group):
-            for b in range(group):
-                A, B = weights[g * group + a], weights[g * group + b]
-                i, j = (m.ravel() for m in np.meshgrid(A.indices, B.indices, indexing="ij"))
-                c = np.outer(A.data, B.data).ravel()
-                keep = i >= j
-                rows.append((np.stack([i, j], 1)[keep], *(np.full(keep.sum(), k) for k in (g, a, b)), c[keep]))
+    index, data, start = weights.indices, weights.data, weights.indptr
+    for k in range(weights.shape[0] // group * group * group):
+        g, a, b = k // group**2, k // group % group, k % group
+        A, B = (slice(start[g * group + c], start[g * group + c + 1]) for c in (a, b))
+        i, j = np.repeat(index[A], len(index[B])), np.tile(index[B], len(index[A]))
+        keep = i >= j
+        rows.append((np.stack([i, j], 1)[keep], *(np.full(keep.sum(), c) for c in (g, a, b)), np.outer(data[A], data[B]).ravel()[keep]))
     if not rows:
         return np.zeros((0, 2), int), *(np.zeros(0, int) for _ in range(3)), np.zeros(0)
     return tuple(np.concatenate(column) for column in zip(*rows, strict=True))  # type: ignore[return-value]

@@ -199,16 +199,10 @@ class Implicit:
         solve = self.tangent(step)
         columns = self.equations.control_columns(step.tape.q, step.tape.u)
 
-        def jvp(dx: Array, du: Array, dp: Array) -> Array:
-            return _by_column(lambda a, b, c: self._jvp(step, solve, columns, a, b, c), dx, du, dp)
-
-        def vjp(x_bar: Array) -> tuple[Array, Array, Array]:
-            if x_bar.ndim == 1:
-                return self._vjp(step, solve, columns, x_bar)
-            rows = [self._vjp(step, solve, columns, x_bar[:, k]) for k in range(x_bar.shape[1])]
-            return tuple(np.stack(part, axis=1) for part in zip(*rows, strict=True))  # type: ignore[return-value]
-
-        return Linearization(n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size, jvp=jvp, vjp=vjp)
+        return Linearization(
+            n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
+            jvp=lambda dx, du, dp: by_column(lambda *c: (self._jvp(step, solve, columns, *c),), dx, du, dp)[0],
+            vjp=lambda x_bar: by_column(lambda c: self._vjp(step, solve, columns, c), x_bar))  # fmt: skip
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
@@ -262,11 +256,12 @@ def _combine(coefficients: Sequence[float] | Array, vectors: Sequence[Array]) ->
     return sum((c * v for c, v in zip(coefficients, vectors, strict=True) if c != 0.0), np.zeros_like(vectors[0]))
 
 
-def _by_column(f, *blocks: Array) -> Array:
-    """f of the columns of its arguments, which are all vectors or all matrices."""
+def by_column(f, *blocks: Array) -> tuple:
+    """f, which gives a tuple of vectors, applied to vectors or to every column of matrices."""
     if blocks[0].ndim == 1:
         return f(*blocks)
-    return np.stack([f(*(b[:, k] for b in blocks)) for k in range(blocks[0].shape[1])], axis=1)
+    rows = [f(*(block[:, k] for block in blocks)) for k in range(blocks[0].shape[1])]
+    return tuple(np.stack(part, axis=1) for part in zip(*rows, strict=True))
 
 
 def check_state(x: Array, size: int) -> Array:

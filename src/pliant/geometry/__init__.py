@@ -1,26 +1,45 @@
-"""Meshes and shapes of bodies at rest, in metres."""
+"""Meshes, shapes and surfaces of bodies at rest, in metres; and the files that they come from."""
 
 from pliant.geometry.cells import compacted, merged, oriented
 from pliant.geometry.discs import Cylinder, Disc, Ellipsoid
+from pliant.geometry.extrude import extruded
+from pliant.geometry.fill import fill
+from pliant.geometry.load import Limits, load_mesh, load_surface
 from pliant.geometry.mesh import Mesh, with_surface
+from pliant.geometry.polygon import Polygon
+from pliant.geometry.quality import Quality, quality
 from pliant.geometry.rings import Ring, Tube
-from pliant.geometry.shapes import Box, Rectangle, Shape, Strip
+from pliant.geometry.shapes import Box, Domain, Rectangle, Shape, Strip
+from pliant.geometry.silhouette import load_silhouette
+from pliant.geometry.surface import Surface, check_closed
 from pliant.geometry.union import Union
 
 __all__ = [
     "Box",
     "Cylinder",
     "Disc",
+    "Domain",
     "Ellipsoid",
+    "Limits",
     "Mesh",
+    "Polygon",
+    "Quality",
     "Rectangle",
     "Ring",
     "Shape",
     "Strip",
+    "Surface",
     "Tube",
     "Union",
+    "check_closed",
     "compacted",
+    "extruded",
+    "fill",
+    "load_mesh",
+    "load_silhouette",
+    "load_surface",
     "merged",
     "oriented",
+    "quality",
     "with_surface",
 ]

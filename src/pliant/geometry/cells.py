@@ -3,6 +3,8 @@
 from math import factorial
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from pliant.core import Array
@@ -131,18 +133,19 @@ def oriented(points: Array, cells: Array) -> Array:
     return fixed
 
 
-def merged(points: Array, cells: Array, *, tolerance: float | None = None) -> tuple[Array, Array]:
-    """(points, cells) with nodes closer than `tolerance` [m] (by default 1e-9 of the size) made one."""
+def coincident(points: Array, tolerance: float | None = None) -> Array:
+    """(n_points,) for each point the first one within `tolerance` [m] of it, by default 1e-9 of the size."""
     reach = 1e-9 * np.linalg.norm(np.ptp(points, axis=0)) if tolerance is None else tolerance
     pairs = cKDTree(points).query_pairs(reach, output_type="ndarray")
-    owner = np.arange(len(points))
-    for _ in range(len(points)):  # chains a-b-c settle on their smallest index, usually in two rounds
-        before = owner.copy()
-        np.minimum.at(owner, pairs[:, 1], owner[pairs[:, 0]])
-        np.minimum.at(owner, pairs[:, 0], owner[pairs[:, 1]])
-        if (owner == before).all():
-            break
-    return compacted(points, owner[cells])
+    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(points), len(points)))
+    _, group = connected_components(graph, directed=False)
+    _, first = np.unique(group, return_index=True)
+    return first[group]
+
+
+def merged(points: Array, cells: Array, *, tolerance: float | None = None) -> tuple[Array, Array]:
+    """(points, cells) with nodes closer than `tolerance` [m] (by default 1e-9 of the size) made one."""
+    return compacted(points, coincident(np.asarray(points, dtype=float), tolerance)[cells])
 
 
 def compacted(points: Array, cells: Array) -> tuple[Array, Array]:

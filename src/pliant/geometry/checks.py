@@ -50,7 +50,7 @@ def frozen(array: Array, dtype: type) -> Array:
 
 
 def check_topology(points: Array, cells: Array) -> None:
-    """Indices in range, no node or cell twice, no loose point, no facet with three cells."""
+    """Each cell names its own, existing points, and each point has a cell."""
     n = len(points)
     bad = np.flatnonzero(((cells < 0) | (cells >= n)).any(axis=1))
     if bad.size:
@@ -64,21 +64,24 @@ def check_topology(points: Array, cells: Array) -> None:
     if loose.size:
         raise MeshError(f"{loose.size} of {n} points belong to no cell (first: point {loose[0]}). "
                         "Drop them with geometry.compacted(points, cells).")  # fmt: skip
-    order, start, count = sorted_groups(cells[:, : points.shape[1] + 1])
+
+
+def check_neighbours(cells: Array, dim: int) -> None:
+    """No cell twice, and no facet with three cells."""
+    order, start, count = sorted_groups(cells[:, : dim + 1])
     if (count > 1).any():
         first = order[start[count > 1][0] :][:2]
-        raise MeshError(
-            f"{(count - 1).sum()} cells are duplicates (first: cells {first[0]} and {first[1]}). Drop one of each."
-        )
-    facets = cell_facets(cells)[:, : points.shape[1]]
+        raise MeshError(f"{(count - 1).sum()} cells are duplicates (first: cells {first[0]} and {first[1]}). "
+                        "Drop one of each.")  # fmt: skip
+    facets = cell_facets(cells)[:, :dim]
     order, start, count = sorted_groups(facets)
     if (count > 2).any():
-        first = facets[order[start[count > 2][0]]]
-        raise MeshError(f"{(count > 2).sum()} facets are shared by more than two cells (first: points {first.tolist()}). "
+        first = facets[order[start[count > 2][0]]].tolist()
+        raise MeshError(f"{(count > 2).sum()} facets are shared by more than two cells (first: points {first}). "
                         "Cells overlap there; mesh the body anew.")  # fmt: skip
 
 
-def check_coincident(points: Array, cells: Array) -> None:
+def check_coincident(points: Array) -> None:
     """No two nodes at one place: cells on either side would come apart."""
     size = np.linalg.norm(np.ptp(points, axis=0))
     distance, nearest = cKDTree(points).query(points, k=2)
@@ -99,8 +102,9 @@ def check_volumes(points: Array, cells: Array) -> None:
     longest = np.max([np.linalg.norm(points[a] - points[b], axis=1) for a in corners.T for b in corners.T], axis=0)
     bad = np.flatnonzero(np.abs(volume) <= FLAT * longest**dim)
     if bad.size:
-        raise MeshError(f"{bad.size} of {len(cells)} {kind} are flat (first: cell {bad[0]}, volume {volume[bad[0]]:.2e} {unit} "
-                        f"with a longest edge of {longest[bad[0]]:.2e} m). Drop them or mesh the body anew.")  # fmt: skip
+        raise MeshError(f"{bad.size} of {len(cells)} {kind} are flat (first: cell {bad[0]}, volume "
+                        f"{volume[bad[0]]:.2e} {unit} with a longest edge of {longest[bad[0]]:.2e} m). "
+                        "Drop them or mesh the body anew.")  # fmt: skip
     bad = np.flatnonzero(volume < 0)
     if bad.size:
         raise MeshError(f"{bad.size} of {len(cells)} {kind} are inverted (first: cell {bad[0]}, volume "
@@ -116,8 +120,9 @@ def check_curved(points: Array, cells: Array, volume: Array) -> None:
     for at in np.vstack([np.eye(dim + 1), RULES[dim][0]]):
         bad = np.flatnonzero(determinants(jacobians(points, cells, at)) <= 1e-6 * volume)
         if bad.size:
-            raise MeshError(f"{bad.size} of {len(cells)} quadratic cells fold over (first: cell {bad[0]}, at barycentric "
-                            f"{at.round(2).tolist()}). Move their middle nodes towards the middle of the edges.")  # fmt: skip
+            raise MeshError(f"{bad.size} of {len(cells)} quadratic cells fold over (first: cell {bad[0]}, at "
+                            f"barycentric {at.round(2).tolist()}). Move their middle nodes towards the middle of "
+                            "the edges.")  # fmt: skip
 
 
 def checked_regions(regions: Mapping[str, Array], n_cells: int) -> dict[str, Array]:

@@ -39,13 +39,16 @@ def ball_lattice(dim: int, rings: int) -> tuple[Array, Array]:
 
 def rings_within(radius: float, cell: float, dim: int) -> int:
     wanted = max(1.0, np.round(radius / cell))
-    check_count(int(min(factorial(dim) * (2 * wanted) ** dim, 1e18)))
+    check_count(factorial(dim) * (2 * wanted) ** dim)
     return int(wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Disc:
-    """A disc in the plane; surface "outside". `divisions` is (rings,) from the middle to the rim, 8 rings^2 triangles."""
+    """A disc in the plane; surface "outside".
+
+    `divisions` is (rings,) from the middle to the rim, 8 rings^2 triangles.
+    """
 
     radius: float  # [m]
     origin: tuple[float, float] = (0.0, 0.0)  # [m], centre

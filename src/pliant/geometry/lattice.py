@@ -20,13 +20,12 @@ def kuhn(counts: Sequence[int], flips: Sequence[Array] | None = None) -> tuple[A
     mirrored at will, because a shared face depends on the other axes only. By default every second slab is, so the
     mesh is symmetric about the middle for even counts.
     """
-    counts = np.asarray(counts)
-    dim = counts.size
+    dim = len(counts)
     check_count(factorial(dim) * prod(int(n) for n in counts))
     flips = [np.arange(n) % 2 for n in counts] if flips is None else flips
-    cubes = np.indices(counts).reshape(dim, -1).T
+    cubes = grid_of(counts)
     mirror = np.stack([np.asarray(flip)[cubes[:, axis]] for axis, flip in enumerate(flips)], axis=1)
-    stride = np.append(np.cumprod((counts + 1)[::-1])[-2::-1], 1)
+    stride = np.append(np.cumprod((np.asarray(counts) + 1)[::-1])[-2::-1], 1)
     cells = []
     for axes in permutations(range(dim)):
         path = np.array([[axes.index(axis) < step for axis in range(dim)] for step in range(dim + 1)], dtype=np.int64)
@@ -34,8 +33,12 @@ def kuhn(counts: Sequence[int], flips: Sequence[Array] | None = None) -> tuple[A
         odd = (round(np.linalg.det(np.eye(dim)[list(axes)])) < 0) ^ (mirror.sum(axis=1) % 2 == 1)
         simplex[odd] = simplex[odd][:, [*range(dim - 1), dim, dim - 1]]
         cells.append(simplex)
-    points = np.indices(counts + 1).reshape(dim, -1).T
-    return points, np.stack(cells, axis=1).reshape(-1, dim + 1)
+    return grid_of(np.asarray(counts) + 1), np.stack(cells, axis=1).reshape(-1, dim + 1)
+
+
+def grid_of(counts: Sequence[int] | Array) -> Array:
+    """(product of counts, dim) every whole point of a grid, the last axis running quickest."""
+    return np.indices(tuple(int(n) for n in counts)).reshape(len(counts), -1).T
 
 
 def towards_middle(n: int) -> Array:
@@ -43,15 +46,17 @@ def towards_middle(n: int) -> Array:
     return (np.arange(n) < n // 2).astype(np.int64)
 
 
-def check_count(n_cells: int) -> None:
+def check_count(n_cells: float) -> None:
     if n_cells > MOST_CELLS:
-        raise MeshError(f"This mesh would have {n_cells} cells, over the limit of {MOST_CELLS}. Choose a larger cell.")
+        raise MeshError(
+            f"This mesh would have about {n_cells:.3g} cells, over the limit of {MOST_CELLS}. Choose a larger cell."
+        )
 
 
-def counts_along(size: Sequence[float], cell: float) -> tuple[int, ...]:
+def counts_along(size: Sequence[float] | Array, cell: float) -> tuple[int, ...]:
     """How many cubes of about `cell` [m] fit along each side; refuses a mesh that would not fit in memory."""
     wanted = np.maximum(1.0, np.round(np.asarray(size) / cell))
-    check_count(int(min(factorial(len(size)) * np.prod(wanted), 1e18)))
+    check_count(factorial(len(size)) * float(np.prod(wanted)))
     return tuple(int(n) for n in wanted)
 
 

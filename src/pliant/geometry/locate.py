@@ -101,6 +101,6 @@ def refuse_outside(points: Array, at: Array, outside: Array) -> None:
         x = at[outside[0]]
         distance, node = cKDTree(points).query(x)
         raise InputError(f"{outside.size} of {len(at)} points lie outside the mesh (first: point {outside[0]} at "
-                         f"{x.tolist()} m, {distance:.3g} m from the nearest node {node} at {points[node].tolist()} m). "
-                         f"The mesh spans {points.min(axis=0).tolist()} to {points.max(axis=0).tolist()} m; "
-                         "move the points inside it.")  # fmt: skip
+                         f"{x.tolist()} m, {distance:.3g} m from the nearest node {node} at "
+                         f"{points[node].tolist()} m). The mesh spans {points.min(axis=0).tolist()} to "
+                         f"{points.max(axis=0).tolist()} m; move the points inside it.")  # fmt: skip

@@ -11,6 +11,7 @@ from pliant.core import Array, InputError, MeshError
 from pliant.geometry.cells import boundary_facets, elevated, signed_volumes
 from pliant.geometry.checks import (
     check_coincident,
+    check_neighbours,
     check_topology,
     check_volumes,
     checked_arrays,
@@ -37,7 +38,8 @@ class Mesh:
     def __post_init__(self) -> None:
         points, cells = checked_arrays(self.points, self.cells)
         check_topology(points, cells)
-        check_coincident(points, cells)
+        check_neighbours(cells, points.shape[1])
+        check_coincident(points)
         check_volumes(points, cells)
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "cells", cells)

@@ -13,8 +13,8 @@ from pliant.geometry.mesh import Mesh
 DEFAULT_CUBES = 512  # a mesh without `cell` or `divisions` starts from about this many cubes
 
 
-class Shape(Protocol):
-    """A solid (dim 3) or a flat region (dim 2) that can be measured, asked and meshed; lengths in metres."""
+class Domain(Protocol):
+    """A solid (dim 3) or a flat region (dim 2) that can be measured and asked; lengths in metres."""
 
     @property
     def dim(self) -> int: ...
@@ -26,8 +26,12 @@ class Shape(Protocol):
         """(k,) bool: which of the points (k, dim) [m] lie in the shape or on its boundary."""
         ...
 
+
+class Shape(Domain, Protocol):
+    """A domain that can mesh itself."""
+
     def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
-        """A mesh with edges of about `cell` [m], or with exact lattice counts `divisions`; order 2 adds middle nodes."""
+        """A mesh with edges of about `cell` [m], or exact lattice counts `divisions`; order 2 adds middle nodes."""
         ...
 
 
@@ -59,7 +63,7 @@ def box_counts(size: Array, cell: float | None, divisions: Sequence[int] | None)
 
 def within(points: Array, lower: Array, upper: Array) -> Array:
     points = np.asarray(points, dtype=float)
-    return ((points >= lower) & (points <= upper)).all(axis=1)
+    return np.all((points >= lower) & (points <= upper), axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """Isosurface stuffing (Labelle and Shewchuk, SIGGRAPH 2007): good tetrahedra or triangles for a body of any outline.
 
 A regular lattice is laid over the body. Lattice points near the outline move onto it; cells that it still crosses are
-cut. Because a cut close to a lattice point cannot remain, no cell gets thin: dihedral angles stay over about ten degrees.
+cut. Because a cut close to a lattice point cannot remain, no cell gets thin: angles stay over about ten degrees.
 """
 
 from collections.abc import Callable
@@ -11,13 +11,13 @@ import numpy as np
 
 from pliant.core import Array, MeshError
 from pliant.geometry.cells import compacted, oriented
-from pliant.geometry.lattice import check_count
+from pliant.geometry.lattice import check_count, grid_of
 from pliant.geometry.mesh import Mesh
 
 Inside = Callable[[Array], Array]  # (k, dim) [m] -> (k,) bool
 Crossing = Callable[[Array, Array], Array]  # starts inside, ends outside (k, dim) [m] -> fractions (k,)
 
-# How near a cut may come to a lattice point, as a fraction of the edge: the paper's safe choice for long and short edges.
+# How near a cut may come to a lattice point, as a fraction of a long or a short edge: the paper's safe choice.
 LONG, SHORT = 0.24999, 0.41189
 FLAT_REACH = 0.4  # the same for the equal edges of the lattice of triangles
 OFFSET = (0.3819, 0.2764, 0.4472)  # of a cell: a lattice in step with the body would put points exactly on its sides
@@ -170,16 +170,16 @@ CUTS: dict[int, tuple[Callable[[Cuts, Array], Array], ...]] = {
 def cubic_lattice(lower: Array, upper: Array, cell: float) -> Lattice:
     """The body-centred cubic lattice: around each face of a cube, four tetrahedra between the middles of two cubes."""
     counts = np.ceil((upper - lower) / cell).astype(float) + 2
-    check_count(int(min(12 * np.prod(counts), 1e18)))
+    check_count(12 * float(np.prod(counts)))
     n = counts.astype(np.int64)
-    grid = np.vstack([np.indices(n + 1).reshape(3, -1).T * 2, np.indices(n).reshape(3, -1).T * 2 + 1])
+    grid = np.vstack([2 * grid_of(n + 1), 2 * grid_of(n) + 1])
     corner_stride, middle_stride = np.array([(n[1] + 1) * (n[2] + 1), n[2] + 1, 1]), np.array([n[1] * n[2], n[2], 1])
     n_corners = int(np.prod(n + 1))
     cells = []
     for axis in range(3):
         u, v = np.eye(3, dtype=np.int64)[[(axis + 1) % 3, (axis + 2) % 3]]
         step = np.eye(3, dtype=np.int64)[axis]
-        cube = np.indices(n - step).reshape(3, -1).T
+        cube = grid_of(n - step)
         here, there = n_corners + cube @ middle_stride, n_corners + (cube + step) @ middle_stride
         ring = [(cube + step + turn) @ corner_stride for turn in (0 * u, u, u + v, v)]
         cells += [np.column_stack([here, there, ring[i], ring[(i + 1) % 4]]) for i in range(4)]
@@ -192,7 +192,7 @@ def triangle_lattice(lower: Array, upper: Array, cell: float) -> Lattice:
     """Rows of equilateral triangles."""
     height = cell * np.sqrt(3) / 2
     counts = np.ceil((upper - lower) / (cell, height)) + 3
-    check_count(int(min(2 * np.prod(counts), 1e18)))
+    check_count(2 * float(np.prod(counts)))
     columns, rows = counts.astype(np.int64)
     j, i = np.indices((rows + 1, columns + 1)).reshape(2, -1)
     x = np.column_stack([(i + 0.5 * (j % 2)) * cell, j * height])

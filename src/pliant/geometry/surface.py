@@ -22,7 +22,9 @@ class Surface:
     def __post_init__(self) -> None:
         points, triangles = np.asarray(self.points), np.asarray(self.triangles)
         if triangles.ndim != 2 or triangles.shape[1] != 3 or len(triangles) == 0:
-            raise MeshError(f"The surface has triangles of shape {triangles.shape}; pass at least one, of shape (m, 3).")
+            raise MeshError(
+                f"The surface has triangles of shape {triangles.shape}; pass at least one, of shape (m, 3)."
+            )
         check_points(points, triangles)
         check_closed(points, triangles)
         object.__setattr__(self, "points", frozen(points, np.float64))
@@ -62,7 +64,9 @@ def check_points(points: Array, triangles: Array) -> None:
     if points.ndim != 2 or points.shape[1] != 3:
         raise MeshError(f"The points of the surface have shape {points.shape}; pass shape (n_points, 3).")
     if triangles.min() < 0 or triangles.max() >= len(points):
-        raise MeshError(f"A triangle names point {triangles.max()}, but the points are 0..{len(points) - 1}. Count from 0.")
+        raise MeshError(
+            f"A triangle names point {triangles.max()}, but the points are 0..{len(points) - 1}. Count from 0."
+        )
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if bad.size:
         raise MeshError(f"{bad.size} of {len(points)} points of the surface are not finite (first: point {bad[0]}). "
@@ -80,7 +84,7 @@ def edge_faults(triangles: Array) -> tuple[Array, Array, Array]:
 
 
 def check_closed(points: Array, triangles: Array) -> None:
-    """Every edge lies between exactly two triangles of one orientation, or a sentence that counts and places the rest."""
+    """Every edge lies between two triangles of one orientation, or a sentence that counts and places the rest."""
     gaps, crowded, twisted = edge_faults(triangles)
     for edges, fault, remedy in (
         (gaps, "are open: they belong to one triangle only", "Close the holes in the program that wrote it"),
@@ -89,5 +93,5 @@ def check_closed(points: Array, triangles: Array) -> None:
     ):
         if len(edges):
             place = points[edges[0]].mean(axis=0).tolist()
-            raise MeshError(f"The surface does not enclose a volume: {len(edges)} edges {fault} (first: near {place} m). "
-                            f"{remedy}.")  # fmt: skip
+            raise MeshError(f"The surface does not enclose a volume: {len(edges)} edges {fault} "
+                            f"(first: near {place} m). {remedy}.")  # fmt: skip

@@ -8,9 +8,9 @@ import numpy as np
 
 from pliant.core import Array, InputError, MeshError
 from pliant.geometry.cells import boundary_facets, compacted
-from pliant.geometry.lattice import box_sides, check_order, kuhn
+from pliant.geometry.lattice import box_sides, check_order, grid_of, kuhn
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.shapes import Shape, box_counts
+from pliant.geometry.shapes import Domain, box_counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,7 @@ class Union:
     of the common bounding box that the body touches. `divisions` are the cubes along each side.
     """
 
-    parts: Mapping[str, Shape]
+    parts: Mapping[str, Domain]  # shapes, or a closed Surface
     cell: float | None = None  # [m], the edge of a cube when mesh() is not told another
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class Union:
         counts = box_counts(upper - lower, self.cell if cell is None else cell, divisions)
         lattice, cells = kuhn(counts)
         step = (upper - lower) / np.asarray(counts)
-        centres = lower + (np.indices(counts).reshape(self.dim, -1).T + 0.5) * step
+        centres = lower + (grid_of(counts) + 0.5) * step
         owner = self._owners(centres, step)
         cells, owner = cells[np.repeat(owner >= 0, factorial(self.dim))], owner[owner >= 0]
         lattice, cells = compacted(lattice, cells)

@@ -1,4 +1,4 @@
-"""Inside or outside of a closed triangle surface, and where segments cross it; clusters of triangles keep both quick."""
+"""Inside or outside of a closed surface, and where segments cross it; clusters of triangles keep both quick."""
 
 from dataclasses import dataclass
 

@@ -2,6 +2,20 @@
 
 from pliant.report.animation import animate
 from pliant.report.drawing import draw, set_stage, still
+from pliant.report.figures import Plot, plot_png, plot_svg
+from pliant.report.page import render_report, write_report
 from pliant.report.scene import Line, Scene
 
-__all__ = ["Line", "Scene", "animate", "draw", "set_stage", "still"]
+__all__ = [
+    "Line",
+    "Plot",
+    "Scene",
+    "animate",
+    "draw",
+    "plot_png",
+    "plot_svg",
+    "render_report",
+    "set_stage",
+    "still",
+    "write_report",
+]

@@ -76,12 +76,12 @@ def encode_mp4(images: Sequence[Array], fps: float) -> bytes:
             writer.close()
             return path.read_bytes()
         except OSError as error:
-            raise PliantError(f"ffmpeg stopped while it encoded {len(images)} pictures of {width} x {height} ({error}); "
+            raise PliantError(f"ffmpeg stopped as it encoded {len(images)} pictures of {width} x {height} ({error}); "
                               "check the space in the temporary folder, or use the GIF.") from error  # fmt: skip
 
 
 def encode_gif(images: Sequence[Array], fps: float, width: int = 480) -> bytes:
-    """A looping GIF, `width` pixels wide, with one palette for all frames, so that what stands still does not flicker."""
+    """A looping GIF, `width` pixels wide; all frames share a palette, so that what stands still does not flicker."""
     small = [Image.fromarray(image) for image in images]
     height = round(width * small[0].height / small[0].width)
     small = [image.resize((width, height), Image.Resampling.LANCZOS) for image in small]
@@ -113,7 +113,9 @@ def _common_palette(images: list[Image.Image]) -> Image.Image:
     colours, count = np.unique(pixels // 4 * 4, axis=0, return_counts=True)
     # The white background would take most of the palette from the body, so no colour may count for more than 50 pixels.
     even = np.repeat(colours, np.minimum(count, 50), axis=0)
-    return Image.fromarray(np.concatenate([even, np.full((50, 3), 255, dtype=np.uint8)])[None]).quantize(colors=255)
+    common = Image.fromarray(even[None]).quantize(colors=255)
+    common.putpalette((common.getpalette() or [])[: 3 * 255] + [255, 255, 255])  # and the background stays pure white
+    return common
 
 
 def _delays(count: int, fps: float) -> list[int]:

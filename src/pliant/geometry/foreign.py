@@ -1,0 +1,211 @@
+"""Read files of other programs. Runs as a script in a child process of load.py, so it imports nothing of Pliant.
+
+    python foreign.py KIND PATH OUT.npz MEMORY_BYTES
+
+A fault ends as one sentence on standard output with exit status 3; whatever else happens, the parent speaks for.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+REFUSED = 3  # exit status
+MOST_PIXELS = 50_000_000
+MOST_LABELS = 1000
+CELLS = {"tetra10": 3, "tetra": 3, "triangle6": 2, "triangle": 2}  # what Pliant can use, best first
+FACETS = {"tetra10": "triangle6", "tetra": "triangle", "triangle6": "line3", "triangle": "line"}
+LABELS = ("gmsh:physical", "medit:ref", "region", "regions", "material", "material_id", "subdomain", "CellEntityIds")
+
+
+class Refused(Exception):
+    """A file that cannot be used; the text is the sentence for the user."""
+
+
+def mesh_format(head: bytes) -> str:
+    """meshio's name for the format, from the first bytes and never from the extension."""
+    text = head.decode("latin-1")
+    if "<!ENTITY" in text:
+        raise Refused("is XML with entities of its own, which may unfold without end. Save it as a plain VTU file")
+    if "<Xdmf" in text or head.startswith(b"\x89HDF"):
+        raise Refused(
+            "is XDMF or HDF5, which keeps its numbers elsewhere. Convert it to VTU (meshio convert IN OUT.vtu)"
+        )
+    if head.startswith(b"\x89PNG"):
+        raise Refused("is a PNG picture. Read it with load_silhouette")
+    if head.startswith(b"# vtk DataFile"):
+        return "vtk"
+    if "<VTKFile" in text:
+        kind = re.search(r'<VTKFile[^>]*type="(\w+)"', text)
+        if kind is None or kind[1] != "UnstructuredGrid":
+            raise Refused(
+                f"is a VTK file of type {kind[1] if kind else 'unknown'}. Save it as an UnstructuredGrid (VTU)"
+            )
+        return "vtu"
+    if text.lstrip().startswith("$"):
+        return "gmsh"
+    if "MeshVersionFormatted" in text:
+        return "medit"
+    if re.search(r"^\s*\*(heading|node|part|\*)", text, re.IGNORECASE | re.MULTILINE):
+        return "abaqus"
+    if surface_format(head, None) != "unknown":
+        raise Refused("holds a surface, not cells. Read it with load_surface and mesh it with fill")
+    raise Refused("is no mesh that Pliant knows. Save it as VTU, VTK, gmsh, Abaqus (.inp) or Medit (.mesh)")
+
+
+def surface_format(head: bytes, size: int | None) -> str:
+    """stl, stl_ascii, ply, obj or unknown."""
+    text = head.decode("latin-1")
+    if text.startswith("ply"):
+        return "ply"
+    if size is not None and size >= 84 and size == 84 + 50 * int.from_bytes(head[80:84], "little"):
+        return "stl"
+    if text.lstrip().startswith("solid") and "\0" not in text:
+        return "stl_ascii"
+    if re.search(r"^(v|f) +[-\d]", text, re.MULTILINE) and "\0" not in text:
+        return "obj"
+    return "unknown"
+
+
+def read_mesh(path: Path) -> dict[str, np.ndarray]:
+    """points, cells and facets of one order, and the named sets of cells and of facets."""
+    import meshio
+
+    with path.open("rb") as file:
+        found = mesh_format(file.read(4096))
+    mesh = meshio.read(path, file_format=found)
+    types = [block.type for block in mesh.cells]
+    kind = next((kind for kind in CELLS if kind in types), None)
+    if kind is None:
+        raise Refused(f"holds no tetrahedra or triangles, only {', '.join(sorted(set(types))) or 'no cells'}. "
+                      "Split its cells into tetrahedra")  # fmt: skip
+    other = [k for k in CELLS if k != kind and CELLS[k] == CELLS[kind] and k in types]
+    if other:
+        raise Refused(f"mixes {kind} with {other[0]} cells. Use one order of cells throughout")
+    out = {"points": flattened(np.asarray(mesh.points, dtype=float), CELLS[kind])}
+    for role, name in (("cells", kind), ("facets", FACETS[kind])):
+        blocks = [i for i, t in enumerate(types) if t == name]
+        out[role] = np.vstack([mesh.cells[i].data for i in blocks]) if blocks else np.zeros((0, 1), dtype=int)
+        sets = sets_of(mesh, blocks, CELLS[kind] - (role == "facets"))
+        out[f"{role}_names"] = np.array(list(sets), dtype=str)
+        out |= {f"{role}_set_{i}": chosen for i, chosen in enumerate(sets.values())}
+    return out
+
+
+def flattened(points: np.ndarray, dim: int) -> np.ndarray:
+    """Points of a flat mesh without their constant z."""
+    if dim == 3 and points.shape[1] != 3:
+        raise Refused(f"has tetrahedra but points with {points.shape[1]} coordinates. Write three")
+    if dim == 3 or points.shape[1] == 2:
+        return points
+    if np.ptp(points[:, 2]) > 1e-9 * np.ptp(points, axis=0).max():
+        raise Refused(
+            "holds triangles in space, a surface without cells inside. Read it with load_surface and use fill"
+        )
+    return points[:, :2]
+
+
+def sets_of(mesh: Any, blocks: list[int], dim: int) -> dict[str, np.ndarray]:
+    """Named sets over the given blocks, as indices into them all: element sets first, else a whole-number label."""
+    start = np.cumsum([0] + [len(mesh.cells[i].data) for i in blocks])
+    out = {}
+    for name, members in mesh.cell_sets.items():
+        parts = [np.asarray(members[i], dtype=int) + s for i, s in zip(blocks, start, strict=False) if len(members[i])]
+        if parts and ":" not in name:  # names with a colon are gmsh's own book-keeping
+            out[name] = np.concatenate(parts)
+    label = next((name for name in LABELS if name in mesh.cell_data), None)
+    if out or label is None or not blocks:
+        return out
+    values = np.concatenate([np.asarray(mesh.cell_data[label][i]).ravel() for i in blocks])
+    names = {int(tag): name for name, (tag, of) in mesh.field_data.items() if int(of) == dim}
+    whole = np.isfinite(values) & (values == np.round(values))
+    tags = np.unique(values[whole]).astype(int)
+    if len(tags) > MOST_LABELS:  # a measurement, not a label
+        return {}
+    if label.startswith(("gmsh", "medit")):
+        tags = tags[tags != 0]  # 0 means untagged there
+    return {names.get(int(tag), str(tag)): np.flatnonzero(values == tag) for tag in tags}
+
+
+def read_surface(path: Path) -> dict[str, np.ndarray]:
+    """points and triangles, equal vertices made one."""
+    import trimesh
+
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(4096)
+        found = surface_format(head, size)
+        if found == "unknown" and size >= 84 and head[:1] not in (b"#", b"<", b"$") and b"\0" in head:
+            count = int.from_bytes(head[80:84], "little")
+            raise Refused(f"is cut short or no STL: as binary STL it announces {count} triangles, {84 + 50 * count} "
+                          f"bytes, but has {size} bytes. Write it anew")  # fmt: skip
+        if found == "unknown":
+            raise Refused("is no surface that Pliant knows. Save it as STL, OBJ or PLY")
+        file.seek(0)
+        if found == "stl_ascii" and b"endsolid" not in tail_of(file, size):
+            raise Refused("is cut short: its text STL has no 'endsolid'. Write it anew")
+        if found == "stl" and int.from_bytes(head[80:84], "little") == 0:
+            raise Refused("has 0 triangles. Write it anew")
+        shape: Any = trimesh.load(file, file_type=found, force="mesh", process=False)
+    shape.merge_vertices(merge_tex=True, merge_norm=True)
+    triangles = np.asarray(shape.faces)
+    whole = (triangles != np.roll(triangles, 1, axis=1)).all(axis=1)  # a triangle with a repeated vertex has no area
+    if not whole.any():
+        raise Refused("has 0 triangles. Write it anew")
+    return {"points": np.asarray(shape.vertices, dtype=float), "triangles": triangles[whole]}
+
+
+def tail_of(file: BinaryIO, size: int) -> bytes:
+    file.seek(max(0, size - 512))
+    tail = file.read()
+    file.seek(0)
+    return tail
+
+
+def read_picture(path: Path) -> dict[str, np.ndarray]:
+    """cover (rows, columns) uint8: 255 inside, 0 outside; alpha decides if any pixel is clear, darkness otherwise."""
+    from PIL import Image
+
+    with path.open("rb") as file:
+        if file.read(8) != b"\x89PNG\r\n\x1a\n":
+            raise Refused("is no PNG picture. Save the silhouette as PNG")
+    Image.MAX_IMAGE_PIXELS = MOST_PIXELS
+    with Image.open(path, formats=("PNG",)) as image:
+        if image.width * image.height > MOST_PIXELS:
+            raise Refused(
+                f"has {image.width} x {image.height} pixels, over the limit of {MOST_PIXELS}. Make it smaller"
+            )
+        rgba = np.asarray(image.convert("RGBA"))
+    alpha = rgba[:, :, 3]
+    dark = 255 - np.asarray(rgba[:, :, :3] @ np.array([0.299, 0.587, 0.114]), dtype=np.uint8)
+    return {"cover": alpha if alpha.min() < 255 else dark}
+
+
+READERS = {"mesh": read_mesh, "surface": read_surface, "picture": read_picture}
+
+
+def main(kind: str, path: str, out: str, memory: str) -> int:
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
+    try:
+        arrays = READERS[kind](Path(path))
+        np.savez(out, allow_pickle=False, **arrays)
+    except Refused as error:
+        print(error)
+        return REFUSED
+    except MemoryError:
+        print(f"needs more than {int(memory) / 1e9:.2g} GB to unpack. If it is sound, raise Limits(memory=...)")
+        return REFUSED
+    except (Exception, SystemExit) as error:  # foreign parsers raise, and meshio exits, in every way there is
+        reason = " ".join(str(error).split())[:200]
+        print(f"cannot be read ({type(error).__name__}: {reason}). Is it cut short? Write it anew")
+        return REFUSED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,126 @@
+"""Plots of numbers in one style; the same plot gives the same bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from itertools import cycle
+from typing import Any, Literal
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from pliant.core import Array, InputError
+from pliant.report import palette
+
+STYLE: Any = {  # matplotlib's stub wants each key as a literal type
+    "font.family": "DejaVu Sans",
+    "font.size": 9.5,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.edgecolor": palette.FAINT,
+    "axes.labelcolor": palette.INK,
+    "axes.titlecolor": palette.INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "grid.color": palette.GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": palette.FAINT,
+    "ytick.color": palette.FAINT,
+    "xtick.labelcolor": palette.INK,
+    "ytick.labelcolor": palette.INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+    "svg.hashsalt": "pliant",  # the ids inside an SVG are random without it
+}
+DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)))  # the second and third round through the colours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """Named series of numbers over one axis, with the units in the labels."""
+
+    title: str
+    x: str  # label with unit, such as "time [s]"
+    y: str
+    series: Mapping[str, tuple[Array, Array]]  # name -> x (k,), y (k,); a NaN in y leaves a gap
+    references: Mapping[str, float] = field(default_factory=dict)  # name -> y, such as what the paper reports
+    log_x: bool = False
+    log_y: bool = False
+    kind: Literal["line", "points", "both", "steps"] = "line"  # steps: held until the next x, as controls are
+
+
+def plot_png(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6), dpi: int = 160) -> bytes:
+    """The plot as a PNG file; `size` in inches."""
+    return _saved(plot, size, format="png", dpi=dpi, metadata={"Software": None})
+
+
+def plot_svg(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6)) -> bytes:
+    """The plot as an SVG file without a background, its letters as outlines that need no font; `size` in inches."""
+    return _saved(plot, size, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+
+
+def _saved(plot: Plot, size: tuple[float, float], **options: Any) -> bytes:
+    series = {name: _checked(plot, name, *xy) for name, xy in plot.series.items()}
+    if not series:
+        raise InputError(f"The plot {plot.title!r} has no series; give at least one name with its x and y.")
+    buffer = BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained", facecolor=palette.PAPER)
+        FigureCanvasAgg(figure)
+        _paint(figure.add_subplot(), plot, series)
+        _legend(figure, len(series) + len(plot.references))
+        figure.savefig(buffer, **options)
+    return buffer.getvalue()
+
+
+def _paint(axes: Axes, plot: Plot, series: Mapping[str, tuple[Array, Array]]) -> None:
+    axes.set_title(_literal(plot.title))
+    axes.set_xlabel(_literal(plot.x))
+    axes.set_ylabel(_literal(plot.y))
+    axes.set_xscale("log" if plot.log_x else "linear")
+    axes.set_yscale("log" if plot.log_y else "linear")
+    axes.margins(x=0.02)
+    marker = "o" if plot.kind in ("points", "both") else None
+    shape = "steps-post" if plot.kind == "steps" else "default"
+    for i, (name, (x, y)) in enumerate(series.items()):
+        dash = "none" if plot.kind == "points" else DASHES[i // len(palette.SERIES) % len(DASHES)]
+        colour = palette.SERIES[i % len(palette.SERIES)]
+        axes.plot(x, y, label=_literal(name), color=colour, ls=dash, marker=marker, drawstyle=shape)
+    for dash, (name, value) in zip(cycle([(0, (6, 3)), (0, (2, 2))]), plot.references.items(), strict=False):
+        axes.axhline(value, label=_literal(name), color=palette.FAINT, ls=dash, lw=1.3, zorder=1.5)
+
+
+def _legend(figure: Figure, entries: int) -> None:
+    """Beside the data, never on it; one series without a reference is named by the y label already."""
+    if entries > 1:
+        figure.legend(loc="outside right upper", labelcolor=palette.INK, handlelength=1.8)
+
+
+def _checked(plot: Plot, name: str, x: Array, y: Array) -> tuple[Array, Array]:
+    """The series as float arrays; what a logarithmic axis cannot show becomes a gap."""
+    x, y = (np.array(values, dtype=float).reshape(-1) for values in (x, y))
+    if x.shape != y.shape:
+        raise InputError(
+            f"Series {name!r} of the plot {plot.title!r} has {x.size} x and {y.size} y; give as many of each."
+        )
+    y[~np.isfinite(y) | ~np.isfinite(x)] = np.nan
+    for on, values, axis in ((plot.log_x, x, "x"), (plot.log_y, y, "y")):
+        if on and not (values > 0.0).any():
+            raise InputError(f"Series {name!r} of the plot {plot.title!r} has no positive {axis}, so a logarithmic axis "
+                             f"cannot show it; set log_{axis}=False.")  # fmt: skip
+    lost = (plot.log_x & (x <= 0.0)) | (plot.log_y & (y <= 0.0))
+    return np.where(np.isfinite(x), x, np.nan), np.where(lost, np.nan, y)
+
+
+def _literal(text: str) -> str:
+    """Text as it is: matplotlib would read what stands between two dollar signs as a formula, or fail on it."""
+    return text.replace("$", r"\$")

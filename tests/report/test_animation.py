@@ -1,0 +1,85 @@
+"""Films can be decoded back, keep the time, and show the first and the last frame of the scene."""
+
+import dataclasses
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+from PIL import Image
+
+from pliant.core import InputError
+from pliant.report import animate, draw
+from pliant.report.animation import MOST_FRAMES, plan_film
+
+SIZE = (320, 240)
+
+
+def decoded(path):
+    reader = imageio_ffmpeg.read_frames(str(path))
+    meta = next(reader)
+    width, height = meta["size"]
+    return meta, [np.frombuffer(frame, dtype=np.uint8).reshape(height, width, 3) for frame in reader]
+
+
+@pytest.fixture
+def films(strip, tmp_path):
+    return animate(strip, tmp_path, size=(SIZE[0] + 1, SIZE[1] + 1))
+
+
+def test_the_mp4_decodes_to_the_frames_that_were_drawn(films, strip):
+    meta, frames = decoded(films[0])
+    assert meta["size"] == SIZE  # odd sides were made even
+    assert meta["pix_fmt"].startswith("yuv420p")
+    assert len(frames) == len(strip.frames)
+    for k in (0, -1):
+        note = plan_film(strip).note
+        assert (
+            np.abs(frames[k].astype(float) - draw(strip, k, SIZE, note=note)).mean() < 3.0
+        )  # lossy, but the same picture
+    assert np.abs(frames[0].astype(float) - frames[-1]).mean() > 3.0
+
+
+def test_the_gif_has_the_same_frames_and_length_as_the_mp4(films, strip):
+    gif = Image.open(films[1])
+    assert gif.n_frames == len(strip.frames)
+    assert gif.width == 480
+    total = 0
+    for k in range(gif.n_frames):
+        gif.seek(k)
+        total += gif.info["duration"]
+    assert total == pytest.approx(1000 * len(strip.frames) / plan_film(strip).fps, abs=10)
+
+
+def test_only_the_two_films_are_left_in_the_folder(films):
+    assert sorted(path.name for path in films[0].parent.iterdir()) == ["animation.gif", "animation.mp4"]
+
+
+def scene_of(strip, frames, dt):
+    return dataclasses.replace(strip, frames=np.repeat(strip.frames[:1], frames, axis=0), markers=None, dt=dt)
+
+
+@pytest.mark.parametrize(
+    ("frames", "dt", "play", "speed"),
+    [(101, 0.04, 4.0, 1.0), (2001, 0.01, 12.0, 20.0 / 12.0), (51, 0.002, 2.0, 0.05), (41, None, 4.0, 1.0)],
+)
+def test_a_film_keeps_the_time_of_the_scene_within_its_limits(strip, frames, dt, play, speed):
+    film = plan_film(scene_of(strip, frames, dt))
+    assert film.frames[0] == 0
+    assert film.frames[-1] == frames - 1
+    assert len(film.frames) <= MOST_FRAMES
+    assert (len(film.frames) - 1) / film.fps == pytest.approx(play)
+    assert film.speed == pytest.approx(speed)
+    steps = np.diff(film.frames)
+    assert steps.max() - steps.min() <= 1
+
+
+def test_a_single_frame_is_a_film_too(strip, tmp_path):
+    still_scene = dataclasses.replace(strip, frames=strip.frames[:1], markers=None)
+    mp4, gif = animate(still_scene, tmp_path, size=SIZE, name="still")
+    assert len(decoded(mp4)[1]) == 1
+    assert Image.open(gif).n_frames == 1
+
+
+def test_impossible_rates_are_refused(strip):
+    with pytest.raises(InputError, match="0 frames/s"):
+        plan_film(strip, fps=0.0)

@@ -1,0 +1,146 @@
+"""Pictures show what the scene holds, where it is; a scene that cannot be drawn says why."""
+
+import matplotlib.colors
+import numpy as np
+import pytest
+from PIL import Image
+
+from pliant.core import InputError
+from pliant.report import Line, Scene, draw, set_stage, still
+from pliant.report.camera import project
+from pliant.report.skin import corner_normals, make_skin, outward
+
+SMALL = (320, 240)
+
+
+def pixel(scene, point, size=SMALL):
+    """(row, column) where a point [m] of the scene lies in its picture."""
+    left, right, bottom, top = set_stage(scene, size).camera.window
+    x, y = project(set_stage(scene, size).camera, np.asarray(point, dtype=float))
+    return int((top - y) / (top - bottom) * size[1]), int((x - left) / (right - left) * size[0])
+
+
+def near(image, at, colour, reach=3):
+    """Whether a pixel within `reach` of `at` has about this colour."""
+    row, column = at
+    patch = image[row - reach : row + reach + 1, column - reach : column + reach + 1].astype(float)
+    return bool((np.abs(patch - 255 * np.array(matplotlib.colors.to_rgb(colour))).max(axis=-1) < 40).any())
+
+
+def is_blank(image, at):
+    return bool((image[at] > 250).all())
+
+
+def test_the_picture_has_the_size_asked_for_and_shows_the_body_where_it_is(bar):
+    image = draw(bar, 0, SMALL)
+    assert image.shape == (240, 320, 3)
+    assert image.dtype == np.uint8
+    assert not is_blank(image, pixel(bar, bar.frames[0].mean(axis=0)))
+    assert is_blank(image, (60, 20))
+
+
+def test_the_body_moves_from_frame_to_frame_and_the_window_does_not(bar):
+    tip = pixel(bar, bar.frames[-1][np.argmax(bar.frames[0][:, 0])])
+    first, last = draw(bar, 0, SMALL), draw(bar, -1, SMALL)
+    assert not np.array_equal(first, last)
+    assert is_blank(first, tip) != is_blank(last, tip) or not np.array_equal(first[tip], last[tip])
+
+
+def test_the_picture_is_deterministic(bar):
+    np.testing.assert_array_equal(draw(bar, 5, SMALL), draw(bar, 5, SMALL))
+
+
+def test_a_flat_body_has_its_colour_and_its_ground(strip):
+    image = draw(strip, 0, SMALL)
+    assert near(image, pixel(strip, [0.15, 0.17]), strip.colour)
+    assert is_blank(image, pixel(strip, [0.15, 0.08]))
+    assert not is_blank(image, pixel(strip, [0.15, -0.01]))
+
+
+def test_values_colour_the_body(strip):
+    rising = np.broadcast_to(strip.frames[0][:, 0], strip.frames.shape[:2])
+    scene = Scene(frames=strip.frames, facets=strip.facets, values=rising, value_label="x [m]")
+    image = draw(scene, 0, SMALL)
+    low, high = image[pixel(scene, [0.01, 0.16])], image[pixel(scene, [0.29, 0.16])]
+    assert low.astype(int).sum() > high.astype(int).sum() + 200  # pale to deep red
+
+
+def test_cables_targets_and_effectors_are_on_top(bar):
+    image = draw(bar, 6, (640, 480))
+    assert near(image, pixel(bar, bar.lines[0].points[6, 10], (640, 480)), bar.lines[0].colour)
+    assert near(image, pixel(bar, bar.markers[6, 0], (640, 480)), "#D55E00")
+    assert near(image, pixel(bar, bar.targets[0], (640, 480)), "#007A5A")
+
+
+def test_the_nearer_of_two_sheets_hides_the_other():
+    square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    facets = np.array([[0, 1, 2], [0, 2, 3]])
+    low, high = (np.column_stack([square, np.full(4, z)]) for z in (0.0, 0.5))
+    both = np.concatenate([low, high])[None]
+    values = np.repeat([[0.0, 1.0]], 4, axis=1)
+    scene = Scene(frames=both, facets=np.concatenate([facets + 4, facets]), values=values, view=(-60.0, 89.0))
+    deep = draw(scene, 0, SMALL)[pixel(scene, [0.6, 0.4, 0.5])]
+    assert deep.astype(int).sum() < 400  # the upper one, drawn dark though it comes first in the list
+
+
+@pytest.mark.parametrize("corners", [1, 2])
+@pytest.mark.parametrize("dim", [2, 3])
+def test_bars_and_particles_are_drawn_too(corners, dim):
+    points = np.linspace([0.1] * dim, [0.5] * dim, 9)
+    facets = np.stack([np.arange(8) + i for i in range(corners)], axis=1)
+    scene = Scene(frames=points[None], facets=facets, ground=0.0, thickness=0.05)
+    assert near(draw(scene, 0, SMALL), pixel(scene, points[4]), scene.colour, reach=6)
+
+
+def test_the_up_axis_points_up():
+    tall = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.1, 0.0, 0.0]])
+    scene = Scene(frames=tall[None], facets=[[0, 1, 2]], up=1)
+    assert pixel(scene, tall[1])[0] < pixel(scene, tall[0])[0] - 100
+
+
+def test_a_still_is_a_png_file(bar, tmp_path):
+    path = still(bar, 3, tmp_path / "new" / "bar.png", SMALL)
+    assert Image.open(path).size == SMALL
+
+
+def test_smooth_normals_of_a_sphere_point_outward_and_creases_of_a_box_stay_sharp(bar):
+    corners = bar.frames[0][bar.facets]
+    skin = make_skin(bar.facets, bar.frames[0])
+    assert skin.closed
+    assert outward(corners) == 1.0
+    facing = corner_normals(skin, corners)
+    assert (np.isclose(np.abs(facing).max(axis=-1), 1.0)).all()  # each corner keeps the normal of its own side
+    assert outward(corners[:, ::-1]) == -1.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"frames": np.zeros((3, 4))}, r"`frames` .* shape \(3, 4\)"),
+        ({"frames": np.zeros((2, 4, 5))}, r"\(n, 2\) or \(n, 3\)"),
+        ({"frames": np.zeros((0, 4, 3))}, "at least one frame"),
+        ({"frames": np.full((2, 4, 3), np.nan)}, r"`frames` of the scene is nan at \(0, 0, 0\)"),
+        ({"facets": [[0, 1, 4]]}, "Facet 0 names vertex 4.*0 to 3"),
+        ({"facets": [[0, 1, 2, 3]]}, "4 vertices each"),
+        ({"values": np.zeros((2, 5))}, r"`values` .* \(2, 4\) is needed"),
+        ({"markers": np.zeros((3, 1, 3))}, "`markers`"),
+        ({"targets": np.zeros(3)}, "`targets`"),
+        ({"lines": (Line(points=np.zeros((5, 2, 3))),)}, "`points`"),
+        ({"dt": 0.0}, "time between frames"),
+    ],
+)
+def test_a_scene_that_cannot_be_drawn_says_why(changes, message):
+    options = {"frames": np.zeros((2, 4, 3)), "facets": [[0, 1, 2]]}
+    with pytest.raises(InputError, match=message):
+        Scene(**{**options, **changes})
+
+
+def test_wrong_frames_and_sizes_are_refused(bar):
+    with pytest.raises(InputError, match="Frame 12 .* frames 0 to 11"):
+        draw(bar, 12, SMALL)
+    with pytest.raises(InputError, match="too small"):
+        draw(bar, 0, (10, 10))
+
+
+def test_a_scene_of_one_point_can_be_drawn():
+    assert draw(Scene(frames=np.ones((1, 1, 3)), facets=[[0]]), 0, SMALL).shape == (240, 320, 3)

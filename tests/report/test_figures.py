@@ -1,0 +1,79 @@
+"""Plots are deterministic, show their series, and refuse what cannot be shown."""
+
+import xml.etree.ElementTree as ElementTree
+from io import BytesIO
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+from PIL import Image
+
+from pliant.core import InputError
+from pliant.report import Plot, plot_png, plot_svg
+from pliant.report.palette import SERIES
+
+T = np.linspace(0.0, 1.0, 20)
+
+
+def plot(**changes):
+    options = {
+        "title": "Error",
+        "x": "time [s]",
+        "y": "error [m]",
+        "series": {"ours": (T, np.exp(-T)), "theirs": (T, T)},
+    }
+    return Plot(**{**options, **changes})
+
+
+def has_colour(png, colour):
+    pixels = np.asarray(Image.open(BytesIO(png)).convert("RGB")).astype(float)
+    return bool((np.abs(pixels - 255 * np.array(to_rgb(colour))).max(axis=-1) < 8).any())
+
+
+@pytest.mark.parametrize("save", [plot_png, plot_svg])
+def test_the_same_plot_gives_the_same_bytes_and_leaves_matplotlib_as_it_was(save):
+    before = dict(matplotlib.rcParams)
+    assert save(plot()) == save(plot())
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_every_series_is_drawn_in_its_own_colour():
+    png = plot_png(plot())
+    assert has_colour(png, SERIES[0])
+    assert has_colour(png, SERIES[1])
+    assert not has_colour(png, SERIES[2])
+    assert Image.open(BytesIO(png)).size == (1024, 576)
+
+
+@pytest.mark.parametrize("kind", ["line", "points", "both", "steps"])
+@pytest.mark.parametrize("log", [False, True])
+def test_every_kind_and_axis_draws(kind, log):
+    assert has_colour(plot_png(plot(kind=kind, log_x=log, log_y=log, references={"paper": 0.5})), SERIES[0])
+
+
+def test_svg_is_well_formed_and_dated_nowhere():
+    svg = plot_svg(plot(references={"paper": 0.5}))
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert b"dc:date" not in svg
+
+
+def test_a_nan_is_a_gap_and_dollars_are_no_formula():
+    y = np.exp(-T)
+    y[3:6] = np.nan
+    y[8] = np.inf
+    plot_png(plot(title="cost in $ and $^", series={"a $_": (T, y)}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"series": {}}, "no series"),
+        ({"series": {"a": (T, T[:-1])}}, "'a' .* has 20 x and 19 y"),
+        ({"series": {"a": (T, -T)}, "log_y": True}, "no positive y.*log_y=False"),
+        ({"series": {"a": (-T, T)}, "log_x": True}, "no positive x.*log_x=False"),
+    ],
+)
+def test_a_plot_that_cannot_be_drawn_says_why(changes, message):
+    with pytest.raises(InputError, match=message):
+        plot_png(plot(**changes))

@@ -1,0 +1,114 @@
+"""The page is well-formed, holds everything inside itself, and shows hostile text as text."""
+
+import base64
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from pliant.core import InputError
+from pliant.report import Plot, render_report, write_report
+
+VOID = {"meta", "img", "br", "link", "input"}
+RESULT = {
+    "name": "circle", "paper": "Doe 2024", "status": "done", "seed": 7, "versions": {"pliant": "0.1.0"}, "seconds": 1.5,
+    "metrics": {"tip error": {"value": 0.00123456, "unit": "m", "paper": 0.0014}, "steps": {"value": np.int64(200)}},
+    "settings": {"dt": 0.02}, "shows": "The tip follows a circle.",
+}  # fmt: skip
+PLOT = Plot(title="Error", x="t [s]", y="e [m]", series={"e": (np.arange(3.0), np.arange(3.0))})
+
+
+class Outline(HTMLParser):
+    """Checks that tags close in order, and collects tags, sources and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.sources, self.words = [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.sources += [value for name, value in attributes if name in ("src", "href", "srcset", "poster", "data")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def outline(**changes):
+    page = Outline(render_report({**RESULT, **changes}, [PLOT]))
+    assert page.open == []
+    return page
+
+
+def test_the_page_shows_the_whole_result():
+    text = " ".join(outline().words)
+    for word in (
+        "circle",
+        "Doe 2024",
+        "done",
+        "7",
+        "0.1.0",
+        "1.5",
+        "tip error",
+        "0.001235",
+        "0.0014",
+        "200",
+        "dt",
+        "0.02",
+    ):
+        assert word in text, word
+    assert "The tip follows a circle." in text
+
+
+@pytest.mark.parametrize(("name", "tag"), [("film.mp4", "video"), ("film.gif", "img")])
+def test_the_page_works_alone(tmp_path, name, tag):
+    (tmp_path / name).write_bytes(b"a film")
+    path = write_report(tmp_path, RESULT, [PLOT], media=[name], notes=["A note."])
+    text = path.read_text()
+    page = Outline(text)
+    assert tag in page.tags
+    assert base64.b64encode(b"a film").decode() in text
+    assert len(page.sources) == 2
+    assert all(source.startswith("data:") for source in page.sources)
+    assert not re.search(r"https?://|url\(|@import|<script|<link", text)
+    assert "A note." in text
+
+
+def test_hostile_text_stays_text():
+    bad = '<script>alert("x")</script>'
+    changes = {
+        "name": bad, "paper": bad, "status": bad, "shows": bad, "versions": {bad: bad}, "settings": {bad: [bad, {bad: 1}]},
+        "metrics": {bad: {"value": bad, "unit": bad, "paper": bad}},
+    }  # fmt: skip
+    page = outline(**changes)
+    assert "script" not in page.tags
+    assert bad in page.words
+    hostile = Plot(title='"><script>', x=bad, y=bad, series={bad: (np.arange(2.0), np.arange(2.0))})
+    assert "script" not in Outline(render_report(RESULT, [hostile], notes=[bad])).tags
+
+
+def test_a_result_without_extras_is_a_page_without_empty_boxes():
+    page = Outline(render_report({**RESULT, "metrics": {}, "settings": {}, "shows": "", "paper": None}))
+    assert page.tags.count("section") == 1
+    assert "Plots" not in page.words
+
+
+def test_the_page_is_deterministic():
+    assert render_report(RESULT, [PLOT]) == render_report(RESULT, [PLOT])
+
+
+def test_what_is_missing_is_named(tmp_path):
+    with pytest.raises(InputError, match="lacks seed, metrics"):
+        render_report({name: value for name, value in RESULT.items() if name not in ("seed", "metrics")})
+    with pytest.raises(InputError, match=r"film.mp4 does not exist"):
+        write_report(tmp_path, RESULT, media=["film.mp4"])
+    with pytest.raises(InputError, match=r"film.avi cannot be put"):
+        write_report(tmp_path, RESULT, media=["film.avi"])
+    assert not (tmp_path / "report.html").exists()
