@@ -4,6 +4,7 @@ CHOLMOD (extra `fast`) where cvxopt is installed, SciPy's SuperLU in symmetric m
 the same fill-reducing order, and both say whether it was positive definite.
 """
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -115,16 +116,18 @@ def _cholmod(pattern: Pattern) -> Callable[[Array], Solve | None]:
 
     cols = np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
     cholmod.options["supernodal"] = 2
-    empty = spmatrix(1.0, matrix(pattern.indices.astype(np.int64)), matrix(cols.astype(np.int64)), (pattern.n,) * 2)
-    order = amd.order(empty)
+    rows, columns = matrix(pattern.indices.astype(np.int64)), matrix(cols.astype(np.int64))
+    order = amd.order(spmatrix(1.0, rows, columns, (pattern.n,) * 2))
+
+    spare: list[Any] = []  # symbolic factors that no solve holds any more; a numeric one is written into its place
 
     def factor(values: Array) -> Solve | None:
-        A = +empty
-        A.V = matrix(values)
-        F: Any = cholmod.symbolic(A, p=order)
+        A = spmatrix(matrix(values), rows, columns, (pattern.n,) * 2)
+        F = spare.pop() if spare else cholmod.symbolic(A, p=order)
         try:
             cholmod.numeric(A, F)
         except ArithmeticError:
+            spare.append(F)
             return None
 
         def solve(b: Array) -> Array:
@@ -132,6 +135,7 @@ def _cholmod(pattern: Pattern) -> Callable[[Array], Solve | None]:
             cholmod.solve(F, x)
             return np.array(x).reshape(b.shape)
 
+        weakref.finalize(solve, spare.append, F)
         return solve
 
     return factor

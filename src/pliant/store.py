@@ -197,8 +197,8 @@ def _read_chunks(home: Path, widths: tuple[int, int, int]) -> list[Array]:
     parts, steps = [{name: np.zeros((0, width)) for name, (_, width) in shapes.items()}], 0
     for first, path in sorted((int(p.stem[6:]), p) for p in home.glob("chunk-*.npz") if p.stem[6:].isdecimal()):
         if first != steps:
-            raise InputError(f"{path} starts at step {first}, but the chunks before it end at step {steps}; "
-                             f"restore {_chunk_name(steps)}, or delete this and all later chunks and resume.")  # fmt: skip
+            raise InputError(f"{path} starts at step {first}, but the chunk before it ends at {steps}; restore "
+                             f"{_chunk_name(steps)}, or delete this and all later chunks and resume.")  # fmt: skip
         parts.append(_unpack(path, shapes))
         steps += len(parts[-1]["states"])
     return [np.concatenate([part[name] for part in parts]) for name in shapes]

@@ -35,7 +35,7 @@ def bend(points, curvature):
     return np.stack([radius * np.sin(curvature * x), y, 1.0 / curvature - radius * np.cos(curvature * x)], axis=1)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def bar():
     """A silicone bar 120 x 24 x 24 mm that bends up, with a cable, strain and a target for its tip."""
     return bending_bar()
@@ -57,7 +57,7 @@ def bending_bar(frames=12, cells=(20, 4, 4), **changes):
     return Scene(**{**options, **changes})
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def strip():
     """A flat strip of triangles that sags, in 2D above the ground."""
     return sagging_strip()

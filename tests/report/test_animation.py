@@ -21,9 +21,9 @@ def decoded(path):
     return meta, [np.frombuffer(frame, dtype=np.uint8).reshape(height, width, 3) for frame in reader]
 
 
-@pytest.fixture
-def films(strip, tmp_path):
-    return animate(strip, tmp_path, size=(SIZE[0] + 1, SIZE[1] + 1))
+@pytest.fixture(scope="module")
+def films(strip, tmp_path_factory):
+    return animate(strip, tmp_path_factory.mktemp("films"), size=(SIZE[0] + 1, SIZE[1] + 1))
 
 
 def test_the_mp4_decodes_to_the_frames_that_were_drawn(films, strip):

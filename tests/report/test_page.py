@@ -84,7 +84,8 @@ def test_the_page_works_alone(tmp_path, name, tag):
 def test_hostile_text_stays_text():
     bad = '<script>alert("x")</script>'
     changes = {
-        "name": bad, "paper": bad, "status": bad, "shows": bad, "versions": {bad: bad}, "settings": {bad: [bad, {bad: 1}]},
+        "name": bad, "paper": bad, "status": bad, "shows": bad, "versions": {bad: bad},
+        "settings": {bad: [bad, {bad: 1}]},
         "metrics": {bad: {"value": bad, "unit": bad, "paper": bad}},
     }  # fmt: skip
     page = outline(**changes)

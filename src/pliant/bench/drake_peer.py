@@ -74,7 +74,7 @@ def step_with_drake(
 
 
 def check_mesh(points: Array, cells: Array, clamped: Array) -> None:
-    """A sentence for a mesh that a peer would only answer with a crash: Drake aborts the process at an inverted cell."""
+    """A sentence for a mesh that a peer would answer with a crash: Drake aborts the process at an inverted cell."""
     if not 0 < np.count_nonzero(clamped) < len(points):
         raise InputError(f"{np.count_nonzero(clamped)} of {len(points)} nodes are clamped. Clamp those of one end.")
     volume = np.linalg.det(points[cells[:, 1:]] - points[cells[:, :1]]) / 6

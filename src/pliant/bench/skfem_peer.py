@@ -1,4 +1,4 @@
-"""scikit-fem as a peer: the same clamped arm by backward Euler, consistent mass and full Newton, as its examples do it."""
+"""scikit-fem as a peer: the same clamped arm by backward Euler, consistent mass, full Newton, as its examples do it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -63,10 +63,11 @@ def step_with_skfem(
     element = fem.ElementVector(fem.ElementTetP1())
     basis, full = (fem.Basis(mesh, element, intorder=order) for order in (1, 2))
     mu, lam = young / (2 * (1 + poisson)), young * poisson / ((1 + poisson) * (1 - 2 * poisson))
+    g = np.asarray(gravity)[:, None, None]
     arm = Arm(
         basis=basis,
         mass=fem.BilinearForm(lambda u, v, w: density * helpers.dot(u, v)).assemble(full),
-        weight=fem.LinearForm(lambda v, w: density * helpers.dot(gravity[:, None, None], v)).assemble(basis),
+        weight=fem.LinearForm(lambda v, w: density * helpers.dot(g, v)).assemble(basis),
         fixed=basis.nodal_dofs[:, clamped].ravel(),
         stress=lambda F: LAWS[law](F, mu, lam),
         dt=dt,
@@ -122,7 +123,7 @@ def corotated(F: Array, mu: float, lam: float) -> Stress:
         TG = np.einsum("ijm...,mn...->ijn...", T, inv(trace(S) * EYE - S))
         dR = np.einsum("ijn...,kln...->ijkl...", TG, T)
         outer = np.einsum("ij...,kl...->ijkl...", cofactor, cofactor)
-        d_cofactor = np.tensordot(EPS_EPS, F, axes=2)
+        d_cofactor = np.einsum("ijklmn,mn...->ijkl...", EPS_EPS, F)
         return 2 * mu * (EYE4 - dR) + lam * outer + lam * (J - 1) * d_cofactor
 
     return 2 * mu * (F - R) + lam * (J - 1) * cofactor, tangent

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, prange
 
 from pliant.core import Array
-from pliant.kernels import add, det, dot, mm, mtm, rotation, rotation_differential, scale, sym, trace
+from pliant.kernels import add, cofactor, det, dot, mm, mmt, mtm, rotation, rotation_differential, scale, spin_inverse, sym, trace
 from pliant.materials import laws
 
 TINY = 1e-30  # the complex step: its square is far below round-off
@@ -228,11 +228,96 @@ def _project(C, dim):
 
 
 @njit(cache=True)
-def _add_blocks(out, C, CG, weight, grads, dim):
+def _apply(A, x, y, z):
+    """A (x, y, z)"""
+    return A[0] * x + A[1] * y + A[2] * z, A[3] * x + A[4] * y + A[5] * z, A[6] * x + A[7] * y + A[8] * z
+
+
+@njit(cache=True)
+def _add_points(out, A, g, u, v, w, numbers, dim):
+    """Add s (ga . gb) I + bend ua ub^T + slope eps(F (ga x gb)) + turn [va]x H [vb]x + l va vb^T + viscous to blocks a <= b.
+
+    g, u = C g, v = R g and w = F g are the gradients (n, 3) pushed by the matrices of `tangent`; A = (F, H, FF^T, S) holds
+    F, H = R (tr S I - S)^-1 R^T, the viscous F F^T and the viscous stress.
+    """
+    F, H, FF, S = A
+    s, turn, l, slope, bend, mu, lam = numbers
+    k = 0
+    for b in range(g.shape[0]):
+        bx, by, bz = v[b, 0], v[b, 1], v[b, 2]
+        # columns of H [vb]x
+        h0 = (H[1] * bz - H[2] * by, H[4] * bz - H[5] * by, H[7] * bz - H[8] * by)
+        h1 = (H[2] * bx - H[0] * bz, H[5] * bx - H[3] * bz, H[8] * bx - H[6] * bz)
+        h2 = (H[0] * by - H[1] * bx, H[3] * by - H[4] * bx, H[6] * by - H[7] * bx)
+        sx, sy, sz = _apply(S, g[b, 0], g[b, 1], g[b, 2])
+        for a in range(b + 1):
+            gx, gy, gz = g[a, 0], g[a, 1], g[a, 2]
+            dot_ab = gx * g[b, 0] + gy * g[b, 1] + gz * g[b, 2]
+            cx, cy, cz = _apply(F, gy * g[b, 2] - gz * g[b, 1], gz * g[b, 0] - gx * g[b, 2], gx * g[b, 1] - gy * g[b, 0])
+            ax, ay, az = v[a, 0], v[a, 1], v[a, 2]
+            even = s * dot_ab + gx * sx + gy * sy + gz * sz
+            B = out[k]
+            for i in range(dim):
+                for j in range(dim):
+                    B[i, j] += (bend * u[a, i] * u[b, j] + l * v[a, i] * v[b, j] + lam * w[a, i] * w[b, j]
+                                + mu * (FF[3 * i + j] * dot_ab + w[b, i] * w[a, j]))  # fmt: skip
+                B[i, i] += even
+            B[0, 1] += slope * cz + turn * (ay * h1[2] - az * h1[1])
+            B[1, 0] += -slope * cz + turn * (az * h0[0] - ax * h0[2])
+            B[0, 0] += turn * (ay * h0[2] - az * h0[1])
+            B[1, 1] += turn * (az * h1[0] - ax * h1[2])
+            if dim == 3:
+                B[0, 2] += -slope * cy + turn * (ay * h2[2] - az * h2[1])
+                B[1, 2] += slope * cx + turn * (az * h2[0] - ax * h2[2])
+                B[2, 0] += slope * cy + turn * (ax * h0[1] - ay * h0[0])
+                B[2, 1] += -slope * cx + turn * (ax * h1[1] - ay * h1[0])
+                B[2, 2] += turn * (ax * h2[1] - ay * h2[0])
+            k += 1
+
+
+@njit(cache=True)
+def _push(out, A, g):
+    """out_a = A g_a"""
+    for a in range(g.shape[0]):
+        out[a, 0], out[a, 1], out[a, 2] = _apply(A, g[a, 0], g[a, 1], g[a, 2])
+
+
+@njit(cache=True, parallel=True)
+def cell_stiffness(cells, moduli, viscous, q, dim):
+    """(n_cells, n_nodes (n_nodes + 1) / 2, dim, dim) [N/m] blocks (a, b), a <= b, b slowest, of each cell's energy Hessian."""
+    n, points = cells.weights.shape
+    m = cells.nodes.shape[1]
+    out = np.zeros((n, m * (m + 1) // 2, dim, dim))
+    chunk = 32  # cells that share scratch arrays
+    for part in prange((n + chunk - 1) // chunk):
+        g, u, v, w = np.zeros((m, 3)), np.zeros((m, 3)), np.zeros((m, 3)), np.zeros((m, 3))
+        for c in range(part * chunk, min(n, (part + 1) * chunk)):
+            for k in range(points):
+                weight, law = cells.weights[c, k], cells.law[c]
+                g[:, :dim] = cells.grads[c, k]
+                F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
+                R = _rotation_if_needed(law, F)
+                s, t, l, slope, bend = laws.tangent(law, F, R, _moduli(moduli, c), cells.power[c])
+                _push(u, cofactor(F), g)
+                _push(w, F, g)
+                H = S = FF = scale(0.0, F)
+                mu = lam = 0.0
+                if laws.needs_rotation(law):
+                    _push(v, R, g)
+                    H = mm(R, mmt(spin_inverse(F, R), R))
+                if viscous.rate > 0.0:
+                    S = _hooke(viscous.moduli[c, 0], viscous.moduli[c, 1], _strain_rate(F, viscous.rate, viscous.past[c, k]))
+                    mu, lam, FF = viscous.rate * viscous.moduli[c, 0], viscous.rate * viscous.moduli[c, 1], mmt(F, F)
+                numbers = (weight * s, -weight * t, weight * l, weight * slope, weight * bend, weight * mu, weight * lam)
+                _add_points(out[c], (F, H, FF, scale(weight, S)), g, u, v, w, numbers, dim)
+    return out
+
+
+@njit(cache=True)
+def _add_contracted(out, C, CG, weight, grads, dim):
     """Blocks a <= b of one quadrature point: K_ab[i, j] += weight grad N_a[k] C[(i k), (j l)] grad N_b[l]."""
-    n = grads.shape[0]
     t = 0
-    for b in range(n):
+    for b in range(grads.shape[0]):
         for r in range(3 * dim):
             for j in range(dim):
                 total = 0.0
@@ -242,33 +327,28 @@ def _add_blocks(out, C, CG, weight, grads, dim):
         for a in range(b + 1):
             for i in range(dim):
                 for j in range(dim):
-                    total = 0.0
                     for k in range(dim):
-                        total += grads[a, k] * CG[3 * i + k, j]
-                    out[t, i, j] += total
+                        out[t, i, j] += grads[a, k] * CG[3 * i + k, j]
             t += 1
 
 
-@njit(cache=True, parallel=True)
-def cell_stiffness(cells, moduli, viscous, q, dim, project):
-    """(n_cells, n_nodes (n_nodes + 1) / 2, dim, dim) [N/m] blocks (a, b), a <= b, b slowest, of each cell's energy Hessian."""
+@njit(cache=True)
+def cell_positive_stiffness(cells, moduli, viscous, q, dim):
+    """As `cell_stiffness`, with the tangent at every quadrature point made positive semidefinite; slower, for rescues."""
     n, points = cells.weights.shape
     m = cells.nodes.shape[1]
     out = np.zeros((n, m * (m + 1) // 2, dim, dim))
-    chunk = 32  # cells that share one scratch matrix
-    for part in prange((n + chunk - 1) // chunk):
-        C, CG = np.zeros((9, 9)), np.zeros((9, 3))
-        for c in range(part * chunk, min(n, (part + 1) * chunk)):
-            for g in range(points):
-                F = deformation(q, cells.nodes[c], cells.grads[c, g], dim)
-                R = _rotation_if_needed(cells.law[c], F)
-                _tangent(C, cells.law[c], F, R, _moduli(moduli, c), cells.power[c], dim)
-                if viscous.rate > 0.0:
-                    E = _strain_rate(F, viscous.rate, viscous.past[c, g])
-                    _add_viscous_tangent(C, F, E, viscous.rate, viscous.moduli[c, 0], viscous.moduli[c, 1], dim)
-                if project:
-                    _project(C, dim)
-                _add_blocks(out[c], C, CG, cells.weights[c, g], cells.grads[c, g], dim)
+    C, CG = np.zeros((9, 9)), np.zeros((9, 3))
+    for c in range(n):
+        for k in range(points):
+            F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
+            R = _rotation_if_needed(cells.law[c], F)
+            _tangent(C, cells.law[c], F, R, _moduli(moduli, c), cells.power[c], dim)
+            if viscous.rate > 0.0:
+                E = _strain_rate(F, viscous.rate, viscous.past[c, k])
+                _add_viscous_tangent(C, F, E, viscous.rate, viscous.moduli[c, 0], viscous.moduli[c, 1], dim)
+            _project(C, dim)
+            _add_contracted(out[c], C, CG, cells.weights[c, k], cells.grads[c, k], dim)
     return out
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 
 from pliant.bodies.assembly import Viscous
 from pliant.core import Array
+from pliant.materials import moduli
 
 NO_VISCOSITY = Viscous(0.0, 0.0, np.zeros((1, 2)), np.zeros((1, 1, 9)))
 
@@ -20,6 +22,12 @@ class Fields:
     E: Array  # (n_cells,) [Pa]
     nu: Array  # (n_cells,) [-]
     density: Array  # (n_cells,) [kg/m^3]; a point mass: its mass [kg]
+    power: Array  # (n_cells,) exponent of the near-incompressible term, 0 for none
+
+    @cached_property
+    def moduli(self) -> Array:
+        """(n_cells, 3) [Pa] mu, lam and the near-incompressible bulk."""
+        return moduli(self.E, self.nu, self.power)
 
 
 class Body(Protocol):

@@ -35,7 +35,7 @@ class PointMass:
     @cached_property
     def fields(self) -> Fields:
         n = len(self.points)
-        return Fields(E=np.ones(n), nu=np.zeros(n), density=np.full(n, self.mass_each))
+        return Fields(E=np.ones(n), nu=np.zeros(n), density=np.full(n, self.mass_each), power=np.zeros(n, int))
 
     @property
     def groups(self) -> dict[str, Array]:

@@ -14,7 +14,7 @@ from pliant.bodies.elements import EVEN_SHARE, EXACT_SHARE, gradients, quadratur
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.cells import shape_values
-from pliant.materials import LAWS, Material, moduli, moduli_slope
+from pliant.materials import LAWS, Material, moduli_slope
 from pliant.materials.laws import has_barrier
 
 
@@ -58,7 +58,7 @@ class Solid:
     @cached_property
     def fields(self) -> Fields:
         pick = lambda key: np.array([float(getattr(m, key)) for m in self.materials.values()])[self._owner]  # noqa: E731
-        return Fields(E=pick("E"), nu=pick("nu"), density=pick("density"))
+        return Fields(E=pick("E"), nu=pick("nu"), density=pick("density"), power=self.cells.power)
 
     @cached_property
     def cells(self) -> Cells:
@@ -135,29 +135,29 @@ class Solid:
         np.add.at(out, facets, self._depth * area[:, None] * np.array(share))
         return out
 
-    def _moduli(self, fields: Fields) -> Array:
-        return moduli(fields.E, fields.nu, self.cells.power)
-
     def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> float:
-        """[J]"""
-        return float(np.sum(assembly.cell_energies(self.cells, self._moduli(fields), viscous, q, self.dim)))
+        """[J]; infinite where a law with a barrier is inverted at a quadrature point or a corner."""
+        if self.mesh.order == 2 and self.inverted(q) is not None:
+            return np.inf
+        return float(np.sum(assembly.cell_energies(self.cells, fields.moduli, viscous, q, self.dim)))
 
     def gradient(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
         """(n_dofs,) [N] the derivative of the energy."""
-        return self._gather(assembly.cell_forces(self.cells, self._moduli(fields), viscous, q, self.dim))
+        return self._gather(assembly.cell_forces(self.cells, fields.moduli, viscous, q, self.dim))
 
     def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:
         """(n_pairs, dim, dim) [N/m] the blocks of the energy's Hessian; `project` makes every cell's positive."""
-        blocks = assembly.cell_stiffness(self.cells, self._moduli(fields), viscous, q, self.dim, project)
+        kernel = assembly.cell_positive_stiffness if project else assembly.cell_stiffness
+        blocks = kernel(self.cells, fields.moduli, viscous, q, self.dim)
         return assembly.gather_blocks(blocks, *self._links[1:])
 
     def stiffness_times(self, q: Array, fields: Fields, y: Array) -> Array:
         """(n_dofs,) [N] K(q) y with K the elastic stiffness."""
-        return self._gather(assembly.cell_products(self.cells, self._moduli(fields), q, y, self.dim))
+        return self._gather(assembly.cell_products(self.cells, fields.moduli, q, y, self.dim))
 
     def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array:
         """(n_dofs,) the derivative of y^T K(q) z with respect to q; symmetric in y, z and the direction it is paired with."""
-        return self._gather(assembly.cell_third(self.cells, self._moduli(fields), q, y, z, self.dim))
+        return self._gather(assembly.cell_third(self.cells, fields.moduli, q, y, z, self.dim))
 
     def field_forces(self, q: Array, fields: Fields, change: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
         """(n_dofs,) the change of `gradient` for a change of E and nu in each cell."""
@@ -185,7 +185,7 @@ class Solid:
         return by_E, by_nu
 
     def _moduli_slopes(self, fields: Fields) -> tuple[Array, Array]:
-        return self._moduli(fields) / fields.E[:, None], moduli_slope(fields.E, fields.nu, self.cells.power)
+        return fields.moduli / fields.E[:, None], moduli_slope(fields.E, fields.nu, self.cells.power)
 
     def _linear_forces(self, q: Array, m: Array, viscous: Viscous) -> Array:
         """(n_cells, n_nodes, dim) cell forces, which are linear in the moduli m (n_cells, 3), the viscous ones too."""
@@ -252,7 +252,7 @@ class Solid:
     def _viscous(self, fields: Fields, time: float, rate: float, past: Array) -> Viscous:
         full = np.zeros((*self.cells.weights.shape, 3, 3))
         full[:, :, : self.dim, : self.dim] = past
-        m = np.ascontiguousarray(time * self._moduli(fields)[:, :2])
+        m = np.ascontiguousarray(time * fields.moduli[:, :2])
         return Viscous(float(rate), float(time), m, full.reshape(*self.cells.weights.shape, 9))
 
     def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:

@@ -1,7 +1,7 @@
 """A robot's equations of motion: energies, forces and tangents of body, attachments and contacts on its free unknowns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ class Numbers:
     fields: Fields
     mass: sp.csr_matrix  # (n_nodes, n_nodes) [kg]
     pair_mass: Array  # (n_pairs,) [kg]
+    outside: Array  # (n_dofs,) [N] gravity and loads
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,7 +152,7 @@ class Equations:
         for name, value in self.params.split(p).items():
             group, _, key = name.partition(".")
             fields[key][slice(None) if group == "cells" else self.body.groups[group]] = value
-        return self._numbers(Fields(**fields))
+        return self._numbers(replace(self.body.fields, **fields))
 
     @cached_property
     def _default_numbers(self) -> Numbers:
@@ -163,7 +164,9 @@ class Equations:
         i, j = self.body.pairs.T
         off = i != j
         values, rows, cols = (np.concatenate([a, b[off]]) for a, b in ((pair_mass, pair_mass), (i, j), (j, i)))
-        return Numbers(fields=fields, mass=sp.csr_matrix((values, (rows, cols)), shape=(n, n)), pair_mass=pair_mass)
+        mass = sp.csr_matrix((values, (rows, cols)), shape=(n, n))
+        outside = self._load + (mass @ self.gravity.reshape(-1, self.body.dim)).ravel()
+        return Numbers(fields=fields, mass=mass, pair_mass=pair_mass, outside=outside)
 
     def spread_params(self, change: Array) -> Fields:
         """The change of each cell's fields for a change of the flat parameters."""
@@ -174,14 +177,14 @@ class Equations:
             cells = slice(None) if group == "cells" else self.body.groups[group]
             fields[key][cells] += change[start : start + block.value.size]
             start += block.value.size
-        return Fields(**fields)
+        return replace(self.body.fields, **fields)
 
-    def collect_params(self, by_field: Fields) -> Array:
-        """The transpose of `spread_params`."""
-        out = []
+    def collect_params(self, E: Array, nu: Array, density: Array) -> Array:
+        """The transpose of `spread_params`: from shares of each cell's fields to the flat parameters."""
+        by_field, out = {"E": E, "nu": nu, "density": density}, []
         for block in self.params.blocks:
             group, _, key = block.name.partition(".")
-            values = getattr(by_field, key)
+            values = by_field[key]
             out.append(values if group == "cells" else [values[self.body.groups[group]].sum()])
         return np.concatenate(out) if out else np.zeros(0)
 
@@ -194,18 +197,18 @@ class Equations:
         """(n_points, dim) what a term looks at."""
         return term.weights @ q.reshape(-1, self.body.dim) + term.offset
 
-    def outside_force(self, numbers: Numbers) -> Array:
-        """Gravity and loads [N]; they do not depend on q."""
-        return self._load + self.mass_times(numbers, self.gravity)
-
     def energy(self, numbers: Numbers, q: Array, u: Array, viscous: Viscous = NO_VISCOSITY) -> float:
         """[J] potential of everything at once."""
-        total = self.body.energy(q, numbers.fields, viscous) - float(self.outside_force(numbers) @ (q - self.body.rest))
+        total = self.body.energy(q, numbers.fields, viscous) - float(numbers.outside @ (q - self.body.rest))
         return total + sum(term.energy(self.points(term, q), u[part]) for term, part in self.terms)
 
-    def gradient(self, numbers: Numbers, q: Array, u: Array, viscous: Viscous = NO_VISCOSITY) -> Array:
-        """[N] its derivative: minus the sum of all forces."""
-        g = self.body.gradient(q, numbers.fields, viscous) - self.outside_force(numbers)
+    def gradient(self, numbers: Numbers, q: Array, u: Array) -> Array:
+        """[N] the derivative of the energy without viscosity: minus the sum of all forces."""
+        return self.body.gradient(q, numbers.fields) - numbers.outside + self.terms_gradient(q, u)
+
+    def terms_gradient(self, q: Array, u: Array) -> Array:
+        """[N] the share of actuators and contacts in it."""
+        g = np.zeros(self.n_dofs)
         for term, part in self.terms:
             g += (term.weights.T @ term.gradient(self.points(term, q), u[part])).ravel()
         return g
@@ -317,7 +320,7 @@ class Equations:
 
     def unit_numbers(self, density: Array) -> Numbers:
         """Numbers whose mass matrix has a given density [kg/m^3] in each cell; for derivatives, so any sign."""
-        return self._numbers(Fields(E=self.body.fields.E, nu=self.body.fields.nu, density=density))
+        return self._numbers(replace(self.body.fields, density=density))
 
     @cached_property
     def _body_pairs(self) -> Array:

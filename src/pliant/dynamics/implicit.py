@@ -116,22 +116,18 @@ class Implicit:
 
         def value(z: Array) -> float:
             q = full(z)
-            if eq.body.inverted(q) is not None:
-                return np.inf
             d = q - pull
             inertia = 0.5 * c[0] * float(d @ eq.mass_times(numbers, d))
             return inertia + eq.energy(numbers, q, u, viscous) + self._drag_energy(q, old)
 
-        def gradient(z: Array) -> Array:
+        def gradient(z: Array) -> tuple[Array, float]:
             q = full(z)
-            return (c[0] * eq.mass_times(numbers, q - pull) + eq.gradient(numbers, q, u, viscous) + self._drag_gradient(q, old))[free]
+            inside, outside = eq.body.gradient(q, numbers.fields, viscous), numbers.outside
+            inertia = c[0] * eq.mass_times(numbers, q - pull)
+            g = inertia + inside - outside + eq.terms_gradient(q, u) + self._drag_gradient(q, old)
+            return g[free], max(float(np.abs(f).max()) for f in (inertia, inside, outside))
 
-        def force_scale(z: Array) -> float:
-            q = full(z)
-            sizes = (c[0] * eq.mass_times(numbers, q - old), eq.body.gradient(q, numbers.fields, viscous), eq.outside_force(numbers))
-            return max(float(np.abs(f).max(initial=0.0)) for f in sizes)
-
-        potential = Potential(value=value, gradient=gradient, force_scale=force_scale, floor=self._floor,
+        potential = Potential(value=value, gradient=gradient, floor=self._floor,
                               factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip
         z, status = minimise(potential, self._start(value, parts, placed)[free], self.newton)
         return full(z), status
@@ -248,7 +244,7 @@ class Implicit:
         p_bar = np.zeros(0)
         if self.params.size:
             by_E, by_nu = eq.body.field_work(t.q, t.numbers.fields, y, t.viscous)
-            p_bar = eq.collect_params(type(t.numbers.fields)(E=by_E, nu=by_nu, density=eq.body.mass_work(y, self._specific_force(t))))
+            p_bar = eq.collect_params(by_E, by_nu, eq.body.mass_work(y, self._specific_force(t)))
         return np.concatenate(back), columns.T @ y, p_bar
 
 

@@ -27,9 +27,8 @@ class Potential:
     """A function to minimise over the free unknowns z."""
 
     value: Callable[[Array], float]  # infinite where not allowed
-    gradient: Callable[[Array], Array]
+    gradient: Callable[[Array], tuple[Array, float]]  # and the largest force at work [N]
     factor: Callable[[Array, bool], Solve | None]  # (z, made positive?) -> solve with the Hessian, None where not positive
-    force_scale: Callable[[Array], float]  # [N] the largest force at work
     floor: float  # [N] what round-off alone leaves of the gradient
 
 
@@ -40,9 +39,8 @@ def minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, Sta
         return z, Status(ok=False, text="The start of the step is inverted or not finite, so its energy is unbounded; take a smaller "
                          "step, move supports more slowly, or use the law 'fixed-corotated', which recovers.")  # fmt: skip
     for iteration in range(newton.iterations + 1):
-        g = potential.gradient(z)
+        g, scale = potential.gradient(z)
         residual = float(np.abs(g).max(initial=0.0))
-        scale = potential.force_scale(z)
         if residual <= max(newton.tolerance * scale, potential.floor):
             return z, Status(iterations=iteration, residual=residual)
         if iteration == newton.iterations or not np.isfinite(residual):
@@ -86,7 +84,7 @@ def _line_search(potential: Potential, z: Array, value: float, d: Array, slope: 
         if np.isfinite(new) and new <= value + 1e-4 * t * slope:
             return trial, new
         if np.isfinite(new) and t == 1.0 and new <= value + 1e3 * noise:
-            here, there = (np.abs(potential.gradient(at)).max() for at in (z, trial))
+            here, there = (np.abs(potential.gradient(at)[0]).max() for at in (z, trial))
             if there < 0.5 * here:
                 return trial, new
         t *= 0.5

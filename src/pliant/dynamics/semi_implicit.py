@@ -197,7 +197,7 @@ class Linear:
             first, second = eq.body.field_work(q, t.numbers.fields, y, viscous), eq.body.field_stiffness_work(q, t.numbers.fields, y, t.w)
             by_E, by_nu = (h * a + h * h * b for a, b in zip(first, second, strict=True))
             density = eq.body.mass_work(y, self._specific_impulse(t, v))
-            p_bar = eq.collect_params(Fields(E=by_E, nu=by_nu, density=density))
+            p_bar = eq.collect_params(by_E, by_nu, density)
         return np.concatenate([q_bar + dq + held, dv - eq.mass_times(t.numbers, y)]), u_bar, p_bar
 
     def _moved_back(self, t: Tape, q: Array, v: Array, y: Array) -> tuple[Array, Array]:

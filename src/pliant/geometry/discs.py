@@ -17,7 +17,7 @@ from pliant.geometry.lattice import (
     towards_middle,
 )
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.shapes import as_vector
+from pliant.geometry.shapes import checked_vector
 
 
 def to_ball(cube: Array) -> Array:
@@ -33,14 +33,13 @@ def to_ball(cube: Array) -> Array:
 
 def ball_lattice(dim: int, rings: int) -> tuple[Array, Array]:
     """Lattice points (n, dim) from -rings to rings, and cells cut towards the middle."""
+    check_count(factorial(dim) * (2 * rings) ** dim)
     lattice, cells = kuhn(dim * [2 * rings], dim * [towards_middle(2 * rings)])
     return lattice - rings, cells
 
 
 def rings_within(radius: float, cell: float, dim: int) -> int:
-    wanted = max(1.0, np.round(radius / cell))
-    check_count(factorial(dim) * (2 * wanted) ** dim)
-    return int(wanted)
+    return max(1, round(counts_along(dim * [2 * radius], cell)[0] / 2))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +55,7 @@ class Disc:
 
     def __post_init__(self) -> None:
         require_positive("The radius of a Disc", self.radius, "m")
-        as_vector("The origin of a Disc", self.origin, 2)
+        object.__setattr__(self, "origin", checked_vector("The origin of a Disc", self.origin, 2))
 
     def bounds(self) -> tuple[Array, Array]:
         centre = np.asarray(self.origin, dtype=float)
@@ -87,8 +86,8 @@ class Ellipsoid:
     dim = 3
 
     def __post_init__(self) -> None:
-        as_vector("The radii of an Ellipsoid", self.radii, 3, positive=True)
-        as_vector("The origin of an Ellipsoid", self.origin, 3)
+        object.__setattr__(self, "radii", checked_vector("The radii of an Ellipsoid", self.radii, 3, positive=True))
+        object.__setattr__(self, "origin", checked_vector("The origin of an Ellipsoid", self.origin, 3))
 
     def bounds(self) -> tuple[Array, Array]:
         centre, radii = np.asarray(self.origin, dtype=float), np.asarray(self.radii, dtype=float)
@@ -123,7 +122,7 @@ class Cylinder:
     def __post_init__(self) -> None:
         require_positive("The radius of a Cylinder", self.radius, "m")
         require_positive("The length of a Cylinder", self.length, "m")
-        as_vector("The origin of a Cylinder", self.origin, 3)
+        object.__setattr__(self, "origin", checked_vector("The origin of a Cylinder", self.origin, 3))
 
     def bounds(self) -> tuple[Array, Array]:
         foot = np.asarray(self.origin, dtype=float)
@@ -135,6 +134,7 @@ class Cylinder:
 
     def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
         rings, layers = self._counts(cell, divisions)
+        check_count(24 * rings**2 * layers)
         round_flips = towards_middle(2 * rings)
         lattice, cells = kuhn((2 * rings, 2 * rings, layers), (round_flips, round_flips, np.arange(layers) % 2))
         lattice = lattice - (rings, rings, 0)

@@ -24,7 +24,7 @@ class Refused(Exception):
     """A file that cannot be used; the text is the sentence for the user."""
 
 
-def mesh_format(head: bytes) -> str:
+def mesh_format(head: bytes, size: int) -> str:
     """meshio's name for the format, from the first bytes and never from the extension."""
     text = head.decode("latin-1")
     if "<!ENTITY" in text:
@@ -38,7 +38,7 @@ def mesh_format(head: bytes) -> str:
     if head.startswith(b"# vtk DataFile"):
         return "vtk"
     if "<VTKFile" in text:
-        kind = re.search(r'<VTKFile[^>]*type="(\w+)"', text)
+        kind = re.search(r'<VTKFile[^>]*\stype="(\w+)"', text)
         if kind is None or kind[1] != "UnstructuredGrid":
             raise Refused(
                 f"is a VTK file of type {kind[1] if kind else 'unknown'}. Save it as an UnstructuredGrid (VTU)"
@@ -50,17 +50,17 @@ def mesh_format(head: bytes) -> str:
         return "medit"
     if re.search(r"^\s*\*(heading|node|part|\*)", text, re.IGNORECASE | re.MULTILINE):
         return "abaqus"
-    if surface_format(head, None) != "unknown":
+    if surface_format(head, size) != "unknown":
         raise Refused("holds a surface, not cells. Read it with load_surface and mesh it with fill")
     raise Refused("is no mesh that Pliant knows. Save it as VTU, VTK, gmsh, Abaqus (.inp) or Medit (.mesh)")
 
 
-def surface_format(head: bytes, size: int | None) -> str:
+def surface_format(head: bytes, size: int) -> str:
     """stl, stl_ascii, ply, obj or unknown."""
     text = head.decode("latin-1")
     if text.startswith("ply"):
         return "ply"
-    if size is not None and size >= 84 and size == 84 + 50 * int.from_bytes(head[80:84], "little"):
+    if size >= 84 and size == 84 + 50 * int.from_bytes(head[80:84], "little"):
         return "stl"
     if text.lstrip().startswith("solid") and "\0" not in text:
         return "stl_ascii"
@@ -74,7 +74,7 @@ def read_mesh(path: Path) -> dict[str, np.ndarray]:
     import meshio
 
     with path.open("rb") as file:
-        found = mesh_format(file.read(4096))
+        found = mesh_format(file.read(4096), path.stat().st_size)
     mesh = meshio.read(path, file_format=found)
     types = [block.type for block in mesh.cells]
     kind = next((kind for kind in CELLS if kind in types), None)
@@ -171,7 +171,7 @@ def read_picture(path: Path) -> dict[str, np.ndarray]:
     with path.open("rb") as file:
         if file.read(8) != b"\x89PNG\r\n\x1a\n":
             raise Refused("is no PNG picture. Save the silhouette as PNG")
-    Image.MAX_IMAGE_PIXELS = MOST_PIXELS
+    Image.MAX_IMAGE_PIXELS = None  # opening reads the header only; the check below comes before any decoding
     with Image.open(path, formats=("PNG",)) as image:
         if image.width * image.height > MOST_PIXELS:
             raise Refused(

@@ -55,8 +55,9 @@ def check_count(n_cells: float) -> None:
 
 def counts_along(size: Sequence[float] | Array, cell: float) -> tuple[int, ...]:
     """How many cubes of about `cell` [m] fit along each side; refuses a mesh that would not fit in memory."""
-    wanted = np.maximum(1.0, np.round(np.asarray(size) / cell))
-    check_count(factorial(len(size)) * float(np.prod(wanted)))
+    with np.errstate(over="ignore"):  # an endless count is refused like any other that is too large
+        wanted = np.maximum(1.0, np.round(np.asarray(size) / cell))
+        check_count(factorial(len(size)) * float(np.prod(wanted)))
     return tuple(int(n) for n in wanted)
 
 

@@ -34,6 +34,7 @@ class Polygon:
             bad = np.flatnonzero(~np.isfinite(corners).all(axis=1))[0]
             raise InputError(f"Corner {bad} of the Polygon is {corners[bad].tolist()}; every number must be finite.")
         check_simple(corners)
+        object.__setattr__(self, "points", tuple((x, y) for x, y in corners.tolist()))
 
     def bounds(self) -> tuple[Array, Array]:
         corners = np.asarray(self.points, dtype=float)

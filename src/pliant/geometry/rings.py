@@ -8,7 +8,7 @@ import numpy as np
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry.lattice import charted, checked_cell, checked_divisions, counts_along, kuhn
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.shapes import as_vector
+from pliant.geometry.shapes import checked_vector
 
 FEWEST_AROUND = 6  # sectors; wider ones would make poor angles
 
@@ -56,7 +56,7 @@ class Ring:
 
     def __post_init__(self) -> None:
         check_radii("Ring", self.outer, self.inner)
-        as_vector("The origin of a Ring", self.origin, 2)
+        object.__setattr__(self, "origin", checked_vector("The origin of a Ring", self.origin, 2))
 
     def bounds(self) -> tuple[Array, Array]:
         centre = np.asarray(self.origin, dtype=float)
@@ -97,7 +97,7 @@ class Tube:
     def __post_init__(self) -> None:
         check_radii("Tube", self.outer, self.inner)
         require_positive("The length of a Tube", self.length, "m")
-        as_vector("The origin of a Tube", self.origin, 3)
+        object.__setattr__(self, "origin", checked_vector("The origin of a Tube", self.origin, 3))
 
     def bounds(self) -> tuple[Array, Array]:
         foot = np.asarray(self.origin, dtype=float)

@@ -35,17 +35,19 @@ class Shape(Domain, Protocol):
         ...
 
 
-def as_vector(name: str, values: Sequence[float], dim: int, *, positive: bool = False) -> Array:
+def checked_vector(name: str, values: Sequence[float], dim: int, *, positive: bool = False) -> tuple[float, ...]:
     """`values` as `dim` finite numbers [m], positive ones if asked."""
-    vector = np.atleast_1d(np.asarray(values, dtype=float))
+    try:
+        vector = np.atleast_1d(np.asarray(values, dtype=float))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} is {values!r}; pass {dim} numbers in metres.") from error
     if vector.shape != (dim,):
         raise InputError(f"{name} has shape {vector.shape}; pass {dim} numbers in metres.")
     bad = np.flatnonzero(~(np.isfinite(vector) & ((vector > 0) | (not positive))))
     if bad.size:
-        raise InputError(
-            f"{name}[{bad[0]}] is {vector[bad[0]]:g} m; it must be a {'positive ' * positive}finite number."
-        )
-    return vector
+        need = "positive finite" if positive else "finite"
+        raise InputError(f"{name}[{bad[0]}] is {vector[bad[0]]:g} m; it must be a {need} number.")
+    return tuple(vector.tolist())
 
 
 def box_mesh(size: Array, origin: Array, counts: Sequence[int], order: int) -> Mesh:
@@ -78,8 +80,8 @@ class Box:
     dim = 3
 
     def __post_init__(self) -> None:
-        as_vector("The size of a Box", self.size, 3, positive=True)
-        as_vector("The origin of a Box", self.origin, 3)
+        object.__setattr__(self, "size", checked_vector("The size of a Box", self.size, 3, positive=True))
+        object.__setattr__(self, "origin", checked_vector("The origin of a Box", self.origin, 3))
 
     def bounds(self) -> tuple[Array, Array]:
         lower = np.asarray(self.origin, dtype=float)
@@ -110,7 +112,7 @@ class Strip:
         require_positive("The length of a Strip", self.length, "m")
         require_positive("The width of a Strip", self.width, "m")
         require_positive("The thickness of a Strip", self.thickness, "m")
-        as_vector("The origin of a Strip", self.origin, 3)
+        object.__setattr__(self, "origin", checked_vector("The origin of a Strip", self.origin, 3))
 
     def bounds(self) -> tuple[Array, Array]:
         lower = np.asarray(self.origin, dtype=float)
@@ -142,8 +144,8 @@ class Rectangle:
     dim = 2
 
     def __post_init__(self) -> None:
-        as_vector("The size of a Rectangle", self.size, 2, positive=True)
-        as_vector("The origin of a Rectangle", self.origin, 2)
+        object.__setattr__(self, "size", checked_vector("The size of a Rectangle", self.size, 2, positive=True))
+        object.__setattr__(self, "origin", checked_vector("The origin of a Rectangle", self.origin, 2))
 
     def bounds(self) -> tuple[Array, Array]:
         lower = np.asarray(self.origin, dtype=float)

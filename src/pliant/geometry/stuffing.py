@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pliant.core import Array, MeshError
-from pliant.geometry.cells import compacted, oriented
+from pliant.geometry.cells import boundary_facets, compacted, oriented
 from pliant.geometry.lattice import check_count, grid_of
 from pliant.geometry.mesh import Mesh
 
@@ -68,8 +68,9 @@ def stuffed(inside: Inside, crossing: Crossing, bounds: tuple[Array, Array], cel
     if not len(cells):
         raise MeshError(f"The body is thinner than a cell of {cell:g} m everywhere. Choose a smaller cell.")
     points, cells = compacted(cuts.points, np.vstack([cut(cuts, cells) for cut in CUTS[len(lower)]]))
-    mesh = Mesh(points=points, cells=oriented(points, cells), regions={"body": np.arange(len(cells))})
-    return Mesh(points=mesh.points, cells=mesh.cells, regions=mesh.regions, surfaces={"outside": mesh.boundary()})
+    cells = oriented(points, cells)
+    surfaces = {"outside": boundary_facets(cells)}
+    return Mesh(points=points, cells=cells, regions={"body": np.arange(len(cells))}, surfaces=surfaces)
 
 
 def snapped(lattice: Lattice, cells: Array, held: Array, crossing: Crossing) -> Cuts:

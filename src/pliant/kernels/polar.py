@@ -113,15 +113,24 @@ def _polish(A, R):
 @njit(cache=True)
 def _spin(F, R, dF):
     """The axis w of R^T dR = [w]x : (tr(S) I - S) w = axial(R^T dF - dF^T R), S = R^T F."""
-    S, W = mtm(R, F), mtm(R, dF)
+    W = mtm(R, dF)
     a, b, c = W[7] - W[5], W[2] - W[6], W[3] - W[1]
+    G = spin_inverse(F, R)
+    return (G[0] * a + G[1] * b + G[2] * c, G[3] * a + G[4] * b + G[5] * c, G[6] * a + G[7] * b + G[8] * c)
+
+
+@njit(cache=True)
+def spin_inverse(F, R):
+    """(tr(S) I - S)^-1, S = R^T F. In a plane problem its in-plane part may be singular; it is never looked at, so it is zero."""
+    S = mtm(R, F)
     t = S[0] + S[4] + S[8]
-    if a == 0.0 and b == 0.0 and S[2] == 0.0 and S[5] == 0.0:
-        return (0.0 * a, 0.0 * b, c / (t - S[8]))
-    G = (t - S[0], -0.5 * (S[1] + S[3]), -0.5 * (S[2] + S[6]), -0.5 * (S[1] + S[3]), t - S[4],
-         -0.5 * (S[5] + S[7]), -0.5 * (S[2] + S[6]), -0.5 * (S[5] + S[7]), t - S[8])  # fmt: skip
-    C, d = cofactor(G), det(G)
-    return ((C[0] * a + C[1] * b + C[2] * c) / d, (C[3] * a + C[4] * b + C[5] * c) / d, (C[6] * a + C[7] * b + C[8] * c) / d)
+    a, b, c = -0.5 * (S[1] + S[3]), -0.5 * (S[2] + S[6]), -0.5 * (S[5] + S[7])
+    G = (t - S[0], a, b, a, t - S[4], c, b, c, t - S[8])
+    if b == 0.0 and c == 0.0:
+        d, zero = G[0] * G[4] - a * a, 0.0 * a
+        i = 1.0 / d if d != 0.0 else zero
+        return (G[4] * i, -a * i, zero, -a * i, G[0] * i, zero, zero, zero, 1.0 / G[8])
+    return scale(1.0 / det(G), cofactor(G))
 
 
 @njit(cache=True)

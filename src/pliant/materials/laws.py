@@ -55,22 +55,30 @@ def stress(law, F, R, moduli, power):
 
 
 @njit(cache=True)
+def tangent(law, F, R, moduli, power):
+    """The five numbers (s, t, l, slope, bend) [Pa] that every law's tangent comes down to:
+    dP = s dF + t dR + l (R : dF) R + slope dC + bend (C : dF) C, with C the cofactor of F."""
+    mu, lam, bulk = moduli
+    J = det(F)
+    slope, bend = _swell_slope(J, bulk, power), _swell_bend(J, bulk, power)
+    zero = 0.0 * J
+    if law == NEO_HOOKEAN:
+        log = np.log(J)
+        return mu + zero, zero, zero, slope + (lam * log - mu) / J, bend + (mu + lam - lam * log) / (J * J)
+    if law == FIXED_COROTATED:
+        return 2.0 * mu + zero, -2.0 * mu + zero, zero, slope + lam * (J - 1.0), bend + lam
+    return 2.0 * mu + zero, lam * (dot(R, F) - 3.0) - 2.0 * mu, lam + zero, slope, bend
+
+
+@njit(cache=True)
 def differential(law, F, R, dF, moduli, power):
     """dP for a change dF [Pa]"""
-    mu, lam, bulk = moduli
-    J, C = det(F), cofactor(F)
-    dC, dJ = cross(F, dF), dot(C, dF)
-    slope, bend = _swell_slope(J, bulk, power), _swell_bend(J, bulk, power)
+    s, t, l, slope, bend = tangent(law, F, R, moduli, power)
+    C = cofactor(F)
+    dP = add(scale(s, dF), add(scale(slope, cross(F, dF)), scale(bend * dot(C, dF), C)))
     if law == NEO_HOOKEAN:
-        slope = slope + (lam * np.log(J) - mu) / J
-        bend = bend + (mu + lam - lam * np.log(J)) / (J * J)
-        return add(scale(mu, dF), add(scale(bend * dJ, C), scale(slope, dC)))
-    dR = rotation_differential(F, R, dF)
-    dP = scale(2.0 * mu, sub(dF, dR))
-    if law == FIXED_COROTATED:
-        return add(dP, add(scale((bend + lam) * dJ, C), scale(slope + lam * (J - 1.0), dC)))
-    dP = add(dP, add(scale(lam * dot(R, dF), R), scale(lam * (dot(R, F) - 3.0), dR)))
-    return add(dP, add(scale(bend * dJ, C), scale(slope, dC)))
+        return dP
+    return add(dP, add(scale(t, rotation_differential(F, R, dF)), scale(l * dot(R, dF), R)))
 
 
 @njit(cache=True)

@@ -1,7 +1,8 @@
 """A scene as a film: MP4 for the page and the talk, GIF for everywhere else."""
 
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +18,7 @@ from pliant.store import write_atomic
 
 MOST_FRAMES = 120  # a film of more costs minutes to draw and shows no more
 SEARCH_RATE = 10.0  # [frames/s] at which the steps of a search are shown
+GIF_WIDTH = 480  # [pixels]
 SHORTEST = 2.0  # [s], less is too short to see
 
 
@@ -40,12 +42,11 @@ def animate(
     """Write name.mp4 and name.gif, in real time where the limit [s] lets it, and return their paths."""
     size = (size[0] // 2 * 2, size[1] // 2 * 2)  # H.264 with 4:2:0 colour needs even sides
     timing = plan_film(scene, fps=fps, seconds_limit=seconds_limit)
-    stage = set_stage(scene, size)
-    note = "" if scene.dt is None else timing.note
-    images = [draw(scene, int(k), stage=stage, note=note) for k in timing.frames]
+    small: list[Image.Image] = []
+    film = encode_mp4(_drawn(scene, timing, size, small), size, timing.fps)
     mp4, gif = Path(folder) / f"{name}.mp4", Path(folder) / f"{name}.gif"
-    write_atomic(mp4, encode_mp4(images, timing.fps))
-    write_atomic(gif, encode_gif(images, timing.fps))
+    write_atomic(mp4, film)
+    write_atomic(gif, encode_gif(small, timing.fps))
     return mp4, gif
 
 
@@ -60,38 +61,44 @@ def plan_film(scene: Scene, *, fps: float = 25.0, seconds_limit: float = 12.0) -
     play = float(np.clip(duration, min(SHORTEST, seconds_limit), seconds_limit))
     count = int(min(last + 1, MOST_FRAMES, np.ceil(play * fps) + 1))
     frames = np.round(np.linspace(0, last, count)).astype(int)
-    return Timing(frames=frames, fps=max(count - 1, 1) / play, speed=duration / play if last else 1.0)
+    speed = duration / play if last and scene.dt is not None else 1.0  # the steps of a search have no speed
+    return Timing(frames=frames, fps=max(count - 1, 1) / play, speed=speed)
 
 
-def encode_mp4(images: Sequence[Array], fps: float) -> bytes:
-    """An H.264 film of pictures (height, width, 3) uint8 with even sides."""
-    height, width, _ = images[0].shape
+def encode_mp4(images: Iterable[Array], size: tuple[int, int], fps: float) -> bytes:
+    """An H.264 film of pictures (height, width, 3) uint8 of an even `size` (width, height)."""
     with tempfile.TemporaryDirectory() as folder:  # the MP4 container is finished by seeking back, so it needs a file
         path = Path(folder) / "film.mp4"
-        writer = _ffmpeg(path, (width, height), fps)
         try:
-            writer.send(None)
-            for image in images:
-                writer.send(np.ascontiguousarray(image))
-            writer.close()
+            with closing(_ffmpeg(path, size, fps)) as writer:
+                writer.send(None)
+                for image in images:
+                    writer.send(np.ascontiguousarray(image))
             return path.read_bytes()
         except OSError as error:
-            raise PliantError(f"ffmpeg stopped as it encoded {len(images)} pictures of {width} x {height} ({error}); "
-                              "check the space in the temporary folder, or use the GIF.") from error  # fmt: skip
+            why = (str(error).strip().splitlines() or ["no reason given"])[-1]
+            raise PliantError(f"ffmpeg could not encode {size[0]} x {size[1]} pictures ({why}); check the space in "
+                              f"{tempfile.gettempdir()}.") from error  # fmt: skip
 
 
-def encode_gif(images: Sequence[Array], fps: float, width: int = 480) -> bytes:
-    """A looping GIF, `width` pixels wide; all frames share a palette, so that what stands still does not flicker."""
-    small = [Image.fromarray(image) for image in images]
-    height = round(width * small[0].height / small[0].width)
-    small = [image.resize((width, height), Image.Resampling.LANCZOS) for image in small]
-    colours = _common_palette(small)
-    frames = [image.quantize(palette=colours, dither=Image.Dither.NONE) for image in small]
+def encode_gif(images: list[Image.Image], fps: float) -> bytes:
+    """A looping GIF; all frames share one palette, so that what stands still does not flicker."""
+    colours = _common_palette(images)
+    frames = [image.quantize(palette=colours, dither=Image.Dither.NONE) for image in images]
+    delays = _delays(len(frames), fps)
     buffer = BytesIO()
-    frames[0].save(
-        buffer, format="GIF", save_all=True, append_images=frames[1:], duration=_delays(len(frames), fps), loop=0
-    )
+    frames[0].save(buffer, format="GIF", save_all=True, append_images=frames[1:], duration=delays, loop=0)
     return buffer.getvalue()
+
+
+def _drawn(scene: Scene, timing: Timing, size: tuple[int, int], small: list[Image.Image]) -> Iterator[Array]:
+    """The pictures one by one, for 120 of them would fill memory; a copy of each for the GIF goes to `small`."""
+    stage = set_stage(scene, size)
+    for k in timing.frames:
+        image = draw(scene, int(k), stage=stage, note=timing.note)
+        shape = (GIF_WIDTH, round(GIF_WIDTH * size[1] / size[0]))
+        small.append(Image.fromarray(image).resize(shape, Image.Resampling.LANCZOS))
+        yield image
 
 
 def _ffmpeg(path: Path, size: tuple[int, int], fps: float) -> Generator[None, Any, None]:

@@ -44,15 +44,8 @@ def draw(scene: Scene, k: int, size: tuple[int, int] = SIZE, *, stage: Stage | N
     figure = Figure(figsize=(stage.size[0] / 100, stage.size[1] / 100), dpi=100, facecolor=palette.PAPER)
     canvas = FigureCanvasAgg(figure)
     axes = _empty_axes(figure, stage)
-    ground.paint_ground(axes, scene, stage)
-    ground.paint_shadow(axes, scene, k, stage)
-    if stage.skin is None:
-        layers.paint_bars(axes, scene, k, stage)
-    else:
-        layers.paint_skin(axes, scene, k, stage, stage.skin)
-    layers.paint_lines(axes, scene, k, stage)
-    layers.paint_markers(axes, scene, k, stage)
-    _label(figure, axes, scene, stage, " ".join([_clock(scene, k), note]).strip())
+    _paint(axes, scene, k, stage)
+    _label(figure, axes, scene, stage, f"{_clock(scene, k)} {note}".strip())
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
@@ -63,6 +56,17 @@ def still(scene: Scene, k: int, path: str | Path, size: tuple[int, int] = (1600,
     Image.fromarray(draw(scene, k, size)).save(buffer, format="PNG")
     write_atomic(path, buffer.getvalue())
     return Path(path)
+
+
+def _paint(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+    ground.paint_ground(axes, scene, stage)
+    ground.paint_shadow(axes, scene, k, stage)
+    if stage.skin is None:
+        layers.paint_bars(axes, scene, k, stage)
+    else:
+        layers.paint_skin(axes, scene, k, stage, stage.skin)
+    layers.paint_lines(axes, scene, k, stage)
+    layers.paint_markers(axes, scene, k, stage)
 
 
 def _empty_axes(figure: Figure, stage: Stage) -> Axes:

@@ -71,7 +71,7 @@ def plot_svg(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6)) -> bytes:
 def _saved(plot: Plot, size: tuple[float, float], **options: Any) -> bytes:
     series = {name: _checked(plot, name, *xy) for name, xy in plot.series.items()}
     if not series:
-        raise InputError(f"The plot {plot.title!r} has no series; give at least one name with its x and y.")
+        raise InputError(f"The plot {plot.title!r} has no series; name at least one.")
     buffer = BytesIO()
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained", facecolor=palette.PAPER)
@@ -115,8 +115,8 @@ def _checked(plot: Plot, name: str, x: Array, y: Array) -> tuple[Array, Array]:
     y[~np.isfinite(y) | ~np.isfinite(x)] = np.nan
     for on, values, axis in ((plot.log_x, x, "x"), (plot.log_y, y, "y")):
         if on and not (values > 0.0).any():
-            raise InputError(f"Series {name!r} of the plot {plot.title!r} has no positive {axis}, so a logarithmic axis "
-                             f"cannot show it; set log_{axis}=False.")  # fmt: skip
+            raise InputError(f"Series {name!r} of the plot {plot.title!r} has no positive {axis}, so a logarithmic "
+                             f"axis cannot show it; set log_{axis}=False.")  # fmt: skip
     lost = (plot.log_x & (x <= 0.0)) | (plot.log_y & (y <= 0.0))
     return np.where(np.isfinite(x), x, np.nan), np.where(lost, np.nan, y)
 

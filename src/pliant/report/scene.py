@@ -1,7 +1,6 @@
 """A Scene: everything that an animation shows, as plain arrays."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -40,17 +39,21 @@ class Scene:
     thickness: float | None = None  # [m], of bars and particles; None: a width that reads well
 
     def __post_init__(self) -> None:
-        _hold(self, "frames", float, (None, None, None))
-        count, vertices, dim = self.frames.shape
+        frames = _fitted("frames", self.frames, (None, None, None))
+        count, vertices, dim = frames.shape
         if dim not in (2, 3) or not count or not vertices:
-            raise InputError(f"The frames have shape {self.frames.shape}; a scene needs at least one frame of points "
+            raise InputError(f"The frames have shape {frames.shape}; a scene needs at least one frame of points "
                              "(n, 2) or (n, 3), so stack them as (frames, n, dim).")  # fmt: skip
-        _hold(self, "facets", int, (None, None))
-        _check_facets(self.facets, vertices)
-        _hold(self, "values", float, (count, vertices))
-        _hold(self, "markers", float, (count, None, dim))
-        _hold(self, "targets", float, (None, dim))
-        object.__setattr__(self, "lines", tuple(_checked(line, count, dim) for line in self.lines))
+        arrays = {
+            "frames": frames,
+            "facets": _fitted_facets(self.facets, vertices),
+            "values": None if self.values is None else _fitted("values", self.values, (count, vertices)),
+            "markers": None if self.markers is None else _fitted("markers", self.markers, (count, None, dim)),
+            "targets": None if self.targets is None else _fitted("targets", self.targets, (None, dim)),
+            "lines": tuple(_fitted_line(line, count, dim) for line in self.lines),
+        }
+        for name, array in arrays.items():
+            object.__setattr__(self, name, array)  # how a frozen dataclass takes lists and holds arrays
         if self.dt is not None:
             require_positive("The time between frames", self.dt, "s")
 
@@ -64,36 +67,33 @@ class Scene:
         return self.up % self.dim
 
 
-def _checked(line: Line, count: int, dim: int) -> Line:
+def _fitted(name: str, value: Array, shape: tuple[int | None, ...]) -> Array:
+    """`value` as a finite float array of this shape (None: any length), or a sentence that says what is wrong."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+        wanted = ", ".join("any" if n is None else str(n) for n in shape)
+        raise InputError(f"`{name}` of the scene has shape {array.shape}, but ({wanted}) is needed; reshape it.")
+    bad = np.argwhere(~np.isfinite(array))
+    if bad.size:
+        where = tuple(bad[0].tolist())
+        raise InputError(f"`{name}` of the scene is {array[where]} at {where}; drop the frames that did not converge.")
+    return array
+
+
+def _fitted_line(line: Line, count: int, dim: int) -> Line:
     points = np.asarray(line.points, dtype=float)
     if points.ndim == 2:
         points = np.broadcast_to(points, (count, *points.shape))
-    line = replace(line, points=points)
-    _hold(line, "points", float, (count, None, dim))
-    return line
+    return replace(line, points=_fitted("points of a line", points, (count, None, dim)))
 
 
-def _hold(owner: Any, name: str, kind: type, shape: tuple[int | None, ...]) -> None:
-    """Store the field as a finite array of this shape (None: any length), or say what is wrong with it."""
-    if getattr(owner, name) is None:
-        return
-    array = np.asarray(getattr(owner, name))
-    fits = array.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
-    if not fits:
-        wanted = ", ".join("any" if n is None else str(n) for n in shape)
-        raise InputError(f"`{name}` of the scene has shape {array.shape}, but ({wanted}) is needed; reshape it.")
-    array = array.astype(kind, copy=False)
-    if not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise InputError(f"`{name}` of the scene is {array[where]} at {where}; drop the frames that did not converge.")
-    object.__setattr__(owner, name, array)
-
-
-def _check_facets(facets: Array, vertices: int) -> None:
-    if facets.shape[1] not in (1, 2, 3):
-        raise InputError(f"The facets have {facets.shape[1]} vertices each; give triangles (m, 3), bars (m, 2) or "
-                         "particles (m, 1), so split larger polygons first.")  # fmt: skip
+def _fitted_facets(value: Array, vertices: int) -> Array:
+    facets = np.asarray(value)
+    if facets.ndim != 2 or facets.shape[1] not in (1, 2, 3) or facets.dtype.kind not in "iu":
+        raise InputError(f"The facets have shape {facets.shape} and type {facets.dtype}; give vertex numbers of "
+                         "triangles (m, 3), bars (m, 2) or particles (m, 1).")  # fmt: skip
     bad = np.argwhere((facets < 0) | (facets >= vertices))
     if bad.size:
         i, j = bad[0]
         raise InputError(f"Facet {i} names vertex {facets[i, j]}, but the frames hold vertices 0 to {vertices - 1}.")
+    return facets

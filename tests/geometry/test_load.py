@@ -1,0 +1,281 @@
+"""load: good files of every format come back as they were; bad ones end in one sentence."""
+
+import struct
+import zlib
+from base64 import b64encode
+from pathlib import Path
+
+import meshio
+import numpy as np
+import pytest
+import trimesh
+from PIL import Image, ImageDraw
+
+from pliant.core import MeshError
+from pliant.geometry import Box, Disc, Limits, fill, load_mesh, load_silhouette, load_surface, quality
+
+BOX = Box(size=(1, 1, 2)).mesh(divisions=(2, 2, 2))
+HALVES = (np.arange(BOX.n_cells) >= BOX.n_cells // 2).astype(np.int32) + 1
+
+
+def written(path: Path, mesh=BOX, file_format="vtu", **extra) -> Path:
+    kind = {4: "tetra", 10: "tetra10", 3: "triangle", 6: "triangle6"}[mesh.cells.shape[1]]
+    meshio.Mesh(mesh.points, [(kind, mesh.cells)], **extra).write(path, file_format=file_format)
+    return path
+
+
+# A gmsh 4.1 file of two tetrahedra as gmsh itself writes it: two physical volumes and one physical surface.
+GMSH = """$MeshFormat
+4.1 0 8
+$EndMeshFormat
+$PhysicalNames
+3
+2 7 "clamp"
+3 1 "soft"
+3 2 "stiff"
+$EndPhysicalNames
+$Entities
+0 0 1 2
+5 0 0 0 1 1 0 1 7 0
+1 0 0 0 1 1 1 1 1 0
+2 0 0 0 1 1 1 1 2 0
+$EndEntities
+$Nodes
+1 6 1 6
+3 1 0 6
+1
+2
+3
+4
+5
+6
+0 0 0
+1 0 0
+0 1 0
+0 0 1
+1 1 1
+9 9 9
+$EndNodes
+$Elements
+3 3 1 3
+2 5 2 1
+1 1 2 3
+3 1 4 1
+2 1 2 3 4
+3 2 4 1
+3 2 3 4 5
+$EndElements
+"""
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("file_format", ["vtk", "vtu", "gmsh", "abaqus"])
+def test_solid_meshes_come_back_whatever_the_extension(tmp_path, file_format, order):
+    mesh = BOX.quadratic() if order == 2 else BOX
+    found = load_mesh(written(tmp_path / "mesh.vtk", mesh, file_format), scale=2.0)
+    np.testing.assert_allclose(found.points, 2 * mesh.points)
+    np.testing.assert_array_equal(found.cells, mesh.cells)
+
+
+def test_flat_meshes_lose_their_z(tmp_path):
+    disc = Disc(radius=1).mesh(divisions=(3,), order=2)
+    found = load_mesh(written(tmp_path / "disc.vtu", disc))
+    assert found.dim == 2
+    assert found.volumes().sum() == pytest.approx(disc.volumes().sum())
+
+
+def test_labels_of_cells_become_regions(tmp_path):
+    found = load_mesh(written(tmp_path / "a.mesh", file_format="medit", cell_data={"medit:ref": [HALVES]}))
+    np.testing.assert_array_equal(found.regions["2"], np.flatnonzero(HALVES == 2))
+    sets = {"tip": [np.array([3, 4])]}
+    found = load_mesh(written(tmp_path / "a.inp", file_format="abaqus", cell_sets=sets))
+    assert found.regions["tip"].tolist() == [3, 4]
+
+
+def test_gmsh_physical_names_become_regions_and_surfaces(tmp_path):
+    (tmp_path / "two.msh").write_text(GMSH)
+    found = load_mesh(tmp_path / "two.msh")
+    assert found.n_points == 5  # the loose point is left out
+    assert {name: cells.tolist() for name, cells in found.regions.items()} == {"soft": [0], "stiff": [1]}
+    assert found.nodes("clamp").tolist() == [0, 1, 2]
+
+
+def test_coincident_nodes_are_refused_or_merged(tmp_path):
+    points, cells = np.vstack([BOX.points, BOX.points + [0, 0, 2]]), np.vstack([BOX.cells, BOX.cells + BOX.n_points])
+    loose = meshio.Mesh(points, [("tetra", cells)])
+    loose.write(tmp_path / "two.vtu")
+    with pytest.raises(MeshError, match=r"two.vtu: 18 of 54 nodes coincide"):
+        load_mesh(tmp_path / "two.vtu")
+    assert load_mesh(tmp_path / "two.vtu", merge=True).n_points == 45
+
+
+@pytest.mark.parametrize("kind", ["stl", "stl_ascii", "obj", "ply"])
+def test_surfaces_come_back_closed_and_outward(tmp_path, kind):
+    ball = trimesh.creation.icosphere(subdivisions=1)
+    ball.invert()
+    ball.export(tmp_path / "ball.dat", file_type=kind)
+    found = load_surface(tmp_path / "ball.dat", scale=0.001)
+    assert len(found.points) == len(ball.vertices)
+    assert found.volume() == pytest.approx(abs(ball.volume) * 1e-9, rel=1e-5)
+    assert quality(fill(found, 4e-4)).closed
+
+
+def picture(path: Path, *, alpha: bool = False) -> Path:
+    """An ellipse of 300 x 200 pixels with a hole of 100 x 100."""
+    ink, paper = ((0, 0, 0, 255), (0, 0, 0, 0)) if alpha else ((0, 0, 0), (255, 255, 255))
+    image = Image.new("RGBA" if alpha else "RGB", (400, 300), paper)
+    draw = ImageDraw.Draw(image)
+    draw.ellipse((50, 50, 349, 249), fill=ink)
+    draw.ellipse((150, 100, 249, 199), fill=paper)
+    image.save(path, format="PNG")
+    return path
+
+
+@pytest.mark.parametrize("alpha", [False, True])
+def test_a_silhouette_has_its_size_its_hole_and_good_angles(tmp_path, alpha):
+    mesh = load_silhouette(picture(tmp_path / "ring.png", alpha=alpha), height=0.2, cell=0.01)
+    assert mesh.volumes().sum() == pytest.approx(np.pi * (0.15 * 0.1 - 0.05**2), rel=0.01)
+    assert np.ptp(mesh.points, axis=0) == pytest.approx([0.3, 0.2], abs=0.002)
+    measured = quality(mesh)
+    assert measured.closed
+    assert measured.smallest_angle > 10
+
+
+def test_a_silhouette_with_thickness_is_solid(tmp_path):
+    mesh = load_silhouette(picture(tmp_path / "ring.png"), height=0.2, cell=0.02, thickness=0.04)
+    assert mesh.dim == 3
+    assert set(mesh.surfaces) == {"outside", "bottom", "top"}
+    assert mesh.volumes().sum() == pytest.approx(0.04 * np.pi * (0.15 * 0.1 - 0.05**2), rel=0.02)
+
+
+def chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def huge_png() -> bytes:
+    header = struct.pack(">IIBBBBB", 60000, 60000, 1, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+    )
+
+
+def binary_stl(triangles, count=None) -> bytes:
+    body = b"".join(struct.pack("<12fH", 0, 0, 0, *np.ravel(t), 0) for t in triangles)
+    return bytes(80) + struct.pack("<I", len(triangles) if count is None else count) + body
+
+
+def vtk(points="0 0 0 1 0 0 0 1 0 0 0 1", n=4, cells="4 0 1 2 3", kind=10) -> bytes:
+    size = len(cells.split())
+    return (f"# vtk DataFile Version 3.0\nx\nASCII\nDATASET UNSTRUCTURED_GRID\nPOINTS {n} double\n{points}\n"
+            f"CELLS 1 {size}\n{cells}\nCELL_TYPES 1\n{kind}\n").encode()  # fmt: skip
+
+
+def bomb_vtu() -> bytes:
+    """Points whose one compressed block of 1 MB unfolds into 1.2 GB of zeros."""
+    packer = zlib.compressobj()
+    head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
+    block = head + 120 * (packer.compress(bytes(10**7)) + packer.flush(zlib.Z_FULL_FLUSH))
+    header = struct.pack("<4I", 1, 12 * 10**8, 12 * 10**8, len(block))
+    return (b'<?xml version="1.0"?><VTKFile type="UnstructuredGrid" version="0.1" byte_order="LittleEndian" '
+            b'header_type="UInt32" compressor="vtkZLibDataCompressor"><UnstructuredGrid><Piece NumberOfPoints="50000000" '
+            b'NumberOfCells="1"><Points><DataArray type="Float64" NumberOfComponents="3" format="binary">'
+            + b64encode(header) + b64encode(block)
+            + b"</DataArray></Points></Piece></UnstructuredGrid></VTKFile>")  # fmt: skip
+
+
+CUBE = trimesh.creation.box().triangles
+TETRA = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+XML = b'<?xml version="1.0"?>\n'
+BAD_MESHES = {
+    "empty": (b"", "is empty"),
+    "garbage": (bytes(range(256)) * 10, "is no mesh that Pliant knows"),
+    "text": (b"hello robot\n", "is no mesh that Pliant knows"),
+    "truncated vtk": (vtk()[:-40], "cannot be read|holds no|empty"),
+    "nan": (vtk(points="0 0 0 1 0 0 0 1 0 0 0 nan"), "1 of 4 points are not finite"),
+    "endless counts": (vtk(n=10**12), "cannot be read|needs more than"),
+    "wrong index": (vtk(cells="4 0 1 2 9"), "names point 9, but the file has 4 points"),
+    "flat": (vtk(points="0 0 0 1 0 0 0 1 0 1 1 0"), "1 of 1 tetrahedra are flat"),
+    "no tets": (vtk(cells="2 0 1", kind=3), "holds no tetrahedra or triangles, only line"),
+    "triangles in space": (vtk(points="0 0 0 1 0 0 0 1 1 0 0 1", cells="3 0 1 2", kind=5), "holds triangles in space"),
+    "polydata": (XML + b'<VTKFile type="PolyData"></VTKFile>', "is a VTK file of type PolyData"),
+    "broken xml": (XML + b'<VTKFile type="UnstructuredGrid"><Piece>', "cannot be read"),
+    "entities": (XML + b'<!DOCTYPE x [<!ENTITY a "aaaa">]><VTKFile/>', "may unfold without end"),
+    "xdmf": (XML + b"<Xdmf/>", "is XDMF"),
+    "stl": (binary_stl(CUBE).replace(bytes(80), b"solid".ljust(80), 1), "holds a surface"),
+    "text stl": (b"solid a\nendsolid a\n", "holds a surface, not cells"),
+    "png": (huge_png(), "is a PNG picture"),
+    "gmsh cut short": (GMSH[:300].encode(), "cannot be read"),
+    "abaqus that includes itself": (b"*HEADING\n*INCLUDE, INPUT=file.dat\n", "cannot be read|holds no"),
+    "bomb": (bomb_vtu, "needs more than 1 GB to unpack"),
+}
+BAD_SURFACES = {
+    "empty": (b"", "is empty"),
+    "garbage": (bytes(range(256)) * 10, "is cut short or no STL"),
+    "text": (b"hello robot\n", "is no surface that Pliant knows"),
+    "zero triangles": (binary_stl([]), "has 0 triangles"),
+    "zero text triangles": (b"solid a\nendsolid a\n", "has 0 triangles|cannot be read"),
+    "truncated": (binary_stl(CUBE)[:-30], "is cut short or no STL: as binary STL it announces 12 triangles, 684 bytes"),
+    "truncated text": (b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\n", "is cut short: its text STL"),
+    "endless count": (binary_stl(CUBE, count=2**32 - 1), "announces 4294967295 triangles"),
+    "open": (binary_stl(CUBE[1:]), "3 edges are open"),
+    "one triangle": (binary_stl([TETRA]), "3 edges are open"),
+    "not manifold": (
+        binary_stl([*CUBE, *(CUBE + CUBE.max(axis=(0, 1)) * [2, 2, 0])]),
+        "1 edges belong to more than two",
+    ),
+    "nan": (binary_stl(np.where(CUBE.max() == CUBE, np.nan, CUBE)), "not finite|open|cannot be read"),
+    "points only": (b"v 0 0 0\nv 1 0 0\nv 0 1 0\n", "has 0 triangles|cannot be read"),
+    "face without points": (b"v 0 0 0\nf 1 2 3\n", "cannot be read|names point|open|has 0 triangles"),
+    "png": (huge_png(), "is cut short or no STL|is no surface"),
+}
+BAD_PICTURES = {
+    "empty": (b"", "is empty"),
+    "garbage": (b"not a picture", "is no PNG picture"),
+    "huge": (huge_png(), "has 60000 x 60000 pixels, over the limit"),
+    "cut short": (huge_png().replace(struct.pack(">II", 60000, 60000), struct.pack(">II", 60, 60)), "cannot be read"),
+}
+BAD = (
+    [(load_mesh, *case) for case in BAD_MESHES.items()]
+    + [(load_surface, *case) for case in BAD_SURFACES.items()]
+    + [(lambda path, **more: load_silhouette(path, height=1, cell=0.1, **more), *case) for case in BAD_PICTURES.items()]
+)
+
+
+@pytest.mark.parametrize(("load", "case", "given"), BAD, ids=[f"{i}-{name}" for i, (_, name, _) in enumerate(BAD)])
+def test_a_bad_file_ends_in_one_sentence(tmp_path, load, case, given):
+    content, says = given
+    path = tmp_path / "file.dat"
+    path.write_bytes(content() if callable(content) else content)
+    with pytest.raises(MeshError, match=says) as caught:
+        load(path, limits=Limits(memory=1_000_000_000, seconds=60))
+    assert "file.dat" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_files_directories_and_limits(tmp_path):
+    with pytest.raises(MeshError, match="There is no file"):
+        load_mesh(tmp_path / "none.vtu")
+    with pytest.raises(MeshError, match="is a directory or a device"):
+        load_surface(tmp_path)
+    path = written(tmp_path / "box.vtu")
+    with pytest.raises(MeshError, match="over the limit of 10"):
+        load_mesh(path, limits=Limits(file=10))
+    with pytest.raises(MeshError, match=r"took over 0.01 s to read"):
+        load_mesh(path, limits=Limits(seconds=0.01))
+    with pytest.raises(MeshError, match="broke its reader|needs more than"):
+        load_mesh(path, limits=Limits(memory=20_000_000))
+
+
+@pytest.mark.parametrize("shade", [0, 255])
+def test_a_picture_without_an_outline_is_refused(tmp_path, shade):
+    Image.new("L", (20, 20), shade).save(tmp_path / "flat.png")
+    with pytest.raises(MeshError, match="has no outline: all 400 pixels are"):
+        load_silhouette(tmp_path / "flat.png", height=1, cell=0.1)
+
+
+def test_an_outline_thinner_than_a_cell_says_so(tmp_path):
+    image = Image.new("L", (200, 200), 255)
+    ImageDraw.Draw(image).line((10, 10, 10, 190), fill=0, width=2)
+    image.save(tmp_path / "line.png")
+    with pytest.raises(MeshError, match="smaller cell"):
+        load_silhouette(tmp_path / "line.png", height=1, cell=0.4)

@@ -1,0 +1,188 @@
+"""Mesh: what it refuses, and what it answers."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from pliant.core import InputError, MeshError
+from pliant.geometry import Box, Cylinder, Disc, Mesh, Rectangle, compacted, merged, oriented, with_surface
+from pliant.geometry.cells import EDGES, FACETS, shape_values
+
+TET = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+ONE = np.array([[0, 1, 2, 3]])
+FLAT_TET = np.vstack([TET[:3], [[0.3, 0.3, 0]]])
+TWIN = np.vstack([TET, TET[1:] + [[0, 0, 0]], [[1, 1, 1]]])
+FAN = np.vstack([TET, [[0.2, 0.2, -1], [0.3, 0.3, 3]]])
+BENT = Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 1), order=2)
+
+
+def folded():
+    points = BENT.points.copy()
+    points[BENT.cells[0, 4]] = points[BENT.cells[0, 3]] + 0.01
+    return points
+
+
+@pytest.mark.parametrize(
+    ("points", "cells", "says"),
+    [
+        (TET[:, :1], ONE, r"shape \(4, 1\)"),
+        (TET, np.zeros((0, 4), int), "empty"),
+        (TET, ONE[:, :3], "3 nodes do not fit points in 3D"),
+        (TET[:, :2], ONE, "4 nodes do not fit points in 2D"),
+        (TET, ONE.astype(float), "float64"),
+        (np.where(TET == 1, np.nan, TET), ONE, "3 of 4 points are not finite .first: point 1"),
+        (TET, ONE + 1, r"outside 0..3 \(first: cell 0, \[1, 2, 3, 4\]\)"),
+        (TET, ONE - 1, "outside 0..3"),
+        (TET, [[0, 1, 2, 2]], "name a point twice"),
+        (np.vstack([TET, [[2, 2, 2]]]), ONE, "1 of 5 points belong to no cell .first: point 4.*compacted"),
+        (TWIN, [[0, 1, 2, 3], [4, 5, 6, 7]], "6 of 8 nodes coincide.*merged"),
+        (TET, [[0, 1, 2, 3], [1, 0, 3, 2]], "1 cells are duplicates .first: cells 0 and 1"),
+        (FLAT_TET, ONE, "1 of 1 tetrahedra are flat"),
+        (TET, [[1, 0, 2, 3]], r"1 of 1 tetrahedra are inverted \(first: cell 0, volume -1.67e-01 m\^3\).*oriented"),
+        (TET[:3, :2], [[0, 2, 1]], "triangles are inverted"),
+        (folded(), BENT.cells, "quadratic cells fold over"),
+        (FAN, oriented(FAN, np.array([[0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 2, 5]])), "1 facets are shared by more than two"),
+    ],
+)  # fmt: skip
+def test_a_bad_mesh_is_refused_with_number_and_place(points, cells, says):
+    with pytest.raises(MeshError, match=says):
+        Mesh(points=points, cells=cells)
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ({"regions": {"a": [0, 6]}}, "Region 'a' names cell 6, but the cells are 0..5"),
+        ({"regions": {"a": [[0]]}}, "list of cell indices"),
+        ({"surfaces": {"a": [[0, 1]]}}, r"shape \(1, 2\)"),
+        ({"surfaces": {"a": [[0, 7, 1]]}}, "1 of 1 facets of surface 'a' are not on the boundary"),
+        ({"regions": {"a": [0]}, "surfaces": {"a": np.zeros((0, 3), int)}}, "both a region and a surface"),
+    ],
+)
+def test_bad_names_are_refused(names, says):
+    box = Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 1))
+    with pytest.raises(MeshError, match=says):
+        Mesh(points=box.points, cells=box.cells, **names)
+
+
+def test_the_remedies_of_the_refusals_work():
+    inverted = np.array([[1, 0, 2, 3]])
+    assert Mesh(points=TET, cells=oriented(TET, inverted)).volumes() == pytest.approx([1 / 6])
+    loose = np.vstack([[[5, 5, 5]], TET])
+    points, cells = compacted(loose, ONE + 1)
+    assert Mesh(points=points, cells=cells).n_points == 4
+    points, cells = merged(TWIN, np.array([[0, 1, 2, 3], [4, 5, 6, 7]]))
+    assert Mesh(points=points, cells=oriented(points, cells)).n_points == 5
+
+
+def test_oriented_carries_the_middle_nodes_along():
+    mesh = Cylinder(radius=1, length=1).mesh(divisions=(2, 1), order=2)
+    mirrored = mesh.points * [-1, 1, 1]
+    fixed = Mesh(points=mirrored, cells=oriented(mirrored, mesh.cells))
+    assert fixed.volumes().sum() == pytest.approx(mesh.volumes().sum())
+
+
+@pytest.mark.parametrize("shape", [Box(size=(1, 2, 3)), Rectangle(size=(1, 2))])
+def test_quadratic_adds_the_middle_of_every_edge_after_the_old_points(shape):
+    mesh = shape.mesh(divisions=(3, 2, 1)[: shape.dim])
+    fine = mesh.quadratic()
+    assert fine.order == 2
+    assert fine.quadratic() is fine
+    np.testing.assert_array_equal(fine.points[: mesh.n_points], mesh.points)
+    for column, (a, b) in enumerate(EDGES[mesh.dim], start=mesh.dim + 1):
+        middle = 0.5 * (fine.points[fine.cells[:, a]] + fine.points[fine.cells[:, b]])
+        np.testing.assert_allclose(fine.points[fine.cells[:, column]], middle)
+    assert len(np.unique(fine.points.round(9), axis=0)) == fine.n_points
+    for name, facets in fine.surfaces.items():
+        np.testing.assert_array_equal(facets[:, : mesh.dim], mesh.surfaces[name])
+        ends = ((0, 1), (1, 2), (2, 0))[: facets.shape[1] - mesh.dim]
+        for column, (a, b) in enumerate(ends, start=mesh.dim):
+            middle = 0.5 * (fine.points[facets[:, a]] + fine.points[facets[:, b]])
+            np.testing.assert_allclose(fine.points[facets[:, column]], middle)
+    assert set(fine.regions) == {"body"}
+
+
+def test_the_facet_tables_of_both_orders_agree():
+    for low, high, dim in ((3, 6, 2), (4, 10, 3)):
+        for straight, curved in zip(FACETS[low], FACETS[high], strict=True):
+            assert curved[:dim] == straight
+            ends = ((0, 1), (1, 2), (2, 0))[: len(curved) - dim]
+            edges = [set(EDGES[dim][node - dim - 1]) for node in curved[dim:]]
+            assert edges == [{straight[a], straight[b]} for a, b in ends]
+
+
+def test_arrays_are_read_only_and_copied():
+    points = TET.copy()
+    mesh = Mesh(points=points, cells=ONE)
+    points[0] = 9
+    assert mesh.points[0, 0] == 0
+    for array in (mesh.points, mesh.cells, mesh.boundary()):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    assert mesh.boundary() is mesh.boundary()
+    assert pickle.loads(pickle.dumps(mesh)).n_cells == 1
+
+
+def test_surfaces_are_turned_outward_whatever_their_order():
+    mesh = Mesh(points=TET, cells=ONE, surfaces={"floor": [[1, 2, 0]]})
+    a, b, c = TET[mesh.surfaces["floor"][0]]
+    assert np.cross(b - a, c - a)[2] < 0
+
+
+def test_nodes_by_name_and_the_nearest_name_for_a_wrong_one():
+    mesh = Box(size=(1, 1, 1)).mesh(divisions=(2, 2, 2))
+    assert (mesh.points[mesh.nodes("z+"), 2] == 1).all()
+    assert mesh.nodes("z+").size == 9
+    assert mesh.nodes("body").size == mesh.n_points
+    with pytest.raises(InputError, match=r"no surface or region 'bodi'.*Did you mean 'body'"):
+        mesh.nodes("bodi")
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(
+    "shape", [Box(size=(1, 0.1, 5)), Rectangle(size=(3, 1)), Disc(radius=2), Cylinder(radius=1, length=2)]
+)
+def test_locate_finds_the_cell_and_the_place_in_it(shape, order):
+    rng = np.random.default_rng(0)
+    mesh = shape.mesh(order=order)
+    chosen = rng.integers(mesh.n_cells, size=300)
+    bary = rng.dirichlet(np.ones(mesh.dim + 1), size=300)
+    x = np.einsum("ka,kai->ki", shape_values(bary, order), mesh.points[mesh.cells[chosen]])
+    found, where = mesh.locate(x)
+    back = np.einsum("ka,kai->ki", shape_values(where, order), mesh.points[mesh.cells[found]])
+    np.testing.assert_allclose(back, x, atol=1e-9 * mesh.size)
+    np.testing.assert_allclose(where.sum(axis=1), 1)
+    assert (found == chosen).mean() > 0.99
+
+
+def test_locate_works_among_cells_a_thousand_times_longer_than_thick():
+    mesh = Box(size=(1, 1, 0.001)).mesh(divisions=(1, 1, 9))
+    x = np.random.default_rng(1).uniform(0, [1, 1, 0.001], size=(50, 3))
+    found, bary = mesh.locate(x)
+    assert bary.min() > -1e-9
+    np.testing.assert_allclose(np.einsum("ka,kai->ki", bary, mesh.points[mesh.cells[found]]), x, atol=1e-12)
+
+
+def test_locate_takes_the_boundary_and_names_the_first_point_outside():
+    mesh = Box(size=(1, 1, 1)).mesh(divisions=(2, 2, 2))
+    mesh.locate(mesh.points)
+    mesh.locate([[1 + 1e-6, 0.5, 0.5]])
+    with pytest.raises(InputError, match=r"2 of 3 points lie outside.*point 1 at \[1.5, 0.5, 0.5\] m, 0.5 m from"):
+        mesh.locate([[0.5, 0.5, 0.5], [1.5, 0.5, 0.5], [9, 9, 9]])
+    with pytest.raises(InputError, match="finite"):
+        mesh.locate([[np.nan, 0, 0]])
+    with pytest.raises(InputError, match="3D"):
+        mesh.locate([[0.0, 0.0]])
+
+
+def test_with_surface_by_predicate_and_by_mask():
+    mesh = Box(size=(1, 1, 1)).mesh(divisions=(2, 2, 2))
+    tip = with_surface(mesh, "tip", lambda x: (x[:, 2] > 0.99) & (x[:, 0] < 0.5))
+    assert len(tip.surfaces["tip"]) == 4
+    mask = (mesh.points[mesh.boundary()].mean(axis=1) > 0.99)[:, 2]
+    np.testing.assert_array_equal(with_surface(mesh, "lid", mask).nodes("lid"), mesh.nodes("z+"))
+    with pytest.raises(InputError, match="No boundary facet"):
+        with_surface(mesh, "tip", lambda x: x[:, 2] > 2)
+    with pytest.raises(InputError, match="one bool for each of the 48"):
+        with_surface(mesh, "tip", np.ones(3, dtype=bool))
