@@ -1,0 +1,19 @@
+"""Pliant: describe a soft robot once, then simulate it, differentiate it and plan with it. SI units everywhere."""
+
+from pliant.actuators import Cable, Thrust
+from pliant.bodies import PointMass
+from pliant.contact import Contact, capsule, plane, sphere
+from pliant.core import InputError, MeshError, PliantError, StepError
+from pliant.dynamics import BDF2, ImplicitEuler, Newton, Quasistatic, SemiImplicit, equilibrium, gradcheck, simulate
+from pliant.geometry import Box, Cylinder, Disc, Ellipsoid, Mesh, Rectangle, Ring, Strip, Tube, Union
+from pliant.materials import Material
+from pliant.robot import Damping, Effector, PointLoad, Robot, Support, SurfaceLoad
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BDF2", "Box", "Cable", "Contact", "Cylinder", "Damping", "Disc", "Effector", "Ellipsoid", "ImplicitEuler", "InputError",
+    "Material", "Mesh", "MeshError", "Newton", "PliantError", "PointLoad", "PointMass", "Quasistatic", "Rectangle", "Ring", "Robot",
+    "SemiImplicit", "StepError", "Strip", "Support", "SurfaceLoad", "Thrust", "Tube", "Union", "capsule", "equilibrium", "gradcheck",
+    "plane", "simulate", "sphere",
+]  # fmt: skip

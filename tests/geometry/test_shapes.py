@@ -209,7 +209,7 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
         (lambda: Union(parts={}), "0 parts"),
         (lambda: Union(parts={**SQUARE, "b": Disc(radius=1)}), "all flat or all solid"),
         (lambda: Union(parts={"x-": Box(size=(1, 1, 1))}), "name of a surface"),
-        (lambda: Union(parts={**SQUARE, "b": Box(size=(1, 1, 1))}, cell=0.5).mesh(), "Part 'b' of the Union owns none of the 8"),
+        (lambda: Union(parts={**SQUARE, "b": SQUARE["a"]}, cell=0.5).mesh(), "Part 'b' of the Union owns none"),
         (lambda: extruded(Rectangle(size=(1, 1)).mesh(), thickness=-1), "thickness"),
         (lambda: extruded(Rectangle(size=(1, 1)).mesh(), thickness=1, layers=0), "0 layers"),
         (lambda: extruded(Box(size=(1, 1, 1)).mesh(), thickness=1), "dim 3"),

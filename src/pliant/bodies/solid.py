@@ -1,8 +1,9 @@
 """A solid of tetrahedra (3D) or triangles (plane strain), linear or quadratic."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from pliant.bodies.elements import EVEN_SHARE, EXACT_SHARE, gradients, quadratur
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.cells import shape_values
+from pliant.kernels.threads import run
 from pliant.materials import LAWS, Material, moduli_slope
 from pliant.materials.laws import has_barrier
 
@@ -135,29 +137,33 @@ class Solid:
         np.add.at(out, facets, self._depth * area[:, None] * np.array(share))
         return out
 
+    def _run(self, kernel: Callable[..., Array], *args: Any) -> Array:
+        """A compiled loop over the cells, on one thread where the body is small."""
+        return run(kernel, self.cells.weights.size, *args)
+
     def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> float:
         """[J]; infinite where a law with a barrier is inverted at a quadrature point or a corner."""
         if self.mesh.order == 2 and self.inverted(q) is not None:
             return np.inf
-        return float(np.sum(assembly.cell_energies(self.cells, fields.moduli, viscous, q, self.dim)))
+        return float(np.sum(self._run(assembly.cell_energies, self.cells, fields.moduli, viscous, q, self.dim)))
 
     def gradient(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
         """(n_dofs,) [N] the derivative of the energy."""
-        return self._gather(assembly.cell_forces(self.cells, fields.moduli, viscous, q, self.dim))
+        return self._gather(self._run(assembly.cell_forces, self.cells, fields.moduli, viscous, q, self.dim))
 
     def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:
         """(n_pairs, dim, dim) [N/m] the blocks of the energy's Hessian; `project` makes every cell's positive."""
         kernel = assembly.cell_positive_stiffness if project else assembly.cell_stiffness
-        blocks = kernel(self.cells, fields.moduli, viscous, q, self.dim)
-        return assembly.gather_blocks(blocks, *self._links[1:])
+        blocks = self._run(kernel, self.cells, fields.moduli, viscous, q, self.dim)
+        return self._run(assembly.gather_blocks, blocks, *self._links[1:])
 
     def stiffness_times(self, q: Array, fields: Fields, y: Array) -> Array:
         """(n_dofs,) [N] K(q) y with K the elastic stiffness."""
-        return self._gather(assembly.cell_products(self.cells, fields.moduli, q, y, self.dim))
+        return self._gather(self._run(assembly.cell_products, self.cells, fields.moduli, q, y, self.dim))
 
     def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array:
         """(n_dofs,) the derivative of y^T K(q) z with respect to q; symmetric in y, z and the direction it is paired with."""
-        return self._gather(assembly.cell_third(self.cells, fields.moduli, q, y, z, self.dim))
+        return self._gather(self._run(assembly.cell_third, self.cells, fields.moduli, q, y, z, self.dim))
 
     def field_forces(self, q: Array, fields: Fields, change: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
         """(n_dofs,) the change of `gradient` for a change of E and nu in each cell."""
@@ -175,12 +181,12 @@ class Solid:
         """(n_dofs,) the change of `stiffness_times` for a change of E and nu in each cell."""
         by_E, by_nu = self._moduli_slopes(fields)
         m = change.E[:, None] * by_E + change.nu[:, None] * by_nu
-        return self._gather(assembly.cell_products(self.cells, m, q, y, self.dim))
+        return self._gather(self._run(assembly.cell_products, self.cells, m, q, y, self.dim))
 
     def field_stiffness_work(self, q: Array, fields: Fields, y: Array, z: Array) -> tuple[Array, Array]:
         """((n_cells,), (n_cells,)) the derivative of y . K(q) z with respect to each cell's E and nu."""
         along = y.reshape(-1, self.dim)[self.mesh.cells]
-        products = (assembly.cell_products(self.cells, m, q, z, self.dim) for m in self._moduli_slopes(fields))
+        products = (self._run(assembly.cell_products, self.cells, m, q, z, self.dim) for m in self._moduli_slopes(fields))
         by_E, by_nu = (np.einsum("cai,cai->c", product, along) for product in products)
         return by_E, by_nu
 
@@ -190,10 +196,10 @@ class Solid:
     def _linear_forces(self, q: Array, m: Array, viscous: Viscous) -> Array:
         """(n_cells, n_nodes, dim) cell forces, which are linear in the moduli m (n_cells, 3), the viscous ones too."""
         viscous = viscous._replace(moduli=np.ascontiguousarray(viscous.time * m[:, :2]))
-        return assembly.cell_forces(self.cells, m, viscous, q, self.dim)
+        return self._run(assembly.cell_forces, self.cells, m, viscous, q, self.dim)
 
     def _gather(self, forces: Array) -> Array:
-        return assembly.gather_forces(np.ascontiguousarray(forces), *self._node_links)
+        return self._run(assembly.gather_forces, np.ascontiguousarray(forces), *self._node_links)
 
     def mass(self, density: Array) -> Array:
         a, b = self._upper

@@ -1,7 +1,9 @@
 """Stepping rules: each makes a robot into a Dynamics, the waist that every planner speaks to."""
 
+from pliant.dynamics.gradcheck import Check, gradcheck
 from pliant.dynamics.implicit import BDF2, ImplicitEuler, Quasistatic
 from pliant.dynamics.newton import Newton
 from pliant.dynamics.semi_implicit import SemiImplicit
+from pliant.dynamics.simulate import Rollout, equilibrium, simulate
 
-__all__ = ["BDF2", "ImplicitEuler", "Newton", "Quasistatic", "SemiImplicit"]
+__all__ = ["BDF2", "Check", "ImplicitEuler", "Newton", "Quasistatic", "Rollout", "SemiImplicit", "equilibrium", "gradcheck", "simulate"]

@@ -19,6 +19,20 @@ CELLS = {"tetra10": 3, "tetra": 3, "triangle6": 2, "triangle": 2}  # what Pliant
 FACETS = {"tetra10": "triangle6", "tetra": "triangle", "triangle6": "line3", "triangle": "line"}
 LABELS = ("gmsh:physical", "medit:ref", "region", "regions", "material", "material_id", "subdomain", "CellEntityIds")
 
+NO_MESH = {
+    "<!ENTITY": "is XML with entities of its own, which may unfold without end. Save it as a plain VTU file",
+    "<Xdmf": "is XDMF, which keeps its numbers in other files. Convert it to VTU (meshio convert IN OUT.vtu)",
+    "\x89HDF": "is HDF5, which needs its XDMF file. Convert it to VTU (meshio convert IN OUT.vtu)",
+    "\x89PNG": "is a PNG picture. Read it with load_silhouette",
+}
+MESHES = {  # pattern in the first bytes -> meshio's name for the format
+    r"\A# vtk DataFile": "vtk",
+    r'<VTKFile[^>]*\stype="UnstructuredGrid"': "vtu",
+    r"\A\s*\$": "gmsh",
+    r"\A\s*(#.*\s+)*MeshVersionFormatted": "medit",
+    r"^\s*\*(heading|node|part|\*)": "abaqus",
+}
+
 
 class Refused(Exception):
     """A file that cannot be used; the text is the sentence for the user."""
@@ -27,29 +41,15 @@ class Refused(Exception):
 def mesh_format(head: bytes, size: int) -> str:
     """meshio's name for the format, from the first bytes and never from the extension."""
     text = head.decode("latin-1")
-    if "<!ENTITY" in text:
-        raise Refused("is XML with entities of its own, which may unfold without end. Save it as a plain VTU file")
-    if "<Xdmf" in text or head.startswith(b"\x89HDF"):
-        raise Refused(
-            "is XDMF or HDF5, which keeps its numbers elsewhere. Convert it to VTU (meshio convert IN OUT.vtu)"
-        )
-    if head.startswith(b"\x89PNG"):
-        raise Refused("is a PNG picture. Read it with load_silhouette")
-    if head.startswith(b"# vtk DataFile"):
-        return "vtk"
-    if "<VTKFile" in text:
-        kind = re.search(r'<VTKFile[^>]*\stype="(\w+)"', text)
-        if kind is None or kind[1] != "UnstructuredGrid":
-            raise Refused(
-                f"is a VTK file of type {kind[1] if kind else 'unknown'}. Save it as an UnstructuredGrid (VTU)"
-            )
-        return "vtu"
-    if text.lstrip().startswith("$"):
-        return "gmsh"
-    if "MeshVersionFormatted" in text:
-        return "medit"
-    if re.search(r"^\s*\*(heading|node|part|\*)", text, re.IGNORECASE | re.MULTILINE):
-        return "abaqus"
+    for mark, reason in NO_MESH.items():
+        if mark in text:
+            raise Refused(reason)
+    for pattern, name in MESHES.items():
+        if re.search(pattern, text, re.IGNORECASE | re.MULTILINE):
+            return name
+    other = re.search(r'<VTKFile[^>]*\stype="(\w+)"', text)
+    if other:
+        raise Refused(f"is a VTK file of type {other[1]}. Save it as an UnstructuredGrid (VTU)")
     if surface_format(head, size) != "unknown":
         raise Refused("holds a surface, not cells. Read it with load_surface and mesh it with fill")
     raise Refused("is no mesh that Pliant knows. Save it as VTU, VTK, gmsh, Abaqus (.inp) or Medit (.mesh)")
@@ -71,10 +71,10 @@ def surface_format(head: bytes, size: int) -> str:
 
 def read_mesh(path: Path) -> dict[str, np.ndarray]:
     """points, cells and facets of one order, and the named sets of cells and of facets."""
-    import meshio
-
     with path.open("rb") as file:
         found = mesh_format(file.read(4096), path.stat().st_size)
+    import meshio  # only now: it takes longer than to refuse most bad files
+
     mesh = meshio.read(path, file_format=found)
     types = [block.type for block in mesh.cells]
     kind = next((kind for kind in CELLS if kind in types), None)
@@ -131,23 +131,10 @@ def sets_of(mesh: Any, blocks: list[int], dim: int) -> dict[str, np.ndarray]:
 
 def read_surface(path: Path) -> dict[str, np.ndarray]:
     """points and triangles, equal vertices made one."""
-    import trimesh
-
-    size = path.stat().st_size
     with path.open("rb") as file:
-        head = file.read(4096)
-        found = surface_format(head, size)
-        if found == "unknown" and size >= 84 and head[:1] not in (b"#", b"<", b"$") and b"\0" in head:
-            count = int.from_bytes(head[80:84], "little")
-            raise Refused(f"is cut short or no STL: as binary STL it announces {count} triangles, {84 + 50 * count} "
-                          f"bytes, but has {size} bytes. Write it anew")  # fmt: skip
-        if found == "unknown":
-            raise Refused("is no surface that Pliant knows. Save it as STL, OBJ or PLY")
-        file.seek(0)
-        if found == "stl_ascii" and b"endsolid" not in tail_of(file, size):
-            raise Refused("is cut short: its text STL has no 'endsolid'. Write it anew")
-        if found == "stl" and int.from_bytes(head[80:84], "little") == 0:
-            raise Refused("has 0 triangles. Write it anew")
+        found = checked_surface_format(file, path.stat().st_size)
+        import trimesh  # only now: it takes longer than to refuse most bad files
+
         shape: Any = trimesh.load(file, file_type=found, force="mesh", process=False)
     shape.merge_vertices(merge_tex=True, merge_norm=True)
     triangles = np.asarray(shape.faces)
@@ -157,11 +144,27 @@ def read_surface(path: Path) -> dict[str, np.ndarray]:
     return {"points": np.asarray(shape.vertices, dtype=float), "triangles": triangles[whole]}
 
 
+def checked_surface_format(file: BinaryIO, size: int) -> str:
+    """The format of a surface that is whole as far as its length and its last line can tell."""
+    head = file.read(4096)
+    found = surface_format(head, size)
+    count = int.from_bytes(head[80:84], "little")
+    if found == "unknown" and size >= 84 and b"\0" in head and not head.startswith(b"\x89"):
+        raise Refused(f"is cut short or no STL: as binary STL it announces {count} triangles, {84 + 50 * count} "
+                      f"bytes, but has {size} bytes. Write it anew")  # fmt: skip
+    if found == "unknown":
+        raise Refused("is no surface that Pliant knows. Save it as STL, OBJ or PLY")
+    if found == "stl_ascii" and b"endsolid" not in tail_of(file, size):
+        raise Refused("is cut short: its text STL has no 'endsolid'. Write it anew")
+    if found == "stl" and count == 0:
+        raise Refused("has 0 triangles. Write it anew")
+    file.seek(0)
+    return found
+
+
 def tail_of(file: BinaryIO, size: int) -> bytes:
     file.seek(max(0, size - 512))
-    tail = file.read()
-    file.seek(0)
-    return tail
+    return file.read()
 
 
 def read_picture(path: Path) -> dict[str, np.ndarray]:

@@ -1,0 +1,81 @@
+"""Every derivative of a step against finite differences, by Taylor's test: the remainder must fall with the square of the step."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pliant.core import Array, Linearizable, StepError
+
+SCALES = (1e-3, 1e-2, 1e-1)  # perturbations relative to the input's natural size, tried in turn
+SIZES = (1.0, 0.5, 0.25, 0.125, 0.0625)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One derivative: how fast its remainder falls (2 is right), its relative error and the gap between jvp and vjp."""
+
+    name: str
+    slope: float
+    error: float  # of the derivative against the central difference at the smallest useful step
+    duality: float  # |<w, J d> - <J^T w, d>| relative
+    exact: bool = False  # the step is linear in this input, so that there is no remainder to fall
+
+    @property
+    def ok(self) -> bool:
+        return self.duality < 1e-8 and self.error < 1e-5 and (self.exact or abs(self.slope - 2.0) <= 0.1)
+
+
+def gradcheck(model: Linearizable, x: Array, u: Array, p: Array | None = None, *, k: int = 0, seed: int = 0) -> list[Check]:
+    """Check dx'/dx (part by part), dx'/du and dx'/dp (block by block) of the step from a state x under a control u."""
+    p = model.params.flat if p is None else p
+    rng = np.random.default_rng(seed)
+    step = _checked(model, x, u, p, k)
+    lin = model.linearize(step)
+    tests = []
+    n = model.space.n_dofs
+    for j, part in enumerate(model.space.parts):
+        dx = np.zeros_like(x)
+        dx[j * n : (j + 1) * n] = rng.standard_normal(n) * _size(x[j * n : (j + 1) * n] - (x[:n] if part != "velocity" and j else 0.0), x[:n])
+        tests.append((part, dx, np.zeros_like(u), np.zeros_like(p)))
+    if u.size:
+        tests.append(("control", np.zeros_like(x), rng.standard_normal(u.size) * np.maximum(np.abs(u), 1e-3), np.zeros_like(p)))
+    start = 0
+    for block in model.params.blocks:
+        dp = np.zeros_like(p)
+        dp[start : start + block.value.size] = rng.standard_normal(block.value.size) * np.abs(block.value) * 0.3
+        tests.append((block.name, np.zeros_like(x), np.zeros_like(u), dp))
+        start += block.value.size
+    return [_check(model, (x, u, p), k, name, (dx, du, dp), step.x, lin, rng) for name, dx, du, dp in tests]
+
+
+def _size(part: Array, q: Array) -> float:
+    """A perturbation's natural size: that of the part, or a thousandth of the body's."""
+    return max(float(np.abs(part).max(initial=0.0)), 1e-3 * float(np.ptp(q))) * 1e-1
+
+
+def _checked(model: Linearizable, x: Array, u: Array, p: Array, k: int):
+    step = model.step(x, u, p, k)
+    if not step.status:
+        raise StepError(f"The step to be checked failed: {step.status.text}")
+    return step
+
+
+def _check(model, at, k, name, direction, x_new, lin, rng) -> Check:
+    J = lin.jvp(*direction)
+    w = rng.standard_normal(J.size)
+    back = lin.vjp(w)
+    forward, reverse = float(w @ J), float(sum(b @ d for b, d in zip(back, direction, strict=True)))
+    duality = abs(forward - reverse) / max(abs(forward), 1e-12 * np.linalg.norm(w) * np.linalg.norm(x_new))
+    move = lambda e: _checked(model, *(a + e * d for a, d in zip(at, direction, strict=True)), k).x  # noqa: E731
+    noise = 1e-12 * float(np.linalg.norm(x_new))
+    slope, sizes = np.nan, SCALES[0] * np.array(SIZES)
+    for scale in SCALES:  # the smallest perturbation whose remainder stands clear of round-off
+        trial = scale * np.array(SIZES)
+        remainders = np.array([np.linalg.norm(move(e) - x_new - e * J) for e in trial])
+        clear = remainders > 30.0 * noise
+        if clear.sum() >= 3:
+            slope, sizes = float(np.polyfit(np.log(trial[clear]), np.log(remainders[clear]), 1)[0]), trial
+            break
+    e = sizes[-1]
+    error = float(np.linalg.norm((move(e) - move(-e)) / (2.0 * e) - J) / max(np.linalg.norm(J), 1e3 * noise / e))
+    return Check(name=name, slope=slope, error=error, duality=float(duality), exact=bool(np.isnan(slope)))
