@@ -29,7 +29,7 @@ MESHES = {  # pattern in the first bytes -> meshio's name for the format
     r"\A# vtk DataFile": "vtk",
     r'<VTKFile[^>]*\stype="UnstructuredGrid"': "vtu",
     r"\A\s*\$": "gmsh",
-    r"\A\s*(#.*\s+)*MeshVersionFormatted": "medit",
+    r"^\s*MeshVersionFormatted": "medit",
     r"^\s*\*(heading|node|part|\*)": "abaqus",
 }
 

@@ -19,9 +19,10 @@ def locate(points: Array, cells: Array, at: Array) -> tuple[Array, Array]:
         np.zeros((len(at), points.shape[1] + 1)),
         np.full(len(at), -np.inf),
     )
-    near = -REACH * np.linalg.norm(np.ptp(points, axis=0))
+    size = np.linalg.norm(np.ptp(points, axis=0))
+    near, rounding = -REACH * size, -1e-12 * size
     for k in (8, 64):  # nearly every point lies in one of the cells with the nearest centres
-        todo = np.flatnonzero(depth < 0)
+        todo = np.flatnonzero(depth < rounding)
         if todo.size:
             candidates = tree.query(at[todo], k=min(k, len(cells)))[1].reshape(todo.size, -1)
             keep_best(points, cells, at, todo, candidates, (owner, bary, depth))

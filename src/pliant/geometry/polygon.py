@@ -20,6 +20,7 @@ ROUNDS = 20  # of halving sides that the triangles miss; a narrow corner needs a
 class Polygon:
     """A simple polygon, its corners in order either way round; surface "outside".
 
+    Every corner stays a node: an outline with corners much closer than `cell` brings thin triangles along it.
     `divisions` is (n,): cells along the longer side of the bounding box.
     """
 

@@ -1,0 +1,159 @@
+"""What an experiment is, and what running one writes."""
+
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.core import Array, Dynamics, InputError
+from pliant.dynamics.simulate import Policy, steps
+from pliant.report import Plot, Scene, animate, write_report
+from pliant.store import Header, Trajectory, TrajectoryWriter, content_key, holds_trajectory, read_json, read_trajectory, write_json
+
+Setting = float | int | str | bool
+Progress = Callable[[str, int, int], None]  # (what is being done, steps done, steps in all)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One number of a result, beside what the paper reports (None: it does not)."""
+
+    value: float | int | bool
+    unit: str = "-"
+    paper: float | str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outcome:
+    """What an experiment found. `reached` is False when it did not reach its goal, and then `sentence` says why."""
+
+    metrics: Mapping[str, Metric]
+    plots: Sequence[Plot] = ()
+    scene: Scene | None = None
+    reached: bool = True
+    sentence: str = "done"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """The surroundings of one run: its settings, folder and random numbers, and a trajectory that survives a crash."""
+
+    settings: Mapping[str, Setting]
+    folder: Path
+    seed: int = 0
+    resume: bool = False
+    progress: Progress = lambda what, done, total: None
+
+    @property
+    def rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
+
+    @property
+    def key(self) -> str:
+        """The same for the same settings and seed."""
+        return content_key({"settings": dict(self.settings), "seed": self.seed})
+
+    def simulate(self, model: Dynamics, controls: Array | Policy, *, count: int, dt: float, x0: Array | None = None) -> Trajectory:
+        """`count` steps written in chunks as they are made; with `resume`, those on disk are read instead of made again."""
+        x = model.initial_state() if x0 is None else x0
+        header = Header(key=self.key, dt=dt, n_state=x.size, n_controls=model.n_controls, scalars=("iterations",), chunk=20)
+        if self.resume and holds_trajectory(self.folder):
+            writer, done = TrajectoryWriter.resume(self.folder, key=self.key)
+            x = done.path[-1]
+        else:
+            writer = TrajectoryWriter.start(self.folder, x, header, replace=True)
+        with writer:
+            for u, step in steps(model, controls, count - writer.steps, x, first=writer.steps):
+                writer.append(step.x, u, iterations=step.status.iterations)
+                self.progress("simulating", writer.steps, count)
+        return read_trajectory(self.folder)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Experiment:
+    """A named piece of work: what it shows, its settings with defaults, and the function that does it."""
+
+    name: str
+    shows: str  # one line
+    size: str  # such as "525 vertices, 4 controls"
+    takes: str  # typical run time, such as "20 s"
+    perform: Callable[[Run], Outcome]
+    probe: Callable[[Mapping[str, Setting]], tuple[Any, Array, Array]]  # (model, state, control) whose derivatives gradcheck looks at
+    paper: str | None = None  # such as "000"
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    quick: Mapping[str, Setting] = field(default_factory=dict)  # settings that bring minutes down to seconds
+
+    def chosen(self, overrides: Mapping[str, str] | None = None, *, quick: bool = False) -> dict[str, Setting]:
+        """The settings with overrides, given as text, read in the type of their defaults."""
+        settings = {**self.settings, **(self.quick if quick else {})}
+        for key, text in (overrides or {}).items():
+            if key not in settings:
+                near = get_close_matches(key, settings, n=1)
+                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(settings)}."
+                raise InputError(f"{self.name} has no setting '{key}'; {hint}")
+            settings[key] = _read(key, text, settings[key])
+        return settings
+
+
+def _read(key: str, text: str, default: Setting) -> Setting:
+    kind = type(default)
+    try:
+        value = {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)
+    except (KeyError, ValueError):
+        raise InputError(f"The setting {key} takes a {kind.__name__} such as {default}, not '{text}'.") from None
+    if isinstance(value, float) and not np.isfinite(value):
+        raise InputError(f"The setting {key} is {text}; it must be a finite number.")
+    return value
+
+
+def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0, overrides: Mapping[str, str] | None = None,
+        quick: bool = False, resume: bool = False, progress: Progress = lambda what, done, total: None) -> dict[str, Any]:  # fmt: skip
+    """Run an experiment and write its result folder; gives the content of result.json. With `resume`, a finished run is only read."""
+    folder = Path(out) if out is not None else Path("results") / experiment.name
+    here = Run(settings=experiment.chosen(overrides, quick=quick), folder=folder, seed=seed, resume=resume, progress=progress)
+    if resume and (folder / "result.json").is_file():
+        done = read_json(folder / "result.json")
+        if done.get("key") == here.key:
+            return done
+    elif (folder / "result.json").is_file():
+        (folder / "result.json").unlink()
+    start = time.perf_counter()
+    outcome = experiment.perform(here)
+    result: dict[str, Any] = {
+        "name": experiment.name, "paper": experiment.paper, "shows": experiment.shows, "seed": seed, "key": here.key,
+        "status": "done" if outcome.reached else f"not reached: {outcome.sentence}", "sentence": outcome.sentence,
+        "settings": dict(here.settings), "versions": versions(), "seconds": round(time.perf_counter() - start, 3),
+        "metrics": {name: {"value": m.value, "unit": m.unit, "paper": m.paper} for name, m in outcome.metrics.items()},
+        "folder": str(folder)}  # fmt: skip
+    _publish(folder, result, outcome, here)
+    return result
+
+
+def _publish(folder: Path, result: dict[str, Any], outcome: Outcome, here: Run) -> None:
+    """Animation, report and, last, result.json: a folder with a result is whole."""
+    media = []
+    if outcome.scene is not None:
+        here.progress("drawing the animation", 0, 1)
+        small = bool(here.settings.get("small_film", False))
+        films = animate(outcome.scene, folder, seconds_limit=2.0 if small else 8.0, size=(480, 360) if small else (960, 720))
+        media = [films[0].name]
+        here.progress("drawing the animation", 1, 1)
+    write_report(folder, result, outcome.plots, media=media, notes=[] if outcome.sentence == "done" else [outcome.sentence])
+    write_json(folder / "result.json", result)
+
+
+def versions() -> dict[str, str]:
+    """What a number may depend on."""
+    found = {"python": platform.python_version()}
+    for name in ("pliant", "numpy", "scipy", "numba", "cvxopt"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,39 @@
+"""The soft arm of paper 000: two materials, four lines along its corners, a laser at its tip."""
+
+import numpy as np
+
+from pliant.actuators import Cable
+from pliant.core import InputError
+from pliant.geometry import Box, Union
+from pliant.materials import Material
+from pliant.robot import Damping, Effector, Robot, Support
+
+WIDTH, LENGTH = 0.04, 0.2  # [m]
+
+
+def line_arm(*, layers: int = 20, across: int = 4, order: int = 1, law: str = "neo-hookean", soft: float = 2e5, stiff: float = 2e6) -> Robot:
+    """An upright arm of soft and stiff slabs in turn. The default lattice, 4 x 4 x 20, has the paper's 525 vertices.
+
+    `soft` and `stiff` are Young's moduli [Pa]; the paper gives neither them nor the size, which here is 4 x 4 x 20 cm.
+    """
+    if layers < 4 or layers % 4 or across < 2:
+        raise InputError(f"The arm has {layers} layers and {across} cubes across; take a multiple of 4 layers and at least 2 across.")
+    slab, half = LENGTH / layers, WIDTH / 2
+    is_stiff = np.arange(layers) % 4 == 3  # every fourth slab, the tip's included
+    whole = Box(size=(WIDTH, WIDTH, LENGTH), origin=(-half, -half, 0.0))
+    disks = {f"disk-{k}": Box(size=(WIDTH, WIDTH, slab), origin=(-half, -half, k * slab)) for k in np.flatnonzero(is_stiff)}
+    heights = np.concatenate([[0.0], (np.flatnonzero(is_stiff) + 0.5) * slab])
+    corners = {"front-left": (-1, -1), "front-right": (1, -1), "back-right": (1, 1), "back-left": (-1, 1)}
+    return Robot(
+        name="line_arm",
+        shape=Union(parts={"stiff": Union(parts=disks), "soft": whole}),
+        divisions=(across, across, layers),
+        order=order,
+        material={name: Material(E=E, nu=0.4, density=1000.0, law=law) for name, E in (("stiff", stiff), ("soft", soft))},
+        supports=[Support(region="z-")],
+        actuators={name: Cable(points=np.array([(half * x, half * y, z) for z in heights]), limits=(0.0, 20.0))
+                   for name, (x, y) in corners.items()},  # fmt: skip
+        effectors={"laser": Effector(point=np.array([0.0, 0.0, LENGTH]))},
+        gravity=np.array([0.0, 0.0, -9.81]),
+        damping=Damping(mass=0.5, stiffness=0.004),
+    )
