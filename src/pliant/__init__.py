@@ -8,6 +8,7 @@ from pliant.dynamics import BDF2, ImplicitEuler, Newton, Quasistatic, SemiImplic
 from pliant.geometry import Box, Cylinder, Disc, Ellipsoid, Mesh, Rectangle, Ring, Strip, Tube, Union
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, PointLoad, Robot, Support, SurfaceLoad
+from pliant.zoo import robots
 
 __version__ = "0.1.0"
 
@@ -15,5 +16,5 @@ __all__ = [
     "BDF2", "Box", "Cable", "Contact", "Cylinder", "Damping", "Disc", "Effector", "Ellipsoid", "ImplicitEuler", "InputError",
     "Material", "Mesh", "MeshError", "Newton", "PliantError", "PointLoad", "PointMass", "Quasistatic", "Rectangle", "Ring", "Robot",
     "SemiImplicit", "StepError", "Strip", "Support", "SurfaceLoad", "Thrust", "Tube", "Union", "capsule", "equilibrium", "gradcheck",
-    "plane", "simulate", "sphere",
+    "plane", "robots", "simulate", "sphere",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies import TINY, Body
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, finite_array, require_number, require_positive
 
 # A signed distance: (k, dim) points -> distance (k,) [m] negative inside, outward normal (k, dim), Hessian (k, dim, dim) [1/m].
 # It is evaluated at complex points too, so it is written with analytic operations.
@@ -16,7 +16,7 @@ Distance = Callable[[Array], tuple[Array, Array, Array]]
 
 def plane(normal: Array, height: float = 0.0) -> Distance:
     """The half space below a plane; `normal` points to the free side, `height` [m] is the plane's distance from the origin."""
-    n = np.asarray(normal, float)
+    n, height = finite_array("The plane's normal", normal, (None,)), float(finite_array("The plane's height", height, (), "m"))
     if not np.linalg.norm(n) > 0.0:
         raise InputError(f"The plane's normal is {n}; it must not be zero.")
     n = n / np.linalg.norm(n)
@@ -29,14 +29,16 @@ def plane(normal: Array, height: float = 0.0) -> Distance:
 
 def sphere(center: Array, radius: float) -> Distance:
     """A ball (a disc in the plane) of a radius [m]."""
-    c, radius = np.asarray(center, float), require_positive("The obstacle's radius", radius, "m")
+    c, radius = finite_array("The sphere's centre", center, (None,), "m"), require_positive("The obstacle's radius", radius, "m")
     return lambda y: _round(y - c, radius)
 
 
 def capsule(start: Array, end: Array, radius: float) -> Distance:
     """All points within a radius [m] of a segment."""
-    a, b, radius = np.asarray(start, float), np.asarray(end, float), require_positive("The obstacle's radius", radius, "m")
-    axis = b - a
+    a, radius = finite_array("The capsule's start", start, (None,), "m"), require_positive("The obstacle's radius", radius, "m")
+    axis = finite_array("The capsule's end", end, a.shape, "m") - a
+    if not axis.any():
+        raise InputError(f"The capsule's start and end are both {a} m; take a sphere instead.")
 
     def distance(y: Array) -> tuple[Array, Array, Array]:
         share = (y - a) @ axis / (axis @ axis)
@@ -70,15 +72,28 @@ class Contact:
     def __post_init__(self) -> None:
         for name, unit in (("stiffness", "Pa/m"), ("layer", "m"), ("slip_speed", "m/s")):
             require_positive(f"The contact's {name}", getattr(self, name), unit)
-        if not 0.0 <= self.friction < np.inf:
+        if not 0.0 <= require_number("The friction coefficient", self.friction, "-") < np.inf:
             raise InputError(f"The friction coefficient is {self.friction:g}; it must be zero or positive.")
 
     def on(self, body: Body) -> "AttachedContact":
+        self._try(body.rest.reshape(-1, body.dim)[:1])
         area = body.patch(self.surface, even=True)
         nodes = np.flatnonzero(area)
         weights = sp.csr_matrix((np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(area)))
         return AttachedContact(contact=self, weights=weights, stiffness=self.stiffness * area[nodes],
                                offset=np.zeros((len(nodes), body.dim)))  # fmt: skip
+
+
+    def _try(self, point: Array) -> None:
+        """One look at the obstacle, so that a wrong one is a sentence now and not a NaN later."""
+        dim = point.shape[1]
+        try:
+            found = [np.shape(part) for part in self.obstacle(point)]
+        except (TypeError, ValueError):
+            found = []
+        if found != [(1,), (1, dim), (1, dim, dim)]:
+            raise InputError(f"The obstacle of a contact does not fit a body in {dim} dimensions; make it with plane, sphere or capsule from "
+                             f"vectors of {dim} numbers.")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

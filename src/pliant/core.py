@@ -1,6 +1,6 @@
 """The nouns that every room of Pliant shares: errors, Status, Step, Params, Space and the waist's protocols. NumPy only."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Protocol, runtime_checkable
@@ -88,10 +88,8 @@ class Params:
 
     def split(self, p: Array | None) -> dict[str, Array]:
         """The blocks of a flat array `p` (None: the current values), checked against their bounds."""
-        p = self.flat if p is None else np.asarray(p, dtype=float)
-        if p.shape != (self.size,):
-            raise InputError(f"The parameter vector has shape {p.shape}, but the model has {self.size} active parameters: "
-                             f"{[block.name for block in self.blocks]}. Start from model.params.flat.")  # fmt: skip
+        names = ", ".join(block.name for block in self.blocks) or "none"
+        p = self.flat if p is None else finite_array(f"The parameter vector ({names})", p, (self.size,))
         out, start = {}, 0
         for block in self.blocks:
             part = p[start : start + block.value.size]
@@ -187,20 +185,55 @@ class Linearizable(Reversible, Protocol):
     def linearize(self, step: Step) -> Linearization: ...
 
 
-def check_controls(u: Array, n: int, names: Mapping[int, str] | None = None) -> Array:
+def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str = "") -> Array:
+    """`value` as a float array of a shape (None: any length) with finite entries, or a sentence that says what is wrong."""
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is {str(value)[:60]!r}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.") from None
+    if array.ndim != len(shape) or any(want is not None and want != have for want, have in zip(shape, array.shape, strict=True)):
+        raise InputError(f"{name} has shape {array.shape}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        raise InputError(f"{name} is {array[tuple(bad[0])]} at entry {', '.join(map(str, bad[0]))}; every entry must be a finite number.")
+    return array
+
+
+def _shape(shape: tuple[int | None, ...]) -> str:
+    return "(" + ", ".join("n" if size is None else str(size) for size in shape) + ("," if len(shape) == 1 else "") + ")"
+
+
+def check_controls(u: Array, n: int) -> Array:
     """`u` as a finite float array of n entries, or a sentence that says which entry is wrong."""
-    u = np.atleast_1d(np.asarray(u, dtype=float))
-    if u.shape != (n,):
-        raise InputError(f"The control has shape {u.shape}, but this robot takes {n} controls. Pass an array of shape ({n},).")
-    bad = np.flatnonzero(~np.isfinite(u))
-    if bad.size:
-        raise InputError(f"Control {bad[0]} is {u[bad[0]]}; every control must be a finite number.")
-    return u
+    return finite_array("The control", np.atleast_1d(u) if n == 1 else u, (n,))
 
 
 def require_positive(name: str, value: float, unit: str) -> float:
     """`value` as a float, or a sentence that it must be a positive finite number."""
-    value = float(value)
-    if not (value > 0.0 and np.isfinite(value)):
-        raise InputError(f"{name} is {value:g} {unit}; it must be a positive finite number.")
-    return value
+    number = require_number(name, value, unit)
+    if not (number > 0.0 and np.isfinite(number)):
+        raise InputError(f"{name} is {number:g} {unit}; it must be a positive finite number.")
+    return number
+
+
+def require_number(name: str, value: Any, unit: str) -> float:
+    """`value` as a float, or a sentence that it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is {str(value)[:60]!r}; it must be a number [{unit}].") from None
+
+
+def require_kind(name: str, value: Any, kinds: type | tuple[type, ...], remedy: str) -> None:
+    """A sentence unless `value` is of one of the kinds."""
+    if not isinstance(value, kinds):
+        raise InputError(f"{name} is {str(value)[:60]!r} ({type(value).__name__}); {remedy}.")
+
+
+def check_limits(name: str, limits: Any) -> None:
+    """A sentence unless `limits` is a lower and a larger upper number."""
+    if not isinstance(limits, tuple | list) or len(limits) != 2:
+        raise InputError(f"The limits of {name} are {limits!r}; give (lower, upper).")
+    lower, upper = (require_number(f"A limit of {name}", value, "its unit") for value in limits)
+    if not lower < upper:
+        raise InputError(f"The lower limit {lower:g} of {name} is not below its upper limit {upper:g}; swap them.")

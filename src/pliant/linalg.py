@@ -116,13 +116,13 @@ def _cholmod(pattern: Pattern) -> Callable[[Array], Solve | None]:
 
     cols = np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
     cholmod.options["supernodal"] = 2
-    rows, columns = matrix(pattern.indices.astype(np.int64)), matrix(cols.astype(np.int64))
-    order = amd.order(spmatrix(1.0, rows, columns, (pattern.n,) * 2))
+    A = spmatrix(1.0, matrix(pattern.indices.astype(np.int64)), matrix(cols.astype(np.int64)), (pattern.n,) * 2)
+    order = amd.order(A)
 
     spare: list[Any] = []  # symbolic factors that no solve holds any more; a numeric one is written into its place
 
     def factor(values: Array) -> Solve | None:
-        A = spmatrix(matrix(values), rows, columns, (pattern.n,) * 2)
+        A.V = matrix(values)  # in the pattern's own order; CHOLMOD copies it, so that one matrix serves all calls
         F = spare.pop() if spare else cholmod.symbolic(A, p=order)
         try:
             cholmod.numeric(A, F)

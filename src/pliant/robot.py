@@ -4,20 +4,21 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies import Body, PointMass, Solid, Term
 from pliant.contact import Contact
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, finite_array, require_kind, require_number
 from pliant.geometry import Mesh, Shape
 from pliant.materials import Material
 
 Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
 
 
+@runtime_checkable
 class Actuator(Protocol):
     """What drives a robot: `limits` of each control, and the Term it becomes on a body."""
 
@@ -37,7 +38,10 @@ class Support:
     motion: Motion | None = None
 
     def __post_init__(self) -> None:
-        if not self.axes or set(self.axes) - set("xyz"):
+        require_kind("The region of a support", self.region, str, "name a region or a surface of the mesh, such as 'z-'")
+        if self.motion is not None and not callable(self.motion):
+            raise InputError(f"The motion of the support on '{self.region}' is {self.motion!r}; give a function of time.")
+        if not isinstance(self.axes, str) or not self.axes or set(self.axes) - set("xyz"):
             raise InputError(f"The axes of the support on '{self.region}' are '{self.axes}'; write some of x, y and z, such as 'xyz'.")
 
 
@@ -51,6 +55,8 @@ class Effector:
     def __post_init__(self) -> None:
         if (self.point is None) == (self.surface is None):
             raise InputError("An effector is either at a point or on a surface; give exactly one of the two.")
+        if self.point is not None:
+            finite_array("The point of an effector", self.point, (None,), "m")
 
     def on(self, body: Body) -> sp.csr_matrix:
         """(1, n_nodes) the row that maps node positions to the effector's."""
@@ -69,7 +75,8 @@ class PointLoad:
 
     def on(self, body: Body) -> Array:
         """(n_dofs,) [N]"""
-        return _spread(body.locate(np.asarray(self.point, float)[None]).toarray()[0], self.force, body.dim, "force of a point load")
+        share = body.locate(finite_array("The point of a point load", self.point, (body.dim,), "m")[None]).toarray()[0]
+        return np.outer(share, finite_array("The force of a point load", self.force, (body.dim,), "N")).ravel()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,14 +88,8 @@ class SurfaceLoad:
 
     def on(self, body: Body) -> Array:
         """(n_dofs,) [N]"""
-        return _spread(body.patch(self.surface), self.traction, body.dim, f"traction on '{self.surface}'")
-
-
-def _spread(share: Array, vector: Array, dim: int, what: str) -> Array:
-    v = np.asarray(vector, float)
-    if v.shape != (dim,) or not np.all(np.isfinite(v)):
-        raise InputError(f"The {what} is {vector}; give {dim} finite numbers.")
-    return np.outer(share, v).ravel()
+        traction = finite_array(f"The traction on '{self.surface}'", self.traction, (body.dim,), "Pa")
+        return np.outer(body.patch(self.surface), traction).ravel()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +101,7 @@ class Damping:
 
     def __post_init__(self) -> None:
         for name in ("mass", "stiffness"):
-            if not 0.0 <= getattr(self, name) < np.inf:
+            if not 0.0 <= require_number(f"The {name} damping", getattr(self, name), "its unit") < np.inf:
                 raise InputError(f"The {name} damping is {getattr(self, name):g}; it must be zero or positive.")
 
 
@@ -122,6 +123,25 @@ class Robot:
     order: int = 2  # 1: 4-node tetrahedra, quick and stiff in bending; 2: 10-node, the right choice for slender bodies
     thickness: float = 1.0  # [m] out-of-plane depth of a plane robot
     name: str = "robot"
+
+    def __post_init__(self) -> None:
+        require_kind(f"The shape of {self.name}", self.shape, (Mesh, PointMass, Shape), "give a Shape such as Box, a Mesh or a PointMass")
+        require_kind(f"The material of {self.name}", self.material, (Material, Mapping), "give a Material, or one for each region by name")
+        materials = self.material.values() if isinstance(self.material, Mapping) else ()
+        parts = (("supports", self.supports, Support), ("loads", self.loads, (PointLoad, SurfaceLoad)), ("contacts", self.contacts, Contact))
+        named = (("actuators", self.actuators, Actuator), ("effectors", self.effectors, Effector))
+        for what, things, kind in parts:
+            require_kind(f"The {what} of {self.name}", things, (list, tuple), "give a list")
+            for thing in things:
+                require_kind(f"One of the {what} of {self.name}", thing, kind, f"give the {what} that pliant offers")
+        for what, table, kind in (*named, ("materials", dict(enumerate(materials)), Material)):
+            require_kind(f"The {what} of {self.name}", table, Mapping, "give a dict from name to each")
+            for thing in table.values():
+                require_kind(f"One of the {what} of {self.name}", thing, kind, f"give the {what} that pliant offers")
+        if self.order not in (1, 2):
+            raise InputError(f"The order of {self.name} is {self.order}; take 1 (4-node) or 2 (10-node tetrahedra).")
+        if self.cell is not None and self.divisions is not None:
+            raise InputError(f"{self.name} has both cell = {self.cell} and divisions = {self.divisions}; give one of the two.")
 
     def body(self) -> Body:
         """The robot's matter, discretised; made once."""

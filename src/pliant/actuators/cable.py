@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies import Body
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, check_limits, finite_array, require_positive
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,14 +25,14 @@ class Cable:
     stiffness: float = 1e3  # [N/m] of a length-driven cable
 
     def __post_init__(self) -> None:
-        if np.ndim(self.points) != 2 or len(self.points) + (self.guide is not None) < 2:
-            raise InputError(f"A cable needs at least two points and has {len(self.points)}; add the point where it ends, or a guide.")
-        if not np.all(np.isfinite(self.points)):
-            raise InputError(f"Cable point {int(np.argwhere(~np.isfinite(self.points))[0][0])} is not finite; give metres.")
+        points = finite_array("The points of a cable", self.points, (None, None), "m")
+        if self.guide is not None:
+            finite_array("The guide of a cable", self.guide, (points.shape[1],), "m")
+        if len(points) + (self.guide is not None) < 2:
+            raise InputError(f"A cable needs at least two points and has {len(points)}; add the point where it ends, or a guide.")
         if self.drive not in ("tension", "length"):
             raise InputError(f"A cable is driven by 'tension' or 'length', not by '{self.drive}'.")
-        if not self.limits[0] < self.limits[1]:
-            raise InputError(f"The cable's lower limit {self.limits[0]:g} is not below its upper limit {self.limits[1]:g}; swap them.")
+        check_limits("a cable", self.limits)
         require_positive("The cable's stiffness", self.stiffness, "N/m")
 
     @property

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies import Body
-from pliant.core import Array, InputError
+from pliant.core import Array, check_limits, finite_array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -18,8 +18,8 @@ class Thrust:
     limits: tuple[float, float] = (-inf, inf)  # [N] of each component
 
     def __post_init__(self) -> None:
-        if not self.limits[0] < self.limits[1]:
-            raise InputError(f"The thrust's lower limit {self.limits[0]:g} is not below its upper limit {self.limits[1]:g}; swap them.")
+        finite_array("The point of a thrust", self.point, (None,), "m")
+        check_limits("a thrust", self.limits)
 
     @property
     def n_controls(self) -> int:

@@ -8,7 +8,6 @@ first residual. The linear law takes each rotation from the start of the step, a
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -16,72 +15,39 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, MeshError, MissingExtra, StepError
+from pliant.bench.peer import Case, PeerRun, check_mesh
+from pliant.core import Array, InputError, MissingExtra, StepError
 
 MATERIALS = {"corotated": "kCorotated", "linear": "kLinearCorotated"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PeerRun:
-    """What a peer made of the benchmark: how long each step took and where it left the nodes."""
-
-    name: str
-    seconds_per_step: Array  # (steps,) [s], wall clock
-    positions: Array  # (n, 3) [m], after the last step
-    assembly: float | None = None  # [s], mean of one tangent and one residual; None if the peer does not show it
-    factor: float | None = None  # [s], mean of one sparse factorisation; None if the peer does not show it
-
-
-def step_with_drake(
-    *,
-    points: Array,  # (n, 3) [m]
-    cells: Array,  # (m, 4)
-    clamped: Array,  # (n,) bool
-    young: float,  # [Pa]
-    poisson: float,
-    density: float,  # [kg/m^3]
-    gravity: Array,  # (3,) [m/s^2]
-    dt: float,  # [s]
-    steps: int,
-    law: str = "corotated",  # or "linear"
-) -> PeerRun:
+def step_with_drake(case: Case, *, steps: int, law: str = "corotated") -> PeerRun:
     """The arm from rest under gravity in Drake, without damping or contact."""
     if law not in MATERIALS:
         raise InputError(f"Drake has no law {law!r} here. Choose one of {sorted(MATERIALS)}.")
-    check_mesh(points, cells, clamped)
+    check_mesh(case)
     analysis, fem, framework, plants = _import_drake()
     material = fem.DeformableBodyConfig()  # which has no damping unless told
-    material.set_youngs_modulus(young)
-    material.set_poissons_ratio(poisson)
-    material.set_mass_density(density)
+    material.set_youngs_modulus(case.young)
+    material.set_poissons_ratio(case.poisson)
+    material.set_mass_density(case.density)
     material.set_material_model(getattr(fem.MaterialModel, MATERIALS[law]))
 
     builder = framework.DiagramBuilder()
-    plant, _ = plants.AddMultibodyPlantSceneGraph(builder, time_step=dt)
-    plant.mutable_gravity_field().set_gravity_vector(gravity)
+    plant, _ = plants.AddMultibodyPlantSceneGraph(builder, time_step=case.dt)
+    plant.mutable_gravity_field().set_gravity_vector(case.gravity)
     bodies = plant.mutable_deformable_model()
-    with _geometry(points, cells) as geometry:
+    with _geometry(case.points, case.cells) as geometry:
         arm = bodies.RegisterDeformableBody(geometry, material, 1.0)  # the length matters for primitive shapes only
-    bodies.SetWallBoundaryCondition(arm, *_wall(points, clamped))
+    bodies.SetWallBoundaryCondition(arm, *_wall(case.points, case.clamped))
     plant.Finalize()
 
     simulator = analysis.Simulator(builder.Build())
     simulator.Initialize()
-    seconds = np.array([_advance(simulator, k, dt) for k in range(1, steps + 1)])
+    seconds = np.array([_advance(simulator, k, case.dt) for k in range(1, steps + 1)])
     context = plant.GetMyContextFromRoot(simulator.get_context())
     positions = bodies.GetPositions(context, arm).T
     return PeerRun(name=f"Drake, {law}", seconds_per_step=seconds, positions=np.ascontiguousarray(positions))
-
-
-def check_mesh(points: Array, cells: Array, clamped: Array) -> None:
-    """A sentence for a mesh that a peer would answer with a crash: Drake aborts the process at an inverted cell."""
-    if not 0 < np.count_nonzero(clamped) < len(points):
-        raise InputError(f"{np.count_nonzero(clamped)} of {len(points)} nodes are clamped. Clamp those of one end.")
-    volume = np.linalg.det(points[cells[:, 1:]] - points[cells[:, :1]]) / 6
-    bad = np.flatnonzero(~(volume > 0))
-    if bad.size:
-        raise MeshError(f"{bad.size} of {len(cells)} tetrahedra are inverted or flat (first: cell {bad[0]}, volume "
-                        f"{volume[bad[0]]:.2e} m^3). Swap two vertices of each.")  # fmt: skip
 
 
 def _import_drake() -> tuple[Any, Any, Any, Any]:

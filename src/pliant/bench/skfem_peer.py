@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.bench.drake_peer import PeerRun, check_mesh
+from pliant.bench.peer import Case, PeerRun, check_mesh
 from pliant.core import Array, InputError, MissingExtra, StepError
 
 TOLERANCE = 1e-8  # of the first residual of the step or the weight, whichever is larger
@@ -41,48 +41,37 @@ class Clock:
     factor: list[float] = field(default_factory=list)
 
 
-def step_with_skfem(
-    *,
-    points: Array,  # (n, 3) [m]
-    cells: Array,  # (m, 4)
-    clamped: Array,  # (n,) bool
-    young: float,  # [Pa]
-    poisson: float,
-    density: float,  # [kg/m^3]
-    gravity: Array,  # (3,) [m/s^2]
-    dt: float,  # [s]
-    steps: int,
-    law: str = "corotated",  # or "neo-hookean"
-) -> PeerRun:
+def step_with_skfem(case: Case, *, steps: int, law: str = "corotated") -> PeerRun:
     """The arm from rest under gravity in scikit-fem, without damping."""
     if law not in LAWS:
         raise InputError(f"scikit-fem has no law {law!r} here. Choose one of {sorted(LAWS)}.")
-    check_mesh(points, cells, clamped)
+    check_mesh(case)
     fem, helpers = _import_skfem()
-    mesh = fem.MeshTet(np.ascontiguousarray(points.T), np.ascontiguousarray(cells.T))
+    mesh = fem.MeshTet(np.ascontiguousarray(case.points.T), np.ascontiguousarray(case.cells.T))
     element = fem.ElementVector(fem.ElementTetP1())
     basis, full = (fem.Basis(mesh, element, intorder=order) for order in (1, 2))
-    mu, lam = young / (2 * (1 + poisson)), young * poisson / ((1 + poisson) * (1 - 2 * poisson))
-    g = np.asarray(gravity)[:, None, None]
+    E, nu = case.young, case.poisson
+    mu, lam = E / (2 * (1 + nu)), E * nu / ((1 + nu) * (1 - 2 * nu))
+    g = np.asarray(case.gravity)[:, None, None]
     arm = Arm(
         basis=basis,
-        mass=fem.BilinearForm(lambda u, v, w: density * helpers.dot(u, v)).assemble(full),
-        weight=fem.LinearForm(lambda v, w: density * helpers.dot(g, v)).assemble(basis),
-        fixed=basis.nodal_dofs[:, clamped].ravel(),
+        mass=fem.BilinearForm(lambda u, v, w: case.density * helpers.dot(u, v)).assemble(full),
+        weight=fem.LinearForm(lambda v, w: case.density * helpers.dot(g, v)).assemble(basis),
+        fixed=basis.nodal_dofs[:, case.clamped].ravel(),
         stress=lambda F: LAWS[law](F, mu, lam),
-        dt=dt,
+        dt=case.dt,
     )
     u, v = np.zeros((2, basis.N))
     seconds, clock = [], Clock()
     for _ in range(steps):
         start = perf_counter()
         u_next = newton_step(arm, u, v, clock)
-        u, v = u_next, (u_next - u) / dt
+        u, v = u_next, (u_next - u) / case.dt
         seconds.append(perf_counter() - start)
     return PeerRun(
         name=f"scikit-fem, {law}",
         seconds_per_step=np.array(seconds),
-        positions=points + u[basis.nodal_dofs].T,
+        positions=case.points + u[basis.nodal_dofs].T,
         assembly=_mean(clock.assembly),
         factor=_mean(clock.factor),
     )

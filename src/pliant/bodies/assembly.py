@@ -34,7 +34,7 @@ class Viscous(NamedTuple):
     past: Array  # (n_cells, n_points, 9) [1/s] the older steps' share of the strain rate
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def field_gradient(q, nodes, grads, dim):
     """sum_a q_a (x) grad N_a, a 3 x 3 tuple whose out-of-plane entries are zero in the plane."""
     a00 = a01 = a02 = a10 = a11 = a12 = a20 = a21 = a22 = 0.0
@@ -56,24 +56,24 @@ def field_gradient(q, nodes, grads, dim):
     return (a00, a01, a02, a10, a11, a12, a20, a21, a22)
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def deformation(q, nodes, grads, dim):
     """The deformation gradient F; plane strain in 2D."""
     A = field_gradient(q, nodes, grads, dim)
     return A if dim == 3 else (A[0], A[1], 0.0, A[3], A[4], 0.0, 0.0, 0.0, 1.0)
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _rotation_if_needed(law, F):
     return rotation(F) if laws.needs_rotation(law) else F
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _moduli(moduli, c):
     return (moduli[c, 0], moduli[c, 1], moduli[c, 2])
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _strain_rate(F, rate, past):
     E = mtm(F, F)
     half = 0.5 * rate
@@ -82,50 +82,36 @@ def _strain_rate(F, rate, past):
             half * E[6] + past[6], half * E[7] + past[7], half * (E[8] - 1.0) + past[8])  # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _hooke(mu, lam, E):
     """2 mu E + lam tr(E) I"""
     t, m = lam * trace(E), 2.0 * mu
     return (m * E[0] + t, m * E[1], m * E[2], m * E[3], m * E[4] + t, m * E[5], m * E[6], m * E[7], m * E[8] + t)
 
 
-@njit(cache=True, parallel=True)
-def cell_energies(cells, moduli, viscous, q, dim):
-    """(n_cells,) [J]; infinite where a law with a barrier is inverted."""
-    n, points = cells.weights.shape
-    out = np.zeros(n)
-    for c in prange(n):
-        total = 0.0
-        for g in range(points):
-            F = deformation(q, cells.nodes[c], cells.grads[c, g], dim)
-            R = _rotation_if_needed(cells.law[c], F)
-            psi = laws.energy(cells.law[c], F, R, _moduli(moduli, c), cells.power[c])
-            if viscous.rate > 0.0:
-                E = _strain_rate(F, viscous.rate, viscous.past[c, g])
-                psi += 0.5 * dot(E, _hooke(viscous.moduli[c, 0], viscous.moduli[c, 1], E)) / viscous.rate
-            total += cells.weights[c, g] * psi
-        out[c] = total
-    return out
-
-
-@njit(cache=True, parallel=True)
+@njit(error_model="numpy", cache=True, parallel=True)
 def cell_forces(cells, moduli, viscous, q, dim):
-    """(n_cells, n_nodes, dim) [N] the gradient of each cell's energy."""
+    """((n_cells,) [J], (n_cells, n_nodes, dim) [N]) the energy of each cell, infinite where a barrier is broken, and its gradient."""
     n, points = cells.weights.shape
-    out = np.zeros((n, cells.nodes.shape[1], dim))
+    energy, forces = np.zeros(n), np.zeros((n, cells.nodes.shape[1], dim))
     for c in prange(n):
+        law, power, m = cells.law[c], cells.power[c], _moduli(moduli, c)
         for g in range(points):
             F = deformation(q, cells.nodes[c], cells.grads[c, g], dim)
-            R = _rotation_if_needed(cells.law[c], F)
-            P = laws.stress(cells.law[c], F, R, _moduli(moduli, c), cells.power[c])
+            R = _rotation_if_needed(law, F)
+            psi = laws.energy(law, F, R, m, power)
+            P = laws.stress(law, F, R, m, power)
             if viscous.rate > 0.0:
                 E = _strain_rate(F, viscous.rate, viscous.past[c, g])
-                P = add(P, mm(F, _hooke(viscous.moduli[c, 0], viscous.moduli[c, 1], E)))
-            _spread(out[c], cells.weights[c, g], P, cells.grads[c, g], dim)
-    return out
+                S = _hooke(viscous.moduli[c, 0], viscous.moduli[c, 1], E)
+                psi += 0.5 * dot(E, S) / viscous.rate
+                P = add(P, mm(F, S))
+            energy[c] += cells.weights[c, g] * psi
+            _spread(forces[c], cells.weights[c, g], P, cells.grads[c, g], dim)
+    return energy, forces
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _spread(out, weight, P, grads, dim):
     """out_a += weight P grad N_a"""
     for a in range(out.shape[0]):
@@ -140,7 +126,7 @@ def _spread(out, weight, P, grads, dim):
             out[a, 1] += P[3] * gx + P[4] * gy
 
 
-@njit(cache=True, parallel=True)
+@njit(error_model="numpy", cache=True, parallel=True)
 def cell_products(cells, moduli, q, y, dim):
     """(n_cells, n_nodes, dim) [N] the elastic stiffness of each cell times y."""
     n, points = cells.weights.shape
@@ -155,7 +141,7 @@ def cell_products(cells, moduli, q, y, dim):
     return out
 
 
-@njit(cache=True, parallel=True)
+@njit(error_model="numpy", cache=True, parallel=True)
 def cell_third(cells, moduli, q, y, z, dim):
     """(n_cells, n_nodes, dim) the gradient of y^T K(q) z with respect to q, by the complex step of the stress differential."""
     n, points = cells.weights.shape
@@ -175,14 +161,14 @@ def cell_third(cells, moduli, q, y, z, dim):
     return out
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _unit(k):
     """The matrix whose entry k is one."""
     return (1.0 * (k == 0), 1.0 * (k == 1), 1.0 * (k == 2), 1.0 * (k == 3), 1.0 * (k == 4),
             1.0 * (k == 5), 1.0 * (k == 6), 1.0 * (k == 7), 1.0 * (k == 8))  # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _tangent(C, law, F, R, moduli, power, dim):
     """C[(i k), (j l)] = dP_ik / dF_jl (9 x 9; the 4 in-plane rows and columns in the plane)."""
     for j in range(dim):
@@ -194,7 +180,7 @@ def _tangent(C, law, F, R, moduli, power, dim):
             C[5, col], C[6, col], C[7, col], C[8, col] = dP[5], dP[6], dP[7], dP[8]
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _add_viscous_tangent(C, F, E, rate, mu, lam, dim):
     """C += d/dF of F hooke(E), dE = rate sym(F^T dF)."""
     S = _hooke(mu, lam, E)
@@ -207,7 +193,7 @@ def _add_viscous_tangent(C, F, E, rate, mu, lam, dim):
                 C[r, col] += dP[r]
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _project(C, dim):
     """The nearest positive semidefinite matrix: negative eigenvalues become zero."""
     index = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8]) if dim == 3 else np.array([0, 1, 3, 4])
@@ -227,62 +213,95 @@ def _project(C, dim):
             C[index[r], index[s]] = total
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _apply(A, x, y, z):
     """A (x, y, z)"""
     return A[0] * x + A[1] * y + A[2] * z, A[3] * x + A[4] * y + A[5] * z, A[6] * x + A[7] * y + A[8] * z
 
 
-@njit(cache=True)
-def _add_points(out, A, g, u, v, w, numbers, dim):
-    """Add s (ga . gb) I + bend ua ub^T + slope eps(F (ga x gb)) + turn [va]x H [vb]x + l va vb^T + viscous to blocks a <= b.
+@njit(error_model="numpy", cache=True)
+def _add(B, A, dim):
+    B[0, 0] += A[0]
+    B[0, 1] += A[1]
+    B[1, 0] += A[3]
+    B[1, 1] += A[4]
+    if dim == 3:
+        B[0, 2] += A[2]
+        B[1, 2] += A[5]
+        B[2, 0] += A[6]
+        B[2, 1] += A[7]
+        B[2, 2] += A[8]
 
-    g, u = C g, v = R g and w = F g are the gradients (n, 3) pushed by the matrices of `tangent`; A = (F, H, FF^T, S) holds
-    F, H = R (tr S I - S)^-1 R^T, the viscous F F^T and the viscous stress.
-    """
-    F, H, FF, S = A
-    s, turn, l, slope, bend, mu, lam = numbers
+
+@njit(error_model="numpy", cache=True)
+def _row(array, a):
+    return array[a, 0], array[a, 1], array[a, 2]
+
+
+@njit(error_model="numpy", cache=True)
+def _add_even(out, F, g, u, s, slope, bend, dim):
+    """Blocks a <= b += s (ga . gb) I + bend ua ub^T + slope eps(F (ga x gb)), with u = C g."""
     k = 0
     for b in range(g.shape[0]):
-        bx, by, bz = v[b, 0], v[b, 1], v[b, 2]
-        # columns of H [vb]x
-        h0 = (H[1] * bz - H[2] * by, H[4] * bz - H[5] * by, H[7] * bz - H[8] * by)
-        h1 = (H[2] * bx - H[0] * bz, H[5] * bx - H[3] * bz, H[8] * bx - H[6] * bz)
-        h2 = (H[0] * by - H[1] * bx, H[3] * by - H[4] * bx, H[6] * by - H[7] * bx)
-        sx, sy, sz = _apply(S, g[b, 0], g[b, 1], g[b, 2])
+        bx, by, bz = _row(g, b)
+        vx, vy, vz = _row(u, b)
         for a in range(b + 1):
-            gx, gy, gz = g[a, 0], g[a, 1], g[a, 2]
-            dot_ab = gx * g[b, 0] + gy * g[b, 1] + gz * g[b, 2]
-            cx, cy, cz = _apply(F, gy * g[b, 2] - gz * g[b, 1], gz * g[b, 0] - gx * g[b, 2], gx * g[b, 1] - gy * g[b, 0])
-            ax, ay, az = v[a, 0], v[a, 1], v[a, 2]
-            even = s * dot_ab + gx * sx + gy * sy + gz * sz
-            B = out[k]
-            for i in range(dim):
-                for j in range(dim):
-                    B[i, j] += (bend * u[a, i] * u[b, j] + l * v[a, i] * v[b, j] + lam * w[a, i] * w[b, j]
-                                + mu * (FF[3 * i + j] * dot_ab + w[b, i] * w[a, j]))  # fmt: skip
-                B[i, i] += even
-            B[0, 1] += slope * cz + turn * (ay * h1[2] - az * h1[1])
-            B[1, 0] += -slope * cz + turn * (az * h0[0] - ax * h0[2])
-            B[0, 0] += turn * (ay * h0[2] - az * h0[1])
-            B[1, 1] += turn * (az * h1[0] - ax * h1[2])
-            if dim == 3:
-                B[0, 2] += -slope * cy + turn * (ay * h2[2] - az * h2[1])
-                B[1, 2] += slope * cx + turn * (az * h2[0] - ax * h2[2])
-                B[2, 0] += slope * cy + turn * (ax * h0[1] - ay * h0[0])
-                B[2, 1] += -slope * cx + turn * (ax * h1[1] - ay * h1[0])
-                B[2, 2] += turn * (ax * h2[1] - ay * h2[0])
+            ax, ay, az = _row(g, a)
+            ux, uy, uz = bend * u[a, 0], bend * u[a, 1], bend * u[a, 2]
+            e = s * (ax * bx + ay * by + az * bz)
+            cx, cy, cz = _apply(F, slope * (ay * bz - az * by), slope * (az * bx - ax * bz), slope * (ax * by - ay * bx))
+            _add(out[k], (e + ux * vx, ux * vy + cz, ux * vz - cy, uy * vx - cz, e + uy * vy, uy * vz + cx,
+                          uz * vx + cy, uz * vy - cx, e + uz * vz), dim)  # fmt: skip
             k += 1
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
+def _add_turning(out, H, v, t, l, dim):
+    """Blocks a <= b += l va vb^T - t [va]x H [vb]x, with v = R g and H = R (tr(S) I - S)^-1 R^T."""
+    k = 0
+    for b in range(v.shape[0]):
+        x, y, z = _row(v, b)
+        # t H [vb]x, column by column
+        p0, p1, p2 = t * (H[1] * z - H[2] * y), t * (H[4] * z - H[5] * y), t * (H[7] * z - H[8] * y)
+        q0, q1, q2 = t * (H[2] * x - H[0] * z), t * (H[5] * x - H[3] * z), t * (H[8] * x - H[6] * z)
+        r0, r1, r2 = t * (H[0] * y - H[1] * x), t * (H[3] * y - H[4] * x), t * (H[6] * y - H[7] * x)
+        for a in range(b + 1):
+            i, j, m = _row(v, a)
+            li, lj, lm = l * i, l * j, l * m
+            _add(out[k], (li * x - j * p2 + m * p1, li * y - j * q2 + m * q1, li * z - j * r2 + m * r1,
+                          lj * x - m * p0 + i * p2, lj * y - m * q0 + i * q2, lj * z - m * r0 + i * r2,
+                          lm * x - i * p1 + j * p0, lm * y - i * q1 + j * q0, lm * z - i * r1 + j * r0), dim)  # fmt: skip
+            k += 1
+
+
+@njit(error_model="numpy", cache=True)
+def _add_viscous(out, FF, S, g, w, mu, lam, dim):
+    """Blocks a <= b += (ga . S gb) I + mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T, with w = F g."""
+    k = 0
+    for b in range(g.shape[0]):
+        bx, by, bz = _row(g, b)
+        sx, sy, sz = _apply(S, bx, by, bz)
+        x, y, z = _row(w, b)
+        for a in range(b + 1):
+            ax, ay, az = _row(g, a)
+            i, j, m = _row(w, a)
+            e, d = ax * sx + ay * sy + az * sz, mu * (ax * bx + ay * by + az * bz)
+            both = mu + lam
+            _add(out[k], (e + d * FF[0] + both * i * x, d * FF[1] + lam * i * y + mu * x * j, d * FF[2] + lam * i * z + mu * x * m,
+                          d * FF[3] + lam * j * x + mu * y * i, e + d * FF[4] + both * j * y, d * FF[5] + lam * j * z + mu * y * m,
+                          d * FF[6] + lam * m * x + mu * z * i, d * FF[7] + lam * m * y + mu * z * j, e + d * FF[8] + both * m * z),
+                 dim)  # fmt: skip
+            k += 1
+
+
+@njit(error_model="numpy", cache=True)
 def _push(out, A, g):
     """out_a = A g_a"""
     for a in range(g.shape[0]):
         out[a, 0], out[a, 1], out[a, 2] = _apply(A, g[a, 0], g[a, 1], g[a, 2])
 
 
-@njit(cache=True, parallel=True)
+@njit(error_model="numpy", cache=True, parallel=True)
 def cell_stiffness(cells, moduli, viscous, q, dim):
     """(n_cells, n_nodes (n_nodes + 1) / 2, dim, dim) [N/m] blocks (a, b), a <= b, b slowest, of each cell's energy Hessian."""
     n, points = cells.weights.shape
@@ -290,30 +309,29 @@ def cell_stiffness(cells, moduli, viscous, q, dim):
     out = np.zeros((n, m * (m + 1) // 2, dim, dim))
     chunk = 32  # cells that share scratch arrays
     for part in prange((n + chunk - 1) // chunk):
-        g, u, v, w = np.zeros((m, 3)), np.zeros((m, 3)), np.zeros((m, 3)), np.zeros((m, 3))
+        g, pushed = np.zeros((m, 3)), np.zeros((m, 3))
         for c in range(part * chunk, min(n, (part + 1) * chunk)):
+            law = cells.law[c]
             for k in range(points):
-                weight, law = cells.weights[c, k], cells.law[c]
+                weight = cells.weights[c, k]
                 g[:, :dim] = cells.grads[c, k]
                 F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
                 R = _rotation_if_needed(law, F)
                 s, t, l, slope, bend = laws.tangent(law, F, R, _moduli(moduli, c), cells.power[c])
-                _push(u, cofactor(F), g)
-                _push(w, F, g)
-                H = S = FF = scale(0.0, F)
-                mu = lam = 0.0
+                _push(pushed, cofactor(F), g)
+                _add_even(out[c], F, g, pushed, weight * s, weight * slope, weight * bend, dim)
                 if laws.needs_rotation(law):
-                    _push(v, R, g)
-                    H = mm(R, mmt(spin_inverse(F, R), R))
+                    _push(pushed, R, g)
+                    _add_turning(out[c], mm(R, mmt(spin_inverse(F, R), R)), pushed, weight * t, weight * l, dim)
                 if viscous.rate > 0.0:
-                    S = _hooke(viscous.moduli[c, 0], viscous.moduli[c, 1], _strain_rate(F, viscous.rate, viscous.past[c, k]))
-                    mu, lam, FF = viscous.rate * viscous.moduli[c, 0], viscous.rate * viscous.moduli[c, 1], mmt(F, F)
-                numbers = (weight * s, -weight * t, weight * l, weight * slope, weight * bend, weight * mu, weight * lam)
-                _add_points(out[c], (F, H, FF, scale(weight, S)), g, u, v, w, numbers, dim)
+                    mu, lam = weight * viscous.moduli[c, 0], weight * viscous.moduli[c, 1]
+                    S = _hooke(mu, lam, _strain_rate(F, viscous.rate, viscous.past[c, k]))
+                    _push(pushed, F, g)
+                    _add_viscous(out[c], mmt(F, F), S, g, pushed, viscous.rate * mu, viscous.rate * lam, dim)
     return out
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _add_contracted(out, C, CG, weight, grads, dim):
     """Blocks a <= b of one quadrature point: K_ab[i, j] += weight grad N_a[k] C[(i k), (j l)] grad N_b[l]."""
     t = 0
@@ -332,7 +350,7 @@ def _add_contracted(out, C, CG, weight, grads, dim):
             t += 1
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def cell_positive_stiffness(cells, moduli, viscous, q, dim):
     """As `cell_stiffness`, with the tangent at every quadrature point made positive semidefinite; slower, for rescues."""
     n, points = cells.weights.shape
@@ -352,7 +370,7 @@ def cell_positive_stiffness(cells, moduli, viscous, q, dim):
     return out
 
 
-@njit(cache=True, parallel=True)
+@njit(error_model="numpy", cache=True, parallel=True)
 def gather_blocks(blocks, start, source, flip):
     """(n_pairs, dim, dim) sum of the cell blocks of each node pair, in the fixed order of `source`; some transposed."""
     flat = blocks.reshape(-1, blocks.shape[2], blocks.shape[3])
@@ -367,7 +385,7 @@ def gather_blocks(blocks, start, source, flip):
     return out
 
 
-@njit(cache=True, parallel=True)
+@njit(error_model="numpy", cache=True, parallel=True)
 def gather_forces(forces, start, source):
     """(n_nodes dim,) sum of the cells' nodal forces, in the fixed order of `source`."""
     dim = forces.shape[2]
@@ -381,7 +399,7 @@ def gather_forces(forces, start, source):
     return out
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def smallest_jacobian(nodes, grads, q, dim):
     """(smallest det F over all points, its cell)"""
     worst, where = np.inf, -1

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from pliant.bodies.assembly import Viscous
 from pliant.bodies.body import NO_VISCOSITY, Fields
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, finite_array, require_positive
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -21,8 +21,9 @@ class PointMass:
 
     def __post_init__(self) -> None:
         require_positive("The mass", self.mass_each, "kg")
-        if np.ndim(self.points) != 2 or np.shape(self.points)[1] not in (2, 3) or not np.all(np.isfinite(self.points)):
-            raise InputError(f"The points of a PointMass have shape {np.shape(self.points)}; pass finite (n, 2) or (n, 3) positions.")
+        points = finite_array("The points of a PointMass", self.points, (None, None), "m")
+        if not len(points) or points.shape[1] not in (2, 3):
+            raise InputError(f"The points of a PointMass have shape {points.shape}; pass at least one position, (n, 2) or (n, 3).")
 
     @property
     def dim(self) -> int:
@@ -47,7 +48,8 @@ class PointMass:
 
     def locate(self, points: Array) -> sp.csr_matrix:
         """(k, n) picks the mass at each of the points; a point where there is none is an error."""
-        apart = np.linalg.norm(np.atleast_2d(points)[:, None] - np.asarray(self.points)[None], axis=2)
+        points = finite_array("The points to find", np.atleast_2d(points), (None, self.dim), "m")
+        apart = np.linalg.norm(points[:, None] - np.asarray(self.points)[None], axis=2)
         near = apart.argmin(axis=1)
         for row, k in enumerate(near):
             if apart[row, k] > 1e-9:
@@ -62,12 +64,14 @@ class PointMass:
 
     def patch(self, name: str | None, *, even: bool = False) -> Array:
         """(n,) one a point, so that a contact stiffness counts per point [N/m]."""
+        if name is not None:
+            self.region(name)
         return np.ones(len(self.points))
 
-    def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> float:
-        return 0.0
+    def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> tuple[float, Array]:
+        return 0.0, np.zeros_like(q)
 
-    def gradient(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
+    def gradient(self, q: Array, fields: Fields) -> Array:
         return np.zeros_like(q)
 
     def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:

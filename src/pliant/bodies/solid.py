@@ -137,19 +137,20 @@ class Solid:
         np.add.at(out, facets, self._depth * area[:, None] * np.array(share))
         return out
 
-    def _run(self, kernel: Callable[..., Array], *args: Any) -> Array:
+    def _run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """A compiled loop over the cells, on one thread where the body is small."""
         return run(kernel, self.cells.weights.size, *args)
 
-    def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> float:
-        """[J]; infinite where a law with a barrier is inverted at a quadrature point or a corner."""
-        if self.mesh.order == 2 and self.inverted(q) is not None:
-            return np.inf
-        return float(np.sum(self._run(assembly.cell_energies, self.cells, fields.moduli, viscous, q, self.dim)))
+    def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> tuple[float, Array]:
+        """([J], (n_dofs,) [N]) the energy and its gradient; infinite where a law with a barrier is inverted at a quadrature
+        point or a corner."""
+        energy, forces = self._run(assembly.cell_forces, self.cells, fields.moduli, viscous, q, self.dim)
+        broken = self.mesh.order == 2 and self.inverted(q) is not None
+        return (np.inf if broken else float(np.sum(energy))), self._gather(forces)
 
-    def gradient(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
-        """(n_dofs,) [N] the derivative of the energy."""
-        return self._gather(self._run(assembly.cell_forces, self.cells, fields.moduli, viscous, q, self.dim))
+    def gradient(self, q: Array, fields: Fields) -> Array:
+        """(n_dofs,) [N] the derivative of the energy without viscosity."""
+        return self.energy(q, fields)[1]
 
     def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:
         """(n_pairs, dim, dim) [N/m] the blocks of the energy's Hessian; `project` makes every cell's positive."""
@@ -196,7 +197,7 @@ class Solid:
     def _linear_forces(self, q: Array, m: Array, viscous: Viscous) -> Array:
         """(n_cells, n_nodes, dim) cell forces, which are linear in the moduli m (n_cells, 3), the viscous ones too."""
         viscous = viscous._replace(moduli=np.ascontiguousarray(viscous.time * m[:, :2]))
-        return self._run(assembly.cell_forces, self.cells, m, viscous, q, self.dim)
+        return self._run(assembly.cell_forces, self.cells, m, viscous, q, self.dim)[1]
 
     def _gather(self, forces: Array) -> Array:
         return self._run(assembly.gather_forces, np.ascontiguousarray(forces), *self._node_links)

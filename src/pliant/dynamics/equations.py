@@ -11,7 +11,7 @@ from pliant import linalg
 from pliant.bodies import NO_VISCOSITY, TINY, Body, Drag, Fields, Term
 from pliant.bodies.assembly import Viscous
 from pliant.contact import Friction
-from pliant.core import Array, InputError, Param, Params
+from pliant.core import Array, InputError, Param, Params, finite_array, require_kind
 from pliant.robot import Robot
 
 BOUNDS = {"E": (0.0, np.inf, "Pa"), "nu": (-1.0, 0.5, "-"), "density": (0.0, np.inf, "kg/m^3")}
@@ -34,6 +34,15 @@ class Equations:
     robot: Robot
     design: Sequence[str] = ()  # active parameters: "soft.E", "body.nu", "cells.density", ...
     solver: str | None = None
+
+    def __post_init__(self) -> None:
+        require_kind("The robot", self.robot, Robot, "make one with pliant.Robot(...)")
+        if isinstance(self.design, str) or len(set(self.design)) < len(self.design):
+            raise InputError(f"The design parameters are {self.design!r}; give a list of different names such as ['body.E'].")
+        if self.solver not in (None, "cholmod", "superlu"):
+            raise InputError(f"There is no sparse solver '{self.solver}'; choose 'cholmod', 'superlu' or None for the best one here.")
+        if self.design:
+            self.params  # noqa: B018, an unknown name is a sentence now, not at the first step
 
     @cached_property
     def body(self) -> Body:
@@ -73,9 +82,8 @@ class Equations:
     @cached_property
     def gravity(self) -> Array:
         """(n_dofs,) [m/s^2] the acceleration of gravity at every node."""
-        g = np.zeros(self.body.dim) if self.robot.gravity is None else np.asarray(self.robot.gravity, float)
-        if g.shape != (self.body.dim,) or not np.all(np.isfinite(g)):
-            raise InputError(f"Gravity is {self.robot.gravity}; give {self.body.dim} finite numbers [m/s^2].")
+        dim = self.body.dim
+        g = np.zeros(dim) if self.robot.gravity is None else finite_array("Gravity", self.robot.gravity, (dim,), "m/s^2")
         return np.tile(g, self.n_dofs // self.body.dim)
 
     # Supports
@@ -98,6 +106,9 @@ class Equations:
         for support in self.robot.supports:
             axes = [axis for axis in range(self.body.dim) if "xyz"[axis] in support.axes]
             nodes = self.body.region(support.region)
+            if not axes or not len(nodes):
+                raise InputError(f"The support on '{support.region}' along '{support.axes}' holds nothing of a body in {self.body.dim} "
+                                 "dimensions; name other axes or another region.")  # fmt: skip
             out.append(((nodes[:, None] * self.body.dim + np.array(axes)).ravel(), (support.motion, axes)))
         return out
 
@@ -105,9 +116,8 @@ class Equations:
         """A copy of q with every held unknown where its support has it at a time [s]."""
         q = q.copy()
         for dofs, (motion, axes) in self._supports:
-            move = np.zeros(self.body.dim) if motion is None else np.asarray(motion(time), float)
-            if move.shape != (self.body.dim,) or not np.all(np.isfinite(move)):
-                raise InputError(f"The motion of a support gave {move} at t = {time:g} s; it must give {self.body.dim} finite numbers [m].")
+            dim = self.body.dim
+            move = np.zeros(dim) if motion is None else finite_array(f"The motion of a support at t = {time:g} s", motion(time), (dim,), "m")
             q[dofs] = self.body.rest[dofs] + np.tile(move[axes], len(dofs) // len(axes))
         return q
 
@@ -197,21 +207,14 @@ class Equations:
         """(n_points, dim) what a term looks at."""
         return term.weights @ q.reshape(-1, self.body.dim) + term.offset
 
-    def energy(self, numbers: Numbers, q: Array, u: Array, viscous: Viscous = NO_VISCOSITY) -> float:
-        """[J] potential of everything at once."""
-        total = self.body.energy(q, numbers.fields, viscous) - float(numbers.outside @ (q - self.body.rest))
-        return total + sum(term.energy(self.points(term, q), u[part]) for term, part in self.terms)
-
-    def gradient(self, numbers: Numbers, q: Array, u: Array) -> Array:
-        """[N] the derivative of the energy without viscosity: minus the sum of all forces."""
-        return self.body.gradient(q, numbers.fields) - numbers.outside + self.terms_gradient(q, u)
-
-    def terms_gradient(self, q: Array, u: Array) -> Array:
-        """[N] the share of actuators and contacts in it."""
-        g = np.zeros(self.n_dofs)
+    def given(self, numbers: Numbers, q: Array, u: Array) -> tuple[float, Array]:
+        """Energy [J] and gradient [N] of all that is not the body's own: gravity, loads, actuators and contacts."""
+        energy, g = -float(numbers.outside @ (q - self.body.rest)), -numbers.outside
         for term, part in self.terms:
-            g += (term.weights.T @ term.gradient(self.points(term, q), u[part])).ravel()
-        return g
+            y = self.points(term, q)
+            energy += term.energy(y, u[part])
+            g = g + (term.weights.T @ term.gradient(y, u[part])).ravel()
+        return energy, g
 
     def control_columns(self, q: Array, u: Array) -> Array:
         """(n_dofs, n_controls) d gradient / du = -H_a^T."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, Linearizable, StepError
+from pliant.core import Array, Linearizable, StepError, check_controls, finite_array
 
 SCALES = (1e-3, 1e-2, 1e-1)  # perturbations relative to the input's natural size, tried in turn
 SIZES = (1.0, 0.5, 0.25, 0.125, 0.0625)
@@ -27,7 +27,8 @@ class Check:
 
 def gradcheck(model: Linearizable, x: Array, u: Array, p: Array | None = None, *, k: int = 0, seed: int = 0) -> list[Check]:
     """Check dx'/dx (part by part), dx'/du and dx'/dp (block by block) of the step from a state x under a control u."""
-    p = model.params.flat if p is None else p
+    x, u = finite_array("The state", x, (model.space.size,)), check_controls(u, model.n_controls)
+    p = model.params.flat if p is None else finite_array("The parameter vector", p, (model.params.size,))
     rng = np.random.default_rng(seed)
     step = _checked(model, x, u, p, k)
     lin = model.linearize(step)

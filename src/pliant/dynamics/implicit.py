@@ -13,7 +13,7 @@ import numpy as np
 
 from pliant import linalg
 from pliant.bodies.assembly import Viscous
-from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, check_controls, require_positive
+from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, check_controls, finite_array, require_positive
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.newton import Newton, Potential, minimise
 from pliant.robot import Robot
@@ -73,9 +73,10 @@ class Implicit:
 
     def state(self, position: Array, velocity: Array | None = None, acceleration: Array | None = None) -> Array:
         """The state with given positions [m], velocities [m/s] and (BDF2 only) accelerations [m/s^2], each (n_dofs,)."""
-        q = np.asarray(position, float)
-        v = np.zeros_like(q) if velocity is None else np.asarray(velocity, float)
-        a = np.zeros_like(q) if acceleration is None else np.asarray(acceleration, float)
+        n = (self.equations.n_dofs,)
+        q = finite_array("The position", position, n, "m")
+        v = np.zeros_like(q) if velocity is None else finite_array("The velocity", velocity, n, "m/s")
+        a = np.zeros_like(q) if acceleration is None else finite_array("The acceleration", acceleration, n, "m/s^2")
         h = self.dt
         made = {"position": q, "velocity": v, "previous": q - h * v + 0.5 * h**2 * a, "before": q - 2.0 * h * v + 2.0 * h**2 * a}
         return np.concatenate([made[part] for part in self.rule.parts])
@@ -114,32 +115,22 @@ class Implicit:
             q[free] = z
             return q
 
-        def value(z: Array) -> float:
+        def evaluate(z: Array) -> tuple[float, Array, float]:
             q = full(z)
-            d = q - pull
-            inertia = 0.5 * c[0] * float(d @ eq.mass_times(numbers, d))
-            return inertia + eq.energy(numbers, q, u, viscous) + self._drag_energy(q, old)
-
-        def gradient(z: Array) -> tuple[Array, float]:
-            q = full(z)
-            inside, outside = eq.body.gradient(q, numbers.fields, viscous), numbers.outside
+            energy, inside = eq.body.energy(q, numbers.fields, viscous)
             inertia = c[0] * eq.mass_times(numbers, q - pull)
-            g = inertia + inside - outside + eq.terms_gradient(q, u) + self._drag_gradient(q, old)
-            return g[free], max(float(np.abs(f).max()) for f in (inertia, inside, outside))
+            given, given_force = eq.given(numbers, q, u)
+            drag, drag_force = self._drag(q, old)
+            value = 0.5 * float(inertia @ (q - pull)) + energy + given + drag
+            scale = max(float(np.abs(f).max()) for f in (inertia, inside, given_force))
+            return value, (inertia + inside + given_force + drag_force)[free], scale
 
-        potential = Potential(value=value, gradient=gradient, floor=self._floor,
+        potential = Potential(evaluate=evaluate, floor=self._floor,
                               factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip
-        z, status = minimise(potential, self._start(value, parts, placed)[free], self.newton)
+        z, status = minimise(potential, _combine(self.rule.guess, parts)[free], self.newton)
+        if not status:  # the extrapolation may have led astray
+            z, status = minimise(potential, placed[free], self.newton)
         return full(z), status
-
-    def _start(self, value, parts: list[Array], placed: Array) -> Array:
-        """Where Newton starts: the rule's extrapolation where that is a lower place than the old positions, else those."""
-        free, guess = self.equations.free, placed.copy()
-        guess[free] = _combine(self.rule.guess, parts)[free]
-        if np.array_equal(guess, placed):
-            return placed
-        at_guess = value(guess[free])
-        return guess if at_guess <= value(placed[free]) and np.isfinite(at_guess) else placed
 
     @cached_property
     def _floor(self) -> float:
@@ -158,14 +149,14 @@ class Implicit:
     def _points(self, drag, q: Array) -> Array:
         return drag.weights @ q.reshape(-1, self.equations.body.dim)
 
-    def _drag_energy(self, q: Array, old: Array) -> float:
-        return sum(drag.energy(self._points(drag, q), self._points(drag, old), self.dt) for drag in self._drags())
-
-    def _drag_gradient(self, q: Array, old: Array) -> Array:
-        out = np.zeros_like(q)
+    def _drag(self, q: Array, old: Array) -> tuple[float, Array]:
+        """Energy [J] and gradient [N] of all friction over the step."""
+        energy, out = 0.0, np.zeros_like(q)
         for drag in self._drags():
-            out += (drag.weights.T @ drag.gradient(self._points(drag, q), self._points(drag, old), self.dt)).ravel()
-        return out
+            new, start = self._points(drag, q), self._points(drag, old)
+            energy += drag.energy(new, start, self.dt)
+            out += (drag.weights.T @ drag.gradient(new, start, self.dt)).ravel()
+        return energy, out
 
     # Factor and derivatives
 
@@ -192,6 +183,7 @@ class Implicit:
 
     def linearize(self, step: Step) -> Linearization:
         """The derivative of a step as operators, through its own factor."""
+        check_step(step, Tape)
         solve = self.tangent(step)
         columns = self.equations.control_columns(step.tape.q, step.tape.u)
 
@@ -202,7 +194,7 @@ class Implicit:
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
-        return self.linearize(step).vjp(np.asarray(x_bar, float))
+        return self.linearize(step).vjp(finite_array("The adjoint x_bar", x_bar, (self.space.size,)))
 
     def _jvp(self, step: Step, solve: linalg.Solve, columns: Array, dx: Array, du: Array, dp: Array) -> Array:
         eq, t, c = self.equations, step.tape, self._inertia
@@ -262,17 +254,27 @@ def by_column(f, *blocks: Array) -> tuple:
 
 def check_state(x: Array, size: int) -> Array:
     """`x` as a finite float array, or a sentence."""
-    x = np.asarray(x, float)
-    if x.shape != (size,):
-        raise InputError(f"The state has shape {x.shape}, but this model's has {size} numbers. Start from model.initial_state().")
-    if not np.all(np.isfinite(x)):
-        raise InputError(f"State entry {int(np.argmin(np.isfinite(x)))} is not finite; start from model.initial_state().")
-    return x
+    return finite_array("The state (see model.initial_state())", x, (size,))
+
+
+def check_step(step: Step, tape: type) -> None:
+    """A sentence where a step has no derivative."""
+    if not step.status or not isinstance(step.tape, tape):
+        raise InputError(f"This step has no derivative, because it {'carries no tape' if step.status else 'failed'}: {step.status.text}. "
+                         "Linearise a step that model.step gave and whose status is ok.")  # fmt: skip
+
+
+def check_dt(dt: float) -> float:
+    """[s] a time step that mechanics can use, or a sentence."""
+    h = require_positive("The time step dt", dt, "s")
+    if not 1e-9 <= h <= 1e4:
+        raise InputError(f"The time step dt is {h:g} s; a soft robot needs one between 1e-9 and 1e4 s, usually about 0.01 s.")
+    return h
 
 
 def Quasistatic(robot: Robot, *, design: Sequence[str] = (), newton: Newton | None = None, solver: str | None = None) -> Implicit:
     """Each step is the equilibrium 0 = p(q') + c(q', u) (paper 000 eq. 7), found from the last one; friction has no say."""
-    equations = Equations(robot=robot, design=tuple(design), solver=solver)
+    equations = Equations(robot=robot, design=design, solver=solver)
     loose = equations.free_rigid_motions()
     if loose:
         raise InputError(f"{robot.name} cannot be held in a quasistatic solve: nothing stops its {', '.join(loose)}. Add a Support, or use "
@@ -284,16 +286,16 @@ def Quasistatic(robot: Robot, *, design: Sequence[str] = (), newton: Newton | No
 def ImplicitEuler(robot: Robot, *, dt: float, design: Sequence[str] = (), newton: Newton | None = None,
                   solver: str | None = None) -> Implicit:  # fmt: skip
     """Backward Euler (BDF1): first order, unconditionally stable; state (position, velocity)."""
-    h = require_positive("The time step dt", dt, "s")
+    h = check_dt(dt)
     rule = Rule(parts=("position", "velocity"), acceleration=(1 / h**2, -1 / h**2, -1 / h), velocity=(1 / h, -1 / h, 0.0),
                 following=((1.0, 0.0, 0.0), (1 / h, -1 / h, 0.0)), guess=(1.0, h), rate=(0.0, 1.0))  # fmt: skip
-    return Implicit(equations=Equations(robot=robot, design=tuple(design), solver=solver), rule=rule, dt=h, newton=newton or Newton())
+    return Implicit(equations=Equations(robot=robot, design=design, solver=solver), rule=rule, dt=h, newton=newton or Newton())
 
 
 def BDF2(robot: Robot, *, dt: float, design: Sequence[str] = (), newton: Newton | None = None, solver: str | None = None) -> Implicit:
     """Second order backward differences (paper 003 eq. 4); state (position, previous, before), the last three positions."""
-    h = require_positive("The time step dt", dt, "s")
+    h = check_dt(dt)
     rule = Rule(parts=("position", "previous", "before"), acceleration=(2 / h**2, -5 / h**2, 4 / h**2, -1 / h**2),
                 velocity=(1.5 / h, -2 / h, 0.5 / h, 0.0), guess=(3.0, -3.0, 1.0), rate=(1.5 / h, -2 / h, 0.5 / h),
                 following=((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)))  # fmt: skip
-    return Implicit(equations=Equations(robot=robot, design=tuple(design), solver=solver), rule=rule, dt=h, newton=newton or Newton())
+    return Implicit(equations=Equations(robot=robot, design=design, solver=solver), rule=rule, dt=h, newton=newton or Newton())

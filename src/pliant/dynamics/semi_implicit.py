@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pliant import linalg
-from pliant.bodies import Fields
+from pliant.bodies import NO_VISCOSITY, Fields
 from pliant.contact import complex_slopes
-from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, check_controls, require_positive
+from pliant.core import Array, Linearization, Params, Space, Status, Step, check_controls, finite_array
 from pliant.dynamics.equations import Equations, Numbers
-from pliant.dynamics.implicit import by_column, check_state
+from pliant.dynamics.implicit import by_column, check_dt, check_state, check_step
 from pliant.robot import Robot
 
 
@@ -59,7 +59,9 @@ class Linear:
 
     def state(self, position: Array, velocity: Array | None = None) -> Array:
         """The state with given positions [m] and velocities [m/s], each (n_dofs,)."""
-        return np.concatenate([position, np.zeros_like(position) if velocity is None else velocity])
+        n = (self.equations.n_dofs,)
+        q = finite_array("The position", position, n, "m")
+        return np.concatenate([q, np.zeros_like(q) if velocity is None else finite_array("The velocity", velocity, n, "m/s")])
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
         """The state one step on; k is the step's index in time, which moving supports look at."""
@@ -82,7 +84,9 @@ class Linear:
     def _residual(self, numbers: Numbers, q: Array, v: Array, w: Array, u: Array) -> Array:
         """g(w) [kg m/s]; linear in w."""
         eq, h = self.equations, self.dt
-        forces = eq.gradient(numbers, q, u) + h * self._stiffness_times(numbers, q, u, w, stiff_only=True) + self._damping_force(numbers, q, v, w)
+        forces = eq.body.gradient(q, numbers.fields) + eq.given(numbers, q, u)[1]
+        if w.any():  # only moving supports have a velocity before the solve
+            forces += h * self._stiffness_times(numbers, q, u, w, stiff_only=True) + self._damping_force(numbers, q, v, w)
         return eq.mass_times(numbers, w - v) + h * (self.robot.damping.mass * eq.mass_times(numbers, w) + forces)
 
     def _stiffness_times(self, numbers: Numbers, q: Array, u: Array, y: Array, *, stiff_only: bool) -> Array:
@@ -109,7 +113,7 @@ class Linear:
         eq, h = self.equations, self.dt
         time = self.robot.damping.stiffness
         still = np.zeros(eq.n_dofs)
-        viscous = eq.body.viscous_at(numbers.fields, time, 1.0 / h if time > 0.0 else 0.0, q, still)
+        viscous = eq.body.viscous_at(numbers.fields, time, 1.0 / h, q, still) if time > 0.0 else NO_VISCOSITY
         blocks = h**2 * eq.body.stiffness(q, numbers.fields, viscous)
         points = [h**2 * H for H in eq.term_blocks(q, u, stiff_only=True)]
         points += [h * drag.viscosity(self._points(drag, q), self._points(drag, v)) for drag in eq.drags]
@@ -121,15 +125,14 @@ class Linear:
 
     def linearize(self, step: Step) -> Linearization:
         """The derivative of a step as operators, through its own factor."""
-        if step.tape is None:
-            raise InputError(f"A failed step has no derivative: {step.status.text}")
+        check_step(step, Tape)
         return Linearization(n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
                              jvp=lambda dx, du, dp: by_column(lambda *c: (self._jvp(step, *c),), dx, du, dp)[0],
                              vjp=lambda x_bar: by_column(lambda c: self._vjp(step, c), x_bar))  # fmt: skip
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
-        return self.linearize(step).vjp(np.asarray(x_bar, float))
+        return self.linearize(step).vjp(finite_array("The adjoint x_bar", x_bar, (self.space.size,)))
 
     def _jvp(self, step: Step, dx: Array, du: Array, dp: Array) -> Array:
         eq, t, h = self.equations, step.tape, self.dt
@@ -218,4 +221,4 @@ class Linear:
 
 def SemiImplicit(robot: Robot, *, dt: float, design: Sequence[str] = (), solver: str | None = None) -> Linear:
     """One linearisation a step (paper 001 eq. 2): quick, first order, stable for moderate steps; state (position, velocity)."""
-    return Linear(equations=Equations(robot=robot, design=tuple(design), solver=solver), dt=require_positive("The time step dt", dt, "s"))
+    return Linear(equations=Equations(robot=robot, design=design, solver=solver), dt=check_dt(dt))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Step, StepError
+from pliant.core import Array, Dynamics, InputError, Step, StepError, finite_array
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
 
@@ -34,13 +34,11 @@ def simulate(model: Dynamics, controls: Array | Policy, *, steps_count: int | No
              p: Array | None = None, keep: bool = False) -> Rollout:  # fmt: skip
     """Run a model under controls (steps, n_controls), or under a policy for `steps_count` steps; `keep` holds on to every tape."""
     if not callable(controls):
-        controls = np.asarray(controls, float)
-        if controls.ndim != 2 or controls.shape[1] != model.n_controls:
-            raise InputError(f"The controls have shape {np.shape(controls)}; pass (steps, {model.n_controls}).")
+        controls = finite_array("The array of controls", controls, (None, model.n_controls))
         steps_count = len(controls) if steps_count is None else steps_count
         if steps_count > len(controls):
             raise InputError(f"There are controls for {len(controls)} steps, but {steps_count} were asked for.")
-    if steps_count is None or steps_count < 1:
+    if not isinstance(steps_count, int) or steps_count < 1:
         raise InputError(f"The number of steps is {steps_count}; say how many with steps_count=..., 1 or more.")
     x = model.initial_state() if x0 is None else np.asarray(x0, float)
     states, used, kept = [x], [], []

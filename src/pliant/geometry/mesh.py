@@ -107,6 +107,8 @@ class Mesh:
         """(k, nodes per facet) the facets of the surface `name`."""
         if name not in self.surfaces:
             raise unknown_name(name, list(self.surfaces))
+        if not len(self.surfaces[name]):
+            raise InputError(f"The surface '{name}' has no facets; name another one: {', '.join(self.surfaces)}.")
         return self.surfaces[name]
 
     def locate(self, points: Array) -> tuple[Array, Array]:

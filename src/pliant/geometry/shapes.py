@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Domain(Protocol):
         ...
 
 
+@runtime_checkable
 class Shape(Domain, Protocol):
     """A domain that can mesh itself."""
 

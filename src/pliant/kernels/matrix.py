@@ -7,48 +7,48 @@ functions with the out-of-plane row and column of the identity.
 from numba import njit
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def eye():
     return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def add(A, B):
     return (A[0] + B[0], A[1] + B[1], A[2] + B[2], A[3] + B[3], A[4] + B[4],
             A[5] + B[5], A[6] + B[6], A[7] + B[7], A[8] + B[8])  # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def sub(A, B):
     return (A[0] - B[0], A[1] - B[1], A[2] - B[2], A[3] - B[3], A[4] - B[4],
             A[5] - B[5], A[6] - B[6], A[7] - B[7], A[8] - B[8])  # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def scale(s, A):
     return (s * A[0], s * A[1], s * A[2], s * A[3], s * A[4], s * A[5], s * A[6], s * A[7], s * A[8])
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def sym(A):
     """(A + A^T) / 2"""
     a, b, c = 0.5 * (A[1] + A[3]), 0.5 * (A[2] + A[6]), 0.5 * (A[5] + A[7])
     return (A[0], a, b, a, A[4], c, b, c, A[8])
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def trace(A):
     return A[0] + A[4] + A[8]
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def dot(A, B):
     """A : B"""
     return (A[0] * B[0] + A[1] * B[1] + A[2] * B[2] + A[3] * B[3] + A[4] * B[4]
             + A[5] * B[5] + A[6] * B[6] + A[7] * B[7] + A[8] * B[8])  # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def mm(A, B):
     """A B"""
     return (A[0] * B[0] + A[1] * B[3] + A[2] * B[6], A[0] * B[1] + A[1] * B[4] + A[2] * B[7], A[0] * B[2] + A[1] * B[5] + A[2] * B[8],
@@ -56,25 +56,25 @@ def mm(A, B):
             A[6] * B[0] + A[7] * B[3] + A[8] * B[6], A[6] * B[1] + A[7] * B[4] + A[8] * B[7], A[6] * B[2] + A[7] * B[5] + A[8] * B[8])  # noqa: E501 # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def mtm(A, B):
     """A^T B"""
     return mm((A[0], A[3], A[6], A[1], A[4], A[7], A[2], A[5], A[8]), B)
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def mmt(A, B):
     """A B^T"""
     return mm(A, (B[0], B[3], B[6], B[1], B[4], B[7], B[2], B[5], B[8]))
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def det(A):
     return (A[0] * (A[4] * A[8] - A[5] * A[7]) - A[1] * (A[3] * A[8] - A[5] * A[6])
             + A[2] * (A[3] * A[7] - A[4] * A[6]))  # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def cofactor(A):
     """det(A) A^-T, also where A is singular."""
     return (A[4] * A[8] - A[5] * A[7], A[5] * A[6] - A[3] * A[8], A[3] * A[7] - A[4] * A[6],
@@ -82,7 +82,7 @@ def cofactor(A):
             A[1] * A[5] - A[2] * A[4], A[2] * A[3] - A[0] * A[5], A[0] * A[4] - A[1] * A[3])  # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def cross(A, B):
     """The derivative of the cofactor: cofactor(A + B) = cofactor(A) + cross(A, B) + cofactor(B)."""
     return (A[4] * B[8] + B[4] * A[8] - A[5] * B[7] - B[5] * A[7],

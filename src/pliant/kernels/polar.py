@@ -12,7 +12,7 @@ from pliant.kernels.matrix import cofactor, det, dot, mm, mtm, scale
 GAP = 1e-4  # relative distance of the two leading eigenvalues below which the adjugate loses too many digits
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def rotation(F):
     """The rotation R that maximises R : F; in the plane when F is a plane problem's."""
     if F[2] == 0.0 and F[5] == 0.0 and F[6] == 0.0 and F[7] == 0.0 and F[8] == 1.0:
@@ -27,7 +27,7 @@ def rotation(F):
     return _polish(A, R) if gap > GAP else R
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _plane_rotation(F):
     c, s = F[0] + F[4], F[3] - F[1]
     r = np.sqrt(c * c + s * s)
@@ -37,7 +37,7 @@ def _plane_rotation(F):
     return (c, -s, 0.0, s, c, 0.0, 0.0, 0.0, 1.0)
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _leading_root(A):
     """Largest root of t^4 - 2 |A|^2 t^2 - 8 det(A) t + |A|^4 - 4 |cof A|^2 and its slope there, a measure of the gap."""
     n, d, C = dot(A, A), det(A), cofactor(A)
@@ -55,14 +55,14 @@ def _leading_root(A):
     return t, slope
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _horn(A):
     """The ten entries (upper triangle) of Horn's matrix, quaternions ordered (w, x, y, z)."""
     return (A[0] + A[4] + A[8], A[7] - A[5], A[2] - A[6], A[3] - A[1], A[0] - A[4] - A[8],
             A[1] + A[3], A[2] + A[6], A[4] - A[0] - A[8], A[5] + A[7], A[8] - A[0] - A[4])  # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _adjugate_vector(A, top):
     """The longest column of the adjugate of Horn's matrix minus its leading eigenvalue: that eigenvalue's vector."""
     a, b, c, d, e, f, g, h, i, j = _horn(A)
@@ -79,14 +79,14 @@ def _adjugate_vector(A, top):
     return best
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _longer(a, b):
     na = a[0] * a[0] + a[1] * a[1] + a[2] * a[2] + a[3] * a[3]
     nb = b[0] * b[0] + b[1] * b[1] + b[2] * b[2] + b[3] * b[3]
     return a if na >= nb else b
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _jacobi_vector(A):
     """The leading eigenvector by LAPACK; slower, for flat or inverted matrices whose leading eigenvalues nearly meet."""
     a, b, c, d, e, f, g, h, i, j = _horn(A)
@@ -94,7 +94,7 @@ def _jacobi_vector(A):
     return (vectors[0, 3], vectors[1, 3], vectors[2, 3], vectors[3, 3])
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _quaternion_matrix(q):
     s = 2.0 / (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     w, x, y, z = q
@@ -103,14 +103,14 @@ def _quaternion_matrix(q):
             s * (x * z - w * y), s * (y * z + w * x), 1.0 - s * (x * x + y * y))  # fmt: skip
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _polish(A, R):
     """One Newton step on the skew part of R^T A, which squares the error that the adjugate left."""
     w = _spin(A, R, A)
     return mm(R, _quaternion_matrix((1.0, 0.5 * w[0], 0.5 * w[1], 0.5 * w[2])))
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _spin(F, R, dF):
     """The axis w of R^T dR = [w]x : (tr(S) I - S) w = axial(R^T dF - dF^T R), S = R^T F."""
     W = mtm(R, dF)
@@ -119,7 +119,7 @@ def _spin(F, R, dF):
     return (G[0] * a + G[1] * b + G[2] * c, G[3] * a + G[4] * b + G[5] * c, G[6] * a + G[7] * b + G[8] * c)
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def spin_inverse(F, R):
     """(tr(S) I - S)^-1, S = R^T F. In a plane problem its in-plane part may be singular; it is never looked at, so it is zero."""
     S = mtm(R, F)
@@ -133,7 +133,7 @@ def spin_inverse(F, R):
     return scale(1.0 / det(G), cofactor(G))
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def rotation_differential(F, R, dF):
     """dR for a change dF, R the rotation of F; singular only where the sum of two signed singular values is zero."""
     w = _spin(F, R, dF)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, finite_array, require_number, require_positive
 from pliant.kernels import rotation
 from pliant.materials import laws
 
@@ -32,12 +32,12 @@ class Material:
     def __post_init__(self) -> None:
         require_positive("Young's modulus E", self.E, "Pa")
         require_positive("The density", self.density, "kg/m^3")
-        if not -1.0 < self.nu < 0.5:
+        if not -1.0 < require_number("Poisson's ratio", self.nu, "-") < 0.5:
             raise InputError(f"Poisson's ratio is {self.nu:g}; it must lie between -1 and 0.5, both excluded. For a nearly "
                              "incompressible material take nu = 0.49, or nu = 0.45 with power = 2.")  # fmt: skip
-        if self.law not in LAWS:
+        if not isinstance(self.law, str) or self.law not in LAWS:
             raise InputError(f"There is no material law '{self.law}'; choose one of {', '.join(LAWS)}.")
-        if self.power != 0 and (self.power < 2 or self.power != int(self.power)):
+        if not isinstance(self.power, int) or (self.power != 0 and self.power < 2):
             raise InputError(f"The near-incompressible power is {self.power}; take a whole number of 2 or more, or 0 for none.")
 
     def near_incompressible(self, power: int = 2) -> "Material":
@@ -62,7 +62,7 @@ class Material:
         """(3, 3) the change dP of the stress [Pa] for a change dF (3, 3)."""
         f, R = _tuples(F)
         m = tuple(moduli(self.E, self.nu, self.power))
-        return np.reshape(laws.differential(LAWS[self.law], f, R, tuple(np.asarray(dF, float).ravel()), m, self.power), (3, 3))
+        return np.reshape(laws.differential(LAWS[self.law], f, R, tuple(finite_array("Its change", dF, (3, 3)).ravel()), m, self.power), (3, 3))
 
     def _stress(self, F: Array, m: Array) -> Array:
         f, R = _tuples(F)
@@ -92,5 +92,5 @@ def moduli_slope(E: Array | float, nu: Array | float, power: Array | int) -> Arr
 
 
 def _tuples(F: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    f = tuple(np.asarray(F, float).ravel())
+    f = tuple(finite_array("The deformation gradient", F, (3, 3)).ravel())
     return f, rotation(f)

@@ -13,18 +13,18 @@ from pliant.kernels import add, cofactor, cross, det, dot, rotation_differential
 NEO_HOOKEAN, FIXED_COROTATED, LINEAR_COROTATED = 0, 1, 2
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def has_barrier(law):
     """Does the energy grow without bound as J goes to zero?"""
     return law == NEO_HOOKEAN
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def needs_rotation(law):
     return law != NEO_HOOKEAN
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def energy(law, F, R, moduli, power):
     """[J/m^3]; infinite where a law with a barrier meets J <= 0."""
     mu, lam, bulk = moduli
@@ -40,7 +40,7 @@ def energy(law, F, R, moduli, power):
     return mu * dot(D, D) + 0.5 * lam * (dot(R, F) - 3.0) ** 2 + swell
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def stress(law, F, R, moduli, power):
     """P = d energy / dF [Pa]"""
     mu, lam, bulk = moduli
@@ -54,7 +54,7 @@ def stress(law, F, R, moduli, power):
     return add(add(P, scale(lam * (dot(R, F) - 3.0), R)), scale(slope, C))
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def tangent(law, F, R, moduli, power):
     """The five numbers (s, t, l, slope, bend) [Pa] that every law's tangent comes down to:
     dP = s dF + t dR + l (R : dF) R + slope dC + bend (C : dF) C, with C the cofactor of F."""
@@ -70,7 +70,7 @@ def tangent(law, F, R, moduli, power):
     return 2.0 * mu + zero, lam * (dot(R, F) - 3.0) - 2.0 * mu, lam + zero, slope, bend
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def differential(law, F, R, dF, moduli, power):
     """dP for a change dF [Pa]"""
     s, t, l, slope, bend = tangent(law, F, R, moduli, power)
@@ -81,7 +81,7 @@ def differential(law, F, R, dF, moduli, power):
     return add(dP, add(scale(t, rotation_differential(F, R, dF)), scale(l * dot(R, dF), R)))
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _integer_power(x, n):
     y = x * 0.0 + 1.0
     for _ in range(n):
@@ -89,7 +89,7 @@ def _integer_power(x, n):
     return y
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _swell_slope(J, bulk, power):
     """First derivative of bulk |J - 1|^power (paper 004 eq. 14)."""
     if bulk == 0.0:
@@ -98,7 +98,7 @@ def _swell_slope(J, bulk, power):
     return bulk * power * side * _integer_power(side * (J - 1.0), power - 1)
 
 
-@njit(cache=True)
+@njit(error_model="numpy", cache=True)
 def _swell_bend(J, bulk, power):
     """Second derivative of bulk |J - 1|^power."""
     if bulk == 0.0:

@@ -13,15 +13,18 @@ from pliant.zoo.pictures import scene
 from pliant.zoo.robots import line_arm
 
 
-def reach(model, effector: Array, target: Array, *, limits: tuple[Array, Array], tolerance: float, progress) -> tuple[Array, list[Array], list[float]]:
+FRAMES = 30  # of the picture while the lines are pulled
+
+
+def reach(model, effector: Array, target: Array, *, limits: tuple[Array, Array], tolerance: float, progress) -> tuple[Array, Array, list[float]]:
     """Tensions [N] that bring an effector to a target [m]: Gauss-Newton on f (paper 000 eq. 7) within the motors' limits.
 
-    Gives the states of all accepted iterates and the distance [m] at each.
+    Gives the tensions, the state they hold, and the distance [m] after each accepted step.
     """
     tip = lambda x: (effector @ model.space.position(x).reshape(-1, 3))[0]  # noqa: E731
     u = np.full(model.n_controls, 0.5)
     step = equilibrium(model, u)
-    states, errors, damping = [step.x], [float(np.linalg.norm(tip(step.x) - target))], 1e-6
+    errors, damping = [float(np.linalg.norm(tip(step.x) - target))], 1e-6
     for k in range(40):
         progress("reaching", k, 40)
         if errors[-1] <= tolerance:
@@ -36,13 +39,23 @@ def reach(model, effector: Array, target: Array, *, limits: tuple[Array, Array],
         error = float(np.linalg.norm(tip(trial.x) - target))
         if error < errors[-1]:
             u, step = np.clip(u + du, *limits), trial
-            states, errors, damping = [*states, step.x], [*errors, error], max(damping / 10.0, 1e-6)
+            errors, damping = [*errors, error], max(damping / 10.0, 1e-6)
         elif np.abs(du).max() < 1e-6 or damping > 1.0:
             break
         else:
             damping = max(10.0 * damping, 1e-4)
     progress("reaching", 40, 40)
-    return u, states, errors
+    return u, step.x, errors
+
+
+def pulled(model, u: Array, progress) -> Array:
+    """(FRAMES, n_dofs) the equilibria while the tensions rise to u, slowly at both ends: how the robot gets there."""
+    states = [equilibrium(model, np.zeros_like(u)).x]
+    for k in range(1, FRAMES):
+        share = 0.5 - 0.5 * np.cos(np.pi * min(1.0, k / (0.8 * FRAMES)))
+        states.append(equilibrium(model, share * u, x0=states[-1]).x)
+        progress("pulling", k + 1, FRAMES)
+    return np.array(states)
 
 
 def perform(run: Run) -> Outcome:
@@ -51,10 +64,9 @@ def perform(run: Run) -> Outcome:
     still = Quasistatic(arm)
     effector = arm.effectors["laser"].on(arm.body())
     target = np.array([s["x"], s["y"], s["z"]], float)
-    u, states, errors = reach(still, effector, target, limits=arm.control_limits(), tolerance=float(s["tolerance"]), progress=run.progress)
+    u, held, errors = reach(still, effector, target, limits=arm.control_limits(), tolerance=float(s["tolerance"]), progress=run.progress)
 
     model = ImplicitEuler(arm, dt=float(s["dt"]))
-    held = states[-1][: model.space.n_dofs]
     path = run.simulate(model, np.zeros((int(s["steps"]), model.n_controls)), count=int(s["steps"]), dt=model.dt, x0=model.state(held))
     tips = np.stack([(effector @ x.reshape(-1, 3))[0] for x in path.path[:, : model.space.n_dofs]])
     rest = (effector @ model.space.position(equilibrium(still, np.zeros(4)).x).reshape(-1, 3))[0]
@@ -76,8 +88,8 @@ def perform(run: Run) -> Outcome:
                  series={"laser to target": (np.arange(len(errors)), np.array(errors))}),
             Plot(title="Released", x="time [s]", y="laser [m]", series={axis: (times, tips[:, k]) for k, axis in enumerate("xyz")}),
         ],
-        scene=scene(arm, np.concatenate([np.array(states), path.states[:, : model.space.n_dofs]]), dt=model.dt,
-                    title="arm-reach: reach, then release", targets=target[None], ground=0.0),
+        scene=scene(arm, np.concatenate([pulled(still, u, run.progress), path.states[:, : model.space.n_dofs]]), dt=model.dt,
+                    title="arm-reach: four lines pull to the target, then let go", targets=target[None], ground=0.0),
         reached=reached,
         sentence="done" if reached else f"the laser stops {errors[-1]:.3g} m from the target ({target} m), which the four lines cannot reach "
                  f"within {arm.control_limits()[1][0]:g} N; move the target closer to the arm's arc.",

@@ -1,0 +1,41 @@
+# `make run` and `make test` do all the set-up on a fresh machine, in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export NUMBA_CACHE_DIR ?= $(CURDIR)/.cache/numba
+
+.PHONY: run test check bench clean
+
+run: $(VENV)/.run
+	$(BIN)/pliant run arm-reach
+
+test: $(VENV)/.test
+	$(BIN)/ruff format --check src tests examples
+	$(BIN)/ruff check src tests examples
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2 --dist loadfile
+
+bench: $(VENV)/.bench
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pliant bench fem
+
+clean:
+	rm -rf $(VENV) .cache build results *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+
+# uv where it is installed, else the standard venv and pip
+define install
+	@if [ ! -x $(BIN)/python ]; then if command -v uv >/dev/null 2>&1; then uv venv --seed --quiet $(VENV); else $(PYTHON) -m venv $(VENV); fi; fi
+	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -e '$(1)'; else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '$(1)'; fi
+	@touch $@
+endef
+
+$(VENV)/.run: pyproject.toml
+	$(call install,.)
+
+$(VENV)/.test: pyproject.toml
+	$(call install,.[fast$(comma)dev])
+	@touch $(VENV)/.run
+
+$(VENV)/.bench: pyproject.toml
+	$(call install,.[fast$(comma)bench])
+
+comma := ,

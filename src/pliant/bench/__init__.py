@@ -1,0 +1,65 @@
+"""Benchmarks: each runs in a child process of its own and gives ratios to peers that do the same work in the same run."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from pliant.core import InputError, PliantError
+
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Tables (title, columns, rows) to print, and the numbers behind them."""
+
+    tables: list[tuple[str, list[str], list[list[str]]]]
+    notes: list[str]
+    numbers: Any
+
+
+def bench(name: str, *, quick: bool = False) -> Report:
+    """Run a benchmark by name."""
+    if name != "fem":
+        raise InputError(f"There is no benchmark '{name}'; there is: fem.")
+    child = subprocess.run([sys.executable, "-m", "pliant.bench.fem", *(["quick"] if quick else [])],
+                           env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)  # fmt: skip
+    if child.returncode:
+        raise PliantError(f"The benchmark stopped: {child.stderr.strip().splitlines()[-1]}")
+    return _fem_report(json.loads(child.stdout.strip().splitlines()[-1]))
+
+
+def _fem_report(sizes: list[dict[str, Any]]) -> Report:
+    ours = [[f"{n['vertices']:,}", *(f"{n['ours'][key]:.2f}" for key in PARTS), f"{n['ours']['newton iterations']:.0f}",
+             f"{share(n):.0%}"] for n in sizes]  # fmt: skip
+    columns = ["vertices", *(f"{key} [ms]" for key in PARTS), "Newton", "assembly of the step"]
+    peers, notes = [], []
+    for n in sizes:
+        for peer, part, mine in PAIRS:
+            theirs = n[peer]
+            if "missing" in theirs:
+                notes.append(theirs["missing"])
+            elif theirs[part] is not None:
+                ratio = theirs[part] / n["ours"][mine]
+                apart = f"{theirs['difference']:.1e}" if part == "step" and "linear" not in peer else ""
+                peers.append([f"{n['vertices']:,}", peer, part, f"{theirs[part]:.1f}", f"{n['ours'][mine]:.2f}", f"{ratio:.1f}x", apart])
+    notes += ["Medians, one thread each, one run. Difference: largest node distance over largest displacement; scikit-fem does the same "
+              "backward Euler, Drake steps by Newmark (1/2, 1) with a one-point mass and stops Newton at 1e-2, so it differs by O(dt)."]  # fmt: skip
+    tables = [(f"Pliant ({sizes[0]['ours']['solver']})", columns, ours),
+              ("Beside the peers", ["vertices", "peer", "work", "peer [ms]", "ours [ms]", "ahead", "difference"], peers)]  # fmt: skip
+    return Report(tables=tables, notes=list(dict.fromkeys(notes)), numbers=sizes)
+
+
+PARTS = ("assembly", "forces", "factor", "implicit step", "semi-implicit step", "vjp")
+PAIRS = (("drake corotated", "step", "implicit step"), ("drake linear", "step", "semi-implicit step"),
+         ("scikit-fem corotated", "step", "implicit step"), ("scikit-fem corotated", "assembly", "assembly"),
+         ("scikit-fem corotated", "factor", "factor"))  # fmt: skip
+
+
+def share(n: dict[str, Any]) -> float:
+    """The share of an implicit step that assembly takes."""
+    mine = n["ours"]
+    return mine["newton iterations"] * mine["assembly"] / mine["implicit step"]

@@ -1,0 +1,46 @@
+"""The case that every peer steps, and what it gives back."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pliant.core import Array, InputError, MeshError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """A body of linear tetrahedra, clamped at some nodes, let go from rest under gravity."""
+
+    points: Array  # (n, 3) [m]
+    cells: Array  # (m, 4)
+    clamped: Array  # (n,) bool
+    young: float  # [Pa]
+    poisson: float
+    density: float  # [kg/m^3]
+    gravity: Array  # (3,) [m/s^2]
+    dt: float  # [s]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeerRun:
+    """What a peer made of the benchmark: how long each step took and where it left the nodes."""
+
+    name: str
+    seconds_per_step: Array  # (steps,) [s], wall clock
+    positions: Array  # (n, 3) [m], after the last step
+    assembly: float | None = None  # [s], mean of one tangent and one residual; None if the peer does not show it
+    factor: float | None = None  # [s], mean of one sparse factorisation; None if the peer does not show it
+
+
+def check_mesh(case: Case) -> None:
+    """A sentence for a mesh that a peer would answer with a crash: Drake aborts the process at an inverted cell."""
+    points, cells, clamped = case.points, case.cells, case.clamped
+    if not 0 < np.count_nonzero(clamped) < len(points):
+        raise InputError(f"{np.count_nonzero(clamped)} of {len(points)} nodes are clamped. Clamp those of one end.")
+    volume = np.linalg.det(points[cells[:, 1:]] - points[cells[:, :1]]) / 6
+    bad = np.flatnonzero(~(volume > 0))
+    if bad.size:
+        raise MeshError(f"{bad.size} of {len(cells)} tetrahedra are inverted or flat (first: cell {bad[0]}, volume "
+                        f"{volume[bad[0]]:.2e} m^3). Swap two vertices of each.")  # fmt: skip
+
+

@@ -1,0 +1,169 @@
+"""The command line: parse, call one public function, print. Exit status 0 done, 1 goal not reached, 2 wrong input."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from pliant.core import InputError, PliantError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__ and "Soft robots: describe once, then simulate, differentiate and plan.")  # noqa: E501
+screen = Console(stderr=True)
+Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="An experiment (see `pliant list`) or a robot file.")]
+
+
+@app.command("list")
+def list_command() -> None:
+    """Every experiment: paper, size, what it shows, typical run time."""
+    from pliant.zoo.registry import EXPERIMENTS
+
+    table = Table("name", "paper", "size", "takes", "what it shows", box=None, pad_edge=False)
+    for e in EXPERIMENTS.values():
+        table.add_row(e.name, e.paper or "-", e.size, e.takes, e.shows)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+@app.command("run")
+def run_command(
+    name: Name,
+    out: Annotated[Path | None, typer.Option(help="Result folder; by default results/NAME.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller settings: seconds instead of minutes.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, bit for bit.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print result.json as the last line of standard output.")] = False,
+) -> None:
+    """Run an experiment or a robot file and write its result folder."""
+    from pliant.zoo.experiment import run
+
+    experiment = _experiment(name)
+    with _progress() as progress:
+        result = run(experiment, out=out, seed=seed, overrides=_pairs(set_ or []), quick=quick, resume=resume, progress=progress)
+    _print_result(result)
+    if as_json:
+        print(json.dumps(result))
+    raise typer.Exit(0 if result["status"] == "done" else 1)
+
+
+@app.command("check")
+def check_command(file: Annotated[Path, typer.Argument(help="A robot file (TOML).")]) -> None:
+    """Is this robot sound? Mesh quality, supports, actuators, units, and one step of it."""
+    from pliant.zoo.check import check
+
+    findings = check(file)
+    table = Table("what", "found", box=None, pad_edge=False)
+    for what, found in findings.facts:
+        table.add_row(what, found)
+    Console().print(table)
+    for warning in findings.warnings:
+        Console().print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+    print("sound" if not findings.warnings else f"usable, with {len(findings.warnings)} warning(s)")
+
+
+@app.command("gradcheck")
+def gradcheck_command(name: Name, full: Annotated[bool, typer.Option("--full", help="At full size instead of the quick one.")] = False) -> None:
+    """Every derivative of a model against finite differences, as a table."""
+    from pliant.dynamics import gradcheck
+
+    experiment = _experiment(name)
+    with screen.status("compiling, once, and checking"):
+        checks = gradcheck(*experiment.probe(experiment.chosen(quick=not full)))
+    table = Table("derivative of the step by", "Taylor slope (2 is right)", "relative error", "jvp against vjp", "verdict", box=None, pad_edge=False)
+    for c in checks:
+        table.add_row(c.name, "no remainder" if c.exact else f"{c.slope:.3f}", f"{c.error:.1e}", f"{c.duality:.1e}", "right" if c.ok else "WRONG")
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    raise typer.Exit(0 if all(c.ok for c in checks) else 1)
+
+
+@app.command("bench")
+def bench_command(
+    name: Annotated[str, typer.Argument(help="Which benchmark: fem.")] = "fem",
+    quick: Annotated[bool, typer.Option("--quick", help="The smallest size only, few steps.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as the last line of standard output.")] = False,
+) -> None:
+    """Speed side by side with peers, as ratios from one run."""
+    from pliant.bench import bench
+
+    with screen.status("measuring; keep the machine otherwise idle"):
+        report = bench(name, quick=quick)
+    for title, columns, rows in report.tables:
+        table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False)
+        for row in rows:
+            table.add_row(*row)
+        Console(width=None if sys.stdout.isatty() else 140).print(table)
+        print()
+    for note in report.notes:
+        print(note)
+    if as_json:
+        print(json.dumps(report.numbers))
+
+
+def main() -> None:
+    """Run the command line; every foreseen failure is one sentence."""
+    try:
+        app()
+    except InputError as error:
+        _fail(str(error), 2)
+    except PliantError as error:
+        _fail(str(error), 1)
+    except KeyboardInterrupt:
+        _fail("Interrupted; what was finished is on disk. Go on with --resume.", 130)
+
+
+def _fail(sentence: str, status: int) -> None:
+    screen.print(f"pliant: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    sys.exit(status)
+
+
+def _experiment(name: str) -> Any:
+    from pliant.zoo.registry import find
+    from pliant.zoo.task import task_experiment
+
+    return task_experiment(Path(name)) if name.endswith(".toml") else find(name)
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    for text in texts:
+        if "=" not in text:
+            raise InputError(f"--set takes KEY=VALUE, not '{text}'; write for example --set dt=0.01.")
+    return dict(text.split("=", 1) for text in texts)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=screen) as bars:
+        tasks: dict[str, Any] = {"": bars.add_task("preparing (the first run compiles, once)", total=None)}
+
+        def progress(what: str, done: int, total: int) -> None:
+            if "" in tasks:
+                bars.remove_task(tasks.pop(""))
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield progress
+
+
+def _print_result(result: dict[str, Any]) -> None:
+    table = Table("metric", "here", "unit", "paper", box=None, pad_edge=False)
+    for name, m in result["metrics"].items():
+        value = f"{m['value']:.4g}" if isinstance(m["value"], float) else str(m["value"])
+        table.add_row(name, value, m["unit"], "-" if m["paper"] is None else str(m["paper"]))
+    screen.print(table)
+    screen.print(f"{result['name']}: {result['status']} in {result['seconds']:.1f} s", markup=False, highlight=False, soft_wrap=True)
+    folder = Path(result["folder"])
+    for label, file in (("report", "report.html"), ("animation", "animation.mp4")):
+        if (folder / file).is_file():
+            screen.print(f"{label}: {folder / file}", markup=False, highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Robot files: a robot, and with [task] what it does, as TOML in SI units; docs/guide/robot-files.md lists every key."""
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from pliant.bodies import Body
+from pliant.core import Array, InputError
+from pliant.robot import Robot, Support
+from pliant.robot_file_layout import CONTROLS, ROBOT, Geometry
+from pliant.robot_file_section import keys_of, section, shown
+from pliant.robot_file_task import Keyframes, Task, task_of
+
+__all__ = ["Keyframes", "Task", "load_robot", "load_task"]
+
+MOST_BYTES = 1_000_000
+MUST_BE = {  # pydantic's name of a fault -> what the file must hold there
+    "bool_type": "true or false",
+    "dict_type": "a table of keys",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "model_type": "a table of keys",
+    "string_type": "text in quotes",
+    "too_long": "a shorter list",
+    "too_short": "a longer list",
+    "tuple_type": "a list in brackets (sections: in double brackets)",
+}
+
+
+def load_robot(path: str | Path) -> Robot:
+    """The robot of a TOML file, meshed and with every attachment found on it, or one sentence on what is wrong."""
+    return _load(Path(path))[0]
+
+
+def load_task(path: str | Path) -> Task:
+    """The robot of a TOML file and what its section [task] has it do."""
+    robot, task = _load(Path(path))
+    if task is None:
+        raise InputError(f"{path} has no section [task]; add one with rule, dt, steps and controls, or use load_robot.")
+    try:
+        return task_of(robot, **task)
+    except InputError as error:
+        raise InputError(f"{path}, task: {error}") from None
+
+
+def _described(*, geometry: Geometry, task: dict[str, Any] | None, **rest: Any) -> tuple[Robot, dict[str, Any] | None]:
+    return Robot(**vars(geometry), **rest), task
+
+
+_TASK = {key: kind for key, kind in keys_of(task_of, controls=CONTROLS).items() if key != "robot"}
+_FILE = TypeAdapter(section(ROBOT | {"task": (section(_TASK, dict) | None, None)}, _described))
+
+
+def _load(path: Path) -> tuple[Robot, dict[str, Any] | None]:
+    try:
+        robot, task = _FILE.validate_python(_frozen(_parsed(path)), context=path.parent)
+    except ValidationError as error:
+        raise InputError(_sentence(path, error)) from None
+    for place, check in _checks(robot):
+        try:
+            check()
+        except InputError as error:
+            raise type(error)(f"{path}, {place}: {error}") from None
+    return robot, task
+
+
+# Reading
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file of a decent size."""
+    try:
+        return tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not TOML: {error}; mend that place.") from None
+    except RecursionError:
+        raise InputError(f"{path} is nested too deeply to be a robot; flatten its lists and tables.") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        if not path.is_file():  # false for a path with a zero byte too
+            raise InputError(f"There is no robot file {str(path)!r}; check the path, which is taken from {Path.cwd()}.")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InputError(f"{path} has more than {MOST_BYTES} bytes; keep meshes in files of their own.")
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(
+            f"{str(path)[:200]} cannot be read ({error.strerror}); check its name and permissions."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not text in UTF-8 (byte {error.start}); save it as such.") from None
+
+
+def _frozen(value: Any) -> Any:
+    """Lists as tuples, which strict pydantic asks for."""
+    if isinstance(value, dict):
+        return {key: _frozen(item) for key, item in value.items()}
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+# What is wrong, in words
+
+
+def _sentence(path: Path, error: ValidationError) -> str:
+    faults = list(_faults(error))
+    place, text = faults[0]
+    count = f" ({len(faults) - 1} more to mend after this.)" if len(faults) > 1 else ""
+    return f"{path}{', ' if place else ''}{place}: {text}{count}"
+
+
+def _faults(error: ValidationError, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str, str]]:
+    """(place, what is wrong there) for each fault; a section picked by a key brings an error of its own."""
+    for fault in error.errors(include_url=False):
+        at = (*above, *fault["loc"])
+        cause = fault.get("ctx", {}).get("error")
+        if isinstance(cause, ValidationError):
+            yield from _faults(cause, at)
+        elif isinstance(cause, InputError):
+            yield _dotted(at), str(cause)
+        elif fault["type"] == "missing":
+            yield _dotted(at), "this is missing; add it."
+        else:
+            need = MUST_BE.get(fault["type"])
+            yield _dotted(at), f"this is {shown(fault['input'])}; {f'it must be {need}' if need else fault['msg']}."
+
+
+def _dotted(place: tuple[str | int, ...]) -> str:
+    """supports[0].region"""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+
+
+# What is wrong between sections
+
+
+def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Each attachment is put on the body once, so that a fault is told with its place in the file."""
+    yield "body", robot.body
+    body = robot.body()
+    yield "gravity", partial(_check_dimension, robot.gravity, body)
+    for i, support in enumerate(robot.supports):
+        yield f"supports[{i}]", partial(_check_support, support, body)
+    attached: dict[str, Mapping[Any, Any]] = {"actuators": robot.actuators, "effectors": robot.effectors,
+             "loads": dict(enumerate(robot.loads)), "contacts": dict(enumerate(robot.contacts))}  # fmt: skip
+    for kind, members in attached.items():
+        for name, member in members.items():
+            yield _dotted((kind, name)), partial(member.on, body)
+
+
+def _check_support(support: Support, body: Body) -> None:
+    body.region(support.region)
+    if not set(support.axes) & set("xyz"[: body.dim]):
+        raise InputError(
+            f"The axes '{support.axes}' are none of a body in {body.dim}D; write some of {'xyz'[: body.dim]}."
+        )
+    if support.motion is not None:
+        _check_dimension(support.motion(0.0), body)
+
+
+def _check_dimension(vector: Array | None, body: Body) -> None:
+    if vector is not None and len(vector) != body.dim:
+        raise InputError(f"There are {len(vector)} numbers, but the body is {body.dim}D; give {body.dim}.")

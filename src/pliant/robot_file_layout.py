@@ -1,0 +1,131 @@
+"""Which sections a robot file has and what each becomes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationInfo
+
+from pliant.actuators import Cable, Thrust
+from pliant.contact import Contact, capsule, plane, sphere
+from pliant.core import InputError
+from pliant.geometry import (
+    Box,
+    Cylinder,
+    Disc,
+    Domain,
+    Ellipsoid,
+    Mesh,
+    Polygon,
+    Rectangle,
+    Ring,
+    Shape,
+    Strip,
+    Tube,
+    Union,
+    fill,
+    load_mesh,
+    load_silhouette,
+    load_surface,
+)
+from pliant.materials import Material
+from pliant.robot import Damping, Effector, PointLoad, Support, SurfaceLoad
+from pliant.robot_file_section import Keys, Point, Row, Rows, listed, made, named, one_of, read_by, wrapped
+from pliant.robot_file_task import Keyframes, constant
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Geometry:
+    """The share of a Robot that describes its matter in space."""
+
+    shape: Shape | Mesh
+    cell: float | None = None
+    divisions: tuple[int, ...] | None = None
+    order: int = 2
+    thickness: float = 1.0
+
+
+def from_mesh(
+    *, mesh: Path, scale: float = 1.0, merge: bool = False, order: int = 2, thickness: float = 1.0
+) -> Geometry:
+    return Geometry(shape=load_mesh(mesh, scale=scale, merge=merge), order=order, thickness=thickness)
+
+
+def from_surface(
+    *, surface: Path, cell: float, scale: float = 1.0, method: str = "stuffing", order: int = 2
+) -> Geometry:
+    return Geometry(shape=fill(load_surface(surface, scale=scale), cell, method=method), order=order)
+
+
+def from_silhouette(*, silhouette: Path, height: float, cell: float, depth: float | None = None, order: int = 2,
+                    thickness: float = 1.0) -> Geometry:  # fmt: skip
+    """`depth` makes the figure solid, `thickness` is that of a plane body."""
+    mesh = load_silhouette(silhouette, height=height, cell=cell, thickness=depth)
+    return Geometry(shape=mesh, order=order, thickness=thickness)
+
+
+def from_parts(*, parts: dict[str, Domain], cell: float | None = None, divisions: tuple[int, ...] | None = None,
+               order: int = 2, thickness: float = 1.0) -> Geometry:  # fmt: skip
+    return Geometry(shape=Union(parts=parts), cell=cell, divisions=divisions, order=order, thickness=thickness)
+
+
+SHAPES = {cls.__name__.lower(): cls for cls in (Box, Cylinder, Tube, Ellipsoid, Strip, Rectangle, Disc, Ring, Polygon)}
+SOLID = ("thickness",)  # a solid has no out-of-plane thickness to choose
+SHAPE = one_of("shape", {
+    name: wrapped(cls, Geometry, "shape", leave=SOLID if cls.dim == 3 else ()) for name, cls in SHAPES.items()
+})  # fmt: skip
+PART = one_of("shape", {name: made(cls) for name, cls in SHAPES.items()})
+SOURCES = {
+    "shape": SHAPE,
+    "mesh": made(from_mesh),
+    "surface": made(from_surface),
+    "silhouette": made(from_silhouette),
+    "parts": made(from_parts, parts=named(PART)),
+}
+ACTUATORS = {"cable": made(Cable, points=Rows), "thrust": made(Thrust)}
+OBSTACLES = {obstacle.__name__: wrapped(obstacle, Contact, "obstacle") for obstacle in (plane, sphere, capsule)}
+MATERIAL, POINT_LOAD, SURFACE_LOAD = made(Material), made(PointLoad), made(SurfaceLoad)
+KEYFRAMES = made(Keyframes, times=Row, values=Rows)
+
+
+def pick_source(table: Mapping[str, Any]) -> Any:
+    given = [key for key in SOURCES if key in table]
+    if len(given) != 1:
+        raise InputError(
+            f"the geometry needs one of {', '.join(SOURCES)}, and has {' and '.join(given) or 'none'}; keep one."
+        )
+    return SOURCES[given[0]]
+
+
+def pick_material(table: Mapping[str, Any]) -> Any:
+    """One material, or one for each region: then every value is a table."""
+    regions = any(isinstance(value, Mapping) for value in table.values())
+    return named(MATERIAL) if regions else MATERIAL
+
+
+def pick_load(table: Mapping[str, Any]) -> Any:
+    return SURFACE_LOAD if "surface" in table else POINT_LOAD
+
+
+def read_controls(given: Any, info: ValidationInfo) -> Keyframes:
+    """A list is constant in time; a table holds keyframes."""
+    if isinstance(given, dict):
+        return TypeAdapter(KEYFRAMES).validate_python(given, context=info.context)
+    row = TypeAdapter(Row, config=ConfigDict(strict=True)).validate_python(given)
+    return constant(*row)
+
+
+CONTROLS = Annotated[Any, PlainValidator(read_controls)]
+ROBOT: Keys = {  # the keys of Robot, with its matter under [geometry]
+    "name": (str, "robot"),
+    "geometry": (read_by(pick_source), ...),
+    "material": (read_by(pick_material), ...),
+    "supports": (listed(made(Support, motion=KEYFRAMES | None)), ()),
+    "actuators": (named(one_of("type", ACTUATORS)), {}),
+    "effectors": (named(made(Effector)), {}),
+    "loads": (listed(read_by(pick_load)), ()),
+    "contacts": (listed(one_of("type", OBSTACLES)), ()),
+    "gravity": (Point | None, None),
+    "damping": (made(Damping), Damping()),
+}

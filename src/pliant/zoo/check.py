@@ -1,0 +1,72 @@
+"""Is a robot sound? What a careful engineer would look at before trusting it."""
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pliant.actuators import AttachedCable
+from pliant.bodies import Solid
+from pliant.core import StepError
+from pliant.geometry import quality
+from pliant.robot_file import load_task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What was found, as (what, text) pairs, and what is doubtful."""
+
+    facts: list[tuple[str, str]]
+    warnings: list[str]
+
+
+def check(path: Path) -> Findings:
+    """Load a robot file, look at its mesh, units, supports and actuators, and take one step of it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        task = load_task(path)
+        model = task.model()
+        body = task.robot.body()
+        facts, doubts = [("robot", task.robot.name), ("unknowns", str(model.space.n_dofs)), ("controls", str(model.n_controls))], []
+        if isinstance(body, Solid):
+            more, doubts = _matter(body)
+            facts += more
+        facts += _attachments(model)
+        step = model.step(model.initial_state(), task.control(0))
+    if not step.status:
+        raise StepError(f"The first step of {path} failed: {step.status.text}")
+    facts.append(("first step", f"converged in {step.status.iterations} Newton iterations"))
+    said = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    return Findings(facts=facts, warnings=list(dict.fromkeys([*doubts, *said])))
+
+
+def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
+    q = quality(body.mesh)
+    unit = "m^3" if body.dim == 3 else "m^2"
+    fields = body.fields
+    speed = np.sqrt((fields.moduli[:, 1] + 2.0 * fields.moduli[:, 0]) / fields.density)
+    edge = (np.abs(body.mesh.volumes()) * (6.0 if body.dim == 3 else 2.0)) ** (1.0 / body.dim)
+    facts = [
+        ("mesh", f"{body.mesh.n_points} points, {body.mesh.n_cells} cells of {body.mesh.cells.shape[1]} nodes"),
+        ("size", " x ".join(f"{s:.4g}" for s in np.ptp(body.mesh.points, axis=0)) + " m"),
+        ("volume", f"{body.mesh.volumes().sum():.4g} {unit}; surface says {q.surface_volume:.4g}"),
+        ("mass", f"{body.mass_work(np.ones(body.rest.size), np.ones(body.rest.size)) @ fields.density / body.dim:.4g} kg"),
+        ("smallest angle", f"{q.smallest_angle:.1f} degrees (cell {q.smallest_angle_cell})"),
+        ("surface", "closed" if q.closed else "OPEN"),
+        ("stable step", f"any for the implicit rules; an explicit one would need {float((edge / speed).min()):.2g} s"),
+    ]
+    return facts, q.warnings()
+
+
+def _attachments(model) -> list[tuple[str, str]]:
+    eq = model.equations
+    facts = [("held unknowns", f"{int(eq.held.sum())} of {eq.n_dofs}"),
+             ("free rigid motions", ", ".join(eq.free_rigid_motions()) or "none")]  # fmt: skip
+    for (name, _), (term, _) in zip(eq.robot.actuators.items(), eq.terms, strict=False):
+        if isinstance(term, AttachedCable):
+            facts.append((f"cable {name}", f"{term.rest_length:.4g} m long, {term.weights.shape[0]} segments, driven by {term.drive}"))
+    for name, effector in eq.robot.effectors.items():
+        at = (effector.on(eq.body) @ eq.body.rest.reshape(-1, eq.body.dim))[0]
+        facts.append((f"effector {name}", "at " + ", ".join(f"{x:.4g}" for x in at) + " m"))
+    return facts

@@ -1,0 +1,57 @@
+"""A robot file as an experiment: simulate it under its own task and report on it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from pliant.bodies import Solid
+from pliant.core import Array
+from pliant.report import Plot
+from pliant.robot_file import Task, load_task
+from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
+from pliant.zoo.pictures import scene
+
+
+def task_experiment(path: Path) -> Experiment:
+    """The experiment that a robot file describes."""
+    task = load_task(path)
+    model = task.model()
+
+    def perform(run: Run) -> Outcome:
+        return _simulate(run, task, model)
+
+    def probe(settings: Mapping[str, Setting]) -> tuple:
+        checked = task.model(design=tuple(f"{name}.{key}" for name in task.robot.body().groups for key in ("E", "nu", "density")))
+        x = checked.initial_state()
+        for k in range(2):
+            x = checked.step(x, task.control(k), None, k).x
+        return checked, x, task.control(2)
+
+    return Experiment(name=path.stem, shows=f"{task.robot.name} under the task of {path.name}", takes="seconds", perform=perform, probe=probe,
+                      size=f"{model.space.n_dofs} unknowns, {model.n_controls} controls",
+                      settings={"steps": task.steps, "small_film": False}, quick={"steps": min(task.steps, 10), "small_film": True})  # fmt: skip
+
+
+def _simulate(run: Run, task: Task, model) -> Outcome:
+    robot, body = task.robot, task.robot.body()
+    count = int(run.settings["steps"])
+    path = run.simulate(model, lambda k, x: task.control(k), count=count, dt=task.dt)
+    positions = path.path[:, : model.space.n_dofs]
+    times = np.concatenate([[0.0], path.times])
+    tracks = {name: _track(effector.on(body), positions, body.dim) for name, effector in robot.effectors.items()}
+    metrics = {f"{name} {axis} at the end": Metric(value=float(track[-1, k]), unit="m")
+               for name, track in tracks.items() for k, axis in enumerate("xyz"[: body.dim])}  # fmt: skip
+    metrics["largest Newton count"] = Metric(value=int(path.scalars["iterations"].max(initial=0)))
+    plots = [Plot(title=f"Effector {name}", x="time [s]", y="position [m]", series={axis: (times, track[:, k]) for k, axis in enumerate("xyz"[: body.dim])})
+             for name, track in tracks.items()]  # fmt: skip
+    if model.n_controls:
+        names = [f"{name}{f' {k}' if a.n_controls > 1 else ''}" for name, a in robot.actuators.items() for k in range(a.n_controls)]
+        series = {name: (path.times, path.controls[:, k]) for k, name in enumerate(names)}
+        plots.append(Plot(title="Controls", x="time [s]", y="control", kind="steps", series=series))
+    film = scene(robot, positions, dt=task.dt, title=robot.name) if isinstance(body, Solid) else None
+    return Outcome(metrics=metrics, plots=plots, scene=film)
+
+
+def _track(weights, positions: Array, dim: int) -> Array:
+    return np.stack([(weights @ q.reshape(-1, dim))[0] for q in positions])

@@ -1,0 +1,123 @@
+"""The registry of the contract tests: small robots that together hold every law, body, actuator, load and contact.
+
+To enrol a new class, add a line to ROBOTS (or a rule to RULES); the contract tests then run it through every rule, and
+`test_registry` fails until it is here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+import pliant as pl
+
+DT = 0.01  # [s]
+
+# Every stepping rule, as robot, design -> model
+RULES: dict[str, Callable] = {
+    "Quasistatic": lambda robot, design: pl.Quasistatic(robot, design=design),
+    "ImplicitEuler": lambda robot, design: pl.ImplicitEuler(robot, dt=DT, design=design),
+    "BDF2": lambda robot, design: pl.BDF2(robot, dt=DT, design=design),
+    "SemiImplicit": lambda robot, design: pl.SemiImplicit(robot, dt=DT, design=design),
+}
+
+SHAPES = {
+    "box": ({"shape": pl.Box(size=(0.2, 0.1, 0.1)), "divisions": (2, 1, 1)}, (0.0, 0.0, -9.81)),
+    "plane": ({"shape": pl.Rectangle(size=(0.2, 0.1)), "divisions": (2, 1), "thickness": 0.1}, (0.0, -9.81)),
+}
+ROUTE = {"box": [[0.02, 0.02, 0.08], [0.1, 0.05, 0.09], [0.19, 0.02, 0.08]], "plane": [[0.02, 0.08], [0.1, 0.09], [0.19, 0.08]]}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """A robot, the control to step it under and its design variables."""
+
+    robot: pl.Robot
+    control: tuple[float, ...] = ()
+    design: tuple[str, ...] = ("body.E", "body.nu", "body.density")
+    rules: tuple[str, ...] = tuple(RULES)
+
+
+def solid(shape, order, law, *, power=0, held="x-", **parts):
+    body, gravity = SHAPES[shape]
+    supports = (pl.Support(region=held),) if held else ()
+    return pl.Robot(**body, order=order, material=pl.Material(E=4e4, nu=0.35, law=law, power=power), supports=supports, gravity=gravity, **parts)
+
+
+def cable(shape, **options):
+    return {"line": pl.Cable(points=ROUTE[shape], **options)}
+
+
+def ground(dim, **options):
+    """A floor that the body already touches, deep in a soft layer so that no finite difference leaves it."""
+    normal = np.eye(dim)[-1]
+    return (pl.Contact(obstacle=pl.plane(normal, height=0.004), stiffness=2e5, layer=0.02, **options),)
+
+
+def pebble(**parts):
+    return pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0, 0.0], [0.1, 0.0, 0.02]], mass_each=0.2), gravity=(0.0, 0.0, -9.81), **parts)
+
+
+DAMPED = pl.Damping(mass=0.8, stiffness=0.02)
+STRETCHY = {"drive": "length", "stiffness": 200.0}
+MOVING = ("ImplicitEuler", "BDF2", "SemiImplicit")  # rules that need no support
+TIP = {"box": (0.2, 0.05, 0.05), "plane": (0.2, 0.05)}
+
+ROBOTS: dict[str, Case] = {
+    # Every law, each on another element, with another attachment
+    "neo-hookean box-1 tension": Case(robot=solid("box", 1, "neo-hookean", actuators=cable("box")), control=(0.8,)),
+    "neo-hookean box-2 length": Case(robot=solid("box", 2, "neo-hookean", actuators=cable("box", **STRETCHY)), control=(0.9,)),
+    "neo-hookean plane-1 thrust": Case(
+        robot=solid("plane", 1, "neo-hookean", actuators={"hand": pl.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
+    "neo-hookean plane-2 damped": Case(robot=solid("plane", 2, "neo-hookean", power=2, damping=DAMPED, actuators=cable("plane")), control=(0.8,)),
+    "fixed-corotated box-1 thrust": Case(
+        robot=solid("box", 1, "fixed-corotated", damping=DAMPED, actuators={"hand": pl.Thrust(point=TIP["box"])}), control=(0.3, 0.6, -0.4)),
+    "fixed-corotated box-2 tension": Case(robot=solid("box", 2, "fixed-corotated", power=2, actuators=cable("box")), control=(0.8,)),
+    "fixed-corotated plane-1 length": Case(robot=solid("plane", 1, "fixed-corotated", actuators=cable("plane", **STRETCHY)), control=(0.9,)),
+    "fixed-corotated plane-2 guide": Case(
+        robot=solid("plane", 2, "fixed-corotated", actuators=cable("plane", guide=(0.3, 0.3))), control=(0.8,)),
+    "linear-corotated box-1 length": Case(
+        robot=solid("box", 1, "linear-corotated", power=4, damping=DAMPED, actuators=cable("box", **STRETCHY)), control=(0.9,)),
+    "linear-corotated box-2 guide": Case(
+        robot=solid("box", 2, "linear-corotated", actuators=cable("box", guide=(0.3, 0.1, 0.3), **STRETCHY)), control=(0.7,)),
+    "linear-corotated plane-2 thrust": Case(
+        robot=solid("plane", 2, "linear-corotated", actuators={"hand": pl.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
+    # Loads
+    "surface load": Case(robot=solid("box", 2, "neo-hookean", loads=(pl.SurfaceLoad(surface="x+", traction=(10.0, 20.0, -30.0)),))),
+    "point load": Case(robot=solid("plane", 1, "fixed-corotated", loads=(pl.PointLoad(point=TIP["plane"], force=(0.2, 0.3)),))),
+    # Contacts, with and without friction, on a held body and on a free one
+    "contact held": Case(robot=solid("box", 2, "neo-hookean", contacts=ground(3, friction=0.5, slip_speed=0.1), damping=DAMPED)),
+    "contact plane": Case(robot=solid("plane", 1, "linear-corotated", contacts=ground(2, surface="y-", friction=0.3, slip_speed=0.1))),
+    "contact free": Case(
+        robot=solid("box", 1, "fixed-corotated", held=None, contacts=ground(3, friction=0.5, slip_speed=0.1)), rules=MOVING),
+    "contact sphere": Case(robot=solid("box", 1, "neo-hookean", contacts=(
+        pl.Contact(obstacle=pl.sphere((0.15, 0.05, -0.09), 0.1), surface="z-", stiffness=2e5, layer=0.02, friction=0.4, slip_speed=0.1),))),
+    "contact capsule": Case(robot=solid("box", 2, "fixed-corotated", contacts=(
+        pl.Contact(obstacle=pl.capsule((0.15, -0.1, -0.09), (0.15, 0.2, -0.09), 0.1), surface="z-", stiffness=2e5, layer=0.02),))),
+    # Bodies without stiffness, and design variables of single cells
+    "pebbles": Case(
+        robot=pebble(actuators={"jet": pl.Thrust(point=(0.0, 0.0, 0.0)), "line": pl.Cable(points=[[0.0, 0, 0], [0.1, 0, 0.02]], **STRETCHY)},
+                     contacts=(pl.Contact(obstacle=pl.plane((0, 0, 1), height=0.05), stiffness=300.0, layer=0.3, friction=0.3, slip_speed=0.1),),
+                     damping=pl.Damping(mass=0.5)),
+        control=(0.1, 0.2, 0.3, 0.9), design=("body.density",), rules=MOVING),
+    "cells": Case(robot=solid("box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box")), control=(0.8,),
+                  design=("cells.E", "cells.nu", "cells.density")),
+    # A support that moves
+    "moving support": Case(robot=pl.Robot(
+        **SHAPES["box"][0], order=1, material=pl.Material(E=4e4, nu=0.35), gravity=(0, 0, -9.81), damping=DAMPED,
+        supports=(pl.Support(region="x-", motion=lambda t: np.array([0.05 * t, 0.0, 0.2 * t])),))),
+}  # fmt: skip
+
+PAIRS = [(name, rule) for name, case in ROBOTS.items() for rule in case.rules]
+
+
+def start(name, rule):
+    """(model, x, u) a few steps into a motion, so that nothing is at rest or straight."""
+    case = ROBOTS[name]
+    model = RULES[rule](case.robot, case.design)
+    x, u = model.initial_state(), np.array(case.control)
+    for k in range(3):
+        step = model.step(x, (0.7 + 0.1 * k) * u, None, k)
+        assert step.status, step.status.text
+        x = step.x
+    return model, x, u

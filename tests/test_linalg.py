@@ -1,0 +1,111 @@
+"""Sparse solves: two solvers, one answer."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from pliant import linalg
+from pliant.core import MissingExtra
+
+SOLVERS = [
+    "superlu",
+    pytest.param("cholmod", marks=pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")),
+]
+both = pytest.mark.parametrize("solver", SOLVERS)
+
+
+def spd(rng, n=60):
+    """A random sparse symmetric positive definite matrix with about six entries in a row."""
+    A = sp.random(n, n, 0.05, random_state=rng)
+    return (A + A.T + sp.diags(np.asarray(abs(A + A.T).sum(axis=1)).ravel() + 0.1)).tocsc()
+
+
+def lower(A):
+    L = sp.tril(A, format="csc")
+    L.sort_indices()
+    return linalg.Pattern(indptr=L.indptr, indices=L.indices), L.data.copy()
+
+
+def residual(A, x, b):
+    """Backward error; a stable solver keeps it at a few eps whatever the condition."""
+    return np.abs(A @ x - b).max() / (abs(A).sum(axis=1).max() * np.abs(x).max() + np.abs(b).max())
+
+
+@both
+@pytest.mark.parametrize("shape", [(60,), (60, 1), (60, 5)])
+def test_a_solve_solves(rng, solver, shape):
+    A, b = spd(rng), rng.standard_normal(shape)
+    pattern, values = lower(A)
+    kept = b.copy()
+    x = linalg.analyse(pattern, solver).factor(values)(b)
+    assert x.shape == shape
+    assert residual(A, x, b) < 1e-15 * 20
+    np.testing.assert_array_equal(b, kept)
+
+
+@both
+def test_one_analysis_serves_many_factors_that_live_side_by_side(rng, solver):
+    A, b = spd(rng), rng.standard_normal(60)
+    pattern, values = lower(A)
+    analysis = linalg.analyse(pattern, solver)
+    solves = [analysis.factor(scale * values) for scale in (1.0, 2.0, 4.0)]
+    first = solves[0](b)
+    for scale, solve in zip((1.0, 2.0, 4.0), solves, strict=True):
+        np.testing.assert_allclose(solve(b), first / scale, rtol=1e-13)
+    del solves  # their place may be written into, by a factor that must not remember them
+    np.testing.assert_array_equal(analysis.factor(values)(b), first)
+
+
+@both
+def test_an_indefinite_matrix_is_told_and_does_not_spoil_the_next(rng, solver):
+    A, b = spd(rng), rng.standard_normal(60)
+    pattern, values = lower(A)
+    analysis = linalg.analyse(pattern, solver)
+    eigenvalues = np.linalg.eigvalsh(A.toarray())
+    shift = lambda s: lower((A - s * sp.identity(60)).tocsc())[1]  # noqa: E731
+    assert analysis.factor(shift(0.5 * (eigenvalues[0] + eigenvalues[1]))) is None  # one negative eigenvalue
+    assert analysis.factor(-values) is None
+    assert analysis.factor(shift(0.9 * eigenvalues[0])) is not None
+    assert residual(A, analysis.factor(values)(b), b) < 1e-14
+
+
+@both
+def test_an_exactly_singular_matrix_is_told(solver):
+    pattern = linalg.Pattern(indptr=np.array([0, 2, 3]), indices=np.array([0, 1, 1]))
+    assert linalg.analyse(pattern, solver).factor(np.array([1.0, 1.0, 1.0])) is None
+
+
+@pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")
+def test_the_solvers_agree_to_round_off(rng):
+    A, b = spd(rng), rng.standard_normal(60)
+    pattern, values = lower(A)
+    one, two = (linalg.analyse(pattern, solver).factor(values)(b) for solver in ("superlu", "cholmod"))
+    np.testing.assert_allclose(one, two, rtol=0, atol=10 * np.finfo(float).eps * np.linalg.cond(A.toarray()) * np.abs(one).max())
+
+
+@both
+def test_a_low_rank_update_is_the_dense_one(rng, solver):
+    A, H, w, b = spd(rng), rng.standard_normal((60, 3)), np.array([0.5, 2.0, 1e3]), rng.standard_normal((60, 2))
+    pattern, values = lower(A)
+    solve = linalg.low_rank(linalg.analyse(pattern, solver).factor(values), H, w)
+    full = A.toarray() + H @ np.diag(w) @ H.T
+    np.testing.assert_allclose(solve(b), np.linalg.solve(full, b), atol=1e-15 * np.linalg.cond(full))
+
+
+def test_no_columns_leave_the_solve_as_it_is():
+    solve = lambda b: b  # noqa: E731
+    assert linalg.low_rank(solve, np.zeros((4, 0)), np.zeros(0)) is solve
+
+
+def test_without_cvxopt_superlu_serves_and_cholmod_names_the_command(rng, monkeypatch):
+    monkeypatch.setattr(linalg, "find_spec", lambda name: None)
+    pattern, values = lower(spd(rng))
+    assert linalg.available() == ("superlu",)
+    assert linalg.analyse(pattern).name == "superlu"
+    with pytest.raises(MissingExtra, match=r"'cholmod' is not installed.*pip install 'pliant\[fast\]'"):
+        linalg.analyse(pattern, "cholmod")
+
+
+@pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")
+def test_with_cvxopt_cholmod_is_preferred(rng):
+    assert linalg.analyse(lower(spd(rng))[0]).name == "cholmod"
