@@ -1,7 +1,7 @@
-"""Robot files: a robot, and with [task] what it does, as TOML in SI units; docs/guide/robot-files.md lists every key."""
+"""Robot files: a robot, and with [task] what it does, as TOML in SI units; docs/guide/robot-files.md has every key."""
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def load_task(path: str | Path) -> Task:
     try:
         return task_of(robot, **task)
     except InputError as error:
-        raise InputError(f"{path}, task: {error}") from None
+        raise InputError(_told(path, "task", str(error))) from None
 
 
 def _described(*, geometry: Geometry, task: dict[str, Any] | None, **rest: Any) -> tuple[Robot, dict[str, Any] | None]:
@@ -65,7 +65,7 @@ def _load(path: Path) -> tuple[Robot, dict[str, Any] | None]:
         try:
             check()
         except InputError as error:
-            raise type(error)(f"{path}, {place}: {error}") from None
+            raise type(error)(_told(path, place, str(error))) from None
     return robot, task
 
 
@@ -113,7 +113,12 @@ def _sentence(path: Path, error: ValidationError) -> str:
     faults = list(_faults(error))
     place, text = faults[0]
     count = f" ({len(faults) - 1} more to mend after this.)" if len(faults) > 1 else ""
-    return f"{path}{', ' if place else ''}{place}: {text}{count}"
+    return _told(path, place, text + count)
+
+
+def _told(path: Path, place: str, text: str) -> str:
+    """One line, even where a quoted key of the file holds a line break."""
+    return " ".join(f"{path}{', ' if place else ''}{place}: {text}".split())
 
 
 def _faults(error: ValidationError, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str, str]]:
@@ -147,11 +152,12 @@ def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "gravity", partial(_check_dimension, robot.gravity, body)
     for i, support in enumerate(robot.supports):
         yield f"supports[{i}]", partial(_check_support, support, body)
-    attached: dict[str, Mapping[Any, Any]] = {"actuators": robot.actuators, "effectors": robot.effectors,
-             "loads": dict(enumerate(robot.loads)), "contacts": dict(enumerate(robot.contacts))}  # fmt: skip
-    for kind, members in attached.items():
-        for name, member in members.items():
-            yield _dotted((kind, name)), partial(member.on, body)
+    for kind in ("actuators", "effectors"):
+        for name, member in getattr(robot, kind).items():
+            yield f"{kind}.{name}", partial(member.on, body)
+    for kind in ("loads", "contacts"):
+        for i, member in enumerate(getattr(robot, kind)):
+            yield f"{kind}[{i}]", partial(member.on, body)
 
 
 def _check_support(support: Support, body: Body) -> None:

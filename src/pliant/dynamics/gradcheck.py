@@ -33,10 +33,11 @@ def gradcheck(model: Linearizable, x: Array, u: Array, p: Array | None = None, *
     step = _checked(model, x, u, p, k)
     lin = model.linearize(step)
     tests = []
-    n = model.space.n_dofs
+    n = model.space.n_dofs  # a thousandth of the body's extent moves nodes by far less than a cell
     for j, part in enumerate(model.space.parts):
         dx = np.zeros_like(x)
-        dx[j * n : (j + 1) * n] = rng.standard_normal(n) * _size(x[j * n : (j + 1) * n] - (x[:n] if part != "velocity" and j else 0.0), x[:n])
+        reach = 0.1 * float(np.abs(x[j * n : (j + 1) * n]).max()) if part == "velocity" else 0.0
+        dx[j * n : (j + 1) * n] = rng.standard_normal(n) * max(reach, 2e-3 * float(np.ptp(x[:n])))
         tests.append((part, dx, np.zeros_like(u), np.zeros_like(p)))
     if u.size:
         tests.append(("control", np.zeros_like(x), rng.standard_normal(u.size) * np.maximum(np.abs(u), 1e-3), np.zeros_like(p)))
@@ -47,11 +48,6 @@ def gradcheck(model: Linearizable, x: Array, u: Array, p: Array | None = None, *
         tests.append((block.name, np.zeros_like(x), np.zeros_like(u), dp))
         start += block.value.size
     return [_check(model, (x, u, p), k, name, (dx, du, dp), step.x, lin, rng) for name, dx, du, dp in tests]
-
-
-def _size(part: Array, q: Array) -> float:
-    """A perturbation's natural size: that of the part, or a thousandth of the body's."""
-    return max(float(np.abs(part).max(initial=0.0)), 1e-3 * float(np.ptp(q))) * 1e-1
 
 
 def _checked(model: Linearizable, x: Array, u: Array, p: Array, k: int):

@@ -13,7 +13,7 @@ import numpy as np
 
 from pliant.core import Array, Dynamics, InputError
 from pliant.dynamics.simulate import Policy, steps
-from pliant.report import Plot, Scene, animate, write_report
+from pliant.report import Plot, Scene, animate, still, write_report
 from pliant.store import Header, Trajectory, TrajectoryWriter, content_key, holds_trajectory, read_json, read_trajectory, write_json
 
 Setting = float | int | str | bool
@@ -143,6 +143,8 @@ def _publish(folder: Path, result: dict[str, Any], outcome: Outcome, here: Run) 
         small = bool(here.settings.get("small_film", False))
         films = animate(outcome.scene, folder, seconds_limit=2.0 if small else 8.0, size=(480, 360) if small else (960, 720))
         media = [films[0].name]
+        moved = np.abs(outcome.scene.frames - outcome.scene.frames[0]).max(axis=(1, 2))
+        still(outcome.scene, int(np.argmax(moved)), folder / "picture.png")
         here.progress("drawing the animation", 1, 1)
     write_report(folder, result, outcome.plots, media=media, notes=[] if outcome.sentence == "done" else [outcome.sentence])
     write_json(folder / "result.json", result)

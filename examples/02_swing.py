@@ -1,0 +1,30 @@
+"""A strip is bent by gravity and swings; its energy by backward Euler, and the gradient of its last tip height by its stiffness."""
+
+import numpy as np
+
+import pliant as pl
+
+strip = pl.Robot(
+    name="strip",
+    shape=pl.Strip(length=0.2, width=0.02, thickness=0.005),
+    cell=0.01,
+    material=pl.Material(E=1e6, nu=0.4, density=1100.0),
+    supports=[pl.Support(region="x-")],
+    effectors={"tip": pl.Effector(surface="x+")},
+    gravity=np.array([0.0, 0.0, -9.81]),
+    damping=pl.Damping(stiffness=0.002),
+)
+model = pl.ImplicitEuler(strip, dt=0.01, design=["body.E"])
+run = pl.simulate(model, np.zeros((30, 0)), keep=True)
+
+row = strip.effectors["tip"].on(strip.body())
+height = lambda x: (row @ model.space.position(x).reshape(-1, 3))[0, 2]  # noqa: E731
+
+x_bar = np.zeros(model.space.size)
+x_bar[2 : model.space.n_dofs : 3] = row.toarray()[0]
+slope = 0.0
+for step in reversed(run.steps):
+    x_bar, _, p_bar = model.pullback(step, x_bar)
+    slope += p_bar[0]
+print(f"tip height after 0.3 s: {height(run.states[-1]):.4f} m")
+print(f"its derivative by E: {slope:.3e} m/Pa")

@@ -1,0 +1,120 @@
+"""Supports, free rigid motions, parameters and loads, before any stepping rule."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.dynamics.equations import Equations
+from pliant.geometry import with_surface
+
+STEEL = pl.Material(E=1e5, nu=0.3, density=1000.0)
+
+
+def box(*supports, **parts):
+    mesh = pl.Box(size=(0.3, 0.1, 0.1)).mesh(divisions=(3, 1, 1))
+    mesh = with_surface(mesh, "facet", np.arange(len(mesh.boundary())) == np.flatnonzero(mesh.points[mesh.boundary()].mean(axis=1)[:, 0] == 0)[0])
+    return pl.Robot(shape=mesh, order=1, material=STEEL, supports=supports, **parts)
+
+
+def plate(*supports):
+    return pl.Robot(shape=pl.Rectangle(size=(0.3, 0.1)), divisions=(3, 1), order=1, material=STEEL, supports=supports)
+
+
+SPACE = ["translation along x", "translation along y", "translation along z", "rotation about x", "rotation about y", "rotation about z"]
+
+
+@pytest.mark.parametrize(
+    ("robot", "loose"),
+    [
+        (box(), SPACE),
+        (box(pl.Support(region="x-")), []),
+        (box(pl.Support(region="facet")), []),
+        (box(pl.Support(region="x-", axes="x")), ["translation along y", "translation along z", "rotation about x"]),
+        (box(pl.Support(region="x-", axes="x"), pl.Support(region="y-", axes="y")), ["translation along z"]),
+        (box(*(pl.Support(region=f"{a}-", axes=a) for a in "xyz")), []),
+        (box(pl.Support(region="x-", axes="yz")), ["translation along x", "rotation about y", "rotation about z"]),
+        (plate(), ["translation along x", "translation along y", "rotation in the plane"]),
+        (plate(pl.Support(region="x-", axes="x")), ["translation along y"]),
+        (plate(pl.Support(region="y-", axes="xy")), []),
+    ],
+    ids=["nothing", "a face", "a facet", "a wall", "two walls", "three walls", "a sleeve", "plate", "plate at a wall", "plate on a side"],
+)
+def test_free_rigid_motions_are_named(robot, loose):
+    assert Equations(robot=robot).free_rigid_motions() == loose
+    if loose:
+        with pytest.raises(InputError, match="nothing stops its " + ", ".join(loose) + ". Add a Support"):
+            pl.Quasistatic(robot)
+    else:
+        pl.Quasistatic(robot)
+
+
+def test_one_held_point_leaves_three_rotations():
+    """Three collinear point masses of a needle, the first of which is not to move: a rod can spin about three axes but one."""
+    eq = Equations(robot=box())
+    eq.__dict__["held"] = np.arange(eq.n_dofs) < 3  # one node, which no named region gives
+    assert eq.free_rigid_motions() == SPACE[3:]
+
+
+def test_held_and_free_unknowns_part_the_body():
+    eq = Equations(robot=box(pl.Support(region="x-", axes="xz"), pl.Support(region="x+")))
+    held = eq.held.reshape(-1, 3)
+    np.testing.assert_array_equal(held[eq.body.region("x-")], [[True, False, True]] * 4)
+    np.testing.assert_array_equal(held[eq.body.region("x+")], True)
+    assert held.sum() == 8 + 12
+    np.testing.assert_array_equal(np.sort(np.concatenate([eq.free, np.flatnonzero(eq.held)])), np.arange(eq.n_dofs))
+
+
+def test_supports_go_where_their_motion_says():
+    eq = Equations(robot=box(pl.Support(region="x-", axes="xz", motion=lambda t: np.array([t, 5.0, -2 * t]))))
+    q = eq.place_supports(eq.body.rest + 1.0, 0.5).reshape(-1, 3)
+    nodes = eq.body.region("x-")
+    rest = eq.body.rest.reshape(-1, 3)
+    np.testing.assert_allclose(q[nodes] - rest[nodes], [[0.5, 1.0, -1.0]] * len(nodes))  # y is not held
+    others = np.setdiff1d(np.arange(len(rest)), nodes)
+    np.testing.assert_array_equal(q[others], (rest + 1.0)[others])
+
+
+@pytest.mark.parametrize("motion", [lambda t: np.zeros(2), lambda t: np.array([np.nan, 0, 0])])
+def test_a_bad_motion_is_told_with_its_time(motion):
+    model = pl.ImplicitEuler(box(pl.Support(region="x-", motion=motion)), dt=0.1)
+    with pytest.raises(InputError, match=r"motion of a support.*t = 0.1 s"):
+        model.step(model.initial_state(), np.zeros(0))
+
+
+def test_weight_and_loads_add_up():
+    robot = box(gravity=(1.0, 2.0, -9.81), loads=(pl.PointLoad(point=(0.3, 0.05, 0.05), force=(1.0, 0, 0)),))
+    eq = Equations(robot=robot)
+    weight = 1000.0 * 0.3 * 0.1 * 0.1 * np.array([1.0, 2.0, -9.81])
+    np.testing.assert_allclose(eq.numbers(None).outside.reshape(-1, 3).sum(axis=0), weight + [1.0, 0, 0], rtol=1e-12)
+
+
+def test_parameters_are_named_bounded_and_spread():
+    eq = Equations(robot=box(), design=("body.E", "cells.density"))
+    n = len(eq.body.fields.E)
+    np.testing.assert_array_equal(eq.params.flat, [1e5] + [1000.0] * n)
+    p = eq.params.flat
+    p[0], p[3] = 2e5, 700.0
+    fields = eq.numbers(p).fields
+    np.testing.assert_array_equal(fields.E, np.full(n, 2e5))
+    assert fields.density[2] == 700.0
+    assert eq.body.fields.density[2] == 1000.0  # as described
+    with pytest.raises(InputError, match=r"cells.density\[2\] = -700"):
+        eq.numbers(np.where(p == 700.0, -700.0, p))
+    with pytest.raises(InputError, match=r"shape \(2,\), but the model has 19 active"):
+        eq.numbers(p[:2])
+
+
+def test_spread_and_collect_are_transposed(rng):
+    eq = Equations(robot=box(), design=("body.nu", "cells.E"))
+    change = rng.standard_normal(eq.params.size)
+    E, nu, density = rng.standard_normal((3, len(eq.body.fields.E)))
+    fields = eq.spread_params(change)
+    forward = fields.E @ E + fields.nu @ nu + fields.density @ density
+    assert eq.collect_params(E, nu, density) @ change == pytest.approx(forward, rel=1e-13)
+
+
+@pytest.mark.parametrize("name", ["body.mass", "arm.E", "E"])
+def test_an_unknown_parameter_is_told_the_known_ones(name):
+    with pytest.raises(InputError, match=f"no parameter '{name}'; this robot has body.E, body.nu"):
+        _ = Equations(robot=box(), design=(name,)).params

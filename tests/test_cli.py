@@ -1,0 +1,85 @@
+"""The command line as a user types it: exit status, one sentence for wrong input, JSON as the last line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def pliant(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "pliant.cli", *words], capture_output=True, text=True, cwd=cwd, timeout=600)
+
+
+def test_list_names_every_experiment() -> None:
+    from pliant.zoo.registry import EXPERIMENTS
+
+    out = pliant("list")
+    assert out.returncode == 0
+    assert all(name in out.stdout for name in EXPERIMENTS)
+
+
+def test_run_prints_the_result_as_its_last_line(tmp_path: Path) -> None:
+    out = pliant("run", "cantilever", "--quick", "--json", cwd=tmp_path)
+    assert out.returncode == 0, out.stderr
+    result = json.loads(out.stdout.strip().splitlines()[-1])
+    assert result["status"] == "done"
+    assert (tmp_path / "results" / "cantilever" / "report.html").is_file()
+    assert "report.html" in out.stderr
+
+
+def test_a_goal_that_is_not_reached_is_status_1(tmp_path: Path) -> None:
+    out = pliant("run", "arm-reach", "--quick", "--set", "x=0.15", "--set", "z=0.3", "--out", str(tmp_path / "far"))
+    assert out.returncode == 1
+    assert "cannot reach" in out.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "arm-reech"), "Did you mean 'arm-reach'?"),
+        (("run", "cantilever", "--set", "load"), "KEY=VALUE"),
+        (("run", "cantilever", "--set", "lod=1"), "did you mean 'load'?"),
+        (("run", "missing.toml"), "missing.toml"),
+        (("check", "missing.toml"), "missing.toml"),
+        (("gradcheck", "nothing"), "There is no experiment"),
+        (("bench", "nothing"), "There is no benchmark"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_status_2(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:
+    out = pliant(*words, cwd=tmp_path)
+    assert out.returncode == 2
+    assert sentence in out.stderr.replace("\n", " ")
+    assert "Traceback" not in out.stderr
+
+
+def test_gradcheck_prints_a_table_of_right_slopes() -> None:
+    out = pliant("gradcheck", "block-drop")
+    assert out.returncode == 0, out.stderr
+    assert "right" in out.stdout
+    assert "WRONG" not in out.stdout
+
+
+def test_check_says_what_is_doubtful(tmp_path: Path) -> None:
+    file = tmp_path / "big.toml"
+    file.write_text("""name = "big"
+[geometry]
+shape = "box"
+size = [200.0, 20.0, 20.0]
+divisions = [4, 1, 1]
+[material]
+E = 1e6
+nu = 0.4
+[[supports]]
+region = "x-"
+""")
+    out = pliant("check", str(file))
+    assert out.returncode == 0, out.stderr
+    assert "millimetres" in out.stdout
+    assert "closed" in out.stdout
+
+
+def test_nothing_but_the_result_goes_to_standard_output(tmp_path: Path) -> None:
+    out = pliant("run", "cantilever", "--quick", "--out", str(tmp_path))
+    assert out.stdout == ""

@@ -1,0 +1,47 @@
+"""Each example runs and prints a number that physics knows."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def output(name: str) -> str:
+    done = subprocess.run([sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def numbers(text: str) -> list[float]:
+    return [float(x) for x in re.findall(r"-?\d+\.?\d*(?:e[-+]?\d+)?", text)]
+
+
+def test_every_example_is_tested() -> None:
+    tested = Path(__file__).read_text()
+    assert [path.name for path in EXAMPLES.glob("*.py") if path.name not in tested] == []
+
+
+def test_the_arm_bends_towards_the_line_that_pulls() -> None:
+    lines = output("01_arm.py").splitlines()
+    x, y, z = numbers(lines[0].split(":")[1])
+    assert x == pytest.approx(y, abs=1e-4)  # the mesh is symmetric about the diagonal
+    assert x < -0.03
+    assert 0.1 < z < 0.2
+    jacobian = [numbers(line) for line in lines[2:]]
+    assert jacobian[0][0] < 0.0 < jacobian[0][2]  # more pull on the same line bends on, on the opposite one back
+
+
+def test_the_strip_hangs_down_and_stiffness_lifts_it() -> None:
+    height, slope = (numbers(line.split(":")[1])[0] for line in output("02_swing.py").splitlines())
+    assert -0.2 < height < -0.02
+    assert slope != 0.0
+
+
+def test_the_ball_pushes_back() -> None:
+    force = numbers(output("03_push_down.py"))[0]
+    # a column of E A / L = 1e5 * 3.14e-4 / 0.05 N/m pressed by 10 mm gives 6.3 N; the small contact patch makes it softer
+    assert 1.0 < force < 7.0

@@ -1,0 +1,61 @@
+"""The house of docs/decisions/0001: imports point down only, and rooms on one line do not import each other."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import pliant
+
+ROOT = Path(pliant.__file__).parent
+LAYERS = [
+    {"core"},
+    {"kernels", "linalg", "store"},
+    {"materials", "geometry"},
+    {"bodies"},
+    {"actuators", "contact"},
+    {"robot"},
+    {"dynamics"},
+    {"robot_file"},
+    {"report"},
+    {"zoo"},
+    {"bench"},
+    {"cli"},
+]
+RANK = {room: k for k, layer in enumerate(LAYERS) for room in layer}
+FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def room_of(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    return "robot_file" if first.startswith("robot_file") else first
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pliant":
+            parts = node.module.split(".")
+            rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            rooms |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("pliant.")}
+    return {"robot_file" if room.startswith("robot_file") else room for room in rooms}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    mine = room_of(path)
+    assert mine in RANK, f"{path} stands in no room of the house; add the room to LAYERS and to the decision record"
+    for room in imported_rooms(path) - {mine}:
+        assert RANK[room] < RANK[mine], f"{path} imports {room}, which is not below {mine}"
+
+
+def test_core_needs_numpy_only() -> None:
+    tree = ast.parse((ROOT / "core.py").read_text())
+    modules = {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    assert modules - {"numpy", "collections", "dataclasses", "types", "typing"} == set()
+
+
+def test_public_names_are_few_and_there() -> None:
+    assert len(pliant.__all__) <= 40
+    assert all(name in vars(pliant) for name in pliant.__all__)

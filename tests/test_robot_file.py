@@ -1,0 +1,191 @@
+"""Robot files: what they say is what is built, and the examples move as beams, bars and floors do."""
+
+import re
+from pathlib import Path
+
+import meshio
+import numpy as np
+import pytest
+import trimesh
+from PIL import Image
+
+import pliant as pl
+from pliant.robot_file import Keyframes, load_robot, load_task
+from pliant.robot_file_layout import ACTUATORS, OBSTACLES, ROBOT, SHAPES, SOURCES
+from pliant.robot_file_section import keys_of
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples" / "robots"
+GUIDE = (ROOT / "docs" / "guide" / "robot-files.md").read_text()
+MATERIAL = "[material]\nE = 1e5\nnu = 0.4\n"
+BOX = '[geometry]\nshape = "box"\nsize = [0.1, 0.02, 0.02]\ndivisions = [4, 1, 1]\norder = 1\n' + MATERIAL
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text: str) -> Path:
+        path = tmp_path / "robot.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def tip(model, name: str, states) -> np.ndarray:
+    """(k, dim) [m] the places of an effector."""
+    body = model.robot.body()
+    row = model.robot.effectors[name].on(body)
+    return np.array([(row @ model.space.position(x).reshape(-1, body.dim))[0] for x in np.atleast_2d(states)])
+
+
+def test_the_strip_hangs_as_a_plane_strain_beam():
+    model = pl.Quasistatic(load_robot(EXAMPLES / "strip.toml"))
+    sag = 0.005 - tip(model, "tip", pl.equilibrium(model, np.zeros(0)).x)[0, 1]
+    L, h, E, weight = 0.2, 0.01, 2e7 / (1 - 0.3**2), 1000 * 9.81 * 0.01  # per metre of thickness
+    assert sag == pytest.approx(weight * L**4 / (8 * E * h**3 / 12), rel=0.01)  # sag^2 / L^2 = 0.3 % from linear
+
+
+def test_the_strip_swings_at_its_natural_frequency():
+    task = load_task(EXAMPLES / "strip.toml")
+    model = task.model()
+    run = pl.simulate(model, lambda k, x: task.control(k), steps_count=task.steps)
+    lowest = np.argmin(tip(model, "tip", run.states)[:, 1]) * task.dt
+    stiffness, mass = 2e7 / (1 - 0.3**2) * 0.01**3 / 12, 1000 * 0.01
+    half_period = np.pi / (1.8751**2 * np.sqrt(stiffness / (mass * 0.2**4)))
+    assert lowest == pytest.approx(half_period, rel=0.03)  # higher modes move the lowest moment a little
+
+
+def test_the_arm_stretches_as_two_bars_in_series_and_bends_to_the_pulled_side():
+    task = load_task(EXAMPLES / "arm.toml")
+    model = task.model()
+    hanging = tip(model, "hand", pl.equilibrium(model, np.zeros(2)).x)[0]
+    stretch = (500 + 1000 * 9.81 * (0.02 + 0.10 / 2)) * 0.10 / 2e5
+    assert -0.02 - hanging[2] == pytest.approx(stretch, rel=0.05)  # the ceiling hinders the first width's contraction
+    run = pl.simulate(model, lambda k, x: task.control(k), steps_count=task.steps)
+    assert np.all(np.diff(tip(model, "hand", run.states)[:, 0]) < -1e-3)  # left is -x
+    assert run.controls[:, 0] == pytest.approx([0.25, 0.5, 0.75, 1.0])
+
+
+def test_the_finger_curls_down_to_the_ground_and_stays_on_it():
+    task = load_task(EXAMPLES / "finger.toml")
+    model = task.model()
+    run = pl.simulate(model, lambda k, x: task.control(k), steps_count=30)
+    heights = model.space.position(run.states[-1]).reshape(-1, 3)[:, 2]
+    assert -0.031 < heights.min() < -0.03  # touches, and sinks in by less than a millimetre
+    assert tip(model, "tip", run.states[-1])[0, 2] < -0.02
+
+
+SOLIDS = {
+    "box": ("size = [0.2, 0.1, 0.1]", 0.002),
+    "cylinder": ("radius = 0.1\nlength = 0.2", 0.002 * np.pi),
+    "tube": ("outer = 0.1\ninner = 0.05\nlength = 0.2", 0.0015 * np.pi),
+    "ellipsoid": ("radii = [0.1, 0.1, 0.2]", 0.008 / 3 * np.pi),
+    "strip": ("length = 0.2\nwidth = 0.1\nthickness = 0.05", 0.001),
+    "rectangle": ("size = [0.2, 0.1]", 0.02),
+    "disc": ("radius = 0.1", 0.01 * np.pi),
+    "ring": ("outer = 0.1\ninner = 0.05", 0.0075 * np.pi),
+    "polygon": ("points = [[0, 0], [0.2, 0], [0, 0.1]]", 0.01),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_has_its_volume(written, shape):
+    keys, volume = SOLIDS[shape]
+    robot = load_robot(written(f'[geometry]\nshape = "{shape}"\n{keys}\ncell = 0.04\n{MATERIAL}'))
+    assert robot.mesh().volumes().sum() == pytest.approx(volume, rel=0.02)  # round sides: quadratic cells
+    assert robot.order == 2
+
+
+def test_a_mesh_file_is_scaled_and_keeps_its_regions(written, tmp_path):
+    box = pl.Box(size=(100, 20, 20)).mesh(divisions=(2, 1, 1))
+    half = np.repeat([1, 2], box.n_cells // 2)
+    meshio.Mesh(box.points, [("tetra", box.cells)], cell_data={"region": [half]}).write(tmp_path / "box.vtu")
+    text = '[geometry]\nmesh = "box.vtu"\nscale = 0.001\n'
+    robot = load_robot(written(text + "[material.1]\nE = 1e5\nnu = 0.4\n[material.2]\nE = 2e5\nnu = 0.4\n"))
+    assert robot.mesh().size == pytest.approx(np.hypot(0.1, 0.02 * np.sqrt(2)))
+    assert sorted(set(robot.body().fields.E)) == [1e5, 2e5]
+
+
+def test_a_surface_file_is_filled(written, tmp_path):
+    trimesh.creation.icosphere(radius=10).export(tmp_path / "ball.stl")
+    robot = load_robot(written(f'[geometry]\nsurface = "ball.stl"\nscale = 0.001\ncell = 0.003\norder = 1\n{MATERIAL}'))
+    assert robot.mesh().volumes().sum() == pytest.approx(4 / 3 * np.pi * 1e-6, rel=0.05)
+
+
+@pytest.mark.parametrize(("depth", "dim"), [("", 2), ("depth = 0.02", 3)])
+def test_a_silhouette_is_plane_or_extruded(written, tmp_path, depth, dim):
+    Image.fromarray(np.pad(np.zeros((20, 40), np.uint8), 5, constant_values=255)).save(tmp_path / "bar.png")
+    robot = load_robot(written(f'[geometry]\nsilhouette = "bar.png"\nheight = 0.1\ncell = 0.02\n{depth}\n{MATERIAL}'))
+    assert robot.mesh().dim == dim
+    assert robot.mesh().volumes().sum() == pytest.approx(0.02 * (0.02 if dim == 3 else 1), rel=0.03)
+
+
+def test_the_attachments_are_those_of_the_file(written):
+    robot = load_robot(written(BOX + """
+[[supports]]
+region = "x-"
+axes = "xy"
+motion = { times = [0, 2], values = [[0, 0, 0], [0.02, 0, 0]] }
+[actuators.push]
+type = "thrust"
+point = [0.1, 0.01, 0.01]
+[actuators.pull]
+type = "cable"
+points = [[0.1, 0.01, 0.01]]
+guide = [0.2, 0, 0]
+drive = "length"
+limits = [0.5, inf]
+[[loads]]
+point = [0.1, 0, 0]
+force = [1, 0, 0]
+[[loads]]
+surface = "x+"
+traction = [0, 100, 0]
+[[contacts]]
+type = "sphere"
+center = [0, 0, -1]
+radius = 0.5
+friction = 0.2
+[[contacts]]
+type = "capsule"
+start = [0, 0, -1]
+end = [1, 0, -1]
+radius = 0.5
+[damping]
+mass = 1
+"""))  # fmt: skip
+    assert robot.supports[0].motion(1.0) == pytest.approx([0.01, 0, 0])
+    assert robot.n_controls == 4
+    assert robot.control_limits()[1][3] == np.inf
+    assert robot.actuators["pull"].drive == "length"
+    assert sum(load.on(robot.body()) for load in robot.loads).reshape(-1, 3).sum(axis=0) == pytest.approx([1, 0.04, 0])
+    assert [contact.friction for contact in robot.contacts] == [0.2, 0.0]
+    assert robot.damping == pl.Damping(mass=1.0)
+
+
+def test_keyframes_are_straight_between_and_constant_outside():
+    ramp = Keyframes(times=[1, 3], values=[[0, 4], [2, 0]])
+    assert [ramp(t).tolist() for t in (0.0, 2.0, 9.0)] == [[0, 4], [1, 2], [2, 0]]
+
+
+@pytest.mark.parametrize("rule", ["quasistatic", "implicit-euler", "bdf2", "semi-implicit"])
+def test_every_rule_takes_a_step(written, rule):
+    dt = "" if rule == "quasistatic" else "dt = 0.01"
+    task = load_task(written(f'{BOX}\n[[supports]]\nregion = "x-"\n[task]\nrule = "{rule}"\n{dt}\nsteps = 1'))
+    model = task.model(design=["body.E"])
+    step = model.step(model.initial_state(), task.control(0))
+    assert step.status
+    assert model.params.flat == pytest.approx([1e5])
+
+
+def test_the_example_of_the_guide_runs(written):
+    task = load_task(written(re.search(r"```toml\n(.*?)```", GUIDE, re.DOTALL)[1]))
+    model = task.model()
+    assert model.step(model.initial_state(), task.control(0)).status
+
+
+def test_the_guide_names_every_key():
+    made = [*ACTUATORS.values(), *OBSTACLES.values(), *(kind for name, kind in SOURCES.items() if name != "shape")]
+    keys = {key for kind in made for key in kind.__origin__.model_fields}
+    keys |= {key for shape in SHAPES.values() for key in keys_of(shape)} | set(SHAPES) | set(ROBOT)
+    assert [key for key in sorted(keys) if f"`{key}`" not in GUIDE] == []

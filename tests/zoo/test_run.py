@@ -1,0 +1,92 @@
+"""Experiments: every registered one runs, writes a whole folder, passes its gradcheck, and resumes bit for bit after kill -9."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pliant.core import InputError
+from pliant.dynamics import gradcheck
+from pliant.store import read_json, read_trajectory
+from pliant.zoo.experiment import run
+from pliant.zoo.registry import EXPERIMENTS, find
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_quick_run_reaches_its_goal_and_writes_a_whole_folder(name: str, tmp_path: Path) -> None:
+    seen = []
+    result = run(find(name), out=tmp_path, quick=True, progress=lambda what, done, total: seen.append((done, total)))
+    assert result["status"] == "done"
+    assert read_json(tmp_path / "result.json") == result
+    assert {"name", "paper", "status", "seed", "versions", "seconds", "metrics"} <= set(result)
+    assert all(set(metric) == {"value", "unit", "paper"} for metric in result["metrics"].values())
+    for file in ("report.html", "animation.mp4", "animation.gif", "picture.png"):
+        assert (tmp_path / file).stat().st_size > 1000
+    assert seen
+    assert all(done <= total for done, total in seen)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_derivative_of_an_experiment_is_right(name: str) -> None:
+    experiment = find(name)
+    checks = gradcheck(*experiment.probe(experiment.chosen(quick=True)))
+    assert checks
+    assert [check for check in checks if not check.ok] == []
+
+
+def test_settings_are_read_in_their_type_and_change_the_run(tmp_path: Path) -> None:
+    result = run(find("cantilever"), out=tmp_path, quick=True, overrides={"load": "2", "cells": "8"})
+    assert result["settings"]["load"] == 2.0
+    assert result["settings"]["cells"] == 8
+    assert result["metrics"]["elastica"]["value"] == pytest.approx(0.49, abs=0.01)  # Bisshopp and Drucker's table: 0.493
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [({"lod": "2"}, "did you mean 'load'"), ({"load": "much"}, "takes a float"), ({"load": "nan"}, "finite"), ({"cells": "2.5"}, "takes a int")],
+)  # fmt: skip
+def test_wrong_settings_are_a_sentence(overrides: dict[str, str], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        find("cantilever").chosen(overrides)
+
+
+def test_unknown_experiment_suggests_the_nearest() -> None:
+    with pytest.raises(InputError, match="Did you mean 'arm-reach'"):
+        find("arm-reech")
+
+
+def test_a_finished_run_is_only_read_on_resume(tmp_path: Path) -> None:
+    first = run(find("cantilever"), out=tmp_path, quick=True)
+    stamp = (tmp_path / "report.html").stat().st_mtime_ns
+    assert run(find("cantilever"), out=tmp_path, quick=True, resume=True) == first
+    assert (tmp_path / "report.html").stat().st_mtime_ns == stamp
+
+
+def test_killed_run_resumes_bit_for_bit(tmp_path: Path) -> None:
+    whole, torn = tmp_path / "whole", tmp_path / "torn"
+    settings = {"steps": "90", "cells": "2"}
+    run(find("block-drop"), out=whole, quick=True, overrides=settings)
+    words = [sys.executable, "-m", "pliant.cli", "run", "block-drop", "--quick", "--set", "steps=90", "--set", "cells=2", "--out", str(torn)]
+    child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not list((torn / "trajectory").glob("chunk-*.npz")):
+        assert child.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.005)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    assert not (torn / "result.json").exists()
+    done = len(read_trajectory(torn).states)
+    assert 0 < done
+    run(find("block-drop"), out=torn, quick=True, overrides=settings, resume=True)
+    assert np.array_equal(read_trajectory(torn).path, read_trajectory(whole).path)
+
+
+def test_resume_with_other_settings_is_refused(tmp_path: Path) -> None:
+    run(find("block-drop"), out=tmp_path, quick=True, overrides={"steps": "60"})
+    (tmp_path / "result.json").unlink()
+    with pytest.raises(InputError, match="other settings"):
+        run(find("block-drop"), out=tmp_path, quick=True, overrides={"steps": "70"}, resume=True)
