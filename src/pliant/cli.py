@@ -14,7 +14,12 @@ from rich.table import Table
 
 from pliant.core import InputError, PliantError
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__ and "Soft robots: describe once, then simulate, differentiate and plan.")  # noqa: E501
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help=__doc__ and "Soft robots: describe once, then simulate, differentiate and plan.",
+)
 screen = Console(stderr=True)
 Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="An experiment (see `pliant list`) or a robot file.")]
 
@@ -68,16 +73,22 @@ def check_command(file: Annotated[Path, typer.Argument(help="A robot file (TOML)
 
 
 @app.command("gradcheck")
-def gradcheck_command(name: Name, full: Annotated[bool, typer.Option("--full", help="At full size instead of the quick one.")] = False) -> None:
+def gradcheck_command(
+    name: Name, full: Annotated[bool, typer.Option("--full", help="At full size instead of the quick one.")] = False
+) -> None:
     """Every derivative of a model against finite differences, as a table."""
     from pliant.dynamics import gradcheck
 
     experiment = _experiment(name)
     with screen.status("compiling, once, and checking"):
         checks = gradcheck(*experiment.probe(experiment.chosen(quick=not full)))
-    table = Table("derivative of the step by", "Taylor slope (2 is right)", "relative error", "jvp against vjp", "verdict", box=None, pad_edge=False)
+    table = Table(
+        "derivative of the step by", "Taylor slope (2 is right)", "relative error", "jvp against vjp", "verdict", box=None, pad_edge=False
+    )
     for c in checks:
-        table.add_row(c.name, "no remainder" if c.exact else f"{c.slope:.3f}", f"{c.error:.1e}", f"{c.duality:.1e}", "right" if c.ok else "WRONG")
+        table.add_row(
+            c.name, "no remainder" if c.exact else f"{c.slope:.3f}", f"{c.error:.1e}", f"{c.duality:.1e}", "right" if c.ok else "WRONG"
+        )
     Console(width=None if sys.stdout.isatty() else 120).print(table)
     raise typer.Exit(0 if all(c.ok for c in checks) else 1)
 

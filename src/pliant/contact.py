@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from pliant.bodies import TINY, Body
 from pliant.core import Array, InputError, finite_array, require_number, require_positive
@@ -14,7 +15,7 @@ from pliant.core import Array, InputError, finite_array, require_number, require
 Distance = Callable[[Array], tuple[Array, Array, Array]]
 
 
-def plane(normal: Array, height: float = 0.0) -> Distance:
+def plane(normal: ArrayLike, height: float = 0.0) -> Distance:
     """The half space below a plane; `normal` points to the free side, `height` [m] is the plane's distance from the origin."""
     n, height = finite_array("The plane's normal", normal, (None,)), float(finite_array("The plane's height", height, (), "m"))
     if not np.linalg.norm(n) > 0.0:
@@ -27,13 +28,13 @@ def plane(normal: Array, height: float = 0.0) -> Distance:
     return distance
 
 
-def sphere(center: Array, radius: float) -> Distance:
+def sphere(center: ArrayLike, radius: float) -> Distance:
     """A ball (a disc in the plane) of a radius [m]."""
     c, radius = finite_array("The sphere's centre", center, (None,), "m"), require_positive("The obstacle's radius", radius, "m")
     return lambda y: _round(y - c, radius)
 
 
-def capsule(start: Array, end: Array, radius: float) -> Distance:
+def capsule(start: ArrayLike, end: ArrayLike, radius: float) -> Distance:
     """All points within a radius [m] of a segment."""
     a, radius = finite_array("The capsule's start", start, (None,), "m"), require_positive("The obstacle's radius", radius, "m")
     axis = finite_array("The capsule's end", end, a.shape, "m") - a
@@ -83,7 +84,6 @@ class Contact:
         return AttachedContact(contact=self, weights=weights, stiffness=self.stiffness * area[nodes],
                                offset=np.zeros((len(nodes), body.dim)))  # fmt: skip
 
-
     def _try(self, point: Array) -> None:
         """One look at the obstacle, so that a wrong one is a sentence now and not a NaN later."""
         dim = point.shape[1]
@@ -92,8 +92,8 @@ class Contact:
         except (TypeError, ValueError):
             found = []
         if found != [(1,), (1, dim), (1, dim, dim)]:
-            raise InputError(f"The obstacle of a contact does not fit a body in {dim} dimensions; make it with plane, sphere or capsule from "
-                             f"vectors of {dim} numbers.")  # fmt: skip
+            raise InputError(f"The obstacle of a contact does not fit a body in {dim} dimensions; make it with plane, sphere or capsule "
+                             f"from vectors of {dim} numbers.")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -116,6 +116,8 @@ class Space:
 
     def split(self, x: Array) -> SimpleNamespace:
         """The parts of `x` as views, by name."""
+        if np.shape(x) != (self.size,):
+            raise InputError(f"The state has shape {np.shape(x)}; give ({self.size},), the parts {', '.join(self.parts)} in turn.")
         pieces = np.split(np.asarray(x), len(self.parts))
         return SimpleNamespace(**dict(zip(self.parts, pieces, strict=True)))
 
@@ -136,25 +138,48 @@ class Linearization:
     n_state: int
     n_controls: int
     n_params: int
-    jvp: Callable[[Array, Array, Array], Array]  # ((n_state, k), (n_controls, k), (n_params, k)) -> (n_state, k)
-    vjp: Callable[[Array], tuple[Array, Array, Array]]  # (n_state, k) -> the three transposed products
+    push: Callable[[Array, Array, Array], Array]  # ((n_state,), (n_controls,), (n_params,)) -> (n_state,)
+    pull: Callable[[Array], tuple[Array, Array, Array]]  # (n_state,) -> the three transposed products
+
+    def jvp(self, dx: Array, du: Array, dp: Array) -> Array:
+        """A dx + B du + C dp, for vectors or for matrices of k columns."""
+        sizes = (("dx", dx, self.n_state), ("du", du, self.n_controls), ("dp", dp, self.n_params))
+        return _by_column(lambda *column: (self.push(*column),), [_columns(*size) for size in sizes], np.ndim(dx) == 1)[0]
+
+    def vjp(self, x_bar: Array) -> tuple[Array, Array, Array]:
+        """(A^T x_bar, B^T x_bar, C^T x_bar), for a vector or for a matrix of k columns."""
+        x, u, p = _by_column(self.pull, [_columns("x_bar", x_bar, self.n_state)], np.ndim(x_bar) == 1)
+        return x, u, p
 
     def dense_state(self) -> Array:
         """(n_state, n_state) A = dx'/dx; large, so only for small bodies."""
-        return self._columns(0, self.n_state)
+        return self._dense(0, self.n_state)
 
     def dense_controls(self) -> Array:
         """(n_state, n_controls) B = dx'/du."""
-        return self._columns(1, self.n_controls)
+        return self._dense(1, self.n_controls)
 
     def dense_params(self) -> Array:
         """(n_state, n_params) C = dx'/dp."""
-        return self._columns(2, self.n_params)
+        return self._dense(2, self.n_params)
 
-    def _columns(self, which: int, k: int) -> Array:
+    def _dense(self, which: int, k: int) -> Array:
         seeds = [np.zeros((n, k)) for n in (self.n_state, self.n_controls, self.n_params)]
         seeds[which] = np.eye(k)
         return self.jvp(*seeds)
+
+
+def _columns(name: str, value: Array, n: int) -> Array:
+    """A vector (n,) or matrix (n, k) as a matrix of finite columns."""
+    return finite_array(name, value, (n,))[:, None] if np.ndim(value) == 1 else finite_array(name, value, (n, None))
+
+
+def _by_column(f: Callable[..., tuple[Array, ...]], blocks: list[Array], flat: bool) -> tuple[Array, ...]:
+    """f, which maps vectors to a tuple of vectors, of every column; a call on zeros gives the shapes where there is no column."""
+    k = blocks[0].shape[1]
+    rows = [f(*(block[:, j] for block in blocks)) for j in range(k)] or [f(*(np.zeros(len(block)) for block in blocks))]
+    stacked = [np.stack(part, axis=1)[:, :k] for part in zip(*rows, strict=True)]
+    return tuple(part[:, 0] if flat else part for part in stacked)
 
 
 @runtime_checkable
@@ -189,13 +214,14 @@ def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str
     """`value` as a float array of a shape (None: any length) with finite entries, or a sentence that says what is wrong."""
     try:
         array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # text, ragged lists
         raise InputError(f"{name} is {str(value)[:60]!r}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.") from None
     if array.ndim != len(shape) or any(want is not None and want != have for want, have in zip(shape, array.shape, strict=True)):
         raise InputError(f"{name} has shape {array.shape}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.")
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
-        raise InputError(f"{name} is {array[tuple(bad[0])]} at entry {', '.join(map(str, bad[0]))}; every entry must be a finite number.")
+        place = f" at entry {', '.join(map(str, bad[0]))}" if array.ndim else ""
+        raise InputError(f"{name} is {array[tuple(bad[0])]}{place}; it must be finite.")
     return array
 
 
@@ -205,7 +231,7 @@ def _shape(shape: tuple[int | None, ...]) -> str:
 
 def check_controls(u: Array, n: int) -> Array:
     """`u` as a finite float array of n entries, or a sentence that says which entry is wrong."""
-    return finite_array("The control", np.atleast_1d(u) if n == 1 else u, (n,))
+    return finite_array("The control", [u] if n == 1 and isinstance(u, int | float) else u, (n,))
 
 
 def require_positive(name: str, value: float, unit: str) -> float:

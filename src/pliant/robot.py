@@ -1,13 +1,14 @@
 """Robot: a shape, its materials and what is attached to it, in rest coordinates. No matrices."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from pliant.bodies import Body, PointMass, Solid, Term
 from pliant.contact import Contact
@@ -49,7 +50,7 @@ class Support:
 class Effector:
     """What is to be controlled: a material point, or the weighted mean of a named surface."""
 
-    point: Array | None = None  # (dim,) [m] rest position
+    point: ArrayLike | None = None  # (dim,) [m] rest position
     surface: str | None = None
 
     def __post_init__(self) -> None:
@@ -70,8 +71,8 @@ class Effector:
 class PointLoad:
     """A dead force [N] at a material point."""
 
-    point: Array  # (dim,) [m]
-    force: Array  # (dim,) [N]
+    point: ArrayLike  # (dim,) [m]
+    force: ArrayLike  # (dim,) [N]
 
     def on(self, body: Body) -> Array:
         """(n_dofs,) [N]"""
@@ -84,7 +85,7 @@ class SurfaceLoad:
     """A dead traction [N/m^2 of rest area] on a named surface."""
 
     surface: str
-    traction: Array  # (dim,) [Pa]
+    traction: ArrayLike  # (dim,) [Pa]
 
     def on(self, body: Body) -> Array:
         """(n_dofs,) [N]"""
@@ -105,6 +106,11 @@ class Damping:
                 raise InputError(f"The {name} damping is {getattr(self, name):g}; it must be zero or positive.")
 
 
+def _require_each(robot: str, what: str, things: Iterable[object], kind: Any) -> None:
+    for thing in things:
+        require_kind(f"One of the {what} of {robot}", thing, kind, f"give the {what} that pliant offers")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Robot:
     """A soft robot, described once for every method. `body()` discretises it as a solid with `cell`, `divisions`, `order`."""
@@ -116,8 +122,8 @@ class Robot:
     effectors: Mapping[str, Effector] = field(default_factory=dict)
     loads: Sequence[PointLoad | SurfaceLoad] = ()
     contacts: Sequence[Contact] = ()
-    gravity: Array | None = None  # (dim,) [m/s^2]; None: no gravity
-    damping: Damping = Damping()  # noqa: RUF009, frozen
+    gravity: ArrayLike | None = None  # (dim,) [m/s^2]; None: no gravity
+    damping: Damping = Damping()
     cell: float | None = None  # [m] target edge length of the mesh
     divisions: Sequence[int] | None = None  # lattice counts instead of `cell`
     order: int = 2  # 1: 4-node tetrahedra, quick and stiff in bending; 2: 10-node, the right choice for slender bodies
@@ -127,17 +133,22 @@ class Robot:
     def __post_init__(self) -> None:
         require_kind(f"The shape of {self.name}", self.shape, (Mesh, PointMass, Shape), "give a Shape such as Box, a Mesh or a PointMass")
         require_kind(f"The material of {self.name}", self.material, (Material, Mapping), "give a Material, or one for each region by name")
-        materials = self.material.values() if isinstance(self.material, Mapping) else ()
-        parts = (("supports", self.supports, Support), ("loads", self.loads, (PointLoad, SurfaceLoad)), ("contacts", self.contacts, Contact))
-        named = (("actuators", self.actuators, Actuator), ("effectors", self.effectors, Effector))
-        for what, things, kind in parts:
+        materials = dict(self.material) if isinstance(self.material, Mapping) else {}
+        kind: Any
+        for what, things, kind in (
+            ("supports", self.supports, Support),
+            ("loads", self.loads, PointLoad | SurfaceLoad),
+            ("contacts", self.contacts, Contact),
+        ):
             require_kind(f"The {what} of {self.name}", things, (list, tuple), "give a list")
-            for thing in things:
-                require_kind(f"One of the {what} of {self.name}", thing, kind, f"give the {what} that pliant offers")
-        for what, table, kind in (*named, ("materials", dict(enumerate(materials)), Material)):
+            _require_each(self.name, what, things, kind)
+        for what, table, kind in (
+            ("actuators", self.actuators, Actuator),
+            ("effectors", self.effectors, Effector),
+            ("materials", materials, Material),
+        ):
             require_kind(f"The {what} of {self.name}", table, Mapping, "give a dict from name to each")
-            for thing in table.values():
-                require_kind(f"One of the {what} of {self.name}", thing, kind, f"give the {what} that pliant offers")
+            _require_each(self.name, what, table.values(), kind)
         if self.order not in (1, 2):
             raise InputError(f"The order of {self.name} is {self.order}; take 1 (4-node) or 2 (10-node tetrahedra).")
         if self.cell is not None and self.divisions is not None:
@@ -154,7 +165,9 @@ class Robot:
         mesh = self.mesh()
         body = Solid(mesh=mesh, materials=self._materials(), thickness=self.thickness)
         if mesh.size > 10.0:
-            warnings.warn(f"{self.name} is {mesh.size:.3g} m across; if its coordinates are millimetres, scale them by 0.001.", stacklevel=2)
+            warnings.warn(
+                f"{self.name} is {mesh.size:.3g} m across; if its coordinates are millimetres, scale them by 0.001.", stacklevel=6
+            )
         return body
 
     def mesh(self) -> Mesh:

@@ -39,7 +39,8 @@ def load_robot(path: str | Path) -> Robot:
 
 def load_task(path: str | Path) -> Task:
     """The robot of a TOML file and what its section [task] has it do."""
-    robot, task = _load(Path(path))
+    path = Path(path)
+    robot, task = _load(path)
     if task is None:
         raise InputError(f"{path} has no section [task]; add one with rule, dt, steps and controls, or use load_robot.")
     try:
@@ -92,9 +93,7 @@ def _text(path: Path) -> str:
             raise InputError(f"{path} has more than {MOST_BYTES} bytes; keep meshes in files of their own.")
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise InputError(
-            f"{str(path)[:200]} cannot be read ({error.strerror}); check its name and permissions."
-        ) from None
+        raise InputError(f"{str(path)[:200]} cannot be read ({error.strerror}); check its name and permissions.") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text in UTF-8 (byte {error.start}); save it as such.") from None
 
@@ -163,13 +162,11 @@ def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
 def _check_support(support: Support, body: Body) -> None:
     body.region(support.region)
     if not set(support.axes) & set("xyz"[: body.dim]):
-        raise InputError(
-            f"The axes '{support.axes}' are none of a body in {body.dim}D; write some of {'xyz'[: body.dim]}."
-        )
+        raise InputError(f"The axes '{support.axes}' are none of a body in {body.dim}D; write some of {'xyz'[: body.dim]}.")
     if support.motion is not None:
         _check_dimension(support.motion(0.0), body)
 
 
-def _check_dimension(vector: Array | None, body: Body) -> None:
+def _check_dimension(vector: Any, body: Body) -> None:
     if vector is not None and len(vector) != body.dim:
         raise InputError(f"There are {len(vector)} numbers, but the body is {body.dim}D; give {body.dim}.")

@@ -46,15 +46,11 @@ class Geometry:
     thickness: float = 1.0
 
 
-def from_mesh(
-    *, mesh: Path, scale: float = 1.0, merge: bool = False, order: int = 2, thickness: float = 1.0
-) -> Geometry:
+def from_mesh(*, mesh: Path, scale: float = 1.0, merge: bool = False, order: int = 2, thickness: float = 1.0) -> Geometry:
     return Geometry(shape=load_mesh(mesh, scale=scale, merge=merge), order=order, thickness=thickness)
 
 
-def from_surface(
-    *, surface: Path, cell: float, scale: float = 1.0, method: str = "stuffing", order: int = 2
-) -> Geometry:
+def from_surface(*, surface: Path, cell: float, scale: float = 1.0, method: str = "stuffing", order: int = 2) -> Geometry:
     return Geometry(shape=fill(load_surface(surface, scale=scale), cell, method=method), order=order)
 
 
@@ -92,9 +88,7 @@ KEYFRAMES = made(Keyframes, times=Row, values=Rows)
 def pick_source(table: Mapping[str, Any]) -> Any:
     given = [key for key in SOURCES if key in table]
     if len(given) != 1:
-        raise InputError(
-            f"the geometry needs one of {', '.join(SOURCES)}, and has {' and '.join(given) or 'none'}; keep one."
-        )
+        raise InputError(f"the geometry needs one of {', '.join(SOURCES)}, and has {' and '.join(given) or 'none'}; keep one.")
     return SOURCES[given[0]]
 
 

@@ -38,7 +38,7 @@ class Section(BaseModel):
     def _name_the_nearest_key(cls, table: Any) -> Any:
         for key in table if isinstance(table, Mapping) else ():
             if key not in cls.model_fields:
-                raise InputError(f"there is no key '{key}' here; {nearest(key, cls.model_fields)}")
+                raise InputError(f"there is no key '{key[:60]}' here; {nearest(key, cls.model_fields)}")
         return table
 
 
@@ -58,10 +58,11 @@ def shown(value: Any) -> str:
 
 def even_rows(rows: tuple[tuple[float, ...], ...]) -> Array:
     """(n, m) rows of one length."""
-    lengths = [len(row) for row in rows]
-    if len(set(lengths)) > 1:
-        raise InputError(f"the rows have {lengths} numbers; give each row the same.")
-    return np.array(rows, float).reshape(len(rows), max(lengths, default=0))
+    width = len(rows[0]) if rows else 0
+    for i, row in enumerate(rows):
+        if len(row) != width:
+            raise InputError(f"row {i} has {len(row)} numbers, but row 0 has {width}; give each row the same.")
+    return np.array(rows, float).reshape(len(rows), width)
 
 
 def beside(text: str, info: ValidationInfo) -> Path:

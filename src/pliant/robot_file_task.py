@@ -21,16 +21,12 @@ class Keyframes:
     def __post_init__(self) -> None:
         times, values = np.asarray(self.times, float), np.asarray(self.values, float)
         if values.ndim != 2 or times.shape != (len(values),) or len(times) == 0:
-            raise InputError(
-                f"The keyframes have {times.size} times for {len(values)} rows of values; give one row a time."
-            )
+            raise InputError(f"The keyframes have {times.size} times for {len(values)} rows of values; give one row a time.")
         if not (np.isfinite(times).all() and np.isfinite(values).all()):
             raise InputError("A keyframe is not finite; every time and value must be a finite number.")
         late = np.flatnonzero(np.diff(times) <= 0.0) + 1
         if late.size:
-            raise InputError(
-                f"Keyframe {late[0]} at {times[late[0]]:g} s is not after the one before it; sort the times."
-            )
+            raise InputError(f"Keyframe {late[0]} at {times[late[0]]:g} s is not after the one before it; sort the times.")
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "values", values)
 
@@ -68,9 +64,7 @@ class Task:
             raise InputError(f"There is no rule '{self.rule}'; {nearest(self.rule, (QUASISTATIC, *RULES))}")
         require_positive("The time step dt", self.dt, "s")
         if self.rule == QUASISTATIC and self.dt != 1.0:
-            raise InputError(
-                f"The time step dt is {self.dt:g} s, but a quasistatic task counts its time in steps; remove it."
-            )
+            raise InputError(f"The time step dt is {self.dt:g} s, but a quasistatic task counts its time in steps; remove it.")
         if self.steps < 1:
             raise InputError(f"The number of steps is {self.steps}; take 1 or more.")
         _check_reach(self.controls.values, self.robot)

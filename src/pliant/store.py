@@ -120,9 +120,7 @@ class TrajectoryWriter:
         """A new trajectory from the state `initial` (n_state,); an old one there goes only with replace=True."""
         x = _finite_vector("The initial state", initial, header.n_state)
         if holds_trajectory(folder) and not replace:
-            raise InputError(
-                f"{folder} already holds a trajectory; resume it, use another folder or pass replace=True."
-            )
+            raise InputError(f"{folder} already holds a trajectory; resume it, use another folder or pass replace=True.")
         _clear(_home(folder))
         write_atomic(_home(folder) / "initial.npz", _pack(initial=x))
         write_json(_home(folder) / "header.json", asdict(header))  # last: a folder with a header is a whole start
@@ -209,9 +207,7 @@ def _read_header(path: Path) -> Header:
     try:
         return Header(**{**raw, "scalars": tuple(raw["scalars"])})
     except (TypeError, KeyError, ValueError) as error:
-        raise InputError(
-            f"{path} is not the header of a trajectory ({error}); delete its folder and run again."
-        ) from error
+        raise InputError(f"{path} is not the header of a trajectory ({error}); delete its folder and run again.") from error
 
 
 def _clear(home: Path) -> None:
@@ -247,9 +243,7 @@ def _finite_vector(name: str, value: Array, n: int) -> Array:
     """A private copy of `value` as (n,) finite floats: the caller may reuse its buffer before the chunk is written."""
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != n:
-        raise InputError(
-            f"{name} has {array.size} numbers, but this trajectory keeps {n}; pass an array of shape ({n},)."
-        )
+        raise InputError(f"{name} has {array.size} numbers, but this trajectory keeps {n}; pass an array of shape ({n},).")
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:
         raise InputError(f"{name} is {array[bad[0]]} at entry {bad[0]}; end the run at the last step that converged.")

@@ -43,15 +43,15 @@ def test_displacements_converge_with_the_order_of_the_cells_plus_one(rate, dim, 
         q = pl.equilibrium(pl.Quasistatic(robot), np.zeros(0)).x.reshape(-1, dim)
         points = np.column_stack([*(np.full(s.size, 0.037) for _ in range(dim - 1)), s])
         errors.append(np.sqrt(np.mean((robot.body().locate(points) @ q[:, -1] - exact) ** 2)))
-    assert rate(HEIGHT / counts, errors) == pytest.approx(order + 1, abs=order + 1 - least)
+    assert least < rate(HEIGHT / counts, errors) < order + 1.3
     assert errors[-1] < {1: 1e-3, 2: 1e-4}[order] * HEIGHT
 
 
 # Time: a mass on a taut one-sided spring under gravity, against an eighth-order integrator
 
 MASS, SPRING, GUIDE, START = 0.5, 40.0, np.array([0.0, 0.5]), np.array([0.3, 0.0])
-FREE = 0.5 * np.linalg.norm(GUIDE - START)
-PULL = np.array([0.5])  # the free length as a share of the rest length
+FREE = 0.1 * np.linalg.norm(GUIDE - START)
+PULL = np.array([0.1])  # the free length as a share of the rest length
 
 
 def acceleration(q):
@@ -73,7 +73,7 @@ RULES = [(pl.ImplicitEuler, 1), (pl.SemiImplicit, 1), (pl.BDF2, 2)]
 def test_time_steps_converge_with_the_order_of_the_rule(rate, rule, order):
     robot = pl.Robot(shape=pl.PointMass(points=[START], mass_each=MASS), gravity=(0.0, -G),
                      actuators={"spring": pl.Cable(points=[START], guide=GUIDE, drive="length", stiffness=SPRING)})  # fmt: skip
-    duration, counts, errors = 0.5, np.array([200, 400, 800]), []
+    duration, counts, errors = 0.4, np.array([200, 400, 800]), []
     exact, velocity = pendulum(duration), np.array([0.4, -0.2])
     for n in counts:
         model = rule(robot, dt=duration / n)

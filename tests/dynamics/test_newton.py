@@ -5,46 +5,85 @@ import pytest
 
 import pliant as pl
 from pliant.core import InputError, StepError
+from pliant.materials import LAWS
 
 SIZE = (0.2, 0.1, 0.1)
 
 
-def block(law="fixed-corotated", order=1, divisions=(4, 2, 2), **parts):
-    return pl.Robot(shape=pl.Box(size=SIZE), divisions=divisions, order=order, material=pl.Material(E=1e5, nu=0.35, law=law),
+def block(law="fixed-corotated", order=1, divisions=(4, 2, 2), nu=0.3, **parts):
+    return pl.Robot(shape=pl.Box(size=SIZE), divisions=divisions, order=order, material=pl.Material(E=1e5, nu=nu, law=law),
                     supports=(pl.Support(region="x-"),), **parts)  # fmt: skip
 
 
 def flattened(q, rng):
-    """Every point on one plane, shaken by a millionth so that it knows which side is up."""
-    out = q.reshape(-1, 3) * [1.0, 1.0, 0.0]
-    return (out + 1e-6 * rng.standard_normal(out.shape)).ravel()
+    """Every point on one plane: all cells without volume."""
+    return (q.reshape(-1, 3) * [1.0, 1.0, 0.0]).ravel()
+
+
+def shaken(q, rng):
+    """Every coordinate moved by about half a cell, so that about half of the cells are inside out."""
+    return q + 0.03 * rng.standard_normal(q.size)
 
 
 def scrambled(q, rng):
+    """Every point anywhere in the box."""
     low, high = q.reshape(-1, 3).min(axis=0), q.reshape(-1, 3).max(axis=0)
     return rng.uniform(low, high, (q.size // 3, 3)).ravel()
 
 
+def ruined(model, ruin, seed):
+    rest = model.equations.body.rest
+    return model.state(np.where(model.equations.held, rest, ruin(rest, np.random.default_rng(seed))))
+
+
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("ruin", [flattened, scrambled])
-def test_fixed_corotated_recovers_its_shape(rng, ruin, order):
-    robot = block(order=order, divisions=(2, 1, 1) if order == 2 else (4, 2, 2), damping=pl.Damping(mass=1.0, stiffness=0.05))
-    model = pl.ImplicitEuler(robot, dt=0.05)
-    rest = robot.body().rest
-    x = model.state(np.where(model.equations.held, rest, ruin(rest, rng)))
-    for _ in range(200):
+@pytest.mark.parametrize(("ruin", "seed"), [(flattened, 0), (shaken, 0), (shaken, 1), (shaken, 2)])
+def test_fixed_corotated_finds_its_shape_again(ruin, seed, order):
+    model = pl.Quasistatic(block(order=order, divisions=(2, 1, 1) if order == 2 else (4, 2, 2)))
+    step = model.step(ruined(model, ruin, seed), np.zeros(0))
+    assert step.status, step.status.text
+    np.testing.assert_allclose(step.x, model.initial_state(), atol=1e-9 * SIZE[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fixed_corotated_finds_its_shape_again_from_anywhere(seed):
+    """With nu = 0; a strong resistance to volume changes adds tangled equilibria, in which a body may rest for good."""
+    model = pl.Quasistatic(block(nu=0.0))
+    step = model.step(ruined(model, scrambled, seed), np.zeros(0))
+    assert step.status, step.status.text
+    np.testing.assert_allclose(step.x, model.initial_state(), atol=1e-9 * SIZE[0])
+
+
+@pytest.mark.parametrize("ruin", [flattened, shaken, scrambled])
+def test_fixed_corotated_recovers_in_motion_and_comes_to_rest(ruin):
+    model = pl.ImplicitEuler(block(nu=0.0, damping=pl.Damping(mass=1.0, stiffness=0.05)), dt=0.05)
+    x = ruined(model, ruin, 0)
+    for _ in range(100):
         step = model.step(x, np.zeros(0))
         assert step.status, step.status.text
         x = step.x
-    assert np.abs(model.space.position(x) - rest).max() < 1e-6 * SIZE[0]
+    # Whatever is left decays by 1 + h / time = 2 a step, from a metre to nothing.
+    np.testing.assert_allclose(model.space.position(x), model.equations.body.rest, atol=1e-9 * SIZE[0])
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_body_at_rest_stays_easy_to_step(law, order):
+    """Where all forces are round-off, Newton must know that there is nothing left to do."""
+    model = pl.ImplicitEuler(block(law, order, (2, 1, 1), damping=pl.Damping(mass=1.0, stiffness=0.05)), dt=0.05)
+    x = model.state(model.equations.body.rest * np.tile([1.1, 1.0, 1.0], model.equations.n_dofs // 3))
+    for _ in range(80):
+        step = model.step(x, np.zeros(0))
+        assert step.status, step.status.text
+        x = step.x
+    np.testing.assert_allclose(model.space.position(x), model.equations.body.rest, atol=1e-9 * SIZE[0])
 
 
 @pytest.mark.parametrize("rule", [pl.Quasistatic, lambda robot: pl.ImplicitEuler(robot, dt=0.01), lambda robot: pl.BDF2(robot, dt=0.01)])
 @pytest.mark.parametrize("ruin", [flattened, scrambled])
-def test_a_barrier_law_that_starts_inverted_says_so(rng, rule, ruin):
+def test_a_barrier_law_that_starts_inverted_says_so(rule, ruin):
     model = rule(block("neo-hookean"))
-    rest = model.initial_state()[: model.equations.n_dofs]
-    step = model.step(model.state(np.where(model.equations.held, rest, ruin(rest, rng))), np.zeros(0))
+    step = model.step(ruined(model, ruin, 0), np.zeros(0))
     assert not step.status
     assert "inverted" in step.status.text
     assert "fixed-corotated" in step.status.text
@@ -59,12 +98,12 @@ def test_semi_implicit_of_an_inverted_body_says_so(rng):
     assert np.all(np.isfinite(step.x))
 
 
-@pytest.mark.parametrize("order", [1, 2])
-def test_no_accepted_step_of_a_barrier_law_is_inverted(rng, order):
-    """Nodes thrown at each other at 40 m/s, faster than a cell a step, and a hammer of fifty times the weight that buckles it."""
+@pytest.mark.parametrize(("order", "speed"), [(1, 20.0), (2, 1.0)])
+def test_no_accepted_step_of_a_barrier_law_is_inverted(rng, order, speed):
+    """Nodes thrown at each other, at 20 m/s a cell a step, under fifty times the weight, which crushes the body."""
     robot = block("neo-hookean", order, (2, 1, 1), gravity=(-500.0, 0.0, -100.0))
     model = pl.ImplicitEuler(robot, dt=0.005)
-    body, x, accepted = robot.body(), model.state(robot.body().rest, 40.0 * rng.standard_normal(robot.body().rest.size)), 0
+    body, x, accepted = robot.body(), model.state(robot.body().rest, speed * rng.standard_normal(robot.body().rest.size)), 0
     for _ in range(15):
         step = model.step(x, np.zeros(0))
         assert np.all(np.isfinite(step.x))
@@ -87,7 +126,7 @@ def test_a_small_load_is_as_easy_as_a_large_one(force, divisions):
     step = model.step(model.initial_state(), np.zeros(0))
     assert step.status, step.status.text
     assert step.status.iterations < 10
-    assert step.status.residual <= 1e-6 * force
+    assert step.status.residual <= 1e-5 * force
 
 
 def test_too_few_iterations_end_in_a_sentence_with_numbers():

@@ -71,8 +71,21 @@ def test_killed_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     whole, torn = tmp_path / "whole", tmp_path / "torn"
     settings = {"steps": "90", "cells": "2"}
     run(find("block-drop"), out=whole, quick=True, overrides=settings)
-    words = [sys.executable, "-m", "pliant.cli", "run", "block-drop", "--quick", "--set", "steps=90", "--set", "cells=2", "--out", str(torn)]
-    child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = [
+        sys.executable,
+        "-m",
+        "pliant.cli",
+        "run",
+        "block-drop",
+        "--quick",
+        "--set",
+        "steps=90",
+        "--set",
+        "cells=2",
+        "--out",
+        str(torn),
+    ]
+    child = subprocess.Popen([sys.executable, "-m", "pliant.cli", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while not list((torn / "trajectory").glob("chunk-*.npz")):
         assert child.poll() is None, "the run ended before it could be killed"
         time.sleep(0.005)
@@ -80,7 +93,7 @@ def test_killed_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     child.wait()
     assert not (torn / "result.json").exists()
     done = len(read_trajectory(torn).states)
-    assert 0 < done
+    assert done > 0
     run(find("block-drop"), out=torn, quick=True, overrides=settings, resume=True)
     assert np.array_equal(read_trajectory(torn).path, read_trajectory(whole).path)
 

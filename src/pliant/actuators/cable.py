@@ -5,6 +5,7 @@ from math import inf
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from pliant.bodies import Body
 from pliant.core import Array, InputError, check_limits, finite_array, require_positive
@@ -18,8 +19,8 @@ class Cable:
     free length as a share of the rest length, and the cable is a one-sided spring (paper 004 eq. 17).
     """
 
-    points: Array  # (n, dim) [m] rest positions, in order along the cable
-    guide: Array | None = None  # (dim,) [m]
+    points: ArrayLike  # (n, dim) [m] rest positions, in order along the cable
+    guide: ArrayLike | None = None  # (dim,) [m]
     drive: str = "tension"
     limits: tuple[float, float] = (0.0, inf)  # what the motor can do: tension [N] or share of the rest length [-]
     stiffness: float = 1e3  # [N/m] of a length-driven cable
@@ -41,13 +42,14 @@ class Cable:
 
     def path(self) -> Array:
         """(n, dim) [m] the route at rest, the guide included."""
-        return np.asarray(self.points, float) if self.guide is None else np.vstack([self.points, self.guide])
+        points = np.asarray(self.points, float)
+        return points if self.guide is None else np.vstack([points, np.asarray(self.guide, float)])
 
     def on(self, body: Body) -> "AttachedCable":
         """The cable on a body; a point outside the body is an error."""
         anchors = body.locate(np.asarray(self.points, float))
         path = self.path()
-        n, m = len(path) - 1, len(self.points)
+        n, m = len(path) - 1, anchors.shape[0]
         difference = sp.diags([-1.0, 1.0], [0, 1], shape=(n, n + 1)).tocsr()
         outside = np.zeros_like(path)
         outside[m:] = path[m:]

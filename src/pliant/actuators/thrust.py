@@ -5,6 +5,7 @@ from math import inf
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from pliant.bodies import Body
 from pliant.core import Array, check_limits, finite_array
@@ -14,7 +15,7 @@ from pliant.core import Array, check_limits, finite_array
 class Thrust:
     """A dead force at a material point; its controls are the components along the world's axes [N]."""
 
-    point: Array  # (dim,) [m] rest position
+    point: ArrayLike  # (dim,) [m] rest position
     limits: tuple[float, float] = (-inf, inf)  # [N] of each component
 
     def __post_init__(self) -> None:
@@ -23,7 +24,7 @@ class Thrust:
 
     @property
     def n_controls(self) -> int:
-        return len(self.point)
+        return np.size(self.point)
 
     def on(self, body: Body) -> "AttachedThrust":
         weights = body.locate(np.asarray(self.point, float)[None])

@@ -9,7 +9,7 @@ from typing import Any
 
 from pliant.core import InputError, PliantError
 
-ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,10 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
                 ratio = theirs[part] / n["ours"][mine]
                 apart = f"{theirs['difference']:.1e}" if part == "step" and "linear" not in peer else ""
                 peers.append([f"{n['vertices']:,}", peer, part, f"{theirs[part]:.1f}", f"{n['ours'][mine]:.2f}", f"{ratio:.1f}x", apart])
-    notes += ["Medians, one thread each, one run. Difference: largest node distance over largest displacement; scikit-fem does the same "
-              "backward Euler, Drake steps by Newmark (1/2, 1) with a one-point mass and stops Newton at 1e-2, so it differs by O(dt)."]  # fmt: skip
+    notes.append(
+        "Medians, one thread each, one run. Difference: largest node distance over largest displacement. scikit-fem does the same "
+        "backward Euler; Drake steps by Newmark (1/2, 1) with a one-point mass and stops Newton at 1e-2, so it lies O(dt) away."
+    )
     tables = [(f"Pliant ({sizes[0]['ours']['solver']})", columns, ours),
               ("Beside the peers", ["vertices", "peer", "work", "peer [ms]", "ours [ms]", "ahead", "difference"], peers)]  # fmt: skip
     return Report(tables=tables, notes=list(dict.fromkeys(notes)), numbers=sizes)

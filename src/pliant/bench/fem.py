@@ -46,7 +46,7 @@ def _arm(mesh: Mesh, law: str) -> Robot:
                  gravity=np.array([-9.81, 0.0, 0.0]))  # fmt: skip
 
 
-def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, float], np.ndarray]:
+def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], np.ndarray]:
     model, linear = ImplicitEuler(_arm(mesh, "fixed-corotated"), dt=DT), SemiImplicit(_arm(mesh, "linear-corotated"), dt=DT)
     eq, u = model.equations, np.zeros(0)
     numbers = eq.numbers(None)
@@ -54,7 +54,7 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, float], np.ndarray]:
     q = model.space.position(x).copy()
     assemble = lambda: eq.values(numbers, eq.body.stiffness(q, numbers.fields), 1.0 / DT**2, [])  # noqa: E731
     values = assemble()
-    out = {"assembly": _time(assemble), "factor": _time(lambda: eq.analysis.factor(values)), "solver": eq.analysis.name}
+    out: dict[str, Any] = {"assembly": _time(assemble), "factor": _time(lambda: eq.analysis.factor(values)), "solver": eq.analysis.name}
     out["forces"] = _time(lambda: eq.body.gradient(q, numbers.fields))
     x, seconds, count = model.initial_state(), [], []
     for k in range(steps):

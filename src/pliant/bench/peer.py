@@ -42,5 +42,3 @@ def check_mesh(case: Case) -> None:
     if bad.size:
         raise MeshError(f"{bad.size} of {len(cells)} tetrahedra are inverted or flat (first: cell {bad[0]}, volume "
                         f"{volume[bad[0]]:.2e} m^3). Swap two vertices of each.")  # fmt: skip
-
-

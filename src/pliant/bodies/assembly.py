@@ -9,7 +9,21 @@ import numpy as np
 from numba import njit, prange
 
 from pliant.core import Array
-from pliant.kernels import add, cofactor, det, dot, mm, mmt, mtm, rotation, rotation_differential, scale, spin_inverse, sym, trace
+from pliant.kernels import (
+    add,
+    cofactor,
+    det,
+    dot,
+    mm,
+    mmt,
+    mtm,
+    rotation,
+    rotation_differential,
+    scale,
+    spin_inverse,
+    sym,
+    trace,
+)
 from pliant.materials import laws
 
 TINY = 1e-30  # the complex step: its square is far below round-off
@@ -406,6 +420,6 @@ def smallest_jacobian(nodes, grads, q, dim):
     for c in range(len(nodes)):
         for g in range(grads.shape[1]):
             J = det(deformation(q, nodes[c], grads[c, g], dim))
-            if not J >= worst:
+            if not worst <= J:
                 worst, where = J, c
     return worst, where

@@ -43,6 +43,7 @@ class Body(Protocol):
     def groups(self) -> Mapping[str, Array]: ...  # material name -> cells
     @property
     def pairs(self) -> Array: ...  # (n_pairs, 2) node pairs i >= j that share a cell, sorted
+    def volumes(self) -> Array: ...  # (n_cells,) [m^3]
     def locate(self, points: Array) -> sp.csr_matrix: ...  # (k, n_nodes) interpolation to rest points (k, dim)
     def region(self, name: str) -> Array: ...  # node indices of a named region or surface
     def patch(self, name: str | None, *, even: bool = False) -> Array: ...  # (n_nodes,) [m^2] area a node carries; None: all

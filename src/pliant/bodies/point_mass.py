@@ -46,6 +46,9 @@ class PointMass:
     def pairs(self) -> Array:
         return np.stack([np.arange(len(self.points))] * 2, axis=1)
 
+    def volumes(self) -> Array:
+        return np.zeros(len(self.points))
+
     def locate(self, points: Array) -> sp.csr_matrix:
         """(k, n) picks the mass at each of the points; a point where there is none is an error."""
         points = finite_array("The points to find", np.atleast_2d(points), (None, self.dim), "m")

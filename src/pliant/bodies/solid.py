@@ -74,6 +74,10 @@ class Solid:
     def _depth(self) -> float:
         return self.thickness if self.dim == 2 else 1.0
 
+    def volumes(self) -> Array:
+        """(n_cells,) [m^3]"""
+        return self.cells.weights.sum(axis=1)
+
     @cached_property
     def _unit_mass(self) -> Array:
         """(n_cells, n_nodes, n_nodes) [m^3] the consistent mass of each cell at density one."""

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from pliant import linalg
-from pliant.bodies import NO_VISCOSITY, TINY, Body, Drag, Fields, Term
-from pliant.bodies.assembly import Viscous
+from pliant.bodies import TINY, Body, Drag, Fields, Term
 from pliant.contact import Friction
 from pliant.core import Array, InputError, Param, Params, finite_array, require_kind
 from pliant.robot import Robot
@@ -117,20 +117,23 @@ class Equations:
         q = q.copy()
         for dofs, (motion, axes) in self._supports:
             dim = self.body.dim
-            move = np.zeros(dim) if motion is None else finite_array(f"The motion of a support at t = {time:g} s", motion(time), (dim,), "m")
+            move = (
+                np.zeros(dim) if motion is None else finite_array(f"The motion of a support at t = {time:g} s", motion(time), (dim,), "m")
+            )
             q[dofs] = self.body.rest[dofs] + np.tile(move[axes], len(dofs) // len(axes))
         return q
 
     def free_rigid_motions(self) -> list[str]:
         """The rigid motions that no support hinders, in words."""
         dim, x = self.body.dim, self.body.rest.reshape(-1, self.body.dim)
+        middle = x[self.held.reshape(x.shape).any(axis=1)].mean(axis=0) if self.held.any() else x.mean(axis=0)
         planes = [(1, 2), (2, 0), (0, 1)] if dim == 3 else [(0, 1)]
         names = [f"translation along {'xyz'[a]}" for a in range(dim)]
         names += [f"rotation about {'xyz'[a]}" for a in range(3)] if dim == 3 else ["rotation in the plane"]
         modes = [np.tile(np.eye(dim)[a], (len(x), 1)) for a in range(dim)]
         for i, j in planes:
             turn = np.zeros_like(x)
-            turn[:, i], turn[:, j] = -(x - x.mean(axis=0))[:, j], (x - x.mean(axis=0))[:, i]
+            turn[:, i], turn[:, j] = -(x - middle)[:, j], (x - middle)[:, i]
             modes.append(turn)
         basis = np.stack([mode.ravel() / np.linalg.norm(mode) if np.any(mode) else mode.ravel() for mode in modes], axis=1)
         _, s, vt = np.linalg.svd(np.vstack([basis[self.held], np.zeros((len(names), len(names)))]))
@@ -276,7 +279,7 @@ class Equations:
     # The sparse tangent
 
     @cached_property
-    def _layout(self) -> tuple[Array, list[tuple[Array, ...]], linalg.Pattern, Array]:
+    def _layout(self) -> tuple[Array, list[tuple[Any, ...]], linalg.Pattern, Array]:
         """(pairs, each attachment's triplets, pattern of the free unknowns, gather from blocks to the pattern's values)."""
         dim, n = self.body.dim, self.n_dofs // self.body.dim
         looks = [(term.weights, term.group) for term, _ in self.terms] + [(drag.weights, 1) for drag in self.drags]
@@ -338,7 +341,7 @@ def _positive(H: Array) -> Array:
     return np.einsum("nik,nk,njk->nij", vectors, np.maximum(values, 0.0), vectors)
 
 
-def _pair_triplets(weights: sp.csr_matrix, group: int) -> tuple[Array, Array, Array, Array, Array]:
+def _pair_triplets(weights: sp.csr_matrix, group: int) -> tuple[Array, ...]:
     """For every pair of nodes i >= j that a group of points looks at: (pairs (k, 2), group, point a, point b, coefficient)."""
     rows: list[tuple] = []
     index, data, start = weights.indices, weights.data, weights.indptr
@@ -350,7 +353,7 @@ def _pair_triplets(weights: sp.csr_matrix, group: int) -> tuple[Array, Array, Ar
         rows.append((np.stack([i, j], 1)[keep], *(np.full(keep.sum(), c) for c in (g, a, b)), np.outer(data[A], data[B]).ravel()[keep]))
     if not rows:
         return np.zeros((0, 2), int), *(np.zeros(0, int) for _ in range(3)), np.zeros(0)
-    return tuple(np.concatenate(column) for column in zip(*rows, strict=True))  # type: ignore[return-value]
+    return tuple(np.concatenate(column) for column in zip(*rows, strict=True))
 
 
 def _free_pattern(pairs: Array, held: Array, dim: int) -> tuple[linalg.Pattern, Array]:

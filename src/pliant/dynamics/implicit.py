@@ -13,7 +13,18 @@ import numpy as np
 
 from pliant import linalg
 from pliant.bodies.assembly import Viscous
-from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, check_controls, finite_array, require_positive
+from pliant.core import (
+    Array,
+    InputError,
+    Linearization,
+    Params,
+    Space,
+    Status,
+    Step,
+    check_controls,
+    finite_array,
+    require_positive,
+)
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.newton import Newton, Potential, minimise
 from pliant.robot import Robot
@@ -125,7 +136,7 @@ class Implicit:
             scale = max(float(np.abs(f).max()) for f in (inertia, inside, given_force))
             return value, (inertia + inside + given_force + drag_force)[free], scale
 
-        potential = Potential(evaluate=evaluate, floor=self._floor,
+        potential = Potential(evaluate=evaluate, floor=self._floor, noise=self._noise,
                               factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip
         z, status = minimise(potential, _combine(self.rule.guess, parts)[free], self.newton)
         if not status:  # the extrapolation may have led astray
@@ -134,12 +145,23 @@ class Implicit:
 
     @cached_property
     def _floor(self) -> float:
-        """[N] round-off of a nodal force: strains are known to eps times size over cell, on a cell's area."""
+        """[N] round-off of a nodal force: strains are known to eps times size over cell, on a facet of a cell."""
         body = self.equations.body
-        size = float(np.abs(body.rest).max(initial=0.0))
-        cells = len(body.fields.E)
-        cell = (np.ptp(body.rest.reshape(-1, body.dim), axis=0).prod() / cells) ** (1.0 / body.dim)
-        return 1e-15 * float(body.fields.E.max()) * size * float(cell)
+        facet = float((body.volumes() / self._cell).max())
+        viscous = 1.0 + self.robot.damping.stiffness * self.rule.velocity[0]
+        return 1e-14 * float(body.fields.E.max()) * float(np.abs(body.rest).max(initial=0.0)) / self._cell * facet * viscous
+
+    @cached_property
+    def _cell(self) -> float:
+        """[m] a typical cell's size."""
+        body = self.equations.body
+        return float(max(np.ptp(body.rest.reshape(-1, body.dim), axis=0).prod() / len(body.fields.E), 1e-300)) ** (1.0 / body.dim)
+
+    @cached_property
+    def _noise(self) -> float:
+        """[J] round-off of the energy, whose density cancels from about E."""
+        body = self.equations.body
+        return 1e-14 * float(body.fields.E @ body.volumes())
 
     # Friction
 
@@ -189,12 +211,12 @@ class Implicit:
 
         return Linearization(
             n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
-            jvp=lambda dx, du, dp: by_column(lambda *c: (self._jvp(step, solve, columns, *c),), dx, du, dp)[0],
-            vjp=lambda x_bar: by_column(lambda c: self._vjp(step, solve, columns, c), x_bar))  # fmt: skip
+            push=lambda dx, du, dp: self._jvp(step, solve, columns, dx, du, dp),
+            pull=lambda x_bar: self._vjp(step, solve, columns, x_bar))  # fmt: skip
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
-        return self.linearize(step).vjp(finite_array("The adjoint x_bar", x_bar, (self.space.size,)))
+        return self.linearize(step).vjp(x_bar)
 
     def _jvp(self, step: Step, solve: linalg.Solve, columns: Array, dx: Array, du: Array, dp: Array) -> Array:
         eq, t, c = self.equations, step.tape, self._inertia
@@ -242,14 +264,6 @@ class Implicit:
 
 def _combine(coefficients: Sequence[float] | Array, vectors: Sequence[Array]) -> Array:
     return sum((c * v for c, v in zip(coefficients, vectors, strict=True) if c != 0.0), np.zeros_like(vectors[0]))
-
-
-def by_column(f, *blocks: Array) -> tuple:
-    """f, which gives a tuple of vectors, applied to vectors or to every column of matrices."""
-    if blocks[0].ndim == 1:
-        return f(*blocks)
-    rows = [f(*(block[:, k] for block in blocks)) for k in range(blocks[0].shape[1])]
-    return tuple(np.stack(part, axis=1) for part in zip(*rows, strict=True))
 
 
 def check_state(x: Array, size: int) -> Array:

@@ -30,6 +30,7 @@ class Potential:
     evaluate: Callable[[Array], tuple[float, Array, float]]  # value, infinite where not allowed; gradient; largest force at work [N]
     factor: Callable[[Array, bool], Solve | None]  # (z, made positive?) -> solve with the Hessian, None where not positive
     floor: float  # [N] what round-off alone leaves of the gradient
+    noise: float  # [J] what round-off makes of the value
 
 
 def minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, Status]:
@@ -45,7 +46,8 @@ def _minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, St
                          "step, move supports more slowly, or use the law 'fixed-corotated', which recovers.")  # fmt: skip
     for iteration in range(newton.iterations + 1):
         residual = float(np.abs(g).max(initial=0.0))
-        if residual <= max(newton.tolerance * scale, potential.floor):
+        # A start that already satisfies the tolerance gets one iteration all the same: warm starts would creep otherwise.
+        if residual <= max(newton.tolerance * scale if iteration else 0.0, potential.floor):
             return z, Status(iterations=iteration, residual=residual)
         if iteration == newton.iterations or not np.isfinite(residual):
             break
@@ -83,12 +85,14 @@ def _descend(potential: Potential, z: Array, value: float, g: Array) -> Point | 
 def _line_search(potential: Potential, z: Array, value: float, g: Array, d: Array) -> Point | None:
     """Halve until the value falls enough (Armijo); at the end of the road, where the value is all round-off, trust the gradient."""
     slope, t = float(g @ d), 1.0
-    noise = 1e-10 * (abs(value) + abs(slope))
-    for _ in range(45):
+    noise = potential.noise + 1e-14 * abs(value)
+    while t > 1e-13:
         trial = z + t * d
         new, g_new, scale = potential.evaluate(trial)
-        falls = new <= value + 1e-4 * t * slope
-        if np.isfinite(new) and (falls or (t == 1.0 and new <= value + noise and np.abs(g_new).max() < 0.5 * np.abs(g).max())):
+        settles = t == 1.0 and new <= value + 10.0 * noise and np.abs(g_new).max() < 0.5 * np.abs(g).max()
+        if np.isfinite(new) and (settles or (new <= value + 1e-4 * t * slope and -slope > noise)):
             return trial, new, g_new, scale
+        if -slope <= noise and np.isfinite(new):
+            return None
         t *= 0.5
     return None

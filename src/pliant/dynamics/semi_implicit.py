@@ -15,7 +15,7 @@ from pliant.bodies import NO_VISCOSITY, Fields
 from pliant.contact import complex_slopes
 from pliant.core import Array, Linearization, Params, Space, Status, Step, check_controls, finite_array
 from pliant.dynamics.equations import Equations, Numbers
-from pliant.dynamics.implicit import by_column, check_dt, check_state, check_step
+from pliant.dynamics.implicit import check_dt, check_state, check_step
 from pliant.robot import Robot
 
 
@@ -72,13 +72,15 @@ class Linear:
         w = np.where(eq.held, (eq.place_supports(q, (k + 1) * h) - q) / h, 0.0)
         solve = self._factor(numbers, q, v, u)
         if solve is None:
-            return Step(x.copy(), Status(ok=False, text="The linearised system is not positive definite (an inverted or buckled body); take "
-                                         "a smaller time step, or use ImplicitEuler."))  # fmt: skip
+            return Step(x.copy(), Status(ok=False, text="The linearised system is not positive definite (the body is inverted or buckled); "
+                                         "take a smaller time step, or use ImplicitEuler."))  # fmt: skip
         w[eq.free] = solve(-self._residual(numbers, q, v, w, u)[eq.free])
         new = np.concatenate([q + h * w, w])
         status = Status(iterations=1)
         if eq.body.inverted(new[: eq.n_dofs]) is not None:
-            status = Status(ok=False, iterations=1, text="The step turned a cell inside out; take a smaller time step, or use ImplicitEuler.")
+            status = Status(
+                ok=False, iterations=1, text="The step turned a cell inside out; take a smaller time step, or use ImplicitEuler."
+            )
         return Step(new, status, Tape(x=x.copy(), u=u.copy(), w=w, numbers=numbers, solve=solve))
 
     def _residual(self, numbers: Numbers, q: Array, v: Array, w: Array, u: Array) -> Array:
@@ -127,12 +129,11 @@ class Linear:
         """The derivative of a step as operators, through its own factor."""
         check_step(step, Tape)
         return Linearization(n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
-                             jvp=lambda dx, du, dp: by_column(lambda *c: (self._jvp(step, *c),), dx, du, dp)[0],
-                             vjp=lambda x_bar: by_column(lambda c: self._vjp(step, c), x_bar))  # fmt: skip
+                             push=lambda dx, du, dp: self._jvp(step, dx, du, dp), pull=lambda x_bar: self._vjp(step, x_bar))  # fmt: skip
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
-        return self.linearize(step).vjp(finite_array("The adjoint x_bar", x_bar, (self.space.size,)))
+        return self.linearize(step).vjp(x_bar)
 
     def _jvp(self, step: Step, dx: Array, du: Array, dp: Array) -> Array:
         eq, t, h = self.equations, step.tape, self.dt
@@ -182,7 +183,9 @@ class Linear:
     def _field_forces(self, t: Tape, q: Array, change: Fields) -> Array:
         eq = self.equations
         viscous = eq.body.viscous_at(t.numbers.fields, self.robot.damping.stiffness, 1.0, q, t.w)
-        return eq.body.field_forces(q, t.numbers.fields, change, viscous) + self.dt * eq.body.field_stiffness(q, t.numbers.fields, change, t.w)
+        return eq.body.field_forces(q, t.numbers.fields, change, viscous) + self.dt * eq.body.field_stiffness(
+            q, t.numbers.fields, change, t.w
+        )
 
     def _vjp(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         eq, t, h = self.equations, step.tape, self.dt

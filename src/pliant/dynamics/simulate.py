@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Step, StepError, finite_array
+from pliant.core import Array, Dynamics, InputError, Step, StepError, check_controls, finite_array
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
 
@@ -19,10 +19,12 @@ class Rollout:
     steps: Sequence[Step] = ()  # with tapes, where they were kept
 
 
-def steps(model: Dynamics, controls: Array | Policy, n: int, x: Array, p: Array | None = None, first: int = 0) -> Iterator[tuple[Array, Step]]:
+def steps(
+    model: Dynamics, controls: Array | Policy, n: int, x: Array, p: Array | None = None, first: int = 0
+) -> Iterator[tuple[Array, Step]]:
     """Step n times from x; yields (control, step) and raises the status of a step that failed."""
     for k in range(first, first + n):
-        u = np.asarray(controls(k, x) if callable(controls) else controls[k], float)
+        u = check_controls(controls(k, x) if callable(controls) else controls[k], model.n_controls)
         step = model.step(x, u, p, k)
         if not step.status:
             raise StepError(f"Step {k} failed: {step.status.text}")

@@ -123,9 +123,7 @@ def signed_volumes(points: Array, cells: Array) -> Array:
 
 def oriented(points: Array, cells: Array) -> Array:
     """`cells` with two vertices swapped in each inverted cell (their middle nodes follow)."""
-    swap = np.array(
-        {3: (0, 2, 1), 6: (0, 2, 1, 5, 4, 3), 4: (0, 1, 3, 2), 10: (0, 1, 3, 2, 4, 8, 7, 6, 5, 9)}[cells.shape[1]]
-    )
+    swap = np.array({3: (0, 2, 1), 6: (0, 2, 1, 5, 4, 3), 4: (0, 1, 3, 2), 10: (0, 1, 3, 2, 4, 8, 7, 6, 5, 9)}[cells.shape[1]])
     corners = cells[:, : DIMENSION[cells.shape[1]] + 1]
     bad = signed_volumes(np.asarray(points, dtype=float), corners) < 0
     fixed = np.array(cells)

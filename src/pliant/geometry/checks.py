@@ -22,13 +22,16 @@ FLAT = 1e-9  # volume over longest edge^dim below which a cell carries no strain
 
 def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
     """Both as contiguous, finite, read-only arrays of sizes that fit together."""
-    points, cells = np.asarray(points), np.asarray(cells)
+    try:
+        points, cells = np.asarray(points, dtype=float), np.asarray(cells)
+    except (TypeError, ValueError):  # text, ragged lists, complex numbers
+        raise MeshError(
+            f"The points are {str(points)[:40]!r}..., not a table of numbers; pass (n_points, 2) or (n_points, 3) [m]."
+        ) from None
     if points.ndim != 2 or points.shape[1] not in (2, 3):
         raise MeshError(f"The points have shape {points.shape}; pass an array of shape (n_points, 2) or (n_points, 3).")
     if cells.ndim != 2 or len(cells) == 0 or len(points) == 0:
-        raise MeshError(
-            f"The mesh is empty: {len(points)} points and cells of shape {cells.shape}. Pass at least one cell."
-        )
+        raise MeshError(f"The mesh is empty: {len(points)} points and cells of shape {cells.shape}. Pass at least one cell.")
     if DIMENSION.get(cells.shape[1]) != points.shape[1]:
         raise MeshError(f"Cells of {cells.shape[1]} nodes do not fit points in {points.shape[1]}D; "
                         "use 3 or 6 nodes in 2D and 4 or 10 nodes in 3D.")  # fmt: skip
@@ -39,6 +42,8 @@ def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
     if bad.size:
         raise MeshError(f"{bad.size} of {len(points)} points are not finite (first: point {bad[0]}, {points[bad[0]]}). "
                         "Replace or drop them.")  # fmt: skip
+    if np.abs(points).max() > 1e9:
+        raise MeshError(f"The points reach {np.abs(points).max():g} m; no robot is larger than 1e9 m, so check the units.")
     return points, frozen(cells, np.int64)
 
 
@@ -133,14 +138,10 @@ def checked_regions(regions: Mapping[str, Array], n_cells: int) -> dict[str, Arr
         if chosen.dtype == bool and chosen.shape == (n_cells,):
             chosen = np.flatnonzero(chosen)
         if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
-            raise MeshError(
-                f"Region '{name}' has shape {chosen.shape} and type {chosen.dtype}; pass a list of cell indices."
-            )
+            raise MeshError(f"Region '{name}' has shape {chosen.shape} and type {chosen.dtype}; pass a list of cell indices.")
         bad = chosen[(chosen < 0) | (chosen >= n_cells)]
         if bad.size:
-            raise MeshError(
-                f"Region '{name}' names cell {bad[0]}, but the cells are 0..{n_cells - 1}. Count cells from 0."
-            )
+            raise MeshError(f"Region '{name}' names cell {bad[0]}, but the cells are 0..{n_cells - 1}. Count cells from 0.")
         out[name] = frozen(np.unique(chosen), np.int64)
     return out
 
@@ -151,9 +152,7 @@ def checked_surfaces(surfaces: Mapping[str, Array], boundary: Array, dim: int) -
     for name, facets in surfaces.items():
         facets = np.asarray(facets)
         if facets.ndim != 2 or facets.shape[1] not in (dim, boundary.shape[1]):
-            raise MeshError(
-                f"Surface '{name}' has shape {facets.shape}; pass facets of shape (k, {boundary.shape[1]})."
-            )
+            raise MeshError(f"Surface '{name}' has shape {facets.shape}; pass facets of shape (k, {boundary.shape[1]}).")
         row = matched(facets, boundary, dim)
         bad = np.flatnonzero(row < 0)
         if bad.size:

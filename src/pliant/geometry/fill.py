@@ -71,9 +71,7 @@ def by_gmsh(surface: Surface, cell: float) -> Mesh:
         given, out = Path(folder) / "surface.npz", Path(folder) / "mesh.npz"
         np.savez(given, points=surface.points, triangles=surface.triangles, cell=cell)
         try:
-            child = subprocess.run(
-                [sys.executable, "-c", GMSH, str(given), str(out)], capture_output=True, timeout=SECONDS
-            )
+            child = subprocess.run([sys.executable, "-c", GMSH, str(given), str(out)], capture_output=True, timeout=SECONDS)
         except subprocess.TimeoutExpired as error:
             raise MeshError(f"gmsh took over {SECONDS:g} s. Choose a larger cell or method='stuffing'.") from error
         if child.returncode != 0 or not out.is_file():

@@ -101,9 +101,7 @@ def flattened(points: np.ndarray, dim: int) -> np.ndarray:
     if dim == 3 or points.shape[1] == 2:
         return points
     if np.ptp(points[:, 2]) > 1e-9 * np.ptp(points, axis=0).max():
-        raise Refused(
-            "holds triangles in space, a surface without cells inside. Read it with load_surface and use fill"
-        )
+        raise Refused("holds triangles in space, a surface without cells inside. Read it with load_surface and use fill")
     return points[:, :2]
 
 
@@ -177,9 +175,7 @@ def read_picture(path: Path) -> dict[str, np.ndarray]:
     Image.MAX_IMAGE_PIXELS = None  # opening reads the header only; the check below comes before any decoding
     with Image.open(path, formats=("PNG",)) as image:
         if image.width * image.height > MOST_PIXELS:
-            raise Refused(
-                f"has {image.width} x {image.height} pixels, over the limit of {MOST_PIXELS}. Make it smaller"
-            )
+            raise Refused(f"has {image.width} x {image.height} pixels, over the limit of {MOST_PIXELS}. Make it smaller")
         rgba = np.asarray(image.convert("RGBA"))
     alpha = rgba[:, :, 3]
     dark = 255 - np.asarray(rgba[:, :, :3] @ np.array([0.299, 0.587, 0.114]), dtype=np.uint8)

@@ -6,7 +6,7 @@ from math import factorial, prod
 
 import numpy as np
 
-from pliant.core import Array, InputError, MeshError
+from pliant.core import Array, InputError, MeshError, require_positive
 from pliant.geometry.cells import boundary_facets, elevated
 from pliant.geometry.mesh import Mesh
 
@@ -48,9 +48,7 @@ def towards_middle(n: int) -> Array:
 
 def check_count(n_cells: float) -> None:
     if n_cells > MOST_CELLS:
-        raise MeshError(
-            f"This mesh would have about {n_cells:.3g} cells, over the limit of {MOST_CELLS}. Choose a larger cell."
-        )
+        raise MeshError(f"This mesh would have about {n_cells:.3g} cells, over the limit of {MOST_CELLS}. Choose a larger cell.")
 
 
 def counts_along(size: Sequence[float] | Array, cell: float) -> tuple[int, ...]:
@@ -62,10 +60,7 @@ def counts_along(size: Sequence[float] | Array, cell: float) -> tuple[int, ...]:
 
 
 def checked_cell(cell: float | None, default: float) -> float:
-    cell = default if cell is None else float(cell)
-    if not (cell > 0 and np.isfinite(cell)):
-        raise InputError(f"The cell size is {cell:g} m; it must be a positive finite number.")
-    return cell
+    return require_positive("The cell size", default if cell is None else cell, "m")
 
 
 def checked_divisions(divisions: Sequence[int] | int, n: int, least: Sequence[int]) -> tuple[int, ...]:

@@ -46,9 +46,7 @@ def load_mesh(path: str | Path, *, scale: float = 1.0, merge: bool = False, limi
 
 def assembled(points: Array, cells: Array, found: dict[str, Array], merge: bool) -> Mesh:
     if cells.min() < 0 or cells.max() >= len(points):
-        raise MeshError(
-            f"A cell names point {cells.max()}, but the file has {len(points)} points. Write the file anew."
-        )
+        raise MeshError(f"A cell names point {cells.max()}, but the file has {len(points)} points. Write the file anew.")
     owner = coincident(points) if merge else np.arange(len(points))
     used = np.unique(owner[cells])
     number = np.full(len(points), -1)
@@ -111,15 +109,15 @@ def read_foreign(kind: str, path: Path, limits: Limits) -> dict[str, Array]:
         if child.returncode == REFUSED:
             raise MeshError(f"{path} {child.stdout.decode(errors='replace').strip().splitlines()[-1]}.")
         if child.returncode != 0 or not out.is_file():
-            raise MeshError(
-                f"{path} broke its reader (exit status {child.returncode}). Write it anew in another format."
-            )
+            raise MeshError(f"{path} broke its reader (exit status {child.returncode}). Write it anew in another format.")
         with np.load(out, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
 
 def check_file(path: Path, limits: Limits) -> None:
-    if not path.exists():
+    if "\0" in str(path) or len(str(path)) > 4000:
+        raise MeshError(f"The file name {str(path)[:40]!r}... ({len(str(path))} letters) is none that a file can have. Check the path.")
+    if not os.path.exists(path):  # unlike Path.exists, this answers for names that are too long as well
         raise MeshError(f"There is no file {path}. Check the path; it is taken from {Path.cwd()}.")
     if not path.is_file():
         raise MeshError(f"{path} is a directory or a device, not a file. Name the mesh file itself.")

@@ -40,9 +40,7 @@ def checked_places(at: Array, dim: int) -> Array:
         raise InputError(f"The points to locate have shape {at.shape}; this mesh is {dim}D, so pass shape (k, {dim}).")
     bad = np.flatnonzero(~np.isfinite(at).all(axis=1))
     if bad.size:
-        raise InputError(
-            f"Point {bad[0]} to locate is {at[bad[0]].tolist()}; every coordinate must be a finite number."
-        )
+        raise InputError(f"Point {bad[0]} to locate is {at[bad[0]].tolist()}; every coordinate must be a finite number.")
     return at
 
 

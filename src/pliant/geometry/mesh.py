@@ -108,7 +108,7 @@ class Mesh:
         if name not in self.surfaces:
             raise unknown_name(name, list(self.surfaces))
         if not len(self.surfaces[name]):
-            raise InputError(f"The surface '{name}' has no facets; name another one: {', '.join(self.surfaces)}.")
+            raise InputError(f"The surface '{name}' has no facets, so nothing can act on it; give it some, or name another surface.")
         return self.surfaces[name]
 
     def locate(self, points: Array) -> tuple[Array, Array]:

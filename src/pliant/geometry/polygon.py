@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.spatial import Delaunay
 
-from pliant.core import Array, InputError, MeshError
+from pliant.core import Array, InputError, MeshError, finite_array
 from pliant.geometry.cells import boundary_facets, compacted, oriented
 from pliant.geometry.lattice import check_count, check_order, checked_cell, checked_divisions
 from pliant.geometry.mesh import Mesh
@@ -28,12 +28,9 @@ class Polygon:
     dim = 2
 
     def __post_init__(self) -> None:
-        corners = np.asarray(self.points, dtype=float)
-        if corners.ndim != 2 or corners.shape[1] != 2 or len(corners) < 3:
-            raise InputError(f"The corners of a Polygon have shape {corners.shape}; pass at least 3, of shape (n, 2).")
-        if not np.isfinite(corners).all():
-            bad = np.flatnonzero(~np.isfinite(corners).all(axis=1))[0]
-            raise InputError(f"Corner {bad} of the Polygon is {corners[bad].tolist()}; every number must be finite.")
+        corners = finite_array("The array of corners of a Polygon", self.points, (None, 2), "m")
+        if len(corners) < 3:
+            raise InputError(f"A Polygon has {len(corners)} corners; pass at least 3, of shape (n, 2).")
         check_simple(corners)
         object.__setattr__(self, "points", tuple((x, y) for x, y in corners.tolist()))
 

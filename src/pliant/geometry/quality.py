@@ -42,13 +42,9 @@ class Quality:
             found.append(f"The boundary encloses {self.surface_volume:.4e} but the cells hold {self.total_volume:.4e}: "
                          "cells overlap. Mesh the body anew.")  # fmt: skip
         if self.size > LARGE:
-            found.append(
-                f"The body is {self.size:.3g} m large: it looks like millimetres taken as metres. Scale by 0.001."
-            )
+            found.append(f"The body is {self.size:.3g} m large: it looks like millimetres taken as metres. Scale by 0.001.")
         if self.size < SMALL:
-            found.append(
-                f"The body is {self.size:.3g} m large: it looks like metres taken as millimetres. Scale by 1000."
-            )
+            found.append(f"The body is {self.size:.3g} m large: it looks like metres taken as millimetres. Scale by 1000.")
         return found
 
 

@@ -17,9 +17,7 @@ def check_radii(kind: str, outer: float, inner: float) -> None:
     require_positive(f"The outer radius of a {kind}", outer, "m")
     require_positive(f"The inner radius of a {kind}", inner, "m")
     if inner >= outer:
-        raise InputError(
-            f"The inner radius of a {kind}, {inner:g} m, is not under the outer, {outer:g} m. Make it smaller."
-        )
+        raise InputError(f"The inner radius of a {kind}, {inner:g} m, is not under the outer, {outer:g} m. Make it smaller.")
 
 
 def polar_lattice(counts: Sequence[int]) -> tuple[Array, Array]:
@@ -76,9 +74,7 @@ class Ring:
         sides = {"inner": lattice[:, 1] == 0, "outside": lattice[:, 1] == counts[1]}
         parameters = np.column_stack([direction(lattice[:, 0], counts[0]), radius])
         # The polar lattice (angle, radius) is left-handed in the plane.
-        return charted(
-            parameters, cells[:, [0, 2, 1]], lambda p: self.origin + to_circle(p[:, :2], p[:, 2]), order, sides
-        )
+        return charted(parameters, cells[:, [0, 2, 1]], lambda p: self.origin + to_circle(p[:, :2], p[:, 2]), order, sides)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ from pliant.geometry.mesh import Mesh
 DEFAULT_CUBES = 512  # a mesh without `cell` or `divisions` starts from about this many cubes
 
 
+@runtime_checkable
 class Domain(Protocol):
     """A solid (dim 3) or a flat region (dim 2) that can be measured and asked; lengths in metres."""
 
@@ -48,6 +49,8 @@ def checked_vector(name: str, values: Sequence[float], dim: int, *, positive: bo
     if bad.size:
         need = "positive finite" if positive else "finite"
         raise InputError(f"{name}[{bad[0]}] is {vector[bad[0]]:g} m; it must be a {need} number.")
+    if np.abs(vector).max(initial=0.0) > 1e9:
+        raise InputError(f"{name} reaches {np.abs(vector).max():g} m; no robot is larger than 1e9 m, so check the units.")
     return tuple(vector.tolist())
 
 

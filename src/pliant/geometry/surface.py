@@ -22,9 +22,9 @@ class Surface:
     def __post_init__(self) -> None:
         points, triangles = np.asarray(self.points), np.asarray(self.triangles)
         if triangles.ndim != 2 or triangles.shape[1] != 3 or len(triangles) == 0:
-            raise MeshError(
-                f"The surface has triangles of shape {triangles.shape}; pass at least one, of shape (m, 3)."
-            )
+            raise MeshError(f"The surface has triangles of shape {triangles.shape}; pass at least one, of shape (m, 3).")
+        if not np.issubdtype(triangles.dtype, np.integer):
+            raise MeshError(f"The triangles have type {triangles.dtype}; pass integer point indices.")
         check_points(points, triangles)
         check_closed(points, triangles)
         object.__setattr__(self, "points", frozen(points, np.float64))
@@ -64,9 +64,7 @@ def check_points(points: Array, triangles: Array) -> None:
     if points.ndim != 2 or points.shape[1] != 3:
         raise MeshError(f"The points of the surface have shape {points.shape}; pass shape (n_points, 3).")
     if triangles.min() < 0 or triangles.max() >= len(points):
-        raise MeshError(
-            f"A triangle names point {triangles.max()}, but the points are 0..{len(points) - 1}. Count from 0."
-        )
+        raise MeshError(f"A triangle names point {triangles.max()}, but the points are 0..{len(points) - 1}. Count from 0.")
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if bad.size:
         raise MeshError(f"{bad.size} of {len(points)} points of the surface are not finite (first: point {bad[0]}). "

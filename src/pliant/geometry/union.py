@@ -6,7 +6,7 @@ from math import factorial
 
 import numpy as np
 
-from pliant.core import Array, InputError, MeshError
+from pliant.core import Array, InputError, MeshError, require_kind
 from pliant.geometry.cells import boundary_facets, compacted
 from pliant.geometry.lattice import box_sides, check_order, grid_of, kuhn
 from pliant.geometry.mesh import Mesh
@@ -27,6 +27,8 @@ class Union:
     def __post_init__(self) -> None:
         if not self.parts:
             raise InputError("This Union has 0 parts. Name at least one: Union(parts={'arm': Box(...)}).")
+        for name, part in self.parts.items():
+            require_kind(f"Part '{name}' of the Union", part, Domain, "give a shape such as Box, or a closed Surface")
         dims = {name: part.dim for name, part in self.parts.items()}
         if len(set(dims.values())) > 1:
             raise InputError(f"The parts of a Union must be all flat or all solid, but their dimensions are {dims}.")
@@ -55,9 +57,7 @@ class Union:
         owner = self._owners(centres, step)
         cells, owner = cells[np.repeat(owner >= 0, factorial(self.dim))], owner[owner >= 0]
         lattice, cells = compacted(lattice, cells)
-        regions = {
-            name: np.flatnonzero(np.repeat(owner == i, factorial(self.dim))) for i, name in enumerate(self.parts)
-        }
+        regions = {name: np.flatnonzero(np.repeat(owner == i, factorial(self.dim))) for i, name in enumerate(self.parts)}
         facets = boundary_facets(cells)
         sides = {name: facets[mask[facets].all(axis=1)] for name, mask in box_sides(lattice, counts).items()}
         surfaces = {name: side for name, side in sides.items() if len(side)} | {"outside": facets}

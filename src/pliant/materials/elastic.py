@@ -62,7 +62,9 @@ class Material:
         """(3, 3) the change dP of the stress [Pa] for a change dF (3, 3)."""
         f, R = _tuples(F)
         m = tuple(moduli(self.E, self.nu, self.power))
-        return np.reshape(laws.differential(LAWS[self.law], f, R, tuple(finite_array("Its change", dF, (3, 3)).ravel()), m, self.power), (3, 3))
+        return np.reshape(
+            laws.differential(LAWS[self.law], f, R, tuple(finite_array("Its change", dF, (3, 3)).ravel()), m, self.power), (3, 3)
+        )
 
     def _stress(self, F: Array, m: Array) -> Array:
         f, R = _tuples(F)

@@ -53,9 +53,7 @@ def animate(
 def plan_film(scene: Scene, *, fps: float = 25.0, seconds_limit: float = 12.0) -> Timing:
     """Frames even in time, at most `fps` a second, MOST_FRAMES and as many as the scene has."""
     if not (fps > 0.0 and seconds_limit > 0.0):
-        raise InputError(
-            f"A film of {fps:g} frames/s and at most {seconds_limit:g} s cannot be made; give positive numbers."
-        )
+        raise InputError(f"A film of {fps:g} frames/s and at most {seconds_limit:g} s cannot be made; give positive numbers.")
     last = len(scene.frames) - 1
     duration = last / SEARCH_RATE if scene.dt is None else last * scene.dt
     play = float(np.clip(duration, min(SHORTEST, seconds_limit), seconds_limit))

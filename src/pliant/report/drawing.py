@@ -28,9 +28,7 @@ SIZE = (960, 720)  # [pixels] width, height
 def set_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
     """The camera, the skin and the colour scale that all frames of the scene share."""
     if min(size) < 64:
-        raise InputError(
-            f"A picture of {size[0]} x {size[1]} pixels is too small to draw a scene; use at least 64 x 64."
-        )
+        raise InputError(f"A picture of {size[0]} x {size[1]} pixels is too small to draw a scene; use at least 64 x 64.")
     skin = make_skin(scene.facets, scene.frames[0]) if scene.facets.shape[1] == 3 else None
     return Stage(size=size, camera=fit_camera(scene, size), skin=skin, shades=_shades(scene))
 
@@ -108,9 +106,7 @@ def _label(figure: Figure, axes: Axes, scene: Scene, stage: Stage, clock: str) -
     scale = figure.colorbar(ScalarMappable(stage.shades, SHADES), cax=bar)
     scale.outline.set_visible(False)
     scale.ax.tick_params(labelsize=16 * stage.unit, length=0, colors=palette.INK)
-    scale.ax.set_title(
-        scene.value_label, fontsize=17 * stage.unit, color=palette.INK, pad=14 * stage.unit, parse_math=False
-    )
+    scale.ax.set_title(scene.value_label, fontsize=17 * stage.unit, color=palette.INK, pad=14 * stage.unit, parse_math=False)
 
 
 def _scale_bar(axes: Axes, stage: Stage) -> None:

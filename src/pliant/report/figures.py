@@ -109,9 +109,7 @@ def _checked(plot: Plot, name: str, x: Array, y: Array) -> tuple[Array, Array]:
     """The series as float arrays; what a logarithmic axis cannot show becomes a gap."""
     x, y = (np.array(values, dtype=float).reshape(-1) for values in (x, y))
     if x.shape != y.shape:
-        raise InputError(
-            f"Series {name!r} of the plot {plot.title!r} has {x.size} x and {y.size} y; give as many of each."
-        )
+        raise InputError(f"Series {name!r} of the plot {plot.title!r} has {x.size} x and {y.size} y; give as many of each.")
     y[~np.isfinite(y) | ~np.isfinite(x)] = np.nan
     for on, values, axis in ((plot.log_x, x, "x"), (plot.log_y, y, "y")):
         if on and not (values > 0.0).any():

@@ -28,9 +28,7 @@ def paint_ground(axes: Axes, scene: Scene, stage: Stage) -> None:
         return
     segments, fade = _grid(scene, right - left)
     colours = [to_rgba(palette.GROUND, 0.55 * alpha) for alpha in fade]
-    axes.add_collection(
-        LineCollection(list(project(stage.camera, segments)), colors=colours, linewidths=stage.unit, zorder=0.5)
-    )
+    axes.add_collection(LineCollection(list(project(stage.camera, segments)), colors=colours, linewidths=stage.unit, zorder=0.5))
 
 
 def paint_shadow(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
@@ -76,9 +74,7 @@ def _grid(scene: Scene, span: float) -> tuple[Array, Array]:
     flat = [(scene.axis + 1) % 3, (scene.axis + 2) % 3]
     middle = _middle(scene.frames[..., flat])
     cell = round_length(span / 8)
-    lines = cell * (
-        np.arange(-REACH, REACH + 1) + np.round(middle[:, None] / cell)
-    )  # (2, lines), where each one crosses
+    lines = cell * (np.arange(-REACH, REACH + 1) + np.round(middle[:, None] / cell))  # (2, lines), where each one crosses
     fine = np.linspace(lines[:, 0], lines[:, -1], 6 * REACH + 1, axis=1)
     pieces = [_stripes(lines[i], fine[1 - i], flat[i], flat[1 - i], scene) for i in (0, 1)]
     segments = np.concatenate(pieces)

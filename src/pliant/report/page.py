@@ -35,9 +35,7 @@ def write_report(
     return path
 
 
-def render_report(
-    result: Mapping[str, Any], plots: Sequence[Plot] = (), *, media: Sequence[Path] = (), notes: Sequence[str] = ()
-) -> str:
+def render_report(result: Mapping[str, Any], plots: Sequence[Plot] = (), *, media: Sequence[Path] = (), notes: Sequence[str] = ()) -> str:
     """The page as text."""
     missing = [name for name in NEEDED if name not in result]
     if missing:
@@ -78,9 +76,7 @@ def _metrics(metrics: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _pairs(pairs: Mapping[str, Any]) -> str:
-    rows = "".join(
-        f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>' for name, value in pairs.items()
-    )
+    rows = "".join(f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>' for name, value in pairs.items())
     return f'<div class="wide"><table class="pairs"><tbody>{rows}</tbody></table></div>' if rows else ""
 
 

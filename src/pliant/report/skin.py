@@ -100,9 +100,7 @@ def _smoothing(facets: Array, facing: Array) -> sparse.csr_array:
     """Pairs each corner with the facets around its vertex that meet its own facet at less than the crease angle."""
     m = len(facets)
     vertex = facets.ravel()
-    incidence = sparse.csr_array(
-        (np.ones(3 * m), (vertex, np.arange(3 * m) // 3)), shape=(facets.max(initial=-1) + 1, m)
-    )
+    incidence = sparse.csr_array((np.ones(3 * m), (vertex, np.arange(3 * m) // 3)), shape=(facets.max(initial=-1) + 1, m))
     around = incidence[vertex].tocoo()
     corner, facet = around.coords
     gentle = np.einsum("ij,ij->i", facing[corner // 3], facing[facet]) > CREASE

@@ -28,7 +28,8 @@ def check(path: Path) -> Findings:
         task = load_task(path)
         model = task.model()
         body = task.robot.body()
-        facts, doubts = [("robot", task.robot.name), ("unknowns", str(model.space.n_dofs)), ("controls", str(model.n_controls))], []
+        facts = [("robot", task.robot.name), ("unknowns", str(model.space.n_dofs)), ("controls", str(model.n_controls))]
+        doubts: list[str] = []
         if isinstance(body, Solid):
             more, doubts = _matter(body)
             facts += more

@@ -14,7 +14,16 @@ import numpy as np
 from pliant.core import Array, Dynamics, InputError
 from pliant.dynamics.simulate import Policy, steps
 from pliant.report import Plot, Scene, animate, still, write_report
-from pliant.store import Header, Trajectory, TrajectoryWriter, content_key, holds_trajectory, read_json, read_trajectory, write_json
+from pliant.store import (
+    Header,
+    Trajectory,
+    TrajectoryWriter,
+    content_key,
+    holds_trajectory,
+    read_json,
+    read_trajectory,
+    write_json,
+)
 
 Setting = float | int | str | bool
 Progress = Callable[[str, int, int], None]  # (what is being done, steps done, steps in all)

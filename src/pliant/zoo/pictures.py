@@ -9,7 +9,9 @@ from pliant.report import Line, Scene
 from pliant.robot import Robot
 
 
-def scene(robot: Robot, positions: Array, *, dt: float | None, title: str, targets: Array | None = None, ground: float | None = None) -> Scene:
+def scene(
+    robot: Robot, positions: Array, *, dt: float | None, title: str, targets: Array | None = None, ground: float | None = None
+) -> Scene:
     """The robot's skin coloured by strain, its cables and its effectors, at positions (frames, n_dofs) [m]."""
     body = robot.body()
     if not isinstance(body, Solid):

@@ -28,9 +28,16 @@ def task_experiment(path: Path) -> Experiment:
             x = checked.step(x, task.control(k), None, k).x
         return checked, x, task.control(2)
 
-    return Experiment(name=path.stem, shows=f"{task.robot.name} under the task of {path.name}", takes="seconds", perform=perform, probe=probe,
-                      size=f"{model.space.n_dofs} unknowns, {model.n_controls} controls",
-                      settings={"steps": task.steps, "small_film": False}, quick={"steps": min(task.steps, 10), "small_film": True})  # fmt: skip
+    return Experiment(
+        name=path.stem,
+        shows=f"{task.robot.name} under the task of {path.name}",
+        size=f"{model.space.n_dofs} unknowns, {model.n_controls} controls",
+        takes="seconds",
+        perform=perform,
+        probe=probe,
+        settings={"steps": task.steps, "small_film": False},
+        quick={"steps": min(task.steps, 10), "small_film": True},
+    )
 
 
 def _simulate(run: Run, task: Task, model) -> Outcome:
@@ -43,7 +50,9 @@ def _simulate(run: Run, task: Task, model) -> Outcome:
     metrics = {f"{name} {axis} at the end": Metric(value=float(track[-1, k]), unit="m")
                for name, track in tracks.items() for k, axis in enumerate("xyz"[: body.dim])}  # fmt: skip
     metrics["largest Newton count"] = Metric(value=int(path.scalars["iterations"].max(initial=0)))
-    plots = [Plot(title=f"Effector {name}", x="time [s]", y="position [m]", series={axis: (times, track[:, k]) for k, axis in enumerate("xyz"[: body.dim])})
+    axes = "xyz"[: body.dim]
+    plots = [Plot(title=f"Effector {name}", x="time [s]", y="position [m]",
+                  series={axis: (times, track[:, k]) for k, axis in enumerate(axes)})
              for name, track in tracks.items()]  # fmt: skip
     if model.n_controls:
         names = [f"{name}{f' {k}' if a.n_controls > 1 else ''}" for name, a in robot.actuators.items() for k in range(a.n_controls)]

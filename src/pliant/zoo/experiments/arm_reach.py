@@ -12,11 +12,12 @@ from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
 from pliant.zoo.pictures import scene
 from pliant.zoo.robots import line_arm
 
-
 FRAMES = 30  # of the picture while the lines are pulled
 
 
-def reach(model, effector: Array, target: Array, *, limits: tuple[Array, Array], tolerance: float, progress) -> tuple[Array, Array, list[float]]:
+def reach(
+    model, effector: Array, target: Array, *, limits: tuple[Array, Array], tolerance: float, progress
+) -> tuple[Array, Array, list[float]]:
     """Tensions [N] that bring an effector to a target [m]: Gauss-Newton on f (paper 000 eq. 7) within the motors' limits.
 
     Gives the tensions, the state they hold, and the distance [m] after each accepted step.
@@ -91,8 +92,8 @@ def perform(run: Run) -> Outcome:
         scene=scene(arm, np.concatenate([pulled(still, u, run.progress), path.states[:, : model.space.n_dofs]]), dt=model.dt,
                     title="arm-reach: four lines pull to the target, then let go", targets=target[None], ground=0.0),
         reached=reached,
-        sentence="done" if reached else f"the laser stops {errors[-1]:.3g} m from the target ({target} m), which the four lines cannot reach "
-                 f"within {arm.control_limits()[1][0]:g} N; move the target closer to the arm's arc.",
+        sentence="done" if reached else f"the laser stops {errors[-1]:.3g} m from the target ({target} m), which the four lines cannot "
+                 f"reach within {arm.control_limits()[1][0]:g} N; move the target closer to the arm's arc.",
     )  # fmt: skip
 
 
@@ -114,6 +115,16 @@ EXPERIMENT = Experiment(
     takes="40 s",
     perform=perform,
     probe=probe,
-    settings={"x": 0.06, "y": 0.03, "z": 0.175, "tolerance": 1e-6, "dt": 0.01, "steps": 150, "layers": 20, "across": 4, "small_film": False},
+    settings={
+        "x": 0.06,
+        "y": 0.03,
+        "z": 0.175,
+        "tolerance": 1e-6,
+        "dt": 0.01,
+        "steps": 150,
+        "layers": 20,
+        "across": 4,
+        "small_film": False,
+    },
     quick={"layers": 8, "across": 2, "steps": 20, "small_film": True},
 )

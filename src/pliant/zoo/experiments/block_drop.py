@@ -22,7 +22,8 @@ def block(slope: float, friction: float, cells: int) -> Robot:
     return Robot(name="block", shape=Box(size=(SIDE,) * 3, origin=(0.0, 0.0, 0.005)), divisions=(cells,) * 3, order=1,
                  material=Material(E=2e5, nu=0.3, law="fixed-corotated"), gravity=G * np.array([np.sin(a), 0.0, -np.cos(a)]),
                  contacts=[Contact(obstacle=plane((0.0, 0.0, 1.0)), friction=friction, stiffness=2e7, surface="z-")],
-                 damping=Damping(stiffness=0.005), effectors={"centre": Effector(point=np.array([SIDE / 2, SIDE / 2, 0.005 + SIDE / 2]))})  # fmt: skip
+                 damping=Damping(stiffness=0.005),
+                 effectors={"centre": Effector(point=(SIDE / 2, SIDE / 2, 0.005 + SIDE / 2))})  # fmt: skip
 
 
 def perform(run: Run) -> Outcome:
@@ -43,12 +44,13 @@ def perform(run: Run) -> Outcome:
         metrics={"acceleration along the slope": Metric(value=measured, unit="m/s^2"), "Coulomb's": Metric(value=expected, unit="m/s^2"),
                  "slid": Metric(value=float(centre[-1, 0] - centre[0, 0]), unit="m"),
                  "largest Newton count": Metric(value=int(path.scalars["iterations"].max()))},
-        plots=[Plot(title="Centre of the block", x="time [s]", y="position [m]", series={"along": (times, centre[:, 0]), "height": (times, centre[:, 2])}),
+        plots=[Plot(title="Centre of the block", x="time [s]", y="position [m]",
+                    series={"along": (times, centre[:, 0]), "height": (times, centre[:, 2])}),
                Plot(title="Speed along the slope", x="time [s]", y="speed [m/s]", series={"block": (times, speed)})],
         scene=scene(robot, path.path[:, :n], dt=model.dt, title="block-drop (gravity tilted)", ground=0.0),
         reached=reached,
-        sentence="done" if reached else f"the block accelerates at {measured:.3g} m/s^2 where Coulomb gives {expected:.3g}; take a smaller dt "
-                 "or let it slide for longer.",
+        sentence="done" if reached else f"the block accelerates at {measured:.3g} m/s^2 where Coulomb gives {expected:.3g}; take a smaller "
+                 "dt or let it slide for longer.",
     )  # fmt: skip
 
 

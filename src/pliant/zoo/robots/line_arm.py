@@ -11,7 +11,9 @@ from pliant.robot import Damping, Effector, Robot, Support
 WIDTH, LENGTH = 0.04, 0.2  # [m]
 
 
-def line_arm(*, layers: int = 20, across: int = 4, order: int = 1, law: str = "neo-hookean", soft: float = 2e5, stiff: float = 2e6) -> Robot:
+def line_arm(
+    *, layers: int = 20, across: int = 4, order: int = 1, law: str = "neo-hookean", soft: float = 2e5, stiff: float = 2e6
+) -> Robot:
     """An upright arm of soft and stiff slabs in turn. The default lattice, 4 x 4 x 20, has the paper's 525 vertices.
 
     `soft` and `stiff` are Young's moduli [Pa]; the paper gives neither them nor the size, which here is 4 x 4 x 20 cm.
@@ -31,8 +33,9 @@ def line_arm(*, layers: int = 20, across: int = 4, order: int = 1, law: str = "n
         order=order,
         material={name: Material(E=E, nu=0.4, density=1000.0, law=law) for name, E in (("stiff", stiff), ("soft", soft))},
         supports=[Support(region="z-")],
-        actuators={name: Cable(points=np.array([(half * x, half * y, z) for z in heights]), limits=(0.0, 20.0))
-                   for name, (x, y) in corners.items()},  # fmt: skip
+        actuators={
+            name: Cable(points=np.array([(half * x, half * y, z) for z in heights]), limits=(0.0, 20.0)) for name, (x, y) in corners.items()
+        },
         effectors={"laser": Effector(point=np.array([0.0, 0.0, LENGTH]))},
         gravity=np.array([0.0, 0.0, -9.81]),
         damping=Damping(mass=0.5, stiffness=0.004),

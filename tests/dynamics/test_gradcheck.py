@@ -1,0 +1,70 @@
+"""The checker itself: right derivatives pass, wrong ones do not."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import Linearization, StepError
+
+
+def arm():
+    return pl.Robot(shape=pl.Rectangle(size=(0.2, 0.1)), divisions=(2, 1), order=2, material=pl.Material(E=4e4, nu=0.35, power=2),
+                    thickness=0.1, supports=(pl.Support(region="x-"),), gravity=(0.0, -9.81),
+                    actuators={"line": pl.Cable(points=[[0.02, 0.08], [0.19, 0.08]])})  # fmt: skip
+
+
+class Wrong:
+    """A model whose linearisation is spoiled by a factor in one of its three inputs."""
+
+    def __init__(self, model, which, factor=1.01):
+        self.model, self.which, self.factor = model, which, factor
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def linearize(self, step):
+        lin: Linearization = self.model.linearize(step)
+        scale = [self.factor if k == self.which else 1.0 for k in range(3)]
+        jvp = lambda *d: lin.jvp(*(s * y for s, y in zip(scale, d, strict=True)))  # noqa: E731
+        vjp = lambda x_bar: tuple(s * y for s, y in zip(scale, lin.vjp(x_bar), strict=True))  # noqa: E731
+        return replace(lin, jvp=jvp, vjp=vjp)
+
+
+@pytest.fixture
+def model():
+    return pl.ImplicitEuler(arm(), dt=0.01, design=("body.E",))
+
+
+@pytest.mark.parametrize(("which", "names"), [(0, {"position", "velocity"}), (1, {"control"}), (2, {"body.E"})])
+def test_an_error_of_one_percent_is_found_and_named(model, which, names):
+    x = model.step(model.initial_state(), np.array([0.5])).x
+    assert all(check.ok for check in pl.gradcheck(model, x, np.array([0.8])))
+    checks = pl.gradcheck(Wrong(model, which), x, np.array([0.8]))
+    assert {check.name for check in checks if not check.ok} == names
+
+
+def test_a_jvp_that_disagrees_with_its_vjp_is_found(model):
+    class Lopsided(Wrong):
+        def linearize(self, step):
+            return replace(self.model.linearize(step), vjp=super().linearize(step).vjp)
+
+    checks = pl.gradcheck(Lopsided(model, 1), model.initial_state(), np.array([0.8]))
+    assert [check.ok for check in checks if check.name == "control"] == [False]
+
+
+def test_an_equilibrium_can_be_checked_where_it_is():
+    """The most natural place to check: Newton has nothing to do there, and what it left must not look like a remainder."""
+    model = pl.Quasistatic(arm(), design=("body.E", "body.nu", "body.density"))
+    u = np.array([0.8])
+    x = model.initial_state()
+    for share in (0.8, 0.9, 1.0):
+        x = model.step(x, share * u).x
+    assert all(check.ok for check in pl.gradcheck(model, x, u))
+
+
+def test_a_step_that_fails_is_a_sentence():
+    model = pl.Quasistatic(arm(), newton=pl.Newton(iterations=1))
+    with pytest.raises(StepError, match="The step to be checked failed"):
+        pl.gradcheck(model, model.initial_state(), np.array([5.0]))

@@ -1,0 +1,67 @@
+"""Running a model over time, and bringing it to rest."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError, StepError
+
+
+def jet():
+    return pl.ImplicitEuler(pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0))}), dt=0.1)
+
+
+def soft_arm():
+    return pl.Robot(shape=pl.Box(size=(0.4, 0.05, 0.05)), divisions=(8, 1, 1), order=2, material=pl.Material(E=1e5, nu=0.4),
+                    supports=(pl.Support(region="x-"),), actuators={"hand": pl.Thrust(point=(0.4, 0.025, 0.025))})  # fmt: skip
+
+
+def test_a_run_is_its_steps():
+    model, controls = jet(), np.random.default_rng(0).standard_normal((5, 2))
+    run = pl.simulate(model, controls, keep=True)
+    x = model.initial_state()
+    for k, u in enumerate(controls):
+        np.testing.assert_array_equal(run.states[k], x)
+        x = model.step(x, u, None, k).x
+    np.testing.assert_array_equal(run.states[-1], x)
+    np.testing.assert_array_equal(run.controls, controls)
+    assert len(run.steps) == 5
+    assert not pl.simulate(model, controls).steps
+
+
+def test_a_policy_sees_the_state():
+    model = jet()
+    run = pl.simulate(model, lambda k, x: -2.0 * x[:2] - 2.0 * x[2:], steps_count=80, x0=model.state(np.array([1.0, -1.0])))
+    assert np.abs(run.states[-1]).max() < 0.01
+    np.testing.assert_allclose(run.controls[3], -2.0 * run.states[3, :2] - 2.0 * run.states[3, 2:])
+
+
+@pytest.mark.parametrize(
+    ("controls", "options", "says"),
+    [
+        (np.zeros((3, 1)), {}, r"controls.* shape \(3, 1\).*2\)"),
+        (np.zeros((3, 2)), {"steps_count": 5}, "controls for 3 steps, but 5 were asked for"),
+        (lambda k, x: np.zeros(2), {}, "number of steps is None"),
+        (np.zeros((0, 2)), {}, "number of steps is 0"),
+    ],
+)
+def test_wrong_controls_are_refused(controls, options, says):
+    with pytest.raises(InputError, match=says):
+        pl.simulate(jet(), controls, **options)
+
+
+def test_an_equilibrium_has_no_force_left():
+    model = pl.Quasistatic(soft_arm())
+    u = np.array([0.0, 0.0, -0.5])
+    step = pl.equilibrium(model, u)
+    eq = model.equations
+    g = eq.body.gradient(step.x, eq.body.fields) + eq.given(eq.numbers(None), step.x, u)[1]
+    assert np.abs(g[eq.free]).max() < 1e-8 * 0.5
+    # and what is left acts on the clamp: the load, turned round
+    np.testing.assert_allclose(-g.reshape(-1, 3).sum(axis=0), u, atol=1e-8)
+
+
+def test_no_equilibrium_is_a_sentence():
+    model = pl.Quasistatic(soft_arm(), newton=pl.Newton(iterations=1))
+    with pytest.raises(StepError, match="No equilibrium was found: Newton did not converge in 1 iterations"):
+        pl.equilibrium(model, np.array([0.0, 0.0, -5.0]))
