@@ -384,7 +384,6 @@ ROBOT_FILES = {
     "too deep": ("a = " + "[" * 50_000, r"nested too deeply"),
     "section twice": (SOUND + "[task]\n", r"not TOML.*twice"),
     "no material": (changed("[material]\nE = 1e5\nnu = 0.4\n", ""), r"material: this is missing"),
-    "no task": (SOUND.split("[task]")[0], r"no section \[task\]"),
     "unknown section": (SOUND + "[contact]\n", r"'contact'.*did you mean 'contacts'"),
     "unknown key": (changed("divisions", "division"), r"geometry.*'division'.*did you mean 'divisions'"),
     "key of two lines": (SOUND + '["a\\nb"]\n', r"no key"),

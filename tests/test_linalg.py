@@ -99,7 +99,7 @@ def test_no_columns_leave_the_solve_as_it_is():
 
 def test_without_cvxopt_superlu_serves_and_cholmod_names_the_command(rng, monkeypatch):
     monkeypatch.setattr(linalg, "find_spec", lambda name: None)
-    pattern, values = lower(spd(rng))
+    pattern, _ = lower(spd(rng))
     assert linalg.available() == ("superlu",)
     assert linalg.analyse(pattern).name == "superlu"
     with pytest.raises(MissingExtra, match=r"'cholmod' is not installed.*pip install 'pliant\[fast\]'"):

@@ -21,12 +21,14 @@ Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the 
 
 @runtime_checkable
 class Actuator(Protocol):
-    """What drives a robot: `limits` of each control, and the Term it becomes on a body."""
+    """What drives a robot: `limits` of each control, the `neutral` one that does nothing, and the Term it becomes on a body."""
 
     @property
     def limits(self) -> tuple[float, float]: ...
     @property
     def n_controls(self) -> int: ...
+    @property
+    def neutral(self) -> float: ...
     def on(self, body: Body) -> Term: ...
 
 
@@ -188,6 +190,11 @@ class Robot:
     @property
     def n_controls(self) -> int:
         return sum(actuator.n_controls for actuator in self.actuators.values())
+
+    def neutral_controls(self) -> Array:
+        """(n_controls,) the controls that do nothing, or as little as the limits allow."""
+        neutral = [actuator.neutral for actuator in self.actuators.values() for _ in range(actuator.n_controls)]
+        return np.clip(neutral, *self.control_limits())
 
     def control_limits(self) -> tuple[Array, Array]:
         """((n_controls,), (n_controls,)) what the motors can do, actuator after actuator."""

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from pliant.bodies import Body
-from pliant.core import Array, InputError
+from pliant.core import InputError
 from pliant.robot import Robot, Support
 from pliant.robot_file_layout import CONTROLS, ROBOT, Geometry
 from pliant.robot_file_section import keys_of, section, shown
@@ -38,13 +38,11 @@ def load_robot(path: str | Path) -> Robot:
 
 
 def load_task(path: str | Path) -> Task:
-    """The robot of a TOML file and what its section [task] has it do."""
+    """The robot of a TOML file and what its section [task] has it do; without one, it is let go for a second in steps of 0.01 s."""
     path = Path(path)
     robot, task = _load(path)
-    if task is None:
-        raise InputError(f"{path} has no section [task]; add one with rule, dt, steps and controls, or use load_robot.")
     try:
-        return task_of(robot, **task)
+        return task_of(robot, **({"dt": 0.01} if task is None else task))
     except InputError as error:
         raise InputError(_told(path, "task", str(error))) from None
 

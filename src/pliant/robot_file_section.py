@@ -22,6 +22,8 @@ from pydantic import (
     model_validator,
 )
 
+from numpy.typing import ArrayLike
+
 from pliant.core import Array, InputError
 
 Make = Callable[..., Any]
@@ -80,8 +82,8 @@ Point = Annotated[Row, Field(min_length=2, max_length=3), AfterValidator(lambda 
 Rows = Annotated[tuple[Row, ...], AfterValidator(even_rows)]
 Limit = Annotated[float, AllowInfNan(True)]
 IN_FILE: dict[Any, Any] = {  # a parameter's type in Python -> what the file holds for it
-    Array: Point,
-    Array | None: Point | None,
+    ArrayLike: Point,
+    ArrayLike | None: Point | None,
     Path: Annotated[str, AfterValidator(beside)],
     tuple[float, float]: tuple[Limit, Limit],
 }

@@ -82,10 +82,11 @@ class Task:
 
 def task_of(robot: Robot, *, rule: str = "implicit-euler", dt: float | None = None, steps: int = 100,
             controls: Keyframes = NO_CONTROLS) -> Task:  # fmt: skip
-    """The task that a section [task] describes; only a quasistatic one may leave dt out."""
+    """The task that a section [task] describes; only a quasistatic one may leave dt out. Without controls nothing is driven."""
     if dt is None and rule in RULES:
         raise InputError(f"The rule '{rule}' needs a time step; add one in seconds, such as dt = 0.01.")
-    return Task(robot=robot, rule=rule, dt=1.0 if dt is None else dt, steps=steps, controls=controls)
+    driven = constant(*robot.neutral_controls()) if controls is NO_CONTROLS else controls
+    return Task(robot=robot, rule=rule, dt=1.0 if dt is None else dt, steps=steps, controls=driven)
 
 
 def _check_reach(values: Array, robot: Robot) -> None:

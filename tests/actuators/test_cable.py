@@ -124,9 +124,9 @@ def test_tension_shortens_the_arm_and_a_longer_cable_lets_go():
     ("change", "says"),
     [
         ({"points": ROUTE[:1]}, "at least two points and has 1"),
-        ({"points": ROUTE * np.nan}, "Cable point 0 is not finite"),
+        ({"points": ROUTE * np.nan}, "points of a cable.* nan"),
         ({"drive": "motor"}, "'tension' or 'length', not by 'motor'"),
-        ({"limits": (2.0, 1.0)}, "lower limit 2 is not below its upper limit 1"),
+        ({"limits": (2.0, 1.0)}, "lower limit 2 .*not below its upper limit 1"),
         ({"stiffness": 0.0}, "stiffness is 0"),
     ],
 )

@@ -28,5 +28,5 @@ def test_on_a_free_mass_it_is_newtons_second_law():
 
 
 def test_bad_limits_are_refused():
-    with pytest.raises(InputError, match="lower limit 1 is not below its upper limit 0"):
+    with pytest.raises(InputError, match=r"lower limit 1 .*not below its upper limit 0"):
         pl.Thrust(point=(0.0, 0.0), limits=(1.0, 0.0))

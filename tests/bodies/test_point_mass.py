@@ -20,7 +20,7 @@ def test_mass_pairs_and_regions():
 def test_locate_picks_the_mass_and_refuses_the_empty_place():
     body = pl.PointMass(points=POINTS)
     np.testing.assert_allclose(body.locate(POINTS[[1]]) @ POINTS, POINTS[[1]])
-    with pytest.raises(InputError, match="0.5 m away from the nearest point mass"):
+    with pytest.raises(InputError, match=r"0.5 m away from the nearest point mass"):
         body.locate([[1.0, 0.5, 0.0]])
 
 

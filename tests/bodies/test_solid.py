@@ -263,9 +263,9 @@ def test_regions_have_their_own_materials():
     np.testing.assert_array_equal(body.fields.E, [1e4] * 6 + [1e6] * 6)
     assert body.mass(body.fields.density).sum() > 0.0
     np.testing.assert_array_equal(body.groups["right"], np.arange(6, 12))
-    with pytest.raises(InputError, match="6 of 12 cells have no material.*cell 6"):
+    with pytest.raises(InputError, match=r"6 of 12 cells have no material.*cell 6"):
         Solid(mesh=mesh, materials={"left": soft})
-    with pytest.raises(InputError, match="material for 'middle'.*left, right"):
+    with pytest.raises(InputError, match=r"material for 'middle'.*left, right"):
         Solid(mesh=mesh, materials={"middle": soft})
 
 

@@ -41,7 +41,9 @@ class Case:
 def solid(shape, order, law, *, power=0, held="x-", **parts):
     body, gravity = SHAPES[shape]
     supports = (pl.Support(region=held),) if held else ()
-    return pl.Robot(**body, order=order, material=pl.Material(E=4e4, nu=0.35, law=law, power=power), supports=supports, gravity=gravity, **parts)
+    return pl.Robot(
+        **body, order=order, material=pl.Material(E=4e4, nu=0.35, law=law, power=power), supports=supports, gravity=gravity, **parts
+    )
 
 
 def cable(shape, **options):
@@ -69,11 +71,14 @@ ROBOTS: dict[str, Case] = {
     "neo-hookean box-2 length": Case(robot=solid("box", 2, "neo-hookean", actuators=cable("box", **STRETCHY)), control=(0.9,)),
     "neo-hookean plane-1 thrust": Case(
         robot=solid("plane", 1, "neo-hookean", actuators={"hand": pl.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
-    "neo-hookean plane-2 damped": Case(robot=solid("plane", 2, "neo-hookean", power=2, damping=DAMPED, actuators=cable("plane")), control=(0.8,)),
+    "neo-hookean plane-2 damped": Case(
+        robot=solid("plane", 2, "neo-hookean", power=2, damping=DAMPED, actuators=cable("plane")), control=(0.8,)),
     "fixed-corotated box-1 thrust": Case(
-        robot=solid("box", 1, "fixed-corotated", damping=DAMPED, actuators={"hand": pl.Thrust(point=TIP["box"])}), control=(0.3, 0.6, -0.4)),
+        robot=solid("box", 1, "fixed-corotated", damping=DAMPED, actuators={"hand": pl.Thrust(point=TIP["box"])}),
+        control=(0.3, 0.6, -0.4)),
     "fixed-corotated box-2 tension": Case(robot=solid("box", 2, "fixed-corotated", power=2, actuators=cable("box")), control=(0.8,)),
-    "fixed-corotated plane-1 length": Case(robot=solid("plane", 1, "fixed-corotated", actuators=cable("plane", **STRETCHY)), control=(0.9,)),
+    "fixed-corotated plane-1 length": Case(
+        robot=solid("plane", 1, "fixed-corotated", actuators=cable("plane", **STRETCHY)), control=(0.9,)),
     "fixed-corotated plane-2 guide": Case(
         robot=solid("plane", 2, "fixed-corotated", actuators=cable("plane", guide=(0.3, 0.3))), control=(0.8,)),
     "linear-corotated box-1 length": Case(
@@ -96,8 +101,10 @@ ROBOTS: dict[str, Case] = {
         pl.Contact(obstacle=pl.capsule((0.15, -0.1, -0.09), (0.15, 0.2, -0.09), 0.1), surface="z-", stiffness=2e5, layer=0.02),))),
     # Bodies without stiffness, and design variables of single cells
     "pebbles": Case(
-        robot=pebble(actuators={"jet": pl.Thrust(point=(0.0, 0.0, 0.0)), "line": pl.Cable(points=[[0.0, 0, 0], [0.1, 0, 0.02]], **STRETCHY)},
-                     contacts=(pl.Contact(obstacle=pl.plane((0, 0, 1), height=0.05), stiffness=300.0, layer=0.3, friction=0.3, slip_speed=0.1),),
+        robot=pebble(actuators={"jet": pl.Thrust(point=(0.0, 0.0, 0.0)),
+                                "line": pl.Cable(points=[[0.0, 0, 0], [0.1, 0, 0.02]], **STRETCHY)},
+                     contacts=(pl.Contact(obstacle=pl.plane((0, 0, 1), height=0.05), stiffness=300.0, layer=0.3,
+                                          friction=0.3, slip_speed=0.1),),
                      damping=pl.Damping(mass=0.5)),
         control=(0.1, 0.2, 0.3, 0.9), design=("body.density",), rules=MOVING),
     "cells": Case(robot=solid("box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box")), control=(0.8,),

@@ -64,6 +64,8 @@ def test_four_node_cells_lock_where_ten_node_cells_do_not():
     depth, length = 0.1, 1.0
     force = 0.01 * 3 * E * depth**4 / 12 / length**2
     right = timoshenko(length, depth, force, 0.0)
-    linear, quadratic = (-tip_of_cantilever(length=length, depth=depth, force=force, divisions=(20, 1, 1), order=order)[2] for order in (1, 2))
+    linear, quadratic = (
+        -tip_of_cantilever(length=length, depth=depth, force=force, divisions=(20, 1, 1), order=order)[2] for order in (1, 2)
+    )
     assert linear < 0.5 * right
     assert quadratic == pytest.approx(right, rel=0.02)

@@ -61,7 +61,9 @@ def acceleration(q):
 
 
 def pendulum(duration):
-    run = solve_ivp(lambda t, y: [*y[2:], *acceleration(y[:2])], (0, duration), [*START, 0.4, -0.2], method="DOP853", rtol=1e-12, atol=1e-12)
+    run = solve_ivp(
+        lambda t, y: [*y[2:], *acceleration(y[:2])], (0, duration), [*START, 0.4, -0.2], method="DOP853", rtol=1e-12, atol=1e-12
+    )
     assert np.linalg.norm(run.y[:2].T - GUIDE, axis=1).min() > FREE  # taut all along, so that the force is smooth
     return run.y[:, -1]
 

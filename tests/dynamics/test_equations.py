@@ -13,7 +13,9 @@ STEEL = pl.Material(E=1e5, nu=0.3, density=1000.0)
 
 def box(*supports, **parts):
     mesh = pl.Box(size=(0.3, 0.1, 0.1)).mesh(divisions=(3, 1, 1))
-    mesh = with_surface(mesh, "facet", np.arange(len(mesh.boundary())) == np.flatnonzero(mesh.points[mesh.boundary()].mean(axis=1)[:, 0] == 0)[0])
+    mesh = with_surface(
+        mesh, "facet", np.arange(len(mesh.boundary())) == np.flatnonzero(mesh.points[mesh.boundary()].mean(axis=1)[:, 0] == 0)[0]
+    )
     return pl.Robot(shape=mesh, order=1, material=STEEL, supports=supports, **parts)
 
 

@@ -1,12 +1,12 @@
 """The checker itself: right derivatives pass, wrong ones do not."""
 
-from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.core import Linearization, StepError
+from pliant.core import StepError
 
 
 def arm():
@@ -25,11 +25,11 @@ class Wrong:
         return getattr(self.model, name)
 
     def linearize(self, step):
-        lin: Linearization = self.model.linearize(step)
+        lin = self.model.linearize(step)
         scale = [self.factor if k == self.which else 1.0 for k in range(3)]
         jvp = lambda *d: lin.jvp(*(s * y for s, y in zip(scale, d, strict=True)))  # noqa: E731
         vjp = lambda x_bar: tuple(s * y for s, y in zip(scale, lin.vjp(x_bar), strict=True))  # noqa: E731
-        return replace(lin, jvp=jvp, vjp=vjp)
+        return SimpleNamespace(jvp=jvp, vjp=vjp)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_an_error_of_one_percent_is_found_and_named(model, which, names):
 def test_a_jvp_that_disagrees_with_its_vjp_is_found(model):
     class Lopsided(Wrong):
         def linearize(self, step):
-            return replace(self.model.linearize(step), vjp=super().linearize(step).vjp)
+            return SimpleNamespace(jvp=self.model.linearize(step).jvp, vjp=super().linearize(step).vjp)
 
     checks = pl.gradcheck(Lopsided(model, 1), model.initial_state(), np.array([0.8]))
     assert [check.ok for check in checks if check.name == "control"] == [False]

@@ -16,7 +16,9 @@ every_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.__name__ for rule 
 
 def beam(**parts):
     options = {"divisions": (6, 1), "order": 2, "thickness": 0.05, "supports": (pl.Support(region="x-"),), **parts}
-    return pl.Robot(shape=pl.Rectangle(size=(0.3, 0.05)), material=pl.Material(E=1e5, nu=0.3, law=options.pop("law", "neo-hookean")), **options)
+    return pl.Robot(
+        shape=pl.Rectangle(size=(0.3, 0.05)), material=pl.Material(E=1e5, nu=0.3, law=options.pop("law", "neo-hookean")), **options
+    )
 
 
 def lowest_mode(model, dense):
@@ -108,7 +110,8 @@ def test_backward_euler_never_gains_energy(law):
     bent[:, 1] += 1.5 * (bent[:, 0] - 0.15) ** 2
     run = pl.simulate(model, np.zeros((60, 0)), x0=model.state(bent.ravel()))
     energy = [
-        body.energy(model.space.position(x), numbers.fields)[0] + 0.5 * model.space.velocity(x) @ eq.mass_times(numbers, model.space.velocity(x))
+        body.energy(model.space.position(x), numbers.fields)[0]
+        + 0.5 * model.space.velocity(x) @ eq.mass_times(numbers, model.space.velocity(x))
         for x in run.states
     ]
     assert np.all(np.diff(energy) <= 1e-9 * energy[0])
@@ -234,5 +237,5 @@ def test_a_bad_time_step_is_refused(rule, dt):
 
 def test_a_nan_control_is_refused():
     model = pl.ImplicitEuler(beam(actuators={"hand": pl.Thrust(point=(0.3, 0.025))}), dt=0.01)
-    with pytest.raises(InputError, match="control.* nan.* 1"):
+    with pytest.raises(InputError, match=r"control.* nan.* 1"):
         model.step(model.initial_state(), np.array([0.0, np.nan]))

@@ -191,7 +191,7 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
         (lambda: Polygon(points=((0, 0), (1, 1), (1, 0), (0, 1))), "Sides 0 and 2 of the Polygon touch or cross"),
         (lambda: Polygon(points=((0, 0), (1, 0), (1, 1), (0, 0))), "Corners 3 and 0 of the Polygon coincide"),
         (lambda: Polygon(points=((0, 0), (1, 0), (2, 0))), "area"),
-        (lambda: Polygon(points=((0, 0), (1, np.inf), (2, 0))), "Corner 1"),
+        (lambda: Polygon(points=((0, 0), (1, np.inf), (2, 0))), "at entry 1, "),
         (lambda: Box(size=(1, 1, 1)).mesh(cell=0), "cell size is 0 m"),
         (lambda: Box(size=(1, 1, 1)).mesh(cell=np.nan), "cell size is nan m"),
         (lambda: Box(size=(1, 1, 1)).mesh(cell=1e-3), r"about 6e\+09 cells, over the limit of 2000000"),

@@ -40,6 +40,11 @@ class Cable:
     def n_controls(self) -> int:
         return 1
 
+    @property
+    def neutral(self) -> float:
+        """The control at which the cable does nothing at rest: no tension, or its whole rest length."""
+        return 0.0 if self.drive == "tension" else 1.0
+
     def path(self) -> Array:
         """(n, dim) [m] the route at rest, the guide included."""
         points = np.asarray(self.points, float)

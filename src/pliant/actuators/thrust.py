@@ -26,6 +26,11 @@ class Thrust:
     def n_controls(self) -> int:
         return np.size(self.point)
 
+    @property
+    def neutral(self) -> float:
+        """The control at which it does nothing."""
+        return 0.0
+
     def on(self, body: Body) -> "AttachedThrust":
         weights = body.locate(np.asarray(self.point, float)[None])
         return AttachedThrust(weights=weights, offset=np.zeros((1, body.dim)), n_controls=body.dim)

@@ -116,7 +116,7 @@ def read_foreign(kind: str, path: Path, limits: Limits) -> dict[str, Array]:
 
 def check_file(path: Path, limits: Limits) -> None:
     if "\0" in str(path) or len(str(path)) > 4000:
-        raise MeshError(f"The file name {str(path)[:40]!r}... ({len(str(path))} letters) is none that a file can have. Check the path.")
+        raise MeshError(f"The file name ...{str(path)[-40:]!r} ({len(str(path))} letters) is none that a file can have. Check the path.")
     if not os.path.exists(path):  # unlike Path.exists, this answers for names that are too long as well
         raise MeshError(f"There is no file {path}. Check the path; it is taken from {Path.cwd()}.")
     if not path.is_file():

@@ -28,9 +28,9 @@ class Polygon:
     dim = 2
 
     def __post_init__(self) -> None:
-        corners = finite_array("The array of corners of a Polygon", self.points, (None, 2), "m")
+        corners = finite_array("The table of corners of a Polygon", self.points, (None, 2), "m")
         if len(corners) < 3:
-            raise InputError(f"A Polygon has {len(corners)} corners; pass at least 3, of shape (n, 2).")
+            raise InputError(f"The corners of a Polygon have shape {corners.shape}; pass at least 3, of shape (n, 2).")
         check_simple(corners)
         object.__setattr__(self, "points", tuple((x, y) for x, y in corners.tolist()))
 
