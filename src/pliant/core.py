@@ -177,7 +177,8 @@ def _columns(name: str, value: Array, n: int) -> Array:
 def _by_column(f: Callable[..., tuple[Array, ...]], blocks: list[Array], flat: bool) -> tuple[Array, ...]:
     """f, which maps vectors to a tuple of vectors, of every column; a call on zeros gives the shapes where there is no column."""
     k = blocks[0].shape[1]
-    rows = [f(*(block[:, j] for block in blocks)) for j in range(k)] or [f(*(np.zeros(len(block)) for block in blocks))]
+    columns = [np.ascontiguousarray(block.T) for block in blocks]  # compiled loops have one form, for contiguous vectors
+    rows = [f(*(block[j] for block in columns)) for j in range(k)] or [f(*(np.zeros(len(block)) for block in blocks))]
     stacked = [np.stack(part, axis=1)[:, :k] for part in zip(*rows, strict=True)]
     return tuple(part[:, 0] if flat else part for part in stacked)
 

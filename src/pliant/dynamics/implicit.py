@@ -103,7 +103,7 @@ class Implicit:
         viscous = self._viscous(numbers, parts)
         q, status = self._solve(numbers, viscous, parts, u, self.equations.place_supports(parts[0], (k + 1) * self.dt))
         new = np.concatenate([_combine(row, [q, *parts]) for row in self.rule.following])
-        return Step(new, status, Tape(x=x.copy(), u=u.copy(), q=q, numbers=numbers, viscous=viscous))
+        return Step(new, status, Tape(x=x, u=u.copy(), q=q, numbers=numbers, viscous=viscous))
 
     def _viscous(self, numbers: Numbers, parts: list[Array]) -> Viscous:
         time = self.robot.damping.stiffness if self.rule.velocity[0] > 0.0 else 0.0
@@ -267,14 +267,14 @@ def _combine(coefficients: Sequence[float] | Array, vectors: Sequence[Array]) ->
 
 
 def check_state(x: Array, size: int) -> Array:
-    """`x` as a finite float array, or a sentence."""
-    return finite_array("The state (see model.initial_state())", x, (size,))
+    """A copy of `x` as a finite, contiguous float array, or a sentence."""
+    return np.array(finite_array("The state (see model.initial_state())", x, (size,)))
 
 
 def check_step(step: Step, tape: type) -> None:
     """A sentence where a step has no derivative."""
     if not step.status or not isinstance(step.tape, tape):
-        raise InputError(f"This step has no derivative, because it {'carries no tape' if step.status else 'failed'}: {step.status.text}. "
+        raise InputError(f"This step has no derivative, because it {'carries no tape' if step.status else 'failed: ' + step.status.text.rstrip('.')}. "
                          "Linearise a step that model.step gave and whose status is ok.")  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class Linear:
         w = np.where(eq.held, (eq.place_supports(q, (k + 1) * h) - q) / h, 0.0)
         solve = self._factor(numbers, q, v, u)
         if solve is None:
-            return Step(x.copy(), Status(ok=False, text="The linearised system is not positive definite (the body is inverted or buckled); "
+            return Step(x, Status(ok=False, text="The linearised system is not positive definite (the body is inverted or buckled); "
                                          "take a smaller time step, or use ImplicitEuler."))  # fmt: skip
         w[eq.free] = solve(-self._residual(numbers, q, v, w, u)[eq.free])
         new = np.concatenate([q + h * w, w])
@@ -81,7 +81,7 @@ class Linear:
             status = Status(
                 ok=False, iterations=1, text="The step turned a cell inside out; take a smaller time step, or use ImplicitEuler."
             )
-        return Step(new, status, Tape(x=x.copy(), u=u.copy(), w=w, numbers=numbers, solve=solve))
+        return Step(new, status, Tape(x=x, u=u.copy(), w=w, numbers=numbers, solve=solve))
 
     def _residual(self, numbers: Numbers, q: Array, v: Array, w: Array, u: Array) -> Array:
         """g(w) [kg m/s]; linear in w."""
