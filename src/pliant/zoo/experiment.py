@@ -55,6 +55,7 @@ class Run:
 
     settings: Mapping[str, Setting]
     folder: Path
+    identity: str  # of what is run, such as the text of a robot file
     seed: int = 0
     resume: bool = False
     progress: Progress = lambda what, done, total: None
@@ -65,8 +66,8 @@ class Run:
 
     @property
     def key(self) -> str:
-        """The same for the same settings and seed."""
-        return content_key({"settings": dict(self.settings), "seed": self.seed})
+        """The same for the same experiment, settings and seed."""
+        return content_key({"identity": self.identity, "settings": dict(self.settings), "seed": self.seed})
 
     def simulate(self, model: Dynamics, controls: Array | Policy, *, count: int, dt: float, x0: Array | None = None) -> Trajectory:
         """`count` steps written in chunks as they are made; with `resume`, those on disk are read instead of made again."""
@@ -97,6 +98,7 @@ class Experiment:
     paper: str | None = None  # such as "000"
     settings: Mapping[str, Setting] = field(default_factory=dict)
     quick: Mapping[str, Setting] = field(default_factory=dict)  # settings that bring minutes down to seconds
+    source: str = ""  # the text of the robot file it was made from, if it was
 
     def chosen(self, overrides: Mapping[str, str] | None = None, *, quick: bool = False) -> dict[str, Setting]:
         """The settings with overrides, given as text, read in the type of their defaults."""
@@ -125,7 +127,8 @@ def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0,
         quick: bool = False, resume: bool = False, progress: Progress = lambda what, done, total: None) -> dict[str, Any]:  # fmt: skip
     """Run an experiment and write its result folder; gives the content of result.json. With `resume`, a finished run is only read."""
     folder = Path(out) if out is not None else Path("results") / experiment.name
-    here = Run(settings=experiment.chosen(overrides, quick=quick), folder=folder, seed=seed, resume=resume, progress=progress)
+    here = Run(settings=experiment.chosen(overrides, quick=quick), folder=folder, identity=experiment.name + experiment.source, seed=seed,
+               resume=resume, progress=progress)  # fmt: skip
     if resume and (folder / "result.json").is_file():
         done = read_json(folder / "result.json")
         if done.get("key") == here.key:

@@ -33,6 +33,7 @@ def task_experiment(path: Path) -> Experiment:
         shows=f"{task.robot.name} under the task of {path.name}",
         size=f"{model.space.n_dofs} unknowns, {model.n_controls} controls",
         takes="seconds",
+        source=path.read_text(),
         perform=perform,
         probe=probe,
         settings={"steps": task.steps, "small_film": False},
