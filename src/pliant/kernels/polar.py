@@ -1,14 +1,16 @@
 """The rotation nearest to a matrix and its derivative.
 
-R maximises R : F over all rotations, also where F is flat or inverted. As a unit quaternion it is the leading eigenvector
-of a symmetric 4 x 4 matrix (Horn 1987), whose eigenvalue is the largest root of a quartic in the invariants of F.
+R maximises R : F over all rotations, also where F is flat or inverted. Where F is sound, Higham's iteration finds it. Elsewhere it
+comes as a unit quaternion, the leading eigenvector of a symmetric 4 x 4 matrix (Horn 1987), whose eigenvalue is the largest root of
+a quartic in the invariants of F.
 """
 
 import numpy as np
 from numba import njit
 
-from pliant.kernels.matrix import cofactor, det, dot, mm, mtm, scale
+from pliant.kernels.matrix import add, cofactor, det, dot, mm, mtm, scale, sub
 
+SOUND = 0.02  # det F over |F|^3 above which Higham's iteration takes a handful of turns; 0.19 for a rotation
 GAP = 1e-4  # relative distance of the two leading eigenvalues below which the adjugate loses too many digits
 
 
@@ -18,6 +20,8 @@ def rotation(F):
     if F[2] == 0.0 and F[5] == 0.0 and F[6] == 0.0 and F[7] == 0.0 and F[8] == 1.0:
         return _plane_rotation(F)
     size = np.sqrt(dot(F, F))
+    if det(F) > SOUND * size**3:
+        return _average_with_inverse(F)
     if size == 0.0:
         return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     A = scale(1.0 / size, F)
@@ -25,6 +29,20 @@ def rotation(F):
     q = _adjugate_vector(A, top) if gap > GAP else _jacobi_vector(A)
     R = _quaternion_matrix(q)
     return _polish(A, R) if gap > GAP else R
+
+
+@njit(error_model="numpy", cache=True)
+def _average_with_inverse(F):
+    """Higham's iteration R <- (R + R^-T) / 2, which squares its error; for matrices far from flat or inverted."""
+    for _ in range(20):
+        C = cofactor(F)
+        half = 0.5 / (F[0] * C[0] + F[1] * C[1] + F[2] * C[2])
+        R = add(scale(0.5, F), scale(half, C))
+        D = sub(R, F)
+        F = R
+        if dot(D, D) < 1e-17:
+            break
+    return F
 
 
 @njit(error_model="numpy", cache=True)
