@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export NUMBA_CACHE_DIR ?= $(CURDIR)/.cache/numba
 
-.PHONY: run test check bench clean
+.PHONY: run test bench clean
 
 run: $(VENV)/.run
 	$(BIN)/pliant run arm-reach

@@ -24,7 +24,7 @@ from pliant.geometry import (
     load_surface,
     with_surface,
 )
-from pliant.robot_file import Keyframes, load_robot, load_task
+from pliant.robot_files import Keyframes, load_robot, load_task
 from pliant.store import read_json
 from pliant.zoo.registry import find
 
@@ -58,7 +58,7 @@ def stepped(of, *, x=None, u=None, p=None):
     """One step through `simulate`, which raises a failed status."""
     dynamics = model(of) if isinstance(of, pl.Robot) else of
     u = np.zeros(dynamics.n_controls) if u is None else u
-    return pl.simulate(dynamics, lambda k, x: u, steps_count=1, x0=x, p=p)
+    return pl.simulate(dynamics, lambda k, x: u, steps=1, x0=x, p=p)
 
 
 def mesh(points=TET, cells=((0, 1, 2, 3),), **named) -> pl.Mesh:
@@ -273,11 +273,11 @@ STEPPING = {
     "unknown solver": (lambda: stepped(model(robot(gravity=(0, 0, 1)), solver="magic")), r"'magic'"),
     "newton without iterations": (lambda: pl.Newton(iterations=0), r"\(0\)"),
     "newton tolerance nan": (lambda: pl.Newton(tolerance=nan), r"nan"),
-    "too few controls": (lambda: pl.simulate(model(cabled()), np.zeros((2, 1)), steps_count=3), r"2 steps, but 3"),
+    "too few controls": (lambda: pl.simulate(model(cabled()), np.zeros((2, 1)), steps=3), r"2 steps, but 3"),
     "controls of two": (lambda: pl.simulate(model(cabled()), np.zeros((2, 2))), r"\(2, 2\)"),
     "policy without an end": (lambda: pl.simulate(model(), lambda k, x: []), r"None"),
-    "no steps": (lambda: pl.simulate(model(), lambda k, x: [], steps_count=0), r"is 0"),
-    "half a step": (lambda: pl.simulate(model(), lambda k, x: [], steps_count=2.5), r"2\.5"),
+    "no steps": (lambda: pl.simulate(model(), lambda k, x: [], steps=0), r"is 0"),
+    "half a step": (lambda: pl.simulate(model(), lambda k, x: [], steps=2.5), r"2\.5"),
     "endless pull": (lambda: pl.equilibrium(pl.Quasistatic(cabled()), [1e9]), r"No equilibrium"),
     "endless push": (lambda: stepped(robot(actuators={"fan": pl.Thrust(point=END)}), u=[1e300, 0, 0]), r"Step 0"),
     "derivative of a failed step": (
@@ -296,7 +296,7 @@ STEPPING = {
     "robot as text": (lambda: model("finger").initial_state(), r"finger"),
     "keyframes not in order": (lambda: Keyframes(times=[1, 0], values=[[0], [0]]), r"Keyframe 1 at 0 s"),
     "keyframes nan": (lambda: Keyframes(times=[0], values=[[nan]]), r"finite"),
-    "unknown experiment": (lambda: find("arm-reech"), r"'arm-reech'.*Did you mean 'arm-reach'"),
+    "unknown experiment": (lambda: find("arm-reech"), r"'arm-reech'.*did you mean 'arm-reach'"),
 }
 
 # Files: (what reads it, content, what is said)

@@ -38,7 +38,7 @@ def test_a_goal_that_is_not_reached_is_status_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("run", "arm-reech"), "Did you mean 'arm-reach'?"),
+        (("run", "arm-reech"), "did you mean 'arm-reach'?"),
         (("run", "cantilever", "--set", "load"), "KEY=VALUE"),
         (("run", "cantilever", "--set", "lod=1"), "did you mean 'load'?"),
         (("run", "missing.toml"), "missing.toml"),

@@ -79,7 +79,7 @@ def test_the_ramp_slopes_match(depth):
 def test_gradient_and_curvature_are_the_slopes_of_the_energy(name, rng, taylor):
     term, y = attached(name, rng)
     d, u = rng.standard_normal(y.shape), np.zeros(0)
-    assert (term.pressure(y) > 0.0).any()
+    assert (term.normal_force(y) > 0.0).any()
     slope = np.sum(term.gradient(y, u) * d)
     # Steps of a hundredth of the layer: the ramp has three continuous pieces, and no point may change its piece.
     assert taylor(lambda e: term.energy(y + 0.01 * e * d, u), 0.01 * slope) == pytest.approx(2.0, abs=0.1)
@@ -106,7 +106,7 @@ def drag_energies(drag, y, old, dt):
     n = contact.obstacle(old)[1]
     s = (y - old) - np.sum((y - old) * n, axis=1)[:, None] * n
     floor = dt * contact.slip_speed
-    return contact.friction * drag.contact.pressure(old) * (np.sqrt(np.sum(s * s, axis=1) + floor**2) - floor)
+    return contact.friction * drag.contact.normal_force(old) * (np.sqrt(np.sum(s * s, axis=1) + floor**2) - floor)
 
 
 @every
@@ -124,7 +124,7 @@ def test_friction_is_tangential_and_coulomb_bound(name, rng):
     drag = Friction(contact=term)
     y = old + 10.0 * rng.standard_normal(old.shape)  # far and fast: nearly the whole of Coulomb's force
     force, normal = drag.gradient(y, old, 0.1), term.contact.obstacle(old)[1]
-    limit = 0.4 * term.pressure(old)
+    limit = 0.4 * term.normal_force(old)
     np.testing.assert_allclose(np.sum(force * normal, axis=1), 0.0, atol=1e-12 * limit.max())
     assert np.all(np.linalg.norm(force, axis=1) <= limit * (1 + 1e-12))
     np.testing.assert_allclose(np.linalg.norm(force, axis=1), limit, rtol=1e-3)
@@ -190,7 +190,7 @@ def test_at_rest_the_ground_carries_the_weight():
     model = pl.ImplicitEuler(robot, dt=0.05)
     q = model.space.position(pl.simulate(model, np.zeros((80, 0))).states[-1])
     term, _ = model.equations.terms[0]
-    pressure = term.pressure(model.equations.points(term, q))
+    pressure = term.normal_force(model.equations.points(term, q))
     weight = 1200.0 * 0.2 * 0.1 * 0.1 * G
     assert pressure.sum() == pytest.approx(weight, rel=1e-6)
     # In the frictionless sense its resultant acts under the centre of mass.

@@ -101,9 +101,7 @@ time.sleep(60)
 def test_kill_9_loses_at_most_one_chunk_and_the_resumed_run_is_the_same_bit_for_bit(tmp_path):
     unbroken = recorded(tmp_path / "whole", 50)
     command = [sys.executable, "-c", CHILD, str(tmp_path / "killed"), str(Path(__file__).parent)]
-    child = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    )
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGKILL)
@@ -132,10 +130,7 @@ def test_a_kill_while_a_chunk_is_written_leaves_only_whole_chunks(tmp_path):
         run(writer, np.array([0.3, 0.2]), 50)
     """)
     command = [sys.executable, "-c", child, str(tmp_path), str(Path(__file__).parent)]
-    assert (
-        subprocess.run(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).returncode
-        == -signal.SIGKILL
-    )
+    assert subprocess.run(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).returncode == -signal.SIGKILL
     assert len(list((tmp_path / "trajectory").glob(".pliant-*.tmp"))) == 1
     assert len(read_trajectory(tmp_path).states) == 8
     start(tmp_path, replace=True)

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -18,7 +18,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help=__doc__ and "Soft robots: describe once, then simulate, differentiate and plan.",
+    help="Soft robots: describe once, then simulate and differentiate.",
 )
 screen = Console(stderr=True)
 Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="An experiment (see `pliant list`) or a robot file.")]
@@ -46,12 +46,15 @@ def run_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print result.json as the last line of standard output.")] = False,
 ) -> None:
     """Run an experiment or a robot file and write its result folder."""
-    from pliant.zoo.experiment import run
+    from pliant.zoo.experiment import result_folder, run
 
     experiment = _experiment(name)
-    with _progress() as progress:
-        result = run(experiment, out=out, seed=seed, overrides=_pairs(set_ or []), quick=quick, resume=resume, progress=progress)
-    _print_result(result)
+    try:
+        with _progress() as progress:
+            result = run(experiment, out=out, seed=seed, overrides=_pairs(set_ or []), quick=quick, resume=resume, progress=progress)
+    except KeyboardInterrupt:
+        _fail("Interrupted; what was finished is on disk. Go on with the same command and --resume.", 130)
+    _print_result(result, result_folder(experiment, out))
     if as_json:
         print(json.dumps(result))
     raise typer.Exit(0 if result["status"] == "done" else 1)
@@ -124,11 +127,9 @@ def main() -> None:
         _fail(str(error), 2)
     except PliantError as error:
         _fail(str(error), 1)
-    except KeyboardInterrupt:
-        _fail("Interrupted; what was finished is on disk. Go on with --resume.", 130)
 
 
-def _fail(sentence: str, status: int) -> None:
+def _fail(sentence: str, status: int) -> NoReturn:
     screen.print(f"pliant: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(status)
 
@@ -163,14 +164,13 @@ def _progress() -> Iterator[Any]:
         yield progress
 
 
-def _print_result(result: dict[str, Any]) -> None:
+def _print_result(result: dict[str, Any], folder: Path) -> None:
     table = Table("metric", "here", "unit", "paper", box=None, pad_edge=False)
     for name, m in result["metrics"].items():
         value = f"{m['value']:.4g}" if isinstance(m["value"], float) else str(m["value"])
         table.add_row(name, value, m["unit"], "-" if m["paper"] is None else str(m["paper"]))
     screen.print(table)
     screen.print(f"{result['name']}: {result['status']} in {result['seconds']:.1f} s", markup=False, highlight=False, soft_wrap=True)
-    folder = Path(result["folder"])
     for label, file in (("report", "report.html"), ("animation", "animation.mp4")):
         if (folder / file).is_file():
             screen.print(f"{label}: {folder / file}", markup=False, highlight=False, soft_wrap=True)

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import TINY, Body
+from pliant.bodies import Body, complex_slopes
 from pliant.core import Array, InputError, finite_array, require_number, require_positive
 
 # A signed distance: (k, dim) points -> distance (k,) [m] negative inside, outward normal (k, dim), Hessian (k, dim, dim) [1/m].
@@ -111,12 +111,12 @@ class AttachedContact:
     def energy(self, y: Array, u: Array) -> float:
         return float(self.stiffness @ _ramp(-self.contact.obstacle(y)[0], self.contact.layer)[0])
 
-    def pressure(self, y: Array) -> Array:
+    def normal_force(self, y: Array) -> Array:
         """(n_points,) [N] the normal force of each point."""
         return self.stiffness * _ramp(-self.contact.obstacle(y)[0], self.contact.layer)[1]
 
     def gradient(self, y: Array, u: Array) -> Array:
-        return -self.pressure(y)[:, None] * self.contact.obstacle(y)[1]
+        return -self.normal_force(y)[:, None] * self.contact.obstacle(y)[1]
 
     def curvature(self, y: Array, u: Array) -> Array:
         d, n, H = self.contact.obstacle(y)
@@ -153,7 +153,7 @@ class Friction:
         """(limit (n,) [N], tangent projection (n, dim, dim)) at the step's start."""
         n = self.contact.contact.obstacle(old)[1]
         tangent = np.eye(old.shape[1]) - n[:, :, None] * n[:, None, :]
-        return self.contact.contact.friction * self.contact.pressure(old), tangent
+        return self.contact.contact.friction * self.contact.normal_force(old), tangent
 
     def _slip(self, y: Array, old: Array, dt: float) -> tuple[Array, Array, Array, Array]:
         limit, tangent = self._start(old)
@@ -179,8 +179,3 @@ class Friction:
         limit, tangent = self._start(old)
         s = np.einsum("nij,nj->ni", tangent, velocity)
         return (limit / np.sqrt(np.sum(s * s, axis=1) + self.contact.contact.slip_speed**2))[:, None, None] * tangent
-
-
-def complex_slopes(f: Callable[[Array], Array], y: Array) -> Array:
-    """(n, m, dim) the derivative of f, which maps points (n, dim) to (n, m) point by point, exact to round-off."""
-    return np.stack([f(y + 1j * TINY * unit).imag / TINY for unit in np.eye(y.shape[1])], axis=-1)

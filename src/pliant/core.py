@@ -1,7 +1,8 @@
 """The nouns that every room of Pliant shares: errors, Status, Step, Params, Space and the waist's protocols. NumPy only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from types import SimpleNamespace
 from typing import Any, Protocol, runtime_checkable
 
@@ -143,8 +144,11 @@ class Linearization:
 
     def jvp(self, dx: Array, du: Array, dp: Array) -> Array:
         """A dx + B du + C dp, for vectors or for matrices of k columns."""
-        sizes = (("dx", dx, self.n_state), ("du", du, self.n_controls), ("dp", dp, self.n_params))
-        return _by_column(lambda *column: (self.push(*column),), [_columns(*size) for size in sizes], np.ndim(dx) == 1)[0]
+        blocks = [_columns("dx", dx, self.n_state), _columns("du", du, self.n_controls), _columns("dp", dp, self.n_params)]
+        if len({block.shape[1] for block in blocks}) > 1 or len({np.ndim(part) for part in (dx, du, dp)}) > 1:
+            raise InputError(f"dx, du and dp have shapes {np.shape(dx)}, {np.shape(du)} and {np.shape(dp)}; give three vectors, or three "
+                             "matrices of as many columns.")  # fmt: skip
+        return _by_column(lambda *column: (self.push(*column),), blocks, np.ndim(dx) == 1)[0]
 
     def vjp(self, x_bar: Array) -> tuple[Array, Array, Array]:
         """(A^T x_bar, B^T x_bar, C^T x_bar), for a vector or for a matrix of k columns."""
@@ -246,9 +250,11 @@ def require_positive(name: str, value: float, unit: str) -> float:
 def require_number(name: str, value: Any, unit: str) -> float:
     """`value` as a float, or a sentence that it is none."""
     try:
+        if isinstance(value, str | bool):
+            raise TypeError
         return float(value)
     except (TypeError, ValueError):
-        raise InputError(f"{name} is {str(value)[:60]!r}; it must be a number [{unit}].") from None
+        raise InputError(f"{name} is {str(value)[:60]!r}; it must be a number{f' [{unit}]' if unit else ''}.") from None
 
 
 def require_kind(name: str, value: Any, kinds: type | tuple[type, ...], remedy: str) -> None:
@@ -257,10 +263,17 @@ def require_kind(name: str, value: Any, kinds: type | tuple[type, ...], remedy: 
         raise InputError(f"{name} is {str(value)[:60]!r} ({type(value).__name__}); {remedy}.")
 
 
+def nearest(name: Any, known: Iterable[str]) -> str:
+    """What to write instead of a name that is not known."""
+    names = list(known)
+    close = get_close_matches(str(name), names, n=1)
+    return f"did you mean '{close[0]}'?" if close else f"choose one of {', '.join(names)}."
+
+
 def check_limits(name: str, limits: Any) -> None:
     """A sentence unless `limits` is a lower and a larger upper number."""
     if not isinstance(limits, tuple | list) or len(limits) != 2:
         raise InputError(f"The limits of {name} are {limits!r}; give (lower, upper).")
-    lower, upper = (require_number(f"A limit of {name}", value, "its unit") for value in limits)
+    lower, upper = (require_number(f"A limit of {name}", value, "") for value in limits)
     if not lower < upper:
         raise InputError(f"The lower limit {lower:g} of {name} is not below its upper limit {upper:g}; swap them.")

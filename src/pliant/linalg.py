@@ -1,13 +1,15 @@
 """Sparse symmetric positive definite solves: the pattern is analysed once, the numbers are factorised as often as needed.
 
-CHOLMOD (extra `fast`) where cvxopt is installed, SciPy's SuperLU in symmetric mode otherwise; both see the same matrix in
-the same fill-reducing order, and both say whether it was positive definite.
+CHOLMOD (extra `fast`) where cvxopt is installed, SciPy's SuperLU in symmetric mode otherwise; both say whether the matrix was
+positive definite. A factorisation may be asked for from several threads.
 """
 
 import weakref
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -70,6 +72,15 @@ def low_rank(solve: Solve, columns: Array, weights: Array) -> Solve:
     return solve_updated
 
 
+def factor_with(pattern: Pattern, values: Array, columns: Array, weights: Array) -> Solve | None:
+    """The solve of A + sum_i weights[i] h_i h_i^T with the shares filled in; slow, for a matrix that only they make positive."""
+    lower = sp.csc_matrix((values, pattern.indices, pattern.indptr), shape=(pattern.n,) * 2)
+    H = sp.csc_matrix(columns)
+    full = sp.tril(lower + H @ sp.diags(weights) @ H.T, format="csc")
+    full.sort_indices()
+    return analyse(Pattern(indptr=full.indptr, indices=full.indices), "superlu").factor(full.data)
+
+
 def _superlu(pattern: Pattern) -> Callable[[Array], Solve | None]:
     n, rows, cols = pattern.n, pattern.indices, np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
     order = _superlu_order(pattern)
@@ -119,16 +130,18 @@ def _cholmod(pattern: Pattern) -> Callable[[Array], Solve | None]:
     A = spmatrix(1.0, matrix(pattern.indices.astype(np.int64)), matrix(cols.astype(np.int64)), (pattern.n,) * 2)
     order = amd.order(A)
 
-    spare: list[Any] = []  # symbolic factors that no solve holds any more; a numeric one is written into its place
+    spare: deque[Any] = deque(maxlen=2)  # symbolic factors that no solve holds any more; a numeric one is written into its place
+    lock = Lock()
 
     def factor(values: Array) -> Solve | None:
-        A.V = matrix(values)  # in the pattern's own order; CHOLMOD copies it, so that one matrix serves all calls
-        F = spare.pop() if spare else cholmod.symbolic(A, p=order)
-        try:
-            cholmod.numeric(A, F)
-        except ArithmeticError:
-            spare.append(F)
-            return None
+        with lock:
+            A.V = matrix(values)  # in the pattern's own order; CHOLMOD copies it, so that one matrix serves all calls
+            F = spare.pop() if spare else cholmod.symbolic(A, p=order)
+            try:
+                cholmod.numeric(A, F)
+            except ArithmeticError:
+                spare.append(F)
+                return None
 
         def solve(b: Array) -> Array:
             x = matrix(np.array(b, dtype=float, order="F", copy=True))

@@ -104,7 +104,7 @@ class Damping:
 
     def __post_init__(self) -> None:
         for name in ("mass", "stiffness"):
-            if not 0.0 <= require_number(f"The {name} damping", getattr(self, name), "its unit") < np.inf:
+            if not 0.0 <= require_number(f"The {name} damping", getattr(self, name), "") < np.inf:
                 raise InputError(f"The {name} damping is {getattr(self, name):g}; it must be zero or positive.")
 
 
@@ -153,6 +153,10 @@ class Robot:
             _require_each(self.name, what, table.values(), kind)
         if self.order not in (1, 2):
             raise InputError(f"The order of {self.name} is {self.order}; take 1 (4-node) or 2 (10-node tetrahedra).")
+        if isinstance(self.shape, Mesh) and (self.cell is not None or self.divisions is not None):
+            raise InputError(f"{self.name} has a Mesh, whose cells are given; remove cell and divisions, or give a Shape.")
+        if isinstance(self.shape, Mesh) and self.shape.order > self.order:
+            raise InputError(f"{self.name} has a quadratic Mesh but order = {self.order}; take order = 2.")
         if self.cell is not None and self.divisions is not None:
             raise InputError(f"{self.name} has both cell = {self.cell} and divisions = {self.divisions}; give one of the two.")
 

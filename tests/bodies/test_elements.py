@@ -5,7 +5,8 @@ from math import factorial, prod
 import numpy as np
 import pytest
 
-from pliant.bodies.elements import EVEN_SHARE, EXACT_SHARE, quadrature
+import pliant as pl
+from pliant.bodies.elements import facet_shares, quadrature
 from pliant.geometry.cells import shape_values
 
 
@@ -37,19 +38,31 @@ def test_quadrature_is_not_exact_beyond_its_degree(dim, degree):
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("dim", [2, 3])
-def test_the_exact_share_of_a_facet_is_the_mean_of_its_shape_functions(dim, order):
+def test_the_exact_share_of_a_flat_facet_is_the_mean_of_its_shape_functions(dim, order, rng):
+    corners = rng.standard_normal((1, dim, dim))
+    middles = 0.5 * (corners + np.roll(corners, -1, axis=1))[:, : 1 if dim == 2 else 3]
+    nodes = corners if order == 1 else np.concatenate([corners, middles], axis=1)
+    side = (corners[:, 1:] - corners[:, :1])[0]
+    measure = np.sqrt(np.linalg.det(side @ side.T)) / (dim - 1)
     if dim == 2:  # a facet is an edge: Simpson's rule is exact for its quadratic shape functions, corners first
-        middle = {1: [0.5, 0.5], 2: [0.0, 0.0, 1.0]}[order]
-        ends = np.eye(len(middle))[:2]
-        mean = (ends[0] + 4.0 * np.array(middle) + ends[1]) / 6.0
+        mean = {1: [1 / 2, 1 / 2], 2: [1 / 6, 1 / 6, 2 / 3]}[order]
     else:
         bary, weights = quadrature(2, order)
         mean = weights @ shape_values(bary, order)
-    np.testing.assert_allclose(EXACT_SHARE[dim, order], mean, atol=1e-15)
+    np.testing.assert_allclose(facet_shares(nodes, even=False)[0], measure * np.array(mean), atol=1e-13)
+    even = facet_shares(nodes, even=True)[0]
+    assert even.sum() == pytest.approx(measure)
+    assert even.min() > 0.0
 
 
-@pytest.mark.parametrize("key", list(EVEN_SHARE))
-def test_shares_add_up_and_the_even_one_is_positive(key):
-    assert sum(EXACT_SHARE[key]) == pytest.approx(1.0)
-    assert sum(EVEN_SHARE[key]) == pytest.approx(1.0)
-    assert min(EVEN_SHARE[key]) > 0.0
+@pytest.mark.parametrize(("shape", "surface", "area"), [
+    (pl.Cylinder(radius=0.5, length=2.0), "side", 2.0 * np.pi), (pl.Ellipsoid(radii=(0.5, 0.5, 0.5)), "outside", np.pi),
+])  # fmt: skip
+def test_the_area_of_a_curved_surface_converges_with_its_order(shape, surface, area):
+    """Straight facets miss O(h^2) of a round area, quadratic ones O(h^4)."""
+    for order, least in ((1, 1.8), (2, 3.4)):
+        sizes = np.array([2, 4])
+        meshes = [shape.mesh(divisions=(n, 2 * n) if surface == "side" else (n,), order=order) for n in sizes]
+        found = [facet_shares(mesh.points[mesh.facets(surface)], even=False).sum() for mesh in meshes]
+        errors = np.abs(np.array(found) - area)
+        assert np.log2(errors[0] / errors[1]) > least

@@ -152,6 +152,6 @@ def test_the_start_does_not_decide_the_end(rng):
     cold = model.step(model.initial_state(), np.zeros(0))
     warm = model.step(cold.x + 1e-4 * rng.standard_normal(cold.x.size), np.zeros(0))
     again = model.step(cold.x, np.zeros(0))
-    assert again.status.iterations == 0
+    assert again.status.iterations <= 1
     sag = np.abs(cold.x - model.initial_state()).max()
     np.testing.assert_allclose(warm.x, cold.x, atol=1e-7 * sag)

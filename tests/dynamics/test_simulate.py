@@ -31,7 +31,7 @@ def test_a_run_is_its_steps():
 
 def test_a_policy_sees_the_state():
     model = jet()
-    run = pl.simulate(model, lambda k, x: -2.0 * x[:2] - 2.0 * x[2:], steps_count=80, x0=model.state(np.array([1.0, -1.0])))
+    run = pl.simulate(model, lambda k, x: -2.0 * x[:2] - 2.0 * x[2:], steps=80, x0=model.state(np.array([1.0, -1.0])))
     assert np.abs(run.states[-1]).max() < 0.01
     np.testing.assert_allclose(run.controls[3], -2.0 * run.states[3, :2] - 2.0 * run.states[3, 2:])
 
@@ -40,7 +40,7 @@ def test_a_policy_sees_the_state():
     ("controls", "options", "says"),
     [
         (np.zeros((3, 1)), {}, r"controls.* shape \(3, 1\).*2\)"),
-        (np.zeros((3, 2)), {"steps_count": 5}, "controls for 3 steps, but 5 were asked for"),
+        (np.zeros((3, 2)), {"steps": 5}, "controls for 3 steps, but 5 were asked for"),
         (lambda k, x: np.zeros(2), {}, "number of steps is None"),
         (np.zeros((0, 2)), {}, "number of steps is 0"),
     ],

@@ -154,9 +154,7 @@ def chunk(name: bytes, data: bytes) -> bytes:
 
 def huge_png() -> bytes:
     header = struct.pack(">IIBBBBB", 60000, 60000, 1, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
 
 
 def binary_stl(triangles, count=None) -> bytes:

@@ -140,9 +140,7 @@ def test_nodes_by_name_and_the_nearest_name_for_a_wrong_one():
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize(
-    "shape", [Box(size=(1, 0.1, 5)), Rectangle(size=(3, 1)), Disc(radius=2), Cylinder(radius=1, length=2)]
-)
+@pytest.mark.parametrize("shape", [Box(size=(1, 0.1, 5)), Rectangle(size=(3, 1)), Disc(radius=2), Cylinder(radius=1, length=2)])
 def test_locate_finds_the_cell_and_the_place_in_it(shape, order):
     rng = np.random.default_rng(0)
     mesh = shape.mesh(order=order)

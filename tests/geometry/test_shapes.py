@@ -96,9 +96,7 @@ def test_points_and_bounds_of_the_mesh_are_those_of_the_shape(name):
 
 @pytest.mark.parametrize("name", ["disc", "cylinder", "ellipsoid"])
 def test_angles_of_round_shapes_do_not_decay_with_resolution(name):
-    shape = {"disc": Disc(radius=1), "cylinder": Cylinder(radius=1, length=1), "ellipsoid": Ellipsoid(radii=(1, 1, 1))}[
-        name
-    ]
+    shape = {"disc": Disc(radius=1), "cylinder": Cylinder(radius=1, length=1), "ellipsoid": Ellipsoid(radii=(1, 1, 1))}[name]
     angles = [quality(shape.mesh(cell=cell)).smallest_angle for cell in (1, 0.3, 0.2, 0.12)]
     assert min(angles) > 15
 
@@ -108,9 +106,7 @@ def test_box_of_paper_000_has_its_size():
     assert (mesh.n_points, mesh.n_cells) == (525, 1920)
 
 
-@pytest.mark.parametrize(
-    "shape", [Box(size=(1, 1, 1)), Rectangle(size=(1, 1)), Disc(radius=1), Ellipsoid(radii=(1, 1, 1))]
-)
+@pytest.mark.parametrize("shape", [Box(size=(1, 1, 1)), Rectangle(size=(1, 1)), Disc(radius=1), Ellipsoid(radii=(1, 1, 1))])
 def test_even_lattices_are_symmetric_about_every_middle_plane(shape):
     mesh = shape.mesh(divisions=(4,) * (1 if isinstance(shape, Disc | Ellipsoid) else shape.dim))
     middle = 0.5 * (mesh.points.max(axis=0) + mesh.points.min(axis=0))

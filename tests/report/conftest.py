@@ -72,9 +72,7 @@ def sagging_strip(frames=10, **changes):
     b, c, d = a + ny + 1, a + ny + 2, a + 1
     facets = np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
     load = np.linspace(0.0, 1.0, frames)[:, None]
-    shapes = np.stack(
-        [np.broadcast_to(rest[:, 0], (frames, len(rest))), rest[:, 1] - 1.2 * load * rest[:, 0] ** 2], axis=2
-    )
+    shapes = np.stack([np.broadcast_to(rest[:, 0], (frames, len(rest))), rest[:, 1] - 1.2 * load * rest[:, 0] ** 2], axis=2)
     tip = shapes[:, [-1]]
     options = {"frames": shapes, "facets": facets, "dt": 0.02, "title": "Sagging strip", "markers": tip, "ground": 0.0}
     return Scene(**{**options, **changes})

@@ -33,9 +33,7 @@ def test_the_mp4_decodes_to_the_frames_that_were_drawn(films, strip):
     assert len(frames) == len(strip.frames)
     for k in (0, -1):
         note = plan_film(strip).note
-        assert (
-            np.abs(frames[k].astype(float) - draw(strip, k, SIZE, note=note)).mean() < 3.0
-        )  # lossy, but the same picture
+        assert np.abs(frames[k].astype(float) - draw(strip, k, SIZE, note=note)).mean() < 3.0  # lossy, but the same picture
     assert np.abs(frames[0].astype(float) - frames[-1]).mean() > 3.0
 
 

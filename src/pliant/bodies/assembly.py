@@ -17,6 +17,7 @@ from pliant.kernels import (
     mm,
     mmt,
     mtm,
+    plane_rotation,
     rotation,
     rotation_differential,
     scale,
@@ -78,8 +79,10 @@ def deformation(q, nodes, grads, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def _rotation_if_needed(law, F):
-    return rotation(F) if laws.needs_rotation(law) else F
+def _rotation_if_needed(law, F, dim):
+    if not laws.needs_rotation(law):
+        return F
+    return rotation(F) if dim == 3 else plane_rotation(F)
 
 
 @njit(error_model="numpy", cache=True)
@@ -112,7 +115,7 @@ def cell_forces(cells, moduli, viscous, q, dim):
         law, power, m = cells.law[c], cells.power[c], _moduli(moduli, c)
         for g in range(points):
             F = deformation(q, cells.nodes[c], cells.grads[c, g], dim)
-            R = _rotation_if_needed(law, F)
+            R = _rotation_if_needed(law, F, dim)
             psi = laws.energy(law, F, R, m, power)
             P = laws.stress(law, F, R, m, power)
             if viscous.rate > 0.0:
@@ -149,7 +152,7 @@ def cell_products(cells, moduli, q, y, dim):
         for g in range(points):
             nodes, grads = cells.nodes[c], cells.grads[c, g]
             F = deformation(q, nodes, grads, dim)
-            R = _rotation_if_needed(cells.law[c], F)
+            R = _rotation_if_needed(cells.law[c], F, dim)
             dP = laws.differential(cells.law[c], F, R, field_gradient(y, nodes, grads, dim), _moduli(moduli, c), cells.power[c])
             _spread(out[c], cells.weights[c, g], dP, grads, dim)
     return out
@@ -165,7 +168,7 @@ def cell_third(cells, moduli, q, y, z, dim):
             nodes, grads = cells.nodes[c], cells.grads[c, g]
             F = deformation(q, nodes, grads, dim)
             Y, Z = field_gradient(y, nodes, grads, dim), field_gradient(z, nodes, grads, dim)
-            R = _rotation_if_needed(cells.law[c], F)
+            R = _rotation_if_needed(cells.law[c], F, dim)
             dR = rotation_differential(F, R, Y) if laws.needs_rotation(cells.law[c]) else Y
             step = complex(0.0, TINY)
             dP = laws.differential(cells.law[c], add(F, scale(step, Y)), add(R, scale(step, dR)), scale(complex(1.0, 0.0), Z),
@@ -330,7 +333,7 @@ def cell_stiffness(cells, moduli, viscous, q, dim):
                 weight = cells.weights[c, k]
                 g[:, :dim] = cells.grads[c, k]
                 F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
-                R = _rotation_if_needed(law, F)
+                R = _rotation_if_needed(law, F, dim)
                 s, t, l, slope, bend = laws.tangent(law, F, R, _moduli(moduli, c), cells.power[c])
                 _push(pushed, cofactor(F), g)
                 _add_even(out[c], F, g, pushed, weight * s, weight * slope, weight * bend, dim)
@@ -374,7 +377,7 @@ def cell_positive_stiffness(cells, moduli, viscous, q, dim):
     for c in range(n):
         for k in range(points):
             F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
-            R = _rotation_if_needed(cells.law[c], F)
+            R = _rotation_if_needed(cells.law[c], F, dim)
             _tangent(C, cells.law[c], F, R, _moduli(moduli, c), cells.power[c], dim)
             if viscous.rate > 0.0:
                 E = _strain_rate(F, viscous.rate, viscous.past[c, k])

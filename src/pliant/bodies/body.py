@@ -40,6 +40,8 @@ class Body(Protocol):
     @property
     def fields(self) -> Fields: ...
     @property
+    def bounds(self) -> Mapping[str, tuple[float, float, str]]: ...  # field -> lower and upper bound, unit
+    @property
     def groups(self) -> Mapping[str, Array]: ...  # material name -> cells
     @property
     def pairs(self) -> Array: ...  # (n_pairs, 2) node pairs i >= j that share a cell, sorted

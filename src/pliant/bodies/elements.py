@@ -5,12 +5,8 @@ from math import factorial
 import numpy as np
 
 from pliant.core import Array
+from pliant.geometry.boundary import facet_rule, facet_shape
 from pliant.geometry.cells import shape_gradients
-
-# Share of a facet's area that each of its nodes carries, (dim, order) -> corners, middles. The even one is positive
-# everywhere, as a penalty on the nodes needs; the exact one integrates a constant traction, and on a 6-node facet its corners are 0.
-EXACT_SHARE = {(2, 1): (1 / 2,) * 2, (2, 2): (1 / 6, 1 / 6, 2 / 3), (3, 1): (1 / 3,) * 3, (3, 2): (0, 0, 0, 1 / 3, 1 / 3, 1 / 3)}
-EVEN_SHARE = {**EXACT_SHARE, (3, 2): (1 / 12,) * 3 + (1 / 4,) * 3}
 
 
 def quadrature(dim: int, degree: int) -> tuple[Array, Array]:
@@ -44,3 +40,21 @@ def gradients(points: Array, cells: Array, order: int, bary: Array) -> tuple[Arr
     jacobian = np.einsum("cai,gak->cgik", points[cells], slopes)
     measure = np.linalg.det(jacobian) / factorial(points.shape[1])
     return np.einsum("gak,cgki->cgai", slopes, np.linalg.inv(jacobian)), measure
+
+
+def facet_shares(nodes: Array, *, even: bool) -> Array:
+    """(n_facets, n_nodes) [m^dim-1] what each node carries of its facet's measure, for facets of nodes (n_facets, n_nodes, dim).
+
+    Exact: the integral of the node's shape function, zero at the corners of a flat 6-node facet. Even: the measure divided in
+    proportion to the integral of the shape function squared, positive everywhere, as a penalty on the nodes needs.
+    """
+    dim = nodes.shape[2]
+    order = 1 if nodes.shape[1] == dim else 2
+    exact, squared = np.zeros(nodes.shape[:2]), np.zeros(nodes.shape[:2])
+    for at, weight in facet_rule(dim, 2):
+        value, slope = facet_shape(at, order)
+        t = np.einsum("fai,ak->fik", nodes, slope)
+        measure = weight * np.sqrt(np.linalg.det(np.swapaxes(t, 1, 2) @ t)) / (dim - 1)
+        exact += measure[:, None] * value
+        squared += measure[:, None] * value**2
+    return exact.sum(axis=1, keepdims=True) * squared / squared.sum(axis=1, keepdims=True) if even else exact

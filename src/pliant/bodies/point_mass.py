@@ -31,12 +31,16 @@ class PointMass:
 
     @cached_property
     def rest(self) -> Array:
-        return np.asarray(self.points, float).ravel()
+        return np.array(self.points, float).ravel()
 
     @cached_property
     def fields(self) -> Fields:
         n = len(self.points)
         return Fields(E=np.ones(n), nu=np.zeros(n), density=np.full(n, self.mass_each), power=np.zeros(n, int))
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float, str]]:
+        return {"density": (0.0, np.inf, "kg")}
 
     @property
     def groups(self) -> dict[str, Array]:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from pliant.bodies import assembly
 from pliant.bodies.assembly import Cells, Viscous
 from pliant.bodies.body import NO_VISCOSITY, Fields
-from pliant.bodies.elements import EVEN_SHARE, EXACT_SHARE, gradients, quadrature
+from pliant.bodies.elements import facet_shares, gradients, quadrature
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.cells import shape_values
@@ -61,6 +61,10 @@ class Solid:
     def fields(self) -> Fields:
         pick = lambda key: np.array([float(getattr(m, key)) for m in self.materials.values()])[self._owner]  # noqa: E731
         return Fields(E=pick("E"), nu=pick("nu"), density=pick("density"), power=self.cells.power)
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float, str]]:
+        return {"E": (0.0, np.inf, "Pa"), "nu": (-1.0, 0.5, "-"), "density": (0.0, np.inf, "kg/m^3")}
 
     @cached_property
     def cells(self) -> Cells:
@@ -130,16 +134,11 @@ class Solid:
         return self.mesh.nodes(name)
 
     def patch(self, name: str | None, *, even: bool = False) -> Array:
-        """(n_nodes,) [m^2] the share of each node of a named surface's area (None: the whole boundary). `even` gives every
-        node of a quadratic facet a positive share; the default integrates constants exactly."""
+        """(n_nodes,) [m^2] the share of each node of a named surface's area (None: the whole boundary), curved facets included.
+        `even` gives every node of a quadratic facet a positive share; the default integrates constants exactly."""
         facets = self.mesh.boundary() if name is None else self.mesh.facets(name)
-        corners = self.mesh.points[facets[:, : self.dim]]
-        side = corners[:, 1:] - corners[:, :1]
-        area = np.sqrt(np.linalg.det(side @ np.swapaxes(side, 1, 2))) / (self.dim - 1)
-        share = (EVEN_SHARE if even else EXACT_SHARE)[self.dim, self.mesh.order]
-        out = np.zeros(len(self.mesh.points))
-        np.add.at(out, facets, self._depth * area[:, None] * np.array(share))
-        return out
+        share = facet_shares(self.mesh.points[facets], even=even)
+        return self._depth * np.bincount(facets.ravel(), share.ravel(), minlength=len(self.mesh.points))
 
     def _run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """A compiled loop over the cells, on one thread where the body is small."""

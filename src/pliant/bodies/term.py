@@ -1,12 +1,18 @@
 """What is attached to a body: potentials and drags that look at a few of its material points."""
 
+from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
 import scipy.sparse as sp
 
+from pliant.bodies.assembly import TINY
 from pliant.core import Array
 
-TINY = 1e-30  # the complex step: its square is far below round-off
+
+def complex_slopes(f: Callable[[Array], Array], y: Array) -> Array:
+    """(n, m, dim) the derivative of f, which maps points (n, dim) to (n, m) point by point, exact to round-off."""
+    return np.stack([f(y + 1j * TINY * unit).imag / TINY for unit in np.eye(y.shape[1])], axis=-1)
 
 
 class Term(Protocol):
@@ -26,7 +32,7 @@ class Term(Protocol):
     def group(self) -> int: ...
     @property
     def stiff(self) -> bool: ...  # is it a spring, to be treated implicitly even where a rule takes control forces as given?
-    def energy(self, y: Array, u: Array) -> float: ...
+    def energy(self, y: Array, u: Array) -> float: ...  # [J]
     def gradient(self, y: Array, u: Array) -> Array: ...  # (n_points, dim) [N]
     def curvature(self, y: Array, u: Array) -> Array: ...  # (n_points / group, group dim, group dim) [N/m]
     def ranks(self, y: Array, u: Array) -> tuple[Array, Array]: ...  # ((r, n_points, dim), (r,)): sum_r weight h h^T
@@ -38,7 +44,7 @@ class Drag(Protocol):
 
     @property
     def weights(self) -> sp.csr_matrix: ...  # (n_points, n_nodes)
-    def energy(self, y: Array, old: Array, dt: float) -> float: ...
+    def energy(self, y: Array, old: Array, dt: float) -> float: ...  # [J]
     def gradient(self, y: Array, old: Array, dt: float) -> Array: ...  # (n_points, dim) [N]
     def curvature(self, y: Array, old: Array, dt: float) -> Array: ...  # (n_points, dim, dim) [N/m]
     def coupling(self, y: Array, old: Array, dt: float) -> Array: ...  # (n_points, dim, dim), d gradient / d old

@@ -14,7 +14,7 @@ from pliant.contact import Friction
 from pliant.core import Array, InputError, Param, Params, finite_array, require_kind
 from pliant.robot import Robot
 
-BOUNDS = {"E": (0.0, np.inf, "Pa"), "nu": (-1.0, 0.5, "-"), "density": (0.0, np.inf, "kg/m^3")}
+FIELDS = ("E", "nu", "density")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,10 +39,20 @@ class Equations:
         require_kind("The robot", self.robot, Robot, "make one with pliant.Robot(...)")
         if isinstance(self.design, str) or len(set(self.design)) < len(self.design):
             raise InputError(f"The design parameters are {self.design!r}; give a list of different names such as ['body.E'].")
+        self._check_overlap()
         if self.solver not in (None, "cholmod", "superlu"):
             raise InputError(f"There is no sparse solver '{self.solver}'; choose 'cholmod', 'superlu' or None for the best one here.")
         if self.design:
             self.params  # noqa: B018, an unknown name is a sentence now, not at the first step
+
+    def _check_overlap(self) -> None:
+        """One field of one cell may be named once only, or its value and its derivative would part."""
+        names = [name.partition(".") for name in self.design]
+        for key in {key for _, _, key in names}:
+            groups = [group for group, _, name in names if name == key]
+            if "cells" in groups and len(groups) > 1:
+                raise InputError(f"The design names cells.{key} beside {', '.join(set(groups) - {'cells'})}.{key}, which are the same "
+                                 "numbers; name one of the two.")  # fmt: skip
 
     @cached_property
     def body(self) -> Body:
@@ -148,10 +158,10 @@ class Equations:
 
     def _param(self, name: str) -> Param:
         group, _, key = name.partition(".")
-        if key not in BOUNDS or group not in (*self.body.groups, "cells"):
-            known = [f"{g}.{k}" for g in (*self.body.groups, "cells") for k in BOUNDS]
+        known = [f"{g}.{k}" for g in (*self.body.groups, "cells") for k in self.body.bounds]
+        if name not in known:
             raise InputError(f"There is no parameter '{name}'; this robot has {', '.join(known)}.")
-        lower, upper, unit = BOUNDS[key]
+        lower, upper, unit = self.body.bounds[key]
         values = getattr(self.body.fields, key)
         value = values.copy() if group == "cells" else values[self.body.groups[group][:1]]
         return Param(name=name, value=value, unit=unit, lower=lower, upper=upper)
@@ -161,7 +171,7 @@ class Equations:
         if p is None or not self.design:
             self.params.split(p)
             return self._default_numbers
-        fields = {key: getattr(self.body.fields, key).copy() for key in BOUNDS}
+        fields = {key: getattr(self.body.fields, key).copy() for key in FIELDS}
         for name, value in self.params.split(p).items():
             group, _, key = name.partition(".")
             fields[key][slice(None) if group == "cells" else self.body.groups[group]] = value
@@ -183,7 +193,7 @@ class Equations:
 
     def spread_params(self, change: Array) -> Fields:
         """The change of each cell's fields for a change of the flat parameters."""
-        fields = {key: np.zeros(len(self.body.fields.E)) for key in BOUNDS}
+        fields = {key: np.zeros(len(self.body.fields.E)) for key in FIELDS}
         start = 0
         for block in self.params.blocks:
             group, _, key = block.name.partition(".")
@@ -307,17 +317,20 @@ class Equations:
             np.add.at(blocks, index, coefficient[:, None, None] * share)
         return blocks.ravel()[gather]
 
-    def factor(self, values: Array, numbers: Numbers, *, shifted: bool) -> linalg.Solve | None:
-        """The solve with a tangent, None where it is not positive definite; `shifted` adds as much mass as it takes."""
+    def factor(self, values: Array, numbers: Numbers, columns: Array, weights: Array, *, shifted: bool) -> linalg.Solve | None:
+        """The solve with a tangent and its rank-one shares, None where it is not positive definite; `shifted` adds as much mass as
+        it takes to make it so."""
         if not np.all(np.isfinite(values)):
             return None
         solve = self.analysis.factor(values)
-        if solve is not None or not shifted:
-            return solve
-        unit = self._mass_values(numbers)
-        ratio = np.abs(values).max() / np.abs(unit).max()
-        tries = (self.analysis.factor(values + share * ratio * unit) for share in (1e-8, 1e-6, 1e-4, 1e-2, 1.0))
-        return next((solve for solve in tries if solve is not None), None)
+        if solve is None and weights.size and not shifted:  # a buckled body may be held by a length-driven cable
+            return linalg.factor_with(self.analysis.pattern, values, columns[self.free], weights)
+        if solve is None and shifted:
+            unit = self._mass_values(numbers)
+            ratio = np.abs(values).max() / np.abs(unit).max()
+            tries = (self.analysis.factor(values + share * ratio * unit) for share in (1e-8, 1e-6, 1e-4, 1e-2, 1.0))
+            solve = next((found for found in tries if found is not None), None)
+        return None if solve is None else linalg.low_rank(solve, columns[self.free], weights)
 
     def _mass_values(self, numbers: Numbers) -> Array:
         still = [np.zeros((term.weights.shape[0] // term.group, *[term.group * self.body.dim] * 2)) for term, _ in self.terms]

@@ -44,7 +44,9 @@ def gradcheck(model: Linearizable, x: Array, u: Array, p: Array | None = None, *
     start = 0
     for block in model.params.blocks:
         dp = np.zeros_like(p)
-        dp[start : start + block.value.size] = rng.standard_normal(block.value.size) * np.abs(block.value) * 0.3
+        dp[start : start + block.value.size] = (
+            rng.standard_normal(block.value.size) * np.maximum(np.abs(block.value), 0.1 if block.unit == "-" else 0.0) * 0.3
+        )
         tests.append((block.name, np.zeros_like(x), np.zeros_like(u), dp))
         start += block.value.size
     return [_check(model, (x, u, p), k, name, (dx, du, dp), step.x, lin, rng) for name, dx, du, dp in tests]

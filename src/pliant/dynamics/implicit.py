@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from pliant import linalg
+from pliant.bodies import Fields
 from pliant.bodies.assembly import Viscous
 from pliant.core import (
     Array,
@@ -23,8 +24,8 @@ from pliant.core import (
     Step,
     check_controls,
     finite_array,
-    require_positive,
 )
+from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.newton import Newton, Potential, minimise
 from pliant.robot import Robot
@@ -44,7 +45,8 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tape:
-    """What a step's derivatives need; the factor is made when it is first asked for."""
+    """What a step's derivatives need. The factor is not kept: `linearize` makes it anew at the step's end, so that a long rollout
+    holds vectors and no factors."""
 
     x: Array
     u: Array
@@ -136,32 +138,26 @@ class Implicit:
             scale = max(float(np.abs(f).max()) for f in (inertia, inside, given_force))
             return value, (inertia + inside + given_force + drag_force)[free], scale
 
-        potential = Potential(evaluate=evaluate, floor=self._floor, noise=self._noise,
+        noise = 1e-14 * float(numbers.fields.E @ eq.body.volumes())  # [J] energy densities cancel from about E
+        potential = Potential(evaluate=evaluate, floor=self._floor(numbers.fields), noise=noise,
                               factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip
         z, status = minimise(potential, _combine(self.rule.guess, parts)[free], self.newton)
         if not status:  # the extrapolation may have led astray
             z, status = minimise(potential, placed[free], self.newton)
         return full(z), status
 
-    @cached_property
-    def _floor(self) -> float:
+    def _floor(self, fields: Fields) -> float:
         """[N] round-off of a nodal force: strains are known to eps times size over cell, on a facet of a cell."""
         body = self.equations.body
         facet = float((body.volumes() / self._cell).max())
         viscous = 1.0 + self.robot.damping.stiffness * self.rule.velocity[0]
-        return 1e-14 * float(body.fields.E.max()) * float(np.abs(body.rest).max(initial=0.0)) / self._cell * facet * viscous
+        return 1e-14 * float(fields.E.max()) * float(np.abs(body.rest).max(initial=0.0)) / self._cell * facet * viscous
 
     @cached_property
     def _cell(self) -> float:
         """[m] a typical cell's size."""
         body = self.equations.body
         return float(max(np.ptp(body.rest.reshape(-1, body.dim), axis=0).prod() / len(body.fields.E), 1e-300)) ** (1.0 / body.dim)
-
-    @cached_property
-    def _noise(self) -> float:
-        """[J] round-off of the energy, whose density cancels from about E."""
-        body = self.equations.body
-        return 1e-14 * float(body.fields.E @ body.volumes())
 
     # Friction
 
@@ -189,9 +185,8 @@ class Implicit:
         for k, drag in enumerate(self._drags()):
             points[len(eq.terms) + k] = drag.curvature(self._points(drag, q), self._points(drag, old), self.dt)
         values = eq.values(numbers, blocks, self._inertia[0], points, project)
-        solve = eq.factor(values, numbers, shifted=project)
         columns, weights = eq.rank_columns(q, u)
-        return None if solve is None else linalg.low_rank(solve, columns[eq.free], weights)
+        return eq.factor(values, numbers, columns, weights, shifted=project)
 
     def tangent(self, step: Step) -> linalg.Solve:
         """The solve with dg/dq' at the step's end, on the free unknowns."""
@@ -264,26 +259,6 @@ class Implicit:
 
 def _combine(coefficients: Sequence[float] | Array, vectors: Sequence[Array]) -> Array:
     return sum((c * v for c, v in zip(coefficients, vectors, strict=True) if c != 0.0), np.zeros_like(vectors[0]))
-
-
-def check_state(x: Array, size: int) -> Array:
-    """A copy of `x` as a finite, contiguous float array, or a sentence."""
-    return np.array(finite_array("The state (see model.initial_state())", x, (size,)))
-
-
-def check_step(step: Step, tape: type) -> None:
-    """A sentence where a step has no derivative."""
-    if not step.status or not isinstance(step.tape, tape):
-        raise InputError(f"This step has no derivative, because it {'carries no tape' if step.status else 'failed: ' + step.status.text.rstrip('.')}. "
-                         "Linearise a step that model.step gave and whose status is ok.")  # fmt: skip
-
-
-def check_dt(dt: float) -> float:
-    """[s] a time step that mechanics can use, or a sentence."""
-    h = require_positive("The time step dt", dt, "s")
-    if not 1e-9 <= h <= 1e4:
-        raise InputError(f"The time step dt is {h:g} s; a soft robot needs one between 1e-9 and 1e4 s, usually about 0.01 s.")
-    return h
 
 
 def Quasistatic(robot: Robot, *, design: Sequence[str] = (), newton: Newton | None = None, solver: str | None = None) -> Implicit:

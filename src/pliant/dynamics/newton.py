@@ -52,11 +52,11 @@ def _minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, St
             return z, Status(iterations=iteration, residual=residual)
         if iteration == newton.iterations or not np.isfinite(residual):
             break
-        found = _chord(potential, z, value, g, solve)
+        found, settled = _chord(potential, z, value, g, solve), False
         if found is None:
-            found, solve = _descend(potential, z, value, g)
+            found, solve, settled = _descend(potential, z, value, g)
         if found is None:
-            if residual <= 1e-6 * scale:  # round-off in the energy hides what is left
+            if settled:
                 return z, Status(text="converged to round-off", iterations=iteration, residual=residual)
             return z, Status(ok=False, text=f"No step lowers the energy any more (residual {residual:.2e} N after {iteration} "
                              "iterations); take a smaller time step or approach the load in stages.",
@@ -81,9 +81,9 @@ def _chord(potential: Potential, z: Array, value: float, g: Array, solve: Solve 
     return (trial, new, g_new, scale) if good else None
 
 
-def _descend(potential: Potential, z: Array, value: float, g: Array) -> tuple[Point | None, Solve | None]:
-    """A point of lower value along Newton's direction: the exact Hessian where it is positive, else the projected one. Gives the
-    exact Hessian's solve along, for chords."""
+def _descend(potential: Potential, z: Array, value: float, g: Array) -> tuple[Point | None, Solve | None, bool]:
+    """A point of lower value along Newton's direction: the exact Hessian where it is positive, else the projected one; with the
+    exact Hessian's solve, for chords. The last is True where there is none because all that is left to gain is round-off."""
     for project in (False, True):
         solve = potential.factor(z, project)
         if solve is None:
@@ -93,8 +93,10 @@ def _descend(potential: Potential, z: Array, value: float, g: Array) -> tuple[Po
         if np.isfinite(slope) and slope < 0.0:
             found = _line_search(potential, z, value, g, d)
             if found is not None:
-                return found, None if project else solve
-    return None, None
+                return found, None if project else solve, False
+            if -slope <= _noise(potential, value) and not project:
+                return None, None, True
+    return None, None, False
 
 
 def _noise(potential: Potential, value: float) -> float:

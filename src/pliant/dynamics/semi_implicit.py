@@ -11,11 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pliant import linalg
-from pliant.bodies import NO_VISCOSITY, Fields
-from pliant.contact import complex_slopes
+from pliant.bodies import NO_VISCOSITY, Fields, complex_slopes
 from pliant.core import Array, Linearization, Params, Space, Status, Step, check_controls, finite_array
+from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
-from pliant.dynamics.implicit import check_dt, check_state, check_step
 from pliant.robot import Robot
 
 
@@ -31,7 +30,7 @@ class Tape:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Linear:
+class Linearised:
     """Dynamics with one linearisation a step; made by SemiImplicit."""
 
     equations: Equations
@@ -77,6 +76,10 @@ class Linear:
         w[eq.free] = solve(-self._residual(numbers, q, v, w, u)[eq.free])
         new = np.concatenate([q + h * w, w])
         status = Status(iterations=1)
+        if not np.all(np.isfinite(new)):
+            return Step(
+                x, Status(ok=False, text="The step overflowed; take a smaller time step or smaller controls, or use ImplicitEuler.")
+            )
         if eq.body.inverted(new[: eq.n_dofs]) is not None:
             status = Status(
                 ok=False, iterations=1, text="The step turned a cell inside out; take a smaller time step, or use ImplicitEuler."
@@ -119,9 +122,9 @@ class Linear:
         blocks = h**2 * eq.body.stiffness(q, numbers.fields, viscous)
         points = [h**2 * H for H in eq.term_blocks(q, u, stiff_only=True)]
         points += [h * drag.viscosity(self._points(drag, q), self._points(drag, v)) for drag in eq.drags]
-        solve = eq.factor(eq.values(numbers, blocks, 1.0 + h * self.robot.damping.mass, points), numbers, shifted=False)
+        values = eq.values(numbers, blocks, 1.0 + h * self.robot.damping.mass, points)
         columns, weights = eq.rank_columns(q, u, stiff_only=True)
-        return None if solve is None else linalg.low_rank(solve, columns[eq.free], h**2 * weights)
+        return eq.factor(values, numbers, columns, h**2 * weights, shifted=False)
 
     # Derivatives
 
@@ -222,6 +225,6 @@ class Linear:
         return dq, dv
 
 
-def SemiImplicit(robot: Robot, *, dt: float, design: Sequence[str] = (), solver: str | None = None) -> Linear:
+def SemiImplicit(robot: Robot, *, dt: float, design: Sequence[str] = (), solver: str | None = None) -> Linearised:
     """One linearisation a step (paper 001 eq. 2): quick, first order, stable for moderate steps; state (position, velocity)."""
-    return Linear(equations=Equations(robot=robot, design=design, solver=solver), dt=check_dt(dt))
+    return Linearised(equations=Equations(robot=robot, design=design, solver=solver), dt=check_dt(dt))

@@ -55,3 +55,11 @@ def line_shape(at: Array, n_nodes: int) -> tuple[Array, Array]:
     if n_nodes == 2:
         return np.array([a, b]), np.array([-1.0, 1.0])
     return np.array([a * (2 * a - 1), b * (2 * b - 1), 4 * a * b]), np.array([1 - 4 * a, 4 * b - 1, 4 * (a - b)])
+
+
+def facet_shape(at: Array, order: int) -> tuple[Array, Array]:
+    """((n_nodes,), (n_nodes, dim - 1)) shape functions and slopes of an edge or a triangle at one barycentric point (dim,)."""
+    if at.size == 2:
+        value, slope = line_shape(at, 2 if order == 1 else 3)
+        return value, slope[:, None]
+    return shape_values(at[None], order)[0], shape_gradients(at[None], order)[0]

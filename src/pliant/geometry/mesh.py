@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 
 import numpy as np
 
-from pliant.core import Array, InputError, MeshError
+from pliant.core import Array, InputError, MeshError, nearest
 from pliant.geometry.cells import boundary_facets, elevated, signed_volumes
 from pliant.geometry.checks import (
     check_coincident,
@@ -119,9 +118,8 @@ class Mesh:
 
 def unknown_name(name: str, known: list[str]) -> InputError:
     """The error for a surface or region that is not there, with the nearest name that is."""
-    close = get_close_matches(str(name), known, n=1)
-    hint = f" Did you mean '{close[0]}'?" if close else " Choose one of these, or add it with geometry.with_surface."
-    return InputError(f"The mesh has no surface or region '{name}'; it has {', '.join(known) or 'none'}.{hint}")
+    hint = nearest(name, known)
+    return InputError(f"The mesh has no surface or region '{name}'; it has {', '.join(known) or 'none'}. {hint[0].upper()}{hint[1:]}")
 
 
 def with_surface(mesh: Mesh, name: str, where: Callable[[Array], Array] | Array) -> Mesh:

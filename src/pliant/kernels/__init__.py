@@ -1,7 +1,7 @@
 """Small matrices for compiled loops: a 3 x 3 matrix is a flat, row-major tuple of nine numbers."""
 
-from pliant.kernels.matrix import add, cofactor, cross, det, dot, eye, mm, mmt, mtm, scale, sub, sym, trace
-from pliant.kernels.polar import rotation, rotation_differential, spin_inverse
+from pliant.kernels.matrix import add, cofactor, cross, det, dot, mm, mmt, mtm, scale, sub, sym, trace
+from pliant.kernels.polar import plane_rotation, rotation, rotation_differential, spin_inverse
 
-__all__ = ["add", "cofactor", "cross", "det", "dot", "eye", "mm", "mmt", "mtm", "rotation", "rotation_differential",
+__all__ = ["add", "cofactor", "cross", "det", "dot", "mm", "mmt", "mtm", "plane_rotation", "rotation", "rotation_differential",
            "scale", "spin_inverse", "sub", "sym", "trace"]  # fmt: skip

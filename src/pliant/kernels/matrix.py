@@ -8,11 +8,6 @@ from numba import njit
 
 
 @njit(error_model="numpy", cache=True)
-def eye():
-    return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-
-
-@njit(error_model="numpy", cache=True)
 def add(A, B):
     return (A[0] + B[0], A[1] + B[1], A[2] + B[2], A[3] + B[3], A[4] + B[4],
             A[5] + B[5], A[6] + B[6], A[7] + B[7], A[8] + B[8])  # fmt: skip

@@ -16,12 +16,10 @@ GAP = 1e-4  # relative distance of the two leading eigenvalues below which the a
 
 @njit(error_model="numpy", cache=True)
 def rotation(F):
-    """The rotation R that maximises R : F; in the plane when F is a plane problem's."""
-    if F[2] == 0.0 and F[5] == 0.0 and F[6] == 0.0 and F[7] == 0.0 and F[8] == 1.0:
-        return _plane_rotation(F)
+    """The rotation R that maximises R : F."""
     size = np.sqrt(dot(F, F))
     if det(F) > SOUND * size**3:
-        return _average_with_inverse(F)
+        return _average_with_inverse(scale(np.sqrt(3.0) / size, F))
     if size == 0.0:
         return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     A = scale(1.0 / size, F)
@@ -46,7 +44,8 @@ def _average_with_inverse(F):
 
 
 @njit(error_model="numpy", cache=True)
-def _plane_rotation(F):
+def plane_rotation(F):
+    """The rotation about z that maximises R : F, for plane problems: an inverted cell must not flip out of its plane."""
     c, s = F[0] + F[4], F[3] - F[1]
     r = np.sqrt(c * c + s * s)
     if r == 0.0:

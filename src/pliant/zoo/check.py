@@ -10,7 +10,7 @@ from pliant.actuators import AttachedCable
 from pliant.bodies import Solid
 from pliant.core import StepError
 from pliant.geometry import quality
-from pliant.robot_file import load_task
+from pliant.robot_files import load_task
 
 
 @dataclass(frozen=True, kw_only=True)

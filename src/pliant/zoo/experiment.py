@@ -4,15 +4,15 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError
-from pliant.dynamics.simulate import Policy, steps
+from pliant.core import Array, Dynamics, InputError, nearest
+from pliant.dynamics.simulate import Policy, march
+from pliant.linalg import available
 from pliant.report import Plot, Scene, animate, still, write_report
 from pliant.store import (
     Header,
@@ -61,13 +61,10 @@ class Run:
     progress: Progress = lambda what, done, total: None
 
     @property
-    def rng(self) -> np.random.Generator:
-        return np.random.default_rng(self.seed)
-
-    @property
     def key(self) -> str:
         """The same for the same experiment, settings and seed."""
-        return content_key({"identity": self.identity, "settings": dict(self.settings), "seed": self.seed})
+        made_by = {"pliant": versions().get("pliant", ""), "solver": available()[0]}  # other ones give other bits
+        return content_key({"identity": self.identity, "settings": dict(self.settings), "seed": self.seed, **made_by})
 
     def simulate(self, model: Dynamics, controls: Array | Policy, *, count: int, dt: float, x0: Array | None = None) -> Trajectory:
         """`count` steps written in chunks as they are made; with `resume`, those on disk are read instead of made again."""
@@ -79,7 +76,7 @@ class Run:
         else:
             writer = TrajectoryWriter.start(self.folder, x, header, replace=True)
         with writer:
-            for u, step in steps(model, controls, count - writer.steps, x, first=writer.steps):
+            for u, step in march(model, controls, count - writer.steps, x, first=writer.steps):
                 writer.append(step.x, u, iterations=step.status.iterations)
                 self.progress("simulating", writer.steps, count)
         return read_trajectory(self.folder)
@@ -105,9 +102,7 @@ class Experiment:
         settings = {**self.settings, **(self.quick if quick else {})}
         for key, text in (overrides or {}).items():
             if key not in settings:
-                near = get_close_matches(key, settings, n=1)
-                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(settings)}."
-                raise InputError(f"{self.name} has no setting '{key}'; {hint}")
+                raise InputError(f"{self.name} has no setting '{key}'; {nearest(key, settings)}")
             settings[key] = _read(key, text, settings[key])
         return settings
 
@@ -123,10 +118,16 @@ def _read(key: str, text: str, default: Setting) -> Setting:
     return value
 
 
+def result_folder(experiment: Experiment, out: str | Path | None) -> Path:
+    """Where a run writes: `out`, or results/NAME here."""
+    return Path(out) if out is not None else Path("results") / experiment.name
+
+
 def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0, overrides: Mapping[str, str] | None = None,
         quick: bool = False, resume: bool = False, progress: Progress = lambda what, done, total: None) -> dict[str, Any]:  # fmt: skip
     """Run an experiment and write its result folder; gives the content of result.json. With `resume`, a finished run is only read."""
-    folder = Path(out) if out is not None else Path("results") / experiment.name
+    folder = result_folder(experiment, out)
+    folder.mkdir(parents=True, exist_ok=True)
     here = Run(settings=experiment.chosen(overrides, quick=quick), folder=folder, identity=experiment.name + experiment.source, seed=seed,
                resume=resume, progress=progress)  # fmt: skip
     if resume and (folder / "result.json").is_file():
@@ -141,8 +142,7 @@ def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0,
         "name": experiment.name, "paper": experiment.paper, "shows": experiment.shows, "seed": seed, "key": here.key,
         "status": "done" if outcome.reached else f"not reached: {outcome.sentence}", "sentence": outcome.sentence,
         "settings": dict(here.settings), "versions": versions(), "seconds": round(time.perf_counter() - start, 3),
-        "metrics": {name: {"value": m.value, "unit": m.unit, "paper": m.paper} for name, m in outcome.metrics.items()},
-        "folder": str(folder)}  # fmt: skip
+        "metrics": {name: {"value": m.value, "unit": m.unit, "paper": m.paper} for name, m in outcome.metrics.items()}}  # fmt: skip
     _publish(folder, result, outcome, here)
     return result
 

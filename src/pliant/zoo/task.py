@@ -8,7 +8,7 @@ import numpy as np
 from pliant.bodies import Solid
 from pliant.core import Array
 from pliant.report import Plot
-from pliant.robot_file import Task, load_task
+from pliant.robot_files import Task, load_task
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
 from pliant.zoo.pictures import scene
 

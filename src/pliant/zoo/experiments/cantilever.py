@@ -50,7 +50,6 @@ def perform(run: Run) -> Outcome:
             frames += [x] if order == 2 else []
             run.progress("bending", (order - 1) * stages + k + 1, 2 * stages)
         curves[order] = -(np.array(tips)[:, 2] - 0.5 * SIDE) / LENGTH
-    run.folder.mkdir(parents=True, exist_ok=True)
     error = {order: float(abs(curves[order][-1] / exact[-1, 1] - 1.0)) for order in (1, 2)}
     reached = error[2] <= 0.02
     return Outcome(

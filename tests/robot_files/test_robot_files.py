@@ -10,11 +10,11 @@ import trimesh
 from PIL import Image
 
 import pliant as pl
-from pliant.robot_file import Keyframes, load_robot, load_task
-from pliant.robot_file_layout import ACTUATORS, OBSTACLES, ROBOT, SHAPES, SOURCES
-from pliant.robot_file_section import keys_of
+from pliant.robot_files import Keyframes, load_robot, load_task
+from pliant.robot_files.layout import ACTUATORS, OBSTACLES, ROBOT, SHAPES, SOURCES
+from pliant.robot_files.section import keys_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "robots"
 GUIDE = (ROOT / "docs" / "guide" / "robot-files.md").read_text()
 MATERIAL = "[material]\nE = 1e5\nnu = 0.4\n"
@@ -48,7 +48,7 @@ def test_the_strip_hangs_as_a_plane_strain_beam():
 def test_the_strip_swings_at_its_natural_frequency():
     task = load_task(EXAMPLES / "strip.toml")
     model = task.model()
-    run = pl.simulate(model, lambda k, x: task.control(k), steps_count=task.steps)
+    run = pl.simulate(model, lambda k, x: task.control(k), steps=task.steps)
     lowest = np.argmin(tip(model, "tip", run.states)[:, 1]) * task.dt
     stiffness, mass = 2e7 / (1 - 0.3**2) * 0.01**3 / 12, 1000 * 0.01
     half_period = np.pi / (1.8751**2 * np.sqrt(stiffness / (mass * 0.2**4)))
@@ -61,7 +61,7 @@ def test_the_arm_stretches_as_two_bars_in_series_and_bends_to_the_pulled_side():
     hanging = tip(model, "hand", pl.equilibrium(model, np.zeros(2)).x)[0]
     stretch = (500 + 1000 * 9.81 * (0.02 + 0.10 / 2)) * 0.10 / 2e5
     assert -0.02 - hanging[2] == pytest.approx(stretch, rel=0.05)  # the ceiling hinders the first width's contraction
-    run = pl.simulate(model, lambda k, x: task.control(k), steps_count=task.steps)
+    run = pl.simulate(model, lambda k, x: task.control(k), steps=task.steps)
     assert np.all(np.diff(tip(model, "hand", run.states)[:, 0]) < -1e-3)  # left is -x
     assert run.controls[:, 0] == pytest.approx([0.25, 0.5, 0.75, 1.0])
 
@@ -69,7 +69,7 @@ def test_the_arm_stretches_as_two_bars_in_series_and_bends_to_the_pulled_side():
 def test_the_finger_curls_down_to_the_ground_and_stays_on_it():
     task = load_task(EXAMPLES / "finger.toml")
     model = task.model()
-    run = pl.simulate(model, lambda k, x: task.control(k), steps_count=30)
+    run = pl.simulate(model, lambda k, x: task.control(k), steps=30)
     heights = model.space.position(run.states[-1]).reshape(-1, 3)[:, 2]
     assert -0.031 < heights.min() < -0.03  # touches, and sinks in by less than a millimetre
     assert tip(model, "tip", run.states[-1])[0, 2] < -0.02

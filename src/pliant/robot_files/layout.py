@@ -31,8 +31,8 @@ from pliant.geometry import (
 )
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, PointLoad, Support, SurfaceLoad
-from pliant.robot_file_section import Keys, Point, Row, Rows, listed, made, named, one_of, read_by, wrapped
-from pliant.robot_file_task import Keyframes, constant
+from pliant.robot_files.section import Keys, Point, Row, Rows, listed, made, named, one_of, read_by, wrapped
+from pliant.robot_files.task import Keyframes, constant
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, InputError, Linearizable, require_positive
+from pliant.core import Array, InputError, Linearizable, finite_array, nearest, require_positive
 from pliant.dynamics import BDF2, ImplicitEuler, Quasistatic, SemiImplicit
 from pliant.robot import Robot
-from pliant.robot_file_section import nearest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -19,11 +18,10 @@ class Keyframes:
     values: Array  # (n, m)
 
     def __post_init__(self) -> None:
-        times, values = np.asarray(self.times, float), np.asarray(self.values, float)
-        if values.ndim != 2 or times.shape != (len(values),) or len(times) == 0:
+        times = finite_array("The times of the keyframes", self.times, (None,), "s")
+        values = finite_array("The values of the keyframes", self.values, (None, None))
+        if len(times) != len(values) or len(times) == 0:
             raise InputError(f"The keyframes have {times.size} times for {len(values)} rows of values; give one row a time.")
-        if not (np.isfinite(times).all() and np.isfinite(values).all()):
-            raise InputError("A keyframe is not finite; every time and value must be a finite number.")
         late = np.flatnonzero(np.diff(times) <= 0.0) + 1
         if late.size:
             raise InputError(f"Keyframe {late[0]} at {times[late[0]]:g} s is not after the one before it; sort the times.")

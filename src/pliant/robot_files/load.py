@@ -11,9 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 from pliant.bodies import Body
 from pliant.core import InputError
 from pliant.robot import Robot, Support
-from pliant.robot_file_layout import CONTROLS, ROBOT, Geometry
-from pliant.robot_file_section import keys_of, section, shown
-from pliant.robot_file_task import Keyframes, Task, task_of
+from pliant.robot_files.layout import CONTROLS, ROBOT, Geometry
+from pliant.robot_files.section import keys_of, section, shown
+from pliant.robot_files.task import Keyframes, Task, task_of
 
 __all__ = ["Keyframes", "Task", "load_robot", "load_task"]
 

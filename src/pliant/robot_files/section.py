@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from inspect import Parameter, signature
 from pathlib import Path, PureWindowsPath
 from types import GenericAlias
 from typing import Annotated, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import (
     AfterValidator,
     AllowInfNan,
@@ -22,9 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from numpy.typing import ArrayLike
-
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, nearest
 
 Make = Callable[..., Any]
 Keys = dict[str, tuple[Any, Any]]  # name -> (type, default)
@@ -42,12 +40,6 @@ class Section(BaseModel):
             if key not in cls.model_fields:
                 raise InputError(f"there is no key '{key[:60]}' here; {nearest(key, cls.model_fields)}")
         return table
-
-
-def nearest(name: Any, known: Iterable[str]) -> str:
-    """What to write instead of a name that is not known."""
-    close = get_close_matches(str(name), list(known), n=1)
-    return f"did you mean '{close[0]}'?" if close else f"choose one of {', '.join(known)}."
 
 
 def shown(value: Any) -> str:
