@@ -92,6 +92,17 @@ def test_a_low_rank_update_is_the_dense_one(rng, solver):
     np.testing.assert_allclose(solve(b), np.linalg.solve(full, b), atol=1e-15 * np.linalg.cond(full))
 
 
+def test_shares_can_make_an_indefinite_matrix_positive(rng):
+    A, b = spd(rng), rng.standard_normal((60, 2))
+    values, vectors = np.linalg.eigh(A.toarray())
+    bad = (A - 0.5 * (values[0] + values[1]) * sp.identity(60)).tocsc()  # one negative eigenvalue, along vectors[:, 0]
+    pattern, entries = lower(bad)
+    full = bad.toarray() + 10.0 * values[1] * np.outer(vectors[:, 0], vectors[:, 0])
+    solve = linalg.factor_with(pattern, entries, vectors[:, :1], np.array([10.0 * values[1]]))
+    np.testing.assert_allclose(solve(b), np.linalg.solve(full, b), atol=1e-14 * np.linalg.cond(full))
+    assert linalg.factor_with(pattern, entries, vectors[:, 1:2], np.array([1.0])) is None  # held in another direction only
+
+
 def test_no_columns_leave_the_solve_as_it_is():
     solve = lambda b: b  # noqa: E731
     assert linalg.low_rank(solve, np.zeros((4, 0)), np.zeros(0)) is solve

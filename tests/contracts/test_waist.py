@@ -38,6 +38,20 @@ def test_every_derivative_passes_taylors_test(started, name, rule):
         assert check.exact or check.slope == pytest.approx(2.0, abs=0.1), check
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_the_built_in_solver_gives_the_same_derivatives(rule):
+    """`make run` has SuperLU only; the extra `fast`, which these tests prefer, must not be what makes a derivative right."""
+    case = ROBOTS["neo-hookean box-1 tension"]
+    make = pl.Quasistatic if rule == "Quasistatic" else lambda robot, **options: getattr(pl, rule)(robot, dt=0.01, **options)
+    pulled = []
+    for solver in ("superlu", None):
+        model = make(case.robot, design=case.design, solver=solver)
+        step = model.step(model.initial_state(), np.array(case.control))
+        pulled.append(np.concatenate(model.pullback(step, np.cos(np.arange(model.space.size)))))
+        assert all(check.ok for check in pl.gradcheck(model, step.x, np.array(case.control)))
+    np.testing.assert_allclose(pulled[0], pulled[1], rtol=1e-8, atol=1e-9 * np.abs(pulled[1]).max())
+
+
 @every
 def test_it_speaks_the_whole_waist(started, name, rule):
     model, x, u = started(name, rule)

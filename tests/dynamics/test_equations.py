@@ -120,3 +120,18 @@ def test_spread_and_collect_are_transposed(rng):
 def test_an_unknown_parameter_is_told_the_known_ones(name):
     with pytest.raises(InputError, match=f"no parameter '{name}'; this robot has body.E, body.nu"):
         _ = Equations(robot=box(), design=(name,)).params
+
+
+def test_one_number_may_not_be_named_twice():
+    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=1e5, nu=0.3))
+    with pytest.raises(InputError, match=r"cells\.E beside body\.E"):
+        pl.ImplicitEuler(robot, dt=0.01, design=["body.E", "cells.E"])
+    with pytest.raises(InputError, match="different names"):
+        pl.ImplicitEuler(robot, dt=0.01, design=["body.E", "body.E"])
+
+
+def test_a_point_mass_has_its_mass_as_the_one_parameter():
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=2.0))
+    assert pl.ImplicitEuler(robot, dt=0.01, design=["body.density"]).params.blocks[0].unit == "kg"
+    with pytest.raises(InputError, match=r"no parameter 'body\.E'"):
+        pl.ImplicitEuler(robot, dt=0.01, design=["body.E"])

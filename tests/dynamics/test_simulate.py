@@ -65,3 +65,17 @@ def test_no_equilibrium_is_a_sentence():
     model = pl.Quasistatic(soft_arm(), newton=pl.Newton(iterations=1))
     with pytest.raises(StepError, match="No equilibrium was found: Newton did not converge in 1 iterations"):
         pl.equilibrium(model, np.array([0.0, 0.0, -5.0]))
+
+
+def test_a_length_driven_cable_is_shortened_in_stages_from_its_rest_length():
+    """Stages that began at no length at all would first pull four times as hard as asked."""
+    arm = pl.Robot(
+        shape=pl.Box(size=(0.04, 0.04, 0.2)), divisions=(1, 1, 5), material=pl.Material(E=1e5, nu=0.4), supports=[pl.Support(region="z-")],
+        actuators={"line": pl.Cable(points=[(0.0, 0.02, z) for z in (0.0, 0.1, 0.2)], drive="length", stiffness=5e4)},
+    )  # fmt: skip
+    model = pl.Quasistatic(arm, newton=pl.Newton(iterations=14))  # too few for one leap
+    assert not model.step(model.initial_state(), np.array([0.8])).status
+    step = pl.equilibrium(model, np.array([0.8]))
+    cable = arm.actuators["line"].on(arm.body())
+    length = cable.length(cable.weights @ model.space.position(step.x).reshape(-1, 3))
+    assert length == pytest.approx(0.8 * 0.2, rel=0.02)  # the cable is far stiffer than the arm

@@ -15,7 +15,7 @@ import numpy as np
 from pliant.bench.drake_peer import step_with_drake
 from pliant.bench.peer import Case, PeerRun
 from pliant.bench.skfem_peer import step_with_skfem
-from pliant.core import MissingExtra
+from pliant.core import Array, MissingExtra, Step
 from pliant.dynamics import ImplicitEuler, SemiImplicit
 from pliant.geometry import Box, Mesh
 from pliant.materials import Material
@@ -29,13 +29,13 @@ def measure(lattice: tuple[int, int, int], steps: int) -> dict[str, Any]:
     """Milliseconds of every part for one lattice, ours and the peers', and how far the results lie apart."""
     mesh = Box(size=(0.04, 0.04, 0.2)).mesh(divisions=lattice)
     numbers: dict[str, Any] = {"vertices": mesh.n_points, "cells": mesh.n_cells}
-    numbers["ours"], places = _ours(mesh, steps)
+    numbers["ours"], places, linear_places = _ours(mesh, steps)
     case = Case(points=mesh.points, cells=mesh.cells, clamped=mesh.points[:, 2] == 0.0, young=YOUNG, poisson=POISSON, density=DENSITY,
                 gravity=np.array([-9.81, 0.0, 0.0]), dt=DT)  # fmt: skip
     for key, step, law in (("drake corotated", step_with_drake, "corotated"), ("drake linear", step_with_drake, "linear"),
                            ("scikit-fem corotated", step_with_skfem, "corotated")):  # fmt: skip
         try:
-            numbers[key] = _peer(step(case, steps=steps, law=law), places, mesh)
+            numbers[key] = _peer(step(case, steps=steps, law=law), linear_places if law == "linear" else places, mesh)
         except MissingExtra as error:
             numbers[key] = {"missing": str(error)}
     return numbers
@@ -46,16 +46,28 @@ def _arm(mesh: Mesh, law: str) -> Robot:
                  gravity=np.array([-9.81, 0.0, 0.0]))  # fmt: skip
 
 
-def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], np.ndarray]:
+def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
+    """Milliseconds of our parts, and the places of the nodes after the implicit and the semi-implicit run."""
     model, linear = ImplicitEuler(_arm(mesh, "fixed-corotated"), dt=DT), SemiImplicit(_arm(mesh, "linear-corotated"), dt=DT)
     eq, u = model.equations, np.zeros(0)
     numbers = eq.numbers(None)
-    x = model.step(model.initial_state(), u).x
-    q = model.space.position(x).copy()
-    assemble = lambda: eq.values(numbers, eq.body.stiffness(q, numbers.fields), 1.0 / DT**2, [])  # noqa: E731
-    values = assemble()
-    out: dict[str, Any] = {"assembly": _time(assemble), "factor": _time(lambda: eq.analysis.factor(values)), "solver": eq.analysis.name}
-    out["forces"] = _time(lambda: eq.body.gradient(q, numbers.fields))
+    q = model.space.position(model.step(model.initial_state(), u).x).copy()
+    tangent = lambda: eq.values(numbers, eq.body.stiffness(q, numbers.fields), 1.0 / DT**2, [])  # noqa: E731
+    values = tangent()
+    out: dict[str, Any] = {"solver": eq.analysis.name, "tangent": _time(tangent), "factor": _time(lambda: eq.analysis.factor(values))}
+    out["forces"] = _time(lambda: eq.body.energy(q, numbers.fields))
+    out["assembly"] = out["tangent"] + out["forces"]
+    out["implicit step"], end, out["newton iterations"] = _march(model, steps)
+    out["factorisations"], out["evaluations"] = _counts(model, steps)
+    out["vjp"] = _time(lambda: model.pullback(end, np.ones_like(end.x)))
+    out["semi-implicit step"], linear_end, _ = _march(linear, steps)
+    return out, model.space.position(end.x).reshape(-1, 3), linear.space.position(linear_end.x).reshape(-1, 3)
+
+
+def _march(model: Any, steps: int) -> tuple[float, Step, float]:
+    """(median ms a step, the last step, median Newton iterations) from rest, after one step to warm up."""
+    u = np.zeros(0)
+    model.step(model.initial_state(), u)
     x, seconds, count = model.initial_state(), [], []
     for k in range(steps):
         start = perf_counter()
@@ -63,11 +75,31 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], np.ndarray]:
         seconds.append(perf_counter() - start)
         count.append(step.status.iterations)
         x = step.x
-    out["implicit step"], out["newton iterations"] = 1e3 * median(seconds), median(count)
-    out["vjp"] = _time(lambda: model.pullback(step, np.ones_like(x)))
-    y = linear.step(linear.initial_state(), u).x
-    out["semi-implicit step"] = _time(lambda: linear.step(y, u))
-    return out, model.space.position(x).reshape(-1, 3)
+    return 1e3 * median(seconds), step, median(count)
+
+
+def _counts(model: Any, steps: int) -> tuple[float, float]:
+    """(tangents, forces) assembled a step, counted in a run of their own."""
+    calls = {"stiffness": 0, "energy": 0}
+    body = model.equations.body
+
+    def counted(name: str) -> Callable[..., Any]:
+        inner = getattr(body, name)
+
+        def call(*args: Any, **options: Any) -> Any:
+            calls[name] += 1
+            return inner(*args, **options)
+
+        return call
+
+    for name in calls:
+        object.__setattr__(body, name, counted(name))
+    x = model.initial_state()
+    for k in range(steps):
+        x = model.step(x, np.zeros(0), None, k).x
+    for name in calls:
+        object.__delattr__(body, name)
+    return calls["stiffness"] / steps, calls["energy"] / steps
 
 
 def _time(work: Callable[[], Any], repeats: int = 7) -> float:

@@ -39,7 +39,7 @@ def perform(run: Run) -> Outcome:
     late = times > 0.6 * times[-1]
     measured = float(np.polyfit(times[late], speed[late], 1)[0])
     expected = max(0.0, G * (np.sin(a) - float(s["friction"]) * np.cos(a)))
-    reached = abs(measured - expected) <= 0.02 * G
+    reached = abs(measured - expected) <= 0.02 * max(expected, 0.05 * G)
     return Outcome(
         metrics={"acceleration along the slope": Metric(value=measured, unit="m/s^2"), "Coulomb's": Metric(value=expected, unit="m/s^2"),
                  "slid": Metric(value=float(centre[-1, 0] - centre[0, 0]), unit="m"),
