@@ -111,9 +111,9 @@ def test_spread_and_collect_are_transposed(rng):
     eq = Equations(robot=box(), design=("body.nu", "cells.E"))
     change = rng.standard_normal(eq.params.size)
     E, nu, density = rng.standard_normal((3, len(eq.body.fields.E)))
-    fields = eq.spread_params(change)
+    fields = eq.variables.spread(change)
     forward = fields.E @ E + fields.nu @ nu + fields.density @ density
-    assert eq.collect_params(E, nu, density) @ change == pytest.approx(forward, rel=1e-13)
+    assert eq.variables.collect(E, nu, density) @ change == pytest.approx(forward, rel=1e-13)
 
 
 @pytest.mark.parametrize("name", ["body.mass", "arm.E", "E"])

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from pliant import linalg
 from pliant.bodies import TINY, Body, Drag, Fields, Term
 from pliant.contact import Friction
-from pliant.core import Array, InputError, Param, Params, finite_array, require_kind
+from pliant.core import Array, InputError, Params, finite_array, require_kind
+from pliant.dynamics.design import Design
+from pliant.dynamics.tangent import Tangent
 from pliant.robot import Robot
-
-FIELDS = ("E", "nu", "density")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,22 +35,10 @@ class Equations:
 
     def __post_init__(self) -> None:
         require_kind("The robot", self.robot, Robot, "make one with pliant.Robot(...)")
-        if isinstance(self.design, str) or len(set(self.design)) < len(self.design):
-            raise InputError(f"The design parameters are {self.design!r}; give a list of different names such as ['body.E'].")
-        self._check_overlap()
-        if self.solver not in (None, "cholmod", "superlu"):
-            raise InputError(f"There is no sparse solver '{self.solver}'; choose 'cholmod', 'superlu' or None for the best one here.")
         if self.design:
-            self.params  # noqa: B018, an unknown name is a sentence now, not at the first step
-
-    def _check_overlap(self) -> None:
-        """One field of one cell may be named once only, or its value and its derivative would part."""
-        names = [name.partition(".") for name in self.design]
-        for key in {key for _, _, key in names}:
-            groups = [group for group, _, name in names if name == key]
-            if "cells" in groups and len(groups) > 1:
-                raise InputError(f"The design names cells.{key} beside {', '.join(set(groups) - {'cells'})}.{key}, which are the same "
-                                 "numbers; name one of the two.")  # fmt: skip
+            self.variables  # noqa: B018, a wrong name is a sentence now, not at the first step
+        if self.solver is not None:
+            self.tangent  # noqa: B018, and so is a wrong solver
 
     @cached_property
     def body(self) -> Body:
@@ -153,29 +139,17 @@ class Equations:
     # Parameters
 
     @cached_property
-    def params(self) -> Params:
-        return Params(blocks=tuple(self._param(name) for name in self.design))
+    def variables(self) -> Design:
+        return Design(body=self.body, names=self.design)
 
-    def _param(self, name: str) -> Param:
-        group, _, key = name.partition(".")
-        known = [f"{g}.{k}" for g in (*self.body.groups, "cells") for k in self.body.bounds]
-        if name not in known:
-            raise InputError(f"There is no parameter '{name}'; this robot has {', '.join(known)}.")
-        lower, upper, unit = self.body.bounds[key]
-        values = getattr(self.body.fields, key)
-        value = values.copy() if group == "cells" else values[self.body.groups[group][:1]]
-        return Param(name=name, value=value, unit=unit, lower=lower, upper=upper)
+    @property
+    def params(self) -> Params:
+        return self.variables.params
 
     def numbers(self, p: Array | None) -> Numbers:
         """The fields and masses for a parameter vector (None: as described)."""
-        if p is None or not self.design:
-            self.params.split(p)
-            return self._default_numbers
-        fields = {key: getattr(self.body.fields, key).copy() for key in FIELDS}
-        for name, value in self.params.split(p).items():
-            group, _, key = name.partition(".")
-            fields[key][slice(None) if group == "cells" else self.body.groups[group]] = value
-        return self._numbers(replace(self.body.fields, **fields))
+        fields = self.variables.fields(p)
+        return self._default_numbers if fields is self.body.fields else self._numbers(fields)
 
     @cached_property
     def _default_numbers(self) -> Numbers:
@@ -191,25 +165,14 @@ class Equations:
         outside = self._load + (mass @ self.gravity.reshape(-1, self.body.dim)).ravel()
         return Numbers(fields=fields, mass=mass, pair_mass=pair_mass, outside=outside)
 
-    def spread_params(self, change: Array) -> Fields:
-        """The change of each cell's fields for a change of the flat parameters."""
-        fields = {key: np.zeros(len(self.body.fields.E)) for key in FIELDS}
-        start = 0
-        for block in self.params.blocks:
-            group, _, key = block.name.partition(".")
-            cells = slice(None) if group == "cells" else self.body.groups[group]
-            fields[key][cells] += change[start : start + block.value.size]
-            start += block.value.size
-        return replace(self.body.fields, **fields)
+    def mass_of(self, density: Array, y: Array) -> Array:
+        """The mass matrix of a density [kg/m^3] in each cell, times y; for derivatives, so the density may have any sign."""
+        return self.mass_times(self._numbers(replace(self.body.fields, density=density)), y)
 
-    def collect_params(self, E: Array, nu: Array, density: Array) -> Array:
-        """The transpose of `spread_params`: from shares of each cell's fields to the flat parameters."""
-        by_field, out = {"E": E, "nu": nu, "density": density}, []
-        for block in self.params.blocks:
-            group, _, key = block.name.partition(".")
-            values = by_field[key]
-            out.append(values if group == "cells" else [values[self.body.groups[group]].sum()])
-        return np.concatenate(out) if out else np.zeros(0)
+    @cached_property
+    def tangent(self) -> Tangent:
+        looks = [(term.weights, term.group) for term, _ in self.terms] + [(drag.weights, 1) for drag in self.drags]
+        return Tangent(body=self.body, held=self.held, looks=looks, solver=self.solver)
 
     # Energies and forces
 
@@ -285,97 +248,3 @@ class Equations:
             for k, change in enumerate(slope.imag / TINY):
                 out[:, part.start + k] = (term.weights.T @ change).ravel()
         return out
-
-    # The sparse tangent
-
-    @cached_property
-    def _layout(self) -> tuple[Array, list[tuple[Any, ...]], linalg.Pattern, Array]:
-        """(pairs, each attachment's triplets, pattern of the free unknowns, gather from blocks to the pattern's values)."""
-        dim, n = self.body.dim, self.n_dofs // self.body.dim
-        looks = [(term.weights, term.group) for term, _ in self.terms] + [(drag.weights, 1) for drag in self.drags]
-        triplets = [_pair_triplets(weights, group) for weights, group in looks]
-        keys = np.unique(np.concatenate([self.body.pairs @ np.array([1, n]), *(t[0] @ np.array([1, n]) for t in triplets)]))
-        pairs = np.stack([keys % n, keys // n], axis=1)
-        where = [(np.searchsorted(keys, t[0] @ np.array([1, n])), *t[1:]) for t in triplets]
-        return pairs, where, *_free_pattern(pairs, self.held, dim)
-
-    @cached_property
-    def analysis(self) -> linalg.Analysis:
-        return linalg.analyse(self._layout[2], self.solver)
-
-    def values(self, numbers: Numbers, body_blocks: Array, mass_weight: float, point_blocks: Sequence[Array],
-               project: bool = False) -> Array:  # fmt: skip
-        """(nnz,) the free tangent in the factor's pattern: body blocks + mass_weight M + the Hessians of all points."""
-        pairs, where, _, gather = self._layout
-        dim = self.body.dim
-        blocks = np.zeros((len(pairs), dim, dim))
-        mine = self._body_pairs
-        blocks[mine] = body_blocks + (mass_weight * numbers.pair_mass)[:, None, None] * np.eye(dim)
-        for (index, group, a, b, coefficient), H in zip(where, point_blocks, strict=True):
-            H = _positive(H) if project else H
-            share = H.reshape(len(H), -1, dim, H.shape[1] // dim, dim)[group, a, :, b, :]
-            np.add.at(blocks, index, coefficient[:, None, None] * share)
-        return blocks.ravel()[gather]
-
-    def factor(self, values: Array, numbers: Numbers, columns: Array, weights: Array, *, shifted: bool) -> linalg.Solve | None:
-        """The solve with a tangent and its rank-one shares, None where it is not positive definite; `shifted` adds as much mass as
-        it takes to make it so."""
-        if not np.all(np.isfinite(values)):
-            return None
-        solve = self.analysis.factor(values)
-        if solve is None and weights.size and not shifted:  # a buckled body may be held by a length-driven cable
-            return linalg.factor_with(self.analysis.pattern, values, columns[self.free], weights)
-        if solve is None and shifted:
-            unit = self._mass_values(numbers)
-            ratio = np.abs(values).max() / np.abs(unit).max()
-            tries = (self.analysis.factor(values + share * ratio * unit) for share in (1e-8, 1e-6, 1e-4, 1e-2, 1.0))
-            solve = next((found for found in tries if found is not None), None)
-        return None if solve is None else linalg.low_rank(solve, columns[self.free], weights)
-
-    def _mass_values(self, numbers: Numbers) -> Array:
-        still = [np.zeros((term.weights.shape[0] // term.group, *[term.group * self.body.dim] * 2)) for term, _ in self.terms]
-        still += [np.zeros((drag.weights.shape[0], self.body.dim, self.body.dim)) for drag in self.drags]
-        return self.values(numbers, np.zeros((len(self.body.pairs), self.body.dim, self.body.dim)), 1.0, still)
-
-    def unit_numbers(self, density: Array) -> Numbers:
-        """Numbers whose mass matrix has a given density [kg/m^3] in each cell; for derivatives, so any sign."""
-        return self._numbers(replace(self.body.fields, density=density))
-
-    @cached_property
-    def _body_pairs(self) -> Array:
-        n = self.n_dofs // self.body.dim
-        keys = self._layout[0] @ np.array([1, n])
-        return np.searchsorted(keys, self.body.pairs @ np.array([1, n]))
-
-
-def _positive(H: Array) -> Array:
-    """Each small symmetric matrix with its negative eigenvalues set to zero."""
-    values, vectors = np.linalg.eigh(H)
-    return np.einsum("nik,nk,njk->nij", vectors, np.maximum(values, 0.0), vectors)
-
-
-def _pair_triplets(weights: sp.csr_matrix, group: int) -> tuple[Array, ...]:
-    """For every pair of nodes i >= j that a group of points looks at: (pairs (k, 2), group, point a, point b, coefficient)."""
-    rows: list[tuple] = []
-    index, data, start = weights.indices, weights.data, weights.indptr
-    for k in range(weights.shape[0] // group * group * group):
-        g, a, b = k // group**2, k // group % group, k % group
-        A, B = (slice(start[g * group + c], start[g * group + c + 1]) for c in (a, b))
-        i, j = np.repeat(index[A], len(index[B])), np.tile(index[B], len(index[A]))
-        keep = i >= j
-        rows.append((np.stack([i, j], 1)[keep], *(np.full(keep.sum(), c) for c in (g, a, b)), np.outer(data[A], data[B]).ravel()[keep]))
-    if not rows:
-        return np.zeros((0, 2), int), *(np.zeros(0, int) for _ in range(3)), np.zeros(0)
-    return tuple(np.concatenate(column) for column in zip(*rows, strict=True))
-
-
-def _free_pattern(pairs: Array, held: Array, dim: int) -> tuple[linalg.Pattern, Array]:
-    """The lower triangle of the free unknowns for node pairs i >= j, and where in the blocks its values lie."""
-    number = np.cumsum(~held) - 1
-    block, r, c = (m.ravel() for m in np.meshgrid(np.arange(len(pairs)), np.arange(dim), np.arange(dim), indexing="ij"))
-    row, col = pairs[block, 0] * dim + r, pairs[block, 1] * dim + c
-    keep = np.flatnonzero((row >= col) & ~held[row] & ~held[col])
-    row, col = number[row[keep]], number[col[keep]]
-    order = np.lexsort((row, col))
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(col, minlength=int((~held).sum())))])
-    return linalg.Pattern(indptr=indptr, indices=row[order]), keep[order]

@@ -184,9 +184,11 @@ class Implicit:
         points = eq.term_blocks(q, u) + [np.zeros((d.weights.shape[0], eq.body.dim, eq.body.dim)) for d in eq.drags]
         for k, drag in enumerate(self._drags()):
             points[len(eq.terms) + k] = drag.curvature(self._points(drag, q), self._points(drag, old), self.dt)
-        values = eq.values(numbers, blocks, self._inertia[0], points, project)
+        values = eq.tangent.values(blocks, self._inertia[0] * numbers.pair_mass, points, project)
         columns, weights = eq.rank_columns(q, u)
-        return eq.factor(values, numbers, columns, weights, shifted=project)
+        if project:
+            return eq.tangent.factor_shifted(values, numbers.pair_mass, columns, weights)
+        return eq.tangent.factor(values, columns, weights)
 
     def tangent(self, step: Step) -> linalg.Solve:
         """The solve with dg/dq' at the step's end, on the free unknowns."""
@@ -224,9 +226,9 @@ class Implicit:
             slope = drag.coupling(self._points(drag, t.q), self._points(drag, parts[0]), self.dt)
             dg += (drag.weights.T @ np.einsum("nij,nj->ni", slope, self._points(drag, dparts[0]))).ravel()
         if dp.size:
-            change = eq.spread_params(dp)
+            change = eq.variables.spread(dp)
             dg += eq.body.field_forces(t.q, t.numbers.fields, change, t.viscous)
-            dg += eq.mass_times(eq.unit_numbers(change.density), self._specific_force(t))
+            dg += eq.mass_of(change.density, self._specific_force(t))
         dq = np.zeros(eq.n_dofs)
         dq[eq.free] = -solve(dg[eq.free])
         return np.concatenate([_combine(row, [dq, *dparts]) for row in self.rule.following])
@@ -253,7 +255,7 @@ class Implicit:
         p_bar = np.zeros(0)
         if self.params.size:
             by_E, by_nu = eq.body.field_work(t.q, t.numbers.fields, y, t.viscous)
-            p_bar = eq.collect_params(by_E, by_nu, eq.body.mass_work(y, self._specific_force(t)))
+            p_bar = eq.variables.collect(by_E, by_nu, eq.body.mass_work(y, self._specific_force(t)))
         return np.concatenate(back), columns.T @ y, p_bar
 
 

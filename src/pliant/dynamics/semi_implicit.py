@@ -122,9 +122,9 @@ class Linearised:
         blocks = h**2 * eq.body.stiffness(q, numbers.fields, viscous)
         points = [h**2 * H for H in eq.term_blocks(q, u, stiff_only=True)]
         points += [h * drag.viscosity(self._points(drag, q), self._points(drag, v)) for drag in eq.drags]
-        values = eq.values(numbers, blocks, 1.0 + h * self.robot.damping.mass, points)
+        values = eq.tangent.values(blocks, (1.0 + h * self.robot.damping.mass) * numbers.pair_mass, points)
         columns, weights = eq.rank_columns(q, u, stiff_only=True)
-        return eq.factor(values, numbers, columns, h**2 * weights, shifted=False)
+        return eq.tangent.factor(values, columns, h**2 * weights)
 
     # Derivatives
 
@@ -146,9 +146,9 @@ class Linearised:
         dg = self._moved(t, q, v, dq, dv) - eq.mass_times(t.numbers, dv) + self._linear_part(t, q, v, held)
         dg += (h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(q, t.u, t.w)) @ du
         if dp.size:
-            change = eq.spread_params(dp)
+            change = eq.variables.spread(dp)
             dg += h * self._field_forces(t, q, change)
-            dg += eq.mass_times(eq.unit_numbers(change.density), self._specific_impulse(t, v))
+            dg += eq.mass_of(change.density, self._specific_impulse(t, v))
         dw = held
         dw[eq.free] = -t.solve(dg[eq.free])
         return np.concatenate([dq + h * dw, dw])
@@ -206,7 +206,7 @@ class Linearised:
             first, second = eq.body.field_work(q, t.numbers.fields, y, viscous), eq.body.field_stiffness_work(q, t.numbers.fields, y, t.w)
             by_E, by_nu = (h * a + h * h * b for a, b in zip(first, second, strict=True))
             density = eq.body.mass_work(y, self._specific_impulse(t, v))
-            p_bar = eq.collect_params(by_E, by_nu, density)
+            p_bar = eq.variables.collect(by_E, by_nu, density)
         return np.concatenate([q_bar + dq + held, dv - eq.mass_times(t.numbers, y)]), u_bar, p_bar
 
     def _moved_back(self, t: Tape, q: Array, v: Array, y: Array) -> tuple[Array, Array]:
