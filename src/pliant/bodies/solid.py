@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.bodies import assembly
+from pliant.bodies import assembly, stiffness
 from pliant.bodies.assembly import Cells, Viscous
 from pliant.bodies.body import NO_VISCOSITY, Fields
 from pliant.bodies.elements import facet_shares, gradients, quadrature
@@ -92,7 +92,7 @@ class Solid:
 
     @cached_property
     def _upper(self) -> tuple[Array, Array]:
-        """Local nodes (a, b), a <= b, of a cell's blocks in the order of `assembly.cell_stiffness`."""
+        """Local nodes (a, b), a <= b, of a cell's blocks in the order of `stiffness.cell_stiffness`."""
         n = self.mesh.cells.shape[1]
         a, b = np.triu_indices(n)
         order = np.lexsort((a, b))
@@ -157,7 +157,7 @@ class Solid:
 
     def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:
         """(n_pairs, dim, dim) [N/m] the blocks of the energy's Hessian; `project` makes every cell's positive."""
-        kernel = assembly.cell_positive_stiffness if project else assembly.cell_stiffness
+        kernel = stiffness.cell_positive_stiffness if project else stiffness.cell_stiffness
         blocks = self._run(kernel, self.cells, fields.moduli, viscous, q, self.dim)
         return self._run(assembly.gather_blocks, blocks, *self._links[1:])
 

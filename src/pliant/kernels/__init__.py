@@ -1,5 +1,11 @@
 """Small matrices for compiled loops: a 3 x 3 matrix is a flat, row-major tuple of nine numbers."""
 
+from pathlib import Path
+
+from pliant.kernels.cache import keep_compiled_code
+
+keep_compiled_code(Path(__file__).parents[1])  # before the first function is compiled
+
 from pliant.kernels.matrix import add, cofactor, cross, det, dot, mm, mmt, mtm, scale, sub, sym, trace
 from pliant.kernels.polar import plane_rotation, rotation, rotation_differential, spin_inverse
 
