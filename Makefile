@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-export NUMBA_CACHE_DIR ?= $(CURDIR)/.cache/numba
 
 .PHONY: run test bench clean
 

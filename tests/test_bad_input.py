@@ -24,6 +24,7 @@ from pliant.geometry import (
     load_surface,
     with_surface,
 )
+from pliant.robot import Patch
 from pliant.robot_files import Keyframes, load_robot, load_task
 from pliant.store import read_json
 from pliant.zoo.registry import find
@@ -52,6 +53,11 @@ def cabled(**changed) -> pl.Robot:
 
 def model(of: pl.Robot | None = None, **options):
     return pl.ImplicitEuler(of or robot(), **({"dt": 0.01} | options))
+
+
+def adjoint(x_bar):
+    m = model()
+    return m.pullback(m.step(m.initial_state(), []), x_bar)
 
 
 def stepped(of, *, x=None, u=None, p=None):
@@ -263,7 +269,7 @@ STEPPING = {
     "state of another size": (lambda: stepped(model(), x=np.zeros(3)), r"shape \(3,\).*120"),
     "state nan": (lambda: stepped(model(), x=np.full(120, nan)), r"0"),
     "state collapsed": (lambda: stepped(model(), x=np.zeros(120)), r"Step 0 failed.*inverted"),
-    "state collapsed, one solve": (lambda: stepped(pl.SemiImplicit(robot(), dt=0.01), x=np.zeros(120)), r"inverted"),
+    "state collapsed, one solve": (lambda: stepped(pl.SemiImplicit(robot(), dt=0.01), x=np.zeros(120)), r"not positive definite|inverted"),
     "parameter below its bound": (lambda: stepped(model(design=["body.E"]), p=[-1.0]), r"body\.E\[0\] = -1 Pa"),
     "parameter above its bound": (lambda: stepped(model(design=["body.nu"]), p=[0.5]), r"body\.nu\[0\] = 0\.5"),
     "parameter nan": (lambda: stepped(model(design=["body.E"]), p=[nan]), r"nan"),
@@ -284,12 +290,17 @@ STEPPING = {
         lambda: model().linearize(model().step(np.zeros(120), [])),
         r"derivative",
     ),
+    "a step of another model": (lambda: model().pullback(model().step(model().initial_state(), []), np.zeros(120)), r"this model's"),
+    "equilibrium with inertia": (lambda: pl.equilibrium(model(), []), r"Quasistatic"),
+    "damping as a number": (lambda: robot(damping=0.01), r"damping of robot is '0\.01'.*Damping"),
+    "patch upside down": (lambda: Patch(lower=(1, 0, 0), upper=(0, 0, 0)), r"lower corner"),
+    "rollout without tapes": (lambda: pl.pullback(model(), pl.simulate(model(), np.zeros((2, 0))), np.zeros(120)), r"keep=True"),
     "adjoint of another size": (
-        lambda: model().pullback(model().step(model().initial_state(), []), np.zeros(3)),
+        lambda: adjoint(np.zeros(3)),
         r"\(3,\)",
     ),
     "adjoint nan": (
-        lambda: model().pullback(model().step(model().initial_state(), []), np.full(120, nan)),
+        lambda: adjoint(np.full(120, nan)),
         r"nan",
     ),
     "check at another control": (lambda: pl.gradcheck(model(), model().initial_state(), np.zeros(3)), r"\(3,\)"),
@@ -482,7 +493,7 @@ def test_the_sound_robot_file_is_sound(tmp_path):
 
 
 def test_a_robot_in_millimetres_warns(tmp_path):
-    with pytest.warns(UserWarning, match=r"104 m across.*millimetres.*0\.001"):
+    with pytest.warns(UserWarning, match=r"104 m large.*millimetres.*0\.001"):
         robot(shape=pl.Box(size=(100, 20, 20))).body()
     text = SOUND.replace("[0.1, 0.02, 0.02]", "[100, 20, 20]")
     with pytest.warns(UserWarning, match=r"millimetres"):

@@ -1,8 +1,10 @@
 """The command line as a user types it: exit status, one sentence for wrong input, JSON as the last line."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,31 @@ region = "x-"
 def test_nothing_but_the_result_goes_to_standard_output(tmp_path: Path) -> None:
     out = pliant("run", "cantilever", "--quick", "--out", str(tmp_path))
     assert out.stdout == ""
+
+
+def test_version_and_settings_are_told() -> None:
+    import pliant as package
+
+    assert pliant("--version").stdout.strip() == package.__version__
+    assert "tolerance" in pliant("list", "arm-reach").stdout
+    assert "Usage" in pliant().stdout
+
+
+@pytest.mark.parametrize("setting", ["steps=-5", "steps=0", "dt=0", "tolerance=-1"])
+def test_a_setting_that_makes_no_sense_is_refused_before_anything_runs(setting: str, tmp_path: Path) -> None:
+    out = pliant("run", "arm-reach", "--set", setting, cwd=tmp_path)
+    assert out.returncode == 2
+    assert "must be" in out.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
+    words = ["run", "block-drop", "--set", "steps=100000", "--out", str(tmp_path)]
+    child = subprocess.Popen([sys.executable, "-m", "pliant.cli", *words], stderr=subprocess.PIPE, text=True)
+    while not list((tmp_path / "trajectory").glob("chunk-*.npz")):
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=120)
+    assert child.returncode == 130
+    assert "--resume" in said

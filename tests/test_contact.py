@@ -208,3 +208,17 @@ def test_a_bad_contact_is_refused(change):
 def test_a_bad_obstacle_is_refused(make):
     with pytest.raises(InputError):
         make()
+
+
+def test_the_default_stiffness_follows_the_body():
+    """A block of E on the ground sinks in by less than a hundredth of its cells under a pressure of E / 100."""
+    block = pl.Robot(
+        shape=pl.Box(size=(0.1, 0.1, 0.1)), divisions=(2, 2, 2), order=1, material=pl.Material(E=3e5, nu=0.3, law="fixed-corotated"),
+        contacts=[pl.Contact(obstacle=pl.plane((0.0, 0.0, 1.0)))], loads=[pl.SurfaceLoad(surface="z+", traction=(0.0, 0.0, -3e3))],
+        supports=[pl.Support(region="z+", axes="xy")],
+    )  # fmt: skip
+    model = pl.ImplicitEuler(block, dt=10.0)
+    x = model.initial_state()
+    for k in range(5):
+        x = model.step(x, np.zeros(0), None, k).x
+    assert -0.01 * 0.05 < model.space.position(x)[2::3].min() < 0.0

@@ -21,6 +21,7 @@ LAYERS = [
     {"zoo"},
     {"bench"},
     {"cli"},
+    {"__main__"},
 ]
 RANK = {room: k for k, layer in enumerate(LAYERS) for room in layer}
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
@@ -35,7 +36,7 @@ def imported_rooms(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pliant":
             parts = node.module.split(".")
-            rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+            rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names if not alias.name.startswith("__")}
         elif isinstance(node, ast.Import):
             rooms |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("pliant.")}
     return rooms

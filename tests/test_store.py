@@ -21,6 +21,7 @@ from pliant.store import (
     TrajectoryWriter,
     content_key,
     holds_trajectory,
+    lock,
     read_json,
     read_trajectory,
     write_atomic,
@@ -349,3 +350,13 @@ def test_a_missing_json_file_is_named(tmp_path):
 def test_json_on_disk_is_plain_json(tmp_path):
     write_json(tmp_path / "a.json", {"name": "arm", "value": 0.1})
     assert json.loads((tmp_path / "a.json").read_text()) == {"name": "arm", "value": 0.1}
+
+
+def test_a_folder_is_held_by_one_run_only(tmp_path: Path) -> None:
+    with lock(tmp_path / "run"):
+        with pytest.raises(InputError, match="another run"), lock(tmp_path / "run"):
+            pass
+        with lock(tmp_path / "other"):
+            pass
+    with lock(tmp_path / "run"):
+        pass

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from pliant import __version__
 from pliant.core import InputError, PliantError
 
 app = typer.Typer(
@@ -24,11 +25,26 @@ screen = Console(stderr=True)
 Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="An experiment (see `pliant list`) or a robot file.")]
 
 
-@app.command("list")
-def list_command() -> None:
-    """Every experiment: paper, size, what it shows, typical run time."""
-    from pliant.zoo.registry import EXPERIMENTS
+@app.callback(invoke_without_command=True)
+def no_command(ctx: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    """Soft robots: describe once, then simulate and differentiate."""
+    if version or ctx.invoked_subcommand is None:
+        print(__version__ if version else ctx.get_help())
+        raise typer.Exit(0)
 
+
+@app.command("list")
+def list_command(name: Annotated[str | None, typer.Argument(help="Show the settings of this experiment instead.")] = None) -> None:
+    """Every experiment: paper, size, what it shows, typical run time; or the settings of one."""
+    from pliant.zoo.registry import EXPERIMENTS, find
+
+    if name is not None:
+        experiment = find(name)
+        settings = Table("setting", "default", "with --quick", box=None, pad_edge=False)
+        for key, value in experiment.settings.items():
+            settings.add_row(key, str(value), str(experiment.quick.get(key, value)))
+        Console().print(settings)
+        return
     table = Table("name", "paper", "size", "takes", "what it shows", box=None, pad_edge=False)
     for e in EXPERIMENTS.values():
         table.add_row(e.name, e.paper or "-", e.size, e.takes, e.shows)
@@ -127,6 +143,8 @@ def main() -> None:
         _fail(str(error), 2)
     except PliantError as error:
         _fail(str(error), 1)
+    except MemoryError as error:
+        _fail(f"Out of memory ({error}); take a larger cell or order 1.", 1)
 
 
 def _fail(sentence: str, status: int) -> NoReturn:
@@ -138,7 +156,7 @@ def _experiment(name: str) -> Any:
     from pliant.zoo.registry import find
     from pliant.zoo.task import task_experiment
 
-    return task_experiment(Path(name)) if name.endswith(".toml") else find(name)
+    return task_experiment(Path(name)) if name.lower().endswith(".toml") or Path(name).is_file() else find(name)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -170,7 +188,8 @@ def _print_result(result: dict[str, Any], folder: Path) -> None:
         value = f"{m['value']:.4g}" if isinstance(m["value"], float) else str(m["value"])
         table.add_row(name, value, m["unit"], "-" if m["paper"] is None else str(m["paper"]))
     screen.print(table)
-    screen.print(f"{result['name']}: {result['status']} in {result['seconds']:.1f} s", markup=False, highlight=False, soft_wrap=True)
+    screen.print(f"{result['name']}: {result['status']}", markup=False, highlight=False, soft_wrap=True)
+    screen.print(f"took: {result['seconds']:.1f} s", markup=False, highlight=False, soft_wrap=True)
     for label, file in (("report", "report.html"), ("animation", "animation.mp4")):
         if (folder / file).is_file():
             screen.print(f"{label}: {folder / file}", markup=False, highlight=False, soft_wrap=True)

@@ -65,14 +65,15 @@ class Contact:
 
     obstacle: Distance
     surface: str | None = None  # named surface that may touch; None: the whole boundary
-    stiffness: float = 1e7  # [Pa/m] pressure per depth; of point masses [N/m]
-    layer: float = 1e-4  # [m] depth over which the pressure sets in smoothly
+    stiffness: float | None = None  # [Pa/m] pressure per depth, of point masses [N/m]; None: ten times E / cell of the body
+    layer: float | None = None  # [m] depth over which the pressure sets in smoothly; None: a hundredth of a cell
     friction: float = 0.0  # [-] Coulomb's coefficient
     slip_speed: float = 1e-3  # [m/s] below this the friction is viscous
 
     def __post_init__(self) -> None:
         for name, unit in (("stiffness", "Pa/m"), ("layer", "m"), ("slip_speed", "m/s")):
-            require_positive(f"The contact's {name}", getattr(self, name), unit)
+            if getattr(self, name) is not None:
+                require_positive(f"The contact's {name}", getattr(self, name), unit)
         if not 0.0 <= require_number("The friction coefficient", self.friction, "-") < np.inf:
             raise InputError(f"The friction coefficient is {self.friction:g}; it must be zero or positive.")
 
@@ -81,7 +82,9 @@ class Contact:
         area = body.patch(self.surface, even=True)
         nodes = np.flatnonzero(area)
         weights = sp.csr_matrix((np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(area)))
-        return AttachedContact(contact=self, weights=weights, stiffness=self.stiffness * area[nodes],
+        stiffness = 10.0 * body.hardness() if self.stiffness is None else self.stiffness
+        layer = 0.01 * body.cell_size() if self.layer is None else self.layer
+        return AttachedContact(contact=self, weights=weights, stiffness=stiffness * area[nodes], layer=layer,
                                offset=np.zeros((len(nodes), body.dim)))  # fmt: skip
 
     def _try(self, point: Array) -> None:
@@ -104,23 +107,24 @@ class AttachedContact:
     weights: sp.csr_matrix  # (n_points, n_nodes)
     offset: Array  # (n_points, dim)
     stiffness: Array  # (n_points,) [N/m]
+    layer: float  # [m]
     n_controls: int = 0
     group: int = 1
     stiff: bool = True
 
     def energy(self, y: Array, u: Array) -> float:
-        return float(self.stiffness @ _ramp(-self.contact.obstacle(y)[0], self.contact.layer)[0])
+        return float(self.stiffness @ _ramp(-self.contact.obstacle(y)[0], self.layer)[0])
 
     def normal_force(self, y: Array) -> Array:
         """(n_points,) [N] the normal force of each point."""
-        return self.stiffness * _ramp(-self.contact.obstacle(y)[0], self.contact.layer)[1]
+        return self.stiffness * _ramp(-self.contact.obstacle(y)[0], self.layer)[1]
 
     def gradient(self, y: Array, u: Array) -> Array:
         return -self.normal_force(y)[:, None] * self.contact.obstacle(y)[1]
 
     def curvature(self, y: Array, u: Array) -> Array:
         d, n, H = self.contact.obstacle(y)
-        _, slope, bend = _ramp(-d, self.contact.layer)
+        _, slope, bend = _ramp(-d, self.layer)
         return self.stiffness[:, None, None] * (bend[:, None, None] * n[:, :, None] * n[:, None, :] - slope[:, None, None] * H)
 
     def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:

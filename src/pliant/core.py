@@ -142,8 +142,10 @@ class Linearization:
     push: Callable[[Array, Array, Array], Array]  # ((n_state,), (n_controls,), (n_params,)) -> (n_state,)
     pull: Callable[[Array], tuple[Array, Array, Array]]  # (n_state,) -> the three transposed products
 
-    def jvp(self, dx: Array, du: Array, dp: Array) -> Array:
-        """A dx + B du + C dp, for vectors or for matrices of k columns."""
+    def jvp(self, dx: Array, du: Array | None = None, dp: Array | None = None) -> Array:
+        """A dx + B du + C dp, for vectors or for matrices of k columns; what is left out does not change."""
+        du = np.zeros((self.n_controls, *np.shape(dx)[1:])) if du is None else du
+        dp = np.zeros((self.n_params, *np.shape(dx)[1:])) if dp is None else dp
         blocks = [_columns("dx", dx, self.n_state), _columns("du", du, self.n_controls), _columns("dp", dp, self.n_params)]
         if len({block.shape[1] for block in blocks}) > 1 or len({np.ndim(part) for part in (dx, du, dp)}) > 1:
             raise InputError(f"dx, du and dp have shapes {np.shape(dx)}, {np.shape(du)} and {np.shape(dp)}; give three vectors, or three "

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from pliant.bodies import Body, PointMass, Solid, Term
 from pliant.contact import Contact
-from pliant.core import Array, InputError, finite_array, require_kind, require_number
-from pliant.geometry import Mesh, Shape
+from pliant.core import Array, InputError, finite_array, nearest, require_kind, require_number
+from pliant.geometry import Mesh, Shape, scale_doubts, with_surface
 from pliant.materials import Material
 
 Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
@@ -95,6 +95,27 @@ class SurfaceLoad:
         return np.outer(body.patch(self.surface), traction).ravel()
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Patch:
+    """The part of the boundary whose facets have their centres in a box of rest coordinates; names a surface of any body."""
+
+    lower: ArrayLike  # (dim,) [m]
+    upper: ArrayLike  # (dim,) [m]
+
+    def __post_init__(self) -> None:
+        lower = finite_array("The lower corner of a patch", self.lower, (None,), "m")
+        upper = finite_array("The upper corner of a patch", self.upper, lower.shape, "m")
+        if not np.all(lower <= upper):
+            raise InputError(f"The lower corner {lower} m of a patch is not below its upper corner {upper} m; swap them.")
+
+    def holds(self, centres: Array) -> Array:
+        """(k,) bool, which of the points (k, dim) [m] lie in the box."""
+        lower, upper = np.asarray(self.lower, float), np.asarray(self.upper, float)
+        if centres.shape[1] != lower.size:
+            raise InputError(f"The corners of a patch have {lower.size} numbers, but the body is {centres.shape[1]}D; give that many.")
+        return np.all((centres >= lower) & (centres <= upper), axis=1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Damping:
     """Rayleigh damping: `mass` [1/s] drags on the velocity, `stiffness` [s] on the strain rate (free in rotation)."""
@@ -122,6 +143,7 @@ class Robot:
     supports: Sequence[Support] = ()
     actuators: Mapping[str, Actuator] = field(default_factory=dict)
     effectors: Mapping[str, Effector] = field(default_factory=dict)
+    surfaces: Mapping[str, Patch] = field(default_factory=dict)  # more names for parts of the boundary, beside the shape's own
     loads: Sequence[PointLoad | SurfaceLoad] = ()
     contacts: Sequence[Contact] = ()
     gravity: ArrayLike | None = None  # (dim,) [m/s^2]; None: no gravity
@@ -147,10 +169,12 @@ class Robot:
         for what, table, kind in (
             ("actuators", self.actuators, Actuator),
             ("effectors", self.effectors, Effector),
+            ("surfaces", self.surfaces, Patch),
             ("materials", materials, Material),
         ):
             require_kind(f"The {what} of {self.name}", table, Mapping, "give a dict from name to each")
             _require_each(self.name, what, table.values(), kind)
+        require_kind(f"The damping of {self.name}", self.damping, Damping, "give Damping(mass=..., stiffness=...)")
         if self.order not in (1, 2):
             raise InputError(f"The order of {self.name} is {self.order}; take 1 (4-node) or 2 (10-node tetrahedra).")
         if isinstance(self.shape, Mesh) and (self.cell is not None or self.divisions is not None):
@@ -170,19 +194,25 @@ class Robot:
             return self.shape
         mesh = self.mesh()
         body = Solid(mesh=mesh, materials=self._materials(), thickness=self.thickness)
-        if mesh.size > 10.0:
-            warnings.warn(
-                f"{self.name} is {mesh.size:.3g} m across; if its coordinates are millimetres, scale them by 0.001.", stacklevel=6
-            )
+        for doubt in [*scale_doubts(mesh.size), *self._softness_doubts(body)]:
+            warnings.warn(f"{self.name}: {doubt}", stacklevel=6)
         return body
+
+    def _softness_doubts(self, body: Solid) -> list[str]:
+        soft = float(body.fields.E.min())
+        return [f"E = {soft:g} Pa is softer than any gel; if it is in MPa, write {soft:g}e6."] if soft < 100.0 else []
 
     def mesh(self) -> Mesh:
         """The mesh of the solid body."""
         if isinstance(self.shape, PointMass):
             raise InputError("A robot made of point masses has no mesh.")
         if isinstance(self.shape, Mesh):
-            return self.shape.quadratic() if self.order == 2 else self.shape
-        return self.shape.mesh(cell=self.cell, divisions=self.divisions, order=self.order)
+            mesh = self.shape.quadratic() if self.order == 2 else self.shape
+        else:
+            mesh = self.shape.mesh(cell=self.cell, divisions=self.divisions, order=self.order)
+        for name, patch in self.surfaces.items():
+            mesh = with_surface(mesh, name, patch.holds)
+        return mesh
 
     def _materials(self) -> Mapping[str, Material]:
         if not isinstance(self.material, Material):
@@ -190,6 +220,16 @@ class Robot:
                 raise InputError(f"{self.name} has no material; pass material=Material(E=..., nu=..., density=...).")
             return self.material
         return {"body": self.material}
+
+    def place(self, effector: str, q: Array) -> Array:
+        """(dim,) [m] where an effector is for node positions q (n_dofs,), such as model.space.position(x)."""
+        return (self.row(effector) @ np.reshape(q, (-1, self.body().dim)))[0]
+
+    def row(self, effector: str) -> sp.csr_matrix:
+        """(1, n_nodes) what each node counts for an effector's place."""
+        if effector not in self.effectors:
+            raise InputError(f"{self.name} has no effector '{effector}'; {nearest(effector, self.effectors)}")
+        return self.effectors[effector].on(self.body())
 
     @property
     def n_controls(self) -> int:

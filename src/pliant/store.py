@@ -61,6 +61,24 @@ def read_json(path: str | Path) -> dict[str, Any]:
     return obj
 
 
+@contextmanager
+def lock(folder: str | Path) -> Iterator[None]:
+    """Hold a folder (made if it is not there) for this process alone; the system lets go of it when the process ends, however it does."""
+    path = Path(folder) / ".lock"
+    with _os_errors_as_sentences(path, 0):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    with file:
+        try:
+            if os.name != "nt":  # Windows has no flock
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{folder} is being written by another run; wait for it, or choose another folder.") from None
+        yield
+
+
 def content_key(settings: Mapping[str, Any]) -> str:
     """64 hexadecimal digits that are equal for equal settings, whatever their order."""
     text = json.dumps(_plain(settings, ""), sort_keys=True, separators=(",", ":"))

@@ -10,7 +10,7 @@ from pliant.core import Linearizable
 from pliant.materials import LAWS
 
 every = pytest.mark.parametrize(("name", "rule"), PAIRS, ids=[f"{rule}-{name}" for name, rule in PAIRS])
-VERBS = {"gradcheck", "simulate", "equilibrium", "Check", "Newton", "Rollout"}
+VERBS = {"gradcheck", "simulate", "equilibrium", "pullback", "Check", "Newton", "Rollout"}
 
 
 @pytest.fixture(scope="module")

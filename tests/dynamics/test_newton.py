@@ -135,7 +135,7 @@ def test_too_few_iterations_end_in_a_sentence_with_numbers():
     assert not step.status
     assert step.status.iterations == 1
     assert "did not converge in 1 iterations" in step.status.text
-    assert "smaller time step" in step.status.text
+    assert "smaller stages" in step.status.text
     with pytest.raises(StepError, match="Step 0 failed: Newton did not converge"):
         pl.simulate(model, np.zeros((1, 0)))
 

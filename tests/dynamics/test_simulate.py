@@ -79,3 +79,19 @@ def test_a_length_driven_cable_is_shortened_in_stages_from_its_rest_length():
     cable = arm.actuators["line"].on(arm.body())
     length = cable.length(cable.weights @ model.space.position(step.x).reshape(-1, 3))
     assert length == pytest.approx(0.8 * 0.2, rel=0.02)  # the cable is far stiffer than the arm
+
+
+def test_the_sweep_back_is_the_gradient_of_the_whole_run():
+    arm = pl.Robot(
+        shape=pl.Box(size=(0.04, 0.04, 0.2)), divisions=(1, 1, 3), material=pl.Material(E=1e5, nu=0.4), supports=[pl.Support(region="z-")],
+        actuators={"line": pl.Cable(points=[(0.0, 0.02, z) for z in (0.0, 0.1, 0.2)])}, effectors={"tip": pl.Effector(surface="z+")},
+    )  # fmt: skip
+    model = pl.BDF2(arm, dt=0.02, design=["body.E"])
+    u = 0.5 + 0.3 * np.sin(np.arange(6.0))[:, None]
+    tip = lambda u, p=None: arm.place("tip", model.space.position(pl.simulate(model, u, p=p).states[-1]))[0]  # noqa: E731
+    x_bar = np.zeros(model.space.size)
+    x_bar[: model.space.n_dofs : 3] = arm.row("tip").toarray()[0]
+    _, u_bar, p_bar = pl.pullback(model, pl.simulate(model, u, keep=True), x_bar)
+    du = np.cos(np.arange(6.0))[:, None]
+    assert np.sum(u_bar * du) == pytest.approx((tip(u + 1e-4 * du) - tip(u - 1e-4 * du)) / 2e-4, rel=1e-5)
+    assert p_bar[0] == pytest.approx((tip(u, np.array([1.0001e5])) - tip(u, np.array([0.9999e5]))) / 20.0, rel=1e-5)

@@ -10,6 +10,7 @@ import trimesh
 from PIL import Image
 
 import pliant as pl
+from pliant.core import InputError
 from pliant.robot_files import Keyframes, load_robot, load_task
 from pliant.robot_files.layout import ACTUATORS, OBSTACLES, ROBOT, SHAPES, SOURCES
 from pliant.robot_files.section import keys_of
@@ -189,3 +190,16 @@ def test_the_guide_names_every_key():
     keys = {key for kind in made for key in kind.__origin__.model_fields}
     keys |= {key for shape in SHAPES.values() for key in keys_of(shape)} | set(SHAPES) | set(ROBOT)
     assert [key for key in sorted(keys) if f"`{key}`" not in GUIDE] == []
+
+
+def test_a_patch_names_a_surface_that_a_support_can_hold(written):
+    robot = load_robot(written(f'''{BOX}
+[surfaces.foot]
+lower = [-1, -1, -1]
+upper = [0.001, 1, 1]
+[[supports]]
+region = "foot"
+'''))  # fmt: skip
+    np.testing.assert_array_equal(robot.body().region("foot"), robot.body().region("x-"))
+    with pytest.raises(InputError, match="No boundary facet belongs to surface 'foot'"):
+        load_robot(written(f"{BOX}\n[surfaces.foot]\nlower = [5, 5, 5]\nupper = [6, 6, 6]"))

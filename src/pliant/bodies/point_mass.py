@@ -50,6 +50,12 @@ class PointMass:
     def pairs(self) -> Array:
         return np.stack([np.arange(len(self.points))] * 2, axis=1)
 
+    def cell_size(self) -> float:
+        return 0.01
+
+    def hardness(self) -> float:
+        raise InputError("A contact of point masses needs a stiffness [N/m]; give Contact(stiffness=...).")
+
     def volumes(self) -> Array:
         return np.zeros(len(self.points))
 

@@ -78,6 +78,14 @@ class Solid:
     def _depth(self) -> float:
         return self.thickness if self.dim == 2 else 1.0
 
+    def cell_size(self) -> float:
+        """[m] the edge of a cube or square that holds as much as a mean cell, times the cells it is cut into."""
+        return float((self.mesh.volumes().mean() * (6.0 if self.dim == 3 else 2.0)) ** (1.0 / self.dim))
+
+    def hardness(self) -> float:
+        """[Pa/m] E / cell of the stiffest material, a scale for contact."""
+        return float(self.fields.E.max()) / self.cell_size()
+
     def volumes(self) -> Array:
         """(n_cells,) [m^3]"""
         return self.cells.weights.sum(axis=1)
@@ -86,9 +94,12 @@ class Solid:
     def _unit_mass(self) -> Array:
         """(n_cells, n_nodes, n_nodes) [m^3] the consistent mass of each cell at density one."""
         bary, weights = quadrature(self.dim, 2 * self.mesh.order)
-        _, measure = gradients(self.mesh.points, self.mesh.cells, self.mesh.order, bary)
         N = shape_values(bary, self.mesh.order)
-        return np.einsum("cg,ga,gb->cab", self._depth * measure * weights, N, N, optimize=True)
+        out = np.zeros((len(self.mesh.cells), N.shape[1], N.shape[1]))
+        for at, weight, values in zip(bary, weights, N, strict=True):  # point by point, or the Jacobians of all would fill the memory
+            _, measure = gradients(self.mesh.points, self.mesh.cells, self.mesh.order, at[None])
+            out += self._depth * weight * measure[:, :, None] * np.outer(values, values)
+        return out
 
     @cached_property
     def _upper(self) -> tuple[Array, Array]:

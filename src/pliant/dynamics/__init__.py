@@ -4,6 +4,18 @@ from pliant.dynamics.gradcheck import Check, gradcheck
 from pliant.dynamics.implicit import BDF2, ImplicitEuler, Quasistatic
 from pliant.dynamics.newton import Newton
 from pliant.dynamics.semi_implicit import SemiImplicit
-from pliant.dynamics.simulate import Rollout, equilibrium, simulate
+from pliant.dynamics.simulate import Rollout, equilibrium, pullback, simulate
 
-__all__ = ["BDF2", "Check", "ImplicitEuler", "Newton", "Quasistatic", "Rollout", "SemiImplicit", "equilibrium", "gradcheck", "simulate"]
+__all__ = [
+    "BDF2",
+    "Check",
+    "ImplicitEuler",
+    "Newton",
+    "Quasistatic",
+    "Rollout",
+    "SemiImplicit",
+    "equilibrium",
+    "gradcheck",
+    "pullback",
+    "simulate",
+]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pliant.core import Array, InputError, Step, finite_array, require_positive
+from pliant.core import Array, Dynamics, InputError, Step, finite_array, require_positive
 
 
 def check_state(x: Array, size: int) -> Array:
@@ -10,11 +10,13 @@ def check_state(x: Array, size: int) -> Array:
     return np.array(finite_array("The state (see model.initial_state())", x, (size,)))
 
 
-def check_step(step: Step, tape: type) -> None:
-    """A sentence where a step has no derivative."""
-    if not step.status or not isinstance(step.tape, tape):
-        why = "carries no tape" if step.status else "failed: " + step.status.text.rstrip(".")
-        raise InputError(f"This step has no derivative, because it {why}. Linearise a step that model.step gave and whose status is ok.")
+def check_step(step: Step, model: Dynamics) -> None:
+    """A sentence where a step has no derivative in a model."""
+    if not step.status or step.tape is None or step.tape.owner is not model:
+        why = "is not one of this model's" if step.status else "failed: " + step.status.text.rstrip(".")
+        raise InputError(
+            f"This step has no derivative, because it {why}. Linearise a step that this very model's step gave, with a status that is ok."
+        )
 
 
 def check_dt(dt: float) -> float:

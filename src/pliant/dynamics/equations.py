@@ -35,10 +35,10 @@ class Equations:
 
     def __post_init__(self) -> None:
         require_kind("The robot", self.robot, Robot, "make one with pliant.Robot(...)")
-        if self.design:
-            self.variables  # noqa: B018, a wrong name is a sentence now, not at the first step
-        if self.solver is not None:
-            self.tangent  # noqa: B018, and so is a wrong solver
+        for part in ("variables", "terms", "held", "gravity", "_load", "tangent"):
+            getattr(self, part)  # what is wrong with them is a sentence now, not at the first step
+        for name in self.robot.effectors:
+            self.robot.row(name)
 
     @cached_property
     def body(self) -> Body:

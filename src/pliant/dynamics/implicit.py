@@ -7,7 +7,6 @@ search finds q', and its sparse factor gives every derivative of the step by the
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -48,6 +47,7 @@ class Tape:
     """What a step's derivatives need. The factor is not kept: `linearize` makes it anew at the step's end, so that a long rollout
     holds vectors and no factors."""
 
+    owner: "Implicit"
     x: Array
     u: Array
     q: Array  # (n_dofs,) the new positions
@@ -105,7 +105,7 @@ class Implicit:
         viscous = self._viscous(numbers, parts)
         q, status = self._solve(numbers, viscous, parts, u, self.equations.place_supports(parts[0], (k + 1) * self.dt))
         new = np.concatenate([_combine(row, [q, *parts]) for row in self.rule.following])
-        return Step(new, status, Tape(x=x, u=u.copy(), q=q, numbers=numbers, viscous=viscous))
+        return Step(new, status, Tape(owner=self, x=x, u=u.copy(), q=q, numbers=numbers, viscous=viscous))
 
     def _viscous(self, numbers: Numbers, parts: list[Array]) -> Viscous:
         time = self.robot.damping.stiffness if self.rule.velocity[0] > 0.0 else 0.0
@@ -139,7 +139,9 @@ class Implicit:
             return value, (inertia + inside + given_force + drag_force)[free], scale
 
         noise = 1e-14 * float(numbers.fields.E @ eq.body.volumes())  # [J] energy densities cancel from about E
+        still = "approach the load in smaller stages, or check its size and unit"
         potential = Potential(evaluate=evaluate, floor=self._floor(numbers.fields), noise=noise,
+                              remedy="take a smaller time step" if c[0] > 0.0 else still,
                               factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip
         z, status = minimise(potential, _combine(self.rule.guess, parts)[free], self.newton)
         if not status:  # the extrapolation may have led astray
@@ -149,15 +151,10 @@ class Implicit:
     def _floor(self, fields: Fields) -> float:
         """[N] round-off of a nodal force: strains are known to eps times size over cell, on a facet of a cell."""
         body = self.equations.body
-        facet = float((body.volumes() / self._cell).max())
+        cell = body.cell_size()
+        facet = float((body.volumes() / cell).max())
         viscous = 1.0 + self.robot.damping.stiffness * self.rule.velocity[0]
-        return 1e-14 * float(fields.E.max()) * float(np.abs(body.rest).max(initial=0.0)) / self._cell * facet * viscous
-
-    @cached_property
-    def _cell(self) -> float:
-        """[m] a typical cell's size."""
-        body = self.equations.body
-        return float(max(np.ptp(body.rest.reshape(-1, body.dim), axis=0).prod() / len(body.fields.E), 1e-300)) ** (1.0 / body.dim)
+        return 1e-14 * float(fields.E.max()) * float(np.abs(body.rest).max(initial=0.0)) / cell * facet * viscous
 
     # Friction
 
@@ -202,7 +199,7 @@ class Implicit:
 
     def linearize(self, step: Step) -> Linearization:
         """The derivative of a step as operators, through its own factor."""
-        check_step(step, Tape)
+        check_step(step, self)
         solve = self.tangent(step)
         columns = self.equations.control_columns(step.tape.q, step.tape.u)
 

@@ -31,6 +31,7 @@ class Potential:
     factor: Callable[[Array, bool], Solve | None]  # (z, made positive?) -> solve with the Hessian, None where not positive
     floor: float  # [N] what round-off alone leaves of the gradient
     noise: float  # [J] what round-off makes of the value
+    remedy: str = "take a smaller time step"
 
 
 def minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, Status]:
@@ -59,11 +60,11 @@ def _minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, St
             if settled:
                 return z, Status(text="converged to round-off", iterations=iteration, residual=residual)
             return z, Status(ok=False, text=f"No step lowers the energy any more (residual {residual:.2e} N after {iteration} "
-                             "iterations); take a smaller time step or approach the load in stages.",
+                             f"iterations); {potential.remedy}.",
                              iterations=iteration, residual=residual)  # fmt: skip
         z, value, g, scale = found
     return z, Status(ok=False, text=f"Newton did not converge in {iteration} iterations (residual {residual:.2e} N against forces of "
-                     f"{scale:.2e} N); take a smaller time step or approach the load in stages.",
+                     f"{scale:.2e} N); {potential.remedy}.",
                      iterations=iteration, residual=residual)  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from pliant.robot import Robot
 class Tape:
     """What a step's derivatives need, the factor included: it is the step's own."""
 
+    owner: "Linearised"
     x: Array
     u: Array
     w: Array  # (n_dofs,) the new velocity
@@ -71,8 +72,8 @@ class Linearised:
         w = np.where(eq.held, (eq.place_supports(q, (k + 1) * h) - q) / h, 0.0)
         solve = self._factor(numbers, q, v, u)
         if solve is None:
-            return Step(x, Status(ok=False, text="The linearised system is not positive definite (the body is inverted or buckled); "
-                                         "take a smaller time step, or use ImplicitEuler."))  # fmt: skip
+            return Step(x, Status(ok=False, text="The linearised system is not positive definite: the step is long for so much stress, or "
+                                  "the body is buckled; take a smaller time step, or use ImplicitEuler."))  # fmt: skip
         w[eq.free] = solve(-self._residual(numbers, q, v, w, u)[eq.free])
         new = np.concatenate([q + h * w, w])
         status = Status(iterations=1)
@@ -84,7 +85,7 @@ class Linearised:
             status = Status(
                 ok=False, iterations=1, text="The step turned a cell inside out; take a smaller time step, or use ImplicitEuler."
             )
-        return Step(new, status, Tape(x=x, u=u.copy(), w=w, numbers=numbers, solve=solve))
+        return Step(new, status, Tape(owner=self, x=x, u=u.copy(), w=w, numbers=numbers, solve=solve))
 
     def _residual(self, numbers: Numbers, q: Array, v: Array, w: Array, u: Array) -> Array:
         """g(w) [kg m/s]; linear in w."""
@@ -130,7 +131,7 @@ class Linearised:
 
     def linearize(self, step: Step) -> Linearization:
         """The derivative of a step as operators, through its own factor."""
-        check_step(step, Tape)
+        check_step(step, self)
         return Linearization(n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
                              push=lambda dx, du, dp: self._jvp(step, dx, du, dp), pull=lambda x_bar: self._vjp(step, x_bar))  # fmt: skip
 

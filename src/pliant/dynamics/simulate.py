@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Step, StepError, check_controls, finite_array
+from pliant.core import Array, Dynamics, InputError, Reversible, Step, StepError, check_controls, finite_array
 from pliant.dynamics.implicit import Implicit
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
@@ -52,9 +52,23 @@ def simulate(model: Dynamics, controls: Array | Policy, *, steps: int | None = N
     return Rollout(states=np.array(states), controls=np.array(used).reshape(steps, model.n_controls), steps=tuple(kept))
 
 
+def pullback(model: Reversible, rollout: Rollout, x_bar: Array) -> tuple[Array, Array, Array]:
+    """The gradient of a function of a rollout's last state by the first state (n_state,), by all controls (steps, n_controls) and by
+    the parameters (n_params,), from its gradient x_bar by the last state; the rollout is one of simulate(..., keep=True)."""
+    if len(rollout.steps) != len(rollout.controls):
+        raise InputError("This rollout kept no tapes; run simulate(..., keep=True).")
+    u_bars, p_bar = np.zeros_like(rollout.controls), np.zeros(model.params.size)
+    for k in reversed(range(len(rollout.steps))):
+        x_bar, u_bars[k], p_share = model.pullback(rollout.steps[k], x_bar)
+        p_bar += p_share
+    return x_bar, u_bars, p_bar
+
+
 def equilibrium(model: Implicit, u: Array, *, x0: Array | None = None, p: Array | None = None) -> Step:
     """The equilibrium of a Quasistatic model under a control, or a sentence why there is none. Where it cannot be found at once, the
     controls are brought from those that do nothing to u in stages."""
+    if not isinstance(model, Implicit) or model.rule.acceleration[0] != 0.0:
+        raise InputError("An equilibrium needs a model without inertia; make one with Quasistatic(robot).")
     x = model.initial_state() if x0 is None else np.asarray(x0, float)
     u = check_controls(u, model.n_controls)
     step, start = model.step(x, u, p), model.robot.neutral_controls()

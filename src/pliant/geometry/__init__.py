@@ -7,7 +7,7 @@ from pliant.geometry.fill import fill
 from pliant.geometry.load import Limits, load_mesh, load_surface
 from pliant.geometry.mesh import Mesh, with_surface
 from pliant.geometry.polygon import Polygon
-from pliant.geometry.quality import Quality, quality
+from pliant.geometry.quality import Quality, quality, scale_doubts
 from pliant.geometry.rings import Ring, Tube
 from pliant.geometry.shapes import Box, Domain, Rectangle, Shape, Strip
 from pliant.geometry.silhouette import load_silhouette
@@ -41,5 +41,6 @@ __all__ = [
     "merged",
     "oriented",
     "quality",
+    "scale_doubts",
     "with_surface",
 ]

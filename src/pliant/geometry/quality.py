@@ -41,11 +41,15 @@ class Quality:
         if abs(self.surface_volume - self.total_volume) > 1e-6 * self.total_volume:
             found.append(f"The boundary encloses {self.surface_volume:.4e} but the cells hold {self.total_volume:.4e}: "
                          "cells overlap. Mesh the body anew.")  # fmt: skip
-        if self.size > LARGE:
-            found.append(f"The body is {self.size:.3g} m large: it looks like millimetres taken as metres. Scale by 0.001.")
-        if self.size < SMALL:
-            found.append(f"The body is {self.size:.3g} m large: it looks like metres taken as millimetres. Scale by 1000.")
+        found += scale_doubts(self.size)
         return found
+
+
+def scale_doubts(size: float) -> list[str]:
+    """What is odd about a body of a size [m]: millimetres taken as metres, or the other way round."""
+    if size > LARGE:
+        return [f"The body is {size:.3g} m large: it looks like millimetres taken as metres. Scale by 0.001."]
+    return [f"The body is {size:.3g} m large: it looks like metres taken as millimetres. Scale by 1000."] if size < SMALL else []
 
 
 def quality(mesh: Mesh) -> Quality:

@@ -7,8 +7,11 @@ without this, an update of one law would leave the old one inside the loops that
 import os
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-import numba
+from numba import config as _config
+
+settings: Any = _config  # its options are made at run time
 
 
 def digest(root: Path) -> str:
@@ -20,11 +23,11 @@ def digest(root: Path) -> str:
 def keep_compiled_code(root: Path) -> None:
     """Point Numba's cache to the folder of these sources, below NUMBA_CACHE_DIR where that is set; where it cannot be written, Numba
     chooses a place of its own."""
-    base = Path(numba.config.CACHE_DIR or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pliant")
+    base = Path(settings.CACHE_DIR or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pliant")
     folder = base / f"kernels-{digest(root)}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return
     if os.access(folder, os.W_OK):
-        numba.config.CACHE_DIR = str(folder)
+        settings.CACHE_DIR = str(folder)

@@ -30,7 +30,7 @@ from pliant.geometry import (
     load_surface,
 )
 from pliant.materials import Material
-from pliant.robot import Damping, Effector, PointLoad, Support, SurfaceLoad
+from pliant.robot import Damping, Effector, Patch, PointLoad, Support, SurfaceLoad
 from pliant.robot_files.section import Keys, Point, Row, Rows, listed, made, named, one_of, read_by, wrapped
 from pliant.robot_files.task import Keyframes, constant
 
@@ -118,6 +118,7 @@ ROBOT: Keys = {  # the keys of Robot, with its matter under [geometry]
     "supports": (listed(made(Support, motion=KEYFRAMES | None)), ()),
     "actuators": (named(one_of("type", ACTUATORS)), {}),
     "effectors": (named(made(Effector)), {}),
+    "surfaces": (named(made(Patch)), {}),
     "loads": (listed(read_by(pick_load)), ()),
     "contacts": (listed(one_of("type", OBSTACLES)), ()),
     "gravity": (Point | None, None),

@@ -62,12 +62,14 @@ def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
 
 def _attachments(model) -> list[tuple[str, str]]:
     eq = model.equations
-    facts = [("held unknowns", f"{int(eq.held.sum())} of {eq.n_dofs}"),
+    robot = eq.robot
+    attached = f"{len(robot.actuators)} actuators, {len(robot.loads)} loads, {len(robot.contacts)} contacts, {len(robot.supports)} supports"
+    facts = [("attached", attached), ("held unknowns", f"{int(eq.held.sum())} of {eq.n_dofs}"),
              ("free rigid motions", ", ".join(eq.free_rigid_motions()) or "none")]  # fmt: skip
     for (name, _), (term, _) in zip(eq.robot.actuators.items(), eq.terms, strict=False):
         if isinstance(term, AttachedCable):
             facts.append((f"cable {name}", f"{term.rest_length:.4g} m long, {term.weights.shape[0]} segments, driven by {term.drive}"))
-    for name, effector in eq.robot.effectors.items():
-        at = (effector.on(eq.body) @ eq.body.rest.reshape(-1, eq.body.dim))[0]
+    for name in eq.robot.effectors:
+        at = eq.robot.place(name, eq.body.rest)
         facts.append((f"effector {name}", "at " + ", ".join(f"{x:.4g}" for x in at) + " m"))
     return facts

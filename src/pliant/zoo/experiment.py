@@ -20,6 +20,7 @@ from pliant.store import (
     TrajectoryWriter,
     content_key,
     holds_trajectory,
+    lock,
     read_json,
     read_trajectory,
     write_json,
@@ -95,7 +96,7 @@ class Experiment:
     paper: str | None = None  # such as "000"
     settings: Mapping[str, Setting] = field(default_factory=dict)
     quick: Mapping[str, Setting] = field(default_factory=dict)  # settings that bring minutes down to seconds
-    source: str = ""  # the text of the robot file it was made from, if it was
+    source: str = ""  # what a robot file says, where it was made from one
 
     def chosen(self, overrides: Mapping[str, str] | None = None, *, quick: bool = False) -> dict[str, Setting]:
         """The settings with overrides, given as text, read in the type of their defaults."""
@@ -115,11 +116,15 @@ def _read(key: str, text: str, default: Setting) -> Setting:
         raise InputError(f"The setting {key} takes a {kind.__name__} such as {default}, not '{text}'.") from None
     if isinstance(value, float) and not np.isfinite(value):
         raise InputError(f"The setting {key} is {text}; it must be a finite number.")
+    if (kind is int and value < 1) or (key in ("dt", "tolerance") and value <= 0.0):  # type: ignore[operator]
+        raise InputError(f"The setting {key} is {text}; it must be {'1 or more' if kind is int else 'positive'}.")
     return value
 
 
 def result_folder(experiment: Experiment, out: str | Path | None) -> Path:
     """Where a run writes: `out`, or results/NAME here."""
+    if out is not None and not str(out):
+        raise InputError("The result folder has no name; give --out a path.")
     return Path(out) if out is not None else Path("results") / experiment.name
 
 
@@ -127,39 +132,44 @@ def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0,
         quick: bool = False, resume: bool = False, progress: Progress = lambda what, done, total: None) -> dict[str, Any]:  # fmt: skip
     """Run an experiment and write its result folder; gives the content of result.json. With `resume`, a finished run is only read."""
     folder = result_folder(experiment, out)
-    folder.mkdir(parents=True, exist_ok=True)
     here = Run(settings=experiment.chosen(overrides, quick=quick), folder=folder, identity=experiment.name + experiment.source, seed=seed,
                resume=resume, progress=progress)  # fmt: skip
     if resume and (folder / "result.json").is_file():
         done = read_json(folder / "result.json")
         if done.get("key") == here.key:
             return done
-    elif (folder / "result.json").is_file():
-        (folder / "result.json").unlink()
+    with lock(folder):
+        (folder / "result.json").unlink(missing_ok=True)
+        return _perform(experiment, here)
+
+
+def _perform(experiment: Experiment, here: Run) -> dict[str, Any]:
     start = time.perf_counter()
     outcome = experiment.perform(here)
+    media = _film(here, outcome)
     result: dict[str, Any] = {
-        "name": experiment.name, "paper": experiment.paper, "shows": experiment.shows, "seed": seed, "key": here.key,
+        "name": experiment.name, "paper": experiment.paper, "shows": experiment.shows, "seed": here.seed, "key": here.key,
         "status": "done" if outcome.reached else f"not reached: {outcome.sentence}", "sentence": outcome.sentence,
         "settings": dict(here.settings), "versions": versions(), "seconds": round(time.perf_counter() - start, 3),
         "metrics": {name: {"value": m.value, "unit": m.unit, "paper": m.paper} for name, m in outcome.metrics.items()}}  # fmt: skip
-    _publish(folder, result, outcome, here)
+    notes = [] if outcome.sentence == "done" else [outcome.sentence]
+    shown = {**result, "paper": None if experiment.paper is None else f"paper {experiment.paper}"}
+    write_report(here.folder, shown, outcome.plots, media=media, notes=notes)
+    write_json(here.folder / "result.json", result)  # last: a folder with a result is whole
     return result
 
 
-def _publish(folder: Path, result: dict[str, Any], outcome: Outcome, here: Run) -> None:
-    """Animation, report and, last, result.json: a folder with a result is whole."""
-    media = []
-    if outcome.scene is not None:
-        here.progress("drawing the animation", 0, 1)
-        small = bool(here.settings.get("small_film", False))
-        films = animate(outcome.scene, folder, seconds_limit=2.0 if small else 8.0, size=(480, 360) if small else (960, 720))
-        media = [films[0].name]
-        moved = np.abs(outcome.scene.frames - outcome.scene.frames[0]).max(axis=(1, 2))
-        still(outcome.scene, int(np.argmax(moved)), folder / "picture.png")
-        here.progress("drawing the animation", 1, 1)
-    write_report(folder, result, outcome.plots, media=media, notes=[] if outcome.sentence == "done" else [outcome.sentence])
-    write_json(folder / "result.json", result)
+def _film(here: Run, outcome: Outcome) -> list[str]:
+    """Draw animation and picture; gives what the report shows."""
+    if outcome.scene is None:
+        return []
+    here.progress("drawing the animation", 0, 1)
+    small = bool(here.settings.get("small_film", False))
+    films = animate(outcome.scene, here.folder, seconds_limit=2.0 if small else 8.0, size=(480, 360) if small else (960, 720))
+    moved = np.abs(outcome.scene.frames - outcome.scene.frames[0]).max(axis=(1, 2))
+    still(outcome.scene, int(np.argmax(moved)), here.folder / "picture.png")
+    here.progress("drawing the animation", 1, 1)
+    return [films[0].name]
 
 
 def versions() -> dict[str, str]:

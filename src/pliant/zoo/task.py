@@ -1,12 +1,14 @@
 """A robot file as an experiment: simulate it under its own task and report on it."""
 
+import re
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from pliant.bodies import Solid
-from pliant.core import Array
+from pliant.core import InputError
 from pliant.report import Plot
 from pliant.robot_files import Task, load_task
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
@@ -17,6 +19,9 @@ def task_experiment(path: Path) -> Experiment:
     """The experiment that a robot file describes."""
     task = load_task(path)
     model = task.model()
+    if not re.fullmatch(r"\w[\w .-]*", path.stem):
+        raise InputError(f"The file name '{path.name}' gives no name for its results; rename it, for example to robot.toml.")
+    matter = b"".join(np.ascontiguousarray(part).tobytes() for part in (task.robot.body().rest, task.robot.body().pairs))
 
     def perform(run: Run) -> Outcome:
         return _simulate(run, task, model)
@@ -33,7 +38,7 @@ def task_experiment(path: Path) -> Experiment:
         shows=f"{task.robot.name} under the task of {path.name}",
         size=f"{model.space.n_dofs} unknowns, {model.n_controls} controls",
         takes="seconds",
-        source=path.read_text(),
+        source=f"{path.read_bytes().hex()} {sha256(matter).hexdigest()}",  # the file, and the meshes it may point to
         perform=perform,
         probe=probe,
         settings={"steps": task.steps, "small_film": False},
@@ -47,7 +52,7 @@ def _simulate(run: Run, task: Task, model) -> Outcome:
     path = run.simulate(model, lambda k, x: task.control(k), count=count, dt=task.dt)
     positions = path.path[:, : model.space.n_dofs]
     times = np.concatenate([[0.0], path.times])
-    tracks = {name: _track(effector.on(body), positions, body.dim) for name, effector in robot.effectors.items()}
+    tracks = {name: np.stack([robot.place(name, q) for q in positions]) for name in robot.effectors}
     metrics = {f"{name} {axis} at the end": Metric(value=float(track[-1, k]), unit="m")
                for name, track in tracks.items() for k, axis in enumerate("xyz"[: body.dim])}  # fmt: skip
     metrics["largest Newton count"] = Metric(value=int(path.scalars["iterations"].max(initial=0)))
@@ -61,7 +66,3 @@ def _simulate(run: Run, task: Task, model) -> Outcome:
         plots.append(Plot(title="Controls", x="time [s]", y="control", kind="steps", series=series))
     film = scene(robot, positions, dt=task.dt, title=robot.name) if isinstance(body, Solid) else None
     return Outcome(metrics=metrics, plots=plots, scene=film)
-
-
-def _track(weights, positions: Array, dim: int) -> Array:
-    return np.stack([(weights @ q.reshape(-1, dim))[0] for q in positions])

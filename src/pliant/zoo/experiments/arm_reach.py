@@ -16,13 +16,13 @@ FRAMES = 30  # of the picture while the lines are pulled
 
 
 def reach(
-    model, effector: Array, target: Array, *, limits: tuple[Array, Array], tolerance: float, progress
+    model, effector: str, target: Array, *, limits: tuple[Array, Array], tolerance: float, progress
 ) -> tuple[Array, Array, list[float], int]:
     """Tensions [N] that bring an effector to a target [m]: Gauss-Newton on f (paper 000 eq. 7) within the motors' limits.
 
     Gives the tensions, the state they hold, the distance [m] after each accepted step, and how many equilibria were solved.
     """
-    tip = lambda x: (effector @ model.space.position(x).reshape(-1, 3))[0]  # noqa: E731
+    tip = lambda x: model.robot.place(effector, model.space.position(x))  # noqa: E731
     u = np.full(model.n_controls, 0.5)
     step = equilibrium(model, u)
     errors, damping, solved = [float(np.linalg.norm(tip(step.x) - target))], 1e-6, 1
@@ -63,16 +63,15 @@ def perform(run: Run) -> Outcome:
     s = run.settings
     arm = line_arm(layers=int(s["layers"]), across=int(s["across"]))
     still = Quasistatic(arm)
-    effector = arm.effectors["laser"].on(arm.body())
     target = np.array([s["x"], s["y"], s["z"]], float)
     u, held, errors, solved = reach(
-        still, effector, target, limits=arm.control_limits(), tolerance=float(s["tolerance"]), progress=run.progress
+        still, "laser", target, limits=arm.control_limits(), tolerance=float(s["tolerance"]), progress=run.progress
     )
 
     model = ImplicitEuler(arm, dt=float(s["dt"]))
     path = run.simulate(model, np.zeros((int(s["steps"]), model.n_controls)), count=int(s["steps"]), dt=model.dt, x0=model.state(held))
-    tips = np.stack([(effector @ x.reshape(-1, 3))[0] for x in path.path[:, : model.space.n_dofs]])
-    rest = (effector @ model.space.position(equilibrium(still, np.zeros(4)).x).reshape(-1, 3))[0]
+    tips = np.stack([arm.place("laser", q) for q in path.path[:, : model.space.n_dofs]])
+    rest = arm.place("laser", equilibrium(still, np.zeros(4)).x)
     swing = np.linalg.norm(tips - rest, axis=1)
 
     times = model.dt * np.arange(len(tips))

@@ -31,10 +31,9 @@ def perform(run: Run) -> Outcome:
     robot = block(float(s["slope"]), float(s["friction"]), int(s["cells"]))
     model = ImplicitEuler(robot, dt=float(s["dt"]))
     path = run.simulate(model, np.zeros((int(s["steps"]), 0)), count=int(s["steps"]), dt=model.dt)
-    weights = robot.effectors["centre"].on(robot.body())
     n = model.space.n_dofs
-    centre = np.stack([(weights @ x[:n].reshape(-1, 3))[0] for x in path.path])
-    speed = np.stack([(weights @ x[n:].reshape(-1, 3))[0] for x in path.path])[:, 0]
+    centre = np.stack([robot.place("centre", x[:n]) for x in path.path])
+    speed = np.stack([robot.place("centre", x[n:]) for x in path.path])[:, 0]  # a velocity maps as a place does
     times, a = model.dt * np.arange(len(centre)), np.radians(float(s["slope"]))
     late = times > 0.6 * times[-1]
     measured = float(np.polyfit(times[late], speed[late], 1)[0])

@@ -46,7 +46,7 @@ def perform(run: Run) -> Outcome:
         for k, load in enumerate(loads):
             robot = beam(load, cells, order)
             x = equilibrium(Quasistatic(robot), np.zeros(0), x0=x).x
-            tips.append((robot.effectors["tip"].on(robot.body()) @ x.reshape(-1, 3))[0])
+            tips.append(robot.place("tip", x))
             frames += [x] if order == 2 else []
             run.progress("bending", (order - 1) * stages + k + 1, 2 * stages)
         curves[order] = -(np.array(tips)[:, 2] - 0.5 * SIDE) / LENGTH

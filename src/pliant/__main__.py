@@ -1,0 +1,5 @@
+"""`python -m pliant` is the command line."""
+
+from pliant.cli import main
+
+main()
