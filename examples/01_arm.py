@@ -8,9 +8,8 @@ arm = pl.robots.line_arm()
 model = pl.Quasistatic(arm)
 step = pl.equilibrium(model, np.array([8.0, 0.0, 0.0, 0.0]))  # [N]
 
-laser = arm.effectors["laser"].on(arm.body())
-tip = (laser @ model.space.position(step.x).reshape(-1, 3))[0]
-by_tension = np.stack([(laser @ column.reshape(-1, 3))[0] for column in model.linearize(step).dense_controls().T], axis=1)
+tip = arm.place("laser", model.space.position(step.x))
+by_tension = np.stack([arm.place("laser", column) for column in model.linearize(step).dense_controls().T], axis=1)
 
 print("laser [m]:", tip.round(4))
 print("d laser / d tension [mm/N]:")

@@ -45,3 +45,12 @@ def test_the_ball_pushes_back() -> None:
     force = numbers(output("03_push_down.py"))[0]
     # a column of E A / L = 1e5 * 3.14e-4 / 0.05 N/m pressed by 10 mm gives 6.3 N; the small contact patch makes it softer
     assert 1.0 < force < 7.0
+
+
+def test_the_ten_lines_of_the_readme_run() -> None:
+    text = (EXAMPLES.parent / "README.md").read_text()
+    lines = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert lines is not None
+    code = lines.group(1) + "\nassert p_bar.shape == (1,) and u_bars.shape == (100, 4) and np.isfinite(x_bar).all()\n"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
