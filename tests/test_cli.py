@@ -78,7 +78,7 @@ region = "x-"
 """)
     out = pliant("check", str(file))
     assert out.returncode == 0, out.stderr
-    assert "millimetres" in out.stdout
+    assert out.stdout.count("millimetres") == 1
     assert "closed" in out.stdout
 
 

@@ -161,7 +161,9 @@ def cell_stiffness(cells, moduli, viscous, q, dim):
             law = cells.law[c]
             for k in range(points):
                 weight = cells.weights[c, k]
-                g[:, :dim] = cells.grads[c, k]
+                for a in range(m):
+                    for i in range(dim):
+                        g[a, i] = cells.grads[c, k, a, i]
                 F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
                 R = rotation_if_needed(law, F, dim)
                 s, t, l, slope, bend = laws.tangent(law, F, R, cell_moduli(moduli, c), cells.power[c])

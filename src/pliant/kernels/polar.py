@@ -106,8 +106,14 @@ def _longer(a, b):
 @njit(error_model="numpy", cache=True)
 def _jacobi_vector(A):
     """The leading eigenvector by LAPACK; slower, for flat or inverted matrices whose leading eigenvalues nearly meet."""
-    a, b, c, d, e, f, g, h, i, j = _horn(A)
-    _, vectors = np.linalg.eigh(np.array([[a, b, c, d], [b, e, f, g], [c, f, h, i], [d, g, i, j]]))
+    entries = _horn(A)
+    H = np.empty((4, 4))
+    k = 0
+    for row in range(4):
+        for col in range(row, 4):
+            H[row, col] = H[col, row] = entries[k]
+            k += 1
+    _, vectors = np.linalg.eigh(H)
     return (vectors[0, 3], vectors[1, 3], vectors[2, 3], vectors[3, 3])
 
 
