@@ -222,3 +222,14 @@ def test_the_default_stiffness_follows_the_body():
     for k in range(5):
         x = model.step(x, np.zeros(0), None, k).x
     assert -0.01 * 0.05 < model.space.position(x)[2::3].min() < 0.0
+
+
+@pytest.mark.parametrize("obstacle", [pl.sphere((0.1, 0.2, 0.3), 0.05), pl.sphere((0.1, 0.2), 0.05)])
+def test_the_outline_of_a_ball_lies_on_it(obstacle):
+    for curve in obstacle.outline:
+        np.testing.assert_allclose(obstacle(curve)[0], 0.0, atol=1e-15)
+
+
+def test_a_level_plane_is_a_ground_and_a_tilted_one_is_none():
+    assert pl.plane((0.0, 0.0, 2.0), height=0.1).ground == 0.1
+    assert pl.plane((0.1, 0.0, 1.0)).ground is None

@@ -15,7 +15,19 @@ from pliant.core import Array, InputError, finite_array, require_number, require
 Distance = Callable[[Array], tuple[Array, Array, Array]]
 
 
-def plane(normal: ArrayLike, height: float = 0.0) -> Distance:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Obstacle:
+    """A signed distance that can be drawn."""
+
+    distance: Distance
+    outline: tuple[Array, ...] = ()  # curves (k, dim) [m]
+    ground: float | None = None  # [m] its height, where it is a level floor
+
+    def __call__(self, y: Array) -> tuple[Array, Array, Array]:
+        return self.distance(y)
+
+
+def plane(normal: ArrayLike, height: float = 0.0) -> Obstacle:
     """The half space below a plane; `normal` points to the free side, `height` [m] is the plane's distance from the origin."""
     n, height = finite_array("The plane's normal", normal, (None,)), float(finite_array("The plane's height", height, (), "m"))
     if not np.linalg.norm(n) > 0.0:
@@ -25,16 +37,17 @@ def plane(normal: ArrayLike, height: float = 0.0) -> Distance:
     def distance(y: Array) -> tuple[Array, Array, Array]:
         return y @ n - height, np.broadcast_to(n, y.shape), np.zeros((*y.shape, len(n)))
 
-    return distance
+    level = n[-1] == 1.0
+    return Obstacle(distance=distance, ground=height if level else None)
 
 
-def sphere(center: ArrayLike, radius: float) -> Distance:
+def sphere(center: ArrayLike, radius: float) -> Obstacle:
     """A ball (a disc in the plane) of a radius [m]."""
     c, radius = finite_array("The sphere's centre", center, (None,), "m"), require_positive("The obstacle's radius", radius, "m")
-    return lambda y: _round(y - c, radius)
+    return Obstacle(distance=lambda y: _round(y - c, radius), outline=_circles(c, radius))
 
 
-def capsule(start: ArrayLike, end: ArrayLike, radius: float) -> Distance:
+def capsule(start: ArrayLike, end: ArrayLike, radius: float) -> Obstacle:
     """All points within a radius [m] of a segment."""
     a, radius = finite_array("The capsule's start", start, (None,), "m"), require_positive("The obstacle's radius", radius, "m")
     axis = finite_array("The capsule's end", end, a.shape, "m") - a
@@ -49,7 +62,15 @@ def capsule(start: ArrayLike, end: ArrayLike, radius: float) -> Distance:
         t = axis / np.linalg.norm(axis)
         return d, n, H - np.where(middle, 1.0 / (d + radius), 0.0)[:, None, None] * np.outer(t, t)
 
-    return distance
+    return Obstacle(distance=distance, outline=(*_circles(a, radius), *_circles(a + axis, radius), np.stack([a, a + axis])))
+
+
+def _circles(center: Array, radius: float) -> tuple[Array, ...]:
+    """The circles about a point along each pair of axes, to draw a ball."""
+    angle = np.linspace(0.0, 2.0 * np.pi, 49)
+    eye = radius * np.eye(center.size)
+    pairs = [(i, j) for i in range(center.size) for j in range(i)]
+    return tuple(center + np.outer(np.cos(angle), eye[i]) + np.outer(np.sin(angle), eye[j]) for i, j in pairs)
 
 
 def _round(r: Array, radius: float) -> tuple[Array, Array, Array]:

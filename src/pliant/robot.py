@@ -229,7 +229,11 @@ class Robot:
         """(1, n_nodes) what each node counts for an effector's place."""
         if effector not in self.effectors:
             raise InputError(f"{self.name} has no effector '{effector}'; {nearest(effector, self.effectors)}")
-        return self.effectors[effector].on(self.body())
+        return self._rows[effector]
+
+    @cached_property
+    def _rows(self) -> dict[str, sp.csr_matrix]:
+        return {name: effector.on(self.body()) for name, effector in self.effectors.items()}
 
     @property
     def n_controls(self) -> int:
