@@ -1,0 +1,139 @@
+"""Files that survive a crash: atomic writes, JSON that names its errors, and a folder held by one run."""
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.core import InputError, PliantError
+
+_REMEDY = {
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EACCES: "you may not write there; change the permissions",
+    errno.EISDIR: "it is a folder; give the name of a file",
+    errno.ENOTDIR: "a part of this path is a file, not a folder; move that file",
+    errno.EEXIST: "a part of this path is a file, not a folder; move that file",
+}
+
+
+def write_atomic(path: str | Path, data: bytes | str) -> None:
+    """Replace `path` by `data`; a crash at any moment leaves the old file or the new one, never a torn one."""
+    path = Path(os.path.realpath(path))  # a symbolic link stays a link: its target is replaced
+    blob = data.encode() if isinstance(data, str) else data
+    # Not tempfile.mkstemp: its files are private (0600), and os.replace would make the result private too.
+    temp = path.parent / f".pliant-{secrets.token_hex(8)}.tmp"
+    with os_errors_as_sentences(path, len(blob)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            _write_through(temp, blob)
+            os.replace(temp, path)
+        finally:
+            temp.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
+def write_json(path: str | Path, obj: Mapping[str, Any]) -> None:
+    """Write an object as indented JSON, atomically; NumPy numbers and arrays become plain ones, NaN is refused."""
+    write_atomic(path, json.dumps(_plain(obj, ""), indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """The JSON object in a file, or a sentence that says what is wrong with the file."""
+    blob = read_bytes(Path(path))
+    if not blob.strip():
+        raise InputError(f"{path} is empty; delete it and run again, or restore it from a copy.")
+    try:
+        obj = json.loads(blob, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not whole JSON ({error}); mend that place, or delete it and run again.") from error
+    if not isinstance(obj, dict):
+        raise InputError(f"{path} holds a JSON {type(obj).__name__}, but an object is needed; put it in braces, named.")
+    return obj
+
+
+@contextmanager
+def lock(folder: str | Path) -> Iterator[None]:
+    """Hold a folder (made if it is not there) for this process alone; the system lets go of it when the process ends, however it does."""
+    path = Path(folder) / ".lock"
+    with os_errors_as_sentences(path, 0):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    with file:
+        try:
+            if os.name != "nt":  # Windows has no flock
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{folder} is being written by another run; wait for it, or choose another folder.") from None
+        yield
+
+
+def content_key(settings: Mapping[str, Any]) -> str:
+    """64 hexadecimal digits that are equal for equal settings, whatever their order."""
+    text = json.dumps(_plain(settings, ""), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(obj: Any, where: str) -> Any:
+    """`obj` in the types that JSON knows; `where` names the place for the error."""
+    if isinstance(obj, np.ndarray | np.generic):
+        obj = obj.tolist()
+    if isinstance(obj, Mapping):
+        for name in obj:
+            if not isinstance(name, str):
+                raise InputError(f"{where or 'The object'} has the name {name!r}, but JSON names are text; use str().")
+        return {name: _plain(value, f"{where}.{name}".lstrip(".")) for name, value in obj.items()}
+    if isinstance(obj, list | tuple):
+        return [_plain(value, f"{where}[{i}]") for i, value in enumerate(obj)]
+    if isinstance(obj, float) and not np.isfinite(obj):
+        raise InputError(f"{where} is {obj}, which JSON cannot hold; store a finite number or None.")
+    if obj is None or isinstance(obj, str | int | float):
+        return obj
+    raise InputError(f"{where} is a {type(obj).__name__}, which JSON cannot hold; store numbers, text or lists.")
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"it holds {text}, which is no JSON number")
+
+
+def read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist; check the path, or run the experiment that writes it.") from error
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; check the path and its permissions.") from error
+
+
+@contextmanager
+def os_errors_as_sentences(path: Path, size: int) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = _REMEDY.get(error.errno or 0, f"{error.strerror}; check the path")
+        raise PliantError(f"{path} could not be written ({size} bytes): {why}, or choose another place.") from error
+
+
+def _write_through(path: Path, blob: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(blob)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # Windows cannot open a folder, and its rename is already in the journal
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
