@@ -1,6 +1,7 @@
 """The command line: parse, call one public function, print. Exit status 0 done, 1 goal not reached, 2 wrong input."""
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -171,8 +172,11 @@ def _progress() -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=screen) as bars:
         tasks: dict[str, Any] = {"": bars.add_task("preparing (the first run compiles, once)", total=None)}
+        asked = _interrupts()
 
         def progress(what: str, done: int, total: int) -> None:
+            if asked:
+                raise KeyboardInterrupt
             if "" in tasks:
                 bars.remove_task(tasks.pop(""))
             if what not in tasks:
@@ -180,6 +184,20 @@ def _progress() -> Iterator[Any]:
             bars.update(tasks[what], completed=done, total=total)
 
         yield progress
+
+
+def _interrupts() -> list[int]:
+    """Fills at the first Ctrl-C, which ends the run at its next step; a second one ends it on the spot. An exception that is raised
+    anywhere, as by default, can be lost inside a library's callback."""
+    asked: list[int] = []
+
+    def handle(number: int, frame: Any) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    signal.signal(signal.SIGINT, handle)
+    return asked
 
 
 def _print_result(result: dict[str, Any], folder: Path) -> None:
