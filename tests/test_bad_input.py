@@ -269,7 +269,7 @@ STEPPING = {
     "state of another size": (lambda: stepped(model(), x=np.zeros(3)), r"shape \(3,\).*120"),
     "state nan": (lambda: stepped(model(), x=np.full(120, nan)), r"0"),
     "state collapsed": (lambda: stepped(model(), x=np.zeros(120)), r"Step 0 failed.*inverted"),
-    "state collapsed, one solve": (lambda: stepped(pl.SemiImplicit(robot(), dt=0.01), x=np.zeros(120)), r"not positive definite|inverted"),
+    "state collapsed, one solve": (lambda: stepped(pl.SemiImplicit(robot(), dt=0.01), x=np.zeros(120)), r"not positive definite"),
     "parameter below its bound": (lambda: stepped(model(design=["body.E"]), p=[-1.0]), r"body\.E\[0\] = -1 Pa"),
     "parameter above its bound": (lambda: stepped(model(design=["body.nu"]), p=[0.5]), r"body\.nu\[0\] = 0\.5"),
     "parameter nan": (lambda: stepped(model(design=["body.E"]), p=[nan]), r"nan"),
