@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.contact import Friction, _ramp, complex_slopes
+from pliant.bodies import complex_slopes, one_sided
+from pliant.contact import Friction
 from pliant.core import InputError
 
 G = 9.81
@@ -58,19 +59,19 @@ def test_the_centre_of_a_ball_gives_no_nan():
 
 def test_the_ramp_is_twice_continuous_and_ends_in_a_spring():
     layer = 0.1
-    below, above = (np.array(_ramp(np.array([layer * (1 + side * 1e-9)]), layer)).ravel() for side in (-1, 1))
+    below, above = (np.array(one_sided(np.array([layer * (1 + side * 1e-9)]), layer)).ravel() for side in (-1, 1))
     # Values across the joint differ by their slope times 2e-9 layer, and by nothing else.
     np.testing.assert_allclose(below, above, atol=1e-8)
-    np.testing.assert_array_equal(np.array(_ramp(np.array([-1.0, 0.0]), layer)), 0.0)
+    np.testing.assert_array_equal(np.array(one_sided(np.array([-1.0, 0.0]), layer)), 0.0)
     deep = np.array([0.3, 0.4])
-    np.testing.assert_allclose(np.diff(_ramp(deep, layer)[1]), 0.1)
-    np.testing.assert_array_equal(_ramp(deep, layer)[2], 1.0)
+    np.testing.assert_allclose(np.diff(one_sided(deep, layer)[1]), 0.1)
+    np.testing.assert_array_equal(one_sided(deep, layer)[2], 1.0)
 
 
 @pytest.mark.parametrize("depth", [0.03, 0.07])
 def test_the_ramp_slopes_match(depth):
     at = np.array([depth + 1e-30j])
-    value, slope, bend = _ramp(at, 0.05)
+    value, slope, bend = one_sided(at, 0.05)
     assert value.imag / 1e-30 == pytest.approx(slope.real, rel=1e-13)
     assert slope.imag / 1e-30 == pytest.approx(bend.real, rel=1e-13)
 

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Body, complex_slopes
+from pliant.bodies import Body, complex_slopes, one_sided
 from pliant.core import Array, InputError, finite_array, require_number, require_positive
 
 # A signed distance: (k, dim) points -> distance (k,) [m] negative inside, outward normal (k, dim), Hessian (k, dim, dim) [1/m].
@@ -134,18 +134,18 @@ class AttachedContact:
     stiff: bool = True
 
     def energy(self, y: Array, u: Array) -> float:
-        return float(self.stiffness @ _ramp(-self.contact.obstacle(y)[0], self.layer)[0])
+        return float(self.stiffness @ one_sided(-self.contact.obstacle(y)[0], self.layer)[0])
 
     def normal_force(self, y: Array) -> Array:
         """(n_points,) [N] the normal force of each point."""
-        return self.stiffness * _ramp(-self.contact.obstacle(y)[0], self.layer)[1]
+        return self.stiffness * one_sided(-self.contact.obstacle(y)[0], self.layer)[1]
 
     def gradient(self, y: Array, u: Array) -> Array:
         return -self.normal_force(y)[:, None] * self.contact.obstacle(y)[1]
 
     def curvature(self, y: Array, u: Array) -> Array:
         d, n, H = self.contact.obstacle(y)
-        _, slope, bend = _ramp(-d, self.layer)
+        _, slope, bend = one_sided(-d, self.layer)
         return self.stiffness[:, None, None] * (bend[:, None, None] * n[:, :, None] * n[:, None, :] - slope[:, None, None] * H)
 
     def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
@@ -154,14 +154,8 @@ class AttachedContact:
     def control_gradient(self, y: Array, u: Array) -> Array:
         return np.zeros((0, *y.shape))
 
-
-def _ramp(depth: Array, layer: float) -> tuple[Array, Array, Array]:
-    """Zero, then cubic, then quadratic in the depth: value [m^2], slope [m] and bend [-], the last continuous."""
-    inside, deep = depth.real > 0.0, depth.real > layer
-    g = np.where(inside, depth, 0.0)
-    return (np.where(deep, 0.5 * g * g - 0.5 * layer * g + layer**2 / 6.0, g**3 / (6.0 * layer)),
-            np.where(deep, g - 0.5 * layer, g * g / (2.0 * layer)),
-            np.where(deep, 1.0, g / layer))  # fmt: skip
+    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+        return np.zeros(0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -139,8 +139,8 @@ class Linearization:
     n_state: int
     n_controls: int
     n_params: int
-    push: Callable[[Array, Array, Array], Array]  # ((n_state,), (n_controls,), (n_params,)) -> (n_state,)
-    pull: Callable[[Array], tuple[Array, Array, Array]]  # (n_state,) -> the three transposed products
+    push: Callable[[Array, Array, Array], Array]  # ((n_state, k), (n_controls, k), (n_params, k)) -> (n_state, k)
+    pull: Callable[[Array], tuple[Array, Array, Array]]  # (n_state, k) -> the three transposed products
 
     def jvp(self, dx: Array, du: Array | None = None, dp: Array | None = None) -> Array:
         """A dx + B du + C dp, for vectors or for matrices of k columns; what is left out does not change."""
@@ -150,12 +150,16 @@ class Linearization:
         if len({block.shape[1] for block in blocks}) > 1 or len({np.ndim(part) for part in (dx, du, dp)}) > 1:
             raise InputError(f"dx, du and dp have shapes {np.shape(dx)}, {np.shape(du)} and {np.shape(dp)}; give three vectors, or three "
                              "matrices of as many columns.")  # fmt: skip
-        return _by_column(lambda *column: (self.push(*column),), blocks, np.ndim(dx) == 1)[0]
+        out = self.push(*blocks) if blocks[0].shape[1] else np.zeros((self.n_state, 0))
+        return out[:, 0] if np.ndim(dx) == 1 else out
 
     def vjp(self, x_bar: Array) -> tuple[Array, Array, Array]:
         """(A^T x_bar, B^T x_bar, C^T x_bar), for a vector or for a matrix of k columns."""
-        x, u, p = _by_column(self.pull, [_columns("x_bar", x_bar, self.n_state)], np.ndim(x_bar) == 1)
-        return x, u, p
+        bars = _columns("x_bar", x_bar, self.n_state)
+        if not bars.shape[1]:
+            return np.zeros((self.n_state, 0)), np.zeros((self.n_controls, 0)), np.zeros((self.n_params, 0))
+        x, u, p = self.pull(bars)
+        return (x[:, 0], u[:, 0], p[:, 0]) if np.ndim(x_bar) == 1 else (x, u, p)
 
     def dense_state(self) -> Array:
         """(n_state, n_state) A = dx'/dx; large, so only for small bodies."""
@@ -180,13 +184,11 @@ def _columns(name: str, value: Array, n: int) -> Array:
     return finite_array(name, value, (n,))[:, None] if np.ndim(value) == 1 else finite_array(name, value, (n, None))
 
 
-def _by_column(f: Callable[..., tuple[Array, ...]], blocks: list[Array], flat: bool) -> tuple[Array, ...]:
-    """f, which maps vectors to a tuple of vectors, of every column; a call on zeros gives the shapes where there is no column."""
-    k = blocks[0].shape[1]
+def by_columns(f: Callable[..., tuple[Array, ...]], *blocks: Array) -> tuple[Array, ...]:
+    """f, which maps vectors to a tuple of vectors, of every column of some matrices (n, k), k at least 1."""
     columns = [np.ascontiguousarray(block.T) for block in blocks]  # compiled loops have one form, for contiguous vectors
-    rows = [f(*(block[j] for block in columns)) for j in range(k)] or [f(*(np.zeros(len(block)) for block in blocks))]
-    stacked = [np.stack(part, axis=1)[:, :k] for part in zip(*rows, strict=True)]
-    return tuple(part[:, 0] if flat else part for part in stacked)
+    rows = [f(*(block[j] for block in columns)) for j in range(blocks[0].shape[1])]
+    return tuple(np.stack(part, axis=1) for part in zip(*rows, strict=True))
 
 
 @runtime_checkable
@@ -199,6 +201,11 @@ class Dynamics(Protocol):
     def n_controls(self) -> int: ...
     @property
     def params(self) -> Params: ...
+    @property
+    def dt(self) -> float: ...  # [s] of one step
+    def control_limits(self) -> tuple[Array, Array]: ...  # (n_controls,) each, what the motors can do
+    def neutral_controls(self) -> Array: ...  # (n_controls,) what does nothing
+    def effector_rows(self, name: str) -> Any: ...  # (dim, n_dofs) sparse, an effector's place from the position part of the state
     def initial_state(self) -> Array: ...
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step: ...
 
@@ -215,6 +222,16 @@ class Linearizable(Reversible, Protocol):
     """Enough for Gauss-Newton, DDP, MPC and inverse control."""
 
     def linearize(self, step: Step) -> Linearization: ...
+
+
+Bend = Callable[[Array, Array], tuple[Array, Array]]  # (dx (n_state, k), du (n_controls, k)) -> shares for x and u
+
+
+@runtime_checkable
+class Curved(Linearizable, Protocol):
+    """Enough for exact Newton and DDP: `bend` is the derivative of the pullback of a fixed x_bar along changes of x and u."""
+
+    def bend(self, step: Step, x_bar: Array) -> Bend: ...
 
 
 def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str = "") -> Array:

@@ -21,14 +21,17 @@ Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the 
 
 @runtime_checkable
 class Actuator(Protocol):
-    """What drives a robot: `limits` of each control, the `neutral` one that does nothing, and the Term it becomes on a body."""
+    """What drives a robot: `limits` of its controls, the `neutral` ones that do nothing, and the Term it becomes on a body.
+
+    A number stands for every control of the actuator, an array (n_controls,) for one each.
+    """
 
     @property
-    def limits(self) -> tuple[float, float]: ...
+    def limits(self) -> tuple[float | Array, float | Array]: ...
     @property
     def n_controls(self) -> int: ...
     @property
-    def neutral(self) -> float: ...
+    def neutral(self) -> float | Array: ...
     def on(self, body: Body) -> Term: ...
 
 
@@ -241,10 +244,12 @@ class Robot:
 
     def neutral_controls(self) -> Array:
         """(n_controls,) the controls that do nothing, or as little as the limits allow."""
-        neutral = [actuator.neutral for actuator in self.actuators.values() for _ in range(actuator.n_controls)]
-        return np.clip(neutral, *self.control_limits())
+        return np.clip(self._each(lambda actuator: actuator.neutral), *self.control_limits())
 
     def control_limits(self) -> tuple[Array, Array]:
         """((n_controls,), (n_controls,)) what the motors can do, actuator after actuator."""
-        rows = [actuator.limits for actuator in self.actuators.values() for _ in range(actuator.n_controls)]
-        return np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
+        return self._each(lambda actuator: actuator.limits[0]), self._each(lambda actuator: actuator.limits[1])
+
+    def _each(self, value: Callable[[Actuator], float | Array]) -> Array:
+        """(n_controls,) a number of each control, actuator after actuator."""
+        return np.concatenate([np.zeros(0), *(np.broadcast_to(value(a), a.n_controls) for a in self.actuators.values())])

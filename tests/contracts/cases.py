@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import pliant as pl
+from pliant.actuators import Gripper, MovingFrame, Tether
 
 DT = 0.01  # [s]
 
@@ -60,6 +61,17 @@ def pebble(**parts):
     return pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0, 0.0], [0.1, 0.0, 0.02]], mass_each=0.2), gravity=(0.0, 0.0, -9.81), **parts)
 
 
+def hand(shape):
+    """A gripper on the left end, in a frame at its middle."""
+    return {"hand": Gripper(surface="x-", frame=MovingFrame(origin={"box": (0.0, 0.05, 0.05), "plane": (0.0, 0.05)}[shape]))}
+
+
+def leash():
+    """A tether that is taut from the start, far beyond its onset."""
+    frame = MovingFrame(origin=(0.0, 0.0, 0.2))
+    return {"leash": Tether(point=(0.0, 0.0, 0.0), frame=frame, anchor=(0.02, 0.01, 0.21), length=0.19, stiffness=50.0)}
+
+
 DAMPED = pl.Damping(mass=0.8, stiffness=0.02)
 STRETCHY = {"drive": "length", "stiffness": 200.0}
 MOVING = ("ImplicitEuler", "BDF2", "SemiImplicit")  # rules that need no support
@@ -107,6 +119,13 @@ ROBOTS: dict[str, Case] = {
                                           friction=0.3, slip_speed=0.1),),
                      damping=pl.Damping(mass=0.5)),
         control=(0.1, 0.2, 0.3, 0.9), design=("body.density",), rules=MOVING),
+    # Bodies that only a frame in space holds
+    "gripper box-1": Case(robot=solid("box", 1, "neo-hookean", held=None, actuators=hand("box")),
+                          control=(0.01, 0.005, -0.01, 0.1, 0.2, -0.1)),
+    "gripper plane-2": Case(robot=solid("plane", 2, "fixed-corotated", held=None, damping=DAMPED, actuators=hand("plane")),
+                            control=(0.01, -0.005, 0.2)),
+    "tethered pebble": Case(robot=pebble(actuators=leash()), control=(0.01, 0.02, 0.03, 0.2, 0.1, 0.3), design=("body.density",),
+                            rules=MOVING),
     "cells": Case(robot=solid("box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box")), control=(0.8,),
                   design=("cells.E", "cells.nu", "cells.density")),
     # A support that moves

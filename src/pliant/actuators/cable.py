@@ -113,6 +113,9 @@ class AttachedCable:
             return t * (u[0] >= 0.0)
         return -self.stiffness * self.rest_length * t * (u[0] >= 0.0 and np.real(self._tension(y, u)) > 0.0)
 
+    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+        return np.zeros(1)  # the force is linear in the tension and in the length, apart from where it goes slack
+
 
 def _norm(y: Array) -> Array:
     """|y| row by row, analytic in complex y."""

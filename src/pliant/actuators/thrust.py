@@ -60,3 +60,6 @@ class AttachedThrust:
 
     def control_gradient(self, y: Array, u: Array) -> Array:
         return -np.eye(y.shape[1])[:, None, :]
+
+    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+        return np.zeros(self.n_controls)

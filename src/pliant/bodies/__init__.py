@@ -4,6 +4,6 @@ from pliant.bodies.assembly import TINY
 from pliant.bodies.body import NO_VISCOSITY, Body, Fields
 from pliant.bodies.point_mass import PointMass
 from pliant.bodies.solid import Solid
-from pliant.bodies.term import Drag, Term, complex_slopes
+from pliant.bodies.term import Drag, Term, complex_slopes, one_sided
 
-__all__ = ["NO_VISCOSITY", "TINY", "Body", "Drag", "Fields", "PointMass", "Solid", "Term", "complex_slopes"]
+__all__ = ["NO_VISCOSITY", "TINY", "Body", "Drag", "Fields", "PointMass", "Solid", "Term", "complex_slopes", "one_sided"]

@@ -117,6 +117,10 @@ class PointMass:
     def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:
         return np.zeros_like(change)
 
+    def viscous_third(self, q: Array, viscous: Viscous, y: Array, dq: Array, rates: Sequence[float], levels: Sequence[Array],
+                      changes: Sequence[Array]) -> tuple[Array, list[Array]]:  # fmt: skip
+        return np.zeros_like(q), [np.zeros_like(q) for _ in levels]
+
     def mass(self, density: Array) -> Array:
         return density
 

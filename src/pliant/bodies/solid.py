@@ -279,9 +279,31 @@ class Solid:
     def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:
         """(n_dofs,) the change of the viscous force at q for a change of the Green strain at `level`:
         F(q) hooke(sym(F(level)^T grad change)); its transpose swaps q and level."""
-        dE = np.swapaxes(self._gradient_of(level), 2, 3) @ self._gradient_of(change)
-        dE = 0.5 * (dE + np.swapaxes(dE, 2, 3))
-        S = 2.0 * moduli[:, 0, None, None, None] * dE
-        S += (moduli[:, 1, None] * np.trace(dE, axis1=2, axis2=3))[:, :, None, None] * np.eye(self.dim)
-        P = self._gradient_of(q) @ S
+        return self._forces_of(self._gradient_of(q) @ self._hooke(self._mixed_strain(level, change), moduli))
+
+    def viscous_third(self, q: Array, viscous: Viscous, y: Array, dq: Array, rates: Sequence[float], levels: Sequence[Array],
+                      changes: Sequence[Array]) -> tuple[Array, list[Array]]:  # fmt: skip
+        """The second derivative of y . (viscous force) along a change dq of q and `changes` of the levels (rates[0] belongs to q,
+        rates[j + 1] to levels[j]): its shares for q and for each level."""
+        m, g = viscous.moduli, self._gradient_of
+        moved = rates[0] * self._mixed_strain(q, dq)
+        for r, level, change in zip(rates[1:], levels, changes, strict=True):
+            moved = moved + r * self._mixed_strain(level, change)
+        stretch, turned = self._hooke(self._mixed_strain(q, y), m), self._hooke(self._mixed_strain(dq, y), m)
+        by_q = g(y) @ self._hooke(moved, m) + rates[0] * (g(dq) @ stretch + g(q) @ turned)
+        shares = [self._forces_of(r * (g(change) @ stretch + g(level) @ turned))
+                  for r, level, change in zip(rates[1:], levels, changes, strict=True)]  # fmt: skip
+        return self._forces_of(by_q), shares
+
+    def _mixed_strain(self, q: Array, change: Array) -> Array:
+        """sym(F(q)^T grad change), the change of the Green strain at q."""
+        dE = np.swapaxes(self._gradient_of(q), 2, 3) @ self._gradient_of(change)
+        return 0.5 * (dE + np.swapaxes(dE, 2, 3))
+
+    def _hooke(self, E: Array, moduli: Array) -> Array:
+        S = 2.0 * moduli[:, 0, None, None, None] * E
+        return S + (moduli[:, 1, None] * np.trace(E, axis1=2, axis2=3))[:, :, None, None] * np.eye(self.dim)
+
+    def _forces_of(self, P: Array) -> Array:
+        """(n_dofs,) the nodal forces of stresses P (n_cells, n_points, dim, dim)."""
         return self._gather(np.einsum("cg,cgik,cgak->cai", self.cells.weights, P, self.cells.grads, optimize=True))

@@ -15,6 +15,16 @@ def complex_slopes(f: Callable[[Array], Array], y: Array) -> Array:
     return np.stack([f(y + 1j * TINY * unit).imag / TINY for unit in np.eye(y.shape[1])], axis=-1)
 
 
+def one_sided(depth: Array, layer: float) -> tuple[Array, Array, Array]:
+    """A spring that only pushes: zero, then cubic over a layer [m], then quadratic in the depth (n,) [m]. Its value [m^2], slope [m]
+    and bend [-], the last continuous; analytic in complex depths."""
+    inside, deep = depth.real > 0.0, depth.real > layer
+    g = np.where(inside, depth, 0.0)
+    return (np.where(deep, 0.5 * g * g - 0.5 * layer * g + layer**2 / 6.0, g**3 / (6.0 * layer)),
+            np.where(deep, g - 0.5 * layer, g * g / (2.0 * layer)),
+            np.where(deep, 1.0, g / layer))  # fmt: skip
+
+
 class Term(Protocol):
     """A potential energy of the points y = weights x + offset, driven by controls. Each method takes complex y as well.
 
@@ -37,6 +47,9 @@ class Term(Protocol):
     def curvature(self, y: Array, u: Array) -> Array: ...  # (n_points / group, group dim, group dim) [N/m]
     def ranks(self, y: Array, u: Array) -> tuple[Array, Array]: ...  # ((r, n_points, dim), (r,)): sum_r weight h h^T
     def control_gradient(self, y: Array, u: Array) -> Array: ...  # (n_controls, n_points, dim), d gradient / du
+    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+        """(n_controls,) the derivative of sum(bar * control_gradient(y, u), axis=(1, 2)) along du; bar is (n_points, dim)."""
+        ...
 
 
 class Drag(Protocol):

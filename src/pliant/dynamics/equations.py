@@ -82,6 +82,10 @@ class Equations:
         g = np.zeros(dim) if self.robot.gravity is None else finite_array("Gravity", self.robot.gravity, (dim,), "m/s^2")
         return np.tile(g, self.n_dofs // self.body.dim)
 
+    def effector_rows(self, name: str) -> sp.csr_matrix:
+        """(dim, n_dofs) an effector's place from the positions."""
+        return sp.kron(self.robot.row(name), sp.identity(self.body.dim), format="csr")
+
     # Supports
 
     @cached_property
@@ -132,7 +136,10 @@ class Equations:
             turn[:, i], turn[:, j] = -(x - middle)[:, j], (x - middle)[:, i]
             modes.append(turn)
         basis = np.stack([mode.ravel() / np.linalg.norm(mode) if np.any(mode) else mode.ravel() for mode in modes], axis=1)
-        _, s, vt = np.linalg.svd(np.vstack([basis[self.held], np.zeros((len(names), len(names)))]))
+        neutral = self.robot.neutral_controls()
+        springs = [self.terms_times(self.body.rest, neutral, mode, stiff_only=True) for mode in basis.T]
+        stiff = np.stack(springs, axis=1) / max(1e-300, max(float(np.linalg.norm(f)) for f in springs))
+        _, s, vt = np.linalg.svd(np.vstack([basis[self.held], stiff, np.zeros((len(names), len(names)))]))
         loose = vt[s < 1e-9 * max(1.0, s.max(initial=0.0))]
         return [names[k] for k in range(len(names)) if loose.size and np.abs(loose[:, k]).max() > 1e-6 and np.any(modes[k])]
 
@@ -177,7 +184,8 @@ class Equations:
     # Energies and forces
 
     def mass_times(self, numbers: Numbers, y: Array) -> Array:
-        return (numbers.mass @ y.reshape(-1, self.body.dim)).ravel()
+        """M y for a vector or for columns (n_dofs, k)."""
+        return (numbers.mass @ y.reshape(numbers.mass.shape[0], -1)).reshape(y.shape)
 
     def points(self, term: Term, q: Array) -> Array:
         """(n_points, dim) what a term looks at."""
@@ -227,24 +235,33 @@ class Equations:
         columns, weights = self.rank_columns(q, u, stiff_only=stiff_only)
         return out + columns @ (weights * (columns.T @ y))
 
-    def terms_third(self, q: Array, u: Array, y: Array, z: Array) -> Array:
-        """The derivative of y^T H(q) z over the stiff terms, by the complex step of their Hessians."""
-        dim, out = self.body.dim, np.zeros(self.n_dofs)
-        for term, part in self._counted(True):
-            dy, dz = (term.weights @ v.reshape(-1, dim) for v in (y, z))
-            at = self.points(term, q) + 1j * TINY * dy
+    def terms_third(self, q: Array, u: Array, y: Array, z: Array, *, stiff_only: bool = False) -> Array:
+        """The derivative of y^T H(q) z over the terms, by the complex step of their Hessians; z (n_dofs,) or columns (n_dofs, k)."""
+        dim, out = self.body.dim, np.zeros((self.n_dofs, z.size // self.n_dofs))
+        for term, part in self._counted(stiff_only):
+            at = self.points(term, q) + 1j * TINY * (term.weights @ y.reshape(-1, dim))
             H = term.curvature(at, u[part])
-            push = np.einsum("gij,gj->gi", H, dz.reshape(H.shape[0], -1)).reshape(-1, dim)
+            dz = (term.weights @ z.reshape(self.n_dofs // dim, -1)).reshape(*H.shape[:2], -1)
+            push = np.einsum("gij,gjk->gik", H, dz)
             rows, weights = term.ranks(at, u[part])
-            push = push + sum((w * row * np.sum(row * dz) for row, w in zip(rows, weights, strict=True)), 0.0)
-            out += (term.weights.T @ (push.imag / TINY)).ravel()
-        return out
+            for row, w in zip(rows.reshape(-1, *H.shape[:2]), weights, strict=True):
+                push = push + w * row[:, :, None] * np.einsum("gi,gik->k", row, dz)
+            out += (term.weights.T @ (push.imag / TINY).reshape(term.weights.shape[0], -1)).reshape(out.shape)
+        return out.reshape(z.shape)
 
-    def control_slopes(self, q: Array, u: Array, y: Array) -> Array:
-        """(n_dofs, n_controls) the derivative of control_columns(q) along y over the stiff terms, by the complex step."""
+    def control_slopes(self, q: Array, u: Array, y: Array, *, stiff_only: bool = False) -> Array:
+        """(n_dofs, n_controls) the derivative of control_columns(q) along y over the terms, by the complex step."""
         dim, out = self.body.dim, np.zeros((self.n_dofs, u.size))
-        for term, part in self._counted(True):
+        for term, part in self._counted(stiff_only):
             slope = term.control_gradient(self.points(term, q) + 1j * TINY * (term.weights @ y.reshape(-1, dim)), u[part])
             for k, change in enumerate(slope.imag / TINY):
                 out[:, part.start + k] = (term.weights.T @ change).ravel()
+        return out
+
+    def control_curvature(self, q: Array, u: Array, y: Array, du: Array) -> Array:
+        """(n_controls,) the derivative of control_columns(u)^T y along du."""
+        out = np.zeros(u.size)
+        for term, part in self.terms:
+            bar = term.weights @ y.reshape(-1, self.body.dim)
+            out[part] = term.control_curvature(self.points(term, q), u[part], bar, du[part])
         return out

@@ -9,24 +9,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy.sparse as sp
 
 from pliant import linalg
 from pliant.bodies import Fields
 from pliant.bodies.assembly import Viscous
 from pliant.core import (
     Array,
+    Bend,
     InputError,
     Linearization,
     Params,
     Space,
     Status,
     Step,
+    by_columns,
     check_controls,
     finite_array,
 )
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.newton import Newton, Potential, minimise
+from pliant.dynamics.second import bend
 from pliant.robot import Robot
 
 
@@ -79,6 +83,15 @@ class Implicit:
     @property
     def robot(self) -> Robot:
         return self.equations.robot
+
+    def control_limits(self) -> tuple[Array, Array]:
+        return self.robot.control_limits()
+
+    def neutral_controls(self) -> Array:
+        return self.robot.neutral_controls()
+
+    def effector_rows(self, name: str) -> sp.csr_matrix:
+        return self.equations.effector_rows(name)
 
     def initial_state(self) -> Array:
         """At rest in the rest shape."""
@@ -208,6 +221,11 @@ class Implicit:
             push=lambda dx, du, dp: self._jvp(step, solve, columns, dx, du, dp),
             pull=lambda x_bar: self._vjp(step, solve, columns, x_bar))  # fmt: skip
 
+    def bend(self, step: Step, x_bar: Array) -> Bend:
+        """How the pullback of x_bar changes with x and u."""
+        check_step(step, self)
+        return bend(self, step, x_bar)
+
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
         return self.linearize(step).vjp(x_bar)
@@ -218,17 +236,31 @@ class Implicit:
         dg = eq.mass_times(t.numbers, _combine(c[1:], dparts)) + columns @ du
         if t.viscous.rate > 0.0:
             for r, y, dy in zip(self.rule.velocity[1:], parts, dparts, strict=True):
-                dg += r * eq.body.viscous_push(t.q, y, dy, t.viscous.moduli) if r != 0.0 else 0.0
+                dg += r * self._viscous_columns(t, t.q, y, dy) if r != 0.0 else 0.0
         for drag in self._drags():
             slope = drag.coupling(self._points(drag, t.q), self._points(drag, parts[0]), self.dt)
-            dg += (drag.weights.T @ np.einsum("nij,nj->ni", slope, self._points(drag, dparts[0]))).ravel()
-        if dp.size:
-            change = eq.variables.spread(dp)
-            dg += eq.body.field_forces(t.q, t.numbers.fields, change, t.viscous)
-            dg += eq.mass_of(change.density, self._specific_force(t))
-        dq = np.zeros(eq.n_dofs)
+            dg += self._drag_columns(drag, slope, dparts[0])
+        if dp.any():
+            dg += by_columns(lambda change: (self._field_push(t, change),), dp)[0]
+        dq = np.zeros_like(dg)
         dq[eq.free] = -solve(dg[eq.free])
         return np.concatenate([_combine(row, [dq, *dparts]) for row in self.rule.following])
+
+    def _viscous_columns(self, t: Tape, q: Array, level: Array, change: Array) -> Array:
+        push = lambda dy: (self.equations.body.viscous_push(q, level, dy, t.viscous.moduli),)  # noqa: E731
+        return by_columns(push, change)[0]
+
+    def _drag_columns(self, drag, slope: Array, change: Array) -> Array:
+        """(n_dofs, k) a drag's change for slopes (n_points, dim, dim) of its gradient and changes (n_dofs, k) of the nodes."""
+        dim = self.equations.body.dim
+        moved = (drag.weights @ change.reshape(len(change) // dim, -1)).reshape(-1, dim, change.shape[1])
+        push = np.einsum("nij,njk->nik", slope, moved)
+        return (drag.weights.T @ push.reshape(len(push), -1)).reshape(change.shape)
+
+    def _field_push(self, t: Tape, dp: Array) -> Array:
+        change = self.equations.variables.spread(dp)
+        forces = self.equations.body.field_forces(t.q, t.numbers.fields, change, t.viscous)
+        return forces + self.equations.mass_of(change.density, self._specific_force(t))
 
     def _specific_force(self, t: Tape) -> Array:
         """(n_dofs,) [m/s^2] what the mass matrix multiplies: acceleration + damping velocity - gravity."""
@@ -236,24 +268,36 @@ class Implicit:
         return _combine(self._inertia, [t.q, *parts]) - self.equations.gravity
 
     def _vjp(self, step: Step, solve: linalg.Solve, columns: Array, x_bar: Array) -> tuple[Array, Array, Array]:
-        eq, t, c = self.equations, step.tape, self._inertia
-        parts, bars = (np.split(y, len(self.rule.parts)) for y in (t.x, x_bar))
+        eq, t, bars = self.equations, step.tape, np.split(x_bar, len(self.rule.parts))
         table = np.array(self.rule.following)
-        y = np.zeros(eq.n_dofs)
+        y = np.zeros((eq.n_dofs, x_bar.shape[1]))
         y[eq.free] = -solve(_combine(table[:, 0], bars)[eq.free])
+        kept = np.concatenate([_combine(table[:, j + 1], bars) for j in range(len(bars))])
+        p_bar = np.zeros((0, y.shape[1]))
+        if self.params.size:
+            p_bar = by_columns(lambda row: (self._field_pull(t, row),), y)[0]
+        by_x, by_u = self.state_share(step, y, columns)
+        return kept + by_x, by_u, p_bar
+
+    def state_share(self, step: Step, y: Array, columns: Array | None = None) -> tuple[Array, Array]:
+        """((n_state, k), (n_controls, k)) the derivatives of y . g by the old state and the control, for columns y (n_dofs, k)."""
+        eq, t, c = self.equations, step.tape, self._inertia
+        parts = np.split(t.x, len(self.rule.parts))
+        columns = eq.control_columns(t.q, t.u) if columns is None else columns
         My = eq.mass_times(t.numbers, y)
-        back = [_combine(table[:, j + 1], bars) + c[j + 1] * My for j in range(len(parts))]
+        back = [c[j + 1] * My for j in range(len(parts))]
         if t.viscous.rate > 0.0:
             for j, r in enumerate(self.rule.velocity[1:]):
-                back[j] += r * eq.body.viscous_push(parts[j], t.q, y, t.viscous.moduli) if r != 0.0 else 0.0
+                back[j] += r * self._viscous_columns(t, parts[j], t.q, y) if r != 0.0 else 0.0
         for drag in self._drags():
             slope = drag.coupling(self._points(drag, t.q), self._points(drag, parts[0]), self.dt)
-            back[0] += (drag.weights.T @ np.einsum("nij,ni->nj", slope, self._points(drag, y))).ravel()
-        p_bar = np.zeros(0)
-        if self.params.size:
-            by_E, by_nu = eq.body.field_work(t.q, t.numbers.fields, y, t.viscous)
-            p_bar = eq.variables.collect(by_E, by_nu, eq.body.mass_work(y, self._specific_force(t)))
-        return np.concatenate(back), columns.T @ y, p_bar
+            back[0] += self._drag_columns(drag, np.swapaxes(slope, 1, 2), y)
+        return np.concatenate(back), columns.T @ y
+
+    def _field_pull(self, t: Tape, y: Array) -> Array:
+        eq = self.equations
+        by_E, by_nu = eq.body.field_work(t.q, t.numbers.fields, y, t.viscous)
+        return eq.variables.collect(by_E, by_nu, eq.body.mass_work(y, self._specific_force(t)))
 
 
 def _combine(coefficients: Sequence[float] | Array, vectors: Sequence[Array]) -> Array:

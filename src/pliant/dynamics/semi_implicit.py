@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from pliant import linalg
 from pliant.bodies import NO_VISCOSITY, Fields, complex_slopes
-from pliant.core import Array, Linearization, Params, Space, Status, Step, check_controls, finite_array
+from pliant.core import Array, Linearization, Params, Space, Status, Step, by_columns, check_controls, finite_array
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.robot import Robot
@@ -52,6 +53,15 @@ class Linearised:
     @property
     def robot(self) -> Robot:
         return self.equations.robot
+
+    def control_limits(self) -> tuple[Array, Array]:
+        return self.robot.control_limits()
+
+    def neutral_controls(self) -> Array:
+        return self.robot.neutral_controls()
+
+    def effector_rows(self, name: str) -> sp.csr_matrix:
+        return self.equations.effector_rows(name)
 
     def initial_state(self) -> Array:
         """At rest in the rest shape."""
@@ -133,7 +143,8 @@ class Linearised:
         """The derivative of a step as operators, through its own factor."""
         check_step(step, self)
         return Linearization(n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
-                             push=lambda dx, du, dp: self._jvp(step, dx, du, dp), pull=lambda x_bar: self._vjp(step, x_bar))  # fmt: skip
+                             push=lambda *d: by_columns(lambda dx, du, dp: (self._jvp(step, dx, du, dp),), *d)[0],
+                             pull=lambda x_bar: by_columns(lambda bar: self._vjp(step, bar), x_bar))  # type: ignore[arg-type, return-value]  # fmt: skip
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
@@ -145,7 +156,7 @@ class Linearised:
         dq, dv = np.split(dx, 2)
         held = np.where(eq.held, -dq / h, 0.0)  # a held node's velocity is (place - q) / h
         dg = self._moved(t, q, v, dq, dv) - eq.mass_times(t.numbers, dv) + self._linear_part(t, q, v, held)
-        dg += (h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(q, t.u, t.w)) @ du
+        dg += (h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(q, t.u, t.w, stiff_only=True)) @ du
         if dp.size:
             change = eq.variables.spread(dp)
             dg += h * self._field_forces(t, q, change)
@@ -164,7 +175,7 @@ class Linearised:
         """The change of the residual with q and (friction) v at a fixed new velocity."""
         eq, h = self.equations, self.dt
         out = h * self._stiffness_times(t.numbers, q, t.u, dq, stiff_only=False)
-        out += h * h * (eq.body.third(q, t.numbers.fields, dq, t.w) + eq.terms_third(q, t.u, dq, t.w))
+        out += h * h * (eq.body.third(q, t.numbers.fields, dq, t.w) + eq.terms_third(q, t.u, dq, t.w, stiff_only=True))
         if self.robot.damping.stiffness > 0.0:
             m = self._viscous_moduli(t.numbers, self.robot.damping.stiffness)
             out += h * (eq.body.viscous_push(dq, q, t.w, m) + eq.body.viscous_push(q, t.w, dq, m))
@@ -200,7 +211,7 @@ class Linearised:
         y[eq.free] = -t.solve(w_bar[eq.free])
         dq, dv = self._moved_back(t, q, v, y)
         held = np.where(eq.held, -(w_bar + self._linear_part(t, q, v, y)) / h, 0.0)
-        u_bar = (h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(q, t.u, t.w)).T @ y
+        u_bar = (h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(q, t.u, t.w, stiff_only=True)).T @ y
         p_bar = np.zeros(0)
         if self.params.size:
             viscous = eq.body.viscous_at(t.numbers.fields, self.robot.damping.stiffness, 1.0, q, t.w)
@@ -214,7 +225,7 @@ class Linearised:
         """The transpose of `_moved`: shares for q and v."""
         eq, h = self.equations, self.dt
         dq = h * self._stiffness_times(t.numbers, q, t.u, y, stiff_only=False)
-        dq += h * h * (eq.body.third(q, t.numbers.fields, y, t.w) + eq.terms_third(q, t.u, y, t.w))
+        dq += h * h * (eq.body.third(q, t.numbers.fields, y, t.w) + eq.terms_third(q, t.u, y, t.w, stiff_only=True))
         dv = np.zeros_like(dq)
         if self.robot.damping.stiffness > 0.0:
             m = self._viscous_moduli(t.numbers, self.robot.damping.stiffness)

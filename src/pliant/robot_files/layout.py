@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationInfo
 
-from pliant.actuators import Cable, Thrust
+from pliant.actuators import Arm, Cable, Gripper, MovingFrame, Tether, Thrust, load_arm
 from pliant.contact import Contact, capsule, plane, sphere
 from pliant.core import InputError
 from pliant.geometry import (
@@ -31,7 +31,7 @@ from pliant.geometry import (
 )
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Patch, PointLoad, Support, SurfaceLoad
-from pliant.robot_files.section import Keys, Point, Row, Rows, listed, made, named, one_of, read_by, wrapped
+from pliant.robot_files.section import Keys, Limit, Point, Row, Rows, listed, made, named, one_of, read_by, wrapped
 from pliant.robot_files.task import Keyframes, constant
 
 
@@ -66,6 +66,10 @@ def from_parts(*, parts: dict[str, Domain], cell: float | None = None, divisions
     return Geometry(shape=Union(parts=parts), cell=cell, divisions=divisions, order=order, thickness=thickness)
 
 
+def from_arm(*, file: Path, side: str | None = None, start: Row | None = None) -> Arm:
+    return load_arm(file, side=side, start=start)
+
+
 SHAPES = {cls.__name__.lower(): cls for cls in (Box, Cylinder, Tube, Ellipsoid, Strip, Rectangle, Disc, Ring, Polygon)}
 SOLID = ("thickness",)  # a solid has no out-of-plane thickness to choose
 SHAPE = one_of("shape", {
@@ -79,7 +83,15 @@ SOURCES = {
     "silhouette": made(from_silhouette),
     "parts": made(from_parts, parts=named(PART)),
 }
-ACTUATORS = {"cable": made(Cable, points=Rows), "thrust": made(Thrust)}
+Sides = tuple[tuple[Limit, ...], tuple[Limit, ...]]
+FRAMES = {"moving": made(MovingFrame, origin=Point, limits=Sides | None, start=Row | None), "arm": made(from_arm, start=Row | None)}
+FRAME = one_of("type", FRAMES)
+ACTUATORS = {
+    "cable": made(Cable, points=Rows),
+    "thrust": made(Thrust),
+    "gripper": made(Gripper, frame=FRAME),
+    "tether": made(Tether, frame=FRAME),
+}
 OBSTACLES = {obstacle.__name__: wrapped(obstacle, Contact, "obstacle") for obstacle in (plane, sphere, capsule)}
 MATERIAL, POINT_LOAD, SURFACE_LOAD = made(Material), made(PointLoad), made(SurfaceLoad)
 KEYFRAMES = made(Keyframes, times=Row, values=Rows)

@@ -1,0 +1,78 @@
+"""Arm files: a serial arm as TOML in SI units, with its joints in order and one or more sides where such an arm stands."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from pliant.actuators.arm import Arm, Joint
+from pliant.core import InputError, nearest, require_kind
+
+MOST_BYTES = 1_000_000
+JOINT = [part.name for part in fields(Joint)]
+SIDE = ("xyz", "rpy", "start")
+
+
+def load_arm(path: str | Path, *, side: str | None = None, start: ArrayLike | None = None) -> Arm:
+    """The arm of a TOML file on one of its sides (None: the only one); `start` (n_joints,) [rad] replaces the file's."""
+    path = Path(path)
+    try:
+        table = _taken("the file", _parsed(path), ("name", "grip", "joints", "sides"))
+        name, sides = str(table["name"]), table["sides"]
+        require_kind("sides", sides, Mapping, "write a table [sides.NAME] for each")
+        require_kind("joints", table["joints"], list, "write a table [[joints]] for each")
+        placed = _taken(f"sides.{(side := _picked(side, sides))}", sides[side], SIDE)
+        joints = tuple(_joint(k, joint) for k, joint in enumerate(table["joints"]))
+        placed["start"] = placed["start"] if start is None else start
+        return Arm(name=f"{name} {side}", joints=joints, grip=table["grip"], **placed)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _picked(side: str | None, sides: Iterable[str]) -> str:
+    """The side that is meant, or a sentence with those that there are."""
+    names = list(sides)
+    if side is None and len(names) == 1:
+        return names[0]
+    if side is None:
+        raise InputError(f"The arm has the sides {', '.join(names) or 'none'}; name one with side=... .")
+    if side not in names:
+        raise InputError(f"The arm has no side '{side}'; {nearest(side, names)}")
+    return side
+
+
+def _joint(k: int, table: Any) -> Joint:
+    row = _taken(f"joints[{k}]", table, JOINT)
+    require_kind(f"joints[{k}].name", row["name"], str, "write text in quotes")
+    return Joint(**row)
+
+
+def _taken(place: str, table: Any, keys: Iterable[str]) -> dict[str, Any]:
+    """A copy of a table that has these keys and no others."""
+    require_kind(place, table, Mapping, "write a table of keys")
+    for key in table:
+        if key not in keys:
+            raise InputError(f"There is no key '{str(key)[:60]}' in {place}; {nearest(key, keys)}")
+    for key in keys:
+        if key not in table:
+            raise InputError(f"The key '{key}' is missing in {place}; add it.")
+    return dict(table)
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file of a decent size."""
+    try:
+        if not path.is_file():
+            raise InputError(f"There is no such arm file; check the path, which is taken from {Path.cwd()}.")
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InputError(f"The file has more than {MOST_BYTES} bytes; an arm needs a few hundred.")
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except OSError as error:
+        raise InputError(f"The file cannot be read ({error.strerror}); check its permissions.") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"The file is not TOML: {error}; mend that place.") from None

@@ -1,0 +1,183 @@
+"""Plan: what every planner returns, and the Journal that a planner keeps on its way so that nothing is lost."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.core import Array, Dynamics, InputError, Status, Step, StepError, finite_array
+from pliant.problem import Problem
+from pliant.store import read_json, write_json
+
+FILE = "plan.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Iteration:
+    """One iteration of a planner."""
+
+    cost: float
+    step: float  # size of the accepted change of the controls, largest entry
+    regulariser: float
+    seconds: float  # since the start
+    failed: int = 0  # trial rollouts that could not be simulated and were shortened
+    infeasibility: float = 0.0  # largest violation of the dynamics or constraints, where a method allows one
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How long to try, how exactly, and where to keep the best iterate."""
+
+    iterations: int = 200
+    tolerance: float = 1e-8  # stop when the model promises to lower the cost by less than this share of it
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None
+    folder: str | Path | None = None  # the best iterate is kept here after every iteration
+    resume: bool = False  # go on from what is in the folder
+
+    def __post_init__(self) -> None:
+        if self.iterations < 1 or not 0.0 < self.tolerance < 1.0:
+            raise InputError(
+                f"A planner needs 1 iteration or more and a tolerance between 0 and 1, not {self.iterations} and {self.tolerance:g}."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    """Controls, the run they give and its cost; infinite where a step failed, and then `failed` says which."""
+
+    controls: Array  # (steps, n_controls)
+    states: Array  # (steps + 1, n_state)
+    steps: tuple[Step, ...]
+    cost: float
+    failed: str = ""
+
+
+def evaluate(problem: Problem, controls: Array) -> Evaluation:
+    """Simulate the controls and price the run; a failed step is a value, not an error."""
+    x, steps = problem.start, []
+    p = None if problem.params is None else np.asarray(problem.params, float)
+    if not np.all(np.isfinite(controls)):
+        return Evaluation(controls=controls, states=x[None], steps=(), cost=np.inf, failed="the controls are not finite")
+    for k, u in enumerate(controls):
+        step = problem.model.step(x, u, p, k)
+        if not step.status or not np.all(np.isfinite(step.x)):
+            why = step.status.text if not step.status else "the state is not finite"
+            return Evaluation(controls=controls, states=x[None], steps=(), cost=np.inf, failed=f"step {k}: {why}")
+        steps.append(step)
+        x = step.x
+    states = np.array([problem.start, *(step.x for step in steps)])
+    cost = problem.value(states, controls)
+    return Evaluation(controls=controls, states=states, steps=tuple(steps), cost=cost if np.isfinite(cost) else np.inf)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """Controls that a planner found, the run they give, and how it got there."""
+
+    method: str
+    controls: Array  # (steps, n_controls)
+    states: Array  # (steps + 1, n_state)
+    cost: float
+    status: Status
+    history: tuple[Iteration, ...]
+    misses: tuple[tuple[str, float, float], ...] = ()  # (effector, time [s], distance) of every goal
+    excess: float = 0.0  # beyond the limits of the controls, relative to their width
+    violation: float = 0.0  # of the constraints
+    gains: Array | None = None  # (steps, n_controls, n_augmented) of feedback, from ddp
+    interrupted: bool = False
+    notes: dict[str, Any] = field(default_factory=dict)  # what a method says beside, such as its route
+
+    def replay(self, model: Dynamics, problem: Problem) -> float:
+        """The objective of the plan's controls simulated anew; equal to `cost` bit for bit."""
+        return evaluate(replace(problem, model=model), self.controls).cost
+
+    def save(self, folder: str | Path) -> None:
+        """Write plan.json; `load_controls` reads it."""
+        write_json(Path(folder) / FILE, _summary(self.method, self.controls, self.cost, self.history, self.status.text))
+
+    def summary(self) -> str:
+        """One sentence."""
+        worst = max((miss for _, _, miss in self.misses), default=0.0)
+        return f"{self.method}: {self.status.text} (cost {self.cost:.6g}, {len(self.history)} iterations, worst miss {worst:.3g})"
+
+
+def _summary(method: str, controls: Array, cost: float, history: Sequence[Iteration], text: str) -> dict[str, Any]:
+    return {"method": method, "controls": controls, "cost": cost, "status": text, "history": [asdict(row) for row in history]}
+
+
+def load_controls(folder: str | Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration]]:
+    """Controls (steps, n_controls) and history of a saved plan, or a sentence."""
+    raw = read_json(Path(folder) / FILE)
+    try:
+        history = [Iteration(**row) for row in raw["history"]]
+        controls = raw["controls"]
+    except (KeyError, TypeError):
+        raise InputError(f"{Path(folder) / FILE} is not a saved plan; delete it and plan anew.") from None
+    return finite_array(f"The controls in {Path(folder) / FILE}", controls, shape), history
+
+
+@dataclass(kw_only=True)
+class Journal:
+    """A planner's memory of its way: keeps the history, tells the progress, and writes the best iterate after every iteration."""
+
+    problem: Problem
+    method: str
+    options: Options
+    history: list[Iteration] = field(default_factory=list)
+    best: Evaluation | None = None
+    began: float = field(default_factory=time.perf_counter)
+
+    def first(self, guess: Array | None) -> Evaluation:
+        """The run of the guess, of what is in the folder, or of standing still."""
+        problem, shape = self.problem, (self.problem.steps, self.problem.model.n_controls)
+        folder = self.options.folder
+        if self.options.resume and folder is not None and (Path(folder) / FILE).is_file():
+            controls, self.history = load_controls(folder, shape)
+            self.began -= self.history[-1].seconds if self.history else 0.0
+        else:
+            controls = problem.guess() if guess is None else finite_array("The guess of the controls", guess, shape)
+        now = evaluate(problem, controls)
+        if now.failed:
+            raise StepError(f"The first guess cannot be simulated ({now.failed}); give another guess, or a smaller time step.")
+        self.best = now
+        if not self.history:
+            self.note(now, step=0.0, regulariser=0.0)
+        return now
+
+    @property
+    def done(self) -> int:
+        """Iterations so far."""
+        return len(self.history) - 1
+
+    def note(self, now: Evaluation, *, step: float, regulariser: float, failed: int = 0, infeasibility: float = 0.0) -> None:
+        """An iteration has ended at `now`."""
+        seconds = time.perf_counter() - self.began
+        self.history.append(Iteration(cost=now.cost, step=step, regulariser=regulariser, seconds=seconds, failed=failed,
+                                      infeasibility=infeasibility))  # fmt: skip
+        if self.best is None or now.cost <= self.best.cost:
+            self.best = now
+        if self.options.folder is not None:
+            write_json(
+                Path(self.options.folder) / FILE, _summary(self.method, self.best.controls, self.best.cost, self.history, "not finished")
+            )
+        self.options.progress(f"planning ({self.method})", min(self.done, self.options.iterations), self.options.iterations)
+
+    def finish(
+        self, ok: bool, text: str, *, interrupted: bool = False, gains: Array | None = None, notes: dict[str, Any] | None = None
+    ) -> Plan:
+        """The plan at the best iterate."""
+        problem, now = self.problem, self.best
+        assert now is not None
+        misses = problem.misses(now.states, now.controls)
+        failed = sum(row.failed for row in self.history)
+        text += f"; {failed} trial runs failed on the way and were shortened" if failed else ""
+        plan = Plan(method=self.method, controls=now.controls, states=now.states, cost=now.cost, history=tuple(self.history),
+                    status=Status(ok=ok, text=text, iterations=self.done), misses=tuple(misses), excess=problem.excess(now.controls),
+                    violation=problem.violation(now.states, now.controls), gains=gains, interrupted=interrupted,
+                    notes=notes or {})  # fmt: skip
+        if self.options.folder is not None:
+            plan.save(self.options.folder)
+        return plan

@@ -1,0 +1,214 @@
+"""The quadratic model of a shooting planner, and its minimiser within a trust region and the limits of the controls.
+
+The Hessian is B + F^T F: B of the terms that see the controls alone, banded for each control, F the few rows of all others. The
+region is a ball in the norm of B, in which the model is I + G G^T with G = L^-1 F^T, B = L L^T: nothing is to be scaled by hand.
+Variables are ordered one control after the other, all steps of each.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.linalg.lapack import dpbtrf, dtbtrs
+
+from pliant.core import Array, InputError
+from pliant.problem import Problem, stencilled
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Move:
+    """A change of the controls that the model proposes."""
+
+    change: Array  # (steps, n_controls)
+    gain: float  # how much the model promises to lower the cost
+    size: float  # in the norm of the trust region
+    shift: float  # multiplier of the region
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Metric:
+    """B = L L^T with what is missing to make it positive taken from the size of the other terms."""
+
+    band: Array  # (width + 1, n_variables) lower diagonals
+    lower: Array  # of its Cholesky factor
+    extra: float = 0.0  # what was added to the diagonal
+
+    def whiten(self, y: Array) -> Array:
+        """L^-1 y, for (n,) or (n, k)."""
+        return dtbtrs(self.lower, y, uplo="L")[0]
+
+    def colour(self, w: Array) -> Array:
+        """L^-T w."""
+        return dtbtrs(self.lower, w, uplo="L", trans="T")[0]
+
+    @cached_property
+    def sparse(self) -> sp.csc_matrix:
+        """The whole symmetric B."""
+        n = self.band.shape[1]
+        lower = sp.diags([row[: n - k] for k, row in enumerate(self.band)], [-k for k in range(len(self.band))], shape=(n, n))
+        return (lower + sp.tril(lower, -1).T).tocsc()
+
+
+def metric(problem: Problem, scale: float) -> Metric:
+    """The metric of a problem; `scale` is a typical curvature of the other terms, for controls that no term holds."""
+    width = min(max((len(s.stencil) for s in problem.smooths), default=1) - 1, problem.steps - 1)
+    bands = sum((s.band(problem.steps, width) for s in problem.smooths), np.zeros((problem.model.n_controls, width + 1, problem.steps)))
+    band = np.ascontiguousarray(np.swapaxes(bands, 0, 1).reshape(width + 1, -1))
+    least = 1e-14 * float(band[0].max()) or 0.0
+    lower, info = dpbtrf(band, lower=1)
+    if info or not np.all(lower[0] ** 2 > least):
+        extra = (1e-8 * scale if scale > 0.0 else 1.0) + 1e-12 * float(band[0].max())
+        band[0] += extra
+        return Metric(band=band, lower=dpbtrf(band, lower=1)[0], extra=extra)
+    return Metric(band=band, lower=lower)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Model:
+    """g . d + 1/2 d^T H d, where L^-1 H L^-T is 1 on the complement of V and `curvature` along its columns."""
+
+    problem: Problem
+    controls: Array  # (steps, n_controls) where the model was made
+    gradient: Array  # (n_variables,)
+    metric: Metric
+    V: Array  # (n_variables, k) orthonormal
+    curvature: Array  # (k,)
+    rows: Array  # (r, n_variables) H = B + rows^T signs rows where limits must be kept
+
+    @cached_property
+    def _whitened(self) -> tuple[Array, Array, Array]:
+        """The gradient in the norm of the region, its share along V, and the rest."""
+        g = self.metric.whiten(self.gradient)
+        a = self.V.T @ g
+        return g, a, g - self.V @ a
+
+    def best(self, radius: float, shift: float = 0.0) -> Move:
+        """The minimiser within a radius, and within the limits."""
+        move = self._free(radius)
+        return move if self._kept(move.change) else self._limited(radius, max(shift, move.shift))
+
+    def _free(self, radius: float) -> Move:
+        _, a, rest = self._whitened
+        c = self.curvature
+        least = max(0.0, -float(np.min(c, initial=0.0)))
+        if not np.isfinite(radius):  # no region: negative curvature counts as positive
+            c = np.maximum(np.abs(c), 1e-12 * np.abs(c).max(initial=1.0))
+            return self._move(-(self.V @ (a / c)) - rest, 0.0)
+        size = lambda s: float(np.sqrt((rest @ rest) / (1.0 + s) ** 2 + np.sum((a / (c + s)) ** 2)))  # noqa: E731
+        low = least * (1.0 + 1e-12) + (1e-300 if least else 0.0)
+        if least == 0.0 and size(0.0) <= radius:
+            return self._move(-(self.V @ (a / c)) - rest, 0.0)
+        if least and size(low + 1e-9 * least) <= radius:  # the hard case: go along the most negative direction
+            w = -(self.V @ (a / (c + low + 1e-9 * least))) - rest / (1.0 + low)
+            v = self.V[:, int(np.argmin(c))]
+            return self._move(w + np.sqrt(max(radius**2 - float(w @ w), 0.0)) * v, low)
+        high = low + max(1.0, float(np.linalg.norm(self._whitened[0])) / radius)
+        while size(high) > radius:
+            high *= 2.0
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if size(middle) > radius else (low, middle)
+            if high - low <= 1e-6 * high:
+                break
+        return self._move(-(self.V @ (a / (c + high))) - rest / (1.0 + high), high)
+
+    def _move(self, w: Array, shift: float) -> Move:
+        g = self._whitened[0]
+        along = self.V.T @ w
+        gain = -float(g @ w + 0.5 * (w @ w + (self.curvature - 1.0) @ along**2))
+        return Move(change=_table(self.metric.colour(w), self.controls.shape), gain=gain, size=float(np.linalg.norm(w)), shift=shift)
+
+    # Limits
+
+    def _kept(self, change: Array) -> bool:
+        return self.problem.excess(self.controls + change) <= 1e-12
+
+    def _limited(self, radius: float, shift: float) -> Move:
+        """With the limits as a quadratic program; its shift grows until the radius is kept."""
+        for _ in range(30):
+            d = self._program(shift)
+            w = self._size(d)
+            if w <= 1.1 * radius:
+                break
+            shift = 1.5 * ((1.0 + shift) * w / radius - 1.0)
+        gain = -float(self.gradient @ d + 0.5 * self._bend(d))
+        return Move(change=_table(d, self.controls.shape), gain=gain, size=w, shift=shift)
+
+    def _size(self, d: Array) -> float:
+        return float(np.sqrt(max(d @ (self.metric.sparse @ d), 0.0)))
+
+    def _bend(self, d: Array) -> float:
+        return float(d @ (self.metric.sparse @ d) + np.sum((self.rows @ d) ** 2))
+
+    def _program(self, shift: float) -> Array:
+        """min g d + 1/2 (1 + shift) d B d + 1/2 |z|^2 with z = rows d, within the limits; sparse but for the few rows."""
+        n, r = len(self.gradient), len(self.rows)
+        scale = max(float(np.abs(self.gradient).max()), 1e-300)
+        P = sp.block_diag([(1.0 + shift) / scale * self.metric.sparse, sp.identity(r) / scale], format="csc")
+        A = sp.hstack([sp.csc_matrix(self.rows), -sp.identity(r)], format="csc")
+        G, low, high = limit_rows(self.problem, self.controls)
+        out = solve_program(P, np.concatenate([self.gradient / scale, np.zeros(r)]), A, np.zeros(r),
+                            sp.hstack([G, sp.csc_matrix((G.shape[0], r))], format="csc"), low, high)  # fmt: skip
+        return out[:n]
+
+
+def _table(d: Array, shape: tuple[int, ...]) -> Array:
+    return d.reshape(shape[1], shape[0]).T
+
+
+def limit_rows(problem: Problem, controls: Array) -> tuple[sp.csc_matrix, Array, Array]:
+    """(G, low, high): low <= G d <= high for changes d of the controls, one row a finite limit, control and step."""
+    N = problem.steps
+    G, low, high = [sp.csc_matrix((0, problem.n_variables))], [np.zeros(0)], [np.zeros(0)]
+    for band in problem.bands:
+        now = stencilled(band.stencil, controls, problem.first_control)
+        D = sp.diags([np.full(N - j, c) for j, c in enumerate(band.stencil) if j < N], [-j for j in range(min(len(band.stencil), N))],
+                     shape=(N, N))  # fmt: skip
+        held = np.isfinite(band.lower) | np.isfinite(band.upper)
+        G.append(sp.kron(sp.diags(held.astype(float)).tocsr()[held], D))
+        low.append((band.lower - now).T[held].ravel())
+        high.append((band.upper - now).T[held].ravel())
+    return sp.vstack(G, format="csc"), np.concatenate(low), np.concatenate(high)
+
+
+def solve_program(P: sp.csc_matrix, c: Array, A: sp.csc_matrix, b: Array, G: sp.csc_matrix, low: Array, high: Array) -> Array:
+    """min 1/2 x P x + c x with A x = b and low <= G x <= high, by PIQP; a sentence where there is none."""
+    import piqp
+
+    if not (np.all(np.isfinite(P.data)) and np.all(np.isfinite(c)) and np.all(np.isfinite(A.data))):
+        raise InputError("The quadratic program of a planner is not finite; scale the weights of the terms down.")
+    solver = piqp.SparseSolver()
+    solver.settings.verbose = False
+    solver.settings.eps_abs = solver.settings.eps_rel = 1e-10
+    solver.setup(P, c, A, b, G, np.maximum(low, -1e20), np.minimum(high, 1e20))
+    status = solver.solve()
+    x = np.array(solver.result.x)
+    worst = float(np.maximum(low - G @ x, G @ x - high).max(initial=0.0)) if np.all(np.isfinite(x)) else np.inf
+    if status != piqp.PIQP_SOLVED and worst > 1e-6 * max(1.0, float(np.abs(G @ x).max(initial=0.0))):
+        raise InputError("No controls satisfy all limits together: a bound on the control, its rate and its acceleration contradict each "
+                         "other from the first step on; widen one of them or start from another control.")  # fmt: skip
+    return x
+
+
+def low_rank_model(problem: Problem, controls: Array, gradient: Array, rows: Array) -> Model:
+    """H = B + F^T F with few rows F (r, n_variables)."""
+    scale = float(np.sum(rows**2)) / max(rows.shape[1], 1)
+    m = metric(problem, scale)
+    if len(rows) >= rows.shape[1]:
+        return dense_model(problem, controls, gradient, rows, m, m.sparse.toarray() + rows.T @ rows)
+    G = m.whiten(np.ascontiguousarray(rows.T)) if len(rows) else np.zeros((rows.shape[1], 0))
+    values, Q = np.linalg.eigh(G.T @ G)
+    keep = values > 1e-14 * values.max(initial=0.0)
+    V = np.linalg.qr(G @ Q[:, keep] / np.sqrt(values[keep]))[0] if keep.any() else G[:, :0]
+    curvature = 1.0 + np.sum((G.T @ V) ** 2, axis=0)
+    return Model(problem=problem, controls=controls, gradient=gradient, metric=m, V=V, curvature=curvature, rows=rows)
+
+
+def dense_model(problem: Problem, controls: Array, gradient: Array, rows: Array, m: Metric, H: Array) -> Model:
+    """Any symmetric H (n_variables, n_variables); `rows` is its positive part beside B, for the limits."""
+    half = m.whiten(np.ascontiguousarray(H))
+    white = m.whiten(np.ascontiguousarray(half.T))
+    curvature, V = scipy.linalg.eigh(0.5 * (white + white.T))
+    return Model(problem=problem, controls=controls, gradient=gradient, metric=m, V=V, curvature=curvature, rows=rows)

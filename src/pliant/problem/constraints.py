@@ -1,0 +1,175 @@
+"""Constraints: limits on the controls and their rates, which planners keep exactly, and (function, set) pairs on effectors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pliant.core import Array, Dynamics, InputError, finite_array
+from pliant.problem.looks import Look, Quadratic, difference, jacobian
+from pliant.problem.terms import effector_rows, steps_at
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Limit:
+    """lower <= d^order u / dt^order <= upper at every step: order 0 bounds the control, 1 its rate, 2 its acceleration."""
+
+    lower: ArrayLike  # one number, or one for each control
+    upper: ArrayLike
+    order: int = 0
+
+    def on(self, model: Dynamics) -> "Band":
+        n = model.n_controls
+        try:
+            lower, upper = (np.array(np.broadcast_to(np.asarray(side, float), (n,))) for side in (self.lower, self.upper))
+        except (TypeError, ValueError):
+            raise InputError(f"A limit has {np.size(self.lower)} and {np.size(self.upper)} numbers; give one, or one for each of the {n} "
+                             "controls.") from None  # fmt: skip
+        bad = np.flatnonzero(~(lower <= upper))
+        if bad.size:
+            raise InputError(f"The limits of control {bad[0]} (order {self.order}) are {lower[bad[0]]:g} to {upper[bad[0]]:g}, which "
+                             "nothing can satisfy; the lower must not exceed the upper.")  # fmt: skip
+        if self.order not in (0, 1, 2):
+            raise InputError(f"The order of a limit is {self.order}; take 0 (the control), 1 (its rate) or 2 (its acceleration).")
+        return Band(stencil=difference(self.order, model.dt), lower=lower, upper=upper, order=self.order)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Band:
+    """A Limit on a model: lower <= sum_j stencil_j u_{k-j} <= upper."""
+
+    stencil: Array  # (order + 1,)
+    lower: Array  # (n_controls,)
+    upper: Array  # (n_controls,)
+    order: int
+
+
+class Region(Protocol):
+    """A closed convex set, by its projection."""
+
+    def project(self, c: Array) -> Array: ...  # the nearest point of the set
+    def slope(self, c: Array) -> Array: ...  # (m, m) the projection's derivative
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Interval:
+    """lower <= c <= upper, each (m,) or a number; an equality where the two agree."""
+
+    lower: ArrayLike = -np.inf
+    upper: ArrayLike = np.inf
+
+    def __post_init__(self) -> None:
+        if not np.all(np.asarray(self.lower, float) <= np.asarray(self.upper, float)):
+            raise InputError(f"The interval from {self.lower} to {self.upper} is empty; the lower end must not exceed the upper.")
+
+    def project(self, c: Array) -> Array:
+        return np.clip(c, self.lower, self.upper)
+
+    def slope(self, c: Array) -> Array:
+        return np.diag(((c > self.lower) & (c < self.upper)).astype(float))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ball:
+    """|c - center| <= radius."""
+
+    center: ArrayLike
+    radius: float
+
+    def project(self, c: Array) -> Array:
+        r = c - np.asarray(self.center, float)
+        size = float(np.linalg.norm(r))
+        return c if size <= self.radius else np.asarray(self.center, float) + self.radius / size * r
+
+    def slope(self, c: Array) -> Array:
+        r = c - np.asarray(self.center, float)
+        size = float(np.linalg.norm(r))
+        if size <= self.radius:
+            return np.eye(len(c))
+        n = r / size
+        return self.radius / size * (np.eye(len(c)) - np.outer(n, n))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Constraint:
+    """function(y) lies in a set, y an effector's position, velocity or acceleration (dim,), at chosen times [s] or all."""
+
+    effector: str
+    inside: Region
+    function: Callable[[Array], Array] | None = None  # analytic, (dim,) -> (m,); None: y itself
+    time: float | Sequence[float] | None = None
+    what: str = "position"
+
+    def on(self, model: Dynamics, steps: int) -> list["Watch"]:
+        name = f"The constraint on '{self.effector}'"
+        rows = effector_rows(model, self.effector, self.what, "xyz", name)
+        function = self.function or (lambda y: y)
+        found = np.shape(function(np.zeros(rows[0].shape[0])))
+        if len(found) != 1:
+            raise InputError(f"{name}: its function gives {found or 'a number'} where a vector (m,) is needed; wrap it in np.array([...]).")
+        at = steps_at(name, self.time, steps, model.dt)
+        blank = Quadratic(target=np.zeros(rows[0].shape[0]), weight=0.0)
+        return [Watch(look=Look(name=self.effector, step=k, states=rows, loss=blank), function=function, inside=self.inside) for k in at]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Watch:
+    """A constraint at one step."""
+
+    look: Look
+    function: Callable[[Array], Array]
+    inside: Region
+
+    def violation(self, y: Array) -> float:
+        """How far function(y) is from its set."""
+        c = self.function(y)
+        return float(np.linalg.norm(c - self.inside.project(c)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Penalty:
+    """A constraint as a Loss of the augmented Lagrangian: penalty/2 |z - P(z)|^2 with z = function(y) + multiplier / penalty."""
+
+    watch: Watch
+    multiplier: Array  # (m,)
+    penalty: float
+
+    def _shifted(self, y: Array) -> Array:
+        return self.watch.function(y) + self.multiplier / self.penalty
+
+    def value(self, y: Array) -> float:
+        z = self._shifted(y)
+        e = z - self.watch.inside.project(z)
+        return 0.5 * self.penalty * float(e @ e)
+
+    def slope(self, y: Array) -> Array:
+        return jacobian(self.watch.function, y).T @ self.next_multiplier(y)
+
+    def factor(self, y: Array) -> Array:
+        z = self._shifted(y)
+        return np.sqrt(self.penalty) * (np.eye(len(z)) - self.watch.inside.slope(z)) @ jacobian(self.watch.function, y)
+
+    def hessian(self, y: Array) -> Array:
+        F = self.factor(y)
+        return F.T @ F
+
+    def next_multiplier(self, y: Array) -> Array:
+        """(m,) what the multiplier becomes where y is the inner optimum."""
+        z = self._shifted(y)
+        return self.penalty * (z - self.watch.inside.project(z))
+
+
+def checked_control(name: str, value: ArrayLike, bands: Sequence[Band]) -> Array:
+    """A control (n,) that respects the limits of order 0, or a sentence."""
+    n = len(bands[0].lower) if bands else np.size(value)
+    u = finite_array(name, value, (n,))
+    for band in bands:
+        if band.order == 0:
+            bad = np.flatnonzero(~((u >= band.lower) & (u <= band.upper)))
+            if bad.size:
+                k = bad[0]
+                raise InputError(f"{name} is {u[k]:g} for control {k}, outside its limits {band.lower[k]:g} to {band.upper[k]:g}; start "
+                                 "within them.")  # fmt: skip
+    return u

@@ -1,0 +1,75 @@
+"""Paths in space, as functions of time [s] that give a place [m] (dim,), or rows of places for many times."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pliant.core import Array, InputError, finite_array, require_positive
+
+Path = Callable[[float], Array]
+
+
+def _frame(normal: ArrayLike | None, dim: int) -> tuple[Array, Array]:
+    """Two unit vectors of the plane of a circle, the first as near to x as can be."""
+    if dim == 2:
+        return np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    n = finite_array("The normal of a path", (0.0, 0.0, 1.0) if normal is None else normal, (3,))
+    if not np.linalg.norm(n) > 0.0:
+        raise InputError("The normal of a path is zero; give a direction such as (0, 0, 1).")
+    n = n / np.linalg.norm(n)
+    first = np.eye(3)[0] - n[0] * n
+    first = first if np.linalg.norm(first) > 1e-6 else np.eye(3)[1] - n[1] * n
+    first = first / np.linalg.norm(first)
+    return first, np.cross(n, first)
+
+
+def circle(*, center: ArrayLike, radius: float, period: float, normal: ArrayLike | None = None, turns: float = 1.0) -> Path:
+    """Around a circle `turns` times in `period` seconds, then it stands; starts on the side of +x."""
+    return spiral(center=center, radii=(radius, radius), period=period, normal=normal, turns=turns)
+
+
+def spiral(*, center: ArrayLike, radii: tuple[float, float], period: float, normal: ArrayLike | None = None, turns: float = 1.0,
+           rise: float = 0.0) -> Path:  # fmt: skip
+    """From one radius to another in `period` seconds while turning; in 3D it may rise [m] along the normal."""
+    c = finite_array("The centre of a path", center, (None,), "m")
+    if c.size not in (2, 3):
+        raise InputError(f"The centre of a path has {c.size} numbers; give 2 or 3.")
+    ends = finite_array("The radii of a path", radii, (2,), "m")
+    if not np.all(ends >= 0.0) or not ends.any():
+        raise InputError(f"The radii of a path are {ends[0]:g} and {ends[1]:g} m; give positive ones.")
+    period = require_positive("The period of a path", period, "s")
+    e, f = _frame(normal, c.size)
+    up = np.cross(e, f) if c.size == 3 else np.zeros(2)
+
+    def place(t: float) -> Array:
+        s = float(np.clip(t / period, 0.0, 1.0))
+        angle, r = 2.0 * np.pi * turns * s, ends[0] + s * (ends[1] - ends[0])
+        return c + r * (np.cos(angle) * e + np.sin(angle) * f) + rise * s * up
+
+    return place
+
+
+def polyline(points: ArrayLike, *, period: float) -> Path:
+    """Through points (n, dim) along straight lines at an even speed, in `period` seconds, then it stands."""
+    rows = finite_array("The points of a polyline", points, (None, None), "m")
+    if len(rows) < 2:
+        raise InputError(f"A polyline needs two points or more and has {len(rows)}.")
+    lengths = np.linalg.norm(np.diff(rows, axis=0), axis=1)
+    if not np.all(lengths > 0.0):
+        raise InputError(f"Points {np.argmin(lengths)} and {np.argmin(lengths) + 1} of a polyline coincide; remove one of them.")
+    along = np.concatenate([[0.0], np.cumsum(lengths)])
+    return _through(along / along[-1] * require_positive("The period of a path", period, "s"), rows)
+
+
+def waypoints(times: Sequence[float], points: ArrayLike) -> Path:
+    """Through points (n, dim) at given times [s], straight in between; before the first and after the last it stands."""
+    at = finite_array("The times of the waypoints", times, (None,), "s")
+    rows = finite_array("The waypoints", points, (len(at), None), "m")
+    if not len(at) or not np.all(np.diff(at) > 0.0):
+        raise InputError("The times of the waypoints must grow from one to the next; sort them and remove doubles.")
+    return _through(at, rows)
+
+
+def _through(times: Array, rows: Array) -> Path:
+    return lambda t: np.array([np.interp(t, times, column) for column in rows.T])

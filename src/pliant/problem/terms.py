@@ -1,0 +1,182 @@
+"""The terms that a user writes: goals of effectors and states, rewards, and the effort of the controls."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from pliant.core import Array, Dynamics, InputError, finite_array, require_number
+from pliant.problem.looks import LeastSquares, Linear, Look, Loss, Quadratic, Smooth, difference
+
+Path = Callable[[float], Array]  # time [s] -> place (dim,) [m]
+WHAT = {"position": 0, "velocity": 1, "acceleration": 2}
+
+
+class Term(Protocol):
+    """A part of the objective, in the user's words; on a model and a horizon it becomes Looks or a Smooth."""
+
+    def on(self, model: Dynamics, steps: int) -> Sequence[Look | Smooth]: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Goal:
+    """An effector is to be at a target [m], or move at [m/s], accelerate at [m/s^2], at chosen times [s] or at all times.
+
+    Costs 1/2 weight |y - target|^2 at each of the times; without a time the sum over all steps is times dt, an integral.
+    """
+
+    effector: str
+    target: ArrayLike | Path  # (dim,), one row for each time, or a function of time
+    time: float | Sequence[float] | None = None  # [s]; None: at every step
+    what: str = "position"
+    weight: float = 1.0
+    axes: str = "xyz"  # which coordinates count
+
+    def on(self, model: Dynamics, steps: int) -> list[Look]:
+        rows = effector_rows(model, self.effector, self.what, self.axes, f"The goal of '{self.effector}'")
+        weight = positive_weight(f"The goal of '{self.effector}'", self.weight)
+        at = steps_at(f"The goal of '{self.effector}'", self.time, steps, model.dt)
+        targets = targets_at(f"The target of '{self.effector}'", self.target, at, model.dt, _axes(model, self.effector, self.axes))
+        share = model.dt if self.time is None else 1.0
+        return [Look(name=self.effector, step=k, states=rows, loss=Quadratic(target=t, weight=share * weight))
+                for k, t in zip(at, targets, strict=True)]  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reward:
+    """The more an effector moves along a direction, the better: costs -weight direction . y, such as the speed of a hit."""
+
+    effector: str
+    direction: ArrayLike  # (dim,)
+    time: float | Sequence[float] | None = None
+    what: str = "velocity"
+    weight: float = 1.0
+
+    def on(self, model: Dynamics, steps: int) -> list[Look]:
+        name = f"The reward of '{self.effector}'"
+        rows = effector_rows(model, self.effector, self.what, "xyz", name)
+        at = steps_at(name, self.time, steps, model.dt)
+        share = positive_weight(name, self.weight) * (model.dt if self.time is None else 1.0)
+        direction = finite_array(f"{name}: the direction", self.direction, (rows[0].shape[0],))
+        return [Look(name=self.effector, step=k, states=rows, loss=Linear(reward=share * direction)) for k in at]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StateGoal:
+    """The state, or one part of it such as 'position', is to be at a target; for models without effectors too."""
+
+    target: ArrayLike  # (n,), or one row for each time
+    part: str | None = None
+    time: float | Sequence[float] | None = None
+    weight: float = 1.0
+
+    def on(self, model: Dynamics, steps: int) -> list[Look]:
+        space, name = model.space, "The goal of the state"
+        if self.part is not None and self.part not in space.parts:
+            raise InputError(f"{name} is about '{self.part}'; this model's state has {', '.join(space.parts)}.")
+        eye = sp.identity(space.size, format="csr")
+        n = space.n_dofs
+        rows = eye if self.part is None else eye[space.parts.index(self.part) * n : (space.parts.index(self.part) + 1) * n]
+        at = steps_at(name, self.time, steps, model.dt)
+        share = positive_weight(name, self.weight) * (model.dt if self.time is None else 1.0)
+        targets = targets_at(name, self.target, at, model.dt, np.arange(rows.shape[0]))
+        return [
+            Look(name="state", step=k, states=(rows,), loss=Quadratic(target=t, weight=share)) for k, t in zip(at, targets, strict=True)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Residual:
+    """1/2 weight |r(y)|^2 of any residual r of an effector's place, velocity or acceleration y (dim,), analytic in y."""
+
+    effector: str
+    residual: Callable[[Array], Array]
+    time: float | Sequence[float] | None = None
+    what: str = "position"
+    weight: float = 1.0
+
+    def on(self, model: Dynamics, steps: int) -> list[Look]:
+        name = f"The residual of '{self.effector}'"
+        rows = effector_rows(model, self.effector, self.what, "xyz", name)
+        at = steps_at(name, self.time, steps, model.dt)
+        loss: Loss = LeastSquares(residual=self.residual,
+                                  weight=positive_weight(name, self.weight) * (model.dt if self.time is None else 1.0))  # fmt: skip
+        return [Look(name=self.effector, step=k, states=rows, loss=loss) for k in at]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Effort:
+    """The integral of 1/2 weight |d^order u / dt^order - reference|^2: order 0 the control itself, 1 its rate, 2 its acceleration."""
+
+    weight: ArrayLike = 1.0  # one number, or one for each control
+    order: int = 0
+    reference: ArrayLike = 0.0  # (n_controls,) or (steps, n_controls)
+
+    def on(self, model: Dynamics, steps: int) -> list[Smooth]:
+        if self.order not in (0, 1, 2, 3):
+            raise InputError(f"The order of an effort is {self.order}; take 0 (the control), 1 (its rate), 2 (acceleration) or 3 (jerk).")
+        try:
+            weight = np.broadcast_to(np.asarray(self.weight, float), (model.n_controls,))
+            reference = np.broadcast_to(np.asarray(self.reference, float), (steps, model.n_controls))
+        except (TypeError, ValueError):
+            raise InputError(f"The weight and reference of an effort must be a number or one for each of the {model.n_controls} controls "
+                             f"(the reference also for each of the {steps} steps).") from None  # fmt: skip
+        if not (np.all(np.isfinite(weight)) and np.all(weight >= 0.0) and np.all(np.isfinite(reference))):
+            raise InputError(f"The weight of an effort is {weight.min():g}; weights must be finite and not negative, references finite.")
+        return [Smooth(stencil=difference(self.order, model.dt), weight=model.dt * weight, reference=reference)]
+
+
+def effector_rows(model: Dynamics, effector: str, what: str, axes: str, name: str) -> tuple[sp.csr_matrix, ...]:
+    """The matrices over x_k, x_{k-1}, ... that give an effector's position, velocity or acceleration along some axes."""
+    if what not in WHAT:
+        raise InputError(f"{name} is about its '{what}'; choose position, velocity or acceleration.")
+    if what != "position" and not any(model.space.rate):
+        raise InputError(f"{name} is about its {what}, but this model has no velocity; take a rule with inertia such as ImplicitEuler.")
+    place = model.effector_rows(effector)[_axes(model, effector, axes)]
+    none = sp.csr_matrix((place.shape[0], model.space.size - place.shape[1]))
+    if what == "position":
+        return (sp.hstack([place, none], format="csr"),)
+    velocity = sp.hstack([rate * place for rate in model.space.rate], format="csr")
+    return (velocity,) if what == "velocity" else (velocity / model.dt, -velocity / model.dt)
+
+
+def _axes(model: Dynamics, effector: str, axes: str) -> Array:
+    dim = model.effector_rows(effector).shape[0]
+    chosen = [a for a in range(dim) if "xyz"[a] in axes]
+    if not chosen or set(axes) - set("xyz"):
+        raise InputError(f"The axes of a goal are '{axes}'; write some of {', '.join('xyz'[:dim])}.")
+    return np.array(chosen)
+
+
+def positive_weight(name: str, weight: Any) -> float:
+    number = require_number(f"{name}: its weight", weight, "")
+    if not 0.0 <= number < np.inf:
+        raise InputError(f"{name} has weight {number:g}; give a finite weight that is not negative.")
+    return number
+
+
+def steps_at(name: str, time: float | Sequence[float] | None, steps: int, dt: float) -> list[int]:
+    """The steps nearest to some times [s], or all."""
+    if time is None:
+        return list(range(1, steps + 1))
+    times = finite_array(f"{name}: its time", np.atleast_1d(np.asarray(time, float)), (None,), "s")
+    at = np.rint(times / dt).astype(int)
+    for t, k in zip(times, at, strict=True):
+        if not 1 <= k <= steps:
+            raise InputError(f"{name} is at t = {t:g} s, outside the horizon: {steps} steps of {dt:g} s end at {steps * dt:g} s; the first "
+                             f"time that can be asked for is {dt:g} s.")  # fmt: skip
+    return [int(k) for k in at]
+
+
+def targets_at(name: str, target: ArrayLike | Path, at: Sequence[int], dt: float, axes: Array) -> Array:
+    """(times, len(axes)) a target, rows of targets or a path, at some steps."""
+    if callable(target):
+        return np.array([finite_array(f"{name} at t = {k * dt:g} s", target(k * dt), (None,), "m")[axes] for k in at])
+    rows = np.asarray(finite_array(name, target, (None,) * np.ndim(target)))
+    rows = np.tile(rows, (len(at), 1)) if rows.ndim == 1 else rows
+    if rows.ndim != 2 or len(rows) != len(at) or rows.shape[1] <= axes.max(initial=0):
+        raise InputError(f"{name} has shape {np.shape(target)}; give ({axes.max(initial=0) + 1},), or as many rows as times ({len(at)}).")
+    return rows[:, axes]

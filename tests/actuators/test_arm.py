@@ -1,0 +1,160 @@
+"""Arms: pinocchio's chain is the product of transforms of the data sheet, and arm files say what is wrong with them."""
+
+import builtins
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pliant
+from pliant.actuators import load_arm
+from pliant.core import InputError, MissingExtra
+from pliant.zoo.robots import irb14000
+
+FILE = Path(pliant.__file__).parent / "zoo" / "robots" / "irb14000.toml"
+H = np.pi / 2
+BASE = {"right": ((0.05355, -0.0725, 0.41492), (-0.9795, -0.5682, -2.3155)), "left": ((0.05355, 0.0725, 0.41492), (0.9781, -0.5716, 2.318))}
+CHAIN = [  # the data sheet: xyz [m], rpy, lower, upper [rad], velocity [rad/s] of joints 2, 7, 3, 4, 5 and 6
+    ((0.03, 0, 0.1), (H, 0, 0), -2.5045, 0.7592, 3.1416),
+    ((-0.03, 0.17283, 0), (-H, 0, 0), -2.9409, 2.9409, 3.1416),
+    ((-0.04188, 0, 0.07873), (H, -H, 0), -2.1555, 1.3963, 3.1416),
+    ((0.0405, 0.16461, 0), (-H, 0, 0), -5.0615, 5.0615, 6.9813),
+    ((-0.027, 0, 0.10039), (H, 0, 0), -1.5359, 2.4086, 6.9813),
+    ((0.027, 0.029, 0), (-H, 0, 0), -3.9968, 3.9968, 6.9813),
+]
+both = pytest.mark.parametrize("side", BASE)
+
+
+def turned(axis, angle):
+    """(4, 4) the rotation by an angle about x, y or z."""
+    T, (i, j) = np.eye(4), [(1, 2), (2, 0), (0, 1)][axis]
+    T[i, i] = T[j, j] = np.cos(angle)
+    T[j, i], T[i, j] = np.sin(angle), -np.sin(angle)
+    return T
+
+
+def by_hand(side, u):
+    """(4, 4) the grip frame, joint by joint."""
+    T = np.eye(4)
+    for (xyz, rpy), angle in zip([BASE[side], *(row[:2] for row in CHAIN)], u, strict=True):
+        shift = np.eye(4)
+        shift[:3, 3] = xyz
+        T = T @ shift @ turned(2, rpy[2]) @ turned(1, rpy[1]) @ turned(0, rpy[0]) @ turned(2, angle)
+    shift = np.eye(4)
+    shift[2, 3] = 0.136
+    return T @ shift
+
+
+@both
+def test_the_grip_point_is_the_product_of_the_transforms(side, rng):
+    arm, l = irb14000(side), 0.1 * rng.standard_normal((6, 3))
+    for u in (np.zeros(7), arm.start, *rng.uniform(*arm.limits, (20, 7))):
+        T = by_hand(side, u)
+        np.testing.assert_allclose(arm.places(l, u), T[:3, 3] + l @ T[:3, :3].T, atol=1e-14)
+        np.testing.assert_allclose(arm.outline(u)[-1], T[:3, 3], atol=1e-14)
+
+
+@both
+def test_limits_and_speeds_are_the_data_sheets(side):
+    arm = irb14000(side)
+    rows = np.array([(-2.9409, 2.9409, 3.1416), *(row[2:] for row in CHAIN)])
+    np.testing.assert_array_equal(np.stack([*arm.limits, arm.velocity]), rows.T)
+    assert arm.acceleration.shape == (7,)
+    assert np.all(arm.acceleration > 0.0)
+
+
+@both
+def test_no_pose_reaches_beyond_the_lengths_of_the_links(side, rng):
+    arm = irb14000(side)
+    longest = sum(np.linalg.norm(row[0]) for row in CHAIN) + 0.136
+    grips = np.array([arm.places(np.zeros((1, 3)), u)[0] for u in rng.uniform(*arm.limits, (2000, 7))])
+    reach = np.linalg.norm(grips - arm.xyz, axis=1).max()
+    assert 0.7 < reach < longest
+
+
+def test_the_default_poses_mirror_each_other_in_front_of_the_body():
+    right, left = (irb14000(side).places(np.array([[0, 0, 0], [0, 0, 1.0]]), irb14000(side).start) for side in BASE)
+    np.testing.assert_allclose(left[0], right[0] * [1, -1, 1], atol=1e-3)  # the two bases differ by 2 mrad in their file
+    np.testing.assert_allclose(right[0], [0.44, -0.15, 0.25], atol=5e-3)
+    for grip, ahead in (right, left):
+        assert ahead[2] - grip[2] < -0.9  # the gripper points down
+        assert ahead[0] > grip[0]  # and a little forward
+    for side in BASE:
+        arm = irb14000(side)
+        margin = np.minimum(arm.start - arm.limits[0], arm.limits[1] - arm.start)
+        assert margin.min() > np.radians(30)
+
+
+def test_an_arm_survives_pickling_after_use():
+    arm = irb14000("right")
+    l = np.zeros((1, 3))
+    here = arm.places(l, arm.start)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(arm)).places(l, arm.start), here)
+
+
+def test_another_start_is_taken():
+    np.testing.assert_array_equal(irb14000("left", start=np.zeros(7)).start, np.zeros(7))
+
+
+def test_without_pinocchio_the_sentence_says_what_to_install(monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "pinocchio":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    arm = irb14000("right")
+    with pytest.raises(MissingExtra, match=r"pip install 'pliant\[arms\]'"):
+        arm.places(np.zeros((1, 3)), arm.start)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("upper = 0.7592\n", "", r"The key 'upper' is missing in joints\[1\]; add it"),
+        ("upper = 0.7592", "uper = 0.7592", r"no key 'uper' in joints\[1\]; did you mean 'upper'\?"),
+        ("upper = 0.7592", "upper = nan", "upper limit of joint '2' is nan"),
+        ("upper = 0.7592", "upper = -3.0", "lower limit -2.5045 rad of joint '2' is not below its upper limit -3 rad"),
+        ("upper = 0.7592", 'upper = "far"', "upper limit of joint '2' is 'far'"),
+        ("upper = 0.7592", "upper = -0.6", r"right has '2' at -0.57, outside its limits -2.5045 to -0.6"),
+        ("xyz = [0.03, 0.0, 0.1]", "xyz = [0.03, 0.0]", r"xyz of joint '2' has shape \(2,\)"),
+        ("xyz = [0.03, 0.0, 0.1]", "xyz = [0.03, inf, 0.1]", "xyz of joint '2' is inf at entry 1"),
+        ('name = "2"', 'name = "1"', "two joints '1'"),
+        ('name = "2"', "name = 2", r"joints\[1\].name is '2' \(int\); write text in quotes"),
+        ("velocity = 3.1416", "velocity = 0.0", "velocity of joint '1' is 0 rad/s"),
+        ("grip = [0.0, 0.0, 0.136]", "grip = 0.136", r"grip of irb14000 right has shape \(\)"),
+        ("grip = [0.0, 0.0, 0.136]", "", "The key 'grip' is missing in the file"),
+        ("[[joints]]", "[[joint]]", "no key 'joint' in the file; did you mean 'joints'"),
+        ("name =", "name =\n", "not TOML"),
+    ],
+)
+def test_a_bad_arm_file_is_one_sentence(tmp_path, old, new, says):
+    text = FILE.read_text()
+    assert old in text
+    path = tmp_path / "arm.toml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=re.escape(str(path)) + ": .*" + says):
+        load_arm(path, side="right")
+
+
+@pytest.mark.parametrize(("side", "says"), [("rigth", "did you mean 'right'"), (None, "sides right, left; name one")])
+def test_a_side_that_is_not_there_is_refused(side, says):
+    with pytest.raises(InputError, match=says):
+        load_arm(FILE, side=side)
+
+
+@pytest.mark.parametrize(
+    ("start", "says"), [(np.full(7, 1.0), "'2' at 1, outside its limits"), (np.zeros(6), "shape"), (np.full(7, np.nan), "nan")]
+)
+def test_a_start_that_does_not_fit_is_refused(start, says):
+    with pytest.raises(InputError, match=says):
+        irb14000("right", start=start)
+
+
+def test_a_missing_file_is_one_sentence():
+    with pytest.raises(InputError, match=r"nowhere.toml: There is no such arm file"):
+        load_arm("nowhere.toml")
