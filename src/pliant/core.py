@@ -141,6 +141,7 @@ class Linearization:
     n_params: int
     push: Callable[[Array, Array, Array], Array]  # ((n_state, k), (n_controls, k), (n_params, k)) -> (n_state, k)
     pull: Callable[[Array], tuple[Array, Array, Array]]  # (n_state, k) -> the three transposed products
+    solve: Callable[[Array], Array] | None = None  # with the step's own factor, where it has one; for second derivatives
 
     def jvp(self, dx: Array, du: Array | None = None, dp: Array | None = None) -> Array:
         """A dx + B du + C dp, for vectors or for matrices of k columns; what is left out does not change."""
@@ -231,7 +232,9 @@ Bend = Callable[[Array, Array], tuple[Array, Array]]  # (dx (n_state, k), du (n_
 class Curved(Linearizable, Protocol):
     """Enough for exact Newton and DDP: `bend` is the derivative of the pullback of a fixed x_bar along changes of x and u."""
 
-    def bend(self, step: Step, x_bar: Array) -> Bend: ...
+    @property
+    def bends(self) -> bool: ...  # False where a part of the model, such as friction, has no second derivative
+    def bend(self, step: Step, x_bar: Array, lin: Linearization | None = None) -> Bend: ...
 
 
 def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str = "") -> Array:

@@ -117,6 +117,7 @@ class Tether:
     anchor: ArrayLike | None = None  # (dim,) [m] where it is tied, in space with the frame at its start; None: the frame's origin
     length: float | None = None  # [m] free length; None: the distance at rest
     stiffness: float = 1e4  # [N/m]
+    onset: float | None = None  # [m] stretch over which it becomes taut, smoothly; None: a thousandth of its length
 
     def __post_init__(self) -> None:
         require_kind("The frame of a tether", self.frame, Frame, "give a MovingFrame or an Arm")
@@ -126,6 +127,8 @@ class Tether:
         if self.length is not None:
             require_positive("The length of a tether", self.length, "m")
         require_positive("The tether's stiffness", self.stiffness, "N/m")
+        if self.onset is not None:
+            require_positive("The tether's onset", self.onset, "m")
 
     @property
     def limits(self) -> tuple[Array, Array]:
@@ -149,8 +152,9 @@ class Tether:
         way = float(np.linalg.norm(self.frame.places(local, self.frame.start)[0] - point))
         if self.length is None and way < 1e-9:  # round-off
             raise InputError(f"The point and the anchor of a tether are both at {point} m, so that it has no length; give length=... [m].")
-        return AttachedTether(frame=self.frame, weights=body.locate(point[None]), offset=np.zeros((1, body.dim)), local=local,
-                              length=way if self.length is None else self.length, stiffness=self.stiffness)  # fmt: skip
+        length = way if self.length is None else self.length
+        return AttachedTether(frame=self.frame, weights=body.locate(point[None]), offset=np.zeros((1, body.dim)), local=local, length=length,
+                              stiffness=self.stiffness, onset=ONSET * length if self.onset is None else self.onset)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -163,6 +167,7 @@ class AttachedTether:
     local: Array  # (1, dim) [m] the anchor in the frame
     length: float  # [m]
     stiffness: float  # [N/m]
+    onset: float  # [m]
     group: int = 1
     stiff: bool = True
 
@@ -174,8 +179,8 @@ class AttachedTether:
         """(n (1, dim) the direction from the anchor to the point, |r| (1,) [m], the ramp's value, slope and bend)."""
         r = y - self.frame.places(self.local, u)
         size = np.sqrt(np.sum(r * r, axis=1))
-        size = np.where(size == 0.0, ONSET * self.length, size)  # there it is slack, and has no direction
-        return r / size[:, None], size, one_sided(size - self.length, ONSET * self.length)
+        size = np.where(size == 0.0, self.onset, size)  # there it is slack, and has no direction
+        return r / size[:, None], size, one_sided(size - self.length, self.onset)
 
     def energy(self, y: Array, u: Array) -> float:
         return self.stiffness * float(self._pull(y, u)[2][0][0])

@@ -127,14 +127,37 @@ class Implicit:
                                            [y for _, y in used])  # fmt: skip
 
     @property
-    def _inertia(self) -> Array:
+    def inertia(self) -> Array:
         """Coefficients of M over (q', parts): acceleration plus mass damping times velocity."""
         return np.array(self.rule.acceleration) + self.robot.damping.mass * np.array(self.rule.velocity)
 
+    def at(self, numbers: Numbers, x: Array, u: Array, q: Array) -> Tape:
+        """The tape of a step from x that would end at positions q, in balance or not."""
+        return Tape(owner=self, x=x, u=u, q=q, numbers=numbers, viscous=self._viscous(numbers, np.split(x, len(self.rule.parts))))
+
+    def forces(self, t: Tape) -> tuple[float, Array, float]:
+        """(the incremental potential [J], its gradient g (n_dofs,) [N], the largest force at work [N]) at a tape's positions."""
+        parts = np.split(t.x, len(self.rule.parts))
+        return self._forces(t.numbers, t.viscous, self._pull(parts), parts[0], t.u, t.q)
+
+    def _pull(self, parts: list[Array]) -> Array:
+        """Where inertia alone would lead."""
+        c = self.inertia
+        return -_combine(c[1:], parts) / c[0] if c[0] > 0.0 else parts[0]
+
+    def _forces(self, numbers: Numbers, viscous: Viscous, pull: Array, old: Array, u: Array, q: Array) -> tuple[float, Array, float]:
+        eq = self.equations
+        energy, inside = eq.body.energy(q, numbers.fields, viscous)
+        inertia = self.inertia[0] * eq.mass_times(numbers, q - pull)
+        given, given_force = eq.given(numbers, q, u)
+        drag, drag_force = self._drag(q, old)
+        value = 0.5 * float(inertia @ (q - pull)) + energy + given + drag
+        scale = max(float(np.abs(f).max()) for f in (inertia, inside, given_force))
+        return value, inertia + inside + given_force + drag_force, scale
+
     def _solve(self, numbers: Numbers, viscous: Viscous, parts: list[Array], u: Array, placed: Array) -> tuple[Array, Status]:
-        eq, c = self.equations, self._inertia
-        free, old = eq.free, parts[0]
-        pull = -_combine(c[1:], parts) / c[0] if c[0] > 0.0 else placed
+        eq, c = self.equations, self.inertia
+        free, old, pull = eq.free, parts[0], self._pull(parts)
 
         def full(z: Array) -> Array:
             q = placed.copy()
@@ -142,14 +165,8 @@ class Implicit:
             return q
 
         def evaluate(z: Array) -> tuple[float, Array, float]:
-            q = full(z)
-            energy, inside = eq.body.energy(q, numbers.fields, viscous)
-            inertia = c[0] * eq.mass_times(numbers, q - pull)
-            given, given_force = eq.given(numbers, q, u)
-            drag, drag_force = self._drag(q, old)
-            value = 0.5 * float(inertia @ (q - pull)) + energy + given + drag
-            scale = max(float(np.abs(f).max()) for f in (inertia, inside, given_force))
-            return value, (inertia + inside + given_force + drag_force)[free], scale
+            value, g, scale = self._forces(numbers, viscous, pull, old, u, full(z))
+            return value, g[free], scale
 
         noise = 1e-14 * float(numbers.fields.E @ eq.body.volumes())  # [J] energy densities cancel from about E
         still = "approach the load in smaller stages, or check its size and unit"
@@ -190,15 +207,23 @@ class Implicit:
 
     def _factor(self, numbers: Numbers, viscous: Viscous, q: Array, old: Array, u: Array, project: bool) -> linalg.Solve | None:
         eq = self.equations
+        values, columns, weights = self._tangent_values(numbers, viscous, q, old, u, project)
+        if project:
+            return eq.tangent.factor_shifted(values, numbers.pair_mass, columns, weights)
+        return eq.tangent.factor(values, columns, weights)
+
+    def tangent_values(self, t: Tape) -> tuple[Array, Array, Array]:
+        """dg/dq' at a tape's positions: (nnz,) in the pattern of the factor, and the rank-one shares ((n_dofs, r), (r,)) beside."""
+        return self._tangent_values(t.numbers, t.viscous, t.q, np.split(t.x, len(self.rule.parts))[0], t.u, False)
+
+    def _tangent_values(self, numbers: Numbers, viscous: Viscous, q: Array, old: Array, u: Array,
+                        project: bool) -> tuple[Array, Array, Array]:  # fmt: skip
+        eq = self.equations
         blocks = eq.body.stiffness(q, numbers.fields, viscous, project=project)
         points = eq.term_blocks(q, u) + [np.zeros((d.weights.shape[0], eq.body.dim, eq.body.dim)) for d in eq.drags]
         for k, drag in enumerate(self._drags()):
             points[len(eq.terms) + k] = drag.curvature(self._points(drag, q), self._points(drag, old), self.dt)
-        values = eq.tangent.values(blocks, self._inertia[0] * numbers.pair_mass, points, project)
-        columns, weights = eq.rank_columns(q, u)
-        if project:
-            return eq.tangent.factor_shifted(values, numbers.pair_mass, columns, weights)
-        return eq.tangent.factor(values, columns, weights)
+        return eq.tangent.values(blocks, self.inertia[0] * numbers.pair_mass, points, project), *eq.rank_columns(q, u)
 
     def tangent(self, step: Step) -> linalg.Solve:
         """The solve with dg/dq' at the step's end, on the free unknowns."""
@@ -219,19 +244,24 @@ class Implicit:
         return Linearization(
             n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
             push=lambda dx, du, dp: self._jvp(step, solve, columns, dx, du, dp),
-            pull=lambda x_bar: self._vjp(step, solve, columns, x_bar))  # fmt: skip
+            pull=lambda x_bar: self._vjp(step, solve, columns, x_bar), solve=solve)  # fmt: skip
 
-    def bend(self, step: Step, x_bar: Array) -> Bend:
-        """How the pullback of x_bar changes with x and u."""
+    @property
+    def bends(self) -> bool:
+        """Whether `bend` is there: friction has no second derivatives."""
+        return not self._drags()
+
+    def bend(self, step: Step, x_bar: Array, lin: Linearization | None = None) -> Bend:
+        """How the pullback of x_bar changes with x and u; `lin` is the step's linearisation, where it is at hand."""
         check_step(step, self)
-        return bend(self, step, x_bar)
+        return bend(self, step, x_bar, self.linearize(step) if lin is None else lin)
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
         return self.linearize(step).vjp(x_bar)
 
     def _jvp(self, step: Step, solve: linalg.Solve, columns: Array, dx: Array, du: Array, dp: Array) -> Array:
-        eq, t, c = self.equations, step.tape, self._inertia
+        eq, t, c = self.equations, step.tape, self.inertia
         parts, dparts = (np.split(y, len(self.rule.parts)) for y in (t.x, dx))
         dg = eq.mass_times(t.numbers, _combine(c[1:], dparts)) + columns @ du
         if t.viscous.rate > 0.0:
@@ -265,7 +295,7 @@ class Implicit:
     def _specific_force(self, t: Tape) -> Array:
         """(n_dofs,) [m/s^2] what the mass matrix multiplies: acceleration + damping velocity - gravity."""
         parts = np.split(t.x, len(self.rule.parts))
-        return _combine(self._inertia, [t.q, *parts]) - self.equations.gravity
+        return _combine(self.inertia, [t.q, *parts]) - self.equations.gravity
 
     def _vjp(self, step: Step, solve: linalg.Solve, columns: Array, x_bar: Array) -> tuple[Array, Array, Array]:
         eq, t, bars = self.equations, step.tape, np.split(x_bar, len(self.rule.parts))
@@ -281,7 +311,7 @@ class Implicit:
 
     def state_share(self, step: Step, y: Array, columns: Array | None = None) -> tuple[Array, Array]:
         """((n_state, k), (n_controls, k)) the derivatives of y . g by the old state and the control, for columns y (n_dofs, k)."""
-        eq, t, c = self.equations, step.tape, self._inertia
+        eq, t, c = self.equations, step.tape, self.inertia
         parts = np.split(t.x, len(self.rule.parts))
         columns = eq.control_columns(t.q, t.u) if columns is None else columns
         My = eq.mass_times(t.numbers, y)

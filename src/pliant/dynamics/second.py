@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Bend, InputError, Step, by_columns
+from pliant.core import Array, Bend, InputError, Linearization, Step, by_columns
 from pliant.dynamics.equations import Equations
 
 
-def bend(model: Any, step: Step, x_bar: Array) -> Bend:
+def bend(model: Any, step: Step, x_bar: Array, lin: Linearization) -> Bend:
     """For an Implicit model: see core.Curved."""
-    if model.equations.drags:
+    if not model.bends:
         raise InputError("Friction has no second derivatives here; plan without them (gauss_newton, ddp, or newton(second_order=False)).")
-    lin, solve = model.linearize(step), model.tangent(step)
+    solve: Any = lin.solve
     t, eq, parts = step.tape, model.equations, len(model.rule.parts)
     table = np.array(model.rule.following)
     ends = np.einsum("i,in->n", table[:, 0], np.reshape(x_bar, (parts, -1)))

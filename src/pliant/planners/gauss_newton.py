@@ -5,7 +5,7 @@ solves; the terms of the controls alone stay banded, and the normal equations ar
 the least work, rows come by forward sweeps, or the whole step by Riccati's recursion.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -54,9 +54,13 @@ def least_work(problem: Problem) -> str:
 
 def rows_at(problem: Problem, now: Evaluation, route: str) -> Model:
     """The model from rows of the Jacobian, by adjoint or forward sweeps."""
-    R = adjoint_rows(problem, now) if route == "adjoint" else forward_rows(problem, now)
+    return _model_with(problem, now, adjoint_rows(problem, now) if route == "adjoint" else forward_rows(problem, now))
+
+
+def _model_with(problem: Problem, now: Evaluation, R: Array) -> Model:
     g = smooth_gradient(problem, now.controls) + np.tensordot(slopes(problem, now), R, axes=1)
-    return low_rank_model(problem, now.controls, g.T.ravel(), factor_rows(problem, now, R))
+    model = low_rank_model(problem, now.controls, g.T.ravel(), factor_rows(problem, now, R))
+    return replace(model, again=lambda trial: _model_with(problem, trial, R))
 
 
 def riccati_at(problem: Problem, now: Evaluation) -> "RiccatiModel":
@@ -69,6 +73,8 @@ class RiccatiModel:
 
     problem: Problem
     now: Evaluation
+
+    again: None = None
 
     @cached_property
     def _layout(self) -> Augmented:

@@ -36,7 +36,7 @@ def model_at(problem: Problem, now: Evaluation, second_order: bool) -> Model:
 
 def _looks_hessian(problem: Problem, now: Evaluation, R: Array) -> Array:
     """R^T (exact Hessians of the losses) R."""
-    flat, row = np.swapaxes(R, 1, 2).reshape(len(R), -1), 0
+    flat, row = np.swapaxes(R, 1, 2).reshape(len(R), R.shape[1] * R.shape[2]), 0
     H = np.zeros((flat.shape[1], flat.shape[1]))
     for look, y in zip(problem.looks, problem.observations(now.states, now.controls), strict=True):
         part = flat[row : row + look.size]
@@ -57,22 +57,22 @@ def bend_hessian(problem: Problem, now: Evaluation) -> Array:
 def second_order_sweep(problem: Problem, now: Evaluation, directions: Array) -> Array:
     """(steps, n_controls, k) the change of the gradient along k directions (steps, n_controls, k) that the dynamics' curvature makes."""
     model: Any = problem.model
-    N, k = problem.steps, directions.shape[2]
+    k = directions.shape[2]
     lins = [model.linearize(step) for step in now.steps]
     tangents = [np.zeros((model.space.size, k))]
     for lin, du in zip(lins, directions, strict=True):
         tangents.append(lin.jvp(tangents[-1], du))
     seen = problem.observations(now.states, now.controls)
     bar, second, out = np.zeros(model.space.size), np.zeros((model.space.size, k)), np.zeros_like(directions)
-    for j in range(N, 0, -1):
+    for j in range(problem.steps, 0, -1):
         for look, y in zip(problem.looks, seen, strict=True):
             lag = look.step - j
             if 0 <= lag < len(look.states):
                 bar = bar + look.states[lag].T @ look.loss.slope(y)
-        by_x, by_u = model.bend(now.steps[j - 1], bar)(tangents[j - 1], directions[j - 1])
-        pulled_x, pulled_u, _ = lins[j - 1].vjp(second)
-        second, out[j - 1] = pulled_x + by_x, pulled_u + by_u
-        bar = lins[j - 1].vjp(bar)[0]
+        by_x, by_u = model.bend(now.steps[j - 1], bar, lins[j - 1])(tangents[j - 1], directions[j - 1])
+        pulled_x, pulled_u, _ = lins[j - 1].vjp(np.column_stack([second, bar]))
+        second, out[j - 1] = pulled_x[:, :-1] + by_x, pulled_u[:, :-1] + by_u
+        bar = pulled_x[:, -1]
     return out
 
 

@@ -32,7 +32,7 @@ class Options:
     """How long to try, how exactly, and where to keep the best iterate."""
 
     iterations: int = 200
-    tolerance: float = 1e-8  # stop when the model promises to lower the cost by less than this share of it
+    tolerance: float = 1e-7  # stop when the model promises to lower the cost by less than this share of it
     progress: Callable[[str, int, int], None] = lambda what, done, total: None
     folder: str | Path | None = None  # the best iterate is kept here after every iteration
     resume: bool = False  # go on from what is in the folder
@@ -55,9 +55,9 @@ class Evaluation:
     failed: str = ""
 
 
-def evaluate(problem: Problem, controls: Array) -> Evaluation:
-    """Simulate the controls and price the run; a failed step is a value, not an error."""
-    x, steps = problem.start, []
+def evaluate(problem: Problem, controls: Array, *, keep: bool = True) -> Evaluation:
+    """Simulate the controls and price the run; a failed step is a value, not an error. Without `keep` no tapes are held."""
+    x, steps, states = problem.start, [], [problem.start]
     p = None if problem.params is None else np.asarray(problem.params, float)
     if not np.all(np.isfinite(controls)):
         return Evaluation(controls=controls, states=x[None], steps=(), cost=np.inf, failed="the controls are not finite")
@@ -66,11 +66,12 @@ def evaluate(problem: Problem, controls: Array) -> Evaluation:
         if not step.status or not np.all(np.isfinite(step.x)):
             why = step.status.text if not step.status else "the state is not finite"
             return Evaluation(controls=controls, states=x[None], steps=(), cost=np.inf, failed=f"step {k}: {why}")
-        steps.append(step)
+        steps += [step] if keep else []
         x = step.x
-    states = np.array([problem.start, *(step.x for step in steps)])
-    cost = problem.value(states, controls)
-    return Evaluation(controls=controls, states=states, steps=tuple(steps), cost=cost if np.isfinite(cost) else np.inf)
+        states.append(x)
+    run = np.array(states)
+    cost = problem.value(run, controls)
+    return Evaluation(controls=controls, states=run, steps=tuple(steps), cost=cost if np.isfinite(cost) else np.inf)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,7 +93,7 @@ class Plan:
 
     def replay(self, model: Dynamics, problem: Problem) -> float:
         """The objective of the plan's controls simulated anew; equal to `cost` bit for bit."""
-        return evaluate(replace(problem, model=model), self.controls).cost
+        return evaluate(replace(problem, model=model), self.controls, keep=False).cost
 
     def save(self, folder: str | Path) -> None:
         """Write plan.json; `load_controls` reads it."""
@@ -129,6 +130,7 @@ class Journal:
     history: list[Iteration] = field(default_factory=list)
     best: Evaluation | None = None
     began: float = field(default_factory=time.perf_counter)
+    keep: bool = True  # the tapes of the first run
 
     def first(self, guess: Array | None) -> Evaluation:
         """The run of the guess, of what is in the folder, or of standing still."""
@@ -139,7 +141,7 @@ class Journal:
             self.began -= self.history[-1].seconds if self.history else 0.0
         else:
             controls = problem.guess() if guess is None else finite_array("The guess of the controls", guess, shape)
-        now = evaluate(problem, controls)
+        now = evaluate(problem, controls, keep=self.keep)
         if now.failed:
             raise StepError(f"The first guess cannot be simulated ({now.failed}); give another guess, or a smaller time step.")
         self.best = now

@@ -5,6 +5,7 @@ region is a ball in the norm of B, in which the model is I + G G^T with G = L^-1
 Variables are ordered one control after the other, all steps of each.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 from scipy.linalg.lapack import dpbtrf, dtbtrs
 
 from pliant.core import Array, InputError
+from pliant.planners.plan import Evaluation
 from pliant.problem import Problem, stencilled
 
 
@@ -75,7 +77,8 @@ class Model:
     metric: Metric
     V: Array  # (n_variables, k) orthonormal
     curvature: Array  # (k,)
-    rows: Array  # (r, n_variables) H = B + rows^T signs rows where limits must be kept
+    rows: Array  # (r, n_variables) H = B + rows^T rows where limits must be kept
+    again: Callable[[Evaluation], "Model"] | None = None  # the model at a run nearby, with the same Jacobian
 
     @cached_property
     def _whitened(self) -> tuple[Array, Array, Array]:
@@ -182,7 +185,7 @@ def solve_program(P: sp.csc_matrix, c: Array, A: sp.csc_matrix, b: Array, G: sp.
     solver = piqp.SparseSolver()
     solver.settings.verbose = False
     solver.settings.eps_abs = solver.settings.eps_rel = 1e-10
-    solver.setup(P, c, A, b, G, np.maximum(low, -1e20), np.minimum(high, 1e20))
+    solver.setup(P, c, A, b, G, low, high)  # infinite sides as they are: PIQP takes 1e20 for a number and fails
     status = solver.solve()
     x = np.array(solver.result.x)
     worst = float(np.maximum(low - G @ x, G @ x - high).max(initial=0.0)) if np.all(np.isfinite(x)) else np.inf
@@ -194,16 +197,15 @@ def solve_program(P: sp.csc_matrix, c: Array, A: sp.csc_matrix, b: Array, G: sp.
 
 def low_rank_model(problem: Problem, controls: Array, gradient: Array, rows: Array) -> Model:
     """H = B + F^T F with few rows F (r, n_variables)."""
-    scale = float(np.sum(rows**2)) / max(rows.shape[1], 1)
-    m = metric(problem, scale)
-    if len(rows) >= rows.shape[1]:
+    r, n = rows.shape
+    m = metric(problem, float(np.sum(rows**2)) / n)
+    if r >= n:
         return dense_model(problem, controls, gradient, rows, m, m.sparse.toarray() + rows.T @ rows)
-    G = m.whiten(np.ascontiguousarray(rows.T)) if len(rows) else np.zeros((rows.shape[1], 0))
-    values, Q = np.linalg.eigh(G.T @ G)
-    keep = values > 1e-14 * values.max(initial=0.0)
-    V = np.linalg.qr(G @ Q[:, keep] / np.sqrt(values[keep]))[0] if keep.any() else G[:, :0]
-    curvature = 1.0 + np.sum((G.T @ V) ** 2, axis=0)
-    return Model(problem=problem, controls=controls, gradient=gradient, metric=m, V=V, curvature=curvature, rows=rows)
+    Q, T = np.linalg.qr(m.whiten(np.ascontiguousarray(rows.T))) if r else (np.zeros((n, 0)), np.zeros((0, 0)))
+    values, E = np.linalg.eigh(T @ T.T)
+    return Model(
+        problem=problem, controls=controls, gradient=gradient, metric=m, V=Q @ E, curvature=1.0 + np.maximum(values, 0.0), rows=rows
+    )
 
 
 def dense_model(problem: Problem, controls: Array, gradient: Array, rows: Array, m: Metric, H: Array) -> Model:

@@ -78,7 +78,7 @@ def smooth_gradient(problem: Problem, controls: Array) -> Array:
 def factor_rows(problem: Problem, now: Evaluation, R: Array) -> Array:
     """(r, n_variables) the Gauss-Newton factor of the looks, F^T F = their Hessian, over the controls, one control after the other."""
     seen = problem.observations(now.states, now.controls)
-    flat = np.swapaxes(R, 1, 2).reshape(len(R), -1)
+    flat = np.swapaxes(R, 1, 2).reshape(len(R), R.shape[1] * R.shape[2])
     out, row = [np.zeros((0, flat.shape[1]))], 0
     for look, y in zip(problem.looks, seen, strict=True):
         out.append(look.loss.factor(y) @ flat[row : row + look.size])

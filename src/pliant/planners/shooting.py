@@ -15,8 +15,10 @@ STUCK = "no step along the model lowers the cost any more; step the model more e
 
 
 class LocalModel(Protocol):
-    """A quadratic model of the cost about a run."""
+    """A quadratic model of the cost about a run; `again` makes the model of a run nearby with the same Jacobian, where it can."""
 
+    @property
+    def again(self) -> Callable[[Evaluation], "LocalModel"] | None: ...
     def best(self, radius: float, shift: float = 0.0) -> Move: ...
 
 
@@ -55,6 +57,9 @@ def _accept(problem: Problem, model: LocalModel, full: Move, now: Evaluation, ra
         trial = evaluate(problem, now.controls + move.change)
         failed += bool(trial.failed)
         ratio = (now.cost - trial.cost) / move.gain if move.gain > 0.0 else -1.0
+        if ratio < 0.5 and model.again is not None and not trial.failed:
+            trial = _corrected(problem, model.again(trial), trial, move)
+            ratio = (now.cost - trial.cost) / move.gain if move.gain > 0.0 else -1.0
         if ratio > 0.1:
             grown = 2.0 * move.size if ratio > 0.75 and move.size > 0.9 * radius else radius
             return trial, (0.5 * move.size if ratio < 0.25 else grown), failed, move
@@ -63,6 +68,13 @@ def _accept(problem: Problem, model: LocalModel, full: Move, now: Evaluation, ra
         radius = 0.25 * move.size
         move = model.best(radius, move.shift)
     return None, radius, failed, move
+
+
+def _corrected(problem: Problem, model: LocalModel, trial: Evaluation, move: Move) -> Evaluation:
+    """The better of a trial and the trial brought back to where the goals are met: along a curved valley a straight step leaves its
+    floor, and one more run without new derivatives finds it again."""
+    second = evaluate(problem, trial.controls + model.best(move.size).change)
+    return second if second.cost < trial.cost else trial
 
 
 def missed(problem: Problem, now: Evaluation) -> str:

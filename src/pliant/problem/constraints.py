@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, Dynamics, InputError, finite_array
+from pliant.core import Array, Dynamics, InputError, finite_array, require_positive
 from pliant.problem.looks import Look, Quadratic, difference, jacobian
 from pliant.problem.terms import effector_rows, steps_at
 
@@ -78,6 +78,10 @@ class Ball:
     center: ArrayLike
     radius: float
 
+    def __post_init__(self) -> None:
+        finite_array("The centre of a ball", self.center, (None,))
+        require_positive("The radius of a ball", self.radius, "")
+
     def project(self, c: Array) -> Array:
         r = c - np.asarray(self.center, float)
         size = float(np.linalg.norm(r))
@@ -109,9 +113,20 @@ class Constraint:
         found = np.shape(function(np.zeros(rows[0].shape[0])))
         if len(found) != 1:
             raise InputError(f"{name}: its function gives {found or 'a number'} where a vector (m,) is needed; wrap it in np.array([...]).")
+        self._check_set(name, found)
         at = steps_at(name, self.time, steps, model.dt)
         blank = Quadratic(target=np.zeros(rows[0].shape[0]), weight=0.0)
         return [Watch(look=Look(name=self.effector, step=k, states=rows, loss=blank), function=function, inside=self.inside) for k in at]
+
+    def _check_set(self, name: str, found: tuple[int, ...]) -> None:
+        """A sentence where the set is one of other vectors than the function gives."""
+        try:
+            projected = np.shape(self.inside.project(np.zeros(found)))
+        except ValueError:
+            projected = ()
+        if projected != found:
+            raise InputError(f"{name}: its function gives {found[0]} numbers, but its set is not one of such vectors; give the set one number, "
+                             f"or {found[0]}.")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

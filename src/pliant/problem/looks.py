@@ -139,7 +139,7 @@ class Smooth:
         """(steps, n_controls)"""
         r = self.weight * self.residual(controls, before)
         out = np.zeros_like(r)
-        for j, c in enumerate(self.stencil):
+        for j, c in enumerate(self.stencil[: len(r)]):
             out[: len(r) - j] += c * r[j:]
         return out
 

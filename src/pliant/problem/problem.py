@@ -34,7 +34,7 @@ class Problem:
             raise InputError("The model has no controls, so there is nothing to plan; add actuators to the robot.")
         if not self.looks and not self.smooths and not self.watches:
             raise InputError("The problem has no terms; say what is wanted, such as Goal(effector=..., target=..., time=...).")
-        for part in ("start", "first_control", "bands"):
+        for part in ("start", "first_control", "bands", "watches"):
             getattr(self, part)  # what is wrong with them is a sentence now
 
     @cached_property

@@ -162,7 +162,7 @@ def steps_at(name: str, time: float | Sequence[float] | None, steps: int, dt: fl
     """The steps nearest to some times [s], or all."""
     if time is None:
         return list(range(1, steps + 1))
-    times = finite_array(f"{name}: its time", np.atleast_1d(np.asarray(time, float)), (None,), "s")
+    times = finite_array(f"{name}: its time", [time] if np.ndim(time) == 0 else time, (None,), "s")
     at = np.rint(times / dt).astype(int)
     for t, k in zip(times, at, strict=True):
         if not 1 <= k <= steps:

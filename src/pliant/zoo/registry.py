@@ -2,9 +2,13 @@
 
 from pliant.core import InputError, nearest
 from pliant.zoo.experiment import Experiment
-from pliant.zoo.experiments import arm_reach, block_drop, cantilever
+from pliant.zoo.experiments import arm_reach, block_drop, cantilever, lay_cloth, pendulum, whip
 
-EXPERIMENTS = {module.EXPERIMENT.name: module.EXPERIMENT for module in (arm_reach, cantilever, block_drop)}
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (arm_reach.EXPERIMENT, cantilever.EXPERIMENT, block_drop.EXPERIMENT, *pendulum.EXPERIMENTS, *whip.EXPERIMENTS,
+                       *lay_cloth.EXPERIMENTS)
+}  # fmt: skip
 
 
 def find(name: str) -> Experiment:

@@ -1,0 +1,265 @@
+"""The adjoint gradient with checkpoints: the same bits for every schedule, within its memory, with the fewest steps again."""
+
+import weakref
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.actuators import Gripper, MovingFrame
+from pliant.core import InputError, Status, Step
+from pliant.planners import evaluate
+from pliant.planners.checkpoints import Schedule, best_schedule, gradient_of, held_bytes, repeated, schedule_for, split
+from pliant.planners.sensitivity import adjoint_rows, slopes, smooth_gradient
+from pliant.problem import Effort, Goal, Look, Problem, Quadratic, Residual, Reward
+from pliant.problem.problem import Given
+
+RULES = {"Quasistatic": lambda robot: pl.Quasistatic(robot), "ImplicitEuler": lambda robot: pl.ImplicitEuler(robot, dt=0.02),
+         "BDF2": lambda robot: pl.BDF2(robot, dt=0.02), "SemiImplicit": lambda robot: pl.SemiImplicit(robot, dt=0.02)}  # fmt: skip
+SCHEDULES = ["all", "sqrt", Schedule(tapes=1), Schedule(tapes=1, slots=1), Schedule(tapes=1, slots=3), Schedule(tapes=2, slots=2),
+             Schedule(tapes=5, slots=1), Schedule(tapes=3, slots=9)]  # fmt: skip
+
+
+def jet(dt=0.1):
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0))},
+                     effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
+    return pl.ImplicitEuler(robot, dt=dt)
+
+
+@cache
+def beam(rule):
+    supports, actuators = (pl.Support(region="x-"),), {"hand": pl.Thrust(point=(0.2, 0.05, 0.05))}
+    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=4e4, nu=0.35),
+                     supports=supports, actuators=actuators, effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    return RULES[rule](robot)
+
+
+def problem_of(model, steps=11):
+    """Goals, a residual and (where there is a velocity) an acceleration, and a look that sees states and past controls."""
+    n, m = model.space.size, model.n_controls
+    rng = np.random.default_rng(5)
+    rows = tuple(_sparse(rng.standard_normal((2, n)) * (rng.random((2, n)) < 0.3)) for _ in range(3))
+    direct = tuple(rng.standard_normal((2, m)) for _ in range(4))
+    terms = [Effort(weight=0.1, order=2), Effort(weight=0.3), Goal(effector="tip", target=np.full(len(_place(model)), 0.1)),
+             Residual(effector="tip", residual=lambda y: np.array([y[0] * y[1], np.sin(y[0])]), time=3 * model.dt),
+             Given(looks=tuple(Look(name="both", step=k, states=rows, controls=direct,
+                                    loss=Quadratic(target=np.ones(2), weight=1e-3)) for k in (1, 2, 7)))]  # fmt: skip
+    if any(model.space.rate):
+        terms += [Goal(effector="tip", target=np.zeros(len(_place(model))), what="acceleration", time=(1 * model.dt, 5 * model.dt)),
+                  Reward(effector="tip", direction=np.eye(len(_place(model)))[0], time=8 * model.dt)]  # fmt: skip
+    return Problem(model=model, steps=steps, terms=terms)
+
+
+def _sparse(a):
+    import scipy.sparse as sp
+
+    return sp.csr_matrix(a)
+
+
+def _place(model):
+    return model.effector_rows("tip") @ model.space.position(model.initial_state())
+
+
+def some_controls(problem):
+    return 0.3 * np.random.default_rng(0).standard_normal((problem.steps, problem.model.n_controls))
+
+
+# Gradients
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_every_schedule_gives_the_same_bits(rule):
+    problem = problem_of(beam(rule))
+    controls = some_controls(problem)
+    first, g = gradient_of(problem, controls, "all")
+    assert first.cost == evaluate(problem, controls).cost
+    for schedule in SCHEDULES[1:]:
+        sweep, other = gradient_of(problem, controls, schedule)
+        assert sweep.cost == first.cost
+        np.testing.assert_array_equal(other, g)
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_the_gradient_is_the_slope_of_the_cost(rule, taylor):
+    problem = problem_of(beam(rule), steps=8)
+    controls = some_controls(problem)
+    d = np.random.default_rng(1).standard_normal(controls.shape)
+    _, g = gradient_of(problem, controls)
+    assert taylor(lambda e: evaluate(problem, controls + e * d).cost, np.sum(g * d)) == pytest.approx(2.0, abs=0.15)
+
+
+def test_it_agrees_with_the_rows_of_the_jacobian():
+    problem = problem_of(beam("BDF2"))
+    now = evaluate(problem, some_controls(problem))
+    rows = smooth_gradient(problem, now.controls) + np.tensordot(slopes(problem, now), adjoint_rows(problem, now), axes=1)
+    _, g = gradient_of(problem, now.controls, Schedule(tapes=2, slots=2))
+    np.testing.assert_allclose(g, rows, rtol=1e-9, atol=1e-12 * np.abs(rows).max())
+
+
+def test_a_gripper_that_moves_with_the_controls_too():
+    hand = {"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0.0, 0.05, 0.05)))}
+    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=4e4, nu=0.35),
+                     actuators=hand, effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    problem = problem_of(pl.BDF2(robot, dt=0.02), steps=9)
+    controls = 0.02 * some_controls(problem)
+    reference = gradient_of(problem, controls, "all")[1]
+    np.testing.assert_array_equal(gradient_of(problem, controls, Schedule(tapes=1, slots=2))[1], reference)
+
+
+# Schedules
+
+
+@cache
+def fewest(units, slots):
+    """The fewest units passed without a tape, by trying every split (an oracle for Griewank's formula)."""
+    if units == 1:
+        return 0
+    if slots == 0:
+        return units - 1 + fewest(units - 1, 0)
+    return min(j + fewest(units - j, slots - 1) + fewest(j, slots) for j in range(1, units))
+
+
+@pytest.mark.parametrize("slots", range(6))
+def test_the_split_is_the_best_there_is(slots):
+    @cache
+    def taken(units, free):
+        if units == 1:
+            return 0
+        j = split(units, free)
+        return j + taken(j, free) if free == 0 else j + taken(units - j, free - 1) + taken(j, free)
+
+    for units in range(1, 40):
+        assert repeated(units, slots) == fewest(units, slots)
+        assert taken(units, slots) == fewest(units, slots)
+
+
+@dataclass
+class Counting:
+    """A model that counts its steps and how many of them are alive."""
+
+    model: pl.ImplicitEuler
+    count: int = 0
+    most: int = 0
+    alive: "weakref.WeakSet[Held]" = field(default_factory=weakref.WeakSet)
+
+    space = property(lambda self: self.model.space)
+    n_controls = property(lambda self: self.model.n_controls)
+    params = property(lambda self: self.model.params)
+    dt = property(lambda self: self.model.dt)
+
+    def control_limits(self):
+        return self.model.control_limits()
+
+    def neutral_controls(self):
+        return self.model.neutral_controls()
+
+    def effector_rows(self, name):
+        return self.model.effector_rows(name)
+
+    def initial_state(self):
+        return self.model.initial_state()
+
+    def step(self, x, u, p=None, k=0):
+        self.count += 1
+        tape = Held(self.model.step(x, u, p, k))
+        self.alive.add(tape)
+        self.most = max(self.most, len(self.alive))
+        return Step(tape.step.x, tape.step.status, tape)
+
+    def pullback(self, step, x_bar):
+        return self.model.pullback(step.tape.step, x_bar)
+
+
+class Held:
+    def __init__(self, step):
+        self.step = step
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("steps", [1, 2, 7, 12])
+def test_steps_are_counted_and_few_are_alive(schedule, steps):
+    model = Counting(jet())
+    problem = Problem(model=model, steps=steps, terms=[Goal(effector="tip", target=(1.0, 0.0), time=steps * 0.1), Effort()])
+    model.count = 0
+    sweep, _ = gradient_of(problem, some_controls(problem), schedule)
+    plan = schedule_for(problem, some_controls(problem), schedule) if isinstance(schedule, str) else schedule
+    assert model.count == steps + sweep.extra
+    assert model.most <= plan.tapes + 1
+    if schedule == "all":
+        assert sweep.extra == 0
+    if schedule == Schedule(tapes=1, slots=3):
+        assert sweep.extra == repeated(steps, 3)
+
+
+def test_the_square_root_simulates_no_step_more_than_twice():
+    problem = Problem(model=jet(0.01), steps=100, terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0)])
+    every, _ = gradient_of(problem, some_controls(problem), "all")
+    sweep, _ = gradient_of(problem, some_controls(problem), "sqrt")
+    assert sweep.extra == 90
+    assert sweep.peak < every.peak / 5
+
+
+@pytest.mark.parametrize("rule", ["ImplicitEuler", "SemiImplicit"])
+def test_a_budget_is_kept_and_used(rule):
+    problem = problem_of(beam(rule), steps=12)
+    controls = some_controls(problem)
+    with pytest.raises(InputError, match=r"one step of this model alone holds (\d+); give \1 or more") as error:
+        gradient_of(problem, controls, 10)
+    least = int(str(error.value).split("give ")[1].split()[0])
+    extras = []
+    for budget in (least, 1.5 * least, 3 * least, 6 * least, 12 * least, 1e9):
+        sweep, g = gradient_of(problem, controls, budget)
+        assert sweep.peak <= budget
+        extras.append(sweep.extra)
+        np.testing.assert_array_equal(g, gradient_of(problem, controls, "all")[1])
+    assert extras == sorted(extras, reverse=True)
+    assert extras[-1] == 1  # the step that was measured
+    with pytest.raises(InputError, match=f"give {least}"):
+        gradient_of(problem, controls, least - 1)
+
+
+def test_more_memory_never_costs_more_steps():
+    costs = []
+    for budget in range(300, 30_000, 300):
+        plan = best_schedule(200, budget, 100, 300)
+        assert plan.tapes * 300 + plan.slots * 100 <= max(budget, 200 * 300)
+        costs.append(plan.tapes * repeated(-(-200 // plan.tapes), plan.slots))
+    assert costs[0] > 10 * costs[-1]
+    assert all(b <= 1.1 * a for a, b in zip(costs, costs[1:], strict=False))  # units are whole, so nearly
+
+
+def test_a_tape_is_measured_without_the_model():
+    model = beam("SemiImplicit")
+    step = model.step(model.initial_state(), model.neutral_controls())
+    n = model.space.size
+    alone = held_bytes((step.x, step.tape), beside=model)
+    assert alone >= 8 * (2 * n + n // 2)  # x, x' and the new velocity at least
+    solve = held_bytes(step.tape.solve, beside=model)
+    assert 0 < solve < alone  # the factor counts
+    x = np.zeros(10)
+    assert held_bytes((x, x[:3], [x[5:]])) == 80
+
+
+def test_a_run_that_fails_is_a_value():
+    class Fails(Counting):
+        def step(self, x, u, p=None, k=0):
+            good = super().step(x, u, p, k)
+            return Step(good.x, Status(ok=False, text="torn"), good.tape) if k == 3 else good
+
+    problem = Problem(model=Fails(jet()), steps=6, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.6)])
+    sweep, g = gradient_of(problem, some_controls(problem))
+    assert sweep.cost == np.inf
+    assert sweep.failed == "step 3: torn"
+    assert not g.any()
+    sweep, _ = gradient_of(problem, np.full((6, 2), np.nan))
+    assert "not finite" in sweep.failed
+
+
+@pytest.mark.parametrize(("schedule", "says"), [("sqr", "did you mean 'sqrt'"), (None, "must be a number"), (-5, "give"), (True, "number"),
+                                                (float("nan"), "give")])  # fmt: skip
+def test_what_is_no_schedule_is_a_sentence(schedule, says):
+    problem = Problem(model=jet(), steps=6, terms=[Effort()])
+    with pytest.raises(InputError, match=says):
+        gradient_of(problem, some_controls(problem), schedule)

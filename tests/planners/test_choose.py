@@ -1,0 +1,119 @@
+"""The verb plan: which planner it takes, what it accepts, and what it says of the rest."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError, Step
+from pliant.planners.choose import METHODS, best_method, plan
+from pliant.planners.plan import Options
+from pliant.problem import Constraint, Effort, Goal, Interval, Limit, Problem
+
+TERMS = (Goal(effector="tip", target=(1.0, 0.5), time=0.5, weight=10.0), Effort(weight=0.01))
+
+
+def jet():
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0))},
+                     effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
+    return pl.ImplicitEuler(robot, dt=0.1)
+
+
+class Bare:
+    """A model that can only step: x' = x + u."""
+
+    space = jet().space
+    n_controls, dt, params = 2, 0.1, jet().params
+
+    def control_limits(self):
+        return np.full(2, -np.inf), np.full(2, np.inf)
+
+    def neutral_controls(self):
+        return np.zeros(2)
+
+    def effector_rows(self, name):
+        return jet().effector_rows(name)
+
+    def initial_state(self):
+        return np.zeros(4)
+
+    def step(self, x, u, p=None, k=0):
+        return Step(x + np.concatenate([u, 0.0 * u]), pl.core.Status())
+
+
+class Backward(Bare):
+    def pullback(self, step, x_bar):
+        return x_bar, x_bar[:2], np.zeros(0)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "collocation"])
+def test_every_method_finds_the_same_plan(method):
+    found = plan(jet(), TERMS, steps=5, method=method)
+    assert found.status, found.status.text
+    assert found.cost == pytest.approx(plan(Problem(model=jet(), terms=TERMS, steps=5)).cost, rel=1e-6)
+
+
+def test_collocation_finds_it_too():
+    found = plan(jet(), TERMS, steps=5, method="collocation")
+    assert found.cost == pytest.approx(plan(jet(), TERMS, steps=5).cost, rel=1e-5)
+
+
+def test_the_best_method_for_a_model():
+    assert best_method(jet()) == "gauss_newton"
+    assert best_method(Backward()) == "gradient"
+    assert plan(jet(), TERMS, steps=5).method == "gauss_newton"
+    found = plan(Backward(), TERMS, steps=5)
+    assert found.method == "gradient"
+    assert found.status
+    with pytest.raises(InputError, match="Bare has neither `linearize` nor `pullback`"):
+        plan(Bare(), TERMS, steps=5)
+
+
+def test_parts_of_a_problem_are_keywords():
+    model = jet()
+    x0 = model.state(np.array([0.5, 0.5]), np.array([0.0, 1.0]))
+    found = plan(model, TERMS, steps=5, x0=x0, before=(1.0, 0.0), limits=[Limit(lower=-1.0, upper=1.0)])
+    np.testing.assert_array_equal(found.states[0], x0)
+    assert np.abs(found.controls).max() <= 1.0 + 1e-9
+    assert plan(model, TERMS[1], steps=3).cost == 0.0  # one term alone
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "collocation"])
+def test_constraints_are_kept_by_every_method(method):
+    fast = Constraint(effector="tip", inside=Interval(upper=1.0), what="velocity")
+    found = plan(jet(), TERMS, steps=5, method=method, constraints=[fast], options=Options(iterations=1000))
+    assert found.status, found.status.text
+    assert found.violation <= 1e-5
+    assert plan(jet(), TERMS, steps=5, method=method).states[:, 2:].max() > 1.5
+
+
+def test_keywords_of_a_planner_reach_it():
+    assert plan(jet(), TERMS, steps=5, method="gauss_newton", route="forward").notes["route"] == "forward"
+    assert plan(jet(), TERMS, steps=5, method="ddp", second_order=True).method == "ddp"
+    found = plan(jet(), TERMS, steps=5, method="gradient", optimiser="adam", options=Options(iterations=10))
+    assert len(found.history) == 11
+    guess = np.ones((5, 2))
+    assert plan(jet(), TERMS, steps=5, guess=guess, options=Options(iterations=1)).history[0].cost > 1.0
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "says"),
+    [
+        ((), {"method": "gaus_newton"}, "did you mean 'gauss_newton'"),
+        ((), {"method": "magic"}, "choose one of gauss_newton, newton"),
+        ((), {"rout": "forward"}, "does not know what to do with rout"),
+        ((TERMS,), {}, "has terms already"),
+        ((), {"limits": ()}, "has limits already"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_sentence(args, kwargs, says):
+    with pytest.raises(InputError, match=says):
+        plan(Problem(model=jet(), terms=TERMS, steps=5), *args, **kwargs)
+
+
+def test_a_model_needs_terms_and_steps():
+    with pytest.raises(InputError, match="there is no terms"):
+        plan(jet(), steps=5)
+    with pytest.raises(InputError, match="there is no steps"):
+        plan(jet(), TERMS)
+    with pytest.raises(InputError, match="make one with ImplicitEuler"):
+        plan("robot", TERMS, steps=5)

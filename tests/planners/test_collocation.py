@@ -1,0 +1,272 @@
+"""Direct collocation reaches the optimum of the shooting planners, with derivatives that finite differences confirm."""
+
+import signal
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import pliant as pl
+from pliant.actuators import Gripper, MovingFrame
+from pliant.core import InputError, MissingExtra
+from pliant.dynamics.residual import Residual
+from pliant.planners import Options, gauss_newton
+from pliant.planners.collocation import Program, collocation
+from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Problem
+from pliant.problem import Residual as Wish
+
+pytest.importorskip("casadi")
+RULES = {"euler": pl.ImplicitEuler, "bdf2": pl.BDF2}
+TIGHT = Options(tolerance=1e-11)
+
+
+def held_box(rule, *, damping=0.0, **parts):
+    """A soft box 0.4 m long that a moving hand holds at its left end, at rest under gravity."""
+    robot = pl.Robot(shape=pl.Box(size=(0.4, 0.03, 0.03)), divisions=(4, 1, 1), order=1, gravity=(0, 0, -9.81),
+                     material=pl.Material(E=6e4, nu=0.4, density=35.0, law="neo-hookean"), damping=pl.Damping(stiffness=damping),
+                     actuators={"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0, 0.015, 0.015)))},
+                     effectors={"tip": pl.Effector(surface="x+")}, **parts)  # fmt: skip
+    model = RULES[rule](robot, dt=0.02)
+    return model, model.state(pl.equilibrium(pl.Quasistatic(robot), np.zeros(6)).x)
+
+
+def reach(rule, *, steps=8, damping=0.0, target=(0.37, 0.05, 0.05), **parts):
+    model, x0 = held_box(rule, damping=damping)
+    goal = Goal(effector="tip", target=target, time=steps * model.dt, weight=100.0)
+    return Problem(model=model, steps=steps, x0=x0, terms=[goal, Effort(weight=1e-4, order=2)], **parts)
+
+
+def thrown(**parts):
+    """Two point masses, the first driven by a jet; their problem is linear-quadratic."""
+    body = pl.PointMass(points=[[0.0, 0.0, 0.0], [0.1, 0.0, 0.0]], mass_each=0.2)
+    robot = pl.Robot(shape=body, gravity=(0, 0, -9.81), actuators={"jet": pl.Thrust(point=(0.0, 0.0, 0.0))},
+                     effectors={"ball": pl.Effector(point=(0.0, 0.0, 0.0))})  # fmt: skip
+    goal = Goal(effector="ball", target=(0.3, 0.1, 0.0), time=0.5, weight=50.0)
+    return Problem(model=pl.ImplicitEuler(robot, dt=0.05), steps=10, terms=[goal, Effort(weight=1e-2)], **parts)
+
+
+def bent(rule, motion=None):
+    """A damped beam on a support with a cable of driven length, on soft ground with friction: every block of the derivatives."""
+    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.05, 0.05)), divisions=(2, 1, 1), order=1, gravity=(0, 0, -9.81),
+                     material=pl.Material(E=4e4, nu=0.35), damping=pl.Damping(mass=0.5, stiffness=0.02),
+                     supports=(pl.Support(region="x-", motion=motion),), effectors={"tip": pl.Effector(surface="x+")},
+                     actuators={"line": pl.Cable(points=[[0.02, 0.02, 0.04], [0.19, 0.02, 0.04]], drive="length", stiffness=200.0)},
+                     contacts=(pl.Contact(obstacle=pl.plane((0, 0, 1), height=0.004), stiffness=2e5, layer=0.02, friction=0.5,
+                                          slip_speed=0.1),))  # fmt: skip
+    return pl.Quasistatic(robot) if rule == "static" else RULES[rule](robot, dt=0.02)
+
+
+def matrix(entries, values, shape):
+    return sp.csr_matrix((values, (entries.rows, entries.cols)), shape=shape).toarray()
+
+
+def central(f, d, h=1e-6):
+    return (f(h * d) - f(-h * d)) / (2.0 * h)
+
+
+@pytest.mark.parametrize("rule", [*RULES, "static"])
+def test_blocks_of_the_residual_are_its_derivatives(rule, rng):
+    model = bent(rule)
+    residual, n = Residual(model=model), model.space.n_dofs
+    x, u = model.initial_state() + 1e-3 * rng.standard_normal(model.space.size), np.array([0.9])
+    q, move = model.equations.body.rest + 1e-3 * rng.standard_normal(n), np.zeros(n)
+    move[model.equations.free] = rng.standard_normal(residual.n_free)
+    new, old, control = residual.blocks(q, x, u)
+    d, square = move[model.equations.free], (residual.n_free,) * 2
+    g = lambda q, x, u: residual.force(q, x, u)[0]  # noqa: E731
+    found = central(lambda e: g(q + e, x, u), move)
+    np.testing.assert_allclose(matrix(residual.by_new, new, square) @ d, found, atol=1e-6 * np.abs(found).max())
+    for j, values in enumerate(old):
+        dx = np.zeros_like(x)
+        dx[j * n : (j + 1) * n] = move
+        found = central(lambda e, dx=dx: g(q, x + e, u), dx)
+        np.testing.assert_allclose(matrix(residual.by_old, values, square) @ d, found, atol=1e-6 * np.abs(found).max() + 1e-12)
+        assert residual.used[j] or not found.any()
+    found = central(lambda e: g(q, x, u + e), np.ones(1))
+    np.testing.assert_allclose(matrix(residual.by_control, control, (residual.n_free, 1))[:, 0], found, atol=1e-6 * np.abs(found).max())
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_residual_vanishes_where_the_step_ends(rule):
+    model = bent(rule)
+    x, u, residual = model.initial_state(), np.array([0.9]), Residual(model=model)
+    step = model.step(x, u)
+    g, scale = residual.force(model.space.position(step.x), x, u)
+    assert np.abs(g).max() <= 1e-8 * scale
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_derivatives_of_the_program(rule, rng):
+    model = bent(rule, motion=lambda t: np.array([0.0, 0.0, 0.1 * t]))
+    problem = Problem(model=model, steps=4, limits=[Limit(lower=-9, upper=9, order=1), Limit(lower=-99, upper=99, order=2)],
+                      terms=[Wish(effector="tip", residual=lambda y: np.array([y[0] * y[1] - 0.1, np.sin(y[2])])),
+                             Goal(effector="tip", target=(0.1, 0.2, 0.3), what="acceleration", time=0.06), Effort(weight=0.1, order=1)],
+                      constraints=[Constraint(effector="tip", inside=Interval(upper=0.3), function=lambda y: y[:2] ** 2, what="velocity"),
+                                   Constraint(effector="tip", inside=Ball(center=(0, 0, 0), radius=0.5), time=0.08)])  # fmt: skip
+    program = Program(problem=problem)
+    positions = np.tile(model.equations.body.rest, (4, 1)) + 1e-3 * rng.standard_normal((4, model.space.n_dofs))
+    w, d = program.pack(positions, np.full((4, 1), 0.9)), rng.standard_normal(program.size)
+    found = central(lambda e: program.constraints(w + e, 2.0), d)
+    J = matrix(program.jacobian_entries, program.jacobian(w, 2.0), (len(found), program.size))
+    np.testing.assert_allclose(J @ d, found, atol=1e-6 * np.abs(found).max())
+    slope = central(lambda e: program.value(w + e), d)
+    assert program.gradient(w) @ d == pytest.approx(slope, rel=1e-6)
+
+
+def test_gradient_and_hessian_of_quadratic_terms_are_exact(rng):
+    program = Program(problem=reach("bdf2"))
+    w, d = rng.standard_normal((2, program.size))
+    upper = matrix(program.hessian_entries, program.hessian(w, 1.0, np.zeros(0)), (program.size,) * 2)
+    H = upper + upper.T - np.diag(np.diag(upper))
+    change = program.gradient(w + d) - program.gradient(w)
+    np.testing.assert_allclose(H @ d, change, atol=1e-9 * np.abs(change).max())
+
+
+@pytest.mark.parametrize(("rule", "damping"), [("euler", 0.0), ("bdf2", 0.0), ("bdf2", 0.002)])
+def test_finds_the_optimum_of_gauss_newton(rule, damping):
+    problem = reach(rule, damping=damping)
+    plan, peer = collocation(problem), gauss_newton(problem, options=TIGHT)
+    assert plan.status, plan.status.text
+    assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
+    assert plan.replay(problem.model, problem) == plan.cost
+    assert abs(plan.notes["replay gap"]) < 1e-6
+    assert plan.notes["ipopt status"] == "Solve_Succeeded"
+    assert max(row.infeasibility for row in plan.history[1:3]) > 1e-3  # it leaves the motions on its way
+    assert plan.history[-1].infeasibility < 1e-8 * plan.notes["force scale"]
+
+
+def test_starts_from_a_standing_body():
+    problem = reach("euler")
+    plan = collocation(problem, simulate_guess=False, guess=problem.guess() + 0.02)  # the hand is elsewhere at once
+    assert plan.history[0].infeasibility > 0.1
+    assert plan.cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
+
+
+def test_point_masses():
+    problem = thrown()
+    assert collocation(problem).cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
+
+
+@pytest.mark.parametrize("limits", [[Limit(lower=-1.0, upper=1.3)], [Limit(lower=-2.0, upper=9.0, order=1)],
+                                    [Limit(lower=-80.0, upper=90.0, order=2)]])  # fmt: skip
+def test_active_limits(limits):
+    problem, free = thrown(limits=limits), thrown()
+    assert problem.excess(collocation(free).controls) > 0.01  # they matter
+    plan, peer = collocation(problem), gauss_newton(problem, options=TIGHT)
+    assert plan.status, plan.status.text
+    assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
+    assert plan.excess <= 1e-8
+
+
+def test_an_active_limit_of_a_soft_body():
+    problem = reach("euler", limits=[Limit(lower=-0.04, upper=0.04)])
+    plan, peer = collocation(problem), gauss_newton(problem, options=TIGHT)
+    assert np.abs(plan.controls).max() == pytest.approx(0.04, rel=1e-6)
+    assert plan.excess == 0.0
+    assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
+
+
+def test_a_supported_body_and_a_quasistatic_one():
+    robot, taut = bent("static").robot, np.array([0.9])
+    for model, steps in ((pl.BDF2(robot, dt=0.02), 6), (pl.Quasistatic(robot), 3)):
+        x0 = model.state(pl.equilibrium(pl.Quasistatic(robot), taut).x)  # away from where the cable goes slack, which is a kink
+        goal = Goal(effector="tip", target=(0.18, 0.02, 0.04), weight=10.0)
+        problem = Problem(model=model, steps=steps, x0=x0, before=taut, terms=[goal, Effort(weight=1e-3, reference=0.9)])
+        plan, peer = collocation(problem), gauss_newton(problem, options=TIGHT)
+        assert plan.status, plan.status.text
+        assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
+        assert np.all(Program(problem=problem).unpack(np.zeros(Program(problem=problem).size))[1][:, model.equations.held] ==
+                      model.equations.body.rest[model.equations.held])  # fmt: skip
+
+
+def test_keeps_constraints_on_effectors():
+    under = Constraint(effector="tip", inside=Interval(lower=-1.0, upper=(1.0, 1.0, 0.03)))
+    near = Constraint(effector="tip", inside=Ball(center=(0.37, 0.03, 0.03), radius=0.01), time=0.16)
+    for constraint in (under, near):
+        plan = collocation(reach("euler", constraints=[constraint]))
+        assert plan.status, plan.status.text
+        assert plan.violation < 1e-6
+    assert np.linalg.norm(plan.misses[0][2]) > 0.01  # the ball keeps the tip from its goal
+
+
+def test_an_inverted_trial_shortens_the_step(monkeypatch):
+    problem, bad, plain = reach("euler", steps=3, target=(0.1, 0.3, 0.2)), [], Residual.force
+
+    def force(self, q, x, u):
+        g, scale = plain(self, q, x, u)
+        bad.append(not np.all(np.isfinite(g)))
+        return g, scale
+
+    monkeypatch.setattr(Residual, "force", force)
+    plan = collocation(problem, options=Options(iterations=30))
+    assert any(bad)
+    assert np.isfinite(plan.cost)
+    assert plan.cost < plan.history[0].cost
+
+
+def test_interruption_gives_a_run_and_can_go_on(tmp_path):
+    problem = reach("euler")
+
+    def stop(what, done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    plan = collocation(problem, options=Options(progress=stop, folder=tmp_path))
+    assert plan.interrupted
+    assert not plan.status
+    assert plan.replay(problem.model, problem) == plan.cost < plan.history[0].cost
+    assert len(plan.history) == 3
+    again = collocation(problem, options=Options(folder=tmp_path, resume=True))
+    assert again.status, again.status.text
+    assert len(again.history) > 3
+
+
+def test_a_signal_between_our_calls_is_not_lost():
+    problem, before = reach("bdf2", steps=10, limits=[Limit(lower=-0.04, upper=0.04)]), signal.getsignal(signal.SIGINT)
+    tell = lambda what, done, total: signal.raise_signal(signal.SIGINT) if done == 3 else None  # noqa: E731
+    plan = collocation(problem, options=Options(progress=tell))
+    assert plan.interrupted
+    assert len(plan.history) == 4
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_too_few_iterations_say_so():
+    plan = collocation(reach("euler"), options=Options(iterations=2))
+    assert not plan.status
+    assert "Options(iterations=...)" in plan.status.text
+    assert len(plan.history) == 3
+
+
+def test_what_a_term_raises_passes_through():
+    calls = []
+
+    def moody(y):
+        calls.append(1)
+        if len(calls) > 40:
+            raise ValueError("no more")
+        return y - 0.1
+
+    model, x0 = held_box("euler")
+    with pytest.raises(ValueError, match="no more"):
+        collocation(Problem(model=model, steps=4, x0=x0, terms=[Wish(effector="tip", residual=moody), Effort(weight=1e-3)]))
+
+
+def test_sentences(monkeypatch):
+    problem = reach("euler")
+    semi = pl.SemiImplicit(problem.model.robot, dt=0.02)
+    with pytest.raises(InputError, match="collocation takes ImplicitEuler, BDF2 and Quasistatic"):
+        collocation(Problem(model=semi, steps=4, terms=problem.terms[1:]))
+
+    class Cone:
+        def project(self, c):
+            return c
+
+        def slope(self, c):
+            return np.eye(len(c))
+
+    with pytest.raises(InputError, match="an Interval or a Ball"):
+        collocation(reach("euler", constraints=[Constraint(effector="tip", inside=Cone())]))
+    monkeypatch.setitem(sys.modules, "casadi", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'pliant\[nlp\]'"):
+        collocation(problem)

@@ -1,0 +1,128 @@
+"""Limits and constraints: projections by their defining inequality, violations by hand, and bad input."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Penalty, Problem
+
+DT = 0.1
+
+
+def jet(limits=(-np.inf, np.inf)):
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0), limits=limits)},
+                     effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
+    return pl.ImplicitEuler(robot, dt=DT)
+
+
+def problem_of(constraints=(), limits=(), motors=(-np.inf, np.inf), steps=4):
+    return Problem(model=jet(motors), steps=steps, terms=[Effort()], constraints=constraints, limits=limits)
+
+
+REGIONS = {
+    "box": Interval(lower=(-1.0, 0.5), upper=(0.3, 0.5)),
+    "half space": Interval(upper=0.2),
+    "ball": Ball(center=(0.4, -0.3), radius=0.5),
+}
+
+
+@pytest.mark.parametrize("name", list(REGIONS))
+def test_a_projection_is_the_nearest_point(name, rng):
+    """(c - P c) . (z - P c) <= 0 for every z of the set, and P P = P."""
+    region = REGIONS[name]
+    inside = [region.project(z) for z in 2.0 * rng.standard_normal((30, 2))]
+    for c in 2.0 * rng.standard_normal((30, 2)):
+        nearest = region.project(c)
+        np.testing.assert_allclose(region.project(nearest), nearest, atol=1e-14)
+        assert all((c - nearest) @ (z - nearest) <= 1e-12 for z in inside)
+
+
+@pytest.mark.parametrize("name", list(REGIONS))
+def test_slopes_of_projections(name, rng):
+    region, h = REGIONS[name], 1e-6
+    for c in 2.0 * rng.standard_normal((20, 2)):
+        J = np.stack([(region.project(c + h * e) - region.project(c - h * e)) / (2.0 * h) for e in np.eye(2)], axis=1)
+        np.testing.assert_allclose(region.slope(c), J, atol=1e-6)
+
+
+def test_violations_by_hand():
+    run = np.zeros((5, 4))
+    run[2, :2], run[4, :2] = (3.0, 4.0), (0.0, 1.5)
+    assert problem_of([Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=1.0))]).violation(run, np.zeros((4, 2))) == 4.0
+    last = Constraint(effector="tip", inside=Interval(upper=1.0), time=0.4)
+    assert problem_of([last]).violation(run, np.zeros((4, 2))) == 0.5
+    height = Constraint(effector="tip", inside=Interval(lower=1.5, upper=1.5), time=0.4, function=lambda y: y[1:])
+    assert problem_of([height]).violation(run, np.zeros((4, 2))) == 0.0
+    assert problem_of().violation(run, np.zeros((4, 2))) == 0.0
+
+
+def test_a_constraint_looks_at_velocities_too(rng):
+    problem = problem_of([Constraint(effector="tip", inside=Interval(upper=0.0), what="velocity", time=(0.1, 0.3))])
+    u = np.abs(rng.standard_normal((4, 2)))
+    run = pl.simulate(problem.model, u)
+    assert [watch.look.step for watch in problem.watches] == [1, 3]
+    assert problem.violation(run.states, u) == pytest.approx(np.linalg.norm(DT * u[:3].sum(axis=0)))
+
+
+def test_the_multiplier_of_a_closed_form():
+    """min 1/2 y^2 with y >= 1: y = 1, multiplier -1; there the penalty's slope balances the cost's, whatever the penalty."""
+    watch = problem_of([Constraint(effector="tip", inside=Interval(lower=1.0), function=lambda y: y[:1], time=0.1)]).watches[0]
+    for penalty in (0.1, 1.0, 1e4):
+        loss = Penalty(watch=watch, multiplier=np.array([-1.0]), penalty=penalty)
+        y = np.array([1.0, 0.0])
+        np.testing.assert_allclose(loss.slope(y) + [1.0, 0.0], 0.0, atol=1e-12)
+        np.testing.assert_allclose(loss.next_multiplier(y), [-1.0])
+    still = Penalty(watch=watch, multiplier=np.zeros(1), penalty=2.0)
+    assert still.value(np.array([3.0, 0.0])) == 0.0
+    assert still.value(np.array([0.0, 0.0])) == 1.0
+
+
+def test_excess_is_relative_to_the_width():
+    u = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 3.0], [1.0, 3.0]])
+    assert problem_of(limits=[Limit(lower=-1.0, upper=1.0)]).excess(u) == pytest.approx(1.0)
+    assert problem_of(limits=[Limit(lower=-4.0, upper=4.0)]).excess(u) == 0.0
+    assert problem_of(limits=[Limit(lower=-20.0, upper=20.0, order=1)]).excess(u) == pytest.approx(10.0 / 40.0)
+    assert problem_of(limits=[Limit(lower=-300.0, upper=300.0, order=2)]).excess(u) == 0.0
+    assert problem_of(motors=(-2.0, 2.0)).excess(u) == pytest.approx(1.0 / 4.0)  # the motors' own limits always hold
+
+
+def test_a_limit_for_each_control():
+    band = Limit(lower=(-1.0, -np.inf), upper=2.0, order=1).on(jet())
+    np.testing.assert_array_equal(band.lower, [-1.0, -np.inf])
+    np.testing.assert_array_equal(band.upper, [2.0, 2.0])
+    np.testing.assert_allclose(band.stencil, [10.0, -10.0])
+
+
+def test_a_problem_of_constraints_alone():
+    there = Constraint(effector="tip", inside=Interval(lower=1.0, upper=1.0), time=0.4)
+    problem = Problem(model=jet(), steps=4, terms=[], constraints=[there])
+    assert problem.value(np.zeros((5, 4)), np.zeros((4, 2))) == 0.0
+    priced = problem.with_looks([watch.look for watch in problem.watches])
+    assert not priced.constraints
+    assert len(priced.looks) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Interval(lower=1.0, upper=0.0), "is empty"),
+        (lambda: Interval(lower=np.nan), "is empty"),
+        (lambda: problem_of([Constraint(effector="tp", inside=Interval())]), "tip"),
+        (lambda: problem_of([Constraint(effector="tip", inside=Interval(), time=0.9)]), "outside the horizon"),
+        (lambda: problem_of([Constraint(effector="tip", inside=Interval(), what="heat")]), "choose position"),
+        (lambda: problem_of([Constraint(effector="tip", inside=Interval(), function=lambda y: y[0])]), r"wrap it in np.array"),
+        (lambda: problem_of([Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=-1.0))]), "radius"),
+        (lambda: problem_of([Constraint(effector="tip", inside=Ball(center=(0.0, 0.0, 0.0), radius=1.0))]), "set"),
+        (lambda: problem_of([Constraint(effector="tip", inside=Interval(lower=(0.0, 0.0, 0.0)))]), "set"),
+        (lambda: problem_of(limits=[Limit(lower="low", upper=1.0)]), "limit"),
+    ],
+)
+def test_bad_constraints_are_sentences(make, says):
+    with pytest.raises(InputError, match=says):
+        make()
+
+
+def test_a_goal_beside_a_constraint_is_no_constraint():
+    problem = Problem(model=jet(), steps=4, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.4)])
+    assert not problem.watches

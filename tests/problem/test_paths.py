@@ -1,0 +1,90 @@
+"""Paths: places by closed forms, speeds, where they stand still, and what is no path."""
+
+import numpy as np
+import pytest
+
+from pliant.core import InputError
+from pliant.problem import paths
+
+
+def test_a_circle_keeps_its_radius_and_turns_evenly():
+    path = paths.circle(center=(0.1, 0.2, 0.3), radius=0.5, period=4.0, normal=(1.0, 2.0, -1.0), turns=2.0)
+    places = np.array([path(t) for t in np.linspace(0.0, 4.0, 201)])
+    n = np.array([1.0, 2.0, -1.0]) / np.sqrt(6.0)
+    np.testing.assert_allclose(np.linalg.norm(places - [0.1, 0.2, 0.3], axis=1), 0.5, rtol=1e-12)
+    np.testing.assert_allclose((places - [0.1, 0.2, 0.3]) @ n, 0.0, atol=1e-12)
+    length = np.linalg.norm(np.diff(places, axis=0), axis=1)
+    np.testing.assert_allclose(length, length[0])
+    assert length.sum() == pytest.approx(2.0 * 2.0 * np.pi * 0.5, rel=1e-3)
+    np.testing.assert_allclose(path(4.0), path(0.0), atol=1e-12)
+    turn = np.cross(places[0] - [0.1, 0.2, 0.3], places[1] - [0.1, 0.2, 0.3])
+    assert turn @ n > 0.0  # by the right hand
+
+
+@pytest.mark.parametrize(("normal", "first"), [(None, (1.0, 0.0, 0.0)), ((0.0, 0.0, -2.0), (1.0, 0.0, 0.0)), ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
+                                               ((0.0, 3.0, 0.0), (1.0, 0.0, 0.0))])  # fmt: skip
+def test_where_a_circle_starts(normal, first):
+    np.testing.assert_allclose(paths.circle(center=(0.0, 0.0, 0.0), radius=1.0, period=1.0, normal=normal)(0.0), first, atol=1e-12)
+
+
+def test_a_circle_in_the_plane():
+    path = paths.circle(center=(1.0, 0.0), radius=2.0, period=1.0)
+    np.testing.assert_allclose(path(0.25), (1.0, 2.0), atol=1e-12)
+    np.testing.assert_allclose(path(7.0), (3.0, 0.0), atol=1e-12)  # after its period it stands
+    np.testing.assert_allclose(path(-1.0), (3.0, 0.0), atol=1e-12)
+
+
+def test_a_spiral_widens_and_rises():
+    path = paths.spiral(center=(0.0, 0.0, 1.0), radii=(0.1, 0.3), period=2.0, turns=3.0, rise=0.5)
+    for t in np.linspace(0.0, 2.0, 9):
+        place = path(t)
+        assert np.hypot(*place[:2]) == pytest.approx(0.1 + 0.1 * t)
+        assert place[2] == pytest.approx(1.0 + 0.25 * t)
+    assert paths.spiral(center=(0.0, 0.0), radii=(0.0, 1.0), period=1.0)(0.0) == pytest.approx((0.0, 0.0))
+
+
+def test_a_polyline_has_an_even_speed():
+    path = paths.polyline([[0.0, 0.0], [3.0, 0.0], [3.0, 1.0]], period=8.0)
+    np.testing.assert_allclose(path(3.0), (1.5, 0.0))
+    np.testing.assert_allclose(path(6.0), (3.0, 0.0))
+    np.testing.assert_allclose(path(7.0), (3.0, 0.5))
+    np.testing.assert_allclose(path(99.0), (3.0, 1.0))
+
+
+def test_waypoints_are_passed_in_time():
+    path = paths.waypoints([1.0, 2.0, 4.0], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 2.0, -2.0]])
+    np.testing.assert_allclose(path(0.0), 0.0)
+    np.testing.assert_allclose(path(1.5), (0.5, 0.0, 0.0))
+    np.testing.assert_allclose(path(3.0), (1.0, 1.0, -1.0))
+    np.testing.assert_allclose(path(5.0), (1.0, 2.0, -2.0))
+    np.testing.assert_allclose(paths.waypoints([0.5], [[1.0, 2.0]])(9.0), (1.0, 2.0))
+
+
+ROUND = {"center": (0.0, 0.0, 0.0), "radius": 1.0, "period": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: paths.circle(**{**ROUND, "radius": -1.0}), "radii of a path"),
+        (lambda: paths.circle(**{**ROUND, "radius": 0.0}), "radii of a path"),
+        (lambda: paths.circle(**{**ROUND, "radius": np.nan}), "finite"),
+        (lambda: paths.circle(**{**ROUND, "period": 0.0}), "period of a path is 0"),
+        (lambda: paths.circle(**{**ROUND, "period": "long"}), "must be a number"),
+        (lambda: paths.circle(**{**ROUND, "center": (0.0,)}), "give 2 or 3"),
+        (lambda: paths.circle(**{**ROUND, "center": (0.0, np.inf)}), "finite"),
+        (lambda: paths.circle(**ROUND, normal=(0.0, 0.0, 0.0)), "normal of a path is zero"),
+        (lambda: paths.circle(**ROUND, normal=(0.0, 1.0)), "normal of a path has shape"),
+        (lambda: paths.polyline([[0.0, 0.0]], period=1.0), "two points or more"),
+        (lambda: paths.polyline([[0.0, 0.0], [0.0, 0.0]], period=1.0), "coincide"),
+        (lambda: paths.polyline([[0.0, 0.0], [1.0]], period=1.0), "points of a polyline"),
+        (lambda: paths.polyline([[0.0, 0.0], [1.0, 0.0]], period=-1.0), "period"),
+        (lambda: paths.waypoints([0.0, 1.0], [[0.0, 0.0]]), "waypoints has shape|waypoints have shape|The waypoints"),
+        (lambda: paths.waypoints([1.0, 1.0], [[0.0], [1.0]]), "must grow"),
+        (lambda: paths.waypoints([2.0, 1.0], [[0.0], [1.0]]), "must grow"),
+        (lambda: paths.waypoints([], np.zeros((0, 2))), "must grow"),
+    ],
+)
+def test_what_is_no_path_is_a_sentence(make, says):
+    with pytest.raises(InputError, match=says):
+        make()

@@ -1,0 +1,306 @@
+"""Losses and terms: values by hand, every slope and Hessian against finite differences, bands against dense matrices, and bad input."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.problem import (
+    Ball,
+    Constraint,
+    Effort,
+    Goal,
+    Interval,
+    LeastSquares,
+    Limit,
+    Linear,
+    Look,
+    Penalty,
+    Problem,
+    Quadratic,
+    Residual,
+)
+from pliant.problem import Reward, Smooth, StateGoal, paths, stencilled, track
+from pliant.problem.looks import difference, jacobian
+from pliant.problem.terms import steps_at
+
+DT = 0.1
+
+
+def jet(rule=pl.ImplicitEuler, actuators=None, limits=(-np.inf, np.inf)):
+    thrust = {"jet": pl.Thrust(point=(0.0, 0.0), limits=limits)} if actuators is None else actuators
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0], [1.0, 0.0]]), actuators=thrust,
+                     effectors={"tip": pl.Effector(point=(0.0, 0.0)), "tail": pl.Effector(point=(1.0, 0.0))})  # fmt: skip
+    return rule(robot, dt=DT)
+
+
+def watch_of(constraint):
+    return constraint.on(jet(), 3)[0]
+
+
+def bent(y):
+    return np.array([y[0] ** 2 + y[1], np.sin(y[1])])
+
+
+LOSSES = {
+    "quadratic": Quadratic(target=np.array([0.3, -0.2]), weight=2.5),
+    "linear": Linear(reward=np.array([1.5, -0.5])),
+    "least squares": LeastSquares(residual=lambda y: np.array([y[0] * y[1], np.exp(y[0]), y[1] ** 3]), weight=0.7),
+    "penalty interval": Penalty(watch=watch_of(Constraint(effector="tip", inside=Interval(lower=(-0.1, 0.4), upper=(0.2, 0.9)))),
+                                multiplier=np.array([0.3, -0.6]), penalty=3.0),
+    "penalty ball": Penalty(watch=watch_of(Constraint(effector="tip", inside=Ball(center=(0.1, 0.0), radius=0.3))),
+                            multiplier=np.array([0.2, 0.5]), penalty=2.0),
+    "penalty inside": Penalty(watch=watch_of(Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=9.0))),
+                              multiplier=np.array([0.2, 0.5]), penalty=2.0),
+    "penalty curved": Penalty(watch=watch_of(Constraint(effector="tip", inside=Interval(upper=(-0.2, -0.6)), function=bent)),
+                              multiplier=np.array([0.4, 0.1]), penalty=5.0),
+}  # fmt: skip
+Y = np.array([0.63, -0.41])
+
+
+# Losses
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_slopes_are_those_of_the_value(name, rng, taylor):
+    loss, d = LOSSES[name], rng.standard_normal(2)
+    slope = loss.slope(Y) @ d
+    if name in ("linear", "penalty inside"):
+        assert loss.value(Y + d) == pytest.approx(loss.value(Y) + slope)
+    else:
+        assert taylor(lambda e: loss.value(Y + e * d), slope) == pytest.approx(2.0, abs=0.1)
+
+
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_hessians_are_those_of_the_slope(name):
+    loss, h = LOSSES[name], 1e-5
+    columns = [(loss.slope(Y + h * e) - loss.slope(Y - h * e)) / (2.0 * h) for e in np.eye(2)]
+    exact = np.stack(columns, axis=1)
+    if name in ("penalty curved", "penalty ball"):  # Gauss-Newton: without the bend of the function or of the ball, never negative
+        assert np.linalg.eigvalsh(loss.hessian(Y)).min() >= -1e-12
+    else:
+        np.testing.assert_allclose(loss.hessian(Y), exact, atol=1e-7)
+    F = loss.factor(Y)
+    assert F.shape[1] == 2
+    if name not in ("least squares",):
+        np.testing.assert_allclose(F.T @ F, loss.hessian(Y), atol=1e-12)
+
+
+def test_values_by_hand():
+    assert LOSSES["quadratic"].value(np.array([1.3, -0.2])) == pytest.approx(1.25)
+    assert LOSSES["linear"].value(np.array([2.0, 1.0])) == pytest.approx(-2.5)
+    assert LOSSES["least squares"].value(np.zeros(2)) == pytest.approx(0.35)
+    assert LOSSES["penalty inside"].value(Y) == 0.0
+
+
+def test_the_complex_step_is_exact():
+    J = jacobian(bent, Y)
+    np.testing.assert_allclose(J, [[2.0 * Y[0], 1.0], [0.0, np.cos(Y[1])]], rtol=1e-15)
+
+
+def test_least_squares_at_its_optimum_is_gauss_newton():
+    loss = LeastSquares(residual=lambda y: bent(y) - bent(Y), weight=2.0)
+    np.testing.assert_allclose(loss.hessian(Y), loss.factor(Y).T @ loss.factor(Y), atol=1e-12)
+
+
+# Smooth terms
+
+
+def smooth_of(order, steps, n=2):
+    rng = np.random.default_rng(order)
+    return Smooth(stencil=difference(order, 0.5), weight=np.arange(1.0, n + 1.0), reference=rng.standard_normal((steps, n)))
+
+
+def test_differences_are_exact_for_their_polynomials():
+    t = 0.2 * np.arange(9.0)
+    for order, expect in ((0, t**3), (3, np.full(9, 6.0))):
+        seen = stencilled(difference(order, 0.2), t[:, None] ** 3, np.zeros(1))[:, 0]
+        np.testing.assert_allclose(seen[3:], expect[3:], atol=1e-9)
+    np.testing.assert_allclose(difference(2, 0.1), [100.0, -200.0, 100.0])
+
+
+@pytest.mark.parametrize("order", range(4))
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_a_smooth_term_and_its_derivatives(order, steps, rng):
+    smooth, before = smooth_of(order, steps), rng.standard_normal(2)
+    u, d = rng.standard_normal((2, steps, 2))
+    g = smooth.gradient(u, before)
+    change = smooth.value(u + d, before) - smooth.value(u - d, before)
+    assert change == pytest.approx(2.0 * np.sum(g * d), rel=1e-9, abs=1e-9)  # exact: it is quadratic
+    zero = Smooth(stencil=smooth.stencil, weight=smooth.weight, reference=0.0 * smooth.reference)
+    basis = np.eye(2 * steps).reshape(2 * steps, 2, steps).swapaxes(1, 2)  # one control after the other
+    H = np.stack([zero.gradient(e, np.zeros(2)).T.ravel() for e in basis])
+    width = min(order, steps - 1)
+    band = smooth.band(steps, width)
+    dense = np.zeros_like(H)
+    for c in range(2):
+        for offset in range(width + 1):
+            for row in range(steps - offset):
+                i, j = c * steps + row + offset, c * steps + row
+                dense[i, j] = dense[j, i] = band[c, offset, row]
+    np.testing.assert_allclose(dense, H, atol=1e-9)
+
+
+def test_a_control_that_stands_still_costs_no_rate():
+    u = np.tile([3.0, -2.0], (5, 1))
+    for order in (1, 2, 3):
+        smooth = Smooth(stencil=difference(order, DT), weight=np.ones(2), reference=np.zeros((5, 2)))
+        assert smooth.value(u, np.array([3.0, -2.0])) == pytest.approx(0.0, abs=1e-12)
+        assert smooth.value(u, np.zeros(2)) > 1.0
+
+
+# Looks
+
+
+def test_what_looks_see_of_a_run(rng):
+    """Positions, velocities and accelerations of a mass under forces, against backward Euler by hand."""
+    model, u = jet(), rng.standard_normal((6, 2))
+    run = pl.simulate(model, u)
+    v = DT * np.cumsum(u, axis=0)
+    x = DT * np.cumsum(v, axis=0)
+    a = np.diff(np.concatenate([np.zeros((1, 2)), v]), axis=0) / DT
+    for what, expect in (("position", x), ("velocity", v), ("acceleration", a)):
+        for look, want in zip(Goal(effector="tip", target=(0.0, 0.0), what=what).on(model, 6), expect, strict=True):
+            np.testing.assert_allclose(look.see(run.states, u, np.zeros(2)), want, atol=1e-10)
+    one = Goal(effector="tip", target=(0.0, 9.0), axes="y", time=0.3).on(model, 6)[0]
+    np.testing.assert_allclose(one.see(run.states, u, np.zeros(2)), x[2, 1:], atol=1e-12)
+    np.testing.assert_array_equal(one.loss.target, [9.0])
+
+
+def test_a_look_at_controls_before_the_first(rng):
+    u, before = rng.standard_normal((4, 2)), np.array([5.0, 6.0])
+    look = Look(name="u", step=2, loss=LOSSES["quadratic"], controls=(np.eye(2), 10.0 * np.eye(2), 100.0 * np.eye(2)))
+    np.testing.assert_allclose(look.see(np.zeros((5, 1)), u, before), u[1] + 10.0 * u[0] + 100.0 * before)
+
+
+def test_a_goal_at_all_times_is_an_integral():
+    coarse, fine = (Problem(model=pl.ImplicitEuler(jet().robot, dt=dt), steps=round(1 / dt), terms=[Goal(effector="tip", target=(2.0, 0.0))])
+                    for dt in (0.1, 0.01))  # fmt: skip
+    still = [np.tile(p.start, (p.steps + 1, 1)) for p in (coarse, fine)]
+    assert coarse.value(still[0], coarse.guess()) == pytest.approx(2.0)
+    assert fine.value(still[1], fine.guess()) == pytest.approx(2.0)
+
+
+def test_targets_that_move():
+    model = jet()
+    looks = Goal(effector="tip", target=paths.waypoints([0.0, 1.0], [[0.0, 0.0], [1.0, 2.0]]), time=(0.2, 0.5)).on(model, 10)
+    np.testing.assert_allclose([look.loss.target for look in looks], [[0.2, 0.4], [0.5, 1.0]])
+    assert [look.step for look in looks] == [2, 5]
+    looks = Goal(effector="tip", target=[[1.0, 2.0], [3.0, 4.0]], time=(0.5, 0.2)).on(model, 10)
+    assert [(look.step, *look.loss.target) for look in looks] == [(5, 1.0, 2.0), (2, 3.0, 4.0)]
+    goal, effort = track("tip", paths.circle(center=(0.0, 0.0), radius=1.0, period=1.0), effort=0.2, order=1, weight=3.0)
+    assert goal.on(model, 10)[4].loss.weight == pytest.approx(3.0 * DT)
+    assert effort.order == 1
+
+
+@pytest.mark.parametrize(("time", "step"), [(0.1, 1), (0.14, 1), (0.16, 2), (0.30000000000000004, 3), (1.0, 10), (1.04, 10), (0.06, 1)])
+def test_times_are_rounded_to_steps(time, step):
+    assert steps_at("x", time, 10, DT) == [step]
+
+
+def test_a_state_goal_and_a_residual():
+    model = jet()
+    goal = StateGoal(target=np.arange(4.0), part="velocity", time=0.2).on(model, 3)[0]
+    x = np.arange(10.0, 18.0)
+    np.testing.assert_allclose(goal.see(np.stack([x] * 4), np.zeros((3, 2)), np.zeros(2)), x[4:])
+    assert len(StateGoal(target=np.zeros(8)).on(model, 3)) == 3
+    look = Residual(effector="tail", residual=lambda y: np.array([y[0] - 1.0]), time=0.3, weight=2.0).on(model, 3)[0]
+    assert look.loss.value(np.array([3.0, 0.0])) == pytest.approx(4.0)
+
+
+def test_a_problem_sums_its_terms(rng):
+    model, u = jet(), rng.standard_normal((5, 2))
+    terms = [Goal(effector="tip", target=(1.0, 0.0), time=0.5), Effort(weight=2.0), Reward(effector="tip", direction=(0.0, 1.0), time=0.3)]
+    problem = Problem(model=model, steps=5, terms=terms, before=(0.5, 0.5))
+    run = pl.simulate(model, u)
+    v = DT * np.cumsum(u, axis=0)
+    x = DT * np.cumsum(v, axis=0)
+    assert problem.value(run.states, u) == pytest.approx(0.5 * np.sum((x[-1] - [1.0, 0.0]) ** 2) + DT * np.sum(u * u) - v[2, 1])
+    assert [look.step for look in problem.looks] == [3, 5]
+    np.testing.assert_array_equal(problem.guess(), np.full((5, 2), 0.5))
+    assert problem.misses(run.states, u) == [("tip", 0.5, pytest.approx(np.linalg.norm(x[-1] - [1.0, 0.0])))]
+
+
+# Bad input
+
+
+GOAL = {"effector": "tip", "target": (1.0, 0.0)}
+
+
+@pytest.mark.parametrize(
+    ("term", "says"),
+    [
+        (Goal(effector="tp", target=(1.0, 0.0)), "tip"),
+        (Goal(effector="tip", target=(1.0, np.nan)), "nan at entry 1"),
+        (Goal(effector="tip", target="there"), "target"),
+        (Goal(effector="tip", target=(1.0,)), r"has shape \(1,\); give \(2,\)"),
+        (Goal(effector="tip", target=[[1.0, 2.0]], time=(0.1, 0.2)), "as many rows as times"),
+        (Goal(effector="tip", target=lambda t: np.array([t, np.inf])), "at t = 0.1 s is inf"),
+        (Goal(**GOAL, time=0.0), "the first time that can be asked for is 0.1 s"),
+        (Goal(**GOAL, time=-0.3), "t = -0.3 s, outside the horizon"),
+        (Goal(**GOAL, time=0.7), "5 steps of 0.1 s end at 0.5 s"),
+        (Goal(**GOAL, time=np.nan), "finite"),
+        (Goal(**GOAL, time="late"), "time"),
+        (Goal(**GOAL, weight=-1.0), "weight -1"),
+        (Goal(**GOAL, weight=np.nan), "weight nan"),
+        (Goal(**GOAL, weight=np.inf), "weight inf"),
+        (Goal(**GOAL, weight="much"), "must be a number"),
+        (Goal(**GOAL, what="speed"), "choose position, velocity or acceleration"),
+        (Goal(**GOAL, axes="w"), "write some of x, y"),
+        (Goal(**GOAL, axes="z"), "write some of x, y"),
+        (Reward(effector="tip", direction=(1.0, 0.0, 0.0)), r"direction has shape \(3,\)"),
+        (Reward(effector="tip", direction=(1.0, 0.0), weight=-2.0), "weight -2"),
+        (StateGoal(target=np.zeros(4), part="heat"), "'heat'; this model's state has position, velocity"),
+        (StateGoal(target=np.zeros(3)), "shape"),
+        (Effort(order=4), "order of an effort is 4"),
+        (Effort(weight=-1.0), "-1"),
+        (Effort(weight=(1.0, 2.0, 3.0)), "each of the 2 controls"),
+        (Effort(weight=np.nan), "finite"),
+        (Effort(reference=np.nan), "finite"),
+        (Effort(reference=np.zeros((4, 2))), "5 steps"),
+        (Effort(weight="some"), "must be a number"),
+    ],
+)
+def test_terms_that_cannot_be_meant(term, says):
+    with pytest.raises(InputError, match=says):
+        Problem(model=jet(), steps=5, terms=[term])
+
+
+def test_velocity_needs_inertia():
+    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=4e4, nu=0.3), supports=(pl.Support(region="x-"),),
+                     actuators={"hand": pl.Thrust(point=(0.2, 0.05, 0.05))}, effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    with pytest.raises(InputError, match="this model has no velocity; take a rule with inertia"):
+        Problem(model=pl.Quasistatic(robot), steps=1, terms=[Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity")])
+
+
+@pytest.mark.parametrize("steps", [0, -3, 2.5, "5", None, True, np.nan])
+def test_horizons_that_are_none(steps):
+    with pytest.raises(InputError, match="give a whole number, 1 or more"):
+        Problem(model=jet(), steps=steps, terms=[Effort()])
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"model": jet().robot}, "make one with ImplicitEuler"),
+        ({"terms": []}, "has no terms"),
+        ({"model": jet(actuators={})}, "nothing to plan; add actuators"),
+        ({"x0": np.zeros(3)}, r"first state has shape \(3,\)"),
+        ({"x0": np.full(8, np.nan)}, "first state is nan"),
+        ({"before": (1.0,)}, "control before the first step has shape"),
+        ({"before": (np.nan, 0.0)}, "nan"),
+        ({"limits": [Limit(lower=1.0, upper=-1.0)]}, "limits of control 0 .* which nothing can satisfy"),
+        ({"limits": [Limit(lower=np.nan, upper=1.0)]}, "nothing can satisfy"),
+        ({"limits": [Limit(lower=(0.0, 0.0, 0.0), upper=1.0)]}, "3 and 1 numbers"),
+        ({"limits": [Limit(lower=0.0, upper=1.0, order=3)]}, "order of a limit is 3"),
+        ({"limits": [Limit(lower=0.5, upper=1.0)]}, "outside its limits 0.5 to 1; start within them"),
+        ({"before": (3.0, 0.0), "limits": [Limit(lower=-1.0, upper=1.0)]}, "3 for control 0, outside its limits"),
+    ],
+)
+def test_problems_that_are_none(parts, says):
+    with pytest.raises(InputError, match=says):
+        Problem(**{"model": jet(), "steps": 5, "terms": [Effort()], **parts})
+
+
+def test_a_whole_number_of_numpy_is_a_horizon():
+    assert Problem(model=jet(), steps=np.int64(3), terms=[Effort()]).guess().shape == (3, 2)
