@@ -6,7 +6,7 @@ import pliant as pl
 
 strip = pl.Robot(
     name="strip",
-    shape=pl.Strip(length=0.2, width=0.02, thickness=0.005),
+    shape=pl.geometry.Strip(length=0.2, width=0.02, thickness=0.005),
     cell=0.01,
     material=pl.Material(E=1e6, nu=0.4, density=1100.0),
     supports=[pl.Support(region="x-")],

@@ -6,7 +6,7 @@ import pliant as pl
 
 finger = pl.Robot(
     name="finger",
-    shape=pl.Cylinder(radius=0.01, length=0.05),
+    shape=pl.geometry.Cylinder(radius=0.01, length=0.05),
     cell=0.005,
     order=1,
     material=pl.Material(E=1e5, nu=0.45),

@@ -44,7 +44,7 @@ def robot(**changed) -> pl.Robot:
 
 
 def flat(**changed) -> pl.Robot:
-    return robot(shape=pl.Rectangle(size=(0.1, 0.02)), divisions=(4, 1), **changed)
+    return robot(shape=pl.geometry.Rectangle(size=(0.1, 0.02)), divisions=(4, 1), **changed)
 
 
 def cabled(**changed) -> pl.Robot:
@@ -109,21 +109,21 @@ SHAPES = {
     "box as text": (lambda: pl.Box(size="large"), r"'large'"),
     "box at nan": (lambda: pl.Box(size=(1, 1, 1), origin=(0, nan, 0)), r"\[1\] is nan"),
     "box beyond numbers": (lambda: pl.Box(size=(1e200, 1e200, 1e200)).mesh(), r"finite|1e\+200|size"),
-    "cylinder without radius": (lambda: pl.Cylinder(radius=0, length=1), r"radius of a Cylinder is 0 m"),
-    "cylinder radius none": (lambda: pl.Cylinder(radius=None, length=1), r"None"),
-    "tube inside out": (lambda: pl.Tube(outer=1, inner=2, length=1), r"2 m, is not under the outer, 1 m"),
-    "ellipsoid flat": (lambda: pl.Ellipsoid(radii=(1, 0, 1)), r"\[1\] is 0 m"),
-    "strip nan": (lambda: pl.Strip(length=1, width=nan, thickness=0.1), r"width of a Strip is nan"),
-    "disc negative": (lambda: pl.Disc(radius=-2), r"-2 m"),
-    "ring without width": (lambda: pl.Ring(outer=1, inner=1), r"1 m"),
-    "rectangle endless": (lambda: pl.Rectangle(size=(1, inf)), r"\[1\] is inf"),
+    "cylinder without radius": (lambda: pl.geometry.Cylinder(radius=0, length=1), r"radius of a Cylinder is 0 m"),
+    "cylinder radius none": (lambda: pl.geometry.Cylinder(radius=None, length=1), r"None"),
+    "tube inside out": (lambda: pl.geometry.Tube(outer=1, inner=2, length=1), r"2 m, is not under the outer, 1 m"),
+    "ellipsoid flat": (lambda: pl.geometry.Ellipsoid(radii=(1, 0, 1)), r"\[1\] is 0 m"),
+    "strip nan": (lambda: pl.geometry.Strip(length=1, width=nan, thickness=0.1), r"width of a Strip is nan"),
+    "disc negative": (lambda: pl.geometry.Disc(radius=-2), r"-2 m"),
+    "ring without width": (lambda: pl.geometry.Ring(outer=1, inner=1), r"1 m"),
+    "rectangle endless": (lambda: pl.geometry.Rectangle(size=(1, inf)), r"\[1\] is inf"),
     "polygon of two corners": (lambda: Polygon(points=((0, 0), (1, 1))), r"shape \(2, 2\)"),
     "polygon that crosses itself": (lambda: Polygon(points=((0, 0), (1, 1), (1, 0), (0, 1))), r"Sides 0 and 2"),
     "polygon of uneven corners": (lambda: Polygon(points=((0, 0), (1, 1, 2), (1, 0))), r"[Cc]orner"),
-    "union of nothing": (lambda: pl.Union(parts={}), r"0 parts"),
-    "union flat and solid": (lambda: pl.Union(parts={"a": BOX, "b": pl.Disc(radius=1)}), r"'a': 3, 'b': 2"),
-    "union with a hidden part": (lambda: pl.Union(parts={"a": BOX, "b": BOX}).mesh(cell=0.01), r"Part 'b'"),
-    "union of a number": (lambda: pl.Union(parts={"a": 3}), r"'a'"),
+    "union of nothing": (lambda: pl.geometry.Union(parts={}), r"0 parts"),
+    "union flat and solid": (lambda: pl.geometry.Union(parts={"a": BOX, "b": pl.geometry.Disc(radius=1)}), r"'a': 3, 'b': 2"),
+    "union with a hidden part": (lambda: pl.geometry.Union(parts={"a": BOX, "b": BOX}).mesh(cell=0.01), r"Part 'b'"),
+    "union of a number": (lambda: pl.geometry.Union(parts={"a": 3}), r"'a'"),
     "cell zero": (lambda: BOX.mesh(cell=0), r"cell size is 0 m"),
     "cell nan": (lambda: BOX.mesh(cell=nan), r"nan m"),
     "cell as text": (lambda: BOX.mesh(cell="fine"), r"fine"),
@@ -135,7 +135,7 @@ SHAPES = {
     "order three": (lambda: robot(order=3).body(), r"order.* is 3"),
     "plane without thickness": (lambda: flat(thickness=0).body(), r"thickness is 0 m"),
     "extruded without layers": (
-        lambda: extruded(pl.Rectangle(size=(1, 1)).mesh(divisions=(1, 1)), thickness=1, layers=0),
+        lambda: extruded(pl.geometry.Rectangle(size=(1, 1)).mesh(divisions=(1, 1)), thickness=1, layers=0),
         r"0 layers",
     ),
 }

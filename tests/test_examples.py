@@ -54,3 +54,11 @@ def test_the_ten_lines_of_the_readme_run() -> None:
     code = lines.group(1) + "\nassert p_bar.shape == (1,) and u_bars.shape == (100, 4) and np.isfinite(x_bar).all()\n"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_planned_tip_is_at_its_target_and_the_hand_keeps_its_speed() -> None:
+    first, second = output("04_plan.py").splitlines()
+    assert "converged" in first
+    *_, miss, fastest = numbers(second)
+    assert miss < 1.0  # [mm]
+    assert fastest <= 2.0

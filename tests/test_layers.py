@@ -21,6 +21,7 @@ LAYERS = [
     {"report"},
     {"zoo"},
     {"bench"},
+    {"papers"},
     {"cli"},
     {"__main__"},
 ]

@@ -115,8 +115,8 @@ def gradcheck_command(
 
 @app.command("bench")
 def bench_command(
-    name: Annotated[str, typer.Argument(help="Which benchmark: fem.")] = "fem",
-    quick: Annotated[bool, typer.Option("--quick", help="The smallest size only, few steps.")] = False,
+    name: Annotated[str, typer.Argument(help="Which benchmark: fem or planning.")] = "fem",
+    quick: Annotated[bool, typer.Option("--quick", help="The smallest sizes only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as the last line of standard output.")] = False,
 ) -> None:
     """Speed side by side with peers, as ratios from one run."""
@@ -134,6 +134,31 @@ def bench_command(
         print(note)
     if as_json:
         print(json.dumps(report.numbers))
+
+
+@app.command("papers")
+def papers_command(
+    name: Annotated[str | None, typer.Argument(help="Which paper, such as 003; without it, what there is.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Result folder; by default results/paper-NAME.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller settings: minutes instead of an hour.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print result.json as the last line of standard output.")] = False,
+) -> None:
+    """The tables and figures of a paper, theirs beside ours, measured on this machine."""
+    from pliant.papers import papers, reproduce
+
+    if name is None:
+        for paper, what in papers().items():
+            print(f"{paper}  {what}")
+        return
+    try:
+        with _progress() as progress:
+            result = reproduce(name, out=out, quick=quick, progress=progress)
+    except KeyboardInterrupt:
+        _fail("Interrupted; run the same command again.", 130)
+    _print_result(result, Path("results") / f"paper-{name}" if out is None else out)
+    if as_json:
+        print(json.dumps(result))
+    raise typer.Exit(0 if result["status"] == "done" else 1)
 
 
 def main() -> None:

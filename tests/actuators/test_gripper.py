@@ -10,7 +10,7 @@ from pliant.dynamics.equations import Equations
 from pliant.zoo.robots import irb14000
 
 BOX = {"shape": pl.Box(size=(0.2, 0.1, 0.1)), "divisions": (2, 1, 1), "material": pl.Material(E=1e5, nu=0.3)}
-PLANE = {"shape": pl.Rectangle(size=(0.2, 0.1)), "divisions": (2, 1), "material": pl.Material(E=1e5, nu=0.3), "thickness": 0.1}
+PLANE = {"shape": pl.geometry.Rectangle(size=(0.2, 0.1)), "divisions": (2, 1), "material": pl.Material(E=1e5, nu=0.3), "thickness": 0.1}
 SPACE, FLAT = MovingFrame(origin=(0.1, 0.2, 0.3)), MovingFrame(origin=(0.1, 0.2))
 ACTUATORS = {
     "gripper": (BOX, Gripper(surface="z+", frame=SPACE)),

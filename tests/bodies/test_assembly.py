@@ -15,7 +15,7 @@ every_law = pytest.mark.parametrize("law", LAWS)
 
 
 def solid(dim, order, law, power=2, counts=(2, 1, 1)):
-    shape = pl.Box(size=(0.2, 0.1, 0.1)) if dim == 3 else pl.Rectangle(size=(0.2, 0.1))
+    shape = pl.Box(size=(0.2, 0.1, 0.1)) if dim == 3 else pl.geometry.Rectangle(size=(0.2, 0.1))
     mesh = shape.mesh(divisions=counts[:dim], order=order)
     return Solid(mesh=mesh, materials={"body": pl.Material(E=5e4, nu=0.35, law=law, power=power)})
 

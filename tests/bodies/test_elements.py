@@ -56,7 +56,7 @@ def test_the_exact_share_of_a_flat_facet_is_the_mean_of_its_shape_functions(dim,
 
 
 @pytest.mark.parametrize(("shape", "surface", "area"), [
-    (pl.Cylinder(radius=0.5, length=2.0), "side", 2.0 * np.pi), (pl.Ellipsoid(radii=(0.5, 0.5, 0.5)), "outside", np.pi),
+    (pl.geometry.Cylinder(radius=0.5, length=2.0), "side", 2.0 * np.pi), (pl.geometry.Ellipsoid(radii=(0.5, 0.5, 0.5)), "outside", np.pi),
 ])  # fmt: skip
 def test_the_area_of_a_curved_surface_converges_with_its_order(shape, surface, area):
     """Straight facets miss O(h^2) of a round area, quadratic ones O(h^4)."""

@@ -18,7 +18,7 @@ elements = pytest.mark.parametrize(("dim", "order"), KINDS, ids=[f"{dim}D-{order
 
 def distorted(dim, order, counts=(3, 2, 2)):
     """A lattice whose inner nodes stand a tenth of a cell off their places."""
-    shape = pl.Box(size=tuple(SIZE)) if dim == 3 else pl.Rectangle(size=tuple(SIZE[:2]))
+    shape = pl.Box(size=tuple(SIZE)) if dim == 3 else pl.geometry.Rectangle(size=tuple(SIZE[:2]))
     mesh = shape.mesh(divisions=counts[:dim])
     points, inner = mesh.points.copy(), np.ones(mesh.n_points, bool)
     inner[np.unique(mesh.boundary())] = False
@@ -241,7 +241,7 @@ def test_energy_and_force_of_a_plane_body_grow_with_its_thickness(rng):
 def test_plane_strain_is_a_slab_held_across(rng, law):
     """Kuhn's cut of a cube, seen from above, is the cut of its square, so that one linear field lives on both meshes."""
     material = {"body": pl.Material(E=5e4, nu=0.35, law=law)}
-    plane = Solid(mesh=pl.Rectangle(size=(0.3, 0.2)).mesh(divisions=(3, 2)), materials=material, thickness=0.1)
+    plane = Solid(mesh=pl.geometry.Rectangle(size=(0.3, 0.2)).mesh(divisions=(3, 2)), materials=material, thickness=0.1)
     slab = Solid(mesh=pl.Box(size=(0.3, 0.2, 0.1)).mesh(divisions=(3, 2, 1)), materials=material)
     below = np.array([np.argmin(np.linalg.norm(plane.mesh.points - x[:2], axis=1)) for x in slab.mesh.points])
     q = plane.rest + 0.01 * rng.standard_normal(plane.rest.size)

@@ -24,7 +24,7 @@ RULES: dict[str, Callable] = {
 
 SHAPES = {
     "box": ({"shape": pl.Box(size=(0.2, 0.1, 0.1)), "divisions": (2, 1, 1)}, (0.0, 0.0, -9.81)),
-    "plane": ({"shape": pl.Rectangle(size=(0.2, 0.1)), "divisions": (2, 1), "thickness": 0.1}, (0.0, -9.81)),
+    "plane": ({"shape": pl.geometry.Rectangle(size=(0.2, 0.1)), "divisions": (2, 1), "thickness": 0.1}, (0.0, -9.81)),
 }
 ROUTE = {"box": [[0.02, 0.02, 0.08], [0.1, 0.05, 0.09], [0.19, 0.02, 0.08]], "plane": [[0.02, 0.08], [0.1, 0.09], [0.19, 0.08]]}
 

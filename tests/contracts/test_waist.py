@@ -6,7 +6,7 @@ from cases import PAIRS, ROBOTS, RULES, start
 
 import pliant as pl
 from pliant import actuators, dynamics
-from pliant.core import Linearizable
+from pliant.core import Curved, InputError, Linearizable
 from pliant.materials import LAWS
 
 every = pytest.mark.parametrize(("name", "rule"), PAIRS, ids=[f"{rule}-{name}" for name, rule in PAIRS])
@@ -143,3 +143,68 @@ def test_registry_every_element_and_attachment_is_in_a_case():
     assert any(contact.friction > 0.0 for robot in robots for contact in robot.contacts)
     assert any(contact.friction == 0.0 for robot in robots for contact in robot.contacts)
     assert any(support.motion for robot in robots for support in robot.supports)
+
+
+def second_order_pairs():
+    """Every robot once, with one rule after the other in turn; a damped one never with a rule that has no velocity."""
+    for i, (name, case) in enumerate(ROBOTS.items()):
+        damped = case.robot.damping.stiffness > 0.0 or case.robot.damping.mass > 0.0
+        rules = [rule for rule in case.rules if isinstance(RULES[rule](case.robot, ()), Curved) and not (damped and rule == "Quasistatic")]
+        yield name, rules[i % len(rules)]
+
+
+SECOND = list(second_order_pairs())
+RUBS = [pair for pair in SECOND if pair[1] != "Quasistatic" and any(contact.friction > 0.0 for contact in ROBOTS[pair[0]].robot.contacts)]
+BENT = [pair for pair in SECOND if pair not in RUBS]
+bent = pytest.mark.parametrize(("name", "rule"), BENT, ids=[f"{rule}-{name}" for name, rule in BENT])
+
+
+def bend_at(started, name, rule, rng):
+    """A fixed x_bar, its bend, and two directions (dx, du) of a hundredth of the body [m, m/s]."""
+    model, x, u = started(name, rule)
+    x_bar = rng.standard_normal(x.size)
+    directions = [(1e-2 * rng.standard_normal(x.size), 0.3 * rng.standard_normal(u.size)) for _ in range(2)]
+    return model, x, u, x_bar, model.bend(model.step(x, u, None, 3), x_bar), directions
+
+
+@bent
+def test_bend_is_the_derivative_of_the_pullback(started, taylor, rng, name, rule):
+    model, x, u, x_bar, bend, ((dx, du), _) = bend_at(started, name, rule, rng)
+    assert model.bends
+    pulled = lambda e: np.concatenate(model.pullback(model.step(x + e * dx, u + e * du, None, 3), x_bar)[:2])  # noqa: E731
+    change = np.concatenate(bend(dx[:, None], du[:, None]))[:, 0]
+    far = np.linalg.norm(pulled(1e-2) - pulled(0.0))
+    if far <= 1e-9 * np.linalg.norm(pulled(0.0)):  # a linear step
+        assert np.linalg.norm(change) <= 1e-9 * np.linalg.norm(pulled(0.0))
+    else:
+        assert taylor(pulled, change) == pytest.approx(2.0, abs=0.15)
+
+
+@bent
+def test_second_derivatives_are_symmetric(started, rng, name, rule):
+    _, _, _, _, bend, ((dx, du), (ex, eu)) = bend_at(started, name, rule, rng)
+    by_x, by_u = bend(np.stack([dx, ex], axis=1), np.stack([du, eu], axis=1))
+    table = np.array([[d @ by_x[:, j] + e @ by_u[:, j] for j in range(2)] for d, e in ((dx, du), (ex, eu))])
+    assert table[0, 1] == pytest.approx(table[1, 0], abs=1e-8 * np.abs(table).max() + 1e-15)
+
+
+@pytest.mark.parametrize(("name", "rule"), RUBS, ids=[f"{rule}-{name}" for name, rule in RUBS])
+def test_friction_has_no_second_derivative_and_says_so(started, name, rule):
+    model, x, u = started(name, rule)
+    assert not model.bends
+    with pytest.raises(InputError, match=r"Friction has no second derivatives.*second_order=False"):
+        model.bend(model.step(x, u, None, 3), np.ones_like(x))
+
+
+def test_registry_every_curved_rule_law_actuator_and_damping_is_bent():
+    robots = [ROBOTS[name].robot for name, _ in BENT]
+    curved = {rule for _, rule in PAIRS if rule != "SemiImplicit"}
+    assert {rule for _, rule in BENT} == curved
+    assert {rule for _, rule in RUBS} <= curved - {"Quasistatic"}
+    assert RUBS
+    assert {robot.material.law for robot in robots if isinstance(robot.material, pl.Material)} == set(LAWS)
+    used = {type(actuator) for case in ROBOTS.values() for actuator in case.robot.actuators.values()}
+    assert {type(actuator) for robot in robots for actuator in robot.actuators.values()} == used
+    viscous = {(rule, ROBOTS[name].robot.material.law) for name, rule in BENT if ROBOTS[name].robot.damping.stiffness > 0.0}
+    assert {rule for rule, _ in viscous} == {"ImplicitEuler", "BDF2"}
+    assert not isinstance(pl.SemiImplicit(ROBOTS["point load"].robot, dt=0.01), Curved)

@@ -18,7 +18,7 @@ def column(dim, order, n):
     """Walls hold every axis across, the floor the upright one."""
     across, up = "xyz"[: dim - 1], "xyz"[dim - 1]
     size = (0.1,) * (dim - 1) + (HEIGHT,)
-    shape, counts = (pl.Box if dim == 3 else pl.Rectangle)(size=size), (1,) * (dim - 1) + (n,)
+    shape, counts = (pl.Box if dim == 3 else pl.geometry.Rectangle)(size=size), (1,) * (dim - 1) + (n,)
     walls = [pl.Support(region=f"{axis}{side}", axes=axis) for axis in across for side in "-+"]
     return pl.Robot(shape=shape, divisions=counts, order=order, material=SOFT, gravity=(0.0,) * (dim - 1) + (-G,),
                     supports=[*walls, pl.Support(region=f"{up}-", axes=up)])  # fmt: skip

@@ -20,7 +20,7 @@ def box(*supports, **parts):
 
 
 def plate(*supports):
-    return pl.Robot(shape=pl.Rectangle(size=(0.3, 0.1)), divisions=(3, 1), order=1, material=STEEL, supports=supports)
+    return pl.Robot(shape=pl.geometry.Rectangle(size=(0.3, 0.1)), divisions=(3, 1), order=1, material=STEEL, supports=supports)
 
 
 SPACE = ["translation along x", "translation along y", "translation along z", "rotation about x", "rotation about y", "rotation about z"]

@@ -10,7 +10,7 @@ from pliant.core import StepError
 
 
 def arm():
-    return pl.Robot(shape=pl.Rectangle(size=(0.2, 0.1)), divisions=(2, 1), order=2, material=pl.Material(E=4e4, nu=0.35, power=2),
+    return pl.Robot(shape=pl.geometry.Rectangle(size=(0.2, 0.1)), divisions=(2, 1), order=2, material=pl.Material(E=4e4, nu=0.35, power=2),
                     thickness=0.1, supports=(pl.Support(region="x-"),), gravity=(0.0, -9.81),
                     actuators={"line": pl.Cable(points=[[0.02, 0.08], [0.19, 0.08]])})  # fmt: skip
 

@@ -17,7 +17,7 @@ every_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.__name__ for rule 
 def beam(**parts):
     options = {"divisions": (6, 1), "order": 2, "thickness": 0.05, "supports": (pl.Support(region="x-"),), **parts}
     return pl.Robot(
-        shape=pl.Rectangle(size=(0.3, 0.05)), material=pl.Material(E=1e5, nu=0.3, law=options.pop("law", "neo-hookean")), **options
+        shape=pl.geometry.Rectangle(size=(0.3, 0.05)), material=pl.Material(E=1e5, nu=0.3, law=options.pop("law", "neo-hookean")), **options
     )
 
 

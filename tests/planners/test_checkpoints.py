@@ -3,6 +3,7 @@
 import weakref
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -227,7 +228,7 @@ def test_more_memory_never_costs_more_steps():
         assert plan.tapes * 300 + plan.slots * 100 <= max(budget, 200 * 300)
         costs.append(plan.tapes * repeated(-(-200 // plan.tapes), plan.slots))
     assert costs[0] > 10 * costs[-1]
-    assert all(b <= 1.1 * a for a, b in zip(costs, costs[1:], strict=False))  # units are whole, so nearly
+    assert all(b <= 1.1 * a for a, b in pairwise(costs))  # units are whole, so nearly
 
 
 def test_a_tape_is_measured_without_the_model():

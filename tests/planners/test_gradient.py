@@ -9,9 +9,9 @@ from scipy.optimize import lsq_linear
 
 import pliant as pl
 from pliant.core import InputError, Linearizable, Reversible, Status, Step, StepError
-from pliant.planners import Options, evaluate, gauss_newton
-from pliant.planners.gradient import gradient, learn, typical, within_limits
-from pliant.planners.quadratic import limit_rows, metric, solve_program
+from pliant.planners import Options, ddp, evaluate, gauss_newton, newton
+from pliant.planners.gradient import gradient, learn, typical
+from pliant.planners.quadratic import limit_rows, metric, solve_program, within_limits
 from pliant.problem import Effort, Goal, Limit, Problem
 
 DT, N = 0.1, 10
@@ -165,17 +165,18 @@ def test_adam_goes_back_to_its_best_where_a_run_fails():
     assert plan.cost == pytest.approx(evaluate(problem, exact(problem)).cost, rel=1e-2)
 
 
-def test_a_step_into_the_torn_region_is_recovered():
-    """All wants more force, and the first step is as strong already as it can be."""
-    top = float(np.abs(exact(Problem(model=jet(), steps=N, terms=TERMS))).max())
-    problem = Problem(model=OnlyPullback(jet(), weak=1.02 * top), steps=N, terms=TERMS)
-    guess = np.tile([-0.9 * top, 0.0], (N, 1))
-    guess[0] = 0.98 * top
-    plan = gradient(problem, guess=guess, options=Options(tolerance=1e-10))
+@pytest.mark.parametrize("weak", [1.05, 1.5])
+def test_steps_into_the_torn_region_are_recovered(weak):
+    """Motors of 100 N make the first step far too long for a model that breaks a little above what the optimum wants."""
+    problem = Problem(model=jet((-100.0, 100.0)), steps=N, terms=TERMS)
+    u = exact(problem)
+    problem = Problem(model=OnlyPullback(problem.model, weak=weak * np.abs(u).max()), steps=N, terms=TERMS)
+    plan = gradient(problem)
     failed = sum(row.failed for row in plan.history)
+    assert plan.status, plan.status.text
     assert failed > 0
     assert f"{failed} trial runs failed" in plan.status.text
-    assert plan.cost == pytest.approx(evaluate(problem, exact(problem)).cost, rel=1e-4)
+    assert plan.cost == pytest.approx(evaluate(problem, u).cost, rel=1e-5)
 
 
 def test_an_interrupted_search_keeps_its_best_and_goes_on(tmp_path):
@@ -205,10 +206,11 @@ def test_a_warm_start_is_quick():
     assert again.cost <= plan.cost
 
 
-def test_a_guess_outside_the_limits_is_brought_inside():
+@pytest.mark.parametrize("planner", [gauss_newton, newton, ddp, gradient])
+def test_a_guess_outside_the_limits_is_brought_inside(planner):
     problem = Problem(model=jet((-2.0, 2.0)), steps=N, terms=TERMS)
-    plan = gradient(problem, guess=exact(problem))  # the free optimum, better than any that is allowed
-    assert plan.excess == 0.0
+    plan = planner(problem, guess=exact(problem))  # the free optimum, better than any that is allowed
+    assert plan.excess <= 1e-9
     assert plan.cost == pytest.approx(evaluate(problem, exact(problem, -2.0, 2.0)).cost, rel=1e-6)
 
 

@@ -157,6 +157,13 @@ def test_limits_and_constraints_together():
         assert plan.cost == pytest.approx(plans[0].cost, rel=1e-3)
 
 
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_no_planner_overlooks_constraints(planner):
+    plan = planner(speedy(), options=Options(iterations=1000))
+    assert plan.status, plan.status.text
+    assert plan.violation <= 1e-6
+
+
 # The way
 
 

@@ -21,7 +21,8 @@ def test_a_circle_keeps_its_radius_and_turns_evenly():
     assert turn @ n > 0.0  # by the right hand
 
 
-@pytest.mark.parametrize(("normal", "first"), [(None, (1.0, 0.0, 0.0)), ((0.0, 0.0, -2.0), (1.0, 0.0, 0.0)), ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
+@pytest.mark.parametrize(("normal", "first"), [(None, (1.0, 0.0, 0.0)), ((0.0, 0.0, -2.0), (1.0, 0.0, 0.0)),
+                                               ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
                                                ((0.0, 3.0, 0.0), (1.0, 0.0, 0.0))])  # fmt: skip
 def test_where_a_circle_starts(normal, first):
     np.testing.assert_allclose(paths.circle(center=(0.0, 0.0, 0.0), radius=1.0, period=1.0, normal=normal)(0.0), first, atol=1e-12)

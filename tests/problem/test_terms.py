@@ -19,8 +19,13 @@ from pliant.problem import (
     Problem,
     Quadratic,
     Residual,
+    Reward,
+    Smooth,
+    StateGoal,
+    paths,
+    stencilled,
+    track,
 )
-from pliant.problem import Reward, Smooth, StateGoal, paths, stencilled, track
 from pliant.problem.looks import difference, jacobian
 from pliant.problem.terms import steps_at
 
@@ -174,8 +179,8 @@ def test_a_look_at_controls_before_the_first(rng):
 
 
 def test_a_goal_at_all_times_is_an_integral():
-    coarse, fine = (Problem(model=pl.ImplicitEuler(jet().robot, dt=dt), steps=round(1 / dt), terms=[Goal(effector="tip", target=(2.0, 0.0))])
-                    for dt in (0.1, 0.01))  # fmt: skip
+    goal = Goal(effector="tip", target=(2.0, 0.0))
+    coarse, fine = (Problem(model=pl.ImplicitEuler(jet().robot, dt=dt), steps=round(1 / dt), terms=[goal]) for dt in (0.1, 0.01))
     still = [np.tile(p.start, (p.steps + 1, 1)) for p in (coarse, fine)]
     assert coarse.value(still[0], coarse.guess()) == pytest.approx(2.0)
     assert fine.value(still[1], fine.guess()) == pytest.approx(2.0)
@@ -267,8 +272,9 @@ def test_terms_that_cannot_be_meant(term, says):
 
 
 def test_velocity_needs_inertia():
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=4e4, nu=0.3), supports=(pl.Support(region="x-"),),
-                     actuators={"hand": pl.Thrust(point=(0.2, 0.05, 0.05))}, effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=4e4, nu=0.3),
+                     supports=(pl.Support(region="x-"),), actuators={"hand": pl.Thrust(point=(0.2, 0.05, 0.05))},
+                     effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
     with pytest.raises(InputError, match="this model has no velocity; take a rule with inertia"):
         Problem(model=pl.Quasistatic(robot), steps=1, terms=[Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity")])
 

@@ -153,8 +153,9 @@ class Tether:
         if self.length is None and way < 1e-9:  # round-off
             raise InputError(f"The point and the anchor of a tether are both at {point} m, so that it has no length; give length=... [m].")
         length = way if self.length is None else self.length
-        return AttachedTether(frame=self.frame, weights=body.locate(point[None]), offset=np.zeros((1, body.dim)), local=local, length=length,
-                              stiffness=self.stiffness, onset=ONSET * length if self.onset is None else self.onset)  # fmt: skip
+        onset = ONSET * length if self.onset is None else self.onset
+        return AttachedTether(frame=self.frame, weights=body.locate(point[None]), offset=np.zeros((1, body.dim)), local=local,
+                              length=length, stiffness=self.stiffness, onset=onset)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

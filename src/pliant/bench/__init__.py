@@ -4,33 +4,31 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-from pliant.core import InputError, PliantError
+from pliant.bench.report import Report
+from pliant.core import InputError, PliantError, nearest
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """Tables (title, columns, rows) to print, and the numbers behind them."""
-
-    tables: list[tuple[str, list[str], list[list[str]]]]
-    notes: list[str]
-    numbers: Any
-
-
 def bench(name: str, *, quick: bool = False) -> Report:
     """Run a benchmark by name."""
-    if name != "fem":
-        raise InputError(f"There is no benchmark '{name}'; there is: fem.")
-    child = subprocess.run([sys.executable, "-m", "pliant.bench.fem", *(["quick"] if quick else [])],
+    if name not in REPORTS:
+        raise InputError(f"There is no benchmark '{name}'; {nearest(name, REPORTS)}")
+    child = subprocess.run([sys.executable, "-m", f"pliant.bench.{name}", *(["quick"] if quick else [])],
                            env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)  # fmt: skip
     if child.returncode:
         said = child.stderr.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
-        raise PliantError(f"The benchmark stopped ({said[0]}); run python -m pliant.bench.fem to see all it says.")
-    return _fem_report(json.loads(child.stdout.strip().splitlines()[-1]))
+        raise PliantError(f"The benchmark stopped ({said[0]}); run python -m pliant.bench.{name} to see all it says.")
+    return REPORTS[name](json.loads(child.stdout.strip().splitlines()[-1]))
+
+
+def _planning_report(numbers: list[dict[str, Any]]) -> Report:
+    from pliant.bench.planning import report
+
+    return report(numbers)
 
 
 def _fem_report(sizes: list[dict[str, Any]]) -> Report:
@@ -66,3 +64,6 @@ def share(n: dict[str, Any]) -> float:
     """The share of an implicit step that assembly takes: every tangent and every force."""
     mine = n["ours"]
     return (mine["factorisations"] * mine["tangent"] + mine["evaluations"] * mine["forces"]) / mine["implicit step"]
+
+
+REPORTS: dict[str, Callable[[Any], Report]] = {"fem": _fem_report, "planning": _planning_report}

@@ -194,18 +194,24 @@ class Equations:
     def given(self, numbers: Numbers, q: Array, u: Array) -> tuple[float, Array]:
         """Energy [J] and gradient [N] of all that is not the body's own: gravity, loads, actuators and contacts."""
         energy, g = -float(numbers.outside @ (q - self.body.rest)), -numbers.outside
-        for term, part in self.terms:
+        for (term, part), spread in zip(self.terms, self._spreads, strict=True):
             y = self.points(term, q)
             energy += term.energy(y, u[part])
-            g = g + (term.weights.T @ term.gradient(y, u[part])).ravel()
+            g = g + (spread @ term.gradient(y, u[part])).ravel()
         return energy, g
+
+    @cached_property
+    def _spreads(self) -> tuple[sp.csr_matrix, ...]:
+        """(n_nodes, n_points) the transposed weights of each term; made once, since scipy makes a new matrix of every transpose."""
+        return tuple(term.weights.T.tocsr() for term, _ in self.terms)
 
     def control_columns(self, q: Array, u: Array) -> Array:
         """(n_dofs, n_controls) d gradient / du = -H_a^T."""
         columns = np.zeros((self.n_dofs, u.size))
-        for term, part in self.terms:
-            for k, y in enumerate(term.control_gradient(self.points(term, q), u[part])):
-                columns[:, part.start + k] = (term.weights.T @ y).ravel()
+        for (term, part), spread in zip(self.terms, self._spreads, strict=True):
+            if term.n_controls:
+                y = np.moveaxis(term.control_gradient(self.points(term, q), u[part]), 0, 2)
+                columns[:, part] = (spread @ y.reshape(len(y), -1)).reshape(self.n_dofs, -1)
         return columns
 
     def _counted(self, stiff_only: bool) -> list[tuple[Term, slice]]:

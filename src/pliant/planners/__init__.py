@@ -10,5 +10,6 @@ from pliant.planners.newton import newton
 from pliant.planners.plan import Evaluation, Iteration, Options, Plan, evaluate
 
 __all__ = [
-    "Evaluation", "Iteration", "Options", "Plan", "collocation", "constrained", "ddp", "evaluate", "gauss_newton", "gradient", "newton", "plan",
+    "Evaluation", "Iteration", "Options", "Plan", "collocation", "constrained", "ddp", "evaluate", "gauss_newton", "gradient", "newton",
+    "plan",
 ]  # fmt: skip

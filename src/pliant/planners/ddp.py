@@ -13,7 +13,9 @@ from scipy.optimize import lsq_linear
 
 from pliant.core import Array, Curved, InputError, Linearizable, require_kind
 from pliant.planners.augmented import Augmented
-from pliant.planners.plan import Evaluation, Journal, Options, Plan
+from pliant.planners.lagrangian import constrained
+from pliant.planners.plan import Evaluation, Journal, Options, Plan, evaluate
+from pliant.planners.quadratic import within_limits
 from pliant.planners.riccati import Quadratic, dense_stages, stage_cost, through
 from pliant.planners.shooting import missed
 from pliant.problem import Problem
@@ -37,6 +39,8 @@ def ddp(problem: Problem, *, guess: Array | None = None, options: Options | None
                  "ddp one with `linearize`")  # fmt: skip
     if regulariser is not None and not 0.0 <= regulariser < np.inf:
         raise InputError(f"The regulariser is {regulariser}; give a number that is not negative, or None to adapt it.")
+    if problem.constraints:
+        return constrained(problem, ddp, guess=guess, options=options, second_order=second_order, regulariser=regulariser)
     journal = Journal(problem=problem, method="ddp" if second_order else "ilqr", options=options or Options())
     now = journal.first(guess)
     policy: list[Policy] = []
@@ -56,11 +60,13 @@ def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: 
         if policy is None:
             return journal.finish(False, f"Q_uu is not positive with the regulariser {damping.value:.3g}; let it adapt (None) or raise it")
         kept[:] = [policy]
-        if policy.gain <= options.tolerance * abs(now.cost) and damping.value <= damping.scale:
+        settled = lambda share: policy.gain <= share * abs(now.cost) and (  # noqa: E731
+            damping.value <= damping.scale or _at_rest(problem, layout, now, stages, share))  # fmt: skip
+        if settled(options.tolerance):
             return journal.finish(True, f"converged in {journal.done} iterations{missed(problem, now)}", gains=policy.gains)
         found, failed = _forward_search(problem, layout, now, policy)
         if found is None:
-            if policy.gain <= 1e-5 * abs(now.cost) and damping.value <= damping.scale:
+            if settled(1e-5):
                 return journal.finish(True, "converged to the accuracy of the simulation" + missed(problem, now), gains=policy.gains)
             if not damping.raise_():
                 return journal.finish(False, "no step lowers the cost any more, however strong the regulariser; try another guess",
@@ -102,6 +108,13 @@ def _backward_until_positive(problem: Problem, layout: Augmented, now: Evaluatio
         policy = _backward(problem, layout, now, stages, damping, second_order)
         if policy is not None or not damping.raise_():
             return policy
+
+
+def _at_rest(problem: Problem, layout: Augmented, now: Evaluation, stages: list[tuple[Array, Array]], share: float) -> bool:
+    """Whether the undamped convex model promises no more than a share of the cost: a damped one promises little anywhere, and exact
+    curvature may need damping at the optimum too, where controls rest on their limits."""
+    policy = _backward(problem, layout, now, stages, Damping(None), second_order=False)
+    return policy is not None and policy.gain <= share * abs(now.cost)
 
 
 def _backward(problem: Problem, layout: Augmented, now: Evaluation, stages: list[tuple[Array, Array]], damping: Damping,
@@ -155,13 +168,18 @@ def _stage_policy(problem: Problem, layout: Augmented, now: Evaluation, k: int, 
     narrow = high - low < 1e-12
     wide = np.where(narrow, low + 1e-12, high)
     d = lsq_linear(L.T, -scipy.linalg.solve_triangular(L, Q.u, lower=True), (low - 1e-14, wide + 1e-14), method="bvls").x
-    at_low, at_high = d <= low + 1e-10 * np.maximum(1.0, np.abs(low)), d >= high - 1e-10 * np.maximum(1.0, np.abs(high))
+    at_low, at_high = (d <= low + _near(low)), (d >= high - _near(high))
     d = np.clip(d, low, np.maximum(low, high))
     K = np.where(at_low[:, None], low_rows, np.where(at_high[:, None], high_rows, 0.0))
     free, held = ~(at_low | at_high), at_low | at_high
     if free.any():
         K[free] = -scipy.linalg.solve(H[np.ix_(free, free)], Q.uz[free] + H[np.ix_(free, held)] @ K[held], assume_a="pos")
     return K, d
+
+
+def _near(bound: Array) -> Array:
+    """How close to a bound counts as on it; nothing is close to an infinite one."""
+    return 1e-10 * np.maximum(1.0, np.where(np.isfinite(bound), np.abs(bound), 0.0))
 
 
 def _room(problem: Problem, layout: Augmented, controls: Array, k: int) -> tuple[Array, Array, Array, Array]:
@@ -209,5 +227,7 @@ def _follow(problem: Problem, layout: Augmented, now: Evaluation, policy: Policy
             return Evaluation(controls=controls, states=states, steps=(), cost=np.inf, failed=f"step {k}: {step.status.text}")
         states[k + 1] = step.x
         steps.append(step)
+    if problem.excess(controls) > 1e-9:  # a control ran into its bound too fast to brake: each step alone cannot see that coming
+        return evaluate(problem, within_limits(problem, controls))
     cost = problem.value(states, controls)
     return Evaluation(controls=controls, states=states, steps=tuple(steps), cost=cost if np.isfinite(cost) else np.inf)

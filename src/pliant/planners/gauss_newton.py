@@ -12,6 +12,7 @@ import numpy as np
 
 from pliant.core import Array, InputError, Linearizable, require_kind
 from pliant.planners.augmented import Augmented
+from pliant.planners.lagrangian import constrained
 from pliant.planners.plan import Evaluation, Journal, Options, Plan
 from pliant.planners.quadratic import Metric, Model, Move, low_rank_model, metric
 from pliant.planners.riccati import dense_stages, lq_change
@@ -27,6 +28,8 @@ def gauss_newton(problem: Problem, *, guess: Array | None = None, options: Optio
     require_kind("The model of gauss_newton", problem.model, Linearizable, "take a rule that can be linearised, or method='gradient'")
     if route is not None and route not in ROUTES:
         raise InputError(f"There is no route '{route}'; choose one of {', '.join(ROUTES)}, or None.")
+    if problem.constraints:
+        return constrained(problem, gauss_newton, guess=guess, options=options, route=route)
     chosen = route or least_work(problem)
     journal = Journal(problem=problem, method="gauss_newton", options=options or Options())
     build = riccati_at if chosen == "riccati" else lambda problem, now: rows_at(problem, now, chosen)

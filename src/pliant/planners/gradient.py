@@ -15,7 +15,7 @@ from pliant.core import Array, InputError, Reversible, nearest, require_kind, re
 from pliant.planners.checkpoints import Checkpoints, Schedule, Sweep, gradient_of, schedule_for
 from pliant.planners.lagrangian import constrained
 from pliant.planners.plan import Evaluation, Journal, Options, Plan, evaluate
-from pliant.planners.quadratic import Metric, limit_rows, metric, solve_program
+from pliant.planners.quadratic import Metric, limit_rows, metric, solve_program, within_limits
 from pliant.planners.shooting import missed
 from pliant.problem import Problem
 
@@ -36,7 +36,7 @@ def gradient(problem: Problem, *, guess: Array | None = None, options: Options |
     if problem.constraints:
         return constrained(problem, gradient, guess=guess, options=options, optimiser=optimiser, rate=rate, checkpoints=checkpoints)
     journal = Journal(problem=problem, method="gradient", options=options or Options(), keep=False)
-    start = within_limits(problem, journal.first(guess).controls)
+    start = journal.first(guess).controls
     search = _Search(problem=problem, journal=journal, schedule=schedule_for(problem, start, checkpoints), size=typical(problem, start))
     try:
         return search.finish(*(search.lbfgs(start) if optimiser == "lbfgs" else search.adam(start, rate)))
@@ -50,19 +50,6 @@ def typical(problem: Problem, controls: Array) -> Array:
     seen = np.abs(controls).max(axis=0)
     size = np.where(np.isfinite(width), 0.5 * width, np.where(seen > 0.0, seen, 1.0))
     return np.where(size > 0.0, size, 1.0)
-
-
-def within_limits(problem: Problem, controls: Array, weight: Array | None = None) -> Array:
-    """(steps, n_controls) the nearest controls that keep all limits, each entry's distance times a weight (None: all the same). A clip, or
-    a quadratic program where rates are limited too."""
-    bounds = [band for band in problem.bands if band.order == 0]
-    clipped = np.clip(controls, np.max([band.lower for band in bounds], axis=0), np.min([band.upper for band in bounds], axis=0))
-    if len(bounds) == len(problem.bands) or problem.excess(controls) == 0.0:
-        return clipped
-    G, low, high = limit_rows(problem, controls)
-    n = problem.n_variables
-    P = sp.identity(n, format="csc") if weight is None else sp.diags(_flat(weight), format="csc")
-    return controls + _table(solve_program(P, np.zeros(n), sp.csc_matrix((0, n)), np.zeros(0), G, low, high), controls.shape)
 
 
 def _flat(table: Array) -> Array:
@@ -142,14 +129,6 @@ class _Search:
         self.peak, self.extra = max(self.peak, sweep.peak), sweep.extra or self.extra
         return sweep, g
 
-    def first(self, controls: Array) -> tuple[Sweep, Array]:
-        """The price of the guess, which is one."""
-        sweep, g = self.price(controls)
-        if sweep.failed:
-            raise InputError(f"The guess, brought within its limits, cannot be simulated ({sweep.failed}); give another guess.")
-        self.journal.best = self._light(sweep)  # the guess itself may lie outside the limits
-        return sweep, g
-
     def _light(self, sweep: Sweep) -> Evaluation:
         """Without states, which the last run alone needs."""
         return Evaluation(controls=sweep.controls, states=np.zeros((0, self.problem.model.space.size)), steps=(), cost=sweep.cost)
@@ -173,7 +152,7 @@ class _Search:
     def lbfgs(self, start: Array) -> tuple[bool, str]:
         """A step that does not lower the cost, or cannot be simulated, is shortened to a quarter."""
         options, pairs = self.journal.options, deque[tuple[Array, Array]](maxlen=MEMORY)
-        now, g = self.first(start)
+        now, g = self.price(start)
         base = metric(self.problem, 1e5 * (abs(now.cost) or 1.0) / float(np.mean(self.size**2)))
         while self.journal.done < options.iterations:
             d, gain = self._step(base, now, g, list(pairs))
@@ -223,7 +202,7 @@ class _Search:
     def adam(self, start: Array, rate: float) -> tuple[bool, str]:
         """Kingma and Ba 2015 with a projection; the rate is halved where nothing better comes, and after a run that fails."""
         options, least = self.journal.options, rate * np.sqrt(self.journal.options.tolerance)
-        now, g = best, slope = self.first(start)
+        now, g = best, slope = self.price(start)
         m, v, t, waited = np.zeros_like(g), np.zeros_like(g), 0, 0
         while self.journal.done < options.iterations:
             t += 1
@@ -233,9 +212,10 @@ class _Search:
             away = rate * (m / (1.0 - 0.9**t)) / stiff
             trial, g_trial = self.price(within_limits(self.problem, now.controls - away, stiff / stiff.max()))
             step = float(np.abs(trial.controls - now.controls).max())
+            waited = 0 if trial.cost < best.cost - options.tolerance * abs(best.cost) else waited + 1
             if trial.cost < best.cost:
-                best, slope, waited = trial, g_trial, -1
-            now, g, waited = trial, g_trial, waited + 1
+                best, slope = trial, g_trial
+            now, g = trial, g_trial
             if trial.failed or waited >= PATIENCE:  # from the best again, more carefully
                 now, g, rate, waited, t = best, slope, 0.5 * rate, 0, 0
                 m, v = np.zeros_like(g), np.zeros_like(g)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from pliant.core import Array, Curved, Linearizable, require_kind
+from pliant.planners.lagrangian import constrained
 from pliant.planners.plan import Evaluation, Journal, Options, Plan
 from pliant.planners.quadratic import Model, dense_model, metric
 from pliant.planners.sensitivity import factor_rows, forward_rows, slopes, smooth_gradient
@@ -17,6 +18,8 @@ def newton(problem: Problem, *, guess: Array | None = None, options: Options | N
     kind: Any = Curved if second_order else Linearizable
     require_kind("The model of newton", problem.model, kind, "second_order=True needs a model with `bend` (ImplicitEuler, BDF2, "
                  "Quasistatic); else take second_order=False or method='gradient'")  # fmt: skip
+    if problem.constraints:
+        return constrained(problem, newton, guess=guess, options=options, second_order=second_order)
     journal = Journal(problem=problem, method="newton" if second_order else "batch gauss-newton", options=options or Options())
     return descend(problem, lambda now: model_at(problem, now, second_order), guess, journal)
 

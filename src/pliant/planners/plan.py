@@ -133,7 +133,9 @@ class Journal:
     keep: bool = True  # the tapes of the first run
 
     def first(self, guess: Array | None) -> Evaluation:
-        """The run of the guess, of what is in the folder, or of standing still."""
+        """The run of the guess, of what is in the folder, or of standing still, brought within the limits."""
+        from pliant.planners.quadratic import within_limits  # which knows Evaluation
+
         problem, shape = self.problem, (self.problem.steps, self.problem.model.n_controls)
         folder = self.options.folder
         if self.options.resume and folder is not None and (Path(folder) / FILE).is_file():
@@ -141,7 +143,7 @@ class Journal:
             self.began -= self.history[-1].seconds if self.history else 0.0
         else:
             controls = problem.guess() if guess is None else finite_array("The guess of the controls", guess, shape)
-        now = evaluate(problem, controls, keep=self.keep)
+        now = evaluate(problem, within_limits(problem, controls), keep=self.keep)
         if now.failed:
             raise StepError(f"The first guess cannot be simulated ({now.failed}); give another guess, or a smaller time step.")
         self.best = now

@@ -195,6 +195,19 @@ def solve_program(P: sp.csc_matrix, c: Array, A: sp.csc_matrix, b: Array, G: sp.
     return x
 
 
+def within_limits(problem: Problem, controls: Array, weight: Array | None = None) -> Array:
+    """(steps, n_controls) the nearest controls that keep all limits, each entry's distance times a weight (None: all the same). A clip, or
+    a quadratic program where rates are limited too."""
+    bounds = [band for band in problem.bands if band.order == 0]
+    clipped = np.clip(controls, np.max([band.lower for band in bounds], axis=0), np.min([band.upper for band in bounds], axis=0))
+    if len(bounds) == len(problem.bands) or problem.excess(controls) <= 1e-9:
+        return clipped
+    G, low, high = limit_rows(problem, controls)
+    n = problem.n_variables
+    P = sp.identity(n, format="csc") if weight is None else sp.diags(weight.T.ravel(), format="csc")
+    return controls + _table(solve_program(P, np.zeros(n), sp.csc_matrix((0, n)), np.zeros(0), G, low, high), controls.shape)
+
+
 def low_rank_model(problem: Problem, controls: Array, gradient: Array, rows: Array) -> Model:
     """H = B + F^T F with few rows F (r, n_variables)."""
     r, n = rows.shape

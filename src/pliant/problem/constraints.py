@@ -125,8 +125,8 @@ class Constraint:
         except ValueError:
             projected = ()
         if projected != found:
-            raise InputError(f"{name}: its function gives {found[0]} numbers, but its set is not one of such vectors; give the set one number, "
-                             f"or {found[0]}.")  # fmt: skip
+            raise InputError(f"{name}: its function gives {found[0]} numbers, but its set is not one of such vectors; give the set one "
+                             f"number, or {found[0]}.")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

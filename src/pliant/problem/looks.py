@@ -104,6 +104,7 @@ class Look:
     loss: Loss
     states: tuple[sp.csr_matrix, ...] = ()  # (m, n_state) each, of x_k, x_{k-1}, ...
     controls: tuple[Array, ...] = ()  # (m, n_controls) each, of u_{k-1}, u_{k-2}, ...
+    unit: str = ""  # of y; "m" where it is a place
 
     @property
     def size(self) -> int:

@@ -105,9 +105,9 @@ class Problem:
         return max((watch.violation(y) for watch, y in zip(self.watches, seen, strict=True)), default=0.0)
 
     def misses(self, states: Array, controls: Array) -> list[tuple[str, float, float]]:
-        """(effector, time [s], distance) of every goal at a chosen time, what plans report."""
+        """(effector, time [s], distance [m]) of every goal of a place, what plans report."""
         chosen = [(look, y) for look, y in zip(self.looks, self.observations(states, controls), strict=True)
-                  if isinstance(look.loss, Quadratic)]  # fmt: skip
+                  if isinstance(look.loss, Quadratic) and look.unit == "m"]  # fmt: skip
         return [(look.name, look.step * self.model.dt, float(np.linalg.norm(y - look.loss.target)))  # type: ignore[attr-defined]
                 for look, y in chosen]  # fmt: skip
 

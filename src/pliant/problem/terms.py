@@ -12,7 +12,7 @@ from pliant.core import Array, Dynamics, InputError, finite_array, require_numbe
 from pliant.problem.looks import LeastSquares, Linear, Look, Loss, Quadratic, Smooth, difference
 
 Path = Callable[[float], Array]  # time [s] -> place (dim,) [m]
-WHAT = {"position": 0, "velocity": 1, "acceleration": 2}
+UNIT = {"position": "m", "velocity": "m/s", "acceleration": "m/s^2"}
 
 
 class Term(Protocol):
@@ -41,7 +41,7 @@ class Goal:
         at = steps_at(f"The goal of '{self.effector}'", self.time, steps, model.dt)
         targets = targets_at(f"The target of '{self.effector}'", self.target, at, model.dt, _axes(model, self.effector, self.axes))
         share = model.dt if self.time is None else 1.0
-        return [Look(name=self.effector, step=k, states=rows, loss=Quadratic(target=t, weight=share * weight))
+        return [Look(name=self.effector, step=k, states=rows, unit=UNIT[self.what], loss=Quadratic(target=t, weight=share * weight))
                 for k, t in zip(at, targets, strict=True)]  # fmt: skip
 
 
@@ -131,7 +131,7 @@ class Effort:
 
 def effector_rows(model: Dynamics, effector: str, what: str, axes: str, name: str) -> tuple[sp.csr_matrix, ...]:
     """The matrices over x_k, x_{k-1}, ... that give an effector's position, velocity or acceleration along some axes."""
-    if what not in WHAT:
+    if what not in UNIT:
         raise InputError(f"{name} is about its '{what}'; choose position, velocity or acceleration.")
     if what != "position" and not any(model.space.rate):
         raise InputError(f"{name} is about its {what}, but this model has no velocity; take a rule with inertia such as ImplicitEuler.")

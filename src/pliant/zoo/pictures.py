@@ -1,5 +1,7 @@
 """Scenes of robots: from states of a model to what an animation shows."""
 
+from typing import Any
+
 import numpy as np
 
 from pliant.actuators import Cable, Gripper, Tether
@@ -23,7 +25,7 @@ def scene(robot: Robot, positions: Array, *, dt: float | None, title: str, targe
     lines += [Line(points=curve, colour=palette.FAINT) for obstacle in obstacles for curve in obstacle.outline]
     lines += [] if controls is None else _arms(robot, body, at, controls)
     effectors = [at(effector.on(body)) for name, effector in robot.effectors.items() if marked is None or name in marked]
-    common = {"frames": frames, "dt": dt, "title": title, "lines": tuple(lines), "ground": floor, "targets": targets,
+    common: dict[str, Any] = {"frames": frames, "dt": dt, "title": title, "lines": tuple(lines), "ground": floor, "targets": targets,
               "markers": np.concatenate(effectors, axis=1) if effectors else None}  # fmt: skip
     if not isinstance(body, Solid):
         return Scene(facets=np.arange(frames.shape[1])[:, None], **common)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pliant.actuators import Arm
+from pliant.actuators import Arm, Gripper, Tether
 from pliant.core import Array
 from pliant.dynamics import BDF2, Quasistatic, equilibrium
 from pliant.dynamics.implicit import Implicit
@@ -34,7 +34,9 @@ class PlanningTask:
 
 
 def arms(robot: Robot) -> list[Arm]:
-    return [actuator.frame for actuator in robot.actuators.values() if isinstance(getattr(actuator, "frame", None), Arm)]
+    """The arms that hold a robot, in the order of its controls."""
+    held = [actuator.frame for actuator in robot.actuators.values() if isinstance(actuator, Gripper | Tether)]
+    return [frame for frame in held if isinstance(frame, Arm)]
 
 
 def problem_of(task: PlanningTask, model: Implicit) -> Problem:
@@ -101,7 +103,7 @@ def _misses(problem: Problem, states: Array, controls: Array, goal: Goal, model:
 
 
 def _speed(model: Implicit, states: Array, goal: Goal) -> float:
-    last = int(round(float(np.max(goal.time)) / model.dt))  # type: ignore[arg-type]
+    last = round(float(np.max(goal.time)) / model.dt)  # type: ignore[arg-type]
     return float(np.linalg.norm(model.effector_rows(goal.effector) @ model.space.velocity(states[last])))
 
 
@@ -111,7 +113,7 @@ def _plots(model: Implicit, found: Plan, controls: Array) -> list[Plot]:
     return [
         Plot(title="Convergence", x="iteration", y="objective", log_y=True, kind="both",
              series={found.method: (count, np.array([row.cost for row in found.history]))}),
-        Plot(title="Joints", x="time [s]", y="angle [rad]", series={f"joint {j + 1}": (times, controls[:, j]) for j in range(controls.shape[1])}),
+        Plot(title="Joints", x="time [s]", y="angle [rad]", series={f"joint {j + 1}": (times, u) for j, u in enumerate(controls.T)}),
     ]  # fmt: skip
 
 
@@ -119,8 +121,8 @@ def _scene(run: Run, task: PlanningTask, model: Implicit, path):
     shown = np.concatenate([task.robot.neutral_controls()[None], path.controls])
     targets = np.concatenate([np.atleast_2d(np.asarray(goal.target, float)) for goal in task.targets])
     marked = tuple(dict.fromkeys(goal.effector for goal in task.targets))
-    return scene(task.robot, path.path[:, : model.space.n_dofs], dt=model.dt, title=run.identity, targets=targets, ground=0.0, controls=shown,
-                 marked=marked)  # fmt: skip
+    return scene(task.robot, path.path[:, : model.space.n_dofs], dt=model.dt, title=run.identity, targets=targets, ground=0.0,
+                 controls=shown, marked=marked)  # fmt: skip
 
 
 def probe_of(make: Callable[[Mapping[str, Setting]], PlanningTask]) -> Callable[[Mapping[str, Setting]], tuple]:

@@ -25,7 +25,7 @@ def make(settings: Mapping[str, Setting]) -> PlanningTask:
     speed = float(settings["speed"])
     hit = [Goal(effector="tip", what="velocity", target=np.multiply(speed, way), time=share * time, weight=0.05) for share, _, way in hits]
     return PlanningTask(robot=soft_rod(layers=int(settings["layers"])), steps=steps, time=time, targets=[goal],
-                        terms=[*hit, Effort(weight=1e-3, order=2), Effort(weight=1e-2, order=1)],
+                        terms=[*(hit if speed > 0.0 else []), Effort(weight=1e-3, order=2), Effort(weight=1e-2, order=1)],
                         paper={"nodes": 68, "arms": 1, "steps": TABLE[count][0], "time": TABLE[count][1]})  # fmt: skip
 
 

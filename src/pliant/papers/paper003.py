@@ -1,0 +1,164 @@
+"""Paper 003: Table I with what our plans reach, and the figures about planners."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.bench.planning import measure
+from pliant.core import MissingExtra
+from pliant.planners import Options, Plan, collocation, ddp, gauss_newton, newton
+from pliant.problem import Problem
+from pliant.report import Plot, write_report
+from pliant.store import lock, write_json
+from pliant.zoo.experiment import Metric, run, versions
+from pliant.zoo.experiments import lay_cloth, pendulum, whip
+from pliant.zoo.planned import problem_of
+from pliant.zoo.registry import find
+
+Progress = Callable[[str, int, int], None]
+TABLE = ("pendulum-1", "pendulum-2", "pendulum-4", "whip-1", "whip-2", "cloth-thin", "cloth-toss", "cloth-flip")
+SHOWN = ("nodes", "arms", "steps", "time", "worst miss of a target", "iterations", "seconds an iteration")
+REGULARISERS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+MAKE = {"pendulum": pendulum.make, "whip": whip.make, "cloth": lay_cloth.make}
+
+
+def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
+    """Everything of paper 003, in one folder."""
+    began = time.perf_counter()
+    with lock(folder):
+        metrics = {**table_one(folder, quick, progress), **agreement(quick, progress)}
+        plots, notes = figures(quick, progress)
+        numbers = {key: {"value": m.value, "unit": m.unit, "paper": m.paper} for key, m in metrics.items()}
+        reached = all(m.value is True for key, m in metrics.items() if key.endswith("reached"))
+        result = {"name": "paper-003", "paper": "003", "shows": "Table I with results, and Fig. 3, 5, 8 and 9", "seed": 0,
+                  "status": "done" if reached else "not reached: an experiment of Table I missed its goal", "settings": {"quick": quick},
+                  "versions": versions(), "seconds": round(time.perf_counter() - began, 1), "metrics": numbers, "notes": notes}  # fmt: skip
+        write_report(folder, {**result, "paper": "paper 003"}, plots, notes=notes)
+        write_json(folder / "result.json", result)
+    return result
+
+
+def table_one(folder: Path, quick: bool, progress: Progress) -> dict[str, Metric]:
+    """Table I: each experiment planned by default, with the paper's numbers beside ours."""
+    out: dict[str, Metric] = {}
+    for k, name in enumerate(TABLE):
+        progress("Table I", k, len(TABLE))
+        found = run(find(name), out=folder / name, quick=quick, overrides={"small_film": "true"})
+        for key in SHOWN:
+            m = found["metrics"][key]
+            out[f"{name}: {key}"] = Metric(value=m["value"], unit=m["unit"], paper=m["paper"])
+        out[f"{name}: reached"] = Metric(value=found["status"] == "done")
+    progress("Table I", len(TABLE), len(TABLE))
+    return out
+
+
+def agreement(quick: bool, progress: Progress) -> dict[str, Metric]:
+    """Do all exact methods reach the same optimum on the whip? Collocation starts from Gauss-Newton's plan, the others from standing."""
+    task, tight = problem("whip-1", quick), Options(iterations=200, tolerance=1e-10)
+    first = gauss_newton(task, options=tight)
+    methods: dict[str, Callable[[], Plan]] = {
+        "batch Gauss-Newton": lambda: newton(task, options=tight, second_order=False),
+        "batch Newton": lambda: newton(task, options=tight),
+        "DDP (iLQR)": lambda: ddp(task, options=tight),
+        "collocation": lambda: collocation(task, guess=first.controls, options=Options(iterations=300)),
+    }
+    out = {"whip-1: optimum by gauss_newton": Metric(value=first.cost)}
+    for k, (name, method) in enumerate(methods.items()):
+        progress("agreement on the whip", k, len(methods))
+        try:
+            out[f"whip-1: {name} beside it"] = Metric(value=abs(method().cost - first.cost) / first.cost, unit="relative")
+        except MissingExtra:
+            continue
+    progress("agreement on the whip", len(methods), len(methods))
+    return out
+
+
+def problem(name: str, quick: bool, **changes: Any) -> Problem:
+    """The problem of an experiment."""
+    experiment = find(name)
+    task = MAKE[name.split("-")[0]]({**experiment.chosen(quick=quick), **changes})
+    return problem_of(task, task.model)
+
+
+def figures(quick: bool, progress: Progress) -> tuple[list[Plot], list[str]]:
+    work: Sequence[tuple[str, Callable[[bool], tuple[list[Plot], list[str]]]]] = (
+        ("Fig. 5", figure_five), ("Fig. 8", figure_eight), ("Fig. 9", figure_nine), ("Fig. 3", figure_three))  # fmt: skip
+    plots: list[Plot] = []
+    notes: list[str] = []
+    for k, (name, figure) in enumerate(work):
+        progress(f"figures ({name})", k, len(work))
+        drawn, said = figure(quick)
+        plots, notes = [*drawn, *plots] if name == "Fig. 3" else [*plots, *drawn], [*notes, *said]
+    progress("figures", len(work), len(work))
+    return plots, notes
+
+
+def figure_three(quick: bool) -> tuple[list[Plot], list[str]]:
+    """Time an iteration against the horizon, each method and body."""
+    rows = [row for row in measure(quick) if "seconds" in row]
+    plots = []
+    for body in dict.fromkeys(row["body"] for row in rows):
+        series = {}
+        for method in dict.fromkeys(row["method"] for row in rows if row["body"] == body):
+            mine = [row for row in rows if row["body"] == body and row["method"] == method]
+            series[method] = (np.array([row["steps"] for row in mine]), np.array([row["seconds"] for row in mine]))
+        plots.append(Plot(title=f"Fig. 3: time an iteration, {body}", x="steps n_t", y="seconds", log_y=True, kind="both", series=series))
+    return plots, []
+
+
+def _costs(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(len(plan.history)), np.array([max(row.cost, 1e-300) for row in plan.history])
+
+
+def _times(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    first = plan.history[0].seconds
+    return np.array([row.seconds - first for row in plan.history]), np.array([max(row.cost, 1e-300) for row in plan.history])
+
+
+def small_whip(quick: bool) -> Problem:
+    """The smaller whip of Fig. 5 and 9, which only has to be at its target in time."""
+    return problem("whip-1", quick, layers=4 if quick else 8, steps=12 if quick else 20, speed=0.0)
+
+
+def figure_five(quick: bool) -> tuple[list[Plot], list[str]]:
+    """DDP with fixed regularisers, and with the one that adapts."""
+    task, options = small_whip(quick), Options(iterations=10 if quick else 40)
+    series = {f"lambda = {value:g}": _costs(ddp(task, options=options, regulariser=value)) for value in REGULARISERS}
+    series["adaptive"] = _costs(ddp(task, options=options))
+    return [Plot(title="Fig. 5: DDP and its regulariser (smaller whip)", x="iteration", y="objective", log_y=True, kind="both",
+                 series=series)], []  # fmt: skip
+
+
+def figure_eight(quick: bool) -> tuple[list[Plot], list[str]]:
+    """Convergence of the methods on the pendulum and the rod, against wall time."""
+    plots = []
+    for name in ("pendulum-1", "whip-1"):
+        task, options = problem(name, quick), Options(iterations=10 if quick else 40)
+        plans = {"gauss_newton": gauss_newton(task, options=options), "DDP (iLQR)": ddp(task, options=options),
+                 "batch Gauss-Newton": newton(task, options=options, second_order=False)}  # fmt: skip
+        plots.append(Plot(title=f"Fig. 8: convergence, {name}", x="seconds", y="objective", log_y=True, kind="both",
+                          series={label: _times(plan) for label, plan in plans.items()}))  # fmt: skip
+    return plots, []
+
+
+def figure_nine(quick: bool) -> tuple[list[Plot], list[str]]:
+    """Newton, DDP and Ipopt on a smaller whip: objective and violation of the dynamics against iterations."""
+    task, options = small_whip(quick), Options(iterations=15 if quick else 60)
+    plans: dict[str, Plan] = {"Newton": newton(task, options=options), "DDP (iLQR)": ddp(task, options=options)}
+    notes: list[str] = []
+    try:
+        plans["Ipopt"] = collocation(task, options=Options(iterations=40 if quick else 300))
+    except MissingExtra as error:
+        notes.append(f"Fig. 9 without Ipopt: {error}")
+    costs: Mapping[str, Any] = {label: _costs(plan) for label, plan in plans.items()}
+    broken = {label: (np.arange(len(plan.history)), np.array([max(row.infeasibility, 1e-16) for row in plan.history]))
+              for label, plan in plans.items() if label == "Ipopt"}  # fmt: skip
+    plots = [Plot(title="Fig. 9: convergence (smaller whip)", x="iteration", y="objective", log_y=True, kind="both", series=dict(costs))]
+    if broken:
+        plots.append(Plot(title="Fig. 9: violation of the dynamics; zero for Newton and DDP at every iteration", x="iteration",
+                          y="largest residual force [N]", log_y=True, kind="both", series=broken))  # fmt: skip
+    notes.append("Fig. 9, final objective: " + ", ".join(f"{label} {plan.cost:.8g}" for label, plan in plans.items()) + ".")
+    return plots, notes

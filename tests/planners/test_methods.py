@@ -1,0 +1,405 @@
+"""What every planner owes: the common optimum, within limits, bit for bit replayed, from any guess, after any interruption."""
+
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.actuators import Gripper, MovingFrame
+from pliant.core import InputError, PliantError, StepError
+from pliant.dynamics import Newton
+from pliant.planners import Options, choose, ddp, gauss_newton, gradient, newton
+from pliant.planners.augmented import Augmented
+from pliant.planners.collocation import collocation
+from pliant.planners.newton import hessian_times
+from pliant.planners.plan import FILE, evaluate
+from pliant.planners.sensitivity import adjoint_rows, forward_rows, slopes, smooth_gradient
+from pliant.problem import Effort, Goal, Limit, Problem, Residual, Reward, stencilled
+
+pytest.importorskip("casadi")
+
+# Every planner with every way it can go; Ipopt's tolerance is a hundredth of ours, and below 1e-10 round-off stops it
+METHODS = {
+    "gauss_newton adjoint": partial(gauss_newton, route="adjoint"),
+    "gauss_newton forward": partial(gauss_newton, route="forward"),
+    "gauss_newton riccati": partial(gauss_newton, route="riccati"),
+    "newton": newton,
+    "newton first order": partial(newton, second_order=False),
+    "ddp": partial(ddp, second_order=True),
+    "ddp first order": ddp,
+    "gradient": gradient,
+    "collocation": collocation,
+}
+SHOOTING = [name for name in METHODS if name != "collocation"]
+TIGHT = Options(tolerance=1e-10)
+EXACT = dict.fromkeys(SHOOTING, TIGHT) | {"collocation": Options(tolerance=1e-8)}
+LIMITS = {
+    "free": [],
+    "joints": [Limit(lower=-0.1, upper=0.1)],
+    "one joint": [Limit(lower=(-np.inf, -0.1, -np.inf), upper=(np.inf, 0.1, np.inf))],
+    "rates": [Limit(lower=-0.7, upper=0.7, order=1)],
+    "accelerations": [Limit(lower=-7.0, upper=7.0, order=2)],
+    "all": [Limit(lower=-0.05, upper=0.1), Limit(lower=-1.5, upper=0.7, order=1), Limit(lower=-9.0, upper=7.0, order=2)],
+}
+every = pytest.mark.parametrize("method", METHODS)
+
+
+def whip(rule=pl.ImplicitEuler, *, damping=0.0, dt=0.03, iterations=100):
+    """(model, state) a foam strip whose left end a hand moves and turns, at rest under gravity."""
+    robot = pl.Robot(shape=pl.geometry.Rectangle(size=(0.4, 0.04)), divisions=(3, 1), thickness=0.04, order=1, gravity=(0, -9.81),
+                     material=pl.Material(E=6e4, nu=0.4, density=35.0, law="neo-hookean"), damping=pl.Damping(stiffness=damping),
+                     actuators={"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0, 0.02)))},
+                     effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    model = rule(robot, dt=dt, newton=Newton(iterations=iterations))
+    return model, model.state(pl.equilibrium(pl.Quasistatic(robot), np.zeros(3)).x)
+
+
+def hit(*, steps=6, target=(0.3, 0.2), limits=(), model=None, **parts):
+    """The tip is to be at a place at the end."""
+    model, x0 = whip() if model is None else model
+    goal = Goal(effector="tip", target=target, time=steps * model.dt, weight=100.0)
+    return Problem(model=model, steps=steps, x0=x0, limits=limits, terms=[goal, Effort(weight=1e-3, order=1), Effort(weight=1e-3, order=2)],
+                   **parts)  # fmt: skip
+
+
+@cache
+def problem_with(limits):
+    return hit(limits=LIMITS[limits])
+
+
+@cache
+def solved(method, limits="free"):
+    return METHODS[method](problem_with(limits), options=EXACT[method])
+
+
+@cache
+def optimum(limits="free"):
+    """The least cost that any planner finds."""
+    return min(solved(method, limits).cost for method in METHODS)
+
+
+def interrupt(after):
+    def progress(what, done, total):
+        if done >= after:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_registry_every_planner_is_in_a_case():
+    assert {name.split()[0] for name in METHODS} == set(choose.METHODS)
+
+
+# The optimum
+
+
+@every
+@pytest.mark.parametrize("limits", LIMITS)
+def test_finds_the_common_optimum_within_the_limits(method, limits):
+    problem, plan = problem_with(limits), solved(method, limits)
+    assert plan.status, plan.status.text
+    assert plan.cost == pytest.approx(optimum(limits), rel=1e-6)
+    assert plan.excess <= 1e-12
+    for band in problem.bands:
+        r = stencilled(band.stencil, plan.controls, np.zeros(3))
+        slack = 1e-12 * max(1.0, band.stencil[0])
+        assert np.all(r >= band.lower - slack)
+        assert np.all(r <= band.upper + slack)
+
+
+@pytest.mark.parametrize("limits", [name for name in LIMITS if name != "free"])
+def test_the_limits_of_the_cases_hold_the_optimum_back(limits):
+    problem = problem_with(limits)
+    assert problem.excess(solved("newton").controls) > 0.01
+    assert optimum(limits) > 1.05 * optimum()
+    for band in problem.bands[1:]:
+        r = stencilled(band.stencil, solved("newton", limits).controls, np.zeros(3))
+        assert min((band.upper - r).min(), (r - band.lower).min()) == pytest.approx(0.0, abs=1e-6 * band.stencil[0])
+
+
+@pytest.mark.parametrize("limits", ["free", "all"])
+def test_nothing_near_the_optimum_is_better(limits, rng):
+    problem, plan = problem_with(limits), solved("newton", limits)
+    size = 2.0 if limits == "free" else 1e-3
+    for _ in range(10):
+        other = plan.controls + size * rng.standard_normal(plan.controls.shape) if limits == "free" else _inside(problem, rng)
+        move = 1e-3 * (other - plan.controls)
+        assert evaluate(problem, plan.controls + move).cost > plan.cost
+
+
+def _inside(problem, rng):
+    """Random controls within the limits: a small random start with a steady speed."""
+    start = 0.005 * rng.uniform(-1, 1, 3)
+    controls = np.outer(np.arange(1, problem.steps + 1), start)
+    assert problem.excess(controls) == 0.0
+    return controls
+
+
+@every
+@pytest.mark.parametrize("limits", ["free", "all"])
+def test_replay_is_bit_for_bit(method, limits):
+    problem, plan = problem_with(limits), solved(method, limits)
+    fresh, _ = whip()  # with caches of its own
+    assert plan.replay(problem.model, problem) == plan.cost
+    assert plan.replay(fresh, problem) == plan.cost
+    run = evaluate(problem, plan.controls)
+    np.testing.assert_array_equal(run.states, plan.states)
+
+
+@pytest.mark.parametrize("method", SHOOTING)
+@pytest.mark.parametrize("limits", LIMITS)
+def test_no_iterate_is_worse_than_the_one_before(method, limits):
+    plan = solved(method, limits)
+    costs = [row.cost for row in plan.history]
+    assert np.all(np.diff(costs) <= 0.0)
+    assert costs[-1] == plan.cost
+    assert costs[0] == evaluate(problem_with(limits), problem_with(limits).guess()).cost
+    assert plan.status.iterations == len(costs) - 1
+
+
+@pytest.mark.parametrize("method", SHOOTING)
+@pytest.mark.parametrize("limits", ["free", "all"])
+def test_warm_start_from_the_optimum_is_done_at_once(method, limits):
+    """Not collocation, whose interior point begins away from its limits."""
+    again = METHODS[method](problem_with(limits), guess=solved("newton", limits).controls)
+    assert again.status
+    assert len(again.history) - 1 <= 1
+    assert again.cost == pytest.approx(optimum(limits), rel=1e-6)
+
+
+@every
+def test_the_same_call_gives_the_same_bits(method):
+    first, again = solved(method, "all"), METHODS[method](hit(limits=LIMITS["all"]), options=EXACT[method])
+    np.testing.assert_array_equal(first.controls, again.controls)
+    assert [(row.cost, row.step, row.regulariser) for row in first.history] == [
+        (row.cost, row.step, row.regulariser) for row in again.history
+    ]
+
+
+@every
+def test_a_guess_outside_the_limits_is_brought_within(method):
+    plan = METHODS[method](problem_with("rates"), guess=solved("newton").controls, options=replace(EXACT[method], iterations=400))
+    assert plan.excess <= 1e-12
+    assert plan.cost == pytest.approx(optimum("rates"), rel=1e-5)
+
+
+@every
+def test_a_target_out_of_reach_is_approached_and_said_so(method):
+    """A hand that stays within 1 cm and turns by little cannot bring the tip 1 m away."""
+    problem = hit(steps=3, target=(1.0, 1.0), limits=[Limit(lower=-0.01, upper=0.01)])
+    plan = METHODS[method](problem, options=EXACT[method])
+    assert plan.status, plan.status.text
+    assert "'tip' at t = 0.09 s is missed by" in plan.status.text
+    assert "the closest that this objective and these limits allow" in plan.status.text
+    assert np.linalg.norm(problem.looks[0].see(plan.states, plan.controls, np.zeros(3)) - (1.0, 1.0)) == plan.misses[0][2]
+    assert plan.cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
+
+
+@every
+def test_a_horizon_of_one_step(method):
+    problem = hit(steps=1)
+    plan = METHODS[method](problem, options=EXACT[method])
+    assert plan.status, plan.status.text
+    assert plan.controls.shape == (1, 3)
+    assert plan.cost == pytest.approx(newton(problem, options=TIGHT).cost, rel=1e-6)
+    if plan.gains is not None:
+        assert len(plan.gains) == 1
+
+
+@pytest.mark.parametrize("steps", [0, -1, 1.5, True])
+def test_no_horizon_is_a_sentence(steps):
+    with pytest.raises(InputError, match="give a whole number, 1 or more"):
+        replace(problem_with("free"), steps=steps)
+
+
+# Interruptions
+
+
+@every
+def test_interrupted_it_keeps_the_best_iterate_and_goes_on(method, tmp_path):
+    problem = problem_with("free")
+    torn = METHODS[method](problem, options=replace(EXACT[method], folder=tmp_path, progress=interrupt(2)))
+    assert torn.interrupted
+    assert not torn.status
+    assert "resume" in torn.status.text
+    assert len(torn.history) == 3
+    assert optimum() < torn.cost <= torn.history[0].cost
+    assert torn.replay(problem.model, problem) == torn.cost
+    if method in SHOOTING:
+        assert torn.cost == min(row.cost for row in torn.history)
+    whole = METHODS[method](problem, options=replace(EXACT[method], folder=tmp_path, resume=True))
+    assert whole.status, whole.status.text
+    assert not whole.interrupted
+    assert whole.cost == pytest.approx(optimum(), rel=1e-6)
+    assert [row.cost for row in whole.history[:3]] == [row.cost for row in torn.history]
+
+
+@every
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"history": [{}], "controls": []}', '{"history": [], "controls": [[1, 2]]}'])
+def test_resume_from_a_damaged_file_is_a_sentence(method, text, tmp_path):
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(InputError) as caught:
+        METHODS[method](problem_with("free"), options=Options(folder=tmp_path, resume=True))
+    assert FILE in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@every
+def test_resume_from_nothing_begins_anew(method, tmp_path):
+    plan = METHODS[method](hit(steps=2), options=replace(EXACT[method], folder=tmp_path / "new", resume=True))
+    assert plan.status, plan.status.text
+    assert (tmp_path / "new" / FILE).is_file()
+
+
+# Runs that cannot be simulated
+
+
+@pytest.mark.parametrize("method", SHOOTING)
+def test_a_trial_that_cannot_be_simulated_is_shortened_and_told(method):
+    """A step that may take 6 Newton iterations fails for fast motions, and the first move is a fast one."""
+    problem = hit(target=(-0.1, 0.3), model=whip(iterations=6))
+    plan = METHODS[method](problem, options=Options(iterations=40))
+    failed = sum(row.failed for row in plan.history)
+    assert failed > 0
+    assert f"{failed} trial runs failed on the way" in plan.status.text
+    assert plan.cost < 0.1 * plan.history[0].cost
+    assert np.isfinite([row.cost for row in plan.history]).all()
+    assert plan.replay(problem.model, problem) == plan.cost
+
+
+@every
+def test_a_guess_that_cannot_be_simulated_is_a_sentence(method):
+    problem = hit(steps=3, model=whip(iterations=2))
+    with pytest.raises(StepError, match=r"The first guess cannot be simulated \(step 0: .*\); give another guess"):
+        METHODS[method](problem, guess=problem.guess() + 1.0)
+
+
+@every
+@pytest.mark.parametrize(
+    ("guess", "sentence"),
+    [
+        (np.full((6, 3), np.nan), "is nan at entry 0, 0; it must be finite"),
+        (np.zeros((5, 3)), r"has shape \(5, 3\); give numbers of shape \(6, 3\)"),
+        (np.zeros(18), r"has shape \(18,\)"),
+        ("fast", "give numbers of shape"),
+    ],
+)
+def test_a_wrong_guess_is_a_sentence(method, guess, sentence):
+    with pytest.raises(InputError, match=sentence):
+        METHODS[method](problem_with("free"), guess=guess)
+
+
+# Derivatives
+
+
+def curved(rule, damping):
+    """Every kind of term, with some that look back."""
+    model, x0 = whip(rule, damping=damping)
+    terms = [
+        Goal(effector="tip", target=(0.35, 0.1), time=0.12, weight=20.0),
+        Goal(effector="tip", target=(3.0, 1.0), what="acceleration", time=(0.03, 0.09), weight=1e-3),
+        Reward(effector="tip", direction=(0.5, 1.0), time=0.12, weight=0.1),
+        Residual(effector="tip", residual=lambda y: np.array([y[0] * y[1], np.sin(3.0 * y[0])]), weight=5.0),
+        *(Effort(weight=10.0 ** (-2 * order - 1), order=order) for order in range(4)),
+    ]
+    return Problem(model=model, steps=4, x0=x0, terms=terms)
+
+
+@pytest.fixture(params=[(pl.ImplicitEuler, 0.0), (pl.ImplicitEuler, 0.01), (pl.BDF2, 0.01)], ids=["euler", "viscous euler", "viscous bdf2"])
+def moving(request, rng):
+    """A problem, a run away from rest and a direction of its controls."""
+    problem = curved(*request.param)
+    now = evaluate(problem, problem.guess() + 0.05 * rng.standard_normal((4, 3)))
+    return problem, now, rng.standard_normal((4, 3))
+
+
+def test_adjoint_and_forward_rows_are_one_jacobian(moving):
+    problem, now, _ = moving
+    rows = adjoint_rows(problem, now)
+    assert rows.shape == (sum(look.size for look in problem.looks), 4, 3)
+    np.testing.assert_allclose(rows, forward_rows(problem, now), rtol=1e-9, atol=1e-9 * np.abs(rows).max())
+    for look, last in zip(problem.looks, np.cumsum([look.size for look in problem.looks]), strict=True):
+        assert not rows[last - look.size : last, look.step :].any()  # what comes later changes nothing
+
+
+def test_gradient_and_hessian_of_the_whole_cost_pass_taylors_test(moving, rate):
+    problem, now, d = moving
+    g = smooth_gradient(problem, now.controls) + np.tensordot(slopes(problem, now), adjoint_rows(problem, now), axes=1)
+    slope, bend = float(np.sum(g * d)), float(np.sum(d * hessian_times(problem, now, d)))
+    sizes = 2e-2 * 0.5 ** np.arange(5)
+    change = np.array([evaluate(problem, now.controls + e * d).cost - now.cost for e in sizes])
+    assert rate(sizes, np.abs(change - sizes * slope)) == pytest.approx(2.0, abs=0.15)
+    assert rate(sizes, np.abs(change - sizes * slope - 0.5 * sizes**2 * bend)) == pytest.approx(3.0, abs=0.2)
+
+
+def test_hessian_is_symmetric(moving, rng):
+    problem, now, d = moving
+    e = rng.standard_normal(d.shape)
+    one, other = np.sum(e * hessian_times(problem, now, d)), np.sum(d * hessian_times(problem, now, e))
+    assert one == pytest.approx(other, rel=1e-8)
+
+
+@pytest.mark.parametrize("method", SHOOTING)
+def test_terms_that_look_back_have_one_optimum(method):
+    problem = curved(pl.BDF2, 0.0)
+    plan = METHODS[method](problem, options=TIGHT)
+    assert plan.status, plan.status.text
+    assert plan.cost == pytest.approx(newton(problem, options=TIGHT).cost, rel=1e-6)
+
+
+# What ddp gives beside
+
+
+def jet(**parts):
+    """A ball that a jet drives: linear dynamics, quadratic cost with memory."""
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81), damping=pl.Damping(mass=0.5),
+                     actuators={"jet": pl.Thrust(point=(0.0, 0.0))}, effectors={"ball": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
+    terms = [Goal(effector="ball", target=(0.3, 0.2), weight=50.0), Effort(weight=1e-2, order=1), Effort(weight=1e-3)]
+    return Problem(model=pl.ImplicitEuler(robot, dt=0.05), steps=10, terms=terms, **parts)
+
+
+def test_gains_close_the_loop():
+    """On a linear-quadratic problem the policy is optimal from every state: disturbed, it does what planning anew would do."""
+    problem = jet()
+    plan, layout = ddp(problem, options=TIGHT), Augmented(problem=problem)
+    assert plan.gains.shape == (10, 2, layout.size) == (10, 2, 4 + 2)
+    pushed = replace(problem, x0=problem.start + np.array([0.02, -0.03, 0.3, 0.1]))
+    states, controls = np.tile(pushed.start, (11, 1)), plan.controls.copy()
+    for k in range(10):
+        controls[k] = plan.controls[k] + plan.gains[k] @ (layout.at(k, states, controls) - layout.at(k, plan.states, plan.controls))
+        states[k + 1] = problem.model.step(states[k], controls[k], None, k).x
+    closed, best = problem.value(states, controls), ddp(pushed, options=TIGHT).cost
+    assert closed == pytest.approx(best, rel=1e-9)
+    assert evaluate(pushed, plan.controls).cost > best + 0.5 * (best - plan.cost)
+
+
+def test_a_fixed_regulariser_slows_but_does_not_move_the_optimum():
+    problem = jet()
+    exact, slow = ddp(problem, options=TIGHT), ddp(problem, options=TIGHT, regulariser=1e-2)
+    assert len(exact.history) - 1 == 1
+    assert len(slow.history) > len(exact.history)
+    assert slow.status, slow.status.text
+    assert {row.regulariser for row in slow.history[1:]} == {1e-2}
+    assert slow.cost == pytest.approx(exact.cost, rel=1e-6)
+
+
+@pytest.mark.parametrize("regulariser", [-1.0, np.inf, np.nan])
+def test_a_wrong_regulariser_is_a_sentence(regulariser):
+    with pytest.raises(InputError, match="give a number that is not negative"):
+        ddp(jet(), regulariser=regulariser)
+
+
+def test_friction_is_planned_without_second_derivatives():
+    """Exact Newton says what to do instead."""
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81), effectors={"puck": pl.Effector(point=(0, 0))},
+                     actuators={"jet": pl.Thrust(point=(0.0, 0.0))},
+                     contacts=(pl.Contact(obstacle=pl.plane((0, 1)), stiffness=1e3, layer=0.02, friction=0.3),))  # fmt: skip
+    problem = Problem(
+        model=pl.ImplicitEuler(robot, dt=0.05), steps=4, terms=[Goal(effector="puck", target=(0.1, 0.0)), Effort(weight=1e-4)]
+    )
+    for exact in (newton, partial(ddp, second_order=True)):
+        with pytest.raises(PliantError, match=r"Friction has no second derivatives.*second_order=False"):
+            exact(problem)
+    assert newton(problem, second_order=False).cost == pytest.approx(ddp(problem).cost, rel=1e-4)
