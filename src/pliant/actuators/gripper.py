@@ -154,6 +154,8 @@ class Tether:
             raise InputError(f"The point and the anchor of a tether are both at {point} m, so that it has no length; give length=... [m].")
         length = way if self.length is None else self.length
         onset = ONSET * length if self.onset is None else self.onset
+        if onset >= length:
+            raise InputError(f"The onset of a tether, {onset:g} m, is not below its length, {length:g} m; make it shorter.")
         return AttachedTether(frame=self.frame, weights=body.locate(point[None]), offset=np.zeros((1, body.dim)), local=local,
                               length=length, stiffness=self.stiffness, onset=onset)  # fmt: skip
 

@@ -7,10 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pliant.bench.report import Report
+from pliant.bench.report import ONE_THREAD, Report
 from pliant.core import InputError, PliantError, nearest
-
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
 def bench(name: str, *, quick: bool = False) -> Report:

@@ -6,19 +6,21 @@ acceleration (and rate) of the joints.
 """
 
 import json
+import os
 import resource
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pliant.bench.report import Report
+from pliant.bench.report import ONE_THREAD, Report
 from pliant.core import MissingExtra
 from pliant.planners import Options, Plan, collocation, ddp, gauss_newton, gradient, newton
 from pliant.problem import Goal, Problem
-from pliant.zoo.experiments import lay_cloth, whip
+from pliant.zoo.experiments import lay_cloth, pendulum, whip
 from pliant.zoo.planned import problem_of
 from pliant.zoo.registry import find
 
@@ -36,10 +38,14 @@ LIMITS = {"batch Newton": 40}  # longer horizons of the exact Hessian take many 
 COUNTED = {"ddp (iLQR)": 1, "batch Newton": 1, "batch Gauss-Newton": 2}  # iterations that are timed; 3 by default
 
 
+BODIES = {"pendulum": "pendulum-1", "rod": "whip-1", "strip": "cloth-thin", "cloth": "cloth-toss"}
+MAKERS = {**pendulum.MAKERS, **whip.MAKERS, **lay_cloth.MAKERS}
+
+
 def problem(body: str, steps: int) -> Problem:
-    """The rod's or the cloth's task with another number of steps of the same length, and targets 5 cm ahead of where the body hangs:
-    near enough for every method's first trial to be accepted, so that an iteration is the same work for all."""
-    made = whip.make(find("whip-1").settings) if body == "rod" else lay_cloth.make(find("cloth-toss").settings)
+    """An experiment's body with another number of steps of the same length, and targets 5 cm ahead of where it hangs: near enough for
+    every method's first trial to be accepted, so that an iteration is the same work for all."""
+    made = MAKERS[BODIES[body]](find(BODIES[body]).settings)
     robot, time = made.robot, DT * steps
     ends = [name for name in robot.effectors if not name.endswith("grip")]
     goals = [Goal(effector=name, target=robot.place(name, robot.body().rest) + np.array([0.05, 0.0, 0.0]), time=time, weight=100.0)
@@ -50,12 +56,11 @@ def problem(body: str, steps: int) -> Problem:
 
 def case(body: str, steps: int, method: str) -> dict[str, Any]:
     """One method on one problem: seconds an iteration (median) and the memory that planning added at its peak."""
-    task = problem(body, steps)
-    METHODS["gauss_newton"](problem(body, 2), options=Options(iterations=1))  # compiles and warms up
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     count = COUNTED.get(method, 3)
     try:
-        plan: Plan = METHODS[method](task, options=Options(iterations=count, tolerance=1e-14))
+        METHODS[method](problem(body, 2), options=Options(iterations=1))  # compiles and warms up
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        plan: Plan = METHODS[method](problem(body, steps), options=Options(iterations=count, tolerance=1e-14))
     except MissingExtra as error:
         return {"missing": str(error)}
     seconds = np.diff([row.seconds for row in plan.history])
@@ -63,23 +68,20 @@ def case(body: str, steps: int, method: str) -> dict[str, Any]:
     return {"seconds": float(np.median(seconds)), "iterations": len(seconds), "megabytes": (peak - before) / 1024.0, "cost": plan.cost}
 
 
-def cases(quick: bool) -> list[tuple[str, int, str]]:
+def cases(quick: bool, bodies: Sequence[str]) -> list[tuple[str, int, str]]:
     steps = STEPS[:2] if quick else STEPS
-    bodies = ("rod",) if quick else ("rod", "cloth")
     return [(body, n, method) for body in bodies for n in steps for method in METHODS if n <= LIMITS.get(method, n)]
 
 
-def measure(quick: bool) -> list[dict[str, Any]]:
+def measure(quick: bool, bodies: Sequence[str] = ("rod", "cloth")) -> list[dict[str, Any]]:
+    """Every case in a process of its own, on one thread."""
     out = []
-    for body, steps, method in cases(quick):
+    for body, steps, method in cases(quick, bodies[:1] if quick else bodies):
         words = [sys.executable, "-m", "pliant.bench.planning", "case", body, str(steps), method]
-        child = subprocess.run(words, capture_output=True, text=True)
+        child = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ONE_THREAD})
         said = child.stdout.strip().splitlines()
-        found = (
-            json.loads(said[-1]) if not child.returncode and said else {"missing": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
-        )
+        found = json.loads(said[-1]) if not child.returncode and said else {"error": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
         out.append({"body": body, "steps": steps, "method": method, **found})
-        print(f"{body} {steps} {method}: {found}", file=sys.stderr, flush=True)
     return out
 
 
@@ -90,6 +92,7 @@ def exponent(rows: list[dict[str, Any]], key: str) -> float:
 
 def report(numbers: list[dict[str, Any]]) -> Report:
     tables, notes = [], sorted({row["missing"] for row in numbers if "missing" in row})
+    notes += [f"{row['method']} on the {row['body']} at {row['steps']} steps stopped: {row['error']}" for row in numbers if "error" in row]
     steps = sorted({row["steps"] for row in numbers})
     for body in dict.fromkeys(row["body"] for row in numbers):
         rows = []
@@ -97,11 +100,14 @@ def report(numbers: list[dict[str, Any]]) -> Report:
             mine = [row for row in numbers if row["body"] == body and row["method"] == method and "seconds" in row]
             at = {row["steps"]: row for row in mine}
             if mine:
-                grown = [f"{exponent(mine, 'seconds'):.2f}" if len(mine) > 1 else "-", f"{at[max(at)]['megabytes']:.0f} at {max(at)}"]
+                grown = [
+                    f"{exponent(mine, 'seconds'):.2f}" if len(mine) > 1 else "-",
+                    " / ".join(f"{row['megabytes']:.0f}" for row in mine),
+                ]
                 rows.append(
                     [method, *(f"{at[n]['seconds']:.3f}" if n in at else "-" for n in steps), *grown, _ahead(numbers, body, method)]
                 )
-        columns = ["method", *(f"{n} steps [s]" for n in steps), "exponent", "memory [MB]", "gauss_newton ahead at 40"]
+        columns = ["method", *(f"{n} steps [s]" for n in steps), "exponent", "memory [MB] at each", "gauss_newton ahead at 40"]
         tables.append((f"Seconds an iteration, {body}", columns, rows))
     notes.append("One thread each, one run, a process for each case. Memory: what planning added to the process at its peak.")
     return Report(tables=tables, notes=notes, numbers=numbers)

@@ -22,19 +22,22 @@ Progress = Callable[[str, int, int], None]
 TABLE = ("pendulum-1", "pendulum-2", "pendulum-4", "whip-1", "whip-2", "cloth-thin", "cloth-toss", "cloth-flip")
 SHOWN = ("nodes", "arms", "steps", "time", "worst miss of a target", "iterations", "seconds an iteration")
 REGULARISERS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-MAKE = {"pendulum": pendulum.make, "whip": whip.make, "cloth": lay_cloth.make}
+MAKERS = {**pendulum.MAKERS, **whip.MAKERS, **lay_cloth.MAKERS}
 
 
 def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
     """Everything of paper 003, in one folder."""
     began = time.perf_counter()
     with lock(folder):
-        metrics = {**table_one(folder, quick, progress), **agreement(quick, progress)}
-        plots, notes = figures(quick, progress)
+        same, notes = agreement(quick, progress)
+        metrics = {**table_one(folder, quick, progress), **same}
+        plots, said = figures(quick, progress)
+        notes += said
         numbers = {key: {"value": m.value, "unit": m.unit, "paper": m.paper} for key, m in metrics.items()}
         reached = all(m.value is True for key, m in metrics.items() if key.endswith("reached"))
         result = {"name": "paper-003", "paper": "003", "shows": "Table I with results, and Fig. 3, 5, 8 and 9", "seed": 0,
-                  "status": "done" if reached else "not reached: an experiment of Table I missed its goal", "settings": {"quick": quick},
+                  "status": "done" if reached else "not reached: an experiment of Table I missed its goal, or a method another optimum",
+                  "settings": {"quick": quick},
                   "versions": versions(), "seconds": round(time.perf_counter() - began, 1), "metrics": numbers, "notes": notes}  # fmt: skip
         write_report(folder, {**result, "paper": "paper 003"}, plots, notes=notes)
         write_json(folder / "result.json", result)
@@ -55,31 +58,36 @@ def table_one(folder: Path, quick: bool, progress: Progress) -> dict[str, Metric
     return out
 
 
-def agreement(quick: bool, progress: Progress) -> dict[str, Metric]:
-    """Do all exact methods reach the same optimum on the whip? Collocation starts from Gauss-Newton's plan, the others from standing."""
+def agreement(quick: bool, progress: Progress) -> tuple[dict[str, Metric], list[str]]:
+    """Do all exact methods reach the same optimum on the whip? All start from standing, but collocation, whose Gauss-Newton Hessian does
+    not lead it there, from a plan of gauss_newton to a tenth; what counts is the cost that its own program ends with."""
     task, tight = problem("whip-1", quick), Options(iterations=200, tolerance=1e-10)
-    first = gauss_newton(task, options=tight)
+    first, near = gauss_newton(task, options=tight), gauss_newton(task, options=Options(tolerance=0.1))
     methods: dict[str, Callable[[], Plan]] = {
         "batch Gauss-Newton": lambda: newton(task, options=tight, second_order=False),
         "batch Newton": lambda: newton(task, options=tight),
         "DDP (iLQR)": lambda: ddp(task, options=tight),
-        "collocation": lambda: collocation(task, guess=first.controls, options=Options(iterations=300)),
+        "collocation": lambda: collocation(task, guess=near.controls, options=Options(iterations=300)),
     }
-    out = {"whip-1: optimum by gauss_newton": Metric(value=first.cost)}
+    out, notes = {"whip-1: optimum by gauss_newton": Metric(value=first.cost)}, []
     for k, (name, method) in enumerate(methods.items()):
         progress("agreement on the whip", k, len(methods))
         try:
-            out[f"whip-1: {name} beside it"] = Metric(value=abs(method().cost - first.cost) / first.cost, unit="relative")
-        except MissingExtra:
+            plan = method()
+        except MissingExtra as error:
+            notes.append(f"{name} was left out: {error}")
             continue
+        cost = float(plan.notes.get("nlp cost", plan.cost))
+        out[f"whip-1: {name} beside it"] = Metric(value=abs(cost - first.cost) / first.cost, unit="relative")
+        out[f"whip-1: {name} agrees to 1e-6: reached"] = Metric(value=bool(plan.status) and abs(cost - first.cost) <= 1e-6 * first.cost)
     progress("agreement on the whip", len(methods), len(methods))
-    return out
+    return out, notes
 
 
 def problem(name: str, quick: bool, **changes: Any) -> Problem:
     """The problem of an experiment."""
     experiment = find(name)
-    task = MAKE[name.split("-")[0]]({**experiment.chosen(quick=quick), **changes})
+    task = MAKERS[name]({**experiment.chosen(quick=quick), **changes})
     return problem_of(task, task.model)
 
 
@@ -98,7 +106,7 @@ def figures(quick: bool, progress: Progress) -> tuple[list[Plot], list[str]]:
 
 def figure_three(quick: bool) -> tuple[list[Plot], list[str]]:
     """Time an iteration against the horizon, each method and body."""
-    rows = [row for row in measure(quick) if "seconds" in row]
+    rows = [row for row in measure(quick, ("rod", "cloth", "strip", "pendulum")) if "seconds" in row]
     plots = []
     for body in dict.fromkeys(row["body"] for row in rows):
         series = {}
@@ -138,6 +146,7 @@ def figure_eight(quick: bool) -> tuple[list[Plot], list[str]]:
     for name in ("pendulum-1", "whip-1"):
         task, options = problem(name, quick), Options(iterations=10 if quick else 40)
         plans = {"gauss_newton": gauss_newton(task, options=options), "DDP (iLQR)": ddp(task, options=options),
+                 "batch Newton": newton(task, options=options),
                  "batch Gauss-Newton": newton(task, options=options, second_order=False)}  # fmt: skip
         plots.append(Plot(title=f"Fig. 8: convergence, {name}", x="seconds", y="objective", log_y=True, kind="both",
                           series={label: _times(plan) for label, plan in plans.items()}))  # fmt: skip

@@ -14,11 +14,12 @@ from scipy.optimize import lsq_linear
 from pliant.core import Array, Curved, InputError, Linearizable, require_kind
 from pliant.planners.augmented import Augmented
 from pliant.planners.lagrangian import constrained
-from pliant.planners.plan import Evaluation, Journal, Options, Plan, evaluate
+from pliant.planners.newton import check_bends
+from pliant.planners.plan import INTERRUPTED, NOT_FINITE, Evaluation, Journal, Options, Plan, evaluate
 from pliant.planners.quadratic import within_limits
 from pliant.planners.riccati import Quadratic, dense_stages, stage_cost, through
 from pliant.planners.shooting import missed
-from pliant.problem import Problem
+from pliant.problem import Band, Problem
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,6 +38,7 @@ def ddp(problem: Problem, *, guess: Array | None = None, options: Options | None
     kind: Any = Curved if second_order else Linearizable
     require_kind("The model of ddp", problem.model, kind, "second_order=True needs a model with `bend` (ImplicitEuler, BDF2, Quasistatic), "
                  "ddp one with `linearize`")  # fmt: skip
+    check_bends(problem, second_order)
     if regulariser is not None and not 0.0 <= regulariser < np.inf:
         raise InputError(f"The regulariser is {regulariser}; give a number that is not negative, or None to adapt it.")
     if problem.constraints:
@@ -46,8 +48,10 @@ def ddp(problem: Problem, *, guess: Array | None = None, options: Options | None
     policy: list[Policy] = []
     try:
         return _iterate(problem, journal, now, second_order, regulariser, policy)
+    except InputError as error:  # such as a run that ends at a fold, where it has no derivative
+        return journal.finish(False, f"stopped at the best iterate so far: {error}", gains=policy[-1].gains if policy else None)
     except KeyboardInterrupt:
-        return journal.finish(False, "interrupted; this is the best iterate so far, go on with resume", interrupted=True,
+        return journal.finish(False, INTERRUPTED, interrupted=True,
                               gains=policy[-1].gains if policy else None)  # fmt: skip
 
 
@@ -60,13 +64,12 @@ def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: 
         if policy is None:
             return journal.finish(False, f"Q_uu is not positive with the regulariser {damping.value:.3g}; let it adapt (None) or raise it")
         kept[:] = [policy]
-        settled = lambda share: policy.gain <= share * abs(now.cost) and (  # noqa: E731
-            damping.value <= damping.scale or _at_rest(problem, layout, now, stages, share))  # fmt: skip
-        if settled(options.tolerance):
+        calm = damping.value <= damping.scale or _at_rest(problem, layout, now, stages, options.tolerance)
+        if calm and journal.negligible(policy.gain, options.tolerance):
             return journal.finish(True, f"converged in {journal.done} iterations{missed(problem, now)}", gains=policy.gains)
         found, failed = _forward_search(problem, layout, now, policy)
         if found is None:
-            if settled(1e-5):
+            if calm and journal.negligible(policy.gain, 1e-5):
                 return journal.finish(True, "converged to the accuracy of the simulation" + missed(problem, now), gains=policy.gains)
             if not damping.raise_():
                 return journal.finish(False, "no step lowers the cost any more, however strong the regulariser; try another guess",
@@ -78,7 +81,7 @@ def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: 
         journal.note(now, step=change, regulariser=damping.value, failed=failed)
         damping.lower()
     return journal.finish(False, f"not converged in {options.iterations} iterations; allow more with Options(iterations=...)",
-                          gains=kept[-1].gains)  # fmt: skip
+                          gains=kept[-1].gains if kept else None)  # fmt: skip
 
 
 @dataclass
@@ -169,6 +172,7 @@ def _stage_policy(problem: Problem, layout: Augmented, now: Evaluation, k: int, 
     wide = np.where(narrow, low + 1e-12, high)
     d = lsq_linear(L.T, -scipy.linalg.solve_triangular(L, Q.u, lower=True), (low - 1e-14, wide + 1e-14), method="bvls").x
     at_low, at_high = (d <= low + _near(low)), (d >= high - _near(high))
+    at_low &= ~(at_high & (H @ d + Q.u < 0.0))  # where there is no room at all, the bound that it presses against
     d = np.clip(d, low, np.maximum(low, high))
     K = np.where(at_low[:, None], low_rows, np.where(at_high[:, None], high_rows, 0.0))
     free, held = ~(at_low | at_high), at_low | at_high
@@ -187,7 +191,7 @@ def _room(problem: Problem, layout: Augmented, controls: Array, k: int) -> tuple
     m = controls.shape[1]
     low, high = np.full(m, -np.inf), np.full(m, np.inf)
     low_rows, high_rows = np.zeros((m, layout.size)), np.zeros((m, layout.size))
-    for band in problem.bands:
+    for band in (*problem.bands, *_braking(problem, k)):
         c = band.stencil[0]
         past = sum(
             (band.stencil[j] * (controls[k - j] if k >= j else problem.first_control) for j in range(1, len(band.stencil))), np.zeros(m)
@@ -197,6 +201,20 @@ def _room(problem: Problem, layout: Augmented, controls: Array, k: int) -> tuple
         low_rows, low = np.where((lower > low)[:, None], rows, low_rows), np.maximum(low, lower)
         high_rows, high = np.where((upper < high)[:, None], rows, high_rows), np.minimum(high, upper)
     return low, high, low_rows, high_rows
+
+
+def _braking(problem: Problem, k: int) -> list[Band]:
+    """What a bound U and the strongest deceleration a leave of u_k, so that it can still stop in time: braking for n steps leads to
+    (1 + n) u_k - n u_{k-1} - a dt^2 n (n + 1) / 2, which must not pass U."""
+    by_order = [[band for band in problem.bands if band.order == order] for order in (0, 2)]
+    if not by_order[1]:
+        return []
+    (low, high), (down, up) = ((np.max([b.lower for b in bands], axis=0), np.min([b.upper for b in bands], axis=0)) for bands in by_order)
+    if not np.any(np.isfinite(low) | np.isfinite(high)):
+        return []
+    h2 = problem.model.dt**2
+    way = {n: 0.5 * h2 * n * (n + 1) for n in range(1, problem.steps - k)}
+    return [Band(stencil=np.array([1.0 + n, -n]), lower=low - w * up, upper=high - w * down, order=1) for n, w in way.items()]
 
 
 def _forward_search(problem: Problem, layout: Augmented, now: Evaluation, policy: Policy) -> tuple[Evaluation | None, int]:
@@ -223,11 +241,13 @@ def _follow(problem: Problem, layout: Augmented, now: Evaluation, policy: Policy
         if not np.all(np.isfinite(controls[k])):
             return Evaluation(controls=controls, states=states, steps=(), cost=np.inf, failed=f"step {k}: the control is not finite")
         step = problem.model.step(states[k], controls[k], p, k)
-        if not step.status:
-            return Evaluation(controls=controls, states=states, steps=(), cost=np.inf, failed=f"step {k}: {step.status.text}")
+        if not step.status or not np.all(np.isfinite(step.x)):
+            why = step.status.text if not step.status else "the state is not finite"
+            return Evaluation(controls=controls, states=states, steps=(), cost=np.inf, failed=f"step {k}: {why}")
         states[k + 1] = step.x
         steps.append(step)
-    if problem.excess(controls) > 1e-9:  # a control ran into its bound too fast to brake: each step alone cannot see that coming
+    if problem.excess(controls) > 1e-9:  # limits that leave no room at some step, such as a rate that must not be zero
         return evaluate(problem, within_limits(problem, controls))
     cost = problem.value(states, controls)
-    return Evaluation(controls=controls, states=states, steps=tuple(steps), cost=cost if np.isfinite(cost) else np.inf)
+    return Evaluation(controls=controls, states=states, steps=tuple(steps), cost=cost if np.isfinite(cost) else np.inf,
+                      failed="" if np.isfinite(cost) else NOT_FINITE)  # fmt: skip

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from pliant.core import Array, InputError, Reversible, nearest, require_kind, require_positive
 from pliant.planners.checkpoints import Checkpoints, Schedule, Sweep, gradient_of, schedule_for
 from pliant.planners.lagrangian import constrained
-from pliant.planners.plan import Evaluation, Journal, Options, Plan, evaluate
-from pliant.planners.quadratic import Metric, limit_rows, metric, solve_program, within_limits
+from pliant.planners.plan import INTERRUPTED, Evaluation, Journal, Options, Plan, evaluate
+from pliant.planners.quadratic import Metric, limit_rows, metric, solve_program, table, within_limits
 from pliant.planners.shooting import missed
 from pliant.problem import Problem
 
@@ -41,7 +41,7 @@ def gradient(problem: Problem, *, guess: Array | None = None, options: Options |
     try:
         return search.finish(*(search.lbfgs(start) if optimiser == "lbfgs" else search.adam(start, rate)))
     except KeyboardInterrupt:
-        return search.finish(False, "interrupted; this is the best iterate so far, go on with resume", interrupted=True)
+        return search.finish(False, INTERRUPTED, interrupted=True)
 
 
 def typical(problem: Problem, controls: Array) -> Array:
@@ -55,10 +55,6 @@ def typical(problem: Problem, controls: Array) -> Array:
 def _flat(table: Array) -> Array:
     """(n_variables,) one control after the other, all steps of each, as quadratic.py has them."""
     return table.T.ravel()
-
-
-def _table(d: Array, shape: tuple[int, ...]) -> Array:
-    return d.reshape(shape[1], shape[0]).T
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,11 +152,11 @@ class _Search:
         base = metric(self.problem, 1e5 * (abs(now.cost) or 1.0) / float(np.mean(self.size**2)))
         while self.journal.done < options.iterations:
             d, gain = self._step(base, now, g, list(pairs))
-            if gain <= options.tolerance * abs(now.cost):
+            if self.journal.negligible(gain, options.tolerance):
                 return True, f"converged in {self.journal.done} iterations"
             trial, slope = self._shorten(now, g, d)
             if trial is None and not pairs:
-                small = gain <= 1e-5 * abs(now.cost)
+                small = self.journal.negligible(gain, 1e-5)
                 return small, ACCURATE if small else STUCK
             if trial is None:  # what was learned may be wrong: once more without
                 pairs.clear()
@@ -176,12 +172,12 @@ class _Search:
     def _step(self, base: Metric, now: Sweep, g: Array, pairs: list[tuple[Array, Array]]) -> tuple[Array, float]:
         """The minimiser of the model within the limits, and what it promises; the first step is no longer than a typical control."""
         flat = _flat(g)
-        stretch = float(np.abs(_table(learn(base, 1.0, []).solve(flat), g.shape) / self.size).max(initial=0.0))
+        stretch = float(np.abs(table(learn(base, 1.0, []).solve(flat), g.shape) / self.size).max(initial=0.0))
         B = learn(base, max(stretch, 1.0), pairs)
         d = -B.solve(flat)
-        if self.problem.excess(now.controls + _table(d, g.shape)) > 0.0:
+        if self.problem.excess(now.controls + table(d, g.shape)) > 0.0:
             d = B.solve_within(self.problem, now.controls, flat)
-        return _table(d, g.shape), -float(flat @ d + 0.5 * B.bend(d))
+        return table(d, g.shape), -float(flat @ d + 0.5 * B.bend(d))
 
     def _shorten(self, now: Sweep, g: Array, d: Array) -> tuple[Sweep | None, Array]:
         """The first of d, d/4, ... that lowers the cost (Armijo), or None. After a run that failed, the first that can be simulated is

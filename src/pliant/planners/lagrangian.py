@@ -15,7 +15,8 @@ import numpy as np
 
 from pliant.core import Array, InputError
 from pliant.planners.augmented import Augmented
-from pliant.planners.plan import Iteration, Journal, Options, Plan, evaluate
+from pliant.planners.plan import INTERRUPTED, Iteration, Journal, Options, Plan, evaluate
+from pliant.planners.shooting import missed
 from pliant.problem import Interval, Look, Penalty, Problem, Watch
 from pliant.store import read_json, write_json
 
@@ -116,7 +117,7 @@ def constrained(problem: Problem, planner: Callable[..., Plan], *, guess: Array 
     try:
         return search.run(rounds)
     except KeyboardInterrupt:
-        return search.finish(False, "interrupted; this is the best iterate so far, go on with resume", interrupted=True)
+        return search.finish(False, INTERRUPTED, interrupted=True)
 
 
 @dataclass(kw_only=True)
@@ -141,7 +142,7 @@ class _Search:
             plan = self._round(exact)
             self._keep(plan)
             if plan.interrupted:
-                return self.finish(False, "interrupted; this is the best iterate so far, go on with resume", interrupted=True)
+                return self.finish(False, INTERRUPTED, interrupted=True)
             if all(hold.kept(self.tolerance) for hold in self.holds):
                 if exact <= options.tolerance and plan.status.ok:
                     return self.finish(True, f"converged in {self.journal.done} iterations and {done} rounds of multipliers")
@@ -160,7 +161,7 @@ class _Search:
         """Minimise with the multipliers as they are."""
         journal, options = self.journal, self.journal.options
         before, total, seconds = journal.done, options.iterations, journal.history[-1].seconds
-        inner = replace(options, iterations=max(1, total - before), tolerance=exact, resume=False,
+        inner = replace(options, iterations=max(1, total - before), tolerance=exact, resume=False, folder=None,
                         progress=lambda what, done, _: options.progress(what, min(before + done, total), total))  # fmt: skip
         priced = self.problem.with_looks([look for hold in self.holds for look in hold.looks()])
         plan = self.planner(priced, guess=self.controls, options=inner, **self.kwargs)
@@ -185,10 +186,12 @@ class _Search:
         if folder is not None:
             found = [np.concatenate([np.zeros(0), *hold.multipliers]) for hold in self.holds]
             write_json(Path(folder) / FILE, {"multipliers": found, "penalties": [hold.penalty for hold in self.holds]})
+            self.journal.keep_best(evaluate(self.problem, self.controls, keep=False))
 
     def finish(self, ok: bool, text: str, interrupted: bool = False) -> Plan:
         """The plan of the problem itself at the best controls; where a constraint is not kept, its name is in the text."""
         self.journal.best = now = evaluate(self.problem, self.controls, keep=False)
+        text += missed(self.problem, now) if ok else ""
         return self.journal.finish(ok, text + self._left(now.states, now.controls), interrupted=interrupted, gains=self.gains,
                                    notes={"penalties": [hold.penalty for hold in self.holds]})  # fmt: skip
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Curved, Linearizable, require_kind
+from pliant.core import Array, Curved, InputError, Linearizable, require_kind
 from pliant.planners.lagrangian import constrained
 from pliant.planners.plan import Evaluation, Journal, Options, Plan
 from pliant.planners.quadratic import Model, dense_model, metric
@@ -20,8 +20,18 @@ def newton(problem: Problem, *, guess: Array | None = None, options: Options | N
                  "Quasistatic); else take second_order=False or method='gradient'")  # fmt: skip
     if problem.constraints:
         return constrained(problem, newton, guess=guess, options=options, second_order=second_order)
+    check_bends(problem, second_order)
     journal = Journal(problem=problem, method="newton" if second_order else "batch gauss-newton", options=options or Options())
     return descend(problem, lambda now: model_at(problem, now, second_order), guess, journal)
+
+
+def check_bends(problem: Problem, second_order: bool) -> None:
+    """A sentence where second derivatives are asked for of a model that has none, such as one with friction."""
+    model: Any = problem.model
+    if second_order and not model.bends:
+        raise InputError(
+            "A part of the model, such as friction, has no second derivatives; plan with second_order=False, or by gauss_newton."
+        )
 
 
 def model_at(problem: Problem, now: Evaluation, second_order: bool) -> Model:
@@ -34,7 +44,7 @@ def model_at(problem: Problem, now: Evaluation, second_order: bool) -> Model:
     if second_order:
         bend = bend_hessian(problem, now)
         H = H + 0.5 * (bend + bend.T)
-    return dense_model(problem, now.controls, g.T.ravel(), rows, m, H)
+    return dense_model(problem, now.controls, g.T.ravel(), m, H)
 
 
 def _looks_hessian(problem: Problem, now: Evaluation, R: Array) -> Array:

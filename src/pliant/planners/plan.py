@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Status, Step, StepError, finite_array
+from pliant.core import Array, Dynamics, InputError, Status, Step, StepError, finite_array, require_number
 from pliant.problem import Problem
 from pliant.store import read_json, write_json
 
 FILE = "plan.json"
+NOT_FINITE = "the objective of the run is not a finite number"
+INTERRUPTED = "interrupted; this is the best iterate so far, go on with resume"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +40,10 @@ class Options:
     resume: bool = False  # go on from what is in the folder
 
     def __post_init__(self) -> None:
-        if self.iterations < 1 or not 0.0 < self.tolerance < 1.0:
+        whole = isinstance(self.iterations, int | np.integer) and not isinstance(self.iterations, bool)
+        if not whole or self.iterations < 1 or not 0.0 < require_number("A planner's tolerance", self.tolerance, "-") < 1.0:
             raise InputError(
-                f"A planner needs 1 iteration or more and a tolerance between 0 and 1, not {self.iterations} and {self.tolerance:g}."
+                f"A planner needs 1 iteration or more and a tolerance between 0 and 1, not {self.iterations} and {self.tolerance}."
             )
 
 
@@ -71,7 +74,13 @@ def evaluate(problem: Problem, controls: Array, *, keep: bool = True) -> Evaluat
         states.append(x)
     run = np.array(states)
     cost = problem.value(run, controls)
-    return Evaluation(controls=controls, states=run, steps=tuple(steps), cost=cost if np.isfinite(cost) else np.inf)
+    return Evaluation(
+        controls=controls,
+        states=run,
+        steps=tuple(steps),
+        cost=cost if np.isfinite(cost) else np.inf,
+        failed="" if np.isfinite(cost) else NOT_FINITE,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,7 +105,7 @@ class Plan:
         return evaluate(replace(problem, model=model), self.controls, keep=False).cost
 
     def save(self, folder: str | Path) -> None:
-        """Write plan.json; `load_controls` reads it."""
+        """Write plan.json, whose controls `planners.load_controls` reads, such as for a guess."""
         write_json(Path(folder) / FILE, _summary(self.method, self.controls, self.cost, self.history, self.status.text))
 
     def summary(self) -> str:
@@ -163,11 +172,22 @@ class Journal:
                                       infeasibility=infeasibility))  # fmt: skip
         if self.best is None or now.cost <= self.best.cost:
             self.best = now
-        if self.options.folder is not None:
-            write_json(
-                Path(self.options.folder) / FILE, _summary(self.method, self.best.controls, self.best.cost, self.history, "not finished")
-            )
+        self._write()
         self.options.progress(f"planning ({self.method})", min(self.done, self.options.iterations), self.options.iterations)
+
+    def keep_best(self, now: Evaluation) -> None:
+        """Take a run as the best so far, and write it."""
+        self.best = now
+        self._write()
+
+    def _write(self) -> None:
+        if self.options.folder is not None and self.best is not None:
+            best = self.best
+            write_json(Path(self.options.folder) / FILE, _summary(self.method, best.controls, best.cost, self.history, "not finished"))
+
+    def negligible(self, gain: float, share: float) -> bool:
+        """Is a promised gain less than a share of the cost? An optimum of zero counts beside the first cost."""
+        return gain <= share * max(abs(self.history[-1].cost), 1e-9 * abs(self.history[0].cost))
 
     def finish(
         self, ok: bool, text: str, *, interrupted: bool = False, gains: Array | None = None, notes: dict[str, Any] | None = None

@@ -45,6 +45,11 @@ class Metric:
         """L^-T w."""
         return dtbtrs(self.lower, w, uplo="L", trans="T")[0]
 
+    def unwhiten(self, w: Array) -> Array:
+        """L w."""
+        n = self.lower.shape[1]
+        return sp.diags([row[: n - k] for k, row in enumerate(self.lower)], [-k for k in range(len(self.lower))], shape=(n, n)) @ w
+
     @cached_property
     def sparse(self) -> sp.csc_matrix:
         """The whole symmetric B."""
@@ -121,7 +126,7 @@ class Model:
         g = self._whitened[0]
         along = self.V.T @ w
         gain = -float(g @ w + 0.5 * (w @ w + (self.curvature - 1.0) @ along**2))
-        return Move(change=_table(self.metric.colour(w), self.controls.shape), gain=gain, size=float(np.linalg.norm(w)), shift=shift)
+        return Move(change=table(self.metric.colour(w), self.controls.shape), gain=gain, size=float(np.linalg.norm(w)), shift=shift)
 
     # Limits
 
@@ -131,13 +136,21 @@ class Model:
     def _limited(self, radius: float, shift: float) -> Move:
         """With the limits as a quadratic program; its shift grows until the radius is kept."""
         for _ in range(30):
-            d = self._program(shift)
+            d = self._clipped(self._program(shift))
             w = self._size(d)
             if w <= 1.1 * radius:
                 break
             shift = 1.5 * ((1.0 + shift) * w / radius - 1.0)
         gain = -float(self.gradient @ d + 0.5 * self._bend(d))
-        return Move(change=_table(d, self.controls.shape), gain=gain, size=w, shift=shift)
+        return Move(change=table(d, self.controls.shape), gain=gain, size=w, shift=shift)
+
+    def _clipped(self, d: Array) -> Array:
+        """Exactly within the bounds of the controls themselves, which a program keeps to its tolerance."""
+        flat = self.controls.T.ravel()
+        for band in self.problem.bands:
+            if band.order == 0:
+                d = np.clip(flat + d, np.repeat(band.lower, self.problem.steps), np.repeat(band.upper, self.problem.steps)) - flat
+        return d
 
     def _size(self, d: Array) -> float:
         return float(np.sqrt(max(d @ (self.metric.sparse @ d), 0.0)))
@@ -157,7 +170,7 @@ class Model:
         return out[:n]
 
 
-def _table(d: Array, shape: tuple[int, ...]) -> Array:
+def table(d: Array, shape: tuple[int, ...]) -> Array:
     return d.reshape(shape[1], shape[0]).T
 
 
@@ -205,7 +218,7 @@ def within_limits(problem: Problem, controls: Array, weight: Array | None = None
     G, low, high = limit_rows(problem, controls)
     n = problem.n_variables
     P = sp.identity(n, format="csc") if weight is None else sp.diags(weight.T.ravel(), format="csc")
-    return controls + _table(solve_program(P, np.zeros(n), sp.csc_matrix((0, n)), np.zeros(0), G, low, high), controls.shape)
+    return controls + table(solve_program(P, np.zeros(n), sp.csc_matrix((0, n)), np.zeros(0), G, low, high), controls.shape)
 
 
 def low_rank_model(problem: Problem, controls: Array, gradient: Array, rows: Array) -> Model:
@@ -213,7 +226,7 @@ def low_rank_model(problem: Problem, controls: Array, gradient: Array, rows: Arr
     r, n = rows.shape
     m = metric(problem, float(np.sum(rows**2)) / n)
     if r >= n:
-        return dense_model(problem, controls, gradient, rows, m, m.sparse.toarray() + rows.T @ rows)
+        return dense_model(problem, controls, gradient, m, m.sparse.toarray() + rows.T @ rows)
     Q, T = np.linalg.qr(m.whiten(np.ascontiguousarray(rows.T))) if r else (np.zeros((n, 0)), np.zeros((0, 0)))
     values, E = np.linalg.eigh(T @ T.T)
     return Model(
@@ -221,9 +234,11 @@ def low_rank_model(problem: Problem, controls: Array, gradient: Array, rows: Arr
     )
 
 
-def dense_model(problem: Problem, controls: Array, gradient: Array, rows: Array, m: Metric, H: Array) -> Model:
-    """Any symmetric H (n_variables, n_variables); `rows` is its positive part beside B, for the limits."""
+def dense_model(problem: Problem, controls: Array, gradient: Array, m: Metric, H: Array) -> Model:
+    """Any symmetric H (n_variables, n_variables); where limits must be kept, its part above B."""
     half = m.whiten(np.ascontiguousarray(H))
     white = m.whiten(np.ascontiguousarray(half.T))
     curvature, V = scipy.linalg.eigh(0.5 * (white + white.T))
+    above = curvature > 1.0 + 1e-12
+    rows = np.sqrt(curvature[above] - 1.0)[:, None] * m.unwhiten(V[:, above]).T
     return Model(problem=problem, controls=controls, gradient=gradient, metric=m, V=V, curvature=curvature, rows=rows)

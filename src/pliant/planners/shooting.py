@@ -5,8 +5,8 @@ from typing import Protocol
 
 import numpy as np
 
-from pliant.core import Array
-from pliant.planners.plan import Evaluation, Journal, Plan, evaluate
+from pliant.core import Array, InputError
+from pliant.planners.plan import INTERRUPTED, Evaluation, Journal, Plan, evaluate
 from pliant.planners.quadratic import Move
 from pliant.problem import Problem
 
@@ -30,8 +30,10 @@ def descend(problem: Problem, model_at: ModelAt, guess: Array | None, journal: J
     now = journal.first(guess)
     try:
         return _descend(problem, model_at, now, journal)
+    except InputError as error:  # such as a run that ends at a fold, where it has no derivative
+        return journal.finish(False, f"stopped at the best iterate so far: {error}")
     except KeyboardInterrupt:
-        return journal.finish(False, "interrupted; this is the best iterate so far, go on with resume", interrupted=True)
+        return journal.finish(False, INTERRUPTED, interrupted=True)
 
 
 def _descend(problem: Problem, model_at: ModelAt, now: Evaluation, journal: Journal) -> Plan:
@@ -39,11 +41,11 @@ def _descend(problem: Problem, model_at: ModelAt, now: Evaluation, journal: Jour
     while journal.done < options.iterations:
         model = model_at(now)
         full = model.best(np.inf)
-        if full.gain <= options.tolerance * abs(now.cost):
+        if journal.negligible(full.gain, options.tolerance):
             return journal.finish(True, f"converged in {journal.done} iterations{missed(problem, now)}")
         found, radius, failed, move = _accept(problem, model, full, now, radius)
         if found is None:
-            small = full.gain <= 1e-5 * abs(now.cost)
+            small = journal.negligible(full.gain, 1e-5)
             return journal.finish(small, SETTLED + missed(problem, now) if small else STUCK)
         now = found
         journal.note(now, step=float(np.abs(move.change).max()), regulariser=move.shift, failed=failed)
@@ -78,12 +80,12 @@ def _corrected(problem: Problem, model: LocalModel, trial: Evaluation, move: Mov
 
 
 def missed(problem: Problem, now: Evaluation) -> str:
-    """What to say of the goals that the optimum does not meet."""
-    misses = problem.misses(now.states, now.controls)
+    """What to say of a goal that the optimum does not meet, beside how far it was at the start."""
+    start = np.repeat(problem.start[None], problem.steps + 1, axis=0)
+    far = problem.misses(start, problem.guess())
+    misses = [(name, time, miss) for (name, time, miss), (_, _, first) in zip(problem.misses(now.states, now.controls), far, strict=True)
+              if miss > 0.1 * max(first, *(other for other_name, _, other in far if other_name == name))]  # fmt: skip
     if not misses:
         return ""
     name, time, worst = max(misses, key=lambda miss: miss[2])
-    extent = float(np.ptp(problem.model.space.position(now.states[0]))) or 1.0
-    if worst <= 0.05 * extent:
-        return ""
-    return f"; the goal of '{name}' at t = {time:.3g} s is missed by {worst:.3g}, the closest that this objective and these limits allow"
+    return f"; the goal of '{name}' at t = {time:.3g} s is missed by {worst:.3g} m, the closest that this objective and these limits allow"

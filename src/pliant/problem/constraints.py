@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.core import Array, Dynamics, InputError, finite_array, require_positive
-from pliant.problem.looks import Look, Quadratic, difference, jacobian
+from pliant.problem.looks import Look, Quadratic, bend, check_analytic, difference, jacobian
 from pliant.problem.terms import effector_rows, steps_at
 
 
@@ -110,10 +110,8 @@ class Constraint:
         name = f"The constraint on '{self.effector}'"
         rows = effector_rows(model, self.effector, self.what, "xyz", name)
         function = self.function or (lambda y: y)
-        found = np.shape(function(np.zeros(rows[0].shape[0])))
-        if len(found) != 1:
-            raise InputError(f"{name}: its function gives {found or 'a number'} where a vector (m,) is needed; wrap it in np.array([...]).")
-        self._check_set(name, found)
+        check_analytic(name, function, rows[0].shape[0])
+        self._check_set(name, np.shape(function(np.zeros(rows[0].shape[0]))))
         at = steps_at(name, self.time, steps, model.dt)
         blank = Quadratic(target=np.zeros(rows[0].shape[0]), weight=0.0)
         return [Watch(look=Look(name=self.effector, step=k, states=rows, loss=blank), function=function, inside=self.inside) for k in at]
@@ -167,8 +165,9 @@ class Penalty:
         return np.sqrt(self.penalty) * (np.eye(len(z)) - self.watch.inside.slope(z)) @ jacobian(self.watch.function, y)
 
     def hessian(self, y: Array) -> Array:
-        F = self.factor(y)
-        return F.T @ F
+        z, J = self._shifted(y), jacobian(self.watch.function, y)
+        inner = self.penalty * (np.eye(len(z)) - self.watch.inside.slope(z))
+        return J.T @ inner @ J + bend(self.watch.function, y, self.next_multiplier(y))
 
     def next_multiplier(self, y: Array) -> Array:
         """(m,) what the multiplier becomes where y is the inner optimum."""

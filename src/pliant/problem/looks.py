@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.core import Array
+from pliant.core import Array, InputError
 
 
 class Loss(Protocol):
@@ -84,9 +84,30 @@ class LeastSquares:
 
     def hessian(self, y: Array) -> Array:
         """The Gauss-Newton part exactly, the curvature of r by central differences of its exact slopes."""
-        J, r, h = jacobian(self.residual, y), self.residual(y), 1e-5 * max(1.0, float(np.abs(y).max(initial=0.0)))
-        bend = [(jacobian(self.residual, y + h * e) - jacobian(self.residual, y - h * e)).T @ r / (2.0 * h) for e in np.eye(len(y))]
-        return self.weight * (J.T @ J + 0.5 * (np.array(bend) + np.array(bend).T))
+        J = jacobian(self.residual, y)
+        return self.weight * (J.T @ J + bend(self.residual, y, self.residual(y)))
+
+
+def check_analytic(name: str, f: Callable[[Array], Array], m: int) -> None:
+    """A sentence unless f maps (m,) to a vector and its complex step agrees with a difference at some generic place."""
+    y = 0.3 + 0.1 * np.arange(m)
+    found = f(y)
+    if np.ndim(found) != 1:
+        raise InputError(
+            f"{name}: its function gives {np.shape(found) or 'a number'} where a vector (m,) is needed; wrap it in np.array([...])."
+        )
+    h = 1e-6
+    differences = np.stack([(f(y + h * e) - f(y - h * e)) / (2.0 * h) for e in np.eye(m)], axis=1)
+    if np.all(np.isfinite(differences)) and not np.allclose(jacobian(f, y), differences, atol=1e-4 * (1.0 + np.abs(differences).max())):
+        raise InputError(f"{name}: its function is not analytic, so that it has no complex step; write sqrt(sum(y**2)) for a norm or an "
+                         "absolute value, and smooth functions for min and max.")  # fmt: skip
+
+
+def bend(f: Callable[[Array], Array], y: Array, w: Array) -> Array:
+    """(m, m) sum_i w_i d^2 f_i / dy^2, by central differences of the exact slopes."""
+    h = 1e-5 * max(1.0, float(np.abs(y).max(initial=0.0)))
+    columns = np.array([(jacobian(f, y + h * e) - jacobian(f, y - h * e)).T @ w / (2.0 * h) for e in np.eye(len(y))])
+    return 0.5 * (columns + columns.T)
 
 
 def jacobian(f: Callable[[Array], Array], y: Array) -> Array:

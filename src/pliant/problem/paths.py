@@ -1,4 +1,4 @@
-"""Paths in space, as functions of time [s] that give a place [m] (dim,), or rows of places for many times."""
+"""Paths in space, as functions of time [s] that give a place [m] (dim,)."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from pliant.core import Array, InputError, finite_array, require_positive
 
-Path = Callable[[float], Array]
+Path = Callable[[float], Array]  # time [s] -> place (dim,) [m]
 
 
 def _frame(normal: ArrayLike | None, dim: int) -> tuple[Array, Array]:

@@ -28,6 +28,14 @@ class Problem:
 
     def __post_init__(self) -> None:
         require_kind("The model of a problem", self.model, Dynamics, "make one with ImplicitEuler(robot, dt=...) or another rule")
+        for what, things, kind in (
+            ("terms", self.terms, Term),
+            ("limits", self.limits, Limit),
+            ("constraints", self.constraints, Constraint),
+        ):
+            require_kind(f"The {what} of a problem", things, (list, tuple), "give a list")
+            for thing in things:
+                require_kind(f"One of the {what} of a problem", thing, kind, f"give the {what} that pliant.problem offers")
         if isinstance(self.steps, bool) or not isinstance(self.steps, int | np.integer) or self.steps < 1:
             raise InputError(f"The horizon is {self.steps!r} steps; give a whole number, 1 or more.")
         if not self.model.n_controls:
@@ -95,7 +103,9 @@ class Problem:
         worst = 0.0
         for band in self.bands:
             r = stencilled(band.stencil, controls, self.first_control)
-            width = np.where(np.isfinite(band.upper - band.lower), np.maximum(band.upper - band.lower, 1e-12), 1.0)
+            ends = [np.where(np.isfinite(side), np.abs(side), 0.0) for side in (band.lower, band.upper)]
+            width = np.where(np.isfinite(band.upper - band.lower), np.maximum(band.upper - band.lower, np.maximum(*ends)), 1.0)
+            width = np.where(width > 0.0, width, 1.0)  # locked at zero
             worst = max(worst, float((np.maximum(band.lower - r, r - band.upper) / width).max(initial=0.0)))
         return worst
 

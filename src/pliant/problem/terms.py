@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.core import Array, Dynamics, InputError, finite_array, require_number
-from pliant.problem.looks import LeastSquares, Linear, Look, Loss, Quadratic, Smooth, difference
+from pliant.problem.looks import LeastSquares, Linear, Look, Loss, Quadratic, Smooth, check_analytic, difference
+from pliant.problem.paths import Path
 
-Path = Callable[[float], Array]  # time [s] -> place (dim,) [m]
 UNIT = {"position": "m", "velocity": "m/s", "acceleration": "m/s^2"}
 
 
+@runtime_checkable
 class Term(Protocol):
     """A part of the objective, in the user's words; on a model and a horizon it becomes Looks or a Smooth."""
 
@@ -39,7 +40,8 @@ class Goal:
         rows = effector_rows(model, self.effector, self.what, self.axes, f"The goal of '{self.effector}'")
         weight = positive_weight(f"The goal of '{self.effector}'", self.weight)
         at = steps_at(f"The goal of '{self.effector}'", self.time, steps, model.dt)
-        targets = targets_at(f"The target of '{self.effector}'", self.target, at, model.dt, _axes(model, self.effector, self.axes))
+        dim = model.effector_rows(self.effector).shape[0]
+        targets = targets_at(f"The target of '{self.effector}'", self.target, at, model.dt, dim)[:, _axes(model, self.effector, self.axes)]
         share = model.dt if self.time is None else 1.0
         return [Look(name=self.effector, step=k, states=rows, unit=UNIT[self.what], loss=Quadratic(target=t, weight=share * weight))
                 for k, t in zip(at, targets, strict=True)]  # fmt: skip
@@ -82,7 +84,7 @@ class StateGoal:
         rows = eye if self.part is None else eye[space.parts.index(self.part) * n : (space.parts.index(self.part) + 1) * n]
         at = steps_at(name, self.time, steps, model.dt)
         share = positive_weight(name, self.weight) * (model.dt if self.time is None else 1.0)
-        targets = targets_at(name, self.target, at, model.dt, np.arange(rows.shape[0]))
+        targets = targets_at(name, self.target, at, model.dt, rows.shape[0])
         return [
             Look(name="state", step=k, states=(rows,), loss=Quadratic(target=t, weight=share)) for k, t in zip(at, targets, strict=True)
         ]
@@ -102,6 +104,7 @@ class Residual:
         name = f"The residual of '{self.effector}'"
         rows = effector_rows(model, self.effector, self.what, "xyz", name)
         at = steps_at(name, self.time, steps, model.dt)
+        check_analytic(name, self.residual, rows[0].shape[0])
         loss: Loss = LeastSquares(residual=self.residual,
                                   weight=positive_weight(name, self.weight) * (model.dt if self.time is None else 1.0))  # fmt: skip
         return [Look(name=self.effector, step=k, states=rows, loss=loss) for k in at]
@@ -116,7 +119,7 @@ class Effort:
     reference: ArrayLike = 0.0  # (n_controls,) or (steps, n_controls)
 
     def on(self, model: Dynamics, steps: int) -> list[Smooth]:
-        if self.order not in (0, 1, 2, 3):
+        if not isinstance(self.order, int) or self.order not in (0, 1, 2, 3):
             raise InputError(f"The order of an effort is {self.order}; take 0 (the control), 1 (its rate), 2 (acceleration) or 3 (jerk).")
         try:
             weight = np.broadcast_to(np.asarray(self.weight, float), (model.n_controls,))
@@ -163,6 +166,8 @@ def steps_at(name: str, time: float | Sequence[float] | None, steps: int, dt: fl
     if time is None:
         return list(range(1, steps + 1))
     times = finite_array(f"{name}: its time", [time] if np.ndim(time) == 0 else time, (None,), "s")
+    if not times.size:
+        raise InputError(f"{name} has an empty list of times; give one, or None for all.")
     at = np.rint(times / dt).astype(int)
     for t, k in zip(times, at, strict=True):
         if not 1 <= k <= steps:
@@ -171,12 +176,13 @@ def steps_at(name: str, time: float | Sequence[float] | None, steps: int, dt: fl
     return [int(k) for k in at]
 
 
-def targets_at(name: str, target: ArrayLike | Path, at: Sequence[int], dt: float, axes: Array) -> Array:
-    """(times, len(axes)) a target, rows of targets or a path, at some steps."""
+def targets_at(name: str, target: ArrayLike | Path, at: Sequence[int], dt: float, dim: int) -> Array:
+    """(times, dim) a target, rows of targets or a path, at some steps."""
     if callable(target):
-        return np.array([finite_array(f"{name} at t = {k * dt:g} s", target(k * dt), (None,), "m")[axes] for k in at])
-    rows = np.asarray(finite_array(name, target, (None,) * np.ndim(target)))
-    rows = np.tile(rows, (len(at), 1)) if rows.ndim == 1 else rows
-    if rows.ndim != 2 or len(rows) != len(at) or rows.shape[1] <= axes.max(initial=0):
-        raise InputError(f"{name} has shape {np.shape(target)}; give ({axes.max(initial=0) + 1},), or as many rows as times ({len(at)}).")
-    return rows[:, axes]
+        return np.array([finite_array(f"{name} at t = {k * dt:g} s", target(k * dt), (dim,), "m") for k in at])
+    try:
+        many = np.ndim(target) == 2
+    except ValueError:  # ragged
+        raise InputError(f"{name} is {str(target)[:60]!r}; give ({dim},) numbers, or a row of as many for each time.") from None
+    rows = finite_array(name, target, (len(at), dim) if many else (dim,))
+    return rows if many else np.tile(rows, (len(at), 1))

@@ -88,6 +88,11 @@ def perform(run: Run, task: PlanningTask, method: str) -> Outcome:
                    scene=_scene(run, task, model, path), sentence="done" if reached else _why(found, worst))  # fmt: skip
 
 
+def performer(make: Callable[[Mapping[str, Setting]], PlanningTask]) -> Callable[[Run], Outcome]:
+    """What an experiment does: make its task and plan it by the method of its settings."""
+    return lambda run: perform(run, make(run.settings), str(run.settings["method"]))
+
+
 def _why(found: Plan, worst: float) -> str:
     if not found.status:
         return f"the planner stopped: {found.status.text}."

@@ -1,11 +1,12 @@
 """cloth-thin, cloth-toss and cloth-flip: arms lay foam on a table by swinging it (paper 003 Fig. 6 and 7, Table I)."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from pliant.problem import Effort, Goal, Term
 from pliant.robot import Robot
 from pliant.zoo import planned
-from pliant.zoo.experiment import Experiment, Outcome, Run, Setting
+from pliant.zoo.experiment import Experiment, Setting
 from pliant.zoo.planned import PlanningTask
 from pliant.zoo.robots.held import cloth, thin_cloth
 
@@ -15,8 +16,8 @@ TABLE = {"thin": (120, 1, 40, 0.8), "toss": (160, 2, 40, 1.0), "flip": (160, 2, 
 DIVISIONS = {"thin": (3, 14), "toss": (7, 9), "flip": (7, 9)}
 
 
-def make(settings: Mapping[str, Setting]) -> PlanningTask:
-    kind, steps, time = str(settings["task"]), int(settings["steps"]), float(settings["time"])
+def make(kind: str, settings: Mapping[str, Setting]) -> PlanningTask:
+    steps, time = int(settings["steps"]), float(settings["time"])
     divisions = (1, int(settings["across"]), int(settings["along"]))
     robot = thin_cloth(divisions=divisions) if kind == "thin" else cloth(divisions=divisions)
     rest, hits = robot.body().rest, TARGETS[kind]
@@ -36,10 +37,8 @@ def _apart(robot: Robot) -> list[Term]:
     return [Goal(effector=grip, target=robot.place(grip, robot.body().rest), axes="y", weight=1e3) for grip in grips]
 
 
-def perform(run: Run) -> Outcome:
-    return planned.perform(run, make(run.settings), str(run.settings["method"]))
-
-
+MAKERS = {f"cloth-{kind}": partial(make, kind) for kind in TABLE}
+QUICK = {"thin": {"across": 1, "along": 7}, "toss": {"across": 2, "along": 4}, "flip": {"across": 4, "along": 6}}
 SHOWS = {"thin": "one arm tosses a strip of foam onto a table", "toss": "two arms toss a sheet of foam onto a table",
          "flip": "two arms swing a sheet of foam up and over onto a table"}  # fmt: skip
 EXPERIMENTS = [
@@ -49,11 +48,11 @@ EXPERIMENTS = [
         shows=SHOWS[kind],
         size=f"{nodes} nodes, {7 * arms} joints",
         takes="30 s",
-        perform=perform,
-        probe=planned.probe_of(make),
-        settings={"task": kind, "steps": steps, "time": time, "across": DIVISIONS[kind][0], "along": DIVISIONS[kind][1],
+        perform=planned.performer(MAKERS[f"cloth-{kind}"]),
+        probe=planned.probe_of(MAKERS[f"cloth-{kind}"]),
+        settings={"steps": steps, "time": time, "across": DIVISIONS[kind][0], "along": DIVISIONS[kind][1],
                   "method": "gauss_newton", "small_film": False},
-        quick={"steps": 20, "across": 3 if kind != "thin" else 1, "along": 5 if kind != "thin" else 7, "small_film": True},
+        quick={"steps": 20, "small_film": True, **QUICK[kind]},
     )
     for kind, (nodes, arms, steps, time) in TABLE.items()
 ]  # fmt: skip

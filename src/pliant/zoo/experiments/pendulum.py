@@ -1,10 +1,11 @@
 """pendulum-1, -2 and -4: a ball on a cable that an arm swings into one, two and four targets (paper 003 Fig. 4, Table I)."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from pliant.problem import Effort, Goal
 from pliant.zoo import planned
-from pliant.zoo.experiment import Experiment, Outcome, Run, Setting
+from pliant.zoo.experiment import Experiment, Setting
 from pliant.zoo.planned import PlanningTask
 from pliant.zoo.robots.held import pendulum
 
@@ -17,19 +18,15 @@ TARGETS = {
 TABLE = {1: (60, 0.667), 2: (60, 1.5), 4: (100, 1.667)}  # steps and overall time [s] of Table I
 
 
-def make(settings: Mapping[str, Setting]) -> PlanningTask:
-    count, steps, time = int(settings["targets"]), int(settings["steps"]), float(settings["time"])
-    hits = TARGETS[count]
+def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
+    steps, time, hits = int(settings["steps"]), float(settings["time"]), TARGETS[count]
     goal = Goal(effector="ball", target=[place for _, place in hits], time=[share * time for share, _ in hits], weight=200.0)
     return PlanningTask(robot=pendulum(), steps=steps, time=time, targets=[goal],
                         terms=[Effort(weight=1e-3, order=2), Effort(weight=1e-2, order=1)],
                         paper={"nodes": 1, "arms": 1, "steps": TABLE[count][0], "time": TABLE[count][1]})  # fmt: skip
 
 
-def perform(run: Run) -> Outcome:
-    return planned.perform(run, make(run.settings), str(run.settings["method"]))
-
-
+MAKERS = {f"pendulum-{count}": partial(make, count) for count in TABLE}
 EXPERIMENTS = [
     Experiment(
         name=f"pendulum-{count}",
@@ -37,9 +34,9 @@ EXPERIMENTS = [
         shows=f"an arm swings a ball on a cable into {count} target{'s' if count > 1 else ''}",
         size="1 node, 7 joints",
         takes="15 s",
-        perform=perform,
-        probe=planned.probe_of(make),
-        settings={"targets": count, "steps": TABLE[count][0], "time": TABLE[count][1], "method": "gauss_newton", "small_film": False},
+        perform=planned.performer(MAKERS[f"pendulum-{count}"]),
+        probe=planned.probe_of(MAKERS[f"pendulum-{count}"]),
+        settings={"steps": TABLE[count][0], "time": TABLE[count][1], "method": "gauss_newton", "small_film": False},
         quick={"small_film": True},
     )
     for count in TABLE

@@ -1,12 +1,13 @@
 """whip-1 and -2: an arm whips one and two targets with the tip of a foam rod (paper 003 Fig. 1, Table I)."""
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from pliant.problem import Effort, Goal
 from pliant.zoo import planned
-from pliant.zoo.experiment import Experiment, Outcome, Run, Setting
+from pliant.zoo.experiment import Experiment, Setting
 from pliant.zoo.planned import PlanningTask
 from pliant.zoo.robots.held import soft_rod
 
@@ -18,9 +19,8 @@ TARGETS = {
 TABLE = {1: (40, 1.0), 2: (40, 0.889)}  # steps and overall time [s] of Table I
 
 
-def make(settings: Mapping[str, Setting]) -> PlanningTask:
-    count, steps, time = int(settings["targets"]), int(settings["steps"]), float(settings["time"])
-    hits = TARGETS[count]
+def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
+    steps, time, hits = int(settings["steps"]), float(settings["time"]), TARGETS[count]
     goal = Goal(effector="tip", target=[place for _, place, _ in hits], time=[share * time for share, _, _ in hits], weight=500.0)
     speed = float(settings["speed"])
     hit = [Goal(effector="tip", what="velocity", target=np.multiply(speed, way), time=share * time, weight=0.05) for share, _, way in hits]
@@ -29,10 +29,7 @@ def make(settings: Mapping[str, Setting]) -> PlanningTask:
                         paper={"nodes": 68, "arms": 1, "steps": TABLE[count][0], "time": TABLE[count][1]})  # fmt: skip
 
 
-def perform(run: Run) -> Outcome:
-    return planned.perform(run, make(run.settings), str(run.settings["method"]))
-
-
+MAKERS = {f"whip-{count}": partial(make, count) for count in TABLE}
 EXPERIMENTS = [
     Experiment(
         name=f"whip-{count}",
@@ -40,9 +37,9 @@ EXPERIMENTS = [
         shows=f"an arm whips {count} target{'s' if count > 1 else ''} with the tip of a foam rod",
         size="68 nodes, 7 joints",
         takes="15 s",
-        perform=perform,
-        probe=planned.probe_of(make),
-        settings={"targets": count, "steps": TABLE[count][0], "time": TABLE[count][1], "speed": 3.0, "layers": 16,
+        perform=planned.performer(MAKERS[f"whip-{count}"]),
+        probe=planned.probe_of(MAKERS[f"whip-{count}"]),
+        settings={"steps": TABLE[count][0], "time": TABLE[count][1], "speed": 3.0, "layers": 16,
                   "method": "gauss_newton", "small_film": False},
         quick={"steps": 20, "layers": 8, "small_film": True},
     )
