@@ -62,3 +62,13 @@ def test_the_planned_tip_is_at_its_target_and_the_hand_keeps_its_speed() -> None
     *_, miss, fastest = numbers(second)
     assert miss < 1.0  # [mm]
     assert fastest <= 2.0
+
+
+def test_the_planning_guides_snippet_plans(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    guide = (EXAMPLES.parent / "docs" / "guide" / "planning.md").read_text()
+    names: dict = {}
+    exec(re.search(r"```python\n(.*?)```", guide, re.DOTALL).group(1), names)
+    assert names["plan"].status
+    assert names["plan"].misses[0][2] < 1e-3
+    assert (tmp_path / "my-plan" / "plan.json").is_file()

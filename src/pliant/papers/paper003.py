@@ -155,7 +155,7 @@ def figure_eight(quick: bool) -> tuple[list[Plot], list[str]]:
 
 def figure_nine(quick: bool) -> tuple[list[Plot], list[str]]:
     """Newton, DDP and Ipopt on a smaller whip: objective and violation of the dynamics against iterations."""
-    task, options = small_whip(quick), Options(iterations=15 if quick else 60)
+    task, options = small_whip(quick), Options(iterations=100)
     plans: dict[str, Plan] = {"Newton": newton(task, options=options), "DDP (iLQR)": ddp(task, options=options)}
     notes: list[str] = []
     try:
