@@ -174,3 +174,10 @@ def test_a_gripper_on_point_masses_asks_for_its_stiffness():
 def test_bad_input_is_refused(make, says):
     with pytest.raises(InputError, match=says):
         make()
+
+
+def test_a_frame_far_from_what_it_holds_is_doubted():
+    robot = pl.Robot(shape=pl.Box(size=(0.1, 0.02, 0.02)), divisions=(2, 1, 1), order=1, material=pl.Material(E=1e5, nu=0.3),
+                     actuators={"hand": pl.Gripper(surface="x-", frame=pl.MovingFrame(origin=(5.0, 5.0, 5.0)))})  # fmt: skip
+    with pytest.warns(UserWarning, match="lever"):
+        pl.ImplicitEuler(robot, dt=0.01)

@@ -400,3 +400,19 @@ def test_friction_is_planned_without_second_derivatives():
         with pytest.raises(InputError, match=r"friction.* no second derivatives.*second_order=False"):
             exact(problem)
     assert newton(problem, second_order=False).cost == pytest.approx(ddp(problem).cost, rel=1e-4)
+
+
+def test_an_active_rate_limit_does_not_stall_gauss_newton():
+    """The free step is far longer than the limited one; its trust-region multiplier says nothing about the latter."""
+    strip = pl.Robot(shape=pl.Box(size=(0.2, 0.03, 0.01)), divisions=(5, 1, 1), order=1, gravity=(0, 0, -9.81),
+                     material=pl.Material(E=2e5, nu=0.4, density=200.0), damping=pl.Damping(stiffness=0.005),
+                     actuators={"hand": pl.Gripper(surface="x-", frame=pl.MovingFrame(origin=(0, 0.015, 0.005)))},
+                     effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    model = pl.ImplicitEuler(strip, dt=0.05)
+    x0 = model.state(pl.equilibrium(pl.Quasistatic(strip), strip.neutral_controls()).x)
+    around = pl.paths.circle(center=strip.place("tip", model.space.position(x0)) - [0.02, 0, 0], radius=0.02, period=0.4, normal=(0, 1, 0))
+    terms = pl.problem.track("tip", around, weight=100.0, effort=1e-4, order=2)
+    plan = pl.plan(model, terms, steps=8, x0=x0, limits=[Limit(lower=-0.15, upper=0.15, order=1)])
+    assert plan.status
+    assert len(plan.history) <= 12
+    assert plan.excess == pytest.approx(0.0, abs=1e-12)

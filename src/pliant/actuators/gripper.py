@@ -1,5 +1,6 @@
 """What ties a body to a frame in space: a gripper on a whole surface (paper 003), a tether on one point."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,7 @@ class Gripper:
     def on(self, body: Body) -> "AttachedGripper":
         _check_dimension("gripper", self.frame, body)
         nodes, rest = body.region(self.surface), body.rest.reshape(-1, body.dim)
+        _doubt_distance(self.frame, rest, nodes)
         stiffness = _hardness(body) if self.stiffness is None else self.stiffness
         weights = sp.csr_matrix((np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(rest)))
         return AttachedGripper(frame=self.frame, weights=weights, offset=np.zeros((len(nodes), body.dim)),
@@ -54,6 +56,15 @@ class Gripper:
 def _check_dimension(what: str, frame: Frame, body: Body) -> None:
     if frame.dim != body.dim:
         raise InputError(f"The frame of a {what} is {frame.dim}D, but the body is {body.dim}D; give a frame in {body.dim} dimensions.")
+
+
+def _doubt_distance(frame: Frame, rest: Array, nodes: Array) -> None:
+    """A warning where the frame's origin stands further from what it holds than the body is long."""
+    origin = frame.places(np.zeros((1, frame.dim)), frame.start)[0]
+    away, size = float(np.linalg.norm(rest[nodes] - origin, axis=1).min()), float(np.ptp(rest, axis=0).max())
+    if away > max(size, 1e-9):
+        warnings.warn(f"A gripper's frame begins at {origin.round(4)} m, {away:.3g} m from what it holds: it turns the body on a lever. "
+                      "Describe the body where the frame begins.", stacklevel=4)  # fmt: skip
 
 
 def _hardness(body: Body) -> float:

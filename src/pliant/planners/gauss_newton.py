@@ -113,8 +113,9 @@ class RiccatiModel:
     def _rows(self) -> Model:
         return rows_at(self.problem, self.now, "adjoint")
 
-    def best(self, radius: float, shift: float = 0.0) -> Move:
+    def best(self, radius: float) -> Move:
         """The minimiser within a radius, and within the limits."""
+        shift = 0.0
         for _ in range(30):
             change = lq_change(self.problem, self._layout, self.now, self._stages, shift, self._metric.extra)
             d = change.T.ravel()
@@ -123,6 +124,6 @@ class RiccatiModel:
                 break
             shift = 1.5 * ((1.0 + shift) * size / radius - 1.0)
         if self.problem.excess(self.now.controls + change) > 1e-12:
-            return self._rows.best(radius, shift)
+            return self._rows.best(radius)
         gain = -0.5 * float(np.sum(self._gradient * change)) + 0.5 * shift * size**2
         return Move(change=change, gain=gain, size=size, shift=shift)

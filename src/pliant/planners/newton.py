@@ -7,7 +7,7 @@ import numpy as np
 from pliant.core import Array, Curved, InputError, Linearizable, require_kind
 from pliant.planners.lagrangian import constrained
 from pliant.planners.plan import Evaluation, Journal, Options, Plan
-from pliant.planners.quadratic import Model, dense_model, metric
+from pliant.planners.quadratic import Model, check_finite, dense_model, metric
 from pliant.planners.sensitivity import factor_rows, forward_rows, slopes, smooth_gradient
 from pliant.planners.shooting import descend
 from pliant.problem import Problem
@@ -39,6 +39,7 @@ def model_at(problem: Problem, now: Evaluation, second_order: bool) -> Model:
     R = forward_rows(problem, now)
     g = smooth_gradient(problem, now.controls) + np.tensordot(slopes(problem, now), R, axes=1)
     rows = factor_rows(problem, now, R)
+    check_finite(g, rows)
     m = metric(problem, float(np.sum(rows**2)) / rows.shape[1])
     H = m.sparse.toarray() + (rows.T @ rows if not second_order else _looks_hessian(problem, now, R))
     if second_order:

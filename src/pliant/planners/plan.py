@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Status, Step, StepError, finite_array, require_number
+from pliant.core import Array, Dynamics, InputError, Status, Step, StepError, finite_array, require_kind, require_number
 from pliant.problem import Problem
 from pliant.store import read_json, write_json
 
@@ -111,7 +111,7 @@ class Plan:
     def summary(self) -> str:
         """One sentence."""
         worst = max((miss for _, _, miss in self.misses), default=0.0)
-        return f"{self.method}: {self.status.text} (cost {self.cost:.6g}, {len(self.history)} iterations, worst miss {worst:.3g})"
+        return f"{self.method}: {self.status.text} (cost {self.cost:.6g}, worst miss of a goal {worst:.3g} m)"
 
 
 def _summary(method: str, controls: Array, cost: float, history: Sequence[Iteration], text: str) -> dict[str, Any]:
@@ -140,6 +140,9 @@ class Journal:
     best: Evaluation | None = None
     began: float = field(default_factory=time.perf_counter)
     keep: bool = True  # the tapes of the first run
+
+    def __post_init__(self) -> None:
+        require_kind("The options of a planner", self.options, Options, "make them with pl.planners.Options(iterations=..., ...)")
 
     def first(self, guess: Array | None) -> Evaluation:
         """The run of the guess, of what is in the folder, or of standing still, brought within the limits."""

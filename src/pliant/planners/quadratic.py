@@ -92,10 +92,10 @@ class Model:
         a = self.V.T @ g
         return g, a, g - self.V @ a
 
-    def best(self, radius: float, shift: float = 0.0) -> Move:
+    def best(self, radius: float) -> Move:
         """The minimiser within a radius, and within the limits."""
         move = self._free(radius)
-        return move if self._kept(move.change) else self._limited(radius, max(shift, move.shift))
+        return move if self._kept(move.change) else self._limited(radius)
 
     def _free(self, radius: float) -> Move:
         _, a, rest = self._whitened
@@ -133,8 +133,9 @@ class Model:
     def _kept(self, change: Array) -> bool:
         return self.problem.excess(self.controls + change) <= 1e-12
 
-    def _limited(self, radius: float, shift: float) -> Move:
-        """With the limits as a quadratic program; its shift grows until the radius is kept."""
+    def _limited(self, radius: float) -> Move:
+        """With the limits as a quadratic program; its shift grows from nothing until the radius is kept: the limits alone may do."""
+        shift = 0.0
         for _ in range(30):
             d = self._clipped(self._program(shift))
             w = self._size(d)
@@ -221,8 +222,15 @@ def within_limits(problem: Problem, controls: Array, weight: Array | None = None
     return controls + table(solve_program(P, np.zeros(n), sp.csc_matrix((0, n)), np.zeros(0), G, low, high), controls.shape)
 
 
+def check_finite(*parts: Array) -> None:
+    """A sentence where derivatives are too large to be squared."""
+    if any(not np.abs(part).max(initial=0.0) < 1e140 for part in parts):
+        raise InputError("The derivatives of the objective overflow; scale the weights of its terms down.")
+
+
 def low_rank_model(problem: Problem, controls: Array, gradient: Array, rows: Array) -> Model:
     """H = B + F^T F with few rows F (r, n_variables)."""
+    check_finite(gradient, rows)
     r, n = rows.shape
     m = metric(problem, float(np.sum(rows**2)) / n)
     if r >= n:
@@ -236,6 +244,7 @@ def low_rank_model(problem: Problem, controls: Array, gradient: Array, rows: Arr
 
 def dense_model(problem: Problem, controls: Array, gradient: Array, m: Metric, H: Array) -> Model:
     """Any symmetric H (n_variables, n_variables); where limits must be kept, its part above B."""
+    check_finite(gradient, H)
     half = m.whiten(np.ascontiguousarray(H))
     white = m.whiten(np.ascontiguousarray(half.T))
     curvature, V = scipy.linalg.eigh(0.5 * (white + white.T))

@@ -19,7 +19,7 @@ class LocalModel(Protocol):
 
     @property
     def again(self) -> Callable[[Evaluation], "LocalModel"] | None: ...
-    def best(self, radius: float, shift: float = 0.0) -> Move: ...
+    def best(self, radius: float) -> Move: ...
 
 
 ModelAt = Callable[[Evaluation], LocalModel]
@@ -68,7 +68,7 @@ def _accept(problem: Problem, model: LocalModel, full: Move, now: Evaluation, ra
         if move.gain <= 1e-13 * abs(now.cost):
             break
         radius = 0.25 * move.size
-        move = model.best(radius, move.shift)
+        move = model.best(radius)
     return None, radius, failed, move
 
 
@@ -80,12 +80,11 @@ def _corrected(problem: Problem, model: LocalModel, trial: Evaluation, move: Mov
 
 
 def missed(problem: Problem, now: Evaluation) -> str:
-    """What to say of a goal that the optimum does not meet, beside how far it was at the start."""
+    """What to say of a goal that the optimum leaves more than a tenth of the way away, the way being the longest that any goal was away
+    at the start."""
     start = np.repeat(problem.start[None], problem.steps + 1, axis=0)
-    far = problem.misses(start, problem.guess())
-    misses = [(name, time, miss) for (name, time, miss), (_, _, first) in zip(problem.misses(now.states, now.controls), far, strict=True)
-              if miss > 0.1 * max(first, *(other for other_name, _, other in far if other_name == name))]  # fmt: skip
-    if not misses:
+    way = max((miss for _, _, miss in problem.misses(start, problem.guess())), default=0.0)
+    name, time, worst = max(problem.misses(now.states, now.controls), key=lambda miss: miss[2], default=("", 0.0, 0.0))
+    if worst <= 0.1 * way:
         return ""
-    name, time, worst = max(misses, key=lambda miss: miss[2])
     return f"; the goal of '{name}' at t = {time:.3g} s is missed by {worst:.3g} m, the closest that this objective and these limits allow"

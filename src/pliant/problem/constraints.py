@@ -16,8 +16,8 @@ from pliant.problem.terms import effector_rows, steps_at
 class Limit:
     """lower <= d^order u / dt^order <= upper at every step: order 0 bounds the control, 1 its rate, 2 its acceleration."""
 
-    lower: ArrayLike  # one number, or one for each control
-    upper: ArrayLike
+    lower: ArrayLike = -np.inf  # one number, or one for each control
+    upper: ArrayLike = np.inf
     order: int = 0
 
     def on(self, model: Dynamics) -> "Band":
@@ -173,6 +173,16 @@ class Penalty:
         """(m,) what the multiplier becomes where y is the inner optimum."""
         z = self._shifted(y)
         return self.penalty * (z - self.watch.inside.project(z))
+
+
+def check_together(bands: Sequence[Band], order: int) -> None:
+    """A sentence where limits of one order leave a control nothing."""
+    if bands:
+        lower, upper = np.max([band.lower for band in bands], axis=0), np.min([band.upper for band in bands], axis=0)
+        bad = np.flatnonzero(lower > upper)
+        if bad.size:
+            raise InputError(f"The limits of control {bad[0]} (order {order}) contradict each other: together they ask for at least "
+                             f"{lower[bad[0]]:g} and at most {upper[bad[0]]:g}, what its motor can do included; widen one.")  # fmt: skip
 
 
 def checked_control(name: str, value: ArrayLike, bands: Sequence[Band]) -> Array:

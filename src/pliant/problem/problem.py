@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.core import Array, Dynamics, InputError, finite_array, require_kind
-from pliant.problem.constraints import Band, Constraint, Limit, Watch, checked_control
+from pliant.problem.constraints import Band, Constraint, Limit, Watch, check_together, checked_control
 from pliant.problem.looks import Look, Quadratic, Smooth, stencilled
 from pliant.problem.terms import Effort, Goal, Path, Term
 
@@ -60,7 +60,10 @@ class Problem:
     def bands(self) -> tuple[Band, ...]:
         """The limits, what the motors can do first."""
         lower, upper = self.model.control_limits()
-        return tuple(limit.on(self.model) for limit in (Limit(lower=lower, upper=upper), *self.limits))
+        bands = tuple(limit.on(self.model) for limit in (Limit(lower=lower, upper=upper), *self.limits))
+        for order in (0, 1, 2):
+            check_together([band for band in bands if band.order == order], order)
+        return bands
 
     @cached_property
     def _attached(self) -> tuple[Look | Smooth, ...]:
@@ -117,7 +120,7 @@ class Problem:
     def misses(self, states: Array, controls: Array) -> list[tuple[str, float, float]]:
         """(effector, time [s], distance [m]) of every goal of a place, what plans report."""
         chosen = [(look, y) for look, y in zip(self.looks, self.observations(states, controls), strict=True)
-                  if isinstance(look.loss, Quadratic) and look.unit == "m"]  # fmt: skip
+                  if isinstance(look.loss, Quadratic) and look.unit == "m" and look.loss.weight > 0.0]  # fmt: skip
         return [(look.name, look.step * self.model.dt, float(np.linalg.norm(y - look.loss.target)))  # type: ignore[attr-defined]
                 for look, y in chosen]  # fmt: skip
 
