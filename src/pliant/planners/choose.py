@@ -30,7 +30,7 @@ def plan(model: Dynamics | Problem, terms: Sequence[Term] | Term | None = None, 
         raise InputError(f"There is no planner '{chosen}'; {nearest(chosen, METHODS)}")
     planner = _planner(chosen)
     try:
-        if problem.constraints and chosen not in ("collocation", "gradient"):
+        if problem.constraints and chosen != "collocation":
             return constrained(problem, planner, guess=guess, options=options, **kwargs)
         return planner(problem, guess=guess, options=options, **kwargs)
     except TypeError as error:

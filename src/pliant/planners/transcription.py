@@ -359,6 +359,3 @@ def _inside(watch: Watch, c: Array) -> Inside:
                       factor=lambda pull: np.sqrt(max(pull[0], 0.0) / r) * np.eye(len(center)))  # fmt: skip
     raise InputError(f"Collocation keeps constraints within an Interval or a Ball of a positive radius, not a {type(region).__name__}; "
                      "write the set as a function with an Interval.")  # fmt: skip
-
-
-# Ipopt
