@@ -26,6 +26,7 @@ from pliant.zoo.registry import find
 
 STEPS = (20, 40, 80, 160)
 DT = 0.025  # [s]
+PATIENCE = 600  # [s] for one case
 METHODS: dict[str, Any] = {
     "gauss_newton": gauss_newton,
     "batch Gauss-Newton": lambda problem, options: newton(problem, options=options, second_order=False),
@@ -78,11 +79,18 @@ def measure(quick: bool, bodies: Sequence[str] = ("rod", "cloth")) -> list[dict[
     out = []
     for body, steps, method in cases(quick, bodies[:1] if quick else bodies):
         words = [sys.executable, "-m", "pliant.bench.planning", "case", body, str(steps), method]
-        child = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ONE_THREAD})
-        said = child.stdout.strip().splitlines()
-        found = json.loads(said[-1]) if not child.returncode and said else {"error": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
-        out.append({"body": body, "steps": steps, "method": method, **found})
+        out.append({"body": body, "steps": steps, "method": method, **_child(words)})
     return out
+
+
+def _child(words: list[str]) -> dict[str, Any]:
+    """What a case printed, or why it did not."""
+    try:
+        child = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ONE_THREAD}, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return {"error": f"it took over {PATIENCE} s"}
+    said = child.stdout.strip().splitlines()
+    return json.loads(said[-1]) if not child.returncode and said else {"error": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
 
 
 def exponent(rows: list[dict[str, Any]], key: str) -> float:
