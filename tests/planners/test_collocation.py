@@ -13,6 +13,7 @@ from pliant.core import InputError, MissingExtra
 from pliant.dynamics.residual import Residual
 from pliant.planners import Options, gauss_newton
 from pliant.planners.collocation import collocation
+from pliant.planners.plan import evaluate
 from pliant.planners.transcription import Program
 from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Problem
 from pliant.problem import Residual as Wish
@@ -60,6 +61,11 @@ def bent(rule, motion=None):
 
 def matrix(entries, values, shape):
     return sp.csr_matrix((values, (entries.rows, entries.cols)), shape=shape).toarray()
+
+
+def hessian(program, w, multipliers, scale=1.0):
+    upper = matrix(program.hessian_entries, program.hessian(w, 1.0, multipliers, scale), (program.size,) * 2)
+    return upper + upper.T - np.diag(np.diag(upper))
 
 
 def central(f, d, h=1e-6):
@@ -116,12 +122,38 @@ def test_derivatives_of_the_program(rule, rng):
 
 
 def test_gradient_and_hessian_of_quadratic_terms_are_exact(rng):
-    program = Program(problem=reach("bdf2"))
+    program = Program(problem=reach("bdf2"), second_order=False)
     w, d = rng.standard_normal((2, program.size))
-    upper = matrix(program.hessian_entries, program.hessian(w, 1.0, np.zeros(0)), (program.size,) * 2)
-    H = upper + upper.T - np.diag(np.diag(upper))
+    H = hessian(program, w, np.zeros(0))
     change = program.gradient(w + d) - program.gradient(w)
     np.testing.assert_allclose(H @ d, change, atol=1e-9 * np.abs(change).max())
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_hessian_of_the_lagrangian_holds_the_curvature_of_the_dynamics(rule, rng):
+    program = Program(problem=reach(rule, steps=4))
+    now = evaluate(program.problem, 0.05 * rng.standard_normal((4, 6)))
+    w, d = program.pack(now.states[1:, : program.n_dofs], now.controls), rng.standard_normal(program.size)
+    multipliers, scale = rng.standard_normal(program.n_positions), 3.0
+
+    def slope(w):
+        J = matrix(program.jacobian_entries, program.jacobian(w, scale), (program.n_positions, program.size))
+        return program.gradient(w) + J.T @ multipliers
+
+    change = central(lambda e: slope(w + e), d)
+    np.testing.assert_allclose(hessian(program, w, multipliers, scale) @ d, change, atol=1e-6 * np.abs(change).max())
+    without = hessian(Program(problem=program.problem, second_order=False), w, multipliers, scale)
+    assert np.abs(without @ d - change).max() > 1e-2 * np.abs(change).max()  # the dynamics matter
+
+
+def test_goals_on_velocities_need_the_curvature_of_the_dynamics():
+    model, x0 = held_box("bdf2")
+    hit = [Goal(effector="tip", target=(0.5, 0.1, 0.1), time=0.24, weight=500.0),
+           Goal(effector="tip", what="velocity", target=(2.0, 0.0, 0.0), time=0.24, weight=0.5)]  # fmt: skip
+    problem = Problem(model=model, steps=12, x0=x0, terms=[*hit, Effort(weight=1e-3, order=2)])
+    plan = collocation(problem, options=Options(iterations=100))
+    assert plan.status, plan.status.text
+    assert plan.notes["nlp cost"] == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
 
 
 @pytest.mark.parametrize(("rule", "damping"), [("euler", 0.0), ("bdf2", 0.0), ("bdf2", 0.002)])
@@ -200,7 +232,7 @@ def test_an_inverted_trial_shortens_the_step(monkeypatch):
         return g, scale
 
     monkeypatch.setattr(Residual, "force", force)
-    plan = collocation(problem, options=Options(iterations=30))
+    plan = collocation(problem, options=Options(iterations=30), second_order=False)
     assert any(bad)
     assert np.isfinite(plan.cost)
     assert plan.cost < plan.history[0].cost

@@ -77,6 +77,20 @@ class Residual:
             columns = self.model.equations.control_columns(q, u)[free]
             return self._new_values(t), self._old_values(t), columns[self.by_control.rows, self.by_control.cols]
 
+    def curvature(self, q: Array, x: Array, u: Array, y: Array) -> tuple[Array, Array, Array]:
+        """The second derivatives of y . g for y (n_free,): by q' twice in `by_new`, by q' and u in `by_control`, by u twice (m, m).
+
+        dg/dq' is symmetric, so the first is its change along y, taken by a central difference that moves no node by more than
+        1e-5 cells. What viscosity and friction couple between the new and the old positions is left out."""
+        eq = self.model.equations
+        along = np.zeros(eq.n_dofs)
+        along[eq.free] = y
+        h = 1e-5 * eq.body.cell_size() / max(float(np.abs(y).max(initial=0.0)), 1e-300)
+        ahead, behind = (self._new_values(self._tape(q + side * h * along, x, u)) for side in (1.0, -1.0))
+        mixed = eq.control_slopes(q, u, along)[eq.free]
+        double = [eq.control_curvature(q, u, along, du) for du in np.eye(u.size)]
+        return ((ahead - behind) / (2.0 * h), mixed[self.by_control.rows, self.by_control.cols], np.reshape(double, (u.size, u.size)))
+
     # By the new positions
 
     @cached_property

@@ -2,7 +2,8 @@
 steps g(q_{k+1}, x_k, u_k) = 0 are constraints that Ipopt closes while it lowers the cost.
 
 Every part of a state is a linear function of the last positions, so states are no variables, and what a term sees is linear in them.
-The Hessian is that of the objective alone, by Gauss-Newton, which paper 003 found to work better than that of the Lagrangian.
+The Hessian is that of the Lagrangian, with the objective's share by Gauss-Newton. Paper 003 found the objective's alone to work
+better; so it does where goals are places (half the iterations), but with goals on velocities it does not converge.
 """
 
 import signal
@@ -27,15 +28,17 @@ CONVERGED = ("Solve_Succeeded", "Solved_To_Acceptable_Level")
 BRANCH = 1e-3  # relative gap between the program's cost and the replayed one, above which they are not the same motion
 
 
-def collocation(problem: Problem, *, guess: Array | None = None, options: Options | None = None, simulate_guess: bool = True) -> Plan:
-    """Plan by direct collocation with Ipopt. It starts from the guess simulated or, without `simulate_guess`, from the body standing
-    still under it. Iterates are no runs: `history` holds the program's cost and as `infeasibility` the largest residual force [N]. The
-    plan is the found controls simulated anew; its notes compare the two costs ("replay gap", relative to the program's)."""
+def collocation(problem: Problem, *, guess: Array | None = None, options: Options | None = None, simulate_guess: bool = True,
+                second_order: bool = True) -> Plan:  # fmt: skip
+    """Plan by direct collocation with Ipopt; its Hessian holds the curvature of the dynamics or, without `second_order`, not. It starts
+    from the guess simulated or, without `simulate_guess`, from the body standing still under it. Iterates are no runs: `history` holds
+    the program's cost and as `infeasibility` the largest residual force [N]. The plan is the found controls simulated anew; its notes
+    compare the two costs ("replay gap", relative to the program's)."""
     require_kind("The model of collocation", problem.model, Implicit, "collocation takes ImplicitEuler, BDF2 and Quasistatic, whose steps "
                  "are equations of positions; plan with gauss_newton or ddp")  # fmt: skip
     casadi = _casadi()
     journal = Journal(problem=problem, method="collocation", options=options or Options())
-    program = Program(problem=problem)
+    program = Program(problem=problem, second_order=second_order)
     w = _first(program, journal, guess, simulate_guess)
     run = Run(program=program, journal=journal, w=w, force_scale=program.force_scale(w), cost_scale=program.cost_scale(w))
     if not journal.history:
@@ -187,7 +190,7 @@ class Run:
             "grad_f": make("nlp_grad_f", {"x": x, "p": none}, {"f": f, "grad_f_x": (x, lambda w, p: program.gradient(w) / J)}),
             "jac_g": make("nlp_jac_g", {"x": x, "p": none}, {"g": g, "jac_g_x": (jac, lambda w, p: program.jacobian(w, F))}),
             "hess_lag": make("nlp_hess_l", {"x": x, "p": none, "lam_f": one, "lam_g": many},
-                             {"hess": (hess, lambda w, p, lam_f, lam_g: program.hessian(w, lam_f[0] / J, lam_g))}),
+                             {"hess": (hess, lambda w, p, lam_f, lam_g: program.hessian(w, lam_f[0] / J, lam_g, F))}),
             "iteration_callback": make("accepted", {"x": x, "f": one, "g": many, "lam_x": x, "lam_g": many, "lam_p": none},
                                        {"ret": (one, lambda w, f, g, *_: self.accepted(w, g))}),
         }  # fmt: skip

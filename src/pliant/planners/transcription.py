@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from pliant.core import Array, InputError
 from pliant.dynamics.implicit import Implicit
-from pliant.dynamics.residual import Entries, Residual
+from pliant.dynamics.residual import Entries, Residual, entries
 from pliant.problem import Ball, Interval, Linear, Look, Problem, Quadratic, Watch, stencilled
 from pliant.problem.looks import jacobian
 
@@ -23,6 +23,7 @@ class Program:
     """The problem as a nonlinear program over w = (free positions of steps 1 to N, controls of steps 0 to N - 1), flat."""
 
     problem: Problem
+    second_order: bool = True  # the Hessian holds the curvature of the dynamics as well
 
     @property
     def model(self) -> Implicit:
@@ -152,32 +153,78 @@ class Program:
     @cached_property
     def hessian_entries(self) -> Entries:
         """The upper triangle, column after column."""
+        cost, curved = self._cost_entries, self._curved_places
+        found = entries(np.concatenate([cost.rows, *(rows for rows, _ in curved)]),
+                        np.concatenate([cost.cols, *(cols for _, cols in curved)]), self.size)  # fmt: skip
+        order = np.lexsort((found.rows, found.cols))
+        return Entries(rows=found.rows[order], cols=found.cols[order])
+
+    @cached_property
+    def _cost_entries(self) -> Entries:
+        """Those of the objective and of the sets."""
         factors = [_factor_pattern(look) for look in self.problem.looks]
         factors += [np.ones((int(w.inside.curved), w.watch.look.size)) for w in self._watched]
         rows, cols, _ = self._hessian(abs(self._all_views), abs(self._smooth_hessian), factors)  # signs could cancel
-        order = np.lexsort((rows, cols))
-        return Entries(rows=rows[order], cols=cols[order])
+        return Entries(rows=rows, cols=cols)
 
-    def hessian(self, w: Array, share: float, multipliers: Array) -> Array:
-        """(nnz,) in `hessian_entries`: `share` of the Gauss-Newton Hessian of the objective, and the curvature of the sets."""
-        if self._plain_hessian is not None:
-            return share * self._plain_hessian
-        return self._hessian_values(w, share, multipliers)
+    @cached_property
+    def _curved_places(self) -> list[tuple[Array, Array]]:
+        """Of each step: by its new positions twice, by them and its controls, by its controls twice."""
+        if not self.second_order:
+            return []
+        res, nf, m, out = self.residual, self.residual.n_free, self.model.n_controls, []
+        for k in range(self.problem.steps):
+            q, u = k * nf, self.n_positions + k * m
+            i, j = np.triu_indices(m)
+            out += [(res.by_new.rows[self._upper] + q, res.by_new.cols[self._upper] + q),
+                    (res.by_control.rows + q, res.by_control.cols + u), (i + u, j + u)]  # fmt: skip
+        return out
+
+    @cached_property
+    def _upper(self) -> Array:
+        return self.residual.by_new.rows <= self.residual.by_new.cols
+
+    @cached_property
+    def _hessian_layout(self) -> tuple[Array, Array]:
+        """(where the entries of the objective stand in `hessian_entries`, where those of the dynamics do)"""
+        find = self.hessian_entries.find
+        curved = [find(*place) for place in self._curved_places]
+        return find(self._cost_entries.rows, self._cost_entries.cols), np.concatenate([np.zeros(0, int), *curved])
+
+    def hessian(self, w: Array, share: float, multipliers: Array, scale: float) -> Array:
+        """(nnz,) in `hessian_entries`: `share` of the Gauss-Newton Hessian of the objective, the curvature of the sets, and with
+        `second_order` that of the dynamics, whose constraints are forces over `scale` [N]."""
+        cost, curved = self._hessian_layout
+        plain = self._plain_hessian
+        out = np.zeros(len(self.hessian_entries.rows))
+        out[cost] = self._cost_values(w, share, multipliers) if plain is None else share * plain
+        if self.second_order:
+            out += np.bincount(curved, self._curved_values(w, multipliers[: self.n_positions] / scale), len(out))
+        return out
+
+    def _curved_values(self, w: Array, forces: Array) -> Array:
+        """In the order of `_curved_places`, for multipliers of the residual forces."""
+        states, positions, controls = self.unpack(w)
+        out, upper = [], np.triu_indices(self.model.n_controls)
+        for q, x, u, y in zip(positions, states[:-1], controls, forces.reshape(len(positions), -1), strict=True):
+            new, mixed, double = self.residual.curvature(q, x, u, y)
+            out += [new[self._upper], mixed, double[upper]]
+        return np.concatenate(out)
 
     @cached_property
     def _plain_hessian(self) -> Array | None:
         plain = all(isinstance(look.loss, Quadratic | Linear) for look in self.problem.looks)
         plain = plain and not any(w.inside.curved for w in self._watched)
-        return self._hessian_values(np.zeros(self.size), 1.0, np.zeros(len(self.constraint_bounds[0]))) if plain else None
+        return self._cost_values(np.zeros(self.size), 1.0, np.zeros(len(self.constraint_bounds[0]))) if plain else None
 
-    def _hessian_values(self, w: Array, share: float, multipliers: Array) -> Array:
+    def _cost_values(self, w: Array, share: float, multipliers: Array) -> Array:
         factors = [np.sqrt(share) * look.loss.factor(y) for look, y in self._seen(w)]
         for watched, y in self._observed(w):
             bend = watched.inside.factor
             factors.append(np.zeros((0, len(y))) if bend is None else bend(multipliers[watched.rows]) @ jacobian(watched.watch.function, y))
         rows, cols, values = self._hessian(self._all_views, share * self._smooth_hessian, factors)
-        out = np.zeros(len(self.hessian_entries.rows))
-        out[self.hessian_entries.find(rows, cols)] = values
+        out = np.zeros(len(self._cost_entries.rows))
+        out[self._cost_entries.find(rows, cols)] = values
         return out
 
     # Constraints
