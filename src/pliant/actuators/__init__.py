@@ -4,10 +4,10 @@ from pliant.actuators.arm import Arm, Joint
 from pliant.actuators.arm_file import load_arm
 from pliant.actuators.cable import AttachedCable, Cable
 from pliant.actuators.frames import Frame, MovingFrame
-from pliant.actuators.gripper import AttachedGripper, AttachedTether, Gripper, Tether
+from pliant.actuators.gripper import AttachedGripper, AttachedTether, Driven, Gripper, Tether
 from pliant.actuators.thrust import AttachedThrust, Thrust
 
 __all__ = [
-    "Arm", "AttachedCable", "AttachedGripper", "AttachedTether", "AttachedThrust", "Cable", "Frame", "Gripper", "Joint", "MovingFrame",
-    "Tether", "Thrust", "load_arm",
+    "Arm", "AttachedCable", "AttachedGripper", "AttachedTether", "AttachedThrust", "Cable", "Driven", "Frame", "Gripper", "Joint",
+    "MovingFrame", "Tether", "Thrust", "load_arm",
 ]  # fmt: skip

@@ -15,19 +15,10 @@ ONSET = 1e-3  # of a tether's length: the stretch over which its stiffness sets 
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Gripper:
-    """Holds a named surface or region in a frame by springs, E = 1/2 sum_j k_j |x_j - K(l_j, u)|^2 (paper 003); the controls are
-    the frame's. The places l_j in the frame are those of the rest shape with the frame at its start."""
+class Driven:
+    """What a frame drives: its controls are the frame's."""
 
-    surface: str
     frame: Frame
-    stiffness: float | None = None  # [Pa/m], of point masses [N/m]; None: ten times E / cell of the body
-
-    def __post_init__(self) -> None:
-        require_kind("The frame of a gripper", self.frame, Frame, "give a MovingFrame or an Arm")
-        require_kind("The surface of a gripper", self.surface, str, "name a surface or a region of the body, such as 'z+'")
-        if self.stiffness is not None:
-            require_positive("The gripper's stiffness", self.stiffness, "Pa/m")
 
     @property
     def limits(self) -> tuple[Array, Array]:
@@ -39,8 +30,23 @@ class Gripper:
 
     @property
     def neutral(self) -> Array:
-        """(n_controls,) the controls at which it does nothing at rest."""
+        """(n_controls,) the controls at which it does nothing at rest; a tether only if it is as long as the way."""
         return self.frame.start
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Gripper(Driven):
+    """Holds a named surface or region in a frame by springs, E = 1/2 sum_j k_j |x_j - K(l_j, u)|^2 (paper 003); the controls are
+    the frame's. The places l_j in the frame are those of the rest shape with the frame at its start."""
+
+    surface: str
+    stiffness: float | None = None  # [Pa/m], of point masses [N/m]; None: ten times E / cell of the body
+
+    def __post_init__(self) -> None:
+        require_kind("The frame of a gripper", self.frame, Frame, "give a MovingFrame or an Arm")
+        require_kind("The surface of a gripper", self.surface, str, "name a surface or a region of the body, such as 'z+'")
+        if self.stiffness is not None:
+            require_positive("The gripper's stiffness", self.stiffness, "Pa/m")
 
     def on(self, body: Body) -> "AttachedGripper":
         _check_dimension("gripper", self.frame, body)
@@ -120,11 +126,10 @@ class AttachedGripper:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tether:
+class Tether(Driven):
     """A cord from a material point to a point of a frame: slack up to its length, a spring beyond; the controls are the frame's."""
 
     point: ArrayLike  # (dim,) [m] rest position
-    frame: Frame
     anchor: ArrayLike | None = None  # (dim,) [m] where it is tied, in space with the frame at its start; None: the frame's origin
     length: float | None = None  # [m] free length; None: the distance at rest
     stiffness: float = 1e4  # [N/m]
@@ -140,19 +145,6 @@ class Tether:
         require_positive("The tether's stiffness", self.stiffness, "N/m")
         if self.onset is not None:
             require_positive("The tether's onset", self.onset, "m")
-
-    @property
-    def limits(self) -> tuple[Array, Array]:
-        return self.frame.limits
-
-    @property
-    def n_controls(self) -> int:
-        return self.frame.n_controls
-
-    @property
-    def neutral(self) -> Array:
-        """(n_controls,) the controls at which it does nothing at rest, if it is as long as the way."""
-        return self.frame.start
 
     def on(self, body: Body) -> "AttachedTether":
         _check_dimension("tether", self.frame, body)

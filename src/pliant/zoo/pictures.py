@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.actuators import Cable, Gripper, Tether
+from pliant.actuators import Cable, Driven, Tether
 from pliant.bodies import Body, Solid
 from pliant.contact import Obstacle
 from pliant.core import Array
@@ -47,7 +47,7 @@ def _arms(robot: Robot, body: Body, at, controls: Array) -> list[Line]:
     for actuator in robot.actuators.values():
         mine = controls[:, first : first + actuator.n_controls]
         first += actuator.n_controls
-        if isinstance(actuator, Gripper | Tether):
+        if isinstance(actuator, Driven):
             outline = np.stack([actuator.frame.outline(u) for u in mine])
             out.append(Line(points=outline, colour=palette.FAINT))
             if isinstance(actuator, Tether):

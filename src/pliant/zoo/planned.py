@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pliant.actuators import Arm, Gripper, Tether
+from pliant.actuators import Arm, Driven
 from pliant.core import Array
 from pliant.dynamics import BDF2, Quasistatic, equilibrium
 from pliant.dynamics.implicit import Implicit
@@ -35,7 +35,7 @@ class PlanningTask:
 
 def arms(robot: Robot) -> list[Arm]:
     """The arms that hold a robot, in the order of its controls."""
-    held = [actuator.frame for actuator in robot.actuators.values() if isinstance(actuator, Gripper | Tether)]
+    held = [actuator.frame for actuator in robot.actuators.values() if isinstance(actuator, Driven)]
     return [frame for frame in held if isinstance(frame, Arm)]
 
 
