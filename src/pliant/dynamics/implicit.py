@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.sparse as sp
 
 from pliant import linalg
 from pliant.bodies import Fields
@@ -19,7 +18,6 @@ from pliant.core import (
     Bend,
     InputError,
     Linearization,
-    Params,
     Space,
     Status,
     Step,
@@ -31,6 +29,7 @@ from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.newton import Newton, Potential, minimise
 from pliant.dynamics.second import bend
+from pliant.dynamics.stepping import Stepping
 from pliant.robot import Robot
 
 
@@ -60,42 +59,15 @@ class Tape:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Implicit:
+class Implicit(Stepping):
     """Dynamics of a robot by an implicit rule; made by Quasistatic, ImplicitEuler or BDF2."""
 
-    equations: Equations
     rule: Rule
-    dt: float  # [s]
     newton: Newton = field(default_factory=Newton)
 
     @property
     def space(self) -> Space:
         return Space(parts=self.rule.parts, n_dofs=self.equations.n_dofs, rate=self.rule.rate)
-
-    @property
-    def n_controls(self) -> int:
-        return self.equations.robot.n_controls
-
-    @property
-    def params(self) -> Params:
-        return self.equations.params
-
-    @property
-    def robot(self) -> Robot:
-        return self.equations.robot
-
-    def control_limits(self) -> tuple[Array, Array]:
-        return self.robot.control_limits()
-
-    def neutral_controls(self) -> Array:
-        return self.robot.neutral_controls()
-
-    def effector_rows(self, name: str) -> sp.csr_matrix:
-        return self.equations.effector_rows(name)
-
-    def initial_state(self) -> Array:
-        """At rest in the rest shape."""
-        return self.state(self.equations.body.rest)
 
     def state(self, position: Array, velocity: Array | None = None, acceleration: Array | None = None) -> Array:
         """The state with given positions [m], velocities [m/s] and (BDF2 only) accelerations [m/s^2], each (n_dofs,)."""

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from pliant import linalg
 from pliant.bodies import NO_VISCOSITY, Fields, complex_slopes
-from pliant.core import Array, Linearization, Params, Space, Status, Step, by_columns, check_controls, finite_array
+from pliant.core import Array, Linearization, Space, Status, Step, by_columns, check_controls, finite_array
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
+from pliant.dynamics.stepping import Stepping
 from pliant.robot import Robot
 
 
@@ -32,40 +32,12 @@ class Tape:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Linearised:
+class Linearised(Stepping):
     """Dynamics with one linearisation a step; made by SemiImplicit."""
-
-    equations: Equations
-    dt: float  # [s]
 
     @property
     def space(self) -> Space:
         return Space(parts=("position", "velocity"), n_dofs=self.equations.n_dofs, rate=(0.0, 1.0))
-
-    @property
-    def n_controls(self) -> int:
-        return self.equations.robot.n_controls
-
-    @property
-    def params(self) -> Params:
-        return self.equations.params
-
-    @property
-    def robot(self) -> Robot:
-        return self.equations.robot
-
-    def control_limits(self) -> tuple[Array, Array]:
-        return self.robot.control_limits()
-
-    def neutral_controls(self) -> Array:
-        return self.robot.neutral_controls()
-
-    def effector_rows(self, name: str) -> sp.csr_matrix:
-        return self.equations.effector_rows(name)
-
-    def initial_state(self) -> Array:
-        """At rest in the rest shape."""
-        return self.state(self.equations.body.rest)
 
     def state(self, position: Array, velocity: Array | None = None) -> Array:
         """The state with given positions [m] and velocities [m/s], each (n_dofs,)."""
