@@ -37,13 +37,10 @@ class Goal:
     axes: str = "xyz"  # which coordinates count
 
     def on(self, model: Dynamics, steps: int) -> list[Look]:
-        rows = effector_rows(model, self.effector, self.what, self.axes, f"The goal of '{self.effector}'")
-        weight = positive_weight(f"The goal of '{self.effector}'", self.weight)
-        at = steps_at(f"The goal of '{self.effector}'", self.time, steps, model.dt)
+        rows, at, weight = _seen(self, f"The goal of '{self.effector}'", model, steps, self.axes)
         dim = model.effector_rows(self.effector).shape[0]
         targets = targets_at(f"The target of '{self.effector}'", self.target, at, model.dt, dim)[:, _axes(model, self.effector, self.axes)]
-        share = model.dt if self.time is None else 1.0
-        return [Look(name=self.effector, step=k, states=rows, unit=UNIT[self.what], loss=Quadratic(target=t, weight=share * weight))
+        return [Look(name=self.effector, step=k, states=rows, unit=UNIT[self.what], loss=Quadratic(target=t, weight=weight))
                 for k, t in zip(at, targets, strict=True)]  # fmt: skip
 
 
@@ -59,11 +56,9 @@ class Reward:
 
     def on(self, model: Dynamics, steps: int) -> list[Look]:
         name = f"The reward of '{self.effector}'"
-        rows = effector_rows(model, self.effector, self.what, "xyz", name)
-        at = steps_at(name, self.time, steps, model.dt)
-        share = positive_weight(name, self.weight) * (model.dt if self.time is None else 1.0)
+        rows, at, weight = _seen(self, name, model, steps)
         direction = finite_array(f"{name}: the direction", self.direction, (rows[0].shape[0],))
-        return [Look(name=self.effector, step=k, states=rows, loss=Linear(reward=share * direction)) for k in at]
+        return [Look(name=self.effector, step=k, states=rows, loss=Linear(reward=weight * direction)) for k in at]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,10 +78,10 @@ class StateGoal:
         n = space.n_dofs
         rows = eye if self.part is None else eye[space.parts.index(self.part) * n : (space.parts.index(self.part) + 1) * n]
         at = steps_at(name, self.time, steps, model.dt)
-        share = positive_weight(name, self.weight) * (model.dt if self.time is None else 1.0)
+        weight = _weight_each(name, self.weight, self.time, model.dt)
         targets = targets_at(name, self.target, at, model.dt, rows.shape[0])
         return [
-            Look(name="state", step=k, states=(rows,), loss=Quadratic(target=t, weight=share)) for k, t in zip(at, targets, strict=True)
+            Look(name="state", step=k, states=(rows,), loss=Quadratic(target=t, weight=weight)) for k, t in zip(at, targets, strict=True)
         ]
 
 
@@ -102,11 +97,9 @@ class Residual:
 
     def on(self, model: Dynamics, steps: int) -> list[Look]:
         name = f"The residual of '{self.effector}'"
-        rows = effector_rows(model, self.effector, self.what, "xyz", name)
-        at = steps_at(name, self.time, steps, model.dt)
+        rows, at, weight = _seen(self, name, model, steps)
         check_analytic(name, self.residual, rows[0].shape[0])
-        loss: Loss = LeastSquares(residual=self.residual,
-                                  weight=positive_weight(name, self.weight) * (model.dt if self.time is None else 1.0))  # fmt: skip
+        loss: Loss = LeastSquares(residual=self.residual, weight=weight)
         return [Look(name=self.effector, step=k, states=rows, loss=loss) for k in at]
 
 
@@ -130,6 +123,18 @@ class Effort:
         if not (np.all(np.isfinite(weight)) and np.all(weight >= 0.0) and np.all(np.isfinite(reference))):
             raise InputError(f"The weight of an effort is {weight.min():g}; weights must be finite and not negative, references finite.")
         return [Smooth(stencil=difference(self.order, model.dt), weight=model.dt * weight, reference=reference)]
+
+
+def _seen(term: "Goal | Reward | Residual", name: str, model: Dynamics, steps: int,
+          axes: str = "xyz") -> tuple[tuple[sp.csr_matrix, ...], list[int], float]:  # fmt: skip
+    """(the rows of what a term sees of its effector, the steps at which it does, its weight at each)."""
+    rows = effector_rows(model, term.effector, term.what, axes, name)
+    return rows, steps_at(name, term.time, steps, model.dt), _weight_each(name, term.weight, term.time, model.dt)
+
+
+def _weight_each(name: str, weight: float, time: float | Sequence[float] | None, dt: float) -> float:
+    """The weight at each of the times; without a time their sum is an integral."""
+    return positive_weight(name, weight) * (dt if time is None else 1.0)
 
 
 def effector_rows(model: Dynamics, effector: str, what: str, axes: str, name: str) -> tuple[sp.csr_matrix, ...]:
