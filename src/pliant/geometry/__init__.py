@@ -9,6 +9,7 @@ from pliant.geometry.mesh import Mesh, with_surface
 from pliant.geometry.polygon import Polygon
 from pliant.geometry.quality import Quality, quality, scale_doubts
 from pliant.geometry.rings import Ring, Tube
+from pliant.geometry.sampling import Seeds, moved, moved_back, seed
 from pliant.geometry.shapes import Box, Domain, Rectangle, Shape, Strip
 from pliant.geometry.silhouette import load_silhouette
 from pliant.geometry.surface import Surface, check_closed
@@ -26,6 +27,7 @@ __all__ = [
     "Quality",
     "Rectangle",
     "Ring",
+    "Seeds",
     "Shape",
     "Strip",
     "Surface",
@@ -39,8 +41,11 @@ __all__ = [
     "load_silhouette",
     "load_surface",
     "merged",
+    "moved",
+    "moved_back",
     "oriented",
     "quality",
     "scale_doubts",
+    "seed",
     "with_surface",
 ]

@@ -67,14 +67,18 @@ def keep_best(points: Array, cells: Array, at: Array, todo: Array, candidates: A
         owner[rows], bary[rows], depth[rows] = c[first], lam[first], inside[first]
 
 
+def slopes(points: Array, cells: Array) -> Array:
+    """(n_cells, dim + 1, dim) [1/m] the gradients of the barycentric coordinates of each straight cell."""
+    corners = points[cells[:, : points.shape[1] + 1]]
+    inverse = np.linalg.inv((corners[:, 1:] - corners[:, :1]).transpose(0, 2, 1))
+    return np.concatenate([-inverse.sum(axis=1, keepdims=True), inverse], axis=1)
+
+
 def barycentric(points: Array, cells: Array, x: Array) -> tuple[Array, Array]:
     """Coordinates (k, dim + 1) of each x (k, dim) in its own cell, and its depth (k,) [m] under the nearest facet."""
-    dim = points.shape[1]
-    corners = points[cells[:, : dim + 1]]
-    inverse = np.linalg.inv((corners[:, 1:] - corners[:, :1]).transpose(0, 2, 1))
-    slope = np.concatenate([-inverse.sum(axis=1, keepdims=True), inverse], axis=1)  # gradients of the coordinates
-    xi = np.einsum("kij,kj->ki", inverse, x - corners[:, 0])
-    if cells.shape[1] > dim + 1:
+    slope = slopes(points, cells)
+    xi = np.einsum("kij,kj->ki", slope[:, 1:], x - points[cells[:, 0]])
+    if cells.shape[1] > points.shape[1] + 1:
         xi = newton(points[cells], x, xi)
     lam = np.hstack([1 - xi.sum(axis=1, keepdims=True), xi])
     return lam, (lam / np.linalg.norm(slope, axis=2)).min(axis=1)
