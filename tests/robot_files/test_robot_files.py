@@ -121,6 +121,17 @@ def test_a_silhouette_is_plane_or_extruded(written, tmp_path, depth, dim):
     assert robot.mesh().volumes().sum() == pytest.approx(0.02 * (0.02 if dim == 3 else 1), rel=0.03)
 
 
+def test_the_colours_of_a_silhouette_name_regions(written, tmp_path):
+    picture = np.full((30, 50, 3), 255, np.uint8)
+    picture[5:25, 5:25], picture[5:25, 25:45] = (255, 0, 0), (0, 255, 255)
+    Image.fromarray(picture).save(tmp_path / "bar.png")
+    text = '[geometry]\nsilhouette = "bar.png"\nheight = 0.1\ncell = 0.02\nregions = { red = "hard", "#00ffff" = "soft" }\n'
+    robot = load_robot(written(text + "[material.hard]\nE = 2e5\nnu = 0.4\n[material.soft]\nE = 1e5\nnu = 0.4\n"))
+    centres = robot.mesh().points[robot.mesh().corners].mean(axis=1)
+    assert (centres[robot.body().fields.E == 2e5][:, 0] < 0.11).all()
+    assert (centres[robot.body().fields.E == 1e5][:, 0] > 0.09).all()
+
+
 def test_the_attachments_are_those_of_the_file(written):
     robot = load_robot(written(BOX + """
 [[supports]]

@@ -167,6 +167,14 @@ def tail_of(file: BinaryIO, size: int) -> bytes:
 
 def read_picture(path: Path) -> dict[str, np.ndarray]:
     """cover (rows, columns) uint8: 255 inside, 0 outside; alpha decides if any pixel is clear, darkness otherwise."""
+    rgba = read_colours(path)["rgba"]
+    alpha = rgba[:, :, 3]
+    dark = 255 - np.asarray(rgba[:, :, :3] @ np.array([0.299, 0.587, 0.114]), dtype=np.uint8)
+    return {"cover": alpha if alpha.min() < 255 else dark}
+
+
+def read_colours(path: Path) -> dict[str, np.ndarray]:
+    """rgba (rows, columns, 4) uint8"""
     from PIL import Image
 
     with path.open("rb") as file:
@@ -176,13 +184,10 @@ def read_picture(path: Path) -> dict[str, np.ndarray]:
     with Image.open(path, formats=("PNG",)) as image:
         if image.width * image.height > MOST_PIXELS:
             raise Refused(f"has {image.width} x {image.height} pixels, over the limit of {MOST_PIXELS}. Make it smaller")
-        rgba = np.asarray(image.convert("RGBA"))
-    alpha = rgba[:, :, 3]
-    dark = 255 - np.asarray(rgba[:, :, :3] @ np.array([0.299, 0.587, 0.114]), dtype=np.uint8)
-    return {"cover": alpha if alpha.min() < 255 else dark}
+        return {"rgba": np.asarray(image.convert("RGBA"))}
 
 
-READERS = {"mesh": read_mesh, "surface": read_surface, "picture": read_picture}
+READERS = {"mesh": read_mesh, "surface": read_surface, "picture": read_picture, "colours": read_colours}
 
 
 def main(kind: str, path: str, out: str, memory: str) -> int:

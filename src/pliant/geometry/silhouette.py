@@ -1,11 +1,14 @@
 """A picture of a body's outline becomes a flat or an extruded mesh."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
 
 from pliant.core import Array, MeshError, require_positive
+from pliant.geometry.colours import figure_cover, labels, named_cells, palette
 from pliant.geometry.extrude import extruded
 from pliant.geometry.lattice import checked_cell
 from pliant.geometry.load import Limits, read_foreign
@@ -17,32 +20,48 @@ HALVINGS = 20  # of a lattice edge, to find the outline on it
 
 
 def load_silhouette(path: str | Path, *, height: float, cell: float, thickness: float | None = None,
-                    limits: Limits | None = None) -> Mesh:  # fmt: skip
+                    regions: Mapping[str, str] | None = None, limits: Limits | None = None) -> Mesh:  # fmt: skip
     """A mesh of the figure in a PNG picture, `height` [m] tall, its lower left corner at the origin.
 
     If any pixel is transparent, the figure is where the picture is opaque (alpha over one half); otherwise where it is
     dark (luminance under one half). Without `thickness` the mesh is flat, with surface "outside"; with it [m] the
     figure is extruded along z, with surfaces "outside", "bottom" and "top".
+
+    `regions` maps colours, by name or as "#rrggbb", to names of regions: each cell has the region of the colour at its
+    centre. A figure without transparent pixels is then where the picture has one of these colours, and not white.
     """
     require_positive("The height of the silhouette", height, "m")
     cell = checked_cell(cell, 0.0)
-    cover = read_foreign("picture", Path(path), limits or Limits())["cover"]
+    if thickness is not None:
+        thickness = require_positive("The thickness of the silhouette", thickness, "m")
+    colours = None if regions is None else palette(regions)
+    picture = read_foreign("picture" if colours is None else "colours", Path(path), limits or Limits())
+    try:
+        cover = picture["cover"] if colours is None else figure_cover(picture["rgba"], colours)
+        held, frame = framed(cover)
+        mesh = figure_mesh(gaussian_filter(np.pad(cover[frame] / 255.0, 4), BLUR), height, cell)
+        if regions is not None and colours is not None:
+            label = labels(picture["rgba"], held, colours)[frame]
+            mesh = replace(mesh, regions=named_cells(regions, label[pixels_of(mesh, label.shape, height)]))
+    except MeshError as error:
+        raise MeshError(f"{path}: {error}") from error
+    return mesh if thickness is None else extruded(mesh, thickness=thickness, layers=max(1, round(thickness / cell)))
+
+
+def framed(cover: Array) -> tuple[Array, tuple[slice, slice]]:
+    """(which pixels lie inside, the rows and columns that the figure spans)."""
     held = cover >= 128
     if held.all() or not held.any():
-        raise MeshError(f"{path} has no outline: all {held.size} pixels are {'inside' if held.all() else 'outside'}. "
+        raise MeshError(f"The picture has no outline: all {held.size} pixels are {'inside' if held.all() else 'outside'}. "
                         "Draw the body dark on white, or opaque on transparent.")  # fmt: skip
-    mesh = figure_mesh(trimmed(cover, held), height, cell)
-    if thickness is None:
-        return mesh
-    thickness = require_positive("The thickness of the silhouette", thickness, "m")
-    return extruded(mesh, thickness=thickness, layers=max(1, round(thickness / cell)))
-
-
-def trimmed(cover: Array, held: Array) -> Array:
-    """The picture cut to the figure with a margin of outside pixels, as numbers from 0 to 1."""
     rows, columns = np.flatnonzero(held.any(axis=1)), np.flatnonzero(held.any(axis=0))
-    cut = cover[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] / 255.0
-    return gaussian_filter(np.pad(cut, 4), BLUR)
+    return held, (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
+
+
+def pixels_of(mesh: Mesh, shape: tuple[int, int], height: float) -> tuple[Array, Array]:
+    """(rows, columns) of the pixels under the centres of the cells; rows run downward."""
+    x, y = (mesh.points[mesh.corners].mean(axis=1).T / (height / shape[0])).astype(int)
+    return np.clip(shape[0] - 1 - y, 0, shape[0] - 1), np.clip(x, 0, shape[1] - 1)
 
 
 def figure_mesh(cover: Array, height: float, cell: float) -> Mesh:

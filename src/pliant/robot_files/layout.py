@@ -54,10 +54,10 @@ def from_surface(*, surface: Path, cell: float, scale: float = 1.0, method: str 
     return Geometry(shape=fill(load_surface(surface, scale=scale), cell, method=method), order=order)
 
 
-def from_silhouette(*, silhouette: Path, height: float, cell: float, depth: float | None = None, order: int = 2,
-                    thickness: float = 1.0) -> Geometry:  # fmt: skip
+def from_silhouette(*, silhouette: Path, height: float, cell: float, depth: float | None = None,
+                    regions: dict[str, str] | None = None, order: int = 2, thickness: float = 1.0) -> Geometry:  # fmt: skip
     """`depth` makes the figure solid, `thickness` is that of a plane body."""
-    mesh = load_silhouette(silhouette, height=height, cell=cell, thickness=depth)
+    mesh = load_silhouette(silhouette, height=height, cell=cell, thickness=depth, regions=regions)
     return Geometry(shape=mesh, order=order, thickness=thickness)
 
 
