@@ -13,7 +13,7 @@ from pliant.planners import Options, Plan, plan
 from pliant.problem import Goal, Limit, Problem, Term
 from pliant.report import Plot
 from pliant.robot import Robot
-from pliant.zoo.experiment import Metric, Outcome, Run, Setting
+from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
 from pliant.zoo.pictures import scene
 
 
@@ -31,6 +31,18 @@ class PlanningTask:
     @property
     def model(self) -> Implicit:
         return BDF2(self.robot, dt=self.time / self.steps)
+
+
+Maker = Callable[[Mapping[str, Setting]], PlanningTask]
+
+
+def experiment(name: str, make: Maker, *, shows: str, size: str, takes: str, settings: Mapping[str, Setting],
+               quick: Mapping[str, Setting] | None = None) -> Experiment:  # fmt: skip
+    """An experiment of paper 003: makes its task from its settings, `steps` and `time` [s] among them, and plans it by their method."""
+    return Experiment(name=name, paper="003", shows=shows, size=size, takes=takes, probe=_probe_of(make),
+                      perform=lambda run: perform(run, make(run.settings), str(run.settings["method"])),
+                      settings={**settings, "method": "gauss_newton", "small_film": False},
+                      quick={**(quick or {}), "small_film": True})  # fmt: skip
 
 
 def arms(robot: Robot) -> list[Arm]:
@@ -88,11 +100,6 @@ def perform(run: Run, task: PlanningTask, method: str) -> Outcome:
                    scene=_scene(run, task, model, path), sentence="done" if reached else _why(found, worst))  # fmt: skip
 
 
-def performer(make: Callable[[Mapping[str, Setting]], PlanningTask]) -> Callable[[Run], Outcome]:
-    """What an experiment does: make its task and plan it by the method of its settings."""
-    return lambda run: perform(run, make(run.settings), str(run.settings["method"]))
-
-
 def _why(found: Plan, worst: float) -> str:
     if not found.status:
         return f"the planner stopped: {found.status.text}."
@@ -130,7 +137,7 @@ def _scene(run: Run, task: PlanningTask, model: Implicit, path):
                  controls=shown, marked=marked)  # fmt: skip
 
 
-def probe_of(make: Callable[[Mapping[str, Setting]], PlanningTask]) -> Callable[[Mapping[str, Setting]], tuple]:
+def _probe_of(make: Maker) -> Callable[[Mapping[str, Setting]], tuple]:
     """The model a few steps into a motion of the arms."""
 
     def probe(settings: Mapping[str, Setting]) -> tuple:

@@ -6,7 +6,7 @@ from functools import partial
 from pliant.problem import Effort, Goal, Term
 from pliant.robot import Robot
 from pliant.zoo import planned
-from pliant.zoo.experiment import Experiment, Setting
+from pliant.zoo.experiment import Setting
 from pliant.zoo.planned import PlanningTask
 from pliant.zoo.robots.held import cloth, thin_cloth
 
@@ -43,17 +43,8 @@ QUICK = {"thin": {"steps": 20, "across": 1, "along": 7}, "toss": {"steps": 10, "
 SHOWS = {"thin": "one arm tosses a strip of foam onto a table", "toss": "two arms toss a sheet of foam onto a table",
          "flip": "two arms swing a sheet of foam up and over onto a table"}  # fmt: skip
 EXPERIMENTS = [
-    Experiment(
-        name=f"cloth-{kind}",
-        paper="003",
-        shows=SHOWS[kind],
-        size=f"{nodes} nodes, {7 * arms} joints",
-        takes="30 s",
-        perform=planned.performer(MAKERS[f"cloth-{kind}"]),
-        probe=planned.probe_of(MAKERS[f"cloth-{kind}"]),
-        settings={"steps": steps, "time": time, "across": DIVISIONS[kind][0], "along": DIVISIONS[kind][1],
-                  "method": "gauss_newton", "small_film": False},
-        quick={"small_film": True, **QUICK[kind]},
-    )
+    planned.experiment(f"cloth-{kind}", MAKERS[f"cloth-{kind}"], size=f"{nodes} nodes, {7 * arms} joints", takes="30 s", shows=SHOWS[kind],
+                       settings={"steps": steps, "time": time, "across": DIVISIONS[kind][0], "along": DIVISIONS[kind][1]},
+                       quick=QUICK[kind])
     for kind, (nodes, arms, steps, time) in TABLE.items()
 ]  # fmt: skip

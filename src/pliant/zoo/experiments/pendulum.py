@@ -5,7 +5,7 @@ from functools import partial
 
 from pliant.problem import Effort, Goal
 from pliant.zoo import planned
-from pliant.zoo.experiment import Experiment, Setting
+from pliant.zoo.experiment import Setting
 from pliant.zoo.planned import PlanningTask
 from pliant.zoo.robots.held import pendulum
 
@@ -28,16 +28,8 @@ def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
 
 MAKERS = {f"pendulum-{count}": partial(make, count) for count in TABLE}
 EXPERIMENTS = [
-    Experiment(
-        name=f"pendulum-{count}",
-        paper="003",
-        shows=f"an arm swings a ball on a cable into {count} target{'s' if count > 1 else ''}",
-        size="1 node, 7 joints",
-        takes="15 s",
-        perform=planned.performer(MAKERS[f"pendulum-{count}"]),
-        probe=planned.probe_of(MAKERS[f"pendulum-{count}"]),
-        settings={"steps": TABLE[count][0], "time": TABLE[count][1], "method": "gauss_newton", "small_film": False},
-        quick={"small_film": True},
-    )
-    for count in TABLE
-]
+    planned.experiment(f"pendulum-{count}", MAKERS[f"pendulum-{count}"], size="1 node, 7 joints", takes="15 s",
+                       shows=f"an arm swings a ball on a cable into {count} target{'s' if count > 1 else ''}",
+                       settings={"steps": steps, "time": time})
+    for count, (steps, time) in TABLE.items()
+]  # fmt: skip

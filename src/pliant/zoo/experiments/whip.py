@@ -7,7 +7,7 @@ import numpy as np
 
 from pliant.problem import Effort, Goal
 from pliant.zoo import planned
-from pliant.zoo.experiment import Experiment, Setting
+from pliant.zoo.experiment import Setting
 from pliant.zoo.planned import PlanningTask
 from pliant.zoo.robots.held import soft_rod
 
@@ -31,17 +31,8 @@ def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
 
 MAKERS = {f"whip-{count}": partial(make, count) for count in TABLE}
 EXPERIMENTS = [
-    Experiment(
-        name=f"whip-{count}",
-        paper="003",
-        shows=f"an arm whips {count} target{'s' if count > 1 else ''} with the tip of a foam rod",
-        size="68 nodes, 7 joints",
-        takes="15 s",
-        perform=planned.performer(MAKERS[f"whip-{count}"]),
-        probe=planned.probe_of(MAKERS[f"whip-{count}"]),
-        settings={"steps": TABLE[count][0], "time": TABLE[count][1], "speed": 3.0, "layers": 16,
-                  "method": "gauss_newton", "small_film": False},
-        quick={"steps": 20, "layers": 8, "small_film": True},
-    )
-    for count in TABLE
+    planned.experiment(f"whip-{count}", MAKERS[f"whip-{count}"], size="68 nodes, 7 joints", takes="15 s",
+                       shows=f"an arm whips {count} target{'s' if count > 1 else ''} with the tip of a foam rod",
+                       settings={"steps": steps, "time": time, "speed": 3.0, "layers": 16}, quick={"steps": 20, "layers": 8})
+    for count, (steps, time) in TABLE.items()
 ]  # fmt: skip
