@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import pliant as pl
-from pliant.actuators import Gripper, MovingFrame, Tether
+from pliant.actuators import Fluidic, Gripper, MovingFrame, Muscle, Tether
 
 DT = 0.01  # [s]
 
@@ -72,6 +72,12 @@ def leash():
     return {"leash": Tether(point=(0.0, 0.0, 0.0), frame=frame, anchor=(0.02, 0.01, 0.21), length=0.19, stiffness=50.0)}
 
 
+def flesh(shape):
+    """A muscle along a slanted axis in the left half, and a fluid in all of the body."""
+    half = {"box": pl.Box(size=(0.1, 0.1, 0.1)), "plane": pl.geometry.Rectangle(size=(0.1, 0.1))}[shape]
+    return {"pull": Muscle(region=half, axis=(1.0, 0.3, 0.2)[: half.dim]), "swell": Fluidic(region="body")}
+
+
 DAMPED = pl.Damping(mass=0.8, stiffness=0.02)
 STRETCHY = {"drive": "length", "stiffness": 200.0}
 MOVING = ("ImplicitEuler", "BDF2", "SemiImplicit")  # rules that need no support
@@ -128,6 +134,10 @@ ROBOTS: dict[str, Case] = {
                             rules=MOVING),
     "cells": Case(robot=solid("box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box")), control=(0.8,),
                   design=("cells.E", "cells.nu", "cells.density")),
+    # Stress in the material
+    "flesh box-1": Case(robot=solid("box", 1, "neo-hookean", actuators=flesh("box")), control=(6e3, 3e3)),
+    "flesh box-2": Case(robot=solid("box", 2, "fixed-corotated", damping=DAMPED, actuators=flesh("box")), control=(6e3, 3e3)),
+    "flesh plane-2": Case(robot=solid("plane", 2, "neo-hookean", actuators=flesh("plane")), control=(6e3, 3e3)),
     # A support that moves
     "moving support": Case(robot=pl.Robot(
         **SHAPES["box"][0], order=1, material=pl.Material(E=4e4, nu=0.35), gravity=(0, 0, -9.81), damping=DAMPED,

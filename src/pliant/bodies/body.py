@@ -44,9 +44,12 @@ class Body(Protocol):
     @property
     def groups(self) -> Mapping[str, Array]: ...  # material name -> cells
     @property
+    def cell_regions(self) -> Mapping[str, Array]: ...  # name of a region -> cells
+    @property
     def pairs(self) -> Array: ...  # (n_pairs, 2) node pairs i >= j that share a cell, sorted
     def cell_size(self) -> float: ...  # [m] a typical cell
     def hardness(self) -> float: ...  # [Pa/m] what a cell of the stiffest material answers to a metre of indentation: E / cell
+    def cell_centres(self) -> Array: ...  # (n_cells, dim) [m] at rest
     def volumes(self) -> Array: ...  # (n_cells,) [m^3]
     def locate(self, points: Array) -> sp.csr_matrix: ...  # (k, n_nodes) interpolation to rest points (k, dim)
     def region(self, name: str) -> Array: ...  # node indices of a named region or surface

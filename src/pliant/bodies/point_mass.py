@@ -47,6 +47,10 @@ class PointMass:
         return {"body": np.arange(len(self.points))}
 
     @property
+    def cell_regions(self) -> dict[str, Array]:
+        return self.groups
+
+    @property
     def pairs(self) -> Array:
         return np.stack([np.arange(len(self.points))] * 2, axis=1)
 
@@ -55,6 +59,9 @@ class PointMass:
 
     def hardness(self) -> float:
         raise InputError("A contact of point masses needs a stiffness [N/m]; give Contact(stiffness=...).")
+
+    def cell_centres(self) -> Array:
+        return np.array(self.points, float)
 
     def volumes(self) -> Array:
         return np.zeros(len(self.points))

@@ -57,6 +57,10 @@ class Solid:
     def groups(self) -> dict[str, Array]:
         return {name: np.flatnonzero(self._owner == k) for k, name in enumerate(self.materials)}
 
+    @property
+    def cell_regions(self) -> Mapping[str, Array]:
+        return self.mesh.regions
+
     @cached_property
     def fields(self) -> Fields:
         pick = lambda key: np.array([float(getattr(m, key)) for m in self.materials.values()])[self._owner]  # noqa: E731
@@ -85,6 +89,10 @@ class Solid:
     def hardness(self) -> float:
         """[Pa/m] E / cell of the stiffest material, a scale for contact."""
         return float(self.fields.E.max()) / self.cell_size()
+
+    def cell_centres(self) -> Array:
+        """(n_cells, dim) [m] the mean of each cell's corners at rest."""
+        return self.mesh.points[self.mesh.corners].mean(axis=1)
 
     def volumes(self) -> Array:
         """(n_cells,) [m^3]"""

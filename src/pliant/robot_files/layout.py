@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationInfo
 
-from pliant.actuators import Arm, Cable, Gripper, MovingFrame, Tether, Thrust, load_arm
+from pliant.actuators import Arm, Cable, Fluidic, Gripper, MovingFrame, Muscle, Tether, Thrust, load_arm
 from pliant.contact import Contact, capsule, plane, sphere
 from pliant.core import InputError
 from pliant.geometry import (
@@ -91,6 +91,8 @@ ACTUATORS = {
     "thrust": made(Thrust),
     "gripper": made(Gripper, frame=FRAME),
     "tether": made(Tether, frame=FRAME),
+    "muscle": made(Muscle, region=str),
+    "fluidic": made(Fluidic, region=str),
 }
 OBSTACLES = {obstacle.__name__: wrapped(obstacle, Contact, "obstacle") for obstacle in (plane, sphere, capsule)}
 MATERIAL, POINT_LOAD, SURFACE_LOAD = made(Material), made(PointLoad), made(SurfaceLoad)
