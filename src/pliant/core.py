@@ -105,22 +105,30 @@ class Params:
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """Names the parts of a flat state; each part holds one number for each unknown of the body."""
+    """Names the parts of a flat state. The first holds the unknowns of the body; each other one as many numbers, or as `sizes` says."""
 
     parts: tuple[str, ...]
     n_dofs: int
     rate: tuple[float, ...] = field(default=())  # [1/s or 1], velocity = sum of rate[j] * part[j]; empty: no velocity
+    sizes: tuple[int, ...] = field(default=())  # of each part; empty: n_dofs each
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """Where each part begins, and the end of the last."""
+        return (0, *np.cumsum(self.sizes or len(self.parts) * (self.n_dofs,)).tolist())
 
     @property
     def size(self) -> int:
-        return len(self.parts) * self.n_dofs
+        return self.starts[-1]
 
     def split(self, x: Array) -> SimpleNamespace:
         """The parts of `x` as views, by name."""
         if np.shape(x) != (self.size,):
             raise InputError(f"The state has shape {np.shape(x)}; give ({self.size},), the parts {', '.join(self.parts)} in turn.")
-        pieces = np.split(np.asarray(x), len(self.parts))
-        return SimpleNamespace(**dict(zip(self.parts, pieces, strict=True)))
+        return SimpleNamespace(**dict(zip(self.parts, self._pieces(x), strict=True)))
+
+    def _pieces(self, x: Array) -> list[Array]:
+        return np.split(np.asarray(x), self.starts[1:-1])
 
     def position(self, x: Array) -> Array:
         """(n_dofs,) the unknowns themselves; always the first part."""
@@ -128,8 +136,8 @@ class Space:
 
     def velocity(self, x: Array) -> Array:
         """(n_dofs,) the rates of the unknowns [unit/s], a linear function of the state; zeros for a rule without inertia."""
-        pieces = np.split(np.asarray(x), len(self.parts))
-        return sum((c * piece for c, piece in zip(self.rate, pieces, strict=False)), np.zeros(self.n_dofs))
+        counted = [c * piece for c, piece in zip(self.rate, self._pieces(x), strict=False) if c != 0.0]
+        return sum(counted, np.zeros(self.n_dofs))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,10 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.bodies import TINY, Body, Drag, Fields, Term
+from pliant.bodies import Body, Drag, Fields, Term
 from pliant.contact import Friction
 from pliant.core import Array, InputError, Params, finite_array, require_kind
+from pliant.dynamics.attachments import Attachments, of_actuators
 from pliant.dynamics.design import Design
 from pliant.dynamics.tangent import Tangent
 from pliant.robot import Robot
@@ -26,7 +27,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Equations:
+class Equations(Attachments):
     """Everything of a robot that does not depend on the stepping rule. All vectors are (n_dofs,) unless said otherwise."""
 
     robot: Robot
@@ -44,6 +45,10 @@ class Equations:
     def body(self) -> Body:
         return self.robot.body()
 
+    @property
+    def dim(self) -> int:
+        return self.body.dim
+
     @cached_property
     def n_dofs(self) -> int:
         return self.body.rest.size
@@ -53,15 +58,9 @@ class Equations:
     @cached_property
     def terms(self) -> tuple[tuple[Term, slice], ...]:
         """Each attachment with its share of the controls: actuators first, contacts after."""
-        out, start = [], 0
-        for name, actuator in self.robot.actuators.items():
-            try:
-                term = actuator.on(self.body)
-            except InputError as error:
-                raise InputError(f"Actuator '{name}': {error}") from None
-            out.append((term, slice(start, start + term.n_controls)))
-            start += term.n_controls
-        return (*out, *((contact, slice(start, start)) for contact in self._contacts))
+        made = of_actuators(self.robot, lambda actuator: actuator.on(self.body))
+        end = slice(self.robot.n_controls, self.robot.n_controls)
+        return (*made, *((contact, end) for contact in self._contacts))
 
     @cached_property
     def _contacts(self) -> tuple:
@@ -125,7 +124,7 @@ class Equations:
 
     def free_rigid_motions(self) -> list[str]:
         """The rigid motions that no support hinders, in words."""
-        dim, x = self.body.dim, self.body.rest.reshape(-1, self.body.dim)
+        dim, x = self.dim, self.body.rest.reshape(-1, self.body.dim)
         middle = x[self.held.reshape(x.shape).any(axis=1)].mean(axis=0) if self.held.any() else x.mean(axis=0)
         planes = [(1, 2), (2, 0), (0, 1)] if dim == 3 else [(0, 1)]
         names = [f"translation along {'xyz'[a]}" for a in range(dim)]
@@ -187,87 +186,7 @@ class Equations:
         """M y for a vector or for columns (n_dofs, k)."""
         return (numbers.mass @ y.reshape(numbers.mass.shape[0], -1)).reshape(y.shape)
 
-    def points(self, term: Term, q: Array) -> Array:
-        """(n_points, dim) what a term looks at."""
-        return term.weights @ q.reshape(-1, self.body.dim) + term.offset
-
     def given(self, numbers: Numbers, q: Array, u: Array) -> tuple[float, Array]:
         """Energy [J] and gradient [N] of all that is not the body's own: gravity, loads, actuators and contacts."""
-        energy, g = -float(numbers.outside @ (q - self.body.rest)), -numbers.outside
-        for (term, part), spread in zip(self.terms, self._spreads, strict=True):
-            y = self.points(term, q)
-            energy += term.energy(y, u[part])
-            g = g + (spread @ term.gradient(y, u[part])).ravel()
-        return energy, g
-
-    @cached_property
-    def _spreads(self) -> tuple[sp.csr_matrix, ...]:
-        """(n_nodes, n_points) the transposed weights of each term; made once, since scipy makes a new matrix of every transpose."""
-        return tuple(term.weights.T.tocsr() for term, _ in self.terms)
-
-    def control_columns(self, q: Array, u: Array) -> Array:
-        """(n_dofs, n_controls) d gradient / du = -H_a^T."""
-        columns = np.zeros((self.n_dofs, u.size))
-        for (term, part), spread in zip(self.terms, self._spreads, strict=True):
-            if term.n_controls:
-                y = np.moveaxis(term.control_gradient(self.points(term, q), u[part]), 0, 2)
-                columns[:, part] = (spread @ y.reshape(len(y), -1)).reshape(self.n_dofs, -1)
-        return columns
-
-    def _counted(self, stiff_only: bool) -> list[tuple[Term, slice]]:
-        return [(term, part) for term, part in self.terms if term.stiff or not stiff_only]
-
-    def rank_columns(self, q: Array, u: Array, *, stiff_only: bool = False) -> tuple[Array, Array]:
-        """((n_dofs, r), (r,)) the rank-one shares of the Hessian."""
-        columns, weights = [], []
-        for term, part in self._counted(stiff_only):
-            rows, w = term.ranks(self.points(term, q), u[part])
-            columns += [(term.weights.T @ row).ravel() for row in rows]
-            weights += list(w)
-        return (np.stack(columns, axis=1) if columns else np.zeros((self.n_dofs, 0))), np.array(weights)
-
-    def term_blocks(self, q: Array, u: Array, *, stiff_only: bool = False) -> list[Array]:
-        """The point Hessians of each term; zeros where it does not count."""
-        blocks = [term.curvature(self.points(term, q), u[part]) for term, part in self.terms]
-        return [H if term.stiff or not stiff_only else 0.0 * H for H, (term, _) in zip(blocks, self.terms, strict=True)]
-
-    def terms_times(self, q: Array, u: Array, y: Array, *, stiff_only: bool = False) -> Array:
-        """The Hessian of all terms times y."""
-        dim, out = self.body.dim, np.zeros(self.n_dofs)
-        for term, part in self._counted(stiff_only):
-            H = term.curvature(self.points(term, q), u[part])
-            dy = (term.weights @ y.reshape(-1, dim)).reshape(H.shape[0], -1)
-            out += (term.weights.T @ np.einsum("gij,gj->gi", H, dy).reshape(-1, dim)).ravel()
-        columns, weights = self.rank_columns(q, u, stiff_only=stiff_only)
-        return out + columns @ (weights * (columns.T @ y))
-
-    def terms_third(self, q: Array, u: Array, y: Array, z: Array, *, stiff_only: bool = False) -> Array:
-        """The derivative of y^T H(q) z over the terms, by the complex step of their Hessians; z (n_dofs,) or columns (n_dofs, k)."""
-        dim, out = self.body.dim, np.zeros((self.n_dofs, z.size // self.n_dofs))
-        for term, part in self._counted(stiff_only):
-            at = self.points(term, q) + 1j * TINY * (term.weights @ y.reshape(-1, dim))
-            H = term.curvature(at, u[part])
-            dz = (term.weights @ z.reshape(self.n_dofs // dim, -1)).reshape(*H.shape[:2], -1)
-            push = np.einsum("gij,gjk->gik", H, dz)
-            rows, weights = term.ranks(at, u[part])
-            for row, w in zip(rows.reshape(-1, *H.shape[:2]), weights, strict=True):
-                push = push + w * row[:, :, None] * np.einsum("gi,gik->k", row, dz)
-            out += (term.weights.T @ (push.imag / TINY).reshape(term.weights.shape[0], -1)).reshape(out.shape)
-        return out.reshape(z.shape)
-
-    def control_slopes(self, q: Array, u: Array, y: Array, *, stiff_only: bool = False) -> Array:
-        """(n_dofs, n_controls) the derivative of control_columns(q) along y over the terms, by the complex step."""
-        dim, out = self.body.dim, np.zeros((self.n_dofs, u.size))
-        for term, part in self._counted(stiff_only):
-            slope = term.control_gradient(self.points(term, q) + 1j * TINY * (term.weights @ y.reshape(-1, dim)), u[part])
-            for k, change in enumerate(slope.imag / TINY):
-                out[:, part.start + k] = (term.weights.T @ change).ravel()
-        return out
-
-    def control_curvature(self, q: Array, u: Array, y: Array, du: Array) -> Array:
-        """(n_controls,) the derivative of control_columns(u)^T y along du."""
-        out = np.zeros(u.size)
-        for term, part in self.terms:
-            bar = term.weights @ y.reshape(-1, self.body.dim)
-            out[part] = term.control_curvature(self.points(term, q), u[part], bar, du[part])
-        return out
+        energy, g = self.pull(q, u)
+        return energy - float(numbers.outside @ (q - self.body.rest)), g - numbers.outside

@@ -74,9 +74,8 @@ class StateGoal:
         space, name = model.space, "The goal of the state"
         if self.part is not None and self.part not in space.parts:
             raise InputError(f"{name} is about '{self.part}'; this model's state has {', '.join(space.parts)}.")
-        eye = sp.identity(space.size, format="csr")
-        n = space.n_dofs
-        rows = eye if self.part is None else eye[space.parts.index(self.part) * n : (space.parts.index(self.part) + 1) * n]
+        eye, ends = sp.identity(space.size, format="csr"), space.starts
+        rows = eye if self.part is None else eye[ends[space.parts.index(self.part)] : ends[space.parts.index(self.part) + 1]]
         at = steps_at(name, self.time, steps, model.dt)
         weight = _weight_each(name, self.weight, self.time, model.dt)
         targets = targets_at(name, self.target, at, model.dt, rows.shape[0])
@@ -147,7 +146,8 @@ def effector_rows(model: Dynamics, effector: str, what: str, axes: str, name: st
     none = sp.csr_matrix((place.shape[0], model.space.size - place.shape[1]))
     if what == "position":
         return (sp.hstack([place, none], format="csr"),)
-    velocity = sp.hstack([rate * place for rate in model.space.rate], format="csr")
+    rest = sp.csr_matrix((place.shape[0], model.space.size - len(model.space.rate) * place.shape[1]))
+    velocity = sp.hstack([*(rate * place for rate in model.space.rate), rest], format="csr")
     return (velocity,) if what == "velocity" else (velocity / model.dt, -velocity / model.dt)
 
 
