@@ -5,10 +5,11 @@ import pytest
 
 import pliant as pl
 from pliant.bodies import complex_slopes, one_sided
-from pliant.contact import Friction
+from pliant.contact import Friction, terrain
 from pliant.core import InputError
 
 G = 9.81
+HILLS = 0.3 * np.random.default_rng(3).standard_normal((7, 6))
 OBSTACLES = {
     "plane": (pl.plane((1.0, 2.0, 2.0), height=0.1), 3),
     "sphere": (pl.sphere((0.1, 0.2, -0.3), 0.4), 3),
@@ -16,6 +17,8 @@ OBSTACLES = {
     "line": (pl.plane((0.0, 1.0)), 2),
     "disc": (pl.sphere((0.1, 0.2), 0.4), 2),
     "slot": (pl.capsule((0.0, 0.0), (0.5, 0.2), 0.2), 2),
+    "terrain": (terrain(HILLS, 0.25, (-0.8, -0.6, 0.1)), 3),
+    "profile": (terrain(HILLS[0], 0.25, (-0.7, 0.1)), 2),
 }
 every = pytest.mark.parametrize("name", OBSTACLES)
 
@@ -47,11 +50,106 @@ def test_normals_and_hessians_are_the_slopes_of_the_distance(name, rng):
     _, n, H = obstacle(y)
     np.testing.assert_allclose(complex_slopes(lambda z: obstacle(z)[0][:, None], y)[:, 0], n, atol=1e-13)
     np.testing.assert_allclose(complex_slopes(lambda z: obstacle(z)[1], y), H, atol=1e-11)
-    np.testing.assert_allclose(np.linalg.norm(n, axis=1), 1.0, rtol=1e-14)
+    if name in ("terrain", "profile"):  # a distance that is too short
+        assert np.all(np.linalg.norm(n, axis=1) <= 1.0)
+    else:
+        np.testing.assert_allclose(np.linalg.norm(n, axis=1), 1.0, rtol=1e-14)
 
 
 def test_the_centre_of_a_ball_gives_no_nan():
     assert all(np.all(np.isfinite(part)) for part in pl.sphere((0.0, 0.0), 1.0)(np.zeros((1, 2))))
+
+
+# Terrain
+
+
+def surface(x, y=0.0):
+    """A smooth landscape, and its slopes along x and y."""
+    return 0.1 * np.sin(3 * x) * np.cos(2 * y), 0.3 * np.cos(3 * x) * np.cos(2 * y), -0.2 * np.sin(3 * x) * np.sin(2 * y)
+
+
+def landscape(n):
+    """The landscape over a square of 2 m, n heights along a side."""
+    line = np.linspace(-1.0, 1.0, n)
+    return terrain(surface(line[:, None], line[None])[0], 2.0 / (n - 1), (-1.0, -1.0, 0.0))
+
+
+def height_under(obstacle, x):
+    """(k,) where the distance is zero over places x (k, dim - 1)."""
+    below = obstacle(np.column_stack([x, np.zeros(len(x))]))
+    return -below[0] / below[1][:, -1]
+
+
+def test_the_terrain_goes_through_its_heights_and_goes_on_level():
+    x, y = (grid.ravel() for grid in np.meshgrid(-0.8 + 0.25 * np.arange(7), -0.6 + 0.25 * np.arange(6), indexing="ij"))
+    hills = OBSTACLES["terrain"][0]
+    np.testing.assert_allclose(height_under(hills, np.stack([x, y], axis=1)), HILLS.ravel() + 0.1, atol=1e-12)
+    far = height_under(hills, np.array([[-50.0, -50.0], [-50.0, -0.35], [50.0, 1e9]]))
+    np.testing.assert_allclose(far, HILLS[[0, 0, -1], [0, 1, -1]] + 0.1, atol=1e-11)
+    _, n, H = hills(np.array([[-50.0, -50.0, 1.0]]))
+    np.testing.assert_allclose(n[0, :2], 0.0, atol=1e-11)
+    np.testing.assert_allclose(H, 0.0, atol=1e-11)
+
+
+def test_between_heights_the_terrain_is_of_fourth_order_and_its_slope_of_third(rng, rate):
+    at = rng.uniform(-0.5, 0.5, (200, 2))
+    exact = surface(*at.T)
+    sizes, heights, slopes = 2.0 / np.array([40, 80, 160]), [], []
+    for n in (41, 81, 161):
+        _, normal, _ = landscape(n)(np.column_stack([at, np.zeros(200)]))
+        heights.append(np.abs(height_under(landscape(n), at) - exact[0]).max())
+        slopes.append(np.abs(-normal[:, :2] / normal[:, 2:] - np.stack(exact[1:], axis=1)).max())
+    assert rate(sizes, heights) == pytest.approx(4.0, abs=0.3)
+    assert rate(sizes, slopes) == pytest.approx(3.0, abs=0.3)
+
+
+@pytest.mark.parametrize("name", ["terrain", "profile"])
+def test_the_distance_to_a_terrain_is_never_too_long_and_twice_continuous(name, rng):
+    obstacle, dim = OBSTACLES[name]
+    side = np.linspace(-2.0, 2.0, 301 if dim == 3 else 20001)
+    ground = np.stack(np.meshgrid(*[side] * (dim - 1), indexing="ij"), axis=-1).reshape(-1, dim - 1)
+    ground = np.column_stack([ground, height_under(obstacle, ground)])
+    y = rng.uniform(-0.5, 0.5, (40, dim))
+    true = np.array([np.linalg.norm(ground - point, axis=1).min() for point in y])
+    assert np.all(np.abs(obstacle(y)[0]) <= true + 1e-12)
+    # Across a grid line, where one cubic ends and the next begins
+    line = np.full((1, dim), 0.05)
+    below, above = (obstacle(line + side * 1e-9) for side in (-1, 1))
+    for one, other in zip(below, above, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_a_level_terrain_is_a_plane(rng):
+    y = rng.standard_normal((20, 3))
+    for part, expected in zip(terrain(np.zeros((4, 3)), 0.1, (0, 0, 0.2))(y), pl.plane((0, 0, 1), height=0.2)(y), strict=True):
+        np.testing.assert_allclose(part, expected, atol=1e-12)  # round-off of the spline over its spacing squared
+
+
+@pytest.mark.parametrize(("name", "curves"), [("terrain", 13), ("profile", 1)])
+def test_the_outline_of_a_terrain_lies_on_it(name, curves):
+    obstacle, dim = OBSTACLES[name]
+    assert len(obstacle.outline) == curves
+    for curve in obstacle.outline:
+        assert curve.shape[1] == dim
+        np.testing.assert_allclose(obstacle(curve)[0], 0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: terrain([], 0.1), r"The heights of a terrain are '\[\]'; give a table \(nx, ny\)"),
+        (lambda: terrain(0.3, 0.1), r"The heights of a terrain are '0.3'"),
+        (lambda: terrain([[0, 1], [2]], 0.1), r"The heights of a terrain are '\[\[0, 1\], \[2\]\]'"),
+        (lambda: terrain(np.zeros((2, 2, 2)), 0.1), r"The heights of a terrain are"),
+        (lambda: terrain([0, np.nan], 0.1), r"The heights of a terrain is nan at entry 1"),
+        (lambda: terrain([0, 1], 0.0), r"The spacing of a terrain is 0 m"),
+        (lambda: terrain([0, 1], 0.1, (0, 0, 0)), r"The origin of a terrain has shape \(3,\)"),
+        (lambda: pl.Contact(obstacle=terrain([0, 1], 0.1)).on(pl.PointMass(points=[[0.0, 0, 0]])), "from a table of 2"),
+    ],
+)
+def test_a_bad_terrain_is_one_sentence(make, says):
+    with pytest.raises(InputError, match=says):
+        make()
 
 
 # The penalty
@@ -105,6 +203,7 @@ def drag_energies(drag, y, old, dt):
     """The energy point by point, by the formula mu N (sqrt(s^2 + (h v)^2) - h v)."""
     contact = drag.contact.contact
     n = contact.obstacle(old)[1]
+    n = n / np.linalg.norm(n, axis=1)[:, None]
     s = (y - old) - np.sum((y - old) * n, axis=1)[:, None] * n
     floor = dt * contact.slip_speed
     return contact.friction * drag.contact.normal_force(old) * (np.sqrt(np.sum(s * s, axis=1) + floor**2) - floor)
@@ -197,6 +296,55 @@ def test_at_rest_the_ground_carries_the_weight():
     # In the frictionless sense its resultant acts under the centre of mass.
     x = (term.weights @ q.reshape(-1, 3))[:, 0]
     assert pressure @ x / weight == pytest.approx(0.1, abs=1e-4)
+
+
+def test_a_block_settles_in_a_valley_of_a_terrain():
+    """The ground carries its weight, and the valley's sides push it to the middle."""
+    valley = terrain(2.0 * np.linspace(-0.5, 0.5, 21) ** 2, 0.05, (-0.5, 0.0))
+    robot = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.2, 0.1), origin=(0.05, 0.1)), divisions=(4, 2), order=1, thickness=0.1,
+        material=pl.Material(E=1e5, nu=0.3, density=1200.0), contacts=(pl.Contact(obstacle=valley, stiffness=1e7),), gravity=(0, -G),
+        damping=pl.Damping(mass=10.0, stiffness=0.01),
+    )  # fmt: skip
+    model = pl.ImplicitEuler(robot, dt=0.05)
+    q = model.space.position(pl.simulate(model, np.zeros((400, 0))).states[-1])
+    term, _ = model.equations.terms[0]
+    y = model.equations.points(term, q)
+    push = -term.gradient(y, np.zeros(0)).sum(axis=0)
+    np.testing.assert_allclose(push, [0.0, 1200.0 * 0.2 * 0.1 * 0.1 * G], atol=1e-5)
+    assert term.normal_force(y).sum() > push[1]  # the sides lean on it
+    assert q.reshape(-1, 2)[:, 0].mean() == pytest.approx(0.0, abs=1e-4)
+    assert -1e-3 < valley(y)[0].min() < 0.0
+
+
+def test_friction_on_a_terrain_holds_at_its_angle():
+    """As on a plane: below the friction angle a mass creeps at the regularised speed, however steep the terrain is elsewhere."""
+    mu, share = 0.5, 0.8
+    angle = np.arctan(share * mu)
+    ramp = np.append(np.linspace(-2.0, 2.0, 41) * np.tan(angle), 5.0)  # ends in a cliff
+    contact = pl.Contact(obstacle=terrain(ramp, 0.1, (-2.0, 0.0)), stiffness=1e9, layer=1e-4, friction=mu, slip_speed=1e-3)
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=2.0), contacts=(contact,), gravity=(0, -G))
+    model = pl.ImplicitEuler(robot, dt=1e-2)
+    x = pl.simulate(model, np.zeros((200, 0))).states[-1]
+    speed = -model.space.velocity(x) @ [np.cos(angle), np.sin(angle)]
+    assert speed == pytest.approx(1e-3 * share / np.sqrt(1 - share**2), rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["slip", "sticky"])
+def test_finite_elements_refuse_what_is_for_particles(kind):
+    contact = pl.Contact(obstacle=pl.plane((0, 0, 1)), kind=kind)
+    block = pl.Robot(shape=pl.Box(size=(0.1, 0.1, 0.1)), divisions=(1, 1, 1), material=pl.Material(E=1e5, nu=0.3), contacts=[contact])
+    contact.check(block.body())
+    with pytest.raises(InputError, match=f"A contact of kind '{kind}' is for MaterialPoint; with finite elements take"):
+        pl.ImplicitEuler(block, dt=0.01)
+    with pytest.raises(InputError, match=f"kind '{kind}' has a friction of 0.3; remove it"):
+        pl.Contact(obstacle=pl.plane((0, 0, 1)), kind=kind, friction=0.3)
+
+
+@pytest.mark.parametrize("kind", ["stick", None, 3])
+def test_an_unknown_kind_of_contact_is_refused(kind):
+    with pytest.raises(InputError, match=f"There is no kind of contact '{kind}'; (did you mean 'sticky'|choose one of separate, slip, st)"):
+        pl.Contact(obstacle=pl.plane((0, 0, 1)), kind=kind)
 
 
 @pytest.mark.parametrize("change", [{"stiffness": 0.0}, {"layer": -1.0}, {"slip_speed": 0.0}, {"friction": -0.1}, {"friction": np.nan}])

@@ -1,17 +1,20 @@
-"""Soft contact with planes and signed-distance obstacles: a smooth penalty (paper 003's E_con) with regularised friction."""
+"""Soft contact with planes, terrain and signed-distance obstacles: a smooth penalty (paper 003's E_con) with regularised friction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.bodies import Body, complex_slopes, one_sided
-from pliant.core import Array, InputError, finite_array, require_number, require_positive
+from pliant.core import Array, InputError, finite_array, nearest, require_number, require_positive
+from pliant.geometry.heights import HeightField
 
-# A signed distance: (k, dim) points -> distance (k,) [m] negative inside, outward normal (k, dim), Hessian (k, dim, dim) [1/m].
-# It is evaluated at complex points too, so it is written with analytic operations.
+# A signed distance: (k, dim) points -> distance (k,) [m] negative inside, its gradient (k, dim), the outward normal, and its Hessian
+# (k, dim, dim) [1/m]. It is evaluated at complex points too, so it is written with analytic operations. A distance that is too short,
+# with a gradient shorter than one, will do: it makes the contact softer.
 Distance = Callable[[Array], tuple[Array, Array, Array]]
 
 
@@ -65,6 +68,47 @@ def capsule(start: ArrayLike, end: ArrayLike, radius: float) -> Obstacle:
     return Obstacle(distance=distance, outline=(*_circles(a, radius), *_circles(a + axis, radius), np.stack([a, a + axis])))
 
 
+def terrain(heights: ArrayLike, spacing: float, origin: ArrayLike | None = None) -> Obstacle:
+    """All points below z = h(x, y), in the plane below y = h(x), for a smooth h through heights [m] on an even grid.
+
+    `heights` (nx, ny), in the plane (nx,), stand `spacing` [m] apart, the first at `origin` (dim,) [m] and all counted from there; beyond
+    the grid the edge's height goes on. The distance is (z - h) / sqrt(1 + s^2) with s the steepest slope, so never more than the true one.
+    """
+    try:
+        table = np.asarray(heights, dtype=float)
+    except (TypeError, ValueError):  # text, ragged lists
+        table = np.zeros(0)
+    if table.ndim not in (1, 2) or not table.size:
+        raise InputError(f"The heights of a terrain are {str(heights)[:60]!r}; give a table (nx, ny) of numbers [m], in the plane (nx,).")
+    table = finite_array("The heights of a terrain", table, (None,) * table.ndim, "m")
+    spacing, dim = require_positive("The spacing of a terrain", spacing, "m"), table.ndim + 1
+    start = np.zeros(dim) if origin is None else finite_array("The origin of a terrain", origin, (dim,), "m")
+    field = HeightField(heights=table + start[-1], spacing=spacing, origin=start[:-1])
+    scale = 1.0 / np.sqrt(1.0 + field.steepest**2)
+
+    def distance(y: Array) -> tuple[Array, Array, Array]:
+        if y.shape[1] != dim:
+            raise ValueError("a point of another dimension")
+        height, slope, bend = field.at(y[:, :-1])
+        up = np.concatenate([-slope, np.ones((len(y), 1))], axis=1)
+        return scale * (y[:, -1] - height), scale * up, -scale * np.pad(bend, ((0, 0), (0, 1), (0, 1)))
+
+    return Obstacle(distance=distance, outline=_profiles(field))
+
+
+def _profiles(field: HeightField) -> tuple[Array, ...]:
+    """The curves of a height field along its grid lines, of a large one along some of them."""
+    ends = field.origin + field.spacing * (np.array(field.heights.shape) - 1)
+    fine = [np.linspace(a, b, min(4 * n, 200)) for a, b, n in zip(field.origin, ends, field.heights.shape, strict=True)]
+    few = [np.linspace(a, b, min(n, 21)) for a, b, n in zip(field.origin, ends, field.heights.shape, strict=True)]
+    if field.heights.ndim == 1:
+        lines = [fine[0][:, None]]
+    else:
+        lines = [np.stack([fine[0], np.full(fine[0].size, y)], axis=1) for y in few[1]]
+        lines += [np.stack([np.full(fine[1].size, x), fine[1]], axis=1) for x in few[0]]
+    return tuple(np.column_stack([line, field.at(line)[0]]) for line in lines)
+
+
 def _circles(center: Array, radius: float) -> tuple[Array, ...]:
     """The circles about a point along each pair of axes, to draw a ball."""
     angle = np.linspace(0.0, 2.0 * np.pi, 49)
@@ -80,9 +124,26 @@ def _round(r: Array, radius: float) -> tuple[Array, Array, Array]:
     return size - radius, n, (np.eye(r.shape[1]) - n[:, :, None] * n[:, None, :]) / size[:, None, None]
 
 
+KINDS = ("separate", "slip", "sticky")
+
+
+class Touchable(Protocol):
+    """What a contact looks at before it knows how the body is stepped."""
+
+    @property
+    def dim(self) -> int: ...
+    @property
+    def rest(self) -> Array: ...  # (n_dofs,) [m]
+    def patch(self, name: str | None, *, even: bool = False) -> Array: ...  # (n_nodes,) [m^2] area a node carries
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contact:
-    """Keeps a surface of the body out of an obstacle: pressure grows with depth, friction follows Coulomb above slip_speed."""
+    """Keeps a surface of the body out of an obstacle: pressure grows with depth, friction follows Coulomb above slip_speed.
+
+    kind "separate": the obstacle only pushes. "slip": the body slides along it and never leaves it; "sticky": it stays where it touched.
+    Finite elements know the first only.
+    """
 
     obstacle: Distance
     surface: str | None = None  # named surface that may touch; None: the whole boundary
@@ -90,6 +151,7 @@ class Contact:
     layer: float | None = None  # [m] depth over which the pressure sets in smoothly; None: a hundredth of a cell
     friction: float = 0.0  # [-] Coulomb's coefficient
     slip_speed: float = 1e-3  # [m/s] below this the friction is viscous
+    kind: str = "separate"  # or "slip", "sticky"
 
     def __post_init__(self) -> None:
         for name, unit in (("stiffness", "Pa/m"), ("layer", "m"), ("slip_speed", "m/s")):
@@ -97,8 +159,21 @@ class Contact:
                 require_positive(f"The contact's {name}", getattr(self, name), unit)
         if not 0.0 <= require_number("The friction coefficient", self.friction, "-") < np.inf:
             raise InputError(f"The friction coefficient is {self.friction:g}; it must be zero or positive.")
+        if self.kind not in KINDS:
+            raise InputError(f"There is no kind of contact '{self.kind}'; {nearest(self.kind, KINDS)}")
+        if self.kind != "separate" and self.friction > 0.0:
+            raise InputError(
+                f"A contact of kind '{self.kind}' has a friction of {self.friction:g}; remove it, or take the kind 'separate'."
+            )
+
+    def check(self, body: Touchable) -> None:
+        """A sentence unless obstacle and surface fit the body, whatever steps it."""
+        self._try(body.rest.reshape(-1, body.dim)[:1])
+        body.patch(self.surface, even=True)
 
     def on(self, body: Body) -> "AttachedContact":
+        if self.kind != "separate":
+            raise InputError(f"A contact of kind '{self.kind}' is for MaterialPoint; with finite elements take the kind 'separate'.")
         self._try(body.rest.reshape(-1, body.dim)[:1])
         area = body.patch(self.surface, even=True)
         nodes = np.flatnonzero(area)
@@ -117,7 +192,13 @@ class Contact:
             found = []
         if found != [(1,), (1, dim), (1, dim, dim)]:
             raise InputError(f"The obstacle of a contact does not fit a body in {dim} dimensions; make it with plane, sphere or capsule "
-                             f"from vectors of {dim} numbers.")  # fmt: skip
+                             f"from vectors of {dim} numbers, or with terrain from a table of {dim - 1}.")  # fmt: skip
+
+
+def _length(n: Array) -> Array:
+    """(k,) |n|, one where n is zero; analytic in complex n."""
+    size = np.sqrt(np.sum(n * n, axis=1))
+    return np.where(size == 0.0, 1.0, size)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -138,10 +219,12 @@ class AttachedContact:
 
     def normal_force(self, y: Array) -> Array:
         """(n_points,) [N] the normal force of each point."""
-        return self.stiffness * one_sided(-self.contact.obstacle(y)[0], self.layer)[1]
+        d, n, _ = self.contact.obstacle(y)
+        return self.stiffness * one_sided(-d, self.layer)[1] * _length(n)
 
     def gradient(self, y: Array, u: Array) -> Array:
-        return -self.normal_force(y)[:, None] * self.contact.obstacle(y)[1]
+        d, n, _ = self.contact.obstacle(y)
+        return -(self.stiffness * one_sided(-d, self.layer)[1])[:, None] * n
 
     def curvature(self, y: Array, u: Array) -> Array:
         d, n, H = self.contact.obstacle(y)
@@ -171,6 +254,7 @@ class Friction:
     def _start(self, old: Array) -> tuple[Array, Array]:
         """(limit (n,) [N], tangent projection (n, dim, dim)) at the step's start."""
         n = self.contact.contact.obstacle(old)[1]
+        n = n / _length(n)[:, None]
         tangent = np.eye(old.shape[1]) - n[:, :, None] * n[:, None, :]
         return self.contact.contact.friction * self.contact.normal_force(old), tangent
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import pliant as pl
 from pliant.actuators import Fluidic, Gripper, MovingFrame, Muscle, Tether
+from pliant.contact import terrain
 
 DT = 0.01  # [s]
 
@@ -117,6 +118,8 @@ ROBOTS: dict[str, Case] = {
         pl.Contact(obstacle=pl.sphere((0.15, 0.05, -0.09), 0.1), surface="z-", stiffness=2e5, layer=0.02, friction=0.4, slip_speed=0.1),))),
     "contact capsule": Case(robot=solid("box", 2, "fixed-corotated", contacts=(
         pl.Contact(obstacle=pl.capsule((0.15, -0.1, -0.09), (0.15, 0.2, -0.09), 0.1), surface="z-", stiffness=2e5, layer=0.02),))),
+    "contact terrain": Case(robot=solid("plane", 1, "neo-hookean", damping=DAMPED, contacts=(
+        pl.Contact(obstacle=terrain([0.0, 0.01, -0.01, 0.005, 0.0], 0.06, (0.0, 0.004)), surface="y-", stiffness=2e5, layer=0.05),))),
     # Bodies without stiffness, and design variables of single cells
     "pebbles": Case(
         robot=pebble(actuators={"jet": pl.Thrust(point=(0.0, 0.0, 0.0)),

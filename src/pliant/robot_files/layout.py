@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationInfo
 
 from pliant.actuators import Arm, Cable, Fluidic, Gripper, MovingFrame, Muscle, Tether, Thrust, load_arm
-from pliant.contact import Contact, capsule, plane, sphere
+from pliant.contact import Contact, capsule, plane, sphere, terrain
 from pliant.core import InputError
 from pliant.geometry import (
     Box,
@@ -31,7 +31,7 @@ from pliant.geometry import (
 )
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Patch, PointLoad, Support, SurfaceLoad
-from pliant.robot_files.section import Keys, Limit, Point, Row, Rows, listed, made, named, one_of, read_by, wrapped
+from pliant.robot_files.section import Keys, Limit, Point, Row, Rows, Table, listed, made, named, one_of, read_by, wrapped
 from pliant.robot_files.task import Keyframes, constant
 
 
@@ -95,6 +95,7 @@ ACTUATORS = {
     "fluidic": made(Fluidic, region=str),
 }
 OBSTACLES = {obstacle.__name__: wrapped(obstacle, Contact, "obstacle") for obstacle in (plane, sphere, capsule)}
+OBSTACLES["terrain"] = wrapped(terrain, Contact, "obstacle", heights=Table)
 MATERIAL, POINT_LOAD, SURFACE_LOAD = made(Material), made(PointLoad), made(SurfaceLoad)
 KEYFRAMES = made(Keyframes, times=Row, values=Rows)
 

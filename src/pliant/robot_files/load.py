@@ -152,9 +152,10 @@ def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
     for kind in ("actuators", "effectors"):
         for name, member in getattr(robot, kind).items():
             yield f"{kind}.{name}", partial(member.on, body)
-    for kind in ("loads", "contacts"):
-        for i, member in enumerate(getattr(robot, kind)):
-            yield f"{kind}[{i}]", partial(member.on, body)
+    for i, load in enumerate(robot.loads):
+        yield f"loads[{i}]", partial(load.on, body)
+    for i, contact in enumerate(robot.contacts):
+        yield f"contacts[{i}]", partial(contact.check, body)
 
 
 def _check_support(support: Support, body: Body) -> None:

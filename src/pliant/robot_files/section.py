@@ -72,6 +72,15 @@ def beside(text: str, info: ValidationInfo) -> Path:
 Row = tuple[float, ...]
 Point = Annotated[Row, Field(min_length=2, max_length=3), AfterValidator(lambda row: np.array(row, float))]
 Rows = Annotated[tuple[Row, ...], AfterValidator(even_rows)]
+
+
+def table(given: Any) -> Any:
+    """A row of numbers, or rows of one length."""
+    rows = isinstance(given, tuple) and len(given) > 0 and isinstance(given[0], tuple)
+    return TypeAdapter(Rows if rows else Row, config=ConfigDict(strict=True, allow_inf_nan=False)).validate_python(given)
+
+
+Table = Annotated[Any, PlainValidator(table)]
 Limit = Annotated[float, AllowInfNan(True)]
 IN_FILE: dict[Any, Any] = {  # a parameter's type in Python -> what the file holds for it
     ArrayLike: Point,
@@ -106,9 +115,10 @@ def made(make: Make, **types: Any) -> Any:
     return section(keys_of(make, **types), make)
 
 
-def wrapped(inner: Make, outer: Make, slot: str, *, leave: Iterable[str] = ()) -> Any:
-    """The type of a table that becomes outer(slot=inner(...), ...), the keys of both side by side but for `leave`."""
-    own = keys_of(inner)
+def wrapped(inner: Make, outer: Make, slot: str, *, leave: Iterable[str] = (), **types: Any) -> Any:
+    """The type of a table that becomes outer(slot=inner(...), ...), the keys of both side by side but for `leave`; `types` as in keys_of
+    of the inner."""
+    own = keys_of(inner, **types)
     rest = {key: kind for key, kind in keys_of(outer).items() if key not in (slot, *own, *leave)}
 
     def make(**found: Any) -> Any:
