@@ -4,8 +4,19 @@ from pliant import geometry, planners, problem
 from pliant.actuators import Cable, Gripper, MovingFrame, Tether, Thrust
 from pliant.bodies import PointMass
 from pliant.contact import Contact, capsule, plane, sphere
-from pliant.core import InputError, MeshError, PliantError, StepError
-from pliant.dynamics import BDF2, ImplicitEuler, Newton, Quasistatic, SemiImplicit, equilibrium, gradcheck, pullback, simulate
+from pliant.core import InputError, PliantError, StepError
+from pliant.dynamics import (
+    BDF2,
+    ImplicitEuler,
+    MaterialPoint,
+    Newton,
+    Quasistatic,
+    SemiImplicit,
+    equilibrium,
+    gradcheck,
+    pullback,
+    simulate,
+)
 from pliant.geometry import Box, Mesh
 from pliant.materials import Material
 from pliant.planners import plan
@@ -17,8 +28,8 @@ from pliant.zoo import robots
 __version__ = "0.2.0"
 
 __all__ = [
-    "BDF2", "Box", "Cable", "Contact", "Damping", "Effector", "Gripper", "ImplicitEuler", "InputError", "Material", "Mesh", "MeshError",
-    "MovingFrame", "Newton", "PliantError", "PointLoad", "PointMass", "Problem", "Quasistatic", "Robot", "SemiImplicit", "StepError",
-    "Support", "SurfaceLoad", "Tether", "Thrust", "capsule", "equilibrium", "geometry", "gradcheck", "load_robot", "paths", "plan",
-    "plane", "planners", "problem", "pullback", "robots", "simulate", "sphere",
+    "BDF2", "Box", "Cable", "Contact", "Damping", "Effector", "Gripper", "ImplicitEuler", "InputError", "Material", "MaterialPoint",
+    "Mesh", "MovingFrame", "Newton", "PliantError", "PointLoad", "PointMass", "Problem", "Quasistatic", "Robot", "SemiImplicit",
+    "StepError", "Support", "SurfaceLoad", "Tether", "Thrust", "capsule", "equilibrium", "geometry", "gradcheck", "load_robot", "paths",
+    "plan", "plane", "planners", "problem", "pullback", "robots", "simulate", "sphere",
 ]  # fmt: skip

@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Body, complex_slopes, one_sided
+from pliant.bodies import Matter, complex_slopes, one_sided
 from pliant.core import Array, InputError, finite_array, nearest, require_number, require_positive
 from pliant.geometry.heights import HeightField
 
@@ -127,16 +126,6 @@ def _round(r: Array, radius: float) -> tuple[Array, Array, Array]:
 KINDS = ("separate", "slip", "sticky")
 
 
-class Touchable(Protocol):
-    """What a contact looks at before it knows how the body is stepped."""
-
-    @property
-    def dim(self) -> int: ...
-    @property
-    def rest(self) -> Array: ...  # (n_dofs,) [m]
-    def patch(self, name: str | None, *, even: bool = False) -> Array: ...  # (n_nodes,) [m^2] area a node carries
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contact:
     """Keeps a surface of the body out of an obstacle: pressure grows with depth, friction follows Coulomb above slip_speed.
@@ -166,12 +155,12 @@ class Contact:
                 f"A contact of kind '{self.kind}' has a friction of {self.friction:g}; remove it, or take the kind 'separate'."
             )
 
-    def check(self, body: Touchable) -> None:
+    def check(self, body: Matter) -> None:
         """A sentence unless obstacle and surface fit the body, whatever steps it."""
         self._try(body.rest.reshape(-1, body.dim)[:1])
         body.patch(self.surface, even=True)
 
-    def on(self, body: Body) -> "AttachedContact":
+    def on(self, body: Matter) -> "AttachedContact":
         if self.kind != "separate":
             raise InputError(f"A contact of kind '{self.kind}' is for MaterialPoint; with finite elements take the kind 'separate'.")
         self._try(body.rest.reshape(-1, body.dim)[:1])

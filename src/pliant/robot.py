@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Body, PointMass, Solid, Term
+from pliant.bodies import Body, Matter, PointMass, Solid, Term, named_cells
 from pliant.contact import Contact
 from pliant.core import Array, InputError, finite_array, nearest, require_kind, require_number
 from pliant.geometry import Mesh, Shape, scale_doubts, with_surface
@@ -32,7 +32,7 @@ class Actuator(Protocol):
     def n_controls(self) -> int: ...
     @property
     def neutral(self) -> float | Array: ...
-    def on(self, body: Body) -> Term: ...
+    def on(self, body: Matter) -> Term: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,22 +53,23 @@ class Support:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Effector:
-    """What is to be controlled: a material point, or the weighted mean of a named surface."""
+    """What is to be controlled: a material point, or the mean of a named surface by area, or of a region by volume ("body": of all)."""
 
     point: ArrayLike | None = None  # (dim,) [m] rest position
     surface: str | None = None
+    region: str | None = None
 
     def __post_init__(self) -> None:
-        if (self.point is None) == (self.surface is None):
-            raise InputError("An effector is either at a point or on a surface; give exactly one of the two.")
+        if sum(part is not None for part in (self.point, self.surface, self.region)) != 1:
+            raise InputError("An effector is at a point, on a surface or over a region; give exactly one of the three.")
         if self.point is not None:
             finite_array("The point of an effector", self.point, (None,), "m")
 
-    def on(self, body: Body) -> sp.csr_matrix:
+    def on(self, body: Matter) -> sp.csr_matrix:
         """(1, n_nodes) the row that maps node positions to the effector's."""
         if self.point is not None:
             return body.locate(np.asarray(self.point, float)[None])
-        share = body.patch(self.surface)
+        share = body.patch(self.surface) if self.region is None else body.bulk(named_cells(body, self.region))
         return sp.csr_matrix(share / share.sum())
 
 
@@ -79,7 +80,7 @@ class PointLoad:
     point: ArrayLike  # (dim,) [m]
     force: ArrayLike  # (dim,) [N]
 
-    def on(self, body: Body) -> Array:
+    def on(self, body: Matter) -> Array:
         """(n_dofs,) [N]"""
         share = body.locate(finite_array("The point of a point load", self.point, (body.dim,), "m")[None]).toarray()[0]
         return np.outer(share, finite_array("The force of a point load", self.force, (body.dim,), "N")).ravel()
@@ -92,7 +93,7 @@ class SurfaceLoad:
     surface: str
     traction: ArrayLike  # (dim,) [Pa]
 
-    def on(self, body: Body) -> Array:
+    def on(self, body: Matter) -> Array:
         """(n_dofs,) [N]"""
         traction = finite_array(f"The traction on '{self.surface}'", self.traction, (body.dim,), "Pa")
         return np.outer(body.patch(self.surface), traction).ravel()
@@ -196,7 +197,7 @@ class Robot:
         if isinstance(self.shape, PointMass):
             return self.shape
         mesh = self.mesh()
-        body = Solid(mesh=mesh, materials=self._materials(), thickness=self.thickness)
+        body = Solid(mesh=mesh, materials=self.materials_by_region(), thickness=self.thickness)
         for doubt in [*scale_doubts(mesh.size), *self._softness_doubts(body)]:
             warnings.warn(f"{self.name}: {doubt}", stacklevel=6)
         return body
@@ -217,7 +218,8 @@ class Robot:
             mesh = with_surface(mesh, name, patch.holds)
         return mesh
 
-    def _materials(self) -> Mapping[str, Material]:
+    def materials_by_region(self) -> Mapping[str, Material]:
+        """The material of each region; "body" stands for all of it."""
         if not isinstance(self.material, Material):
             if not self.material:
                 raise InputError(f"{self.name} has no material; pass material=Material(E=..., nu=..., density=...).")

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Body
+from pliant.bodies import Matter
 from pliant.core import Array, InputError, check_limits, finite_array, require_positive
 
 
@@ -50,7 +50,7 @@ class Cable:
         points = np.asarray(self.points, float)
         return points if self.guide is None else np.vstack([points, np.asarray(self.guide, float)])
 
-    def on(self, body: Body) -> "AttachedCable":
+    def on(self, body: Matter) -> "AttachedCable":
         """The cable on a body; a point outside the body is an error."""
         anchors = body.locate(np.asarray(self.points, float))
         path = self.path()

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.actuators.frames import Frame
-from pliant.bodies import TINY, Body, one_sided
+from pliant.bodies import TINY, Matter, one_sided
 from pliant.core import Array, InputError, finite_array, require_kind, require_positive
 
 ONSET = 1e-3  # of a tether's length: the stretch over which its stiffness sets in
@@ -48,7 +48,7 @@ class Gripper(Driven):
         if self.stiffness is not None:
             require_positive("The gripper's stiffness", self.stiffness, "Pa/m")
 
-    def on(self, body: Body) -> "AttachedGripper":
+    def on(self, body: Matter) -> "AttachedGripper":
         _check_dimension("gripper", self.frame, body)
         nodes, rest = body.region(self.surface), body.rest.reshape(-1, body.dim)
         _doubt_distance(self.frame, rest, nodes)
@@ -59,7 +59,7 @@ class Gripper(Driven):
                                stiffness=stiffness * _areas(body, self.surface, nodes))  # fmt: skip
 
 
-def _check_dimension(what: str, frame: Frame, body: Body) -> None:
+def _check_dimension(what: str, frame: Frame, body: Matter) -> None:
     if frame.dim != body.dim:
         raise InputError(f"The frame of a {what} is {frame.dim}D, but the body is {body.dim}D; give a frame in {body.dim} dimensions.")
 
@@ -73,14 +73,14 @@ def _doubt_distance(frame: Frame, rest: Array, nodes: Array) -> None:
                       "Describe the body where the frame begins.", stacklevel=4)  # fmt: skip
 
 
-def _hardness(body: Body) -> float:
+def _hardness(body: Matter) -> float:
     try:
         return 10.0 * body.hardness()
     except InputError:  # point masses have none
         raise InputError("A gripper on point masses needs a stiffness [N/m]; give Gripper(stiffness=...).") from None
 
 
-def _areas(body: Body, name: str, nodes: Array) -> Array:
+def _areas(body: Matter, name: str, nodes: Array) -> Array:
     """(k,) [m^2] what each node carries of a surface; of a region inside, the share of a node in the body's volume, a cell deep."""
     try:
         return body.patch(name, even=True)[nodes]
@@ -146,7 +146,7 @@ class Tether(Driven):
         if self.onset is not None:
             require_positive("The tether's onset", self.onset, "m")
 
-    def on(self, body: Body) -> "AttachedTether":
+    def on(self, body: Matter) -> "AttachedTether":
         _check_dimension("tether", self.frame, body)
         point = finite_array("The point of a tether", self.point, (body.dim,), "m")
         local = np.zeros((1, body.dim))

@@ -1,37 +1,21 @@
 """Stress in a region of the body (paper 004 eq. 15): a muscle along an axis of the material, or a fluid that swells it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Body, Solid
-from pliant.core import Array, InputError, check_limits, finite_array, nearest, require_kind
+from pliant.bodies import Matter, Solid, named_cells
+from pliant.core import Array, InputError, check_limits, finite_array, require_kind
 from pliant.geometry import Domain
-
-
-class Matter(Protocol):
-    """What a stress must know of a body, be it of cells or of particles; `cells` stands for both."""
-
-    @property
-    def dim(self) -> int: ...
-    @property
-    def groups(self) -> Mapping[str, Array]: ...  # material name -> cells
-    @property
-    def cell_regions(self) -> Mapping[str, Array]: ...  # name of a region of the mesh -> cells
-    def cell_centres(self) -> Array: ...  # (n_cells, dim) [m] at rest
 
 
 def chosen(body: Matter, region: str | Domain) -> Array:
     """(k,) the cells of a material or a region by name, or those with their centre in a domain of rest coordinates."""
     if isinstance(region, str):
-        cells = body.groups[region] if region in body.groups else body.cell_regions.get(region)
-        if cells is None:
-            raise InputError(f"The body has no region '{region}'; {nearest(region, [*body.groups, *body.cell_regions])}")
+        cells = named_cells(body, region)
     elif region.dim != body.dim:
         raise InputError(f"The region of an actuator is {region.dim}D, but the body is {body.dim}D; give a shape in {body.dim} dimensions.")
     else:
@@ -78,7 +62,7 @@ class Muscle:
         a = self._axes(body.dim)[0]
         return chosen(body, self.region), np.outer(a, a)
 
-    def on(self, body: Body) -> "AttachedStress":
+    def on(self, body: Matter) -> "AttachedStress":
         return _attached(body, chosen(body, self.region), self._axes(body.dim), 1.0)
 
 
@@ -107,11 +91,11 @@ class Fluidic:
         """(cells (k,), S (dim, dim)) what it acts on, and the second Piola stress per unit of control; in the plane its in-plane part."""
         return chosen(body, self.region), -np.eye(body.dim)
 
-    def on(self, body: Body) -> "AttachedStress":
+    def on(self, body: Matter) -> "AttachedStress":
         return _attached(body, chosen(body, self.region), np.eye(body.dim), -1.0)
 
 
-def _attached(body: Body, cells: Array, axes: Array, sign: float) -> "AttachedStress":
+def _attached(body: Matter, cells: Array, axes: Array, sign: float) -> "AttachedStress":
     """S = sign u sum_m a_m a_m^T over the axes (n_axes, dim), on a solid."""
     if not isinstance(body, Solid):
         raise InputError(f"A {type(body).__name__} has no stress, so neither a muscle nor a fluid can act in it; give the robot a shape.")

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Body
+from pliant.bodies import Matter
 from pliant.core import Array, check_limits, finite_array
 
 
@@ -31,7 +31,7 @@ class Thrust:
         """The control at which it does nothing."""
         return 0.0
 
-    def on(self, body: Body) -> "AttachedThrust":
+    def on(self, body: Matter) -> "AttachedThrust":
         weights = body.locate(np.asarray(self.point, float)[None])
         return AttachedThrust(weights=weights, offset=np.zeros((1, body.dim)), n_controls=body.dim)
 

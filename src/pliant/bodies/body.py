@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies.assembly import Viscous
-from pliant.core import Array
+from pliant.core import Array, InputError, nearest
 from pliant.materials import moduli
 
 NO_VISCOSITY = Viscous(0.0, 0.0, np.zeros((1, 2)), np.zeros((1, 1, 9)))
@@ -30,8 +30,9 @@ class Fields:
         return moduli(self.E, self.nu, self.power)
 
 
-class Body(Protocol):
-    """A robot's matter with unknowns q = node positions, flat, node after node. Forces are gradients of energies."""
+class Matter(Protocol):
+    """What is attached to a body asks this of it, be it of elements or of particles: nodes are its unknowns' points, cells its pieces of
+    material, and for particles both are the same."""
 
     @property
     def dim(self) -> int: ...
@@ -45,8 +46,6 @@ class Body(Protocol):
     def groups(self) -> Mapping[str, Array]: ...  # material name -> cells
     @property
     def cell_regions(self) -> Mapping[str, Array]: ...  # name of a region -> cells
-    @property
-    def pairs(self) -> Array: ...  # (n_pairs, 2) node pairs i >= j that share a cell, sorted
     def cell_size(self) -> float: ...  # [m] a typical cell
     def hardness(self) -> float: ...  # [Pa/m] what a cell of the stiffest material answers to a metre of indentation: E / cell
     def cell_centres(self) -> Array: ...  # (n_cells, dim) [m] at rest
@@ -54,6 +53,24 @@ class Body(Protocol):
     def locate(self, points: Array) -> sp.csr_matrix: ...  # (k, n_nodes) interpolation to rest points (k, dim)
     def region(self, name: str) -> Array: ...  # node indices of a named region or surface
     def patch(self, name: str | None, *, even: bool = False) -> Array: ...  # (n_nodes,) [m^2] area a node carries; None: all
+    def bulk(self, cells: Array) -> Array: ...  # (n_nodes,) [m^3] what each node carries of some cells
+
+
+def named_cells(body: Matter, name: str) -> Array:
+    """The cells of a material or a region, "body" being all of them; or a sentence."""
+    if name == "body":
+        return np.arange(len(body.volumes()))
+    cells = body.groups.get(name, body.cell_regions.get(name))
+    if cells is None:
+        raise InputError(f"The body has no region '{name}'; {nearest(name, ['body', *body.groups, *body.cell_regions])}")
+    return cells
+
+
+class Body(Matter, Protocol):
+    """A robot's matter with unknowns q = node positions, flat, node after node. Forces are gradients of energies."""
+
+    @property
+    def pairs(self) -> Array: ...  # (n_pairs, 2) node pairs i >= j that share a cell, sorted
     def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> tuple[float, Array]: ...  # and its gradient
     def gradient(self, q: Array, fields: Fields) -> Array: ...
     def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array: ...

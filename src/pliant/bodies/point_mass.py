@@ -82,6 +82,10 @@ class PointMass:
             raise InputError(f"A PointMass has the one region 'body', not '{name}'.")
         return np.arange(len(self.points))
 
+    def bulk(self, cells: Array) -> Array:
+        """(n_points,) one for each of some points: the mean over them is that of their places."""
+        return np.bincount(cells, minlength=len(self.volumes())).astype(float)
+
     def patch(self, name: str | None, *, even: bool = False) -> Array:
         """(n,) one a point, so that a contact stiffness counts per point [N/m]."""
         if name is not None:

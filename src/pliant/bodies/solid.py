@@ -159,6 +159,11 @@ class Solid:
         share = facet_shares(self.mesh.points[facets], even=even)
         return self._depth * np.bincount(facets.ravel(), share.ravel(), minlength=len(self.mesh.points))
 
+    def bulk(self, cells: Array) -> Array:
+        """(n_nodes,) [m^3] the integral of each node's shape function over some cells."""
+        share = self._unit_mass[cells].sum(axis=2)
+        return np.bincount(self.mesh.cells[cells].ravel(), share.ravel(), minlength=len(self.mesh.points))
+
     def _run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """A compiled loop over the cells, on one thread where the body is small."""
         return run(kernel, self.cells.weights.size, *args)

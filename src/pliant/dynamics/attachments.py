@@ -1,6 +1,5 @@
 """What is attached to a body, all together: the energy, forces and derivatives of its terms."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from typing import TypeVar
@@ -27,20 +26,12 @@ def of_actuators(robot: Robot, make: Callable[[Actuator], Made]) -> list[tuple[M
     return out
 
 
-class Attachments(ABC):
+class Attachments:
     """Terms, each with its share of the controls, on a body of n_dofs unknowns. All vectors are (n_dofs,) unless said otherwise."""
 
-    @property
-    @abstractmethod
-    def dim(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def n_dofs(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def terms(self) -> tuple[tuple[Term, slice], ...]: ...
+    dim: int
+    n_dofs: int
+    terms: tuple[tuple[Term, slice], ...]
 
     def points(self, term: Term, q: Array) -> Array:
         """(n_points, dim) what a term looks at."""

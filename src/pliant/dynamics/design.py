@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pliant.bodies import Body, Fields
+from pliant.bodies import Fields, Matter
 from pliant.core import Array, InputError, Param, Params
 
 FIELDS = ("E", "nu", "density")
@@ -16,7 +16,7 @@ FIELDS = ("E", "nu", "density")
 class Design:
     """Names such as "soft.E" (one number for a material) or "cells.density" (one for each cell), seen as one flat array."""
 
-    body: Body
+    body: Matter
     names: Sequence[str] = ()
 
     def __post_init__(self) -> None:

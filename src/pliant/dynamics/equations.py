@@ -46,17 +46,17 @@ class Equations(Attachments):
         return self.robot.body()
 
     @property
-    def dim(self) -> int:
+    def dim(self) -> int:  # type: ignore[override]
         return self.body.dim
 
     @cached_property
-    def n_dofs(self) -> int:
+    def n_dofs(self) -> int:  # type: ignore[override]
         return self.body.rest.size
 
     # Attachments
 
     @cached_property
-    def terms(self) -> tuple[tuple[Term, slice], ...]:
+    def terms(self) -> tuple[tuple[Term, slice], ...]:  # type: ignore[override]
         """Each attachment with its share of the controls: actuators first, contacts after."""
         made = of_actuators(self.robot, lambda actuator: actuator.on(self.body))
         end = slice(self.robot.n_controls, self.robot.n_controls)

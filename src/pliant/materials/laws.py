@@ -8,7 +8,7 @@ differentiated moduli. All functions take real or complex F: the third derivativ
 import numpy as np
 from numba import njit
 
-from pliant.kernels import add, cofactor, cross, det, dot, rotation_differential, scale, sub
+from pliant.kernels import add, cofactor, cross, det, dot, mm, mmt, mtm, rotation_differential, scale, sub, sym, trace
 
 NEO_HOOKEAN, FIXED_COROTATED, LINEAR_COROTATED = 0, 1, 2
 
@@ -52,6 +52,28 @@ def stress(law, F, R, moduli, power):
     if law == FIXED_COROTATED:
         return add(P, scale(lam * (J - 1.0) + slope, C))
     return add(add(P, scale(lam * (dot(R, F) - 3.0), R)), scale(slope, C))
+
+
+@njit(error_model="numpy", cache=True)
+def kirchhoff(law, F, R, moduli, power):
+    """P F^T [Pa], symmetric; of the neo-Hookean law without P, which takes half the work."""
+    mu, lam, bulk = moduli
+    if law == NEO_HOOKEAN:
+        J, b = det(F), scale(mu, mmt(F, F))
+        t = lam * np.log(J) - mu + J * _swell_slope(J, bulk, power)
+        return (b[0] + t, b[1], b[2], b[3], b[4] + t, b[5], b[6], b[7], b[8] + t)
+    return mmt(stress(law, F, R, moduli, power), F)
+
+
+@njit(error_model="numpy", cache=True)
+def kirchhoff_back(law, F, R, K_bar, moduli, power):
+    """The gradient of K_bar : kirchhoff with respect to F."""
+    mu, lam, bulk = moduli
+    if law == NEO_HOOKEAN:
+        J, twice = det(F), scale(2.0 * mu, mm(sym(K_bar), F))
+        bend = lam / J + _swell_slope(J, bulk, power) + J * _swell_bend(J, bulk, power)
+        return add(twice, scale(bend * trace(K_bar), cofactor(F)))
+    return add(mtm(K_bar, stress(law, F, R, moduli, power)), differential(law, F, R, mm(K_bar, F), moduli, power))
 
 
 @njit(error_model="numpy", cache=True)

@@ -1,0 +1,156 @@
+"""The substeps of one control step of the material point method, forth and back, on one grid."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pliant.bodies import Fields, Term
+from pliant.bodies.grid import SLAB, Bins, Box, Cloud, Walls, clear, move_grid, move_grid_back, sort
+from pliant.bodies.transfer import compiled
+from pliant.core import Array
+from pliant.dynamics.attachments import Attachments
+from pliant.dynamics.schedule import reverse
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pulls(Attachments):
+    """What pulls at particles: cables and the like."""
+
+    dim: int
+    n_dofs: int
+    terms: tuple[tuple[Term, slice], ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Numbers:
+    """What the parameters decide."""
+
+    fields: Fields
+    cloud: Cloud
+    friction: Array  # (n_contacts,)
+
+
+@dataclass(kw_only=True)
+class Sweep:
+    """The substeps of one control step, forth and back, on one grid."""
+
+    model: Any  # MaterialPoints, which makes sweeps
+    numbers: Numbers
+    u: Array
+    box: Box
+
+    def __post_init__(self) -> None:
+        model, box = self.model, self.box
+        self.rules, self.loops, self.cloud = model.rules, compiled(model.dim), self.numbers.cloud
+        self.walls: Walls = model._boundaries.on(box, self.numbers.friction)
+        n, slabs = model.body.n_particles, -(-box.nx // SLAB)
+        self.bins = Bins(np.zeros(n, np.int64), np.zeros(slabs + 1, np.int64), np.zeros((box.nx, 4), np.int64))
+        self.act = self._stress()
+
+    def _stress(self) -> Array:
+        """(n, dim^2) [Pa] the actuators' stress in the material frame, or nothing."""
+        model = self.model
+        out = np.zeros((model.body.n_particles if model._stresses else 0, model.dim**2), model.precision)
+        for (particles, S), part in model._stresses:
+            out[particles] += self.u[part][0] * S.ravel()
+        return out
+
+    def _force(self, position: Array) -> Array:
+        """(n, dim) [N] cables and loads on the particles, or nothing."""
+        model = self.model
+        if not model._pulls.terms and not model._load.any():
+            return np.zeros((0, model.dim), model.precision)
+        g = model._pulls.pull(position.ravel().astype(float), self.u)[1] if model._pulls.terms else 0.0
+        return (model._load - g).reshape(-1, model.dim).astype(model.precision)
+
+    def _arrays(self, x: Array) -> list[Array]:
+        """Position, velocity, affine field and F as tables, copied."""
+        space, n = self.model.space, self.model.body.n_particles
+        return [part.astype(self.model.precision).reshape(n, -1) for part in np.split(np.asarray(x), space.starts[1:-1])]
+
+    def _substep(self, state: list[Array], grid: Array, before: Array) -> str:
+        """Advance a state in place; what went wrong, or nothing. The grid is left as the particles saw it."""
+        rules, box, bins = self.rules, self.box, self.bins
+        if not sort(state[0], box, rules.dim, 1.0 / rules.h, bins):
+            return "left" if np.all(np.isfinite(state[0])) else "blew up"
+        clear(grid, box, bins)
+        self.loops.to_grid(rules, self.cloud, box, bins, grid, *state, self.act, self._force(state[0]))
+        move_grid(rules, box, bins, self.walls, grid, before)
+        self.loops.to_particles(rules, box, bins, grid, *state)
+        return ""
+
+    def _empty_grid(self) -> tuple[Array, Array]:
+        box = self.box
+        return np.zeros((box.nx * box.ny * box.nz, 4), self.model.precision), np.zeros((len(self.walls.node), 3), self.model.precision)
+
+    def forward(self, x: Array) -> tuple[Array, str]:
+        """The state after all substeps, or why there is none."""
+        state, (grid, before) = self._arrays(x), self._empty_grid()
+        for s in range(self.model.substeps):
+            failed = self._substep(state, grid, before)
+            if failed == "left":
+                return x, "left: a particle left the grid; it moves too fast for the substep."
+            if failed:
+                return x, self._blown(s)
+        new = np.concatenate([part.ravel() for part in state]).astype(float)
+        return (new, "") if np.all(np.isfinite(new)) else (x, self._blown(self.model.substeps - 1))
+
+    def _blown(self, substep: int) -> str:
+        most = self.model.substeps
+        return (f"The motion blew up by substep {substep + 1} of {most}: a particle's state is not finite, because it was compressed to "
+                f"nothing or the substep is too long; take substeps={2 * most}, or smaller controls.")  # fmt: skip
+
+    def back(self, x: Array, x_bar: Array) -> tuple[Array, Array, Array]:
+        """The shares of x_bar for the state that the step began with, the controls and the parameters."""
+        model, n = self.model, self.model.body.n_particles
+        bars, start = self._arrays(x_bar), self._arrays(x)
+        wanted = n if any(name.endswith((".E", ".nu")) for name in model.design) else 0
+        sums = [np.zeros(n), np.zeros(n), np.zeros(wanted), np.zeros(wanted)]  # by mass, volume, E, nu
+        friction, act, u_bar = np.zeros(len(self.walls.kind)), np.zeros_like(self.act), np.zeros(model.n_controls)
+        scratch, scratch_walls = self._empty_grid()
+        size = sum(part.nbytes for part in start)
+
+        def go(k: int, goal: int, state: list[Array]) -> list[Array]:
+            state = [part.copy() for part in state]
+            for _ in range(k, goal):
+                self._substep(state, scratch, scratch_walls)
+            return state
+
+        def pull(k: int, end: int, state: list[Array], kept: int) -> None:
+            states, grids = [state], []
+            for _ in range(k, end):
+                states.append([part.copy() for part in states[-1]])
+                grids.append(self._empty_grid())
+                self._substep(states[-1], *grids[-1])
+            self.peak = max(self.peak, kept * size + (end - k) * (size + grids[0][0].nbytes))
+            while grids:
+                after = states.pop()
+                self._substep_back(states[-1], after, grids.pop(), scratch, bars, sums, friction, act, u_bar)
+
+        reverse(model.substeps, model.schedule(size + scratch.nbytes + scratch_walls.nbytes, size), start, go, pull)
+        for (particles, S), part in model._stresses:
+            u_bar[part] += float(np.sum(act[particles] @ S.ravel()))
+        by_contact = np.bincount(self.walls.owner + 1, friction, minlength=len(model.robot.contacts) + 1)[1:]
+        spare = sums if wanted else [*sums[:2], np.zeros(n), np.zeros(n)]
+        return np.concatenate([part.ravel() for part in bars]).astype(float), u_bar, model.collect(self.numbers, *spare, by_contact)
+
+    peak = 0  # [bytes] most that states and grids held at a time
+
+    def _substep_back(self, state: list[Array], after: list[Array], taped: tuple[Array, Array], grid_bar: Array, bars: list[Array],
+                      sums: list[Array], friction: Array, act_bar: Array, u_bar: Array) -> None:  # fmt: skip
+        rules, box, bins, (grid, before) = self.rules, self.box, self.bins, taped
+        pos, vel, affine, F = state
+        sort(pos, box, rules.dim, 1.0 / rules.h, bins)
+        clear(grid_bar, box, bins)
+        self.loops.to_particles_back(rules, box, bins, grid, grid_bar, pos, F, after[1], after[2], *bars)
+        move_grid_back(rules, box, bins, self.walls, grid, before, grid_bar, friction)
+        force = self._force(pos)
+        force_bar = np.zeros_like(force)
+        self.loops.to_grid_back(
+            rules, self.cloud, box, bins, grid_bar, pos, vel, affine, F, self.act, force, *bars, act_bar, force_bar, *sums
+        )
+        if self.model._pulls.terms:
+            q, y = pos.ravel().astype(float), force_bar.ravel().astype(float)
+            bars[0] -= self.model._pulls.terms_times(q, self.u, y).reshape(bars[0].shape)
+            u_bar -= self.model._pulls.control_columns(q, self.u).T @ y

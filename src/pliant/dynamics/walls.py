@@ -1,0 +1,108 @@
+"""Boundary conditions on the nodes of a material point grid, from a robot's supports and contacts."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from pliant.bodies.grid import SEPARATE, SLIP, STICKY, Box, Walls
+from pliant.bodies.particles import Particles
+from pliant.core import Array, InputError
+from pliant.robot import Robot
+
+KINDS = {"separate": SEPARATE, "slip": SLIP, "sticky": STICKY}
+BEHIND = 2.0  # cells: how far behind a held surface nodes are held
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Boundaries:
+    """Where a robot's nodes meet supports and obstacles: every node within an obstacle, or on or behind a held surface."""
+
+    robot: Robot
+    body: Particles
+    cell: float  # [m]
+
+    def __post_init__(self) -> None:
+        for contact in self.robot.contacts:
+            contact.check(self.body)
+        self._held  # noqa: B018, what is wrong with a support is a sentence now
+
+    def on(self, box: Box, friction: Array) -> Walls:
+        """The conditions on the nodes of a box; `friction` (n_contacts,) may differ from what the contacts say."""
+        dim, first = self.body.dim, np.array([box.ox, box.oy, box.oz])
+        index = np.stack(np.meshgrid(np.arange(box.nx), np.arange(box.ny), np.arange(box.nz), indexing="ij"), axis=-1).reshape(-1, 3)
+        at = self.cell * (index + first)[:, :dim]
+        found = [self._support(at)] if self._held else []
+        for k, contact in enumerate(self.robot.contacts):
+            d, n, _ = contact.obstacle(at)
+            inside = np.flatnonzero(d <= 0.0)
+            size = np.linalg.norm(n[inside], axis=1, keepdims=True)
+            found.append((inside, n[inside] / size, np.full(len(inside), KINDS[contact.kind]), np.full(len(inside), k)))
+        return _walls(found, dim, friction)
+
+    @cached_property
+    def _held(self) -> list[tuple[cKDTree, Array, list[int]]]:
+        """Of each support: points all over its surface, the outward normals there, and the axes that it holds."""
+        out = []
+        for support in self.robot.supports:
+            if support.motion is not None:
+                raise InputError(f"The support on '{support.region}' moves, which MaterialPoint does not know; hold the body still, or "
+                                 "step it with ImplicitEuler.")  # fmt: skip
+            axes = [axis for axis in range(self.body.dim) if "xyz"[axis] in support.axes]
+            points, normals = self._surface(support.region)
+            if not axes:
+                raise InputError(f"The support on '{support.region}' along '{support.axes}' holds nothing of a body in {self.body.dim} "
+                                 "dimensions; name other axes.")  # fmt: skip
+            out.append((cKDTree(points), normals, axes))
+        return out
+
+    def _surface(self, name: str) -> tuple[Array, Array]:
+        """Points at most a third of a cell apart on a named surface, and their outward normals."""
+        mesh, dim = self.body.mesh, self.body.dim
+        corners = mesh.points[mesh.facets(name)[:, :dim]]
+        longest = float(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max())
+        n = int(np.ceil(3.0 * longest / self.cell))
+        if dim == 2:
+            normal = (corners[:, 1] - corners[:, 0]) @ np.array([[0.0, -1.0], [1.0, 0.0]])
+            grid = np.stack([np.linspace(0, 1, n + 1), 1.0 - np.linspace(0, 1, n + 1)], axis=1)
+        else:
+            normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+            i, j = np.array([(i, j) for i in range(n + 1) for j in range(n + 1 - i)]).T
+            grid = np.stack([i, j, n - i - j], axis=1) / n
+        inward = self.body.rest.reshape(-1, dim)[self.body._tree.query(corners.mean(axis=1))[1]] - corners.mean(axis=1)
+        normal *= -np.sign(np.sum(normal * inward, axis=1))[:, None]
+        normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+        return np.einsum("ga,fai->fgi", grid, corners).reshape(-1, dim), np.repeat(normal, len(grid), axis=0)
+
+    def _support(self, at: Array) -> tuple[Array, Array, Array, Array]:
+        """(nodes, normals, kinds, owners): a held axis is a wall that the node cannot leave along it."""
+        nodes, normals = [], []
+        for tree, outward, axes in self._held:
+            far, which = tree.query(at, distance_upper_bound=BEHIND * self.cell)
+            near = np.flatnonzero(np.isfinite(far))
+            away, n = at[near] - tree.data[which[near]], outward[which[near]]
+            depth = np.sum(away * n, axis=1)
+            beside = np.linalg.norm(away - depth[:, None] * n, axis=1)
+            chosen = near[(depth >= -1e-6 * self.cell) & (beside <= self.cell)]
+            for axis in axes:
+                nodes.append(chosen)
+                normals.append(np.tile(np.eye(at.shape[1])[axis], (len(chosen), 1)))
+        held = np.concatenate(nodes)
+        return held, np.concatenate(normals), np.full(len(held), SLIP), np.full(len(held), -1)
+
+
+def _walls(found: list[tuple[Array, Array, Array, Array]], dim: int, friction: Array) -> Walls:
+    """All conditions, those of a node one after the other in the order given."""
+    if not sum(len(part[0]) for part in found):
+        return Walls(
+            np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros(0), np.zeros(0, np.int64)
+        )
+    node, normal, kind, owner = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.argsort(node, kind="stable")
+    nodes, first = np.unique(node[order], return_index=True)
+    full = np.zeros((len(node), 3))
+    full[:, :dim] = normal[order]
+    mu = np.append(friction, 0.0)[owner[order]]  # a support's owner is -1, the last
+    return Walls(nodes.astype(np.int64), np.append(first, len(node)).astype(np.int64), kind[order].astype(np.int64), full, mu,
+                 owner[order].astype(np.int64))  # fmt: skip
