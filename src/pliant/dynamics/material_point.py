@@ -31,7 +31,7 @@ from pliant.dynamics.attachments import of_actuators
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.design import Design
 from pliant.dynamics.schedule import Schedule, best_schedule, even_schedule
-from pliant.dynamics.substeps import Numbers, Pulls, Sweep
+from pliant.dynamics.substeps import Numbers, Pull, Sweep, pull_of
 from pliant.dynamics.walls import Boundaries
 from pliant.geometry.sampling import seed
 from pliant.kernels.threads import run
@@ -170,9 +170,9 @@ class MaterialPoints:
         return [(stress, part) for stress, part in made if stress is not None]
 
     @cached_property
-    def _pulls(self) -> Pulls:
+    def _pulls(self) -> list[Pull]:
         made = of_actuators(self.robot, lambda actuator: None if hasattr(actuator, "stress") else actuator.on(self.body))
-        return Pulls(dim=self.dim, n_dofs=self.space.n_dofs, terms=tuple((term, part) for term, part in made if term is not None))
+        return [pull_of(term, part) for term, part in made if term is not None]
 
     @cached_property
     def _load(self) -> Array:

@@ -9,17 +9,38 @@ from pliant.bodies import Fields, Term
 from pliant.bodies.grid import SLAB, Bins, Box, Cloud, Walls, clear, move_grid, move_grid_back, sort
 from pliant.bodies.transfer import compiled
 from pliant.core import Array
-from pliant.dynamics.attachments import Attachments
 from pliant.dynamics.schedule import reverse
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Pulls(Attachments):
-    """What pulls at particles: cables and the like."""
+class Pull:
+    """A term that pulls at a few particles, and what each of its points takes of them."""
 
-    dim: int
-    n_dofs: int
-    terms: tuple[tuple[Term, slice], ...]
+    term: Term
+    part: slice  # its controls
+    particles: Array  # (k,)
+    weights: Array  # (n_points, k)
+
+    def force(self, position: Array, u: Array) -> Array:
+        """(k, dim) [N]"""
+        y = self.weights @ position[self.particles] + self.term.offset
+        return -self.weights.T @ self.term.gradient(y, u[self.part])
+
+    def back(self, position: Array, u: Array, bar: Array) -> tuple[Array, Array]:
+        """The gradient of bar (k, dim) . force by the positions (k, dim) of its particles, and by its controls."""
+        y, dy, u = self.weights @ position[self.particles] + self.term.offset, self.weights @ bar, u[self.part]
+        H = self.term.curvature(y, u)
+        push = np.matmul(H, dy.reshape(*H.shape[:2], 1)).reshape(dy.shape)
+        for column, weight in zip(*self.term.ranks(y, u), strict=True):
+            push += weight * float(np.vdot(column, dy)) * column
+        by_u = np.tensordot(self.term.control_gradient(y, u), dy, axes=2)
+        return -self.weights.T @ push, -by_u
+
+
+def pull_of(term: Term, part: slice) -> Pull:
+    """A term on the particles that it touches."""
+    particles = np.unique(term.weights.indices)
+    return Pull(term=term, part=part, particles=particles, weights=term.weights[:, particles].toarray())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,10 +80,12 @@ class Sweep:
     def _force(self, position: Array) -> Array:
         """(n, dim) [N] cables and loads on the particles, or nothing."""
         model = self.model
-        if not model._pulls.terms and not model._load.any():
+        if not model._pulls and not model._load.any():
             return np.zeros((0, model.dim), model.precision)
-        g = model._pulls.pull(position.ravel().astype(float), self.u)[1] if model._pulls.terms else 0.0
-        return (model._load - g).reshape(-1, model.dim).astype(model.precision)
+        out = model._load.reshape(-1, model.dim).astype(model.precision)
+        for pull in model._pulls:
+            out[pull.particles] += pull.force(position, self.u)
+        return out
 
     def _arrays(self, x: Array) -> list[Array]:
         """Position, velocity, affine field and F as tables, copied."""
@@ -150,7 +173,7 @@ class Sweep:
         self.loops.to_grid_back(
             rules, self.cloud, box, bins, grid_bar, pos, vel, affine, F, self.act, force, *bars, act_bar, force_bar, *sums
         )
-        if self.model._pulls.terms:
-            q, y = pos.ravel().astype(float), force_bar.ravel().astype(float)
-            bars[0] -= self.model._pulls.terms_times(q, self.u, y).reshape(bars[0].shape)
-            u_bar -= self.model._pulls.control_columns(q, self.u).T @ y
+        for pull in self.model._pulls:
+            by_position, by_control = pull.back(pos, self.u, force_bar[pull.particles])
+            bars[0][pull.particles] += by_position
+            u_bar[pull.part] += by_control

@@ -13,6 +13,7 @@ from pliant.robot import Robot
 
 KINDS = {"separate": SEPARATE, "slip": SLIP, "sticky": STICKY}
 BEHIND = 2.0  # cells: how far behind a held surface nodes are held
+BESIDE = 1.501  # cells: how far beside it, along each axis, for a particle at its edge reaches as far
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,12 +80,12 @@ class Boundaries:
         """(nodes, normals, kinds, owners): a held axis is a wall that the node cannot leave along it."""
         nodes, normals = [], []
         for tree, outward, axes in self._held:
-            far, which = tree.query(at, distance_upper_bound=BEHIND * self.cell)
+            far, which = tree.query(at, distance_upper_bound=2.0 * BEHIND * self.cell)
             near = np.flatnonzero(np.isfinite(far))
             away, n = at[near] - tree.data[which[near]], outward[which[near]]
             depth = np.sum(away * n, axis=1)
-            beside = np.linalg.norm(away - depth[:, None] * n, axis=1)
-            chosen = near[(depth >= -1e-6 * self.cell) & (beside <= self.cell)]
+            beside = np.abs(away - depth[:, None] * n).max(axis=1)
+            chosen = near[(depth >= -1e-6 * self.cell) & (depth <= BEHIND * self.cell) & (beside <= BESIDE * self.cell)]
             for axis in axes:
                 nodes.append(chosen)
                 normals.append(np.tile(np.eye(at.shape[1])[axis], (len(chosen), 1)))
