@@ -111,17 +111,24 @@ class Particles:
         motions, so that a force spread by it keeps its size and its moment."""
         at = np.atleast_2d(np.asarray(points, float))
         self.mesh.locate(at)  # a point outside is a sentence
-        least = 2 * (self.dim + 1)
         rows, cols, data = [], [], []
         for k, x in enumerate(at):
-            near = np.array(self._tree.query_ball_point(x, NEIGHBOURS * self.spacing()))
-            if len(near) < least:
-                near = self._tree.query(x, k=min(least, self.n_particles))[1]
-            near = np.sort(near)
+            near = self._around(x)
             rows += [k] * len(near)
             cols += near.tolist()
             data += _affine_shares(self.seeds.points[near] - x).tolist()
         return sp.csr_matrix((data, (rows, cols)), shape=(len(at), self.n_particles))
+
+    def _around(self, x: Array) -> Array:
+        """The particles near a point that carry it: enough of them, and not all in one plane, unless the body is that thin."""
+        radius = NEIGHBOURS * self.spacing()
+        while True:
+            near = np.sort(np.array(self._tree.query_ball_point(x, radius), dtype=np.int64))
+            if len(near) >= min(2 * (self.dim + 1), self.n_particles):
+                away = self.seeds.points[near] - self.seeds.points[near].mean(axis=0)
+                if radius > 2.0 * NEIGHBOURS * self.spacing() or np.linalg.svd(away, compute_uv=False)[-1] > 0.5 * self.spacing():
+                    return near
+            radius *= 1.25
 
     def region(self, name: str) -> Array:
         """Particles of a region, or those that carry a surface."""
@@ -154,9 +161,12 @@ class Particles:
 
 
 def _affine_shares(away: Array) -> Array:
-    """(k,) weights of points at `away` (k, dim) [m] that give back every affine function at the origin, largest for the near ones."""
+    """(k,) weights of points at `away` (k, dim) [m] that give back every affine function at the origin, largest for the near ones; of
+    points in one plane every function affine in it."""
     size = np.linalg.norm(away, axis=1)
-    weight = (1.0 - 0.9 * size / max(float(size.max()), 1e-300)) ** 2
-    basis = np.column_stack([np.ones(len(away)), away / max(float(size.max()), 1e-300)])
+    reach = max(float(size.max()), 1e-300)
+    weight = (1.0 - 0.9 * size / reach) ** 2
+    middle = weight @ away / weight.sum()
+    basis = np.column_stack([np.ones(len(away)), (away - middle) / reach])
     moment = basis.T @ (weight[:, None] * basis)
-    return weight * (basis @ np.linalg.solve(moment, np.eye(len(moment))[0]))
+    return weight * (basis @ (np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ np.append(1.0, -middle / reach)))
