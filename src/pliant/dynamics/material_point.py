@@ -4,6 +4,7 @@ The state holds positions, velocities, the affine velocity field C and the defor
 the state that it began with; going back, the substeps are simulated again, with as many of them held at a time as the memory allows.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,7 @@ from pliant.core import (
     check_controls,
     finite_array,
     nearest,
+    require_kind,
     require_number,
     require_positive,
 )
@@ -31,7 +33,7 @@ from pliant.dynamics.attachments import of_actuators
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.design import Design
 from pliant.dynamics.schedule import Schedule, best_schedule, even_schedule
-from pliant.dynamics.substeps import Numbers, Pull, Sweep, pull_of
+from pliant.dynamics.substeps import LEFT, Numbers, Pull, Sweep, pull_of
 from pliant.dynamics.walls import Boundaries
 from pliant.geometry.sampling import seed
 from pliant.kernels.threads import run
@@ -41,6 +43,7 @@ STABLE = 0.9  # of a cell that a pressure wave may cross in a substep; beyond it
 CAREFUL = 0.5  # the share that is taken when the substeps are left to us
 TORN = 2.5  # cells between two particles that were neighbours: beyond three they share no node
 MARGIN = 2  # cells about the particles that the grid has at least
+FAR = 64  # cells that a body may go in a step from rest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +71,7 @@ class MaterialPoints:
     precision: str = "float64"
 
     def __post_init__(self) -> None:
-        for part in ("variables", "_pulls", "_stresses", "_load", "_boundaries", "params"):
+        for part in ("variables", "_pulls", "_stresses", "_load", "_boundaries", "params", "rules"):
             getattr(self, part)  # what is wrong with them is a sentence now, not at the first step
         for name in self.robot.effectors:
             self.effector_rows(name)
@@ -128,7 +131,8 @@ class MaterialPoints:
 
     @cached_property
     def variables(self) -> Design:
-        return Design(body=self.body, names=[name for name in self.design if name not in self._own])
+        sound = not isinstance(self.design, str) and len(set(self.design)) == len(self.design)  # else Design has the sentence
+        return Design(body=self.body, names=[name for name in self.design if name not in self._own] if sound else self.design)
 
     @cached_property
     def _own(self) -> dict[str, Param]:
@@ -198,12 +202,18 @@ class MaterialPoints:
         """The state one control step on, `substeps` substeps."""
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         numbers = self.numbers(p)
-        cells = MARGIN + int(np.ceil(1.5 * float(np.abs(self.space.velocity(x)).max(initial=0.0)) * self.dt / self.cell))
-        for margin in (cells, 4 * cells, 16 * cells):
+        way = float(np.abs(self.space.velocity(x)).max(initial=0.0)) * self.dt / self.cell
+        margin = MARGIN + int(np.ceil(min(1.5 * way, self.substeps)))  # no sound motion goes over a cell in a substep
+        most = min(MARGIN + self.substeps, max(FAR, 4 * margin))
+        while True:
             sweep = Sweep(model=self, numbers=numbers, u=u, box=self._box(x, margin))
             new, failed = run(sweep.forward, self.body.n_particles, x)
-            if not failed.startswith("left"):
+            if failed != LEFT or margin >= most:
                 break
+            margin = min(4 * margin, most)
+        if failed == LEFT:
+            failed = (f"A particle goes more than {margin} cells in a step of {self.dt:g} s; take a smaller dt, smaller controls or more "
+                      f"than {self.substeps} substeps.")  # fmt: skip
         if failed:
             return Step(x, _failed(failed))
         return Step(new, self._verdict(new), Tape(owner=self, x=x, u=u.copy(), numbers=numbers, box=sweep.box))
@@ -213,7 +223,10 @@ class MaterialPoints:
         index = np.floor(self.space.position(x).reshape(-1, self.dim) / self.cell - 0.5)
         first = 4 * np.floor((index.min(axis=0) - margin) / 4.0)
         last = 4 * np.ceil((index.max(axis=0) + 3 + margin) / 4.0)
-        if not np.all(np.abs(index) < 2**40) or np.prod(last - first) > 2e8:
+        if not np.all(np.abs(index) < 2**40):
+            raise InputError(f"A particle is {np.abs(index).max() * self.cell:.3g} m from the origin, too far for cells of "
+                             f"{self.cell:g} m; move the body nearer.")  # fmt: skip
+        if np.prod(last - first) > 2e8:
             raise InputError(f"The particles spread over {np.prod(last - first):.3g} grid cells of {self.cell:g} m; the state is not that "
                              "of one body, or the cell is far too small.")  # fmt: skip
         o, n = first.astype(int).tolist(), (last - first).astype(int).tolist()
@@ -278,14 +291,19 @@ def MaterialPoint(robot: Robot, *, dt: float, cell: float, substeps: int | None 
     """A robot as particles, `per_cell` along each edge of a grid cell [m], stepped explicitly (paper 004). A control step dt [s] has as
     many substeps as the wave speed asks for, or as given. `memory` [bytes] bounds what going back over a step holds; with "float32"
     states take half of it."""
+    require_kind("The robot", robot, Robot, "make one with pliant.Robot(...)")
     h, width = check_dt(dt), require_positive("The grid's cell", cell, "m")
     if not isinstance(per_cell, int) or per_cell < 1:
         raise InputError(f"There are {per_cell} particles along a cell; take 2, or 3 for a body that stretches much.")
+    if per_cell == 1:
+        warnings.warn("One particle along a cell tears when the body is stretched; take per_cell=2, or 3 where it stretches much.")
     if precision not in ("float32", "float64"):
         raise InputError(f"There is no precision '{precision}'; {nearest(precision, ('float32', 'float64'))}")
-    if memory is not None:
-        require_number("The memory", memory, "bytes")
+    if memory is not None and not require_number("The memory", memory, "bytes") > 0.0:
+        raise InputError(f"The memory for going back over a step is {memory} bytes; give a positive number, or None.")
     mesh = robot.mesh()
+    if width > (size := float(np.ptp(mesh.points, axis=0).max())):
+        raise InputError(f"The grid's cell is {width:g} m, but the whole body is {size:g} m long; take a quarter of its thinnest part.")
     body = Particles(mesh=mesh, seeds=seed(mesh, spacing=width / per_cell, how=seeding, rng_seed=rng_seed),
                      materials=robot.materials_by_region(), thickness=robot.thickness)  # fmt: skip
     return MaterialPoints(robot=robot, body=body, dt=h, cell=width, substeps=_checked_substeps(robot, body, h, width, substeps),

@@ -11,6 +11,8 @@ from pliant.bodies.transfer import compiled
 from pliant.core import Array
 from pliant.dynamics.schedule import reverse
 
+LEFT = "a particle left the grid"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pull:
@@ -96,7 +98,7 @@ class Sweep:
         """Advance a state in place; what went wrong, or nothing. The grid is left as the particles saw it."""
         rules, box, bins = self.rules, self.box, self.bins
         if not sort(state[0], box, rules.dim, 1.0 / rules.h, bins):
-            return "left" if np.all(np.isfinite(state[0])) else "blew up"
+            return LEFT if np.all(np.isfinite(state[0])) else "blew up"
         clear(grid, box, bins)
         self.loops.to_grid(rules, self.cloud, box, bins, grid, *state, self.act, self._force(state[0]))
         move_grid(rules, box, bins, self.walls, grid, before)
@@ -112,10 +114,8 @@ class Sweep:
         state, (grid, before) = self._arrays(x), self._empty_grid()
         for s in range(self.model.substeps):
             failed = self._substep(state, grid, before)
-            if failed == "left":
-                return x, "left: a particle left the grid; it moves too fast for the substep."
             if failed:
-                return x, self._blown(s)
+                return x, failed if failed == LEFT else self._blown(s)
         new = np.concatenate([part.ravel() for part in state]).astype(float)
         return (new, "") if np.all(np.isfinite(new)) else (x, self._blown(self.model.substeps - 1))
 
