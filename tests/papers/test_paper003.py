@@ -10,7 +10,7 @@ from pliant.papers import paper003, papers, reproduce
 def test_newton_ddp_and_ipopt_meet_on_the_smaller_whip():
     plots, notes = paper003.figure_nine(quick=True)
     ends = {name: float(costs[-1]) for name, (_, costs) in plots[0].series.items()}
-    assert set(ends) == {"Newton", "DDP (iLQR)", "Ipopt", "Ipopt with the dynamics' curvature"}
+    assert set(ends) == {"Newton", "DDP (iLQR)", "Ipopt", "Ipopt, curved"}
     assert max(ends.values()) - min(ends.values()) < 1e-4 * min(ends.values())  # as tight as the figure's own tolerance
     _, violation = plots[1].series["Ipopt"]
     assert violation.max() > 1e3 * violation[-1]  # it leaves the motions on its way and closes them at the end

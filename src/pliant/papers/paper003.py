@@ -136,7 +136,7 @@ def figure_five(quick: bool) -> tuple[list[Plot], list[str]]:
     task, options = small_whip(quick), Options(iterations=10 if quick else 40)
     series = {f"lambda = {value:g}": _costs(ddp(task, options=options, regulariser=value)) for value in REGULARISERS}
     series["adaptive"] = _costs(ddp(task, options=options))
-    return [Plot(title="Fig. 5: DDP and its regulariser (smaller whip)", x="iteration", y="objective", log_y=True, kind="both",
+    return [Plot(title="Fig. 5: DDP's regulariser", x="iteration", y="objective", log_y=True, kind="both",
                  series=series)], []  # fmt: skip
 
 
@@ -159,16 +159,18 @@ def figure_nine(quick: bool) -> tuple[list[Plot], list[str]]:
     plans: dict[str, Plan] = {"Newton": newton(task, options=options), "DDP (iLQR)": ddp(task, options=options)}
     notes: list[str] = []
     try:
-        for name, exact in (("Ipopt", False), ("Ipopt with the dynamics' curvature", True)):
+        for name, exact in (("Ipopt", False), ("Ipopt, curved", True)):
             plans[name] = collocation(task, options=Options(iterations=300), second_order=exact)
     except MissingExtra as error:
         notes.append(f"Fig. 9 without Ipopt: {error}")
     costs: Mapping[str, Any] = {label: _costs(plan) for label, plan in plans.items()}
     broken = {label: (np.arange(len(plan.history)), np.array([max(row.infeasibility, 1e-16) for row in plan.history]))
               for label, plan in plans.items() if label.startswith("Ipopt")}  # fmt: skip
-    plots = [Plot(title="Fig. 9: convergence (smaller whip)", x="iteration", y="objective", log_y=True, kind="both", series=dict(costs))]
+    plots = [Plot(title="Fig. 9: convergence", x="iteration", y="objective", log_y=True, kind="both", series=dict(costs))]
     if broken:
-        plots.append(Plot(title="Fig. 9: violation of the dynamics (others: none)", x="iteration",
+        plots.append(Plot(title="Fig. 9: violated dynamics", x="iteration",
                           y="largest residual force [N]", log_y=True, kind="both", series=broken))  # fmt: skip
+    notes.append("Fig. 5 and 9 are of a smaller whip without a goal for its speed; Ipopt, curved has the dynamics' curvature in its Hessian; "
+                 "Newton and DDP never violate the dynamics.")  # fmt: skip
     notes.append("Fig. 9, final objective: " + ", ".join(f"{label} {plan.cost:.8g}" for label, plan in plans.items()) + ".")
     return plots, notes
