@@ -17,6 +17,7 @@ from pliant.planners.plan import evaluate
 from pliant.planners.transcription import Program
 from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Problem
 from pliant.problem import Residual as Wish
+from pliant.store import read_json
 
 pytest.importorskip("casadi")
 RULES = {"euler": pl.ImplicitEuler, "bdf2": pl.BDF2}
@@ -253,6 +254,23 @@ def test_interruption_gives_a_run_and_can_go_on(tmp_path):
     again = collocation(problem, options=Options(folder=tmp_path, resume=True))
     assert again.status, again.status.text
     assert len(again.history) > 3
+
+
+def test_what_a_crash_left_can_go_on(tmp_path):
+    """An iterate is no run, so that its file holds no cost to compare."""
+
+    def crash(what, done, total):
+        if done == 2:
+            raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        collocation(reach("euler"), options=Options(progress=crash, folder=tmp_path))
+    kept = read_json(tmp_path / "plan.json")
+    assert kept["cost"] is None
+    again = collocation(reach("euler"), options=Options(folder=tmp_path, resume=True))
+    assert again.status, again.status.text
+    assert [row.cost for row in again.history[:3]] == [row["cost"] for row in kept["history"]]
+    assert read_json(tmp_path / "plan.json")["cost"] == again.cost
 
 
 def test_a_signal_between_our_calls_is_not_lost():

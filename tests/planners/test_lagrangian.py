@@ -1,5 +1,7 @@
 """Constraints around every planner: closed forms, an independent program, sets of all kinds, and what cannot be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -197,6 +199,9 @@ def test_an_interrupted_search_is_resumed_with_its_multipliers(tmp_path):
     onward = constrained(speedy(), gauss_newton, options=Options(folder=tmp_path, resume=True))
     assert onward.status, onward.status.text
     assert onward.cost == pytest.approx(whole.cost, rel=1e-4)
+    other = replace(speedy(), terms=[Goal(effector="tip", target=(1.0, 0.1), time=1.0, weight=10.0), Effort(weight=0.01)])
+    with pytest.raises(InputError, match="planned for another problem"):
+        constrained(other, gauss_newton, options=Options(folder=tmp_path, resume=True))
     (tmp_path / "multipliers.json").write_text('{"multipliers": [[1.0]], "penalties": [1.0]}')
     with pytest.raises(InputError, match="does not belong to these constraints"):
         constrained(speedy(), gauss_newton, options=Options(folder=tmp_path, resume=True))

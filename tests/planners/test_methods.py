@@ -55,10 +55,10 @@ def whip(rule=pl.ImplicitEuler, *, damping=0.0, dt=0.03, iterations=100):
     return model, model.state(pl.equilibrium(pl.Quasistatic(robot), np.zeros(3)).x)
 
 
-def hit(*, steps=6, target=(0.3, 0.2), limits=(), model=None, **parts):
+def hit(*, steps=6, target=(0.3, 0.2), limits=(), weight=100.0, model=None, **parts):
     """The tip is to be at a place at the end."""
     model, x0 = whip() if model is None else model
-    goal = Goal(effector="tip", target=target, time=steps * model.dt, weight=100.0)
+    goal = Goal(effector="tip", target=target, time=steps * model.dt, weight=weight)
     return Problem(model=model, steps=steps, x0=x0, limits=limits, terms=[goal, Effort(weight=1e-3, order=1), Effort(weight=1e-3, order=2)],
                    **parts)  # fmt: skip
 
@@ -241,6 +241,30 @@ def test_resume_from_a_damaged_file_is_a_sentence(method, text, tmp_path):
         METHODS[method](problem_with("free"), options=Options(folder=tmp_path, resume=True))
     assert FILE in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@every
+def test_a_finished_plan_is_taken_up_again(method, tmp_path):
+    done = METHODS[method](problem_with("all"), options=replace(EXACT[method], folder=tmp_path))
+    again = METHODS[method](problem_with("all"), options=replace(EXACT[method], folder=tmp_path, resume=True))
+    assert again.history[: len(done.history)] == done.history
+    assert again.cost == pytest.approx(done.cost, rel=1e-6)
+
+
+OTHERS = {"target": lambda: hit(target=(0.3, 0.2001)), "weight": lambda: hit(weight=100.1), "dt": lambda: hit(model=whip(dt=0.0301)),
+          "start": lambda: replace(hit(), x0=1.01 * hit().x0), "failing": lambda: hit(model=whip(iterations=1))}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "other"), [*((method, "target") for method in METHODS), *(("newton", other) for other in list(OTHERS)[1:])]
+)
+def test_resume_of_another_problem_is_a_sentence(method, other, tmp_path):
+    METHODS[method](problem_with("free"), options=replace(EXACT[method], folder=tmp_path, iterations=3))
+    kept = (tmp_path / FILE).read_bytes()
+    with pytest.raises(InputError, match=r"planned for another problem.*here; plan without resume, or in another folder") as caught:
+        METHODS[method](OTHERS[other](), options=replace(EXACT[method], folder=tmp_path, resume=True))
+    assert ("cannot be simulated" in str(caught.value)) == (other == "failing")
+    assert (tmp_path / FILE).read_bytes() == kept
 
 
 @every

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, MissingExtra, Status, StepError, finite_array, require_kind
+from pliant.core import Array, MissingExtra, StepError, finite_array, require_kind
 from pliant.dynamics.implicit import Implicit
 from pliant.dynamics.residual import Entries
 from pliant.planners.plan import Evaluation, Iteration, Journal, Options, Plan, evaluate
@@ -114,13 +114,10 @@ class Run:
         """An iterate that Ipopt accepted, with its largest residual force [N]."""
         journal, options = self.journal, self.journal.options
         step = float(np.abs((w - self.w)[self.program.n_positions :]).max(initial=0.0))
-        self.w, cost = w, self.program.value(w)
-        journal.history.append(Iteration(cost=cost, step=step, regulariser=0.0, seconds=time.perf_counter() - journal.began,
-                                         infeasibility=worst))  # fmt: skip
-        if options.folder is not None:
-            states, _, controls = self.program.unpack(w)
-            Plan(method=journal.method, controls=controls, states=states, cost=cost, history=tuple(journal.history),
-                 status=Status(ok=False, text="not finished")).save(options.folder)  # fmt: skip
+        self.w = w
+        journal.history.append(Iteration(cost=self.program.value(w), step=step, regulariser=0.0,
+                                         seconds=time.perf_counter() - journal.began, infeasibility=worst))  # fmt: skip
+        journal.write(self.program.unpack(w)[2], None)  # no run: the simulation may cost something else
         options.progress(f"planning ({journal.method})", min(journal.done, options.iterations), options.iterations)
 
     def accepted(self, w: Array, g: Array) -> Array:

@@ -15,6 +15,7 @@ from pliant.store import read_json, write_json
 FILE = "plan.json"
 NOT_FINITE = "the objective of the run is not a finite number"
 INTERRUPTED = "interrupted; this is the best iterate so far, go on with resume"
+SAME = 1e-6  # relative difference between a saved cost and that of the saved controls here, beyond which the problem is another one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,19 +115,25 @@ class Plan:
         return f"{self.method}: {self.status.text} (cost {self.cost:.6g}, worst miss of a goal {worst:.3g} m)"
 
 
-def _summary(method: str, controls: Array, cost: float, history: Sequence[Iteration], text: str) -> dict[str, Any]:
+def _summary(method: str, controls: Array, cost: float | None, history: Sequence[Iteration], text: str) -> dict[str, Any]:
     return {"method": method, "controls": controls, "cost": cost, "status": text, "history": [asdict(row) for row in history]}
 
 
 def load_controls(folder: str | Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration]]:
     """Controls (steps, n_controls) and history of a saved plan, or a sentence."""
-    raw = read_json(Path(folder) / FILE)
+    return _read(Path(folder) / FILE, shape)[:2]
+
+
+def _read(path: Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration], float | None]:
+    """(controls, history, cost of their run or None where they were not simulated) of a saved plan, or a sentence."""
+    raw = read_json(path)
     try:
         history = [Iteration(**row) for row in raw["history"]]
-        controls = raw["controls"]
-    except (KeyError, TypeError):
-        raise InputError(f"{Path(folder) / FILE} is not a saved plan; delete it and plan anew.") from None
-    return finite_array(f"The controls in {Path(folder) / FILE}", controls, shape), history
+        controls, cost = raw["controls"], raw.get("cost")
+        cost = None if cost is None else float(cost)
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{path} is not a saved plan; delete it and plan anew.") from None
+    return finite_array(f"The controls in {path}", controls, shape), history, cost
 
 
 @dataclass(kw_only=True)
@@ -148,20 +155,31 @@ class Journal:
         """The run of the guess, of what is in the folder, or of standing still, brought within the limits."""
         from pliant.planners.quadratic import within_limits  # which knows Evaluation
 
-        problem, shape = self.problem, (self.problem.steps, self.problem.model.n_controls)
+        problem, shape, cost = self.problem, (self.problem.steps, self.problem.model.n_controls), None
         folder = self.options.folder
         if self.options.resume and folder is not None and (Path(folder) / FILE).is_file():
-            controls, self.history = load_controls(folder, shape)
+            controls, self.history, cost = _read(Path(folder) / FILE, shape)
             self.began -= self.history[-1].seconds if self.history else 0.0
         else:
             controls = problem.guess() if guess is None else finite_array("The guess of the controls", guess, shape)
         now = evaluate(problem, within_limits(problem, controls), keep=self.keep)
+        if cost is not None:
+            unchanged = np.array_equal(now.controls, controls)
+            self._check_same(cost, now.cost if unchanged else evaluate(problem, controls, keep=False).cost)
         if now.failed:
             raise StepError(f"The first guess cannot be simulated ({now.failed}); give another guess, or a smaller time step.")
         self.best = now
         if not self.history:
             self.note(now, step=0.0, regulariser=0.0)
         return now
+
+    def _check_same(self, cost: float, here: float) -> None:
+        """A sentence where the saved controls do not cost here what they did when they were saved."""
+        first = self.history[0].cost if self.history else cost
+        if not abs(here - cost) <= SAME * max(abs(cost), 1e-9 * abs(first)):
+            now = f"cost {here:.9g} here" if np.isfinite(here) else "cannot be simulated here"
+            raise InputError(f"What is saved in {self.options.folder} was planned for another problem: its controls cost {cost:.9g} there "
+                             f"and {now}; plan without resume, or in another folder.")  # fmt: skip
 
     @property
     def done(self) -> int:
@@ -175,18 +193,18 @@ class Journal:
                                       infeasibility=infeasibility))  # fmt: skip
         if self.best is None or now.cost <= self.best.cost:
             self.best = now
-        self._write()
+        self.keep_best(self.best)
         self.options.progress(f"planning ({self.method})", min(self.done, self.options.iterations), self.options.iterations)
 
     def keep_best(self, now: Evaluation) -> None:
         """Take a run as the best so far, and write it."""
         self.best = now
-        self._write()
+        self.write(now.controls, now.cost)
 
-    def _write(self) -> None:
-        if self.options.folder is not None and self.best is not None:
-            best = self.best
-            write_json(Path(self.options.folder) / FILE, _summary(self.method, best.controls, best.cost, self.history, "not finished"))
+    def write(self, controls: Array, cost: float | None) -> None:
+        """Keep controls in the folder with the cost of their run, None where they were not simulated."""
+        if self.options.folder is not None:
+            write_json(Path(self.options.folder) / FILE, _summary(self.method, controls, cost, self.history, "not finished"))
 
     def negligible(self, gain: float, share: float) -> bool:
         """Is a promised gain less than a share of the cost? An optimum of zero counts beside the first cost."""
