@@ -60,9 +60,9 @@ def capsule(start: ArrayLike, end: ArrayLike, radius: float) -> Obstacle:
         share = (y - a) @ axis / (axis @ axis)
         along = np.where(share.real < 0.0, 0.0, np.where(share.real > 1.0, 1.0, share))
         d, n, H = _round(y - a - along[:, None] * axis, radius)
-        middle = (share.real > 0.0) & (share.real < 1.0)
+        middle = (share.real > 0.0) & (share.real < 1.0) & (d.real > -radius)  # on the axis there is no bend
         t = axis / np.linalg.norm(axis)
-        return d, n, H - np.where(middle, 1.0 / (d + radius), 0.0)[:, None, None] * np.outer(t, t)
+        return d, n, H - np.where(middle, 1.0 / np.where(middle, d + radius, 1.0), 0.0)[:, None, None] * np.outer(t, t)
 
     return Obstacle(distance=distance, outline=(*_circles(a, radius), *_circles(a + axis, radius), np.stack([a, a + axis])))
 

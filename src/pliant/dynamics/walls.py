@@ -38,7 +38,7 @@ class Boundaries:
         for k, contact in enumerate(self.robot.contacts):
             d, n, _ = contact.obstacle(at)
             inside = np.flatnonzero(d <= 0.0)
-            size = np.linalg.norm(n[inside], axis=1, keepdims=True)
+            size = np.maximum(np.linalg.norm(n[inside], axis=1, keepdims=True), 1e-300)  # the middle of a ball has no normal
             found.append((inside, n[inside] / size, np.full(len(inside), KINDS[contact.kind]), np.full(len(inside), k)))
         return _walls(found, dim, friction)
 
