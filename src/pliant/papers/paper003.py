@@ -170,7 +170,7 @@ def figure_nine(quick: bool) -> tuple[list[Plot], list[str]]:
     if broken:
         plots.append(Plot(title="Fig. 9: violated dynamics", x="iteration",
                           y="largest residual force [N]", log_y=True, kind="both", series=broken))  # fmt: skip
-    notes.append("Fig. 5 and 9 are of a smaller whip without a goal for its speed; Ipopt, curved has the dynamics' curvature in its Hessian; "
-                 "Newton and DDP never violate the dynamics.")  # fmt: skip
+    notes.append("Fig. 5 and 9 are of a smaller whip without a goal for its speed; Ipopt, curved has the dynamics' curvature in its "
+                 "Hessian; Newton and DDP never violate the dynamics.")  # fmt: skip
     notes.append("Fig. 9, final objective: " + ", ".join(f"{label} {plan.cost:.8g}" for label, plan in plans.items()) + ".")
     return plots, notes
