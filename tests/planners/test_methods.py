@@ -211,6 +211,27 @@ def test_no_horizon_is_a_sentence(steps):
         replace(problem_with("free"), steps=steps)
 
 
+# What a plan tells
+
+
+def test_a_plan_shows_its_goals_and_its_way(capsys):
+    plan = solved("newton")
+    plan.show()
+    summary, goals, way = capsys.readouterr().out.split("\n\n")
+    assert summary == plan.summary()
+    assert goals.split() == ["effector", "time", "[s]", "miss", "[m]", "tip", "0.18", f"{plan.misses[0][2]:.3g}"]
+    head, *rows = way.splitlines()
+    assert head.split() == ["iteration", "cost", "step", "seconds"]
+    assert [int(row.split()[0]) for row in rows] == list(range(len(plan.history)))
+    np.testing.assert_allclose([float(row.split()[1]) for row in rows], [row.cost for row in plan.history], rtol=1e-5)
+    assert {len(row) for row in rows} == {len(head)}  # aligned
+
+
+def test_a_plan_without_a_goal_of_a_place_shows_its_way_only(capsys):
+    replace(solved("newton"), misses=()).show()
+    assert "miss [m]" not in capsys.readouterr().out
+
+
 # Interruptions
 
 

@@ -114,6 +114,21 @@ class Plan:
         worst = max((miss for _, _, miss in self.misses), default=0.0)
         return f"{self.method}: {self.status.text} (cost {self.cost:.6g}, worst miss of a goal {worst:.3g} m)"
 
+    def show(self) -> None:
+        """Print the summary, how far each goal is missed, and the history."""
+        print(self.summary())
+        if self.misses:
+            print(_aligned(("effector", "time [s]", "miss [m]"), [(name, f"{t:.4g}", f"{miss:.3g}") for name, t, miss in self.misses]))
+        rows = [(str(k), f"{row.cost:.6g}", f"{row.step:.3g}", f"{row.seconds:.3g}") for k, row in enumerate(self.history)]
+        print(_aligned(("iteration", "cost", "step", "seconds"), rows))
+
+
+def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns end at one place, below an empty line."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    return "\n".join(["", *lines])
+
 
 def _summary(method: str, controls: Array, cost: float | None, history: Sequence[Iteration], text: str) -> dict[str, Any]:
     return {"method": method, "controls": controls, "cost": cost, "status": text, "history": [asdict(row) for row in history]}
