@@ -11,8 +11,9 @@ import pytest
 import pliant as pl
 from pliant.actuators import Gripper, MovingFrame
 from pliant.core import InputError, Status, Step
+from pliant.dynamics.schedule import Schedule, best_schedule, repeated, split
 from pliant.planners import evaluate
-from pliant.planners.checkpoints import Schedule, best_schedule, gradient_of, held_bytes, repeated, schedule_for, split
+from pliant.planners.checkpoints import gradient_of, held_bytes, schedule_for
 from pliant.planners.sensitivity import adjoint_rows, slopes, smooth_gradient
 from pliant.problem import Effort, Goal, Look, Problem, Quadratic, Residual, Reward
 from pliant.problem.problem import Given

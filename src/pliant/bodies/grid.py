@@ -290,27 +290,34 @@ def reached(reach, r, ny, nz):
     return reach[i, 0] <= j <= reach[i, 1] and reach[i, 2] <= k <= reach[i, 3]
 
 
+@njit(error_model="numpy", cache=True, fastmath=FAST)
+def wall_back(walls, a, grid, before, grid_bar, friction_bar):
+    """The adjoint of what the walls did to node a; the conditions before each are applied again to know what it met."""
+    r, first = walls.node[a], walls.first[a]
+    v, bar = vector(before, a, 3), vector(grid_bar, r, 3)
+    for back in range(walls.first[a + 1] - first):
+        c = walls.first[a + 1] - 1 - back
+        u = v
+        for e in range(first, c):
+            u = met(walls.kind[e], walls.friction[e], vector(walls.normal, e, 3), u)
+        bar, share = met_back(walls.kind[c], walls.friction[c], vector(walls.normal, c, 3), u, bar)
+        friction_bar[c] += share
+    put_vector(grid, r, 3, v)
+    put_vector(grid_bar, r, 3, bar)
+
+
 @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
 def move_grid_back(rules, box, bins, walls, grid, before, grid_bar, friction_bar):
     """From the gradient by the nodes' velocities: in place that by their momenta and masses; friction_bar (n_conditions,) is added to.
     The grid is left with the velocities before the walls."""
-    ny, nz = box.ny, box.nz
-    for a in prange(len(walls.node)):
-        r = walls.node[a]
-        if reached(bins.reach, r, ny, nz):
-            v, bar = vector(before, a, 3), vector(grid_bar, r, 3)
-            for c in range(walls.first[a + 1] - 1, walls.first[a] - 1, -1):
-                u = v
-                for e in range(walls.first[a], c):
-                    u = met(walls.kind[e], walls.friction[e], vector(walls.normal, e, 3), u)
-                bar, share = met_back(walls.kind[c], walls.friction[c], vector(walls.normal, c, 3), u, bar)
-                friction_bar[c] += share
-            put_vector(grid, r, 3, v)
-            put_vector(grid_bar, r, 3, bar)
-    for i in prange(len(bins.reach)):
-        for j in range(bins.reach[i, 0], bins.reach[i, 1] + 1):
+    ny, nz, reach, node = box.ny, box.nz, bins.reach, walls.node
+    for a in prange(len(node)):
+        if reached(reach, node[a], ny, nz):
+            wall_back(walls, a, grid, before, grid_bar, friction_bar)
+    for i in prange(len(reach)):
+        for j in range(reach[i, 0], reach[i, 1] + 1):
             first = (i * ny + j) * nz
-            for r in range(first + bins.reach[i, 2], first + bins.reach[i, 3] + 1):
+            for r in range(first + reach[i, 2], first + reach[i, 3] + 1):
                 m = grid[r, 3]
                 if m > 0.0:
                     bar, s = vector(grid_bar, r, 3), rules.decay / m

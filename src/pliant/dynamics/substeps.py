@@ -63,6 +63,8 @@ class Sweep:
     u: Array
     box: Box
 
+    peak = 0  # [bytes] most that states and grids held at a time on the way back
+
     def __post_init__(self) -> None:
         model, box = self.model, self.box
         self.rules, self.loops, self.cloud = model.rules, compiled(model.dim), self.numbers.cloud
@@ -89,7 +91,7 @@ class Sweep:
             out[pull.particles] += pull.force(position, self.u)
         return out
 
-    def _arrays(self, x: Array) -> list[Array]:
+    def arrays(self, x: Array) -> list[Array]:
         """Position, velocity, affine field and F as tables, copied."""
         space, n = self.model.space, self.model.body.n_particles
         return [part.astype(self.model.precision).reshape(n, -1) for part in np.split(np.asarray(x), space.starts[1:-1])]
@@ -111,7 +113,7 @@ class Sweep:
 
     def forward(self, x: Array) -> tuple[Array, str]:
         """The state after all substeps, or why there is none."""
-        state, (grid, before) = self._arrays(x), self._empty_grid()
+        state, (grid, before) = self.arrays(x), self._empty_grid()
         for s in range(self.model.substeps):
             failed = self._substep(state, grid, before)
             if failed:
@@ -126,54 +128,83 @@ class Sweep:
 
     def back(self, x: Array, x_bar: Array) -> tuple[Array, Array, Array]:
         """The shares of x_bar for the state that the step began with, the controls and the parameters."""
-        model, n = self.model, self.model.body.n_particles
-        bars, start = self._arrays(x_bar), self._arrays(x)
-        wanted = n if any(name.endswith((".E", ".nu")) for name in model.design) else 0
-        sums = [np.zeros(n), np.zeros(n), np.zeros(wanted), np.zeros(wanted)]  # by mass, volume, E, nu
-        friction, act, u_bar = np.zeros(len(self.walls.kind)), np.zeros_like(self.act), np.zeros(model.n_controls)
-        scratch, scratch_walls = self._empty_grid()
+        model, start, out = self.model, self.arrays(x), self.gradient(x_bar)
+        scratch, before = self._empty_grid()
         size = sum(part.nbytes for part in start)
 
         def go(k: int, goal: int, state: list[Array]) -> list[Array]:
             state = [part.copy() for part in state]
             for _ in range(k, goal):
-                self._substep(state, scratch, scratch_walls)
+                self._substep(state, scratch, before)
             return state
 
         def pull(k: int, end: int, state: list[Array], kept: int) -> None:
-            states, grids = [state], []
-            for _ in range(k, end):
-                states.append([part.copy() for part in states[-1]])
-                grids.append(self._empty_grid())
-                self._substep(states[-1], *grids[-1])
-            self.peak = max(self.peak, kept * size + (end - k) * (size + grids[0][0].nbytes))
-            while grids:
-                after = states.pop()
-                self._substep_back(states[-1], after, grids.pop(), scratch, bars, sums, friction, act, u_bar)
+            self.peak = max(self.peak, kept * size + (end - k) * (size + scratch.nbytes))
+            self.pull(*self.keep(state, end - k), out)
 
-        reverse(model.substeps, model.schedule(size + scratch.nbytes + scratch_walls.nbytes, size), start, go, pull)
-        for (particles, S), part in model._stresses:
-            u_bar[part] += float(np.sum(act[particles] @ S.ravel()))
-        by_contact = np.bincount(self.walls.owner + 1, friction, minlength=len(model.robot.contacts) + 1)[1:]
-        spare = sums if wanted else [*sums[:2], np.zeros(n), np.zeros(n)]
-        return np.concatenate([part.ravel() for part in bars]).astype(float), u_bar, model.collect(self.numbers, *spare, by_contact)
+        reverse(model.substeps, model.schedule(size + scratch.nbytes + before.nbytes, size), start, go, pull)
+        return out.state(), self._by_controls(out), self._by_params(out)
 
-    peak = 0  # [bytes] most that states and grids held at a time
+    def gradient(self, x_bar: Array) -> "Gradient":
+        """Nothing yet but what the state after the step gives."""
+        n, named = self.model.body.n_particles, any(name.endswith((".E", ".nu")) for name in self.model.design)
+        zeros = [np.zeros(n), np.zeros(n), np.zeros(n * named), np.zeros(n * named)]
+        return Gradient(bars=self.arrays(x_bar), numbers=zeros, friction=np.zeros(len(self.walls.kind)), act=np.zeros_like(self.act),
+                        controls=np.zeros(self.model.n_controls))  # fmt: skip
 
-    def _substep_back(self, state: list[Array], after: list[Array], taped: tuple[Array, Array], grid_bar: Array, bars: list[Array],
-                      sums: list[Array], friction: Array, act_bar: Array, u_bar: Array) -> None:  # fmt: skip
+    def keep(self, state: list[Array], count: int) -> tuple[list[list[Array]], list[tuple[Array, Array]]]:
+        """Every state over some substeps, the first one included, and the grid of each substep."""
+        states, grids = [state], []
+        for _ in range(count):
+            states.append([part.copy() for part in states[-1]])
+            grids.append(self._empty_grid())
+            self._substep(states[-1], *grids[-1])
+        return states, grids
+
+    def pull(self, states: list[list[Array]], grids: list[tuple[Array, Array]], out: "Gradient") -> None:
+        """Go back over kept substeps, which are dropped on the way."""
+        grid_bar, _ = self._empty_grid()
+        while grids:
+            after = states.pop()
+            self._substep_back(states[-1], after, grids.pop(), grid_bar, out)
+
+    def _by_controls(self, out: "Gradient") -> Array:
+        for (particles, S), part in self.model._stresses:
+            out.controls[part] += float(np.sum(out.act[particles] @ S.ravel()))
+        return out.controls
+
+    def _by_params(self, out: "Gradient") -> Array:
+        model, n = self.model, self.model.body.n_particles
+        by_contact = np.bincount(self.walls.owner + 1, out.friction, minlength=len(model.robot.contacts) + 1)[1:]
+        mass, volume, E, nu = out.numbers
+        return model.collect(self.numbers, mass, volume, E if len(E) else np.zeros(n), nu if len(nu) else np.zeros(n), by_contact)
+
+    def _substep_back(self, state: list[Array], after: list[Array], taped: tuple[Array, Array], grid_bar: Array, out: "Gradient") -> None:
         rules, box, bins, (grid, before) = self.rules, self.box, self.bins, taped
         pos, vel, affine, F = state
         sort(pos, box, rules.dim, 1.0 / rules.h, bins)
         clear(grid_bar, box, bins)
-        self.loops.to_particles_back(rules, box, bins, grid, grid_bar, pos, F, after[1], after[2], *bars)
-        move_grid_back(rules, box, bins, self.walls, grid, before, grid_bar, friction)
+        self.loops.to_particles_back(rules, box, bins, grid, grid_bar, pos, F, after[1], after[2], *out.bars)
+        move_grid_back(rules, box, bins, self.walls, grid, before, grid_bar, out.friction)
         force = self._force(pos)
-        force_bar = np.zeros_like(force)
-        self.loops.to_grid_back(
-            rules, self.cloud, box, bins, grid_bar, pos, vel, affine, F, self.act, force, *bars, act_bar, force_bar, *sums
-        )
+        bar = np.zeros_like(force)
+        self.loops.to_grid_back(rules, self.cloud, box, bins, grid_bar, pos, vel, affine, F, self.act, force, *out.bars, out.act, bar,
+                                *out.numbers)  # fmt: skip
         for pull in self.model._pulls:
-            by_position, by_control = pull.back(pos, self.u, force_bar[pull.particles])
-            bars[0][pull.particles] += by_position
-            u_bar[pull.part] += by_control
+            by_position, by_control = pull.back(pos, self.u, bar[pull.particles])
+            out.bars[0][pull.particles] += by_position
+            out.controls[pull.part] += by_control
+
+
+@dataclass(kw_only=True)
+class Gradient:
+    """What is gathered on the way back."""
+
+    bars: list[Array]  # by position, velocity, affine field and F, of the state where the way back stands
+    numbers: list[Array]  # by mass, volume, E and nu of each particle; the last two may be empty
+    friction: Array  # (n_conditions,)
+    act: Array  # (n, dim^2) by the actuators' stress
+    controls: Array  # (n_controls,)
+
+    def state(self) -> Array:
+        return np.concatenate([part.ravel() for part in self.bars]).astype(float)

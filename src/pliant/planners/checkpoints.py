@@ -1,14 +1,12 @@
 """The adjoint gradient of a problem in bounded memory: few states are kept, and what lies between them is simulated again.
 
-A schedule is how many tapes are held at a time and how many states beside them. Between kept states the split is Griewank's binomial one
-(treeverse), which simulates the fewest steps again. All schedules give the same bits, since a model's step is deterministic.
+Which ones is a schedule (dynamics/schedule.py). All schedules give the same bits, since a model's step is deterministic.
 """
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from math import comb, isqrt
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,25 +14,12 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from pliant.core import Array, InputError, Reversible, Step, nearest, require_number
+from pliant.dynamics.schedule import Schedule, best_schedule, even_schedule, reverse
 from pliant.linalg import Analysis
 from pliant.planners.sensitivity import smooth_gradient
 from pliant.problem import Problem
 
 Checkpoints = str | float  # "all", "sqrt", or a budget [bytes]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """`tapes` steps are held with their tapes at a time, and up to `slots` states beside the first one."""
-
-    tapes: int
-    slots: int = 0
-    binomial: bool = True  # else one state every `tapes` steps
-
-    def advance(self, length: int, free: int) -> int:
-        """How many of `length` steps, more than `tapes`, to go before the next state is kept, with `free` slots."""
-        units = -(-length // self.tapes)
-        return self.tapes * (split(units, free) if self.binomial else 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,46 +57,13 @@ def schedule_for(problem: Problem, controls: Array, checkpoints: Checkpoints) ->
     if isinstance(checkpoints, str):
         if checkpoints not in ("all", "sqrt"):
             raise InputError(f"The checkpoints are '{checkpoints}'; {nearest(checkpoints, ('all', 'sqrt'))} A budget is a number of bytes.")
-        tapes = N if checkpoints == "all" else isqrt(N - 1) + 1
-        return Schedule(tapes=tapes, slots=-(-N // tapes) - 1, binomial=False)
+        return Schedule(tapes=N) if checkpoints == "all" else even_schedule(N)
     budget = require_number("The budget of the checkpoints", checkpoints, "bytes")
     run = _Run(problem, controls)
     tape = run.size(run.step(0, problem.start))
     if not budget >= tape:
         raise InputError(f"The checkpoints may take {budget:g} bytes, but one step of this model alone holds {tape}; give {tape} or more.")
     return best_schedule(N, min(budget, 1e18), problem.start.nbytes, tape)
-
-
-def best_schedule(steps: int, budget: float, state: int, tape: int) -> Schedule:
-    """The schedule with the fewest extra steps for a budget and the sizes of a state and a tape, all in bytes."""
-    if steps * tape <= budget:
-        return Schedule(tapes=steps)
-    most = min(int((budget - tape) // state), steps - 1)
-    options = [Schedule(tapes=int((budget - slots * state) // tape), slots=slots) for slots in range(most + 1)]
-    return min(options, key=lambda plan: plan.tapes * repeated(-(-steps // plan.tapes), plan.slots))
-
-
-def _rounds(units: int, slots: int) -> int:
-    """The least r with beta(slots + 1, r) = C(slots + 1 + r, r) >= units: how often a unit is passed at most (Griewank 1992)."""
-    r = 0
-    while comb(slots + 1 + r, r) < units:
-        r += 1
-    return r
-
-
-def repeated(units: int, slots: int) -> int:
-    """The fewest units to pass without a tape when `units` are reversed with slots beside the first state: r l - beta(s + 1, r - 1)."""
-    r = _rounds(units, slots)
-    return r * units - comb(slots + 1 + r, r - 1) if r else 0
-
-
-def split(units: int, slots: int) -> int:
-    """How many of `units` (2 or more) lie before the next kept state: beta(s, r - 1), as far as the rest keeps r rounds."""
-    if slots == 0:
-        return units - 1
-    r, s = _rounds(units, slots), slots + 1
-    most = comb(s + r - 1, r - 1)
-    return max(1, min(most, units - comb(s + r - 2, r - 1)))
 
 
 # The sweep
@@ -183,25 +135,20 @@ class _Run:
 
 
 def _reverse(run: _Run, plan: Schedule) -> Array:
-    """The gradient, last step first: go on from the last kept state until what is left fits on tapes, pull it back, drop the state."""
-    problem, end = run.problem, run.problem.steps
+    """The gradient, last step first."""
+    problem = run.problem
     g, bar = smooth_gradient(problem, run.controls), np.zeros(problem.model.space.size)
-    kept = [(0, problem.start)]
-    while kept:
-        k, x = kept[-1]
-        free = plan.slots - len(kept) + 1
-        if end - k > plan.tapes:
-            goal = k + plan.advance(end - k, free)
-            for j in range(k, goal):
-                x = run.step(j, x).x
-            if free > 0:
-                kept.append((goal, x))
-                continue
-            k = goal
-        else:
-            kept.pop()
-        bar = _pull(run, bar, g, _taped(run, k, end, x), k, len(kept) - bool(kept))
-        end = k
+
+    def go(k: int, goal: int, x: Array) -> Array:
+        for j in range(k, goal):
+            x = run.step(j, x).x
+        return x
+
+    def pull(k: int, end: int, x: Array, kept: int) -> None:
+        nonlocal bar
+        bar = _pull(run, bar, g, _taped(run, k, end, x), k, kept)
+
+    reverse(problem.steps, plan, problem.start, go, pull)
     return _with_direct(run, g)
 
 
@@ -278,17 +225,4 @@ def _found(root: Any) -> dict[int, Any]:
 
 
 def _parts(part: Any) -> list[Any]:
-    if isinstance(part, np.ndarray):
-        return list(part.ravel()) if part.dtype == object else []
-    if isinstance(part, dict):
-        return list(part.values())
-    if isinstance(part, list | tuple | set | frozenset):
-        return list(part)
-    if isinstance(part, FunctionType):
-        return [cell.cell_contents for cell in part.__closure__ or ()]
-    if isinstance(part, partial):
-        return [part.func, *part.args, *part.keywords.values()]
-    if isinstance(part, MethodType):
-        return [part.__self__]
-    slots = [getattr(part, name, None) for name in getattr(type(part), "__slots__", ())]
-    return slots + list(getattr(part, "__dict__", {}).values())
+    return list(part.__closure__ or ()) if isinstance(part, FunctionType) else gc.get_referents(part)  # not what is global to a function
