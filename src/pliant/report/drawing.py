@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
+from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from pliant.core import Array, InputError
 from pliant.report import ground, layers, palette
-from pliant.report.camera import fit_camera
-from pliant.report.ground import round_length
-from pliant.report.layers import SHADES
+from pliant.report.camera import fit_camera, way_of
+from pliant.report.ground import metric, round_length
+from pliant.report.layers import SHADES, SIGNED
 from pliant.report.scene import Scene
 from pliant.report.skin import make_skin
 from pliant.report.stage import Stage
@@ -30,7 +30,9 @@ def set_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
     if min(size) < 64:
         raise InputError(f"A picture of {size[0]} x {size[1]} pixels is too small to draw a scene; use at least 64 x 64.")
     skin = make_skin(scene.facets, scene.frames[0]) if scene.facets.shape[1] == 3 else None
-    return Stage(size=size, camera=fit_camera(scene, size), skin=skin, shades=_shades(scene))
+    shades, colours = _shades(scene)
+    way = way_of(scene)
+    return Stage(size=size, camera=fit_camera(scene, size, way), skin=skin, shades=shades, colours=colours, way=way)
 
 
 def draw(scene: Scene, k: int, size: tuple[int, int] = SIZE, *, stage: Stage | None = None, note: str = "") -> Array:
@@ -38,7 +40,7 @@ def draw(scene: Scene, k: int, size: tuple[int, int] = SIZE, *, stage: Stage | N
     if not -len(scene.frames) <= k < len(scene.frames):
         raise InputError(f"Frame {k} was asked for, but the scene has frames 0 to {len(scene.frames) - 1}.")
     k %= len(scene.frames)
-    stage = stage or set_stage(scene, size)
+    stage = (stage or set_stage(scene, size)).at(k)
     figure = Figure(figsize=(stage.size[0] / 100, stage.size[1] / 100), dpi=100, facecolor=palette.PAPER)
     canvas = FigureCanvasAgg(figure)
     axes = _empty_axes(figure, stage)
@@ -57,12 +59,15 @@ def still(scene: Scene, k: int, path: str | Path, size: tuple[int, int] = (1600,
 
 
 def _paint(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
-    ground.paint_ground(axes, scene, stage)
+    ground.paint_surroundings(axes, scene, stage)
+    ground.paint_ground(axes, scene, k, stage)
     ground.paint_shadow(axes, scene, k, stage)
-    if stage.skin is None:
+    if stage.skin is not None:
+        layers.paint_skin(axes, scene, k, stage, stage.skin)
+    elif scene.facets.shape[1] == 2:
         layers.paint_bars(axes, scene, k, stage)
     else:
-        layers.paint_skin(axes, scene, k, stage, stage.skin)
+        layers.paint_dots(axes, scene, k, stage)
     layers.paint_lines(axes, scene, k, stage)
     layers.paint_markers(axes, scene, k, stage)
 
@@ -77,11 +82,15 @@ def _empty_axes(figure: Figure, stage: Stage) -> Axes:
     return axes
 
 
-def _shades(scene: Scene) -> Normalize | None:
+def _shades(scene: Scene) -> tuple[Normalize | None, Colormap]:
+    """The colour scale; for values of both signs zero is in its middle."""
     if scene.values is None:
-        return None
+        return None, SHADES
     low, high = scene.value_limits or np.percentile(scene.values, (0.5, 99.5))
-    return Normalize(low, high if high > low else low + 1.0, clip=True)
+    if low < 0.0 < high:
+        most = max(-low, high)
+        return Normalize(-most, most, clip=True), SIGNED
+    return Normalize(low, high if high > low else low + 1.0, clip=True), SHADES
 
 
 def _clock(scene: Scene, k: int) -> str:
@@ -95,18 +104,33 @@ def _clock(scene: Scene, k: int) -> str:
 
 
 def _label(figure: Figure, axes: Axes, scene: Scene, stage: Stage, clock: str) -> None:
-    """The title, the time, the scale bar and the colour bar."""
+    """The title, the time, the key, the scale bar and the colour bar."""
     text: dict[str, Any] = {"fontsize": 22 * stage.unit, "color": palette.INK, "parse_math": False}
     figure.text(0.035, 0.955, scene.title, weight="bold", va="top", **text)
     figure.text(0.965, 0.955, clock, va="top", ha="right", **text)
-    _scale_bar(axes, stage)
-    if stage.shades is None:
-        return
-    bar = figure.add_axes((0.905, 0.25, 0.016, 0.5))
-    scale = figure.colorbar(ScalarMappable(stage.shades, SHADES), cax=bar)
-    scale.outline.set_visible(False)
-    scale.ax.tick_params(labelsize=16 * stage.unit, length=0, colors=palette.INK)
-    scale.ax.set_title(scene.value_label, fontsize=17 * stage.unit, color=palette.INK, pad=14 * stage.unit, parse_math=False)
+    figure.text(0.965, 0.035, scene.key, ha="right", **{**text, "fontsize": 17 * stage.unit})
+    if not (scene.follow and scene.dim == 2):  # there the marks tell lengths
+        _scale_bar(axes, stage)
+    if stage.shades is not None:
+        _colour_bar(figure, axes, scene.value_label, stage, stage.shades)
+
+
+def _colour_bar(figure: Figure, axes: Axes, label: str, stage: Stage, shades: Normalize) -> None:
+    """By hand: the bar of the library brings axes of its own, which are slow to make for every picture."""
+    left, right, bottom, top = 0.905, 0.921, 0.25, 0.75  # shares of the picture
+    ramp = stage.colours(np.linspace(1.0, 0.0, 256))[:, None]
+    axes.imshow(ramp, extent=(left, right, bottom, top), transform=axes.transAxes, aspect="auto", interpolation="nearest", zorder=7)
+    low, high = float(shades.vmin or 0.0), float(shades.vmax or 0.0)
+    ticks = np.asarray(MaxNLocator(nbins=8, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
+    text: dict[str, Any] = {"color": palette.INK, "parse_math": False}
+    for tick in ticks[(ticks >= low - 1e-9 * (high - low)) & (ticks <= high + 1e-9 * (high - low))]:
+        height = bottom + (top - bottom) * (tick - low) / (high - low)
+        figure.text(right + 0.005, height, _number(tick, high - low), va="center", fontsize=16 * stage.unit, **text)
+    figure.text((left + right) / 2, top + 0.02, label, ha="center", fontsize=17 * stage.unit, **text)
+
+
+def _number(tick: float, span: float) -> str:
+    return "0" if abs(tick) < 1e-9 * span else f"{tick:.6g}".replace("-", "−")
 
 
 def _scale_bar(axes: Axes, stage: Stage) -> None:
@@ -114,13 +138,5 @@ def _scale_bar(axes: Axes, stage: Stage) -> None:
     length = round_length(0.16 * (right - left))
     x, y = left + 0.035 * (right - left), bottom + 0.05 * (top - bottom)
     axes.plot([x, x + length], [y, y], color=palette.INK, lw=3.2 * stage.unit, solid_capstyle="butt", zorder=7)
-    axes.text(x + length / 2, y + 0.014 * (top - bottom), _metric(length), ha="center", va="bottom",
+    axes.text(x + length / 2, y + 0.014 * (top - bottom), metric(length), ha="center", va="bottom",
               fontsize=17 * stage.unit, color=palette.INK, zorder=7)  # fmt: skip
-
-
-def _metric(length: float) -> str:
-    """A length in the unit that gives it few digits."""
-    for unit, size in (("km", 1e3), ("m", 1.0), ("cm", 1e-2), ("mm", 1e-3), ("µm", 1e-6)):
-        if length >= 0.999 * size:
-            return f"{length / size:.3g} {unit}"
-    return f"{length:.1g} m"

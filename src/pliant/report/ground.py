@@ -1,15 +1,18 @@
-"""The ground under the robot: a grid and a shadow in 3D, the soil in 2D."""
+"""The ground under the robot and what stands about it: a grid and a shadow in 3D, the soil in 2D, marks for a body that goes far."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb, to_rgba
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
 from PIL import Image, ImageDraw
 from scipy.ndimage import gaussian_filter
 
 from pliant.core import Array
 from pliant.report import palette
 from pliant.report.camera import drop, project
+from pliant.report.dots import draw_dots
 from pliant.report.scene import Scene
 from pliant.report.stage import Stage, stroke_width
 
@@ -17,7 +20,35 @@ SHADOW_BLUR = 0.009  # of the picture's height
 REACH = 12  # cells of the grid on each side of the robot; it has faded before
 
 
-def paint_ground(axes: Axes, scene: Scene, stage: Stage) -> None:
+def paint_surroundings(axes: Axes, scene: Scene, stage: Stage) -> None:
+    """What stands still: filled in 2D, and lines in 3D."""
+    if scene.dim == 2 and scene.follow:
+        _paint_marks(axes, scene, stage)
+    curves = [project(stage.camera, curve) for curve in scene.surroundings]
+    if not curves:
+        return
+    if scene.dim == 3:
+        axes.add_collection(LineCollection(curves, colors=palette.GROUND, alpha=0.6, linewidths=stage.unit, zorder=0.5), autolim=False)
+        return
+    # One path of all of them: a curve that runs the other way about is a hole.
+    shape = Path.make_compound_path(*(Path(curve, closed=True) for curve in curves))
+    axes.add_patch(PathPatch(shape, facecolor=palette.GRID, edgecolor=palette.GROUND, linewidth=1.6 * stage.unit, zorder=0))
+
+
+def _paint_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
+    """Faint upright lines at round places, with their distance from the start of the body's way."""
+    left, right, bottom, top = stage.camera.window
+    start = float(project(stage.camera, scene.frames[0]).mean(axis=0)[0])
+    step = round_length((right - left) / 5)
+    last = right - (0.0 if stage.shades is None else 0.14 * (right - left))  # the colour bar stands there
+    height = bottom + 0.1 * (top - bottom) if scene.ground is None else scene.ground - 0.012 * (top - bottom)
+    for n in range(int(np.ceil((left - start) / step)), int(np.floor((last - start) / step)) + 1):
+        axes.axvline(start + n * step, color=palette.GRID, lw=1.6 * stage.unit, zorder=-1)
+        axes.text(start + n * step, height, metric(n * step), ha="center", va="top", fontsize=16 * stage.unit, color=palette.FAINT,
+                  zorder=7, clip_on=True)  # fmt: skip
+
+
+def paint_ground(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
     """A grid that fades away from the robot, or in 2D a line with the soil below it."""
     if scene.ground is None:
         return
@@ -26,9 +57,10 @@ def paint_ground(axes: Axes, scene: Scene, stage: Stage) -> None:
         axes.fill_between([left, right], bottom, scene.ground, color=palette.GRID, lw=0, zorder=0)
         axes.axhline(scene.ground, color=palette.GROUND, lw=1.6 * stage.unit, zorder=0.1)
         return
-    segments, fade = _grid(scene, right - left)
+    segments, fade = _grid(scene, right - left, scene.frames[k : k + 1] if scene.follow else scene.frames)
     colours = [to_rgba(palette.GROUND, 0.55 * alpha) for alpha in fade]
-    axes.add_collection(LineCollection(list(project(stage.camera, segments)), colors=colours, linewidths=stage.unit, zorder=0.5))
+    grid = LineCollection(list(project(stage.camera, segments)), colors=colours, linewidths=stage.unit, zorder=0.5)
+    axes.add_collection(grid, autolim=False)
 
 
 def paint_shadow(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
@@ -48,15 +80,29 @@ def round_length(length: float) -> float:
     return float(decade * max(step for step in (1.0, 2.0, 5.0) if step * decade <= length * (1 + 1e-9)))
 
 
+def metric(length: float) -> str:
+    """A length in the unit that gives it few digits."""
+    for unit, size in (("km", 1e3), ("m", 1.0), ("cm", 1e-2), ("mm", 1e-3), ("µm", 1e-6)):
+        if abs(length) >= 0.999 * size:
+            return f"{length / size:.3g} {unit}"
+    return f"{length:.1g} m"
+
+
 def _shadow_mask(scene: Scene, k: int, stage: Stage) -> Array:
     """(h, w) 255 under the body and 0 elsewhere, at half the size of the picture: the blur hides the difference."""
     left, _, _, top = stage.camera.window
     scale = 0.5 * stage.pixels_per_metre
     flat = (project(stage.camera, drop(scene, scene.frames[k])) - [left, top]) * [scale, -scale]
-    mask = Image.new("L", (stage.size[0] // 2, stage.size[1] // 2))
+    size, width = (stage.size[0] // 2, stage.size[1] // 2), max(1, round(0.5 * stroke_width(scene, stage) / 0.72))
+    mask = Image.new("L", size)
+    if scene.facets.shape[1] == 1:
+        dots = flat[scene.facets[:, 0]]
+        patch = draw_dots(dots, np.zeros((len(dots), 3)), 0.5 * width, size, balls=False)
+        if patch is not None:
+            mask.paste(Image.fromarray(patch.pixels[..., 3]), patch.corner[::-1])
+        return np.asarray(mask, dtype=float)
     pen = ImageDraw.Draw(mask)
-    width = max(1, round(0.5 * stroke_width(scene, stage) / 0.72))
-    for shape in _segments(flat[scene.facets]).reshape(len(scene.facets), -1).tolist():
+    for shape in flat[scene.facets].reshape(len(scene.facets), -1).tolist():
         if stage.skin is None:
             pen.line(shape, fill=255, width=width)
         else:
@@ -64,15 +110,10 @@ def _shadow_mask(scene: Scene, k: int, stage: Stage) -> Array:
     return np.asarray(mask, dtype=float)
 
 
-def _segments(corners: Array) -> Array:
-    """Particles (m, 1, 2) as bars (m, 2, 2) without length; bars and triangles as they are."""
-    return np.repeat(corners, 2, axis=1) if corners.shape[1] == 1 else corners
-
-
-def _grid(scene: Scene, span: float) -> tuple[Array, Array]:
+def _grid(scene: Scene, span: float, frames: Array) -> tuple[Array, Array]:
     """Short pieces (k, 2, 3) of the lines of a ground grid, and how strong each is: 1 at the robot, 0 far away."""
     flat = [(scene.axis + 1) % 3, (scene.axis + 2) % 3]
-    middle = _middle(scene.frames[..., flat])
+    middle = _middle(frames[..., flat])
     cell = round_length(span / 8)
     lines = cell * (np.arange(-REACH, REACH + 1) + np.round(middle[:, None] / cell))  # (2, lines), where each one crosses
     fine = np.linspace(lines[:, 0], lines[:, -1], 6 * REACH + 1, axis=1)

@@ -10,12 +10,14 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb, to_rgba
 from pliant.core import Array
 from pliant.report import palette
 from pliant.report.camera import Camera, depth, project
+from pliant.report.dots import draw_dots
 from pliant.report.scene import Scene
 from pliant.report.skin import Skin, corner_normals, light, normals, outward
 from pliant.report.stage import Stage, stroke_width
 
 # From pale silicone to deep red, darker and darker: it reads in grey too, and light still shows the shape.
 SHADES = LinearSegmentedColormap.from_list("pliant", ["#DCE6EC", "#F6D9A2", "#F0985C", "#C63F4C", "#6D1A55"])
+SIGNED = LinearSegmentedColormap.from_list("pliant-signed", ["#163A70", "#6F9CCB", "#DCE6EC", "#F0985C", "#8E2350"])  # pale at zero
 MANY_FACETS = 5000  # above this the lines between facets would grey the body
 
 
@@ -45,28 +47,44 @@ def paint_skin(axes: Axes, scene: Scene, k: int, stage: Stage, skin: Skin) -> No
 
 
 def paint_bars(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
-    """Bars as round strokes and particles as discs, from far to near, with a rim and a highlight."""
+    """Bars as round strokes, from far to near, with a rim and a highlight."""
     points = scene.frames[k]
     order = np.argsort(depth(stage.camera, points[scene.facets]).mean(axis=1), kind="stable")
     facets = scene.facets[order]
     strokes, base = project(stage.camera, points)[facets], _colours(scene, k, stage, facets).mean(axis=1)
     width = stroke_width(scene, stage)
-    if facets.shape[1] == 1:
-        x, y = strokes[:, 0].T
-        axes.scatter(x, y, s=width**2, c=base, edgecolors=0.7 * base, linewidths=0.1 * width, zorder=2)
-        return
     for colour, share in ((0.62 * base, 1.0), (base, 0.82), (0.55 * base + 0.45, 0.24)):
         layer = LineCollection(list(strokes), colors=colour, linewidths=share * width, capstyle="round", zorder=2)
         axes.add_collection(layer, autolim=False)
+
+
+def paint_dots(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+    """Particles as discs, in 3D as balls from far to near."""
+    points, facets = scene.frames[k][scene.facets[:, 0]], scene.facets
+    order = np.argsort(depth(stage.camera, points), kind="stable")
+    left, _, _, top = stage.camera.window
+    scale = stage.pixels_per_metre
+    centres = (project(stage.camera, points[order]) - [left, top]) * [scale, -scale]
+    base = _colours(scene, k, stage, facets[order])[:, 0]
+    patch = draw_dots(centres, base, 0.5 * stroke_width(scene, stage) / 0.72, stage.size, balls=scene.dim == 3)
+    if patch is None:
+        return
+    (row, column), (h, w) = patch.corner, patch.pixels.shape[:2]
+    extent = (left + column / scale, left + (column + w) / scale, top - (row + h) / scale, top - row / scale)
+    axes.imshow(patch.pixels, extent=extent, aspect="auto", interpolation="nearest", zorder=2)
 
 
 def paint_lines(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
     """Cables and paths on top of the body, as if it were a little transparent; a pale halo sets them off any colour."""
     for line in scene.lines:
         x, y = project(stage.camera, line.points[k]).T
-        axes.plot(x, y, color="white", alpha=0.45, lw=5.0 * stage.unit, solid_capstyle="round", zorder=3)
         style = (0, (4, 3)) if line.dashed else "solid"
-        axes.plot(x, y, color=line.colour, alpha=0.9, lw=2.2 * stage.unit, ls=style, zorder=3)
+        colour, width = to_rgb(line.colour), 2.2 * stage.unit
+        if line.pull is not None:
+            colour = tuple(np.array(to_rgb(palette.SLACK)) + line.pull[k] * np.subtract(colour, to_rgb(palette.SLACK)))
+            width = (1.6 + 3.6 * line.pull[k]) * stage.unit
+        axes.plot(x, y, color="white", alpha=0.45, lw=width + 2.8 * stage.unit, solid_capstyle="round", zorder=3)
+        axes.plot(x, y, color=colour, alpha=0.9, lw=width, ls=style, zorder=3)
 
 
 def paint_markers(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
@@ -114,7 +132,7 @@ def _colours(scene: Scene, k: int, stage: Stage, facets: Array) -> Array:
     """(*facets.shape, 3) the colour at each vertex of each facet: of its value, or else of the body."""
     if scene.values is None or stage.shades is None:
         return np.broadcast_to(to_rgb(scene.colour), (*facets.shape, 3))
-    return SHADES(stage.shades(scene.values[k]))[:, :3][facets]
+    return stage.colours(stage.shades(scene.values[k]))[:, :3][facets]
 
 
 def _facet_lines(skin: Skin, seen: Array, corners: Array, near: Array, stage: Stage) -> Polygons:

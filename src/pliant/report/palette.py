@@ -10,6 +10,7 @@ PAPER = "#FFFFFF"
 
 BODY = "#8DB8DA"  # a soft body without values
 CABLE = "#14306B"
+SLACK = "#6F8ABD"  # a cable that does not pull
 MARKER = "#D55E00"
 TARGET = "#007A5A"
 GROUND = "#9AA3AD"

@@ -15,11 +15,13 @@ class Line:
     points: Array  # (frames, k, dim) [m], or (k, dim) when it stands still
     colour: str = palette.CABLE
     dashed: bool = False
+    pull: Array | None = None  # (frames,) from 0, slack and thin, to 1, the strongest pull and thick; None: all the same
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A body made of facets that moves through frames, and what is drawn around it."""
+    """A body made of facets that moves through frames, and what is drawn around it. `surroundings` are closed curves, each around what
+    lies to its left, that are filled; in 3D any curves. They stand still behind the body, and the picture need not hold all of them."""
 
     frames: Array  # (frames, n, dim) [m], dim 2 or 3
     facets: Array  # (m, 3) triangles, (m, 2) bars or (m, 1) particles, as rows of vertex numbers
@@ -29,11 +31,14 @@ class Scene:
     value_label: str = ""  # with its unit, such as "strain [%]"
     value_limits: tuple[float, float] | None = None  # None: what the frames hold, without the most extreme 1 %
     lines: tuple[Line, ...] = ()
+    surroundings: tuple[Array, ...] = ()  # curves (k, dim) [m]
     markers: Array | None = None  # (frames, k, dim) [m], the effectors
     targets: Array | None = None  # (k, dim) [m], where the effectors should go
     trail: bool = True  # draw where the markers have been
     ground: float | None = None  # [m], height of the ground along `up`
     up: int = -1  # which coordinate points up
+    follow: bool = False  # the picture goes along with a body that goes far, past marks that stand still
+    key: str = ""  # one line at the lower right, such as what the width of a cable means
     view: tuple[float, float] = (-60.0, 18.0)  # [deg] azimuth and elevation of the eye, in 3D
     colour: str = palette.BODY
     thickness: float | None = None  # [m], of bars and particles; None: a width that reads well
@@ -51,6 +56,7 @@ class Scene:
             "markers": None if self.markers is None else _fitted("markers", self.markers, (count, None, dim)),
             "targets": None if self.targets is None else _fitted("targets", self.targets, (None, dim)),
             "lines": tuple(_fitted_line(line, count, dim) for line in self.lines),
+            "surroundings": tuple(_fitted("a curve of the surroundings", curve, (None, dim)) for curve in self.surroundings),
         }
         for name, array in arrays.items():
             object.__setattr__(self, name, array)  # how a frozen dataclass takes lists and holds arrays
@@ -84,7 +90,10 @@ def _fitted_line(line: Line, count: int, dim: int) -> Line:
     points = np.asarray(line.points, dtype=float)
     if points.ndim == 2:
         points = np.broadcast_to(points, (count, *points.shape))
-    return replace(line, points=_fitted("points of a line", points, (count, None, dim)))
+    pull = None if line.pull is None else _fitted("pull of a line", line.pull, (count,))
+    if pull is not None and not (pull.min() >= 0.0 and pull.max() <= 1.0):
+        raise InputError(f"The pull of a line is {pull.min():g} to {pull.max():g}; give shares from 0 to 1 of the strongest.")
+    return replace(line, points=_fitted("points of a line", points, (count, None, dim)), pull=pull)
 
 
 def _fitted_facets(value: Array, vertices: int) -> Array:

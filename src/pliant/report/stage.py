@@ -1,10 +1,11 @@
 """What all frames of a scene have in common: the size of the picture, the eye, the skin and the colour scale."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from matplotlib.colors import Normalize
+from matplotlib.colors import Colormap, Normalize
 
-from pliant.report.camera import Camera
+from pliant.core import Array
+from pliant.report.camera import Camera, shifted
 from pliant.report.scene import Scene
 from pliant.report.skin import Skin
 
@@ -17,6 +18,12 @@ class Stage:
     camera: Camera
     skin: Skin | None  # None: bars or particles
     shades: Normalize | None  # None: the body has one colour
+    colours: Colormap
+    way: Array | None = None  # (frames, dim) [m] how far the eye has gone along with the body; None: it stands still
+
+    def at(self, k: int) -> "Stage":
+        """The stage as frame k sees it."""
+        return self if self.way is None else replace(self, camera=shifted(self.camera, self.way[k]))
 
     @property
     def unit(self) -> float:
