@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pliant.actuators import Cable, Driven, Tether
-from pliant.bodies import Body, Solid
+from pliant.bodies import Matter, Solid
 from pliant.contact import Obstacle
 from pliant.core import Array
 from pliant.report import Line, Scene, palette
@@ -21,9 +21,9 @@ def scene(robot: Robot, positions: Array, *, dt: float | None, title: str, targe
     at = lambda weights: np.stack([weights @ frame for frame in frames])  # noqa: E731
     obstacles = [contact.obstacle for contact in robot.contacts if isinstance(contact.obstacle, Obstacle)]
     floor = next((obstacle.ground for obstacle in obstacles if obstacle.ground is not None), ground)
-    lines = [_cable(cable, body, at) for cable in robot.actuators.values() if isinstance(cable, Cable)]
+    lines = [Line(points=cable_points(cable, body, at)) for cable in robot.actuators.values() if isinstance(cable, Cable)]
     lines += [Line(points=curve, colour=palette.FAINT) for obstacle in obstacles for curve in obstacle.outline]
-    lines += [] if controls is None else _arms(robot, body, at, controls)
+    lines += [] if controls is None else arm_lines(robot, body, at, controls)
     effectors = [at(effector.on(body)) for name, effector in robot.effectors.items() if marked is None or name in marked]
     common: dict[str, Any] = {"frames": frames, "dt": dt, "title": title, "lines": tuple(lines), "ground": floor, "targets": targets,
               "markers": np.concatenate(effectors, axis=1) if effectors else None}  # fmt: skip
@@ -33,15 +33,16 @@ def scene(robot: Robot, positions: Array, *, dt: float | None, title: str, targe
     return Scene(facets=facets, values=100.0 * np.stack([body.strain(q) for q in positions]), value_label="strain [%]", **common)
 
 
-def _cable(cable: Cable, body: Body, at) -> Line:
+def cable_points(cable: Cable, body: Matter, at) -> Array:
+    """(frames, k, dim) [m] where a cable runs; `at` brings the nodes of each frame to the rows of a matrix of weights."""
     points = at(body.locate(np.asarray(cable.points, float)))
     if cable.guide is None:
-        return Line(points=points)
+        return points
     guide = np.broadcast_to(np.asarray(cable.guide, float), (len(points), 1, body.dim))
-    return Line(points=np.concatenate([points, guide], axis=1))
+    return np.concatenate([points, guide], axis=1)
 
 
-def _arms(robot: Robot, body: Body, at, controls: Array) -> list[Line]:
+def arm_lines(robot: Robot, body: Matter, at, controls: Array) -> list[Line]:
     """The frames that grippers and tethers hang on, and the tethers themselves."""
     out, first = [], 0
     for actuator in robot.actuators.values():
