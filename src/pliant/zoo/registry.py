@@ -2,12 +2,24 @@
 
 from pliant.core import InputError, nearest
 from pliant.zoo.experiment import Experiment
-from pliant.zoo.experiments import arm_reach, block_drop, cantilever, lay_cloth, pendulum, whip
+from pliant.zoo.experiments import (
+    arm_reach,
+    biped_cable,
+    block_drop,
+    cantilever,
+    lay_cloth,
+    mpm_beam,
+    mpm_bounce,
+    mpm_slope,
+    pendulum,
+    whip,
+)
 
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (arm_reach.EXPERIMENT, cantilever.EXPERIMENT, block_drop.EXPERIMENT, *pendulum.EXPERIMENTS, *whip.EXPERIMENTS,
-                       *lay_cloth.EXPERIMENTS)
+                       *lay_cloth.EXPERIMENTS, mpm_bounce.EXPERIMENT, mpm_beam.EXPERIMENT, mpm_slope.EXPERIMENT,
+                       biped_cable.EXPERIMENT)
 }  # fmt: skip
 
 
