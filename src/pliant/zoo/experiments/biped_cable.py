@@ -43,8 +43,7 @@ def perform(run: Run) -> Outcome:
     task = problem(model, steps)
     start = float((model.effector_rows("body") @ model.space.position(task.start))[0])
     for k in range(int(s["seeds"])):
-        options = Options(iterations=int(s["iterations"]), folder=run.folder / f"plan-{k}", resume=run.resume,
-                          progress=lambda what, done, total, k=k: run.progress(f"learning to walk, seed {k}", done, total))  # fmt: skip
+        options = Options(iterations=int(s["iterations"]), folder=run.folder / f"plan-{k}", resume=run.resume, progress=run.progress)
         plans.append(gradient(task, guess=guess(steps, run.seed + k), optimiser="adam", rate=float(s["rate"]), options=options))
         if plans[-1].interrupted:
             raise KeyboardInterrupt
@@ -57,6 +56,8 @@ def perform(run: Run) -> Outcome:
     wanted = float(s["wanted"])
     reached = x[-1] >= wanted * BODY
     times = model.dt * np.arange(steps + 1)
+    learned = {f"seed {run.seed + k}": (np.array([row.seconds for row in plan.history]), _distances(plan, start) / BODY)
+               for k, plan in enumerate(plans)}  # fmt: skip
     return Outcome(
         metrics={"walked": Metric(value=float(x[-1] / BODY), unit="body lengths", paper="2 in 5 min"),
                  "walked, mean over seeds": Metric(value=float(np.mean(walked) / BODY), unit="body lengths"),
@@ -66,10 +67,8 @@ def perform(run: Run) -> Outcome:
                  "seconds an iteration": Metric(value=best.history[-1].seconds / max(len(best.history) - 1, 1), unit="s"),
                  "replay equals the plan": Metric(value=task.value(path.path, path.controls) == best.cost)},
         plots=[Plot(title="Fig. 6: best so far", x="iteration", y="walked [body lengths]", kind="both",
-                    series={f"seed {run.seed + k}": (np.arange(len(plan.history)), _distances(plan, start) / BODY) for k, plan in enumerate(plans)}),
-               Plot(title="Fig. 6: best so far", x="seconds", y="walked [body lengths]", kind="both",
-                    series={f"seed {run.seed + k}": (np.array([row.seconds for row in plan.history]), _distances(plan, start) / BODY)
-                            for k, plan in enumerate(plans)}),
+                    series={name: (np.arange(len(walk)), walk) for name, (_, walk) in learned.items()}),
+               Plot(title="Fig. 6: best so far", x="seconds", y="walked [body lengths]", kind="both", series=learned),
                Plot(title="The walk", x="time [s]", y="walked [m]", series={"body": (times, x)}),
                Plot(title="Cables", x="time [s]", y="share of the rest length", series={name: (times[1:], u)
                     for name, u in zip(model.robot.actuators, best.controls.T, strict=True)})],

@@ -21,9 +21,9 @@ def biped(*, length: float = 0.8, E: float = 5e4, friction: float = 0.9, stiffne
     heights = np.linspace(INSET, LEG + 0.5 * HEIGHT, POINTS)
     places = {f"{leg} leg, {side}": first + (INSET if side == "back" else WIDTH - INSET)
               for leg, first in (("back", 0), ("front", LENGTH - WIDTH)) for side in ("back", "front")}  # fmt: skip
-    cables = {name: Cable(points=s * np.stack([np.full(POINTS, x), heights], axis=1), drive="length", stiffness=stiffness, limits=(0.6, 1.0))
-              for name, x in places.items()}  # fmt: skip
-    return Robot(name="biped", shape=Polygon(points=[(s * x, s * y) for x, y in outline]), cell=6 * s, order=1,
+    cables = {name: Cable(points=s * np.stack([np.full(POINTS, x), heights], axis=1), drive="length", stiffness=stiffness,
+                          limits=(0.6, 1.0)) for name, x in places.items()}  # fmt: skip
+    return Robot(name="biped", shape=Polygon(points=tuple((s * x, s * y) for x, y in outline)), cell=6 * s, order=1,
                  material=Material(E=E, nu=0.3), gravity=(0.0, -9.81), actuators=cables,
                  contacts=[Contact(obstacle=plane((0.0, 1.0)), friction=friction)],
                  effectors={"body": Effector(region="body")})  # fmt: skip
