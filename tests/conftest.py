@@ -1,7 +1,11 @@
-"""What the physics tests share: random numbers, convergence rates and the dense form of a body's blocks."""
+"""What the tests share: random numbers, convergence rates, the dense form of a body's blocks, and sentences about bad input."""
+
+import re
 
 import numpy as np
 import pytest
+
+from pliant.core import PliantError
 
 
 @pytest.fixture
@@ -41,3 +45,30 @@ def dense():
         return K.reshape(n * dim, n * dim)
 
     return full
+
+
+@pytest.fixture
+def one_sentence():
+    """one_sentence(make, says): `make()` is refused in one sentence that says so."""
+
+    def check(make, says):
+        with pytest.raises(PliantError) as caught:
+            make()
+        text = str(caught.value)
+        assert re.search(says, text), text
+        assert re.fullmatch(r"[^\n\r\0]{10,2000}[.?)]", text), text
+        assert "Traceback" not in text
+
+    return check
+
+
+@pytest.fixture
+def given(tmp_path):
+    """given(content): a file of some text or bytes."""
+
+    def write(content):
+        path = tmp_path / "given.dat"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from texts import BOX
 
 import pliant
 from pliant.actuators import Arm, MovingFrame
@@ -15,16 +16,6 @@ from pliant.robot_files.layout import FRAMES
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "guide" / "robot-files.md").read_text()
 ARM = Path(pliant.__file__).parent / "zoo" / "robots" / "irb14000.toml"
-BOX = """
-[geometry]
-shape = "box"
-size = [0.1, 0.02, 0.02]
-divisions = [4, 1, 1]
-order = 1
-[material]
-E = 1e5
-nu = 0.4
-"""
 HAND = '[actuators.hand]\ntype = "gripper"\nsurface = "x-"\n'
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import trimesh
 from PIL import Image
+from texts import BOX, MATERIAL
 
 import pliant as pl
 from pliant.core import InputError
@@ -18,8 +19,6 @@ from pliant.robot_files.section import keys_of
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "robots"
 GUIDE = (ROOT / "docs" / "guide" / "robot-files.md").read_text()
-MATERIAL = "[material]\nE = 1e5\nnu = 0.4\n"
-BOX = '[geometry]\nshape = "box"\nsize = [0.1, 0.02, 0.02]\ndivisions = [4, 1, 1]\norder = 1\n' + MATERIAL
 
 
 @pytest.fixture
