@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from models import Wrapped, jet
 
 import pliant as pl
 from pliant.actuators import Gripper, MovingFrame
@@ -22,12 +23,6 @@ RULES = {"Quasistatic": lambda robot: pl.Quasistatic(robot), "ImplicitEuler": la
          "BDF2": lambda robot: pl.BDF2(robot, dt=0.02), "SemiImplicit": lambda robot: pl.SemiImplicit(robot, dt=0.02)}  # fmt: skip
 SCHEDULES = ["all", "sqrt", Schedule(tapes=1), Schedule(tapes=1, slots=1), Schedule(tapes=1, slots=3), Schedule(tapes=2, slots=2),
              Schedule(tapes=5, slots=1), Schedule(tapes=3, slots=9)]  # fmt: skip
-
-
-def jet(dt=0.1):
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0))},
-                     effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
-    return pl.ImplicitEuler(robot, dt=dt)
 
 
 @cache
@@ -138,30 +133,12 @@ def test_the_split_is_the_best_there_is(slots):
 
 
 @dataclass
-class Counting:
+class Counting(Wrapped):
     """A model that counts its steps and how many of them are alive."""
 
-    model: pl.ImplicitEuler
     count: int = 0
     most: int = 0
     alive: "weakref.WeakSet[Held]" = field(default_factory=weakref.WeakSet)
-
-    space = property(lambda self: self.model.space)
-    n_controls = property(lambda self: self.model.n_controls)
-    params = property(lambda self: self.model.params)
-    dt = property(lambda self: self.model.dt)
-
-    def control_limits(self):
-        return self.model.control_limits()
-
-    def neutral_controls(self):
-        return self.model.neutral_controls()
-
-    def effector_rows(self, name):
-        return self.model.effector_rows(name)
-
-    def initial_state(self):
-        return self.model.initial_state()
 
     def step(self, x, u, p=None, k=0):
         self.count += 1
@@ -196,7 +173,7 @@ def test_steps_are_counted_and_few_are_alive(schedule, steps):
 
 
 def test_the_square_root_simulates_no_step_more_than_twice():
-    problem = Problem(model=jet(0.01), steps=100, terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0)])
+    problem = Problem(model=jet(dt=0.01), steps=100, terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0)])
     every, _ = gradient_of(problem, some_controls(problem), "all")
     sweep, _ = gradient_of(problem, some_controls(problem), "sqrt")
     assert sweep.extra == 90

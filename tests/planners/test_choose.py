@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from models import jet
 
 import pliant as pl
 from pliant.core import InputError, Step
@@ -10,12 +11,6 @@ from pliant.planners.plan import Options
 from pliant.problem import Constraint, Effort, Goal, Interval, Limit, Problem
 
 TERMS = (Goal(effector="tip", target=(1.0, 0.5), time=0.5, weight=10.0), Effort(weight=0.01))
-
-
-def jet():
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0))},
-                     effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
-    return pl.ImplicitEuler(robot, dt=0.1)
 
 
 class Bare:

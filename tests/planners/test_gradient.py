@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from models import Wrapped, jet
 from scipy.optimize import lsq_linear
 
 import pliant as pl
@@ -18,12 +19,6 @@ DT, N = 0.1, 10
 GOALS = (Goal(effector="tip", target=(1.0, 0.5), time=1.0, weight=10.0), Goal(effector="tip", target=(0.0, 0.0), time=1.0, what="velocity"))
 TERMS = (*GOALS, Effort(weight=0.01))
 EASY = (*GOALS, Effort(weight=0.3))  # better conditioned, for Adam
-
-
-def jet(limits=(-np.inf, np.inf)):
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0), limits=limits)},
-                     effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
-    return pl.ImplicitEuler(robot, dt=DT)
 
 
 def rows_of(problem):
@@ -42,28 +37,10 @@ def exact(problem, lower=-np.inf, upper=np.inf):
 
 
 @dataclass
-class OnlyPullback:
+class OnlyPullback(Wrapped):
     """A model without `linearize`, and without a step where a control is larger than `weak`."""
 
-    model: pl.ImplicitEuler
     weak: float = np.inf
-
-    space = property(lambda self: self.model.space)
-    n_controls = property(lambda self: self.model.n_controls)
-    params = property(lambda self: self.model.params)
-    dt = property(lambda self: self.model.dt)
-
-    def control_limits(self):
-        return self.model.control_limits()
-
-    def neutral_controls(self):
-        return self.model.neutral_controls()
-
-    def effector_rows(self, name):
-        return self.model.effector_rows(name)
-
-    def initial_state(self):
-        return self.model.initial_state()
 
     def step(self, x, u, p=None, k=0):
         step = self.model.step(x, u, p, k)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from models import jet
 
 import pliant as pl
 from pliant.core import InputError
@@ -16,12 +17,6 @@ from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Prob
 
 DT, N = 0.1, 10
 PLANNERS = [gauss_newton, newton, ddp, gradient]
-
-
-def jet(limits=(-np.inf, np.inf)):
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0), limits=limits)},
-                     effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
-    return pl.ImplicitEuler(robot, dt=DT)
 
 
 def places():
