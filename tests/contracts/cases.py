@@ -21,7 +21,9 @@ RULES: dict[str, Callable] = {
     "ImplicitEuler": lambda robot, design: pl.ImplicitEuler(robot, dt=DT, design=design),
     "BDF2": lambda robot, design: pl.BDF2(robot, dt=DT, design=design),
     "SemiImplicit": lambda robot, design: pl.SemiImplicit(robot, dt=DT, design=design),
+    "MaterialPoint": lambda robot, design: pl.MaterialPoint(robot, dt=DT, cell=0.05, design=design),
 }
+LINEAR = ("Quasistatic", "ImplicitEuler", "BDF2", "SemiImplicit")  # rules that can be linearised
 
 SHAPES = {
     "box": ({"shape": pl.Box(size=(0.2, 0.1, 0.1)), "divisions": (2, 1, 1)}, (0.0, 0.0, -9.81)),
@@ -37,7 +39,7 @@ class Case:
     robot: pl.Robot
     control: tuple[float, ...] = ()
     design: tuple[str, ...] = ("body.E", "body.nu", "body.density")
-    rules: tuple[str, ...] = tuple(RULES)
+    rules: tuple[str, ...] = LINEAR
 
 
 def solid(shape, order, law, *, power=0, held="x-", **parts):
@@ -145,9 +147,18 @@ ROBOTS: dict[str, Case] = {
     "moving support": Case(robot=pl.Robot(
         **SHAPES["box"][0], order=1, material=pl.Material(E=4e4, nu=0.35), gravity=(0, 0, -9.81), damping=DAMPED,
         supports=(pl.Support(region="x-", motion=lambda t: np.array([0.05 * t, 0.0, 0.2 * t])),))),
+    # Particles
+    "particles plane": Case(
+        robot=solid("plane", 1, "neo-hookean", held=None, damping=pl.Damping(mass=0.8, stiffness=0.002),
+                    actuators=cable("plane", **STRETCHY),
+                    contacts=(pl.Contact(obstacle=pl.plane((0.1, 1.0), height=0.004), friction=0.4),)),
+        control=(0.9,), design=("body.E", "cells.nu", "body.density", "cells.volume", "contact0.friction"), rules=("MaterialPoint",)),
+    "particles box": Case(robot=solid("box", 1, "fixed-corotated", power=2, actuators=flesh("box")), control=(6e3, 3e3),
+                          rules=("MaterialPoint",)),
 }  # fmt: skip
 
 PAIRS = [(name, rule) for name, case in ROBOTS.items() for rule in case.rules]
+LINEAR_PAIRS = [(name, rule) for name, rule in PAIRS if rule in LINEAR]
 
 
 def start(name, rule):

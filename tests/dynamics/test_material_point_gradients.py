@@ -82,8 +82,8 @@ def test_before_the_touch_the_gradient_is_that_of_flight(dim):
 
 
 def test_a_sliding_bounce_trades_momentum_by_coulombs_law():
-    """While every node slides, each impulse N of the wall brings -mu N along it. Of mean velocities before and after u' - u = -mu (w' - w), so
-    grad u' = grad u - mu (grad w' - grad w) by all of the initial state, and du'/dmu = -(w' - w) - mu dw'/dmu."""
+    """While every node slides, each impulse N of the wall brings -mu N along it. So of the mean velocities (u, w) before and (u', w') after
+    u' - u = -mu (w' - w), and grad u' = grad u - mu (grad w' - grad w) by all of the initial state, du'/dmu = -(w' - w) - mu dw'/dmu."""
     mu, before = 0.2, np.array([3.0, -0.5])
     model, rollout = thrown(2, before, friction=mu)
     after, share = mean_velocity(model, rollout), masses(model) / masses(model).sum()
