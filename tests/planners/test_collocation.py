@@ -123,7 +123,7 @@ def test_derivatives_of_the_program(rule, rng):
 
 
 def test_gradient_and_hessian_of_quadratic_terms_are_exact(rng):
-    program = Program(problem=reach("bdf2"), second_order=False)
+    program = Program(problem=reach("bdf2"))
     w, d = rng.standard_normal((2, program.size))
     H = hessian(program, w, np.zeros(0))
     change = program.gradient(w + d) - program.gradient(w)
@@ -132,7 +132,7 @@ def test_gradient_and_hessian_of_quadratic_terms_are_exact(rng):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_hessian_of_the_lagrangian_holds_the_curvature_of_the_dynamics(rule, rng):
-    program = Program(problem=reach(rule, steps=4))
+    program = Program(problem=reach(rule, steps=4), second_order=True)
     now = evaluate(program.problem, 0.05 * rng.standard_normal((4, 6)))
     w, d = program.pack(now.states[1:, : program.n_dofs], now.controls), rng.standard_normal(program.size)
     multipliers, scale = rng.standard_normal(program.n_positions), 3.0
@@ -143,7 +143,7 @@ def test_hessian_of_the_lagrangian_holds_the_curvature_of_the_dynamics(rule, rng
 
     change = central(lambda e: slope(w + e), d)
     np.testing.assert_allclose(hessian(program, w, multipliers, scale) @ d, change, atol=1e-6 * np.abs(change).max())
-    without = hessian(Program(problem=program.problem, second_order=False), w, multipliers, scale)
+    without = hessian(Program(problem=program.problem), w, multipliers, scale)
     assert np.abs(without @ d - change).max() > 1e-2 * np.abs(change).max()  # the dynamics matter
 
 
@@ -152,7 +152,8 @@ def test_goals_on_velocities_need_the_curvature_of_the_dynamics():
     hit = [Goal(effector="tip", target=(0.5, 0.1, 0.1), time=0.24, weight=500.0),
            Goal(effector="tip", what="velocity", target=(2.0, 0.0, 0.0), time=0.24, weight=0.5)]  # fmt: skip
     problem = Problem(model=model, steps=12, x0=x0, terms=[*hit, Effort(weight=1e-3, order=2)])
-    plan = collocation(problem, options=Options(iterations=100))
+    near = gauss_newton(problem, options=Options(tolerance=0.1)).controls
+    plan = collocation(problem, guess=near, options=Options(iterations=100), second_order=True)
     assert plan.status, plan.status.text
     assert plan.notes["nlp cost"] == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
 
@@ -233,7 +234,7 @@ def test_an_inverted_trial_shortens_the_step(monkeypatch):
         return g, scale
 
     monkeypatch.setattr(Residual, "force", force)
-    plan = collocation(problem, options=Options(iterations=30), second_order=False)
+    plan = collocation(problem, options=Options(iterations=30))
     assert any(bad)
     assert np.isfinite(plan.cost)
     assert plan.cost < plan.history[0].cost

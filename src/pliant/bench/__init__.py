@@ -29,6 +29,12 @@ def _planning_report(numbers: list[dict[str, Any]]) -> Report:
     return report(numbers)
 
 
+def _mpm_report(numbers: dict[str, Any]) -> Report:
+    from pliant.bench.mpm import report
+
+    return report(numbers)
+
+
 def _fem_report(sizes: list[dict[str, Any]]) -> Report:
     ours = [[f"{n['vertices']:,}", *(f"{n['ours'][key]:.2f}" for key in PARTS), f"{n['ours']['newton iterations']:.0f}",
              f"{share(n):.0%}"] for n in sizes]  # fmt: skip
@@ -64,4 +70,4 @@ def share(n: dict[str, Any]) -> float:
     return (mine["factorisations"] * mine["tangent"] + mine["evaluations"] * mine["forces"]) / mine["implicit step"]
 
 
-REPORTS: dict[str, Callable[[Any], Report]] = {"fem": _fem_report, "planning": _planning_report}
+REPORTS: dict[str, Callable[[Any], Report]] = {"fem": _fem_report, "mpm": _mpm_report, "planning": _planning_report}

@@ -32,7 +32,7 @@ METHODS: dict[str, Any] = {
     "batch Gauss-Newton": lambda problem, options: newton(problem, options=options, second_order=False),
     "batch Newton": newton,
     "ddp (iLQR)": ddp,
-    "collocation": lambda problem, options: collocation(problem, options=options, second_order=False),  # as in the paper
+    "collocation": collocation,
     "gradient": gradient,
 }
 LIMITS = {"batch Newton": 40}  # longer horizons of the exact Hessian take many minutes and gigabytes, and only show the cube

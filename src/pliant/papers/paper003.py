@@ -67,7 +67,7 @@ def agreement(quick: bool, progress: Progress) -> tuple[dict[str, Metric], list[
         "batch Gauss-Newton": lambda: newton(task, options=tight, second_order=False),
         "batch Newton": lambda: newton(task, options=tight),
         "DDP (iLQR)": lambda: ddp(task, options=tight),
-        "collocation": lambda: collocation(task, guess=near.controls, options=tight),
+        "collocation": lambda: collocation(task, guess=near.controls, options=tight, second_order=True),
     }
     out, notes = {"whip-1: optimum by gauss_newton": Metric(value=first.cost)}, []
     for k, (name, method) in enumerate(methods.items()):

@@ -2,8 +2,8 @@
 steps g(q_{k+1}, x_k, u_k) = 0 are constraints that Ipopt closes while it lowers the cost.
 
 Every part of a state is a linear function of the last positions, so states are no variables, and what a term sees is linear in them.
-The Hessian is that of the Lagrangian, with the objective's share by Gauss-Newton. Paper 003 found the objective's alone to work
-better; so it does where goals are places (half the iterations), but with goals on velocities it does not converge.
+The Hessian is the objective's by Gauss-Newton, which paper 003 found to work best; so it does where goals are places. With goals on
+velocities it does not converge, and the curvature of the dynamics must be in it as well (`second_order`).
 """
 
 import signal
@@ -29,8 +29,8 @@ BRANCH = 1e-3  # relative gap between the program's cost and the replayed one, a
 
 
 def collocation(problem: Problem, *, guess: Array | None = None, options: Options | None = None, simulate_guess: bool = True,
-                second_order: bool = True) -> Plan:  # fmt: skip
-    """Plan by direct collocation with Ipopt; its Hessian holds the curvature of the dynamics or, without `second_order`, not. It starts
+                second_order: bool = False) -> Plan:  # fmt: skip
+    """Plan by direct collocation with Ipopt; with `second_order` its Hessian holds the curvature of the dynamics as well. It starts
     from the guess simulated or, without `simulate_guess`, from the body standing still under it. Iterates are no runs: `history` holds
     the program's cost and as `infeasibility` the largest residual force [N]. The plan is the found controls simulated anew; its notes
     compare the two costs ("replay gap", relative to the program's)."""

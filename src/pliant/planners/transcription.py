@@ -23,7 +23,7 @@ class Program:
     """The problem as a nonlinear program over w = (free positions of steps 1 to N, controls of steps 0 to N - 1), flat."""
 
     problem: Problem
-    second_order: bool = True  # the Hessian holds the curvature of the dynamics as well
+    second_order: bool = False  # the Hessian holds the curvature of the dynamics as well
 
     @property
     def model(self) -> Implicit:
