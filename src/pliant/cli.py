@@ -115,7 +115,7 @@ def gradcheck_command(
 
 @app.command("bench")
 def bench_command(
-    name: Annotated[str, typer.Argument(help="Which benchmark: fem or planning.")] = "fem",
+    name: Annotated[str, typer.Argument(help="Which benchmark: fem, mpm or planning.")] = "fem",
     quick: Annotated[bool, typer.Option("--quick", help="The smallest sizes only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as the last line of standard output.")] = False,
 ) -> None:

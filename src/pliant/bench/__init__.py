@@ -16,7 +16,7 @@ def bench(name: str, *, quick: bool = False) -> Report:
     if name not in REPORTS:
         raise InputError(f"There is no benchmark '{name}'; {nearest(name, REPORTS)}")
     child = subprocess.run([sys.executable, "-m", f"pliant.bench.{name}", *(["quick"] if quick else [])],
-                           env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)  # fmt: skip
+                           env={**os.environ, **ONE_THREAD, **THREADS.get(name, {})}, capture_output=True, text=True)  # fmt: skip
     if child.returncode:
         said = child.stderr.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
         raise PliantError(f"The benchmark stopped ({said[0]}); run python -m pliant.bench.{name} to see all it says.")
@@ -70,4 +70,5 @@ def share(n: dict[str, Any]) -> float:
     return (mine["factorisations"] * mine["tangent"] + mine["evaluations"] * mine["forces"]) / mine["implicit step"]
 
 
+THREADS = {"mpm": {"NUMBA_NUM_THREADS": "2"}}  # which it then uses one or both of
 REPORTS: dict[str, Callable[[Any], Report]] = {"fem": _fem_report, "mpm": _mpm_report, "planning": _planning_report}
