@@ -32,8 +32,9 @@ from pliant.core import (
 from pliant.dynamics.attachments import of_actuators
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.design import Design
+from pliant.dynamics.pulls import CablePull, Pull, pull_of
 from pliant.dynamics.schedule import Schedule, best_schedule, even_schedule
-from pliant.dynamics.substeps import LEFT, Numbers, Pull, Sweep, pull_of
+from pliant.dynamics.substeps import LEFT, Numbers, Sweep
 from pliant.dynamics.walls import Boundaries
 from pliant.geometry.sampling import seed
 from pliant.kernels.threads import run
@@ -174,7 +175,7 @@ class MaterialPoints:
         return [(stress, part) for stress, part in made if stress is not None]
 
     @cached_property
-    def _pulls(self) -> list[Pull]:
+    def _pulls(self) -> list[Pull | CablePull]:
         made = of_actuators(self.robot, lambda actuator: None if hasattr(actuator, "stress") else actuator.on(self.body))
         return [pull_of(term, part) for term, part in made if term is not None]
 

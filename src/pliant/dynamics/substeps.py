@@ -5,44 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from pliant.bodies import Fields, Term
+from pliant.bodies import Fields
 from pliant.bodies.grid import SLAB, Bins, Box, Cloud, Walls, clear, move_grid, move_grid_back, sort
 from pliant.bodies.transfer import compiled
 from pliant.core import Array
 from pliant.dynamics.schedule import reverse
 
 LEFT = "a particle left the grid"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Pull:
-    """A term that pulls at a few particles, and what each of its points takes of them."""
-
-    term: Term
-    part: slice  # its controls
-    particles: Array  # (k,)
-    weights: Array  # (n_points, k)
-
-    def force(self, position: Array, u: Array) -> Array:
-        """(k, dim) [N]"""
-        y = self.weights @ position[self.particles] + self.term.offset
-        return -self.weights.T @ self.term.gradient(y, u[self.part])
-
-    def back(self, position: Array, u: Array, bar: Array) -> tuple[Array, Array]:
-        """The gradient of bar (k, dim) . force by the positions (k, dim) of its particles, and by its controls."""
-        y, dy, u = self.weights @ position[self.particles] + self.term.offset, self.weights @ bar, u[self.part]
-        H = self.term.curvature(y, u)
-        push = np.matmul(H, dy.reshape(*H.shape[:2], 1)).reshape(dy.shape)
-        for column, weight in zip(*self.term.ranks(y, u), strict=True):
-            push += weight * float(np.vdot(column, dy)) * column
-        by_u = np.tensordot(self.term.control_gradient(y, u), dy, axes=2)
-        return -self.weights.T @ push, -by_u
-
-
-def pull_of(term: Term, part: slice) -> Pull:
-    """A term on the particles that it touches."""
-    particles = np.unique(term.weights.indices)
-    return Pull(term=term, part=part, particles=particles, weights=term.weights[:, particles].toarray())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,7 +57,7 @@ class Sweep:
             return np.zeros((0, model.dim), model.precision)
         out = model._load.reshape(-1, model.dim).astype(model.precision)
         for pull in model._pulls:
-            out[pull.particles] += pull.force(position, self.u)
+            pull.add_force(position, self.u, out)
         return out
 
     def arrays(self, x: Array) -> list[Array]:
@@ -191,9 +160,7 @@ class Sweep:
         self.loops.to_grid_back(rules, self.cloud, box, bins, grid_bar, pos, vel, affine, F, self.act, force, *out.bars, out.act, bar,
                                 *out.numbers)  # fmt: skip
         for pull in self.model._pulls:
-            by_position, by_control = pull.back(pos, self.u, bar[pull.particles])
-            out.bars[0][pull.particles] += by_position
-            out.controls[pull.part] += by_control
+            out.controls[pull.part] += pull.add_back(pos, self.u, bar, out.bars[0])
 
 
 @dataclass(kw_only=True)

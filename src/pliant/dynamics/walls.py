@@ -12,6 +12,7 @@ from pliant.core import Array, InputError
 from pliant.robot import Robot
 
 KINDS = {"separate": SEPARATE, "slip": SLIP, "sticky": STICKY}
+REMEMBERED = 16  # boxes whose walls are kept, for the way back
 BEHIND = 2.0  # cells: how far behind a held surface nodes are held
 BESIDE = 1.501  # cells: how far beside it, along each axis, for a particle at its edge reaches as far
 
@@ -30,7 +31,19 @@ class Boundaries:
         self._held  # noqa: B018, what is wrong with a support is a sentence now
 
     def on(self, box: Box, friction: Array) -> Walls:
-        """The conditions on the nodes of a box; `friction` (n_contacts,) may differ from what the contacts say."""
+        """The conditions on the nodes of a box; `friction` (n_contacts,) may differ from what the contacts say. The last are remembered."""
+        key = (*box, *friction.tolist())
+        if key not in self._seen:
+            if len(self._seen) >= REMEMBERED:
+                self._seen.pop(next(iter(self._seen)))
+            self._seen[key] = self._find(box, friction)
+        return self._seen[key]
+
+    @cached_property
+    def _seen(self) -> dict[tuple, Walls]:
+        return {}
+
+    def _find(self, box: Box, friction: Array) -> Walls:
         dim, first = self.body.dim, np.array([box.ox, box.oy, box.oz])
         index = np.stack(np.meshgrid(np.arange(box.nx), np.arange(box.ny), np.arange(box.nz), indexing="ij"), axis=-1).reshape(-1, 3)
         at = self.cell * (index + first)[:, :dim]

@@ -1,0 +1,63 @@
+"""What pulls at a few particles: any term of a body, and cables by compiled loops."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pliant.actuators.cable import AttachedCable, pull_nodes, pull_nodes_back
+from pliant.bodies import Term
+from pliant.core import Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pull:
+    """A term, and what each of its points takes of the particles that it touches."""
+
+    term: Term
+    part: slice  # its controls
+    particles: Array  # (k,)
+    weights: Array  # (n_points, k)
+
+    def add_force(self, position: Array, u: Array, force: Array) -> None:
+        """Add its pull [N] to the force (n, dim) at positions (n, dim)."""
+        y = self.weights @ position[self.particles] + self.term.offset
+        force[self.particles] -= self.weights.T @ self.term.gradient(y, u[self.part])
+
+    def add_back(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
+        """Add the gradient of bar (n, dim) . force by the positions; gives that by its controls."""
+        y, dy, u = self.weights @ position[self.particles] + self.term.offset, self.weights @ bar[self.particles], u[self.part]
+        H = self.term.curvature(y, u)
+        push = np.matmul(H, dy.reshape(*H.shape[:2], 1)).reshape(dy.shape)
+        for column, weight in zip(*self.term.ranks(y, u), strict=True):
+            push += weight * float(column.ravel() @ dy.ravel()) * column
+        position_bar[self.particles] -= self.weights.T @ push
+        return -self.term.control_gradient(y, u).reshape(len(u), -1) @ dy.ravel()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CablePull:
+    """A cable, compiled."""
+
+    cable: AttachedCable
+    part: slice
+    particles: Array  # (k,)
+    weights: Array  # (n_segments, k)
+
+    def _numbers(self, u: Array) -> tuple:
+        cable = self.cable
+        return (self.particles, self.weights, cable.offset, cable.stiff, cable.rest_length, cable.stiffness, float(u[self.part.start]))
+
+    def add_force(self, position: Array, u: Array, force: Array) -> None:
+        pull_nodes(*self._numbers(u), position, force)  # type: ignore[call-arg]
+
+    def add_back(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
+        return np.array([pull_nodes_back(*self._numbers(u), position, bar, position_bar)])  # type: ignore[call-arg]
+
+
+def pull_of(term: Term, part: slice) -> Pull | CablePull:
+    """A term on the particles that it touches."""
+    particles = np.unique(term.weights.indices).astype(np.int64)
+    weights = term.weights[:, particles].toarray()
+    if isinstance(term, AttachedCable):
+        return CablePull(cable=term, part=part, particles=particles, weights=weights)
+    return Pull(term=term, part=part, particles=particles, weights=weights)
