@@ -155,6 +155,12 @@ ROBOTS: dict[str, Case] = {
         control=(0.9,), design=("body.E", "cells.nu", "body.density", "cells.volume", "contact0.friction"), rules=("MaterialPoint",)),
     "particles box": Case(robot=solid("box", 1, "fixed-corotated", power=2, actuators=flesh("box")), control=(6e3, 3e3),
                           rules=("MaterialPoint",)),
+    "particles thrust": Case(
+        robot=solid("plane", 1, "linear-corotated", held=None,
+                    actuators={"hand": pl.Thrust(point=TIP["plane"]), **cable("plane", guide=(0.3, 0.3))}),
+        control=(0.6, -0.4, 0.8), rules=("MaterialPoint",)),
+    "particles hand": Case(robot=solid("plane", 1, "fixed-corotated", held=None, actuators=hand("plane")), control=(0.01, -0.005, 0.2),
+                           rules=("MaterialPoint",)),
 }  # fmt: skip
 
 PAIRS = [(name, rule) for name, case in ROBOTS.items() for rule in case.rules]
