@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, Linearizable, StepError, check_controls, finite_array
+from pliant.core import Array, Linearizable, Reversible, Step, StepError, check_controls, finite_array
 
 SCALES = (1e-3, 1e-2, 1e-1)  # perturbations relative to the input's natural size, tried in turn
 SIZES = (1.0, 0.5, 0.25, 0.125, 0.0625)
@@ -17,7 +17,7 @@ class Check:
     name: str
     slope: float
     error: float  # of the derivative against the central difference at the smallest useful step
-    duality: float  # |<w, J d> - <J^T w, d>| relative
+    duality: float  # |<w, J d> - <J^T w, d>| relative; zero where the model has only J^T
     exact: bool = False  # the step is linear in this input, so that there is no remainder to fall
 
     @property
@@ -25,19 +25,20 @@ class Check:
         return self.duality < 1e-8 and self.error < 1e-5 and (self.exact or abs(self.slope - 2.0) <= 0.1)
 
 
-def gradcheck(model: Linearizable, x: Array, u: Array, p: Array | None = None, *, k: int = 0, seed: int = 0) -> list[Check]:
-    """Check dx'/dx (part by part), dx'/du and dx'/dp (block by block) of the step from a state x under a control u."""
+def gradcheck(model: Reversible, x: Array, u: Array, p: Array | None = None, *, k: int = 0, seed: int = 0) -> list[Check]:
+    """Check dx'/dx (part by part), dx'/du and dx'/dp (block by block) of the step from a state x under a control u. Of a model that can
+    only be gone back over, a random mixture of the new state is looked at."""
     x, u = finite_array("The state", x, (model.space.size,)), check_controls(u, model.n_controls)
     p = model.params.flat if p is None else finite_array("The parameter vector", p, (model.params.size,))
     rng = np.random.default_rng(seed)
     step = _checked(model, x, u, p, k)
-    lin = model.linearize(step)
+    derivative = _Whole(model, step) if isinstance(model, Linearizable) else _Mixed(model, step, rng)
     tests = []
-    n = model.space.n_dofs  # a thousandth of the body's extent moves nodes by far less than a cell
-    for j, part in enumerate(model.space.parts):
+    extent, ends = float(np.ptp(x[: model.space.n_dofs])), model.space.starts
+    for part, first, end in zip(model.space.parts, ends, ends[1:], strict=False):  # a thousandth of the extent is far less than a cell
         dx = np.zeros_like(x)
-        reach = 0.1 * float(np.abs(x[j * n : (j + 1) * n]).max()) if part == "velocity" else 0.0
-        dx[j * n : (j + 1) * n] = rng.standard_normal(n) * max(reach, 2e-3 * float(np.ptp(x[:n])))
+        reach = 0.1 * float(np.abs(x[first:end]).max()) if part == "velocity" else 0.0
+        dx[first:end] = rng.standard_normal(end - first) * max(reach, 2e-3 * extent)
         tests.append((part, dx, np.zeros_like(u), np.zeros_like(p)))
     if u.size:
         tests.append(("control", np.zeros_like(x), rng.standard_normal(u.size) * np.maximum(np.abs(u), 1e-3), np.zeros_like(p)))
@@ -49,25 +50,52 @@ def gradcheck(model: Linearizable, x: Array, u: Array, p: Array | None = None, *
         )
         tests.append((block.name, np.zeros_like(x), np.zeros_like(u), dp))
         start += block.value.size
-    return [_check(model, (x, u, p), k, name, (dx, du, dp), step.x, lin, rng) for name, dx, du, dp in tests]
+    return [_check(model, (x, u, p), k, name, (dx, du, dp), derivative, rng) for name, dx, du, dp in tests]
 
 
-def _checked(model: Linearizable, x: Array, u: Array, p: Array, k: int):
+def _checked(model: Reversible, x: Array, u: Array, p: Array, k: int) -> Step:
     step = model.step(x, u, p, k)
     if not step.status:
         raise StepError(f"The step to be checked failed: {step.status.text}")
     return step
 
 
-def _check(model, at, k, name, direction, x_new, lin, rng) -> Check:
-    J = lin.jvp(*direction)
-    w = rng.standard_normal(J.size)
-    back = lin.vjp(w)
-    forward, reverse = float(w @ J), float(sum(b @ d for b, d in zip(back, direction, strict=True)))
-    duality = abs(forward - reverse) / max(abs(forward), 1e-12 * float(np.linalg.norm(w) * np.linalg.norm(x_new)))
+class _Whole:
+    """The new state itself, and its derivative along a direction beside the transposed one."""
+
+    def __init__(self, model: Linearizable, step: Step) -> None:
+        self.lin, self.now = model.linearize(step), step.x
+
+    def see(self, x: Array) -> Array:
+        return x
+
+    def along(self, direction: tuple[Array, ...], rng: np.random.Generator) -> tuple[Array, float]:
+        J = self.lin.jvp(*direction)
+        w = rng.standard_normal(J.size)
+        forward, reverse = float(w @ J), float(sum(b @ d for b, d in zip(self.lin.vjp(w), direction, strict=True)))
+        return J, abs(forward - reverse) / max(abs(forward), 1e-12 * float(np.linalg.norm(w) * np.linalg.norm(self.now)))
+
+
+class _Mixed:
+    """A random mixture of the new state, and its derivative along a direction by the pullback."""
+
+    def __init__(self, model: Reversible, step: Step, rng: np.random.Generator) -> None:
+        self.weights = rng.standard_normal(step.x.size)
+        self.back, self.now = model.pullback(step, self.weights), self.see(step.x)
+
+    def see(self, x: Array) -> Array:
+        return np.array([self.weights @ x])
+
+    def along(self, direction: tuple[Array, ...], rng: np.random.Generator) -> tuple[Array, float]:
+        return np.array([float(sum(b @ d for b, d in zip(self.back, direction, strict=True)))]), 0.0
+
+
+def _check(model, at, k, name, direction, derivative, rng) -> Check:
+    J, duality = derivative.along(direction, rng)
+    x_new = derivative.now
     x, u, p = at
     dx, du, dp = direction
-    move = lambda e: _checked(model, x + e * dx, u + e * du, p + e * dp, k).x  # noqa: E731
+    move = lambda e: derivative.see(_checked(model, x + e * dx, u + e * du, p + e * dp, k).x)  # noqa: E731
     if not J.any():  # the step does not depend on this input; then it must not follow a change of it either
         e = SCALES[-1]
         follows = float(np.linalg.norm(move(e) - x_new) / (e * np.linalg.norm(np.concatenate(direction))))
