@@ -130,8 +130,8 @@ KINDS = ("separate", "slip", "sticky")
 class Contact:
     """Keeps a surface of the body out of an obstacle: pressure grows with depth, friction follows Coulomb above slip_speed.
 
-    kind "separate": the obstacle only pushes. "slip": the body slides along it and never leaves it; "sticky": it stays where it touched.
-    Finite elements know the first only.
+    kind "separate": the obstacle only pushes. Of particles also "slip": what is in it keeps its velocity along it only; and "sticky":
+    it keeps none. Finite elements know the first only.
     """
 
     obstacle: Distance

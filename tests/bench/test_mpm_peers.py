@@ -5,10 +5,12 @@ from importlib.util import find_spec
 from itertools import product
 from shutil import which
 
+import numba
 import numpy as np
 import pytest
 
 from pliant.bench import mpm_cpp
+from pliant.bench.mpm import run_ours
 from pliant.bench.mpm_cpp import run_with_cpp
 from pliant.bench.mpm_scene import make_scene
 from pliant.bench.mpm_taichi import run_with_taichi
@@ -126,6 +128,19 @@ def agree(run, other):
     np.testing.assert_allclose(run.gradient, other.gradient, rtol=0, atol=1e-7 * np.abs(other.gradient).max())
     assert run.loss == pytest.approx(other.loss, abs=1e-9)
     assert min(run.in_place.min(), run.forward.min(), run.backward.min()) > 0
+
+
+@compiled
+@both
+@pytest.mark.parametrize("threads", [1, 2])
+def test_material_point_does_the_same_as_the_plain_loop(name, threads):
+    if threads > numba.config.NUMBA_NUM_THREADS:
+        pytest.skip("one core")
+    scene, before = make_scene(name, small=True), numba.get_num_threads()
+    try:
+        agree(run_ours(scene, threads=threads, repeats=1), run_with_cpp(scene, repeats=1))
+    finally:
+        numba.set_num_threads(before)
 
 
 @compiled

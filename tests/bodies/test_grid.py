@@ -8,11 +8,11 @@ from pliant.bodies.grid import (
     SLAB,
     SLIP,
     STICKY,
-    Bins,
     Box,
     Cloud,
     Rules,
     Walls,
+    bins_for,
     clear,
     met,
     met_back,
@@ -51,8 +51,7 @@ def particles(rng, dim, n=200):
     """(positions, box, bins): a cloud about the origin, in a box with room about it."""
     pos = rng.uniform(-0.7, 0.9, (n, dim))
     box = Box(-10, -10, -10, 23, 22, 21) if dim == 3 else Box(-10, -10, 0, 23, 22, 1)
-    slabs = -(-box.nx // SLAB)
-    return pos, box, Bins(np.zeros(n, np.int64), np.zeros(slabs + 1, np.int64), np.zeros((box.nx, 4), np.int64))
+    return pos, box, bins_for(n, box)
 
 
 def cloud(n, mass):
@@ -66,10 +65,25 @@ def test_bins_hold_every_particle_once_and_by_slab(rng, dim):
     assert sort(pos, box, dim, 1.0 / H, bins)
     np.testing.assert_array_equal(np.sort(bins.order), np.arange(len(pos)))
     slab = (np.floor(pos[:, 0] / H - 0.5).astype(int) - box.ox) // SLAB
-    for s in range(len(bins.start) - 1):
-        held = bins.order[bins.start[s] : bins.start[s + 1]]
+    slabs = len(bins.start) - 1
+    for rank, s in enumerate([*range(0, slabs, 2), *range(1, slabs, 2)]):
+        held = bins.order[bins.start[rank] : bins.start[rank + 1]]
         np.testing.assert_array_equal(held, np.flatnonzero(slab == s))  # in their own order, whatever the threads do
     assert bins.start[-1] == len(pos)
+
+
+@every_dim
+@pytest.mark.parametrize("threads", [1, 2, 3, 40])
+def test_threads_share_each_colour_at_slabs(rng, dim, threads):
+    pos, box, bins = particles(rng, dim)
+    bins = bins._replace(cuts=np.zeros((2, threads + 1), np.int64))
+    assert sort(pos, box, dim, 1.0 / H, bins)
+    odd = bins.start[(len(bins.start)) // 2]
+    np.testing.assert_array_equal(bins.cuts[:, [0, -1]], [[0, odd], [odd, len(pos)]])
+    assert np.all(np.diff(bins.cuts, axis=1) >= 0)
+    assert np.isin(bins.cuts, bins.start).all()
+    largest = np.diff(bins.start).max()
+    assert np.diff(bins.cuts, axis=1).max() <= len(pos) / 2 / threads + 2 * largest
 
 
 @every_dim

@@ -1,7 +1,7 @@
 """Nanoseconds a particle and substep of the material point method, forward and backward, beside a C++ loop, Taichi and Warp on one scene.
 
-Ours is what a user runs: MaterialPoint.step and .pullback of a Robot. `forward` keeps nothing but the state; `backward` goes from the kept
-substeps to the gradient, without the run that keeps them.
+Ours is what a user runs: MaterialPoint.step of a Robot, and the substeps that its pullback keeps and goes back over. `forward` keeps
+nothing but the state; `backward` goes from the kept substeps to the gradient, without the run that keeps them.
 """
 
 import json
@@ -162,6 +162,7 @@ def report(numbers: dict[str, Any]) -> Report:
     if "gradient" in numbers["cold"]:
         notes.append(f"Cold start, all compiled: first step after {numbers['cold']['step']:.0f} s, first gradient after "
                      f"{numbers['cold']['gradient']:.0f} s.")  # fmt: skip
+    notes += [f"The case '{key}' stopped: {numbers[key]['error']}" for key in ("cold", "memory") if "error" in numbers[key]]
     if "gigabytes" in numbers["memory"]:
         m = numbers["memory"]
         notes.append(f"{m['particles']:,} particles, {m['substeps']} substeps with the gradient: {m['gigabytes']:.2f} GB at its peak, "

@@ -8,11 +8,11 @@ order of all sums, and with it every bit, does not depend on how many threads th
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import get_num_threads, njit, prange
 
 from pliant.core import Array
 
-SLAB = 4  # cells along x; at least 2, so that slabs of one colour share no node
+SLAB = 2  # cells along x, as few as keep slabs of one colour from sharing a node: many slabs share work evenly
 FAST = {"contract"}  # fused multiply-add, as a C++ compiler makes them; nothing that changes the handling of NaN
 
 
@@ -55,8 +55,9 @@ class Box(NamedTuple):
 class Bins(NamedTuple):
     """Particles by slab, and the nodes that they reach."""
 
-    order: Array  # (n,) particle indices, slab after slab
-    start: Array  # (n_slabs + 1,) first place of each slab in `order`
+    order: Array  # (n,) particle indices, slab after slab, the even slabs before the odd ones
+    start: Array  # (n_slabs + 1,) first place of each slab in `order`, in this order
+    cuts: Array  # (2, n_threads + 1) of each colour, where in `order` each thread begins, always at a slab
     reach: Array  # (nx, 4) of each plane of nodes: first and last y, first and last z that particles reach; first > last for none
 
 
@@ -203,10 +204,17 @@ def met_back(kind, friction, n, v, bar):
 # Sorting
 
 
+def bins_for(n: int, box: Box) -> Bins:
+    """Empty bins of n particles in a box, shared among as many threads as there are now."""
+    slabs = -(-box.nx // SLAB)
+    return Bins(np.zeros(n, np.int64), np.zeros(slabs + 1, np.int64), np.zeros((2, get_num_threads() + 1), np.int64),
+                np.zeros((box.nx, 4), np.int64))  # fmt: skip
+
+
 @njit(error_model="numpy", cache=True)
 def sort(pos, box, dim, inv_h, bins):
     """Fill the bins; False where a particle's nodes do not lie in the box."""
-    n, nx, ny, nz = len(pos), box.nx, box.ny, box.nz
+    n, nx, ny, nz, slabs = len(pos), box.nx, box.ny, box.nz, len(bins.start) - 1
     count = np.zeros(len(bins.start) + 1, np.int64)
     for i in range(nx):
         bins.reach[i, 0], bins.reach[i, 1], bins.reach[i, 2], bins.reach[i, 3] = ny, -1, nz, -1
@@ -223,17 +231,42 @@ def sort(pos, box, dim, inv_h, bins):
             return False
         bins.reach[i, 0], bins.reach[i, 1] = min(bins.reach[i, 0], j), max(bins.reach[i, 1], j)
         bins.reach[i, 2], bins.reach[i, 3] = min(bins.reach[i, 2], k), max(bins.reach[i, 3], k)
-        count[i // SLAB + 2] += 1
+        count[_rank(i, slabs) + 2] += 1
     for s in range(2, len(count)):
         count[s] += count[s - 1]
     for s in range(len(bins.start)):
         bins.start[s] = count[s + 1]
     for p in range(n):
-        s = (np.int64(np.floor(pos[p, 0] * inv_h - 0.5)) - box.ox) // SLAB + 1
+        s = _rank(np.int64(np.floor(pos[p, 0] * inv_h - 0.5)) - box.ox, slabs) + 1
         bins.order[count[s]] = p
         count[s] += 1
     _widen(bins.reach, 2 if dim == 3 else 0)
+    _share(bins)
     return True
+
+
+@njit(error_model="numpy", cache=True)
+def _rank(i, slabs):
+    """The place of the slab of cell i: even slabs first."""
+    s = i // SLAB
+    return s // 2 + (s % 2) * ((slabs + 1) // 2)
+
+
+@njit(error_model="numpy", cache=True)
+def _share(bins):
+    """Cut each colour's slabs so that every thread has about as many particles."""
+    slabs, threads = len(bins.start) - 1, bins.cuts.shape[1] - 1
+    even = (slabs + 1) // 2
+    for colour in range(2):
+        first, last = (0, even) if colour == 0 else (even, slabs)
+        begin, end, thread = bins.start[first], bins.start[last], 1
+        bins.cuts[colour, :] = end
+        bins.cuts[colour, 0] = begin
+        for s in range(first, last):
+            middle = bins.start[s] + bins.start[s + 1] - 2 * begin  # twice
+            while thread < threads and threads * middle >= 2 * thread * (end - begin):
+                bins.cuts[colour, thread] = bins.start[s]
+                thread += 1
 
 
 @njit(error_model="numpy", cache=True)

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 from scipy.spatial import cKDTree
 
 from pliant.bodies.body import Fields
@@ -170,3 +171,23 @@ def _affine_shares(away: Array) -> Array:
     basis = np.column_stack([np.ones(len(away)), (away - middle) / reach])
     moment = basis.T @ (weight[:, None] * basis)
     return weight * (basis @ (np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ np.append(1.0, -middle / reach)))
+
+
+@njit(error_model="numpy", cache=True)
+def soundness(place, F, bonds):
+    """(least det F, whose it is, largest distance [m] of two neighbours, which bond) of places (n, dim) and F (n, dim^2)."""
+    least, who, gap, which, dim = np.inf, 0, 0.0, 0, place.shape[1]
+    for p in range(len(place)):
+        f = F[p]
+        J = f[0] * f[3] - f[1] * f[2]
+        if dim == 3:
+            J = f[0] * (f[4] * f[8] - f[5] * f[7]) - f[1] * (f[3] * f[8] - f[5] * f[6]) + f[2] * (f[3] * f[7] - f[4] * f[6])
+        if least > J:
+            least, who = J, p
+    for b in range(len(bonds)):
+        away = 0.0
+        for i in range(dim):
+            away += (place[bonds[b, 0], i] - place[bonds[b, 1], i]) ** 2
+        if away > gap:
+            gap, which = away, b
+    return least, who, np.sqrt(gap), which

@@ -76,10 +76,10 @@ def compiled(dim: int) -> Loops:
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
     def to_grid(rules, cloud, box, bins, grid, pos, vel, affine, F, act, force):
         """A1 to A3: mass and momentum of the particles on a clear grid."""
-        h, inv_h, slabs, acted, forced = rules.h, 1.0 / rules.h, len(bins.start) - 1, len(act) > 0, len(force) > 0
+        h, inv_h, acted, forced = rules.h, 1.0 / rules.h, len(act) > 0, len(force) > 0
         for colour in range(2):
-            for s in prange((slabs + 1 - colour) // 2):
-                for t in range(bins.start[2 * s + colour], bins.start[2 * s + colour + 1]):
+            for g in prange(bins.cuts.shape[1] - 1):
+                for t in range(bins.cuts[colour, g], bins.cuts[colour, g + 1]):
                     p = np.uintp(bins.order[t])
                     m, law, mod = cloud.mass[p], cloud.law[p], vector(cloud.moduli, p, 3)
                     C, f, v = matrix(affine, p, dim, 0.0), matrix(F, p, dim, 1.0), vector(vel, p, dim)
@@ -119,8 +119,9 @@ def compiled(dim: int) -> Loops:
     def to_particles(rules, box, bins, grid, pos, vel, affine, F):
         """A5 to A8, in place."""
         h, inv_h, tau = rules.h, 1.0 / rules.h, rules.tau
-        for s in prange(len(bins.start) - 1):
-            for t in range(bins.start[s], bins.start[s + 1]):
+        n, threads = len(pos), bins.cuts.shape[1] - 1
+        for g in prange(threads):
+            for t in range(g * n // threads, (g + 1) * n // threads):
                 p = np.uintp(bins.order[t])
                 r, fx, fy, fz = first_node(pos, p, box, inv_h, dim)
                 wx, wy, wz = shares(fx), shares(fy), shares(fz)
@@ -162,10 +163,10 @@ def compiled(dim: int) -> Loops:
     def to_particles_back(rules, box, bins, grid, grid_bar, pos, F, vel_after, affine_after, pos_bar, vel_bar, affine_bar, F_bar):
         """From the gradient by the state after a substep: that by the grid's velocities, added to a clear grid_bar, and in place what
         goes straight to the positions and F before. The share of vel_bar and affine_bar is used up."""
-        h, inv_h, tau, slabs = rules.h, 1.0 / rules.h, rules.tau, len(bins.start) - 1
+        h, inv_h, tau = rules.h, 1.0 / rules.h, rules.tau
         for colour in range(2):
-            for s in prange((slabs + 1 - colour) // 2):
-                for t in range(bins.start[2 * s + colour], bins.start[2 * s + colour + 1]):
+            for g in prange(bins.cuts.shape[1] - 1):
+                for t in range(bins.cuts[colour, g], bins.cuts[colour, g + 1]):
                     p = np.uintp(bins.order[t])
                     f, F_new, C = matrix(F, p, dim, 1.0), matrix(F_bar, p, dim, 0.0), matrix(affine_after, p, dim, 0.0)
                     x_bar = vector(pos_bar, p, dim)
@@ -211,8 +212,9 @@ def compiled(dim: int) -> Loops:
         """From the gradient by momenta and masses of the nodes: that by the state before the substep, and by the particles' numbers,
         added to what is there (vel_bar, affine_bar and force_bar are set). E_bar and nu_bar may be empty."""
         h, inv_h, tau, acted, forced, wanted = rules.h, 1.0 / rules.h, rules.tau, len(act) > 0, len(force) > 0, len(E_bar) > 0
-        for s in prange(len(bins.start) - 1):
-            for t in range(bins.start[s], bins.start[s + 1]):
+        n, threads = len(pos), bins.cuts.shape[1] - 1
+        for g in prange(threads):
+            for t in range(g * n // threads, (g + 1) * n // threads):
                 p = np.uintp(bins.order[t])
                 m, law, mod, power = cloud.mass[p], cloud.law[p], vector(cloud.moduli, p, 3), cloud.power[p]
                 C, f, v = matrix(affine, p, dim, 0.0), matrix(F, p, dim, 1.0), vector(vel, p, dim)

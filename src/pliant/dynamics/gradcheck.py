@@ -1,6 +1,7 @@
 """Every derivative of a step against finite differences, by Taylor's test: the remainder must fall with the square of the step."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -37,8 +38,9 @@ def gradcheck(model: Reversible, x: Array, u: Array, p: Array | None = None, *, 
     extent, ends = float(np.ptp(x[: model.space.n_dofs])), model.space.starts
     for part, first, end in zip(model.space.parts, ends, ends[1:], strict=False):  # a thousandth of the extent is far less than a cell
         dx = np.zeros_like(x)
-        reach = 0.1 * float(np.abs(x[first:end]).max()) if part == "velocity" else 0.0
-        dx[first:end] = rng.standard_normal(end - first) * max(reach, 2e-3 * extent)
+        reach = 0.1 * float(np.abs(x[first:end]).max()) if part in ("velocity", "affine") else 0.0
+        least = 2e-3 if part == "deformation" else 2e-3 * extent
+        dx[first:end] = rng.standard_normal(end - first) * max(reach, least)
         tests.append((part, dx, np.zeros_like(u), np.zeros_like(p)))
     if u.size:
         tests.append(("control", np.zeros_like(x), rng.standard_normal(u.size) * np.maximum(np.abs(u), 1e-3), np.zeros_like(p)))
@@ -64,7 +66,7 @@ class _Whole:
     """The new state itself, and its derivative along a direction beside the transposed one."""
 
     def __init__(self, model: Linearizable, step: Step) -> None:
-        self.lin, self.now = model.linearize(step), step.x
+        self.lin, self.now, self.size = model.linearize(step), step.x, float(np.linalg.norm(step.x))
 
     def see(self, x: Array) -> Array:
         return x
@@ -80,8 +82,11 @@ class _Mixed:
     """A random mixture of the new state, and its derivative along a direction by the pullback."""
 
     def __init__(self, model: Reversible, step: Step, rng: np.random.Generator) -> None:
-        self.weights = rng.standard_normal(step.x.size)
+        ends = model.space.starts
+        sizes = [max(float(np.abs(step.x[a:b]).max()), 1e-3) for a, b in pairwise(ends)]  # so that no part hides another
+        self.weights = rng.standard_normal(step.x.size) / np.repeat(sizes, np.diff(ends))
         self.back, self.now = model.pullback(step, self.weights), self.see(step.x)
+        self.size = float(np.linalg.norm(self.weights * step.x))
 
     def see(self, x: Array) -> Array:
         return np.array([self.weights @ x])
@@ -100,7 +105,7 @@ def _check(model, at, k, name, direction, derivative, rng) -> Check:
         e = SCALES[-1]
         follows = float(np.linalg.norm(move(e) - x_new) / (e * np.linalg.norm(np.concatenate(direction))))
         return Check(name=name, slope=np.nan, error=follows, duality=float(duality), exact=True)
-    noise = 1e-12 * float(np.linalg.norm(x_new))
+    noise = 1e-12 * derivative.size
     slope, sizes = np.nan, SCALES[0] * np.array(SIZES)
     for scale in SCALES:  # the smallest perturbation whose remainder stands clear of round-off
         trial = scale * np.array(SIZES)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.bodies.grid import Box, Cloud, Rules
-from pliant.bodies.particles import Particles
+from pliant.bodies.particles import Particles, soundness
 from pliant.core import (
     Array,
     InputError,
@@ -203,11 +203,15 @@ class MaterialPoints:
         """The state one control step on, `substeps` substeps."""
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         numbers = self.numbers(p)
+        self._box(x, 0)  # a state that is not one body is a wrong input; what follows from it is a failed step
         way = float(np.abs(self.space.velocity(x)).max(initial=0.0)) * self.dt / self.cell
         margin = MARGIN + int(np.ceil(min(1.5 * way, self.substeps)))  # no sound motion goes over a cell in a substep
         most = min(MARGIN + self.substeps, max(FAR, 4 * margin))
         while True:
-            sweep = Sweep(model=self, numbers=numbers, u=u, box=self._box(x, margin))
+            try:
+                sweep = Sweep(model=self, numbers=numbers, u=u, box=self._box(x, margin))
+            except InputError as error:
+                return Step(x, _failed(str(error)))
             new, failed = run(sweep.forward, self.body.n_particles, x)
             if failed != LEFT or margin >= most:
                 break
@@ -228,8 +232,8 @@ class MaterialPoints:
             raise InputError(f"A particle is {np.abs(index).max() * self.cell:.3g} m from the origin, too far for cells of "
                              f"{self.cell:g} m; move the body nearer.")  # fmt: skip
         if np.prod(last - first) > 2e8:
-            raise InputError(f"The particles spread over {np.prod(last - first):.3g} grid cells of {self.cell:g} m; the state is not that "
-                             "of one body, or the cell is far too small.")  # fmt: skip
+            raise InputError(f"The particles and where they may go in a step spread over {np.prod(last - first):.3g} grid cells of "
+                             f"{self.cell:g} m; the cell is far too small, they are too fast, or are not one body.")  # fmt: skip
         o, n = first.astype(int).tolist(), (last - first).astype(int).tolist()
         return Box(*o, *n) if self.dim == 3 else Box(o[0], o[1], 0, n[0], n[1], 1)
 
@@ -241,16 +245,14 @@ class MaterialPoints:
         if fast > 1.0:
             return _failed(f"A particle crosses {fast:.2g} cells in a substep; take substeps={int(2 * fast * self.substeps)} or more, or "
                            "smaller controls.")  # fmt: skip
-        J = np.linalg.det(parts.deformation.reshape(n, d, d))
-        p = int(np.argmin(J))
-        if J[p] <= 0.0:
+        J, p, gap, which = soundness(place, parts.deformation.reshape(n, d * d), self.body.bonds)
+        if J <= 0.0:
             return _failed(f"Particle {p}, at {place[p].round(4)} m, was turned inside out; take more substeps, smaller controls or a "
                            "stiffer material.")  # fmt: skip
-        gap = np.linalg.norm(place[self.body.bonds[:, 0]] - place[self.body.bonds[:, 1]], axis=1)
-        if gap.max(initial=0.0) > TORN * self.cell:
-            a, b = self.body.bonds[int(np.argmax(gap))]
-            return _failed(f"The body tears numerically: particles {a} and {b} were neighbours and are {gap.max() / self.cell:.2g} cells "
-                           "apart, so that the grid hardly joins them; take a larger cell, or stretch it less.")  # fmt: skip
+        if gap > TORN * self.cell:
+            a, b = self.body.bonds[which]
+            return _failed(f"The body tears numerically: particles {a} and {b} were neighbours and are {gap / self.cell:.2g} cells apart, "
+                           "so that the grid hardly joins them; take a larger cell, or stretch it less.")  # fmt: skip
         return Status(text="done", iterations=self.substeps)
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pliant.bodies import Fields
-from pliant.bodies.grid import SLAB, Bins, Box, Cloud, Walls, clear, move_grid, move_grid_back, sort
+from pliant.bodies.grid import Box, Cloud, Walls, bins_for, clear, move_grid, move_grid_back, sort
 from pliant.bodies.transfer import compiled
 from pliant.core import Array
 from pliant.dynamics.schedule import reverse
@@ -38,8 +38,7 @@ class Sweep:
         model, box = self.model, self.box
         self.rules, self.loops, self.cloud = model.rules, compiled(model.dim), self.numbers.cloud
         self.walls: Walls = model._boundaries.on(box, self.numbers.friction)
-        n, slabs = model.body.n_particles, -(-box.nx // SLAB)
-        self.bins = Bins(np.zeros(n, np.int64), np.zeros(slabs + 1, np.int64), np.zeros((box.nx, 4), np.int64))
+        self.bins = bins_for(model.body.n_particles, box)
         self.act = self._stress()
 
     def _stress(self) -> Array:

@@ -28,6 +28,9 @@ class Boundaries:
     def __post_init__(self) -> None:
         for contact in self.robot.contacts:
             contact.check(self.body)
+            if contact.surface is not None:
+                raise InputError(f"A contact is of the surface '{contact.surface}' alone, but on a grid all of the body meets an obstacle; "
+                                 "leave the surface out for MaterialPoint.")  # fmt: skip
         self._held  # noqa: B018, what is wrong with a support is a sentence now
 
     def on(self, box: Box, friction: Array) -> Walls:

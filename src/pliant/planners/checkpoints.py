@@ -166,6 +166,8 @@ def _pull(run: _Run, bar: Array, g: Array, steps: list[Step], first: int, states
         for index, lag in run.by_step.get(k, ()):
             bar = bar + run.problem.looks[index].states[lag].T @ run.slopes[index]
         step = steps.pop()
+        if not np.all(np.isfinite(bar)):
+            raise _Failed(f"the gradient before step {k} is not finite")
         if bar.any():
             bar, by_u, _ = run.model.pullback(step, bar)
             g[k - 1] += by_u

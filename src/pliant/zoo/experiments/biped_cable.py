@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from pliant.core import Array
-from pliant.dynamics import MaterialPoint
+from pliant.dynamics import MaterialPoint, simulate
 from pliant.dynamics.material_point import MaterialPoints
 from pliant.planners import Options, Plan, gradient
 from pliant.problem import Effort, Problem, Reward
@@ -21,7 +21,7 @@ BODY, HOLD = 0.8, 5  # [m] long; steps that a random control of the guess is hel
 def walker(settings: Mapping[str, Setting]) -> MaterialPoints:
     """The biped, two particles along each edge of a cell; at full size each is one of its 5,024 squares."""
     spacing = BODY / LENGTH * float(settings["coarser"])
-    return MaterialPoint(biped(length=BODY), dt=float(settings["dt"]), cell=2.0 * spacing)
+    return MaterialPoint(biped(length=BODY), dt=float(settings["dt"]), cell=2.0 * spacing, memory=1e9)
 
 
 def problem(model: MaterialPoints, steps: int) -> Problem:
@@ -44,7 +44,9 @@ def perform(run: Run) -> Outcome:
     start = float((model.effector_rows("body") @ model.space.position(task.start))[0])
     for k in range(int(s["seeds"])):
         options = Options(iterations=int(s["iterations"]), folder=run.folder / f"plan-{k}", resume=run.resume, progress=run.progress)
-        plans.append(gradient(task, guess=guess(steps, run.seed + k), optimiser="adam", rate=float(s["rate"]), options=options))
+        plans.append(
+            gradient(task, guess=guess(steps, run.seed + k), optimiser="adam", rate=float(s["rate"]), options=options, checkpoints="all")
+        )
         if plans[-1].interrupted:
             raise KeyboardInterrupt
     best = min(plans, key=lambda plan: plan.cost)
@@ -88,10 +90,7 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
     """A coarse biped on its feet, its cables pulled."""
     model = walker({**settings, "coarser": 4.0, "dt": 0.02})
     u = np.array([0.95, 0.9, 0.97, 0.92])
-    x = model.initial_state()
-    for k in range(10):
-        x = model.step(x, u, None, k).x
-    return model, x, u
+    return model, simulate(model, np.tile(u, (10, 1))).states[-1], u
 
 
 EXPERIMENT = Experiment(

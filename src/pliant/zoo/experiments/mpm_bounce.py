@@ -49,13 +49,13 @@ def perform(run: Run) -> Outcome:
     row, times = model.effector_rows("disc")[1], dt * np.arange(steps + 1)
     height = np.array([(row @ model.space.position(x))[0] for x in path])
     speed = np.array([(row @ model.space.velocity(x))[0] for x in path])
-    falls = times < np.sqrt(2.0 * (drop - 1.5 * model.cell) / G)
+    falls = times < np.sqrt(2.0 * max(drop - 1.5 * model.cell, 0.0) / G)
     tau = model.dt / model.substeps
     exact = height[0] - 0.5 * G * times * (times + tau)  # explicit substeps: the velocity of a substep moves it
     energies = np.array([energy(model, x) for x in path])
     low = int(np.argmin(height))
     top = float(height[low:].max())
-    fallen = np.abs(height - exact)[falls].max()
+    fallen = np.abs(height - exact)[falls].max(initial=0.0)
     back = float((top - height[low]) / (height[0] - height[low]))
     created = float(
         (energies.max() - energies[0]) / (energies[0] - energies.min() + G * model.body.cloud(model.body.fields).mass.sum() * drop)
