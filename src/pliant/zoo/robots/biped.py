@@ -13,7 +13,7 @@ from pliant.robot import Effector, Robot
 LENGTH, HEIGHT, WIDTH, LEG, INSET, POINTS = 80, 28, 24, 58, 3, 8
 
 
-def biped(*, length: float = 0.8, E: float = 5e4, friction: float = 0.9, stiffness: float = 3e3) -> Robot:
+def biped(*, length: float = 0.8, E: float = 1e5, friction: float = 0.9, stiffness: float = 6e3) -> Robot:
     """A plane walker of a body length [m], as deep as a metre; each control is a cable's length as a share of its rest length."""
     s = require_positive("The length of the biped", length, "m") / LENGTH
     outline = [(0, 0), (WIDTH, 0), (WIDTH, LEG), (LENGTH - WIDTH, LEG), (LENGTH - WIDTH, 0), (LENGTH, 0), (LENGTH, LEG + HEIGHT),
