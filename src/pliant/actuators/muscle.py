@@ -1,5 +1,6 @@
 """Stress in a region of the body (paper 004 eq. 15): a muscle along an axis of the material, or a fluid that swells it."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf
 
@@ -30,8 +31,25 @@ def _check_region(what: str, region: str | Domain) -> None:
     require_kind(f"The region of {what}", region, (str, Domain), "name a region of the mesh, or give a shape such as Box")
 
 
+class Stressing(ABC):
+    """An actuator of one control [Pa], none at rest, that acts by a stress in a region."""
+
+    @property
+    def n_controls(self) -> int:
+        return 1
+
+    @property
+    def neutral(self) -> float:
+        """The control at which it does nothing."""
+        return 0.0
+
+    @abstractmethod
+    def stress(self, body: Matter) -> tuple[Array, Array]:
+        """(cells (k,), S (dim, dim)) what it acts on, and the second Piola stress per unit of control; in the plane its in-plane part."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Muscle:
+class Muscle(Stressing):
     """Pulls a region together along an axis of the material: the second Piola stress u a a^T; its control is u [Pa]."""
 
     region: str | Domain  # a region or material by name, or a shape in rest coordinates
@@ -44,21 +62,11 @@ class Muscle:
             raise InputError("The axis of a muscle is zero; give the direction in which it pulls.")
         check_limits("a muscle", self.limits)
 
-    @property
-    def n_controls(self) -> int:
-        return 1
-
-    @property
-    def neutral(self) -> float:
-        """The control at which it does nothing."""
-        return 0.0
-
     def _axes(self, dim: int) -> Array:
         axis = finite_array("The axis of a muscle", self.axis, (dim,))
         return (axis / np.linalg.norm(axis))[None]
 
     def stress(self, body: Matter) -> tuple[Array, Array]:
-        """(cells (k,), S (dim, dim)) what it acts on, and the second Piola stress per unit of control."""
         a = self._axes(body.dim)[0]
         return chosen(body, self.region), np.outer(a, a)
 
@@ -67,7 +75,7 @@ class Muscle:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fluidic:
+class Fluidic(Stressing):
     """Swells a region evenly: the second Piola stress -u I; its control is the pressure u [Pa]. With a near-incompressible material
     it is hydraulic: the region then answers at a nearly constant volume."""
 
@@ -78,17 +86,7 @@ class Fluidic:
         _check_region("a fluidic actuator", self.region)
         check_limits("a fluidic actuator", self.limits)
 
-    @property
-    def n_controls(self) -> int:
-        return 1
-
-    @property
-    def neutral(self) -> float:
-        """The control at which it does nothing."""
-        return 0.0
-
     def stress(self, body: Matter) -> tuple[Array, Array]:
-        """(cells (k,), S (dim, dim)) what it acts on, and the second Piola stress per unit of control; in the plane its in-plane part."""
         return chosen(body, self.region), -np.eye(body.dim)
 
     def on(self, body: Matter) -> "AttachedStress":

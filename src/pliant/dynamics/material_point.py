@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from pliant.actuators.muscle import Stressing
 from pliant.bodies.grid import Box, Cloud, Rules
 from pliant.bodies.particles import Particles, soundness
 from pliant.core import (
@@ -72,7 +73,7 @@ class MaterialPoints:
     precision: str = "float64"
 
     def __post_init__(self) -> None:
-        for part in ("variables", "_pulls", "_stresses", "_load", "_boundaries", "params", "rules"):
+        for part in ("variables", "_pulls", "stresses", "_load", "_boundaries", "params", "rules"):
             getattr(self, part)  # what is wrong with them is a sentence now, not at the first step
         for name in self.robot.effectors:
             self.effector_rows(name)
@@ -169,14 +170,14 @@ class MaterialPoints:
     # Attachments
 
     @cached_property
-    def _stresses(self) -> list[tuple[tuple[Array, Array], slice]]:
+    def stresses(self) -> list[tuple[tuple[Array, Array], slice]]:
         """(particles, second Piola stress per unit of control) of each actuator that acts by stress, with its control."""
-        made = of_actuators(self.robot, lambda actuator: actuator.stress(self.body) if hasattr(actuator, "stress") else None)
+        made = of_actuators(self.robot, lambda actuator: actuator.stress(self.body) if isinstance(actuator, Stressing) else None)
         return [(stress, part) for stress, part in made if stress is not None]
 
     @cached_property
     def _pulls(self) -> list[Pull | CablePull]:
-        made = of_actuators(self.robot, lambda actuator: None if hasattr(actuator, "stress") else actuator.on(self.body))
+        made = of_actuators(self.robot, lambda actuator: None if isinstance(actuator, Stressing) else actuator.on(self.body))
         return [pull_of(term, part) for term, part in made if term is not None]
 
     @cached_property

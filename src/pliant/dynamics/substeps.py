@@ -44,8 +44,8 @@ class Sweep:
     def _stress(self) -> Array:
         """(n, dim^2) [Pa] the actuators' stress in the material frame, or nothing."""
         model = self.model
-        out = np.zeros((model.body.n_particles if model._stresses else 0, model.dim**2), model.precision)
-        for (particles, S), part in model._stresses:
+        out = np.zeros((model.body.n_particles if model.stresses else 0, model.dim**2), model.precision)
+        for (particles, S), part in model.stresses:
             out[particles] += self.u[part][0] * S.ravel()
         return out
 
@@ -137,7 +137,7 @@ class Sweep:
             self._substep_back(states[-1], after, grids.pop(), grid_bar, out)
 
     def _by_controls(self, out: "Gradient") -> Array:
-        for (particles, S), part in self.model._stresses:
+        for (particles, S), part in self.model.stresses:
             out.controls[part] += float(np.sum(out.act[particles] @ S.ravel()))
         return out.controls
 

@@ -108,13 +108,11 @@ def _actuation(model: MaterialPoints, controls: Array | None) -> tuple[Array | N
     """The stress [kPa] of the muscles and fluids about each particle; nothing where there are none, since cables show for themselves."""
     if controls is None:
         raise InputError("To colour particles by actuation the controls are needed; pass controls=rollout.controls.")
-    values, driven = np.zeros((len(controls), model.body.n_particles)), False
-    for made, part in of_actuators(model.robot, lambda actuator: actuator.stress(model.body) if hasattr(actuator, "stress") else None):
-        if made is not None:
-            values[:, made[0]] += 1e-3 * controls[:, part]
-            driven = True
+    values = np.zeros((len(controls), model.body.n_particles))
+    for (particles, _), part in model.stresses:
+        values[:, particles] += 1e-3 * controls[:, part]
     low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
-    return (values, "stress [kPa]", (low, high)) if driven else (None, "", None)
+    return (values, "stress [kPa]", (low, high)) if model.stresses else (None, "", None)
 
 
 def _cables(model: MaterialPoints, states: Array, controls: Array | None, at) -> tuple[list[Line], str]:
