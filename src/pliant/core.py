@@ -63,6 +63,7 @@ class Param:
     unit: str
     lower: float
     upper: float
+    lower_included: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ class Params:
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """((size,), (size,)) open lower and upper bounds."""
+        """((size,), (size,)) lower and upper bounds, which a value may reach only where `lower_included` says so."""
         lower = [np.full(block.value.size, block.lower) for block in self.blocks]
         upper = [np.full(block.value.size, block.upper) for block in self.blocks]
         return (np.concatenate(lower), np.concatenate(upper)) if self.blocks else (np.zeros(0), np.zeros(0))
@@ -94,7 +95,8 @@ class Params:
         out, start = {}, 0
         for block in self.blocks:
             part = p[start : start + block.value.size]
-            bad = np.flatnonzero(~((part > block.lower) & (part < block.upper)))
+            above = part >= block.lower if block.lower_included else part > block.lower
+            bad = np.flatnonzero(~(above & (part < block.upper)))
             if bad.size:
                 raise InputError(f"Parameter {block.name}[{bad[0]}] = {part[bad[0]]:g} {block.unit} must lie between "
                                  f"{block.lower:g} and {block.upper:g}.")  # fmt: skip

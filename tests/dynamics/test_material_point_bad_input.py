@@ -64,13 +64,14 @@ BUILD = {
         "support on 'x-' moves, .*; hold the body still, or step it with ImplicitEuler"),
     "support along z": (lambda: model(robot(supports=[pl.Support(region="x-", axes="z")])), "along 'z' holds nothing.*other axes"),
     "support on nothing": (lambda: model(robot(supports=[pl.Support(region="w-")])), "no surface or region 'w-'; it has x-, x"),
+    "support on cells": (lambda: model(robot(supports=[pl.Support(region="body")])), "holds surfaces alone; name one of x-, x"),
     "muscle without particles": (lambda: model(driven(Muscle(region=TINY, axis=(1, 0)))), "'line': .* holds no cell or particle.*larger"),
     "fluid without particles": (lambda: model(driven(Fluidic(region=TINY))), "Actuator 'line': .* holds no cell or particle"),
     "cable outside": (lambda: model(driven(pl.Cable(points=[[0.05, 0.05], [0.5, 0.5]]))), "Actuator 'line': .*move the points inside"),
     "effector outside": (lambda: model(robot(effectors={"tip": pl.Effector(point=(1.0, 1.0))})), "outside the mesh"),
     "effector by a wrong name": (
         lambda: model(robot(effectors={"tip": pl.Effector(surface="x+")})).effector_rows("top"), "did you mean 'tip'"),
-    "design by a wrong name": (lambda: model(design=["body.F"]), r"no parameter 'body\.F'; this robot has body\.E"),
+    "design by a wrong name": (lambda: model(design=["body.F"]), r"no parameter 'body\.F'; this robot has body\.E.*cells\.volume"),
     "design as text": (lambda: model(design="body.E"), r"give a list of different names such as \['body\.E'\]"),
     "design twice": (lambda: model(design=["cells.volume", "cells.volume"]), "give a list of different names"),
 }  # fmt: skip
@@ -100,7 +101,8 @@ STEP = {
     "nu of one half": (lambda: first_step(model(design=["body.nu"]), p=[0.5]), r"body\.nu\[0\] = 0\.5 - must lie between -1 and 0\.5"),
     "density of 0": (lambda: first_step(model(design=["cells.density"]), p=np.zeros(64)), r"density\[0\] = 0 kg/m\^3 must lie between 0"),
     "volume of 0": (lambda: first_step(model(design=["cells.volume"]), p=np.zeros(64)), r"volume\[0\] = 0 m\^3 must lie between 0"),
-    "friction below 0": (lambda: first_step(model(robot(contacts=GROUND), design=["contact0.friction"]), p=[-0.1]), "must lie between"),
+    "friction below 0": (
+        lambda: first_step(model(robot(contacts=GROUND), design=["contact0.friction"]), p=[-0.1]), "must lie between 0 and inf"),
     "memory too small": (lambda: pulled(model(memory=1000.0)), r"may take 1000 bytes, .*; give memory=\d+ or more"),
     "gradient of another size": (lambda: (m := model()).pullback(first_step(m), np.ones(3)), r"x_bar has shape \(3,\)"),
     "step of another model": (lambda: model().pullback(first_step(model()), np.ones(768)), "is not one of this model's"),

@@ -211,7 +211,7 @@ def nodes_of(model, at):
 def test_a_support_holds_all_nodes_behind_it_that_the_body_reaches_and_no_others(dim, cell):
     model = pl.MaterialPoint(block(dim, supports=[pl.Support(region="x-")]), dt=0.01, cell=cell)
     grid = model._box(model.initial_state(), 2)
-    walls = model._boundaries.on(grid, np.zeros(0))
+    walls = model.boundaries.on(grid, np.zeros(0))
     held = np.stack(np.unravel_index(walls.node, (grid.nx, grid.ny, grid.nz)), axis=1)[:, :dim] + np.array(grid[:3])[:dim]
     assert held[:, 0].max() <= 0
     np.testing.assert_array_equal(np.diff(walls.first), dim)  # along every axis

@@ -27,7 +27,7 @@ from pliant.contact import Contact, plane
 from pliant.core import Array, PliantError
 from pliant.dynamics import MaterialPoint
 from pliant.dynamics.material_point import MaterialPoints
-from pliant.dynamics.substeps import Sweep
+from pliant.dynamics.substeps import Substeps
 from pliant.geometry import Box, Rectangle
 from pliant.materials import Material
 from pliant.robot import Robot
@@ -70,11 +70,11 @@ def run_ours(scene: Scene, *, threads: int = 1, repeats: int = REPEATS) -> MpmRu
 def _gradient_times(model: MaterialPoints, step: Any, x_bar: Array) -> tuple[float, float]:
     """[s] (the run that keeps every substep, the way back)."""
     t = step.tape
-    sweep = Sweep(model=model, numbers=t.numbers, u=t.u, box=t.box)
+    sweep = Substeps(model=model, numbers=t.numbers, u=t.u, box=t.box)
     began = time.perf_counter()
-    states, grids = sweep.keep(sweep.arrays(t.x), model.substeps)
+    substeps, (grid_bar, _) = sweep.keep(sweep.arrays(t.x), model.substeps), sweep.empty_grid()
     kept = time.perf_counter()
-    sweep.pull(states, grids, sweep.gradient(x_bar))
+    sweep.go_back(substeps, grid_bar, sweep.gradient(x_bar))
     return kept - began, time.perf_counter() - kept
 
 

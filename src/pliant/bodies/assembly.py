@@ -19,7 +19,6 @@ from pliant.kernels import (
     rotation,
     rotation_differential,
     scale,
-    trace,
 )
 from pliant.materials import laws
 
@@ -95,13 +94,6 @@ def strain_rate(F, rate, past):
             half * E[6] + past[6], half * E[7] + past[7], half * (E[8] - 1.0) + past[8])  # fmt: skip
 
 
-@njit(error_model="numpy", cache=True)
-def hooke(mu, lam, E):
-    """2 mu E + lam tr(E) I"""
-    t, m = lam * trace(E), 2.0 * mu
-    return (m * E[0] + t, m * E[1], m * E[2], m * E[3], m * E[4] + t, m * E[5], m * E[6], m * E[7], m * E[8] + t)
-
-
 @njit(error_model="numpy", cache=True, parallel=True)
 def cell_forces(cells, moduli, viscous, q, dim):
     """((n_cells,) [J], (n_cells, n_nodes, dim) [N]) the energy of each cell, infinite where a barrier is broken, and its gradient."""
@@ -116,7 +108,7 @@ def cell_forces(cells, moduli, viscous, q, dim):
             P = laws.stress(law, F, R, m, power)
             if viscous.rate > 0.0:
                 E = strain_rate(F, viscous.rate, viscous.past[c, g])
-                S = hooke(viscous.moduli[c, 0], viscous.moduli[c, 1], E)
+                S = laws.hooke(viscous.moduli[c, 0], viscous.moduli[c, 1], E)
                 psi += 0.5 * dot(E, S) / viscous.rate
                 P = add(P, mm(F, S))
             energy[c] += cells.weights[c, g] * psi

@@ -11,9 +11,9 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 
 from pliant.core import Array
+from pliant.kernels import FAST, axpy, inner
 
 SLAB = 2  # cells along x, as few as keep slabs of one colour from sharing a node: many slabs share work evenly
-FAST = {"contract"}  # fused multiply-add, as a C++ compiler makes them; nothing that changes the handling of NaN
 
 
 class Cloud(NamedTuple):
@@ -107,7 +107,7 @@ def put_matrix(a, p, dim, A):
         a[p, 0], a[p, 1], a[p, 2], a[p, 3] = A[0], A[1], A[3], A[4]
 
 
-@njit(error_model="numpy", cache=True, fastmath=FAST)
+@njit(error_model="numpy", cache=True)
 def place(x, inv_h):
     """(lattice index of the first of three nodes, place within the cell from 1/2 to 3/2)."""
     s = x * inv_h
@@ -121,9 +121,9 @@ def first_node(pos, p, box, inv_h, dim):
     i, fx = place(pos[p, 0], inv_h)
     j, fy = place(pos[p, 1], inv_h)
     if dim == 2:
-        return (i - box.ox) * box.ny + j - box.oy, fx, fy, 0.0
+        return (i - box.ox) * box.ny + j - box.oy, (fx, fy, 0.0)
     k, fz = place(pos[p, 2], inv_h)
-    return ((i - box.ox) * box.ny + j - box.oy) * box.nz + k - box.oz, fx, fy, fz
+    return ((i - box.ox) * box.ny + j - box.oy) * box.nz + k - box.oz, (fx, fy, fz)
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
@@ -137,27 +137,6 @@ def shares(f):
 def slopes(f):
     """The derivatives of `shares`."""
     return (f - 1.5, 2.0 - 2.0 * f, f - 0.5)
-
-
-@njit(error_model="numpy", cache=True, fastmath=FAST)
-def times(A, v):
-    return (A[0] * v[0] + A[1] * v[1] + A[2] * v[2], A[3] * v[0] + A[4] * v[1] + A[5] * v[2], A[6] * v[0] + A[7] * v[1] + A[8] * v[2])
-
-
-@njit(error_model="numpy", cache=True, fastmath=FAST)
-def transposed(A):
-    return (A[0], A[3], A[6], A[1], A[4], A[7], A[2], A[5], A[8])
-
-
-@njit(error_model="numpy", cache=True, fastmath=FAST)
-def axpy(s, a, b):
-    """s a + b of two vectors."""
-    return (s * a[0] + b[0], s * a[1] + b[1], s * a[2] + b[2])
-
-
-@njit(error_model="numpy", cache=True, fastmath=FAST)
-def inner(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 # Walls
@@ -211,38 +190,67 @@ def bins_for(n: int, box: Box) -> Bins:
                 np.zeros((box.nx, 4), np.int64))  # fmt: skip
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, parallel=True)
 def sort(pos, box, dim, inv_h, bins):
-    """Fill the bins; False where a particle's nodes do not lie in the box."""
-    n, nx, ny, nz, slabs = len(pos), box.nx, box.ny, box.nz, len(bins.start) - 1
-    count = np.zeros(len(bins.start) + 1, np.int64)
-    for i in range(nx):
-        bins.reach[i, 0], bins.reach[i, 1], bins.reach[i, 2], bins.reach[i, 3] = ny, -1, nz, -1
-    for p in range(n):
-        x, y = pos[p, 0], pos[p, 1]
-        if not (abs(x) < 1e9 and abs(y) < 1e9):
-            return False
-        i, j, k = np.int64(np.floor(x * inv_h - 0.5)) - box.ox, np.int64(np.floor(y * inv_h - 0.5)) - box.oy, 0
-        if dim == 3:
-            if not abs(pos[p, 2]) < 1e9:
-                return False
-            k = np.int64(np.floor(pos[p, 2] * inv_h - 0.5)) - box.oz
-        if i < 0 or j < 0 or k < 0 or i + 2 >= nx or j + 2 >= ny or (dim == 3 and k + 2 >= nz):
-            return False
-        bins.reach[i, 0], bins.reach[i, 1] = min(bins.reach[i, 0], j), max(bins.reach[i, 1], j)
-        bins.reach[i, 2], bins.reach[i, 3] = min(bins.reach[i, 2], k), max(bins.reach[i, 3], k)
-        count[_rank(i, slabs) + 2] += 1
-    for s in range(2, len(count)):
-        count[s] += count[s - 1]
-    for s in range(len(bins.start)):
-        bins.start[s] = count[s + 1]
-    for p in range(n):
-        s = _rank(np.int64(np.floor(pos[p, 0] * inv_h - 0.5)) - box.ox, slabs) + 1
-        bins.order[count[s]] = p
-        count[s] += 1
+    """Fill the bins; False where a particle's nodes do not lie in the box. Threads share the particles one block after the other, so that
+    within a slab they stay in their order."""
+    n, nx, slabs, threads = len(pos), box.nx, len(bins.start) - 1, bins.cuts.shape[1] - 1
+    count, reach, lost = np.zeros((threads, slabs), np.int64), np.empty((threads, nx, 4), np.int64), np.zeros(threads, np.int64)
+    for g in prange(threads):
+        _empty(reach[g], box)
+        for p in range(g * n // threads, (g + 1) * n // threads):
+            i, j, k = _cell(pos, p, box, dim, inv_h)
+            if i < 0:
+                lost[g] = 1
+                break
+            r = reach[g, i]
+            r[0], r[1], r[2], r[3] = min(r[0], j), max(r[1], j), min(r[2], k), max(r[3], k)
+            count[g, _rank(i, slabs)] += 1
+    if lost.sum() > 0:
+        return False
+    begin = 0
+    for s in range(slabs):
+        bins.start[s] = begin
+        for g in range(threads):
+            begin, count[g, s] = begin + count[g, s], begin
+    bins.start[slabs] = n
+    for g in prange(threads):
+        _line_up(bins.order, count[g], pos, g * n // threads, (g + 1) * n // threads, box.ox, inv_h)
+    _empty(bins.reach, box)
+    for g in range(threads):
+        for i in range(nx):
+            a, b = bins.reach[i], reach[g, i]
+            a[0], a[1], a[2], a[3] = min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), max(a[3], b[3])
     _widen(bins.reach, 2 if dim == 3 else 0)
     _share(bins)
     return True
+
+
+@njit(error_model="numpy", cache=True)
+def _line_up(order, count, pos, first, last, ox, inv_h):
+    """Particles from first to last into `order`, each at the next place of its slab. A function, because Numba takes a loop that writes
+    to a field of a tuple, and to nothing else, for one without effect."""
+    for p in range(first, last):
+        s = _rank(place(pos[p, 0], inv_h)[0] - ox, len(count))
+        order[count[s]] = p
+        count[s] += 1
+
+
+@njit(error_model="numpy", cache=True)
+def _empty(reach, box):
+    for i in range(len(reach)):
+        reach[i, 0], reach[i, 1], reach[i, 2], reach[i, 3] = box.ny, -1, box.nz, -1
+
+
+@njit(error_model="numpy", cache=True)
+def _cell(pos, p, box, dim, inv_h):
+    """Where in the box a particle's first node is; the first number is -1 if not all its nodes are in there."""
+    x, y, z = pos[p, 0], pos[p, 1], pos[p, 2] if dim == 3 else 0.0
+    if not (abs(x) < 1e9 and abs(y) < 1e9 and abs(z) < 1e9):
+        return -1, 0, 0
+    i, j, k = place(x, inv_h)[0] - box.ox, place(y, inv_h)[0] - box.oy, place(z, inv_h)[0] - box.oz if dim == 3 else 0
+    out = j < 0 or k < 0 or i + 2 >= box.nx or j + 2 >= box.ny or (dim == 3 and k + 2 >= box.nz)
+    return -1 if out else i, j, k
 
 
 @njit(error_model="numpy", cache=True)

@@ -11,10 +11,11 @@ from scipy.spatial import cKDTree
 
 from pliant.bodies.body import Fields
 from pliant.bodies.elements import facet_shares
-from pliant.bodies.grid import Cloud
+from pliant.bodies.grid import Cloud, matrix
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.sampling import Seeds
+from pliant.kernels import det
 from pliant.materials import LAWS, Material, moduli, moduli_slope
 
 NEIGHBOURS = 1.6  # spacings: how far a material point looks for the particles that carry it
@@ -104,7 +105,8 @@ class Particles:
         return self.seeds.volumes * (self.thickness if self.dim == 2 else 1.0)
 
     @cached_property
-    def _tree(self) -> cKDTree:
+    def tree(self) -> cKDTree:
+        """To find particles by their place at rest."""
         return cKDTree(self.seeds.points)
 
     def locate(self, points: Array) -> sp.csr_matrix:
@@ -124,7 +126,7 @@ class Particles:
         """The particles near a point that carry it: enough of them, and not all in one plane, unless the body is that thin."""
         radius = NEIGHBOURS * self.spacing()
         while True:
-            near = np.sort(np.array(self._tree.query_ball_point(x, radius), dtype=np.int64))
+            near = np.sort(np.array(self.tree.query_ball_point(x, radius), dtype=np.int64))
             if len(near) >= min(2 * (self.dim + 1), self.n_particles):
                 away = self.seeds.points[near] - self.seeds.points[near].mean(axis=0)
                 if radius > 2.0 * NEIGHBOURS * self.spacing() or np.linalg.svd(away, compute_uv=False)[-1] > 0.5 * self.spacing():
@@ -146,7 +148,7 @@ class Particles:
         np.add.at(share, facets.ravel(), facet_shares(self.mesh.points[facets], even=even).ravel())
         at = self.mesh.points[nodes]
         if even:
-            return depth * np.bincount(self._tree.query(at)[1], share[nodes], minlength=self.n_particles)
+            return depth * np.bincount(self.tree.query(at)[1], share[nodes], minlength=self.n_particles)
         return depth * (self.locate(at).T @ share[nodes])
 
     def bulk(self, cells: Array) -> Array:
@@ -158,7 +160,7 @@ class Particles:
     @cached_property
     def bonds(self) -> Array:
         """(k, 2) particles that are neighbours at rest."""
-        return self._tree.query_pairs(1.1 * self.spacing(), output_type="ndarray")
+        return self.tree.query_pairs(1.1 * self.spacing(), output_type="ndarray")
 
 
 def _affine_shares(away: Array) -> Array:
@@ -178,10 +180,7 @@ def soundness(place, F, bonds):
     """(least det F, whose it is, largest distance [m] of two neighbours, which bond) of places (n, dim) and F (n, dim^2)."""
     least, who, gap, which, dim = np.inf, 0, 0.0, 0, place.shape[1]
     for p in range(len(place)):
-        f = F[p]
-        J = f[0] * f[3] - f[1] * f[2]
-        if dim == 3:
-            J = f[0] * (f[4] * f[8] - f[5] * f[7]) - f[1] * (f[3] * f[8] - f[5] * f[6]) + f[2] * (f[3] * f[7] - f[4] * f[6])
+        J = det(matrix(F, p, dim, 1.0))
         if least > J:
             least, who = J, p
     for b in range(len(bonds)):

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit, prange
 
-from pliant.bodies.assembly import cell_moduli, deformation, hooke, rotation_if_needed, strain_rate
+from pliant.bodies.assembly import cell_moduli, deformation, rotation_if_needed, strain_rate
 from pliant.kernels import add, cofactor, mm, mmt, mtm, scale, spin_inverse, sym
 from pliant.materials import laws
 
@@ -30,12 +30,12 @@ def _tangent(C, law, F, R, moduli, power, dim):
 @njit(error_model="numpy", cache=True)
 def _add_viscous_tangent(C, F, E, rate, mu, lam, dim):
     """C += d/dF of F hooke(E), dE = rate sym(F^T dF)."""
-    S = hooke(mu, lam, E)
+    S = laws.hooke(mu, lam, E)
     for j in range(dim):
         for l in range(dim):
             col = 3 * j + l
             unit = _unit(col)
-            dP = add(mm(unit, S), mm(F, hooke(mu, lam, scale(rate, sym(mtm(F, unit))))))
+            dP = add(mm(unit, S), mm(F, laws.hooke(mu, lam, scale(rate, sym(mtm(F, unit))))))
             for r in range(9):
                 C[r, col] += dP[r]
 
@@ -174,7 +174,7 @@ def cell_stiffness(cells, moduli, viscous, q, dim):
                     _add_turning(out[c], mm(R, mmt(spin_inverse(F, R), R)), pushed, weight * t, weight * l, dim)
                 if viscous.rate > 0.0:
                     mu, lam = weight * viscous.moduli[c, 0], weight * viscous.moduli[c, 1]
-                    S = hooke(mu, lam, strain_rate(F, viscous.rate, viscous.past[c, k]))
+                    S = laws.hooke(mu, lam, strain_rate(F, viscous.rate, viscous.past[c, k]))
                     _push(pushed, F, g)
                     _add_viscous(out[c], mmt(F, F), S, g, pushed, viscous.rate * mu, viscous.rate * lam, dim)
     return out

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from pliant.bodies.grid import FAST, axpy, first_node, inner, matrix, put_matrix, put_vector, shares, slopes, times, transposed, vector
-from pliant.kernels import add, dot, mm, mmt, mtm, plane_rotation, rotation, scale, sym, trace
+from pliant.bodies.grid import first_node, matrix, put_matrix, put_vector, shares, slopes, vector
+from pliant.kernels import FAST, add, axpy, dot, inner, mm, mmt, mtm, plane_rotation, rotation, scale, sym, times, transposed
+from pliant.kernels.lanes import lane, lanes, load, store
 from pliant.materials import laws
 
 # Stress
@@ -24,16 +25,9 @@ def turned(law, F, dim):
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def hooke(mu, lam, E):
-    """2 mu E + lam tr(E) I"""
-    t, m = lam * trace(E), 2.0 * mu
-    return (m * E[0] + t, m * E[1], m * E[2], m * E[3], m * E[4] + t, m * E[5], m * E[6], m * E[7], m * E[8] + t)
-
-
-@njit(error_model="numpy", cache=True, fastmath=FAST)
 def viscous_stress(moduli, viscosity, C, F):
     """The stress in the material frame [Pa] of the strain rate F^T sym(C) F."""
-    return scale(viscosity, hooke(moduli[0], moduli[1], mtm(F, mm(sym(C), F))))
+    return scale(viscosity, laws.hooke(moduli[0], moduli[1], mtm(F, mm(sym(C), F))))
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
@@ -53,8 +47,119 @@ def viscous_back(moduli, viscosity, C, F, K_bar):
     """The gradient of K_bar : (F S F^T), S the viscous stress, by F and by C."""
     S, D = viscous_stress(moduli, viscosity, C, F), sym(C)
     by_F, S_bar = framed_back(F, S, sym(K_bar))
-    rate_bar = scale(viscosity, hooke(moduli[0], moduli[1], S_bar))
+    rate_bar = scale(viscosity, laws.hooke(moduli[0], moduli[1], S_bar))
     return add(by_F, scale(2.0, mm(D, mm(F, rate_bar)))), framed(F, rate_bar)
+
+
+@njit(error_model="numpy", cache=True, forceinline=True)
+def particle_stress(law, f, R, moduli, power, viscosity, C, act, p, dim):
+    """The Kirchhoff stress of a particle: its law's, its actuators' and the viscous one."""
+    K = laws.kirchhoff(law, f, R, moduli, power)
+    if len(act) > 0:
+        K = add(K, framed(f, matrix(act, p, dim, 0.0)))
+    if viscosity > 0.0:
+        K = add(K, framed(f, viscous_stress(moduli, viscosity, C, f)))
+    return K
+
+
+# Rows of the grid: three numbers of a vector and one of a mass
+
+
+@njit(error_model="numpy", cache=True)
+def column(A, k):
+    """Column k of a matrix, and no mass."""
+    return lanes(A[k], A[k + 3], A[k + 6], 0.0)
+
+
+@njit(error_model="numpy", cache=True)
+def columns(X, Y, Z):
+    """The matrix of three columns."""
+    return (lane(X, 0), lane(Y, 0), lane(Z, 0), lane(X, 1), lane(Y, 1), lane(Z, 1), lane(X, 2), lane(Y, 2), lane(Z, 2))
+
+
+@njit(error_model="numpy", cache=True)
+def first_three(V):
+    return lane(V, 0), lane(V, 1), lane(V, 2)
+
+
+@njit(error_model="numpy", cache=True)
+def total(V):
+    return (lane(V, 0) + lane(V, 1)) + (lane(V, 2) + lane(V, 3))
+
+
+@njit(error_model="numpy", cache=True)
+def levers(f, w, h):
+    """Weights times the way [m] to their nodes."""
+    return (-f * h * w[0], (1.0 - f) * h * w[1], (2.0 - f) * h * w[2])
+
+
+# What takes an array must vanish in its caller, as in grid.py: so it is inlined by force
+
+
+@njit(error_model="numpy", cache=True, forceinline=True)
+def spread(grid, box, r, h, at, dim, Q, X, Y, Z):
+    """Add to the nodes about a particle their shares of the affine field Q + X dx + Y dy + Z dz."""
+    wx, wy, wz = shares(at[0]), shares(at[1]), shares(at[2])
+    mx, my, mz = levers(at[0], wx, h), levers(at[1], wy, h), levers(at[2], wz, h)
+    for a in range(3):
+        QA, YA, ZA = wx[a] * Q + mx[a] * X, wx[a] * Y, wx[a] * Z
+        for b in range(3):
+            i, A, B = r + (a * box.ny + b) * box.nz, wy[b] * QA + my[b] * YA, wy[b] * ZA
+            if dim == 2:
+                store(grid, i, load(grid, i) + A)
+            else:
+                for c in range(3):
+                    store(grid, i + c, load(grid, i + c) + (wz[c] * A + mz[c] * B))
+
+
+@njit(error_model="numpy", cache=True, forceinline=True)
+def gather_slope(grid, box, r, h, at, dim, Q, X, Y, Z):
+    """(V, VX, VY, VZ, slope): the nodes' rows times their shares, and times the way to them along each axis; and the slope by the
+    particle's place, in units of a cell, of the sum over nodes of their shares of row . (Q + X dx + Y dy + Z dz), the ways held."""
+    wx, wy, wz = shares(at[0]), shares(at[1]), shares(at[2])
+    mx, my, mz = levers(at[0], wx, h), levers(at[1], wy, h), levers(at[2], wz, h)
+    sx, sy, sz = slopes(at[0]), slopes(at[1]), slopes(at[2])
+    tz = levers(at[2], sz, h)
+    V = VX = VY = VZ = DX = DY = DZ = lanes(0.0, 0.0, 0.0, 0.0)
+    for a in range(3):
+        QX = Q + (a - at[0]) * h * X
+        R = RY = RZ = seen = seen_y = seen_z = lanes(0.0, 0.0, 0.0, 0.0)
+        for b in range(3):
+            i, A = r + (a * box.ny + b) * box.nz, QX + (b - at[1]) * h * Y
+            S = load(grid, i)
+            if dim == 2:
+                W = A * S
+            else:
+                T, H, U = mz[0] * S, sz[0] * S, tz[0] * S
+                S = wz[0] * S
+                for c in range(1, 3):
+                    N = load(grid, i + c)
+                    S += wz[c] * N
+                    T += mz[c] * N
+                    H += sz[c] * N
+                    U += tz[c] * N
+                W = A * S + Z * T
+                RZ += wy[b] * T
+                seen_z += wy[b] * (A * H + Z * U)
+            R += wy[b] * S
+            RY += my[b] * S
+            seen += wy[b] * W
+            seen_y += sy[b] * W
+        V += wx[a] * R
+        VX += mx[a] * R
+        VY += wx[a] * RY
+        VZ += wx[a] * RZ
+        DX += sx[a] * seen
+        DY += wx[a] * seen_y
+        DZ += wx[a] * seen_z
+    return V, VX, VY, VZ, (total(DX), total(DY), total(DZ))
+
+
+@njit(error_model="numpy", cache=True, forceinline=True)
+def gather(grid, box, r, h, at, dim):
+    """(V, VX, VY, VZ): the nodes' rows times their shares, and times the way to them along each axis; the slope falls away unused."""
+    none = lanes(0.0, 0.0, 0.0, 0.0)
+    return gather_slope(grid, box, r, h, at, dim, none, none, none, none)[:4]
 
 
 # The four transfers
@@ -76,44 +181,20 @@ def compiled(dim: int) -> Loops:
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
     def to_grid(rules, cloud, box, bins, grid, pos, vel, affine, F, act, force):
         """A1 to A3: mass and momentum of the particles on a clear grid."""
-        h, inv_h, acted, forced = rules.h, 1.0 / rules.h, len(act) > 0, len(force) > 0
+        h, inv_h, forced = rules.h, 1.0 / rules.h, len(force) > 0
         for colour in range(2):
             for g in prange(bins.cuts.shape[1] - 1):
                 for t in range(bins.cuts[colour, g], bins.cuts[colour, g + 1]):
                     p = np.uintp(bins.order[t])
                     m, law, mod = cloud.mass[p], cloud.law[p], vector(cloud.moduli, p, 3)
                     C, f, v = matrix(affine, p, dim, 0.0), matrix(F, p, dim, 1.0), vector(vel, p, dim)
-                    K = laws.kirchhoff(law, f, turned(law, f, dim), mod, cloud.power[p])
-                    if acted:
-                        K = add(K, framed(f, matrix(act, p, dim, 0.0)))
-                    if rules.viscosity > 0.0:
-                        K = add(K, framed(f, viscous_stress(mod, rules.viscosity, C, f)))
+                    K = particle_stress(law, f, turned(law, f, dim), mod, cloud.power[p], rules.viscosity, C, act, p, dim)
                     G = add(scale(-4.0 * rules.tau * cloud.volume[p] * inv_h * inv_h, K), scale(m, C))
                     q = (m * v[0], m * v[1], m * v[2])
                     if forced:
                         q = axpy(rules.tau, vector(force, p, dim), q)
-                    r, fx, fy, fz = first_node(pos, p, box, inv_h, dim)
-                    wx, wy, wz = shares(fx), shares(fy), shares(fz)
-                    for a in range(3):
-                        dx = (a - fx) * h
-                        for b in range(3):
-                            w, dy = wx[a] * wy[b], (b - fy) * h
-                            q0 = w * (q[0] + G[0] * dx + G[1] * dy)
-                            q1 = w * (q[1] + G[3] * dx + G[4] * dy)
-                            if dim == 2:
-                                i = np.uintp(r + a * box.ny + b)
-                                grid[i, 0] += q0
-                                grid[i, 1] += q1
-                                grid[i, 3] += w * m
-                            else:
-                                q2 = w * (q[2] + G[6] * dx + G[7] * dy)
-                                g0, g1, g2, wm = w * G[2], w * G[5], w * G[8], w * m
-                                for c in range(3):
-                                    dz, i = (c - fz) * h, np.uintp(r + (a * box.ny + b) * box.nz + c)
-                                    grid[i, 0] += wz[c] * (q0 + g0 * dz)
-                                    grid[i, 1] += wz[c] * (q1 + g1 * dz)
-                                    grid[i, 2] += wz[c] * (q2 + g2 * dz)
-                                    grid[i, 3] += wz[c] * wm
+                    r, at = first_node(pos, p, box, inv_h, dim)
+                    spread(grid, box, r, h, at, dim, lanes(q[0], q[1], q[2], m), column(G, 0), column(G, 1), column(G, 2))
 
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
     def to_particles(rules, box, bins, grid, pos, vel, affine, F):
@@ -123,44 +204,16 @@ def compiled(dim: int) -> Loops:
         for g in prange(threads):
             for t in range(g * n // threads, (g + 1) * n // threads):
                 p = np.uintp(bins.order[t])
-                r, fx, fy, fz = first_node(pos, p, box, inv_h, dim)
-                wx, wy, wz = shares(fx), shares(fy), shares(fz)
-                v0 = v1 = v2 = b00 = b01 = b02 = b10 = b11 = b12 = b20 = b21 = b22 = 0.0
-                for a in range(3):
-                    dx = (a - fx) * h
-                    for b in range(3):
-                        w, dy = wx[a] * wy[b], (b - fy) * h
-                        if dim == 2:
-                            i = np.uintp(r + a * box.ny + b)
-                            s0, s1, s2 = w * grid[i, 0], w * grid[i, 1], 0.0
-                        else:
-                            s0 = s1 = s2 = 0.0
-                            for c in range(3):
-                                i, wc = np.uintp(r + (a * box.ny + b) * box.nz + c), w * wz[c]
-                                x0, x1, x2, dz = wc * grid[i, 0], wc * grid[i, 1], wc * grid[i, 2], (c - fz) * h
-                                s0 += x0
-                                s1 += x1
-                                s2 += x2
-                                b02 += x0 * dz
-                                b12 += x1 * dz
-                                b22 += x2 * dz
-                        v0 += s0
-                        v1 += s1
-                        v2 += s2
-                        b00 += s0 * dx
-                        b01 += s0 * dy
-                        b10 += s1 * dx
-                        b11 += s1 * dy
-                        b20 += s2 * dx
-                        b21 += s2 * dy
-                C, v, f = scale(4.0 * inv_h * inv_h, (b00, b01, b02, b10, b11, b12, b20, b21, b22)), (v0, v1, v2), matrix(F, p, dim, 1.0)
+                r, at = first_node(pos, p, box, inv_h, dim)
+                V, X, Y, Z = gather(grid, box, r, h, at, dim)
+                C, v, f = scale(4.0 * inv_h * inv_h, columns(X, Y, Z)), first_three(V), matrix(F, p, dim, 1.0)
                 put_vector(pos, p, dim, axpy(tau, v, vector(pos, p, dim)))
                 put_vector(vel, p, dim, v)
                 put_matrix(affine, p, dim, C)
                 put_matrix(F, p, dim, add(f, scale(tau, mm(C, f))))
 
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
-    def to_particles_back(rules, box, bins, grid, grid_bar, pos, F, vel_after, affine_after, pos_bar, vel_bar, affine_bar, F_bar):
+    def to_particles_back(rules, box, bins, grid, grid_bar, pos, F, pos_bar, vel_bar, affine_bar, F_bar):
         """From the gradient by the state after a substep: that by the grid's velocities, added to a clear grid_bar, and in place what
         goes straight to the positions and F before. The share of vel_bar and affine_bar is used up."""
         h, inv_h, tau = rules.h, 1.0 / rules.h, rules.tau
@@ -168,43 +221,17 @@ def compiled(dim: int) -> Loops:
             for g in prange(bins.cuts.shape[1] - 1):
                 for t in range(bins.cuts[colour, g], bins.cuts[colour, g + 1]):
                     p = np.uintp(bins.order[t])
-                    f, F_new, C = matrix(F, p, dim, 1.0), matrix(F_bar, p, dim, 0.0), matrix(affine_after, p, dim, 0.0)
-                    x_bar = vector(pos_bar, p, dim)
+                    f, F_new, x_bar = matrix(F, p, dim, 1.0), matrix(F_bar, p, dim, 0.0), vector(pos_bar, p, dim)
                     v = axpy(tau, x_bar, vector(vel_bar, p, dim))
                     B = scale(4.0 * inv_h * inv_h, add(matrix(affine_bar, p, dim, 0.0), scale(tau, mmt(F_new, f))))
+                    Q, X, Y, Z = lanes(v[0], v[1], v[2], 0.0), column(B, 0), column(B, 1), column(B, 2)
+                    r, at = first_node(pos, p, box, inv_h, dim)
+                    spread(grid_bar, box, r, h, at, dim, Q, X, Y, Z)
+                    V, VX, VY, VZ, slope = gather_slope(grid, box, r, h, at, dim, Q, X, Y, Z)
+                    C = scale(4.0 * inv_h * inv_h, columns(VX, VY, VZ))
                     put_matrix(F_bar, p, dim, add(F_new, scale(tau, mtm(C, F_new))))
-                    r, fx, fy, fz = first_node(pos, p, box, inv_h, dim)
-                    wx, wy, wz, sx, sy, sz = shares(fx), shares(fy), shares(fz), slopes(fx), slopes(fy), slopes(fz)
-                    g0 = g1 = g2 = 0.0
-                    for a in range(3):
-                        dx = (a - fx) * h
-                        for b in range(3):
-                            dy, w, wa, wb = (b - fy) * h, wx[a] * wy[b], sx[a] * wy[b], wx[a] * sy[b]
-                            u0, u1 = v[0] + B[0] * dx + B[1] * dy, v[1] + B[3] * dx + B[4] * dy
-                            if dim == 2:
-                                i = np.uintp(r + a * box.ny + b)
-                                seen = grid[i, 0] * u0 + grid[i, 1] * u1
-                                grid_bar[i, 0] += w * u0
-                                grid_bar[i, 1] += w * u1
-                                g0 += wa * seen
-                                g1 += wb * seen
-                            else:
-                                u2 = v[2] + B[6] * dx + B[7] * dy
-                                flat = turn = 0.0
-                                for c in range(3):
-                                    dz, i, wc = (c - fz) * h, np.uintp(r + (a * box.ny + b) * box.nz + c), w * wz[c]
-                                    y0, y1, y2 = u0 + B[2] * dz, u1 + B[5] * dz, u2 + B[8] * dz
-                                    seen = grid[i, 0] * y0 + grid[i, 1] * y1 + grid[i, 2] * y2
-                                    grid_bar[i, 0] += wc * y0
-                                    grid_bar[i, 1] += wc * y1
-                                    grid_bar[i, 2] += wc * y2
-                                    flat += wz[c] * seen
-                                    turn += sz[c] * seen
-                                g0 += wa * flat
-                                g1 += wb * flat
-                                g2 += w * turn
-                    back = times(transposed(B), vector(vel_after, p, dim))
-                    put_vector(pos_bar, p, dim, axpy(-1.0, back, axpy(inv_h, (g0, g1, g2), x_bar)))
+                    back = times(transposed(B), first_three(V))
+                    put_vector(pos_bar, p, dim, axpy(-1.0, back, axpy(inv_h, slope, x_bar)))
 
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
     def to_grid_back(rules, cloud, box, bins, grid_bar, pos, vel, affine, F, act, force, pos_bar, vel_bar, affine_bar, F_bar,
@@ -218,68 +245,21 @@ def compiled(dim: int) -> Loops:
                 p = np.uintp(bins.order[t])
                 m, law, mod, power = cloud.mass[p], cloud.law[p], vector(cloud.moduli, p, 3), cloud.power[p]
                 C, f, v = matrix(affine, p, dim, 0.0), matrix(F, p, dim, 1.0), vector(vel, p, dim)
-                R, S = turned(law, f, dim), (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-                K = laws.kirchhoff(law, f, R, mod, power)
-                if acted:
-                    S = matrix(act, p, dim, 0.0)
-                    K = add(K, framed(f, S))
-                if rules.viscosity > 0.0:
-                    K = add(K, framed(f, viscous_stress(mod, rules.viscosity, C, f)))
+                R = turned(law, f, dim)
+                K = particle_stress(law, f, R, mod, power, rules.viscosity, C, act, p, dim)
                 factor = -4.0 * tau * inv_h * inv_h
                 G = add(scale(factor * cloud.volume[p], K), scale(m, C))
                 q = (m * v[0], m * v[1], m * v[2])
                 if forced:
                     q = axpy(tau, vector(force, p, dim), q)
-                r, fx, fy, fz = first_node(pos, p, box, inv_h, dim)
-                wx, wy, wz, sx, sy, sz = shares(fx), shares(fy), shares(fz), slopes(fx), slopes(fy), slopes(fz)
-                p0 = p1 = p2 = mm_bar = g0 = g1 = g2 = 0.0
-                b00 = b01 = b02 = b10 = b11 = b12 = b20 = b21 = b22 = 0.0
-                for a in range(3):
-                    dx = (a - fx) * h
-                    for b in range(3):
-                        dy, w, wa, wb = (b - fy) * h, wx[a] * wy[b], sx[a] * wy[b], wx[a] * sy[b]
-                        q0, q1 = q[0] + G[0] * dx + G[1] * dy, q[1] + G[3] * dx + G[4] * dy
-                        if dim == 2:
-                            i = np.uintp(r + a * box.ny + b)
-                            s0, s1, s2, sm = w * grid_bar[i, 0], w * grid_bar[i, 1], 0.0, w * grid_bar[i, 3]
-                            seen = grid_bar[i, 0] * q0 + grid_bar[i, 1] * q1 + m * grid_bar[i, 3]
-                            g0 += wa * seen
-                            g1 += wb * seen
-                        else:
-                            q2 = q[2] + G[6] * dx + G[7] * dy
-                            s0 = s1 = s2 = sm = flat = turn = 0.0
-                            for c in range(3):
-                                i, wc, dz = np.uintp(r + (a * box.ny + b) * box.nz + c), w * wz[c], (c - fz) * h
-                                n0, n1, n2, nm = grid_bar[i, 0], grid_bar[i, 1], grid_bar[i, 2], grid_bar[i, 3]
-                                seen = n0 * (q0 + G[2] * dz) + n1 * (q1 + G[5] * dz) + n2 * (q2 + G[8] * dz) + m * nm
-                                flat += wz[c] * seen
-                                turn += sz[c] * seen
-                                n0, n1, n2 = wc * n0, wc * n1, wc * n2
-                                s0 += n0
-                                s1 += n1
-                                s2 += n2
-                                sm += wc * nm
-                                b02 += n0 * dz
-                                b12 += n1 * dz
-                                b22 += n2 * dz
-                            g0 += wa * flat
-                            g1 += wb * flat
-                            g2 += w * turn
-                        p0 += s0
-                        p1 += s1
-                        p2 += s2
-                        mm_bar += sm
-                        b00 += s0 * dx
-                        b01 += s0 * dy
-                        b10 += s1 * dx
-                        b11 += s1 * dy
-                        b20 += s2 * dx
-                        b21 += s2 * dy
-                P, G_bar = (p0, p1, p2), (b00, b01, b02, b10, b11, b12, b20, b21, b22)
+                r, at = first_node(pos, p, box, inv_h, dim)
+                Q, X, Y, Z = lanes(q[0], q[1], q[2], m), column(G, 0), column(G, 1), column(G, 2)
+                V, VX, VY, VZ, slope = gather_slope(grid_bar, box, r, h, at, dim, Q, X, Y, Z)
+                P, G_bar = first_three(V), columns(VX, VY, VZ)
                 K_bar, C_bar = scale(factor * cloud.volume[p], G_bar), scale(m, G_bar)
                 by_F = laws.kirchhoff_back(law, f, R, K_bar, mod, power)
                 if acted:
-                    more, S_bar = framed_back(f, S, K_bar)
+                    more, S_bar = framed_back(f, matrix(act, p, dim, 0.0), K_bar)
                     by_F = add(by_F, more)
                     put_matrix(act_bar, p, dim, add(matrix(act_bar, p, dim, 0.0), S_bar))
                 if rules.viscosity > 0.0:
@@ -292,13 +272,13 @@ def compiled(dim: int) -> Loops:
                     if rules.viscosity > 0.0:
                         E_bar[p] += dot(K_bar, framed(f, viscous_stress(by_E, rules.viscosity, C, f)))
                         nu_bar[p] += dot(K_bar, framed(f, viscous_stress(by_nu, rules.viscosity, C, f)))
-                mass_bar[p] += inner(P, v) + mm_bar + dot(C, G_bar)
+                mass_bar[p] += inner(P, v) + lane(V, 3) + dot(C, G_bar)
                 volume_bar[p] += factor * dot(K, G_bar)
                 if forced:
-                    put_vector(force_bar, p, dim, (tau * p0, tau * p1, tau * p2))
-                x_bar = axpy(inv_h, (g0, g1, g2), vector(pos_bar, p, dim))
+                    put_vector(force_bar, p, dim, (tau * P[0], tau * P[1], tau * P[2]))
+                x_bar = axpy(inv_h, slope, vector(pos_bar, p, dim))
                 put_vector(pos_bar, p, dim, axpy(-1.0, times(transposed(G), P), x_bar))
-                put_vector(vel_bar, p, dim, (m * p0, m * p1, m * p2))
+                put_vector(vel_bar, p, dim, (m * P[0], m * P[1], m * P[2]))
                 put_matrix(affine_bar, p, dim, C_bar)
                 put_matrix(F_bar, p, dim, add(matrix(F_bar, p, dim, 0.0), by_F))
 

@@ -18,6 +18,7 @@ class Design:
 
     body: Matter
     names: Sequence[str] = ()
+    also: Sequence[str] = ()  # parameters of the model that are not the body's
 
     def __post_init__(self) -> None:
         if isinstance(self.names, str) or len(set(self.names)) < len(self.names):
@@ -42,7 +43,7 @@ class Design:
         group, _, key = name.partition(".")
         known = [f"{g}.{k}" for g in (*self.body.groups, "cells") for k in self.body.bounds]
         if name not in known:
-            raise InputError(f"There is no parameter '{name}'; this robot has {', '.join(known)}.")
+            raise InputError(f"There is no parameter '{name}'; this robot has {', '.join([*known, *self.also])}.")
         lower, upper, unit = self.body.bounds[key]
         values = getattr(self.body.fields, key)
         value = values.copy() if group == "cells" else values[self.body.groups[group][:1]]

@@ -35,7 +35,7 @@ from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.design import Design
 from pliant.dynamics.pulls import CablePull, Pull, pull_of
 from pliant.dynamics.schedule import Schedule, best_schedule, even_schedule
-from pliant.dynamics.substeps import LEFT, Numbers, Sweep
+from pliant.dynamics.substeps import LEFT, Numbers, Substeps
 from pliant.dynamics.walls import Boundaries
 from pliant.geometry.sampling import seed
 from pliant.kernels.threads import run
@@ -73,7 +73,7 @@ class MaterialPoints:
     precision: str = "float64"
 
     def __post_init__(self) -> None:
-        for part in ("variables", "_pulls", "stresses", "_load", "_boundaries", "params", "rules"):
+        for part in ("variables", "pulls", "stresses", "load", "boundaries", "params", "rules"):
             getattr(self, part)  # what is wrong with them is a sentence now, not at the first step
         for name in self.robot.effectors:
             self.effector_rows(name)
@@ -134,14 +134,15 @@ class MaterialPoints:
     @cached_property
     def variables(self) -> Design:
         sound = not isinstance(self.design, str) and len(set(self.design)) == len(self.design)  # else Design has the sentence
-        return Design(body=self.body, names=[name for name in self.design if name not in self._own] if sound else self.design)
+        return Design(body=self.body, names=[name for name in self.design if name not in self._own] if sound else self.design,
+                      also=tuple(self._own))  # fmt: skip
 
     @cached_property
     def _own(self) -> dict[str, Param]:
         """The parameters that only particles have."""
         volume = Param(name="cells.volume", value=self.body.volumes(), unit="m^3", lower=0.0, upper=np.inf)
-        rubs = [Param(name=f"contact{k}.friction", value=np.array([contact.friction]), unit="-", lower=-1e-12, upper=np.inf)
-                for k, contact in enumerate(self.robot.contacts)]  # fmt: skip
+        rubs = [Param(name=f"contact{k}.friction", value=np.array([contact.friction]), unit="-", lower=0.0, upper=np.inf,
+                      lower_included=True) for k, contact in enumerate(self.robot.contacts)]  # fmt: skip
         return {param.name: param for param in (volume, *rubs)}
 
     @cached_property
@@ -176,16 +177,18 @@ class MaterialPoints:
         return [(stress, part) for stress, part in made if stress is not None]
 
     @cached_property
-    def _pulls(self) -> list[Pull | CablePull]:
+    def pulls(self) -> list[Pull | CablePull]:
+        """The actuators that pull at a few particles."""
         made = of_actuators(self.robot, lambda actuator: None if isinstance(actuator, Stressing) else actuator.on(self.body))
         return [pull_of(term, part) for term, part in made if term is not None]
 
     @cached_property
-    def _load(self) -> Array:
+    def load(self) -> Array:
+        """(n_dofs,) [N] what the loads pull with."""
         return sum((load.on(self.body) for load in self.robot.loads), np.zeros(self.space.n_dofs))
 
     @cached_property
-    def _boundaries(self) -> Boundaries:
+    def boundaries(self) -> Boundaries:
         return Boundaries(robot=self.robot, body=self.body, cell=self.cell)
 
     @cached_property
@@ -205,27 +208,27 @@ class MaterialPoints:
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         numbers = self.numbers(p)
         self._box(x, 0)  # a state that is not one body is a wrong input; what follows from it is a failed step
-        way = float(np.abs(self.space.velocity(x)).max(initial=0.0)) * self.dt / self.cell
-        margin = MARGIN + int(np.ceil(min(1.5 * way, self.substeps)))  # no sound motion goes over a cell in a substep
-        most = min(MARGIN + self.substeps, max(FAR, 4 * margin))
+        way = np.abs(self.space.velocity(x)).reshape(-1, self.dim).max(axis=0) * self.dt / self.cell
+        margin = MARGIN + np.ceil(np.minimum(1.5 * way, self.substeps)).astype(int)  # no sound motion goes over a cell in a substep
+        most = np.minimum(MARGIN + self.substeps, np.maximum(FAR, 4 * margin))
         while True:
             try:
-                sweep = Sweep(model=self, numbers=numbers, u=u, box=self._box(x, margin))
+                sweep = Substeps(model=self, numbers=numbers, u=u, box=self._box(x, margin))
             except InputError as error:
                 return Step(x, _failed(str(error)))
             new, failed = run(sweep.forward, self.body.n_particles, x)
-            if failed != LEFT or margin >= most:
+            if failed != LEFT or np.all(margin >= most):
                 break
-            margin = min(4 * margin, most)
+            margin = np.minimum(4 * margin, most)
         if failed == LEFT:
-            failed = (f"A particle goes more than {margin} cells in a step of {self.dt:g} s; take a smaller dt, smaller controls or more "
-                      f"than {self.substeps} substeps.")  # fmt: skip
+            failed = (f"A particle goes more than {margin.min()} cells in a step of {self.dt:g} s; take a smaller dt, smaller controls "
+                      f"or more than {self.substeps} substeps.")  # fmt: skip
         if failed:
             return Step(x, _failed(failed))
         return Step(new, self._verdict(new), Tape(owner=self, x=x, u=u.copy(), numbers=numbers, box=sweep.box))
 
-    def _box(self, x: Array, margin: int) -> Box:
-        """The grid about the particles, its corners on every fourth node, so that it changes seldom."""
+    def _box(self, x: Array, margin: Array | int) -> Box:
+        """The grid about the particles, so many cells wider along each axis; corners on every fourth node, so that it changes seldom."""
         index = np.floor(self.space.position(x).reshape(-1, self.dim) / self.cell - 0.5)
         first = 4 * np.floor((index.min(axis=0) - margin) / 4.0)
         last = 4 * np.ceil((index.max(axis=0) + 3 + margin) / 4.0)
@@ -261,17 +264,17 @@ class MaterialPoints:
         check_step(step, self)
         t: Tape = step.tape
         bar = finite_array("x_bar", x_bar, (self.space.size,))
-        sweep = Sweep(model=self, numbers=t.numbers, u=t.u, box=t.box)
+        sweep = Substeps(model=self, numbers=t.numbers, u=t.u, box=t.box)
         return run(sweep.back, self.body.n_particles, t.x, bar)
 
-    def schedule(self, tape: int, state: int) -> Schedule:
-        """How the substeps of a step are gone back over, for the sizes [bytes] of a taped substep and of a state."""
+    def schedule(self, tape: int, state: int, always: int) -> Schedule:
+        """How the substeps of a step are gone back over, for the sizes [bytes] of a taped substep, a state and what is always held."""
         if self.memory is None:
             return even_schedule(self.substeps)
-        if self.memory < tape + state:
-            raise InputError(f"Going back over a step may take {self.memory:g} bytes, but one substep alone holds {tape + state}; give "
-                             f"memory={tape + state} or more.")  # fmt: skip
-        return best_schedule(self.substeps, float(self.memory), state, tape)
+        if self.memory < always + tape:
+            raise InputError(f"Going back over a step may take {self.memory:g} bytes, but with one substep held it takes {always + tape}; "
+                             f"give memory={always + tape} or more.")  # fmt: skip
+        return best_schedule(self.substeps, float(self.memory) - always, state, tape)
 
     def collect(self, numbers: Numbers, mass: Array, volume: Array, E: Array, nu: Array, friction: Array) -> Array:
         """(n_params,) the gradient by the parameters from that by the particles' numbers."""
@@ -315,8 +318,8 @@ def MaterialPoint(robot: Robot, *, dt: float, cell: float, substeps: int | None 
 
 
 def stable_substep(body: Particles, cell: float, viscosity: float) -> float:
-    """[s] in which the fastest pressure wave crosses a cell (paper 004 section 3.7, with the wave's modulus lam + 2 mu + bulk), less what
-    viscosity [s] takes from it."""
+    """[s] in which the fastest pressure wave crosses a cell (paper 004 section 3.7; its modulus is lam + 2 mu, and 2 bulk more where the
+    power is 2), less what viscosity [s] takes from it."""
     m, f = body.fields.moduli, body.fields
     speed = float(np.sqrt((m[:, 1] + 2.0 * m[:, 0] + 2.0 * m[:, 2] * (f.power == 2)) / f.density).max())
     damped = viscosity * speed / cell

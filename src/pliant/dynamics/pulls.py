@@ -1,8 +1,11 @@
 """What pulls at a few particles: any term of a body, and cables by compiled loops."""
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from pliant.actuators.cable import AttachedCable, pull_nodes, pull_nodes_back
 from pliant.bodies import Term
@@ -16,12 +19,16 @@ class Pull:
     term: Term
     part: slice  # its controls
     particles: Array  # (k,)
-    weights: Array  # (n_points, k)
+    weights: sp.csr_matrix  # (n_points, k)
+
+    @cached_property
+    def _spread(self) -> sp.csr_matrix:
+        return self.weights.T.tocsr()
 
     def add_force(self, position: Array, u: Array, force: Array) -> None:
         """Add its pull [N] to the force (n, dim) at positions (n, dim)."""
         y = self.weights @ position[self.particles] + self.term.offset
-        force[self.particles] -= self.weights.T @ self.term.gradient(y, u[self.part])
+        force[self.particles] -= self._spread @ self.term.gradient(y, u[self.part])
 
     def add_back(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
         """Add the gradient of bar (n, dim) . force by the positions; gives that by its controls."""
@@ -30,7 +37,7 @@ class Pull:
         push = np.matmul(H, dy.reshape(*H.shape[:2], 1)).reshape(dy.shape)
         for column, weight in zip(*self.term.ranks(y, u), strict=True):
             push += weight * float(column.ravel() @ dy.ravel()) * column
-        position_bar[self.particles] -= self.weights.T @ push
+        position_bar[self.particles] -= self._spread @ push
         return -self.term.control_gradient(y, u).reshape(len(u), -1) @ dy.ravel()
 
 
@@ -43,21 +50,22 @@ class CablePull:
     particles: Array  # (k,)
     weights: Array  # (n_segments, k)
 
-    def _numbers(self, u: Array) -> tuple:
+    @cached_property
+    def _numbers(self) -> tuple[Any, ...]:
         cable = self.cable
-        return (self.particles, self.weights, cable.offset, cable.stiff, cable.rest_length, cable.stiffness, float(u[self.part.start]))
+        return self.particles, self.weights, cable.offset, cable.stiff, cable.rest_length, cable.stiffness
 
     def add_force(self, position: Array, u: Array, force: Array) -> None:
-        pull_nodes(*self._numbers(u), position, force)  # type: ignore[call-arg]
+        pull_nodes(*self._numbers, float(u[self.part.start]), position, force)  # type: ignore[call-arg]
 
     def add_back(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
-        return np.array([pull_nodes_back(*self._numbers(u), position, bar, position_bar)])  # type: ignore[call-arg]
+        return np.array([pull_nodes_back(*self._numbers, float(u[self.part.start]), position, bar, position_bar)])  # type: ignore[call-arg]
 
 
 def pull_of(term: Term, part: slice) -> Pull | CablePull:
     """A term on the particles that it touches."""
     particles = np.unique(term.weights.indices).astype(np.int64)
-    weights = term.weights[:, particles].toarray()
+    weights = term.weights[:, particles]
     if isinstance(term, AttachedCable):
-        return CablePull(cable=term, part=part, particles=particles, weights=weights)
+        return CablePull(cable=term, part=part, particles=particles, weights=weights.toarray())
     return Pull(term=term, part=part, particles=particles, weights=weights)

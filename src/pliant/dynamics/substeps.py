@@ -1,7 +1,7 @@
 """The substeps of one control step of the material point method, forth and back, on one grid."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +10,9 @@ from pliant.bodies.grid import Box, Cloud, Walls, bins_for, clear, move_grid, mo
 from pliant.bodies.transfer import compiled
 from pliant.core import Array
 from pliant.dynamics.schedule import reverse
+
+if TYPE_CHECKING:
+    from pliant.dynamics.material_point import MaterialPoints
 
 LEFT = "a particle left the grid"
 
@@ -24,22 +27,24 @@ class Numbers:
 
 
 @dataclass(kw_only=True)
-class Sweep:
+class Substeps:
     """The substeps of one control step, forth and back, on one grid."""
 
-    model: Any  # MaterialPoints, which makes sweeps
+    model: "MaterialPoints"
     numbers: Numbers
     u: Array
     box: Box
 
-    peak = 0  # [bytes] most that states and grids held at a time on the way back
+    peak = 0  # [bytes] most that states, grids and gradient held at a time on the way back
 
     def __post_init__(self) -> None:
         model, box = self.model, self.box
         self.rules, self.loops, self.cloud = model.rules, compiled(model.dim), self.numbers.cloud
-        self.walls: Walls = model._boundaries.on(box, self.numbers.friction)
+        self.walls: Walls = model.boundaries.on(box, self.numbers.friction)
         self.bins = bins_for(model.body.n_particles, box)
-        self.act = self._stress()
+        self.taped: list[Taped] = []
+        self.act, self.load = self._stress(), model.load.reshape(-1, model.dim).astype(model.precision)
+        self.forced = bool(model.pulls) or bool(self.load.any())
 
     def _stress(self) -> Array:
         """(n, dim^2) [Pa] the actuators' stress in the material frame, or nothing."""
@@ -52,10 +57,10 @@ class Sweep:
     def _force(self, position: Array) -> Array:
         """(n, dim) [N] cables and loads on the particles, or nothing."""
         model = self.model
-        if not model._pulls and not model._load.any():
+        if not self.forced:
             return np.zeros((0, model.dim), model.precision)
-        out = model._load.reshape(-1, model.dim).astype(model.precision)
-        for pull in model._pulls:
+        out = self.load.copy()
+        for pull in model.pulls:
             pull.add_force(position, self.u, out)
         return out
 
@@ -75,18 +80,18 @@ class Sweep:
         self.loops.to_particles(rules, box, bins, grid, *state)
         return ""
 
-    def _empty_grid(self) -> tuple[Array, Array]:
+    def empty_grid(self) -> tuple[Array, Array]:
         box = self.box
         return np.zeros((box.nx * box.ny * box.nz, 4), self.model.precision), np.zeros((len(self.walls.node), 3), self.model.precision)
 
     def forward(self, x: Array) -> tuple[Array, str]:
         """The state after all substeps, or why there is none."""
-        state, (grid, before) = self.arrays(x), self._empty_grid()
+        state, (grid, before) = self.arrays(x), self.empty_grid()
         for s in range(self.model.substeps):
             failed = self._substep(state, grid, before)
             if failed:
                 return x, failed if failed == LEFT else self._blown(s)
-        new = np.concatenate([part.ravel() for part in state]).astype(float)
+        new = np.concatenate([part.ravel() for part in state], dtype=float)
         return (new, "") if np.all(np.isfinite(new)) else (x, self._blown(self.model.substeps - 1))
 
     def _blown(self, substep: int) -> str:
@@ -97,8 +102,11 @@ class Sweep:
     def back(self, x: Array, x_bar: Array) -> tuple[Array, Array, Array]:
         """The shares of x_bar for the state that the step began with, the controls and the parameters."""
         model, start, out = self.model, self.arrays(x), self.gradient(x_bar)
-        scratch, before = self._empty_grid()
-        size = sum(part.nbytes for part in start)
+        scratch, before = self.empty_grid()
+        grid_bar = np.zeros_like(scratch)
+        size, tape = sum(part.nbytes for part in start), scratch.nbytes + before.nbytes
+        always = out.nbytes + tape + grid_bar.nbytes + 3 * size  # the first state, the one that goes on, and the one it went on from
+        longest = 0
 
         def go(k: int, goal: int, state: list[Array]) -> list[Array]:
             state = [part.copy() for part in state]
@@ -106,11 +114,13 @@ class Sweep:
                 self._substep(state, scratch, before)
             return state
 
-        def pull(k: int, end: int, state: list[Array], kept: int) -> None:
-            self.peak = max(self.peak, kept * size + (end - k) * (size + scratch.nbytes))
-            self.pull(*self.keep(state, end - k), out)
+        def pull(k: int, end: int, state: list[Array], states_kept: int) -> None:
+            nonlocal longest
+            longest = max(longest, end - k)
+            self.peak = max(self.peak, always + states_kept * size + longest * (size + tape))
+            self.go_back(self.keep(state, end - k), grid_bar, out)
 
-        reverse(model.substeps, model.schedule(size + scratch.nbytes + before.nbytes, size), start, go, pull)
+        reverse(model.substeps, model.schedule(size + tape, size, always), start, go, pull)
         return out.state(), self._by_controls(out), self._by_params(out)
 
     def gradient(self, x_bar: Array) -> "Gradient":
@@ -120,21 +130,21 @@ class Sweep:
         return Gradient(bars=self.arrays(x_bar), numbers=zeros, friction=np.zeros(len(self.walls.kind)), act=np.zeros_like(self.act),
                         controls=np.zeros(self.model.n_controls))  # fmt: skip
 
-    def keep(self, state: list[Array], count: int) -> tuple[list[list[Array]], list[tuple[Array, Array]]]:
-        """Every state over some substeps, the first one included, and the grid of each substep."""
-        states, grids = [state], []
-        for _ in range(count):
-            states.append([part.copy() for part in states[-1]])
-            grids.append(self._empty_grid())
-            self._substep(states[-1], *grids[-1])
-        return states, grids
+    def keep(self, state: list[Array], count: int) -> list["Taped"]:
+        """The state before each of some substeps and the grid of each, in place of what was kept before."""
+        state = [part.copy() for part in state]
+        self.taped += [Taped(state=[np.empty_like(part) for part in state], grid=grid, before=before)
+                      for grid, before in (self.empty_grid() for _ in range(count - len(self.taped)))]  # fmt: skip
+        for tape in self.taped[:count]:
+            for mine, part in zip(tape.state, state, strict=True):
+                mine[...] = part
+            self._substep(state, tape.grid, tape.before)
+        return self.taped[:count]
 
-    def pull(self, states: list[list[Array]], grids: list[tuple[Array, Array]], out: "Gradient") -> None:
-        """Go back over kept substeps, which are dropped on the way."""
-        grid_bar, _ = self._empty_grid()
-        while grids:
-            after = states.pop()
-            self._substep_back(states[-1], after, grids.pop(), grid_bar, out)
+    def go_back(self, taped: list["Taped"], grid_bar: Array, out: "Gradient") -> None:
+        """Go back over kept substeps."""
+        for substep in reversed(taped):
+            self._substep_back(substep, grid_bar, out)
 
     def _by_controls(self, out: "Gradient") -> Array:
         for (particles, S), part in self.model.stresses:
@@ -147,19 +157,28 @@ class Sweep:
         mass, volume, E, nu = out.numbers
         return model.collect(self.numbers, mass, volume, E if len(E) else np.zeros(n), nu if len(nu) else np.zeros(n), by_contact)
 
-    def _substep_back(self, state: list[Array], after: list[Array], taped: tuple[Array, Array], grid_bar: Array, out: "Gradient") -> None:
-        rules, box, bins, (grid, before) = self.rules, self.box, self.bins, taped
-        pos, vel, affine, F = state
+    def _substep_back(self, taped: "Taped", grid_bar: Array, out: "Gradient") -> None:
+        rules, box, bins = self.rules, self.box, self.bins
+        pos, vel, affine, F = taped.state
         sort(pos, box, rules.dim, 1.0 / rules.h, bins)
         clear(grid_bar, box, bins)
-        self.loops.to_particles_back(rules, box, bins, grid, grid_bar, pos, F, after[1], after[2], *out.bars)
-        move_grid_back(rules, box, bins, self.walls, grid, before, grid_bar, out.friction)
+        self.loops.to_particles_back(rules, box, bins, taped.grid, grid_bar, pos, F, *out.bars)
+        move_grid_back(rules, box, bins, self.walls, taped.grid, taped.before, grid_bar, out.friction)
         force = self._force(pos)
         bar = np.zeros_like(force)
         self.loops.to_grid_back(rules, self.cloud, box, bins, grid_bar, pos, vel, affine, F, self.act, force, *out.bars, out.act, bar,
                                 *out.numbers)  # fmt: skip
-        for pull in self.model._pulls:
+        for pull in self.model.pulls:
             out.controls[pull.part] += pull.add_back(pos, self.u, bar, out.bars[0])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Taped:
+    """A substep to go back over: the state before it, the grid as the particles saw it, and what the walls' nodes had."""
+
+    state: list[Array]
+    grid: Array
+    before: Array
 
 
 @dataclass(kw_only=True)
@@ -172,5 +191,9 @@ class Gradient:
     act: Array  # (n, dim^2) by the actuators' stress
     controls: Array  # (n_controls,)
 
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in (*self.bars, *self.numbers, self.friction, self.act, self.controls))
+
     def state(self) -> Array:
-        return np.concatenate([part.ravel() for part in self.bars]).astype(float)
+        return np.concatenate([part.ravel() for part in self.bars], dtype=float)

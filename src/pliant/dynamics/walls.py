@@ -34,19 +34,21 @@ class Boundaries:
         self._held  # noqa: B018, what is wrong with a support is a sentence now
 
     def on(self, box: Box, friction: Array) -> Walls:
-        """The conditions on the nodes of a box; `friction` (n_contacts,) may differ from what the contacts say. The last are remembered."""
-        key = (*box, *friction.tolist())
-        if key not in self._seen:
-            if len(self._seen) >= REMEMBERED:
-                self._seen.pop(next(iter(self._seen)))
-            self._seen[key] = self._find(box, friction)
-        return self._seen[key]
+        """The conditions on the nodes of a box; `friction` (n_contacts,) may differ from what the contacts say."""
+        walls = self._found.get(box)
+        if walls is None:
+            walls = self._found[box] = self._find(box)
+            for old in list(self._found)[:-REMEMBERED]:
+                self._found.pop(old, None)
+        return walls._replace(friction=np.append(friction, 0.0)[walls.owner])  # a support's owner is -1, the last
 
     @cached_property
-    def _seen(self) -> dict[tuple, Walls]:
+    def _found(self) -> dict[Box, Walls]:
+        """What `_find` found for the last boxes."""
         return {}
 
-    def _find(self, box: Box, friction: Array) -> Walls:
+    def _find(self, box: Box) -> Walls:
+        """The conditions without their friction."""
         dim, first = self.body.dim, np.array([box.ox, box.oy, box.oz])
         index = np.stack(np.meshgrid(np.arange(box.nx), np.arange(box.ny), np.arange(box.nz), indexing="ij"), axis=-1).reshape(-1, 3)
         at = self.cell * (index + first)[:, :dim]
@@ -56,7 +58,7 @@ class Boundaries:
             inside = np.flatnonzero(d <= 0.0)
             size = np.maximum(np.linalg.norm(n[inside], axis=1, keepdims=True), 1e-300)  # the middle of a ball has no normal
             found.append((inside, n[inside] / size, np.full(len(inside), KINDS[contact.kind]), np.full(len(inside), k)))
-        return _walls(found, dim, friction)
+        return _walls(found, dim)
 
     @cached_property
     def _held(self) -> list[tuple[cKDTree, Array, list[int]]]:
@@ -66,6 +68,9 @@ class Boundaries:
             if support.motion is not None:
                 raise InputError(f"The support on '{support.region}' moves, which MaterialPoint does not know; hold the body still, or "
                                  "step it with ImplicitEuler.")  # fmt: skip
+            if support.region in self.body.cell_regions and support.region not in self.body.mesh.surfaces:
+                raise InputError(f"The support on '{support.region}' holds a region of cells, but MaterialPoint holds surfaces alone; name "
+                                 f"one of {', '.join(self.body.mesh.surfaces)}.")  # fmt: skip
             axes = [axis for axis in range(self.body.dim) if "xyz"[axis] in support.axes]
             points, normals = self._surface(support.region)
             if not axes:
@@ -87,7 +92,7 @@ class Boundaries:
             normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
             i, j = np.array([(i, j) for i in range(n + 1) for j in range(n + 1 - i)]).T
             grid = np.stack([i, j, n - i - j], axis=1) / n
-        inward = self.body.rest.reshape(-1, dim)[self.body._tree.query(corners.mean(axis=1))[1]] - corners.mean(axis=1)
+        inward = self.body.rest.reshape(-1, dim)[self.body.tree.query(corners.mean(axis=1))[1]] - corners.mean(axis=1)
         normal *= -np.sign(np.sum(normal * inward, axis=1))[:, None]
         normal /= np.linalg.norm(normal, axis=1, keepdims=True)
         return np.einsum("ga,fai->fgi", grid, corners).reshape(-1, dim), np.repeat(normal, len(grid), axis=0)
@@ -109,17 +114,12 @@ class Boundaries:
         return held, np.concatenate(normals), np.full(len(held), SLIP), np.full(len(held), -1)
 
 
-def _walls(found: list[tuple[Array, Array, Array, Array]], dim: int, friction: Array) -> Walls:
+def _walls(found: list[tuple[Array, Array, Array, Array]], dim: int) -> Walls:
     """All conditions, those of a node one after the other in the order given."""
-    if not sum(len(part[0]) for part in found):
-        return Walls(
-            np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros((0, 3)), np.zeros(0), np.zeros(0, np.int64)
-        )
-    node, normal, kind, owner = (np.concatenate(part) for part in zip(*found, strict=True))
+    empty = (np.zeros(0, np.int64), np.zeros((0, dim)), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    node, normal, kind, owner = (np.concatenate(part) for part in zip(empty, *found, strict=True))
     order = np.argsort(node, kind="stable")
     nodes, first = np.unique(node[order], return_index=True)
     full = np.zeros((len(node), 3))
     full[:, :dim] = normal[order]
-    mu = np.append(friction, 0.0)[owner[order]]  # a support's owner is -1, the last
-    return Walls(nodes.astype(np.int64), np.append(first, len(node)).astype(np.int64), kind[order].astype(np.int64), full, mu,
-                 owner[order].astype(np.int64))  # fmt: skip
+    return Walls(nodes, np.append(first, len(node)), kind[order], full, np.zeros(len(node)), owner[order])

@@ -6,8 +6,26 @@ from pliant.kernels.cache import keep_compiled_code
 
 keep_compiled_code(Path(__file__).parents[1])  # before the first function is compiled
 
-from pliant.kernels.matrix import add, cofactor, cross, det, dot, mm, mmt, mtm, scale, sub, sym, trace  # noqa: E402
+from pliant.kernels.matrix import (  # noqa: E402
+    FAST,
+    add,
+    axpy,
+    cofactor,
+    cross,
+    det,
+    dot,
+    inner,
+    mm,
+    mmt,
+    mtm,
+    scale,
+    sub,
+    sym,
+    times,
+    trace,
+    transposed,
+)
 from pliant.kernels.polar import plane_rotation, rotation, rotation_differential, spin_inverse  # noqa: E402
 
-__all__ = ["add", "cofactor", "cross", "det", "dot", "mm", "mmt", "mtm", "plane_rotation", "rotation", "rotation_differential",
-           "scale", "spin_inverse", "sub", "sym", "trace"]  # fmt: skip
+__all__ = ["FAST", "add", "axpy", "cofactor", "cross", "det", "dot", "inner", "mm", "mmt", "mtm", "plane_rotation", "rotation",
+           "rotation_differential", "scale", "spin_inverse", "sub", "sym", "times", "trace", "transposed"]  # fmt: skip

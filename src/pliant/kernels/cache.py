@@ -17,7 +17,7 @@ settings: Any = _config  # its options are made at run time
 def digest(root: Path) -> str:
     """Twelve digits that change with any file below `root` that holds compiled functions."""
     texts = ((path.relative_to(root).as_posix().encode(), path.read_bytes()) for path in sorted(root.rglob("*.py")))
-    return sha256(b"".join(name + text for name, text in texts if b"@njit" in text)).hexdigest()[:12]
+    return sha256(b"".join(name + text for name, text in texts if b"@njit" in text or b"@intrinsic" in text)).hexdigest()[:12]
 
 
 def keep_compiled_code(root: Path) -> None:

@@ -54,7 +54,7 @@ def stress(law, F, R, moduli, power):
     return add(add(P, scale(lam * (dot(R, F) - 3.0), R)), scale(slope, C))
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, forceinline=True)
 def kirchhoff(law, F, R, moduli, power):
     """P F^T [Pa], symmetric; of the neo-Hookean law without P, which takes half the work."""
     mu, lam, bulk = moduli
@@ -65,7 +65,7 @@ def kirchhoff(law, F, R, moduli, power):
     return mmt(stress(law, F, R, moduli, power), F)
 
 
-@njit(error_model="numpy", cache=True)
+@njit(error_model="numpy", cache=True, forceinline=True)
 def kirchhoff_back(law, F, R, K_bar, moduli, power):
     """The gradient of K_bar : kirchhoff with respect to F."""
     mu, lam, bulk = moduli
@@ -101,6 +101,13 @@ def differential(law, F, R, dF, moduli, power):
     if law == NEO_HOOKEAN:
         return dP
     return add(dP, add(scale(t, rotation_differential(F, R, dF)), scale(l * dot(R, dF), R)))
+
+
+@njit(error_model="numpy", cache=True)
+def hooke(mu, lam, E):
+    """2 mu E + lam tr(E) I, the stress of a small strain E, or the viscous one of its rate."""
+    t, m = lam * trace(E), 2.0 * mu
+    return (m * E[0] + t, m * E[1], m * E[2], m * E[3], m * E[4] + t, m * E[5], m * E[6], m * E[7], m * E[8] + t)
 
 
 @njit(error_model="numpy", cache=True)
