@@ -200,6 +200,7 @@ class _Search:
         options, least = self.journal.options, rate * np.sqrt(self.journal.options.tolerance)
         now, g = best, slope = self.price(start)
         m, v, t, waited = np.zeros_like(g), np.zeros_like(g), 0, 0
+        learned = m, v, t  # at the best
         while self.journal.done < options.iterations:
             t += 1
             m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
@@ -210,11 +211,10 @@ class _Search:
             step = float(np.abs(trial.controls - now.controls).max())
             waited = 0 if trial.cost < best.cost - options.tolerance * abs(best.cost) else waited + 1
             if trial.cost < best.cost:
-                best, slope = trial, g_trial
+                best, slope, learned = trial, g_trial, (m, v, t)
             now, g = trial, g_trial
             if trial.failed or waited >= PATIENCE:  # from the best again, more carefully
-                now, g, rate, waited, t = best, slope, 0.5 * rate, 0, 0
-                m, v = np.zeros_like(g), np.zeros_like(g)
+                now, g, rate, waited, (m, v, t) = best, slope, 0.5 * rate, 0, learned
             self.note(now, step, rate)
             if rate < least:
                 return True, f"settled in {self.journal.done} iterations: smaller and smaller rates bring nothing better"
