@@ -142,6 +142,16 @@ def test_adam_goes_back_to_its_best_where_a_run_fails():
     assert plan.cost == pytest.approx(evaluate(problem, exact(problem)).cost, rel=1e-2)
 
 
+def test_adam_goes_the_same_way_half_as_far_after_a_run_that_fails():
+    top = float(np.abs(exact(Problem(model=jet(), steps=N, terms=EASY))).max())
+    problem = Problem(model=OnlyPullback(jet(), weak=0.5 * top), steps=N, terms=EASY)  # before anything else goes wrong
+    rows = gradient(problem, optimiser="adam", rate=0.1, options=Options(iterations=60)).history
+    first = next(k for k, row in enumerate(rows) if row.failed)
+    assert first > 2  # there is something learned to keep
+    assert [row.cost for row in rows[:first]] == sorted((row.cost for row in rows[:first]), reverse=True)
+    assert rows[first + 1].step == pytest.approx(0.5 * rows[first].step)
+
+
 @pytest.mark.parametrize("weak", [1.05, 1.5])
 def test_steps_into_the_torn_region_are_recovered(weak):
     """Motors of 100 N make the first step far too long for a model that breaks a little above what the optimum wants."""
