@@ -147,7 +147,7 @@ class Contact:
             if getattr(self, name) is not None:
                 require_positive(f"The contact's {name}", getattr(self, name), unit)
         if not 0.0 <= require_number("The friction coefficient", self.friction, "-") < np.inf:
-            raise InputError(f"The friction coefficient is {self.friction:g}; it must be zero or positive.")
+            raise InputError(f"The friction coefficient is {self.friction:g}; it must be zero or positive, and finite.")
         if self.kind not in KINDS:
             raise InputError(f"There is no kind of contact '{self.kind}'; {nearest(self.kind, KINDS)}")
         if self.kind != "separate" and self.friction > 0.0:

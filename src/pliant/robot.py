@@ -228,7 +228,11 @@ class Robot:
 
     def place(self, effector: str, q: Array) -> Array:
         """(dim,) [m] where an effector is for node positions q (n_dofs,), such as model.space.position(x)."""
-        return (self.row(effector) @ np.reshape(q, (-1, self.body().dim)))[0]
+        row, q = self.row(effector), np.reshape(q, (-1, self.body().dim))
+        if len(q) != row.shape[1]:
+            raise InputError(f"There are {len(q)} positions, but the body of {self.name} has {row.shape[1]} nodes; for a model of "
+                             f"particles ask it: model.effector_rows('{effector}') @ model.space.position(x).")  # fmt: skip
+        return (row @ q)[0]
 
     def row(self, effector: str) -> sp.csr_matrix:
         """(1, n_nodes) what each node counts for an effector's place."""

@@ -35,6 +35,10 @@ def pulled(of):
     return of.pullback(first_step(of), np.ones(of.space.size))
 
 
+def taut(stiffness):
+    return pl.Cable(points=[[0.02, 0.05], [0.08, 0.05]], drive="length", stiffness=stiffness)
+
+
 TINY = Rectangle(size=(0.001, 0.001))
 BUILD = {
     "unstable": (lambda: model(substeps=1), r"substep of 0\.01 s is not stable.* in 0\.0068\d? s\. Take substeps=3, that is 0\.00333 s"),
@@ -73,6 +77,9 @@ BUILD = {
         lambda: model(robot(effectors={"tip": pl.Effector(surface="x+")})).effector_rows("top"), "did you mean 'tip'"),
     "design by a wrong name": (lambda: model(design=["body.F"]), r"no parameter 'body\.F'; this robot has body\.E.*cells\.volume"),
     "design as text": (lambda: model(design="body.E"), r"give a list of different names such as \['body\.E'\]"),
+    "seed of the jitter": (lambda: model(seeding="jitter", rng_seed=-1), "seed of the jitter is -1; it must be a whole number"),
+    "unstable by a cable": (
+        lambda: model(driven(taut(1e7)), substeps=3), r"not stable: .* and the actuators swing in [\d.e-]+ s\. Take substeps=\d+"),
     "design twice": (lambda: model(design=["cells.volume", "cells.volume"]), "give a list of different names"),
 }  # fmt: skip
 
@@ -82,6 +89,43 @@ def test_what_cannot_be_built_is_a_sentence(what):
     make, says = BUILD[what]
     with pytest.raises(InputError, match=says):
         make()
+
+
+def test_a_body_that_starts_in_an_obstacle_is_a_warning():
+    with pytest.warns(UserWarning, match=r"reaches 0\.0(4|5)\d* m into an obstacle, .* start it outside"):
+        model(robot(contacts=[pl.Contact(obstacle=pl.plane((0, 1), height=0.05))]))
+
+
+def test_a_cell_as_large_as_the_body_is_thick_is_a_warning():
+    with pytest.warns(UserWarning, match=r"body about 0\.0\d+ m thick.*take a quarter of its thickness"):
+        model(robot(shape=Rectangle(size=(0.2, 0.02)), divisions=(4, 1)), cell=0.02)
+
+
+def test_a_stiff_cable_takes_more_substeps_and_a_soft_one_none():
+    few, soft, stiff = (model(of).substeps for of in (robot(), driven(taut(10.0)), driven(taut(1e7))))
+    assert few == soft < stiff
+
+
+def test_a_stiff_cable_on_its_own_substeps_neither_blows_up_nor_gains_energy():
+    tied = model(driven(taut(1e7)))
+    run = pl.simulate(tied, np.full((20, 1), 0.99))
+    assert np.abs(tied.space.velocity(run.states[-1])).max() < 0.5
+
+
+def test_an_effector_of_particles_is_read_from_the_model():
+    tip = robot(effectors={"tip": pl.Effector(surface="x+")})
+    of = model(tip)
+    with pytest.raises(InputError, match=r"There are 64 positions, but the body of .*model\.effector_rows\('tip'\)"):
+        tip.place("tip", of.space.position(of.initial_state()))
+    assert repr(of).startswith("<MaterialPoints of")
+    assert "64 particles" in repr(of)
+
+
+def test_parameters_stiffer_than_the_substeps_allow_are_a_failed_step():
+    step = first_step(model(design=["body.E"]), p=[1e7])
+    assert not step.status
+    assert "With these parameters a wave crosses a cell" in step.status.text
+    assert f"take substeps={model(robot(material=pl.Material(E=1e7, nu=0.3))).substeps}" in step.status.text
 
 
 def test_one_particle_along_a_cell_is_a_warning():

@@ -5,9 +5,11 @@ order of all sums, and with it every bit, does not depend on how many threads th
 (then velocity) and mass. In the plane the third axis has one layer.
 """
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numba import get_num_threads, njit, prange
 
 from pliant.core import Array
@@ -131,6 +133,19 @@ def shares(f):
     """The quadratic B-spline at the three nodes."""
     a, b, c = 1.5 - f, f - 1.0, f - 0.5
     return (0.5 * a * a, 0.75 - b * b, 0.5 * c * c)
+
+
+def node_shares(points: Array, cell: float) -> sp.csr_matrix:
+    """(n, n_nodes) the shares of points (n, dim) [m] in the nodes that they reach."""
+    n, dim = points.shape
+    base = np.floor(points / cell - 0.5)
+    axes = np.stack(shares.py_func(points / cell - base), axis=-1)  # (n, dim, 3)
+    nodes, weights = [], []
+    for offset in product(range(3), repeat=dim):
+        nodes.append(base + offset)
+        weights.append(np.prod([axes[:, i, k] for i, k in enumerate(offset)], axis=0))
+    _, node = np.unique(np.concatenate(nodes), axis=0, return_inverse=True)
+    return sp.csr_matrix((np.concatenate(weights), (np.tile(np.arange(n), 3**dim), node.ravel())))
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)

@@ -51,15 +51,17 @@ def viscous_back(moduli, viscosity, C, F, K_bar):
     return add(by_F, scale(2.0, mm(D, mm(F, rate_bar)))), framed(F, rate_bar)
 
 
-@njit(error_model="numpy", cache=True, forceinline=True)
-def particle_stress(law, f, R, moduli, power, viscosity, C, act, p, dim):
-    """The Kirchhoff stress of a particle: its law's, its actuators' and the viscous one."""
-    K = laws.kirchhoff(law, f, R, moduli, power)
-    if len(act) > 0:
-        K = add(K, framed(f, matrix(act, p, dim, 0.0)))
-    if viscosity > 0.0:
-        K = add(K, framed(f, viscous_stress(moduli, viscosity, C, f)))
-    return K
+@njit(error_model="numpy", cache=True, fastmath=FAST, forceinline=True)
+def passive_stress(law, F, R, moduli, power, viscosity, C):
+    """The Kirchhoff stress of the material: its law's and the viscous one. It is linear in the moduli."""
+    K = laws.kirchhoff(law, F, R, moduli, power)
+    return add(K, framed(F, viscous_stress(moduli, viscosity, C, F))) if viscosity > 0.0 else K
+
+
+@njit(error_model="numpy", cache=True, fastmath=FAST)
+def moduli_back(law, F, R, slope, power, viscosity, C, K_bar):
+    """The gradient of K_bar : passive_stress by a number that the moduli depend on with a slope."""
+    return dot(K_bar, passive_stress(law, F, R, slope, power, viscosity, C))
 
 
 # Rows of the grid: three numbers of a vector and one of a mass
@@ -181,14 +183,16 @@ def compiled(dim: int) -> Loops:
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
     def to_grid(rules, cloud, box, bins, grid, pos, vel, affine, F, act, force):
         """A1 to A3: mass and momentum of the particles on a clear grid."""
-        h, inv_h, forced = rules.h, 1.0 / rules.h, len(force) > 0
+        h, inv_h, acted, forced = rules.h, 1.0 / rules.h, len(act) > 0, len(force) > 0
         for colour in range(2):
             for g in prange(bins.cuts.shape[1] - 1):
                 for t in range(bins.cuts[colour, g], bins.cuts[colour, g + 1]):
                     p = np.uintp(bins.order[t])
                     m, law, mod = cloud.mass[p], cloud.law[p], vector(cloud.moduli, p, 3)
                     C, f, v = matrix(affine, p, dim, 0.0), matrix(F, p, dim, 1.0), vector(vel, p, dim)
-                    K = particle_stress(law, f, turned(law, f, dim), mod, cloud.power[p], rules.viscosity, C, act, p, dim)
+                    K = passive_stress(law, f, turned(law, f, dim), mod, cloud.power[p], rules.viscosity, C)
+                    if acted:
+                        K = add(K, framed(f, matrix(act, p, dim, 0.0)))
                     G = add(scale(-4.0 * rules.tau * cloud.volume[p] * inv_h * inv_h, K), scale(m, C))
                     q = (m * v[0], m * v[1], m * v[2])
                     if forced:
@@ -246,7 +250,9 @@ def compiled(dim: int) -> Loops:
                 m, law, mod, power = cloud.mass[p], cloud.law[p], vector(cloud.moduli, p, 3), cloud.power[p]
                 C, f, v = matrix(affine, p, dim, 0.0), matrix(F, p, dim, 1.0), vector(vel, p, dim)
                 R = turned(law, f, dim)
-                K = particle_stress(law, f, R, mod, power, rules.viscosity, C, act, p, dim)
+                K = passive_stress(law, f, R, mod, power, rules.viscosity, C)
+                if acted:
+                    K = add(K, framed(f, matrix(act, p, dim, 0.0)))
                 factor = -4.0 * tau * inv_h * inv_h
                 G = add(scale(factor * cloud.volume[p], K), scale(m, C))
                 q = (m * v[0], m * v[1], m * v[2])
@@ -266,12 +272,8 @@ def compiled(dim: int) -> Loops:
                     more, by_C = viscous_back(mod, rules.viscosity, C, f, K_bar)
                     by_F, C_bar = add(by_F, more), add(C_bar, by_C)
                 if wanted:
-                    by_E, by_nu = vector(cloud.by_E, p, 3), vector(cloud.by_nu, p, 3)
-                    E_bar[p] += dot(K_bar, laws.kirchhoff(law, f, R, by_E, power))
-                    nu_bar[p] += dot(K_bar, laws.kirchhoff(law, f, R, by_nu, power))
-                    if rules.viscosity > 0.0:
-                        E_bar[p] += dot(K_bar, framed(f, viscous_stress(by_E, rules.viscosity, C, f)))
-                        nu_bar[p] += dot(K_bar, framed(f, viscous_stress(by_nu, rules.viscosity, C, f)))
+                    E_bar[p] += moduli_back(law, f, R, vector(cloud.by_E, p, 3), power, rules.viscosity, C, K_bar)
+                    nu_bar[p] += moduli_back(law, f, R, vector(cloud.by_nu, p, 3), power, rules.viscosity, C, K_bar)
                 mass_bar[p] += inner(P, v) + lane(V, 3) + dot(C, G_bar)
                 volume_bar[p] += factor * dot(K, G_bar)
                 if forced:

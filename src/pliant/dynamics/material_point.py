@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators.muscle import Stressing
+from pliant.bodies import Fields
 from pliant.bodies.grid import Box, Cloud, Rules
 from pliant.bodies.particles import Particles, soundness
 from pliant.core import (
@@ -33,7 +34,7 @@ from pliant.core import (
 from pliant.dynamics.attachments import of_actuators
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.design import Design
-from pliant.dynamics.pulls import CablePull, Pull, pull_of
+from pliant.dynamics.pulls import CablePull, Pull, frequency, pulls_of
 from pliant.dynamics.schedule import Schedule, best_schedule, even_schedule
 from pliant.dynamics.substeps import LEFT, Numbers, Substeps
 from pliant.dynamics.walls import Boundaries
@@ -59,7 +60,7 @@ class Tape:
     box: Box
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MaterialPoints:
     """Dynamics of a robot's particles by explicit substeps; made by MaterialPoint."""
 
@@ -77,6 +78,10 @@ class MaterialPoints:
             getattr(self, part)  # what is wrong with them is a sentence now, not at the first step
         for name in self.robot.effectors:
             self.effector_rows(name)
+
+    def __repr__(self) -> str:
+        return (f"<MaterialPoints of {self.robot.name}: {self.body.n_particles} particles, cell {self.cell:g} m, dt {self.dt:g} s in "
+                f"{self.substeps} substeps>")  # fmt: skip
 
     # The waist
 
@@ -178,9 +183,7 @@ class MaterialPoints:
 
     @cached_property
     def pulls(self) -> list[Pull | CablePull]:
-        """The actuators that pull at a few particles."""
-        made = of_actuators(self.robot, lambda actuator: None if isinstance(actuator, Stressing) else actuator.on(self.body))
-        return [pull_of(term, part) for term, part in made if term is not None]
+        return pulls_of(self.robot, self.body)
 
     @cached_property
     def load(self) -> Array:
@@ -207,6 +210,9 @@ class MaterialPoints:
         """The state one control step on, `substeps` substeps."""
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         numbers = self.numbers(p)
+        if p is not None and self.rules.tau > STABLE * (wave := stable_substep(numbers.fields, self.cell, self.rules.viscosity)):
+            return Step(x, _failed(f"With these parameters a wave crosses a cell in {wave:.3g} s, a substep has {self.rules.tau:.3g} s; "
+                                   f"take substeps={int(np.ceil(self.dt / (CAREFUL * wave)))}."))  # fmt: skip
         self._box(x, 0)  # a state that is not one body is a wrong input; what follows from it is a failed step
         way = np.abs(self.space.velocity(x)).reshape(-1, self.dim).max(axis=0) * self.dt / self.cell
         margin = MARGIN + np.ceil(np.minimum(1.5 * way, self.substeps)).astype(int)  # no sound motion goes over a cell in a substep
@@ -311,29 +317,37 @@ def MaterialPoint(robot: Robot, *, dt: float, cell: float, substeps: int | None 
     mesh = robot.mesh()
     if width > (size := float(np.ptp(mesh.points, axis=0).max())):
         raise InputError(f"The grid's cell is {width:g} m, but the whole body is {size:g} m long; take a quarter of its thinnest part.")
+    if not isinstance(rng_seed, int) or rng_seed < 0:
+        raise InputError(f"The seed of the jitter is {rng_seed!r}; it must be a whole number of 0 or more.")
     body = Particles(mesh=mesh, seeds=seed(mesh, spacing=width / per_cell, how=seeding, rng_seed=rng_seed),
                      materials=robot.materials_by_region(), thickness=robot.thickness)  # fmt: skip
+    thick = 2.0 * float(body.volumes().sum() / body.patch(None, even=True).sum())  # of a slab
+    if width > 0.9 * thick:
+        warnings.warn(f"The grid's cell is {width:g} m and the body about {thick:.2g} m thick, so that it cannot bend well; take a "
+                      "quarter of its thickness.")  # fmt: skip
     return MaterialPoints(robot=robot, body=body, dt=h, cell=width, substeps=_checked_substeps(robot, body, h, width, substeps),
                           design=design, memory=memory, precision=precision)  # fmt: skip
 
 
-def stable_substep(body: Particles, cell: float, viscosity: float) -> float:
+def stable_substep(fields: Fields, cell: float, viscosity: float) -> float:
     """[s] in which the fastest pressure wave crosses a cell (paper 004 section 3.7; its modulus is lam + 2 mu, and 2 bulk more where the
     power is 2), less what viscosity [s] takes from it."""
-    m, f = body.fields.moduli, body.fields
-    speed = float(np.sqrt((m[:, 1] + 2.0 * m[:, 0] + 2.0 * m[:, 2] * (f.power == 2)) / f.density).max())
+    m = fields.moduli
+    speed = float(np.sqrt((m[:, 1] + 2.0 * m[:, 0] + 2.0 * m[:, 2] * (fields.power == 2)) / fields.density).max())
     damped = viscosity * speed / cell
     return cell / speed * (np.sqrt(1.0 + damped**2) - damped)
 
 
 def _checked_substeps(robot: Robot, body: Particles, dt: float, cell: float, substeps: int | None) -> int:
-    wave = stable_substep(body, cell, robot.damping.stiffness)
-    least = max(1, int(np.ceil(dt / (CAREFUL * wave))))
+    wave, swing = stable_substep(body.fields, cell, robot.damping.stiffness), frequency(pulls_of(robot, body), robot, body, cell)
+    stable = 1.0 / np.sqrt(1.0 / wave**2 + swing**2 / 4.0)  # an explicit substep holds a swing of 2 / frequency
+    least = max(1, int(np.ceil(dt / (CAREFUL * stable))))
     if substeps is None:
         return least
     if not isinstance(substeps, int) or substeps < 1:
         raise InputError(f"The number of substeps is {substeps}; it must be a whole number of 1 or more.")
-    if dt / substeps > STABLE * wave:
-        raise InputError(f"A substep of {dt / substeps:.3g} s is not stable: a wave crosses a cell of {cell:g} m in {wave:.3g} s. Take "
-                         f"substeps={least}, that is {dt / least:.3g} s each.")  # fmt: skip
+    if dt / substeps > STABLE * stable:
+        springs = f" and the actuators swing in {2.0 * np.pi / swing:.3g} s" if swing > 0.0 else ""
+        raise InputError(f"A substep of {dt / substeps:.3g} s is not stable: a wave crosses a cell of {cell:g} m in {wave:.3g} s{springs}. "
+                         f"Take substeps={least}, that is {dt / least:.3g} s each.")  # fmt: skip
     return substeps

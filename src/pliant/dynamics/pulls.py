@@ -8,8 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators.cable import AttachedCable, pull_nodes, pull_nodes_back
+from pliant.actuators.muscle import Stressing
 from pliant.bodies import Term
+from pliant.bodies.grid import node_shares
+from pliant.bodies.particles import Particles
 from pliant.core import Array
+from pliant.dynamics.attachments import of_actuators
+from pliant.robot import Robot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,7 +67,34 @@ class CablePull:
         return np.array([pull_nodes_back(*self._numbers, float(u[self.part.start]), position, bar, position_bar)])  # type: ignore[call-arg]
 
 
-def pull_of(term: Term, part: slice) -> Pull | CablePull:
+def pulls_of(robot: Robot, body: Particles) -> list[Pull | CablePull]:
+    """The actuators that pull at a few particles, rather than stress a region."""
+    made = of_actuators(robot, lambda actuator: None if isinstance(actuator, Stressing) else actuator.on(body))
+    return [_pull_of(term, part) for term, part in made if term is not None]
+
+
+def frequency(pulls: list[Pull | CablePull], robot: Robot, body: Particles, cell: float) -> float:
+    """[rad/s] how fast the pulls make particles swing, as the grid carries them: power iteration on their stiffness at rest, all taut."""
+    if not pulls:
+        return 0.0
+    low, neutral, at = robot.control_limits()[0], robot.neutral_controls(), body.rest.reshape(-1, body.dim)
+    u = np.where(np.isfinite(low), low, neutral - 0.01 * np.maximum(np.abs(neutral), 1.0))
+    W = node_shares(at, cell)
+    node_mass = W.T @ (body.fields.density * body.volumes())
+    x, size = np.random.default_rng(0).standard_normal(at.shape), 0.0
+    for _ in range(30):
+        x /= np.linalg.norm(x)
+        stiff = np.zeros_like(x)
+        for pull in pulls:
+            pull.add_back(at, u, x, stiff)
+        x = W @ ((W.T @ stiff) / node_mass[:, None])
+        size = float(np.linalg.norm(x))
+        if size == 0.0:
+            break
+    return float(np.sqrt(size))
+
+
+def _pull_of(term: Term, part: slice) -> Pull | CablePull:
     """A term on the particles that it touches."""
     particles = np.unique(term.weights.indices).astype(np.int64)
     weights = term.weights[:, particles]

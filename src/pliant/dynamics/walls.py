@@ -1,5 +1,6 @@
 """Boundary conditions on the nodes of a material point grid, from a robot's supports and contacts."""
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,6 +32,9 @@ class Boundaries:
             if contact.surface is not None:
                 raise InputError(f"A contact is of the surface '{contact.surface}' alone, but on a grid all of the body meets an obstacle; "
                                  "leave the surface out for MaterialPoint.")  # fmt: skip
+            deep = -float(contact.obstacle(self.body.seeds.points)[0].min())
+            if deep > self.cell:
+                warnings.warn(f"The body reaches {deep:.3g} m into an obstacle, and on a grid it stays there; start it outside.")
         self._held  # noqa: B018, what is wrong with a support is a sentence now
 
     def on(self, box: Box, friction: Array) -> Walls:

@@ -111,8 +111,8 @@ class Plan:
 
     def summary(self) -> str:
         """One sentence."""
-        worst = max((miss for _, _, miss in self.misses), default=0.0)
-        return f"{self.method}: {self.status.text} (cost {self.cost:.6g}, worst miss of a goal {worst:.3g} m)"
+        worst = f", worst miss of a goal {max(miss for _, _, miss in self.misses):.3g} m" if self.misses else ""
+        return f"{self.method}: {self.status.text} (cost {self.cost:.6g}{worst})"
 
     def show(self) -> None:
         """Print the summary, how far each goal is missed, and the history."""

@@ -97,11 +97,11 @@ EXPERIMENT = Experiment(
     name="biped-cable",
     paper="004",
     shows="a soft biped with four cables learns to walk by the gradient through its contacts",
-    size="5,024 particles, 4 cables, 7,600 substeps",
+    size="5,024 particles, 4 cables, 8,200 substeps",
     takes="30 min",
     perform=perform,
     probe=probe,
-    settings={"steps": 200, "dt": 0.02, "coarser": 1.0, "iterations": 80, "rate": 0.03, "seeds": 3, "wanted": 2.0, "vtk": False,
+    settings={"steps": 200, "dt": 0.02, "coarser": 1.0, "iterations": 60, "rate": 0.07, "seeds": 3, "wanted": 2.0, "vtk": False,
               "small_film": False},
     quick={"steps": 60, "coarser": 2.0, "iterations": 8, "seeds": 2, "wanted": 0.1, "small_film": True},
 )  # fmt: skip
