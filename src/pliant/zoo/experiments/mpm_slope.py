@@ -43,7 +43,7 @@ def perform(run: Run) -> Outcome:
     angles = [critical - 8.0, critical - 3.0, critical + 3.0, critical + 8.0]
     curves, metrics, worst = {}, {}, 0.0
     for k, angle in enumerate(angles):
-        run.progress("sliding", k, len(angles))
+        run.progress("sliding", k + 1, len(angles))
         model, states, times, speed = slide(run, angle, record=k == len(angles) - 1)
         late = times > 0.5 * times[-1]
         measured, a = float(np.polyfit(times[late], speed[late], 1)[0]), np.radians(angle)
@@ -58,7 +58,7 @@ def perform(run: Run) -> Outcome:
     return Outcome(
         metrics={"friction angle": Metric(value=critical, unit="deg"), "worst error": Metric(value=worst, unit="m/s^2"), **metrics},
         plots=[Plot(title="Speed along the slope", x="time [s]", y="speed [m/s]", series=curves)],
-        scene=particle_scene(model, states, title="mpm-slope (gravity tilted)", ground=0.0, colour="strain"),
+        scene=particle_scene(model, states, title=f"mpm-slope (gravity tilted by {angles[-1]:.1f} degrees)", ground=0.0, colour="strain"),
         reached=reached,
         sentence="done" if reached else f"an acceleration is {worst:.3g} m/s^2 off Coulomb's; take smaller cells, or let it slide longer.",
     )  # fmt: skip
