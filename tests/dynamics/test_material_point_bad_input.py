@@ -98,7 +98,7 @@ def test_a_body_that_starts_in_an_obstacle_is_a_warning():
 
 def test_a_cell_as_large_as_the_body_is_thick_is_a_warning():
     with pytest.warns(UserWarning, match=r"body about 0\.0\d+ m thick.*take a quarter of its thickness"):
-        model(robot(shape=Rectangle(size=(0.2, 0.02)), divisions=(4, 1)), cell=0.02)
+        model(robot(shape=Rectangle(size=(0.2, 0.02)), divisions=(4, 1)), cell=0.04)
 
 
 def test_a_stiff_cable_takes_more_substeps_and_a_soft_one_none():

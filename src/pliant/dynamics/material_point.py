@@ -322,7 +322,7 @@ def MaterialPoint(robot: Robot, *, dt: float, cell: float, substeps: int | None 
     body = Particles(mesh=mesh, seeds=seed(mesh, spacing=width / per_cell, how=seeding, rng_seed=rng_seed),
                      materials=robot.materials_by_region(), thickness=robot.thickness)  # fmt: skip
     thick = 2.0 * float(body.volumes().sum() / body.patch(None, even=True).sum())  # of a slab
-    if width > 0.9 * thick:
+    if width > 1.5 * thick:  # a rod is twice as thick as a slab of its volume and surface
         warnings.warn(f"The grid's cell is {width:g} m and the body about {thick:.2g} m thick, so that it cannot bend well; take a "
                       "quarter of its thickness.")  # fmt: skip
     return MaterialPoints(robot=robot, body=body, dt=h, cell=width, substeps=_checked_substeps(robot, body, h, width, substeps),
