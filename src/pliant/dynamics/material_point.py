@@ -273,6 +273,13 @@ class MaterialPoints:
         sweep = Substeps(model=self, numbers=t.numbers, u=t.u, box=t.box)
         return run(sweep.back, self.body.n_particles, t.x, bar)
 
+    def peak_bytes(self, step: Step) -> int:
+        """[bytes] a bound on what states, grids and gradient hold at a time when `pullback` goes back over a step."""
+        check_step(step, self)
+        t: Tape = step.tape
+        substeps = Substeps(model=self, numbers=t.numbers, u=t.u, box=t.box)
+        return substeps.schedule(substeps.gradient(np.zeros(self.space.size)))[1]
+
     def schedule(self, tape: int, state: int, always: int) -> Schedule:
         """How the substeps of a step are gone back over, for the sizes [bytes] of a taped substep, a state and what is always held."""
         if self.memory is None:

@@ -9,7 +9,7 @@ from pliant.bodies import Fields
 from pliant.bodies.grid import Box, Cloud, Walls, bins_for, clear, move_grid, move_grid_back, sort
 from pliant.bodies.transfer import compiled
 from pliant.core import Array
-from pliant.dynamics.schedule import reverse
+from pliant.dynamics.schedule import Schedule, reverse
 
 if TYPE_CHECKING:
     from pliant.dynamics.material_point import MaterialPoints
@@ -34,8 +34,6 @@ class Substeps:
     numbers: Numbers
     u: Array
     box: Box
-
-    peak = 0  # [bytes] most that states, grids and gradient held at a time on the way back
 
     def __post_init__(self) -> None:
         model, box = self.model, self.box
@@ -104,9 +102,6 @@ class Substeps:
         model, start, out = self.model, self.arrays(x), self.gradient(x_bar)
         scratch, before = self.empty_grid()
         grid_bar = np.zeros_like(scratch)
-        size, tape = sum(part.nbytes for part in start), scratch.nbytes + before.nbytes
-        always = out.nbytes + tape + grid_bar.nbytes + 3 * size  # the first state, the one that goes on, and the one it went on from
-        longest = 0
 
         def go(k: int, goal: int, state: list[Array]) -> list[Array]:
             state = [part.copy() for part in state]
@@ -115,13 +110,19 @@ class Substeps:
             return state
 
         def pull(k: int, end: int, state: list[Array], states_kept: int) -> None:
-            nonlocal longest
-            longest = max(longest, end - k)
-            self.peak = max(self.peak, always + states_kept * size + longest * (size + tape))
             self.go_back(self.keep(state, end - k), grid_bar, out)
 
-        reverse(model.substeps, model.schedule(size + tape, size, always), start, go, pull)
+        reverse(model.substeps, self.schedule(out)[0], start, go, pull)
         return out.state(), self._by_controls(out), self._by_params(out)
+
+    def schedule(self, out: "Gradient") -> tuple[Schedule, int]:
+        """How to go back over the substeps, and a bound [bytes] on what states, grids and gradient then hold at a time."""
+        model, bytes_each = self.model, np.dtype(self.model.precision).itemsize
+        size, grid = bytes_each * model.space.size, bytes_each * 4 * self.box.nx * self.box.ny * self.box.nz
+        tape = size + grid + bytes_each * 3 * len(self.walls.node)
+        always = out.nbytes + tape + grid + 2 * size  # the first state, the one that goes on and the one it went on from; two grids
+        schedule = model.schedule(tape, size, always)
+        return schedule, always + schedule.slots * size + schedule.tapes * tape
 
     def gradient(self, x_bar: Array) -> "Gradient":
         """Nothing yet but what the state after the step gives."""
