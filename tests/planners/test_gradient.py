@@ -152,6 +152,18 @@ def test_adam_goes_the_same_way_half_as_far_after_a_run_that_fails():
     assert rows[first + 1].step == pytest.approx(0.5 * rows[first].step)
 
 
+def test_adams_rate_grows_again_after_a_run_that_fails():
+    top = float(np.abs(exact(Problem(model=jet(), steps=N, terms=EASY))).max())
+    problem = Problem(model=OnlyPullback(jet(), weak=1.02 * top), steps=N, terms=EASY)
+    rows = gradient(problem, optimiser="adam", rate=0.5, options=Options(iterations=60)).history
+    rates = [row.regulariser for row in rows[1:]]
+    first = next(k for k, row in enumerate(rows[1:]) if row.failed)
+    lowest = first + int(np.argmin(rates[first : first + 10]))
+    assert rates[first] == pytest.approx(0.25)
+    assert max(rates[lowest:]) > 1.2 * rates[lowest]
+    assert max(rates) <= 0.5
+
+
 @pytest.mark.parametrize("weak", [1.05, 1.5])
 def test_steps_into_the_torn_region_are_recovered(weak):
     """Motors of 100 N make the first step far too long for a model that breaks a little above what the optimum wants."""

@@ -20,6 +20,7 @@ from pliant.planners.shooting import missed
 from pliant.problem import Problem
 
 MEMORY = 20  # pairs of L-BFGS
+GROWTH = 1.2  # of Adam's rate with every better cost
 PATIENCE = 8  # iterations of Adam without a better cost before the rate is halved
 ACCURATE = "converged to the accuracy of the simulation"
 STUCK = "no step along the gradient lowers the cost any more; ask the model for tighter steps or try another guess"
@@ -196,8 +197,9 @@ class _Search:
     # Adam
 
     def adam(self, start: Array, rate: float) -> tuple[bool, str]:
-        """Kingma and Ba 2015 with a projection; the rate is halved where nothing better comes, and after a run that fails."""
-        options, least = self.journal.options, rate * np.sqrt(self.journal.options.tolerance)
+        """Kingma and Ba 2015 with a projection. The rate is halved where nothing better comes and after a run that fails, and grows again
+        to what was asked for while things get better: or a few runs that fail would end the search."""
+        options, most, least = self.journal.options, rate, rate * np.sqrt(self.journal.options.tolerance)
         now, g = best, slope = self.price(start)
         m, v, t, waited = np.zeros_like(g), np.zeros_like(g), 0, 0
         learned = m, v, t  # at the best
@@ -212,6 +214,8 @@ class _Search:
             waited = 0 if trial.cost < best.cost - options.tolerance * abs(best.cost) else waited + 1
             if trial.cost < best.cost:
                 best, slope, learned = trial, g_trial, (m, v, t)
+            if waited == 0:
+                rate = min(GROWTH * rate, most)
             now, g = trial, g_trial
             if trial.failed or waited >= PATIENCE:  # from the best again, more carefully
                 now, g, rate, waited, (m, v, t) = best, slope, 0.5 * rate, 0, learned
