@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from pliant.core import Array, Dynamics, InputError, finite_array, require_positive
 from pliant.problem.looks import Look, Quadratic, bend, check_analytic, difference, jacobian
-from pliant.problem.terms import effector_rows, steps_at
+from pliant.problem.terms import called, effector_rows, steps_at
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,23 +98,26 @@ class Ball:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Constraint:
-    """function(y) lies in a set, y an effector's position, velocity or acceleration (dim,), at chosen times [s] or all."""
+    """function(y) lies in a set, y an effector's position, velocity or acceleration (dim,), at chosen times [s] or all; of several
+    effectors y is (n dim,), one after the other."""
 
-    effector: str
+    effector: str | tuple[str, ...]
     inside: Region
     function: Callable[[Array], Array] | None = None  # analytic, (dim,) -> (m,); None: y itself
     time: float | Sequence[float] | None = None
     what: str = "position"
 
     def on(self, model: Dynamics, steps: int) -> list["Watch"]:
-        name = f"The constraint on '{self.effector}'"
+        name = f"The constraint on '{called(self.effector)}'"
         rows = effector_rows(model, self.effector, self.what, "xyz", name)
         function = self.function or (lambda y: y)
         check_analytic(name, function, rows[0].shape[0])
         self._check_set(name, np.shape(function(np.zeros(rows[0].shape[0]))))
         at = steps_at(name, self.time, steps, model.dt)
         blank = Quadratic(target=np.zeros(rows[0].shape[0]), weight=0.0)
-        return [Watch(look=Look(name=self.effector, step=k, states=rows, loss=blank), function=function, inside=self.inside) for k in at]
+        return [
+            Watch(look=Look(name=called(self.effector), step=k, states=rows, loss=blank), function=function, inside=self.inside) for k in at
+        ]
 
     def _check_set(self, name: str, found: tuple[int, ...]) -> None:
         """A sentence where the set is one of other vectors than the function gives."""

@@ -86,20 +86,21 @@ class StateGoal:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Residual:
-    """1/2 weight |r(y)|^2 of any residual r of an effector's place, velocity or acceleration y (dim,), analytic in y."""
+    """1/2 weight |r(y)|^2 of any residual r of an effector's place, velocity or acceleration y (dim,), analytic in y; of several
+    effectors y is (n dim,), one after the other."""
 
-    effector: str
+    effector: str | tuple[str, ...]
     residual: Callable[[Array], Array]
     time: float | Sequence[float] | None = None
     what: str = "position"
     weight: float = 1.0
 
     def on(self, model: Dynamics, steps: int) -> list[Look]:
-        name = f"The residual of '{self.effector}'"
+        name = f"The residual of '{called(self.effector)}'"
         rows, at, weight = _seen(self, name, model, steps)
         check_analytic(name, self.residual, rows[0].shape[0])
         loss: Loss = LeastSquares(residual=self.residual, weight=weight)
-        return [Look(name=self.effector, step=k, states=rows, loss=loss) for k in at]
+        return [Look(name=called(self.effector), step=k, states=rows, loss=loss) for k in at]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,13 +137,20 @@ def _weight_each(name: str, weight: float, time: float | Sequence[float] | None,
     return positive_weight(name, weight) * (dt if time is None else 1.0)
 
 
-def effector_rows(model: Dynamics, effector: str, what: str, axes: str, name: str) -> tuple[sp.csr_matrix, ...]:
-    """The matrices over x_k, x_{k-1}, ... that give an effector's position, velocity or acceleration along some axes."""
+def called(effector: str | tuple[str, ...]) -> str:
+    """What one or several effectors are called in a sentence."""
+    return effector if isinstance(effector, str) else ", ".join(effector)
+
+
+def effector_rows(model: Dynamics, effector: str | tuple[str, ...], what: str, axes: str, name: str) -> tuple[sp.csr_matrix, ...]:
+    """The matrices over x_k, x_{k-1}, ... that give the position, velocity or acceleration of an effector, or of several in turn, along
+    some axes."""
     if what not in UNIT:
         raise InputError(f"{name} is about its '{what}'; choose position, velocity or acceleration.")
     if what != "position" and not any(model.space.rate):
         raise InputError(f"{name} is about its {what}, but this model has no velocity; take a rule with inertia such as ImplicitEuler.")
-    place = model.effector_rows(effector)[_axes(model, effector, axes)]
+    each = (effector,) if isinstance(effector, str) else effector
+    place = sp.vstack([model.effector_rows(one)[_axes(model, one, axes)] for one in each], format="csr")
     none = sp.csr_matrix((place.shape[0], model.space.size - place.shape[1]))
     if what == "position":
         return (sp.hstack([place, none], format="csr"),)
