@@ -10,8 +10,8 @@ import pliant
 ROOT = Path(pliant.__file__).parent
 LAYERS = [
     {"core"},
-    {"kernels", "linalg", "store"},
-    {"materials", "geometry"},
+    {"kernels", "linalg", "parallel", "store"},
+    {"materials", "geometry", "surrogate"},
     {"bodies"},
     {"actuators", "contact"},
     {"robot"},

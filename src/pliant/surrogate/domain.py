@@ -1,0 +1,54 @@
+"""Where a surrogate may be asked: checked lengths, boxes and queries."""
+
+from typing import Any
+
+import numpy as np
+
+from pliant.core import Array, InputError, finite_array
+from pliant.surrogate.sample import SampleError
+
+Domain = tuple[Array, Array]  # (lower, upper), (d,) each
+
+
+def each_axis(name: str, value: Any, dim: int) -> Array:
+    """(dim,) finite numbers from one for all axes or one for each."""
+    return finite_array(name, [value] * dim if np.ndim(value) == 0 else value, (dim,))
+
+
+def check_lengths(name: str, value: Any, dim: int) -> Array:
+    """(dim,) positive lengths from one number or from one for each axis."""
+    lengths = each_axis(name, value, dim)
+    if not np.all(lengths > 0.0):
+        raise InputError(f"{name} is {lengths.min():g} along axis {int(np.argmin(lengths))}; it must be positive.")
+    return lengths
+
+
+def check_domain(domain: Any, dim: int) -> Domain:
+    """A box (lower, upper) as two arrays, without end where there is none."""
+    if domain is None:
+        return np.full(dim, -np.inf), np.full(dim, np.inf)
+    try:
+        lower, upper = (np.array(np.broadcast_to(np.asarray(side, float), (dim,))) for side in domain)
+    except (TypeError, ValueError):
+        raise InputError(f"The domain is {str(domain)[:60]!r}; give (lower, upper), each a number or {dim} of them.") from None
+    if not np.all(lower < upper):
+        raise InputError(f"The domain goes from {lower} to {upper}; its lower end must lie below its upper one along every axis.")
+    return lower, upper
+
+
+def within(x: Array, domain: Domain) -> Array:
+    """(d,) is a place inside the domain, axis by axis?"""
+    return (x >= domain[0]) & (x <= domain[1]) & np.isfinite(x)
+
+
+def check_query(x: Any, domain: Domain) -> Array:
+    """(d,) a place inside the domain, or a sentence."""
+    x = np.asarray(x, float)
+    if x.shape != domain[0].shape:
+        raise InputError(f"The query has shape {x.shape}; this map takes {len(domain[0])} numbers.")
+    inside = within(x, domain)
+    if not inside.all():
+        i = int(np.argmin(inside))
+        raise SampleError(f"The query {np.array2string(x, precision=5)} lies outside the surrogate's domain: axis {i} goes from "
+                          f"{domain[0][i]:g} to {domain[1][i]:g}; widen the domain, or keep the plan inside.")  # fmt: skip
+    return x

@@ -1,0 +1,75 @@
+"""Compression: long vectors in few numbers, in a basis that grows when it must and never changes what it has."""
+
+import numpy as np
+import pytest
+
+from pliant.surrogate.compress import Compression
+
+N, D = 500, 2
+
+
+def curved(rng, rank=3, bend=1.0):
+    """x -> (value, slope) on a curved surface within an affine subspace of R^500 of some rank."""
+    frame = np.linalg.qr(rng.standard_normal((N, rank)))[0]
+    centre, a = rng.standard_normal(N), rng.standard_normal((rank, D))
+
+    def f(x):
+        s = a @ x
+        return centre + frame @ (s + bend * s**2), frame @ ((1.0 + 2.0 * bend * s)[:, None] * a)
+
+    return f
+
+
+def test_the_basis_grows_to_the_rank_of_the_map_and_no_further(rng):
+    f, compression = curved(rng), Compression(1e-9)
+    sizes = []
+    for x in rng.uniform(-1.0, 1.0, (20, D)):
+        compression.absorb(*f(x))
+        sizes.append(compression.size)
+    assert sizes[0] == D  # the first sample brings its slopes
+    assert sizes[-1] == 3
+    np.testing.assert_allclose(compression.basis.T @ compression.basis, np.eye(3), atol=1e-14)
+
+
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-8])
+def test_what_comes_back_is_within_the_tolerance(rng, tolerance):
+    """Directions whose size falls by ten each: the basis takes those that matter, and a value and each slope are right to tolerance."""
+    frame = np.linalg.qr(rng.standard_normal((N, 12)))[0] * 0.1 ** np.arange(12)
+    a, compression = rng.standard_normal((12, D)), Compression(tolerance)
+    f = lambda x: (frame @ np.sin(3.0 * a @ x), frame @ (3.0 * np.cos(3.0 * a @ x)[:, None] * a))  # noqa: E731
+    for x in rng.uniform(-1.0, 1.0, (40, D)):
+        value, slope = f(x)
+        got, change = compression.expand(compression.absorb(value, slope))
+        off = np.linalg.norm(np.column_stack([got - value, change - slope]), axis=0)
+        assert np.all(off <= 1.01 * tolerance * compression.scale)
+    assert compression.size <= 4 - np.log10(tolerance)
+
+
+def test_old_coefficients_stay_good_when_the_basis_grows(rng):
+    f, compression = curved(rng, rank=8), Compression(1e-10)
+    points = rng.uniform(-1.0, 1.0, (10, D))
+    rows = [compression.absorb(*f(x)) for x in points]
+    assert rows[0].shape[1] < compression.size == rows[-1].shape[1]
+    for x, row in zip(points, rows, strict=True):
+        wide = np.pad(row, ((0, 0), (0, compression.size - row.shape[1])))
+        for kept in (row, wide):
+            for got, want in zip(compression.expand(kept), f(x), strict=True):
+                np.testing.assert_allclose(got, want, atol=1e-9 * compression.scale)
+
+
+def test_a_map_that_is_linear_needs_its_slopes_only(rng):
+    compression = Compression(1e-9)
+    slope, value = rng.standard_normal((N, D)), rng.standard_normal(N)
+    for x in rng.uniform(-1.0, 1.0, (10, D)):
+        row = compression.absorb(value + slope @ x, slope)
+    assert compression.size == D
+    assert row.shape == (1 + D, D)
+
+
+def test_what_was_given_is_not_written_into(rng):
+    value, slope = rng.standard_normal(N), rng.standard_normal((N, D))
+    compression = Compression(1e-9)
+    for _ in range(2):
+        compression.absorb(value, slope)
+    compression.centre[:] = 0.0
+    assert np.all(value != 0.0)

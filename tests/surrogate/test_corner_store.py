@@ -1,0 +1,354 @@
+"""Corners on disk: read back bit for bit, computed once by however many processes, none lost to kill -9, damage named."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pliant.core import InputError, PliantError
+from pliant.surrogate import store as module
+from pliant.surrogate.sample import Sample
+from pliant.surrogate.store import CornerStore
+
+
+def sample_at(x, **said):
+    """An exact evaluation whose every bit depends on the point."""
+    x = np.asarray(x, float)
+    value = np.array([np.sin(3.0 * x.sum()), np.exp(x[0]), 1e-310, -0.0])
+    return Sample(point=x, value=value, slope=np.outer(value, np.cos(x)), **said)
+
+
+def points(n):
+    return [np.array([0.1 * k, 1.0 / (k + 1)]) for k in range(n)]
+
+
+def bits(sample):
+    return sample.point.tobytes(), sample.value.tobytes(), sample.slope.tobytes(), sample.slope.shape, sample.note, sample.failed
+
+
+@pytest.mark.parametrize("name", [None, "corners.db"])
+def test_a_sample_reads_back_bit_for_bit(tmp_path, name):
+    store = CornerStore(name and tmp_path / name, key="arm")
+    failed = Sample(point=np.ones(2), value=np.zeros(0), slope=np.zeros((0, 2)), failed="no equilibrium: ü")
+    turned = sample_at([0.3, 0.2], note="warm start")
+    turned = Sample(point=turned.point, value=turned.value, slope=np.asfortranarray(turned.slope), note=turned.note)
+    store.put(turned)
+    store.put(failed)
+    if name:
+        store.close()
+        store = CornerStore(tmp_path / name, key="arm")
+    with store:
+        assert [bits(s) for s in store.samples()] == [bits(turned), bits(failed)]
+        assert store.get([np.ones(2), np.zeros(2)])[1] is None
+        found = store.get([np.ones(2)])[0]
+        assert bits(found) == bits(failed)
+        found.point[0] = 2.0  # a copy, free to change
+
+
+def test_the_order_is_that_of_asking_and_the_first_put_stays(tmp_path):
+    with CornerStore(tmp_path / "c", key="arm") as store:
+        assert store.ask(points(4)) == [0, 1, 2, 3]
+        for k in (2, 0, 3, 1):
+            store.put(sample_at(points(4)[k], note=str(k)))
+        store.put(sample_at([9.0, 9.0], note="never asked for"))
+        store.put(sample_at(points(4)[1], note="too late"))
+        assert [s.note for s in store.samples()] == ["0", "1", "2", "3", "never asked for"]
+
+
+def test_a_point_is_given_to_one_living_asker(tmp_path):
+    here, there = CornerStore(tmp_path / "c", key="arm"), CornerStore(tmp_path / "c", key="arm")
+    a, b, c, d = points(4)
+    assert here.ask([a, b, a]) == [0, 1]
+    assert there.ask([b, c]) == [1]
+    assert here.ask([a, c, d]) == [0, 2]  # its own a again, not the other's c
+    there.put(sample_at(c))
+    assert here.ask([c]) == []
+    assert here.pending() == there.pending() == []
+    here.put(sample_at(a))
+    here.close()
+    np.testing.assert_array_equal(there.pending(), [b, d])
+    assert there.wait([a, b])[1] is None
+    assert there.ask([d, b, a]) == [0, 1]
+    assert there.pending() == []
+    there.close()
+    assert [p.name for p in (tmp_path / "c.alive").iterdir()] == [".opening"]
+
+
+def test_waiting_ends_when_the_other_has_put(tmp_path):
+    asked, x = threading.Event(), points(1)[0]
+
+    def other():
+        with CornerStore(tmp_path / "c", key="arm") as theirs:
+            theirs.ask([x])
+            asked.set()
+            go.wait(30.0)
+            theirs.put(sample_at(x))
+
+    go, thread = threading.Event(), threading.Thread(target=other)
+    thread.start()
+    with CornerStore(tmp_path / "c", key="arm") as store:
+        assert asked.wait(30.0)
+        assert store.get([x]) == [None]
+        threading.Timer(0.2, go.set).start()
+        assert bits(store.wait([x])[0]) == bits(sample_at(x))
+    thread.join()
+
+
+def test_minus_zero_is_zero():
+    with CornerStore(None, key="arm") as store:
+        assert store.ask([np.array([-0.0, 1.0]), np.array([0.0, 1.0])]) == [0]
+        store.put(sample_at([-0.0, 1.0]))
+        found = store.get([np.array([0.0, 1.0])])[0]
+        assert not np.signbit(found.point[0])
+
+
+def test_models_in_one_file_do_not_see_each_other(tmp_path):
+    with CornerStore(tmp_path / "c", key="arm") as arm, CornerStore(tmp_path / "c", key="leg") as leg:
+        x = points(1)[0]
+        arm.put(sample_at(x, note="arm"))
+        assert leg.ask([x]) == [0]
+        leg.put(sample_at(x, note="leg"))
+        assert [s.note for s in arm.samples()] == ["arm"]
+        assert [s.note for s in leg.samples()] == ["leg"]
+        arm.own(0, np.array([[1, 2]]), np.array([0, 0]))
+        np.testing.assert_array_equal(leg.own(0, np.array([[1, 2]]), np.array([5, 5])), [[5, 5]])
+
+
+def test_the_first_cell_owns_a_corner_of_a_level(tmp_path):
+    corners = np.array([[0, 0], [0, 1], [-(2**40), 1]])
+    with CornerStore(tmp_path / "c", key="arm") as store:
+        np.testing.assert_array_equal(store.own(3, corners[:2], np.array([7, 8])), [[7, 8], [7, 8]])
+        owners = store.own(3, corners[::-1], np.array([-1, 2]))
+        assert owners.dtype == np.int64
+        np.testing.assert_array_equal(owners, [[-1, 2], [7, 8], [7, 8]])
+        np.testing.assert_array_equal(store.own(4, corners[:1], np.array([-1, 2])), [[-1, 2]])
+        assert store.own(3, corners[:0], np.array([1, 1])).shape == (0, 2)
+
+
+def child(code, *args):
+    head = f"import sys\nimport numpy as np\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom test_corner_store import *\n"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-c", head + code, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                            env=env)  # fmt: skip
+
+
+TOGETHER = """
+path, me = sys.argv[1], int(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+store = CornerStore(path, key="arm")
+wanted = points(60) if me == 0 else points(60)[::-1]
+cells = [store.own(1, np.arange(k, k + 8).reshape(4, 2), np.array([me, k])) for k in range(0, 80, 8)]
+made = []
+for k in range(0, 60, 6):
+    batch = wanted[k : k + 6]
+    asked = store.ask(batch)
+    if k == 0:  # goes on when the other has asked too
+        print("asked", flush=True)
+        sys.stdin.readline()
+    for i in asked:
+        made.append(batch[i].tolist())
+        store.put(sample_at(batch[i], note=str(me)))
+    assert all(sample is not None for sample in store.wait(batch))
+store.close()
+print([made, np.concatenate(cells).tolist()], flush=True)
+"""
+
+
+def test_two_processes_compute_each_point_once_and_agree_on_the_owners(tmp_path):
+    children = [child(TOGETHER, tmp_path / "c", me) for me in (0, 1)]
+    for word in ("ready\n", "asked\n"):  # ready: both also make the file at once
+        assert [c.stdout.readline() for c in children] == [word, word]
+        for c in children:
+            c.stdin.write("go\n")
+            c.stdin.flush()
+    (made_0, cells_0), (made_1, cells_1) = (eval(c.communicate()[0]) for c in children)
+    assert [c.returncode for c in children] == [0, 0]
+    assert sorted(made_0 + made_1) == sorted(x.tolist() for x in points(60))
+    assert made_0[:6] == [x.tolist() for x in points(60)[:6]]
+    assert made_1[:6] == [x.tolist() for x in points(60)[:-7:-1]]
+    assert cells_0 == cells_1
+    with CornerStore(tmp_path / "c", key="arm") as store:
+        assert {tuple(s.point): s.note for s in store.samples()} == {tuple(x): n for n, m in (("0", made_0), ("1", made_1)) for x in m}
+        assert [s.value.tobytes() for s in store.get(points(60))] == [sample_at(x).value.tobytes() for x in points(60)]
+
+
+KILLED = """
+store = CornerStore(sys.argv[1], key="arm")
+store.ask(points(2000))
+print("asked", flush=True)
+sys.stdin.readline()
+for k, x in enumerate(points(2000)):
+    store.put(sample_at(x))
+    print(k, flush=True)
+"""
+
+
+def test_kill_9_loses_no_finished_sample_and_names_the_unfinished(tmp_path):
+    wanted = points(2000)
+    victim = child(KILLED, tmp_path / "c")
+    assert victim.stdout.readline() == "asked\n"
+    with CornerStore(tmp_path / "c", key="arm") as store:
+        assert store.ask(wanted) == []  # it lives
+        assert store.pending() == []
+        victim.stdin.write("go\n")
+        victim.stdin.flush()
+        for _ in range(20):
+            victim.stdout.readline()
+        victim.send_signal(signal.SIGKILL)
+        last = 19 + len(victim.stdout.read().split("\n")) - 1
+        assert victim.wait() == -signal.SIGKILL
+        victim.stdin.close()
+        victim.stdout.close()
+        done = store.samples()
+        assert last < len(done) < 2000  # the put in progress may be in or not
+        assert [bits(s) for s in done] == [bits(sample_at(x)) for x in wanted[: len(done)]]
+        np.testing.assert_array_equal(store.pending(), wanted[len(done) :])
+        assert store.wait(wanted[len(done) :]) == [None] * (2000 - len(done))
+        assert len(list((tmp_path / "c.alive").iterdir())) == 3  # .opening, the dead one's and mine
+    with CornerStore(tmp_path / "c", key="arm") as store:
+        assert len(list((tmp_path / "c.alive").iterdir())) == 2
+        assert len(store.ask(wanted)) == 2000 - len(done)
+
+
+def filled(path):
+    with CornerStore(path, key="arm") as store:
+        for x in points(200):
+            store.put(sample_at(x))
+        store.ask([np.full(2, 7.0)])
+    return path
+
+
+def cut(path, share):
+    blob = path.read_bytes()
+    path.write_bytes(blob[: int(share * len(blob))])
+
+
+def flip(path, target):
+    blob = bytearray(path.read_bytes())
+    blob[blob.index(target) + 5] ^= 1
+    path.write_bytes(bytes(blob))
+
+
+def run(path, *statements):
+    db = sqlite3.connect(path)
+    for statement in statements:
+        db.execute(statement)
+    db.commit()
+    db.close()
+
+
+def foreign(path):
+    path.unlink()
+    run(path, "CREATE TABLE birds (name TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda p: p.write_bytes(b"not a database" * 100), r"holds something else than corners; delete it"),
+        (lambda p: p.write_bytes(b"a note"), r"holds something else than corners; delete it"),
+        (lambda p: cut(p, 0.5), r"is damaged; delete it"),
+        (lambda p: cut(p, 0.01), r"(is damaged|something else than corners); delete it"),
+        (lambda p: flip(p, sample_at(points(200)[7]).value.tobytes()), r"damaged \(corner 8 has another checksum\); delete it"),
+        (lambda p: flip(p, sample_at(points(200)[7]).slope.tobytes()), r"damaged \(corner 8 has another checksum\); delete it"),
+        (lambda p: run(p, "UPDATE corners SET failed = x'78' WHERE number = 3"), r"damaged \(corner 3 has another checksum\)"),
+        (lambda p: run(p, "UPDATE corners SET slope = 1.5 WHERE number = 3"), r"damaged \(corner 3 has another checksum\)"),
+        (lambda p: run(p, "DROP TABLE corners"), r"no such table.*is damaged; delete it"),
+        (foreign, r"is a database of another program; give another name"),
+        (lambda p: run(p, "PRAGMA application_id = 1"), r"is a database of another program; give another name"),
+        (lambda p: run(p, "PRAGMA user_version = 2"), r"newer Pliant \(version 2 of such files, here 1\); update"),
+        (lambda p: (p.unlink(), p.mkdir()), r"is a folder; give the name of a file"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_remedy(tmp_path, one_sentence, break_it, message):
+    path = filled(tmp_path / "corners.db")
+    break_it(path)
+    before = None if path.is_dir() else path.read_bytes()
+
+    def use():
+        with CornerStore(path, key="arm") as store:
+            store.samples()
+
+    one_sentence(use, rf"corners\.db.*{message}")
+    with pytest.raises(InputError):
+        use()
+    assert path.is_dir() or path.read_bytes() == before  # nothing of it was overwritten
+
+
+def test_a_place_where_nothing_can_be_written_is_a_sentence(tmp_path, one_sentence):
+    (tmp_path / "file").write_text("x")
+    one_sentence(lambda: CornerStore(tmp_path / "file" / "c", key="arm"), r"a part of this path is a file.*choose another place")
+    one_sentence(lambda: CornerStore(tmp_path / (300 * "x"), key="arm"), r"could not be written.*choose another place")
+
+
+def test_an_empty_file_is_a_new_store(tmp_path):
+    (tmp_path / "c").touch()
+    with CornerStore(tmp_path / "c", key="arm") as store:
+        assert store.samples() == []
+
+
+def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path, one_sentence):
+    # SQLite gives the error of a full disk when the file would grow above max_page_count.
+    with CornerStore(filled(tmp_path / "c"), key="arm") as store:
+        store._db.execute("PRAGMA max_page_count = 1")  # which sets it to the present size
+        large = Sample(point=np.full(2, 5.0), value=np.zeros(10**4), slope=np.zeros((10**4, 2)))
+        one_sentence(lambda: store.put(large), r"c cannot be used \(database or disk is full\): .*free some space")
+        one_sentence(lambda: store.ask([np.full(2, float(k)) for k in range(10**4)]), r"free some space")
+        assert len(store.samples()) == 200
+        store._db.execute("PRAGMA max_page_count = 100000")
+        store.put(large)
+        assert len(store.samples()) == 201
+
+
+@pytest.mark.parametrize(
+    ("pragma", "message"), [("query_only = 1", "you may not write there"), ("busy_timeout = 10", "another program keeps it locked")]
+)
+def test_a_file_that_may_not_be_written_and_one_that_is_locked(tmp_path, one_sentence, pragma, message):
+    with CornerStore(filled(tmp_path / "c"), key="arm") as store:
+        other = sqlite3.connect(tmp_path / "c", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        store._db.execute(f"PRAGMA {pragma}")
+        if "query" in pragma:
+            other.execute("ROLLBACK")
+        for use in (lambda: store.put(sample_at([5.0, 5.0])), lambda: store.own(0, np.zeros((1, 2), int), np.zeros(2, int))):
+            one_sentence(use, message)
+        assert len(store.samples()) == 200  # reading goes on
+        other.close()
+
+
+def test_opening_waits_for_a_lock_only_so_long(tmp_path, monkeypatch, one_sentence):
+    filled(tmp_path / "c")
+    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    other = sqlite3.connect(tmp_path / "c", isolation_level=None)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+    one_sentence(lambda: CornerStore(tmp_path / "c", key="arm"), r"c cannot be used \(database is locked\): .*end that program")
+    other.close()
+    with CornerStore(tmp_path / "c", key="arm") as store:
+        assert len(store.samples()) == 200
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda s: s.ask([np.array([1.0, np.nan])]), "point of a sample is nan at entry 1"),
+        (lambda s: s.get([np.zeros((2, 2))]), r"point of a sample has shape \(2, 2\)"),
+        (lambda s: s.put(Sample(point=np.zeros(2), value=np.zeros(3), slope=np.zeros((2, 3)))), r"slope of shape \(2, 3\).*\(N, 2\)"),
+        (lambda s: s.own(0, np.zeros((3, 2)), np.zeros(2, int)), "whole numbers"),
+        (lambda s: s.own(0, np.zeros((3, 2), int), np.zeros(3, int)), r"shape \(n, d\)"),
+        (lambda s: CornerStore(None, key=3), "content hash"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_changes_nothing(one_sentence, use, message):
+    with CornerStore(None, key="arm") as store:
+        one_sentence(lambda: use(store), message)
+        assert store.ask([np.zeros(2)]) == [0]
+        with pytest.raises(PliantError):
+            use(store)
