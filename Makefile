@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test bench clean
 
 run: $(VENV)/.run
-	$(BIN)/pliant run arm-reach
+	$(BIN)/pliant run arm-circle
 
 test: $(VENV)/.test
 	$(BIN)/ruff format --check src tests examples

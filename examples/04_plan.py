@@ -11,7 +11,7 @@ rod = pl.Robot(
     order=1,
     material=pl.Material(E=6e4, nu=0.4, density=35.0),
     gravity=(0.0, 0.0, -9.81),
-    actuators={"hand": pl.Gripper(surface="x-", frame=pl.MovingFrame(origin=(0.0, 0.015, 0.015)))},
+    actuators={"hand": pl.Gripper(surface="x-", frame=pl.actuators.MovingFrame(origin=(0.0, 0.015, 0.015)))},
     effectors={"tip": pl.Effector(surface="x+")},
 )
 model = pl.BDF2(rod, dt=0.02)

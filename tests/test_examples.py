@@ -1,5 +1,6 @@
 """Each example runs and prints a number that physics knows."""
 
+import math
 import re
 import subprocess
 import sys
@@ -72,3 +73,20 @@ def test_the_planning_guides_snippet_plans(tmp_path, monkeypatch) -> None:
     assert names["plan"].status
     assert names["plan"].misses[0][2] < 1e-3
     assert (tmp_path / "my-plan" / "plan.json").is_file()
+
+
+def test_the_grid_of_shapes_takes_few_equilibria_and_says_what_it_is_worth() -> None:
+    *certificate, last = output("05_grid_of_shapes.py").splitlines()
+    exact, asked, error = numbers(last)
+    assert exact < 0.1 * asked
+    assert error < 1e-6
+    assert any("observed order: 4" in line for line in certificate)
+
+
+def test_the_surrogate_guides_snippets_run() -> None:
+    guide = (EXAMPLES.parent / "docs" / "guide" / "surrogates.md").read_text()
+    names: dict = {}
+    for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(snippet, names)
+    assert names["refined"].plan.misses[0][2] < 5e-3
+    assert names["value"][0] == pytest.approx(math.sin(0.21), abs=1e-4)

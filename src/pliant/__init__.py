@@ -1,13 +1,14 @@
 """Pliant: describe a soft robot once, then simulate it, differentiate it and plan its motion. SI units everywhere."""
 
-from pliant import geometry, planners, problem
-from pliant.actuators import Cable, Gripper, MovingFrame, Tether, Thrust
+from pliant import actuators, geometry, planners, problem, surrogate
+from pliant.actuators import Cable, Gripper
 from pliant.bodies import PointMass
 from pliant.contact import Contact, capsule, plane, sphere
 from pliant.core import InputError, PliantError, StepError
 from pliant.dynamics import (
     BDF2,
     ImplicitEuler,
+    Latent,
     MaterialPoint,
     Newton,
     Quasistatic,
@@ -28,8 +29,8 @@ from pliant.zoo import robots
 __version__ = "0.2.0"
 
 __all__ = [
-    "BDF2", "Box", "Cable", "Contact", "Damping", "Effector", "Gripper", "ImplicitEuler", "InputError", "Material", "MaterialPoint",
-    "Mesh", "MovingFrame", "Newton", "PliantError", "PointLoad", "PointMass", "Problem", "Quasistatic", "Robot", "SemiImplicit",
-    "StepError", "Support", "SurfaceLoad", "Tether", "Thrust", "capsule", "equilibrium", "geometry", "gradcheck", "load_robot", "paths",
-    "plan", "plane", "planners", "problem", "pullback", "robots", "simulate", "sphere",
+    "BDF2", "Box", "Cable", "Contact", "Damping", "Effector", "Gripper", "ImplicitEuler", "InputError", "Latent", "Material",
+    "MaterialPoint", "Mesh", "Newton", "PliantError", "PointLoad", "PointMass", "Problem", "Quasistatic", "Robot", "SemiImplicit",
+    "StepError", "Support", "SurfaceLoad", "actuators", "capsule", "equilibrium", "geometry", "gradcheck", "load_robot", "paths",
+    "plan", "plane", "planners", "problem", "pullback", "robots", "simulate", "sphere", "surrogate",
 ]  # fmt: skip

@@ -60,6 +60,12 @@ def run_command(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller settings: seconds instead of minutes.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, bit for bit.")] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Share exact evaluations among the workers of this dask scheduler, such as tcp://127.0.0.1:8786."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print result.json as the last line of standard output.")] = False,
 ) -> None:
     """Run an experiment or a robot file and write its result folder."""
@@ -68,7 +74,9 @@ def run_command(
     experiment = _experiment(name)
     try:
         with _progress() as progress:
-            result = run(experiment, out=out, seed=seed, overrides=_pairs(set_ or []), quick=quick, resume=resume, progress=progress)
+            result = run(
+                experiment, out=out, seed=seed, overrides=_pairs(set_ or []), quick=quick, resume=resume, cluster=cluster, progress=progress
+            )
     except KeyboardInterrupt:
         _fail("Interrupted; what was finished is on disk. Go on with the same command and --resume.", 130)
     _print_result(result, result_folder(experiment, out))
@@ -115,7 +123,7 @@ def gradcheck_command(
 
 @app.command("bench")
 def bench_command(
-    name: Annotated[str, typer.Argument(help="Which benchmark: fem, mpm or planning.")] = "fem",
+    name: Annotated[str, typer.Argument(help="Which benchmark: fem, mpm, planning or surrogate.")] = "fem",
     quick: Annotated[bool, typer.Option("--quick", help="The smallest sizes only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as the last line of standard output.")] = False,
 ) -> None:
@@ -138,7 +146,7 @@ def bench_command(
 
 @app.command("papers")
 def papers_command(
-    name: Annotated[str | None, typer.Argument(help="Which paper, such as 003; without it, what there is.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Which paper, such as 000; without it, what there is.")] = None,
     out: Annotated[Path | None, typer.Option(help="Result folder; by default results/paper-NAME.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller settings: minutes instead of an hour.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print result.json as the last line of standard output.")] = False,
@@ -231,6 +239,8 @@ def _print_result(result: dict[str, Any], folder: Path) -> None:
         value = f"{m['value']:.4g}" if isinstance(m["value"], float) else str(m["value"])
         table.add_row(name, value, m["unit"], "-" if m["paper"] is None else str(m["paper"]))
     screen.print(table)
+    for note in result.get("notes", ()):
+        screen.print(note, markup=False, highlight=False, soft_wrap=True)
     screen.print(f"{result['name']}: {result['status']}", markup=False, highlight=False, soft_wrap=True)
     screen.print(f"took: {result['seconds']:.1f} s", markup=False, highlight=False, soft_wrap=True)
     for label, file in (("report", "report.html"), ("animation", "animation.mp4")):

@@ -24,7 +24,7 @@ ACTUATORS = {
     "slack tether": (BOX, Tether(point=(0.2, 0.05, 0.05), frame=SPACE, length=5.0)),
     "cable": (BOX, pl.Cable(points=[[0.0, 0, 0], [0.2, 0.1, 0.1]])),
     "cable by length": (BOX, pl.Cable(points=[[0.0, 0, 0], [0.2, 0.1, 0.1]], drive="length")),
-    "thrust": (BOX, pl.Thrust(point=(0.2, 0.05, 0.05))),
+    "thrust": (BOX, pl.actuators.Thrust(point=(0.2, 0.05, 0.05))),
 }
 every = pytest.mark.parametrize("name", ACTUATORS)
 
@@ -129,7 +129,7 @@ def test_a_slack_tether_does_nothing(rng):
 
 def test_limits_and_neutral_of_each_control_reach_the_robot():
     hand = Gripper(surface="z+", frame=MovingFrame(origin=(0, 0, 0), limits=(-np.arange(1.0, 7.0), 2.0), start=(0, 0, 1, 0, 0, 0)))
-    robot = pl.Robot(**BOX, actuators={"push": pl.Thrust(point=(0.2, 0.05, 0.05), limits=(-3, 4)), "hand": hand})
+    robot = pl.Robot(**BOX, actuators={"push": pl.actuators.Thrust(point=(0.2, 0.05, 0.05), limits=(-3, 4)), "hand": hand})
     lower, upper = robot.control_limits()
     np.testing.assert_array_equal(lower, [-3, -3, -3, -1, -2, -3, -4, -5, -6])
     np.testing.assert_array_equal(upper, [4, 4, 4, 2, 2, 2, 2, 2, 2])
@@ -178,6 +178,6 @@ def test_bad_input_is_refused(make, says):
 
 def test_a_frame_far_from_what_it_holds_is_doubted():
     robot = pl.Robot(shape=pl.Box(size=(0.1, 0.02, 0.02)), divisions=(2, 1, 1), order=1, material=pl.Material(E=1e5, nu=0.3),
-                     actuators={"hand": pl.Gripper(surface="x-", frame=pl.MovingFrame(origin=(5.0, 5.0, 5.0)))})  # fmt: skip
+                     actuators={"hand": pl.Gripper(surface="x-", frame=pl.actuators.MovingFrame(origin=(5.0, 5.0, 5.0)))})  # fmt: skip
     with pytest.warns(UserWarning, match="lever"):
         pl.ImplicitEuler(robot, dt=0.01)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import pliant as pl
-from pliant.actuators import Fluidic, Gripper, MovingFrame, Muscle, Tether
+from pliant.actuators import Continued, Fluidic, Gripper, MovingFrame, Muscle, Tether
 from pliant.contact import terrain
 
 DT = 0.01  # [s]
@@ -22,8 +22,9 @@ RULES: dict[str, Callable] = {
     "BDF2": lambda robot, design: pl.BDF2(robot, dt=DT, design=design),
     "SemiImplicit": lambda robot, design: pl.SemiImplicit(robot, dt=DT, design=design),
     "MaterialPoint": lambda robot, design: pl.MaterialPoint(robot, dt=DT, cell=0.05, design=design),
+    "Latent": lambda robot, design: pl.Latent(robot, dt=DT, cell=np.array([3.0, 2.0, 2.5][: robot.n_controls])),
 }
-LINEAR = ("Quasistatic", "ImplicitEuler", "BDF2", "SemiImplicit")  # rules that can be linearised
+LINEAR = ("Quasistatic", "ImplicitEuler", "BDF2", "SemiImplicit")  # rules of a robot's equations, all of which can be linearised
 
 SHAPES = {
     "box": ({"shape": pl.Box(size=(0.2, 0.1, 0.1)), "divisions": (2, 1, 1)}, (0.0, 0.0, -9.81)),
@@ -85,17 +86,18 @@ DAMPED = pl.Damping(mass=0.8, stiffness=0.02)
 STRETCHY = {"drive": "length", "stiffness": 200.0}
 MOVING = ("ImplicitEuler", "BDF2", "SemiImplicit")  # rules that need no support
 TIP = {"box": (0.2, 0.05, 0.05), "plane": (0.2, 0.05)}
+ENDS = {shape: {"tip": pl.Effector(point=tip), "middle": pl.Effector(region="body")} for shape, tip in TIP.items()}
 
 ROBOTS: dict[str, Case] = {
     # Every law, each on another element, with another attachment
     "neo-hookean box-1 tension": Case(robot=solid("box", 1, "neo-hookean", actuators=cable("box")), control=(0.8,)),
     "neo-hookean box-2 length": Case(robot=solid("box", 2, "neo-hookean", actuators=cable("box", **STRETCHY)), control=(0.9,)),
     "neo-hookean plane-1 thrust": Case(
-        robot=solid("plane", 1, "neo-hookean", actuators={"hand": pl.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
+        robot=solid("plane", 1, "neo-hookean", actuators={"hand": pl.actuators.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
     "neo-hookean plane-2 damped": Case(
         robot=solid("plane", 2, "neo-hookean", power=2, damping=DAMPED, actuators=cable("plane")), control=(0.8,)),
     "fixed-corotated box-1 thrust": Case(
-        robot=solid("box", 1, "fixed-corotated", damping=DAMPED, actuators={"hand": pl.Thrust(point=TIP["box"])}),
+        robot=solid("box", 1, "fixed-corotated", damping=DAMPED, actuators={"hand": pl.actuators.Thrust(point=TIP["box"])}),
         control=(0.3, 0.6, -0.4)),
     "fixed-corotated box-2 tension": Case(robot=solid("box", 2, "fixed-corotated", power=2, actuators=cable("box")), control=(0.8,)),
     "fixed-corotated plane-1 length": Case(
@@ -107,7 +109,7 @@ ROBOTS: dict[str, Case] = {
     "linear-corotated box-2 guide": Case(
         robot=solid("box", 2, "linear-corotated", actuators=cable("box", guide=(0.3, 0.1, 0.3), **STRETCHY)), control=(0.7,)),
     "linear-corotated plane-2 thrust": Case(
-        robot=solid("plane", 2, "linear-corotated", actuators={"hand": pl.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
+        robot=solid("plane", 2, "linear-corotated", actuators={"hand": pl.actuators.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
     # Loads
     "surface load": Case(robot=solid("box", 2, "neo-hookean", loads=(pl.SurfaceLoad(surface="x+", traction=(10.0, 20.0, -30.0)),))),
     "point load": Case(robot=solid("plane", 1, "fixed-corotated", loads=(pl.PointLoad(point=TIP["plane"], force=(0.2, 0.3)),))),
@@ -124,7 +126,7 @@ ROBOTS: dict[str, Case] = {
         pl.Contact(obstacle=terrain([0.0, 0.01, -0.01, 0.005, 0.0], 0.06, (0.0, 0.004)), surface="y-", stiffness=2e5, layer=0.05),))),
     # Bodies without stiffness, and design variables of single cells
     "pebbles": Case(
-        robot=pebble(actuators={"jet": pl.Thrust(point=(0.0, 0.0, 0.0)),
+        robot=pebble(actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0, 0.0)),
                                 "line": pl.Cable(points=[[0.0, 0, 0], [0.1, 0, 0.02]], **STRETCHY)},
                      contacts=(pl.Contact(obstacle=pl.plane((0, 0, 1), height=0.05), stiffness=300.0, layer=0.3,
                                           friction=0.3, slip_speed=0.1),),
@@ -157,14 +159,24 @@ ROBOTS: dict[str, Case] = {
                           rules=("MaterialPoint",)),
     "particles thrust": Case(
         robot=solid("plane", 1, "linear-corotated", held=None,
-                    actuators={"hand": pl.Thrust(point=TIP["plane"]), **cable("plane", guide=(0.3, 0.3))}),
+                    actuators={"hand": pl.actuators.Thrust(point=TIP["plane"]), **cable("plane", guide=(0.3, 0.3))}),
         control=(0.6, -0.4, 0.8), rules=("MaterialPoint",)),
     "particles hand": Case(robot=solid("plane", 1, "fixed-corotated", held=None, actuators=hand("plane")), control=(0.01, -0.005, 0.2),
                            rules=("MaterialPoint",)),
+    # A line that pushes
+    "continued plane-1": Case(
+        robot=solid("plane", 1, "neo-hookean", actuators={"rod": Continued(actuator=pl.Cable(points=ROUTE["plane"]))}), control=(-0.5,)),
+    # Among the shapes that the controls hold
+    "latent box-1": Case(robot=solid("box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box"), effectors=ENDS["box"]),
+                         control=(0.8,), design=(), rules=("Latent",)),
+    "latent plane-2": Case(
+        robot=solid("plane", 2, "fixed-corotated", damping=pl.Damping(mass=0.5), effectors=ENDS["plane"],
+                    actuators={**cable("plane"), "hand": pl.actuators.Thrust(point=TIP["plane"], limits=(-5.0, 5.0))}),
+        control=(0.8, 0.2, -0.3), design=(), rules=("Latent",)),
 }  # fmt: skip
 
 PAIRS = [(name, rule) for name, case in ROBOTS.items() for rule in case.rules]
-LINEAR_PAIRS = [(name, rule) for name, rule in PAIRS if rule in LINEAR]
+LINEAR_PAIRS = [(name, rule) for name, rule in PAIRS if rule in (*LINEAR, "Latent")]
 
 
 def start(name, rule):

@@ -236,6 +236,6 @@ def test_a_bad_time_step_is_refused(rule, dt):
 
 
 def test_a_nan_control_is_refused():
-    model = pl.ImplicitEuler(beam(actuators={"hand": pl.Thrust(point=(0.3, 0.025))}), dt=0.01)
+    model = pl.ImplicitEuler(beam(actuators={"hand": pl.actuators.Thrust(point=(0.3, 0.025))}), dt=0.01)
     with pytest.raises(InputError, match=r"control.* nan.* 1"):
         model.step(model.initial_state(), np.array([0.0, np.nan]))

@@ -16,7 +16,7 @@ def test_it_is_backward_euler_for_small_motions(rate):
     """The gap is what one Newton iteration leaves out: of second order in the size of the load."""
     sizes, gaps = 2.0 ** -np.arange(4), []
     for size in sizes:
-        robot = arm(actuators={"hand": pl.Thrust(point=(0.2, 0.025, 0.025))})
+        robot = arm(actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.025, 0.025))})
         controls = np.tile(0.05 * size * np.array([0.3, 1.0, -0.5]), (10, 1))
         ends = [pl.simulate(rule(robot, dt=0.02), controls).states[-1] for rule in (pl.ImplicitEuler, pl.SemiImplicit)]
         gaps.append(np.abs(ends[1] - ends[0]).max())

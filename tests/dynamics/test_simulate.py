@@ -8,12 +8,14 @@ from pliant.core import InputError, StepError
 
 
 def jet():
-    return pl.ImplicitEuler(pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0))}), dt=0.1)
+    return pl.ImplicitEuler(
+        pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))}), dt=0.1
+    )
 
 
 def soft_arm():
     return pl.Robot(shape=pl.Box(size=(0.4, 0.05, 0.05)), divisions=(8, 1, 1), order=2, material=pl.Material(E=1e5, nu=0.4),
-                    supports=(pl.Support(region="x-"),), actuators={"hand": pl.Thrust(point=(0.4, 0.025, 0.025))})  # fmt: skip
+                    supports=(pl.Support(region="x-"),), actuators={"hand": pl.actuators.Thrust(point=(0.4, 0.025, 0.025))})  # fmt: skip
 
 
 def test_a_run_is_its_steps():

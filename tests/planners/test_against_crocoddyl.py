@@ -27,7 +27,8 @@ def swing():
 def jet():
     """A ball that a jet drives against drag: linear, with a quadratic cost."""
     robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81), damping=pl.Damping(mass=0.5),
-                     actuators={"jet": pl.Thrust(point=(0.0, 0.0))}, effectors={"ball": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
+                     actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+                     effectors={"ball": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
     goals = [Goal(effector="ball", target=(0.3, 0.2), time=STEPS * DT, weight=50.0), Goal(effector="ball", target=(0.1, 0.0), weight=3.0)]
     return Problem(model=pl.ImplicitEuler(robot, dt=DT), steps=STEPS, terms=[*goals, Effort(weight=1e-2)])
 

@@ -27,7 +27,7 @@ SCHEDULES = ["all", "sqrt", Schedule(tapes=1), Schedule(tapes=1, slots=1), Sched
 
 @cache
 def beam(rule):
-    supports, actuators = (pl.Support(region="x-"),), {"hand": pl.Thrust(point=(0.2, 0.05, 0.05))}
+    supports, actuators = (pl.Support(region="x-"),), {"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))}
     robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=4e4, nu=0.35),
                      supports=supports, actuators=actuators, effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
     return RULES[rule](robot)

@@ -43,7 +43,7 @@ def reach(rule, *, steps=8, damping=0.0, target=(0.37, 0.05, 0.05), **parts):
 def thrown(**parts):
     """Two point masses, the first driven by a jet; their problem is linear-quadratic."""
     body = pl.PointMass(points=[[0.0, 0.0, 0.0], [0.1, 0.0, 0.0]], mass_each=0.2)
-    robot = pl.Robot(shape=body, gravity=(0, 0, -9.81), actuators={"jet": pl.Thrust(point=(0.0, 0.0, 0.0))},
+    robot = pl.Robot(shape=body, gravity=(0, 0, -9.81), actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0, 0.0))},
                      effectors={"ball": pl.Effector(point=(0.0, 0.0, 0.0))})  # fmt: skip
     goal = Goal(effector="ball", target=(0.3, 0.1, 0.0), time=0.5, weight=50.0)
     return Problem(model=pl.ImplicitEuler(robot, dt=0.05), steps=10, terms=[goal, Effort(weight=1e-2)], **parts)

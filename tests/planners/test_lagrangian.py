@@ -94,7 +94,7 @@ def test_a_ball_is_a_leash():
 
 def test_a_soft_beam_within_a_corridor():
     robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=4e4, nu=0.35),
-                     supports=(pl.Support(region="x-"),), actuators={"hand": pl.Thrust(point=(0.2, 0.05, 0.05))},
+                     supports=(pl.Support(region="x-"),), actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
                      effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
     terms = [Goal(effector="tip", target=(0.2, 0.07, 0.05), time=0.16, weight=1e4), Effort(weight=1e-3, order=1)]
     free = Problem(model=pl.BDF2(robot, dt=0.02), steps=8, terms=terms)

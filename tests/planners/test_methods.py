@@ -397,7 +397,8 @@ def test_terms_that_look_back_have_one_optimum(method):
 def jet(**parts):
     """A ball that a jet drives: linear dynamics, quadratic cost with memory."""
     robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81), damping=pl.Damping(mass=0.5),
-                     actuators={"jet": pl.Thrust(point=(0.0, 0.0))}, effectors={"ball": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
+                     actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+                     effectors={"ball": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
     terms = [Goal(effector="ball", target=(0.3, 0.2), weight=50.0), Effort(weight=1e-2, order=1), Effort(weight=1e-3)]
     return Problem(model=pl.ImplicitEuler(robot, dt=0.05), steps=10, terms=terms, **parts)
 
@@ -436,7 +437,7 @@ def test_a_wrong_regulariser_is_a_sentence(regulariser):
 def test_friction_is_planned_without_second_derivatives():
     """Exact Newton says what to do instead."""
     robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81),
-                     effectors={"puck": pl.Effector(point=(0, 0))}, actuators={"jet": pl.Thrust(point=(0.0, 0.0))},
+                     effectors={"puck": pl.Effector(point=(0, 0))}, actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
                      contacts=(pl.Contact(obstacle=pl.plane((0, 1)), stiffness=1e3, layer=0.02, friction=0.3),))  # fmt: skip
     problem = Problem(
         model=pl.ImplicitEuler(robot, dt=0.05), steps=4, terms=[Goal(effector="puck", target=(0.1, 0.0)), Effort(weight=1e-4)]
@@ -451,7 +452,7 @@ def test_an_active_rate_limit_does_not_stall_gauss_newton():
     """The free step is far longer than the limited one; its trust-region multiplier says nothing about the latter."""
     strip = pl.Robot(shape=pl.Box(size=(0.2, 0.03, 0.01)), divisions=(5, 1, 1), order=1, gravity=(0, 0, -9.81),
                      material=pl.Material(E=2e5, nu=0.4, density=200.0), damping=pl.Damping(stiffness=0.005),
-                     actuators={"hand": pl.Gripper(surface="x-", frame=pl.MovingFrame(origin=(0, 0.015, 0.005)))},
+                     actuators={"hand": pl.Gripper(surface="x-", frame=pl.actuators.MovingFrame(origin=(0, 0.015, 0.005)))},
                      effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
     model = pl.ImplicitEuler(strip, dt=0.05)
     x0 = model.state(pl.equilibrium(pl.Quasistatic(strip), strip.neutral_controls()).x)

@@ -11,7 +11,7 @@ DT = 0.1
 
 
 def jet(limits=(-np.inf, np.inf)):
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.Thrust(point=(0.0, 0.0), limits=limits)},
+    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=limits)},
                      effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
     return pl.ImplicitEuler(robot, dt=DT)
 

@@ -33,7 +33,7 @@ DT = 0.1
 
 
 def jet(rule=pl.ImplicitEuler, actuators=None, limits=(-np.inf, np.inf)):
-    thrust = {"jet": pl.Thrust(point=(0.0, 0.0), limits=limits)} if actuators is None else actuators
+    thrust = {"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=limits)} if actuators is None else actuators
     robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0], [1.0, 0.0]]), actuators=thrust,
                      effectors={"tip": pl.Effector(point=(0.0, 0.0)), "tail": pl.Effector(point=(1.0, 0.0))})  # fmt: skip
     return rule(robot, dt=DT)
@@ -276,7 +276,7 @@ def test_terms_that_cannot_be_meant(term, says):
 
 def test_velocity_needs_inertia():
     robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=4e4, nu=0.3),
-                     supports=(pl.Support(region="x-"),), actuators={"hand": pl.Thrust(point=(0.2, 0.05, 0.05))},
+                     supports=(pl.Support(region="x-"),), actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
                      effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
     with pytest.raises(InputError, match="this model has no velocity; take a rule with inertia"):
         Problem(model=pl.Quasistatic(robot), steps=1, terms=[Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity")])

@@ -3,12 +3,13 @@
 from pliant.actuators.arm import Arm, Joint
 from pliant.actuators.arm_file import load_arm
 from pliant.actuators.cable import AttachedCable, Cable
+from pliant.actuators.continued import Continued, ContinuedTerm
 from pliant.actuators.frames import Frame, MovingFrame
 from pliant.actuators.gripper import AttachedGripper, AttachedTether, Driven, Gripper, Tether
 from pliant.actuators.muscle import AttachedStress, Fluidic, Muscle
 from pliant.actuators.thrust import AttachedThrust, Thrust
 
 __all__ = [
-    "Arm", "AttachedCable", "AttachedGripper", "AttachedStress", "AttachedTether", "AttachedThrust", "Cable", "Driven", "Fluidic", "Frame",
-    "Gripper", "Joint", "MovingFrame", "Muscle", "Tether", "Thrust", "load_arm",
+    "Arm", "AttachedCable", "AttachedGripper", "AttachedStress", "AttachedTether", "AttachedThrust", "Cable", "Continued",
+    "ContinuedTerm", "Driven", "Fluidic", "Frame", "Gripper", "Joint", "MovingFrame", "Muscle", "Tether", "Thrust", "load_arm",
 ]  # fmt: skip

@@ -308,6 +308,22 @@ class Solid:
                   for r, level, change in zip(rates[1:], levels, changes, strict=True)]  # fmt: skip
         return self._forces_of(by_q), shares
 
+    def damped_strain(self, q: Array, fields: Fields) -> Array:
+        """(n,) [sqrt(J)] the Green strain weighed such that |damped_strain|^2 is its energy by Hooke's law: what viscosity acts on."""
+        return self._weighed(self._green(q), fields)
+
+    def damped_strain_push(self, q: Array, change: Array, fields: Fields) -> Array:
+        """(n,) the change of damped_strain at q; it is bilinear and symmetric in q and change."""
+        return self._weighed(self._mixed_strain(q, change), fields)
+
+    def _weighed(self, E: Array, fields: Fields) -> Array:
+        """2 mu |E|^2 + lam tr(E)^2 as a sum of squares, deviator and trace apart, so that lam may be negative."""
+        mu, lam = fields.moduli[:, 0, None], fields.moduli[:, 1, None]
+        trace = np.trace(E, axis1=2, axis2=3)
+        deviator = E - (trace / self.dim)[:, :, None, None] * np.eye(self.dim)
+        shear, bulk = np.sqrt(2.0 * mu * self.cells.weights), np.sqrt((lam + 2.0 * mu / self.dim) * self.cells.weights)
+        return np.concatenate([shear[:, :, None] * deviator.reshape(*E.shape[:2], -1), (bulk * trace)[:, :, None]], axis=2).ravel()
+
     def _mixed_strain(self, q: Array, change: Array) -> Array:
         """sym(F(q)^T grad change), the change of the Green strain at q."""
         dE = np.swapaxes(self._gradient_of(q), 2, 3) @ self._gradient_of(change)

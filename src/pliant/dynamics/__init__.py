@@ -2,6 +2,7 @@
 
 from pliant.dynamics.gradcheck import Check, gradcheck
 from pliant.dynamics.implicit import BDF2, ImplicitEuler, Quasistatic
+from pliant.dynamics.latent import Latent
 from pliant.dynamics.material_point import MaterialPoint
 from pliant.dynamics.newton import Newton
 from pliant.dynamics.semi_implicit import SemiImplicit
@@ -11,6 +12,7 @@ __all__ = [
     "BDF2",
     "Check",
     "ImplicitEuler",
+    "Latent",
     "MaterialPoint",
     "Newton",
     "Quasistatic",

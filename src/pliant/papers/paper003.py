@@ -9,16 +9,17 @@ import numpy as np
 
 from pliant.bench.planning import measure
 from pliant.core import MissingExtra
+from pliant.papers.written import Found, Progress, written
 from pliant.planners import Options, Plan, collocation, ddp, gauss_newton, newton
 from pliant.problem import Problem
-from pliant.report import Plot, write_report
-from pliant.store import lock, write_json
-from pliant.zoo.experiment import Metric, run, versions
+from pliant.report import Plot
+from pliant.store import lock
+from pliant.zoo.experiment import Metric, run
 from pliant.zoo.experiments import lay_cloth, pendulum, whip
 from pliant.zoo.planned import problem_of
 from pliant.zoo.registry import find
 
-Progress = Callable[[str, int, int], None]
+SHOWS = "Table I with results, and Fig. 3, 5, 8 and 9"
 TABLE = ("pendulum-1", "pendulum-2", "pendulum-4", "whip-1", "whip-2", "cloth-thin", "cloth-toss", "cloth-flip")
 SHOWN = ("nodes", "arms", "steps", "time", "worst miss of a target", "iterations", "seconds an iteration")
 REGULARISERS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
@@ -32,16 +33,8 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
         same, notes = agreement(quick, progress)
         metrics = {**table_one(folder, quick, progress), **same}
         plots, said = figures(quick, progress)
-        notes += said
-        numbers = {key: {"value": m.value, "unit": m.unit, "paper": m.paper} for key, m in metrics.items()}
-        reached = all(m.value is True for key, m in metrics.items() if key.endswith("reached"))
-        result = {"name": "paper-003", "paper": "003", "shows": "Table I with results, and Fig. 3, 5, 8 and 9", "seed": 0,
-                  "status": "done" if reached else "not reached: an experiment of Table I missed its goal, or a method another optimum",
-                  "settings": {"quick": quick},
-                  "versions": versions(), "seconds": round(time.perf_counter() - began, 1), "metrics": numbers, "notes": notes}  # fmt: skip
-        write_report(folder, {**result, "paper": "paper 003"}, plots, notes=notes)
-        write_json(folder / "result.json", result)
-    return result
+        return written(folder, "003", SHOWS, Found(metrics=metrics, notes=[*notes, *said]), quick=quick, began=began, plots=plots,
+                       missed="an experiment of Table I missed its goal, or a method another optimum")  # fmt: skip
 
 
 def table_one(folder: Path, quick: bool, progress: Progress) -> dict[str, Metric]:

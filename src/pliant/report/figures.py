@@ -56,6 +56,7 @@ class Plot:
     log_x: bool = False
     log_y: bool = False
     kind: Literal["line", "points", "both", "steps"] = "line"  # steps: held until the next x, as controls are
+    equal: bool = False  # a metre is as long along x as along y, for drawings
 
 
 def plot_png(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6), dpi: int = 160) -> bytes:
@@ -89,6 +90,7 @@ def _paint(axes: Axes, plot: Plot, series: Mapping[str, tuple[Array, Array]]) ->
     axes.set_xscale("log" if plot.log_x else "linear")
     axes.set_yscale("log" if plot.log_y else "linear")
     axes.margins(x=0.02)
+    axes.set_aspect("equal" if plot.equal else "auto", adjustable="datalim")
     marker = "o" if plot.kind in ("points", "both") else None
     shape = "steps-post" if plot.kind == "steps" else "default"
     for i, (name, (x, y)) in enumerate(series.items()):

@@ -48,6 +48,7 @@ class Outcome:
     scene: Scene | None = None
     reached: bool = True
     sentence: str = "done"
+    notes: Sequence[str] = ()  # said below the result and in the report, such as a plan's certificate
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,6 +60,7 @@ class Run:
     identity: str  # of what is run, such as the text of a robot file
     seed: int = 0
     resume: bool = False
+    cluster: str | None = None  # address of workers for exact evaluations; changes no number
     progress: Progress = lambda what, done, total: None
 
     @property
@@ -97,6 +99,7 @@ class Experiment:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     quick: Mapping[str, Setting] = field(default_factory=dict)  # settings that bring minutes down to seconds
     source: str = ""  # what a robot file says, where it was made from one
+    clustered: bool = False  # can it use the workers of a cluster?
 
     def chosen(self, overrides: Mapping[str, str] | None = None, *, quick: bool = False) -> dict[str, Setting]:
         """The settings with overrides, given as text, read in the type of their defaults."""
@@ -129,11 +132,15 @@ def result_folder(experiment: Experiment, out: str | Path | None) -> Path:
 
 
 def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0, overrides: Mapping[str, str] | None = None,
-        quick: bool = False, resume: bool = False, progress: Progress = lambda what, done, total: None) -> dict[str, Any]:  # fmt: skip
-    """Run an experiment and write its result folder; gives the content of result.json. With `resume`, a finished run is only read."""
+        quick: bool = False, resume: bool = False, cluster: str | None = None,
+        progress: Progress = lambda what, done, total: None) -> dict[str, Any]:  # fmt: skip
+    """Run an experiment and write its result folder; gives the content of result.json. With `resume`, a finished run is only read;
+    `cluster` is the address of a dask scheduler."""
+    if cluster is not None and not experiment.clustered:
+        raise InputError(f"{experiment.name} makes no exact evaluations that a cluster could share; run it without --cluster.")
     folder = result_folder(experiment, out)
     here = Run(settings=experiment.chosen(overrides, quick=quick), folder=folder, identity=experiment.name + experiment.source, seed=seed,
-               resume=resume, progress=progress)  # fmt: skip
+               resume=resume, cluster=cluster, progress=progress)  # fmt: skip
     if resume and (folder / "result.json").is_file():
         done = read_json(folder / "result.json")
         if done.get("key") == here.key:
@@ -151,8 +158,9 @@ def _perform(experiment: Experiment, here: Run) -> dict[str, Any]:
         "name": experiment.name, "paper": experiment.paper, "shows": experiment.shows, "seed": here.seed, "key": here.key,
         "status": "done" if outcome.reached else f"not reached: {outcome.sentence}", "sentence": outcome.sentence,
         "settings": dict(here.settings), "versions": versions(), "seconds": round(time.perf_counter() - start, 3),
-        "metrics": {name: {"value": m.value, "unit": m.unit, "paper": m.paper} for name, m in outcome.metrics.items()}}  # fmt: skip
-    notes = [] if outcome.sentence == "done" else [outcome.sentence]
+        "metrics": {name: {"value": m.value, "unit": m.unit, "paper": m.paper} for name, m in outcome.metrics.items()},
+        "notes": list(outcome.notes)}  # fmt: skip
+    notes = [*([] if outcome.sentence == "done" else [outcome.sentence]), *outcome.notes]
     shown = {**result, "paper": None if experiment.paper is None else f"paper {experiment.paper}"}
     write_report(here.folder, shown, outcome.plots, media=media, notes=notes)
     write_json(here.folder / "result.json", result)  # last: a folder with a result is whole

@@ -3,6 +3,9 @@
 from pliant.core import InputError, nearest
 from pliant.zoo.experiment import Experiment
 from pliant.zoo.experiments import (
+    arm_2d,
+    arm_circle,
+    arm_obstacles,
     arm_reach,
     biped_cable,
     block_drop,
@@ -17,7 +20,8 @@ from pliant.zoo.experiments import (
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (arm_reach.EXPERIMENT, cantilever.EXPERIMENT, block_drop.EXPERIMENT, *pendulum.EXPERIMENTS, *whip.EXPERIMENTS,
+    for experiment in (arm_circle.EXPERIMENT, arm_obstacles.EXPERIMENT, arm_2d.EXPERIMENT, arm_reach.EXPERIMENT,
+                       cantilever.EXPERIMENT, block_drop.EXPERIMENT, *pendulum.EXPERIMENTS, *whip.EXPERIMENTS,
                        *lay_cloth.EXPERIMENTS, mpm_bounce.EXPERIMENT, mpm_beam.EXPERIMENT, mpm_slope.EXPERIMENT,
                        biped_cable.EXPERIMENT)
 }  # fmt: skip

@@ -1,0 +1,52 @@
+"""arm-2d: the arm of paper 000 Fig. 1, in the plane with two lines, sweeps its beam to and fro."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pliant.problem import Effort
+from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
+from pliant.zoo.laser import LaserTask, aim, outcome, plan_laser
+from pliant.zoo.laser import probe as probe_latent
+from pliant.zoo.robots import plane_arm
+
+
+def task(s: Mapping[str, Setting]) -> LaserTask:
+    steps, dt, plate, reach = int(s["steps"]), float(s["dt"]), float(s["plate"]), float(s["reach"])
+    start = np.full(2, float(s["tension"]))
+    swing = lambda t: np.array([reach * np.sin(2.0 * np.pi * t / (steps * dt))])  # noqa: E731
+    goals = [aim(plate, swing(k * dt), time=k * dt, weight=1e4 * dt) for k in range(1, steps + 1)]
+    ends = np.array([[-reach, plate], [reach, plate]])
+    return LaserTask(robot=plane_arm(layers=int(s["layers"]), across=int(s["across"])), plate=plate, steps=steps, dt=dt, start=start,
+                     cell=float(s["cell"]), eta=float(s["eta"]), wanted=ends,
+                     terms=[*goals, Effort(weight=1e-3, reference=start), Effort(weight=1e-3, order=1)])  # fmt: skip
+
+
+def perform(run: Run) -> Outcome:
+    planned = plan_laser(run, task(run.settings))
+    t, reach = planned.task, float(run.settings["reach"])
+    wanted = reach * np.sin(2.0 * np.pi * np.arange(t.steps + 1) / t.steps)
+    off = float(np.abs(planned.replayed[:, 0] - wanted).max())
+    reached = off <= float(run.settings["wanted"]) * reach
+    sentence = "done" if reached else f"the replayed beam is {off:.2e} m off its path; go more slowly (--set dt=0.1)."
+    return outcome(planned, title="arm-2d: two lines sweep the beam", metrics={"off the path on replay": Metric(value=off, unit="m")},
+                   reached=reached, sentence=sentence)  # fmt: skip
+
+
+def probe(settings: Mapping[str, Setting]) -> tuple:
+    return probe_latent(task(settings))
+
+
+EXPERIMENT = Experiment(
+    name="arm-2d",
+    paper="000",
+    shows="the plane arm of Fig. 1 with two lines sweeps its beam to and fro, planned on the grid of shapes",
+    size="369 vertices, 2 lines, 100 steps",
+    takes="10 s",
+    perform=perform,
+    probe=probe,
+    clustered=True,
+    settings={"plate": 0.5, "reach": 0.08, "tension": 3.0, "cell": 6.0, "eta": 2.4, "steps": 100, "dt": 0.05, "wanted": 0.03, "layers": 40,
+              "across": 8, "small_film": False},
+    quick={"layers": 12, "across": 3, "steps": 30, "dt": 0.15, "wanted": 0.1, "small_film": True},
+)  # fmt: skip

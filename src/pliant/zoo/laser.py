@@ -1,0 +1,171 @@
+"""A laser at the tip of a soft arm: where its beam meets a plate, and experiments that plan it on a grid of shapes (paper 000)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pliant.core import Array
+from pliant.dynamics import ImplicitEuler
+from pliant.dynamics.latent import Embedded, Latent
+from pliant.planners import Options, Refined, plan_refined
+from pliant.problem import Constraint, Problem, Residual, Term
+from pliant.report import Line, Plot, Scene, palette
+from pliant.robot import Robot
+from pliant.zoo.experiment import Metric, Outcome, Run
+from pliant.zoo.pictures import scene
+
+BEAM = ("laser", "laser base")  # the effectors that the beam runs through
+
+
+def spot_on(plate: float) -> Callable[[Array], Array]:
+    """Where the beam meets a plate at a height [m], from the places of lens and base one after the other; analytic."""
+
+    def spot(y: Array) -> Array:
+        lens, base = y[: len(y) // 2], y[len(y) // 2 :]
+        return (lens + (plate - lens[-1]) / (lens[-1] - base[-1]) * (lens - base))[:-1]
+
+    return spot
+
+
+def aim(plate: float, goal: Array, *, time: float, weight: float) -> Residual:
+    """The beam is to meet the plate at a goal (dim - 1,) [m] at a time [s]."""
+    spot = spot_on(plate)
+    return Residual(effector=BEAM, residual=lambda y: spot(y) - goal, time=time, weight=weight)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LaserTask:
+    """An arm with a laser, what its beam is to do on a plate, and how coarse and fine the grid of its shapes is."""
+
+    robot: Robot
+    plate: float  # [m] height
+    steps: int
+    dt: float  # [s]
+    start: Array  # (d,) [N] tensions that the arm starts from
+    cell: float  # [N]
+    eta: float  # [N]
+    terms: Sequence[Term]
+    constraints: Sequence[Constraint] = ()
+    wanted: Array  # (k, dim) [m] what is drawn on the plate
+    shapes: Sequence[Array] = field(default=())  # closed curves (k, dim) [m] on the plate that are to be kept out of
+
+    def problem(self, model: Embedded) -> Problem:
+        return Problem(model=model, steps=self.steps, terms=self.terms, constraints=self.constraints, before=self.start)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Planned:
+    """A laser task planned and replayed: spots (steps + 1, dim - 1) [m] of the plan and of the replay with all nodes free."""
+
+    task: LaserTask
+    refined: Refined
+    spots: Array
+    replayed: Array
+    positions: Array  # (steps + 1, n_dofs) [m] of the replay
+    seconds: float  # for the plans, without certificate and replay
+
+
+def latent_model(run: Run, task: LaserTask) -> Embedded:
+    """The latent model of a task, its exact shapes kept beside the results."""
+    store = run.folder / "corners.sqlite"
+    if not run.resume:
+        for part in ("", "-wal", "-shm"):
+            store.with_name(store.name + part).unlink(missing_ok=True)
+    return Latent(task.robot, dt=task.dt, cell=task.cell, start=task.start, store=store, cluster=run.cluster, progress=run.progress)
+
+
+def plan_laser(run: Run, task: LaserTask) -> Planned:
+    """Algorithm 1 on the task, and its replay with the full model."""
+    model = latent_model(run, task)
+    options = Options(progress=run.progress, folder=run.folder / "plan")
+    guess = np.tile(task.start, (task.steps, 1))
+    refined = plan_refined(task.problem(model), eta=task.eta, guess=guess, options=options, seed=run.seed)
+    plan, fine = refined.plan, refined.levels[-1].model
+    full = ImplicitEuler(task.robot, dt=task.dt)
+    path = run.simulate(full, plan.controls, count=task.steps, dt=task.dt, x0=full.state(fine.positions(plan.states[0])))
+    positions, spot = path.path[:, : full.space.n_dofs], spot_on(task.plate)
+    places = [np.concatenate([task.robot.place(name, q) for name in BEAM]) for q in positions]
+    rows = np.vstack([fine.effector_rows(name).toarray() for name in BEAM])
+    return Planned(task=task, refined=refined, positions=positions, spots=np.array([spot(rows @ x[: rows.shape[1]]) for x in plan.states]),
+                   replayed=np.array([spot(y) for y in places]), seconds=sum(level.seconds for level in refined.levels))  # fmt: skip
+
+
+def probe(task: LaserTask) -> tuple[Embedded, Array, Array]:
+    """The latent arm after two steps under uneven tensions."""
+    model = Latent(task.robot, dt=task.dt, cell=task.cell, start=task.start)
+    x, u = model.initial_state(), task.start + 0.3 * np.arange(len(task.start))
+    for k in range(2):
+        x = model.step(x, u, None, k).x
+    return model, x, u
+
+
+def outcome(planned: Planned, *, title: str, metrics: Mapping[str, Metric], reached: bool, sentence: str,
+            paper: Mapping[str, float | str] | None = None) -> Outcome:  # fmt: skip
+    """What an experiment with a laser tells: its own metrics, then those of the surrogate beside the paper's."""
+    refined, paper = planned.refined, paper or {}
+    c = refined.certificate
+    asked = sum(level.result.notes["asked"][-1][1] for level in refined.levels)
+    made = refined.levels[-1].evaluations
+    told = {
+        **metrics,
+        "exact evaluations": Metric(value=made, paper=paper.get("evaluations")),
+        "shapes asked for": Metric(value=asked, paper=paper.get("without")),
+        "fewer by": Metric(value=asked / made, unit="times", paper=paper.get("fewer")),
+        "error of a step": Metric(value=c.one_step, unit="of the positions", paper=paper.get("error")),
+        "error of a step beside its increment": Metric(value=c.increment, unit="of the increment"),
+        "error at random points of the plan": Metric(value=c.holdout, unit="of the positions"),
+        **({"observed order": Metric(value=c.order)} if c.order is not None else {}),
+        **({"Richardson's estimate of the error": Metric(value=c.richardson, unit="of the positions")} if c.richardson is not None else {}),
+        "objective": Metric(value=c.objective),
+        **({"objective replayed with all nodes free": Metric(value=c.replayed)} if c.replayed is not None else {}),
+        "executions": Metric(value=len(refined.levels), paper=paper.get("executions")),
+        "iterations": Metric(value=sum(len(level.result.history) - 1 for level in refined.levels)),
+        "seconds for the plan": Metric(value=planned.seconds, unit="s"),
+        "unknowns of the full model": Metric(value=planned.positions.shape[1], paper=paper.get("unknowns")),
+    }
+    return Outcome(metrics=told, plots=plots(planned), scene=_film(planned, title), reached=reached, sentence=sentence,
+                   notes=tuple(c.lines()))  # fmt: skip
+
+
+def plots(planned: Planned) -> list[Plot]:
+    task, levels = planned.task, planned.refined.levels
+    rows = [row for level in levels for row in level.result.notes["asked"]]
+    asked, before = [], 0
+    for level in levels:
+        asked += [before + queries for _, queries in level.result.notes["asked"]]
+        before = asked[-1]
+    count = np.arange(len(rows))
+    times = task.dt * np.arange(task.steps + 1)
+    costs = {f"cell {level.cell:g} N": (np.arange(len(level.result.history)), np.array([row.cost for row in level.result.history]))
+             for level in levels}  # fmt: skip
+    out = [
+        Plot(title="Fig. 5 (a): exact evaluations", x="iteration", y="evaluations so far", log_y=True, kind="both",
+             series={"with the grid": (count, np.array([made for made, _ in rows])), "without": (count, np.array(asked))}),
+        Plot(title="Convergence", x="iteration", y="objective", log_y=True, kind="both", series=costs),
+        Plot(title="Lines", x="time [s]", y="tension [N]", kind="steps",
+             series={name: (times[1:], u) for name, u in zip(task.robot.actuators, planned.refined.plan.controls.T, strict=True)}),
+    ]  # fmt: skip
+    if planned.spots.shape[1] == 2:
+        drawn = {"planned": planned.spots, "replayed": planned.replayed, "wanted": task.wanted[:, :2]}
+        kept_out = {f"obstacle {k + 1}": curve[:, :2] for k, curve in enumerate(task.shapes)}
+        out.append(Plot(title="The beam on the plate", x="x [m]", y="y [m]", equal=True,
+                        series={name: (xy[:, 0], xy[:, 1]) for name, xy in {**drawn, **kept_out}.items()}))  # fmt: skip
+    else:
+        out.append(Plot(title="The beam on the plate", x="time [s]", y="x [m]",
+                        series={"planned": (times, planned.spots[:, 0]), "replayed": (times, planned.replayed[:, 0])}))  # fmt: skip
+    return out
+
+
+def _film(planned: Planned, title: str) -> Scene:
+    """The arm, its beam, and what it has drawn so far."""
+    task, dim = planned.task, planned.spots.shape[1] + 1
+    film = scene(task.robot, planned.positions, dt=task.dt, title=title, ground=0.0, marked=())
+    on_plate = np.column_stack([planned.replayed, np.full(len(planned.replayed), task.plate)])
+    lens = np.array([task.robot.place("laser", q) for q in planned.positions])
+    beam = Line(points=np.stack([lens, on_plate], axis=1), colour=palette.MARKER)
+    curves = [Line(points=curve, colour=palette.FAINT) for curve in task.shapes]
+    curves += [Line(points=task.wanted, colour=palette.TARGET, dashed=True)] if len(task.wanted) > 1 else []
+    return replace(
+        film, lines=(*film.lines, beam, *curves), markers=on_plate[:, None], targets=task.wanted[:: max(1, len(task.wanted) - 1)][:, :dim]
+    )

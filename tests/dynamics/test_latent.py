@@ -1,0 +1,239 @@
+"""Latent dynamics: the projected step, its shapes and their derivatives, and how the surrogate's error enters."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.dynamics.latent import Embedded
+from pliant.dynamics.shapes import ExactFamily, Shapes
+from pliant.surrogate import Chebyshev, Sample, Tree
+
+DT = 0.02
+CONTROLS = np.array([3.0, 1.0, 0.5, 0.2])
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return pl.robots.line_arm(layers=8, across=2)
+
+
+@pytest.fixture(scope="module")
+def shapes(arm):
+    return Shapes(robot=arm)
+
+
+@pytest.fixture(scope="module")
+def exact(shapes):
+    return Embedded(family=ExactFamily(shapes), dt=DT, start=np.zeros(4))
+
+
+def plane(**options):
+    return replace(pl.robots.plane_arm(layers=12, across=3), **options)
+
+
+# Shapes
+
+
+def test_a_shape_is_the_equilibrium_under_its_controls(arm, shapes):
+    q, _, note = shapes(CONTROLS, None)
+    step = pl.equilibrium(pl.Quasistatic(arm), CONTROLS)
+    np.testing.assert_allclose(q, step.x, atol=1e-9)
+    assert note == ""
+
+
+def test_a_line_that_pushes_bends_the_other_way(shapes):
+    tip = shapes.effectors[:3]
+    sides = [tip @ (shapes(np.array([t, 0.0, 0.0, 0.0]), None)[0] - shapes.home.value) for t in (0.5, -0.5)]
+    assert sides[0][0] < -1e-3 < 1e-3 < sides[1][0]
+
+
+def test_slopes_and_curvatures_of_shapes(shapes):
+    q, J, _ = shapes(CONTROLS, None)
+    near, h = Sample(point=CONTROLS, value=q, slope=J), 1e-3
+    bent = shapes.curvatures(CONTROLS, q, J)
+    pairs = [(i, j) for i in range(4) for j in range(i, 4)]
+    for i, e in enumerate(np.eye(4)):
+        ahead, behind = (shapes(CONTROLS + side * h * e, near) for side in (1.0, -1.0))
+        np.testing.assert_allclose((ahead[0] - behind[0]) / (2 * h), J[:, i], atol=1e-5 * np.abs(J).max())
+        for k, pair in enumerate(pairs):
+            if i in pair:
+                j = pair[0] if pair[1] == i else pair[1]
+                np.testing.assert_allclose((ahead[1] - behind[1])[:, j] / (2 * h), bent[k], atol=1e-4 * np.abs(bent).max())
+
+
+@pytest.mark.parametrize("damping", [pl.Damping(mass=0.5, stiffness=0.004), pl.Damping()])
+def test_what_is_interpolated_has_the_right_slopes(damping):
+    shapes = Shapes(robot=plane(damping=damping))
+    rng, q = np.random.default_rng(0), shapes.home.value
+    dq, other, bent = 1e-3 * rng.standard_normal((3, q.size))
+    path = lambda t, s: shapes.lifted(q + t * dq + s * other + t * s * bent)  # noqa: E731
+    slope = shapes.lift(q, dq[:, None])[1][:, 0]
+    np.testing.assert_allclose((path(1e-4, 0) - path(-1e-4, 0)) / 2e-4, slope, atol=1e-6 * np.abs(slope).max())
+    h = 1e-2
+    mixed = (path(h, h) - path(h, -h) - path(-h, h) + path(-h, -h)) / (4 * h * h)
+    found = shapes.lifted_curvature(q, dq, other, bent)
+    np.testing.assert_allclose(mixed, found, atol=1e-4 * np.abs(found).max())
+    assert (shapes.parts[1].stop > shapes.parts[1].start) == (damping.stiffness > 0.0)
+
+
+def test_the_key_is_of_the_mechanics(arm):
+    key = Shapes(robot=arm).key
+    assert Shapes(robot=pl.robots.line_arm(layers=8, across=2)).key == key
+    others = [replace(arm, gravity=np.array([0.0, 0.0, -9.8])), pl.robots.line_arm(layers=8, across=2, soft=2.01e5),
+              replace(arm, loads=(pl.PointLoad(point=(0.0, 0.0, 0.2), force=(0.01, 0.0, 0.0)),)),
+              pl.robots.line_arm(layers=12, across=2)]  # fmt: skip
+    assert len({key, *(Shapes(robot=other).key for other in others)}) == 5
+
+
+def slender():
+    """A thin upright column under a dead push at its top: beyond Euler's load it bends to either side."""
+    return pl.Robot(shape=pl.geometry.Rectangle(size=(0.02, 0.4)), divisions=(2, 40), thickness=0.02, order=2,
+                    material=pl.Material(E=1e5, nu=0.3), supports=[pl.Support(region="y-")],
+                    actuators={"push": pl.actuators.Thrust(point=(0.01, 0.4))},
+                    effectors={"top": pl.Effector(point=(0.01, 0.4))})  # fmt: skip
+
+
+def test_a_jump_to_another_branch_is_reported():
+    """Bent to the right under its load, the column is pushed to the left: at the fold it snaps over, and no small stage follows it."""
+    shapes = Shapes(robot=slender())
+    critical = np.pi**2 * 1e5 / (1 - 0.3**2) * 0.02**4 / 12 / (4 * 0.4**2)
+    q, J, note = shapes(np.array([0.02 * critical, -1.6 * critical]), None)
+    assert note == ""
+    start = Sample(point=np.array([0.02 * critical, -1.6 * critical]), value=q, slope=J)
+    assert shapes.effectors[0] @ q > 0.1
+    over, _, note = shapes(np.array([-0.8 * critical, -1.6 * critical]), start)
+    assert "jumped to another branch" in note
+    assert shapes.effectors[0] @ over < -0.1
+
+
+# The step
+
+
+def test_the_equation_is_the_projected_step_of_all_nodes(arm, exact):
+    """J^T of ImplicitEuler's residual at positions among the shapes, with gravity, both dampings and all lines."""
+    full, u = pl.ImplicitEuler(arm, dt=DT), np.array([5.0, 0.5, 0.0, 1.0])
+    new, last, older = CONTROLS + 0.2, CONTROLS, CONTROLS - np.array([0.2, -0.1, 0.05, 0.0])
+    g, slope, _ = exact._residual(new, u, *exact._past(last, older))
+    q = [exact.family.positions(a) for a in (new, last, older)]
+    x = full.state(q[1], (q[1] - q[2]) / DT)
+    force = full.forces(full.at(full.equations.numbers(None), x, u, q[0]))[1]
+    np.testing.assert_allclose(g, exact.family._sample(new).slope.T @ force, rtol=1e-7, atol=1e-12)
+    h = 1e-3
+    for i, e in enumerate(np.eye(4)):
+        ahead, behind = (exact._residual(new + side * h * e, u, *exact._past(last, older))[0] for side in (1.0, -1.0))
+        np.testing.assert_allclose((ahead - behind) / (2 * h), slope[:, i], atol=1e-5 * np.abs(slope).max())
+
+
+def test_at_rest_it_stays(exact):
+    x = exact.state(CONTROLS)
+    np.testing.assert_allclose(exact.step(x, CONTROLS).x, x, atol=1e-9)
+
+
+def test_a_slow_pull_follows_the_equilibria_of_all_nodes(arm):
+    """As dt grows inertia vanishes, and latent and full model end at the same equilibrium."""
+    model = pl.Latent(arm, dt=10.0, cell=2.0)
+    x = model.initial_state()
+    for _ in range(3):
+        x = model.step(x, CONTROLS).x
+    np.testing.assert_allclose(model.space.split(x).latent, CONTROLS, atol=1e-3)
+    tip = arm.place("laser", pl.equilibrium(pl.Quasistatic(arm), CONTROLS).x)
+    np.testing.assert_allclose(model.effector_rows("laser") @ model.space.position(x), tip, atol=2e-5)
+
+
+def test_exact_steps_have_exact_derivatives(exact):
+    checks = pl.gradcheck(exact, exact.state(CONTROLS), CONTROLS + 0.5)
+    assert all(check.ok for check in checks), checks
+
+
+def test_the_error_of_a_step_falls_with_the_fourth_power_of_the_cell(arm, exact):
+    x, u = exact.state(CONTROLS), CONTROLS + np.array([0.5, 0.0, -0.3, 0.2])
+    true, errors = exact.positions(exact.step(x, u).x), []
+    for cell in (4.0, 2.0, 1.0):
+        model = pl.Latent(arm, dt=DT, cell=cell, start=CONTROLS, compress=1e-10)
+        errors.append(np.linalg.norm(model.positions(model.step(model.initial_state(), u).x) - true))
+    assert 3.3 <= np.log2(errors[0] / errors[2]) / 2 <= 4.7, errors
+
+
+def test_compression_changes_no_more_than_its_tolerance(arm):
+    ends = []
+    for compress in (1e-10, 1e-6):
+        model = pl.Latent(arm, dt=DT, cell=3.0, compress=compress)
+        ends.append(model.positions(model.step(model.initial_state(), CONTROLS).x))
+        ends.append(model.surrogate.corners.size)
+    assert ends[3] < ends[1]
+    np.testing.assert_allclose(ends[0], ends[2], atol=1e-6)
+
+
+def test_a_basis_that_grew_changes_no_bit(arm):
+    """What was asked for before is answered alike, although later corners brought new directions."""
+    model = pl.Latent(arm, dt=DT, cell=3.0)
+    x = model.initial_state()
+    first, size = model.step(x, CONTROLS).x, model.surrogate.corners.size
+    model.state(np.array([8.0, 0.0, 6.0, 1.0]))
+    assert model.surrogate.corners.size > size
+    model.family.forget()
+    np.testing.assert_array_equal(model.step(x, CONTROLS).x, first)
+
+
+@pytest.mark.parametrize("make", [
+    lambda corners: Tree(corners, cell=4.0, tolerance=1e-4),
+    lambda corners: Chebyshev(corners, domain=(-4.0, 8.0), degree=7),
+])  # fmt: skip
+def test_other_surrogates_stand_behind_the_same_face(make):
+    robot, u = plane(), np.array([3.0, 1.0])
+    exact = Embedded(family=ExactFamily(Shapes(robot=robot)), dt=DT, start=np.zeros(2))
+    model = pl.Latent(robot, dt=DT, surrogate=make)
+    np.testing.assert_allclose(model.step(model.initial_state(), u).x, exact.step(exact.initial_state(), u).x, atol=2e-3)
+    assert model.refined().surrogate.evaluations >= model.surrogate.evaluations
+    assert all(check.ok for check in pl.gradcheck(model, model.state(u), u + 0.3))
+
+
+# Trouble
+
+
+def test_outside_the_domain_the_step_fails_with_a_sentence(arm):
+    model = pl.Latent(arm, dt=10.0, cell=3.0, domain=(-3.0, 4.0))
+    step = model.step(model.initial_state(), np.full(4, 9.0))
+    assert not step.status
+    assert "outside the surrogate's domain" in step.status.text
+    wider = replace(model, family=type(model.family)(model.family.shapes, model.surrogate.widened((-3.0, 12.0))))
+    assert wider.step(wider.initial_state(), np.full(4, 9.0)).status
+
+
+def test_the_budget_fails_the_step_and_not_the_program(arm):
+    model = pl.Latent(arm, dt=10.0, cell=2.0, budget=20)
+    step = model.step(model.initial_state(), np.full(4, 15.0))
+    assert "budget of 20 exact evaluations" in step.status.text
+
+
+@pytest.mark.parametrize(("robot", "says"), [
+    (lambda: plane(actuators={}), "no actuators"),
+    (lambda: plane(actuators={"line": pl.Cable(points=[[0.0, 0.05], [0.0, 0.15]], drive="length")}), "not linear in its control"),
+    (lambda: plane(supports=[pl.Support(region="y-", motion=lambda t: np.array([t, 0.0]))]), "moves"),
+    (lambda: plane(contacts=[pl.Contact(obstacle=pl.plane((0.0, 1.0), height=-1.0), friction=0.5)]), "friction"),
+    (lambda: "arm", "make one with pliant.Robot"),
+])  # fmt: skip
+def test_robots_that_have_no_shapes(robot, says):
+    with pytest.raises(InputError, match=says):
+        pl.Latent(robot(), dt=DT, cell=1.0)
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"cell": 0.0}, "must be positive"),
+    ({"cell": [1.0, 1.0, 1.0]}, "shape"),
+    ({"cell": 1.0, "start": [1.0]}, "first controls"),
+    ({"cell": 1.0, "domain": (2.0, 1.0)}, "lower end"),
+    ({"cell": 1.0, "budget": 3}, "4 corners"),
+    ({"cell": 1.0, "dt": -1.0}, "time step"),
+])  # fmt: skip
+def test_options_that_cannot_be_used(options, says):
+    with pytest.raises(InputError, match=says):
+        pl.Latent(plane(), **{"dt": DT, **options})
+
+
+def test_without_limits_a_cell_must_be_given():
+    with pytest.raises(InputError, match="the cell has no default"):
+        pl.Latent(slender(), dt=DT)

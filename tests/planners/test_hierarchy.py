@@ -1,0 +1,202 @@
+"""Algorithm 1 of paper 000: refinement between plans, its convergence (Lemma IV.1), its certificate and its store."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.planners import Options, gauss_newton, plan_refined, refine
+from pliant.planners.hierarchy import executions
+from pliant.problem import Effort, Goal, Problem
+from pliant.surrogate import corners
+
+STEPS, DT = 10, 0.1
+TARGET = (0.04, 0.195)
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return pl.robots.plane_arm(layers=4, across=2)
+
+
+def problem(model):
+    return Problem(model=model, steps=STEPS, terms=[Goal(effector="laser", target=TARGET, weight=1e3), Effort(weight=1e-3, order=1)])
+
+
+def latent(arm, **options):
+    return pl.Latent(arm, dt=DT, **{"cell": 8.0, "compress": 1e-10, **options})
+
+
+# How often
+
+
+@pytest.mark.parametrize(("cell", "eta", "count"), [(0.5, 0.2, 3), (0.3, 0.1, 3), (1.0, 1.0, 1), (1.0, 0.5, 2), (1.0, 0.49, 3)])
+def test_executions_of_algorithm_1(cell, eta, count):
+    assert executions(cell, eta) == count
+
+
+def test_eta_beyond_the_cell_is_a_sentence(arm):
+    with pytest.raises(InputError, match=r"eta = 9 is larger than the cell 8"):
+        plan_refined(problem(latent(arm)), eta=9.0)
+    with pytest.raises(InputError, match="positive"):
+        plan_refined(problem(latent(arm)), eta=0.0)
+
+
+def test_only_latent_models_are_refined(arm):
+    with pytest.raises(InputError, match="make one with Latent"):
+        plan_refined(problem(pl.ImplicitEuler(arm, dt=DT)), eta=1.0)
+    with pytest.raises(InputError, match="resumed by its store"):
+        plan_refined(problem(latent(arm)), eta=4.0, options=Options(resume=True))
+
+
+# Convergence
+
+
+def test_the_objective_converges_to_the_exact_models_plan(arm):
+    """Lemma IV.1 with the scheme's rate: each halving of the cell takes about 2^4 off the difference to the plan with exact shapes."""
+    refined = plan_refined(problem(latent(arm)), eta=1.0)
+    best = gauss_newton(replace(problem(latent(arm)), model=refined.levels[-1].model.exact()), guess=refined.plan.controls)
+    assert best.status
+    gaps = [abs(level.result.cost - best.cost) / best.cost for level in refined.levels]
+    rates = np.log2(np.array(gaps[:-1]) / gaps[1:])
+    assert len(gaps) == 4
+    assert np.all(np.diff(gaps) < 0.0), gaps
+    assert 3.0 <= np.mean(rates) <= 5.5, (gaps, rates)
+    np.testing.assert_allclose(refined.plan.controls, best.controls, atol=2e-3 * np.abs(best.controls).max())
+
+
+@pytest.mark.parametrize("method", ["gauss_newton", "ddp", "gradient"])
+def test_with_any_planner(arm, method):
+    refined = plan_refined(problem(latent(arm)), eta=4.0, method=method, options=Options(iterations=60))
+    assert refined.plan.method == {"ddp": "ilqr"}.get(method, method)
+    assert refined.plan.cost == pytest.approx(plan_refined(problem(latent(arm)), eta=4.0).plan.cost, rel=1e-3)
+
+
+def closed_loop(model, gains):
+    """(cost, gradient) of a controller u = gains (1, tip) that brings the tip to its target."""
+    W = gains.reshape(2, 3)
+    rows = model.effector_rows("laser").toarray()
+    sees = lambda x: np.concatenate([[1.0], rows @ model.space.position(x)])  # noqa: E731
+    run = pl.simulate(model, lambda k, x: W @ sees(x), steps=STEPS, keep=True)
+    miss = np.array([rows @ model.space.position(x) - TARGET for x in run.states[1:]])
+    cost = 0.5 * 1e3 * DT * np.sum(miss**2) + 0.5 * 1e-3 * DT * np.sum(run.controls**2)
+    bar, g = np.zeros(model.space.size), np.zeros((2, 3))
+    for k in reversed(range(STEPS)):
+        bar[: rows.shape[1]] += 1e3 * DT * rows.T @ miss[k]
+        bar, u_bar, _ = model.pullback(run.steps[k], bar)
+        u_bar = u_bar + 1e-3 * DT * run.controls[k]
+        g += np.outer(u_bar, sees(run.states[k]))
+        bar[: rows.shape[1]] += rows.T @ W[:, 1:].T @ u_bar
+    return cost, g.ravel()
+
+
+def test_feedback_controllers_are_refined_alike(arm):
+    """Equation 6: the same loop over cells, with the parameters of a controller in place of the controls."""
+
+    def train(model, gains):
+        found = minimize(lambda w: closed_loop(model, w), gains, jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-13})
+        return found.x
+
+    model = latent(arm, domain=(-60.0, 60.0))
+    start = np.array([0.5, 0.0, 0.0, 1.0, 0.0, 0.0])
+    h, (_, g) = 1e-4, closed_loop(model, start)
+    for i, e in enumerate(np.eye(6)):
+        assert (closed_loop(model, start + h * e)[0] - closed_loop(model, start - h * e)[0]) / (2 * h) == pytest.approx(g[i], rel=1e-4)
+    levels = refine(train, model, eta=1.0, guess=start)
+    assert [level.cell for level in levels] == [8.0, 4.0, 2.0, 1.0]
+    exact = levels[-1].model.exact()
+    costs = [closed_loop(exact, level.result)[0] for level in levels]
+    assert costs[-1] < 0.5 * closed_loop(exact, start)[0]
+    assert closed_loop(levels[-1].model, levels[-1].result)[0] == pytest.approx(costs[-1], rel=1e-3)
+
+
+# The certificate
+
+
+def test_the_certificate_tells_the_true_errors(arm):
+    refined = plan_refined(problem(latent(arm, cell=4.0)), eta=1.0)
+    c, model = refined.certificate, refined.levels[-1].model
+    exact = model.exact()
+    true = max(np.linalg.norm(model.positions(x) - exact.positions(x)) / np.linalg.norm(exact.positions(x)) for x in refined.plan.states)
+    assert 0.0 < c.holdout <= true
+    assert c.surplus[0] > c.surplus[1] > c.holdout
+    assert 3.0 <= c.order <= 5.0
+    assert c.richardson == pytest.approx(true, rel=1.0)
+    assert c.increment > c.one_step
+    full = pl.ImplicitEuler(arm, dt=DT)
+    run = pl.simulate(full, refined.plan.controls, x0=full.state(model.positions(refined.plan.states[0])))
+    again = replace(problem(model), model=full, x0=run.states[0])
+    assert c.replayed == pytest.approx(again.value(run.states, refined.plan.controls), rel=1e-9)
+    tips = np.array([arm.place("laser", full.space.position(x)) for x in run.states])
+    assert c.trajectory >= np.abs(tips - refined.plan.states[:, :2]).max() - 1e-12
+    assert any("Richardson" in line for line in c.lines())
+
+
+def test_richardson_is_refused_without_three_levels(arm):
+    c = plan_refined(problem(latent(arm)), eta=4.0).certificate
+    assert c.order is None
+    assert c.richardson is None
+    assert any("three levels are needed" in line for line in c.lines())
+
+
+def test_an_order_that_is_not_the_schemes_is_refused(arm, monkeypatch):
+    """A surrogate that gets no better with its cells promises nothing: its corners are off by noise."""
+    true, rng = corners.evaluate, np.random.default_rng(0)
+
+    def noisy(f, x, near):
+        sample = true(f, x, near)
+        return replace(sample, value=sample.value + 2e-6 * rng.standard_normal(sample.value.size))
+
+    monkeypatch.setattr(corners, "evaluate", noisy)
+    refined = plan_refined(problem(latent(arm, cell=2.0, workers=1)), eta=0.5, options=Options(iterations=2))
+    assert not 3.0 <= refined.certificate.order <= 5.0
+    assert refined.certificate.richardson is None
+    assert any("refused, the order is not 3 to 5" in line for line in refined.certificate.lines())
+
+
+def test_show_prints_levels_and_certificate(arm, capsys):
+    plan_refined(problem(latent(arm)), eta=4.0).show()
+    said = capsys.readouterr().out
+    assert said.count("exact evaluations\n") == 2
+    assert "replay with the full model" in said
+
+
+# The store
+
+
+def test_the_store_brings_the_same_plan_bit_for_bit(arm, tmp_path):
+    store = tmp_path / "corners.sqlite"
+    first = plan_refined(problem(latent(arm, store=store, workers=1)), eta=2.0)
+    model = latent(arm, store=store, workers=1)
+    again = plan_refined(problem(model), eta=2.0)
+    assert model.surrogate.corners.computed == 0
+    assert again.levels[-1].evaluations == first.levels[-1].evaluations
+    np.testing.assert_array_equal(again.plan.controls, first.plan.controls)
+    np.testing.assert_array_equal(again.plan.states, first.plan.states)
+
+
+def test_an_interrupted_run_goes_on_to_the_same_bits(arm, tmp_path):
+    whole = plan_refined(problem(latent(arm, workers=1)), eta=2.0)
+    store = tmp_path / "corners.sqlite"
+
+    def stop(what, done, total):
+        if what == "exact evaluations" and done == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plan_refined(problem(latent(arm, store=store, workers=1, progress=stop)), eta=2.0)
+    model = latent(arm, store=store, workers=1)
+    assert 0 < model.surrogate.corners.evaluations < whole.levels[-1].evaluations
+    gone_on = plan_refined(problem(model), eta=2.0)
+    assert gone_on.levels[-1].evaluations == whole.levels[-1].evaluations
+    np.testing.assert_array_equal(gone_on.plan.controls, whole.plan.controls)
+
+
+def test_the_plans_of_all_levels_are_kept(arm, tmp_path):
+    plan_refined(problem(latent(arm)), eta=4.0, options=Options(folder=tmp_path))
+    saved = [json.loads((tmp_path / f"level-{k}" / "plan.json").read_text()) for k in (0, 1)]
+    assert all(len(plan["controls"]) == STEPS for plan in saved)
