@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -133,9 +134,9 @@ def bench_command(
     with screen.status("measuring; keep the machine otherwise idle"):
         report = bench(name, quick=quick)
     for title, columns, rows in report.tables:
-        table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False)
+        table = Table(*(escape(column) for column in columns), title=title, title_justify="left", box=None, pad_edge=False)
         for row in rows:
-            table.add_row(*row)
+            table.add_row(*(escape(cell) for cell in row))
         Console(width=None if sys.stdout.isatty() else 140).print(table)
         print()
     for note in report.notes:

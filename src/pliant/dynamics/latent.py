@@ -24,7 +24,7 @@ from pliant.surrogate import Corners, CornerStore, Grid, SampleError, Surrogate,
 from pliant.surrogate.corners import Progress
 from pliant.surrogate.domain import check_lengths
 
-COMPRESS = 1e-7  # tolerance of the basis of shapes, beside what a cell's change of control moves
+COMPRESS = 1e-6  # tolerance of the basis of shapes, beside what a cell's change of control moves
 ITERATIONS = 60
 EXACT = 1e-12  # of a latent number, beside its unit
 SMALL = 1e-9  # what a step may end at where round-off lets it no nearer

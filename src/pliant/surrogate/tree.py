@@ -40,6 +40,7 @@ class Tree:
         self._data: dict[bytes, Array] = {}
         self._leaves: dict[Cell, list[tuple[int, Array]]] = {}  # what a leaf needs
         self._surplus: dict[Cell, float] = {}
+        self._alone: dict[Cell, Array] = {}  # data of corners as a cell alone sees them
         self._changes = 0
 
     @property
@@ -143,7 +144,7 @@ class Tree:
     def _missed(self, level: int, index: Array) -> float:
         """How far the cell that a leaf was split from, by itself, misses the exact values at the leaf's corners."""
         d, h = self.dim, self.size / 2.0 ** (level - 1)
-        coarse = assembled(mixed_derivatives(self._exact(level - 1, index >> 1), h))
+        coarse = assembled(self._adini(level - 1, index >> 1))
         missed = self._exact(level, index)[:, 0].copy()
         for row, offset in zip(missed, corner_offsets(d), strict=True):
             guess = contract(coarse, 0.5 * ((index & 1) + offset), h, *contraction(d, False))[0]
@@ -202,7 +203,14 @@ class Tree:
     def _mixed(self, node: Array) -> Array:
         level, index = self._owner[node.tobytes()]
         which = int((((node >> (DEEPEST - level)) - index) << np.arange(self.dim)).sum())
-        return mixed_derivatives(self._exact(level, index), self.size / 2.0**level)[which]
+        return self._adini(level, index)[which]
+
+    def _adini(self, level: int, index: Array) -> Array:
+        """(2^d, 2^d, r) the data of a cell's corners as this cell alone sees them."""
+        key = (level, index.tobytes())
+        if key not in self._alone:
+            self._alone[key] = mixed_derivatives(self._exact(level, index), self.size / 2.0**level)
+        return self._alone[key]
 
     def _trace(self, level: int, index: Array, node: Array) -> Array:
         """(2^d, r) the derivatives of a leaf's polynomial at a node on its boundary, at most one along each axis."""
@@ -215,5 +223,11 @@ class Tree:
             ends.append(functions[:2])
         shaped = table.reshape(*(4,) * self.dim, -1)
         # contract axis by axis; axis 0 then varies fastest among the rows, as the bits of a set of axes do
-        made = reduce(lambda part, f: np.tensordot(f, part, axes=([1], [part.ndim - 2])), reversed(ends), shaped)
+        made = reduce(_contracted, reversed(ends), shaped)
         return made.transpose(*reversed(range(self.dim)), self.dim).reshape(2**self.dim, -1)
+
+
+def _contracted(part: Array, f: Array) -> Array:
+    """(2, ..., r) from part (..., 4, r) and the functions f (2, 4) of its last axis; in one order, as `contract` does."""
+    w = f.T.reshape(4, 2, *(1,) * (part.ndim - 1))
+    return w[0] * part[..., 0, :] + w[1] * part[..., 1, :] + w[2] * part[..., 2, :] + w[3] * part[..., 3, :]

@@ -1,0 +1,82 @@
+"""The surrogate benchmark: every method on the ridge, in the relation that slopes bring, and what the report says."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pliant.bench.surrogate import ERRORS, METHODS, PEERS, Map, arm, on_map, query_rows, reached, report, ridge, slope_seconds
+
+KEYS = [f"{error:.0e}" for error in ERRORS]
+
+
+@pytest.fixture(scope="module")
+def measured():
+    m = ridge(count=60)
+    return m, *on_map(m)
+
+
+def test_every_method_is_measured(measured):
+    m, numbers, made = measured
+    assert list(numbers["methods"]) == list(made) == list(METHODS)
+    for found in numbers["methods"].values():
+        at = [found[key] for key in KEYS if key in found]
+        assert len(at) >= 2
+        assert all(one["error"] <= error for one, error in zip(at, ERRORS, strict=False))
+        assert np.all(np.diff([one["evaluations"] for one in at]) >= 0)
+        assert at[-1]["evaluations"] <= m.limit
+
+
+def test_slopes_save_evaluations(measured):
+    """Grid is of fourth order as RegularGrid is, but has three numbers of each evaluation; a polynomial of a smooth map has every order."""
+    tightest = {name: found[KEYS[-1]]["evaluations"] for name, found in measured[1]["methods"].items() if KEYS[-1] in found}
+    assert tightest["Chebyshev"] < tightest["Grid"] < tightest["RegularGrid"]
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "Tree"])  # which later queries change
+def test_errors_are_those_at_the_queries(measured, method):
+    m, numbers, made = measured
+    off = max(np.abs(made[method](x)[0] - m.f(x, None)[0]).max() for x in m.queries) / np.abs(m.truth).max()
+    best = list(numbers["methods"][method].values())[-1]
+    assert off <= best["error"] * (1.0 + 1e-9)
+    if KEYS[-1] in numbers["methods"][method]:  # else it went on, up to the limit
+        assert off == pytest.approx(best["error"])
+
+
+def test_evaluations_are_shared_and_limited():
+    calls = []
+
+    def bowl(x, near):
+        calls.append(x.tobytes())
+        return np.array([x @ x]), 2.0 * x[None]
+
+    m = Map(name="bowl", f=bowl, queries=np.array([[0.2, 0.3], [0.9, 0.8], [0.1, 0.9]]), cell=1.0, origin=-0.25, limit=7)
+    numbers, made = on_map(m)
+    assert len(calls) == len(set(calls)) == numbers["made"]
+    assert made.keys() == {"Chebyshev"}  # the queries lie in three cells, of eight corners; scipy's begin with sixteen points
+    assert report({"maps": [numbers], "queries": []}).tables[0][2][0] == ["Grid", *["not within 7", "-"] * 3]
+
+
+def test_the_arm_is_measured():
+    m = arm(quick=True)
+    found, made = reached(m, "Grid")
+    assert set(found) == set(KEYS)
+    assert slope_seconds(m) > 0.0
+    (row,) = query_rows(m, {"Grid": made})
+    assert 4 < row["coefficients"] < m.truth.shape[1]
+
+
+def test_report(measured):
+    _, numbers, _ = measured
+    queries = [{"method": name, "evaluations": 9, "whole": 2.0, **({} if name in PEERS else {"coefficients": 4, "rows": 1.0})}
+               for name in METHODS]  # fmt: skip
+    priced = numbers | {"evaluation": 2.0, "slope": 0.5, "methods": {name: {KEYS[0]: {"evaluations": 10, "own": 1.0}} for name in METHODS}}
+    found = report(json.loads(json.dumps({"maps": [numbers, priced], "queries": queries})))
+    (title, columns, rows), (_, _, prices), (_, query_columns, query_lines) = found.tables
+    assert "ridge" in title
+    assert [row[0] for row in rows] == [row[0] for row in query_lines] == list(METHODS)
+    assert {len(row) for row in rows} == {len(columns)}
+    assert {len(row) for row in query_lines} == {len(query_columns)}
+    assert [row[2] for row in prices] == ["16" if name in PEERS else "21" for name in METHODS]
+    assert "3 numbers" in found.notes[0]
+    assert "25%" in found.notes[1]
