@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 import pliant
-from pliant import parallel
 from pliant.core import InputError, MissingExtra
 from pliant.parallel import Cluster, Here, Pool, crew
+from pliant.parallel import cluster as cluster_module
+from pliant.parallel import pool as pool_module
 
 
 class Calling:
@@ -117,7 +118,7 @@ def light(tmp_path_factory):
 @pytest.fixture
 def at_once(monkeypatch):
     """Workers start whatever the work."""
-    monkeypatch.setattr(parallel, "START", 0.0)
+    monkeypatch.setattr(pool_module, "START", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -195,14 +196,14 @@ def test_an_interrupt_ends_the_jobs(at_once, pool, tmp_path):
 def test_workers_start_only_where_the_work_is_worth_it(monkeypatch, seconds, jobs, here):
     # 10 s for each of 2 workers: 20 s must be left, by the second job, or by the first where that took more than 10 s.
     clock, given = count(0.0, seconds), []
-    monkeypatch.setattr(parallel, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(pool_module, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(Pool, "_share", lambda self, jobs, left: iter(given.extend(left) or ()))
     assert [k for k, _ in Pool(abs, 2).map([(k,) for k in range(jobs)])] == list(range(here))
     assert given == list(range(here, jobs))
 
 
 def test_a_function_that_cannot_be_sent_stays_here(at_once, monkeypatch):
-    monkeypatch.setattr(parallel, "_Worker", None)  # none can start
+    monkeypatch.setattr(pool_module, "_Worker", None)  # none can start
     same(crew(lambda what, k: what(k)).map(WAVES))
 
 
@@ -213,7 +214,7 @@ from pliant import parallel
 from test_parallel import sleepy
 def mine(x): return -x
 print("script", flush=True)
-parallel.START = 0.0
+parallel.pool.START = 0.0
 pool = parallel.Pool(operator.call, 2)
 print(sorted(pool.map([(abs, -3), (abs, 4)])), flush=True)
 list(pool.map(2 * [(sleepy, Path(__file__).parent / "marks")]))
@@ -262,7 +263,7 @@ def test_a_cluster_without_dask_names_the_install_command(monkeypatch):
 
 def test_an_address_at_which_no_scheduler_answers(monkeypatch, one_sentence):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(parallel, "PATIENCE", 0.3)
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.3)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -303,12 +304,12 @@ def test_a_cluster_that_lacks_a_module_says_so(cluster, monkeypatch, one_sentenc
     monkeypatch.setitem(sys.modules, "only_here", only_here)
     with closing(Cluster(only_here.f, cluster.scheduler_address)) as hands:
         one_sentence(lambda: list(hands.map([(1,)])), "worker of the cluster at .* has no module 'only_here'; install")
-    monkeypatch.setattr(parallel, "find_spec", {}.get)  # as where pliant is not installed
+    monkeypatch.setattr(cluster_module, "find_spec", {}.get)  # as where pliant is not installed
     one_sentence(lambda: Cluster(abs, cluster.scheduler_address), "The worker tcp.* has no module 'pliant'; install")
 
 
 def test_a_cluster_without_workers_says_so_and_one_whose_scheduler_goes_away(monkeypatch, one_sentence):
-    monkeypatch.setattr(parallel, "PATIENCE", 0.5)
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
     with local_cluster(n_workers=0) as empty:
         one_sentence(lambda: Cluster(abs, empty.scheduler_address), "has no workers; start some by `dask worker")
         monkeypatch.setattr(Cluster, "_check_workers", lambda self: None)
