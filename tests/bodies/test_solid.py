@@ -6,6 +6,7 @@ from scipy.optimize import brentq
 
 import pliant as pl
 from pliant.bodies import Solid
+from pliant.bodies.elements import quadrature
 from pliant.core import InputError
 from pliant.geometry import Mesh
 from pliant.materials import LAWS
@@ -224,6 +225,81 @@ def test_strain_of_an_affine_field_is_its_green_strain(rng, dim, order):
     body = solid(dim, order)
     F = np.eye(dim) + 0.1 * rng.standard_normal((dim, dim))
     np.testing.assert_allclose(body.strain((body.mesh.points @ F.T).ravel()), np.linalg.norm(F.T @ F - np.eye(dim)) / 2, rtol=1e-11)
+
+
+# Damped strain
+
+
+def squishy(dim, order, nu):
+    """A body whose material has a negative lambda where nu is negative."""
+    return Solid(mesh=distorted(dim, order), materials={"body": pl.Material(E=5e4, nu=nu, density=DENSITY)}, thickness=0.7)
+
+
+def strains_by_differences(body, q):
+    """(n_cells, n_points, dim, dim) the Green strain at the quadrature points, from differences of interpolated places: they are exact,
+    since a place is a polynomial of second degree at most inside its cell."""
+    dim, e = body.dim, 1e-3
+    bary, weights = quadrature(dim, body.mesh.order)
+    at = (bary @ body.mesh.points[body.mesh.corners]).reshape(-1, dim)
+    x = q.reshape(-1, dim)
+    F = np.stack([(body.locate(at + e * axis) - body.locate(at - e * axis)) @ x / (2.0 * e) for axis in np.eye(dim)], axis=-1)
+    E = (np.swapaxes(F, 1, 2) @ F - np.eye(dim)) / 2.0
+    return E.reshape(body.mesh.n_cells, len(weights), dim, dim), weights
+
+
+@elements
+@pytest.mark.parametrize("nu", [0.35, -0.4])
+def test_the_square_of_the_damped_strain_is_its_energy_by_hookes_law(rng, dim, order, nu):
+    body = squishy(dim, order, nu)
+    mu, lam = 5e4 / (2.0 * (1.0 + nu)), 5e4 * nu / ((1.0 + nu) * (1.0 - 2.0 * nu))
+    assert (lam < 0.0) == (nu < 0.0)
+    q = body.rest + 0.01 * rng.standard_normal(body.rest.size)
+    E, weights = strains_by_differences(body, q)
+    volumes = body.mesh.volumes() * (0.7 if dim == 2 else 1.0)
+    hooke = 2.0 * mu * np.sum(E * E, axis=(2, 3)) + lam * np.trace(E, axis1=2, axis2=3) ** 2
+    s = body.damped_strain(q, body.fields)
+    assert np.all(np.isfinite(s))
+    assert s @ s == pytest.approx(volumes @ hooke @ weights, rel=1e-9)
+    assert s @ s > 0.0
+
+
+@elements
+def test_the_damped_strain_feels_no_rigid_motion(rng, dim, order):
+    body = squishy(dim, order, 0.35)
+    Q = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+    moved = body.damped_strain((body.mesh.points @ Q.T + rng.standard_normal(dim)).ravel(), body.fields)
+    bent = body.damped_strain(body.rest + 0.01 * rng.standard_normal(body.rest.size), body.fields)
+    assert np.abs(moved).max() < 1e-12 * np.abs(bent).max()
+
+
+@elements
+@pytest.mark.parametrize("nu", [0.35, -0.4])
+def test_damped_strain_push_is_its_derivative_and_symmetric(rng, dim, order, nu):
+    """The damped strain is quadratic in the positions, so that central differences are exact whatever the step."""
+    body = squishy(dim, order, nu)
+    q, d = body.rest + 0.01 * rng.standard_normal(body.rest.size), 0.05 * rng.standard_normal(body.rest.size)
+    s = lambda e: body.damped_strain(q + e * d, body.fields)  # noqa: E731
+    push = body.damped_strain_push(q, d, body.fields)
+    size = np.abs(push).max()
+    np.testing.assert_allclose(push, (s(1.0) - s(-1.0)) / 2.0, atol=1e-11 * size)
+    np.testing.assert_allclose(push, body.damped_strain_push(d, q, body.fields), atol=1e-13 * size)
+    np.testing.assert_allclose(s(1.0) + s(-1.0) - 2.0 * s(0.0), body.damped_strain_push(d, d, body.fields), atol=1e-11 * size)
+
+
+@elements
+@pytest.mark.parametrize("nu", [0.35, -0.4])
+def test_the_viscous_force_is_the_slope_of_the_damped_strain_times_its_rate(rng, dim, order, nu):
+    """What latent dynamics project: time rate (ds/dq')^T (s(q') - s(q)), against the compiled Kelvin-Voigt force of a step."""
+    body, time, rate = squishy(dim, order, nu), 0.02, 50.0
+    old, new = body.rest + 0.001 * rng.standard_normal((2, body.rest.size))
+    viscous = body.viscous(body.fields, time, (rate, -rate), [old])
+    energy, force = (a - b for a, b in zip(body.energy(new, body.fields, viscous), body.energy(new, body.fields), strict=True))
+    moved = body.damped_strain(new, body.fields) - body.damped_strain(old, body.fields)
+    ways = rng.standard_normal((10, body.rest.size))
+    work = time * rate * np.array([body.damped_strain_push(new, way, body.fields) @ moved for way in ways])
+    np.testing.assert_allclose(ways @ force, work, rtol=1e-9, atol=1e-9 * np.abs(work).max())
+    assert energy == pytest.approx(0.5 * time * rate * moved @ moved, rel=1e-9)
+    assert np.abs(work).max() > 0.0
 
 
 # Plane strain

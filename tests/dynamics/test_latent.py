@@ -7,8 +7,9 @@ import pytest
 
 import pliant as pl
 from pliant.core import InputError
+from pliant.dynamics.families import ExactFamily
 from pliant.dynamics.latent import Embedded
-from pliant.dynamics.shapes import ExactFamily, Shapes
+from pliant.dynamics.shapes import Shapes
 from pliant.surrogate import Chebyshev, Sample, Tree
 
 DT = 0.02
@@ -82,10 +83,13 @@ def test_what_is_interpolated_has_the_right_slopes(damping):
 def test_the_key_is_of_the_mechanics(arm):
     key = Shapes(robot=arm).key
     assert Shapes(robot=pl.robots.line_arm(layers=8, across=2)).key == key
-    others = [replace(arm, gravity=np.array([0.0, 0.0, -9.8])), pl.robots.line_arm(layers=8, across=2, soft=2.01e5),
+    wall = pl.Contact(obstacle=pl.plane((-1.0, 0.0, 0.0), height=-0.06))
+    wall_nearer = pl.Contact(obstacle=pl.plane((-1.0, 0.0, 0.0), height=-0.05))
+    others = [replace(arm, contacts=(wall,)), replace(arm, contacts=(wall_nearer,)),
+              replace(arm, gravity=np.array([0.0, 0.0, -9.8])), pl.robots.line_arm(layers=8, across=2, soft=2.01e5),
               replace(arm, loads=(pl.PointLoad(point=(0.0, 0.0, 0.2), force=(0.01, 0.0, 0.0)),)),
               pl.robots.line_arm(layers=12, across=2)]  # fmt: skip
-    assert len({key, *(Shapes(robot=other).key for other in others)}) == 5
+    assert len({key, *(Shapes(robot=other).key for other in others)}) == 7
 
 
 def slender():
@@ -109,6 +113,16 @@ def test_a_jump_to_another_branch_is_reported():
     assert shapes.effectors[0] @ over < -0.1
 
 
+def test_corners_on_different_branches_are_doubted():
+    """All corners of the first cell start from the straight column, and fall to either side."""
+    critical = np.pi**2 * 1e5 / (1 - 0.3**2) * 0.02**4 / 12 / (4 * 0.4**2)
+    model = pl.Latent(slender(), dt=DT, cell=[0.1 * critical, 0.4 * critical], start=[0.0, -1.6 * critical], workers=1)
+    model.initial_state()
+    tops = [s.value @ model.family.shapes.effectors[0].toarray()[0] for s in model.surrogate.corners.samples.values()]
+    assert min(tops) < 0.0 < max(tops)
+    assert any("different branches" in doubt for doubt in model.surrogate.doubts)
+
+
 # The step
 
 
@@ -120,7 +134,7 @@ def test_the_equation_is_the_projected_step_of_all_nodes(arm, exact):
     q = [exact.family.positions(a) for a in (new, last, older)]
     x = full.state(q[1], (q[1] - q[2]) / DT)
     force = full.forces(full.at(full.equations.numbers(None), x, u, q[0]))[1]
-    np.testing.assert_allclose(g, exact.family._sample(new).slope.T @ force, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(g, exact.family._sample(new).slope.T @ force, rtol=1e-8, atol=1e-12)
     h = 1e-3
     for i, e in enumerate(np.eye(4)):
         ahead, behind = (exact._residual(new + side * h * e, u, *exact._past(last, older))[0] for side in (1.0, -1.0))
@@ -203,6 +217,23 @@ def test_outside_the_domain_the_step_fails_with_a_sentence(arm):
     assert wider.step(wider.initial_state(), np.full(4, 9.0)).status
 
 
+def test_a_guess_outside_the_domain_is_not_the_end(arm):
+    """Swinging towards the edge, the extrapolation lies outside, but the step turns back inside."""
+    model = pl.Latent(plane(), dt=0.5, cell=3.0, domain=(-3.0, 4.0))
+    x = model.state(np.array([3.9, 0.0]))
+    x[-2:] = [3.5, 0.0]
+    step = model.step(x, np.zeros(2))
+    assert step.status, step.status.text
+    assert model.space.split(step.x).latent[0] < 3.9
+
+
+def test_controls_that_name_no_shape_are_a_sentence():
+    line = pl.Cable(points=[[0.0, 0.05], [0.0, 0.15]], limits=(0.0, 10.0))
+    model = pl.Latent(plane(actuators={"one": line, "two": line}), dt=DT, cell=2.0)
+    step = model.step(model.initial_state(), np.array([1.0, 2.0]))
+    assert step.status or "do not name one shape each" in step.status.text
+
+
 def test_the_budget_fails_the_step_and_not_the_program(arm):
     model = pl.Latent(arm, dt=10.0, cell=2.0, budget=20)
     step = model.step(model.initial_state(), np.full(4, 15.0))
@@ -228,6 +259,13 @@ def test_robots_that_have_no_shapes(robot, says):
     ({"cell": 1.0, "domain": (2.0, 1.0)}, "lower end"),
     ({"cell": 1.0, "budget": 3}, "4 corners"),
     ({"cell": 1.0, "dt": -1.0}, "time step"),
+    ({"cell": 1.0, "compress": 0.0}, "compression is 0"),
+    ({"cell": 1.0, "compress": 1.0}, "compression is 1"),
+    ({"cell": 1.0, "compress": float("nan")}, "compression is nan"),
+    ({"cell": 1.0, "compress": "x"}, "compression is 'x'"),
+    ({"cell": 1.0, "compress": None}, "must be compressed"),
+    ({"cell": 1.0, "budget": "x"}, "whole number of exact evaluations"),
+    ({"cell": 1.0, "workers": 0}, "number of workers"),
 ])  # fmt: skip
 def test_options_that_cannot_be_used(options, says):
     with pytest.raises(InputError, match=says):

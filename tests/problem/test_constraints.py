@@ -1,10 +1,14 @@
 """Limits and constraints: projections by their defining inequality, violations by hand, and bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import pliant as pl
 from pliant.core import InputError
+from pliant.planners.plan import evaluate
+from pliant.planners.sensitivity import adjoint_rows, slopes, smooth_gradient
 from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Penalty, Problem
 
 DT = 0.1
@@ -65,6 +69,54 @@ def test_a_constraint_looks_at_velocities_too(rng):
     assert problem.violation(run.states, u) == pytest.approx(np.linalg.norm(DT * u[:3].sum(axis=0)))
 
 
+def pair():
+    """Two masses in the plane, each with a jet of its own."""
+    at = {"left": (0.0, 0.0), "right": (1.0, 0.0)}
+    robot = pl.Robot(shape=pl.PointMass(points=list(at.values())), actuators={k: pl.actuators.Thrust(point=x) for k, x in at.items()},
+                     effectors={k: pl.Effector(point=x) for k, x in at.items()})  # fmt: skip
+    return pl.ImplicitEuler(robot, dt=DT)
+
+
+def test_a_constraint_sees_several_effectors_one_after_the_other():
+    """Two masses that are to stay apart: neither of them alone knows how far they are."""
+    model, u = pair(), np.tile([3.0, 0.0, -2.0, 1.0], (4, 1))
+    gap = lambda y: np.array([((y[:2] - y[2:]) ** 2).sum()])  # noqa: E731
+    states = pl.simulate(model, u).states
+    moved = DT**2 * np.array([k * (k + 1) / 2 for k in range(1, 5)])  # [s^2] backward Euler from rest under one newton on one kilogram
+    left, right = moved[:, None] * u[0, :2], [1.0, 0.0] + moved[:, None] * u[0, 2:]
+    for names, first, second in ((("left", "right"), left, right), (("right", "left"), right, left)):
+        problem = Problem(model=model, steps=4, terms=[Effort()], constraints=[Constraint(effector=names, inside=Interval(lower=1.0),
+                                                                                           function=gap)])  # fmt: skip
+        for watch, a, b in zip(problem.watches, first, second, strict=True):
+            y = watch.look.see(states, u, np.zeros(4))
+            np.testing.assert_allclose(y, [*a, *b], atol=1e-13)
+            assert watch.violation(y) == pytest.approx(1.0 - ((a - b) ** 2).sum())
+        assert problem.violation(states, u) == pytest.approx(1.0 - ((left[-1] - right[-1]) ** 2).sum())
+    box = Constraint(effector=("left", "right"), inside=Interval(upper=(9.0, 9.0, 0.5, 9.0)), time=0.4)
+    assert Problem(model=model, steps=4, terms=[Effort()], constraints=[box]).violation(states, u) == pytest.approx(right[-1, 0] - 0.5)
+
+
+def test_the_penalty_of_several_effectors_has_the_slope_of_its_cost(rng, taylor):
+    """Through the steps: the gradient of the priced cost by the controls, against the cost itself."""
+    model = pair()
+    gap = lambda y: np.array([((y[:2] - y[2:]) ** 2).sum()])  # noqa: E731
+    apart = Constraint(effector=("left", "right"), inside=Interval(lower=1.2), function=gap, time=(0.2, 0.4))
+    problem = Problem(model=model, steps=4, terms=[Effort(weight=0.3)], constraints=[apart])
+    priced = problem.with_looks([replace(watch.look, loss=Penalty(watch=watch, multiplier=np.array([-0.3]), penalty=5.0))
+                                 for watch in problem.watches])  # fmt: skip
+    u, d = rng.standard_normal((2, 4, 4))
+    now = evaluate(priced, u)
+    g = np.einsum("r,rkc->kc", slopes(priced, now), adjoint_rows(priced, now)) + smooth_gradient(priced, u)
+    assert taylor(lambda e: evaluate(priced, u + 10.0 * e * d).cost, 10.0 * np.sum(g * d)) == pytest.approx(2.0, abs=0.1)
+    assert priced.value(now.states, u) > problem.value(now.states, u)
+
+
+def test_a_function_that_has_no_value_at_the_origin_is_one():
+    """Such as a beam's spot, whose ends coincide there."""
+    slope = Constraint(effector=("left", "right"), inside=Interval(upper=1.0), function=lambda y: np.array([(y[1] - y[3]) / (y[0] - y[2])]))
+    assert len(slope.on(pair(), 3)) == 3
+
+
 def test_the_multiplier_of_a_closed_form():
     """min 1/2 y^2 with y >= 1: y = 1, multiplier -1; there the penalty's slope balances the cost's, whatever the penalty."""
     watch = problem_of([Constraint(effector="tip", inside=Interval(lower=1.0), function=lambda y: y[:1], time=0.1)]).watches[0]
@@ -109,6 +161,9 @@ def test_a_problem_of_constraints_alone():
         (lambda: Interval(lower=1.0, upper=0.0), "is empty"),
         (lambda: Interval(lower=np.nan), "is empty"),
         (lambda: problem_of([Constraint(effector="tp", inside=Interval())]), "tip"),
+        (lambda: problem_of([Constraint(effector=("tip", "tp"), inside=Interval())]), "no effector 'tp'; did you mean 'tip'"),
+        (lambda: problem_of([Constraint(effector=(), inside=Interval())]), "give its name, or the names of several"),
+        (lambda: problem_of([Constraint(effector=("tip", "tip"), inside=Ball(center=(0.0, 0.0), radius=1.0))]), "gives 4 numbers"),
         (lambda: problem_of([Constraint(effector="tip", inside=Interval(), time=0.9)]), "outside the horizon"),
         (lambda: problem_of([Constraint(effector="tip", inside=Interval(), what="heat")]), "choose position"),
         (lambda: problem_of([Constraint(effector="tip", inside=Interval(), function=lambda y: y[0])]), r"wrap it in np.array"),

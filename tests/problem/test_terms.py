@@ -5,6 +5,8 @@ import pytest
 
 import pliant as pl
 from pliant.core import InputError
+from pliant.planners.plan import evaluate
+from pliant.planners.sensitivity import adjoint_rows, forward_rows, slopes
 from pliant.problem import (
     Ball,
     Constraint,
@@ -210,6 +212,69 @@ def test_a_state_goal_and_a_residual():
     assert look.loss.value(np.array([3.0, 0.0])) == pytest.approx(4.0)
 
 
+# Several effectors
+
+
+def bar(dt=0.05):
+    """A soft bar with a hand at its end and an effector there and at its middle: both move, each in its own way."""
+    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=2e3, nu=0.3, density=500.0),
+                     supports=(pl.Support(region="x-"),), actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
+                     effectors={"tip": pl.Effector(surface="x+"), "middle": pl.Effector(point=(0.1, 0.05, 0.05))})  # fmt: skip
+    return pl.ImplicitEuler(robot, dt=dt)
+
+
+def ray(y):
+    """Where the line from the middle through the tip meets the plane x = 0.5: a quotient, so that no part of y is seen alone."""
+    tip, middle = y[:3], y[3:]
+    return (tip + (0.5 - tip[0]) / (tip[0] - middle[0]) * (tip - middle))[1:]
+
+
+@pytest.mark.parametrize("what", ["position", "velocity", "acceleration"])
+@pytest.mark.parametrize("names", [("tip", "middle"), ("middle", "tip"), ("tip", "tip", "middle")])
+def test_several_effectors_are_seen_one_after_the_other(rng, what, names):
+    model, u = bar(), rng.standard_normal((4, 3))
+    run = pl.simulate(model, u)
+    term = Residual(effector=names, residual=lambda y: y, what=what)
+    alone = {name: Goal(effector=name, target=np.zeros(3), what=what).on(model, 4) for name in set(names)}
+    looks = term.on(model, 4)
+    assert [look.step for look in looks] == [1, 2, 3, 4]
+    for k, look in enumerate(looks):
+        seen = look.see(run.states, u, np.zeros(3))
+        np.testing.assert_array_equal(seen, np.concatenate([alone[name][k].see(run.states, u, np.zeros(3)) for name in names]))
+        assert look.loss.value(seen) == pytest.approx(0.05 * 0.5 * seen @ seen)
+        assert all(name in look.name for name in names)
+    if what == "position":
+        places = [model.robot.place(name, model.space.position(run.states[-1])) for name in names]
+        np.testing.assert_allclose(seen, np.concatenate(places), atol=1e-15)
+        assert np.linalg.norm(places[0] - model.robot.place(names[0], model.robot.body().rest)) > 1e-4
+
+
+def test_one_name_is_the_same_as_a_tuple_of_one(rng):
+    model, y = bar(), rng.standard_normal(3)
+    one, alone = (Residual(effector=name, residual=lambda y: y**2, time=0.1, weight=2.0).on(model, 4)[0] for name in (("tip",), "tip"))
+    assert (one.states[0] != alone.states[0]).nnz == 0
+    assert (one.name, one.step, one.loss.value(y)) == (alone.name, alone.step, alone.loss.value(y))
+
+
+@pytest.mark.parametrize("rows", [adjoint_rows, forward_rows])
+def test_the_gradient_of_a_cost_that_sees_two_effectors_at_once(rng, taylor, rows):
+    """Through the steps of a soft bar: a beam's spot and how fast its two ends part, against the cost itself."""
+    model, steps = bar(), 4
+    apart = lambda y: y[:3] - y[3:]  # noqa: E731
+    terms = [Residual(effector=("tip", "middle"), residual=lambda y: ray(y) - np.array([0.1, 0.02]), time=(0.1, 0.2), weight=3.0),
+             Residual(effector=("tip", "middle"), residual=apart, what="velocity", weight=0.5)]  # fmt: skip
+    problem = Problem(model=model, steps=steps, terms=terms)
+    u, d = 0.3 * rng.standard_normal((2, steps, 3))
+    now = evaluate(problem, u)
+    R = rows(problem, now)
+    assert R.shape == ((2 + steps) * 6, steps, 3)
+    slope = np.einsum("r,rkc,kc->", slopes(problem, now), R, d)
+    assert taylor(lambda e: evaluate(problem, u + 10.0 * e * d).cost, 10.0 * slope) == pytest.approx(2.0, abs=0.1)
+    h = 1e-5
+    change = (evaluate(problem, u + h * d).cost - evaluate(problem, u - h * d).cost) / (2.0 * h)
+    assert slope == pytest.approx(change, rel=1e-6)
+
+
 def test_a_problem_sums_its_terms(rng):
     model, u = jet(), rng.standard_normal((5, 2))
     terms = [Goal(effector="tip", target=(1.0, 0.0), time=0.5), Effort(weight=2.0), Reward(effector="tip", direction=(0.0, 1.0), time=0.3)]
@@ -266,6 +331,12 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         (Goal(effector="tip", target=[(1.0, 2.0), (1.0,)]), "each time"),
         (Goal(effector="tip", target=(1.0, 2.0), time=[]), "empty list of times"),
         (Residual(effector="tip", residual=lambda y: np.linalg.norm(y - 1.0)), "wrap it"),
+        (Residual(effector=("tip", "tial"), residual=lambda y: y), "no effector 'tial'; did you mean 'tail'"),
+        (Residual(effector=(), residual=lambda y: y), "give its name, or the names of several"),
+        (Residual(effector=("tip", 3), residual=lambda y: y), "give its name, or the names of several"),
+        (Residual(effector=None, residual=lambda y: y), "effector is 'None'; give its name"),
+        (Residual(effector=("tip", "tail"), residual=lambda y: np.abs(y)), "'tip, tail'.*not analytic"),
+        (Goal(effector=None, target=(1.0, 0.0)), "give its name"),
         (Residual(effector="tip", residual=lambda y: np.array([np.linalg.norm(y - 1.0)])), "not analytic"),
     ],
 )

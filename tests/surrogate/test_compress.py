@@ -28,7 +28,7 @@ def test_the_basis_grows_to_the_rank_of_the_map_and_no_further(rng):
         sizes.append(compression.size)
     assert sizes[0] == D  # the first sample brings its slopes
     assert sizes[-1] == 3
-    np.testing.assert_allclose(compression.basis.T @ compression.basis, np.eye(3), atol=1e-14)
+    np.testing.assert_allclose(compression.basis @ compression.basis.T, np.eye(3), atol=1e-14)
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-8])

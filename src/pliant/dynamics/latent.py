@@ -8,6 +8,7 @@ what the actuators act on, l (the lengths of cables).
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, check_controls, finite_array
+from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, StepError, check_controls, finite_array
 from pliant.dynamics.checks import check_dt, check_state, check_step
-from pliant.dynamics.shapes import ExactFamily, Family, Interpolated, Shapes, dots
+from pliant.dynamics.families import ExactFamily, Family, Interpolated
+from pliant.dynamics.shapes import Shapes
+from pliant.kernels.ordered import dots
 from pliant.parallel import crew
 from pliant.robot import Robot
 from pliant.surrogate import Corners, CornerStore, Grid, SampleError, Surrogate, job
@@ -26,6 +29,7 @@ from pliant.surrogate.domain import check_lengths
 
 COMPRESS = 1e-6  # tolerance of the basis of shapes, beside what a cell's change of control moves
 ITERATIONS = 60
+Found = tuple[Array, Array, Array]  # residual, its slope, and that without the curvature of the shapes
 EXACT = 1e-12  # of a latent number, beside its unit
 SMALL = 1e-9  # what a step may end at where round-off lets it no nearer
 
@@ -97,15 +101,20 @@ class Embedded:
         return replace(self, family=Interpolated(self.family.shapes, self.surrogate.refined()))
 
     def exact(self) -> "Embedded":
-        """The same model with every shape solved for exactly."""
-        return replace(self, family=ExactFamily(self.family.shapes, unit=self.family.unit))
+        """The same model with every shape solved for exactly, from the nearest of the known ones."""
+        known = list(self.family.surrogate.corners.samples.values()) if isinstance(self.family, Interpolated) else ()
+        return replace(self, family=ExactFamily(self.family.shapes, unit=self.family.unit, known=known))
 
     @property
-    def surrogate(self) -> Any:
+    def surrogate(self) -> Surrogate:
         """What stands in for the exact shapes."""
         if not isinstance(self.family, Interpolated):
             raise InputError("This latent model solves for every shape exactly; it has no surrogate to refine.")
         return self.family.surrogate
+
+    def close(self) -> None:
+        """Let go of the store and of the workers of its exact shapes."""
+        self.surrogate.corners.close()
 
     # Stepping
 
@@ -117,7 +126,7 @@ class Embedded:
         try:
             a, slope, status = self._solve(now.latent.copy(), now.before.copy(), u)
             place = self.family.place(self.family.rows(a)[0])
-        except SampleError as error:
+        except (SampleError, StepError) as error:  # the latter where an exact shape was not found
             return Step(x, Status(ok=False, text=str(error)), None)
         tape = Tape(owner=self, latent=np.stack([a, now.latent, now.before]), slope=slope, controls=u)
         return Step(np.concatenate([place, now.position, a, now.latent]), status, tape)
@@ -143,7 +152,7 @@ class Embedded:
             return g, flat, flat
         bend = dots(rows[1 + d :], force) + dots(lengths[d:], u - a)
         full = flat.copy()
-        for value, (i, j) in zip(bend, _pairs(d), strict=True):
+        for value, (i, j) in zip(bend, combinations_with_replacement(range(d), 2), strict=True):
             full[i, j] += value
             if i != j:
                 full[j, i] += value
@@ -157,31 +166,49 @@ class Embedded:
     def _solve(self, a: Array, before: Array, u: Array) -> tuple[Array, Array, Status]:
         """Newton's method with the natural monotonicity test: the interpolant is C1, so that a step across a face may have to be cut."""
         past, last = self._past(a, before)
-        unit, curved, now = self.family.unit, self.family.cheap_curvature, 2.0 * a - before
-        g, full, flat = self._residual(now, u, past, last, curved)
-        change = np.inf
-        for k in range(ITERATIONS):
+        unit, curved = self.family.unit, self.family.cheap_curvature
+        residual = lambda at: self._residual(at, u, past, last, curved)  # noqa: E731
+        now, (g, full, flat) = self._first(residual, 2.0 * a - before, a)
+        change, k = np.inf, 0
+        for k in range(ITERATIONS):  # noqa: B007
             slope = full if _steady(full) else flat
-            moved = np.linalg.solve(slope, -g)
+            moved = _solved(slope, -g)
             change = float(np.abs(moved / unit).max())
             if change <= EXACT:
-                full = full if curved else self._residual(now, u, past, last)[1]
-                return now, full, Status(iterations=k, residual=float(np.abs(g).max()))
-            share = min(1.0, 2.0 / change)  # a leap of more than two cells only builds corners that nobody needs
-            while True:
-                trial = now + share * moved
-                found = self._residual(trial, u, past, last, curved)
-                left = float(np.abs(np.linalg.solve(slope, found[0]) / unit).max())
-                if left < (1.0 - 0.5 * share) * change or share < 1e-4:
-                    break
-                share *= 0.5
+                break
+            trial, found, left = self._shorten(residual, now, moved, slope, change)
             if left >= change and change <= SMALL:
                 break
             now, (g, full, flat) = trial, found
-        ok = change <= SMALL
-        text = "converged" if ok else f"the latent step did not converge in {ITERATIONS} iterations (last change {change:.1e} of a unit)"
         full = full if curved else self._residual(now, u, past, last)[1]
-        return now, full, Status(ok=ok, text=text if ok else text + "; take a smaller time step", iterations=ITERATIONS)
+        ok = change <= SMALL
+        text = "converged" if ok else (f"the latent step did not converge in {ITERATIONS} iterations (last change {change:.1e} of a unit); "
+                                       "take a smaller time step")  # fmt: skip
+        return now, full, Status(ok=ok, text=text, iterations=k, residual=float(np.abs(g).max()))
+
+    def _first(self, residual: Callable[[Array], Found], guess: Array, old: Array) -> tuple[Array, Found]:
+        """Where to start: at a guess, or where the surrogate does not reach there, at the old numbers."""
+        try:
+            return guess, residual(guess)
+        except SampleError:
+            return old, residual(old)
+
+    def _shorten(
+        self, residual: Callable[[Array], Found], now: Array, moved: Array, slope: Array, change: float
+    ) -> tuple[Array, Found, float]:
+        """(trial, what was found there, the change that is left) along a step that is halved until it brings enough, or ends too far."""
+        share = min(1.0, 2.0 / change)  # a leap of more than two cells only builds corners that nobody needs
+        while True:
+            trial = now + share * moved
+            try:
+                found = residual(trial)
+                left = float(np.abs(_solved(slope, found[0]) / self.family.unit).max())
+                if left < (1.0 - 0.5 * share) * change or share < 1e-4:
+                    return trial, found, left
+            except SampleError:
+                if share < 1e-4:
+                    raise
+            share *= 0.5
 
     # Derivatives
 
@@ -195,7 +222,7 @@ class Embedded:
         by_last = np.stack([dots(new, family.weigh(c1 * row, -rate * row)) for row in last[:d]], axis=1)
         by_older = np.stack([dots(new, family.weigh(c2 * row, 0.0 * row)) for row in older[:d]], axis=1)
         by_u = family.lengths(new)
-        return -np.linalg.solve(t.slope, np.hstack([by_last, by_older, by_u])), family.places(new).T
+        return -_solved(t.slope, np.hstack([by_last, by_older, by_u])), family.places(new).T
 
     def linearize(self, step: Step) -> Linearization:
         """The derivative of a step as operators; all of it is small."""
@@ -218,8 +245,14 @@ class Embedded:
         return self.linearize(step).vjp(x_bar)
 
 
-def _pairs(d: int) -> list[tuple[int, int]]:
-    return [(i, j) for i in range(d) for j in range(i, d)]
+def _solved(slope: Array, right: Array) -> Array:
+    """slope^-1 right, or a sentence: two controls that do the same, or one that does nothing, name no shapes."""
+    try:
+        return np.linalg.solve(slope, right)
+    except np.linalg.LinAlgError:
+        raise SampleError(
+            "The controls do not name one shape each: one of them does nothing here, or two do the same; take one away."
+        ) from None
 
 
 def _added(c: float, row: Array, other: Array) -> Array:

@@ -1,18 +1,14 @@
 """The equilibria of a robot, named by the controls that hold them: f(a) with 0 = p(f(a)) + c(f(a), a) (paper 000 eq. 7).
 
-A family of shapes gives Latent what its equation needs as rows of coefficients: value, slopes and second derivatives of the positions, of
-what viscosity acts on, and of what the controls do their work on. `Exact` solves the equilibrium at every query; `Interpolated` asks a
-surrogate that stands on such equilibria.
+Beside the positions, what is interpolated of them is what viscosity acts on and what the controls do their work on.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import sha256
 from itertools import combinations_with_replacement
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numba import njit
 
 from pliant.actuators import Continued
 from pliant.bodies import Solid
@@ -20,16 +16,18 @@ from pliant.core import Array, InputError, StepError, require_kind
 from pliant.dynamics.implicit import Implicit, Quasistatic
 from pliant.dynamics.newton import Newton
 from pliant.robot import Robot
+from pliant.store.digest import digest
 from pliant.surrogate import Sample
 
+FOUND = 1  # to be raised when shapes are found otherwise, so that old stores are not taken for new
 CLOSE = 0.5  # an equilibrium lies this near its prediction, beside the way predicted, or it is approached in smaller stages
-ROWS = 50  # that an exact family keeps: each is as long as all positions and strains
 SMALLEST = 1.0 / 64.0  # stage on the way from a known equilibrium; below it the branch is lost
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shapes:
-    """f of a robot, and what is interpolated of it: (positions, damped strains, lengths) =: (q, s, l), all in metres."""
+    """f of a robot, and what is interpolated of it: (positions, damped strains, lengths) =: (q, s, l); q and s in metres, l in
+    what each control does its work on (metres for cables, cubic metres for pressures)."""
 
     robot: Robot
     tolerance: float = 1e-12  # of the equilibria, relative to the largest force at work
@@ -60,15 +58,8 @@ class Shapes:
 
     @cached_property
     def key(self) -> str:
-        """A digest of the robot's behaviour: its forces at two fixed bent places, so that any other mechanics has another key."""
-        eq, digest = self.model.equations, sha256(repr((self.tolerance, self.dim)).encode())
-        numbers, rng = eq.numbers(None), np.random.default_rng(0)
-        for u in (np.zeros(self.dim), 1.0 + np.arange(self.dim)):
-            q = eq.body.rest + 0.01 * eq.body.cell_size() * rng.standard_normal(eq.n_dofs)
-            for part in (q, eq.body.gradient(q, numbers.fields), eq.given(numbers, q, u)[1], numbers.pair_mass):
-                digest.update(np.round(part, 12).tobytes())
-        digest.update(eq.held.tobytes())
-        return digest.hexdigest()
+        """A digest of the robot's description and of how its shapes are found; another robot has another."""
+        return digest(FOUND, self.tolerance, self.robot)
 
     # The exact map
 
@@ -190,187 +181,3 @@ class Shapes:
 
 def _shapes(robot: Robot, tolerance: float) -> Shapes:
     return Shapes(robot=robot, tolerance=tolerance)
-
-
-class Family(Protocol):
-    """Shapes as rows of r coefficients, (1 + d, r) or with second derivatives (1 + d + d (d + 1) / 2, r)."""
-
-    @property
-    def shapes(self) -> Shapes: ...
-    @property
-    def unit(self) -> Array: ...  # (d,) a typical change of each latent number
-    @property
-    def cheap_curvature(self) -> bool: ...  # do second derivatives cost no more than slopes?
-    def rows(self, a: Array, second: bool = False) -> Array: ...
-    def weigh(self, moved: Array, strained: Array) -> Array:
-        """(r,) the force on the coefficients from the mass at `moved` (r,) and from the viscosity at `strained` (r,)."""
-        ...
-
-    def lengths(self, rows: Array) -> Array: ...  # (n, r) -> (n, d)
-    def places(self, rows: Array) -> Array: ...  # (n, r) -> (n, n_effectors dim), changes
-    def place(self, row: Array) -> Array: ...  # (r,) -> (n_effectors dim,) [m]
-    def positions(self, a: Array) -> Array: ...  # (n_dofs,) [m]
-
-
-class ExactFamily:
-    """Solves the equilibrium at every query, from the nearest of those that it remembers."""
-
-    cheap_curvature = False
-
-    def __init__(self, shapes: Shapes, *, unit: Array | float = 1.0, memory: int = 1000) -> None:
-        self.shapes, self.memory = shapes, memory
-        self.unit = np.broadcast_to(np.asarray(unit, float), (shapes.dim,)).copy()
-        self._known: dict[bytes, Sample] = {}
-        self._rows: dict[bytes, Array] = {}
-        self.evaluations = 0
-
-    def _sample(self, a: Array) -> Sample:
-        key = a.tobytes()
-        if key not in self._known:
-            known = list(self._known.values())
-            near = known[int(np.argmin([np.linalg.norm((s.point - a) / self.unit) for s in known]))] if known else None
-            q, J, note = self.shapes(a, near)
-            self.evaluations += 1
-            while len(self._known) >= self.memory:
-                del self._known[next(iter(self._known))]
-            self._known[key] = Sample(point=a.copy(), value=q, slope=J, note=note)
-        return self._known[key]
-
-    def rows(self, a: Array, second: bool = False) -> Array:
-        key, shapes, wanted = a.tobytes(), self.shapes, 1 + len(a)
-        found = self._rows.get(key)
-        if found is None or (second and len(found) == wanted):
-            s = self._sample(a)
-            value, slope = shapes.lift(s.value, s.slope)
-            rows = [value, *slope.T]
-            if second:
-                pairs = combinations_with_replacement(range(shapes.dim), 2)
-                rows += [shapes.lifted_curvature(s.value, s.slope[:, i], s.slope[:, j], bent)
-                         for (i, j), bent in zip(pairs, shapes.curvatures(a, s.value, s.slope), strict=True)]  # fmt: skip
-            while len(self._rows) >= ROWS:
-                del self._rows[next(iter(self._rows))]
-            found = self._rows[key] = np.array(rows)
-        return found if second else found[:wanted]
-
-    def weigh(self, moved: Array, strained: Array) -> Array:
-        q, s, length = self.shapes.parts
-        return np.concatenate([self.shapes.inertia(moved[q]), self.shapes.viscosity * strained[s], np.zeros(length.stop - length.start)])
-
-    def lengths(self, rows: Array) -> Array:
-        return rows[:, self.shapes.parts[2]]
-
-    def places(self, rows: Array) -> Array:
-        return np.array([self.shapes.effectors @ row[self.shapes.parts[0]] for row in rows])
-
-    def place(self, row: Array) -> Array:
-        return self.shapes.effectors @ row[self.shapes.parts[0]]
-
-    def positions(self, a: Array) -> Array:
-        return self._sample(a).value
-
-
-class Interpolated:
-    """Asks a surrogate of the lifted map whose corners are compressed; all products are of a few coefficients. Sums run in one order, so
-    that a basis that has grown meanwhile changes no bit of what was known before."""
-
-    cheap_curvature = True
-
-    def __init__(self, shapes: Shapes, surrogate: Any) -> None:
-        self.shapes, self.surrogate = shapes, surrogate
-        self._mass = self._viscous = np.zeros((0, 0))
-        self._length, self._place = np.zeros((shapes.dim, 0)), np.zeros((shapes.effectors.shape[0], 0))
-        self._recent: dict[bytes, Array] = {}
-        self.queries = 0  # shapes that were asked for, each of which the exact family would solve
-
-    @property
-    def unit(self) -> Array:
-        return self.surrogate.corners.unit
-
-    def rows(self, a: Array, second: bool = False) -> Array:
-        key, wanted = a.tobytes(), 1 + len(a)
-        found = self._recent.get(key)
-        if found is None:
-            self.queries += 1
-        if found is None or (second and len(found) == wanted):
-            if len(self._recent) > 2000:
-                self._recent.clear()
-            found = self._recent[key] = self.surrogate.rows(a, second)
-        if self.surrogate.corners.size > self._mass.shape[0]:
-            self._grow()
-        return found if second else found[:wanted]
-
-    def forget(self) -> None:
-        """Answer the next query anew, for timing."""
-        self._recent.clear()
-
-    def _grow(self) -> None:
-        """Products with the basis vectors that are new."""
-        basis, old = self.surrogate.corners.compression.basis, self._mass.shape[0]
-        q, s, length = self.shapes.parts
-        n = basis.shape[1]
-        mass, viscous = np.zeros((n, n)), np.zeros((n, n))
-        mass[:old, :old], viscous[:old, :old] = self._mass, self._viscous
-        columns = [np.ascontiguousarray(basis[:, j]) for j in range(n)]
-        for j in range(old, n):
-            moved = self.shapes.inertia(columns[j][q])
-            for i in range(j + 1):
-                mass[i, j] = mass[j, i] = float(columns[i][q] @ moved)
-                viscous[i, j] = viscous[j, i] = self.shapes.viscosity * float(columns[i][s] @ columns[j][s])
-        self._length = np.column_stack([self._length, *(column[length] for column in columns[old:])])
-        self._place = np.column_stack([self._place, *(self.shapes.effectors @ column[q] for column in columns[old:])])
-        self._mass, self._viscous = mass, viscous
-
-    def weigh(self, moved: Array, strained: Array) -> Array:
-        return symmetric_dots(self._mass, moved) + symmetric_dots(self._viscous, strained)
-
-    def lengths(self, rows: Array) -> Array:
-        return products(rows, self._length)
-
-    def places(self, rows: Array) -> Array:
-        return products(rows, self._place)
-
-    def place(self, row: Array) -> Array:
-        return self._centre + dots(self._place, row)
-
-    @cached_property
-    def _centre(self) -> Array:
-        return self.shapes.effectors @ self.surrogate.corners.compression.centre[self.shapes.parts[0]]
-
-    def positions(self, a: Array) -> Array:
-        value, _ = self.surrogate(a)
-        return value[self.shapes.parts[0]]
-
-
-@njit(error_model="numpy", cache=True)
-def dots(A, b):
-    """(n,) A (n, k) times b (m,), over the first min(k, m) in one order."""
-    out = np.zeros(A.shape[0])
-    for i in range(A.shape[0]):
-        total = 0.0
-        for k in range(min(A.shape[1], len(b))):
-            total += A[i, k] * b[k]
-        out[i] = total
-    return out
-
-
-@njit(error_model="numpy", cache=True)
-def symmetric_dots(A, b):
-    """(n,) a symmetric A (n, n) times b (m,), m <= n; every sum runs in one order, and many of them at once."""
-    out = np.zeros(A.shape[0])
-    for k in range(len(b)):
-        for i in range(A.shape[0]):
-            out[i] += A[k, i] * b[k]
-    return out
-
-
-@njit(error_model="numpy", cache=True)
-def products(A, B):
-    """(n, m) A (n, k) times B (m, l) transposed, likewise."""
-    out = np.zeros((A.shape[0], B.shape[0]))
-    for i in range(A.shape[0]):
-        for j in range(B.shape[0]):
-            total = 0.0
-            for k in range(min(A.shape[1], B.shape[1])):
-                total += A[i, k] * B[j, k]
-            out[i, j] = total
-    return out

@@ -7,7 +7,7 @@ from math import ceil, log2
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, require_kind, require_positive
 from pliant.dynamics.latent import Embedded
 from pliant.planners.certificate import Certificate, certify
 from pliant.planners.choose import plan
@@ -68,6 +68,25 @@ class Refined:
         """The last and finest."""
         return self.levels[-1].result
 
+    @property
+    def evaluations(self) -> int:
+        """Exact ones that all levels stand on."""
+        return self.levels[-1].evaluations
+
+    @property
+    def asked(self) -> int:
+        """Shapes that all plans asked for, each of which would be an exact evaluation without the surrogate."""
+        return sum(level.result.notes["asked"][-1][1] for level in self.levels)
+
+    @property
+    def iterations(self) -> int:
+        return sum(len(level.result.history) - 1 for level in self.levels)
+
+    @property
+    def seconds(self) -> float:
+        """For all plans, without the certificate."""
+        return sum(level.seconds for level in self.levels)
+
     def show(self) -> None:
         """Print the plan and its certificate."""
         for level in self.levels:
@@ -85,6 +104,10 @@ def plan_refined(problem: Problem, *, eta: float, method: str | None = None, gue
             f"Refinement needs a latent model, not {type(problem.model).__name__}; make one with Latent(robot, dt=..., cell=...)."
         )
     options = options or Options()
+    require_kind("The options of a planner", options, Options, "make them with pl.planners.Options(iterations=..., ...)")
+    if not isinstance(points, int) or isinstance(points, bool) or points < 1:
+        raise InputError(f"The plan is to be certified at {points!r} points; give a whole number, 1 or more.")
+    executions(float(problem.model.surrogate.size.max()), eta)  # what is wrong with eta is a sentence now
     if options.resume:
         raise InputError("A refined plan is resumed by its store of exact evaluations, not by its controls; plan again without resume.")
     count = 0

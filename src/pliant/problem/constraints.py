@@ -111,8 +111,7 @@ class Constraint:
         name = f"The constraint on '{called(self.effector)}'"
         rows = effector_rows(model, self.effector, self.what, "xyz", name)
         function = self.function or (lambda y: y)
-        check_analytic(name, function, rows[0].shape[0])
-        self._check_set(name, np.shape(function(np.zeros(rows[0].shape[0]))))
+        self._check_set(name, check_analytic(name, function, rows[0].shape[0]))
         at = steps_at(name, self.time, steps, model.dt)
         blank = Quadratic(target=np.zeros(rows[0].shape[0]), weight=0.0)
         return [

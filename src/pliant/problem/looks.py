@@ -88,8 +88,9 @@ class LeastSquares:
         return self.weight * (J.T @ J + bend(self.residual, y, self.residual(y)))
 
 
-def check_analytic(name: str, f: Callable[[Array], Array], m: int) -> None:
-    """A sentence unless f maps (m,) to a vector and its complex step agrees with a difference at some generic place."""
+def check_analytic(name: str, f: Callable[[Array], Array], m: int) -> tuple[int, ...]:
+    """The shape of what f gives; a sentence unless f maps (m,) to a vector and its complex step agrees with a difference at some generic
+    place."""
     y = 0.3 + 0.1 * np.arange(m)
     found = f(y)
     if np.ndim(found) != 1:
@@ -101,6 +102,7 @@ def check_analytic(name: str, f: Callable[[Array], Array], m: int) -> None:
     if np.all(np.isfinite(differences)) and not np.allclose(jacobian(f, y), differences, atol=1e-4 * (1.0 + np.abs(differences).max())):
         raise InputError(f"{name}: its function is not analytic, so that it has no complex step; write sqrt(sum(y**2)) for a norm or an "
                          "absolute value, and smooth functions for min and max.")  # fmt: skip
+    return np.shape(found)
 
 
 def bend(f: Callable[[Array], Array], y: Array, w: Array) -> Array:

@@ -137,9 +137,16 @@ def _weight_each(name: str, weight: float, time: float | Sequence[float] | None,
     return positive_weight(name, weight) * (dt if time is None else 1.0)
 
 
+def _names(effector: str | tuple[str, ...]) -> tuple[str, ...]:
+    each = (effector,) if isinstance(effector, str) else effector
+    if not isinstance(each, tuple | list) or not each or not all(isinstance(one, str) for one in each):
+        raise InputError(f"The effector is {str(effector)[:60]!r}; give its name, or the names of several in a tuple.")
+    return tuple(each)
+
+
 def called(effector: str | tuple[str, ...]) -> str:
     """What one or several effectors are called in a sentence."""
-    return effector if isinstance(effector, str) else ", ".join(effector)
+    return ", ".join(_names(effector))
 
 
 def effector_rows(model: Dynamics, effector: str | tuple[str, ...], what: str, axes: str, name: str) -> tuple[sp.csr_matrix, ...]:
@@ -149,8 +156,7 @@ def effector_rows(model: Dynamics, effector: str | tuple[str, ...], what: str, a
         raise InputError(f"{name} is about its '{what}'; choose position, velocity or acceleration.")
     if what != "position" and not any(model.space.rate):
         raise InputError(f"{name} is about its {what}, but this model has no velocity; take a rule with inertia such as ImplicitEuler.")
-    each = (effector,) if isinstance(effector, str) else effector
-    place = sp.vstack([model.effector_rows(one)[_axes(model, one, axes)] for one in each], format="csr")
+    place = sp.vstack([model.effector_rows(one)[_axes(model, one, axes)] for one in _names(effector)], format="csr")
     none = sp.csr_matrix((place.shape[0], model.space.size - place.shape[1]))
     if what == "position":
         return (sp.hstack([place, none], format="csr"),)

@@ -2,8 +2,9 @@
 
 from pliant.surrogate.chebyshev import Chebyshev
 from pliant.surrogate.corners import Corner, Corners, job
+from pliant.surrogate.face import Surrogate
 from pliant.surrogate.grid import Grid
-from pliant.surrogate.sample import Exact, Sample, SampleError, Surrogate
+from pliant.surrogate.sample import Exact, Sample, SampleError
 from pliant.surrogate.store import CornerStore
 from pliant.surrogate.tree import Tree
 

@@ -45,6 +45,16 @@ class Chebyshev:
         return self.corners.evaluations
 
     @property
+    def changes(self) -> int:
+        """Never: what was answered stays."""
+        return 0
+
+    @property
+    def doubts(self) -> list[str]:
+        """None are known: what the fit leaves is not looked at."""
+        return []
+
+    @property
     def size(self) -> Array:
         """(d,) the box over the degree: what comes nearest to a cell."""
         return 2.0 * self.half / self.degree

@@ -2,44 +2,47 @@
 
 import numpy as np
 
-from pliant.core import Array
+from pliant.core import Array, InputError, require_number
+from pliant.kernels.ordered import combined, dot, dots
 
 
 class Compression:
     """Vectors of R^N as coefficients of a growing orthonormal basis about the first one. Old coefficients stay as they are: in a direction
-    that came later they are zero."""
+    that came later they are zero. Sums run in one order, so that the bits do not depend on the number of threads."""
 
     def __init__(self, tolerance: float) -> None:
-        self.tolerance = tolerance  # of a column, beside the longest difference so far
+        if not 0.0 < require_number("The tolerance of the compression", tolerance, "-") < 0.1:
+            raise InputError(f"The tolerance of the compression is {tolerance:g}; give a number between 0 and 0.1, such as 1e-6.")
+        self.tolerance = float(tolerance)  # of a column, beside the longest difference so far
         self.centre = np.zeros(0)  # (N,)
-        self.basis = np.zeros((0, 0))  # (N, r)
+        self.basis = np.zeros((0, 0))  # (r, N)
         self.scale = 0.0
 
     @property
     def size(self) -> int:
-        return self.basis.shape[1]
+        return len(self.basis)
 
     def absorb(self, value: Array, columns: Array) -> Array:
         """(1 + d, r) the coefficients of a value (N,) and of columns (N, d) of differences, as many as the basis then has."""
         if not self.centre.size:
-            self.centre, self.basis = value.copy(), np.zeros((value.size, 0))
-        differences = np.column_stack([value - self.centre, columns])
-        self.scale = max(self.scale, float(np.linalg.norm(differences, axis=0).max()))
+            self.centre, self.basis = value.copy(), np.zeros((0, value.size))
+        differences = np.vstack([value - self.centre, columns.T])
+        self.scale = max(self.scale, *(float(np.sqrt(dot(row, row))) for row in differences))
         rows = []
-        for column in differences.T:
+        for column in differences:
             rest, row = column.copy(), np.zeros(self.size)
             for _ in range(2):  # twice is enough
-                share = self.basis.T @ rest
-                rest -= self.basis @ share
+                share = dots(self.basis, rest)
+                rest -= combined(share, self.basis)
                 row += share
-            size = float(np.linalg.norm(rest))
+            size = float(np.sqrt(dot(rest, rest)))
             if size > self.tolerance * self.scale:
-                self.basis = np.column_stack([self.basis, rest / size])
+                self.basis = np.vstack([self.basis, rest / size])
                 row = np.append(row, size)
             rows.append(row)
         return np.array([np.pad(row, (0, self.size - len(row))) for row in rows])
 
     def expand(self, rows: Array) -> tuple[Array, Array]:
         """(value (N,), slope (N, d)) from coefficients (1 + d, r)."""
-        basis = self.basis[:, : rows.shape[1]]
-        return self.centre + basis @ rows[0], basis @ rows[1:].T
+        basis = self.basis[: rows.shape[1]]
+        return self.centre + rows[0] @ basis, (rows[1:] @ basis).T

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -38,24 +39,26 @@ class Corners:
         if not isinstance(dim, int | np.integer) or not 1 <= dim <= MOST:
             raise InputError(f"The map has {dim} inputs; 1 to {MOST} can be interpolated, since one cell in d dimensions takes 2^d exact "
                              f"evaluations and a table of 4^d rows.")  # fmt: skip
+        if budget is not None and (not isinstance(budget, int | np.integer) or isinstance(budget, bool)):
+            raise InputError(f"The budget is {budget!r}; give a whole number of exact evaluations.")
         if budget is not None and budget < 2**dim:
             raise InputError(f"The budget is {budget} exact evaluations, but a single cell in {dim} dimensions has {2**dim} corners; raise "
                              "it, or plan with fewer controls.")  # fmt: skip
         self.f, self.dim, self.lift, self.budget, self.progress = f, int(dim), lift, budget, progress
         self.store = CornerStore(None, key="") if store is None else store
-        self.crew: Crew = Here(_Job(f)) if crew is None else crew
+        self.crew: Crew = Here(job(f)) if crew is None else crew
         self.compression = None if compress is None else Compression(compress)
         self.unit = check_lengths("The unit of a map's inputs", unit, self.dim)
         self.samples: dict[bytes, Sample] = {}
         self._corners: dict[bytes, Corner] = {}
+        self._good: list[Sample] = []  # that have a value, and
+        self._places = np.zeros((0, self.dim))  # where
         self.computed = 0  # by this process
         self._open()
 
     def _open(self) -> None:
         """Take what the store holds, in the order in which it was asked for: the basis then grows as it did before."""
-        left = self.store.pending()
-        if left:
-            self._compute(left)
+        self._compute(self.store.pending())
         for sample in self.store.samples():
             self._absorb(sample)
 
@@ -97,27 +100,34 @@ class Corners:
         found: dict[bytes, Sample] = {}
         while len(found) < len(points):
             left = [x for x in points if _key(x) not in found]
-            mine = [left[k] for k in self.store.ask(left)]
-            for done, (_, sample) in enumerate(self.crew.map([(x, self.nearest(x)) for x in mine])):
-                self.store.put(sample)
-                self.computed += 1
-                self.progress("exact evaluations", self.evaluations + done + 1, self.evaluations + len(mine))
+            near = [self.nearest(x) for x in left]
+            mine = [left[k] for k in self.store.ask(left, [None if start is None else start.point for start in near])]
+            try:
+                jobs = list(zip(mine, self.store.starts(mine), strict=True))
+                for done, (_, sample) in enumerate(self.crew.map(jobs)):
+                    self.store.put(sample)
+                    self.computed += 1
+                    self.progress("exact evaluations", self.evaluations + done + 1, self.evaluations + len(mine))
+            except BaseException:
+                self.store.release(mine)
+                raise
             found |= {_key(s.point): s for s in self.store.wait(left) if s is not None}
         return [found[_key(x)] for x in points]
 
     def nearest(self, x: Array) -> Sample | None:
         """The nearest sample that has a value; the first of several."""
-        good = [s for s in self.samples.values() if not s.failed]
-        if not good:
+        if len(self._good) != len(self._places):
+            self._places = np.array([s.point for s in self._good])
+        if not self._good:
             return None
-        distance = np.linalg.norm((np.array([s.point for s in good]) - x) / self.unit, axis=1)
-        return good[int(np.argmin(distance))]
+        return self._good[int(np.argmin(np.linalg.norm((self._places - x) / self.unit, axis=1)))]
 
     def _absorb(self, sample: Sample) -> None:
         key = _key(sample.point)
         if key in self.samples:
             return
         self.samples[key] = sample
+        self._good += [] if sample.failed else [sample]
         self._corners[key] = Corner(rows=np.zeros((1 + self.dim, 0)), failed=sample.failed) if sample.failed else self._corner(sample)
 
     def _corner(self, sample: Sample) -> Corner:
@@ -140,24 +150,19 @@ class Corners:
             return self.compression.size
         return next((corner.rows.shape[1] for corner in self._corners.values() if not corner.failed), 0)
 
+    def close(self) -> None:
+        """Let go of the store and of the workers."""
+        self.store.close()
+        self.crew.close()
+
     def expand(self, rows: Array) -> tuple[Array, Array]:
         """(value (N,), slope (N, d)) from coefficients (1 + d, r)."""
         return (rows[0], np.ascontiguousarray(rows[1:].T)) if self.compression is None else self.compression.expand(rows)
 
 
-@dataclass(frozen=True)
-class _Job:
-    """f as a crew calls it."""
-
-    f: Exact
-
-    def __call__(self, x: Array, near: Sample | None) -> Sample:
-        return evaluate(self.f, x, near)
-
-
 def job(f: Exact) -> Callable[[Array, Sample | None], Sample]:
     """What to give a crew of workers, so that it evaluates f: crew(job(f), ...)."""
-    return _Job(f)
+    return partial(evaluate, f)
 
 
 def _key(x: Array) -> bytes:

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from pliant.core import Array
+from pliant.store.digest import digest
 from pliant.surrogate.corners import Corner, Corners
 from pliant.surrogate.domain import check_domain, check_lengths, check_query, each_axis, within
 from pliant.surrogate.hermite import assembled, contract, contraction, corner_offsets, mixed_derivatives
 from pliant.surrogate.sample import Sample, SampleError
+
+MOST_NUMBERS = 30_000_000  # in all tables that are kept
+FAR = 1.0  # of the way that a slope predicts; a map that bends as much as it moves
 
 
 def require_values(points: Array, corners: Sequence[Corner]) -> None:
@@ -34,6 +38,8 @@ class Grid:
         self.origin = -self.cell / 3.0 if origin is None else each_axis("The origin of a grid", origin, self.dim)
         self.domain = check_domain(domain, self.dim)
         self.size = self.cell / 2.0**level  # (d,) of a cell here
+        self._lattice = digest(self.cell, self.origin)
+        self.doubts: list[str] = []
         self._tables: dict[bytes, Array] = {}  # cell -> (4^d, r)
         self._data: dict[bytes, Array] = {}  # corner -> (2^d, r), frozen
 
@@ -44,6 +50,11 @@ class Grid:
     @property
     def evaluations(self) -> int:
         return self.corners.evaluations
+
+    @property
+    def changes(self) -> int:
+        """Never: what was answered stays."""
+        return 0
 
     def refined(self) -> "Grid":
         """The grid of half the cell on the same corners."""
@@ -92,20 +103,40 @@ class Grid:
         d = self.dim
         around = index + corner_offsets(d)
         require_values(self._points(around), self.corners.fetch(self._points(around)))
-        owners = self.corners.store.own(self.level, around, index)
+        owners = self.corners.store.own(self.level, around, index, self._lattice)
+        self._doubt(around)
         made = {index.tobytes(): self._mixed(index)}
         for corner, owner in zip(around, owners, strict=True):
             if corner.tobytes() not in self._data:
                 if owner.tobytes() not in made:
                     made[owner.tobytes()] = self._mixed(owner)
                 which = int(((corner - owner) << np.arange(d)).sum())
-                self._data[corner.tobytes()] = made[owner.tobytes()][which]
+                self._data[corner.tobytes()] = made[owner.tobytes()][which].copy()
         table = assembled([self._data[corner.tobytes()] for corner in around])
+        if (1 + len(self._tables)) * table.size > MOST_NUMBERS:
+            self._tables.clear()  # they are made again from the corners' data
         self._tables[index.tobytes()] = table
         return table
 
+    def _doubt(self, around: Array) -> None:
+        """Note where a corner is not where the slope at its neighbour leads: the cell is large, or they lie on different branches."""
+        rows = [corner.rows for corner in self.corners.fetch(self._points(around))]
+        for i, bits in enumerate(corner_offsets(self.dim)):
+            for axis in np.flatnonzero(bits == 0):
+                here, there = rows[i], rows[i + (1 << axis)]
+                r = min(here.shape[1], there.shape[1])
+                along = self.size[axis] * here[1 + axis, :r]
+                if np.linalg.norm(there[0, :r] - here[0, :r] - along) > FAR * np.linalg.norm(along):
+                    where = np.array2string(self._points(around[i]), precision=4)
+                    self.doubts.append(f"from {where} along axis {axis} the map does not go where its slope leads: too large a cell, or "
+                                       "these two corners lie on different branches")  # fmt: skip
+                    return
+
     def _mixed(self, index: Array) -> Array:
         """(2^d, 2^d, r) the data of a cell's corners as this cell sees them."""
-        found = [corner.rows for corner in self.corners.fetch(self._points(index + corner_offsets(self.dim)))]
+        points = self._points(index + corner_offsets(self.dim))
+        corners = self.corners.fetch(points)
+        require_values(points, corners)
+        found = [corner.rows for corner in corners]
         width = max(rows.shape[1] for rows in found)  # directions that came later are zero
         return mixed_derivatives(np.stack([np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in found]), self.size)

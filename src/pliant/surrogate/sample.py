@@ -1,8 +1,7 @@
-"""Sample: one exact evaluation of a costly map f: R^d -> R^N, and the face of whatever stands in for it."""
+"""Sample: one exact evaluation of a costly map f: R^d -> R^N."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -32,6 +31,8 @@ def evaluate(f: Exact, x: Array, near: Sample | None) -> Sample:
     """f at a point as a Sample. What f raises, and a value that is not finite, is a failure of this point alone."""
     try:
         found = f(x, near)
+    except NotImplementedError:
+        raise
     except (ArithmeticError, ValueError, RuntimeError) as error:
         return _failure(x, str(error) or type(error).__name__)
     if not isinstance(found, tuple) or len(found) not in (2, 3):
@@ -47,13 +48,3 @@ def evaluate(f: Exact, x: Array, near: Sample | None) -> Sample:
 
 def _failure(x: Array, why: str) -> Sample:
     return Sample(point=x.copy(), value=np.zeros(0), slope=np.zeros((0, x.size)), failed=why)
-
-
-class Surrogate(Protocol):
-    """What stands in for a costly map: the value and the exact derivative of an approximation that is C1."""
-
-    @property
-    def dim(self) -> int: ...  # d
-    @property
-    def evaluations(self) -> int: ...  # exact ones that it stands on
-    def __call__(self, x: Array) -> tuple[Array, Array]: ...  # (d,) -> (value (N,), slope (N, d))

@@ -23,8 +23,8 @@ PATIENCE = 60.0  # [s] for another process that writes
 PAUSE = 0.05  # [s] between two looks at what others compute
 
 _TABLES = (  # a corner is unfinished while its value is NULL; its number is its place in the order of asking
-    "CREATE TABLE corners (number INTEGER PRIMARY KEY, model TEXT NOT NULL, point BLOB NOT NULL, asker TEXT NOT NULL, value BLOB, "
-    "slope BLOB, note BLOB, failed BLOB, checksum INTEGER, UNIQUE (model, point))",
+    "CREATE TABLE corners (number INTEGER PRIMARY KEY, model TEXT NOT NULL, point BLOB NOT NULL, asker TEXT NOT NULL, near BLOB, "
+    "value BLOB, slope BLOB, note BLOB, failed BLOB, checksum INTEGER, UNIQUE (model, point))",
     "CREATE TABLE owners (model TEXT, level INTEGER, corner BLOB, cell BLOB, PRIMARY KEY (model, level, corner)) WITHOUT ROWID",
 )
 _SAMPLE = "SELECT number, checksum, point, value, slope, note, failed FROM corners WHERE model = ? AND value NOT NULL"
@@ -73,20 +73,36 @@ class CornerStore:
             rows = [self._db.execute(f"{_SAMPLE} AND point = ?", (self.key, _bytes(x))).fetchone() for x in points]
         return [None if row is None else self._sample(row) for row in rows]
 
-    def ask(self, points: Sequence[Array]) -> list[int]:
-        """Which of the points (d,) to compute now: the first of each that is neither finished nor computed by another living process."""
+    def ask(self, points: Sequence[Array], near: Sequence[Array | None] = ()) -> list[int]:
+        """Which of the points (d,) to compute now: the first of each that is neither finished nor computed by another living process.
+        `near` is the known point that each is to start from; what was said when a point was first asked for stays."""
         mine: dict[bytes, int] = {}
         wanted = [_bytes(x) for x in points]
+        starts = [None if x is None else _bytes(x) for x in near] or len(wanted) * [None]
         with self._transaction():
-            for index, point in enumerate(wanted):
+            for index, (point, start) in enumerate(zip(wanted, starts, strict=True)):
                 row = self._db.execute(
                     "SELECT value IS NULL, asker FROM corners WHERE model = ? AND point = ?", (self.key, point)
                 ).fetchone()
                 if row is None or (row[0] and not self._another_lives(row[1])):
                     mine.setdefault(point, index)
-                    self._db.execute("INSERT INTO corners (model, point, asker) VALUES (?, ?, ?) "
-                                     "ON CONFLICT DO UPDATE SET asker = excluded.asker", (self.key, point, self._token))  # fmt: skip
+                    self._db.execute("INSERT INTO corners (model, point, asker, near) VALUES (?, ?, ?, ?) "
+                                     "ON CONFLICT DO UPDATE SET asker = excluded.asker", (self.key, point, self._token, start))  # fmt: skip
         return list(mine.values())
+
+    def starts(self, points: Sequence[Array]) -> list[Sample | None]:
+        """The samples that points were to start from when they were first asked for: a run that goes on starts from the same ones."""
+        question = "SELECT near FROM corners WHERE model = ? AND point = ?"
+        with self._errors_as_sentences():
+            rows = [self._db.execute(question, (self.key, _bytes(x))).fetchone() for x in points]
+        return [None if row is None or row[0] is None else self.get([_numbers(row[0])])[0] for row in rows]
+
+    def release(self, points: Sequence[Array]) -> None:
+        """Points that were asked for and will not be put, after all, are for others to compute."""
+        with self._transaction():
+            for x in points:
+                self._db.execute("UPDATE corners SET asker = '' WHERE model = ? AND point = ? AND asker = ? AND value IS NULL",
+                                 (self.key, _bytes(x), self._token))  # fmt: skip
 
     def put(self, sample: Sample) -> None:
         """Keep a finished or failed sample, on disk when this returns; the first one at a point stays."""
@@ -120,8 +136,9 @@ class CornerStore:
             ).fetchall()
         return [_numbers(point) for point, asker in rows if asker != self._token and not self._another_lives(asker)]
 
-    def own(self, level: int, corners: Array, cell: Array) -> Array:
-        """(n, d) the cell that owns each of the corners (n, d) of a level: the first that claimed it, else `cell` (d,) from now on."""
+    def own(self, level: int, corners: Array, cell: Array, lattice: str = "") -> Array:
+        """(n, d) the cell that owns each of the corners (n, d) of a level of a lattice: the first that claimed it, else `cell` (d,) from
+        now on."""
         corners, cell = np.asarray(corners), np.asarray(cell)
         if corners.ndim != 2 or cell.shape != corners.shape[1:] or corners.dtype.kind not in "iu" or cell.dtype.kind not in "iu":
             raise InputError(f"The corners are {corners.dtype} of shape {corners.shape}, the cell is {cell.dtype} of shape {cell.shape}; "
@@ -129,7 +146,7 @@ class CornerStore:
         mine, owners = cell.astype("<i8").tobytes(), []
         with self._transaction():
             for corner in corners.astype("<i8"):
-                place = (self.key, int(level), corner.tobytes())
+                place = (f"{self.key} {lattice}", int(level), corner.tobytes())
                 self._db.execute("INSERT OR IGNORE INTO owners (model, level, corner, cell) VALUES (?, ?, ?, ?)", (*place, mine))
                 owners += self._db.execute("SELECT cell FROM owners WHERE model = ? AND level = ? AND corner = ?", place).fetchone()
         return np.frombuffer(b"".join(owners), "<i8").astype(np.int64).reshape(corners.shape)
@@ -178,7 +195,7 @@ class CornerStore:
         return row is not None and self._another_lives(row[0])
 
     def _another_lives(self, token: str) -> bool:
-        return self._life is not None and token != self._token and _lives(self._life / token)
+        return self._life is not None and token != "" and token != self._token and _lives(self._life / token)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -41,7 +41,7 @@ class Tree:
         self._leaves: dict[Cell, list[tuple[int, Array]]] = {}  # what a leaf needs
         self._surplus: dict[Cell, float] = {}
         self._alone: dict[Cell, Array] = {}  # data of corners as a cell alone sees them
-        self._changes = 0
+        self.changes = 0  # how often what was answered may have changed
 
     @property
     def dim(self) -> int:
@@ -77,6 +77,11 @@ class Tree:
         places = [(s.point - self.origin) / self.size for s in good]
         return [s for s, p in zip(good, places, strict=True) if np.any(np.abs(p - np.rint(p)) > 1e-9)]
 
+    @property
+    def doubts(self) -> list[str]:
+        """None: where the map does not go where its slopes lead, cells are split."""
+        return []
+
     def refined(self) -> "Tree":
         """A tree on the same corners for a sixteenth of the error, as half the cell would bring."""
         return Tree(self.corners, cell=self.size / 2.0, tolerance=self.tolerance / 16.0, origin=self.origin, domain=self.domain,
@@ -103,7 +108,7 @@ class Tree:
 
     def _forget(self) -> None:
         """The tree has changed: what was derived from it is made anew when it is needed."""
-        self._changes += 1
+        self.changes += 1
         self._tables.clear()
         self._data.clear()
         self._leaves.clear()
@@ -176,9 +181,9 @@ class Tree:
         key = (level, index.tobytes())
         while key not in self._tables:
             self._own(level, index)
-            before = self._changes
+            before = self.changes
             data = [self._node_data(node) for node in self._nodes(level, index)]
-            if self._changes != before:  # a larger leaf that it hangs on gave better mixed derivatives to a node
+            if self.changes != before:  # a larger leaf that it hangs on gave better mixed derivatives to a node
                 continue
             self._tables[key] = assembled(data)
         return self._tables[key]

@@ -84,6 +84,14 @@ class Run:
                 self.progress("simulating", writer.steps, count)
         return read_trajectory(self.folder)
 
+    def keep(self, states: Array, controls: Array, *, dt: float) -> Trajectory:
+        """Write a run that was simulated elsewhere: states (steps + 1, n_state), controls (steps, n_controls)."""
+        header = Header(key=self.key, dt=dt, n_state=states.shape[1], n_controls=controls.shape[1], scalars=(), chunk=20)
+        with TrajectoryWriter.start(self.folder, states[0], header, replace=True) as writer:
+            for x, u in zip(states[1:], controls, strict=True):
+                writer.append(x, u)
+        return read_trajectory(self.folder)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Experiment:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pliant.core import Array
-from pliant.dynamics import ImplicitEuler
+from pliant.core import Array, StepError
 from pliant.dynamics.latent import Embedded, Latent
 from pliant.planners import Options, Refined, plan_refined
+from pliant.planners.hierarchy import executions
 from pliant.problem import Constraint, Problem, Residual, Term
 from pliant.report import Line, Plot, Scene, palette
 from pliant.robot import Robot
@@ -48,7 +48,7 @@ class LaserTask:
     terms: Sequence[Term]
     constraints: Sequence[Constraint] = ()
     wanted: Array  # (k, dim) [m] what is drawn on the plate
-    shapes: Sequence[Array] = field(default=())  # closed curves (k, dim) [m] on the plate that are to be kept out of
+    obstacles: Sequence[Array] = field(default=())  # closed curves (k, dim) [m] on the plate that are to be kept out of
 
     def problem(self, model: Embedded) -> Problem:
         return Problem(model=model, steps=self.steps, terms=self.terms, constraints=self.constraints, before=self.start)
@@ -63,7 +63,6 @@ class Planned:
     spots: Array
     replayed: Array
     positions: Array  # (steps + 1, n_dofs) [m] of the replay
-    seconds: float  # for the plans, without certificate and replay
 
 
 def latent_model(run: Run, task: LaserTask) -> Embedded:
@@ -77,18 +76,21 @@ def latent_model(run: Run, task: LaserTask) -> Embedded:
 
 def plan_laser(run: Run, task: LaserTask) -> Planned:
     """Algorithm 1 on the task, and its replay with the full model."""
+    executions(task.cell, task.eta)  # what is wrong with them is a sentence before anything is computed
     model = latent_model(run, task)
     options = Options(progress=run.progress, folder=run.folder / "plan")
     guess = np.tile(task.start, (task.steps, 1))
     refined = plan_refined(task.problem(model), eta=task.eta, guess=guess, options=options, seed=run.seed)
     plan, fine = refined.plan, refined.levels[-1].model
-    full = ImplicitEuler(task.robot, dt=task.dt)
-    path = run.simulate(full, plan.controls, count=task.steps, dt=task.dt, x0=full.state(fine.positions(plan.states[0])))
-    positions, spot = path.path[:, : full.space.n_dofs], spot_on(task.plate)
+    replay = refined.certificate.replay
+    if replay is None:
+        raise StepError("The plan cannot be replayed with all nodes free; go more slowly, or start from a smaller tension.")
+    run.keep(replay.states, plan.controls, dt=task.dt)
+    positions, spot = replay.states[:, : fine.family.shapes.effectors.shape[1]], spot_on(task.plate)
     places = [np.concatenate([task.robot.place(name, q) for name in BEAM]) for q in positions]
     rows = np.vstack([fine.effector_rows(name).toarray() for name in BEAM])
     return Planned(task=task, refined=refined, positions=positions, spots=np.array([spot(rows @ x[: rows.shape[1]]) for x in plan.states]),
-                   replayed=np.array([spot(y) for y in places]), seconds=sum(level.seconds for level in refined.levels))  # fmt: skip
+                   replayed=np.array([spot(y) for y in places]))  # fmt: skip
 
 
 def probe(task: LaserTask) -> tuple[Embedded, Array, Array]:
@@ -105,27 +107,30 @@ def outcome(planned: Planned, *, title: str, metrics: Mapping[str, Metric], reac
     """What an experiment with a laser tells: its own metrics, then those of the surrogate beside the paper's."""
     refined, paper = planned.refined, paper or {}
     c = refined.certificate
-    asked = sum(level.result.notes["asked"][-1][1] for level in refined.levels)
-    made = refined.levels[-1].evaluations
     told = {
         **metrics,
-        "exact evaluations": Metric(value=made, paper=paper.get("evaluations")),
-        "shapes asked for": Metric(value=asked, paper=paper.get("without")),
-        "fewer by": Metric(value=asked / made, unit="times", paper=paper.get("fewer")),
-        "error of a step": Metric(value=c.one_step, unit="of the positions", paper=paper.get("error")),
-        "error of a step beside its increment": Metric(value=c.increment, unit="of the increment"),
-        "error at random points of the plan": Metric(value=c.holdout, unit="of the positions"),
-        **({"observed order": Metric(value=c.order)} if c.order is not None else {}),
-        **({"Richardson's estimate of the error": Metric(value=c.richardson, unit="of the positions")} if c.richardson is not None else {}),
+        "exact evaluations": Metric(value=refined.evaluations, paper=paper.get("evaluations")),
+        "shapes asked for": Metric(value=refined.asked, paper=paper.get("without")),
+        "fewer by": Metric(value=refined.asked / refined.evaluations, unit="times", paper=paper.get("fewer")),
+        **known("error of a step", c.one_step, "of the positions", paper.get("error")),
+        **known("error of a step beside its increment", c.increment, "of the increment"),
+        **known("error at random points of the plan", c.holdout, "of the positions"),
+        **known("observed order", c.order),
+        **known("Richardson's estimate of the error", c.richardson, "of the positions"),
         "objective": Metric(value=c.objective),
-        **({"objective replayed with all nodes free": Metric(value=c.replayed)} if c.replayed is not None else {}),
+        **known("objective replayed with all nodes free", c.replayed),
         "executions": Metric(value=len(refined.levels), paper=paper.get("executions")),
-        "iterations": Metric(value=sum(len(level.result.history) - 1 for level in refined.levels)),
-        "seconds for the plan": Metric(value=planned.seconds, unit="s"),
+        "iterations": Metric(value=refined.iterations),
+        "seconds for the plan": Metric(value=refined.seconds, unit="s"),
         "unknowns of the full model": Metric(value=planned.positions.shape[1], paper=paper.get("unknowns")),
     }
     return Outcome(metrics=told, plots=plots(planned), scene=_film(planned, title), reached=reached, sentence=sentence,
                    notes=tuple(c.lines()))  # fmt: skip
+
+
+def known(name: str, value: float | None, unit: str = "-", paper: float | str | None = None) -> dict[str, Metric]:
+    """A metric, where there is a number for it."""
+    return {} if value is None else {name: Metric(value=value, unit=unit, paper=paper)}
 
 
 def plots(planned: Planned) -> list[Plot]:
@@ -142,13 +147,14 @@ def plots(planned: Planned) -> list[Plot]:
     out = [
         Plot(title="Fig. 5 (a): exact evaluations", x="iteration", y="evaluations so far", log_y=True, kind="both",
              series={"with the grid": (count, np.array([made for made, _ in rows])), "without": (count, np.array(asked))}),
-        Plot(title="Convergence", x="iteration", y="objective", log_y=True, kind="both", series=costs),
+        Plot(title="Convergence", x="iteration", y="objective", kind="both", series=costs,
+             log_y=all(y.min() > 0.0 for _, y in costs.values())),
         Plot(title="Lines", x="time [s]", y="tension [N]", kind="steps",
              series={name: (times[1:], u) for name, u in zip(task.robot.actuators, planned.refined.plan.controls.T, strict=True)}),
     ]  # fmt: skip
     if planned.spots.shape[1] == 2:
         drawn = {"planned": planned.spots, "replayed": planned.replayed, "wanted": task.wanted[:, :2]}
-        kept_out = {f"obstacle {k + 1}": curve[:, :2] for k, curve in enumerate(task.shapes)}
+        kept_out = {f"obstacle {k + 1}": curve[:, :2] for k, curve in enumerate(task.obstacles)}
         out.append(Plot(title="The beam on the plate", x="x [m]", y="y [m]", equal=True,
                         series={name: (xy[:, 0], xy[:, 1]) for name, xy in {**drawn, **kept_out}.items()}))  # fmt: skip
     else:
@@ -164,7 +170,7 @@ def _film(planned: Planned, title: str) -> Scene:
     on_plate = np.column_stack([planned.replayed, np.full(len(planned.replayed), task.plate)])
     lens = np.array([task.robot.place("laser", q) for q in planned.positions])
     beam = Line(points=np.stack([lens, on_plate], axis=1), colour=palette.MARKER)
-    curves = [Line(points=curve, colour=palette.FAINT) for curve in task.shapes]
+    curves = [Line(points=curve, colour=palette.FAINT) for curve in task.obstacles]
     curves += [Line(points=task.wanted, colour=palette.TARGET, dashed=True)] if len(task.wanted) > 1 else []
     return replace(
         film, lines=(*film.lines, beam, *curves), markers=on_plate[:, None], targets=task.wanted[:: max(1, len(task.wanted) - 1)][:, :dim]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pliant.core import Array
 from pliant.problem import Effort
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
 from pliant.zoo.laser import LaserTask, aim, outcome, plan_laser
@@ -11,11 +12,15 @@ from pliant.zoo.laser import probe as probe_latent
 from pliant.zoo.robots import plane_arm
 
 
+def swing(steps: int, reach: float) -> Array:
+    """(steps + 1,) [m] where the beam is to meet the plate: out, back, out to the other side, and back."""
+    return reach * np.sin(2.0 * np.pi * np.arange(steps + 1) / steps)
+
+
 def task(s: Mapping[str, Setting]) -> LaserTask:
     steps, dt, plate, reach = int(s["steps"]), float(s["dt"]), float(s["plate"]), float(s["reach"])
     start = np.full(2, float(s["tension"]))
-    swing = lambda t: np.array([reach * np.sin(2.0 * np.pi * t / (steps * dt))])  # noqa: E731
-    goals = [aim(plate, swing(k * dt), time=k * dt, weight=1e4 * dt) for k in range(1, steps + 1)]
+    goals = [aim(plate, at[None], time=k * dt, weight=1e4 * dt) for k, at in enumerate(swing(steps, reach)) if k]
     ends = np.array([[-reach, plate], [reach, plate]])
     return LaserTask(robot=plane_arm(layers=int(s["layers"]), across=int(s["across"])), plate=plate, steps=steps, dt=dt, start=start,
                      cell=float(s["cell"]), eta=float(s["eta"]), wanted=ends,
@@ -25,8 +30,7 @@ def task(s: Mapping[str, Setting]) -> LaserTask:
 def perform(run: Run) -> Outcome:
     planned = plan_laser(run, task(run.settings))
     t, reach = planned.task, float(run.settings["reach"])
-    wanted = reach * np.sin(2.0 * np.pi * np.arange(t.steps + 1) / t.steps)
-    off = float(np.abs(planned.replayed[:, 0] - wanted).max())
+    off = float(np.abs(planned.replayed[:, 0] - swing(t.steps, reach)).max())
     reached = off <= float(run.settings["wanted"]) * reach
     sentence = "done" if reached else f"the replayed beam is {off:.2e} m off its path; go more slowly (--set dt=0.1)."
     return outcome(planned, title="arm-2d: two lines sweep the beam", metrics={"off the path on replay": Metric(value=off, unit="m")},

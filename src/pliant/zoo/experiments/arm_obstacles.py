@@ -27,7 +27,7 @@ def task(s: Mapping[str, Setting]) -> LaserTask:
     turn = np.linspace(0.0, 2.0 * np.pi, 41)
     rings = [np.column_stack([x + r * np.cos(turn), y + r * np.sin(turn), np.full(41, plate)]) for x, y, r in CLAMPS]
     return LaserTask(robot=line_arm(layers=int(s["layers"]), across=int(s["across"])), plate=plate, steps=steps, dt=dt, start=start,
-                     cell=float(s["cell"]), eta=float(s["eta"]), wanted=np.array([[*GOAL, plate]]), shapes=rings,
+                     cell=float(s["cell"]), eta=float(s["eta"]), wanted=np.array([[*GOAL, plate]]), obstacles=rings,
                      terms=[*stay, Effort(weight=1e-3, reference=start), Effort(weight=1e-2, order=1)],
                      constraints=[Constraint(effector=BEAM, function=clear, inside=Interval(lower=1.0))])  # fmt: skip
 
