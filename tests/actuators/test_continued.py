@@ -1,5 +1,7 @@
 """Continued: the wrapped actuator where its control is not negative, and straight on through zero where it would go slack."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -144,6 +146,24 @@ def test_its_motor_has_no_limits_and_the_neutral_of_the_actuator():
 ])  # fmt: skip
 def test_what_is_not_linear_in_its_control_is_refused(one_sentence, actuator, says):
     one_sentence(lambda: pl.Quasistatic(robot(3, Continued(actuator=actuator))), says)
+
+
+def odd(gradient, stiff=False):
+    """An actuator at a point whose force is minus `gradient` of its three controls."""
+
+    def on(body):
+        return SimpleNamespace(weights=body.locate(np.array([[0.17, 0.04, 0.07]])), offset=np.zeros((1, 3)), n_controls=3, stiff=stiff,
+                               gradient=lambda y, u: gradient(u)[None])  # fmt: skip
+
+    return SimpleNamespace(n_controls=3, neutral=0.0, on=on)
+
+
+@pytest.mark.parametrize("actuator", [odd(lambda u: u**2), odd(lambda u: u + 1.0), odd(lambda u: u, stiff=True)],
+                         ids=["a square", "a preload", "a spring"])  # fmt: skip
+def test_a_square_a_preload_and_a_spring_are_refused_each_for_itself(one_sentence, actuator):
+    body = robot(3, Thrust(point=(0.17, 0.04, 0.07))).body()
+    Continued(actuator=odd(lambda u: 2.0 * u)).on(body)
+    one_sentence(lambda: Continued(actuator=actuator).on(body), "not linear in its control")
 
 
 def test_what_does_not_fit_the_body_is_refused_as_without_it(one_sentence):

@@ -90,6 +90,7 @@ def test_a_constraint_sees_several_effectors_one_after_the_other():
         for watch, a, b in zip(problem.watches, first, second, strict=True):
             y = watch.look.see(states, u, np.zeros(4))
             np.testing.assert_allclose(y, [*a, *b], atol=1e-13)
+            assert watch.look.name == ", ".join(names)
             assert watch.violation(y) == pytest.approx(1.0 - ((a - b) ** 2).sum())
         assert problem.violation(states, u) == pytest.approx(1.0 - ((left[-1] - right[-1]) ** 2).sum())
     box = Constraint(effector=("left", "right"), inside=Interval(upper=(9.0, 9.0, 0.5, 9.0)), time=0.4)

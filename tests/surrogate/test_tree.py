@@ -162,6 +162,17 @@ def test_a_corner_has_the_mixed_derivatives_of_the_smallest_leaf_that_was_asked(
     np.testing.assert_array_equal(bends[3], bends[1])
 
 
+def test_a_leaf_that_hangs_on_two_takes_what_they_say_in_the_end():
+    """The larger of the two is read first; then the smaller one gives their common corner (1/2, 0) better mixed derivatives."""
+    t = tree(waves, 2, tolerance=1e9)
+    t._split |= {(level, np.array(index).tobytes()) for level, index in ((0, (0, 0)), (1, (1, 0)), (2, (2, 1)))}
+    above, below = np.array([0.5, 0.3]), np.array([np.nextafter(0.5, 0.0), 0.3])
+    assert [leaf(t, x)[0] for x in (above, below, np.array([0.6, 0.2]))] == [3, 1, 2]
+    t(above)
+    for a, b in zip(t(above), t(below), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-14)
+
+
 def test_hanging_corners_with_data_of_their_own_would_make_it_jump(monkeypatch):
     """What the test above would say if corners on the side of a larger leaf had the exact values that they have at hand."""
     monkeypatch.setattr(Tree, "_hangs", lambda self, node, level: False)

@@ -153,7 +153,8 @@ def plots(planned: Planned) -> list[Plot]:
              series={name: (times[1:], u) for name, u in zip(task.robot.actuators, planned.refined.plan.controls.T, strict=True)}),
     ]  # fmt: skip
     if planned.spots.shape[1] == 2:
-        drawn = {"planned": planned.spots, "replayed": planned.replayed, "wanted": task.wanted[:, :2]}
+        drawn = {"planned": planned.spots, "replayed": planned.replayed}
+        drawn |= {"wanted": task.wanted[:, :2]} if len(task.wanted) > 1 else {}
         kept_out = {f"obstacle {k + 1}": curve[:, :2] for k, curve in enumerate(task.obstacles)}
         out.append(Plot(title="The beam on the plate", x="x [m]", y="y [m]", equal=True,
                         series={name: (xy[:, 0], xy[:, 1]) for name, xy in {**drawn, **kept_out}.items()}))  # fmt: skip
