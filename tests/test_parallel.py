@@ -185,9 +185,11 @@ def test_an_interrupt_ends_the_jobs(at_once, pool, tmp_path):
         until(lambda: any(tmp_path.iterdir()))
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever a test before has left
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         list(pool.map([(sleepy, tmp_path), (sleepy, tmp_path)]))
+    signal.signal(signal.SIGINT, before)
     assert not any(lives(int(path.name)) for path in tmp_path.iterdir())
     assert all(worker.job is None for worker in pool._crew)
 
@@ -267,7 +269,7 @@ def test_an_address_at_which_no_scheduler_answers(monkeypatch, one_sentence):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        one_sentence(lambda: crew(abs, cluster=address), r"No scheduler answers at .*`dask scheduler`.*`dask worker")
+        one_sentence(lambda: crew(abs, cluster=address), r"No scheduler answers at .*`dask scheduler .*`dask worker")
         silent.listen()  # takes the call, and says nothing
         one_sentence(lambda: crew(abs, cluster=address), "No scheduler answers at")
     one_sentence(lambda: crew(abs, cluster="the one downstairs"), "No scheduler answers at 'the one downstairs'")

@@ -204,9 +204,8 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 @contextmanager
 def _progress() -> Iterator[Any]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=screen) as bars:
+    with _interrupts() as asked, Progress(*columns, console=screen) as bars:
         tasks: dict[str, Any] = {"": bars.add_task("preparing (the first run compiles, once)", total=None)}
-        asked = _interrupts()
 
         def progress(what: str, done: int, total: int) -> None:
             if asked:
@@ -220,7 +219,8 @@ def _progress() -> Iterator[Any]:
         yield progress
 
 
-def _interrupts() -> list[int]:
+@contextmanager
+def _interrupts() -> Iterator[list[int]]:
     """Fills at the first Ctrl-C, which ends the run at its next step; a second one ends it on the spot. An exception that is raised
     anywhere, as by default, can be lost inside a library's callback."""
     asked: list[int] = []
@@ -230,8 +230,11 @@ def _interrupts() -> list[int]:
             raise KeyboardInterrupt
         asked.append(number)
 
-    signal.signal(signal.SIGINT, handle)
-    return asked
+    before = signal.signal(signal.SIGINT, handle)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _print_result(result: dict[str, Any], folder: Path) -> None:

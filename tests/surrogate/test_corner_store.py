@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -352,3 +353,16 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(one_sentence, use, mes
         assert store.ask([np.zeros(2)]) == [0]
         with pytest.raises(PliantError):
             use(store)
+
+
+def test_a_damaged_owner_is_a_sentence(tmp_path):
+    path = tmp_path / "corners.sqlite"
+    corners, cell = np.zeros((1, 2), np.int64), np.ones(2, np.int64)
+    with CornerStore(path, key="k") as store:
+        store.own(0, corners, cell)
+    with closing(sqlite3.connect(path)) as db, db:
+        blob = bytearray(db.execute("SELECT cell FROM owners").fetchone()[0])
+        blob[3] ^= 4
+        db.execute("UPDATE owners SET cell = ?", (bytes(blob),))
+    with CornerStore(path, key="k") as store, pytest.raises(InputError, match="damaged"):
+        store.own(0, corners, cell)

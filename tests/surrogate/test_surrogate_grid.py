@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from smooth_maps import Counted, Polynomial, errors, numeric_slope, second_matrices, waves
 
+from pliant.core import InputError
 from pliant.surrogate import Corners, CornerStore, Grid, SampleError
 from pliant.surrogate import grid as grid_module
 
@@ -259,3 +260,9 @@ def test_a_domain_that_is_none_is_refused(one_sentence, domain):
 
 def test_a_map_of_another_shape_is_refused(one_sentence):
     one_sentence(lambda: grid(lambda x, near: (x, np.eye(3)), 2)(np.zeros(2)), r"slope of shape \(3, 3\)")
+
+
+@pytest.mark.parametrize("level", [2.5, -1, "a", True])
+def test_a_level_is_a_whole_number(level):
+    with pytest.raises(InputError, match="whole number from 0 up"):
+        Grid(Corners(lambda x, near: (x, np.eye(2)), dim=2), cell=1.0, level=level)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pliant.core import InputError
+from pliant.core import InputError, PliantError
 from pliant.dynamics import gradcheck
 from pliant.store import read_json, read_trajectory
 from pliant.zoo.experiment import run
@@ -95,3 +95,26 @@ def test_resume_with_other_settings_is_refused(tmp_path: Path) -> None:
     (tmp_path / "result.json").unlink()
     with pytest.raises(InputError, match="other settings"):
         run(find("block-drop"), out=tmp_path, quick=True, overrides={"steps": "70"}, resume=True)
+
+
+def test_resume_with_other_settings_leaves_a_finished_run_alone(tmp_path: Path) -> None:
+    whole = run(find("cantilever"), out=tmp_path, quick=True)
+    with pytest.raises(InputError, match="finished run with other settings"):
+        run(find("cantilever"), out=tmp_path, quick=True, overrides={"load": "2"}, resume=True)
+    assert read_json(tmp_path / "result.json") == whole
+    assert run(find("cantilever"), out=tmp_path, quick=True, resume=True) == whole
+
+
+@pytest.mark.parametrize(("overrides", "cluster", "says"), [
+    ({"eta": "100"}, None, "larger than the cell"),
+    ({"cell": "0"}, None, "cell is 0"),
+    ({}, "nonsense", "No scheduler answers"),
+])  # fmt: skip
+def test_a_slip_removes_nothing(tmp_path: Path, overrides: dict[str, str], cluster: str | None, says: str) -> None:
+    for name in ("result.json", "corners.sqlite"):
+        (tmp_path / name).write_text("{}")
+    if cluster:
+        pytest.importorskip("distributed")
+    with pytest.raises(PliantError, match=says):
+        run(find("arm-2d"), out=tmp_path, quick=True, overrides=overrides, cluster=cluster)
+    assert [(tmp_path / name).read_text() for name in ("result.json", "corners.sqlite")] == ["{}", "{}"]

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, StepError, check_controls, finite_array
+from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, StepError, check_controls, finite_array, require_kind
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.families import ExactFamily, Family, Interpolated
 from pliant.dynamics.shapes import Shapes
@@ -299,4 +299,5 @@ def Latent(robot: Robot, *, dt: float, cell: ArrayLike | None = None, start: Arr
     corners = Corners(shapes, dim=d, store=CornerStore(store, key=shapes.key), crew=crew(job(shapes), workers=workers, cluster=cluster),
                       compress=compress, lift=shapes.lift, unit=size, budget=budget, progress=progress)  # fmt: skip
     made = Grid(corners, cell=size, origin=first - size / 3.0, domain=inside) if surrogate is None else surrogate(corners)
+    require_kind("The surrogate", made, Surrogate, "give a function of the corners that makes a Grid, a Tree or a Chebyshev")
     return Embedded(family=Interpolated(shapes, made), dt=check_dt(dt), start=first)

@@ -8,12 +8,14 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from importlib.util import find_spec
+from time import perf_counter, sleep
 from typing import Any
 
 from pliant.core import MissingExtra, PliantError
 from pliant.parallel.job import Job
 
 PATIENCE = 5.0  # [s] for a cluster to answer
+PAUSE = 0.01  # [s] between two looks at what has ended
 
 
 class Cluster:
@@ -29,8 +31,9 @@ class Cluster:
             _in_a_thread(self._knock())  # the client itself would wait for ever for a program that listens there but is no scheduler
             self._client = self._dask.Client(address, timeout=PATIENCE, set_as_default=False)
         except Exception as error:  # what another program answers can be anything
-            raise PliantError(f"No scheduler answers at '{address}'; start one by `dask scheduler`, workers by `dask worker ADDRESS "
-                              "--nthreads 1`, and give the address that the scheduler prints.") from error  # fmt: skip
+            raise PliantError(f"No scheduler answers at '{address}'; start one by `dask scheduler --host 127.0.0.1`, workers by `dask "
+                              "worker ADDRESS --host 127.0.0.1 --nthreads 1`, and give the address that the scheduler "
+                              "prints.") from error  # fmt: skip
         try:
             self._check_workers()
         except BaseException:
@@ -47,11 +50,24 @@ class Cluster:
         dumps = self._dask.protocol.pickle.dumps
         futures = {self._submit(operator.call, self._f, dumps(job)): index for index, job in enumerate(jobs)}
         try:
-            for future in self._dask.as_completed(list(futures), loop=self._client.loop):
-                yield futures[future], self._result(future, futures.pop(future), len(jobs))
+            while futures:
+                for future in self._finished(list(futures)):
+                    yield futures[future], self._result(future, futures.pop(future), len(jobs))
         finally:
             if futures:
                 self._client.cancel(list(futures))
+
+    def _finished(self, futures: list[Any]) -> list[Any]:
+        """Those that have ended, at least one; a sentence where no worker is left to end any."""
+        looked = perf_counter()
+        while not (done := [future for future in futures if future.done()]):
+            sleep(PAUSE)
+            if self._client.status != "running":
+                raise PliantError(self._lost())
+            if perf_counter() - looked > PATIENCE:
+                looked = perf_counter()
+                self._check_workers()  # one that went away may come back meanwhile
+        return done
 
     def close(self) -> None:
         """Leave the cluster, which goes on."""
@@ -73,7 +89,7 @@ class Cluster:
                 "worker again.")  # fmt: skip
 
     def _lost(self) -> str:
-        return f"The scheduler at '{self.address}' answers no more; see that it runs, and start this run again."
+        return f"The scheduler at '{self.address}' answers no more; see that it runs, and go on with --resume or the same store."
 
     async def _knock(self) -> None:
         security = self._dask.Security().get_connection_args("client")

@@ -7,12 +7,13 @@ from math import ceil, log2
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pliant.core import Array, InputError, require_kind, require_positive
+from pliant.core import Array, InputError, StepError, require_kind, require_positive
 from pliant.dynamics.latent import Embedded
 from pliant.planners.certificate import Certificate, certify
 from pliant.planners.choose import plan
 from pliant.planners.plan import Options, Plan
 from pliant.problem import Problem
+from pliant.surrogate import SampleError
 
 Result = TypeVar("Result")
 
@@ -26,6 +27,7 @@ class Level(Generic[Result]):
     result: Result
     evaluations: int  # exact ones known after it
     seconds: float
+    stopped: str = ""  # why there is no finer one, where one was wanted
 
 
 def executions(cell: float, eta: float) -> int:
@@ -42,13 +44,20 @@ def refine(solve: Callable[[Embedded, Any], Result], model: Embedded, *, eta: fl
            following: Callable[[Result], Any] = lambda result: result) -> list[Level[Result]]:  # fmt: skip
     """Algorithm 1 for anything that is solved on a model from a guess: a motion plan, or the parameters of a feedback controller.
 
-    solve(model, guess) is called on cells dx, dx / 2, ... down to eta; `following` makes the next guess of a result.
+    solve(model, guess) is called on cells dx, dx / 2, ... down to eta; `following` makes the next guess of a result. Where a finer level
+    cannot be simulated, the levels before stay, and the last says why.
     """
     levels: list[Level[Result]] = []
     count = executions(float(model.surrogate.size.max()), eta)
     for k in range(count):
         began = time.perf_counter()
-        result = solve(model, guess)
+        try:
+            result = solve(model, guess)
+        except (StepError, SampleError) as error:
+            if not levels:
+                raise
+            levels[-1] = replace(levels[-1], stopped=f"the refinement stopped before cell {float(model.surrogate.size.max()):g}: {error}")
+            break
         levels.append(Level(model=model, cell=float(model.surrogate.size.max()), result=result,
                             evaluations=model.surrogate.evaluations, seconds=time.perf_counter() - began))  # fmt: skip
         guess = following(result)
@@ -99,6 +108,7 @@ def plan_refined(problem: Problem, *, eta: float, method: str | None = None, gue
     """A motion plan by Algorithm 1: a problem on a Latent model is planned on ever finer surrogates, each from the last plan, and the last
     plan is certified at some random `points` of it. The options' folder keeps one plan for each level. To go on with an interrupted run,
     plan again on a model with the same store: it evaluates nothing twice, and comes to the same plan bit for bit."""
+    require_kind("The problem", problem, Problem, "make one with pl.Problem(model=..., steps=..., terms=[...])")
     if not isinstance(problem.model, Embedded):
         raise InputError(
             f"Refinement needs a latent model, not {type(problem.model).__name__}; make one with Latent(robot, dt=..., cell=...)."
@@ -130,6 +140,7 @@ def plan_refined(problem: Problem, *, eta: float, method: str | None = None, gue
         return found
 
     levels = refine(solve, problem.model, eta=eta, guess=guess, following=lambda found: found.controls)
-    return Refined(
-        levels=levels, certificate=certify(problem, [level.model for level in levels], levels[-1].result, points=points, seed=seed)
-    )
+    certificate = certify(problem, [level.model for level in levels], levels[-1].result, points=points, seed=seed)
+    if levels[-1].stopped:
+        certificate = replace(certificate, notes=(*certificate.notes, levels[-1].stopped))
+    return Refined(levels=levels, certificate=certificate)

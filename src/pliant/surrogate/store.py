@@ -147,8 +147,14 @@ class CornerStore:
         with self._transaction():
             for corner in corners.astype("<i8"):
                 place = (f"{self.key} {lattice}", int(level), corner.tobytes())
-                self._db.execute("INSERT OR IGNORE INTO owners (model, level, corner, cell) VALUES (?, ?, ?, ?)", (*place, mine))
-                owners += self._db.execute("SELECT cell FROM owners WHERE model = ? AND level = ? AND corner = ?", place).fetchone()
+                said = mine + _checksum(corner.tobytes(), mine).to_bytes(4, "little")
+                self._db.execute("INSERT OR IGNORE INTO owners (model, level, corner, cell) VALUES (?, ?, ?, ?)", (*place, said))
+                row = self._db.execute("SELECT cell FROM owners WHERE model = ? AND level = ? AND corner = ?", place).fetchone()
+                blob = row[0] if row and isinstance(row[0], bytes) else b""
+                if len(blob) != len(said) or _checksum(corner.tobytes(), blob[:-4]).to_bytes(4, "little") != blob[-4:]:
+                    raise InputError(f"{self.path} is damaged (the owner of a corner has another checksum); delete it and compute again, "
+                                     "or restore it from a copy.")  # fmt: skip
+                owners.append(blob[:-4])
         return np.frombuffer(b"".join(owners), "<i8").astype(np.int64).reshape(corners.shape)
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from pliant.core import Array, Dynamics, InputError, nearest
 from pliant.dynamics.simulate import Policy, march
 from pliant.linalg import available
+from pliant.parallel import Cluster
 from pliant.report import Plot, Scene, animate, still, write_report
 from pliant.store import (
     Header,
@@ -108,6 +109,7 @@ class Experiment:
     quick: Mapping[str, Setting] = field(default_factory=dict)  # settings that bring minutes down to seconds
     source: str = ""  # what a robot file says, where it was made from one
     clustered: bool = False  # can it use the workers of a cluster?
+    prepare: Callable[[Mapping[str, Setting]], object] = lambda settings: None  # says what is wrong with settings
 
     def chosen(self, overrides: Mapping[str, str] | None = None, *, quick: bool = False) -> dict[str, Setting]:
         """The settings with overrides, given as text, read in the type of their defaults."""
@@ -149,10 +151,15 @@ def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0,
     folder = result_folder(experiment, out)
     here = Run(settings=experiment.chosen(overrides, quick=quick), folder=folder, identity=experiment.name + experiment.source, seed=seed,
                resume=resume, cluster=cluster, progress=progress)  # fmt: skip
+    experiment.prepare(here.settings)  # what is wrong is said before anything is removed
+    if cluster is not None:
+        Cluster(abs, cluster).close()
     if resume and (folder / "result.json").is_file():
         done = read_json(folder / "result.json")
         if done.get("key") == here.key:
             return done
+        raise InputError(f"{folder} holds a finished run with other settings, seed or version; give another --out, or run without "
+                         "--resume to replace it.")  # fmt: skip
     with lock(folder):
         (folder / "result.json").unlink(missing_ok=True)
         return _perform(experiment, here)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pliant.core import Array, StepError
+from pliant.core import Array, StepError, require_positive
 from pliant.dynamics.latent import Embedded, Latent
 from pliant.planners import Options, Refined, plan_refined
 from pliant.planners.hierarchy import executions
@@ -65,6 +65,12 @@ class Planned:
     positions: Array  # (steps + 1, n_dofs) [m] of the replay
 
 
+def check(task: LaserTask) -> None:
+    """What is wrong with a task is a sentence before anything is computed."""
+    require_positive("The cell", task.cell, "N")
+    executions(task.cell, task.eta)
+
+
 def latent_model(run: Run, task: LaserTask) -> Embedded:
     """The latent model of a task, its exact shapes kept beside the results."""
     store = run.folder / "corners.sqlite"
@@ -76,7 +82,6 @@ def latent_model(run: Run, task: LaserTask) -> Embedded:
 
 def plan_laser(run: Run, task: LaserTask) -> Planned:
     """Algorithm 1 on the task, and its replay with the full model."""
-    executions(task.cell, task.eta)  # what is wrong with them is a sentence before anything is computed
     model = latent_model(run, task)
     options = Options(progress=run.progress, folder=run.folder / "plan")
     guess = np.tile(task.start, (task.steps, 1))

@@ -7,7 +7,7 @@ import numpy as np
 from pliant.core import Array
 from pliant.problem import Effort
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.laser import LaserTask, aim, outcome, plan_laser
+from pliant.zoo.laser import LaserTask, aim, check, outcome, plan_laser
 from pliant.zoo.laser import probe as probe_latent
 from pliant.zoo.robots import plane_arm
 
@@ -32,7 +32,7 @@ def perform(run: Run) -> Outcome:
     t, reach = planned.task, float(run.settings["reach"])
     off = float(np.abs(planned.replayed[:, 0] - swing(t.steps, reach)).max())
     reached = off <= float(run.settings["wanted"]) * reach
-    sentence = "done" if reached else f"the replayed beam is {off:.2e} m off its path; go more slowly (--set dt=0.1)."
+    sentence = "done" if reached else f"the replayed beam is {off:.2e} m off its path; go more slowly (--set dt={2.0 * planned.task.dt:g})."
     return outcome(planned, title="arm-2d: two lines sweep the beam", metrics={"off the path on replay": Metric(value=off, unit="m")},
                    reached=reached, sentence=sentence)  # fmt: skip
 
@@ -50,6 +50,7 @@ EXPERIMENT = Experiment(
     perform=perform,
     probe=probe,
     clustered=True,
+    prepare=lambda settings: check(task(settings)),
     settings={"plate": 0.5, "reach": 0.08, "tension": 3.0, "cell": 6.0, "eta": 2.4, "steps": 100, "dt": 0.05, "wanted": 0.03, "layers": 40,
               "across": 8, "small_film": False},
     quick={"layers": 12, "across": 3, "steps": 30, "dt": 0.15, "wanted": 0.1, "small_film": True},

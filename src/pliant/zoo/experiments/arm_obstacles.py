@@ -6,7 +6,7 @@ import numpy as np
 
 from pliant.problem import Constraint, Effort, Interval
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.laser import BEAM, LaserTask, aim, outcome, plan_laser, spot_on
+from pliant.zoo.laser import BEAM, LaserTask, aim, check, outcome, plan_laser, spot_on
 from pliant.zoo.laser import probe as probe_latent
 from pliant.zoo.robots import line_arm
 
@@ -45,7 +45,7 @@ def perform(run: Run) -> Outcome:
         "miss of the goal on replay": Metric(value=miss, unit="m"),
     }
     sentence = "done" if reached else (f"the replayed beam comes as near as {gaps['replayed']:.2e} m to a clamp (negative: into it), ends "
-                                       f"{miss:.2e} m from its goal; go more slowly (--set dt=0.1).")  # fmt: skip
+                                       f"{miss:.2e} m from its goal; go more slowly (--set dt={2.0 * planned.task.dt:g}).")  # fmt: skip
     return outcome(planned, title="arm-obstacles: the beam avoids two clamps", metrics=metrics, reached=reached, sentence=sentence)
 
 
@@ -62,7 +62,8 @@ EXPERIMENT = Experiment(
     perform=perform,
     probe=probe,
     clustered=True,
+    prepare=lambda settings: check(task(settings)),
     settings={"plate": 0.5, "tension": 2.0, "cell": 6.0, "eta": 2.4, "steps": 100, "dt": 0.05, "slack": 1e-3, "layers": 20, "across": 4,
               "small_film": False},
-    quick={"layers": 8, "across": 2, "steps": 30, "dt": 0.15, "slack": 3e-3, "small_film": True},
+    quick={"layers": 8, "across": 2, "steps": 24, "dt": 0.2, "eta": 3.0, "slack": 3e-3, "small_film": True},
 )  # fmt: skip
