@@ -126,6 +126,11 @@ def test_the_certificate_tells_the_true_errors(arm):
     true = max(np.linalg.norm(model.positions(x) - exact.positions(x)) / np.linalg.norm(exact.positions(x)) for x in refined.plan.states)
     assert 0.0 < c.holdout <= true
     assert c.surplus[0] > c.surplus[1] > c.holdout
+    for level, coarse, largest in zip(c.surpluses, refined.levels, c.surplus, strict=False):
+        assert largest == max(size for _, size in level)
+        point, size = level[-1]
+        found, true_shape = coarse.model.family.positions(point), model.family.shapes(point, None)[0]
+        assert size == pytest.approx(np.linalg.norm(found - true_shape) / np.linalg.norm(true_shape), rel=1e-6)
     assert 3.0 <= c.order <= 5.0
     along = [np.array([one.positions(x) for x in refined.plan.states]) for one in (model, exact)]
     mean = np.linalg.norm(along[0] - along[1]) / np.linalg.norm(along[1])

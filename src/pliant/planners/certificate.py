@@ -30,6 +30,7 @@ class Certificate:
     objective: float  # of the plan
     replay: Evaluation | None  # with the full model (every node free, not only among the shapes)
     trajectory: float | None  # [m] largest distance of an effector between plan and replay
+    surpluses: tuple[tuple[tuple[Array, float], ...], ...] = ()  # (corner, surplus) at each new corner of each level
     notes: tuple[str, ...] = ()  # of the exact shapes: branches that were lost, corners that failed, exact steps that failed
 
     @property
@@ -69,9 +70,11 @@ def certify(problem: Problem, models: Sequence[Embedded], plan: Plan, *, points:
             steps.append(_one_step(model, exact, plan, int(k)))
         except StepError as error:
             failed.append(f"step {k} could not be checked: {error}")
+    surpluses = tuple(_surpluses(*pair) for pair in pairwise(models))
     order, promise = _richardson(models, latent)
     replay = _replay(problem, model, plan)
-    return Certificate(surplus=tuple(_surplus(*pair) for pair in pairwise(models)), order=order, richardson=promise,
+    largest = tuple(max((size for _, size in level), default=None) for level in surpluses)
+    return Certificate(surplus=largest, surpluses=surpluses, order=order, richardson=promise,
                        holdout=max(holdout, default=None), one_step=max((a for a, _ in steps), default=None),
                        increment=max((b for _, b in steps if b is not None), default=None),
                        exact_evaluations=exact.family.evaluations, objective=plan.cost, replay=replay,  # type: ignore[attr-defined]
@@ -97,11 +100,11 @@ def _one_step(model: Embedded, exact: Embedded, plan: Plan, k: int) -> tuple[flo
     return relative(end, true), None if still else float(np.linalg.norm(end - true) / moved)
 
 
-def _surplus(coarse: Embedded, fine: Embedded) -> float | None:
-    """The largest surplus at corners of the finer grid that the coarser one can be asked about without another evaluation."""
+def _surpluses(coarse: Embedded, fine: Embedded) -> tuple[tuple[Array, float], ...]:
+    """The surplus at every corner of the finer grid that the coarser one can be asked about without another evaluation."""
     grid, shapes = coarse.surrogate, fine.family.shapes
-    errors = [relative(grid(s.point)[0][shapes.parts[0]], s.value) for s in fine.surrogate.new_samples() if grid.holds(s.point)]
-    return max(errors, default=None)
+    asked = [s for s in fine.surrogate.new_samples() if grid.holds(s.point)]
+    return tuple((s.point, relative(grid(s.point)[0][shapes.parts[0]], s.value)) for s in asked)
 
 
 def _richardson(models: Sequence[Embedded], latent: Array) -> tuple[float | None, float | None]:
