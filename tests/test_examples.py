@@ -90,3 +90,19 @@ def test_the_surrogate_guides_snippets_run() -> None:
         exec(snippet, names)
     assert names["refined"].plan.misses[0][2] < 5e-3
     assert names["value"][0] == pytest.approx(math.sin(0.21), abs=1e-4)
+
+
+def test_the_loop_holds_a_goal_that_the_plan_alone_loses() -> None:
+    held, drifted = numbers(output("06_close_the_loop.py").splitlines()[-1])
+    assert held < 0.1 < 0.5 < drifted  # [mm]
+
+
+def test_the_condensed_guides_snippets_run() -> None:
+    guide = (EXAMPLES.parent / "docs" / "guide" / "condensed.md").read_text()
+    names: dict = {}
+    for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(snippet, names)
+    assert names["rough"].status
+    assert names["exact"].cost <= names["rough"].cost
+    assert names["careful"].violation < 1e-4
+    assert names["u"].shape == (4,)

@@ -124,7 +124,7 @@ def gradcheck_command(
 
 @app.command("bench")
 def bench_command(
-    name: Annotated[str, typer.Argument(help="Which benchmark: fem, mpm, planning or surrogate.")] = "fem",
+    name: Annotated[str, typer.Argument(help="Which benchmark: condensed, fem, mpm, planning or surrogate.")] = "fem",
     quick: Annotated[bool, typer.Option("--quick", help="The smallest sizes only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as the last line of standard output.")] = False,
 ) -> None:

@@ -247,6 +247,17 @@ class Curved(Linearizable, Protocol):
     def bend(self, step: Step, x_bar: Array, lin: Linearization | None = None) -> Bend: ...
 
 
+@runtime_checkable
+class Condensing(Linearizable, Protocol):
+    """A model whose derivatives live on a few numbers X = seen x of its state, all that dynamic programming then holds of it."""
+
+    @property
+    def seen(self) -> Any: ...  # (n_seen, n_state) sparse
+    @property
+    def exact(self) -> bool: ...  # False where the derivative is an approximation, so that no optimum of the cost need be found by it
+    def stage(self, step: Step) -> tuple[Array, Array]: ...  # dX'/dX (n_seen, n_seen) and dX'/du (n_seen, n_controls)
+
+
 def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str = "") -> Array:
     """`value` as a float array of a shape (None: any length) with finite entries, or a sentence that says what is wrong."""
     try:

@@ -10,13 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Body, Matter, PointMass, Solid, Term, named_cells
+from pliant.bodies import Beams, Body, Matter, PointMass, Solid, Term, named_cells
 from pliant.contact import Contact
 from pliant.core import Array, InputError, finite_array, nearest, require_kind, require_number
-from pliant.geometry import Mesh, Shape, scale_doubts, with_surface
+from pliant.geometry import Mesh, Rods, Shape, scale_doubts, with_surface
 from pliant.materials import Material
 
 Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
+Timed = Callable[[float], ArrayLike]  # time [s] -> (dim,) what a load is then
 
 
 @runtime_checkable
@@ -75,28 +76,57 @@ class Effector:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointLoad:
-    """A dead force [N] at a material point."""
+    """A dead force [N] at a material point, or one that changes in time."""
 
     point: ArrayLike  # (dim,) [m]
-    force: ArrayLike  # (dim,) [N]
+    force: ArrayLike | Timed  # (dim,) [N], or a function of time [s] that gives it
 
-    def on(self, body: Matter) -> Array:
-        """(n_dofs,) [N]"""
-        share = body.locate(finite_array("The point of a point load", self.point, (body.dim,), "m")[None]).toarray()[0]
-        return np.outer(share, finite_array("The force of a point load", self.force, (body.dim,), "N")).ravel()
+    @property
+    def timed(self) -> bool:
+        return callable(self.force)
+
+    def share(self, body: Matter) -> Array:
+        """(n_nodes,) [-] what each node takes of the force."""
+        return body.locate(finite_array("The point of a point load", self.point, (body.dim,), "m")[None]).toarray()[0]
+
+    def value(self, dim: int, time: float) -> Array:
+        """(dim,) [N] the force at a time [s]."""
+        return _at_time("The force of a point load", self.force, dim, time, "N")
+
+    def on(self, body: Matter, time: float = 0.0) -> Array:
+        """(n_dofs,) [N] at a time [s]."""
+        return np.outer(self.share(body), self.value(body.dim, time)).ravel()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SurfaceLoad:
-    """A dead traction [N/m^2 of rest area] on a named surface."""
+    """A dead traction [N/m^2 of rest area] on a named surface, or one that changes in time."""
 
     surface: str
-    traction: ArrayLike  # (dim,) [Pa]
+    traction: ArrayLike | Timed  # (dim,) [Pa], or a function of time [s] that gives it
 
-    def on(self, body: Matter) -> Array:
-        """(n_dofs,) [N]"""
-        traction = finite_array(f"The traction on '{self.surface}'", self.traction, (body.dim,), "Pa")
-        return np.outer(body.patch(self.surface), traction).ravel()
+    @property
+    def timed(self) -> bool:
+        return callable(self.traction)
+
+    def share(self, body: Matter) -> Array:
+        """(n_nodes,) [m^2] what each node has of the surface."""
+        return body.patch(self.surface)
+
+    def value(self, dim: int, time: float) -> Array:
+        """(dim,) [Pa] the traction at a time [s]."""
+        return _at_time(f"The traction on '{self.surface}'", self.traction, dim, time, "Pa")
+
+    def on(self, body: Matter, time: float = 0.0) -> Array:
+        """(n_dofs,) [N] at a time [s]."""
+        return np.outer(self.share(body), self.value(body.dim, time)).ravel()
+
+
+def _at_time(name: str, vector: ArrayLike | Timed, dim: int, time: float, unit: str) -> Array:
+    """(dim,) a vector, or what a function of time [s] gives for it."""
+    if callable(vector):
+        return finite_array(f"{name} at t = {time:g} s", vector(time), (dim,), unit)
+    return finite_array(name, vector, (dim,), unit)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,9 +170,10 @@ def _require_each(robot: str, what: str, things: Iterable[object], kind: Any) ->
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Robot:
-    """A soft robot, described once for every method. `body()` discretises it as a solid with `cell`, `divisions`, `order`."""
+    """A soft robot, described once for every method. `body()` discretises it as a solid with `cell`, `divisions`, `order`; Rods are
+    beams as they are, each rod an element."""
 
-    shape: Shape | Mesh | PointMass
+    shape: Shape | Mesh | Rods | PointMass
     material: Material | Mapping[str, Material] = field(default_factory=dict)  # one, or one for each region
     supports: Sequence[Support] = ()
     actuators: Mapping[str, Actuator] = field(default_factory=dict)
@@ -159,7 +190,8 @@ class Robot:
     name: str = "robot"
 
     def __post_init__(self) -> None:
-        require_kind(f"The shape of {self.name}", self.shape, (Mesh, PointMass, Shape), "give a Shape such as Box, a Mesh or a PointMass")
+        shapes = (Mesh, Rods, PointMass, Shape)
+        require_kind(f"The shape of {self.name}", self.shape, shapes, "give a Shape such as Box, a Mesh, Rods or a PointMass")
         require_kind(f"The material of {self.name}", self.material, (Material, Mapping), "give a Material, or one for each region by name")
         materials = dict(self.material) if isinstance(self.material, Mapping) else {}
         kind: Any
@@ -183,6 +215,9 @@ class Robot:
             raise InputError(f"The order of {self.name} is {self.order}; take 1 (4-node) or 2 (10-node tetrahedra).")
         if isinstance(self.shape, Mesh) and (self.cell is not None or self.divisions is not None):
             raise InputError(f"{self.name} has a Mesh, whose cells are given; remove cell and divisions, or give a Shape.")
+        if isinstance(self.shape, Rods) and (self.cell is not None or self.divisions is not None or self.surfaces):
+            raise InputError(f"{self.name} has Rods, which have no cells and no surfaces to choose; divide them with rods.refine(k), and "
+                             "name points as regions of the Rods.")  # fmt: skip
         if isinstance(self.shape, Mesh) and self.shape.order > self.order:
             raise InputError(f"{self.name} has a quadratic Mesh but order = {self.order}; take order = 2.")
         if self.cell is not None and self.divisions is not None:
@@ -196,13 +231,17 @@ class Robot:
     def _body(self) -> Body:
         if isinstance(self.shape, PointMass):
             return self.shape
-        mesh = self.mesh()
-        body = Solid(mesh=mesh, materials=self.materials_by_region(), thickness=self.thickness)
-        for doubt in [*scale_doubts(mesh.size), *self._softness_doubts(body)]:
+        body: Solid | Beams
+        if isinstance(self.shape, Rods):
+            body, size = Beams(rods=self.shape, materials=self.materials_by_region()), self.shape.size
+        else:
+            mesh = self.mesh()
+            body, size = Solid(mesh=mesh, materials=self.materials_by_region(), thickness=self.thickness), mesh.size
+        for doubt in [*scale_doubts(size), *self._softness_doubts(body)]:
             warnings.warn(f"{self.name}: {doubt}", stacklevel=6)
         return body
 
-    def _softness_doubts(self, body: Solid) -> list[str]:
+    def _softness_doubts(self, body: Body) -> list[str]:
         soft = float(body.fields.E.min())
         return [f"E = {soft:g} Pa is softer than any gel; if it is in MPa, write {soft:g}e6."] if soft < 100.0 else []
 
@@ -210,6 +249,9 @@ class Robot:
         """The mesh of the solid body."""
         if isinstance(self.shape, PointMass):
             raise InputError("A robot made of point masses has no mesh.")
+        if isinstance(self.shape, Rods):
+            raise InputError(f"{self.name} is made of Rods, which have no mesh to fill with particles; step it with Quasistatic, "
+                             "ImplicitEuler, BDF2 or SemiImplicit, or describe it as a solid shape.")  # fmt: skip
         if isinstance(self.shape, Mesh):
             mesh = self.shape.quadratic() if self.order == 2 else self.shape
         else:

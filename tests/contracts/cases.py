@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 import pliant as pl
-from pliant.actuators import Continued, Fluidic, Gripper, MovingFrame, Muscle, Tether
+from pliant.actuators import Continued, Fibres, Fluidic, Gripper, MovingFrame, Muscle, Pressure, Servo, Tether
 from pliant.contact import terrain
+from pliant.dynamics import Condensed
 
 DT = 0.01  # [s]
 
@@ -22,6 +23,7 @@ RULES: dict[str, Callable] = {
     "BDF2": lambda robot, design: pl.BDF2(robot, dt=DT, design=design),
     "SemiImplicit": lambda robot, design: pl.SemiImplicit(robot, dt=DT, design=design),
     "MaterialPoint": lambda robot, design: pl.MaterialPoint(robot, dt=DT, cell=0.05, design=design),
+    "Condensed": lambda robot, design: Condensed(model=pl.SemiImplicit(robot, dt=DT, design=design), derivative="exact"),
     "Latent": lambda robot, design: pl.Latent(robot, dt=DT, cell=np.array([3.0, 2.0, 2.5][: robot.n_controls])),
 }
 LINEAR = ("Quasistatic", "ImplicitEuler", "BDF2", "SemiImplicit")  # rules of a robot's equations, all of which can be linearised
@@ -82,6 +84,28 @@ def flesh(shape):
     return {"pull": Muscle(region=half, axis=(1.0, 0.3, 0.2)[: half.dim]), "swell": Fluidic(region="body")}
 
 
+def rods(*, held="start", more=(), **parts):
+    """A bent arm of bars with a branch of round rods."""
+    section = {"arm": pl.geometry.Bar(width=0.03, height=0.02), "branch": pl.geometry.Round(radius=0.012, inner=0.004)}
+    shape = pl.geometry.Rods(points=[[0.0, 0, 0], [0.1, 0, 0], [0.18, 0.02, 0.05], [0.12, 0.08, 0.03]], rods=[[0, 1], [1, 2], [1, 3]],
+                             section=section, parts={"arm": [0, 1], "branch": [2]}, regions={"start": [0], "end": [2]})  # fmt: skip
+    supports = ((pl.Support(region=held),) if held else ()) + more
+    return pl.Robot(shape=shape, material=pl.Material(E=2e5, nu=0.35), supports=supports, gravity=(0.0, 0.0, -9.81), **parts)
+
+
+def bag(dim, order, law, *, fibres=None, damping=None, **pressure):
+    """A box of 3 x 3 (x 3) cubes without the middle one, which holds a fluid; `fibres` [Pa] go around it."""
+    shape = pl.geometry.Rectangle(size=(0.3, 0.2)) if dim == 2 else pl.Box(size=(0.3, 0.2, 0.2))
+    mesh = shape.mesh(divisions=(3,) * dim)
+    away = np.abs(mesh.points[mesh.cells].mean(axis=1) / mesh.points.max(axis=0) - 0.5).max(axis=1)
+    points, cells = pl.geometry.compacted(mesh.points, mesh.cells[away > 1 / 6])
+    mesh = pl.geometry.with_cavities(pl.geometry.Mesh(points=points, cells=cells))
+    mesh = pl.geometry.with_surface(mesh, "x-", lambda centres: centres[:, 0] == 0.0)
+    thread = {} if fibres is None else {"thread": Fibres(region="body", stiffness=fibres)}
+    return pl.Robot(shape=mesh, order=order, material=pl.Material(E=4e4, nu=0.35, law=law), supports=(pl.Support(region="x-"),),
+                    actuators={"air": Pressure(cavity="cavity-1", **pressure), **thread}, damping=damping or pl.Damping())  # fmt: skip
+
+
 DAMPED = pl.Damping(mass=0.8, stiffness=0.02)
 STRETCHY = {"drive": "length", "stiffness": 200.0}
 MOVING = ("ImplicitEuler", "BDF2", "SemiImplicit")  # rules that need no support
@@ -110,6 +134,9 @@ ROBOTS: dict[str, Case] = {
         robot=solid("box", 2, "linear-corotated", actuators=cable("box", guide=(0.3, 0.1, 0.3), **STRETCHY)), control=(0.7,)),
     "linear-corotated plane-2 thrust": Case(
         robot=solid("plane", 2, "linear-corotated", actuators={"hand": pl.actuators.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
+    # Seen through its effectors
+    "condensed": Case(robot=solid("box", 1, "neo-hookean", actuators=cable("box"), effectors=ENDS["box"], damping=DAMPED), control=(0.8,),
+                      rules=("SemiImplicit", "Condensed")),
     # Loads
     "surface load": Case(robot=solid("box", 2, "neo-hookean", loads=(pl.SurfaceLoad(surface="x+", traction=(10.0, 20.0, -30.0)),))),
     "point load": Case(robot=solid("plane", 1, "fixed-corotated", loads=(pl.PointLoad(point=TIP["plane"], force=(0.2, 0.3)),))),
@@ -145,6 +172,32 @@ ROBOTS: dict[str, Case] = {
     "flesh box-1": Case(robot=solid("box", 1, "neo-hookean", actuators=flesh("box")), control=(6e3, 3e3)),
     "flesh box-2": Case(robot=solid("box", 2, "fixed-corotated", damping=DAMPED, actuators=flesh("box")), control=(6e3, 3e3)),
     "flesh plane-2": Case(robot=solid("plane", 2, "neo-hookean", actuators=flesh("plane")), control=(6e3, 3e3)),
+    # A fluid in a cavity
+    "pressure box-1": Case(robot=bag(3, 1, "neo-hookean", damping=DAMPED), control=(4e3,)),
+    "pressure box-2": Case(robot=bag(3, 2, "fixed-corotated"), control=(4e3,), design=("body.E",), rules=("Quasistatic", "SemiImplicit")),
+    "pressure plane-2": Case(robot=bag(2, 2, "neo-hookean", fibres=8e4), control=(4e3,)),
+    "volume box-1": Case(robot=bag(3, 1, "neo-hookean", fibres=8e4, drive="volume", bulk=2e5), control=(1.2,)),
+    "volume plane-1": Case(robot=bag(2, 1, "linear-corotated", damping=DAMPED, drive="volume", bulk=2e5), control=(1.2,)),
+    # Beams
+    "beams thrust": Case(robot=rods(actuators={"hand": pl.actuators.Thrust(point=(0.18, 0.02, 0.05))}), control=(0.1, 0.2, -0.1)),
+    "beams damped": Case(robot=rods(damping=DAMPED, actuators={"hand": pl.actuators.Thrust(point=(0.11, 0.04, 0.015))}),
+                         control=(0.1, -0.2, 0.3), design=("body.E", "body.nu", "cells.density")),
+    "beams cable": Case(
+        robot=rods(damping=pl.Damping(mass=0.5),
+                   actuators={"line": pl.Cable(points=[[0.05, 0, 0], [0.18, 0.02, 0.05], [0.12, 0.08, 0.03]])}), control=(0.8,)),
+    "beams servo": Case(
+        robot=rods(held=None, damping=DAMPED, actuators={"motor": Servo(region="start", axis=(0.2, 0.3, 1.0), origin=(0.0, 0.01, 0.0))}),
+        control=(0.4,)),
+    "beams moved": Case(robot=rods(held=None, actuators={"slide": Servo(region="start", axis=(0.0, 1.0, 0.2), drive="move")}),
+                        control=(0.02,)),
+    "beams on joints": Case(robot=rods(
+        held="end places", loads=(pl.PointLoad(point=(0.05, 0.0, 0.0), force=(0.1, 0.0, 0.2)),), damping=DAMPED,
+        more=(pl.Support(region="start", axes="xz", motion=lambda t: np.array([0.1 * t, 0.0, 0.2 * t])),)),
+        rules=MOVING),
+    "servo box-1": Case(robot=solid("box", 1, "neo-hookean", held=None, actuators={"motor": Servo(region="x-", axis=(1.0, 0.0, 0.5))}),
+                        control=(0.3,)),
+    "servo plane-2": Case(robot=solid("plane", 2, "fixed-corotated", held=None, damping=DAMPED, actuators={"motor": Servo(region="x-")}),
+                          control=(0.3,)),
     # A support that moves
     "moving support": Case(robot=pl.Robot(
         **SHAPES["box"][0], order=1, material=pl.Material(E=4e4, nu=0.35), gravity=(0, 0, -9.81), damping=DAMPED,
@@ -176,7 +229,7 @@ ROBOTS: dict[str, Case] = {
 }  # fmt: skip
 
 PAIRS = [(name, rule) for name, case in ROBOTS.items() for rule in case.rules]
-LINEAR_PAIRS = [(name, rule) for name, rule in PAIRS if rule in (*LINEAR, "Latent")]
+LINEAR_PAIRS = [(name, rule) for name, rule in PAIRS if rule in (*LINEAR, "Latent", "Condensed")]
 
 
 def start(name, rule):

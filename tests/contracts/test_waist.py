@@ -181,9 +181,10 @@ def test_registry_every_actuator_is_in_a_case():
 
 def test_registry_every_element_and_attachment_is_in_a_case():
     robots = [case.robot for case in ROBOTS.values()]
-    solids = [robot.mesh() for robot in robots if not isinstance(robot.shape, pl.PointMass)]
+    solids = [robot.mesh() for robot in robots if not isinstance(robot.shape, pl.PointMass | pl.geometry.Rods)]
     assert {(mesh.dim, mesh.order) for mesh in solids} == {(2, 1), (2, 2), (3, 1), (3, 2)}
     assert any(isinstance(robot.shape, pl.PointMass) for robot in robots)
+    assert any(isinstance(robot.shape, pl.geometry.Rods) for robot in robots)
     assert {type(load) for robot in robots for load in robot.loads} == {pl.PointLoad, pl.SurfaceLoad}
     assert any(contact.friction > 0.0 for robot in robots for contact in robot.contacts)
     assert any(contact.friction == 0.0 for robot in robots for contact in robot.contacts)

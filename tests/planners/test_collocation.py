@@ -228,8 +228,8 @@ def test_keeps_constraints_on_effectors():
 def test_an_inverted_trial_shortens_the_step(monkeypatch):
     problem, bad, plain = reach("euler", steps=3, target=(0.1, 0.3, 0.2)), [], Residual.force
 
-    def force(self, q, x, u):
-        g, scale = plain(self, q, x, u)
+    def force(self, q, x, u, k=0):
+        g, scale = plain(self, q, x, u, k)
         bad.append(not np.all(np.isfinite(g)))
         return g, scale
 

@@ -89,3 +89,15 @@ ROUND = {"center": (0.0, 0.0, 0.0), "radius": 1.0, "period": 1.0}
 def test_what_is_no_path_is_a_sentence(make, says):
     with pytest.raises(InputError, match=says):
         make()
+
+
+def test_stops_are_at_rest_at_each_point_and_early_by_the_pause():
+    places = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]])
+    way, h = paths.stops([0.0, 1.0, 3.0], places, pause=0.25), 1e-4
+    for t, place in zip((0.0, 0.75, 1.0, 2.75, 3.0, 9.0), places[[0, 1, 1, 2, 2, 2]], strict=True):
+        np.testing.assert_allclose(way(t), place, atol=1e-12)
+        np.testing.assert_allclose((way(t + h) - way(max(t - h, 0.0))) / (2.0 * h), 0.0, atol=1e-3)
+    np.testing.assert_allclose(way(0.375), [0.5, 0.0], atol=1e-12)  # half way in the middle of the time
+    np.testing.assert_array_equal(paths.stops([0.0], places[:1])(5.0), places[0])
+    with pytest.raises(InputError, match="pause"):
+        paths.stops([0.0, 1.0], places[:2], pause=1.0)

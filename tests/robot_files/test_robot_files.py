@@ -79,13 +79,16 @@ SOLIDS = {
     "box": ("size = [0.2, 0.1, 0.1]", 0.002),
     "cylinder": ("radius = 0.1\nlength = 0.2", 0.002 * np.pi),
     "tube": ("outer = 0.1\ninner = 0.05\nlength = 0.2", 0.0015 * np.pi),
+    # Two chambers of half a turn less a rib of 0.1 m at 0.05 m, which is 2 rad
+    "chambered": ("radius = 0.1\ncore = 0.02\nwall = 0.02\nrib = 0.1\nsection = 0.2\ncap = 0.05\nchambers = 2",
+                  0.003 * np.pi - (np.pi - 2) * (0.08**2 - 0.02**2) * 0.2),
     "ellipsoid": ("radii = [0.1, 0.1, 0.2]", 0.008 / 3 * np.pi),
     "strip": ("length = 0.2\nwidth = 0.1\nthickness = 0.05", 0.001),
     "rectangle": ("size = [0.2, 0.1]", 0.02),
     "disc": ("radius = 0.1", 0.01 * np.pi),
     "ring": ("outer = 0.1\ninner = 0.05", 0.0075 * np.pi),
     "polygon": ("points = [[0, 0], [0.2, 0], [0, 0.1]]", 0.01),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pliant.actuators.frames import FLAT, SKEW, checked_limits, checked_start
+from pliant.actuators.frames import checked_limits, checked_start
 from pliant.core import Array, InputError, MissingExtra, finite_array, require_positive
+from pliant.kernels.turns import FLAT, SKEW
 
 CROSSED = SKEW.swapaxes(1, 2).reshape(9, 3)  # outer(a, b).ravel() @ CROSSED = a x b
 

@@ -96,6 +96,10 @@ class AttachedCable:
         """[m]"""
         return _norm(y).sum()
 
+    def displacement(self, y: Array) -> Array:
+        """[m] how much cable the motor has taken in since rest."""
+        return self.rest_length - self.length(y)
+
     def _tension(self, length: Array, u: Array) -> Array:
         return tension(self.stiff, length, float(u[0]), self.rest_length, self.stiffness)
 

@@ -1,18 +1,16 @@
 """Rigid frames in space that controls drive: what a gripper or a tether is fixed to."""
 
 from dataclasses import dataclass
-from math import factorial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from pliant.bodies import TINY
 from pliant.core import Array, InputError, finite_array
+from pliant.kernels.turns import Turns
 
 CROSS = 0.02  # [m] half the width of the cross that a moving frame is drawn as
 NAMES = {2: ("x", "y", "rotation"), 3: ("x", "y", "z", "rotation x", "rotation y", "rotation z")}
-SKEW = np.array([[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]], float)
-FLAT = SKEW.reshape(3, 9)
 
 
 @runtime_checkable
@@ -87,47 +85,20 @@ class MovingFrame:
         return self.places(np.array(arms), u)
 
 
-# Rotations: R = I + a(s) W + b(s) W^2 with W = [w] and s = |w|^2 (Rodrigues), analytic in complex w
-
-
 def _rotation(w: Array) -> Array:
     """(dim, dim) exp([w]) of a rotation vector (3,), or the turn by an angle (1,) in the plane [rad]."""
-    if w.size == 1:
-        c, s = np.cos(w[0]), np.sin(w[0])
-        return np.array([[c, -s], [s, c]])
-    W = (w @ FLAT).reshape(3, 3)
-    a, b, _, _ = _rodrigues(w @ w)
-    return np.eye(3) + a * W + b * (W @ W)
+    if w.size == 3:
+        return Turns(w=w).rotation
+    c, s = np.cos(w[0]), np.sin(w[0])
+    return np.array([[c, -s], [s, c]])
 
 
 def _rotation_slopes(w: Array) -> Array:
     """(n, dim, dim) dR/dw."""
-    if w.size == 1:
-        c, s = np.cos(w[0]), np.sin(w[0])
-        return np.array([[[-s, -c], [c, -s]]])
-    W = (w @ FLAT).reshape(3, 3)
-    a, b, da, db = _rodrigues(w @ w)
-    along = 2.0 * (da * W + db * (W @ W))
-    return w[:, None, None] * along + a * SKEW + b * (SKEW @ W + W @ SKEW)
-
-
-def _rodrigues(s: Any) -> tuple[Any, Any, Any, Any]:
-    """a = sin t / t, b = (1 - cos t) / t^2 at t^2 = s, and their derivatives in s; by their series for turns below a radian."""
-    if s.real < 1.0:
-        powers = s ** np.arange(12)
-        a, b, da, db = (row @ powers for row in SERIES)
-        return a, b, da, db
-    t = np.sqrt(s)
-    a, b = np.sin(t) / t, (1.0 - np.cos(t)) / s
-    return a, b, 0.5 * (np.cos(t) - a) / s, (0.5 * a - b) / s
-
-
-SERIES = np.array([
-    [(-1.0) ** k / factorial(2 * k + 1) for k in range(12)],
-    [(-1.0) ** k / factorial(2 * k + 2) for k in range(12)],
-    [(-1.0) ** (k + 1) * (k + 1) / factorial(2 * k + 3) for k in range(12)],
-    [(-1.0) ** (k + 1) * (k + 1) / factorial(2 * k + 4) for k in range(12)],
-])  # fmt: skip
+    if w.size == 3:
+        return Turns(w=w).slopes
+    c, s = np.cos(w[0]), np.sin(w[0])
+    return np.array([[[-s, -c], [c, -s]]])
 
 
 # What every frame owes

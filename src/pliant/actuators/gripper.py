@@ -37,7 +37,8 @@ class Driven:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Gripper(Driven):
     """Holds a named surface or region in a frame by springs, E = 1/2 sum_j k_j |x_j - K(l_j, u)|^2 (paper 003); the controls are
-    the frame's. The places l_j in the frame are those of the rest shape with the frame at its start."""
+    the frame's. The places l_j in the frame are those of the rest shape with the frame at its start; of beams it holds
+    places and no turns, so that one point alone is a ball joint."""
 
     surface: str
     stiffness: float | None = None  # [Pa/m], of point masses [N/m]; None: ten times E / cell of the body
@@ -51,12 +52,13 @@ class Gripper(Driven):
     def on(self, body: Matter) -> "AttachedGripper":
         _check_dimension("gripper", self.frame, body)
         nodes, rest = body.region(self.surface), body.rest.reshape(-1, body.dim)
+        nodes = nodes[body.is_place[nodes]]
         _doubt_distance(self.frame, rest, nodes)
         stiffness = _hardness(body) if self.stiffness is None else self.stiffness
         weights = sp.csr_matrix((np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(rest)))
         return AttachedGripper(frame=self.frame, weights=weights, offset=np.zeros((len(nodes), body.dim)),
                                local=self.frame.local(rest[nodes], self.frame.start),
-                               stiffness=stiffness * _areas(body, self.surface, nodes))  # fmt: skip
+                               stiffness=stiffness * areas(body, self.surface, nodes))  # fmt: skip
 
 
 def _check_dimension(what: str, frame: Frame, body: Matter) -> None:
@@ -80,7 +82,7 @@ def _hardness(body: Matter) -> float:
         raise InputError("A gripper on point masses needs a stiffness [N/m]; give Gripper(stiffness=...).") from None
 
 
-def _areas(body: Matter, name: str, nodes: Array) -> Array:
+def areas(body: Matter, name: str, nodes: Array) -> Array:
     """(k,) [m^2] what each node carries of a surface; of a region inside, the share of a node in the body's volume, a cell deep."""
     try:
         return body.patch(name, even=True)[nodes]

@@ -29,6 +29,12 @@ def _planning_report(numbers: list[dict[str, Any]]) -> Report:
     return report(numbers)
 
 
+def _condensed_report(numbers: dict[str, Any]) -> Report:
+    from pliant.bench.condensed import report
+
+    return report(numbers)
+
+
 def _surrogate_report(numbers: dict[str, Any]) -> Report:
     from pliant.bench.surrogate import report
 
@@ -77,5 +83,5 @@ def share(n: dict[str, Any]) -> float:
 
 
 THREADS = {"mpm": {"NUMBA_NUM_THREADS": "2"}}  # which it then uses one or both of
-REPORTS: dict[str, Callable[[Any], Report]] = {"fem": _fem_report, "mpm": _mpm_report, "planning": _planning_report,
-                                                "surrogate": _surrogate_report}  # fmt: skip
+REPORTS: dict[str, Callable[[Any], Report]] = {"condensed": _condensed_report, "fem": _fem_report, "mpm": _mpm_report,
+                                                "planning": _planning_report, "surrogate": _surrogate_report}  # fmt: skip

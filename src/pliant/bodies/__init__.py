@@ -1,6 +1,7 @@
 """Bodies: a robot's matter with its unknowns, energies and masses."""
 
 from pliant.bodies.assembly import TINY
+from pliant.bodies.beams import Beams
 from pliant.bodies.body import NO_VISCOSITY, Body, Fields, Matter, named_cells
 from pliant.bodies.point_mass import PointMass
 from pliant.bodies.solid import Solid
@@ -9,6 +10,7 @@ from pliant.bodies.term import Drag, Term, complex_slopes, one_sided
 __all__ = [
     "NO_VISCOSITY",
     "TINY",
+    "Beams",
     "Body",
     "Drag",
     "Fields",

@@ -19,6 +19,7 @@ from pliant.kernels import (
     rotation,
     rotation_differential,
     scale,
+    sym,
 )
 from pliant.materials import laws
 
@@ -143,6 +144,34 @@ def cell_products(cells, moduli, q, y, dim):
             R = rotation_if_needed(cells.law[c], F, dim)
             dP = laws.differential(cells.law[c], F, R, field_gradient(y, nodes, grads, dim), cell_moduli(moduli, c), cells.power[c])
             _spread(out[c], cells.weights[c, g], dP, grads, dim)
+    return out
+
+
+@njit(error_model="numpy", cache=True, parallel=True)
+def field_gradients(cells, y, dim):
+    """(n_cells, n_points, dim, dim) the gradient of a nodal vector field with respect to rest coordinates."""
+    n, points = cells.weights.shape
+    out = np.empty((n, points, dim, dim))
+    for c in prange(n):
+        for g in range(points):
+            A = field_gradient(y, cells.nodes[c], cells.grads[c, g], dim)
+            for i in range(dim):
+                for j in range(dim):
+                    out[c, g, i, j] = A[3 * i + j]
+    return out
+
+
+@njit(error_model="numpy", cache=True, parallel=True)
+def viscous_products(cells, moduli, q, level, y, dim):
+    """(n_cells, n_nodes, dim) the forces of the stress F(q) hooke(sym(F(level)^T grad y)) with moduli (n_cells, 2)."""
+    n, points = cells.weights.shape
+    out = np.zeros((n, cells.nodes.shape[1], dim))
+    for c in prange(n):
+        for g in range(points):
+            nodes, grads = cells.nodes[c], cells.grads[c, g]
+            E = sym(mtm(field_gradient(level, nodes, grads, dim), field_gradient(y, nodes, grads, dim)))
+            P = mm(field_gradient(q, nodes, grads, dim), laws.hooke(moduli[c, 0], moduli[c, 1], E))
+            _spread(out[c], cells.weights[c, g], P, grads, dim)
     return out
 
 

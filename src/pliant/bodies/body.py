@@ -37,7 +37,9 @@ class Matter(Protocol):
     @property
     def dim(self) -> int: ...
     @property
-    def rest(self) -> Array: ...  # (n_dofs,) [m] rest positions
+    def rest(self) -> Array: ...  # (n_dofs,) [m] rest positions; of a node that is a turn [rad], zero
+    @property
+    def is_place(self) -> Array: ...  # (n_nodes,) bool: is a node a place in space? If not, it is a turn, a rotation vector
     @property
     def fields(self) -> Fields: ...
     @property
@@ -67,14 +69,21 @@ def named_cells(body: Matter, name: str) -> Array:
 
 
 class Body(Matter, Protocol):
-    """A robot's matter with unknowns q = node positions, flat, node after node. Forces are gradients of energies."""
+    """A robot's matter with unknowns q = node positions, flat, node after node. Forces are gradients of energies.
+
+    `moduli` are those of a Viscous, which only the body that made it reads.
+    """
 
     @property
     def pairs(self) -> Array: ...  # (n_pairs, 2) node pairs i >= j that share a cell, sorted
+    @property
+    def cell_nodes(self) -> Array: ...  # (n_cells, k) the nodes of each cell
     def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> tuple[float, Array]: ...  # and its gradient
     def gradient(self, q: Array, fields: Fields) -> Array: ...
     def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array: ...
+    def linearised(self, q: Array, fields: Fields, viscosity: float) -> tuple[Array, Array]: ...  # gradient, stiffness and viscous one
     def stiffness_times(self, q: Array, fields: Fields, y: Array) -> Array: ...
+    def stiffness_cells(self, q: Array, fields: Fields, w: Array) -> tuple[Array, Array]: ...  # K of each cell, its change along w
     def field_stiffness(self, q: Array, fields: Fields, change: Fields, y: Array) -> Array: ...
     def field_stiffness_work(self, q: Array, fields: Fields, y: Array, z: Array) -> tuple[Array, Array]: ...
     def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array: ...
@@ -83,8 +92,13 @@ class Body(Matter, Protocol):
     def viscous(self, fields: Fields, time: float, rates: Sequence[float], levels: Sequence[Array]) -> Viscous: ...
     def viscous_at(self, fields: Fields, time: float, rate: float, q: Array, velocity: Array) -> Viscous: ...
     def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array: ...
+    def viscous_moved(self, q: Array, w: Array, change: Array, moduli: Array) -> Array: ...  # of viscous_push(q, q, w) with q
+    def viscous_moved_back(self, q: Array, w: Array, y: Array, moduli: Array) -> Array: ...  # its transpose
+    def viscous_cells(self, q: Array, level: Array, moduli: Array) -> Array: ...  # (n_cells, k dim, k dim) viscous_push of each cell
+    def viscous_moved_cells(self, q: Array, w: Array, moduli: Array) -> Array: ...  # viscous_moved of each cell
     def viscous_third(self, q: Array, viscous: Viscous, y: Array, dq: Array, rates: Sequence[float], levels: Sequence[Array],
                       changes: Sequence[Array]) -> tuple[Array, list[Array]]: ...  # fmt: skip
     def mass(self, density: Array) -> Array: ...  # (n_pairs,) [kg]
     def mass_work(self, y: Array, z: Array) -> Array: ...  # (n_cells,) d(y^T M z)/d density
-    def inverted(self, q: Array) -> tuple[float, int] | None: ...
+    def inverted(self, q: Array) -> tuple[float, int] | None: ...  # (how far, cell) of what cannot be there
+    def beyond(self, q: Array) -> str: ...  # what of the body's own limits stops a step at q, in words; "" for none

@@ -49,6 +49,10 @@ class Particles:
     def rest(self) -> Array:
         return np.array(self.seeds.points).ravel()
 
+    @property
+    def is_place(self) -> Array:
+        return np.ones(self.n_particles, bool)
+
     @cached_property
     def _owner(self) -> Array:
         owner = np.full(self.n_particles, -1)

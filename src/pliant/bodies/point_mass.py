@@ -33,6 +33,14 @@ class PointMass:
     def rest(self) -> Array:
         return np.array(self.points, float).ravel()
 
+    @property
+    def is_place(self) -> Array:
+        return np.ones(len(self.points), bool)
+
+    @property
+    def cell_nodes(self) -> Array:
+        return np.arange(len(self.points))[:, None]
+
     @cached_property
     def fields(self) -> Fields:
         n = len(self.points)
@@ -101,8 +109,15 @@ class PointMass:
     def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:
         return np.zeros((len(self.points), self.dim, self.dim))
 
+    def linearised(self, q: Array, fields: Fields, viscosity: float) -> tuple[Array, Array]:
+        return self.gradient(q, fields), self.stiffness(q, fields)
+
     def stiffness_times(self, q: Array, fields: Fields, y: Array) -> Array:
         return np.zeros_like(q)
+
+    def stiffness_cells(self, q: Array, fields: Fields, w: Array) -> tuple[Array, Array]:
+        none = np.zeros((len(self.points), self.dim, self.dim))
+        return none, none
 
     def field_stiffness(self, q: Array, fields: Fields, change: Fields, y: Array) -> Array:
         return np.zeros_like(q)
@@ -128,6 +143,18 @@ class PointMass:
     def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:
         return np.zeros_like(change)
 
+    def viscous_moved(self, q: Array, w: Array, change: Array, moduli: Array) -> Array:
+        return np.zeros_like(q)
+
+    def viscous_moved_back(self, q: Array, w: Array, y: Array, moduli: Array) -> Array:
+        return np.zeros_like(q)
+
+    def viscous_cells(self, q: Array, level: Array, moduli: Array) -> Array:
+        return np.zeros((len(self.points), self.dim, self.dim))
+
+    def viscous_moved_cells(self, q: Array, w: Array, moduli: Array) -> Array:
+        return np.zeros((len(self.points), self.dim, self.dim))
+
     def viscous_third(self, q: Array, viscous: Viscous, y: Array, dq: Array, rates: Sequence[float], levels: Sequence[Array],
                       changes: Sequence[Array]) -> tuple[Array, list[Array]]:  # fmt: skip
         return np.zeros_like(q), [np.zeros_like(q) for _ in levels]
@@ -140,6 +167,9 @@ class PointMass:
 
     def inverted(self, q: Array) -> None:
         return None
+
+    def beyond(self, q: Array) -> str:
+        return ""
 
     def strain(self, q: Array) -> Array:
         return np.zeros(len(self.points))

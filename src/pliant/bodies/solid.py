@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.bodies import assembly, stiffness
+from pliant.bodies import assembly, stiffness, stiffness_slopes, tangents
 from pliant.bodies.assembly import Cells, Viscous
 from pliant.bodies.body import NO_VISCOSITY, Fields
 from pliant.bodies.elements import facet_shares, gradients, quadrature
+from pliant.bodies.links import pair_links, upper_nodes
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.cells import shape_values
@@ -42,6 +43,14 @@ class Solid:
     @cached_property
     def rest(self) -> Array:
         return np.array(self.mesh.points).ravel()
+
+    @cached_property
+    def is_place(self) -> Array:
+        return np.ones(len(self.mesh.points), bool)
+
+    @property
+    def cell_nodes(self) -> Array:
+        return self.mesh.cells
 
     @cached_property
     def _owner(self) -> Array:
@@ -110,24 +119,8 @@ class Solid:
         return out
 
     @cached_property
-    def _upper(self) -> tuple[Array, Array]:
-        """Local nodes (a, b), a <= b, of a cell's blocks in the order of `stiffness.cell_stiffness`."""
-        n = self.mesh.cells.shape[1]
-        a, b = np.triu_indices(n)
-        order = np.lexsort((a, b))
-        return a[order], b[order]
-
-    @cached_property
     def _links(self) -> tuple[Array, Array, Array, Array]:
-        """(pairs, start, source, flip): the cell blocks that add up to each node pair i >= j."""
-        a, b = self._upper
-        i, j = self.mesh.cells[:, a].ravel(), self.mesh.cells[:, b].ravel()
-        low, high = np.minimum(i, j), np.maximum(i, j)
-        source = np.lexsort((np.arange(len(i)), high, low))
-        keys = low[source] * len(self.mesh.points) + high[source]
-        first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-        pairs = np.stack([high[source][first], low[source][first]], axis=1)
-        return pairs, np.concatenate([first, [len(keys)]]), source, (i < j)[source]
+        return pair_links(self.mesh.cells, len(self.mesh.points))
 
     @property
     def pairs(self) -> Array:
@@ -185,6 +178,18 @@ class Solid:
         blocks = self._run(kernel, self.cells, fields.moduli, viscous, q, self.dim)
         return self._run(assembly.gather_blocks, blocks, *self._links[1:])
 
+    def linearised(self, q: Array, fields: Fields, viscosity: float) -> tuple[Array, Array]:
+        """((n_dofs,) [N], (n_pairs, dim, dim) [N/m]) the gradient of the energy, and the blocks of its Hessian with `viscosity` [-] times
+        B^T C B of the Green strain at q: both at once, for about the price of the second."""
+        forces, blocks = self._run(tangents.cell_tangents, self.cells, fields.moduli, float(viscosity), q, self.dim)
+        _, start, _, flip = self._links
+        return self._gather(forces), self._run(tangents.gather_wide, blocks, start, self._wide_places, flip, self.dim)
+
+    @cached_property
+    def _wide_places(self) -> Array:
+        n = self.mesh.cells.shape[1]
+        return tangents.wide_places(self._links[2], n * (n + 1) // 2)
+
     def stiffness_times(self, q: Array, fields: Fields, y: Array) -> Array:
         """(n_dofs,) [N] K(q) y with K the elastic stiffness."""
         return self._gather(self._run(assembly.cell_products, self.cells, fields.moduli, q, y, self.dim))
@@ -192,6 +197,11 @@ class Solid:
     def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array:
         """(n_dofs,) the derivative of y^T K(q) z with respect to q; symmetric in y, z and the direction it is paired with."""
         return self._gather(self._run(assembly.cell_third, self.cells, fields.moduli, q, y, z, self.dim))
+
+    def stiffness_cells(self, q: Array, fields: Fields, w: Array) -> tuple[Array, Array]:
+        """(n_cells, nodes dim, nodes dim) each: the elastic stiffness of each cell [N/m], and its derivative along w."""
+        K, T = self._run(stiffness_slopes.cell_stiffness_moved, self.cells, fields.moduli, q, w, self.dim)
+        return self._flat(K), self._flat(T)
 
     def field_forces(self, q: Array, fields: Fields, change: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
         """(n_dofs,) the change of `gradient` for a change of E and nu in each cell."""
@@ -230,7 +240,7 @@ class Solid:
         return self._run(assembly.gather_forces, np.ascontiguousarray(forces), *self._node_links)
 
     def mass(self, density: Array) -> Array:
-        a, b = self._upper
+        a, b = upper_nodes(self.mesh.cells.shape[1])
         _, start, source, _ = self._links
         values = (density[:, None] * self._unit_mass[:, a, b]).ravel()[source]
         return np.add.reduceat(values, start[:-1])
@@ -246,6 +256,9 @@ class Solid:
             return None
         J, where = assembly.smallest_jacobian(self.mesh.cells[cells], self._corner_grads[cells], q, self.dim)
         return None if J > 0.0 else (float(J), int(cells[where]))
+
+    def beyond(self, q: Array) -> str:
+        return ""
 
     @cached_property
     def _barrier_cells(self) -> Array:
@@ -266,7 +279,7 @@ class Solid:
 
     def _gradient_of(self, y: Array) -> Array:
         """(n_cells, n_points, dim, dim) the gradient of a nodal vector field with respect to rest coordinates."""
-        return np.einsum("cai,cgak->cgik", y.reshape(-1, self.dim)[self.mesh.cells], self.cells.grads, optimize=True)
+        return self._run(assembly.field_gradients, self.cells, y, self.dim)
 
     def _green(self, q: Array) -> Array:
         F = self._gradient_of(q)
@@ -292,7 +305,27 @@ class Solid:
     def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:
         """(n_dofs,) the change of the viscous force at q for a change of the Green strain at `level`:
         F(q) hooke(sym(F(level)^T grad change)); its transpose swaps q and level."""
-        return self._forces_of(self._gradient_of(q) @ self._hooke(self._mixed_strain(level, change), moduli))
+        return self._gather(self._run(assembly.viscous_products, self.cells, moduli, q, level, change, self.dim))
+
+    def viscous_moved(self, q: Array, w: Array, change: Array, moduli: Array) -> Array:
+        """(n_dofs,) the change of viscous_push(q, q, w) with q; the Green strain is quadratic, so that its slope is linear in q."""
+        return self.viscous_push(change, q, w, moduli) + self.viscous_push(q, w, change, moduli)
+
+    def viscous_moved_back(self, q: Array, w: Array, y: Array, moduli: Array) -> Array:
+        """(n_dofs,) the derivative of y . viscous_push(q, q, w) by q."""
+        return self.viscous_push(y, q, w, moduli) + self.viscous_push(w, q, y, moduli)
+
+    def viscous_cells(self, q: Array, level: Array, moduli: Array) -> Array:
+        """(n_cells, nodes dim, nodes dim) B(q)^T C B(level) of each cell: `viscous_push` as matrices."""
+        return self._flat(self._run(stiffness_slopes.cell_viscosity, self.cells, moduli, q, level, False, self.dim))
+
+    def viscous_moved_cells(self, q: Array, w: Array, moduli: Array) -> Array:
+        """(n_cells, nodes dim, nodes dim) `viscous_moved` as matrices."""
+        return self._flat(self._run(stiffness_slopes.cell_viscosity, self.cells, moduli, q, w, True, self.dim))
+
+    def _flat(self, blocks: Array) -> Array:
+        """(n_cells, nodes dim, nodes dim) from (n_cells, nodes, dim, nodes, dim)"""
+        return blocks.reshape(len(blocks), *2 * (blocks.shape[1] * self.dim,))
 
     def viscous_third(self, q: Array, viscous: Viscous, y: Array, dq: Array, rates: Sequence[float], levels: Sequence[Array],
                       changes: Sequence[Array]) -> tuple[Array, list[Array]]:  # fmt: skip

@@ -86,7 +86,7 @@ def _row(array, a):
 
 
 @njit(error_model="numpy", cache=True)
-def _add_even(out, F, g, u, s, slope, bend, dim):
+def add_even(out, F, g, u, s, slope, bend, dim):
     """Blocks a <= b += s (ga . gb) I + bend ua ub^T + slope eps(F (ga x gb)), with u = C g."""
     k = 0
     for b in range(g.shape[0]):
@@ -103,7 +103,7 @@ def _add_even(out, F, g, u, s, slope, bend, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def _add_turning(out, H, v, t, l, dim):
+def add_turning(out, H, v, t, l, dim):
     """Blocks a <= b += l va vb^T - t [va]x H [vb]x, with v = R g and H = R (tr(S) I - S)^-1 R^T."""
     k = 0
     for b in range(v.shape[0]):
@@ -142,7 +142,7 @@ def _add_viscous(out, FF, S, g, w, mu, lam, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def _push(out, A, g):
+def push(out, A, g):
     """out_a = A g_a"""
     for a in range(g.shape[0]):
         out[a, 0], out[a, 1], out[a, 2] = _apply(A, g[a, 0], g[a, 1], g[a, 2])
@@ -167,15 +167,15 @@ def cell_stiffness(cells, moduli, viscous, q, dim):
                 F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
                 R = rotation_if_needed(law, F, dim)
                 s, t, l, slope, bend = laws.tangent(law, F, R, cell_moduli(moduli, c), cells.power[c])
-                _push(pushed, cofactor(F), g)
-                _add_even(out[c], F, g, pushed, weight * s, weight * slope, weight * bend, dim)
+                push(pushed, cofactor(F), g)
+                add_even(out[c], F, g, pushed, weight * s, weight * slope, weight * bend, dim)
                 if laws.needs_rotation(law):
-                    _push(pushed, R, g)
-                    _add_turning(out[c], mm(R, mmt(spin_inverse(F, R), R)), pushed, weight * t, weight * l, dim)
+                    push(pushed, R, g)
+                    add_turning(out[c], mm(R, mmt(spin_inverse(F, R), R)), pushed, weight * t, weight * l, dim)
                 if viscous.rate > 0.0:
                     mu, lam = weight * viscous.moduli[c, 0], weight * viscous.moduli[c, 1]
                     S = laws.hooke(mu, lam, strain_rate(F, viscous.rate, viscous.past[c, k]))
-                    _push(pushed, F, g)
+                    push(pushed, F, g)
                     _add_viscous(out[c], mmt(F, F), S, g, pushed, viscous.rate * mu, viscous.rate * lam, dim)
     return out
 

@@ -1,5 +1,6 @@
 """Stepping rules: each makes a robot into a Dynamics, the waist that every planner speaks to."""
 
+from pliant.dynamics.condensed import Condensed
 from pliant.dynamics.gradcheck import Check, gradcheck
 from pliant.dynamics.implicit import BDF2, ImplicitEuler, Quasistatic
 from pliant.dynamics.latent import Latent
@@ -11,6 +12,7 @@ from pliant.dynamics.simulate import Rollout, equilibrium, pullback, simulate
 __all__ = [
     "BDF2",
     "Check",
+    "Condensed",
     "ImplicitEuler",
     "Latent",
     "MaterialPoint",

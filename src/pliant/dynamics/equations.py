@@ -13,7 +13,7 @@ from pliant.core import Array, InputError, Params, finite_array, require_kind
 from pliant.dynamics.attachments import Attachments, of_actuators
 from pliant.dynamics.design import Design
 from pliant.dynamics.tangent import Tangent
-from pliant.robot import Robot
+from pliant.robot import PointLoad, Robot, SurfaceLoad
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,7 +23,7 @@ class Numbers:
     fields: Fields
     mass: sp.csr_matrix  # (n_nodes, n_nodes) [kg]
     pair_mass: Array  # (n_pairs,) [kg]
-    outside: Array  # (n_dofs,) [N] gravity and loads
+    outside: Array  # (n_dofs,) [N] gravity, and the loads at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +36,7 @@ class Equations(Attachments):
 
     def __post_init__(self) -> None:
         require_kind("The robot", self.robot, Robot, "make one with pliant.Robot(...)")
-        for part in ("variables", "terms", "held", "gravity", "_load", "tangent"):
+        for part in ("variables", "terms", "held", "gravity", "_default_numbers", "tangent"):
             getattr(self, part)  # what is wrong with them is a sentence now, not at the first step
         for name in self.robot.effectors:
             self.robot.row(name)
@@ -71,15 +71,24 @@ class Equations(Attachments):
         return tuple(Friction(contact=contact) for contact in self._contacts if contact.contact.friction > 0.0)
 
     @cached_property
-    def _load(self) -> Array:
-        return sum((load.on(self.body) for load in self.robot.loads), np.zeros(self.n_dofs))
+    def _steady_load(self) -> Array:
+        return sum((load.on(self.body) for load in self.robot.loads if not load.timed), np.zeros(self.n_dofs))
+
+    @cached_property
+    def _changing(self) -> tuple[tuple[PointLoad | SurfaceLoad, Array], ...]:
+        """The loads that change in time, each with the shares (n_nodes,) of the nodes."""
+        return tuple((load, load.share(self.body)) for load in self.robot.loads if load.timed)
+
+    def _changing_load(self, time: float) -> Array:
+        parts = (np.outer(share, load.value(self.dim, time)).ravel() for load, share in self._changing)
+        return sum(parts, np.zeros(self.n_dofs))
 
     @cached_property
     def gravity(self) -> Array:
-        """(n_dofs,) [m/s^2] the acceleration of gravity at every node."""
+        """(n_dofs,) [m/s^2] the acceleration of gravity at every place, zero at turns."""
         dim = self.body.dim
         g = np.zeros(dim) if self.robot.gravity is None else finite_array("Gravity", self.robot.gravity, (dim,), "m/s^2")
-        return np.tile(g, self.n_dofs // self.body.dim)
+        return np.outer(self.body.is_place, g).ravel()
 
     def effector_rows(self, name: str) -> sp.csr_matrix:
         """(dim, n_dofs) an effector's place from the positions."""
@@ -119,20 +128,23 @@ class Equations(Attachments):
             move = (
                 np.zeros(dim) if motion is None else finite_array(f"The motion of a support at t = {time:g} s", motion(time), (dim,), "m")
             )
-            q[dofs] = self.body.rest[dofs] + np.tile(move[axes], len(dofs) // len(axes))
+            shift = np.outer(self.body.is_place[dofs[:: len(axes)] // dim], move[axes]).ravel()  # a motion moves places and turns nothing
+            q[dofs] = self.body.rest[dofs] + shift
         return q
 
     def free_rigid_motions(self) -> list[str]:
         """The rigid motions that no support hinders, in words."""
-        dim, x = self.dim, self.body.rest.reshape(-1, self.body.dim)
-        middle = x[self.held.reshape(x.shape).any(axis=1)].mean(axis=0) if self.held.any() else x.mean(axis=0)
+        dim, x, is_place = self.dim, self.body.rest.reshape(-1, self.body.dim), self.body.is_place
+        held = self.held.reshape(x.shape).any(axis=1) & is_place
+        middle = x[held].mean(axis=0) if held.any() else x[is_place].mean(axis=0)
         planes = [(1, 2), (2, 0), (0, 1)] if dim == 3 else [(0, 1)]
         names = [f"translation along {'xyz'[a]}" for a in range(dim)]
         names += [f"rotation about {'xyz'[a]}" for a in range(3)] if dim == 3 else ["rotation in the plane"]
-        modes = [np.tile(np.eye(dim)[a], (len(x), 1)) for a in range(dim)]
-        for i, j in planes:
+        modes = [np.outer(is_place, np.eye(dim)[a]) for a in range(dim)]
+        for axis, (i, j) in enumerate(planes):
             turn = np.zeros_like(x)
             turn[:, i], turn[:, j] = -(x - middle)[:, j], (x - middle)[:, i]
+            turn[~is_place] = np.eye(3)[axis, :dim]
             modes.append(turn)
         basis = np.stack([mode.ravel() / np.linalg.norm(mode) if np.any(mode) else mode.ravel() for mode in modes], axis=1)
         neutral = self.robot.neutral_controls()
@@ -152,10 +164,14 @@ class Equations(Attachments):
     def params(self) -> Params:
         return self.variables.params
 
-    def numbers(self, p: Array | None) -> Numbers:
-        """The fields and masses for a parameter vector (None: as described)."""
+    def numbers(self, p: Array | None, time: float = 0.0) -> Numbers:
+        """The fields and masses for a parameter vector (None: as described), with the loads at a time [s]: that of a step's end."""
         fields = self.variables.fields(p)
-        return self._default_numbers if fields is self.body.fields else self._numbers(fields)
+        return self.at_time(self._default_numbers if fields is self.body.fields else self._numbers(fields), time)
+
+    def at_time(self, numbers: Numbers, time: float) -> Numbers:
+        """`numbers` with the loads at another time [s]."""
+        return replace(numbers, outside=self._outside(numbers.mass, time)) if self._changing else numbers
 
     @cached_property
     def _default_numbers(self) -> Numbers:
@@ -168,8 +184,10 @@ class Equations(Attachments):
         off = i != j
         values, rows, cols = (np.concatenate([a, b[off]]) for a, b in ((pair_mass, pair_mass), (i, j), (j, i)))
         mass = sp.csr_matrix((values, (rows, cols)), shape=(n, n))
-        outside = self._load + (mass @ self.gravity.reshape(-1, self.body.dim)).ravel()
-        return Numbers(fields=fields, mass=mass, pair_mass=pair_mass, outside=outside)
+        return Numbers(fields=fields, mass=mass, pair_mass=pair_mass, outside=self._outside(mass, 0.0))
+
+    def _outside(self, mass: sp.csr_matrix, time: float) -> Array:
+        return self._steady_load + self._changing_load(time) + (mass @ self.gravity.reshape(-1, self.body.dim)).ravel()
 
     def mass_of(self, density: Array, y: Array) -> Array:
         """The mass matrix of a density [kg/m^3] in each cell, times y; for derivatives, so the density may have any sign."""

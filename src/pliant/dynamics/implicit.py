@@ -6,7 +6,7 @@ search finds q', and its sparse factor gives every derivative of the step by the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -82,13 +82,15 @@ class Implicit(Stepping):
     # Stepping
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
-        """The state one step on; k is the step's index in time, which moving supports look at."""
+        """The state one step on; k is the step's index in time, which moving supports and changing loads look at: both are taken at
+        its end."""
         u = check_controls(u, self.n_controls)
         x = check_state(x, self.space.size)
         parts = np.split(x, len(self.rule.parts))
-        numbers = self.equations.numbers(p)
+        end = (k + 1) * self.dt
+        numbers = self.equations.numbers(p, end)
         viscous = self._viscous(numbers, parts)
-        q, status = self._solve(numbers, viscous, parts, u, self.equations.place_supports(parts[0], (k + 1) * self.dt))
+        q, status = self._solve(numbers, viscous, parts, u, self.equations.place_supports(parts[0], end))
         new = np.concatenate([_combine(row, [q, *parts]) for row in self.rule.following])
         return Step(new, status, Tape(owner=self, x=x, u=u.copy(), q=q, numbers=numbers, viscous=viscous))
 
@@ -148,7 +150,8 @@ class Implicit(Stepping):
         z, status = minimise(potential, _combine(self.rule.guess, parts)[free], self.newton)
         if not status:  # the extrapolation may have led astray
             z, status = minimise(potential, placed[free], self.newton)
-        return full(z), status
+        beyond = "" if status else eq.body.beyond(full(z))
+        return full(z), replace(status, text=f"{beyond}.") if beyond else status
 
     def _floor(self, fields: Fields) -> float:
         """[N] round-off of a nodal force: strains are known to eps times size over cell, on a facet of a cell."""

@@ -188,6 +188,9 @@ class MaterialPoints:
     @cached_property
     def load(self) -> Array:
         """(n_dofs,) [N] what the loads pull with."""
+        if any(load.timed for load in self.robot.loads):
+            raise InputError(f"A load of {self.robot.name} changes in time, which particles do not know; give it a fixed value, or take "
+                             "ImplicitEuler.")  # fmt: skip
         return sum((load.on(self.body) for load in self.robot.loads), np.zeros(self.space.n_dofs))
 
     @cached_property

@@ -6,7 +6,6 @@ g away from its root, and the blocks dg/dq', dg/dx and dg/du by themselves rathe
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,10 +62,12 @@ class Residual:
     def _tape(self, q: Array, x: Array, u: Array) -> Tape:
         return self.model.at(self.numbers, x, u, q)
 
-    def force(self, q: Array, x: Array, u: Array) -> tuple[Array, float]:
-        """((n_free,) g [N], the largest force at work [N]); NaN where a law with a barrier is inverted."""
+    def force(self, q: Array, x: Array, u: Array, k: int = 0) -> tuple[Array, float]:
+        """((n_free,) g [N], the largest force at work [N]) of step k; NaN where a law with a barrier is inverted. Loads that change in time
+        are dead, so that of all that is here only the force looks at k."""
+        numbers = self.model.equations.at_time(self.numbers, (k + 1) * self.model.dt)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            value, g, scale = self.model.forces(self._tape(q, x, u))
+            value, g, scale = self.model.forces(self.model.at(numbers, x, u, q))
         g = g[self.model.equations.free]
         return (g if np.isfinite(value) else np.full_like(g, np.nan)), scale
 
@@ -176,8 +177,8 @@ class Residual:
     @cached_property
     def _cells(self) -> tuple[Array, Array, Array]:
         """The entries of each cell's (nodes dim) x (nodes dim) block."""
-        body: Any = self.model.equations.body
-        dofs = (body.cells.nodes[:, :, None] * body.dim + np.arange(body.dim)).reshape(len(body.cells.nodes), -1)
+        body = self.model.equations.body
+        dofs = (body.cell_nodes[:, :, None] * body.dim + np.arange(body.dim)).reshape(len(body.cell_nodes), -1)
         return self._among_free(*np.broadcast_arrays(dofs[:, :, None], dofs[:, None, :]))
 
     @cached_property
@@ -209,10 +210,11 @@ class Residual:
         if not n:
             return out
         mass, cells, slides = self._old_places
+        viscous = model.equations.body.viscous_cells
         for j, (c, r, y) in enumerate(zip(model.inertia[1:], model.rule.velocity[1:], parts, strict=True)):
             out[j, mass] += c * self._mass[2]
             if self._damped and r != 0.0:
-                out[j] += r * np.bincount(cells, _viscous_cells(model.equations.body, t.q, y, t.viscous.moduli)[self._cells[2]], n)
+                out[j] += r * np.bincount(cells, viscous(t.q, y, t.viscous.moduli).ravel()[self._cells[2]], n)
         drags = model.equations.drags if model.rule.velocity[0] > 0.0 else ()
         for drag, where, (_, _, source, share) in zip(drags, slides, self._slides, strict=True):
             new, old = (drag.weights @ q.reshape(-1, model.equations.body.dim) for q in (t.q, parts[0]))
@@ -230,21 +232,3 @@ class Residual:
             rows.append(np.repeat(self._number[dofs], part.stop - part.start))
             cols.append(np.tile(np.arange(part.start, part.stop), len(dofs)))
         return Entries(rows=np.concatenate(rows), cols=np.concatenate(cols))
-
-
-def _viscous_cells(body: Any, q: Array, level: Array, moduli: Array) -> Array:
-    """(all entries,) of the cells' blocks B(q)^T C B(level), the derivative of the viscous force by the Green strain at `level`;
-    only solids have viscosity. It is body.viscous_push as a matrix."""
-    cells, dim = body.cells, body.dim
-    new, old = (_strain_rows(cells, y, dim) for y in (q, level))
-    shear = 2.0 * np.einsum("cgijn,cgijm,cg->cnm", new, old, moduli[:, 0, None] * cells.weights, optimize=True)
-    trace = [np.einsum("cgiin->cgn", rows) for rows in (new, old)]
-    return (shear + np.einsum("cgn,cgm,cg->cnm", *trace, moduli[:, 1, None] * cells.weights, optimize=True)).ravel()
-
-
-def _strain_rows(cells: Any, q: Array, dim: int) -> Array:
-    """(n_cells, n_points, dim, dim, nodes dim) sym(F^T grad y) for each nodal unit vector y."""
-    F = np.einsum("cai,cgaj->cgij", q.reshape(-1, dim)[cells.nodes], cells.grads)
-    turned = np.einsum("cgkj,cgai->cgijak", F, cells.grads)
-    turned = turned.reshape(*turned.shape[:4], -1)
-    return 0.5 * (turned + np.swapaxes(turned, 2, 3))

@@ -7,14 +7,17 @@ step needs the third derivative of the energy, contracted with w.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from pliant import linalg
-from pliant.bodies import NO_VISCOSITY, Fields, complex_slopes
+from pliant.bodies import Fields
 from pliant.core import Array, Linearization, Space, Status, Step, by_columns, check_controls, finite_array
+from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
+from pliant.dynamics.moved import Moved
 from pliant.dynamics.stepping import Stepping
 from pliant.robot import Robot
 
@@ -46,17 +49,19 @@ class Linearised(Stepping):
         return np.concatenate([q, np.zeros_like(q) if velocity is None else finite_array("The velocity", velocity, n, "m/s")])
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
-        """The state one step on; k is the step's index in time, which moving supports look at."""
+        """The state one step on; k is the step's index in time, which moving supports and changing loads look at: both are taken at
+        its end."""
         eq, h = self.equations, self.dt
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         q, v = np.split(x, 2)
-        numbers = eq.numbers(p)
+        numbers = eq.numbers(p, (k + 1) * h)
         w = np.where(eq.held, (eq.place_supports(q, (k + 1) * h) - q) / h, 0.0)
-        solve = self._factor(numbers, q, v, u)
+        forces, blocks = eq.body.linearised(q, numbers.fields, self.robot.damping.stiffness / h)
+        solve = self._factor(numbers, blocks, q, v, u)
         if solve is None:
             return Step(x, Status(ok=False, text="The linearised system is not positive definite: the step is long for so much stress, or "
                                   "the body is buckled; take a smaller time step, or use ImplicitEuler."))  # fmt: skip
-        w[eq.free] = solve(-self._residual(numbers, q, v, w, u)[eq.free])
+        w[eq.free] = solve(-self._residual(numbers, forces, q, v, w, u)[eq.free])
         new = np.concatenate([q + h * w, w])
         status = Status(iterations=1)
         if not np.all(np.isfinite(new)):
@@ -64,17 +69,18 @@ class Linearised(Stepping):
                 x, Status(ok=False, text="The step overflowed; take a smaller time step or smaller controls, or use ImplicitEuler.")
             )
         if eq.body.inverted(new[: eq.n_dofs]) is not None:
-            status = Status(
-                ok=False, iterations=1, text="The step turned a cell inside out; take a smaller time step, or use ImplicitEuler."
-            )
+            what = eq.body.beyond(new[: eq.n_dofs]) or "The step turned a cell inside out"
+            status = Status(ok=False, iterations=1, text=f"{what}; take a smaller time step, or use ImplicitEuler.")
         return Step(new, status, Tape(owner=self, x=x, u=u.copy(), w=w, numbers=numbers, solve=solve))
 
-    def _residual(self, numbers: Numbers, q: Array, v: Array, w: Array, u: Array) -> Array:
-        """g(w) [kg m/s]; linear in w."""
+    def _residual(self, numbers: Numbers, inside: Array, q: Array, v: Array, w: Array, u: Array) -> Array:
+        """g(w) [kg m/s], linear in w; `inside` is the gradient of the body's own energy at q."""
         eq, h = self.equations, self.dt
-        forces = eq.body.gradient(q, numbers.fields) + eq.given(numbers, q, u)[1]
-        if w.any():  # only moving supports have a velocity before the solve
-            forces += h * self._stiffness_times(numbers, q, u, w, stiff_only=True) + self._damping_force(numbers, q, v, w)
+        forces = inside + eq.pull(q, u)[1] - numbers.outside
+        if not w.any():
+            return h * forces - eq.mass_times(numbers, v)
+        # only moving supports have a velocity before the solve
+        forces += h * self._stiffness_times(numbers, q, u, w, stiff_only=True) + self._damping_force(numbers, q, v, w)
         return eq.mass_times(numbers, w - v) + h * (self.robot.damping.mass * eq.mass_times(numbers, w) + forces)
 
     def _stiffness_times(self, numbers: Numbers, q: Array, u: Array, y: Array, *, stiff_only: bool) -> Array:
@@ -91,21 +97,17 @@ class Linearised(Stepping):
         return out
 
     def _viscous_moduli(self, numbers: Numbers, time: float) -> Array:
-        zero = np.zeros(self.equations.n_dofs)
-        return self.equations.body.viscous_at(numbers.fields, time, 1.0, self.equations.body.rest, zero).moduli
+        return self.equations.body.viscous(numbers.fields, time, [1.0], []).moduli  # those of every strain rate
 
     def _points(self, drag, y: Array) -> Array:
         return drag.weights @ y.reshape(-1, self.equations.body.dim)
 
-    def _factor(self, numbers: Numbers, q: Array, v: Array, u: Array) -> linalg.Solve | None:
+    def _factor(self, numbers: Numbers, blocks: Array, q: Array, v: Array, u: Array) -> linalg.Solve | None:
+        """The solve with A; `blocks` are those of h K + D of the body over h."""
         eq, h = self.equations, self.dt
-        time = self.robot.damping.stiffness
-        still = np.zeros(eq.n_dofs)
-        viscous = eq.body.viscous_at(numbers.fields, time, 1.0 / h, q, still) if time > 0.0 else NO_VISCOSITY
-        blocks = h**2 * eq.body.stiffness(q, numbers.fields, viscous)
-        points = [h**2 * H for H in eq.term_blocks(q, u, stiff_only=True)]
+        points = [None if H is None else h**2 * H for H in eq.term_blocks(q, u, stiff_only=True)]
         points += [h * drag.viscosity(self._points(drag, q), self._points(drag, v)) for drag in eq.drags]
-        values = eq.tangent.values(blocks, (1.0 + h * self.robot.damping.mass) * numbers.pair_mass, points)
+        values = eq.tangent.values(h**2 * blocks, (1.0 + h * self.robot.damping.mass) * numbers.pair_mass, points)
         columns, weights = eq.rank_columns(q, u, stiff_only=True)
         return eq.tangent.factor(values, columns, h**2 * weights)
 
@@ -114,54 +116,79 @@ class Linearised(Stepping):
     def linearize(self, step: Step) -> Linearization:
         """The derivative of a step as operators, through its own factor."""
         check_step(step, self)
+        t, moved, columns = step.tape, self._moved(step.tape), self._control_columns(step.tape)
         return Linearization(n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
-                             push=lambda *d: by_columns(lambda dx, du, dp: (self._jvp(step, dx, du, dp),), *d)[0],
-                             pull=lambda x_bar: by_columns(lambda bar: self._vjp(step, bar), x_bar))  # type: ignore[arg-type, return-value]  # fmt: skip
+                             push=lambda dx, du, dp: self._jvp(t, moved, columns, dx, du, dp),
+                             pull=lambda x_bar: self._vjp(t, moved, columns, x_bar))  # fmt: skip
+
+    @cached_property
+    def _sums(self) -> CellSums:
+        body = self.equations.body
+        return CellSums(cell_nodes=body.cell_nodes, n_nodes=self.equations.n_dofs // body.dim, dim=body.dim)
+
+    def _moved(self, t: Tape) -> Moved:
+        q, v = np.split(t.x, 2)
+        return Moved(equations=self.equations, sums=self._sums, dt=self.dt, numbers=t.numbers, q=q, v=v, u=t.u, w=t.w)
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
         return self.linearize(step).vjp(x_bar)
 
-    def _jvp(self, step: Step, dx: Array, du: Array, dp: Array) -> Array:
-        eq, t, h = self.equations, step.tape, self.dt
-        q, v = np.split(t.x, 2)
+    def _control_columns(self, t: Tape) -> Array:
+        """(n_dofs, n_controls) the derivative of the residual by the controls."""
+        eq, h, q = self.equations, self.dt, t.x[: self.equations.n_dofs]
+        return h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(q, t.u, t.w, stiff_only=True)
+
+    def _jvp(self, t: Tape, moved: Moved, columns: Array, dx: Array, du: Array, dp: Array) -> Array:
+        """(n_state, k), all columns in one solve."""
+        eq, h = self.equations, self.dt
         dq, dv = np.split(dx, 2)
-        held = np.where(eq.held, -dq / h, 0.0)  # a held node's velocity is (place - q) / h
-        dg = self._moved(t, q, v, dq, dv) - eq.mass_times(t.numbers, dv) + self._linear_part(t, q, v, held)
-        dg += (h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(q, t.u, t.w, stiff_only=True)) @ du
-        if dp.size:
-            change = eq.variables.spread(dp)
-            dg += h * self._field_forces(t, q, change)
-            dg += eq.mass_of(change.density, self._specific_impulse(t, v))
-        dw = held
+        dg = columns @ du
+        if dx.any():  # columns of controls alone need no matrix
+            dg += moved.times(dq, dv)
+        if dp.any():
+            dg += by_columns(lambda change: (self._field_push(t, change),), dp)[0]
+        dw = np.empty_like(dq)
+        dw[eq.held] = -dq[eq.held] / h  # a held node's velocity is (place - q) / h
         dw[eq.free] = -t.solve(dg[eq.free])
         return np.concatenate([dq + h * dw, dw])
+
+    def _field_push(self, t: Tape, dp: Array) -> Array:
+        """(n_dofs,) the change of the residual with the parameters."""
+        eq, (q, v) = self.equations, np.split(t.x, 2)
+        change = eq.variables.spread(dp)
+        return self.dt * self._field_forces(t, q, change) + eq.mass_of(change.density, self._specific_impulse(t, v))
+
+    def control_response(self, step: Step) -> Array:
+        """(n_state, n_controls) dx'/du, all controls in one solve."""
+        check_step(step, self)
+        return self._ended(self._control_columns(step.tape), step.tape)
+
+    def frozen_response(self, step: Step, dx: Array) -> Array:
+        """(n_dofs, k) the change of w - v with columns dx (n_state, k) where A stands still: A^-1 [h K dq + (h^2 K + h D) dv], with the
+        signs of paper 001 eq. 13."""
+        check_step(step, self)
+        eq, t, h = self.equations, step.tape, self.dt
+        q, v = np.split(t.x, 2)
+
+        def pushed(change: Array) -> tuple[Array]:
+            dq, dv = np.split(change, 2)
+            drag = self._linear_part(t, q, v, dv) - eq.mass_times(t.numbers, dv)
+            return (h * self._stiffness_times(t.numbers, q, t.u, dq, stiff_only=True) + drag,)
+
+        return self._ended(by_columns(pushed, dx)[0], t)[eq.n_dofs :]
+
+    def _ended(self, dg: Array, t: Tape) -> Array:
+        """(n_state, k) the change of the new state for a change (n_dofs, k) of the residual."""
+        dw = np.zeros_like(dg)
+        dw[self.equations.free] = -t.solve(dg[self.equations.free])
+        return np.concatenate([self.dt * dw, dw])
 
     def _linear_part(self, t: Tape, q: Array, v: Array, w: Array) -> Array:
         """A w: the residual's share that is linear in the new velocity."""
         eq, h = self.equations, self.dt
         forces = h * self._stiffness_times(t.numbers, q, t.u, w, stiff_only=True) + self._damping_force(t.numbers, q, v, w)
         return (1.0 + h * self.robot.damping.mass) * eq.mass_times(t.numbers, w) + h * forces
-
-    def _moved(self, t: Tape, q: Array, v: Array, dq: Array, dv: Array) -> Array:
-        """The change of the residual with q and (friction) v at a fixed new velocity."""
-        eq, h = self.equations, self.dt
-        out = h * self._stiffness_times(t.numbers, q, t.u, dq, stiff_only=False)
-        out += h * h * (eq.body.third(q, t.numbers.fields, dq, t.w) + eq.terms_third(q, t.u, dq, t.w, stiff_only=True))
-        if self.robot.damping.stiffness > 0.0:
-            m = self._viscous_moduli(t.numbers, self.robot.damping.stiffness)
-            out += h * (eq.body.viscous_push(dq, q, t.w, m) + eq.body.viscous_push(q, t.w, dq, m))
-        for drag in eq.drags:
-            by_q, by_v = self._drag_slopes(drag, q, v, t.w)
-            change = np.einsum("nij,nj->ni", by_q, self._points(drag, dq)) + np.einsum("nij,nj->ni", by_v, self._points(drag, dv))
-            out += h * (drag.weights.T @ change).ravel()
-        return out
-
-    def _drag_slopes(self, drag, q: Array, v: Array, w: Array) -> tuple[Array, Array]:
-        """(n, dim, dim) the derivatives of a drag's force with respect to old positions and old velocities."""
-        y, s, new = (self._points(drag, part) for part in (q, v, w))
-        push = lambda at, speed: np.einsum("nij,nj->ni", drag.viscosity(at, speed), new)  # noqa: E731
-        return complex_slopes(lambda at: push(at, s), y), complex_slopes(lambda speed: push(y, speed), s)
 
     def _specific_impulse(self, t: Tape, v: Array) -> Array:
         """(n_dofs,) [m/s] what the mass matrix multiplies in the residual."""
@@ -174,39 +201,26 @@ class Linearised(Stepping):
             q, t.numbers.fields, change, t.w
         )
 
-    def _vjp(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
-        eq, t, h = self.equations, step.tape, self.dt
-        q, v = np.split(t.x, 2)
+    def _vjp(self, t: Tape, moved: Moved, columns: Array, x_bar: Array) -> tuple[Array, Array, Array]:
+        """The transpose of `_jvp`, all columns in one solve."""
+        eq, h = self.equations, self.dt
         q_bar, w_bar = np.split(x_bar, 2)
         w_bar = w_bar + h * q_bar
-        y = np.zeros(eq.n_dofs)
+        y = np.zeros_like(w_bar)
         y[eq.free] = -t.solve(w_bar[eq.free])
-        dq, dv = self._moved_back(t, q, v, y)
-        held = np.where(eq.held, -(w_bar + self._linear_part(t, q, v, y)) / h, 0.0)
-        u_bar = (h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(q, t.u, t.w, stiff_only=True)).T @ y
-        p_bar = np.zeros(0)
-        if self.params.size:
-            viscous = eq.body.viscous_at(t.numbers.fields, self.robot.damping.stiffness, 1.0, q, t.w)
-            first, second = eq.body.field_work(q, t.numbers.fields, y, viscous), eq.body.field_stiffness_work(q, t.numbers.fields, y, t.w)
-            by_E, by_nu = (h * a + h * h * b for a, b in zip(first, second, strict=True))
-            density = eq.body.mass_work(y, self._specific_impulse(t, v))
-            p_bar = eq.variables.collect(by_E, by_nu, density)
-        return np.concatenate([q_bar + dq + held, dv - eq.mass_times(t.numbers, y)]), u_bar, p_bar
+        dq, dv = moved.back(y)
+        dq += q_bar
+        dq[eq.held] -= w_bar[eq.held] / h
+        p_bar = by_columns(lambda row: (self._field_pull(t, row),), y)[0] if self.params.size else np.zeros((0, y.shape[1]))
+        return np.concatenate([dq, dv]), columns.T @ y, p_bar
 
-    def _moved_back(self, t: Tape, q: Array, v: Array, y: Array) -> tuple[Array, Array]:
-        """The transpose of `_moved`: shares for q and v."""
-        eq, h = self.equations, self.dt
-        dq = h * self._stiffness_times(t.numbers, q, t.u, y, stiff_only=False)
-        dq += h * h * (eq.body.third(q, t.numbers.fields, y, t.w) + eq.terms_third(q, t.u, y, t.w, stiff_only=True))
-        dv = np.zeros_like(dq)
-        if self.robot.damping.stiffness > 0.0:
-            m = self._viscous_moduli(t.numbers, self.robot.damping.stiffness)
-            dq += h * (eq.body.viscous_push(y, q, t.w, m) + eq.body.viscous_push(t.w, q, y, m))
-        for drag in eq.drags:
-            by_q, by_v = self._drag_slopes(drag, q, v, t.w)
-            dq += h * (drag.weights.T @ np.einsum("nij,ni->nj", by_q, self._points(drag, y))).ravel()
-            dv += h * (drag.weights.T @ np.einsum("nij,ni->nj", by_v, self._points(drag, y))).ravel()
-        return dq, dv
+    def _field_pull(self, t: Tape, y: Array) -> Array:
+        """(n_params,) the transpose of `_field_push`."""
+        eq, h, (q, v) = self.equations, self.dt, np.split(t.x, 2)
+        viscous = eq.body.viscous_at(t.numbers.fields, self.robot.damping.stiffness, 1.0, q, t.w)
+        first, second = eq.body.field_work(q, t.numbers.fields, y, viscous), eq.body.field_stiffness_work(q, t.numbers.fields, y, t.w)
+        by_E, by_nu = (h * a + h * h * b for a, b in zip(first, second, strict=True))
+        return eq.variables.collect(by_E, by_nu, eq.body.mass_work(y, self._specific_impulse(t, v)))
 
 
 def SemiImplicit(robot: Robot, *, dt: float, design: Sequence[str] = (), solver: str | None = None) -> Linearised:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pliant.actuators import Continued
-from pliant.bodies import Solid
+from pliant.bodies import Beams, Solid
 from pliant.core import Array, InputError, StepError, require_kind
 from pliant.dynamics.implicit import Implicit, Quasistatic
 from pliant.dynamics.newton import Newton
@@ -38,9 +38,15 @@ class Shapes:
             raise InputError(f"{self.robot.name} has no actuators, so that no shapes can be named by controls; add some.")
         if any(support.motion is not None for support in self.robot.supports):
             raise InputError(f"A support of {self.robot.name} moves, but the shapes of a latent model hold for one place; hold it still.")
+        if any(load.timed for load in self.robot.loads):
+            raise InputError(f"A load of {self.robot.name} changes in time, but the shapes of a latent model hold under one load; give it "
+                             "a fixed value, or take ImplicitEuler.")  # fmt: skip
         if any(contact.friction > 0.0 for contact in self.robot.contacts):
             raise InputError(f"A contact of {self.robot.name} has friction, which has no say in an equilibrium; set it to 0, or take "
                              "ImplicitEuler.")  # fmt: skip
+        if self.robot.damping.stiffness > 0.0 and isinstance(self.robot.body(), Beams):
+            raise InputError(f"{self.robot.name} is made of beams with a viscosity, which a latent model does not know; set the stiffness "
+                             "damping to 0, or take ImplicitEuler.")  # fmt: skip
         _ = self.model
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -49,7 +55,7 @@ class Shapes:
 
     @cached_property
     def model(self) -> Implicit:
-        actuators = {name: Continued(actuator=actuator) for name, actuator in self.robot.actuators.items()}
+        actuators = {name: Continued(actuator=a) if a.n_controls else a for name, a in self.robot.actuators.items()}
         return Quasistatic(replace(self.robot, actuators=actuators), newton=Newton(tolerance=self.tolerance))
 
     @property

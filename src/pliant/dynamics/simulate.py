@@ -9,6 +9,7 @@ from pliant.core import Array, Dynamics, InputError, Reversible, Step, StepError
 from pliant.dynamics.implicit import Implicit
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
+BEFORE = -1  # the step that ends at time zero
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,19 +66,19 @@ def pullback(model: Reversible, rollout: Rollout, x_bar: Array) -> tuple[Array, 
 
 
 def equilibrium(model: Implicit, u: Array, *, x0: Array | None = None, p: Array | None = None) -> Step:
-    """The equilibrium of a Quasistatic model under a control, or a sentence why there is none. Where it cannot be found at once, the
-    controls are brought from those that do nothing to u in stages."""
+    """The equilibrium of a Quasistatic model under a control, or a sentence why there is none; supports and loads are those of time zero.
+    Where it cannot be found at once, the controls are brought from those that do nothing to u in stages."""
     if not isinstance(model, Implicit) or model.rule.acceleration[0] != 0.0:
         raise InputError("An equilibrium needs a model without inertia; make one with Quasistatic(robot).")
     x = model.initial_state() if x0 is None else np.asarray(x0, float)
     u = check_controls(u, model.n_controls)
-    step, start = model.step(x, u, p), model.robot.neutral_controls()
+    step, start = model.step(x, u, p, BEFORE), model.robot.neutral_controls()
     for stages in (4, 16) if u.size else ():
         if step.status:
             break
         at = model.initial_state()
         for share in np.arange(1, stages + 1) / stages:
-            step = model.step(at, start + share * (u - start), p)
+            step = model.step(at, start + share * (u - start), p, BEFORE)
             if not step.status:
                 break
             at = step.x

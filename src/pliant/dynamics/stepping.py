@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import scipy.sparse as sp
 
-from pliant.core import Array, Params
+from pliant.core import Array, Params, Space
 from pliant.dynamics.equations import Equations
 from pliant.robot import Robot
 
@@ -16,6 +16,11 @@ class Stepping(ABC):
 
     equations: Equations
     dt: float  # [s]
+
+    @property
+    @abstractmethod
+    def space(self) -> Space:
+        """The parts of the state."""
 
     @abstractmethod
     def state(self, position: Array) -> Array:

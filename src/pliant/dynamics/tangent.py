@@ -49,18 +49,22 @@ class Tangent:
     def analysis(self) -> linalg.Analysis:
         return linalg.analyse(self._layout[2], self.solver)
 
-    def values(self, body_blocks: Array, pair_mass: Array, point_blocks: Sequence[Array], project: bool = False) -> Array:
+    def values(self, body_blocks: Array, pair_mass: Array, point_blocks: Sequence[Array | None], project: bool = False) -> Array:
         """(nnz,) the free tangent in the factor's pattern: blocks (n_pairs, dim, dim) and masses (n_pairs,) of the body's node pairs,
-        and the Hessians of all points; `project` makes the last positive."""
+        and the Hessians of all points (None: those of an attachment that does not count); `project` makes the last positive."""
         pairs, where, _, gather = self._layout
         dim = self.body.dim
         blocks = np.zeros((len(pairs), dim, dim))
-        blocks[self._body_pairs] = body_blocks + pair_mass[:, None, None] * np.eye(dim)
+        blocks[self._body_pairs] = body_blocks
+        for axis in range(dim):
+            blocks[self._body_pairs, axis, axis] += pair_mass
         for (index, group, a, b, coefficient), H in zip(where, point_blocks, strict=True):
+            if H is None:
+                continue
             H = _positive(H) if project else H
             share = H.reshape(len(H), -1, dim, H.shape[1] // dim, dim)[group, a, :, b, :]
             np.add.at(blocks, index, coefficient[:, None, None] * share)
-        return blocks.ravel()[gather]
+        return np.take(blocks, gather)
 
     def factor(self, values: Array, columns: Array, weights: Array) -> linalg.Solve | None:
         """The solve on the free unknowns with a tangent and its rank-one shares, None where it is not positive definite."""

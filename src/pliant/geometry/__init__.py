@@ -1,6 +1,8 @@
 """Meshes, shapes and surfaces of bodies at rest, in metres; and the files that they come from."""
 
+from pliant.geometry.cavities import cavities, with_cavities
 from pliant.geometry.cells import compacted, merged, oriented
+from pliant.geometry.chambers import Chambered
 from pliant.geometry.discs import Cylinder, Disc, Ellipsoid
 from pliant.geometry.extrude import extruded
 from pliant.geometry.fill import fill
@@ -9,14 +11,18 @@ from pliant.geometry.mesh import Mesh, with_surface
 from pliant.geometry.polygon import Polygon
 from pliant.geometry.quality import Quality, quality, scale_doubts
 from pliant.geometry.rings import Ring, Tube
+from pliant.geometry.rods import Rods
 from pliant.geometry.sampling import Seeds, moved, moved_back, seed
+from pliant.geometry.sections import Bar, Round, Section
 from pliant.geometry.shapes import Box, Domain, Rectangle, Shape, Strip
 from pliant.geometry.silhouette import load_silhouette
 from pliant.geometry.surface import Surface, check_closed
 from pliant.geometry.union import Union
 
 __all__ = [
+    "Bar",
     "Box",
+    "Chambered",
     "Cylinder",
     "Disc",
     "Domain",
@@ -27,12 +33,16 @@ __all__ = [
     "Quality",
     "Rectangle",
     "Ring",
+    "Rods",
+    "Round",
+    "Section",
     "Seeds",
     "Shape",
     "Strip",
     "Surface",
     "Tube",
     "Union",
+    "cavities",
     "check_closed",
     "compacted",
     "extruded",
@@ -47,5 +57,6 @@ __all__ = [
     "quality",
     "scale_doubts",
     "seed",
+    "with_cavities",
     "with_surface",
 ]

@@ -12,6 +12,7 @@ def papers() -> dict[str, str]:
     """The papers that can be reproduced, with what is reproduced of each."""
     return {
         "000": "Table I, first row (the soft arm: cost of f, g and g~, evaluations, error), and Fig. 5 (a)",
+        "001": "Fig. 4 to 7 (Diamond, Stiff-Flop, Liandford) with our runs, and a table of iterations, time, error and active bounds",
         "003": "Table I with results, Fig. 3 (time an iteration), Fig. 5 (regulariser), Fig. 8 and 9 (convergence, feasibility)",
     }
 

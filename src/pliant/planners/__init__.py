@@ -8,11 +8,12 @@ from pliant.planners.gauss_newton import gauss_newton
 from pliant.planners.gradient import gradient
 from pliant.planners.hierarchy import Level, Refined, plan_refined, refine
 from pliant.planners.lagrangian import constrained
+from pliant.planners.mpc import Memory, Receding, mpc
 from pliant.planners.newton import newton
 from pliant.planners.plan import Evaluation, Iteration, Options, Plan, evaluate, load_controls
 
 __all__ = [
-    "Certificate", "Evaluation", "Iteration", "Level", "Options", "Plan", "Refined",
+    "Certificate", "Evaluation", "Iteration", "Level", "Memory", "Options", "Plan", "Receding", "Refined",
     "collocation", "constrained", "ddp", "evaluate", "gauss_newton", "gradient",
-    "load_controls", "newton", "plan", "plan_refined", "refine",
+    "load_controls", "mpc", "newton", "plan", "plan_refined", "refine",
 ]  # fmt: skip

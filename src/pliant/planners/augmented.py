@@ -6,19 +6,41 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.core import Array
+from pliant.core import Array, Condensing, InputError
 from pliant.problem import Look, Problem
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Augmented:
-    """The layout of z: the state, u_{k-1} ... u_{k-j}, and what some looks saw of x_{k-1} ... x_{k-l}, which is all they need of it."""
+    """The layout of z: the state, u_{k-1} ... u_{k-j}, and what some looks saw of x_{k-1} ... x_{k-l}, which is all they need of it.
+    Of a condensed model the state is what it sees, X = E x."""
 
     problem: Problem
 
     @cached_property
     def n_state(self) -> int:
-        return self.problem.model.space.size
+        return self._seen_of_state.shape[0]
+
+    @cached_property
+    def _seen_of_state(self) -> sp.csr_matrix:
+        """(n, n_state) E."""
+        model = self.problem.model
+        return model.seen if isinstance(model, Condensing) else sp.identity(model.space.size, format="csr")
+
+    @cached_property
+    def _through(self) -> sp.csr_matrix:
+        """(n_state, n) what turns rows over the state into rows over E x, where they can be: E^T (E E^T)^+."""
+        E = self._seen_of_state
+        whole = E.shape[0] == E.shape[1] and E.nnz == E.shape[0]  # an identity
+        return E.T if whole else sp.csr_matrix(E.T @ np.linalg.pinv((E @ E.T).toarray()))
+
+    def _over_seen(self, C: sp.csr_matrix, name: str) -> Array:
+        """(m, n) rows over the state as rows over what is seen of it."""
+        rows = (C @ self._through).toarray()
+        if np.abs(rows @ self._seen_of_state - C).max() > 1e-9 * abs(C).max():
+            raise InputError(f"The term of '{name}' looks at more of the state than the condensed model follows; name its effector or "
+                             "actuator in Condensed(effectors=..., actuators=...).")  # fmt: skip
+        return rows
 
     @cached_property
     def controls_back(self) -> int:
@@ -34,10 +56,10 @@ class Augmented:
         for key, C in found.items():
             where[key] = slice(start, start + C.shape[0])
             start += C.shape[0]
-        stacked = sp.vstack(list(found.values()), format="csr") if found else sp.csr_matrix((0, self.n_state))
+        stacked = sp.vstack(list(found.values()), format="csr") if found else sp.csr_matrix((0, self.problem.model.space.size))
         return where, stacked, max((len(look.states) - 1 for look in self.problem.looks), default=0)
 
-    @property
+    @cached_property
     def size(self) -> int:
         _, stacked, back = self._past
         return self.n_state + self.controls_back * self.problem.model.n_controls + stacked.shape[0] * back
@@ -56,7 +78,7 @@ class Augmented:
         """z_k of a run; only what lies before step k is looked at."""
         _, E, back = self._past
         past = [controls[k - j] if k >= j else self.problem.first_control for j in range(1, self.controls_back + 1)]
-        return np.concatenate([states[k], *past, *(E @ states[max(k - j, 0)] for j in range(1, back + 1))])
+        return np.concatenate([self._seen_of_state @ states[k], *past, *(E @ states[max(k - j, 0)] for j in range(1, back + 1))])
 
     def dynamics(self, A: Array, B: Array) -> tuple[Array, Array]:
         """dz'/dz and dz'/du from dx'/dx and dx'/du."""
@@ -69,18 +91,39 @@ class Augmented:
         for j in range(2, self.controls_back + 1):
             Az[self._control(j), self._control(j - 1)] = np.eye(m)
         if back and E.shape[0]:
-            Az[self._seen(1), :n] = E.toarray()
+            Az[self._seen(1), :n] = self._over_seen(E, "a look back")
         for j in range(2, back + 1):
             Az[self._seen(j), self._seen(j - 1)] = np.eye(E.shape[0])
         return Az, Bz
 
+    @cached_property
+    def _looks(self) -> dict[int, list[Look]]:
+        out: dict[int, list[Look]] = {}
+        for look in self.problem.looks:
+            out.setdefault(look.step, []).append(look)
+        return out
+
+    def looks_at(self, k: int) -> list[Look]:
+        """The looks of step k."""
+        return self._looks.get(k, [])
+
     def look_rows(self, look: Look) -> Array:
         """(m, size) y = rows z_k of a look at step k."""
+        key = (*map(id, look.states), *map(id, look.controls))  # a term's looks share their matrices
+        if key not in self._rows:
+            self._rows[key] = self._rows_of(look)
+        return self._rows[key]
+
+    @cached_property
+    def _rows(self) -> dict[tuple[int, ...], Array]:
+        return {}
+
+    def _rows_of(self, look: Look) -> Array:
         rows = np.zeros((look.size, self.size))
         where = self._past[0]
         for j, C in enumerate(look.states):
             if j == 0:
-                rows[:, : self.n_state] = C.toarray()
+                rows[:, : self.n_state] = self._over_seen(C, look.name)
             else:
                 seen = self._seen(j)
                 rows[:, seen.start + where[id(C)].start : seen.start + where[id(C)].stop] += np.eye(look.size)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pliant.core import Array, Dynamics, InputError, Linearizable, Reversible, nearest
+from pliant.core import Array, Condensing, Dynamics, InputError, Linearizable, Reversible, nearest
 from pliant.planners.ddp import ddp
 from pliant.planners.gauss_newton import gauss_newton
 from pliant.planners.gradient import gradient
@@ -20,7 +20,8 @@ def plan(model: Dynamics | Problem, terms: Sequence[Term] | Term | None = None, 
          guess: Array | None = None, options: Options | None = None, **kwargs: Any) -> Plan:  # fmt: skip
     """Find controls: plan(problem), or plan(model, terms, steps=...) with x0, before, limits, constraints and params as in Problem.
 
-    `method` is one of METHODS, or None for gauss_newton where the model can be linearised and gradient where not. All other keywords go to
+    `method` is one of METHODS, or None for gauss_newton where the model can be linearised (ddp where it is
+    condensed) and gradient where not. All other keywords go to
     the planner (gradient: optimiser, rate, checkpoints; ddp and newton: second_order; gauss_newton: route). Constraints are kept by the
     augmented Lagrangian (with tolerance and rounds), by collocation in its own program.
     """
@@ -43,6 +44,8 @@ def plan(model: Dynamics | Problem, terms: Sequence[Term] | Term | None = None, 
 
 def best_method(model: Dynamics) -> str:
     """The name of the planner that suits a model."""
+    if isinstance(model, Condensing) and not model.exact:
+        return "ddp"
     if isinstance(model, Linearizable):
         return "gauss_newton"
     if isinstance(model, Reversible):

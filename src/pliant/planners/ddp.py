@@ -2,24 +2,29 @@
 
 The state is augmented by what the terms remember (augmented.py). Without second derivatives of the dynamics it is iLQR. Limits on the
 controls, their rates and accelerations are kept at every step: a control at its limit follows the limit, which moves with the memory.
+Of a condensed model (paper 001) the backward pass holds the effectors alone, while every forward pass is a run of the whole model; lambda
+is then the weight of a proximal term, and constraints are kept by an augmented Lagrangian around it (lagrangian.py).
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-from scipy.optimize import lsq_linear
 
-from pliant.core import Array, Curved, InputError, Linearizable, require_kind
+from pliant.core import Array, Condensing, Curved, InputError, Linearizable, require_kind
 from pliant.planners.augmented import Augmented
+from pliant.planners.expansion import Expansion, room
 from pliant.planners.lagrangian import constrained
 from pliant.planners.newton import check_bends
 from pliant.planners.plan import INTERRUPTED, NOT_FINITE, Evaluation, Journal, Options, Plan, evaluate
 from pliant.planners.quadratic import within_limits
-from pliant.planners.riccati import Quadratic, dense_stages, stage_cost, through
+from pliant.planners.riccati import Quadratic, dense_stages, stage_cost
 from pliant.planners.shooting import missed
-from pliant.problem import Band, Problem
+from pliant.planners.stages import back, sweep
+from pliant.problem import Problem
+
+SEARCHES = ("line", "trust")
+SETTLED = (8, 1e-3)  # an approximate derivative has led as far as it does when so many iterations lowered the cost by less than this share
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,46 +37,58 @@ class Policy:
 
 
 def ddp(problem: Problem, *, guess: Array | None = None, options: Options | None = None, second_order: bool = False,
-        regulariser: float | None = None) -> Plan:  # fmt: skip
+        regulariser: float | None = None, search: str = "line") -> Plan:  # fmt: skip
     """Plan by DDP. `second_order` adds the second derivatives of the dynamics (iLQR without); `regulariser` fixes lambda in
-    Q_uu + lambda I as the paper does, None adapts it."""
+    Q_uu + lambda I as the paper does, None adapts it. `search` is "line", shorter steps along one policy, or "trust", one whole step of
+    each policy and a larger lambda where it promised too much."""
     kind: Any = Curved if second_order else Linearizable
     require_kind("The model of ddp", problem.model, kind, "second_order=True needs a model with `bend` (ImplicitEuler, BDF2, Quasistatic), "
                  "ddp one with `linearize`")  # fmt: skip
     check_bends(problem, second_order)
     if regulariser is not None and not 0.0 <= regulariser < np.inf:
         raise InputError(f"The regulariser is {regulariser}; give a number that is not negative, or None to adapt it.")
+    if search not in SEARCHES:
+        raise InputError(f"There is no search '{search}'; choose one of {', '.join(SEARCHES)}.")
     if problem.constraints:
-        return constrained(problem, ddp, guess=guess, options=options, second_order=second_order, regulariser=regulariser)
+        return constrained(problem, ddp, guess=guess, options=options, second_order=second_order, regulariser=regulariser, search=search)
     journal = Journal(problem=problem, method="ddp" if second_order else "ilqr", options=options or Options())
     now = journal.first(guess)
     policy: list[Policy] = []
     try:
-        return _iterate(problem, journal, now, second_order, regulariser, policy)
+        return _iterate(problem, journal, now, second_order, Damping(regulariser), search, policy)
     except InputError as error:  # such as a run that ends at a fold, where it has no derivative
+        if not journal.done:
+            raise
         return journal.finish(False, f"stopped at the best iterate so far: {error}", gains=policy[-1].gains if policy else None)
     except KeyboardInterrupt:
         return journal.finish(False, INTERRUPTED, interrupted=True,
                               gains=policy[-1].gains if policy else None)  # fmt: skip
 
 
-def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: bool, fixed: float | None, kept: list[Policy]) -> Plan:
+def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: bool, damping: "Damping", search: str,
+             kept: list[Policy]) -> Plan:  # fmt: skip
     layout, options = Augmented(problem=problem), journal.options
-    damping = Damping(fixed)
+    rough = isinstance(problem.model, Condensing) and not problem.model.exact
+    damping.growth = 100.0 if rough else 10.0  # every trial is a run of the whole model
     while journal.done < options.iterations:
+        if rough and _settled(journal, damping):
+            return journal.finish(True, f"settled in {journal.done} iterations, as far as a condensed derivative leads"
+                                  f"{missed(problem, now)}", gains=kept[-1].gains)  # fmt: skip
         stages = dense_stages(problem.model, layout, now)  # type: ignore[arg-type]
-        policy = _backward_until_positive(problem, layout, now, stages, damping, second_order)
+        about = Expansion(problem=problem, layout=layout, now=now, stages=stages)
+        policy = _backward_until_positive(about, damping, second_order)
         if policy is None:
             return journal.finish(False, f"Q_uu is not positive with the regulariser {damping.value:.3g}; let it adapt (None) or raise it")
         kept[:] = [policy]
-        calm = damping.value <= damping.scale or _at_rest(problem, layout, now, stages, options.tolerance)
+        calm = damping.value <= damping.scale or _at_rest(about, options.tolerance)
         if calm and journal.negligible(policy.gain, options.tolerance):
             return journal.finish(True, f"converged in {journal.done} iterations{missed(problem, now)}", gains=policy.gains)
-        found, failed = _forward_search(problem, layout, now, policy)
+        found, ratio, failed = _forward_search(problem, layout, now, policy, 1 if search == "trust" else 5 if rough else 12)
         if found is None:
             if calm and journal.negligible(policy.gain, 1e-5):
                 return journal.finish(True, "converged to the accuracy of the simulation" + missed(problem, now), gains=policy.gains)
-            if not damping.raise_():
+            stuck = not damping.raise_()
+            if stuck and (not rough or damping.fixed is not None or not journal.lowered):
                 return journal.finish(False, "no step lowers the cost any more, however strong the regulariser; try another guess",
                                       gains=policy.gains)  # fmt: skip
             journal.note(now, step=0.0, regulariser=damping.value, failed=failed)
@@ -79,9 +96,20 @@ def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: 
         change = float(np.abs(found.controls - now.controls).max())
         now = found
         journal.note(now, step=change, regulariser=damping.value, failed=failed)
-        damping.lower()
+        if search == "line" or ratio > 0.5:
+            damping.lower()
+        elif ratio < 0.1:
+            damping.raise_()
     return journal.finish(False, f"not converged in {options.iterations} iterations; allow more with Options(iterations=...)",
                           gains=kept[-1].gains if kept else None)  # fmt: skip
+
+
+def _settled(journal: Journal, damping: "Damping") -> bool:
+    """Whether the last iterations lowered the cost by next to nothing, and not for want of damping."""
+    many, share = SETTLED
+    costs = [row.cost for row in journal.history]
+    slow = len(costs) > many and costs[-1 - many] - costs[-1] < share * abs(costs[-1 - many])
+    return slow and journal.lowered and (costs[-1] < costs[-2] or damping.level >= 1e9)
 
 
 @dataclass
@@ -89,6 +117,7 @@ class Damping:
     """lambda of Q_uu + lambda I: fixed, or grown tenfold where a step fails and let go where one works; measured in Q_uu itself."""
 
     fixed: float | None
+    growth: float = 10.0
     level: float = 0.0  # in units of scale
     scale: float = 1.0  # mean diagonal of Q_uu times 1e-6
 
@@ -98,51 +127,57 @@ class Damping:
 
     def raise_(self) -> bool:
         """False where it makes no more sense."""
-        self.level = max(10.0 * self.level, 1.0)
-        return self.fixed is None and self.level <= 1e14
+        if self.fixed is not None:
+            return False
+        self.level = max(self.growth * self.level, 1.0)
+        return self.level <= 1e14
 
     def lower(self) -> None:
         self.level = self.level / 10.0 if self.level > 1.0 else 0.0
 
 
-def _backward_until_positive(problem: Problem, layout: Augmented, now: Evaluation, stages: list[tuple[Array, Array]], damping: Damping,
-                             second_order: bool) -> Policy | None:  # fmt: skip
+def _backward_until_positive(about: Expansion, damping: Damping, second_order: bool) -> Policy | None:
     while True:
-        policy = _backward(problem, layout, now, stages, damping, second_order)
+        policy = _backward(about, damping, second_order)
         if policy is not None or not damping.raise_():
             return policy
 
 
-def _at_rest(problem: Problem, layout: Augmented, now: Evaluation, stages: list[tuple[Array, Array]], share: float) -> bool:
+def _at_rest(about: Expansion, share: float) -> bool:
     """Whether the undamped convex model promises no more than a share of the cost: a damped one promises little anywhere, and exact
     curvature may need damping at the optimum too, where controls rest on their limits."""
-    policy = _backward(problem, layout, now, stages, Damping(None), second_order=False)
-    return policy is not None and policy.gain <= share * abs(now.cost)
+    policy = _backward(about, Damping(None), second_order=False)
+    return policy is not None and policy.gain <= share * abs(about.now.cost)
 
 
-def _backward(problem: Problem, layout: Augmented, now: Evaluation, stages: list[tuple[Array, Array]], damping: Damping,
-              second_order: bool) -> Policy | None:  # fmt: skip
+def _backward(about: Expansion, damping: Damping, second_order: bool) -> Policy | None:
+    """One pass from the last step to the first; None where some Q_uu is not positive."""
+    stepwise = second_order or not about.small
+    value = float(damping.value)
+    ok, gains, forward, gain, size = _passed(about, value, second_order) if stepwise else sweep(*(*about.stacked, value))
+    if damping.level == 0.0:
+        damping.scale = 1e-6 * max(size, 1e-300)
+    return Policy(gains=gains, forward=forward, gain=gain) if ok else None
+
+
+def _passed(about: Expansion, damping: float, second_order: bool) -> tuple[bool, Array, Array, float, float]:
+    """What stages.sweep gives, a stage at a time."""
+    problem, layout, now = about.problem, about.layout, about.now
     N, m = problem.steps, problem.model.n_controls
     last = stage_cost(problem, layout, now, N, exact=second_order)
     P, p, gain = last.zz, last.z, 0.0
     gains, forward, diagonal = np.zeros((N, m, layout.size)), np.zeros((N, m)), []
     for k in range(N - 1, -1, -1):
-        Q = through(stage_cost(problem, layout, now, k, exact=second_order), *stages[k], P, p)
-        Q = _with_bend(problem, layout, now, k, p, Q) if second_order else Q
-        diagonal.append(float(np.abs(np.diag(Q.uu)).mean()))
-        found = _stage_policy(problem, layout, now, k, Q, damping.value)
-        if found is None:
-            damping.scale = 1e-6 * max(float(np.mean(diagonal)), 1e-300) if damping.level == 0.0 else damping.scale
-            return None
-        K, d = found
+        stage = stage_cost(problem, layout, now, k, exact=second_order)
+        stage = _with_bend(problem, layout, now, k, p, stage) if second_order else stage
+        ok, K, d, P, p, promised, size = back(stage.z, stage.u, stage.zz, stage.uz, stage.uu, *about.stages[k], P, p, *about.room(k),
+                                              damping)  # fmt: skip
+        diagonal.append(size)
+        if not ok:
+            return False, gains, forward, gain, float(np.mean(diagonal))
         gains[k], forward[k] = K, d
-        gain -= float(Q.u @ d + 0.5 * d @ Q.uu @ d)
-        P = Q.zz + K.T @ Q.uu @ K + K.T @ Q.uz + Q.uz.T @ K
-        p = Q.z + K.T @ (Q.uu @ d + Q.u) + Q.uz.T @ d
-        P = 0.5 * (P + P.T)
-    if damping.level == 0.0:
-        damping.scale = 1e-6 * max(float(np.mean(diagonal)), 1e-300)
-    return Policy(gains=gains, forward=forward, gain=gain)
+        gain += promised
+    return True, gains, forward, gain, float(np.mean(diagonal))
 
 
 def _with_bend(problem: Problem, layout: Augmented, now: Evaluation, k: int, p: Array, Q: Quadratic) -> Quadratic:
@@ -157,75 +192,17 @@ def _with_bend(problem: Problem, layout: Augmented, now: Evaluation, k: int, p: 
     return Quadratic(z=Q.z, u=Q.u, zz=zz, uz=uz, uu=Q.uu + 0.5 * (by_u[:, n:] + by_u[:, n:].T))
 
 
-def _stage_policy(problem: Problem, layout: Augmented, now: Evaluation, k: int, Q: Quadratic, damping: float) -> tuple[Array, Array] | None:
-    """(K, k) that minimise Q within the limits, None where Q_uu is not positive."""
-    H = Q.uu + damping * np.eye(len(Q.u))
-    try:
-        L = scipy.linalg.cholesky(H, lower=True)
-    except (scipy.linalg.LinAlgError, ValueError):
-        return None
-    low, high, low_rows, high_rows = _room(problem, layout, now.controls, k)
-    d = -scipy.linalg.cho_solve((L, True), Q.u)
-    if np.all(d >= low) and np.all(d <= high):
-        return -scipy.linalg.cho_solve((L, True), Q.uz), d
-    narrow = high - low < 1e-12
-    wide = np.where(narrow, low + 1e-12, high)
-    d = lsq_linear(L.T, -scipy.linalg.solve_triangular(L, Q.u, lower=True), (low - 1e-14, wide + 1e-14), method="bvls").x
-    at_low, at_high = (d <= low + _near(low)), (d >= high - _near(high))
-    at_low &= ~(at_high & (H @ d + Q.u < 0.0))  # where there is no room at all, the bound that it presses against
-    d = np.clip(d, low, np.maximum(low, high))
-    K = np.where(at_low[:, None], low_rows, np.where(at_high[:, None], high_rows, 0.0))
-    free, held = ~(at_low | at_high), at_low | at_high
-    if free.any():
-        K[free] = -scipy.linalg.solve(H[np.ix_(free, free)], Q.uz[free] + H[np.ix_(free, held)] @ K[held], assume_a="pos")
-    return K, d
-
-
-def _near(bound: Array) -> Array:
-    """How close to a bound counts as on it; nothing is close to an infinite one."""
-    return 1e-10 * np.maximum(1.0, np.where(np.isfinite(bound), np.abs(bound), 0.0))
-
-
-def _room(problem: Problem, layout: Augmented, controls: Array, k: int) -> tuple[Array, Array, Array, Array]:
-    """How far u_k may go down and up by all limits, and how these bounds move with z_k."""
-    m = controls.shape[1]
-    low, high = np.full(m, -np.inf), np.full(m, np.inf)
-    low_rows, high_rows = np.zeros((m, layout.size)), np.zeros((m, layout.size))
-    for band in (*problem.bands, *_braking(problem, k)):
-        c = band.stencil[0]
-        past = sum(
-            (band.stencil[j] * (controls[k - j] if k >= j else problem.first_control) for j in range(1, len(band.stencil))), np.zeros(m)
-        )
-        rows = -layout.stencil_rows(band.stencil) / c
-        lower, upper = (band.lower - past) / c - controls[k], (band.upper - past) / c - controls[k]
-        low_rows, low = np.where((lower > low)[:, None], rows, low_rows), np.maximum(low, lower)
-        high_rows, high = np.where((upper < high)[:, None], rows, high_rows), np.minimum(high, upper)
-    return low, high, low_rows, high_rows
-
-
-def _braking(problem: Problem, k: int) -> list[Band]:
-    """What a bound U and the strongest deceleration a leave of u_k, so that it can still stop in time: braking for n steps leads to
-    (1 + n) u_k - n u_{k-1} - a dt^2 n (n + 1) / 2, which must not pass U."""
-    by_order = [[band for band in problem.bands if band.order == order] for order in (0, 2)]
-    if not by_order[1]:
-        return []
-    (low, high), (down, up) = ((np.max([b.lower for b in bands], axis=0), np.min([b.upper for b in bands], axis=0)) for bands in by_order)
-    if not np.any(np.isfinite(low) | np.isfinite(high)):
-        return []
-    h2 = problem.model.dt**2
-    way = {n: 0.5 * h2 * n * (n + 1) for n in range(1, problem.steps - k)}
-    return [Band(stencil=np.array([1.0 + n, -n]), lower=low - w * up, upper=high - w * down, order=1) for n, w in way.items()]
-
-
-def _forward_search(problem: Problem, layout: Augmented, now: Evaluation, policy: Policy) -> tuple[Evaluation | None, int]:
-    """The first run of paper 003 eq. 32 with a = 1, 1/2, ... that lowers the cost, and how many could not be simulated."""
+def _forward_search(problem: Problem, layout: Augmented, now: Evaluation, policy: Policy,
+                    trials: int) -> tuple[Evaluation | None, float, int]:  # fmt: skip
+    """The first run of paper 003 eq. 32 with a = 1, 1/2, ... that lowers the cost, by what share of the promise, and how many could not
+    be simulated."""
     failed = 0
-    for a in 0.5 ** np.arange(12):
+    for a in 0.5 ** np.arange(trials):
         trial = _follow(problem, layout, now, policy, float(a))
         failed += bool(trial.failed)
         if now.cost - trial.cost > 1e-4 * a * policy.gain:
-            return trial, failed
-    return None, failed
+            return trial, float((now.cost - trial.cost) / max(policy.gain, 1e-300)), failed
+    return None, 0.0, failed
 
 
 def _follow(problem: Problem, layout: Augmented, now: Evaluation, policy: Policy, a: float) -> Evaluation:
@@ -236,7 +213,7 @@ def _follow(problem: Problem, layout: Augmented, now: Evaluation, policy: Policy
     for k in range(problem.steps):
         z = layout.at(k, states, controls) - layout.at(k, now.states, now.controls)
         u = now.controls[k] + a * policy.forward[k] + policy.gains[k] @ z
-        low, high, *_ = _room(problem, layout, controls, k)
+        low, high, *_ = room(problem, layout, controls, k)
         controls[k] = np.clip(u, controls[k] + low, np.maximum(controls[k] + high, controls[k] + low))
         if not np.all(np.isfinite(controls[k])):
             return Evaluation(controls=controls, states=states, steps=(), cost=np.inf, failed=f"step {k}: the control is not finite")

@@ -13,7 +13,7 @@ import numpy as np
 from pliant.core import Array, InputError, Linearizable, require_kind
 from pliant.planners.augmented import Augmented
 from pliant.planners.lagrangian import constrained
-from pliant.planners.plan import Evaluation, Journal, Options, Plan
+from pliant.planners.plan import NO_COUPLING, Evaluation, Journal, Options, Plan, check_exact
 from pliant.planners.quadratic import Metric, Model, Move, low_rank_model, metric
 from pliant.planners.riccati import dense_stages, lq_change
 from pliant.planners.sensitivity import adjoint_rows, factor_rows, forward_rows, slopes, smooth_gradient
@@ -26,6 +26,7 @@ ROUTES = ("adjoint", "forward", "riccati")
 def gauss_newton(problem: Problem, *, guess: Array | None = None, options: Options | None = None, route: str | None = None) -> Plan:
     """Plan by Gauss-Newton with a trust region. `route` is "adjoint", "forward", "riccati", or None for the one with the least work."""
     require_kind("The model of gauss_newton", problem.model, Linearizable, "take a rule that can be linearised, or method='gradient'")
+    check_exact(problem, "gauss_newton")
     if route is not None and route not in ROUTES:
         raise InputError(f"There is no route '{route}'; choose one of {', '.join(ROUTES)}, or None.")
     if problem.constraints:
@@ -57,7 +58,10 @@ def least_work(problem: Problem) -> str:
 
 def rows_at(problem: Problem, now: Evaluation, route: str) -> Model:
     """The model from rows of the Jacobian, by adjoint or forward sweeps."""
-    return _model_with(problem, now, adjoint_rows(problem, now) if route == "adjoint" else forward_rows(problem, now))
+    R = adjoint_rows(problem, now) if route == "adjoint" else forward_rows(problem, now)
+    if len(R) and not np.any(R):
+        raise InputError(NO_COUPLING)
+    return _model_with(problem, now, R)
 
 
 def _model_with(problem: Problem, now: Evaluation, R: Array) -> Model:

@@ -59,14 +59,14 @@ class Hold:
         self.multipliers = [np.zeros_like(c) for c in values]
         self.measure(seen)
         squared = sum(watch.violation(y) ** 2 for watch, y in zip(self.watches, seen, strict=True))
-        self.penalty = first_penalty(cost, squared, len(values) * (self.size or self._narrowest()) ** 2)
+        self.penalty = first_penalty(cost, squared, len(values) * (max(self.size, self._narrowest()) or 1.0) ** 2)
 
     def _narrowest(self) -> float:
-        """The least end of its intervals that is not zero, for a constraint whose values all are."""
+        """The least end of its intervals that is not zero, for a constraint whose values all are nearly that at the start; 0: none."""
         sides = [np.ravel(side) for w in self.watches if isinstance(w.inside, Interval) for side in (w.inside.lower, w.inside.upper)]
         ends = np.abs(np.concatenate([np.zeros(0), *sides]).astype(float))
         ends = ends[np.isfinite(ends) & (ends > 0.0)]
-        return float(ends.min()) if ends.size else 1.0
+        return float(ends.min()) if ends.size else 0.0
 
     def measure(self, seen: Sequence[Array]) -> None:
         """Learn the size of the constraint."""
@@ -230,5 +230,4 @@ def _recall(holds: list[Hold], options: Options) -> None:
 
 def _holds(problem: Problem) -> list[Hold]:
     dt = problem.model.dt
-    return [Hold(watches=c.on(problem.model, problem.steps), dt=dt, what=f"the constraint on the {c.what} of '{c.effector}'")
-            for c in problem.constraints]  # fmt: skip
+    return [Hold(watches=c.on(problem.model, problem.steps), dt=dt, what=c.label) for c in problem.constraints]

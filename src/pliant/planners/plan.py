@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Status, Step, StepError, finite_array, require_kind, require_number
+from pliant.core import Array, Condensing, Dynamics, InputError, Status, Step, StepError, finite_array, require_kind, require_number
 from pliant.problem import Problem
 from pliant.store import read_json, write_json
 
 FILE = "plan.json"
 NOT_FINITE = "the objective of the run is not a finite number"
 INTERRUPTED = "interrupted; this is the best iterate so far, go on with resume"
+NO_COUPLING = ("No control moves anything that the terms look at (W_ea = 0): the effector is held by a support, or no actuator reaches it; "
+               "attach one that does, or name another effector.")  # fmt: skip
 SAME = 1e-6  # relative difference between a saved cost and that of the saved controls here, beyond which the problem is another one
 
 
@@ -151,6 +153,13 @@ def _read(path: Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration], f
     return finite_array(f"The controls in {path}", controls, shape), history, cost
 
 
+def check_exact(problem: Problem, method: str) -> None:
+    """A sentence where a method that follows slopes is given a model whose derivatives are approximations."""
+    if isinstance(problem.model, Condensing) and not problem.model.exact:
+        raise InputError(f"{method} needs the derivatives of the whole step, and those of this condensed model are approximations; plan "
+                         "with ddp, or give the model inside, or derivative='exact'.")  # fmt: skip
+
+
 @dataclass(kw_only=True)
 class Journal:
     """A planner's memory of its way: keeps the history, tells the progress, and writes the best iterate after every iteration."""
@@ -200,6 +209,11 @@ class Journal:
     def done(self) -> int:
         """Iterations so far."""
         return len(self.history) - 1
+
+    @property
+    def lowered(self) -> bool:
+        """Whether any iteration has lowered the cost."""
+        return self.history[-1].cost < self.history[0].cost
 
     def note(self, now: Evaluation, *, step: float, regulariser: float, failed: int = 0, infeasibility: float = 0.0) -> None:
         """An iteration has ended at `now`."""

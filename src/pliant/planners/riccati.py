@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from pliant.core import Array, Linearizable
+from pliant.core import Array, Condensing, InputError, Linearizable
 from pliant.planners.augmented import Augmented
-from pliant.planners.plan import Evaluation
+from pliant.planners.plan import NO_COUPLING, Evaluation
 from pliant.problem import Problem
+
+MOST_BYTES = 4e9  # of dense stages
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,13 +29,12 @@ def stage_cost(problem: Problem, layout: Augmented, now: Evaluation, k: int, shi
     m = problem.model.n_controls
     z, zz = np.zeros(layout.size), np.zeros((layout.size, layout.size))
     u, uz, uu = np.zeros(m), np.zeros((m, layout.size)), np.zeros((m, m))
-    for look in problem.looks:
-        if look.step == k:
-            rows = layout.look_rows(look)
-            y = look.see(now.states, now.controls, problem.first_control)
-            z += rows.T @ look.loss.slope(y)
-            F = look.loss.factor(y) @ rows
-            zz += rows.T @ look.loss.hessian(y) @ rows if exact else F.T @ F
+    for look in layout.looks_at(k):
+        rows = layout.look_rows(look)
+        y = look.see(now.states, now.controls, problem.first_control)
+        z += rows.T @ look.loss.slope(y)
+        F = look.loss.factor(y) @ rows
+        zz += rows.T @ look.loss.hessian(y) @ rows if exact else F.T @ F
     for smooth in problem.smooths if k < problem.steps else ():
         r = smooth.weight * smooth.residual(now.controls, problem.first_control)[k]
         S, c, w = layout.stencil_rows(smooth.stencil), smooth.stencil[0], (1.0 + shift) * smooth.weight[:, None]
@@ -42,12 +43,42 @@ def stage_cost(problem: Problem, layout: Augmented, now: Evaluation, k: int, shi
     return Quadratic(z=z, u=u, zz=zz, uz=uz, uu=uu)
 
 
+def stage_costs(problem: Problem, layout: Augmented, now: Evaluation) -> Quadratic:
+    """stage_cost of all steps, each block (steps, ...) but for z and zz, which have the last state's too."""
+    N, m, n = problem.steps, problem.model.n_controls, layout.size
+    z, zz = np.zeros((N + 1, n)), np.zeros((N + 1, n, n))
+    u, uz, uu = np.zeros((N, m)), np.zeros((N, m, n)), np.zeros((N, m, m))
+    for look in problem.looks:
+        rows, y = layout.look_rows(look), look.see(now.states, now.controls, problem.first_control)
+        F = look.loss.factor(y) @ rows
+        z[look.step] += rows.T @ look.loss.slope(y)
+        zz[look.step] += F.T @ F
+    for smooth in problem.smooths:
+        r = smooth.weight * smooth.residual(now.controls, problem.first_control)
+        S, c, w = layout.stencil_rows(smooth.stencil), smooth.stencil[0], smooth.weight[:, None]
+        z[:N] += r @ S
+        u += c * r
+        zz[:N] += S.T @ (w * S)
+        uz += c * w * S
+        uu += np.diag(c * c * w[:, 0])
+    return Quadratic(z=z, u=u, zz=zz, uz=uz, uu=uu)
+
+
 def dense_stages(model: Linearizable, layout: Augmented, now: Evaluation) -> list[tuple[Array, Array]]:
-    """dz'/dz and dz'/du of every step."""
+    """dz'/dz and dz'/du of every step; a sentence where they would fill the memory, or where no control does anything."""
+    size = 8.0 * layout.size**2 * len(now.steps)
+    if size > MOST_BYTES:
+        raise InputError(f"Dynamic programming would hold {len(now.steps)} dense matrices of {layout.size} x {layout.size} numbers "
+                         f"({size / 1e9:.3g} GB); plan with gauss_newton, or with a condensed derivative.")  # fmt: skip
     out = []
     for step in now.steps:
+        if isinstance(model, Condensing):
+            out.append(layout.dynamics(*model.stage(step)))
+            continue
         lin = model.linearize(step)
         out.append(layout.dynamics(lin.dense_state(), lin.dense_controls()))
+    if layout.problem.looks and not any(np.any(B[: layout.n_state]) for _, B in out):
+        raise InputError(NO_COUPLING)
     return out
 
 

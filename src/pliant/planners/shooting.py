@@ -31,6 +31,8 @@ def descend(problem: Problem, model_at: ModelAt, guess: Array | None, journal: J
     try:
         return _descend(problem, model_at, now, journal)
     except InputError as error:  # such as a run that ends at a fold, where it has no derivative
+        if not journal.done:
+            raise
         return journal.finish(False, f"stopped at the best iterate so far: {error}")
     except KeyboardInterrupt:
         return journal.finish(False, INTERRUPTED, interrupted=True)

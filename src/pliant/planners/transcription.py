@@ -248,7 +248,7 @@ class Program:
     def forces(self, w: Array) -> tuple[Array, float]:
         """((steps, n_free) g of every step [N], the largest force at work [N])."""
         states, positions, controls = self.unpack(w)
-        found = [self.residual.force(q, x, u) for q, x, u in zip(positions, states[:-1], controls, strict=True)]
+        found = [self.residual.force(q, x, u, k) for k, (q, x, u) in enumerate(zip(positions, states[:-1], controls, strict=True))]
         return np.array([g for g, _ in found]), max(scale for _, scale in found)
 
     def force_scale(self, w: Array) -> float:

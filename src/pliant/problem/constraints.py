@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,6 +96,15 @@ class Ball:
         return self.radius / size * (np.eye(len(c)) - np.outer(n, n))
 
 
+@runtime_checkable
+class Constrains(Protocol):
+    """What a plan must keep, in the user's words; on a model and a horizon it becomes Watches."""
+
+    @property
+    def label(self) -> str: ...  # its name in a sentence
+    def on(self, model: Dynamics, steps: int) -> Sequence["Watch"]: ...
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Constraint:
     """function(y) lies in a set, y an effector's position, velocity or acceleration (dim,), at chosen times [s] or all; of several
@@ -106,6 +115,10 @@ class Constraint:
     function: Callable[[Array], Array] | None = None  # analytic, (dim,) -> (m,); None: y itself
     time: float | Sequence[float] | None = None
     what: str = "position"
+
+    @property
+    def label(self) -> str:
+        return f"the constraint on the {self.what} of '{called(self.effector)}'"
 
     def on(self, model: Dynamics, steps: int) -> list["Watch"]:
         name = f"The constraint on '{called(self.effector)}'"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, finite_array, require_positive
+from pliant.core import Array, InputError, finite_array, require_number, require_positive
 
 Path = Callable[[float], Array]  # time [s] -> place (dim,) [m]
 
@@ -64,11 +64,31 @@ def polyline(points: ArrayLike, *, period: float) -> Path:
 
 def waypoints(times: Sequence[float], points: ArrayLike) -> Path:
     """Through points (n, dim) at given times [s], straight in between; before the first and after the last it stands."""
+    return _through(*_timed(times, points))
+
+
+def stops(times: Sequence[float], points: ArrayLike, *, pause: float = 0.0) -> Path:
+    """Through points (n, dim) at given times [s], at rest in each: straight in between by a polynomial of least jerk, which arrives
+    `pause` seconds early; before the first and after the last it stands."""
+    at, rows = _timed(times, points)
+    waits = require_number("The pause of a path", pause, "s")
+    if not 0.0 <= waits < np.diff(at).min(initial=np.inf):
+        raise InputError(f"The pause of a path is {waits:g} s; give one that is not negative and shorter than the way between two stops.")
+
+    def place(t: float) -> Array:
+        k = int(np.clip(np.searchsorted(at, t, side="right") - 1, 0, max(len(at) - 2, 0)))
+        s = 0.0 if len(at) == 1 else float(np.clip((t - at[k]) / (at[k + 1] - at[k] - waits), 0.0, 1.0))
+        return rows[k] + s**3 * (10.0 - 15.0 * s + 6.0 * s * s) * (rows[min(k + 1, len(rows) - 1)] - rows[k])
+
+    return place
+
+
+def _timed(times: Sequence[float], points: ArrayLike) -> tuple[Array, Array]:
     at = finite_array("The times of the waypoints", times, (None,), "s")
     rows = finite_array("The waypoints", points, (len(at), None), "m")
     if not len(at) or not np.all(np.diff(at) > 0.0):
         raise InputError("The times of the waypoints must grow from one to the next; sort them and remove doubles.")
-    return _through(at, rows)
+    return at, rows
 
 
 def _through(times: Array, rows: Array) -> Path:

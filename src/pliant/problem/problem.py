@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.core import Array, Dynamics, InputError, finite_array, require_kind
-from pliant.problem.constraints import Band, Constraint, Limit, Watch, check_together, checked_control
+from pliant.problem.constraints import Band, Constrains, Limit, Watch, check_together, checked_control
 from pliant.problem.looks import Look, Quadratic, Smooth, stencilled
 from pliant.problem.terms import Effort, Goal, Path, Term
 
@@ -23,7 +23,7 @@ class Problem:
     x0: ArrayLike | None = None  # (n_state,); None: the model's initial state
     before: ArrayLike | None = None  # (n_controls,) the control that stood before the first step; None: the model's neutral one
     limits: Sequence[Limit] = ()  # beside what the motors can do, which always holds
-    constraints: Sequence[Constraint] = ()
+    constraints: Sequence[Constrains] = ()
     params: ArrayLike | None = None  # (n_params,); None: as described
 
     def __post_init__(self) -> None:
@@ -31,7 +31,7 @@ class Problem:
         for what, things, kind in (
             ("terms", self.terms, Term),
             ("limits", self.limits, Limit),
-            ("constraints", self.constraints, Constraint),
+            ("constraints", self.constraints, Constrains),
         ):
             require_kind(f"The {what} of a problem", things, (list, tuple), "give a list")
             for thing in things:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.actuators import AttachedCable
-from pliant.bodies import Solid
+from pliant.actuators import AttachedCable, AttachedPressure
+from pliant.bodies import Beams, Solid
 from pliant.core import StepError
 from pliant.geometry import quality
 from pliant.robot_files import load_task
@@ -33,6 +33,8 @@ def check(path: Path) -> Findings:
         if isinstance(body, Solid):
             more, doubts = _matter(body)
             facts += more
+        if isinstance(body, Beams):
+            facts += _beams(body)
         facts += _attachments(model)
         step = model.step(model.initial_state(), task.control(0))
     if not step.status:
@@ -61,6 +63,18 @@ def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
     return facts, q.warnings()
 
 
+def _beams(body: Beams) -> list[tuple[str, str]]:
+    rods, along = body.rods, np.outer(body.is_place, np.eye(3)[0]).ravel()
+    slender = rods.lengths / np.array([2.0 * max(section.reach) for section in rods.sections])
+    return [
+        ("rods", f"{len(rods.rods)} between {len(rods.points)} points, from {rods.lengths.min():.4g} to {rods.lengths.max():.4g} m long"),
+        ("size", " x ".join(f"{s:.4g}" for s in np.ptp(rods.points, axis=0)) + " m"),
+        ("mass", f"{body.mass_work(along, along) @ body.fields.density:.4g} kg"),
+        ("slenderness", f"a rod is {slender.min():.3g} to {slender.max():.3g} times as long as thick"),
+        ("parts", ", ".join(f"{name} ({len(rods.rods_of(name))} rods)" for name in rods.parts) or "none"),
+    ]
+
+
 def _attachments(model) -> list[tuple[str, str]]:
     eq = model.equations
     robot = eq.robot
@@ -70,6 +84,9 @@ def _attachments(model) -> list[tuple[str, str]]:
     for (name, _), (term, _) in zip(eq.robot.actuators.items(), eq.terms, strict=False):
         if isinstance(term, AttachedCable):
             facts.append((f"cable {name}", f"{term.rest_length:.4g} m long, {term.weights.shape[0]} segments, driven by {term.drive}"))
+        if isinstance(term, AttachedPressure):
+            n_facets = term.weights.shape[0] // term.group
+            facts.append((f"cavity {name}", f"{1e6 * term.rest_volume:.4g} ml, closed by {n_facets} facets, driven by {term.drive}"))
     for name in eq.robot.effectors:
         at = eq.robot.place(name, eq.body.rest)
         facts.append((f"effector {name}", "at " + ", ".join(f"{x:.4g}" for x in at) + " m"))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pliant.actuators import Cable, Driven, Tether
-from pliant.bodies import Matter, Solid
+from pliant.bodies import Beams, Matter, Solid
 from pliant.contact import Obstacle
 from pliant.core import Array
 from pliant.report import Line, Scene, palette
@@ -14,8 +14,8 @@ from pliant.robot import Robot
 
 def scene(robot: Robot, positions: Array, *, dt: float | None, title: str, targets: Array | None = None, ground: float | None = None,
           controls: Array | None = None, marked: tuple[str, ...] | None = None) -> Scene:  # fmt: skip
-    """The robot's skin coloured by strain, its cables and its effectors, at positions (frames, n_dofs) [m]; with controls (frames,
-    n_controls) also the arms that hold it. `marked` names the effectors to draw, None: all."""
+    """The robot's skin or rods coloured by strain, its cables and its effectors, at positions (frames, n_dofs) [m]; with controls
+    (frames, n_controls) also the arms that hold it. `marked` names the effectors to draw, None: all."""
     body = robot.body()
     frames = np.asarray(positions).reshape(len(positions), -1, body.dim)
     at = lambda weights: np.stack([weights @ frame for frame in frames])  # noqa: E731
@@ -27,6 +27,11 @@ def scene(robot: Robot, positions: Array, *, dt: float | None, title: str, targe
     effectors = [at(effector.on(body)) for name, effector in robot.effectors.items() if marked is None or name in marked]
     common: dict[str, Any] = {"frames": frames, "dt": dt, "title": title, "lines": tuple(lines), "ground": floor, "targets": targets,
               "markers": np.concatenate(effectors, axis=1) if effectors else None}  # fmt: skip
+    if isinstance(body, Beams):
+        strain = 100.0 * np.stack([body.strain(q) for q in positions])[:, body.is_place]
+        common["frames"] = frames[:, body.is_place]
+        return Scene(**common, facets=np.array(body.rods.rods), values=strain, value_label="strain [%]",
+                     thickness=float(np.median([2.0 * min(section.reach) for section in body.rods.sections])))  # fmt: skip
     if not isinstance(body, Solid):
         return Scene(facets=np.arange(frames.shape[1])[:, None], **common)
     facets = body.mesh.boundary()[:, : body.dim] if body.dim == 3 else body.mesh.corners

@@ -10,11 +10,15 @@ from pliant.zoo.experiments import (
     biped_cable,
     block_drop,
     cantilever,
+    diamond_mpc,
+    diamond_two_goals,
     lay_cloth,
+    liandford,
     mpm_beam,
     mpm_bounce,
     mpm_slope,
     pendulum,
+    stiff_flop,
     whip,
 )
 
@@ -23,7 +27,8 @@ EXPERIMENTS = {
     for experiment in (arm_circle.EXPERIMENT, arm_obstacles.EXPERIMENT, arm_2d.EXPERIMENT, arm_reach.EXPERIMENT,
                        cantilever.EXPERIMENT, block_drop.EXPERIMENT, *pendulum.EXPERIMENTS, *whip.EXPERIMENTS,
                        *lay_cloth.EXPERIMENTS, mpm_bounce.EXPERIMENT, mpm_beam.EXPERIMENT, mpm_slope.EXPERIMENT,
-                       biped_cable.EXPERIMENT)
+                       biped_cable.EXPERIMENT, diamond_two_goals.EXPERIMENT,
+                       *stiff_flop.EXPERIMENTS, *liandford.EXPERIMENTS, diamond_mpc.EXPERIMENT)
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.bodies import Solid
+from pliant.bodies import Beams, Solid
 from pliant.core import InputError
 from pliant.report import Plot
 from pliant.robot_files import Task, load_task
@@ -64,5 +64,5 @@ def _simulate(run: Run, task: Task, model) -> Outcome:
         names = [f"{name}{f' {k}' if a.n_controls > 1 else ''}" for name, a in robot.actuators.items() for k in range(a.n_controls)]
         series = {name: (path.times, path.controls[:, k]) for k, name in enumerate(names)}
         plots.append(Plot(title="Controls", x="time [s]", y="control", kind="steps", series=series))
-    film = scene(robot, positions, dt=task.dt, title=robot.name) if isinstance(body, Solid) else None
+    film = scene(robot, positions, dt=task.dt, title=robot.name) if isinstance(body, Solid | Beams) else None
     return Outcome(metrics=metrics, plots=plots, scene=film)

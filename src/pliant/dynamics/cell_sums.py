@@ -1,0 +1,44 @@
+"""The sum of cells' matrices as one sparse matrix, whose pattern is found once."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.core import Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CellSums:
+    """Where the entries of each cell's matrix go."""
+
+    cell_nodes: Array  # (n_cells, k)
+    n_nodes: int
+    dim: int
+
+    @cached_property
+    def dofs(self) -> Array:
+        """(n_cells, k dim) the unknowns of each cell."""
+        return (self.cell_nodes[:, :, None] * self.dim + np.arange(self.dim)).reshape(len(self.cell_nodes), -1)
+
+    @cached_property
+    def _layout(self) -> tuple[Array, Array, Array]:
+        """(place of every entry of the cells' matrices in the data, indices, indptr) of compressed rows."""
+        n, dim, axis = self.n_nodes, self.dim, np.arange(self.dim)
+        keys, pair = np.unique(self.cell_nodes[:, :, None].astype(np.int64) * n + self.cell_nodes[:, None, :], return_inverse=True)
+        pair, first = pair.reshape(*self.cell_nodes.shape, -1), np.searchsorted(keys, n * np.arange(n + 1, dtype=np.int64))
+        # A node's dim rows stand one after the other, each with dim numbers for every neighbour
+        width = dim * np.diff(first)
+        indptr = np.concatenate([[0], np.cumsum(np.repeat(width, dim))])
+        row = indptr[:-1].reshape(n, dim)[self.cell_nodes][:, :, :, None, None]
+        along = dim * (pair - first[self.cell_nodes][:, :, None])[:, :, None, :, None]
+        places, indices = row + along + axis, np.empty(indptr[-1], np.int32)
+        indices[places] = self.dofs.reshape(len(self.cell_nodes), 1, 1, -1, dim)
+        return places.ravel(), indices, indptr.astype(np.int32)
+
+    def matrix(self, blocks: Array) -> sp.csr_matrix:
+        """(n_dofs, n_dofs) the sum of blocks (n_cells, k dim, k dim), always in the same order."""
+        places, indices, indptr = self._layout
+        data = np.bincount(places, blocks.ravel(), minlength=len(indices))
+        return sp.csr_matrix((data, indices, indptr), shape=(self.dim * self.n_nodes,) * 2)

@@ -1,0 +1,134 @@
+"""Chambered: a round arm with closed chambers about its axis, as pneumatic arms have them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import factorial
+
+import numpy as np
+
+from pliant.core import Array, InputError, require_positive
+from pliant.geometry.cells import compacted
+from pliant.geometry.lattice import charted, check_count, checked_cell, checked_divisions, counts_along, grid_of
+from pliant.geometry.mesh import Mesh
+from pliant.geometry.rings import polar_lattice, to_circle
+from pliant.geometry.shapes import checked_vector, within
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chambered:
+    """A cylinder around the z axis, from its origin upwards, of sections with closed chambers between solid caps.
+
+    Each chamber is a sector of a ring between a solid core and the outer wall; radial ribs part them. The first lies about the x
+    axis, the others follow counterclockwise. Surfaces "bottom", "top", "side", and "chamber s-k" for chamber k of section s, both
+    counted from 1; regions "core", "ribs" and "wall", each with its share of the caps. `divisions` is (arc, layers, through): cells
+    along a chamber's arc, layers along a section, cells through the core, ribs, wall and caps.
+    """
+
+    radius: float  # [m]
+    core: float  # [m], radius
+    wall: float  # [m], between the chambers and the side
+    rib: float  # [m], thickness between two chambers at their middle radius
+    section: float  # [m], length of the chambers
+    cap: float  # [m], length of the solid ends of each section; neighbours share one
+    sections: int = 1
+    chambers: int = 3
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)  # [m], centre of the bottom
+    dim = 3
+
+    def __post_init__(self) -> None:
+        for name in ("radius", "core", "wall", "rib", "section", "cap"):
+            require_positive(f"The {name} of a Chambered", getattr(self, name), "m")
+        if self.sections < 1 or self.chambers < 2:
+            raise InputError(f"A Chambered has {self.sections} sections of {self.chambers} chambers; give at least 1 of at least 2.")
+        if not self.core + self.wall < self.radius:
+            raise InputError(f"The core of {self.core:g} m and the wall of {self.wall:g} m leave no chamber within the radius of "
+                             f"{self.radius:g} m; make them thinner.")  # fmt: skip
+        if not self.chambers * self._rib_angle < 2 * np.pi:
+            raise InputError(f"{self.chambers} ribs of {self.rib:g} m leave no chamber between them; make them thinner.")
+        object.__setattr__(self, "origin", checked_vector("The origin of a Chambered", self.origin, 3))
+
+    @property
+    def length(self) -> float:
+        """[m]"""
+        return self.sections * (self.section + self.cap) + self.cap
+
+    @property
+    def _rib_angle(self) -> float:
+        return 2 * self.rib / (self.core + self.radius - self.wall)
+
+    @property
+    def _arc(self) -> float:
+        """[rad] of a chamber."""
+        return 2 * np.pi / self.chambers - self._rib_angle
+
+    def bounds(self) -> tuple[Array, Array]:
+        foot = np.asarray(self.origin, dtype=float)
+        return foot - (self.radius, self.radius, 0.0), foot + (self.radius, self.radius, self.length)
+
+    def contains(self, points: Array) -> Array:
+        x, y, z = (np.asarray(points) - self.origin).T
+        radius, angle = np.hypot(x, y), np.arctan2(y, x)
+        turn, pitch = 2 * np.pi / self.chambers, self.section + self.cap
+        aside = np.abs((angle + turn / 2) % turn - turn / 2)  # [rad] from the middle of the nearest chamber
+        hollow = (aside < self._arc / 2) & (radius > self.core) & (radius < self.radius - self.wall)
+        hollow &= (z % pitch > self.cap) & (z < self.length - self.cap)
+        return (radius <= self.radius) & (z >= 0) & (z <= self.length) & ~hollow
+
+    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+        arc, layers, through = counts = self._counts(cell, divisions)
+        angles = _ticks([(self._arc, arc), (self._rib_angle, self._rib_cells(arc, through))] * self.chambers)
+        radii = _ticks([(self.core, through), (self.radius - self.wall - self.core, through), (self.wall, through)])
+        heights = _ticks([(self.cap, through), (self.section, layers)] * self.sections + [(self.cap, through)])
+        cubes = (len(angles) - 1, len(radii) - 1, len(heights) - 1)
+        check_count(factorial(3) * float(np.prod(cubes)))
+        lattice, cells = polar_lattice(cubes)
+        centres = grid_of(cubes) + 0.5
+        hollow = np.any([within(centres, *box) for box in self._boxes(counts).values()], axis=0)
+        lattice, cells = compacted(lattice, _joined_on_axis(lattice, cells[np.repeat(~hollow, factorial(3))]))
+        i, j, k = lattice.T
+        sides = {"bottom": k == 0, "top": k == cubes[2], "side": j == cubes[1]}
+        sides |= {name: within(lattice, *box) for name, box in self._boxes(counts).items()}
+        angle = angles[i] - self._arc / 2
+        ray = np.where(j > 0, 1.0, 0.0) * np.array([np.cos(angle), np.sin(angle)])  # none on the axis, where there is no angle
+        # The polar lattice (angle, radius, z) is left-handed in space.
+        mesh = charted(np.column_stack([*ray, radii[j], heights[k]]), cells[:, [0, 1, 3, 2]], self._chart, order, sides)
+        slab = j[cells].min(axis=1) // through  # core, chambers and ribs, wall
+        regions = {name: np.flatnonzero(slab == n) for n, name in enumerate(("core", "ribs", "wall"))}
+        return replace(mesh, regions={**mesh.regions, **regions})
+
+    def _chart(self, p: Array) -> Array:
+        p = np.where(p[:, 2:3] > 0.0, p, p + (1.0, 0.0, 0.0, 0.0))
+        return self.origin + np.column_stack([to_circle(p[:, :2], p[:, 2]), p[:, 3]])
+
+    def _counts(self, cell: float | None, divisions: Sequence[int] | None) -> tuple[int, ...]:
+        if divisions is not None:
+            return checked_divisions(divisions, 3, (1, 1, 1))
+        cell = checked_cell(cell, self.radius / 2)
+        sizes = ((self.radius - self.wall) * self._arc, self.section, min(self.wall, self.rib, self.core, self.cap))
+        return counts_along(sizes, cell)
+
+    def _rib_cells(self, arc: int, through: int) -> int:
+        """Cells across a rib, none wider than those of a chamber's arc."""
+        return max(through, int(np.ceil(arc * self._rib_angle / self._arc - 1e-9)))
+
+    def _boxes(self, counts: tuple[int, ...]) -> dict[str, tuple[Array, Array]]:
+        """The lower and upper corner of each chamber in the lattice (angle, radius, z), by the name of its surface."""
+        arc, layers, through = counts
+        size, out = np.array([arc, through, layers]), {}
+        for s, k in np.ndindex(self.sections, self.chambers):
+            lower = np.array([k * (arc + self._rib_cells(arc, through)), through, s * (layers + through) + through])
+            out[f"chamber {s + 1}-{k + 1}"] = lower, lower + size
+        return out
+
+
+def _ticks(parts: Sequence[tuple[float, int]]) -> Array:
+    """Where the lattice planes lie along an axis of parts (size, cells), from zero."""
+    return np.concatenate([[0.0], np.cumsum([size / n for size, n in parts for _ in range(n)])])
+
+
+def _joined_on_axis(lattice: Array, cells: Array) -> Array:
+    """The cells with one point for all angles on the axis, without those that this flattens."""
+    first = np.where(lattice[:, 1] == 0, lattice[:, 2], np.arange(len(lattice)))  # the first angle's points come first
+    cells = first[cells]
+    ranked = np.sort(cells, axis=1)
+    return cells[(ranked[:, 1:] != ranked[:, :-1]).all(axis=1)]

@@ -1,0 +1,153 @@
+"""Cavities: found among the boundary, named, measured exactly; and the chambered arm, whose voids are known."""
+
+from math import pi
+
+import numpy as np
+import pytest
+
+from pliant.core import InputError
+from pliant.geometry import Box, Chambered, Ellipsoid, Mesh, Ring, Surface, Tube, cavities, compacted, fill, quality, with_cavities
+from pliant.geometry.boundary import boundary_volume
+from pliant.geometry.cavities import connected, enclosed, open_rims
+from pliant.geometry.cells import cell_facets, sorted_groups
+
+ARM = Chambered(radius=0.0125, core=0.004, wall=0.0025, rib=0.003, section=0.05, cap=0.005, sections=2, origin=(0.1, 0.0, -0.2))
+
+
+def hollow(counts, voids, order=1):
+    """A box of unit cubes without some of them."""
+    mesh = Box(size=counts).mesh(divisions=counts)
+    cube = np.floor(mesh.points[mesh.cells].mean(axis=1)).astype(int)
+    kept = ~np.any([(cube == void).all(axis=1) for void in voids], axis=0)
+    points, cells = compacted(mesh.points, mesh.cells[kept])
+    out = Mesh(points=points, cells=cells)
+    return out.quadratic() if order == 2 else out
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_every_void_is_found_and_measured(order):
+    mesh = hollow((5, 3, 3), [(1, 1, 1), (3, 1, 1)], order)
+    walls = cavities(mesh)
+    assert [len(wall) for wall in walls] == [12, 12]
+    np.testing.assert_allclose([enclosed(mesh.points, wall) for wall in walls], -1.0, rtol=1e-13)
+    assert enclosed(mesh.points, mesh.boundary()) == pytest.approx(boundary_volume(mesh), rel=1e-13)
+
+
+@pytest.mark.parametrize("second", [(2, 2, 1), (2, 2, 2)])
+def test_voids_that_touch_at_an_edge_or_a_corner_are_two(second):
+    mesh = hollow((4, 4, 4), [(1, 1, 1), second])
+    assert len(connected(mesh.boundary(), 3)) == 3
+    walls = cavities(mesh)
+    assert [len(open_rims(wall, 3)) for wall in walls] == [0, 0]
+    np.testing.assert_allclose([enclosed(mesh.points, wall) for wall in walls], -1.0, rtol=1e-13)
+
+
+def test_a_dent_and_a_bore_are_no_cavities():
+    assert cavities(hollow((3, 3, 3), [(1, 1, 2)])) == []
+    assert cavities(Tube(outer=1.0, inner=0.5, length=1.0).mesh()) == []
+
+
+def test_a_ring_has_a_cavity_in_the_plane_whose_area_converges(rate):
+    sizes = np.array([8, 16, 32])
+    for order, expected in ((1, -2.0), (2, -4.0)):
+        mesh = [Ring(outer=1.0, inner=0.5).mesh(divisions=(n, 2), order=order) for n in sizes]
+        errors = [abs(enclosed(m.points, cavities(m)[0]) + 0.25 * pi) for m in mesh]
+        assert rate(sizes, errors) == pytest.approx(expected, abs=0.1)
+
+
+def test_open_rims_are_counted():
+    mesh = Box(size=(1, 1, 1)).mesh(divisions=(2, 2, 2))
+    assert len(open_rims(mesh.surfaces["z+"], 3)) == 8
+    assert len(open_rims(mesh.boundary(), 3)) == 0
+    ring = Ring(outer=1.0, inner=0.5).mesh(divisions=(8, 1))
+    assert len(open_rims(ring.surfaces["inner"][1:], 2)) == 2
+
+
+@pytest.mark.parametrize("method", ["stuffing", "lattice"])
+def test_a_filled_surface_keeps_its_void(method):
+    """Of a ball with a ball inside: what the cavity lacks is at most half a cell of its radius on average."""
+    outer, inner = (Ellipsoid(radii=(r, r, r)).mesh(divisions=(6,)) for r in (1.0, 0.5))
+    skins = [(m.points, m.boundary()) for m in (outer, inner)]
+    points = np.vstack([p for p, _ in skins])
+    triangles = np.vstack([skins[0][1], skins[1][1][:, ::-1] + len(skins[0][0])])
+    used, triangles = np.unique(triangles, return_inverse=True)
+    body = fill(Surface(points=points[used], triangles=triangles.reshape(-1, 3)), 0.15, method=method)
+    walls = cavities(body)
+    assert len(walls) == 1
+    radius = (-enclosed(body.points, walls[0]) * 3 / (4 * pi)) ** (1 / 3)
+    assert radius == pytest.approx(0.5, abs=0.075)
+    assert set(with_cavities(body).surfaces) == {*body.surfaces, "cavity-1"}
+
+
+def test_cavities_get_the_names_that_they_are_given():
+    mesh = hollow((5, 3, 3), [(1, 1, 1), (3, 1, 1)])
+    named = with_cavities(mesh, ["left", "right"])
+    assert list(named.surfaces) == ["left", "right"]
+    for name, x in (("left", 1.5), ("right", 3.5)):
+        np.testing.assert_allclose(mesh.points[named.nodes(name)].mean(axis=0), (x, 1.5, 1.5))
+
+
+def test_bad_cavities_are_refused(one_sentence):
+    mesh = hollow((5, 3, 3), [(1, 1, 1), (3, 1, 1)])
+    one_sentence(lambda: with_cavities(mesh, ["left"]), r"1 names for 2 cavities.*\[1.5, 1.5, 1.5\]")
+    one_sentence(lambda: with_cavities(mesh, ["left", "left"]), "'left' already names")
+    one_sentence(lambda: with_cavities(with_cavities(mesh)), "'cavity-1' already names")
+    one_sentence(lambda: with_cavities(Box(size=(1, 1, 1)).mesh()), "no cavity")
+
+
+# The chambered arm
+
+
+@pytest.mark.parametrize("divisions", [(1, 1, 1), (2, 3, 1), (3, 2, 2), (5, 4, 1)])
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_chambered_arm_is_conforming_closed_and_named(divisions, order):
+    mesh = ARM.mesh(divisions=divisions, order=order)
+    _, _, count = sorted_groups(cell_facets(mesh.cells)[:, :3])
+    found, walls = quality(mesh), cavities(mesh)
+    assert set(count) <= {1, 2}
+    assert (mesh.volumes() > 0).all()
+    assert found.closed
+    assert found.surface_volume == pytest.approx(found.total_volume, rel=1e-12)
+    names = [f"chamber {s}-{k}" for s in (1, 2) for k in (1, 2, 3)]
+    assert set(mesh.surfaces) == {"bottom", "top", "side", *names}
+    assert sum(len(facets) for facets in mesh.surfaces.values()) == len(mesh.boundary())
+    assert {tuple(np.unique(wall)) for wall in walls} == {tuple(mesh.nodes(name)) for name in names}
+    assert sorted(np.concatenate([mesh.regions[name] for name in ("core", "ribs", "wall")])) == list(range(mesh.n_cells))
+
+
+def test_the_chambers_converge_to_sectors_of_a_ring(rate):
+    """4th order with curved quadratic cells; the arm has what the solid cylinder has less the chambers."""
+    arc = 2 * pi / 3 - 2 * 0.003 / 0.014
+    chamber, whole = 0.5 * arc * (0.01**2 - 0.004**2) * 0.05, pi * 0.0125**2 * 0.115
+    arcs, errors = np.array([2, 4, 8]), []
+    for n in arcs:
+        mesh = ARM.mesh(divisions=(n, 2, 1), order=2)
+        errors.append(abs(enclosed(mesh.points, mesh.surfaces["chamber 2-3"]) + chamber) / chamber)
+    assert rate(arcs, errors) == pytest.approx(-4.0, abs=0.3)
+    assert mesh.volumes().sum() == pytest.approx(whole - 6 * chamber, rel=1e-3)
+
+
+def test_the_first_chamber_lies_towards_x_and_contains_agrees_with_the_mesh(rng):
+    mesh = ARM.mesh(divisions=(8, 2, 1))
+    middle = mesh.points[mesh.nodes("chamber 1-1")].mean(axis=0) - ARM.origin
+    assert middle[0] > 0.005
+    assert abs(middle[1]) < 1e-4
+    lower, upper = ARM.bounds()
+    points = lower + (upper - lower) * rng.random((20_000, 3))
+    share = ARM.contains(points).mean() * np.prod(upper - lower)
+    assert share == pytest.approx(mesh.volumes().sum(), rel=0.03)  # three deviations of 20,000 draws, and the chords
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"wall": 0.01}, "leave no chamber within the radius of 0.0125"),
+        ({"rib": 0.02}, "3 ribs of 0.02 m leave no chamber"),
+        ({"sections": 0}, "0 sections of 3 chambers"),
+        ({"cap": -1.0}, "cap of a Chambered is -1"),
+    ],
+)
+def test_a_bad_chambered_arm_is_refused(change, says):
+    given = {"radius": 0.0125, "core": 0.004, "wall": 0.0025, "rib": 0.003, "section": 0.05, "cap": 0.005}
+    with pytest.raises(InputError, match=says):
+        Chambered(**{**given, **change})

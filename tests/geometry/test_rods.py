@@ -1,0 +1,119 @@
+"""Rods and their sections: closed forms, axes, division, and sentences about what cannot be."""
+
+import numpy as np
+import pytest
+
+from pliant.geometry import Bar, Rods, Round
+
+SECTION = Round(radius=0.01)
+FORK = {"points": [[0, 0, 0], [1, 0, 0], [1, 2, 0], [1, 0, 3.0]], "rods": [[0, 1], [1, 2], [1, 3]]}
+
+
+def fork(**options):
+    return Rods(**{**FORK, "section": SECTION, **options})
+
+
+def test_a_ring_is_a_circle_less_its_hole():
+    whole, hole, ring = Round(radius=0.02), Round(radius=0.01), Round(radius=0.02, inner=0.01)
+    assert ring.area == pytest.approx(whole.area - hole.area)
+    assert ring.moments == pytest.approx(np.subtract(whole.moments, hole.moments))
+    assert ring.torsion == pytest.approx(sum(ring.moments))  # the polar moment
+    assert whole.shear_areas == pytest.approx((0.9 * whole.area,) * 2)
+    thin = Round(radius=1.0, inner=0.999)
+    assert 0.5 < thin.shear_areas[0] / thin.area < 0.6  # half of a thin tube carries the shear
+
+
+def poisson_torsion(width, height, n=120):
+    """J = 4 times the integral of the stress function of a rectangle, laplace(f) = -1, by a double sine series."""
+    k = np.arange(1, 2 * n, 2)
+    i, j = np.meshgrid(k, k)
+    return float(np.sum(256.0 * width * height / (np.pi**6 * i**2 * j**2 * ((i / width) ** 2 + (j / height) ** 2))))
+
+
+@pytest.mark.parametrize("sides", [(1.0, 1.0), (2.0, 1.0), (1.0, 10.0)])
+def test_the_torsion_of_a_bar_is_that_of_its_stress_function(sides):
+    bar = Bar(width=sides[0], height=sides[1])
+    assert bar.torsion == pytest.approx(poisson_torsion(*sides), rel=1e-4)
+
+
+def test_the_moments_of_a_bar_are_integrals_over_it():
+    bar = Bar(width=0.3, height=0.2)
+    b, c = (np.linspace(-0.5, 0.5, 401) * side for side in (0.3, 0.2))
+    spread = [np.trapezoid(axis**2, axis) * other for axis, other in ((c, 0.3), (b, 0.2))]
+    np.testing.assert_allclose(bar.moments, spread, rtol=1e-4)
+
+
+def test_axes_are_right_handed_and_as_near_to_up_as_can_be():
+    rods = fork()
+    np.testing.assert_allclose(rods.axes @ np.swapaxes(rods.axes, 1, 2), np.tile(np.eye(3), (3, 1, 1)), atol=1e-15)
+    np.testing.assert_allclose(np.linalg.det(rods.axes), 1.0)
+    np.testing.assert_allclose(rods.axes[0], np.eye(3))
+    np.testing.assert_allclose(rods.axes[1, 2], (0, 0, 1))
+    np.testing.assert_allclose(rods.axes[2, 2], (1, 0, 0))  # a rod along z
+    slanted = fork(up=(1, 1, 1))
+    assert np.all(slanted.axes[:, 2] @ np.ones(3) > 0)
+
+
+def test_division_keeps_lengths_names_and_places():
+    rods = fork(regions={"foot": [0], "beam": [1, 2]}, parts={"stem": [0], "arms": [1, 2]})
+    fine = rods.refine(4)
+    assert (len(fine.rods), len(fine.points)) == (12, 13)
+    assert fine.lengths.sum() == pytest.approx(rods.lengths.sum())
+    np.testing.assert_allclose(np.sort(fine.lengths), np.sort(np.repeat(rods.lengths / 4, 4)))
+    np.testing.assert_array_equal(fine.points[:4], rods.points)
+    assert fine.points_of("foot").tolist() == [0]
+    np.testing.assert_allclose(np.sort(fine.points[fine.points_of("beam")][:, 1]), np.linspace(0, 2, 5))
+    assert fine.lengths[fine.rods_of("stem")].sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(fine.axes[fine.rods_of("stem")], np.tile(rods.axes[0], (4, 1, 1)))
+    assert len(rods.refine(1).rods) == 3
+
+
+def test_points_are_found_on_the_axes():
+    rod, share = fork().locate([[0.25, 0, 0], [1, 2, 0], [1, 0, 1.5]])
+    assert rod.tolist() == [0, 1, 2]
+    np.testing.assert_allclose(share, [0.25, 1.0, 0.5])
+
+
+def test_each_part_has_its_section():
+    thin, flat = Round(radius=0.01), Bar(width=0.1, height=0.01)
+    rods = fork(section={"body": thin, "arms": flat}, parts={"arms": [1, 2]})
+    assert rods.sections == (thin, flat, flat)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: fork(points=[[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 0, 3]]), "Rod 1 from point 1 to point 2 has no length"),
+        (lambda: fork(rods=[[0, 1], [1, 7]]), "Rod 1 names point 7, but the points are 0 to 3"),
+        (lambda: fork(rods=[[0, 1], [1, 2]]), r"1 of 4 points belong to no rod \(first: point 3\)"),
+        (lambda: fork(rods=[[0, 1], [1, 2], [1, 3], [2, 1]]), "Points 1 and 2 are joined by 2 rods"),
+        (lambda: fork(rods=[[0, 1.5], [1, 2], [1, 3]]), "hold 1.5; give whole numbers"),
+        (lambda: fork(rods=[]), "rods"),
+        (lambda: fork(points=[[0, 0, 0], [1, 0, np.nan], [1, 2, 0], [1, 0, 3]]), "points of the rods is nan at entry 1, 2"),
+        (lambda: fork(points=[[0, 0], [1, 0]]), r"shape \(2, 2\)"),
+        (lambda: fork(regions={"foot": [4]}), "region 'foot' names point 4; the points are 0 to 3"),
+        (lambda: fork(parts={"arm": []}), "part 'arm' is empty"),
+        (lambda: fork(parts={"body": [0]}), "'body' names all rods already"),
+        (lambda: fork(section={"arm": SECTION}, parts={"arm": [0, 1]}), r"1 of 3 rods have no section \(first: rod 2\)"),
+        (lambda: fork(section={"amr": SECTION}, parts={"arm": [0, 1, 2]}), "no part 'amr'; did you mean 'arm'"),
+        (lambda: fork(section=0.01), "section of 'body' is '0.01'"),
+        (lambda: fork(up=(0, 0, 1)), "Rod 2 runs along the up direction"),
+        (lambda: fork(up=(0, 0, 0)), "which is none"),
+        (lambda: fork().refine(0), "divided into 0"),
+        (lambda: fork().refine(2.5), "divided into 2.5"),
+        (lambda: fork().locate([[0.5, 0, 0], [0.5, 0.2, 0]]), r"Point 1 at .* is 0\.2 m away from the axis of the nearest rod \(rod 0\)"),
+        (lambda: fork().points_of("fot"), "no region 'fot'"),
+        (lambda: Round(radius=0.01, inner=0.01), "inner radius of a section is 0.01 m"),
+        (lambda: Round(radius=-1.0), "radius of a round section is -1"),
+        (lambda: Bar(width=np.inf, height=1.0), "width of a bar is inf"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(make, says, one_sentence):
+    one_sentence(make, says)
+
+
+def test_arrays_cannot_be_changed():
+    rods = fork(regions={"foot": [0]})
+    for array in (rods.points, rods.rods, rods.regions["foot"]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1

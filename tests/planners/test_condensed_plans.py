@@ -1,0 +1,174 @@
+"""Plans with a condensed backward pass: goals are reached, limits and constraints are kept, and the exact model agrees."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.dynamics import Condensed
+from pliant.planners import Options, ddp, gauss_newton
+from pliant.planners.choose import best_method
+from pliant.problem import Effort, Goal, Problem, Stroke, keep_out, paths
+
+DT, STEPS = 0.01, 24
+START = np.array([0.02, 0.02, 0.16])  # [m] the tip at rest
+GOAL = START + (0.012, 0.006, -0.002)
+CLOSE = 0.01 * float(np.linalg.norm(GOAL - START))
+
+
+def arm(**parts):
+    corners = {"a": (0.0, 0.0), "b": (0.04, 0.0), "c": (0.04, 0.04), "d": (0.0, 0.04)}
+    return pl.Robot(**{
+        "shape": pl.Box(size=(0.04, 0.04, 0.16)), "divisions": (2, 2, 6), "order": 1, "material": pl.Material(E=1e5, nu=0.35),
+        "supports": [pl.Support(region="z-")], "damping": pl.Damping(mass=4.0, stiffness=0.03),
+        "actuators": {name: pl.Cable(points=[[x, y, z] for z in (0.0, 0.08, 0.16)], limits=(0.0, 6.0)) for name, (x, y) in corners.items()},
+        "effectors": {"tip": pl.Effector(point=(0.02, 0.02, 0.16))}, **parts})  # fmt: skip
+
+
+def task(model, way=None, **parts):
+    way = paths.stops([0.0, STEPS * DT], [START, GOAL], pause=0.08) if way is None else way
+    end = STEPS * DT
+    terms = [Goal(effector="tip", target=way, weight=2e4), Goal(effector="tip", target=way(end), time=end, weight=2e5),
+             Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity", weight=0.1), Effort(weight=1e-6)]  # fmt: skip
+    return Problem(model=model, steps=STEPS, terms=terms, **parts)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pl.SemiImplicit(arm(), dt=DT)
+
+
+@pytest.fixture(scope="module")
+def exact(model):
+    return gauss_newton(task(model))
+
+
+@pytest.mark.parametrize(("derivative", "search"), [("linear", "line"), ("nonlinear", "line"), ("nonlinear", "trust")])
+def test_a_condensed_plan_reaches_its_goal(model, exact, derivative, search):
+    plan = ddp(task(Condensed(model=model, derivative=derivative)), search=search, options=Options(iterations=60))
+    assert np.linalg.norm(model.effector_rows("tip") @ plan.states[-1][: model.space.n_dofs] - GOAL) <= CLOSE
+    assert plan.excess == 0.0
+    assert exact.cost <= plan.cost * (1.0 + 1e-6)  # the exact model finds the optimum, from below
+
+
+def test_the_exact_derivative_of_a_condensed_model_gives_the_same_plan(model, exact):
+    plan = gauss_newton(task(Condensed(model=model, derivative="exact")))
+    np.testing.assert_allclose(plan.controls, exact.controls, atol=1e-8)
+    assert plan.status.iterations <= 25
+
+
+def test_a_condensed_model_is_planned_by_ddp(model):
+    assert best_method(Condensed(model=model)) == "ddp"
+    assert best_method(Condensed(model=model, derivative="exact")) == "gauss_newton"
+
+
+def test_a_fixed_regulariser_that_is_too_small_is_no_success(model):
+    plan = ddp(task(Condensed(model=model)), regulariser=0.0, options=Options(iterations=60))
+    assert not plan.status
+    assert "settled" not in plan.status.text
+
+
+def test_no_iterate_is_worse_than_the_one_before(model):
+    costs = [row.cost for row in ddp(task(Condensed(model=model))).history]
+    assert all(later <= earlier for earlier, later in itertools.pairwise(costs))
+
+
+def test_a_forbidden_zone_is_avoided(model):
+    """A ball on the straight way to the goal."""
+    middle = 0.5 * (START + GOAL)
+    zone = keep_out("tip", pl.sphere(middle, 0.002))
+    free, held = (gauss_newton(task(model, constraints=c)) for c in ([], [zone]))
+    rows = model.effector_rows("tip")
+    near = [min(np.linalg.norm(rows @ x[: model.space.n_dofs] - middle) for x in plan.states) for plan in (free, held)]
+    assert near[0] < 0.0015
+    assert near[1] > 0.002 * (1.0 - 1e-3)
+    assert held.status, held.status.text
+    seen = ddp(task(Condensed(model=model), constraints=[zone]), options=Options(iterations=60))
+    assert seen.violation < 0.2 * (0.002 - near[0])  # a condensed derivative leads near, not there
+
+
+@pytest.mark.parametrize("increment", [False, True])
+def test_a_stroke_is_bounded(model, increment):
+    """The cable that is taken in most, in all and over a step."""
+    term = model.equations.terms[2][0]
+
+    def strokes(plan):
+        taken = np.array([float(term.displacement(model.equations.points(term, x[: model.space.n_dofs]))) for x in plan.states])
+        return np.diff(taken) if increment else taken
+
+    free = strokes(gauss_newton(task(model)))
+    bound = 0.8 * free.max()
+    options = Options(iterations=60, tolerance=1e-5)
+    held = gauss_newton(task(model, constraints=[Stroke(actuator="c", upper=bound, increment=increment)]), options=options)
+    assert bound * 0.99 <= strokes(held).max() <= bound * (1.0 + 1e-4)
+
+
+def test_a_condensed_plan_minds_a_stroke(model):
+    """The cable's own points are followed beside the tip."""
+    wish = [Stroke(actuator="c", upper=4e-3)]
+    plan = ddp(task(Condensed(model=model, actuators=("c",), derivative="nonlinear"), constraints=wish), options=Options(iterations=60))
+    free = ddp(task(Condensed(model=model, derivative="nonlinear")), options=Options(iterations=30))
+    beyond = task(model, constraints=wish).violation(free.states, free.controls)
+    assert beyond > 1e-3
+    assert plan.violation < 0.1 * beyond
+
+
+def test_a_known_disturbance_on_the_way_is_planned_for(exact):
+    """A push that sets in half way: the plan that knows it ends at the goal, the one that does not is off."""
+    push = pl.PointLoad(point=(0.02, 0.02, 0.16), force=lambda t: np.array([0.0, -0.3, 0.0]) * (t > 0.12))
+    pushed = pl.SemiImplicit(arm(loads=[push]), dt=DT)
+    plan, blind = ddp(task(Condensed(model=pushed))), pl.simulate(pushed, exact.controls)
+    rows = pushed.effector_rows("tip")
+    assert np.linalg.norm(rows @ plan.states[-1][: pushed.space.n_dofs] - GOAL) <= CLOSE
+    assert np.linalg.norm(rows @ blind.states[-1][: pushed.space.n_dofs] - GOAL) > 5.0 * CLOSE
+
+
+def test_a_term_beyond_what_is_followed_is_a_sentence(model):
+    wish = task(Condensed(model=model), constraints=[Stroke(actuator="a", upper=0.01)])
+    with pytest.raises(InputError, match=r"Condensed\(effectors=..., actuators=...\)"):
+        ddp(wish)
+
+
+def test_an_effector_that_nothing_moves_is_a_sentence(model):
+    robot = arm(effectors={"tip": pl.Effector(point=(0.02, 0.02, 0.0))})  # at the support
+    held = pl.SemiImplicit(robot, dt=DT)
+    way = paths.stops([0.0, STEPS * DT], [(0.02, 0.02, 0.0), (0.03, 0.02, 0.0)])
+    for planner, seen in ((ddp, Condensed(model=held)), (gauss_newton, held)):
+        with pytest.raises(InputError, match="W_ea = 0"):
+            planner(task(seen, way))
+
+
+def test_a_goal_beyond_reach_is_said(model):
+    way = paths.stops([0.0, STEPS * DT], [START, START + (0.2, 0.0, 0.0)])
+    plan = ddp(task(Condensed(model=model), way), options=Options(iterations=40))
+    assert np.all(np.isfinite(plan.controls))
+    assert plan.excess == 0.0
+    assert max(miss for _, _, miss in plan.misses) > 0.1  # and the summary says so
+    assert "worst miss of a goal" in plan.summary()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda m: Stroke(actuator="a", lower=1.0, upper=0.0).on(m, STEPS), "lower must not exceed"),
+        (lambda m: Stroke(actuator="aa", upper=1.0).on(m, STEPS), "no actuator 'aa'"),
+        (lambda m: keep_out("tip", (0.0, 0.0, 0.0)), "sphere"),
+        (lambda m: ddp(task(m), search="golden"), "line, trust"),
+        (lambda m: gauss_newton(task(Condensed(model=m))), "plan with ddp"),
+        (lambda m: Problem(model=m, steps=3, terms=[Effort()], limits=[pl.problem.Limit(lower=2.0, upper=1.0)]), "must not exceed"),
+    ],
+)
+def test_bad_input_is_one_sentence(model, make, words):
+    with pytest.raises(InputError, match=words) as caught:
+        make(model)
+    assert "\n" not in str(caught.value)
+
+
+def test_large_exact_stages_are_refused_with_a_sentence():
+    robot = replace(arm(), divisions=(6, 6, 24))
+    big = Condensed(model=pl.SemiImplicit(robot, dt=DT), derivative="exact")
+    with pytest.raises(InputError, match="gauss_newton"):
+        ddp(replace(task(big), steps=STEPS))

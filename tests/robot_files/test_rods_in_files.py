@@ -1,0 +1,66 @@
+"""Rods and servos in robot files."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.robot_files import load_robot, load_task
+
+CRANE = """
+name = "crane"
+gravity = [0, 0, -9.81]
+
+[geometry]
+points = [[0, 0, 0], [0, 0, 0.2], [0.2, 0, 0.2]]
+rods = [[0, 1], [1, 2]]
+divide = 4
+section = { mast = { type = "round", radius = 0.01 }, boom = { type = "bar", width = 0.02, height = 0.01 } }
+regions = { foot = [0], tip = [2] }
+parts = { mast = [0], boom = [1] }
+
+[material]
+E = 1e7
+nu = 0.4
+
+[actuators.motor]
+type = "servo"
+region = "foot"
+axis = [0, 0, 1]
+limits = [-1.5, 1.5]
+
+[effectors.tip]
+point = [0.2, 0, 0.2]
+
+[task]
+dt = 0.01
+steps = 3
+controls = [0.1]
+"""
+
+
+def test_a_file_of_rods_is_the_robot_in_python(given):
+    robot = load_robot(given(CRANE))
+    mast, boom = pl.geometry.Round(radius=0.01), pl.geometry.Bar(width=0.02, height=0.01)
+    rods = pl.geometry.Rods(points=[[0, 0, 0], [0, 0, 0.2], [0.2, 0, 0.2]], rods=[[0, 1], [1, 2]], section={"mast": mast, "boom": boom},
+                            regions={"foot": [0], "tip": [2]}, parts={"mast": [0], "boom": [1]}).refine(4)  # fmt: skip
+    np.testing.assert_array_equal(robot.shape.points, rods.points)
+    np.testing.assert_array_equal(robot.shape.rods, rods.rods)
+    assert robot.shape.sections == rods.sections
+    assert robot.control_limits()[1].tolist() == [1.5]
+    task = load_task(given(CRANE))
+    assert task.model().step(task.model().initial_state(), task.control(0)).status
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("rods = [[0, 1], [1, 2]]", "rods = [[0, 1], [1, 9]]"), "geometry: Rod 1 names point 9"),
+        (('region = "foot"', 'region = "fot"'), r"actuators\.motor: The rods have no region 'fot'; did you mean 'foot'"),
+        (("radius = 0.01", "radious = 0.01"), r"geometry\.section\.mast: there is no key 'radious' here; did you mean 'radius'"),
+        (("divide = 4", "divide = 0"), "geometry: Rods cannot be divided into 0"),
+        (("divide = 4", "cell = 0.1"), "geometry: there is no key 'cell' here"),
+        (('type = "bar"', 'type = "tube"'), 'there is no type "tube"'),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(given, one_sentence, change, says):
+    one_sentence(lambda: load_robot(given(CRANE.replace(*change))), says)

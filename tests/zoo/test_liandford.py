@@ -1,0 +1,47 @@
+"""The Liandford: its own symmetry, and what its motors can do."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return pl.robots.liandford(cells=4)
+
+
+@pytest.fixture(scope="module")
+def still(robot):
+    return pl.Quasistatic(robot)
+
+
+def place(robot, still, angles, effector="centre"):
+    return robot.place(effector, pl.equilibrium(still, np.asarray(angles, float)).x)
+
+
+def test_equal_turns_lift_the_bar_straight(robot, still):
+    rest, lifted = (place(robot, still, np.full(6, angle)) for angle in (0.0, 0.4))
+    np.testing.assert_allclose(rest[:2], 0.0, atol=1e-9)
+    np.testing.assert_allclose(lifted[:2], 0.0, atol=1e-9)
+    assert lifted[2] - rest[2] > 1e-3
+
+
+def test_a_third_of_a_turn_carries_one_motion_into_another(robot, still):
+    """The legs at 0, 120 and 240 degrees are alike."""
+    angles = np.array([0.5, 0.1, 0.0, -0.2, 0.0, 0.3])
+    c, s = np.cos(2.0 * np.pi / 3.0), np.sin(2.0 * np.pi / 3.0)
+    turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    first, second = place(robot, still, angles, "top"), place(robot, still, np.roll(angles, 2), "top")
+    np.testing.assert_allclose(second, turn @ first, atol=1e-8)
+
+
+def test_the_bar_stays_as_long_as_it_is(robot, still):
+    x = pl.equilibrium(still, np.array([0.8, 0.7, 0.1, -0.6, -0.5, 0.1])).x
+    assert np.linalg.norm(robot.place("top", x) - robot.place("bottom", x)) == pytest.approx(0.06, rel=1e-4)
+
+
+def test_too_few_cells_is_a_sentence():
+    with pytest.raises(InputError, match="2 or more"):
+        pl.robots.liandford(cells=1)
