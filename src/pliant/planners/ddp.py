@@ -73,7 +73,7 @@ def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: 
     while journal.done < options.iterations:
         if rough and _settled(journal, damping):
             return journal.finish(True, f"settled in {journal.done} iterations, as far as a condensed derivative leads"
-                                  f"{missed(problem, now)}", gains=kept[-1].gains)  # fmt: skip
+                                  f"{missed(problem, now)}", gains=kept[-1].gains if kept else None)  # fmt: skip
         stages = dense_stages(problem.model, layout, now)  # type: ignore[arg-type]
         about = Expansion(problem=problem, layout=layout, now=now, stages=stages)
         policy = _backward_until_positive(about, damping, second_order)
