@@ -106,3 +106,6 @@ def test_the_condensed_guides_snippets_run() -> None:
     assert names["exact"].cost <= names["rough"].cost
     assert names["careful"].violation < 1e-4
     assert names["u"].shape == (4,)
+    hook = names["crane"].place("hook", names["turned"])
+    assert math.atan2(hook[1], hook[0]) == pytest.approx(0.5, abs=5e-3)  # the motor turns it about the upright
+    assert abs(names["finger"].place("tip", names["bent"])[0]) > 1e-4

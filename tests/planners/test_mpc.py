@@ -71,16 +71,18 @@ def held(plan, count):
     return np.concatenate([plan.controls, np.tile(plan.controls[-1], (count - len(plan.controls), 1))])
 
 
-@pytest.mark.parametrize(("horizon", "memory"), [(1, 30), (10, 30), (2 * STEPS, 5)])
+@pytest.mark.parametrize(("horizon", "memory"), [(1, 30), (10, 30), (5, 60)])
 def test_without_surprise_the_plan_is_repeated(problem, plan, horizon, memory):
-    run = closed(mpc(problem, plan, effectors=("tip",), horizon=horizon, memory=memory), problem.model, STEPS)
+    on = tips(problem.model, simulate(problem.model, held(plan, STEPS + 60)).states)  # where the last control leads
+    run = closed(mpc(problem, plan, effectors=("tip",), wanted=on, horizon=horizon, memory=memory), problem.model, STEPS)
     np.testing.assert_allclose(run.controls, plan.controls, atol=1e-6 * np.abs(plan.controls).max())
     np.testing.assert_allclose(tips(problem.model, run.states), tips(problem.model, plan.states), atol=1e-8)
 
 
 def test_without_readings_the_plan_is_repeated(problem, plan):
-    controller = mpc(problem, plan, effectors=("tip",))
-    memory, run = controller.begin(), tips(problem.model, simulate(problem.model, held(plan, STEPS + 3)).states)
+    run = tips(problem.model, simulate(problem.model, held(plan, STEPS + 60)).states)
+    controller = mpc(problem, plan, effectors=("tip",), wanted=run)
+    memory = controller.begin()
     for k in range(STEPS + 3):
         np.testing.assert_allclose(controller.expected(memory), run[k], atol=1e-7)
         u, memory = controller.act(memory, None)
@@ -99,6 +101,13 @@ def test_an_unknown_force_leaves_no_lasting_error(problem, plan):
         controller = mpc(problem, plan, effectors=("tip",), wanted=tips(problem.model, plan.states), memory=40, horizon=12, effort=effort)
         left[effort] = np.linalg.norm(tips(true, closed(controller, true, LONG).states)[-1] - goal)
     assert max(left.values()) < 1e-5 * lasting
+
+
+def test_it_holds_the_plans_last_place_where_the_last_control_would_not(problem, plan):
+    goal = tips(problem.model, plan.states)[-1]
+    left = tips(problem.model, simulate(problem.model, held(plan, LONG)).states)[-1]
+    run = closed(mpc(problem, plan, effectors="tip", memory=40, horizon=12), problem.model, LONG)
+    assert np.linalg.norm(tips(problem.model, run.states)[-1] - goal) < 1e-3 * np.linalg.norm(left - goal)
 
 
 def test_the_drift_is_what_the_force_does(problem, plan):
@@ -155,7 +164,7 @@ def test_the_response_is_that_of_the_run(problem, plan):
 @pytest.mark.parametrize(("options", "words"), [
     ({"horizon": 0}, "horizon"), ({"horizon": 2.0}, "horizon"), ({"memory": 0}, "memory"), ({"gain": 0.0}, "gain"), ({"gain": 2.0}, "gain"),
     ({"gain": np.nan}, "gain"), ({"effort": 0.0}, "effort"), ({"effectors": ("foot",)}, "W_ea = 0"), ({"effectors": ("tap",)}, "tap"),
-    ({"effectors": ()}, "effector"), ({"wanted": np.zeros((STEPS, 3))}, "wanted"), ({"wanted": np.full((STEPS + 1, 3), np.nan)}, "wanted"),
+    ({"effectors": ()}, "effector"), ({"wanted": np.zeros((3, 2))}, "wanted"), ({"wanted": np.full((STEPS + 1, 3), np.nan)}, "wanted"),
 ])  # fmt: skip
 def test_a_wrong_option_is_a_sentence(problem, plan, options, words):
     with pytest.raises(InputError, match=words) as said:

@@ -42,8 +42,8 @@ class Condensed:
     """
 
     model: Stepping
-    effectors: Sequence[str] | None = None  # None: all of the robot
-    actuators: Sequence[str] = ()
+    effectors: Sequence[str] | str | None = None  # None: all of the robot
+    actuators: Sequence[str] | str = ()
     derivative: str = "linear"
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Condensed:
             raise InputError("A condensed derivative knows no design variables; leave `design` out, or take derivative='exact'.")
         if not self.names:
             raise InputError(f"{self.robot.name} has no effector to condense to; give it one, such as Effector(point=...).")
-        for name in self.actuators:
+        for name in self._followed:
             if name not in self.robot.actuators:
                 raise InputError(f"{self.robot.name} has no actuator '{name}'; {nearest(name, self.robot.actuators)}")
         _ = self.places  # what is wrong with an effector's name is a sentence now
@@ -133,14 +133,19 @@ class Condensed:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        return tuple(self.robot.effectors) if self.effectors is None else tuple(self.effectors)
+        given = (self.effectors,) if isinstance(self.effectors, str) else self.effectors
+        return tuple(self.robot.effectors) if given is None else tuple(given)
+
+    @property
+    def _followed(self) -> tuple[str, ...]:
+        return (self.actuators,) if isinstance(self.actuators, str) else tuple(self.actuators)
 
     @cached_property
     def places(self) -> sp.csr_matrix:
         """(n_places, n_dofs) H_e: the effectors one after the other, then the points of the followed actuators."""
         rows = [self.model.effector_rows(name) for name in self.names]
         terms = dict(zip(self.robot.actuators, (term for term, _ in self.equations.terms), strict=False))
-        rows += [sp.kron(terms[name].weights, sp.identity(self.equations.dim)) for name in self.actuators]
+        rows += [sp.kron(terms[name].weights, sp.identity(self.equations.dim)) for name in self._followed]
         return sp.vstack(rows, format="csr")
 
     @cached_property

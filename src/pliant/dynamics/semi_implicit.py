@@ -165,18 +165,26 @@ class Linearised(Stepping):
         return self._ended(self._control_columns(step.tape), step.tape)
 
     def frozen_response(self, step: Step, dx: Array) -> Array:
-        """(n_dofs, k) the change of w - v with columns dx (n_state, k) where A stands still: A^-1 [h K dq + (h^2 K + h D) dv], with the
-        signs of paper 001 eq. 13."""
+        """(n_dofs, k) the change of w - v with columns dx (n_state, k) of a few nodes, where A stands still: A^-1 [h K dq + (h^2 K + h D)
+        dv] with the signs of paper 001 eq. 13. Since h^2 K + h D is A - M, no more than K dq is needed."""
         check_step(step, self)
         eq, t, h = self.equations, step.tape, self.dt
-        q, v = np.split(t.x, 2)
+        q, (dq, dv) = t.x[: eq.n_dofs], np.split(dx, 2)
+        push = self._few_times(eq.body.stiffness(q, t.numbers.fields), dq) + eq.terms_times(q, t.u, dq, stiff_only=True)
+        out = self._ended(h * push - eq.mass_times(t.numbers, dv), t)[eq.n_dofs :]
+        out[eq.free] -= dv[eq.free]
+        return out
 
-        def pushed(change: Array) -> tuple[Array]:
-            dq, dv = np.split(change, 2)
-            drag = self._linear_part(t, q, v, dv) - eq.mass_times(t.numbers, dv)
-            return (h * self._stiffness_times(t.numbers, q, t.u, dq, stiff_only=True) + drag,)
-
-        return self._ended(by_columns(pushed, dx)[0], t)[eq.n_dofs :]
+    def _few_times(self, blocks: Array, dq: Array) -> Array:
+        """(n_dofs, k) node-pair blocks (n_pairs, dim, dim) times columns (n_dofs, k) that move a few nodes only."""
+        body = self.equations.body
+        Y = dq.reshape(-1, body.dim, dq.shape[1])
+        pairs = body.pairs
+        near = np.any(Y, axis=(1, 2))[pairs].any(axis=1)
+        (i, j), B, out = pairs[near].T, blocks[near], np.zeros(Y.shape)
+        np.add.at(out, i, B @ Y[j])
+        np.add.at(out, j[i != j], np.swapaxes(B[i != j], 1, 2) @ Y[i[i != j]])
+        return out.reshape(dq.shape)
 
     def _ended(self, dg: Array, t: Tape) -> Array:
         """(n_state, k) the change of the new state for a change (n_dofs, k) of the residual."""

@@ -31,8 +31,8 @@ NOTES = (
     "the non-linear part; it gives no errors, times, sizes, materials or goals, so that all but the iterations is ours.",
     "A plan by a condensed derivative has settled when eight iterations lowered its objective by less than a thousandth.",
     "The Liandford's motors are driven by their angle, for which the linear part alone forgets that the legs push back; here it is "
-    "planned with the non-linear part, with which it reaches its goals. The paper did the opposite: it planned this robot with the linear part, and "
-    "says that the non-linear one did not give the same results within the same iterations.",
+    "planned with the non-linear part, with which it reaches its goals. The paper did the opposite: it planned this robot with the linear "
+    "part, and says that the non-linear one did not give the same results within the same iterations.",
 )
 
 

@@ -23,6 +23,7 @@ from pliant.planners.shooting import missed
 from pliant.planners.stages import back, sweep
 from pliant.problem import Problem
 
+TRY = "try gauss_newton on the whole model, or the other condensed derivative"
 SEARCHES = ("line", "trust")
 SETTLED = (8, 1e-3)  # an approximate derivative has led as far as it does when so many iterations lowered the cost by less than this share
 
@@ -72,8 +73,9 @@ def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: 
     damping.growth = 100.0 if rough else 10.0  # every trial is a run of the whole model
     while journal.done < options.iterations:
         if rough and _settled(journal, damping):
-            return journal.finish(True, f"settled in {journal.done} iterations, as far as a condensed derivative leads"
-                                  f"{missed(problem, now)}", gains=kept[-1].gains if kept else None)  # fmt: skip
+            short = missed(problem, now, TRY)
+            return journal.finish(not short, f"settled in {journal.done} iterations, as far as a condensed derivative leads{short}",
+                                  gains=kept[-1].gains if kept else None)  # fmt: skip
         stages = dense_stages(problem.model, layout, now)  # type: ignore[arg-type]
         about = Expansion(problem=problem, layout=layout, now=now, stages=stages)
         policy = _backward_until_positive(about, damping, second_order)

@@ -72,6 +72,7 @@ class Receding:
 
     def act(self, memory: Memory, reading: Array | None) -> tuple[Array, Memory]:
         """(the control (n_controls,) of step k, what is known after it) from a reading (n_places,) [m], None where there is none."""
+        require_kind("What the controller knows", memory, Memory, "begin with controller.begin(), and hand on what act gives")
         memory = memory if reading is None else self.read(memory, reading)
         planned = self.controls[min(memory.k, self._last)]
         u = np.clip(planned + self._moves(memory)[0], *self._limits)
@@ -137,15 +138,18 @@ class Receding:
         return F.reshape(self.horizon * r, self.horizon * m)
 
 
-def mpc(problem: Problem, plan: Plan, *, effectors: tuple[str, ...], wanted: Array | None = None, horizon: int = 20, memory: int = 60,
+def mpc(problem: Problem, plan: Plan, *, effectors: tuple[str, ...] | str, wanted: Array | None = None, horizon: int = 20, memory: int = 60,
         gain: float = 0.2, effort: float = 1e-3) -> Receding:  # fmt: skip
     """A controller that follows a plan of a problem, from readings of the effectors' places.
 
-    `wanted` (steps + 1, n_places) [m] is where the effectors are to be, None: where the plan's run has them. A control counts for `memory`
-    steps, which should be as long as the robot swings; the `gain` of the drift's estimate, between 0 and 1, trades noise for quickness.
+    `wanted` (n, n_places) [m] is where the effectors are to be at step 0, 1, ..., the last for ever; None: where the plan has them. A
+    control counts for `memory` steps, which should be as long as the robot swings; the `gain` of the drift's estimate, between 0 and 1,
+    trades noise for quickness.
     The limits of the problem are kept, its constraints are not looked at.
     """
     check_exact(problem, "mpc")
+    require_kind("The plan of mpc", plan, Plan, "give what a planner returned, not its controls alone")
+    effectors = (effectors,) if isinstance(effectors, str) else effectors
     require_kind("The model of mpc", problem.model, Linearizable, "take a rule that can be linearised, such as SemiImplicit")
     for name, value in (("horizon", horizon), ("memory", memory)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -164,8 +168,11 @@ def mpc(problem: Problem, plan: Plan, *, effectors: tuple[str, ...], wanted: Arr
         raise InputError("mpc was given no effector to follow; name one or more of the robot, such as effectors=('tip',).")
     rows = sp.vstack([problem.model.effector_rows(name) for name in effectors], format="csr")
     places, G = responses(problem, plan.controls, rows, memory)
-    shape = places[: len(plan.states)].shape
-    goal = places if wanted is None else finite_array("The wanted places of mpc", wanted, shape, "m")
+    planned = np.array([rows @ problem.model.space.position(x) for x in plan.states])
+    if not np.allclose(places[: len(planned)], planned, rtol=0.0, atol=1e-6 * max(float(np.ptp(planned, axis=0).max()), 1e-9)):
+        raise InputError("The plan's controls lead elsewhere in this problem: its time step, first state or robot is another one; give the "
+                         "problem that was planned.")  # fmt: skip
+    goal = planned if wanted is None else finite_array("The wanted places of mpc", wanted, (None, planned.shape[1]), "m")
     if not np.any(G):
         raise InputError(f"No control moves the effectors {', '.join(effectors)} (W_ea = 0), so that nothing can be corrected; attach the "
                          "actuators where they move them, or name other effectors.")  # fmt: skip

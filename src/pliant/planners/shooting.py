@@ -81,12 +81,12 @@ def _corrected(problem: Problem, model: LocalModel, trial: Evaluation, move: Mov
     return second if second.cost < trial.cost else trial
 
 
-def missed(problem: Problem, now: Evaluation) -> str:
-    """What to say of a goal that the optimum leaves more than a tenth of the way away, the way being the longest that any goal was away
-    at the start."""
+def missed(problem: Problem, now: Evaluation, why: str = "the closest that this objective and these limits allow") -> str:
+    """What to say of a goal that the end leaves more than a tenth of the way away, the way being the longest that any goal was away at
+    the start; `why` is what an optimum means by it."""
     start = np.repeat(problem.start[None], problem.steps + 1, axis=0)
     way = max((miss for _, _, miss in problem.misses(start, problem.guess())), default=0.0)
     name, time, worst = max(problem.misses(now.states, now.controls), key=lambda miss: miss[2], default=("", 0.0, 0.0))
     if worst <= 0.1 * way:
         return ""
-    return f"; the goal of '{name}' at t = {time:.3g} s is missed by {worst:.3g} m, the closest that this objective and these limits allow"
+    return f"; the goal of '{name}' at t = {time:.3g} s is missed by {worst:.3g} m, {why}"

@@ -34,6 +34,8 @@ class Stroke:
 
     def __post_init__(self) -> None:
         lower, upper = (require_number(f"A bound on the stroke of '{self.actuator}'", v, "") for v in (self.lower, self.upper))
+        if np.isinf(lower) and np.isinf(upper):
+            raise InputError(f"The stroke of '{self.actuator}' has no bound; give lower=..., upper=... or both.")
         if not lower <= upper:
             raise InputError(f"The bounds on the stroke of '{self.actuator}' are {lower:g} to {upper:g}, which nothing can satisfy; the "
                              "lower must not exceed the upper.")  # fmt: skip

@@ -68,7 +68,7 @@ def perform(run: Run) -> Outcome:
     s, wish = run.settings, task(run.settings)
     known = SemiImplicit(wish.robot, dt=wish.dt)
     x0 = known.state(rest(wish.robot, wish.first))
-    found = reach(wish, "linear", options=Options(progress=run.progress, folder=run.folder / "plan", resume=run.resume), x0=x0)
+    found = reach(wish, "exact", options=Options(progress=run.progress, folder=run.folder / "plan", resume=run.resume), x0=x0)
     run.progress("finding how the tip answers", 0, 1)
     problem = problem_of(wish, "exact", x0)
     wanted = np.array([wish.paths["tip"](k * wish.dt) for k in range(wish.steps + 1)])

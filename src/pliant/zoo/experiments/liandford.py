@@ -31,7 +31,8 @@ def spiral(s: Mapping[str, Setting]) -> ReachTask:
     robot, dt, steps = _start(s)
     start, end = _held(robot, "centre", 6 * (0.0,)), dt * steps
     way = paths.spiral(center=start, radii=(0.0, float(s["radius"])), period=end, normal=(0.0, -1.0, 0.0), turns=2.0)
-    return ReachTask(robot=robot, dt=dt, steps=steps, paths={"centre": way}, times=list(dt * np.arange(1, steps + 1)), weights=WEIGHTS)
+    return ReachTask(robot=robot, dt=dt, steps=steps, paths={"centre": way}, times=list(dt * np.arange(1, steps + 1)),
+                     weights=Weights(path=1000.0, speed=1e-6, effort=1e-5))  # fmt: skip
 
 
 def pick_place(s: Mapping[str, Setting]) -> ReachTask:
