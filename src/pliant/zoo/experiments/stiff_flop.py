@@ -22,7 +22,9 @@ def maker(effector: str) -> Maker:
         start, goal = (robot.place(effector, rest(robot, np.array(share) * highest)) for share in (np.zeros(6), HELD[effector]))
         end = dt * steps
         way = paths.stops([0.0, end], np.array([start, goal]), pause=0.5 * end)
-        return ReachTask(robot=robot, dt=dt, steps=steps, paths={effector: way}, times=[end], weights=Weights(effort=1e-4))
+        return ReachTask(
+            robot=robot, dt=dt, steps=steps, paths={effector: way}, times=[end], weights=Weights(path=0.3, goal=100.0, effort=1e-4)
+        )
 
     return task
 
@@ -31,8 +33,8 @@ EXPERIMENTS = tuple(
     experiment(
         f"stiff-flop-{effector}", maker(effector),
         shows=f"six pressures bring the {what} of a pneumatic arm to a goal, within bounds that become active",
-        size="1,810 nodes, 6 chambers, 60 steps", takes="5 min",
-        settings={"steps": 60, "core": 2, "around": 3, "layers": 1, "order": 2},
+        size="1,810 nodes, 6 chambers, 60 steps", takes="10 min",
+        settings={"iterations": 30, "steps": 60, "core": 2, "around": 3, "layers": 1, "order": 2},
         quick={"steps": 24, "order": 1, "iterations": 40},
     )
     for effector, what in (("middle", "middle"), ("tip", "end"))
