@@ -60,7 +60,7 @@ EXPERIMENTS = (
                quick={"steps": 40, "cells": 4, "iterations": 40}),
     experiment("liandford-pick-place", pick_place, shows="the bar goes back and forth between two places",
                size=f"{SIZE}, 120 steps", takes="1 min", settings={"ways": "nonlinear", "steps": 120, "cells": 8},
-               quick={"steps": 48, "cells": 4, "iterations": 40}),
+               quick={"steps": 32, "cells": 3, "iterations": 40}),
     experiment("liandford-orient", orient, shows="the bar is slanted: both its ends reach their goals",
                size=f"{SIZE}, 60 steps", takes="1 min", settings={"ways": "nonlinear", "steps": 60, "cells": 8},
                quick={"steps": 24, "cells": 4, "iterations": 40}),

@@ -35,7 +35,7 @@ EXPERIMENTS = tuple(
         shows=f"six pressures bring the {what} of a pneumatic arm to a goal, within bounds that become active",
         size="1,810 nodes, 6 chambers, 60 steps", takes="10 min",
         settings={"iterations": 30, "steps": 60, "core": 2, "around": 3, "layers": 1, "order": 2},
-        quick={"steps": 24, "order": 1, "iterations": 40},
+        quick={"steps": 20, "order": 1, "iterations": 20},
     )
     for effector, what in (("middle", "middle"), ("tip", "end"))
 )  # fmt: skip
