@@ -255,6 +255,8 @@ class Condensing(Linearizable, Protocol):
     def seen(self) -> Any: ...  # (n_seen, n_state) sparse
     @property
     def exact(self) -> bool: ...  # False where the derivative is an approximation, so that no optimum of the cost need be found by it
+    @property
+    def whole(self) -> Linearizable: ...  # the model inside, with the derivatives of its whole step
     def stage(self, step: Step) -> tuple[Array, Array]: ...  # dX'/dX (n_seen, n_seen) and dX'/du (n_seen, n_controls)
 
 

@@ -46,9 +46,15 @@ def exact(model):
     return gauss_newton(task(model))
 
 
-@pytest.mark.parametrize(("derivative", "search"), [("linear", "line"), ("nonlinear", "line"), ("nonlinear", "trust")])
-def test_a_condensed_plan_reaches_its_goal(model, exact, derivative, search):
-    plan = ddp(task(Condensed(model=model, derivative=derivative)), search=search, options=Options(iterations=60))
+@pytest.mark.parametrize(("derivative", "search", "iterations", "end"), [
+    ("linear", "line", 60, "not converged in 60"),  # it goes on in ever smaller steps
+    ("nonlinear", "line", 120, "settled in"),
+    ("nonlinear", "trust", 120, "settled in"),
+])  # fmt: skip
+def test_a_condensed_plan_reaches_its_goal(model, exact, derivative, search, iterations, end):
+    plan = ddp(task(Condensed(model=model, derivative=derivative)), search=search, options=Options(iterations=iterations))
+    assert plan.status.text.startswith(end)
+    assert plan.status.ok == (end == "settled in")
     assert np.linalg.norm(model.effector_rows("tip") @ plan.states[-1][: model.space.n_dofs] - GOAL) <= CLOSE
     assert plan.excess == 0.0
     assert exact.cost <= plan.cost * (1.0 + 1e-6)  # the exact model finds the optimum, from below
@@ -72,7 +78,7 @@ def test_a_fixed_regulariser_that_is_too_small_is_no_success(model):
 
 
 def test_no_iterate_is_worse_than_the_one_before(model):
-    costs = [row.cost for row in ddp(task(Condensed(model=model))).history]
+    costs = [row.cost for row in ddp(task(Condensed(model=model)), options=Options(iterations=40)).history]
     assert all(later <= earlier for earlier, later in itertools.pairwise(costs))
 
 
@@ -87,11 +93,12 @@ def test_a_forbidden_zone_is_avoided(model):
     assert near[1] > 0.002 * (1.0 - 1e-3)
     assert held.status, held.status.text
     seen = ddp(task(Condensed(model=model), constraints=[zone]), options=Options(iterations=60))
-    assert seen.violation < 0.2 * (0.002 - near[0])  # a condensed derivative leads near, not there
+    assert min(np.linalg.norm(rows @ x[: model.space.n_dofs] - middle) for x in seen.states) > 0.002 * (1.0 - 1e-3)
+    assert seen.status, seen.status.text
 
 
-@pytest.mark.parametrize("increment", [False, True])
-def test_a_stroke_is_bounded(model, increment):
+@pytest.mark.parametrize(("increment", "derivative"), [(False, "linear"), (True, "nonlinear")])
+def test_a_stroke_is_bounded(model, increment, derivative):
     """The cable that is taken in most, in all and over a step."""
     term = model.equations.terms[2][0]
 
@@ -102,18 +109,10 @@ def test_a_stroke_is_bounded(model, increment):
     free = strokes(gauss_newton(task(model)))
     bound = 0.8 * free.max()
     options = Options(iterations=60, tolerance=1e-5)
-    held = gauss_newton(task(model, constraints=[Stroke(actuator="c", upper=bound, increment=increment)]), options=options)
-    assert bound * 0.99 <= strokes(held).max() <= bound * (1.0 + 1e-4)
-
-
-def test_a_condensed_plan_minds_a_stroke(model):
-    """The cable's own points are followed beside the tip."""
-    wish = [Stroke(actuator="c", upper=4e-3)]
-    plan = ddp(task(Condensed(model=model, actuators=("c",), derivative="nonlinear"), constraints=wish), options=Options(iterations=60))
-    free = ddp(task(Condensed(model=model, derivative="nonlinear")), options=Options(iterations=30))
-    beyond = task(model, constraints=wish).violation(free.states, free.controls)
-    assert beyond > 1e-3
-    assert plan.violation < 0.1 * beyond
+    wish = [Stroke(actuator="c", upper=bound, increment=increment)]
+    rough = Condensed(model=model, actuators=("c",), derivative=derivative)
+    for plan in (gauss_newton(task(model, constraints=wish), options=options), ddp(task(rough, constraints=wish), options=options)):
+        assert bound * 0.99 <= strokes(plan).max() <= bound * (1.0 + 1e-4)
 
 
 def test_a_known_disturbance_on_the_way_is_planned_for(exact):

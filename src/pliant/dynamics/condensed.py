@@ -105,10 +105,10 @@ class Condensed:
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
         """The whole model's step."""
-        return self._rule.step(x, u, p, k)
+        return self.whole.step(x, u, p, k)
 
     @property
-    def _rule(self) -> Linearizable:
+    def whole(self) -> Linearizable:
         return self.model  # type: ignore[return-value]  # checked when made
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
@@ -117,7 +117,7 @@ class Condensed:
     def linearize(self, step: Step) -> Linearization:
         """The derivative as operators over the whole state: what the condensed one says of X, and nothing of the rest."""
         if self.exact:
-            return self._rule.linearize(step)
+            return self.whole.linearize(step)
         A, B = self.stage(step)
         E, lift = self.seen, self._lift
         return Linearization(
@@ -170,7 +170,7 @@ class Condensed:
     def stage(self, step: Step) -> tuple[Array, Array]:
         """((n_seen, n_seen), (n_seen, n_controls)) dX'/dX and dX'/du (eq. 12 and 13)."""
         if self.exact:
-            lin = self._rule.linearize(step)
+            lin = self.whole.linearize(step)
             return lin.dense_state(), lin.dense_controls()
         B = self.seen @ self._control_response(step)
         n = self.places.shape[0]
@@ -180,7 +180,7 @@ class Condensed:
     def _control_response(self, step: Step) -> Array:
         """(n_state, n_controls) dx'/du, by one solve for each control."""
         if not isinstance(self.model, Linearised):
-            return self._rule.linearize(step).dense_controls()
+            return self.whole.linearize(step).dense_controls()
         return self.model.control_response(step)
 
     def _restoring(self, step: Step) -> Array:
@@ -188,7 +188,7 @@ class Condensed:
         lift = self._lift.toarray()
         if not isinstance(self.model, Linearised):
             n = self.places.shape[0]
-            moved = self._rule.linearize(step).jvp(lift)
+            moved = self.whole.linearize(step).jvp(lift)
             return self.seen @ moved - np.block([[np.eye(n), self.dt * np.eye(n)], [np.zeros((n, n)), np.eye(n)]])
         dw = self.model.frozen_response(step, lift)
         return np.vstack([self.dt * (self.places @ dw), self.places @ dw])

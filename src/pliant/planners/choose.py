@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pliant.core import Array, Condensing, Dynamics, InputError, Linearizable, Reversible, nearest
+from pliant.core import Array, Dynamics, InputError, Linearizable, Reversible, nearest
 from pliant.planners.ddp import ddp
 from pliant.planners.gauss_newton import gauss_newton
 from pliant.planners.gradient import gradient
 from pliant.planners.lagrangian import constrained
 from pliant.planners.newton import newton
-from pliant.planners.plan import Options, Plan
+from pliant.planners.plan import Options, Plan, is_rough
 from pliant.problem import Problem, Term
 
 METHODS = ("gauss_newton", "newton", "ddp", "collocation", "gradient")
@@ -44,7 +44,7 @@ def plan(model: Dynamics | Problem, terms: Sequence[Term] | Term | None = None, 
 
 def best_method(model: Dynamics) -> str:
     """The name of the planner that suits a model."""
-    if isinstance(model, Condensing) and not model.exact:
+    if is_rough(model):
         return "ddp"
     if isinstance(model, Linearizable):
         return "gauss_newton"

@@ -3,7 +3,7 @@
 The state is augmented by what the terms remember (augmented.py). Without second derivatives of the dynamics it is iLQR. Limits on the
 controls, their rates and accelerations are kept at every step: a control at its limit follows the limit, which moves with the memory.
 Of a condensed model (paper 001) the backward pass holds the effectors alone, while every forward pass is a run of the whole model; lambda
-is then the weight of a proximal term, and constraints are kept by an augmented Lagrangian around it (lagrangian.py).
+is then the weight of a proximal term. Constraints are kept by an augmented Lagrangian around it (lagrangian.py).
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Condensing, Curved, InputError, Linearizable, require_kind
+from pliant.core import Array, Curved, InputError, Linearizable, require_kind
 from pliant.planners.augmented import Augmented
 from pliant.planners.expansion import Expansion, room
 from pliant.planners.lagrangian import constrained
 from pliant.planners.newton import check_bends
-from pliant.planners.plan import INTERRUPTED, NOT_FINITE, Evaluation, Journal, Options, Plan, evaluate
+from pliant.planners.plan import INTERRUPTED, NOT_FINITE, Evaluation, Journal, Options, Plan, evaluate, is_rough
 from pliant.planners.quadratic import within_limits
 from pliant.planners.riccati import Quadratic, dense_stages, stage_cost
 from pliant.planners.shooting import missed
@@ -69,7 +69,7 @@ def ddp(problem: Problem, *, guess: Array | None = None, options: Options | None
 def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: bool, damping: "Damping", search: str,
              kept: list[Policy]) -> Plan:  # fmt: skip
     layout, options = Augmented(problem=problem), journal.options
-    rough = isinstance(problem.model, Condensing) and not problem.model.exact
+    rough = is_rough(problem.model)
     damping.growth = 100.0 if rough else 10.0  # every trial is a run of the whole model
     while journal.done < options.iterations:
         if rough and _settled(journal, damping):
@@ -108,7 +108,8 @@ def _iterate(problem: Problem, journal: Journal, now: Evaluation, second_order: 
 
 def _settled(journal: Journal, damping: "Damping") -> bool:
     """Whether the last iterations lowered the cost by next to nothing, and not for want of damping."""
-    many, share = SETTLED
+    many, least = SETTLED
+    share = max(least, journal.options.tolerance)
     costs = [row.cost for row in journal.history]
     slow = len(costs) > many and costs[-1 - many] - costs[-1] < share * abs(costs[-1 - many])
     return slow and journal.lowered and (costs[-1] < costs[-2] or damping.level >= 1e9)

@@ -16,7 +16,7 @@ from pliant.planners.lagrangian import constrained
 from pliant.planners.plan import NO_COUPLING, Evaluation, Journal, Options, Plan, check_exact
 from pliant.planners.quadratic import Metric, Model, Move, low_rank_model, metric
 from pliant.planners.riccati import dense_stages, lq_change
-from pliant.planners.sensitivity import adjoint_rows, factor_rows, forward_rows, slopes, smooth_gradient
+from pliant.planners.sensitivity import adjoint_rows, factor_rows, felt, forward_rows, slopes, smooth_gradient
 from pliant.planners.shooting import descend
 from pliant.problem import Problem
 
@@ -59,7 +59,7 @@ def least_work(problem: Problem) -> str:
 def rows_at(problem: Problem, now: Evaluation, route: str) -> Model:
     """The model from rows of the Jacobian, by adjoint or forward sweeps."""
     R = adjoint_rows(problem, now) if route == "adjoint" else forward_rows(problem, now)
-    if len(R) and not np.any(R):
+    if not np.any(R) and any(felt(problem, now)):
         raise InputError(NO_COUPLING)
     return _model_with(problem, now, R)
 

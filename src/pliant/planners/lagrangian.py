@@ -3,11 +3,13 @@
 Each round minimises the cost plus penalty/2 |z - P(z)|^2, z = c + multiplier / penalty, over all constraints c in sets with projection P,
 from where the last round ended; then multipliers become penalty (z - P(z)), and the penalty of a constraint that did not fall to a
 quarter grows. Nothing is to be scaled by hand: the first penalty weighs the violation like the cost, and a violation is small when it is
-so beside the constraint's own size.
+so beside the constraint's own size. Of a model with approximate derivatives the first round leads near, and the others follow those of
+the whole step: what ends somewhere near an optimum has no multipliers to learn from.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import numpy as np
 
 from pliant.core import Array, InputError
 from pliant.planners.augmented import Augmented
-from pliant.planners.plan import INTERRUPTED, Iteration, Journal, Options, Plan, evaluate
+from pliant.planners.plan import INTERRUPTED, Iteration, Journal, Options, Plan, evaluate, is_rough
 from pliant.planners.shooting import missed
 from pliant.problem import Interval, Look, Penalty, Problem, Watch
 from pliant.store import read_json, write_json
@@ -137,9 +139,12 @@ class _Search:
 
     def run(self, rounds: int) -> Plan:
         options, exact = self.journal.options, 1e-2
+        if is_rough(self.problem.model):
+            self._keep(self._round(exact, partial(self.planner, **self.kwargs), 0.5))
+            self.planner, self.kwargs = _on_whole_model, {}
         for done in range(1, rounds + 1):
             exact = max(options.tolerance, 0.1 * exact)
-            plan = self._round(exact)
+            plan = self._round(exact, partial(self.planner, **self.kwargs))
             self._keep(plan)
             if plan.interrupted:
                 return self.finish(False, INTERRUPTED, interrupted=True)
@@ -157,14 +162,14 @@ class _Search:
                 return self.finish(False, "no controls were found that keep all constraints; relax one, or try another guess")
         return self.finish(False, f"not converged in {rounds} rounds of multipliers; allow more with rounds=...")
 
-    def _round(self, exact: float) -> Plan:
-        """Minimise with the multipliers as they are."""
+    def _round(self, exact: float, planner: Callable[..., Plan], share: float = 1.0) -> Plan:
+        """Minimise with the multipliers as they are, in a share of the iterations that are left."""
         journal, options = self.journal, self.journal.options
         before, total, seconds = journal.done, options.iterations, journal.history[-1].seconds
-        inner = replace(options, iterations=max(1, total - before), tolerance=exact, resume=False, folder=None,
+        inner = replace(options, iterations=max(1, int(share * (total - before))), tolerance=exact, resume=False, folder=None,
                         progress=lambda what, done, _: options.progress(what, min(before + done, total), total))  # fmt: skip
         priced = self.problem.with_looks([look for hold in self.holds for look in hold.looks()])
-        plan = self.planner(priced, guess=self.controls, options=inner, **self.kwargs)
+        plan = planner(priced, guess=self.controls, options=inner)
         for hold in self.holds:
             seen = hold.seen(plan.states, plan.controls, self.problem.first_control)
             hold.measure(seen)
@@ -204,6 +209,13 @@ class _Search:
         if amount <= 10.0 * self.tolerance * hold.size:
             return ""
         return f"; {hold.what} at t = {time:.3g} s is still violated by {amount:.3g}"
+
+
+def _on_whole_model(problem: Problem, *, guess: Array, options: Options) -> Plan:
+    """Gauss-Newton with the derivatives of the whole step."""
+    from pliant.planners.gauss_newton import gauss_newton  # which keeps its constraints by this file
+
+    return gauss_newton(replace(problem, model=problem.model.whole), guess=guess, options=options)  # type: ignore[attr-defined]
 
 
 def _later(row: Iteration, seconds: float, violation: float) -> Iteration:

@@ -153,9 +153,14 @@ def _read(path: Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration], f
     return finite_array(f"The controls in {path}", controls, shape), history, cost
 
 
+def is_rough(model: Dynamics) -> bool:
+    """Whether the derivatives of a model are approximations."""
+    return isinstance(model, Condensing) and not model.exact
+
+
 def check_exact(problem: Problem, method: str) -> None:
     """A sentence where a method that follows slopes is given a model whose derivatives are approximations."""
-    if isinstance(problem.model, Condensing) and not problem.model.exact:
+    if is_rough(problem.model):
         raise InputError(f"{method} needs the derivatives of the whole step, and those of this condensed model are approximations; plan "
                          "with ddp, or give the model inside, or derivative='exact'.")  # fmt: skip
 

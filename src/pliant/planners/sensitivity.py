@@ -11,22 +11,29 @@ from pliant.problem import Look, Problem
 
 def adjoint_rows(problem: Problem, now: Evaluation) -> Array:
     """(rows, steps, n_controls) d y / d u of all looks, one after the other: one solve for each row and step before it, all rows of a
-    step with the one factor of that step, which is dropped before the next."""
+    step with the one factor of that step, which is dropped before the next. Looks that feel nothing keep rows of zero."""
     model, looks, N = _linearizable(problem), problem.looks, problem.steps
+    feels = felt(problem, now)
     first = np.cumsum([0, *(look.size for look in looks)])
     R = np.zeros((first[-1], N, model.n_controls))
     bars = np.zeros((model.space.size, first[-1]))
     active = np.zeros(first[-1], bool)
     for k in range(N, 0, -1):
-        for look, row in zip(looks, first, strict=False):
+        for look, row, awake in zip(looks, first, feels, strict=False):
             lag = look.step - k
-            if 0 <= lag < len(look.states):
+            if awake and 0 <= lag < len(look.states):
                 bars[:, row : row + look.size] += look.states[lag].T.toarray()
                 active[row : row + look.size] = True
         if active.any():
             bars[:, active], R[active, k - 1] = _pulled(model.linearize(now.steps[k - 1]), bars[:, active])
     _add_direct(R, looks, first)
     return R
+
+
+def felt(problem: Problem, now: Evaluation) -> list[bool]:
+    """Which looks have a slope or a curvature at what they see; constraints that are kept have none."""
+    seen = problem.observations(now.states, now.controls)
+    return [bool(look.loss.slope(y).any() or look.loss.factor(y).any()) for look, y in zip(problem.looks, seen, strict=True)]
 
 
 def _pulled(lin: Linearization, bars: Array) -> tuple[Array, Array]:

@@ -173,11 +173,13 @@ class Penalty:
         return 0.5 * self.penalty * float(e @ e)
 
     def slope(self, y: Array) -> Array:
-        return jacobian(self.watch.function, y).T @ self.next_multiplier(y)
+        force = self.next_multiplier(y)
+        return jacobian(self.watch.function, y).T @ force if force.any() else np.zeros_like(y)
 
     def factor(self, y: Array) -> Array:
         z = self._shifted(y)
-        return np.sqrt(self.penalty) * (np.eye(len(z)) - self.watch.inside.slope(z)) @ jacobian(self.watch.function, y)
+        outside = np.sqrt(self.penalty) * (np.eye(len(z)) - self.watch.inside.slope(z))
+        return outside @ jacobian(self.watch.function, y) if outside.any() else np.zeros((0, len(y)))
 
     def hessian(self, y: Array) -> Array:
         z, J = self._shifted(y), jacobian(self.watch.function, y)
