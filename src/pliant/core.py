@@ -254,6 +254,8 @@ class Condensing(Linearizable, Protocol):
     @property
     def seen(self) -> Any: ...  # (n_seen, n_state) sparse
     @property
+    def lift(self) -> Any: ...  # (n_state, n_seen) sparse, the least x that is seen as X
+    @property
     def exact(self) -> bool: ...  # False where the derivative is an approximation, so that no optimum of the cost need be found by it
     @property
     def whole(self) -> Linearizable: ...  # the model inside, with the derivatives of its whole step

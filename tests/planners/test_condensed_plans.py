@@ -155,6 +155,8 @@ def test_a_goal_beyond_reach_is_said(model):
         (lambda m: Stroke(actuator="a", lower=1.0, upper=0.0).on(m, STEPS), "lower must not exceed"),
         (lambda m: Stroke(actuator="aa", upper=1.0).on(m, STEPS), "no actuator 'aa'"),
         (lambda m: keep_out("tip", (0.0, 0.0, 0.0)), "sphere"),
+        (lambda m: Problem(model=m, steps=3, terms=[Stroke(actuator="a", upper=1.0)]), "constraints="),
+        (lambda m: Problem(model=m, steps=3, terms=[Effort()], limits=[pl.problem.Limit()]), "no bound"),
         (lambda m: ddp(task(m), search="golden"), "line, trust"),
         (lambda m: gauss_newton(task(Condensed(model=m))), "plan with ddp"),
         (lambda m: Problem(model=m, steps=3, terms=[Effort()], limits=[pl.problem.Limit(lower=2.0, upper=1.0)]), "must not exceed"),

@@ -60,10 +60,7 @@ class Condensed:
             raise InputError("A condensed derivative knows no design variables; leave `design` out, or take derivative='exact'.")
         if not self.names:
             raise InputError(f"{self.robot.name} has no effector to condense to; give it one, such as Effector(point=...).")
-        for name in self._followed:
-            if name not in self.robot.actuators:
-                raise InputError(f"{self.robot.name} has no actuator '{name}'; {nearest(name, self.robot.actuators)}")
-        _ = self.places  # what is wrong with an effector's name is a sentence now
+        _ = self.places  # what is wrong with a name is a sentence now
 
     # The waist: the model's own but for the derivative
 
@@ -119,7 +116,7 @@ class Condensed:
         if self.exact:
             return self.whole.linearize(step)
         A, B = self.stage(step)
-        E, lift = self.seen, self._lift
+        E, lift = self.seen, self.lift
         return Linearization(
             n_state=self.space.size, n_controls=self.n_controls, n_params=0,
             push=lambda dx, du, dp: lift @ (A @ (E @ dx) + B @ du),
@@ -144,8 +141,7 @@ class Condensed:
     def places(self) -> sp.csr_matrix:
         """(n_places, n_dofs) H_e: the effectors one after the other, then the points of the followed actuators."""
         rows = [self.model.effector_rows(name) for name in self.names]
-        terms = dict(zip(self.robot.actuators, (term for term, _ in self.equations.terms), strict=False))
-        rows += [sp.kron(terms[name].weights, sp.identity(self.equations.dim)) for name in self._followed]
+        rows += [self.equations.attached(name)[1] for name in self._followed]
         return sp.vstack(rows, format="csr")
 
     @cached_property
@@ -160,9 +156,11 @@ class Condensed:
         return sp.vstack([position, speed], format="csr")
 
     @cached_property
-    def _lift(self) -> sp.csr_matrix:
-        """(n_state, n_seen) the least change of the state that is seen as a change of X; H_e^T where effectors are nodes."""
+    def lift(self) -> sp.csr_matrix:
+        """(n_state, n_seen) the least change of the state that is seen as a change of X, E^T (E E^T)^+; H_e^T where effectors are nodes."""
         E = self.seen
+        if self.exact:
+            return E.T
         return sp.csr_matrix(E.T @ np.linalg.pinv((E @ E.T).toarray()))
 
     # The derivative
@@ -173,9 +171,13 @@ class Condensed:
             lin = self.whole.linearize(step)
             return lin.dense_state(), lin.dense_controls()
         B = self.seen @ self._control_response(step)
+        return (self._flight if self.derivative == "linear" else self._flight + self._restoring(step)), B
+
+    @cached_property
+    def _flight(self) -> Array:
+        """(n_seen, n_seen) how X goes on by itself where nothing pulls."""
         n = self.places.shape[0]
-        A = np.block([[np.eye(n), self.dt * np.eye(n)], [np.zeros((n, n)), np.eye(n)]])
-        return (A if self.derivative == "linear" else A + self._restoring(step)), B
+        return np.block([[np.eye(n), self.dt * np.eye(n)], [np.zeros((n, n)), np.eye(n)]])
 
     def _control_response(self, step: Step) -> Array:
         """(n_state, n_controls) dx'/du, by one solve for each control."""
@@ -185,11 +187,9 @@ class Condensed:
 
     def _restoring(self, step: Step) -> Array:
         """(n_seen, n_seen) how the forces on the effectors' own nodes answer their motion, by A^-1; all else stands still (eq. 13)."""
-        lift = self._lift.toarray()
+        lift = self.lift.toarray()
         if not isinstance(self.model, Linearised):
-            n = self.places.shape[0]
-            moved = self.whole.linearize(step).jvp(lift)
-            return self.seen @ moved - np.block([[np.eye(n), self.dt * np.eye(n)], [np.zeros((n, n)), np.eye(n)]])
+            return self.seen @ self.whole.linearize(step).jvp(lift) - self._flight
         dw = self.model.frozen_response(step, lift)
         return np.vstack([self.dt * (self.places @ dw), self.places @ dw])
 

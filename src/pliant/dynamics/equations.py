@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from pliant.bodies import Body, Drag, Fields, Term
 from pliant.contact import Friction
-from pliant.core import Array, InputError, Params, finite_array, require_kind
+from pliant.core import Array, InputError, Params, finite_array, nearest, require_kind
 from pliant.dynamics.attachments import Attachments, of_actuators
 from pliant.dynamics.design import Design
 from pliant.dynamics.tangent import Tangent
@@ -93,6 +93,13 @@ class Equations(Attachments):
     def effector_rows(self, name: str) -> sp.csr_matrix:
         """(dim, n_dofs) an effector's place from the positions."""
         return sp.kron(self.robot.row(name), sp.identity(self.body.dim), format="csr")
+
+    def attached(self, name: str) -> tuple[Term, sp.csr_matrix]:
+        """(an actuator on the body, (n_points dim, n_dofs) the rows of the points that it looks at), by its name."""
+        if name not in self.robot.actuators:
+            raise InputError(f"{self.robot.name} has no actuator '{name}'; {nearest(name, self.robot.actuators)}")
+        term = self.terms[list(self.robot.actuators).index(name)][0]
+        return term, sp.kron(term.weights, sp.identity(self.dim), format="csr")
 
     # Supports
 

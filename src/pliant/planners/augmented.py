@@ -29,10 +29,9 @@ class Augmented:
 
     @cached_property
     def _through(self) -> sp.csr_matrix:
-        """(n_state, n) what turns rows over the state into rows over E x, where they can be: E^T (E E^T)^+."""
-        E = self._seen_of_state
-        whole = E.shape[0] == E.shape[1] and E.nnz == E.shape[0]  # an identity
-        return E.T if whole else sp.csr_matrix(E.T @ np.linalg.pinv((E @ E.T).toarray()))
+        """(n_state, n) what turns rows over the state into rows over E x, where they can be."""
+        model = self.problem.model
+        return model.lift if isinstance(model, Condensing) else self._seen_of_state.T
 
     def _over_seen(self, C: sp.csr_matrix, name: str) -> Array:
         """(m, n) rows over the state as rows over what is seen of it."""

@@ -22,6 +22,8 @@ class Limit:
 
     def on(self, model: Dynamics) -> "Band":
         n = model.n_controls
+        if np.ndim(self.lower) == np.ndim(self.upper) == 0 and self.lower == -np.inf and self.upper == np.inf:
+            raise InputError("A limit has no bound; give lower=..., upper=... or both.")
         try:
             lower, upper = (np.array(np.broadcast_to(np.asarray(side, float), (n,))) for side in (self.lower, self.upper))
         except (TypeError, ValueError):

@@ -36,6 +36,8 @@ class Problem:
             require_kind(f"The {what} of a problem", things, (list, tuple), "give a list")
             for thing in things:
                 require_kind(f"One of the {what} of a problem", thing, kind, f"give the {what} that pliant.problem offers")
+                if kind is Term and isinstance(thing, Constrains):
+                    raise InputError(f"One of the terms is {thing.label}, which has no price; give it as constraints=[...].")
         if isinstance(self.steps, bool) or not isinstance(self.steps, int | np.integer) or self.steps < 1:
             raise InputError(f"The horizon is {self.steps!r} steps; give a whole number, 1 or more.")
         if not self.model.n_controls:

@@ -8,7 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.contact import Obstacle
-from pliant.core import Array, Dynamics, InputError, nearest, require_kind, require_number
+from pliant.core import Array, Dynamics, InputError, require_kind, require_number
+from pliant.dynamics import Condensed
+from pliant.dynamics.stepping import Stepping
 from pliant.problem.constraints import Constraint, Interval, Watch
 from pliant.problem.looks import Look, Quadratic
 from pliant.problem.terms import steps_at
@@ -45,9 +47,8 @@ class Stroke:
         return f"the {'increment of the ' if self.increment else ''}stroke of '{self.actuator}'"
 
     def on(self, model: Dynamics, steps: int) -> list[Watch]:
-        term, dim = _stroked(model, self.actuator)
-        n = term.weights.shape[0] * dim
-        rows = sp.kron(term.weights, sp.identity(dim), format="csr")
+        term, rows = _stroked(model, self.actuator)
+        n, dim = rows.shape[0], rows.shape[0] // term.weights.shape[0]
         rows = sp.hstack([rows, sp.csr_matrix((n, model.space.size - rows.shape[1]))], format="csr")
         none = sp.csr_matrix(rows.shape)
         states = (sp.vstack([rows, none], format="csr"), sp.vstack([none, rows], format="csr")) if self.increment else (rows,)
@@ -62,20 +63,17 @@ class Stroke:
                       inside=Interval(lower=self.lower, upper=self.upper)) for k in at]  # fmt: skip
 
 
-def _stroked(model: Any, name: str) -> tuple[Any, int]:
-    """(the attached actuator, the dimension of its points) of a robot's model, or a sentence."""
-    equations = getattr(model, "equations", None)
-    if equations is None:
+def _stroked(model: Dynamics, name: str) -> tuple[Any, sp.csr_matrix]:
+    """(the attached actuator, the rows (n_points dim, n_dofs) of its points) of a robot's model, or a sentence."""
+    if not isinstance(model, Stepping | Condensed):
         raise InputError("A stroke needs a rule of a robot's equations, such as SemiImplicit or ImplicitEuler; this model has no "
                          "attached actuators to look at.")  # fmt: skip
-    actuators = equations.robot.actuators
-    if name not in actuators:
-        raise InputError(f"{equations.robot.name} has no actuator '{name}'; {nearest(name, actuators)}")
-    term = equations.terms[list(actuators).index(name)][0]
+    term, rows = model.equations.attached(name)
     if not isinstance(term, Stroked):
-        raise InputError(f"The actuator '{name}' is a {type(actuators[name]).__name__}, whose displacement is its control; bound it with "
-                         "Limit(lower=..., upper=...), or order=1 for its rate.")  # fmt: skip
-    return term, equations.dim
+        kind = type(model.robot.actuators[name]).__name__
+        raise InputError(f"The actuator '{name}' is a {kind}, whose displacement is its control; bound it with Limit(lower=..., "
+                         "upper=...), or order=1 for its rate.")  # fmt: skip
+    return term, rows
 
 
 def keep_out(effector: str, zone: Obstacle, *, margin: float = 0.0, time: float | Sequence[float] | None = None) -> Constraint:
