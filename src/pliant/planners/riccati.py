@@ -45,23 +45,9 @@ def stage_cost(problem: Problem, layout: Augmented, now: Evaluation, k: int, shi
 
 def stage_costs(problem: Problem, layout: Augmented, now: Evaluation) -> Quadratic:
     """stage_cost of all steps, each block (steps, ...) but for z and zz, which have the last state's too."""
-    N, m, n = problem.steps, problem.model.n_controls, layout.size
-    z, zz = np.zeros((N + 1, n)), np.zeros((N + 1, n, n))
-    u, uz, uu = np.zeros((N, m)), np.zeros((N, m, n)), np.zeros((N, m, m))
-    for look in problem.looks:
-        rows, y = layout.look_rows(look), look.see(now.states, now.controls, problem.first_control)
-        F = look.loss.factor(y) @ rows
-        z[look.step] += rows.T @ look.loss.slope(y)
-        zz[look.step] += F.T @ F
-    for smooth in problem.smooths:
-        r = smooth.weight * smooth.residual(now.controls, problem.first_control)
-        S, c, w = layout.stencil_rows(smooth.stencil), smooth.stencil[0], smooth.weight[:, None]
-        z[:N] += r @ S
-        u += c * r
-        zz[:N] += S.T @ (w * S)
-        uz += c * w * S
-        uu += np.diag(c * c * w[:, 0])
-    return Quadratic(z=z, u=u, zz=zz, uz=uz, uu=uu)
+    every = [stage_cost(problem, layout, now, k) for k in range(problem.steps + 1)]
+    ends = {"z": every, "u": every[:-1], "zz": every, "uz": every[:-1], "uu": every[:-1]}
+    return Quadratic(**{name: np.array([getattr(stage, name) for stage in stages]) for name, stages in ends.items()})
 
 
 def dense_stages(model: Linearizable, layout: Augmented, now: Evaluation) -> list[tuple[Array, Array]]:
