@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import pliant as pl
-from pliant.actuators import Continued, Fibres, Fluidic, Gripper, MovingFrame, Muscle, Pressure, Servo, Tether
+from pliant.actuators import Continued, Fibres, Fluidic, Gripper, Hydraulic, MovingFrame, Muscle, Pressure, Servo, Tether
 from pliant.contact import terrain
 from pliant.dynamics import Condensed
 
@@ -93,8 +93,8 @@ def rods(*, held="start", more=(), **parts):
     return pl.Robot(shape=shape, material=pl.Material(E=2e5, nu=0.35), supports=supports, gravity=(0.0, 0.0, -9.81), **parts)
 
 
-def bag(dim, order, law, *, fibres=None, damping=None, **pressure):
-    """A box of 3 x 3 (x 3) cubes without the middle one, which holds a fluid; `fibres` [Pa] go around it."""
+def bag(dim, order, law, *, fibres=None, damping=None, fluid=Pressure, **pressure):
+    """A box of 3 x 3 (x 3) cubes without the middle one, which holds a fluid; `fibres` [Pa] go around it. A liquid weighs."""
     shape = pl.geometry.Rectangle(size=(0.3, 0.2)) if dim == 2 else pl.Box(size=(0.3, 0.2, 0.2))
     mesh = shape.mesh(divisions=(3,) * dim)
     away = np.abs(mesh.points[mesh.cells].mean(axis=1) / mesh.points.max(axis=0) - 0.5).max(axis=1)
@@ -103,7 +103,8 @@ def bag(dim, order, law, *, fibres=None, damping=None, **pressure):
     mesh = pl.geometry.with_surface(mesh, "x-", lambda centres: centres[:, 0] == 0.0)
     thread = {} if fibres is None else {"thread": Fibres(region="body", stiffness=fibres)}
     return pl.Robot(shape=mesh, order=order, material=pl.Material(E=4e4, nu=0.35, law=law), supports=(pl.Support(region="x-"),),
-                    actuators={"air": Pressure(cavity="cavity-1", **pressure), **thread}, damping=damping or pl.Damping())  # fmt: skip
+                    actuators={"air": fluid(cavity="cavity-1", **pressure), **thread}, damping=damping or pl.Damping(),
+                    gravity=(2.0, -3.0, -9.0)[-dim:] if fluid is Hydraulic else None)  # fmt: skip
 
 
 DAMPED = pl.Damping(mass=0.8, stiffness=0.02)
@@ -178,6 +179,13 @@ ROBOTS: dict[str, Case] = {
     "pressure plane-2": Case(robot=bag(2, 2, "neo-hookean", fibres=8e4), control=(4e3,)),
     "volume box-1": Case(robot=bag(3, 1, "neo-hookean", fibres=8e4, drive="volume", bulk=2e5), control=(1.2,)),
     "volume plane-1": Case(robot=bag(2, 1, "linear-corotated", damping=DAMPED, drive="volume", bulk=2e5), control=(1.2,)),
+    "gas box-1": Case(robot=bag(3, 1, "fixed-corotated", damping=DAMPED, drive="gas"), control=(1.3,)),
+    "gas plane-2": Case(robot=bag(2, 2, "neo-hookean", drive="gas"), control=(1.3,), rules=("Quasistatic", "SemiImplicit")),
+    # A liquid in a cavity
+    "liquid box-1": Case(robot=bag(3, 1, "neo-hookean", damping=DAMPED, fluid=Hydraulic, drive="volume", bulk=2e5), control=(1.1,)),
+    "liquid box-2": Case(robot=bag(3, 2, "neo-hookean", fluid=Hydraulic), control=(2e3,), rules=("Quasistatic", "SemiImplicit")),
+    "liquid plane-1": Case(robot=bag(2, 1, "fixed-corotated", fluid=Hydraulic, drive="volume", bulk=2e5, density=700.0), control=(1.1,)),
+    "liquid plane-2": Case(robot=bag(2, 2, "neo-hookean", fibres=8e4, fluid=Hydraulic), control=(2e3,), rules=("ImplicitEuler", "BDF2")),
     # Beams
     "beams thrust": Case(robot=rods(actuators={"hand": pl.actuators.Thrust(point=(0.18, 0.02, 0.05))}), control=(0.1, 0.2, -0.1)),
     "beams damped": Case(robot=rods(damping=DAMPED, actuators={"hand": pl.actuators.Thrust(point=(0.11, 0.04, 0.015))}),

@@ -79,6 +79,7 @@ SOLIDS = {
     "box": ("size = [0.2, 0.1, 0.1]", 0.002),
     "cylinder": ("radius = 0.1\nlength = 0.2", 0.002 * np.pi),
     "tube": ("outer = 0.1\ninner = 0.05\nlength = 0.2", 0.0015 * np.pi),
+    "vessel": ("radius = 0.1\nwall = 0.05\nlength = 0.2\ncap = 0.04", (0.002 - 0.05**2 * 0.12) * np.pi),
     # Two chambers of half a turn less a rib of 0.1 m at 0.05 m, which is 2 rad
     "chambered": ("radius = 0.1\ncore = 0.02\nwall = 0.02\nrib = 0.1\nsection = 0.2\ncap = 0.05\nchambers = 2",
                   0.003 * np.pi - (np.pi - 2) * (0.08**2 - 0.02**2) * 0.2),

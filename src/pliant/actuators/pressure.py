@@ -1,5 +1,6 @@
-"""A fluid in a closed cavity of a solid, driven by its pressure or by its volume."""
+"""A fluid in a closed cavity of a solid, driven by its pressure, by its volume, or by how much gas there is of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -10,26 +11,27 @@ from pliant.bodies import Matter, Solid
 from pliant.core import Array, InputError, check_limits, require_kind, require_positive
 from pliant.geometry.cavities import connected, enclosed, open_rims, volume_form, volume_hessians
 
+ATMOSPHERE = 101325.0  # [Pa]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pressure:
-    """A fluid in a cavity; `cavity` names a surface of the mesh that is the whole wall of a closed void.
+    """A fluid without weight in a cavity; `cavity` names a surface of the mesh that is the whole wall of a closed void.
 
     drive "pressure": the control is the pressure p [Pa] above that outside, so f = p dV/dq; with a lower limit below zero it may suck.
     drive "volume": the control is the volume of the fluid as a share of the cavity's rest volume V0, and the fluid is a spring that
-    pushes and pulls, p = bulk (u - V / V0). In the plane the volume is the area times the thickness of the body.
+    pushes and pulls, p = bulk (u - V / V0). drive "gas": the control is the amount of gas as a share of what fills the cavity at rest
+    under the air around it, p = 101325 Pa (u V0 / V - 1) at a constant temperature; held at 1 it is a sealed chamber.
+    In the plane the volume is the area times the thickness of the body.
     """
 
     cavity: str
     drive: str = "pressure"
-    limits: tuple[float, float] = (0.0, inf)  # what the pump can do: pressure [Pa] or share of the rest volume [-]
+    limits: tuple[float, float] = (0.0, inf)  # what the pump can do: pressure [Pa] or share of what fills the cavity at rest [-]
     bulk: float = 1e6  # [Pa] of the fluid of a volume-driven cavity: some ten times a silicone's E, so that V follows to a few percent
 
     def __post_init__(self) -> None:
-        require_kind("The cavity of a pressure", self.cavity, str, "name a surface of the mesh, such as 'cavity-1'")
-        if self.drive not in ("pressure", "volume"):
-            raise InputError(f"A cavity is driven by 'pressure' or 'volume', not by '{self.drive}'.")
-        check_limits("a pressure", self.limits)
+        check_fluid("a pressure", self.cavity, self.drive, ("gas", "pressure", "volume"), self.limits)
         require_positive("The fluid's bulk modulus", self.bulk, "Pa")
 
     @property
@@ -43,18 +45,32 @@ class Pressure:
 
     def on(self, body: Matter) -> "AttachedPressure":
         """The fluid in a body; a cavity that leaks, or that is none, is an error."""
-        if not isinstance(body, Solid):
-            raise InputError(f"{type(body).__name__} has no cavities that could hold a fluid; give the robot a shape or a mesh with a "
-                             "closed void, and step it as a solid.")  # fmt: skip
-        points, facets = body.mesh.points, body.mesh.facets(self.cavity)
-        check_cavity(self.cavity, points, facets)
-        nodes = facets.ravel()
-        weights = sp.csr_matrix((np.ones(nodes.size), (np.arange(nodes.size), nodes)), shape=(nodes.size, len(points)))
-        depth = body.thickness if body.dim == 2 else 1.0
-        form = -depth * volume_form(body.dim, body.mesh.order)  # the facets point into the cavity
-        centre = points[np.unique(nodes)].mean(axis=0)  # y is measured from there, where rounding is least
-        return AttachedPressure(weights=weights, offset=np.tile(-centre, (nodes.size, 1)), group=facets.shape[1], form=form,
-                                rest_volume=-depth * enclosed(points, facets), drive=self.drive, bulk=self.bulk)  # fmt: skip
+        return attached(body, self.cavity, self.drive, self.bulk)
+
+
+def check_fluid(what: str, cavity: str, drive: str, drives: Sequence[str], limits: tuple[float, float]) -> None:
+    """A sentence unless these can describe a fluid in a cavity."""
+    require_kind(f"The cavity of {what}", cavity, str, "name a surface of the mesh, such as 'cavity-1'")
+    if drive not in drives:
+        *others, last = (f"'{name}'" for name in drives)
+        raise InputError(f"A cavity is driven by {', '.join(others)} or {last}, not by '{drive}'.")
+    check_limits(what, limits)
+
+
+def attached(body: Matter, cavity: str, drive: str, bulk: float) -> "AttachedPressure":
+    """A fluid without weight in a cavity of a body."""
+    if not isinstance(body, Solid):
+        raise InputError(f"{type(body).__name__} has no cavities that could hold a fluid; give the robot a shape or a mesh with a "
+                         "closed void, and step it as a solid.")  # fmt: skip
+    points, facets = body.mesh.points, body.mesh.facets(cavity)
+    check_cavity(cavity, points, facets)
+    nodes = facets.ravel()
+    weights = sp.csr_matrix((np.ones(nodes.size), (np.arange(nodes.size), nodes)), shape=(nodes.size, len(points)))
+    depth = body.thickness if body.dim == 2 else 1.0
+    form = -depth * volume_form(body.dim, body.mesh.order)  # the facets point into the cavity
+    centre = points[np.unique(nodes)].mean(axis=0)  # y is measured from there, where rounding is least
+    return AttachedPressure(weights=weights, offset=np.tile(-centre, (nodes.size, 1)), group=facets.shape[1], form=form,
+                            rest_volume=-depth * enclosed(points, facets), drive=drive, bulk=bulk, depth=depth)  # fmt: skip
 
 
 def check_cavity(name: str, points: Array, facets: Array) -> None:
@@ -85,15 +101,16 @@ class AttachedPressure:
     rest_volume: float  # [m^3]
     drive: str
     bulk: float  # [Pa]
+    depth: float = 1.0  # [m] of a plane body across its plane
     n_controls: int = 1
 
     @property
     def stiff(self) -> bool:
-        return self.drive == "volume"
+        return self.drive != "pressure"
 
     def volume(self, y: Array) -> Array:
         """[m^3]"""
-        return np.sum(self._slope(y) * y) / y.shape[1]
+        return self._measured(y)[0]
 
     def displacement(self, y: Array) -> Array:
         """[m^3] how much the cavity has swollen since rest."""
@@ -101,32 +118,50 @@ class AttachedPressure:
 
     def pressure(self, y: Array, u: Array) -> Array:
         """[Pa] above that outside."""
-        return u[0] if self.drive == "pressure" else self.bulk * (u[0] - self.volume(y) / self.rest_volume)
+        return self._law(self.volume(y), u)[0]
+
+    def _law(self, V: Array, u: Array) -> tuple[Array, Array, Array]:
+        """(p [Pa], -dp/dV [Pa/m^3], dp/du [Pa or 1]) of the fluid where it fills V [m^3]."""
+        if self.drive == "pressure":
+            return u[0], np.array(0.0), np.array(1.0)
+        if self.drive == "volume":
+            return self.bulk * (u[0] - V / self.rest_volume), np.array(self.bulk / self.rest_volume), np.array(self.bulk)
+        density = self.rest_volume / V  # of as much gas as fills the cavity at rest, over that of the air around it
+        return ATMOSPHERE * (u[0] * density - 1.0), ATMOSPHERE * u[0] * density / V, ATMOSPHERE * density
 
     def _hessians(self, y: Array) -> Array:
         return volume_hessians(self.form, y.reshape(-1, self.group * y.shape[1]))
 
-    def _slope(self, y: Array) -> Array:
-        """(n_points, dim) [m^2] dV/dy, by Euler's theorem on homogeneous functions."""
+    def _measured(self, y: Array) -> tuple[Array, Array, Array]:
+        """(V [m^3], dV/dy (n_points, dim) [m^2], its Hessians), the first two by Euler's theorem on homogeneous functions."""
         H = self._hessians(y)
-        return (H @ y.reshape(len(H), -1, 1)).reshape(y.shape) / (y.shape[1] - 1)
+        slope = (H @ y.reshape(len(H), -1, 1)).reshape(y.shape) / (y.shape[1] - 1)
+        return np.sum(slope * y) / y.shape[1], slope, H
 
     def energy(self, y: Array, u: Array) -> float:
-        p = self.pressure(y, u)
-        return float(-p * self.volume(y) if self.drive == "pressure" else 0.5 * self.rest_volume / self.bulk * p**2)
+        V, V0 = self.volume(y), self.rest_volume
+        if self.drive == "gas":
+            return ATMOSPHERE * float(V - V0 - u[0] * V0 * np.log(V / V0)) if V > 0.0 else inf
+        p = self._law(V, u)[0]
+        return float(-p * V if self.drive == "pressure" else 0.5 * V0 / self.bulk * p**2)
 
     def gradient(self, y: Array, u: Array) -> Array:
-        return -self.pressure(y, u) * self._slope(y)
+        V, slope, _ = self._measured(y)
+        return -self._law(V, u)[0] * slope
 
     def curvature(self, y: Array, u: Array) -> Array:
-        return -self.pressure(y, u) * self._hessians(y)
+        V, _, H = self._measured(y)
+        return -self._law(V, u)[0] * H
 
     def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
-        n = int(self.stiff)
-        return self._slope(y)[None][:n], np.full(n, self.bulk / self.rest_volume)
+        V, slope, _ = self._measured(y)
+        stiffness = self._law(V, u)[1]
+        n = int(stiffness != 0.0)  # no gas at all is no spring
+        return slope[None][:n], np.full(n, stiffness)
 
     def control_gradient(self, y: Array, u: Array) -> Array:
-        return -(self.bulk if self.stiff else 1.0) * self._slope(y)[None]
+        V, slope, _ = self._measured(y)
+        return -self._law(V, u)[2] * slope[None]
 
     def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
-        return np.zeros(1)  # the force is linear in the pressure and in the volume of the fluid
+        return np.zeros(1)  # the force is linear in the pressure, in the volume of the fluid and in the amount of gas

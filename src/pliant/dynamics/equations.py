@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from pliant.actuators import AttachedLiquid, liquid_of
 from pliant.bodies import Body, Drag, Fields, Term
 from pliant.contact import Friction
 from pliant.core import Array, InputError, Params, finite_array, nearest, require_kind
@@ -21,8 +22,9 @@ class Numbers:
     """What the parameters decide: the fields of each cell and the mass of each node pair."""
 
     fields: Fields
-    mass: sp.csr_matrix  # (n_nodes, n_nodes) [kg]
+    mass: sp.csr_matrix  # (n_nodes, n_nodes) [kg] of the body and of the liquids in it
     pair_mass: Array  # (n_pairs,) [kg]
+    weight: Array  # (n_dofs,) [N] gravity on the body without its liquids
     outside: Array  # (n_dofs,) [N] gravity, and the loads at a time
 
 
@@ -57,14 +59,20 @@ class Equations(Attachments):
 
     @cached_property
     def terms(self) -> tuple[tuple[Term, slice], ...]:  # type: ignore[override]
-        """Each attachment with its share of the controls: actuators first, contacts after."""
+        """Each attachment with its share of the controls: actuators first, then contacts and the weight of liquids."""
         made = of_actuators(self.robot, lambda actuator: actuator.on(self.body))
         end = slice(self.robot.n_controls, self.robot.n_controls)
-        return (*made, *((contact, end) for contact in self._contacts))
+        return (*made, *((passive, end) for passive in (*self._contacts, *self._liquids)))
 
     @cached_property
     def _contacts(self) -> tuple:
         return tuple(contact.on(self.body) for contact in self.robot.contacts)
+
+    @cached_property
+    def _liquids(self) -> tuple[AttachedLiquid, ...]:
+        """What fills the cavities of hydraulic actuators; gravity is the robot's, so they ask for it here."""
+        made = of_actuators(self.robot, lambda actuator: liquid_of(actuator, self.body, self.robot.gravity))
+        return tuple(liquid for liquid, _ in made if liquid is not None)
 
     @cached_property
     def drags(self) -> tuple[Drag, ...]:
@@ -155,8 +163,10 @@ class Equations(Attachments):
             modes.append(turn)
         basis = np.stack([mode.ravel() / np.linalg.norm(mode) if np.any(mode) else mode.ravel() for mode in modes], axis=1)
         neutral = self.robot.neutral_controls()
-        springs = [self.terms_times(self.body.rest, neutral, mode, stiff_only=True) for mode in basis.T]
-        stiff = np.stack(springs, axis=1) / max(1e-300, max(float(np.linalg.norm(f)) for f in springs))
+        answer = lambda mode: self.terms_times(self.body.rest, neutral, mode, stiff_only=True)  # noqa: E731
+        springs, shaken = [answer(mode) for mode in basis.T], np.random.default_rng(0).standard_normal(self.n_dofs)
+        # Of a shake, too: a fluid of a given volume answers that, but rigid motions with round-off alone, which holds nothing.
+        stiff = np.stack(springs, axis=1) / max(1e-300, *(float(np.linalg.norm(f)) for f in (*springs, answer(shaken / self.n_dofs**0.5))))
         _, s, vt = np.linalg.svd(np.vstack([basis[self.held], stiff, np.zeros((len(names), len(names)))]))
         loose = vt[s < 1e-9 * max(1.0, s.max(initial=0.0))]
         return [names[k] for k in range(len(names)) if loose.size and np.abs(loose[:, k]).max() > 1e-6 and np.any(modes[k])]
@@ -178,7 +188,7 @@ class Equations(Attachments):
 
     def at_time(self, numbers: Numbers, time: float) -> Numbers:
         """`numbers` with the loads at another time [s]."""
-        return replace(numbers, outside=self._outside(numbers.mass, time)) if self._changing else numbers
+        return replace(numbers, outside=self._outside(numbers.weight, time)) if self._changing else numbers
 
     @cached_property
     def _default_numbers(self) -> Numbers:
@@ -186,19 +196,33 @@ class Equations(Attachments):
 
     def _numbers(self, fields: Fields) -> Numbers:
         pair_mass = self.body.mass(fields.density)
-        n = self.n_dofs // self.body.dim
-        i, j = self.body.pairs.T
-        off = i != j
-        values, rows, cols = (np.concatenate([a, b[off]]) for a, b in ((pair_mass, pair_mass), (i, j), (j, i)))
-        mass = sp.csr_matrix((values, (rows, cols)), shape=(n, n))
-        return Numbers(fields=fields, mass=mass, pair_mass=pair_mass, outside=self._outside(mass, 0.0))
+        mass = self._mass_matrix(pair_mass)
+        weight = (mass @ self.gravity.reshape(-1, self.body.dim)).ravel()
+        if self._liquids:  # they move, but their weight is that of the pressure on their walls
+            pair_mass = pair_mass + self._liquid_mass
+            mass = self._mass_matrix(pair_mass)
+        return Numbers(fields=fields, mass=mass, pair_mass=pair_mass, weight=weight, outside=self._outside(weight, 0.0))
 
-    def _outside(self, mass: sp.csr_matrix, time: float) -> Array:
-        return self._steady_load + self._changing_load(time) + (mass @ self.gravity.reshape(-1, self.body.dim)).ravel()
+    @cached_property
+    def _liquid_mass(self) -> Array:
+        """(n_pairs,) [kg] of the liquids, all of it on the diagonal."""
+        (i, j), mass = self.body.pairs.T, np.sum([liquid.mass for liquid in self._liquids], axis=0)
+        return np.where(i == j, mass[i], 0.0)
+
+    def _mass_matrix(self, pair_mass: Array) -> sp.csr_matrix:
+        """(n_nodes, n_nodes) [kg]"""
+        i, j = self.body.pairs.T
+        n, off = self.n_dofs // self.body.dim, i != j
+        values, rows, cols = (np.concatenate([a, b[off]]) for a, b in ((pair_mass, pair_mass), (i, j), (j, i)))
+        return sp.csr_matrix((values, (rows, cols)), shape=(n, n))
+
+    def _outside(self, weight: Array, time: float) -> Array:
+        return self._steady_load + self._changing_load(time) + weight
 
     def mass_of(self, density: Array, y: Array) -> Array:
-        """The mass matrix of a density [kg/m^3] in each cell, times y; for derivatives, so the density may have any sign."""
-        return self.mass_times(self._numbers(replace(self.body.fields, density=density)), y)
+        """The body's mass matrix for a density [kg/m^3] in each cell, times y; for derivatives, so the density may have any sign."""
+        M = self._mass_matrix(self.body.mass(density))
+        return (M @ y.reshape(M.shape[0], -1)).reshape(y.shape)
 
     @cached_property
     def tangent(self) -> Tangent:

@@ -3,9 +3,12 @@
 from pliant.geometry.cavities import cavities, with_cavities
 from pliant.geometry.cells import compacted, merged, oriented
 from pliant.geometry.chambers import Chambered
+from pliant.geometry.columns import Columns, column_weights
 from pliant.geometry.discs import Cylinder, Disc, Ellipsoid
 from pliant.geometry.extrude import extruded
 from pliant.geometry.fill import fill
+from pliant.geometry.fluid import Hydrostatics, Measures, hydrostatic_stiffness, hydrostatics, measures
+from pliant.geometry.free_surface import FreeSurface, partly_filled
 from pliant.geometry.load import Limits, load_mesh, load_surface
 from pliant.geometry.mesh import Mesh, with_surface
 from pliant.geometry.polygon import Polygon
@@ -17,17 +20,24 @@ from pliant.geometry.sections import Bar, Round, Section
 from pliant.geometry.shapes import Box, Domain, Rectangle, Shape, Strip
 from pliant.geometry.silhouette import load_silhouette
 from pliant.geometry.surface import Surface, check_closed
+from pliant.geometry.surfaces import ball, hare
 from pliant.geometry.union import Union
+from pliant.geometry.vessels import Vessel
+from pliant.geometry.wall import check_wall
 
 __all__ = [
     "Bar",
     "Box",
     "Chambered",
+    "Columns",
     "Cylinder",
     "Disc",
     "Domain",
     "Ellipsoid",
+    "FreeSurface",
+    "Hydrostatics",
     "Limits",
+    "Measures",
     "Mesh",
     "Polygon",
     "Quality",
@@ -42,18 +52,27 @@ __all__ = [
     "Surface",
     "Tube",
     "Union",
+    "Vessel",
+    "ball",
     "cavities",
     "check_closed",
+    "check_wall",
+    "column_weights",
     "compacted",
     "extruded",
     "fill",
+    "hare",
+    "hydrostatic_stiffness",
+    "hydrostatics",
     "load_mesh",
     "load_silhouette",
     "load_surface",
+    "measures",
     "merged",
     "moved",
     "moved_back",
     "oriented",
+    "partly_filled",
     "quality",
     "scale_doubts",
     "seed",

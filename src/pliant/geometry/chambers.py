@@ -6,7 +6,7 @@ from math import factorial
 
 import numpy as np
 
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, require_number, require_positive
 from pliant.geometry.cells import compacted
 from pliant.geometry.lattice import charted, check_count, checked_cell, checked_divisions, counts_along, grid_of
 from pliant.geometry.mesh import Mesh
@@ -19,9 +19,10 @@ class Chambered:
     """A cylinder around the z axis, from its origin upwards, of sections with closed chambers between solid caps.
 
     Each chamber is a sector of a ring between a solid core and the outer wall; radial ribs part them. The first lies about the x
-    axis, the others follow counterclockwise. Surfaces "bottom", "top", "side", and "chamber s-k" for chamber k of section s, both
-    counted from 1; regions "core", "ribs" and "wall", each with its share of the caps. `divisions` is (arc, layers, through): cells
-    along a chamber's arc, layers along a section, cells through the core, ribs, wall and caps.
+    axis, the others follow counterclockwise. A solid stem may go on from the last cap, which narrows to it. Surfaces "bottom", "top",
+    "side", and "chamber s-k" for chamber k of section s, both counted from 1; regions "core", "ribs" and "wall", each with its share of
+    the caps and the stem. `divisions` is (arc, layers, through): cells along a chamber's arc, layers along a section, cells through the
+    core, ribs, wall and caps.
     """
 
     radius: float  # [m]
@@ -32,6 +33,8 @@ class Chambered:
     cap: float  # [m], length of the solid ends of each section; neighbours share one
     sections: int = 1
     chambers: int = 3
+    stem: float = 0.0  # [m], length; 0: no stem
+    neck: float | None = None  # [m], radius of the stem; None: that of the body
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)  # [m], centre of the bottom
     dim = 3
 
@@ -45,12 +48,26 @@ class Chambered:
                              f"{self.radius:g} m; make them thinner.")  # fmt: skip
         if not self.chambers * self._rib_angle < 2 * np.pi:
             raise InputError(f"{self.chambers} ribs of {self.rib:g} m leave no chamber between them; make them thinner.")
+        if not 0.0 <= require_number("The stem of a Chambered", self.stem, "m") < np.inf:
+            raise InputError(f"The stem of a Chambered is {self.stem:g} m long; give zero or a positive number.")
+        if self.neck is not None and not require_positive("The neck of a Chambered", self.neck, "m") <= self.radius:
+            raise InputError(f"The neck of {self.neck:g} m is wider than the radius of {self.radius:g} m; make it narrower.")
         object.__setattr__(self, "origin", checked_vector("The origin of a Chambered", self.origin, 3))
 
     @property
     def length(self) -> float:
         """[m]"""
+        return self._shoulder + self.stem
+
+    @property
+    def _shoulder(self) -> float:
+        """[m] where the stem begins."""
         return self.sections * (self.section + self.cap) + self.cap
+
+    def _slimness(self, z: Array) -> Array:
+        """(k,) the radius at heights z (k,) [m] as a share of the body's."""
+        neck = self.radius if self.neck is None or self.stem == 0.0 else self.neck
+        return np.interp(z, (self._shoulder - self.cap, self._shoulder), (1.0, neck / self.radius))
 
     @property
     def _rib_angle(self) -> float:
@@ -71,27 +88,29 @@ class Chambered:
         turn, pitch = 2 * np.pi / self.chambers, self.section + self.cap
         aside = np.abs((angle + turn / 2) % turn - turn / 2)  # [rad] from the middle of the nearest chamber
         hollow = (aside < self._arc / 2) & (radius > self.core) & (radius < self.radius - self.wall)
-        hollow &= (z % pitch > self.cap) & (z < self.length - self.cap)
-        return (radius <= self.radius) & (z >= 0) & (z <= self.length) & ~hollow
+        hollow &= (z % pitch > self.cap) & (z < self._shoulder - self.cap)
+        return (radius <= self.radius * self._slimness(z)) & (z >= 0) & (z <= self.length) & ~hollow
 
     def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
         arc, layers, through = counts = self._counts(cell, divisions)
-        angles = _ticks([(self._arc, arc), (self._rib_angle, self._rib_cells(arc, through))] * self.chambers)
-        radii = _ticks([(self.core, through), (self.radius - self.wall - self.core, through), (self.wall, through)])
-        heights = _ticks([(self.cap, through), (self.section, layers)] * self.sections + [(self.cap, through)])
+        angles = ticks([(self._arc, arc), (self._rib_angle, self._rib_cells(arc, through))] * self.chambers)
+        radii = ticks([(self.core, through), (self.radius - self.wall - self.core, through), (self.wall, through)])
+        stem = [(self.stem, max(1, round(self.stem * layers / self.section)))] if self.stem > 0.0 else []
+        heights = ticks([(self.cap, through), (self.section, layers)] * self.sections + [(self.cap, through)] + stem)
         cubes = (len(angles) - 1, len(radii) - 1, len(heights) - 1)
         check_count(factorial(3) * float(np.prod(cubes)))
         lattice, cells = polar_lattice(cubes)
         centres = grid_of(cubes) + 0.5
         hollow = np.any([within(centres, *box) for box in self._boxes(counts).values()], axis=0)
-        lattice, cells = compacted(lattice, _joined_on_axis(lattice, cells[np.repeat(~hollow, factorial(3))]))
+        lattice, cells = compacted(lattice, joined_on_axis(lattice, cells[np.repeat(~hollow, factorial(3))]))
         i, j, k = lattice.T
         sides = {"bottom": k == 0, "top": k == cubes[2], "side": j == cubes[1]}
         sides |= {name: within(lattice, *box) for name, box in self._boxes(counts).items()}
         angle = angles[i] - self._arc / 2
         ray = np.where(j > 0, 1.0, 0.0) * np.array([np.cos(angle), np.sin(angle)])  # none on the axis, where there is no angle
+        radius = radii[j] * self._slimness(heights[k])
         # The polar lattice (angle, radius, z) is left-handed in space.
-        mesh = charted(np.column_stack([*ray, radii[j], heights[k]]), cells[:, [0, 1, 3, 2]], self._chart, order, sides)
+        mesh = charted(np.column_stack([*ray, radius, heights[k]]), cells[:, [0, 1, 3, 2]], self._chart, order, sides)
         slab = j[cells].min(axis=1) // through  # core, chambers and ribs, wall
         regions = {name: np.flatnonzero(slab == n) for n, name in enumerate(("core", "ribs", "wall"))}
         return replace(mesh, regions={**mesh.regions, **regions})
@@ -121,12 +140,12 @@ class Chambered:
         return out
 
 
-def _ticks(parts: Sequence[tuple[float, int]]) -> Array:
+def ticks(parts: Sequence[tuple[float, int]]) -> Array:
     """Where the lattice planes lie along an axis of parts (size, cells), from zero."""
     return np.concatenate([[0.0], np.cumsum([size / n for size, n in parts for _ in range(n)])])
 
 
-def _joined_on_axis(lattice: Array, cells: Array) -> Array:
+def joined_on_axis(lattice: Array, cells: Array) -> Array:
     """The cells with one point for all angles on the axis, without those that this flattens."""
     first = np.where(lattice[:, 1] == 0, lattice[:, 2], np.arange(len(lattice)))  # the first angle's points come first
     cells = first[cells]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationInfo
 
-from pliant.actuators import Arm, Cable, Fibres, Fluidic, Gripper, MovingFrame, Muscle, Pressure, Servo, Tether, Thrust, load_arm
+from pliant.actuators import Arm, Cable, Fibres, Fluidic, Gripper, Hydraulic, MovingFrame, Muscle, Pressure, Servo, Tether, Thrust, load_arm
 from pliant.actuators.fibres import hoops, rays
 from pliant.contact import Contact, capsule, plane, sphere, terrain
 from pliant.core import InputError, nearest
@@ -29,6 +29,7 @@ from pliant.geometry import (
     Strip,
     Tube,
     Union,
+    Vessel,
     cavities,
     fill,
     load_mesh,
@@ -97,7 +98,7 @@ def from_arm(*, file: Path, side: str | None = None, start: Row | None = None) -
     return load_arm(file, side=side, start=start)
 
 
-SHAPES = {cls.__name__.lower(): cls for cls in (Box, Cylinder, Tube, Chambered, Ellipsoid, Strip, Rectangle, Disc, Ring, Polygon)}
+SHAPES = {cls.__name__.lower(): cls for cls in (Box, Cylinder, Tube, Vessel, Chambered, Ellipsoid, Strip, Rectangle, Disc, Ring, Polygon)}
 SOLID = ("thickness",)  # a solid has no out-of-plane thickness to choose
 SHAPE = one_of("shape", {
     name: wrapped(cls, Geometry, "shape", leave=SOLID if cls.dim == 3 else ()) for name, cls in SHAPES.items()
@@ -131,6 +132,7 @@ ACTUATORS = {
     "muscle": made(Muscle, region=str),
     "fluidic": made(Fluidic, region=str),
     "pressure": made(Pressure),
+    "hydraulic": made(Hydraulic),
     "fibres": made(from_fibres),
     "servo": made(Servo),
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from pliant.actuators import liquid_of
 from pliant.bodies import Body
 from pliant.core import InputError
 from pliant.robot import Robot, Support
@@ -152,6 +153,8 @@ def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
     for kind in ("actuators", "effectors"):
         for name, member in getattr(robot, kind).items():
             yield f"{kind}.{name}", partial(member.on, body)
+    for name, actuator in robot.actuators.items():
+        yield f"actuators.{name}", partial(liquid_of, actuator, body, robot.gravity)
     for i, load in enumerate(robot.loads):
         yield f"loads[{i}]", partial(load.on, body)
     for i, contact in enumerate(robot.contacts):

@@ -1,10 +1,16 @@
 """Ready robots, one file each."""
 
 from pliant.zoo.robots.biped import biped
+from pliant.zoo.robots.cylinder import silicone_cylinder
 from pliant.zoo.robots.diamond import diamond
+from pliant.zoo.robots.finger import hydraulic_finger
 from pliant.zoo.robots.irb14000 import irb14000
 from pliant.zoo.robots.liandford import liandford
 from pliant.zoo.robots.line_arm import line_arm, plane_arm
+from pliant.zoo.robots.pendulum_hydraulic import hydraulic_pendulum
 from pliant.zoo.robots.stiff_flop import stiff_flop
 
-__all__ = ["biped", "diamond", "irb14000", "liandford", "line_arm", "plane_arm", "stiff_flop"]
+__all__ = [
+    "biped", "diamond", "hydraulic_finger", "hydraulic_pendulum", "irb14000", "liandford", "line_arm", "plane_arm", "silicone_cylinder",
+    "stiff_flop",
+]  # fmt: skip
