@@ -109,3 +109,22 @@ def test_the_condensed_guides_snippets_run() -> None:
     hook = names["crane"].place("hook", names["turned"])
     assert math.atan2(hook[1], hook[0]) == pytest.approx(0.5, abs=5e-3)  # the motor turns it about the upright
     assert abs(names["finger"].place("tip", names["bent"])[0]) > 1e-4
+
+
+def test_the_tip_follows_a_target_and_says_when_it_is_out_of_reach() -> None:
+    circle, text, held = output("07_follow_a_target.py").splitlines()
+    assert numbers(circle)[0] < 0.1  # [mm]
+    assert text.startswith("the target is out of reach: closest")
+    assert numbers(held)[0] < 1e-8  # [m]
+
+
+def test_the_inverse_guides_snippets_run() -> None:
+    guide = (EXAMPLES.parent / "docs" / "guide" / "inverse.md").read_text()
+    names: dict = {}
+    for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(snippet, names)
+    assert names["pose"].text == "at the target"
+    assert not names["far"].ok
+    assert names["far"].text.startswith("the target is out of reach")
+    assert names["kept"].u[3] == 1.0
+    assert names["kept"].text == "at the target"

@@ -1,0 +1,142 @@
+"""One Newton step a tick: a robot in balance follows its controls by one linearisation and one factor (paper 002 eq. 2 and 4)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pliant import linalg
+from pliant.bodies import Body
+from pliant.core import Array
+from pliant.dynamics.equations import Equations, Numbers
+from pliant.dynamics.implicit import Implicit
+
+TRIES = 8  # of shorter and shorter steps
+STRAYS = 0.35  # as a share of the step: a second step that is longer says that the first one led astray
+LOST = 10.0  # reaches: where balance is further away, a robot has lost it
+GROWS = 1.5  # the reach, after a tick that needed no shortening
+AIMS = 0.2  # what a shortened step aims at
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Answer:
+    """Where a model will be, to first order in a change du of some controls: q + free + columns du."""
+
+    q: Array  # (n_dofs,) [m] now
+    free: Array  # (n_dofs,) [m] the motion where the controls stand still
+    columns: Array  # (n_dofs, k) [m per unit of each control]
+    inner: Any = None  # what the rule that gave it needs to go on
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moved:
+    """Where a tick ended."""
+
+    x: Array  # (n_state,)
+    share: float  # of the change of the controls that it took
+    reach: float = np.inf  # [m] how far the next tick may well go
+
+
+Allowed = Callable[[Array], bool]  # may the positions (n_dofs,) be?
+
+
+def longest_way(body: Body, step: Array) -> Array:
+    """[m] the longest way along an axis of any node over a step (n_dofs,), or over each column of (n_dofs, k); a turn moves the end of a
+    cell."""
+    if not body.is_place.all():
+        step = (step.T * np.repeat(np.where(body.is_place, 1.0, body.cell_size()), body.dim)).T
+    return np.abs(step).max(axis=0, initial=0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Factored:
+    """The linearisation of a tick."""
+
+    solve: linalg.Solve
+    numbers: Numbers
+    k: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OneNewton:
+    """The ticks of a Quasistatic model: K dq = -r - B du at (q, u), then a second, corrected step with the same factor.
+
+    K has the geometric stiffness of the actuators' forces where it is positive definite with it, else it is without, and where that does
+    not help the cells are made positive one by one: a buckled body still finds a way down.
+    """
+
+    model: Implicit
+
+    @property
+    def _equations(self) -> Equations:
+        return self.model.equations
+
+    def soon(self, answer: Answer) -> Answer:
+        """What holds at the end of the tick: all of it."""
+        return answer
+
+    def answer(self, x: Array, u: Array, chosen: Array, k: int) -> Answer | str:
+        """The answer to the `chosen` controls (indices) at tick k, or why there is none, in a sentence."""
+        eq = self._equations
+        q = eq.place_supports(x, (k + 1) * self.model.dt)
+        numbers = eq.numbers(None, (k + 1) * self.model.dt)
+        inside, blocks = eq.body.linearised(q, numbers.fields, 0.0)
+        solve = self._factor(numbers, blocks, q, u)
+        if solve is None:
+            return "the robot stands where it can be held no longer; move away from there, or begin anew"
+        sides = np.column_stack([inside + eq.pull(q, u)[1] - numbers.outside, eq.control_columns(q, u)[:, chosen]])
+        found = np.zeros_like(sides)
+        found[eq.free] = -solve(sides[eq.free])
+        if not np.all(np.isfinite(found)):
+            return "the equations are singular here; move away from there, or begin anew"
+        return Answer(q=q, free=found[:, 0], columns=found[:, 1:], inner=Factored(solve=solve, numbers=numbers, k=k))
+
+    def _factor(self, numbers: Numbers, blocks: Array, q: Array, u: Array) -> linalg.Solve | None:
+        eq, still = self._equations, np.zeros_like(numbers.pair_mass)
+        for stiff_only in (False, True):
+            points = [*eq.term_blocks(q, u, stiff_only=stiff_only), *(None for _ in eq.drags)]
+            solve = eq.tangent.factor(eq.tangent.values(blocks, still, points), *eq.rank_columns(q, u, stiff_only=stiff_only))
+            if solve is not None:
+                return solve
+        positive = eq.body.stiffness(q, numbers.fields, project=True)
+        values = eq.tangent.values(positive, still, points, project=True)
+        return eq.tangent.factor_shifted(values, numbers.pair_mass, *eq.rank_columns(q, u, stiff_only=True))
+
+    def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Moved | None:
+        """A tick along du (n_chosen,), shortened where a node would go further than `reach` [m], where it leads astray and where what it
+        leads to is not allowed; None where nothing is. A robot that has lost its balance first finds it."""
+        if longest_way(self._equations.body, answer.free) > LOST * reach:
+            return self._balanced(answer, u, allowed)
+        step, change = answer.free + answer.columns @ du, np.zeros_like(u)
+        change[chosen] = du
+        way = float(longest_way(self._equations.body, step))
+        share = min(1.0, reach / max(way, 1e-300))
+        for tries in range(TRIES):
+            q, astray = self._tried(answer, share, step, u + share * change)
+            if astray <= STRAYS and allowed(q):
+                return Moved(x=q, share=share, reach=share * way if tries else GROWS * reach)
+            share *= float(np.clip(AIMS / max(astray, 1e-300), 0.1, 0.5))  # what leads astray grows as the square of the step
+        return self._balanced(answer, u, allowed)
+
+    def _balanced(self, answer: Answer, u: Array, allowed: Allowed) -> Moved | None:
+        """After a snap: where the model's own step comes to rest, however many iterations that takes. It only goes down, so that it is
+        nearer to balance even where it does not find it."""
+        q = self.model.step(answer.q, u, None, answer.inner.k).x
+        return Moved(x=q, share=0.0) if np.all(np.isfinite(q)) and np.any(q != answer.q) and allowed(q) else None
+
+    def _tried(self, answer: Answer, share: float, step: Array, u: Array) -> tuple[Array, float]:
+        """(the place after a share of a step, how far that led astray as a share of it). The first step is followed by a second with the
+        same factor, which is much shorter where the first was right (Deuflhard's natural monotonicity test), and is taken along."""
+        eq, q = self._equations, answer.q + share * step
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            energy, inside = eq.body.energy(q, answer.inner.numbers.fields)
+            r = inside + eq.pull(q, u)[1] - answer.inner.numbers.outside
+        if not (np.isfinite(energy) and np.all(np.isfinite(r))):  # torn, or beyond what the body's law knows
+            return q, np.inf
+        second = np.zeros_like(q)
+        second[eq.free] = -answer.inner.solve(r[eq.free])
+        way = share * float(longest_way(eq.body, step)) + 1e-9 * float(np.ptp(eq.body.rest))
+        astray = float(longest_way(eq.body, second - (1.0 - share) * answer.free)) / way
+        better = float(longest_way(eq.body, second)) <= way and eq.body.inverted(q + second) is None
+        return (q + second if better else q), astray

@@ -1,0 +1,236 @@
+"""Inverse control: find at every tick the controls that bring the effectors to their targets (paper 002 section II, Steps 1-3).
+
+A tick linearises the whole model once, factorises once, and solves for the motion without a change of controls (Step 1) and for that of
+each control. Condensed to the effectors this is a quadratic program of a few variables (Step 2), and the state is moved by its solution
+(Step 3). What is linear here is so for a tick only: the next one starts from where the robot then is.
+"""
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pliant.core import Array, InputError, check_controls, finite_array, require_kind, require_positive
+from pliant.dynamics import Quasistatic, equilibrium
+from pliant.dynamics.implicit import Implicit
+from pliant.dynamics.one_newton import Allowed, Answer, Moved, longest_way
+from pliant.dynamics.semi_implicit import Linearised
+from pliant.planners.inverse_aims import Aims
+from pliant.planners.inverse_controls import Controls
+from pliant.planners.inverse_program import Program, program
+from pliant.planners.inverse_rows import Guard, StrokeGuard, TautGuard
+
+CALM = 1e-6  # the least damping of a tick
+LOST = "no step was found that keeps everything"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pose:
+    """Where a robot is after tick k - 1, and what there is to say about it."""
+
+    k: int
+    x: Array  # (n_state,)
+    u: Array  # (n_controls,)
+    places: Array  # (n_effectors, dim) [m]
+    ok: bool = True  # False where the target is out of reach, or something could not be kept
+    text: str = "ready"
+    error: float = 0.0  # [m] how far the worst effector is from its target, along the directions that count; 0 where there is none
+    solve_seconds: float = 0.0  # [s] that the tick took
+    moved: float = 0.0  # [m] how far the node went that went furthest
+    reach: float = np.inf  # [m] how far the next tick may go: less where the last one had to be shortened
+    damping: float = CALM  # of the next tick: more where the last one promised too much
+
+
+class Rule(Protocol):
+    """How a model ticks."""
+
+    def answer(self, x: Array, u: Array, chosen: Array, k: int) -> Answer | str: ...  # or why there is none
+    def soon(self, answer: Answer) -> Answer: ...  # at the end of the tick, where the answer looks further ahead
+    def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Moved | None: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Look:
+    """What a tick knows before it moves."""
+
+    u: Array  # (n_controls,) where it starts from: slack is taken up
+    answer: Answer
+    scale: Array  # (n,) [m per unit] how far each control that may move moves a node
+    program: Program  # over z = scale du
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inverse:
+    """A controller that leads effectors to targets; made by inverse."""
+
+    model: Implicit | Linearised
+    rule: Rule
+    aims: Aims
+    controls: Controls
+    guards: tuple[Guard, ...]
+    stride: float  # [m] the furthest way of a node in a tick
+    length: float  # [m] of the robot
+    tolerance: float  # of the length: nearer is reached
+
+    def begin(self, x: ArrayLike | None = None, u: ArrayLike | None = None) -> Pose:
+        """The robot at rest under controls u (None: those that do nothing), found from a state x where one is given. A model that swings
+        goes on from x as it is."""
+        given = self.controls.neutral if u is None else check_controls(u, self.model.n_controls)  # type: ignore[arg-type]
+        own = self.controls.within(given)
+        start = None if x is None else finite_array("The first state", x, (self.model.space.size,))
+        start = self._rest(own) if start is None else start
+        if x is not None and isinstance(self.model, Implicit):
+            start = equilibrium(self.model, own, x0=start).x
+        q = self._position(start)
+        for guard in self.guards:
+            if isinstance(guard, StrokeGuard) and not guard.kept(q, q):
+                raise InputError(f"The robot begins with a displacement of {guard.value(q):.3g}, but {guard.stroke.label} goes from "
+                                 f"{guard.stroke.lower:g} to {guard.stroke.upper:g}; begin with other controls, or widen it.")  # fmt: skip
+        return Pose(k=0, x=start, u=own, places=self.aims.places(q))
+
+    def follow(self, pose: Pose, targets: ArrayLike) -> Pose:
+        """One tick towards targets (n_effectors, dim) [m]."""
+        began, goal = perf_counter(), self.aims.goal(targets)
+        look = self._look(pose, goal)
+        found = None if isinstance(look, str) else look.program.best()
+        if isinstance(look, str) or found is None:
+            why = look if isinstance(look, str) else "no controls keep all limits together, so that they stay as they are"
+            return self._stayed(pose, self.aims.missed(pose.places, goal)[1], why, began)
+        z, broken = found
+        z = look.program.relaxed(z, look.scale * (look.u - self.controls.neutral)[self.controls.chosen], self._reach(pose))
+        after = self._moved(pose, look.u, look.answer, z / look.scale, careless=bool(broken))
+        if after is None:
+            return self._stayed(pose, self.aims.missed(pose.places, goal)[1], LOST, began)
+        ok, text = self._said(pose, after, goal, look.program, z, broken)
+        return replace(after, ok=ok, text=text, error=self.aims.missed(after.places, goal)[1], solve_seconds=perf_counter() - began,
+                       damping=self._calmed(pose, after, goal, look.program, z))  # fmt: skip
+
+    def manual(self, pose: Pose, u: ArrayLike) -> Pose:
+        """One tick with given controls, or as far towards them as limits and strokes allow; obstacles push as they do."""
+        began, pose = perf_counter(), self._checked(pose)
+        given = self.controls.within(check_controls(u, self.model.n_controls))  # type: ignore[arg-type]
+        du = np.clip(given - pose.u, *self.controls.room(pose.u))[self.controls.chosen]
+        answer = self.rule.answer(pose.x, pose.u, self.controls.chosen, pose.k)
+        after = None if isinstance(answer, str) else self._moved(pose, pose.u, answer, du, careless=True)
+        if after is None:
+            return self._stayed(pose, 0.0, answer if isinstance(answer, str) else LOST, began)
+        there = bool(np.allclose(after.u, given, rtol=1e-9, atol=0.0))
+        return replace(after, ok=True, text="by hand" if there else "moving", error=0.0, solve_seconds=perf_counter() - began)
+
+    def settle(self, pose: Pose, targets: ArrayLike, ticks: int = 200, tolerance: float = 1e-6) -> Pose:
+        """Ticks until no node moves by more than `tolerance` of the robot's length in one, or until there were `ticks` of them."""
+        if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 1:
+            raise InputError(f"The number of ticks is {ticks!r}; give a whole number, 1 or more.")
+        near = require_positive("The tolerance of settling", tolerance, "of the robot's length") * self.length
+        for _ in range(ticks):
+            pose = self.follow(pose, targets)
+            if pose.moved <= near < pose.reach:
+                break
+        return pose
+
+    def program(self, pose: Pose, targets: ArrayLike) -> Program:
+        """The quadratic program of the next tick, to look at."""
+        look = self._look(pose, self.aims.goal(targets))
+        if isinstance(look, str):
+            raise InputError(f"There is no program here: {look}.")
+        return look.program
+
+    # Parts of a tick
+
+    def _checked(self, pose: Pose) -> Pose:
+        require_kind("The pose", pose, Pose, "begin with controller.begin(), and hand on what follow gives")
+        if pose.x.shape != (self.model.space.size,) or pose.u.shape != (self.model.n_controls,) or pose.places.shape != self.aims.shape:
+            raise InputError("The pose is one of another robot or of other effectors; begin with controller.begin().")
+        return pose
+
+    def _position(self, x: Array) -> Array:
+        return x[: self.model.space.n_dofs]
+
+    def _rest(self, u: Array) -> Array:
+        """(n_state,) in balance where something holds the robot, else its rest shape."""
+        if isinstance(self.model, Implicit):
+            return equilibrium(self.model, u).x
+        if self.model.equations.free_rigid_motions():
+            return self.model.initial_state()
+        return self.model.state(equilibrium(Quasistatic(self.model.robot), u).x)
+
+    def _reach(self, pose: Pose) -> float:
+        """[m] how far a tick may go."""
+        return float(np.clip(pose.reach, 1e-6 * self.length, self.stride))
+
+    def _look(self, pose: Pose, goal: Array) -> Look | str:
+        """Step 1, and the program of Step 2. The aim of all effectors is brought as near as the reach by one factor, so that a far target
+        is walked to in steps, and what is nearest to it stays the same."""
+        u, chosen = self._taken_up(self._checked(pose)), self.controls.chosen
+        answer = self.rule.answer(pose.x, u, chosen, pose.k)
+        if isinstance(answer, str):
+            return answer
+        miss, error = self.aims.missed(pose.places, goal)
+        seen = self.aims.root[:, None] * (self.aims.along @ (self.aims.rows @ np.column_stack([answer.free, answer.columns])))
+        e = min(1.0, self._reach(pose) / max(error, 1e-300)) * self.aims.root * miss - seen[:, 0]
+        lower, upper = (side[chosen] - (u - pose.u)[chosen] for side in self.controls.room(pose.u))
+        soon = self.rule.soon(answer)
+        rows = [guard.rows(soon, u, chosen) for guard in self.guards]
+        rows += [guard.rows(answer, u, chosen) for guard in self.guards if guard.ahead and soon is not answer]
+        ways = longest_way(self.model.equations.body, answer.columns)
+        scale = np.where(ways > 1e-12 * ways.max(initial=0.0), ways, 1.0)  # what moves nothing has none of its own
+        wish = program(seen[:, 1:], e, lower, upper, rows, scale, pose.damping, 1e-9 * self.stride)
+        return Look(u=u, answer=answer, scale=scale, program=wish)
+
+    def _taken_up(self, pose: Pose) -> Array:
+        """(n_controls,) the controls after slack cables were taken in, which moves nothing."""
+        u, (lower, upper) = pose.u.copy(), self.controls.room(pose.u)
+        for guard in self.guards:
+            if isinstance(guard, TautGuard):
+                j = guard.control
+                u[j] += np.clip(min(guard.edge(self._position(pose.x)) - u[j], 0.0), lower[j], upper[j])
+        return u
+
+    def _moved(self, pose: Pose, u: Array, answer: Answer, du: Array, *, careless: bool) -> Pose | None:
+        """Step 3: the pose after a tick along du (n,). Strokes are kept in any case, all else unless it is `careless`."""
+        guards = [guard for guard in self.guards if isinstance(guard, StrokeGuard) or not careless]
+        before, chosen = self._position(pose.x), self.controls.chosen
+        moved = self.rule.go(answer, u, du, chosen, self._reach(pose), lambda q: all(guard.kept(before, q) for guard in guards))
+        if moved is None:
+            return None
+        new, q = u.copy(), self._position(moved.x)
+        new[chosen] += moved.share * du
+        return replace(pose, k=pose.k + 1, x=moved.x, u=self.controls.within(new), places=self.aims.places(q), reach=moved.reach,
+                       moved=float(longest_way(self.model.equations.body, q - before)))  # fmt: skip
+
+    def _stayed(self, pose: Pose, error: float, why: str, began: float) -> Pose:
+        return replace(pose, k=pose.k + 1, ok=False, text=why, error=error, moved=0.0, solve_seconds=perf_counter() - began)
+
+    def _said(self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array, broken: tuple[str, ...]) -> tuple[bool, str]:
+        """Whether all is well after a tick, and a few words about it."""
+        error, small = self.aims.missed(after.places, goal)[1], 0.01 * self.tolerance * self.length
+        if broken:
+            return False, f"{' and '.join(broken)} cannot be kept"
+        if error <= self.tolerance * self.length:
+            return True, "at the target"
+        asked = float(np.abs(wish.J @ z).max())  # a step that had to be cut to nothing is no rest
+        if max(asked, float(np.abs(after.places - pose.places).max())) > small:
+            return True, "moving"
+        stops, kept = wish.stops(z)
+        names = dict.fromkeys([*(self.controls.names[self.controls.chosen[j]] for j in stops), *kept])
+        return False, f"the target is out of reach: closest {_length(error)} away" + (f", limited by {', '.join(names)}" if names else "")
+
+    def _calmed(self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array) -> float:
+        """The damping of the next tick, by Levenberg and Marquardt: what a tick gained over what its program promised."""
+        miss, error = self.aims.missed(pose.places, goal)
+        calmer = max(CALM, 0.25 * pose.damping)
+        if error <= self.tolerance * self.length or isinstance(self.model, Linearised):
+            return calmer
+        part = min(1.0, self._reach(pose) / error)
+        left = self.aims.missed(after.places, pose.places + part * (goal - pose.places))[0]
+        start, end, foreseen = (float(way @ way) for way in (self.aims.root * part * miss, self.aims.root * left, wish.e - wish.J @ z))
+        if start - foreseen <= 1e-9 * start:  # there is nothing left to gain, so that the ratio is one of round-off
+            return pose.damping
+        gained = (start - end) / (start - foreseen)
+        return min(4.0 * max(pose.damping, 1e-4), 1e2) if gained < 0.25 else calmer if gained > 0.75 else pose.damping
+
+
+def _length(way: float) -> str:
+    return f"{way:.3g} m" if way >= 1.0 else f"{1e3 * way:.3g} mm"

@@ -1,0 +1,80 @@
+"""Ticks of a robot that swings: a semi-implicit step each, with controls that lead to the target some steps ahead."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from pliant.core import Array, Step
+from pliant.dynamics.one_newton import Allowed, Answer, Moved
+from pliant.dynamics.semi_implicit import Linearised
+
+HALVINGS = 4  # of a change that turns a cell inside out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stepped:
+    """The step with the controls as they are, and what a change of the chosen ones adds to its state."""
+
+    step: Step
+    columns: Array  # (n_state, k)
+    k: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Swing:
+    """The ticks of a SemiImplicit model.
+
+    To be at a target after one step takes forces that throw the robot past it in the next. So the answer is that of one long step of
+    `horizon` [s], whose implicit rule damps what it cannot resolve: of one step it is eq. 4 of paper 001, of a very long one the balance
+    of forces, paper 002's. The state itself goes on by the model's own step.
+    """
+
+    model: Linearised
+    horizon: float  # [s]
+
+    @cached_property
+    def _ahead(self) -> Linearised:
+        return replace(self.model, dt=self.horizon)
+
+    @cached_property
+    def _affine(self) -> bool:
+        """Whether the step is linear in the controls: where none of them moves a spring."""
+        return not any(term.stiff for term, part in self.model.equations.terms if part.stop > part.start)
+
+    def answer(self, x: Array, u: Array, chosen: Array, k: int) -> Answer | str:
+        """The answer over the horizon to the `chosen` controls (indices) at tick k, or why there is none, in a sentence."""
+        model, ahead, n = self.model, self._ahead, self.model.space.n_dofs
+        near = model.step(x, u, None, k)
+        index = (k + 1) * model.dt / ahead.dt - 1.0  # of a long step that ends when the tick does, as supports and loads see it
+        if not near.status:
+            return near.status.text.rstrip(".")
+        far = near if self.horizon == model.dt else ahead.step(x, u, None, index)  # type: ignore[arg-type]
+        far = far if far.status else near  # a long step may not be possible under much stress
+        columns = model.control_response(near)[:, chosen]
+        later = columns if far is near else ahead.control_response(far)[:, chosen]
+        return Answer(q=x[:n], free=far.x[:n] - x[:n], columns=later[:n], inner=Stepped(step=near, columns=columns, k=k))
+
+    def soon(self, answer: Answer) -> Answer:
+        """What holds at the end of the tick."""
+        n = self.model.space.n_dofs
+        return Answer(q=answer.q, free=answer.inner.step.x[:n] - answer.q, columns=answer.inner.columns[:n])
+
+    def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Moved | None:
+        """A tick along du (n_chosen,), shortened where it turns a cell inside out: time goes on, so that nothing else can be."""
+        for share in (*(0.5**j for j in range(HALVINGS)), 0.0):
+            x = self._stepped(answer, u, share * du, chosen)
+            if x is not None:
+                return Moved(x=x, share=share)
+        return None
+
+    def _stepped(self, answer: Answer, u: Array, du: Array, chosen: Array) -> Array | None:
+        inner, n = answer.inner, self.model.space.n_dofs
+        if self._affine or not du.any():
+            x = inner.step.x + inner.columns @ du
+            whole = np.all(np.isfinite(x)) and self.model.equations.body.inverted(x[:n]) is None
+            return x if whole else None
+        moved = u.copy()
+        moved[chosen] += du
+        step = self.model.step(inner.step.tape.x, moved, None, inner.k)
+        return step.x if step.status else None

@@ -1,0 +1,206 @@
+"""What inverse control keeps on its way: limits, rates, strokes, obstacles, and what stays as it is."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from inverse_robots import ROBOTS, arm
+
+import pliant as pl
+from pliant.contact import AttachedContact
+from pliant.planners import inverse
+from pliant.problem import Limit, Stroke
+
+BALL = pl.sphere((0.075, 0.02, 0.15), 0.02)  # 15 mm beside the arm's tip
+
+
+def stroke(model, name, x):
+    """[m or m^3] the displacement of an actuator."""
+    term = model.equations.attached(name)[0]
+    return float(term.displacement(model.equations.points(term, model.space.position(x))))
+
+
+def wander(controller, rng, size, targets=4, ticks=15):
+    """The poses of ticks towards random targets within some metres of the start."""
+    poses = [controller.begin()]
+    for _ in range(targets):
+        target = poses[0].places + size * rng.uniform(-1.0, 1.0, poses[0].places.shape)
+        for _ in range(ticks):
+            poses.append(controller.follow(poses[-1], target))
+    return poses
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_no_tick_leaves_the_limits_of_the_controls(name, rng):
+    robot = ROBOTS[name]()
+    lower, upper = robot.control_limits()
+    poses = wander(inverse(pl.Quasistatic(robot)), rng, 0.1 * 0.2)
+    u = np.array([pose.u for pose in poses])
+    assert np.all(u >= lower)
+    assert np.all(u <= upper)
+    assert np.all(np.isfinite([pose.x for pose in poses]))
+    assert [pose.k for pose in poses] == list(range(len(poses)))
+
+
+def test_limits_beside_those_of_the_motors_and_rates_are_kept(rng):
+    limits = [Limit(lower=0.1, upper=[2.0, 1.0, 2.0, 1.0]), Limit(lower=-0.15, upper=0.1, order=1)]
+    controller = inverse(pl.Quasistatic(arm()), limits=limits)
+    u = np.array([pose.u for pose in wander(controller, rng, 0.02)])
+    assert np.all(u >= 0.1)
+    assert np.all(u <= [2.0, 1.0, 2.0, 1.0])
+    change = np.diff(u, axis=0)  # a tick counts one second
+    assert change.min() >= -0.15 - 1e-12
+    assert change.max() <= 0.1 + 1e-12
+    assert np.mean((change > 0.099) | (change < -0.149)) > 0.1  # they were in the way
+
+
+@pytest.mark.parametrize("dt", [None, 0.01])
+def test_strokes_are_never_passed(rng, dt):
+    """The cable taken in, and in each tick."""
+    upper, most = 0.004, 3e-4
+    wish = [Stroke(actuator=name, upper=upper) for name in "abcd"]
+    wish += [Stroke(actuator=name, lower=-most, upper=most, increment=True) for name in "abcd"]
+    model = pl.Quasistatic(arm()) if dt is None else pl.SemiImplicit(arm(), dt=dt)
+    controller = inverse(model, strokes=wish)
+    poses = wander(controller, rng, 0.03, ticks=40)
+    taken = np.array([[stroke(model, name, pose.x) for name in "abcd"] for pose in poses])
+    assert taken.max() <= upper
+    assert taken.max() > 0.99 * upper  # it was in the way
+    assert np.abs(np.diff(taken, axis=0)).max() <= most
+    assert np.abs(np.diff(taken, axis=0)).max() > 0.8 * most
+
+
+def test_a_lower_stroke_keeps_a_cable_in(rng):
+    model = pl.Quasistatic(arm())
+    controller = inverse(model, strokes=[Stroke(actuator="a", lower=0.002)])
+    begun = controller.begin(u=np.array([2.0, 1.0, 1.0, 1.0]))
+    pose = controller.settle(begun, begun.places + (0.05, 0.0, 0.0))
+    assert 0.002 <= stroke(model, "a", pose.x) < 0.00205
+    assert "the stroke of 'a'" in pose.text
+
+
+def test_the_growth_of_a_chamber_is_kept(rng):
+    robot = ROBOTS["stiff-flop"]()
+    model = pl.Quasistatic(robot)
+    free = inverse(model)
+    begun = free.begin()
+    target = begun.places + (0.0, 0.03, 0.0)
+    names = [name for name, actuator in robot.actuators.items() if isinstance(actuator, pl.actuators.Pressure)]
+    grown = {name: stroke(model, name, free.settle(begun, target).x) for name in names}
+    most = max(grown, key=grown.get)
+    upper = 0.4 * grown[most]
+    held = inverse(model, strokes=[Stroke(actuator=most, upper=upper)])
+    pose, seen = held.begin(), []
+    for _ in range(40):
+        pose = held.follow(pose, target)
+        seen.append(stroke(model, most, pose.x))
+    assert max(seen) <= upper
+    assert seen[-1] > 0.95 * upper
+    np.testing.assert_allclose(pl.equilibrium(model, pose.u, x0=pose.x).x, pose.x, atol=1e-8)
+
+
+def test_strokes_are_kept_by_hand_too():
+    model = pl.Quasistatic(arm())
+    controller = inverse(model, strokes=[Stroke(actuator="a", upper=0.003)])
+    pose, seen = controller.begin(), []
+    for _ in range(30):
+        pose = controller.manual(pose, [6.0, 0.0, 0.0, 0.0])
+        seen.append(stroke(model, "a", pose.x))
+    assert max(seen) <= 0.003
+    assert max(seen) > 0.0025
+    assert pose.u[0] < 6.0
+
+
+@pytest.mark.parametrize("dt", [None, 0.01])
+def test_obstacles_are_kept_off(dt):
+    """A ball between the arm and its target: every point of the surface stays out, and the text says what is in the way."""
+    robot = arm(contacts=[pl.Contact(obstacle=BALL)])
+    model = pl.Quasistatic(robot) if dt is None else pl.SemiImplicit(robot, dt=dt)
+    controller = inverse(model)
+    pose, gaps, texts = controller.begin(), [], []
+    term = next(term for term, _ in model.equations.terms if isinstance(term, AttachedContact))
+    for target in np.repeat(pose.places + np.array([[[0.03, 0.0, -0.005]], [[0.03, 0.012, -0.005]], [[-0.01, 0.0, 0.0]]]), 60, axis=0):
+        pose = controller.follow(pose, target)
+        gaps.append(BALL(model.equations.points(term, model.space.position(pose.x)))[0].min())
+        texts.append(pose.text)
+    assert min(gaps) > 0.0
+    assert min(gaps) < 5e-4  # it was in the way
+    assert texts[59].startswith("the target is out of reach")
+    assert texts[59].endswith("an obstacle")
+
+
+def test_an_arm_that_need_not_keep_off_leans_on_the_obstacle():
+    robot = arm(contacts=[pl.Contact(obstacle=BALL)])
+    model = pl.Quasistatic(robot)
+    controller = inverse(model, obstacles=False)
+    pose, term = controller.begin(), model.equations.terms[-1][0]
+    for _ in range(40):
+        pose = controller.follow(pose, controller.begin().places + (0.03, 0.0, -0.005))
+    assert BALL(model.equations.points(term, model.space.position(pose.x)))[0].min() < 0.0
+
+
+def test_an_obstacle_that_the_robot_stands_in_is_left_as_far_as_can_be_and_said():
+    """The foot is clamped within a ball, where no control can lift it out."""
+    ball = pl.sphere((0.05, 0.02, 0.02), 0.02)
+    model = pl.Quasistatic(arm(contacts=[pl.Contact(obstacle=ball)]))
+    controller = inverse(model)
+    pose = controller.begin()
+    for _ in range(10):
+        pose = controller.follow(pose, pose.places + (0.01, 0.0, 0.0))
+        assert np.all(np.isfinite(pose.x))
+    assert pose.ok is False
+    assert pose.text == "an obstacle cannot be kept"
+
+
+def test_some_of_the_obstacles_can_be_chosen():
+    other = pl.sphere((0.02, 0.02, 0.5), 0.02)
+    robot = arm(contacts=[pl.Contact(obstacle=other), pl.Contact(obstacle=BALL)])
+    assert len(inverse(pl.Quasistatic(robot), obstacles=(1,)).guards) == 1
+    assert len(inverse(pl.Quasistatic(robot)).guards) == 2
+
+
+def test_a_cable_of_fixed_length_stays_and_holds_back():
+    """Three cables lead; the fourth is a tendon of fixed length, and pulls where it is stretched."""
+    cables = arm().actuators
+    robot = arm(actuators={**cables, "a": replace(cables["a"], drive="length", limits=(0.5, 1.5), stiffness=2e3)})
+    model = pl.Quasistatic(robot)
+    controller = inverse(model, fixed={"a": 0.95})
+    begun = controller.begin()
+    assert begun.u[0] == 0.95
+    assert stroke(model, "a", begun.x) > 0.005  # it bends the arm from the start
+    target = begun.places + (0.004, 0.0, -0.001)
+    pose = controller.settle(begun, target)
+    assert pose.u[0] == 0.95
+    assert pose.text == "at the target"
+    assert controller.manual(pose, np.full(4, 1.2)).u[0] == 0.95
+    np.testing.assert_allclose(pl.equilibrium(model, pose.u, x0=pose.x).x, pose.x, atol=1e-8)
+
+
+@pytest.mark.parametrize(("name", "swells"), [("volumes", 0.02), ("gas", 0.2)])
+def test_a_closed_chamber_stays_closed(name, swells):
+    """What is neither put in nor let out: liquid keeps its volume while the others lead, air follows Boyle's law."""
+    robot = ROBOTS[name]()
+    model, names = pl.Quasistatic(robot), list(robot.actuators)
+    controller, at = inverse(model, fixed={"lower-1": 1.0}), names.index("lower-1")
+    goal, most = robot.neutral_controls(), robot.control_limits()[1]
+    for other, share in (("upper-2", 0.6), ("lower-3", 0.5)):
+        goal[names.index(other)] = 1.0 + share * (most[names.index(other)] - 1.0)
+    pose = controller.settle(controller.begin(), robot.place("tip", pl.equilibrium(model, goal).x)[None])
+    assert pose.u[at] == 1.0
+    assert pose.text == "at the target"
+    assert np.delete(pose.u, at).max() > 1.001
+    term = model.equations.attached("lower-1")[0]
+    y = model.equations.points(term, pose.x)
+    assert 1e-6 < abs(term.displacement(y)) / term.rest_volume < swells
+    if name == "gas":
+        assert (term.pressure(y, np.ones(1)) + 101325.0) * term.volume(y) == pytest.approx(101325.0 * term.rest_volume, rel=1e-12)
+
+
+def test_controls_that_are_out_of_their_limits_already_stay_and_it_is_said():
+    """A pose from elsewhere, from which a slow motor cannot come back within its limits in one tick."""
+    controller = inverse(pl.Quasistatic(arm()), limits=[Limit(lower=-0.1, upper=0.1, order=1), Limit(upper=2.0)])
+    begun = controller.begin()
+    pose = controller.follow(replace(begun, u=np.full(4, 3.0)), begun.places)
+    assert pose.ok is False
+    assert "no controls keep all limits together" in pose.text
+    np.testing.assert_array_equal(pose.x, begun.x)

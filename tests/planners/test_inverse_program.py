@@ -1,0 +1,170 @@
+"""The quadratic programs of inverse control beside the conditions of optimality and a second solver."""
+
+import numpy as np
+import pytest
+from inverse_robots import ROBOTS, arm
+from scipy.optimize import minimize, nnls
+
+import pliant as pl
+from pliant.planners import inverse
+from pliant.planners.inverse_program import Program, program
+from pliant.planners.inverse_rows import Rows
+from pliant.problem import Limit, Stroke
+
+
+def kkt(P, c, A, low, high, z):
+    """(how far from feasible, how much of the gradient no multiplier of the right sign explains, the largest multiplier times gap)."""
+    at = A @ z
+    gaps = np.concatenate([at - low, high - at])
+    near = np.flatnonzero(gaps < 1e-3)
+    pushes = np.vstack([A, -A])[near]  # what a bound may hold against the gradient
+    multipliers, unexplained = nnls(pushes.T, P @ z + c) if len(near) else (np.zeros(0), float(np.linalg.norm(P @ z + c)))
+    return float(np.maximum(-gaps, 0.0).max(initial=0.0)), unexplained, float((multipliers * np.abs(gaps[near])).max(initial=0.0))
+
+
+def second(P, c, A, low, high):
+    """The optimum by sequential quadratic programming."""
+    sides = [(A[j], low[j], 1.0) for j in np.flatnonzero(np.isfinite(low))] + [
+        (A[j], high[j], -1.0) for j in np.flatnonzero(np.isfinite(high))
+    ]
+    rules = [{"type": "ineq", "fun": lambda z, a=a, b=b, s=s: s * (a @ z - b), "jac": lambda z, a=a, s=s: s * a} for a, b, s in sides]
+    found = minimize(lambda z: 0.5 * z @ P @ z + c @ z, np.zeros(len(c)), jac=lambda z: P @ z + c, constraints=rules, method="SLSQP",
+                     options={"ftol": 1e-14, "maxiter": 500})  # fmt: skip
+    return found.x
+
+
+def programs(name, ticks=12, **options):
+    """The programs of some ticks towards random targets."""
+    robot, rng, out = ROBOTS[name](), np.random.default_rng(5), []
+    controller = inverse(pl.Quasistatic(robot), **options)
+    pose = controller.begin()
+    target = pose.places
+    for k in range(ticks):
+        target = controller.begin().places + 0.15 * controller.length * rng.uniform(-1.0, 1.0, target.shape) if k % 4 == 0 else target
+        out.append(controller.program(pose, target))
+        pose = controller.follow(pose, target)
+    return out
+
+
+CASES = {
+    "arm": {}, "strip": {}, "diamond": {}, "stiff-flop": {}, "liandford": {}, "arm of lengths": {},
+    "arm with strokes": {"strokes": [Stroke(actuator=name, upper=0.004) for name in "abcd"]},
+    "arm with rates": {"limits": [Limit(lower=-0.2, upper=0.2, order=1)]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_program_is_solved_to_optimality(case):
+    active = 0
+    for wish in programs(case.split(" with")[0], **CASES[case]):
+        parts = wish.quadratic
+        found = wish.best()
+        assert found is not None
+        assert found[1] == ()
+        z = found[0] / wish.unit
+        infeasible, unexplained, loose = kkt(*parts, z)
+        assert infeasible < 1e-9
+        assert unexplained < 1e-9
+        assert loose < 1e-9
+        other = second(*parts)
+        cost = lambda y, parts=parts: 0.5 * y @ parts[0] @ y + parts[1] @ y  # noqa: E731
+        assert cost(z) <= cost(other) + 1e-8 * max(1.0, abs(cost(other)))
+        np.testing.assert_allclose(wish.J @ z, wish.J @ other, atol=2e-4)
+        active += np.any(parts[2] @ z <= parts[3] + 1e-7) or np.any(parts[2] @ z >= parts[4] - 1e-7)
+    assert active > 0 or case == "liandford"  # or the bounds were not looked at
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_the_first_program_leaves_open_moves_no_effector_and_keeps_the_bounds(case):
+    for wish in programs(case.split(" with")[0], **CASES[case]):
+        z = wish.best()[0]
+        away = np.random.default_rng(0).uniform(-0.05, 0.05, len(z))
+        relaxed = wish.relaxed(z, away, 0.01)
+        assert np.linalg.norm(away + relaxed) <= np.linalg.norm(away + z) * (1.0 + 1e-12)
+        np.testing.assert_allclose(wish.J @ relaxed, wish.J @ z, atol=1e-7 * np.abs(relaxed - z).max() + 1e-15)
+        for rows, low, high in ((np.eye(len(z)), wish.lower, wish.upper), (wish.G, wish.low, wish.high)):
+            assert np.all(rows @ relaxed >= np.minimum(low, rows @ z) - 1e-9)
+            assert np.all(rows @ relaxed <= np.maximum(high, rows @ z) + 1e-9)
+
+
+def test_rows_that_contradict_are_passed_by_as_little_as_can_be_and_named():
+    """Two walls that leave no room: the middle between them, whatever the effector wants."""
+    rows = [
+        Rows(name=name, slope=np.array([[side, 0.0]]), low=np.array([0.01]), high=np.array([np.inf]))
+        for name, side in (("left", 1.0), ("right", -1.0))
+    ]
+    wish = program(np.eye(2), np.array([0.003, 0.002]), np.full(2, -1.0), np.full(2, 1.0), rows, np.ones(2), 1e-6, 1e-9)
+    z, broken = wish.best()
+    assert broken == ("left", "right")
+    np.testing.assert_allclose(z, [0.0, 0.002], atol=1e-5)
+
+
+def test_limits_that_leave_nothing_have_no_solution():
+    wish = program(np.eye(2), np.ones(2), np.array([0.0, 0.5]), np.array([1.0, 0.4]), [], np.ones(2), 1e-6, 1e-9)
+    assert wish.best() is None
+
+
+def test_numbers_that_are_none_have_no_solution():
+    nan = np.array([[np.nan, 0.0], [0.0, 1.0]])
+    parts = {"damping": 1e-6, "lower": -np.ones(2), "upper": np.ones(2), "G": np.zeros((0, 2)), "low": np.zeros(0), "high": np.zeros(0)}
+    assert Program(J=nan, e=np.ones(2), names=(), unit=1.0, **parts).best() is None
+
+
+def test_a_row_that_no_control_changes_does_not_count():
+    rows = [Rows(name="far", slope=np.zeros((1, 2)), low=np.array([1.0]), high=np.array([np.inf]))]
+    wish = program(np.eye(2), np.array([0.1, 0.2]), np.full(2, -1.0), np.full(2, 1.0), rows, np.ones(2), 1e-9, 1e-9)
+    np.testing.assert_allclose(wish.best()[0], [0.1, 0.2], rtol=1e-6)
+
+
+def test_controls_count_by_how_far_they_move_the_robot():
+    """The same robot with tensions in millinewtons takes the same ticks."""
+    small = arm()
+    ways = []
+    for unit in (1.0, 1e-3):
+        cables = {name: _Scaled(cable, unit) for name, cable in small.actuators.items()}
+        controller = inverse(pl.Quasistatic(arm(actuators=cables)))
+        pose = controller.begin()
+        for _ in range(6):
+            pose = controller.follow(pose, controller.begin().places + (0.006, 0.004, -0.003))
+        ways.append((pose.places, unit * pose.u))
+    np.testing.assert_allclose(ways[0][0], ways[1][0], atol=1e-9)
+    np.testing.assert_allclose(ways[0][1], ways[1][1], atol=1e-6)
+
+
+class _Scaled:
+    """A cable whose control is in another unit."""
+
+    n_controls, neutral = 1, 0.0
+
+    def __init__(self, cable, unit):
+        self.cable, self.unit = cable, unit
+        self.limits = tuple(limit / unit for limit in cable.limits)
+
+    def on(self, body):
+        return _ScaledTerm(self.cable.on(body), self.unit)
+
+
+class _ScaledTerm:
+    n_controls = group = 1
+    stiff = False
+
+    def __init__(self, term, unit):
+        self.term, self.unit, self.weights, self.offset = term, unit, term.weights, term.offset
+
+    def energy(self, y, u):
+        return self.term.energy(y, self.unit * u)
+
+    def gradient(self, y, u):
+        return self.term.gradient(y, self.unit * u)
+
+    def curvature(self, y, u):
+        return self.term.curvature(y, self.unit * u)
+
+    def ranks(self, y, u):
+        return self.term.ranks(y, self.unit * u)
+
+    def control_gradient(self, y, u):
+        return self.unit * self.term.control_gradient(y, self.unit * u)
+
+    def control_curvature(self, y, u, bar, du):
+        return np.zeros(1)
