@@ -3,16 +3,25 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test bench clean
+# A browser for the tests of `pliant drive`: the one that CHROMIUM names, or one that is installed.
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable chrome
+FOUND := [ -n "$$CHROMIUM" ] $(foreach browser,$(BROWSERS),|| command -v $(browser) >/dev/null 2>&1)
+
+.PHONY: run test browser bench clean
 
 run: $(VENV)/.run
 	$(BIN)/pliant run arm-circle
 
-test: $(VENV)/.test
+test: $(VENV)/.test browser
 	$(BIN)/ruff format --check src tests examples
 	$(BIN)/ruff check src tests examples
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadfile
+	@$(FOUND) || printf '\n*** THE BROWSER TESTS WERE LEFT OUT: there is no Chromium or Chrome here. Install one, or say CHROMIUM=path make test. ***\n\n'
+
+# Debian's Chromium, where none is there and we may install it.
+browser:
+	@$(FOUND) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
 
 bench: $(VENV)/.bench
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pliant bench fem

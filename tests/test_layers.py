@@ -18,7 +18,7 @@ LAYERS = [
     {"dynamics"},
     {"robot_files", "problem"},
     {"planners"},
-    {"report"},
+    {"report", "viewer"},
     {"zoo"},
     {"bench"},
     {"papers"},

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from pliant import __version__
-from pliant.core import InputError, PliantError
+from pliant.core import InputError, PliantError, nearest
 
 app = typer.Typer(
     add_completion=False,
@@ -86,6 +86,40 @@ def run_command(
     raise typer.Exit(0 if result["status"] == "done" else 1)
 
 
+@app.command("drive")
+def drive_command(
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A robot of the zoo, an experiment, or a robot file.")],
+    port: Annotated[int, typer.Option(help="Port of the page; 0 takes one that is free.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+    allow_remote: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Serve this address to other machines too; without it only this one is let in.")
+    ] = None,
+    effector: Annotated[list[str] | None, typer.Option(help="Which effector follows; may be repeated. By default the first.")] = None,
+    dynamic: Annotated[
+        bool, typer.Option("--dynamic", help="With inertia, in steps of 1/60 s, instead of a balance at every tick.")
+    ] = False,
+    record: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Save every recording here.")] = None,
+    replay: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Play this recording.")] = None,
+    without_page: Annotated[
+        float | None, typer.Option("--headless", metavar="SECONDS", help="Without a page: lead the effectors for so long, and report.")
+    ] = None,
+    script: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="With --headless: targets over time, rows of t, x, y, z.")] = None,
+) -> None:
+    """The robot in the browser: drag the target and it follows."""
+    from pliant import viewer
+
+    with screen.status("preparing (the first run compiles, once)"):
+        session = viewer.session_of(_robot(name), effectors=effector or (), dynamic=dynamic, folder=record,
+                                    replayed=None if replay is None else viewer.load_recording(replay))  # fmt: skip
+    if without_page is not None:
+        figures = viewer.headless(session, seconds=without_page, script=None if script is None else viewer.load_script(script))
+        for what, value in figures.items():
+            print(f"{what}: {value:.4g}")
+        return
+    viewer.drive(session, told=lambda url: _opened(url, browser), port=port, address=allow_remote or "127.0.0.1",
+                 allow_remote=allow_remote is not None)  # fmt: skip
+
+
 @app.command("check")
 def check_command(file: Annotated[Path, typer.Argument(help="A robot file (TOML).")]) -> None:
     """Is this robot sound? Mesh quality, supports, actuators, units, and one step of it."""
@@ -124,7 +158,7 @@ def gradcheck_command(
 
 @app.command("bench")
 def bench_command(
-    name: Annotated[str, typer.Argument(help="Which benchmark: condensed, fem, mpm, planning or surrogate.")] = "fem",
+    name: Annotated[str, typer.Argument(help="Which benchmark: condensed, drive, fem, fluid, mpm, planning or surrogate.")] = "fem",
     quick: Annotated[bool, typer.Option("--quick", help="The smallest sizes only.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as the last line of standard output.")] = False,
 ) -> None:
@@ -192,6 +226,37 @@ def _experiment(name: str) -> Any:
     from pliant.zoo.task import task_experiment
 
     return task_experiment(Path(name)) if name.lower().endswith(".toml") or Path(name).is_file() else find(name)
+
+
+def _robot(name: str) -> Any:
+    """The robot of a file, of the zoo, or of an experiment."""
+    from pliant.robot import Robot
+    from pliant.robot_files import load_robot
+    from pliant.zoo import robots
+    from pliant.zoo.registry import EXPERIMENTS
+
+    if name.lower().endswith(".toml") or Path(name).is_file():
+        return load_robot(name)
+    known = [robot for robot in robots.__all__ if robot != "irb14000"]  # an arm that holds robots, and none itself
+    if name.replace("-", "_") in known:
+        return vars(robots)[name.replace("-", "_")]()
+    if name not in EXPERIMENTS:
+        raise InputError(f"There is no robot or experiment '{name}'; {nearest(name, [*known, *EXPERIMENTS])}")
+    found = EXPERIMENTS[name].probe(EXPERIMENTS[name].chosen())[0]
+    robot = getattr(found, "robot", None)
+    if not isinstance(robot, Robot):
+        raise InputError(f"The experiment {name} has no robot to drive; choose one of {', '.join(known)}.")
+    return robot
+
+
+def _opened(url: str, browser: bool) -> None:
+    """Say where the page is; the address is a key, so it goes to the terminal of who started it alone."""
+    import webbrowser
+
+    print(f"{url}", flush=True)
+    screen.print("Whoever has this address can drive the robot. Ctrl-C ends.", markup=False, highlight=False, soft_wrap=True)
+    if browser:
+        webbrowser.open(url)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

@@ -35,10 +35,22 @@ def _condensed_report(numbers: dict[str, Any]) -> Report:
     return report(numbers)
 
 
+def _drive_report(numbers: dict[str, Any]) -> Report:
+    from pliant.bench.drive import report
+
+    return report(numbers)
+
+
 def _surrogate_report(numbers: dict[str, Any]) -> Report:
     from pliant.bench.surrogate import report
 
     return report(numbers)
+
+
+def _fluid_report(walls: list[dict[str, Any]]) -> Report:
+    from pliant.bench.fluid import report
+
+    return report(walls)
 
 
 def _mpm_report(numbers: dict[str, Any]) -> Report:
@@ -82,6 +94,7 @@ def share(n: dict[str, Any]) -> float:
     return (mine["factorisations"] * mine["tangent"] + mine["evaluations"] * mine["forces"]) / mine["implicit step"]
 
 
-THREADS = {"mpm": {"NUMBA_NUM_THREADS": "2"}}  # which it then uses one or both of
-REPORTS: dict[str, Callable[[Any], Report]] = {"condensed": _condensed_report, "fem": _fem_report, "mpm": _mpm_report,
-                                                "planning": _planning_report, "surrogate": _surrogate_report}  # fmt: skip
+THREADS = {name: {"NUMBA_NUM_THREADS": "2"} for name in ("fluid", "mpm")}  # which it then uses one or both of
+REPORTS: dict[str, Callable[[Any], Report]] = {"condensed": _condensed_report, "drive": _drive_report, "fem": _fem_report,
+                                                "fluid": _fluid_report, "mpm": _mpm_report, "planning": _planning_report,
+                                                "surrogate": _surrogate_report}  # fmt: skip

@@ -13,6 +13,7 @@ def papers() -> dict[str, str]:
     return {
         "000": "Table I, first row (the soft arm: cost of f, g and g~, evaluations, error), and Fig. 5 (a)",
         "001": "Fig. 4 to 7 (Diamond, Stiff-Flop, Liandford) with our runs, and a table of iterations, time, error and active bounds",
+        "002": "Table I (volumes and times by grid, columns and exact), Fig. 3 to 6 (heat maps, cylinder, finger, pendulum)",
         "003": "Table I with results, Fig. 3 (time an iteration), Fig. 5 (regulariser), Fig. 8 and 9 (convergence, feasibility)",
     }
 

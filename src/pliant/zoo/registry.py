@@ -10,14 +10,18 @@ from pliant.zoo.experiments import (
     biped_cable,
     block_drop,
     cantilever,
+    cylinder_air_water,
     diamond_mpc,
     diamond_two_goals,
+    finger_inverse,
+    fluid_weight,
     lay_cloth,
     liandford,
     mpm_beam,
     mpm_bounce,
     mpm_slope,
     pendulum,
+    pendulum_hydraulic,
     stiff_flop,
     whip,
 )
@@ -28,7 +32,8 @@ EXPERIMENTS = {
                        cantilever.EXPERIMENT, block_drop.EXPERIMENT, *pendulum.EXPERIMENTS, *whip.EXPERIMENTS,
                        *lay_cloth.EXPERIMENTS, mpm_bounce.EXPERIMENT, mpm_beam.EXPERIMENT, mpm_slope.EXPERIMENT,
                        biped_cable.EXPERIMENT, diamond_two_goals.EXPERIMENT,
-                       *stiff_flop.EXPERIMENTS, *liandford.EXPERIMENTS, diamond_mpc.EXPERIMENT)
+                       *stiff_flop.EXPERIMENTS, *liandford.EXPERIMENTS, diamond_mpc.EXPERIMENT,
+                       *fluid_weight.EXPERIMENTS, cylinder_air_water.EXPERIMENT, *finger_inverse.EXPERIMENTS, pendulum_hydraulic.EXPERIMENT)
 }  # fmt: skip
 
 

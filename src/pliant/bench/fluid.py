@@ -1,0 +1,118 @@
+"""`pliant bench fluid`: the weight of a fluid by columns and exactly, on one and two threads, beside rays of embree in one run.
+
+Run as a module in a child process, so that the threads are set before any library is imported.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numba
+import numpy as np
+
+from pliant.bench.embree_peer import weigh_with_embree
+from pliant.bench.report import Report
+from pliant.core import MissingExtra
+from pliant.geometry import Surface, ball, column_weights, hare, hydrostatics
+
+DENSITY, G = 1000.0, 9.81
+GRIDS = (30, 50, 100, 200, 500, 1000, 1500)
+LOOK = 200  # the grid at which the aims are set
+AIM = 20.0
+
+
+def measure(quick: bool) -> list[dict[str, Any]]:
+    """The milliseconds of each wall and grid."""
+    walls = {"sphere": ball(0.01), "hare": hare(0.02, parts=20 if quick else 67)}
+    return [{"wall": name, "triangles": len(wall.triangles), **_wall(wall, GRIDS[:4] if quick else GRIDS)} for name, wall in walls.items()]
+
+
+def _wall(wall: Surface, grids: tuple[int, ...]) -> dict[str, Any]:
+    gravity = np.array([0.0, 0.0, -G])
+    exact = partial(hydrostatics, wall.points, wall.triangles, density=DENSITY, gravity=gravity)
+    columns = partial(column_weights, wall.points, wall.triangles, density=DENSITY, gravity=gravity)
+    out: dict[str, Any] = {"volume": exact().volume, "exact": _on_threads(exact), "grids": []}
+    for grid in grids:
+        found = columns(grid=grid)
+        row = {"grid": grid, "error": found.volume / out["volume"] - 1.0, "columns": _on_threads(partial(columns, grid=grid))}
+        try:
+            row["embree"] = _embree(wall, grid, found.weights)
+        except MissingExtra as error:
+            row["missing"] = str(error)
+        out["grids"].append(row)
+    return out
+
+
+def _embree(wall: Surface, grid: int, weights: np.ndarray) -> dict[str, float]:
+    """Milliseconds of its parts, and how far its weights are from ours."""
+    runs = [weigh_with_embree(wall, grid, density=DENSITY, g=G) for _ in range(4 if grid <= LOOK else 2)][1:]
+    apart = float(np.abs(runs[0].weights - weights).max() / weights.max())
+    parts = {part: 1e3 * median(getattr(one, part) for one in runs) for part in ("build", "cast", "share")}
+    return {**parts, "whole": sum(parts.values()), "apart": apart, "unmatched": runs[0].unmatched}
+
+
+def _on_threads(work: Callable[[], Any]) -> dict[str, float]:
+    """Milliseconds by the number of threads."""
+    out = {}
+    for threads in (1, 2):
+        numba.set_num_threads(threads)
+        out[str(threads)] = _time(work)
+    return out
+
+
+def _time(work: Callable[[], Any]) -> float:
+    """Median [ms] of at least five runs, and of a fifth of a second of short ones, after two to warm up."""
+    work()
+    work()
+    seconds: list[float] = []
+    while len(seconds) < 5 or (sum(seconds) < 0.2 and len(seconds) < 200):
+        start = perf_counter()
+        work()
+        seconds.append(perf_counter() - start)
+    return 1e3 * median(seconds)
+
+
+def report(walls: list[dict[str, Any]]) -> Report:
+    ours = [[w["wall"], f"{row['grid']}^2", f"{row['columns']['1']:.2f}", f"{row['columns']['2']:.2f}", f"{100 * row['error']:.4f}",
+             f"{row['columns']['1'] / w['exact']['1']:.1f}x"] for w in walls for row in w["grids"]]  # fmt: skip
+    ours += [[w["wall"], "exact", f"{w['exact']['1']:.3f}", f"{w['exact']['2']:.3f}", "0", "1x"] for w in walls]
+    peers = [[w["wall"], f"{row['grid']}^2", *(f"{row['embree'][part]:.1f}" for part in ("build", "cast", "share")),
+              f"{row['embree']['whole'] / row['columns']['1']:.1f}x", f"{_moved_not(row):.1f}x", f"{row['embree']['unmatched']}",
+              f"{row['embree']['apart']:.0e}"] for w in walls for row in w["grids"] if "embree" in row]  # fmt: skip
+    notes = sorted({row["missing"] for w in walls for row in w["grids"] if "missing" in row})
+    notes += [aim(w) for w in walls]
+    notes.append("Medians of one run. The rays run on one thread, as ours do in `ahead`; a wall that has moved needs a new scene, which "
+                 "`ahead, scene kept` leaves out. Apart: largest difference of a node's weight, over the largest weight. A ray that enters "
+                 "and does not leave is unmatched, and left out.")  # fmt: skip
+    tables = [(f"Columns and the exact weight ({', '.join(_size(w) for w in walls)})",
+               ["wall", "grid", "1 thread [ms]", "2 threads [ms]", "volume error [%]", "to exact"], ours),
+              ("Beside rays of embree",
+               ["wall", "grid", "scene [ms]", "rays [ms]", "sorted [ms]", "ahead", "ahead, scene kept", "unmatched", "apart"],
+               peers)]  # fmt: skip
+    return Report(tables=tables, notes=notes, numbers=walls)
+
+
+def _moved_not(row: dict[str, Any]) -> float:
+    return (row["embree"]["cast"] + row["embree"]["share"]) / row["columns"]["1"]
+
+
+def _size(wall: dict[str, Any]) -> str:
+    return f"{wall['wall']}: {wall['triangles']:,} triangles"
+
+
+def aim(wall: dict[str, Any]) -> str:
+    """What came of the aims at the grid that they are set at."""
+    row = next(row for row in wall["grids"] if row["grid"] == LOOK)
+    exact = row["columns"]["1"] / wall["exact"]["1"]
+    said = f"{wall['wall']} at {LOOK}^2: the exact weight {exact:.0f}x faster than the columns (aim {AIM:.0f}x)"
+    if "embree" not in row:
+        return said + "."
+    return said + f", the columns {row['embree']['whole'] / row['columns']['1']:.0f}x faster than embree (aim {AIM:.0f}x)."
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1:] == ["quick"])))

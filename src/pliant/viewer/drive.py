@@ -1,0 +1,134 @@
+"""Drive a robot: with a page in the browser, or without one along a script of targets."""
+
+import asyncio
+import csv
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from pliant.core import Array, InputError, nearest, require_positive
+from pliant.dynamics import Quasistatic, SemiImplicit
+from pliant.planners import inverse
+from pliant.robot import Robot
+from pliant.robot_files import Keyframes
+from pliant.viewer.loop import FASTEST, Loop
+from pliant.viewer.recording import Recording
+from pliant.viewer.server import Server
+from pliant.viewer.session import Session
+from pliant.viewer.wish import REPLAY
+
+SWAY = 0.03  # of the robot's size: radius of the circles that effectors are led on without a script
+PERIOD = 4.0  # [s] of such a circle
+
+
+def session_of(robot: Robot, *, effectors: Sequence[str] = (), dynamic: bool = False, folder: Path | None = None,
+               replayed: Recording | None = None) -> Session:  # fmt: skip
+    """A robot ready to be driven: quasistatic, or with its inertia in steps of 1/60 s. Without `effectors` its first one follows."""
+    _check_drivable(robot, effectors)
+    dt = 1.0 / FASTEST if dynamic else None
+    model = Quasistatic(robot) if dt is None else SemiImplicit(robot, dt=dt)
+    chosen = tuple(effectors) or tuple(robot.effectors)[:1]
+    session = Session(robot=robot, active=chosen, dt=dt, folder=folder, replayed=replayed,
+                      make=lambda names: inverse(model, effectors=names))  # fmt: skip
+    session.warm_up()
+    return session
+
+
+def _check_drivable(robot: Robot, effectors: Sequence[str]) -> None:
+    if not robot.effectors:
+        raise InputError(f"{robot.name} has no effector that could follow a target; add one, such as Effector(point=...).")
+    if not robot.n_controls:
+        raise InputError(f"{robot.name} has no actuators, so that nothing can be driven; add one, such as a Cable.")
+    for name in effectors:
+        if name not in robot.effectors:
+            raise InputError(f"{robot.name} has no effector '{name}'; {nearest(name, robot.effectors)}")
+
+
+def drive(session: Session, *, told: Callable[[str], None], port: int = 0, address: str = "127.0.0.1", allow_remote: bool = False) -> None:
+    """Serve the page until Ctrl-C; `told` learns its address as soon as it is there."""
+    server = Server(loop=Loop(session=session), address=address, port=port, allow_remote=allow_remote)
+    with suppress(KeyboardInterrupt):  # where signals cannot be handled, as on Windows
+        asyncio.run(_until_interrupt(server, told))
+
+
+async def _until_interrupt(server: Server, told: Callable[[str], None]) -> None:
+    stop, here = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread
+            here.add_signal_handler(number, stop.set)
+    await server.run(told, stop)
+
+
+def headless(session: Session, *, seconds: float, script: Keyframes | None = None) -> dict[str, float]:
+    """Drive without a page, as fast as it goes, along a script of targets (values (n, n_effectors dim) [m]) or in small circles."""
+    ticks = max(1, round(require_positive("The time to drive", seconds, "s") * FASTEST))
+    lead = sway(session) if script is None else _led(session, script)
+    session.hear({"say": "record", "on": True} if session.wish.mode != REPLAY else {"say": "pause", "on": False})
+    took, errors = [], []
+    for k in range(ticks):
+        lead(session, k / FASTEST)
+        began = time.perf_counter()
+        session.tick()
+        took.append(time.perf_counter() - began)
+        errors.append(session.pose.error)
+        if session.wish.paused:
+            raise InputError(f"After {k} ticks: {session.said}")
+    if session.wish.recording:
+        session.hear({"say": "record", "on": False})
+    steady = np.array(took[min(ticks // 10, 60) :])
+    return {"ticks": ticks, "mean rate [Hz]": float(1.0 / steady.mean()), "p50 [ms]": 1e3 * float(np.percentile(steady, 50)),
+            "p99 [ms]": 1e3 * float(np.percentile(steady, 99)), "error at the end [mm]": 1e3 * errors[-1],
+            "largest error [mm]": 1e3 * max(errors)}  # fmt: skip
+
+
+def sway(session: Session, radius: float | None = None) -> Callable[[Session, float], None]:
+    """Leads each followed effector on a circle [m] through its first place, in a plane across the last axis."""
+    reach = SWAY * session.picture.size if radius is None else radius
+    first = {name: session.places[name] for name in session.active}
+
+    def lead(session: Session, t: float) -> None:
+        turn = 2.0 * np.pi * t / PERIOD
+        move = np.zeros_like(next(iter(first.values())))
+        move[0], move[1] = reach * np.sin(turn), reach * (1.0 - np.cos(turn))
+        _aim(session, {name: at + move for name, at in first.items()})
+
+    return lead
+
+
+def _led(session: Session, script: Keyframes) -> Callable[[Session, float], None]:
+    dim, names = len(next(iter(session.places.values()))), session.active
+    if script.values.shape[1] != len(names) * dim:
+        raise InputError(f"The script has {script.values.shape[1]} numbers a row beside the time, but there must be {dim} for each of "
+                         f"{', '.join(names)}; add or remove columns.")  # fmt: skip
+    return lambda session, t: _aim(session, dict(zip(names, script(t).reshape(-1, dim), strict=True)))
+
+
+def _aim(session: Session, targets: dict[str, Array]) -> None:
+    if session.wish.mode != REPLAY:
+        session.wish = replace(session.wish, targets={**session.wish.targets, **targets})
+
+
+def load_script(path: Path) -> Keyframes:
+    """Targets over time from CSV: a row holds the time [s] and the place [m] of each followed effector; a first row may name them."""
+    try:
+        with path.open(newline="") as file:
+            rows = [row for row in csv.reader(file) if row]
+        numbers = [[float(cell) for cell in row] for row in (rows[1:] if rows and not _is_number(rows[0][0]) else rows)]
+        return Keyframes(times=np.array([row[0] for row in numbers]), values=np.array([row[1:] for row in numbers]))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); check its name.") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not a table of targets ({error}); write rows such as 0.5, 0.01, 0.02, 0.12.") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,41 @@
+"""Recorder: notes what a driven robot does, tick by tick."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pliant.core import Array
+from pliant.robot import Robot
+from pliant.viewer.controls import Control
+from pliant.viewer.recording import Recording
+
+LONGEST = 216_000  # ticks: an hour at 60 Hz
+
+Pose = Any  # what a controller gives, with k, x, u, places, ok, text, error and solve_seconds; planners.inverse.Pose is one
+
+
+@dataclass(kw_only=True)
+class Recorder:
+    """A recording under way."""
+
+    effectors: tuple[str, ...]
+    began: float  # [s] of the driven time
+    first: Pose  # before the first tick
+    rows: list[tuple[float, Array, Array, Array]] = field(default_factory=list)  # time [s], controls, targets, places
+
+    @property
+    def full(self) -> bool:
+        return len(self.rows) >= LONGEST
+
+    def note(self, time: float, pose: Pose, targets: Array) -> None:
+        """A tick ended at a time [s] of the driven time in a pose, on the way to targets (n_effectors, dim) [m]."""
+        self.rows.append((time - self.began, pose.u, targets, pose.places))
+
+    def recording(self, robot: Robot, controls: Sequence[Control], dt: float | None) -> Recording:
+        """All that was noted."""
+        times, commands, targets, places = (np.array(part) for part in zip(*self.rows, strict=True))
+        return Recording(robot=robot.name, names=tuple(c.name for c in controls), units=tuple(c.unit for c in controls), dt=dt,
+                         effectors=self.effectors, tick=int(self.first.k), start=self.first.x, before=self.first.u, times=times,
+                         controls=commands, targets=targets, places=places)  # fmt: skip

@@ -1,0 +1,92 @@
+"""Recording: what was commanded while a robot was driven; it is saved as a plan, replayed, and exported for the motors."""
+
+import csv
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pliant.core import Array, Dynamics, InputError, Status, finite_array
+from pliant.planners import Iteration, Plan, evaluate
+from pliant.problem import Goal, Problem
+from pliant.store import read_json, write_atomic, write_json
+
+METHOD = "drive"
+PLAN, COMMANDS = "plan.json", "commands.csv"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recording:
+    """Tick by tick: the controls that were set, where the followed effectors were to be, and where they came."""
+
+    robot: str
+    names: tuple[str, ...]  # of the controls
+    units: tuple[str, ...]
+    effectors: tuple[str, ...]
+    dt: float | None  # [s] of a tick of a dynamic robot; None: each tick is a quasistatic step at whatever time
+    tick: int  # the index in time of the first tick, which moving supports and changing loads look at
+    start: Array  # (n_state,) before the first tick
+    before: Array  # (n_controls,) the controls that stood then
+    times: Array  # (k,) [s] since the recording began
+    controls: Array  # (k, n_controls)
+    targets: Array  # (k, n_effectors, dim) [m]
+    places: Array  # (k, n_effectors, dim) [m]
+
+    @property
+    def ticks(self) -> int:
+        return len(self.times)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.times[-1]) if self.ticks else 0.0
+
+    def row(self, k: int) -> tuple[Array, dict[str, Array]]:
+        """((n_controls,) the controls of a tick, effector -> (dim,) [m] its target)."""
+        return self.controls[k], dict(zip(self.effectors, self.targets[k], strict=True))
+
+    def commands(self) -> str:
+        """The commands of the actuators with their times, as CSV."""
+        out = StringIO()
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(["time [s]", *(f"{name} [{unit}]" for name, unit in zip(self.names, self.units, strict=True))])
+        rows.writerows([f"{t:.6f}", *map(repr, u)] for t, u in zip(self.times.tolist(), self.controls.tolist(), strict=True))
+        return out.getvalue()
+
+    def content(self) -> dict[str, Any]:
+        """What plan.json holds: a plan, whose controls `planners.load_controls` reads too, and what a replay needs beside."""
+        lists = {key: getattr(self, key).tolist() for key in ("controls", "times", "targets", "places", "start", "before")}
+        return {"method": METHOD, "cost": None, "status": f"driven for {self.seconds:.2f} s", "history": [], "robot": self.robot,
+                "names": list(self.names), "units": list(self.units), "effectors": list(self.effectors), "dt": self.dt,
+                "tick": self.tick, **lists}  # fmt: skip
+
+    def save(self, folder: str | Path) -> None:
+        """Write plan.json and commands.csv."""
+        write_json(Path(folder) / PLAN, self.content())
+        write_atomic(Path(folder) / COMMANDS, self.commands())
+
+    def plan(self, model: Dynamics) -> Plan:
+        """The controls simulated from where the recording began, as a plan whose cost is how well the effectors followed."""
+        goals = [Goal(effector=name, target=self.targets[:, e]) for e, name in enumerate(self.effectors)]
+        problem = Problem(model=model, steps=self.ticks, terms=goals, x0=self.start, before=self.before)
+        run = evaluate(problem, self.controls, keep=False)
+        ok, text = not run.failed, run.failed or f"driven for {self.seconds:.2f} s"
+        history = (Iteration(cost=run.cost, step=0.0, regulariser=0.0, seconds=self.seconds),)
+        return Plan(method=METHOD, controls=run.controls, states=run.states, cost=run.cost, status=Status(ok=ok, text=text),
+                    history=history, misses=tuple(problem.misses(run.states, run.controls)) if ok else (),
+                    excess=problem.excess(run.controls))  # fmt: skip
+
+
+def load_recording(folder: str | Path) -> Recording:
+    """A saved recording, or a sentence."""
+    path = Path(folder) / PLAN
+    raw = read_json(path)
+    try:
+        names, effectors, k = tuple(map(str, raw["names"])), tuple(map(str, raw["effectors"])), len(raw["times"])
+        n, e = len(names), len(effectors)
+        shapes: dict[str, tuple[int | None, ...]] = {"times": (k,), "controls": (k, n), "targets": (k, e, None), "places": (k, e, None),
+                                                     "start": (None,), "before": (n,)}  # fmt: skip
+        arrays: dict[str, Any] = {key: finite_array(f"'{key}' in {path}", raw[key], shape) for key, shape in shapes.items()}
+        return Recording(robot=str(raw["robot"]), names=names, units=tuple(map(str, raw["units"])), effectors=effectors,
+                         dt=None if raw["dt"] is None else float(raw["dt"]), tick=int(raw["tick"]), **arrays)  # fmt: skip
+    except (KeyError, TypeError):
+        raise InputError(f"{path} is not a recording of pliant drive; record one, or replay plans with plan.replay.") from None

@@ -1,0 +1,204 @@
+"""Session: a robot that is driven, tick by tick. One thread alone may call it."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from pliant.core import Array, InputError, PliantError, finite_array
+from pliant.robot import Robot
+from pliant.viewer.controls import Control, controls_of
+from pliant.viewer.picture import Picture
+from pliant.viewer.recorder import Pose, Recorder
+from pliant.viewer.recording import Recording
+from pliant.viewer.wish import FOLLOW, MANUAL, REPLAY, Frame, Wish, heard
+
+
+class Controller(Protocol):
+    """What drives the robot; planners.inverse makes one."""
+
+    def begin(self, x: Array | None = None, u: Array | None = None) -> Any: ...  # a Pose, of the controller's own kind
+    def follow(self, pose: Any, targets: Array) -> Any: ...
+    def manual(self, pose: Any, u: Array) -> Any: ...
+
+
+@dataclass(kw_only=True)
+class Session:
+    """A robot, what is wanted of it and where it is."""
+
+    robot: Robot
+    make: Callable[[tuple[str, ...]], Controller]  # the controller of some effectors
+    active: tuple[str, ...]  # the effectors that follow their targets at first
+    dt: float | None = None  # [s] of a dynamic tick; None: every tick is a quasistatic step
+    folder: Path | None = None  # recordings are saved here too
+    replayed: Recording | None = None  # what is played, or was last recorded
+    time: float = 0.0  # [s] driven so far, pauses left out
+    said: str = ""  # what went wrong last
+    recordings: int = 0
+    recorder: Recorder | None = None  # of the recording under way
+    next_row: int = 0  # of a replay
+
+    def __post_init__(self) -> None:
+        self.controller = self.make(self.active)
+        self.pose: Pose = self.controller.begin()
+        self.wish = Wish(active=self.active, targets=self.places, controls=self.pose.u)
+        self.clock = time.perf_counter()
+        if self.replayed is not None:
+            self._replay(self.replayed)
+
+    @cached_property
+    def picture(self) -> Picture:
+        return Picture(robot=self.robot)
+
+    @cached_property
+    def controls(self) -> tuple[Control, ...]:
+        return controls_of(self.robot)
+
+    @cached_property
+    def frame(self) -> Frame:
+        low, high = self.picture.bounds
+        lower, upper = self.robot.control_limits()
+        return Frame(middle=(low + high) / 2, size=self.picture.size, lower=lower, upper=upper, colours=self.picture.colours)
+
+    @property
+    def position(self) -> Array:
+        """(n_dofs,) where the unknowns of the body are."""
+        return self.pose.x[: self.robot.body().rest.size]
+
+    @property
+    def places(self) -> dict[str, Array]:
+        """effector -> (dim,) [m] where it is."""
+        return {name: self.robot.place(name, self.position) for name in self.robot.effectors}
+
+    # What the page says
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Take in a message; what is wrong with it is a sentence, and the wish stays."""
+        before, after = self.wish, heard(self.wish, message, self.frame)
+        if after.mode != before.mode:  # nothing jumps when the mode changes
+            after = replace(after, controls=self.pose.u, targets=self.places)
+        self.said, self.wish = "", after
+        try:
+            self._obey(before, after)
+        except PliantError:
+            self.wish = before
+            raise
+
+    def _obey(self, before: Wish, after: Wish) -> None:
+        """What a wish asks for once."""
+        if after.active != before.active:
+            self._take_over(after.active)
+        if after.resets != before.resets:
+            self.reset()
+        if after.recording != before.recording:
+            self._begin_recording() if after.recording else self._end_recording()
+        if after.replays != before.replays:
+            self._replay(self.replayed)
+
+    def _take_over(self, active: tuple[str, ...]) -> None:
+        """Another controller goes on from where the robot is."""
+        controller = self.make(active)
+        self.pose = replace(controller.begin(self.pose.x, self.pose.u), k=self.pose.k)
+        self.active, self.controller = active, controller
+
+    def reset(self) -> None:
+        """As at first; a recording ends before."""
+        if self.wish.recording:
+            self._end_recording()
+        self.pose = self.controller.begin()
+        mode = MANUAL if self.wish.mode == MANUAL else FOLLOW
+        self.wish = replace(self.wish, mode=mode, targets=self.places, controls=self.pose.u, recording=False)
+        self.said = ""
+
+    # Time
+
+    def rest(self) -> float:
+        """[s] since the last tick or rest, which does not count as driven."""
+        before, self.clock = self.clock, time.perf_counter()
+        return self.clock - before
+
+    def tick(self) -> None:
+        """One step on, unless it is paused."""
+        past = self.rest()
+        if self.wish.paused:
+            return
+        try:
+            before = self.pose
+            self.pose = self._next()
+            self.time += past if self.dt is None else self.dt
+        except PliantError as error:  # such as a step that found no balance: stay, and say so
+            self.pose, self.said, self.wish = before, str(error), replace(self.wish, paused=True)
+            return
+        if self.wish.recording:
+            self._note()
+
+    def _next(self) -> Any:
+        if self.wish.mode == FOLLOW:
+            return self.controller.follow(self.pose, self._aims())
+        if self.wish.mode == REPLAY:
+            self._step_replay()
+        return self.controller.manual(self.pose, self.wish.controls)
+
+    def _aims(self) -> Array:
+        """(n_active, dim) [m] the targets of the effectors that follow."""
+        return np.array([self.wish.targets[name] for name in self.active])
+
+    def warm_up(self) -> None:
+        """Do once what every tick does, so that the first one does not wait for a compiler."""
+        self.controller.follow(self.pose, self._aims())
+        self.controller.manual(self.pose, self.pose.u)
+        for colour in self.picture.colours:
+            self.picture.frame(self.position, self.pose.u, colour)
+
+    # Recordings
+
+    def _begin_recording(self) -> None:
+        self.recorder = Recorder(effectors=self.active, began=self.time, first=self.pose)
+
+    def _note(self) -> None:
+        assert self.recorder is not None
+        self.recorder.note(self.time, self.pose, self._aims())
+        if self.recorder.full:
+            self._end_recording()
+            self.said = "The recording has become an hour long and ended; begin another one."
+
+    def _end_recording(self) -> None:
+        """What was noted becomes a recording, and is saved where a folder was given."""
+        recorder, self.recorder = self.recorder, None
+        self.wish = replace(self.wish, recording=False)
+        if recorder is None or not recorder.rows:
+            self.said = "Nothing was recorded: the robot was paused."
+            return
+        self.replayed, self.recordings = recorder.recording(self.robot, self.controls, self.dt), self.recordings + 1
+        if self.folder is not None:
+            self.replayed.save(self.folder / f"recording-{self.recordings:03d}")
+
+    def _replay(self, recording: Recording | None) -> None:
+        """Play a recording from its own start."""
+        if recording is None:
+            raise InputError("There is no recording to replay; record one first.")
+        if self.wish.recording:
+            raise InputError("A recording is under way; stop it before a replay.")
+        names = tuple(control.name for control in self.controls)
+        if recording.names != names or recording.dt != self.dt:
+            how = "dynamic" if recording.dt else "quasistatic"
+            raise InputError(f"The recording is of a {how} {recording.robot} with {', '.join(recording.names)}, and does not fit this "
+                             f"{self.robot.name} with {', '.join(names)}; drive the same robot in the same way.")  # fmt: skip
+        start = finite_array("The start of the recording", recording.start, self.pose.x.shape)
+        self._take_over(tuple(name for name in recording.effectors if name in self.robot.effectors) or self.active)
+        self.pose = replace(self.controller.begin(start, recording.before), x=start, k=recording.tick)
+        self.wish = replace(self.wish, mode=REPLAY, active=self.active, paused=False)
+        self.next_row, self.said = 0, ""
+
+    def _step_replay(self) -> None:
+        """The row of the recording for this tick; after the last one the controls stay, by hand."""
+        assert self.replayed is not None
+        controls, aims = self.replayed.row(self.next_row)
+        self.wish = replace(self.wish, controls=controls, targets={**self.wish.targets, **aims})
+        self.next_row += 1
+        if self.next_row >= self.replayed.ticks:
+            self.wish = replace(self.wish, mode=MANUAL)

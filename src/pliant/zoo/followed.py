@@ -1,0 +1,170 @@
+"""Robots that are led: an effector goes to targets one after the other by inverse control (paper 002), and what the controller says of
+each is checked against the whole model."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pliant.bodies import Solid
+from pliant.core import Array
+from pliant.dynamics import ImplicitEuler, Quasistatic, equilibrium
+from pliant.dynamics.implicit import Implicit
+from pliant.planners import Inverse, Pose, inverse
+from pliant.report import Plot, Scene
+from pliant.robot import Robot
+from pliant.viewer.controls import controls_of
+from pliant.zoo.experiment import Metric, Setting
+from pliant.zoo.pictures import scene
+
+RATE = 60.0  # [1/s] ticks of `pliant drive`
+PATIENCE = 200  # ticks that a robot may take to settle at a target
+STILL = 1e-4  # of the robot's length: a tick that moves no node by more, and that the controller calls the last, has settled
+QUARTERS = [0, 3, 5, 3, 1, 4, 5, 4, 2, 3, 4, 5]  # of a triangle with middles of its sides
+SQUARE = 0.02  # cosine between what is missing and any motion that is left: less is square to all of them, so that none leads nearer
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Lead:
+    """A robot, and where its effector is to be led, in turn."""
+
+    robot: Robot
+    targets: Mapping[str, Array]  # name -> (dim,) [m]
+    reachable: Mapping[str, bool] = field(default_factory=dict)  # name -> whether it must be reached or must not; others may
+    start: Array | None = None  # (n_controls,) None: the neutral ones
+    effector: str = "tip"
+    glide: int = 20  # ticks in which a target goes over to the next one, as under a hand
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Visit:
+    """The robot settled at a target, or as near as it gets."""
+
+    target: Array  # (dim,) [m]
+    pose: Pose
+    reached: bool
+    drift: float  # [m] how far any node goes from there to the balance of the whole model under the same controls
+    left: float  # largest cosine between what is missing and a motion that limits leave; means nothing where the target is reached
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Led:
+    """All ticks of a robot that was led, and its visits."""
+
+    visits: Mapping[str, Visit]
+    states: Array  # (ticks + 1, n_dofs)
+    controls: Array  # (ticks, n_controls)
+    places: Array  # (ticks + 1, dim) [m] of the effector
+    wanted: Array  # (ticks, dim) [m]
+    seconds: Array  # (ticks,) [s] that each took
+    excess: float  # the most that a control was outside its limits
+
+
+def lead(task: Lead, progress: Callable[[str, int, int], None] = lambda what, done, total: None) -> Led:
+    """Lead the robot to all its targets."""
+    model = Quasistatic(task.robot)
+    controller = inverse(model, effectors=(task.effector,))
+    poses, wanted, visits = [controller.begin(u=task.start)], [], {}
+    before = poses[0].places[0]
+    for k, (name, target) in enumerate(task.targets.items()):
+        progress("leading the effector", k, len(task.targets))
+        for at in (*np.linspace(before, target, task.glide + 1)[1:], *([target] * PATIENCE)):
+            poses.append(controller.follow(poses[-1], at[None]))
+            wanted.append(at)
+            if at is target and poses[-1].text != "moving" and poses[-1].moved <= STILL * controller.length:
+                break
+        visits[name], before = visited(task, model, controller, poses[-1], target), target
+    progress("leading the effector", len(task.targets), len(task.targets))
+    controls, (lower, upper) = np.array([pose.u for pose in poses[1:]]), model.control_limits()
+    return Led(visits=visits, states=np.array([pose.x for pose in poses]), controls=controls, wanted=np.array(wanted),
+               places=np.array([pose.places[0] for pose in poses]), seconds=np.array([pose.solve_seconds for pose in poses[1:]]),
+               excess=float(np.maximum(lower - controls, controls - upper).max(initial=0.0)))  # fmt: skip
+
+
+def visited(task: Lead, model: Implicit, controller: Inverse, pose: Pose, target: Array) -> Visit:
+    """What the whole model says of where a controller settled."""
+    true = equilibrium(model, pose.u, x0=pose.x)
+    ways = model.effector_rows(task.effector) @ model.linearize(model.step(true.x, pose.u)).dense_controls()
+    left = left_over(ways, target - pose.places[0], pose.u, model.control_limits())
+    return Visit(target=target, pose=pose, reached=pose.error <= controller.tolerance * controller.length,
+                 drift=float(np.abs(true.x - pose.x).max()), left=left)  # fmt: skip
+
+
+def left_over(ways: Array, miss: Array, u: Array, limits: tuple[Array, Array]) -> float:
+    """The largest cosine between a miss (dim,) and the ways (dim, n_controls) of the controls u (n_controls,), each taken where its limits
+    still let it go: zero at a nearest place."""
+    cosines = (miss @ ways) / np.maximum(np.linalg.norm(ways, axis=0) * np.linalg.norm(miss), 1e-300)
+    (lower, upper), near = limits, 1e-6 * (limits[1] - limits[0])
+    return float(np.max(np.where(cosines > 0.0, u < upper - near, u > lower + near) * np.abs(cosines), initial=0.0))
+
+
+def metrics(task: Lead, led: Led) -> dict[str, Metric]:
+    out: dict[str, Metric] = {}
+    for name, visit in led.visits.items():
+        out[f"{name}: distance from the target"] = Metric(value=1e3 * visit.pose.error, unit="mm")
+        out[f"{name}: at the target"] = Metric(value=visit.reached)
+        if not visit.reached:
+            out[f"{name}: cosine of the miss and what limits leave"] = Metric(value=visit.left)
+    took = 1e3 * led.seconds[min(10, len(led.seconds) - 1) :]  # the first ticks load libraries
+    return {**out, "furthest from balance": Metric(value=1e3 * max(visit.drift for visit in led.visits.values()), unit="mm"),
+            "control outside its limits": Metric(value=led.excess), "ticks": Metric(value=len(led.seconds)),
+            "tick p50": Metric(value=float(np.percentile(took, 50)), unit="ms"),
+            "tick p99": Metric(value=float(np.percentile(took, 99)), unit="ms"),
+            "nodes": Metric(value=task.robot.body().rest.size // led.places.shape[1])}  # fmt: skip
+
+
+def wrong(task: Lead, led: Led) -> list[str]:
+    """What did not come out as it should, in sentences."""
+    length, out = float(np.ptp(task.robot.body().rest.reshape(-1, led.places.shape[1]), axis=0).max()), []
+    for name, visit in led.visits.items():
+        if name in task.reachable and visit.reached != task.reachable[name]:
+            out.append(f"'{name}' is {'out of' if task.reachable[name] else 'within'} reach, {1e3 * visit.pose.error:.3g} mm away")
+        elif not visit.reached and not (visit.left <= SQUARE and not visit.pose.ok and "out of reach" in visit.pose.text):
+            out.append(f"'{name}' was not led to the nearest place ({visit.pose.text}; a motion at cosine {visit.left:.2g} is left)")
+        if visit.drift > 1e-5 * length:
+            out.append(f"the robot is {1e3 * visit.drift:.3g} mm from balance at '{name}'")
+    return [*out, f"a control is {led.excess:g} outside its limits"] if led.excess > 0.0 else out
+
+
+def sayings(led: Led) -> list[str]:
+    """What the controller said at each target."""
+    return [f"{name}: {visit.pose.text}." for name, visit in led.visits.items()]
+
+
+def follow_plots(task: Lead, led: Led) -> list[Plot]:
+    """Distance from the target, and the controls, over ticks."""
+    controls = controls_of(task.robot)
+    ticks = np.arange(1, len(led.seconds) + 1)
+    miss = 1e3 * np.linalg.norm(led.places[1:] - led.wanted, axis=1)
+    return [Plot(title="Distance from the target", x="tick", y="distance [mm]", log_y=True,
+                 series={"distance": (ticks, np.maximum(miss, 1e-4))}),
+            Plot(title="Controls", x="tick", y=f"control [{controls[0].unit}]", kind="steps",
+                 series={control.name: (ticks, u) for control, u in zip(controls, led.controls.T, strict=True)})]  # fmt: skip
+
+
+def led_scene(task: Lead, led: Led, title: str, view: tuple[float, float]) -> Scene:
+    """All ticks, with all targets."""
+    drawn = scene(
+        task.robot, led.states, dt=1.0 / RATE, title=title, targets=np.array(list(task.targets.values())), marked=(task.effector,)
+    )
+    return replace(curved(drawn, task.robot), view=view)
+
+
+def curved(drawn: Scene, robot: Robot) -> Scene:
+    """A scene whose skin goes through the middles of curved facets, too."""
+    body = robot.body()
+    if not isinstance(body, Solid) or body.mesh.order == 1:
+        return drawn
+    return replace(drawn, facets=body.mesh.boundary()[:, QUARTERS].reshape(-1, 3))
+
+
+def probe_of(make: Callable[[Mapping[str, Setting]], Robot]) -> Callable[[Mapping[str, Setting]], tuple]:
+    """A robot a step into a motion, with its cavities partly filled."""
+
+    def probe(settings: Mapping[str, Setting]) -> tuple:
+        model = ImplicitEuler(make(settings), dt=0.01)
+        lower, upper = model.control_limits()
+        u = lower + 0.2 * (upper - lower) * (1.5 + np.cos(np.arange(lower.size)))
+        return model, model.step(model.initial_state(), u).x, u
+
+    return probe

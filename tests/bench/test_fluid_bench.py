@@ -1,0 +1,63 @@
+"""The fluid benchmark: embree's rays, written by others, find what our columns find; and what the report says."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from pliant.bench import bench
+from pliant.bench.embree_peer import weigh_with_embree
+from pliant.bench.fluid import aim, report
+from pliant.core import MissingExtra
+from pliant.geometry import ball, column_weights, hare
+
+embree = pytest.mark.skipif(find_spec("embreex") is None, reason="embreex is not installed (pip install 'pliant[bench]')")
+
+
+@embree
+@pytest.mark.parametrize(("wall", "grid"), [(ball(0.01, halvings=3), 37), (hare(0.02, parts=20), 60)])
+def test_embree_weighs_the_same(wall, grid):
+    theirs = weigh_with_embree(wall, grid, density=1000.0, g=9.81)
+    ours = column_weights(wall.points, wall.triangles, grid=grid, density=1000.0, gravity=(0.0, 0.0, -9.81))
+    assert theirs.unmatched == 0
+    assert theirs.volume == pytest.approx(ours.volume, rel=1e-9)
+    np.testing.assert_allclose(theirs.weights, ours.weights, atol=1e-9 * ours.weights.max())
+
+
+@pytest.mark.skipif(find_spec("embreex") is not None, reason="embreex is installed")
+def test_without_embree_the_peer_says_what_to_install():
+    with pytest.raises(MissingExtra, match=r"pip install 'pliant\[bench\]'"):
+        weigh_with_embree(ball(0.01, halvings=1), 5, density=1000.0, g=9.81)
+
+
+def numbers(**changes):
+    row = {"grid": 200, "error": 1e-5, "columns": {"1": 2.0, "2": 1.0},
+           "embree": {"build": 10.0, "cast": 40.0, "share": 10.0, "whole": 60.0, "apart": 1e-14, "unmatched": 0}}  # fmt: skip
+    return [{"wall": "sphere", "triangles": 5120, "volume": 4e-6, "exact": {"1": 0.05, "2": 0.04}, "grids": [{**row, **changes}]}]
+
+
+def test_the_report_gives_ratios():
+    found = report(numbers())
+    (_, columns, ours), (_, peer_columns, peers) = found.tables
+    assert ours[0][-1] == "40.0x"
+    assert peers[0][5:7] == ["30.0x", "25.0x"]
+    assert {len(columns)} == {len(row) for row in ours}
+    assert {len(peer_columns)} == {len(row) for row in peers}
+    assert "40x faster than the columns" in aim(numbers()[0])
+    assert "30x faster than embree" in aim(numbers()[0])
+
+
+def test_the_report_says_which_peer_is_missing():
+    found = numbers(missing="Get embree.")
+    del found[0]["grids"][0]["embree"]
+    assert report(found).notes[0] == "Get embree."
+    assert report(found).tables[1][2] == []
+
+
+def test_the_benchmark_runs():
+    walls = bench("fluid", quick=True).numbers
+    assert [wall["wall"] for wall in walls] == ["sphere", "hare"]
+    assert [row["grid"] for row in walls[0]["grids"]] == [30, 50, 100, 200]
+    for wall in walls:
+        assert abs(wall["grids"][-1]["error"]) < 1e-3
+        assert all(row["embree"]["apart"] < 1e-9 for row in wall["grids"] if "embree" in row)

@@ -1,0 +1,107 @@
+"""`pliant drive` as it is typed: it serves until Ctrl-C, goes without a page, and says in one sentence what it cannot do."""
+
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pliant.cli import _robot, main
+from pliant.core import InputError
+from pliant.viewer import load_recording
+
+FILE = """name = "finger"
+gravity = [0.0, 0.0, -9.81]
+[geometry]
+shape = "box"
+size = [0.1, 0.02, 0.02]
+divisions = [5, 2, 2]
+order = 1
+[material]
+E = 3e5
+nu = 0.4
+[[supports]]
+region = "x-"
+[actuators.low]
+type = "cable"
+points = [[0.0, 0.01, 0.0], [0.05, 0.01, 0.0], [0.1, 0.01, 0.0]]
+limits = [0.0, 5.0]
+[actuators.high]
+type = "cable"
+points = [[0.0, 0.01, 0.02], [0.05, 0.01, 0.02], [0.1, 0.01, 0.02]]
+limits = [0.0, 5.0]
+[effectors.tip]
+point = [0.1, 0.01, 0.01]
+"""
+
+
+@pytest.fixture
+def finger(tmp_path) -> Path:
+    file = tmp_path / "finger.toml"
+    file.write_text(FILE)
+    return file
+
+
+@pytest.fixture
+def pliant(monkeypatch, capsys):
+    """pliant(*words): (exit status, standard output, standard error) of a command in this process."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["pliant", "drive", *words])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        return int(caught.value.code or 0), *capsys.readouterr()
+
+    return run
+
+
+def test_it_serves_until_it_is_interrupted(finger):
+    child = subprocess.Popen([sys.executable, "-m", "pliant.cli", "drive", str(finger), "--no-browser"], stdout=subprocess.PIPE, text=True)
+    url = child.stdout.readline().strip()
+    assert url.startswith("http://127.0.0.1:")
+    with urllib.request.urlopen(url, timeout=30) as page:
+        assert b"<title>" in page.read()
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=60) == 0
+    child.stdout.close()
+
+
+def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(pliant, finger, tmp_path):
+    status, out, said = pliant(str(finger), "--headless", "0.5", "--record", str(tmp_path / "made"))
+    assert status == 0, said
+    assert "p99 [ms]" in out
+    made = load_recording(tmp_path / "made" / "recording-001")
+    assert made.names == ("low", "high")
+    assert made.ticks == 30
+    assert pliant(str(finger), "--headless", "0.5", "--replay", str(tmp_path / "made" / "recording-001"))[0] == 0
+    assert pliant(str(finger), "--headless", "0.2", "--dynamic", "--record", str(tmp_path / "swung"))[0] == 0
+    np.testing.assert_allclose(load_recording(tmp_path / "swung" / "recording-001").times, np.arange(1, 13) / 60.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("diamnd",), "did you mean 'diamond'?"),
+        (("missing.toml",), "missing.toml"),
+        (("cantilever",), "no actuators"),
+        (("{file}", "--effector", "tipp"), "did you mean 'tip'?"),
+        (("{file}", "--replay", "{folder}"), "does not exist"),
+        (("{file}", "--headless", "-1"), "positive"),
+        (("{file}", "--allow-remote", "203.0.113.7", "--no-browser"), "cannot be served"),
+    ],
+)
+def test_wrong_input_is_one_sentence_and_status_2(words, sentence, pliant, finger, tmp_path):
+    status, _, said = pliant(*(word.format(file=finger, folder=tmp_path) for word in words))
+    assert status == 2
+    assert sentence in said.replace("\n", " ")
+    assert "Traceback" not in said
+
+
+def test_robots_and_experiments_are_found_by_name():
+    assert _robot("plane-arm").name == "plane_arm"
+    assert _robot("arm-reach").name == "line_arm"
+    with pytest.raises(InputError, match="There is no robot or experiment"):
+        _robot("irb14000")
