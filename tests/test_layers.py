@@ -16,7 +16,7 @@ LAYERS = [
     {"actuators", "contact"},
     {"robot"},
     {"dynamics"},
-    {"robot_files", "problem"},
+    {"controls", "robot_files", "problem"},
     {"planners"},
     {"report", "viewer"},
     {"zoo"},

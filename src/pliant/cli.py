@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from pliant import __version__
-from pliant.core import InputError, PliantError, nearest
+from pliant.core import InputError, PliantError
 
 app = typer.Typer(
     add_completion=False,
@@ -107,9 +107,12 @@ def drive_command(
 ) -> None:
     """The robot in the browser: drag the target and it follows."""
     from pliant import viewer
+    from pliant.zoo.registry import find_robot
 
+    if script is not None and without_page is None:
+        raise InputError("A script leads a robot without a page; say --headless SECONDS too, or leave --script out.")
     with screen.status("preparing (the first run compiles, once)"):
-        session = viewer.session_of(_robot(name), effectors=effector or (), dynamic=dynamic, folder=record,
+        session = viewer.session_of(find_robot(name), effectors=effector or (), dynamic=dynamic, folder=record,
                                     replayed=None if replay is None else viewer.load_recording(replay))  # fmt: skip
     if without_page is not None:
         figures = viewer.headless(session, seconds=without_page, script=None if script is None else viewer.load_script(script))
@@ -228,35 +231,16 @@ def _experiment(name: str) -> Any:
     return task_experiment(Path(name)) if name.lower().endswith(".toml") or Path(name).is_file() else find(name)
 
 
-def _robot(name: str) -> Any:
-    """The robot of a file, of the zoo, or of an experiment."""
-    from pliant.robot import Robot
-    from pliant.robot_files import load_robot
-    from pliant.zoo import robots
-    from pliant.zoo.registry import EXPERIMENTS
-
-    if name.lower().endswith(".toml") or Path(name).is_file():
-        return load_robot(name)
-    known = [robot for robot in robots.__all__ if robot != "irb14000"]  # an arm that holds robots, and none itself
-    if name.replace("-", "_") in known:
-        return vars(robots)[name.replace("-", "_")]()
-    if name not in EXPERIMENTS:
-        raise InputError(f"There is no robot or experiment '{name}'; {nearest(name, [*known, *EXPERIMENTS])}")
-    found = EXPERIMENTS[name].probe(EXPERIMENTS[name].chosen())[0]
-    robot = getattr(found, "robot", None)
-    if not isinstance(robot, Robot):
-        raise InputError(f"The experiment {name} has no robot to drive; choose one of {', '.join(known)}.")
-    return robot
-
-
 def _opened(url: str, browser: bool) -> None:
-    """Say where the page is; the address is a key, so it goes to the terminal of who started it alone."""
+    """Say where the page is; the address is a key, so the browser gets it from a file that no other user can read."""
     import webbrowser
+
+    from pliant.viewer import signpost
 
     print(f"{url}", flush=True)
     screen.print("Whoever has this address can drive the robot. Ctrl-C ends.", markup=False, highlight=False, soft_wrap=True)
     if browser:
-        webbrowser.open(url)
+        webbrowser.open(signpost(url).as_uri())
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

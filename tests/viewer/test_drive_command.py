@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pliant.cli import _robot, main
+from pliant.cli import main
 from pliant.core import InputError
 from pliant.viewer import load_recording
+from pliant.zoo.registry import find_robot
 
 FILE = """name = "finger"
 gravity = [0.0, 0.0, -9.81]
@@ -101,7 +102,7 @@ def test_wrong_input_is_one_sentence_and_status_2(words, sentence, pliant, finge
 
 
 def test_robots_and_experiments_are_found_by_name():
-    assert _robot("plane-arm").name == "plane_arm"
-    assert _robot("arm-reach").name == "line_arm"
+    assert find_robot("plane-arm").name == "plane_arm"
+    assert find_robot("arm-reach").name == "line_arm"
     with pytest.raises(InputError, match="There is no robot or experiment"):
-        _robot("irb14000")
+        find_robot("irb14000")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pliant.contact import Contact, capsule, plane, sphere
+from pliant.controls import controls_of
 from pliant.geometry.boundary import is_closed
 from pliant.geometry.surface import enclosed_volume
-from pliant.viewer.controls import controls_of
 from pliant.viewer.obstacles import obstacle_box, obstacle_curves, obstacle_surface
 from pliant.viewer.picture import Picture
 from pliant.zoo.robots import hydraulic_finger, liandford, line_arm, plane_arm, stiff_flop

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 import time
+from concurrent.futures import Future
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -14,7 +15,8 @@ from stand import REACHABLE, a_frame, an_error, say, served, small_arm, unpacked
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from pliant.viewer.door import Door, check_address, page_files
+from pliant.viewer.door import Door, check_address, page_files, signpost
+from pliant.viewer.loop import Loop
 
 UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
 
@@ -92,6 +94,9 @@ def test_a_door_to_everywhere_takes_numbers_and_no_names():
     there = Door(token="t", address="192.168.1.7", port=80)
     assert there.path("/t/main.js?x=1", Sent(Host="192.168.1.7:80")) == "main.js"
     assert there.path("/t/", Sent(Host="127.0.0.1:80")) is None
+    assert there.path("/t/", Sent(Host="192.168.1.7")) == ""  # a browser leaves 80 out
+    assert Door(token="t", address="MyHost", port=81).path("/t/", Sent(Host="myhost:81")) == ""
+    assert Door(token="t", address="::1", port=81).path("/t/", Sent(Host="[::1]:81")) == ""
     assert Door(token="t", address="::1", port=80).url == "http://[::1]:80/t/"
 
 
@@ -109,6 +114,13 @@ def test_a_port_that_is_taken_or_an_address_of_nobody_is_a_sentence(stand, arm, 
     one_sentence(lambda: serve_again(port=urlsplit(stand.url).port), "choose another --port")
     one_sentence(lambda: serve_again(address="203.0.113.7", allow_remote=True), "cannot be served")
     one_sentence(lambda: serve_again(port=99999), "cannot be served")
+    one_sentence(lambda: serve_again(address="a..b", allow_remote=True), "cannot be served")
+
+
+def test_the_browser_learns_the_address_from_a_file_of_its_owner_alone():
+    post = signpost("http://127.0.0.1:1/key/")
+    assert "http://127.0.0.1:1/key/" in post.read_text()
+    assert post.parent.stat().st_mode & 0o077 == 0
 
 
 def test_tokens_differ():
@@ -177,6 +189,21 @@ def test_a_flood_does_not_grow_without_end(stand):
             page.send('{"say": "colour", "by": "strain"}')
         until(page, a_frame)
         assert stand.server.loop._texts.qsize() <= 1000
+
+
+def test_a_page_that_asks_and_does_not_read_fills_nothing(arm):
+    """The next message is made only when the last one has left."""
+    waiting = Future()
+    sent = []
+    loop = Loop(session=arm, send=lambda message: sent.append(message) or waiting)
+    for _ in range(5):
+        loop.hear('{"say": "seen"}')
+        loop.hear("no JSON")
+        loop.turn()
+    assert len(sent) == 1
+    waiting.set_result(None)
+    loop.turn()
+    assert len(sent) == 2
 
 
 def test_a_second_page_is_refused_in_words_and_may_take_over(stand):

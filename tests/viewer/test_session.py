@@ -1,6 +1,7 @@
 """A session leads the robot to its target, obeys by hand, and what it records can be saved, replayed and priced as a plan."""
 
 import csv
+import json
 import re
 from dataclasses import replace
 from io import StringIO
@@ -186,6 +187,35 @@ def test_a_recording_of_another_robot_or_file_is_a_sentence(arm, swinging, tmp_p
     arm.tick()
     arm.hear({"say": "record", "on": False})
     assert "paused" in arm.said
+
+
+@pytest.mark.parametrize("change", [{"dt": "abc"}, {"tick": "x"}, {"tick": -1}, {"units": []}, {"dt": -0.1}])
+def test_a_damaged_recording_is_a_sentence(arm, tmp_path, one_sentence, change):
+    made = recorded(arm, ticks=3)
+    (tmp_path / "plan.json").write_text(json.dumps({**made.content(), **change}))
+    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+    backwards = {**made.content(), "times": made.times[::-1].tolist()}
+    (tmp_path / "plan.json").write_text(json.dumps(backwards))
+    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+
+
+def test_a_recording_of_an_effector_that_is_not_there_is_a_sentence(arm, one_sentence):
+    arm.replayed = replace(recorded(arm, ticks=3), effectors=("nose",))
+    one_sentence(lambda: arm.hear({"say": "replay"}), "nose")
+
+
+def test_a_recording_that_cannot_be_saved_is_kept_and_said(arm, tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    arm.folder = tmp_path / "taken"
+    try:
+        made = recorded(arm, ticks=3)
+    finally:
+        arm.folder = None
+    assert "could not be saved" in arm.said
+    assert arm.replayed is made
+    assert made.ticks == 3
+    arm.tick()  # and the robot goes on
+    assert not arm.wish.recording
 
 
 def test_recordings_go_to_their_folder(arm, tmp_path):

@@ -74,6 +74,11 @@ def elevated(points: Array, cells: Array) -> tuple[Array, Array]:
     return new_points, np.hstack([cells, len(points) + middle.reshape(len(cells), -1)])
 
 
+def quartered(facets: Array) -> Array:
+    """(4 k, 3) flat triangles of triangles (k, 6) with middle nodes."""
+    return facets[:, [0, 3, 5, 3, 1, 4, 5, 4, 2, 3, 4, 5]].reshape(-1, 3)
+
+
 def shape_values(bary: Array, order: int) -> Array:
     """(k, n_nodes) Lagrange shape functions of a cell at barycentric coordinates (k, dim + 1)."""
     if order == 1:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pliant.core import Array, InputError, require_positive
-from pliant.geometry.cells import elevated, merged
+from pliant.geometry.cells import elevated, merged, quartered
 from pliant.geometry.surface import Surface
 
 GOLDEN = (1.0 + np.sqrt(5.0)) / 2.0
@@ -19,7 +19,7 @@ def ball(radius: float, *, halvings: int = 4) -> Surface:
     for _ in range(halvings):
         points, cells = elevated(points, triangles)
         points /= np.linalg.norm(points, axis=1, keepdims=True)
-        triangles = cells[:, [0, 3, 5, 3, 1, 4, 5, 4, 2, 3, 4, 5]].reshape(-1, 3)
+        triangles = quartered(cells)
     return Surface(points=radius * points, triangles=triangles)
 
 

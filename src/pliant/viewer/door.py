@@ -1,5 +1,8 @@
 """Door: who may come in, and the files of the page."""
 
+import atexit
+import shutil
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -44,13 +47,23 @@ class Door:
         return rest
 
     def _is_ours(self, host: str) -> bool:
-        name, _, port = host.rpartition(":")
+        name, _, port = host.rpartition(":") if host.rstrip("0123456789").endswith(":") else (host, "", "80")  # a browser leaves 80 out
         if port != str(self.port):
             return False
         name = name.removeprefix("[").removesuffix("]").lower()
         if _anywhere(self.address):  # a number cannot be rebound as a name can
             return name == "localhost" or _is_number(name)
-        return name == self.address or (is_loopback(self.address) and name in ("localhost", "127.0.0.1", "::1"))
+        return name == self.address.lower() or (is_loopback(self.address) and name in ("localhost", "127.0.0.1", "::1"))
+
+
+def signpost(url: str) -> Path:
+    """A file, readable by its owner alone and gone when the program ends, that leads a browser to the page: every user of the machine can
+    see the command line of a browser."""
+    folder = Path(tempfile.mkdtemp(prefix="pliant-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    file = folder / "drive.html"
+    file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0; url={url}"><a href="{url}">Drive the robot</a>')
+    return file
 
 
 def is_loopback(address: str) -> bool:

@@ -31,7 +31,7 @@ def session_of(robot: Robot, *, effectors: Sequence[str] = (), dynamic: bool = F
     """A robot ready to be driven: quasistatic, or with its inertia in steps of 1/60 s. Without `effectors` its first one follows."""
     _check_drivable(robot, effectors)
     dt = 1.0 / FASTEST if dynamic else None
-    model = Quasistatic(robot) if dt is None else SemiImplicit(robot, dt=dt)
+    model = replace(Quasistatic(robot), dt=1.0 / FASTEST) if dt is None else SemiImplicit(robot, dt=dt)  # time goes on at 60 ticks a second
     chosen = tuple(effectors) or tuple(robot.effectors)[:1]
     session = Session(robot=robot, active=chosen, dt=dt, folder=folder, replayed=replayed,
                       make=lambda names: inverse(model, effectors=names))  # fmt: skip
@@ -119,6 +119,8 @@ def load_script(path: Path) -> Keyframes:
         with path.open(newline="") as file:
             rows = [row for row in csv.reader(file) if row]
         numbers = [[float(cell) for cell in row] for row in (rows[1:] if rows and not _is_number(rows[0][0]) else rows)]
+        if not all(len(row) > 1 for row in numbers):
+            raise ValueError("a row has no place")
         return Keyframes(times=np.array([row[0] for row in numbers]), values=np.array([row[1:] for row in numbers]))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check its name.") from None

@@ -4,6 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field
 from queue import Empty, Full, Queue
 from typing import Any
@@ -25,7 +26,7 @@ class Loop:
     """Ticks a session at up to 60 Hz. `send` brings a message to the page; the page answers each frame, so that only one is under way."""
 
     session: Session
-    send: Callable[[bytes], None] = lambda message: None
+    send: Callable[[bytes], Future | None] = lambda message: None  # done when the message has left
     ended: Callable[[], None] = lambda: None  # called when the thread ends by itself
     failure: Exception | None = None  # why it did
     took: deque[float] = field(default_factory=lambda: deque(maxlen=2000))  # [s] of the last ticks, the making of frames included
@@ -37,6 +38,8 @@ class Loop:
         self._texts: Queue[str | bytes] = Queue(MOST_WAITING)
         self._watched, self._stopped = threading.Event(), threading.Event()
         self._wanted = False  # does the page wait for a frame?
+        self._complaint = ""  # what was wrong with the page's last message
+        self._under_way: Future | None = None  # the last message to the page
         self._thread: threading.Thread | None = None
         self._due = time.perf_counter()  # when the next tick begins
 
@@ -93,14 +96,23 @@ class Loop:
         self._listen()
         self.steer(self.session)
         self.session.tick()
-        if self._wanted:
-            self._wanted, self.frames = False, self.frames + 1
-            self.send(self.frame())
+        self._answer()
         ended = time.perf_counter()
         self.took.append(ended - began)
         self._due = max(self._due + PERIOD, ended - PERIOD)  # a late tick is caught up with, but no more than one
         self._stopped.wait(max(0.0, self._due - ended))
         self.gaps.append(time.perf_counter() - began)
+
+    def _answer(self) -> None:
+        """One message at a time, so that a page which asks and does not read fills nothing."""
+        if self._under_way is not None and not self._under_way.done():
+            return
+        if self._complaint:
+            self._under_way = self.send(packed({"type": "error", "text": self._complaint}, {}))
+            self._complaint = ""
+        elif self._wanted:
+            self._wanted, self.frames = False, self.frames + 1
+            self._under_way = self.send(self.frame())
 
     def _listen(self) -> None:
         while True:
@@ -113,7 +125,7 @@ class Loop:
             except Empty:
                 return
             except PliantError as error:
-                self.send(packed({"type": "error", "text": str(error)}, {}))
+                self._complaint = str(error)
 
     @property
     def rate(self) -> float:

@@ -1,6 +1,5 @@
 """Obstacles as triangles, from their signed distance alone: a lattice finds the surface, a few Newton steps bring its points there."""
 
-import contourpy  # comes with matplotlib
 import numpy as np
 
 from pliant.contact import Distance, Obstacle
@@ -64,6 +63,8 @@ def _about_edges(inside: Array, number: Array, axis: int) -> Array:
 
 def obstacle_curves(obstacle: Distance, low: Array, high: Array) -> list[Array]:
     """The curves (k, 2) [m] where the distance is zero within a box of the plane."""
+    import contourpy  # comes with matplotlib
+
     x, y = np.meshgrid(*(np.linspace(a, b, 6 * CELLS) for a, b in zip(low, high, strict=True)))
     depth = np.asarray(obstacle(np.stack([x.ravel(), y.ravel()], axis=1))[0]).reshape(x.shape)
     lines: list[Array] = contourpy.contour_generator(x, y, depth).lines(0.0)  # type: ignore[assignment]

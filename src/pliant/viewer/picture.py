@@ -12,10 +12,10 @@ from pliant.actuators.hydraulic import AttachedLiquid, Hydraulic, liquid_of
 from pliant.bodies import Beams, Solid
 from pliant.contact import Obstacle
 from pliant.core import Array
+from pliant.geometry.cells import quartered
 from pliant.robot import Robot
 from pliant.viewer.obstacles import obstacle_box, obstacle_curves, obstacle_surface
 
-QUARTERS = np.array([[0, 3, 5], [3, 1, 4], [5, 4, 2], [3, 4, 5]])  # of a triangle with middle nodes
 FLOOR = 0.03  # of the robot's size, how far the drawn ground lies below it where there is no real one
 
 
@@ -189,7 +189,7 @@ def _deep(points: Array) -> Array:
 
 def _flat(facets: Array) -> Array:
     """(m, 3) triangles; one with middle nodes becomes four."""
-    return facets if facets.shape[1] == 3 else facets[:, QUARTERS].reshape(-1, 3)
+    return facets if facets.shape[1] == 3 else quartered(facets)
 
 
 def _cable(robot: Robot, name: str, cable: Cable, first: int) -> Line:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from pliant.controls import Control
 from pliant.core import Array
 from pliant.robot import Robot
-from pliant.viewer.controls import Control
 from pliant.viewer.recording import Recording
 
 LONGEST = 216_000  # ticks: an hour at 60 Hz

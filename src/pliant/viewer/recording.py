@@ -3,8 +3,11 @@
 import csv
 from dataclasses import dataclass
 from io import StringIO
+from math import inf
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pliant.core import Array, Dynamics, InputError, Status, finite_array
 from pliant.planners import Iteration, Plan, evaluate
@@ -86,7 +89,10 @@ def load_recording(folder: str | Path) -> Recording:
         shapes: dict[str, tuple[int | None, ...]] = {"times": (k,), "controls": (k, n), "targets": (k, e, None), "places": (k, e, None),
                                                      "start": (None,), "before": (n,)}  # fmt: skip
         arrays: dict[str, Any] = {key: finite_array(f"'{key}' in {path}", raw[key], shape) for key, shape in shapes.items()}
-        return Recording(robot=str(raw["robot"]), names=names, units=tuple(map(str, raw["units"])), effectors=effectors,
-                         dt=None if raw["dt"] is None else float(raw["dt"]), tick=int(raw["tick"]), **arrays)  # fmt: skip
-    except (KeyError, TypeError):
+        units, dt, tick = tuple(map(str, raw["units"])), None if raw["dt"] is None else float(raw["dt"]), int(raw["tick"])
+        sound = len(units) == n and e and k and tick >= 0 and (dt is None or 0.0 < dt < inf) and arrays["targets"].shape[2] in (2, 3)
+        if not sound or arrays["places"].shape != arrays["targets"].shape or (np.diff(arrays["times"], prepend=0.0) < 0.0).any():
+            raise ValueError
+        return Recording(robot=str(raw["robot"]), names=names, units=units, effectors=effectors, dt=dt, tick=tick, **arrays)
+    except (KeyError, TypeError, ValueError):
         raise InputError(f"{path} is not a recording of pliant drive; record one, or replay plans with plan.replay.") from None

@@ -44,12 +44,12 @@ class Server:
     async def run(self, started: Callable[[str], None], stop: asyncio.Event) -> None:
         """Serve until `stop` is set or the simulation fails; `started` learns the page's address."""
         here = asyncio.get_running_loop()
-        self.loop.send = lambda message: asyncio.run_coroutine_threadsafe(self._send(message), here)  # type: ignore[assignment]
+        self.loop.send = lambda message: asyncio.run_coroutine_threadsafe(self._send(message), here)
         self.loop.ended = lambda: here.call_soon_threadsafe(stop.set)  # type: ignore[assignment]
         try:
             server = await serve(self._drive, self.address, self.port, process_request=self._answer, max_size=MOST_BYTES,
                                  compression=None, logger=QUIET, close_timeout=1.0, server_header="pliant")  # fmt: skip
-        except (OSError, OverflowError) as error:
+        except (OSError, OverflowError, UnicodeError) as error:
             raise InputError(f"The page cannot be served at {self.address}, port {self.port} ({error}); choose another --port, or 0 for "
                              "any that is free.") from None  # fmt: skip
         self.door = Door(token=self.token, address=self.address, port=server.sockets[0].getsockname()[1])

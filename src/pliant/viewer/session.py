@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pliant.controls import Control, controls_of
 from pliant.core import Array, InputError, PliantError, finite_array
 from pliant.robot import Robot
-from pliant.viewer.controls import Control, controls_of
 from pliant.viewer.picture import Picture
 from pliant.viewer.recorder import Pose, Recorder
 from pliant.viewer.recording import Recording
@@ -164,7 +164,7 @@ class Session:
         self.recorder.note(self.time, self.pose, self._aims())
         if self.recorder.full:
             self._end_recording()
-            self.said = "The recording has become an hour long and ended; begin another one."
+            self.said = self.said or "The recording has become an hour long and ended; begin another one."
 
     def _end_recording(self) -> None:
         """What was noted becomes a recording, and is saved where a folder was given."""
@@ -175,7 +175,14 @@ class Session:
             return
         self.replayed, self.recordings = recorder.recording(self.robot, self.controls, self.dt), self.recordings + 1
         if self.folder is not None:
-            self.replayed.save(self.folder / f"recording-{self.recordings:03d}")
+            self._save(self.replayed, self.folder / f"recording-{self.recordings:03d}")
+
+    def _save(self, recording: Recording, folder: Path) -> None:
+        """Keep a recording; where that cannot be, it is still there to be downloaded."""
+        try:
+            recording.save(folder)
+        except (OSError, PliantError) as error:
+            self.said = f"The recording could not be saved in {folder} ({error}); download it here, and free the folder."
 
     def _replay(self, recording: Recording | None) -> None:
         """Play a recording from its own start."""
@@ -188,8 +195,12 @@ class Session:
             how = "dynamic" if recording.dt else "quasistatic"
             raise InputError(f"The recording is of a {how} {recording.robot} with {', '.join(recording.names)}, and does not fit this "
                              f"{self.robot.name} with {', '.join(names)}; drive the same robot in the same way.")  # fmt: skip
+        strangers = [name for name in recording.effectors if name not in self.robot.effectors]
+        if strangers or recording.targets.shape[2] != self.robot.body().dim:
+            raise InputError(f"The recording leads {', '.join(recording.effectors)} in {recording.targets.shape[2]} dimensions, which this "
+                             f"{self.robot.name} cannot follow; drive the same robot in the same way.")  # fmt: skip
         start = finite_array("The start of the recording", recording.start, self.pose.x.shape)
-        self._take_over(tuple(name for name in recording.effectors if name in self.robot.effectors) or self.active)
+        self._take_over(recording.effectors)
         self.pose = replace(self.controller.begin(start, recording.before), x=start, k=recording.tick)
         self.wish = replace(self.wish, mode=REPLAY, active=self.active, paused=False)
         self.next_row, self.said = 0, ""

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pliant.bodies import Solid
+from pliant.controls import controls_of
 from pliant.core import Array
 from pliant.dynamics import ImplicitEuler, Quasistatic, equilibrium
 from pliant.dynamics.implicit import Implicit
+from pliant.geometry.cells import quartered
 from pliant.planners import Inverse, Pose, inverse
 from pliant.report import Plot, Scene
 from pliant.robot import Robot
-from pliant.viewer.controls import controls_of
 from pliant.zoo.experiment import Metric, Setting
 from pliant.zoo.pictures import scene
 
 RATE = 60.0  # [1/s] ticks of `pliant drive`
 PATIENCE = 200  # ticks that a robot may take to settle at a target
 STILL = 1e-4  # of the robot's length: a tick that moves no node by more, and that the controller calls the last, has settled
-QUARTERS = [0, 3, 5, 3, 1, 4, 5, 4, 2, 3, 4, 5]  # of a triangle with middles of its sides
 SQUARE = 0.02  # cosine between what is missing and any motion that is left: less is square to all of them, so that none leads nearer
 
 
@@ -155,7 +155,7 @@ def curved(drawn: Scene, robot: Robot) -> Scene:
     body = robot.body()
     if not isinstance(body, Solid) or body.mesh.order == 1:
         return drawn
-    return replace(drawn, facets=body.mesh.boundary()[:, QUARTERS].reshape(-1, 3))
+    return replace(drawn, facets=quartered(body.mesh.boundary()))
 
 
 def probe_of(make: Callable[[Mapping[str, Setting]], Robot]) -> Callable[[Mapping[str, Setting]], tuple]:

@@ -1,6 +1,11 @@
-"""Experiments by name."""
+"""Experiments and robots by name."""
+
+from pathlib import Path
 
 from pliant.core import InputError, nearest
+from pliant.robot import Robot
+from pliant.robot_files import load_robot
+from pliant.zoo import robots
 from pliant.zoo.experiment import Experiment
 from pliant.zoo.experiments import (
     arm_2d,
@@ -35,6 +40,21 @@ EXPERIMENTS = {
                        *stiff_flop.EXPERIMENTS, *liandford.EXPERIMENTS, diamond_mpc.EXPERIMENT,
                        *fluid_weight.EXPERIMENTS, cylinder_air_water.EXPERIMENT, *finger_inverse.EXPERIMENTS, pendulum_hydraulic.EXPERIMENT)
 }  # fmt: skip
+
+
+def find_robot(name: str) -> Robot:
+    """The robot of a file, of the zoo, or of an experiment, or a sentence with the nearest one."""
+    if name.lower().endswith(".toml") or Path(name).is_file():
+        return load_robot(name)
+    known = [robot for robot in robots.__all__ if robot != "irb14000"]  # an arm that holds robots, and none itself
+    if name.replace("-", "_") in known:
+        return vars(robots)[name.replace("-", "_")]()
+    if name not in EXPERIMENTS:
+        raise InputError(f"There is no robot or experiment '{name}'; {nearest(name, [*known, *EXPERIMENTS])}")
+    robot = getattr(EXPERIMENTS[name].probe(EXPERIMENTS[name].chosen())[0], "robot", None)
+    if not isinstance(robot, Robot):
+        raise InputError(f"The experiment {name} has no robot to drive; choose one of {', '.join(known)}.")
+    return robot
 
 
 def find(name: str) -> Experiment:

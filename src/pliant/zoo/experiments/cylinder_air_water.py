@@ -11,11 +11,11 @@ from pliant.bodies import Solid
 from pliant.core import Array
 from pliant.dynamics import Quasistatic, equilibrium
 from pliant.geometry import Columns, column_weights
-from pliant.geometry.cells import elevated, merged, shape_values
+from pliant.geometry.cells import elevated, merged, quartered, shape_values
 from pliant.report import Plot, Scene
 from pliant.robot import PointLoad, Robot
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.followed import QUARTERS, curved, probe_of
+from pliant.zoo.followed import curved, probe_of
 from pliant.zoo.pictures import scene
 from pliant.zoo.robots import silicone_cylinder
 from pliant.zoo.robots.cylinder import droop
@@ -63,7 +63,7 @@ def wall_points(body: Solid, cavity: str, halvings: int = 3) -> tuple[Array, Arr
     bary, cells = np.eye(3), np.array([[0, 1, 2]])
     for _ in range(halvings):
         bary, cells = elevated(bary, cells)
-        cells = cells[:, QUARTERS].reshape(-1, 3)
+        cells = quartered(cells)
     facets = body.mesh.points[body.mesh.facets(cavity)]
     points = np.einsum("bn,fnd->fbd", shape_values(bary, body.mesh.order), facets)
     triangles = cells + len(bary) * np.arange(len(facets))[:, None, None]
