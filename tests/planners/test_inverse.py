@@ -206,13 +206,15 @@ def test_a_pose_can_be_gone_on_from(lead):
 
 
 @pytest.mark.parametrize("targets", [
-    [[0.0, np.nan, 0.1]], [[np.inf, 0.0, 0.1]], [0.0, 0.0, 0.1], [[0.0, 0.1]], np.zeros((2, 3)), "there", [["a", 0.0, 0.0]], None,
+    [[0.0, np.nan, 0.1]], [[0.0, 1e300, 0.1]], [[np.inf, 0.0, 0.1]], [0.0, 0.0, 0.1],
+    [[0.0, 0.1]], np.zeros((2, 3)), "there", [["a", 0.0, 0.0]], None,
 ])  # fmt: skip
 def test_a_wrong_target_is_a_sentence(lead, targets, one_sentence):
-    one_sentence(lambda: lead.follow(lead.begin(), targets), "targets")
+    one_sentence(lambda: lead.follow(lead.begin(), targets), "target")
 
 
 @pytest.mark.parametrize(("options", "words"), [
+    ({"effectors": ("tip", "tip")}, "twice"), ({"horizon": 0.1}, "does not swing"),
     ({"effectors": ("tap",)}, "did you mean 'tip'"), ({"effectors": ()}, "no effector"), ({"weights": [1.0, 2.0]}, "weights"),
     ({"weights": [-1.0]}, "below zero"), ({"weights": [0.0]}, "at least one above"), ({"directions": "xw"}, "some of x, y, z"),
     ({"directions": [[1.0, 0.0, 0.0], [2.0, 0.0, 0.0]]}, "depend on each other"), ({"directions": [[1.0, 0.0]]}, "directions"),

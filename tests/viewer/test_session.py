@@ -226,6 +226,14 @@ def test_recordings_go_to_their_folder(arm, tmp_path):
     finally:
         arm.folder = None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["recording-001", "recording-002"]
+    first = (tmp_path / "recording-001" / "commands.csv").read_text()
+    arm.folder, arm.recordings = tmp_path, 0  # as another session would
+    try:
+        recorded(arm, ticks=2)
+    finally:
+        arm.folder = None
+    assert (tmp_path / "recording-003").is_dir()
+    assert (tmp_path / "recording-001" / "commands.csv").read_text() == first
     assert (tmp_path / "recording-002" / "commands.csv").is_file()
 
 
@@ -251,6 +259,12 @@ def test_bad_scripts_and_robots_are_sentences(arm, tmp_path, one_sentence):
     file = tmp_path / "way.csv"
     file.write_text("0,1\n1,a\n")
     one_sentence(lambda: load_script(file), "not a table")
+    for text, words in (("x,y,z,t\n1,2,3,0\n", "not the time"), ("", "as many places"), ("0,1,2,3\n1,2\n", "as many places"),
+                        ("0\n1\n", "as many places")):  # fmt: skip
+        file.write_text(text)
+        one_sentence(lambda: load_script(file), words)
+    file.write_text("0,1e9,0,0\n1,0,0,0\n")
+    one_sentence(lambda: headless(arm, seconds=0.1, script=load_script(file)), "in metres")
     one_sentence(lambda: load_script(tmp_path / "none.csv"), "cannot be read")
     file.write_text("")
     one_sentence(lambda: load_script(file), "not a table")

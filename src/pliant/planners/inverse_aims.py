@@ -14,6 +14,8 @@ from pliant.dynamics.stepping import Stepping
 
 Ways = Sequence[ArrayLike | str | None] | ArrayLike | str | None  # which directions count: of each effector, or of all
 
+FAR = 1e9  # [m]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Aims:
@@ -50,7 +52,10 @@ class Aims:
 
     def goal(self, targets: ArrayLike) -> Array:
         """(n_effectors, dim) [m] targets, or a sentence."""
-        return finite_array("The targets", targets, self.shape, "m")
+        goal = finite_array("The targets", targets, self.shape, "m")
+        if np.abs(goal).max() > FAR:
+            raise InputError(f"A target is {np.abs(goal).max():.3g} m away, and no robot is larger than {FAR:g} m; give targets in metres.")
+        return goal
 
     def missed(self, places: Array, goal: Array) -> tuple[Array, float]:
         """((r,) [m] what is missing along the directions that count, [m] the distance of the worst effector)."""
@@ -64,6 +69,10 @@ def aims(model: Stepping, effectors: Sequence[str] | str, directions: Ways, weig
     names = (effectors,) if isinstance(effectors, str) else tuple(effectors)
     if not names:
         raise InputError("Inverse control was given no effector to lead; name one or more of the robot, such as effectors=('tip',).")
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"Inverse control was given an effector twice ({', '.join(names)}); name each once, and give weights=... to weigh it."
+        )
     rows, each = [model.effector_rows(name) for name in names], _each(directions, len(names))
     if len(each) != len(names):
         raise InputError(f"There are directions for {len(each)} effectors, but {len(names)} are led; give one entry for each, or one word.")

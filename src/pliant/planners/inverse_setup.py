@@ -36,6 +36,8 @@ def inverse(model: Implicit | Linearised, effectors: Sequence[str] | str = ("tip
     if isinstance(model, Implicit) and model.rule.acceleration[0] != 0.0:
         raise InputError("Inverse control takes a model without inertia, or one that is linearised at every step; give Quasistatic(robot) "
                          "or SemiImplicit(robot, dt=...).")  # fmt: skip
+    if horizon is not None and isinstance(model, Implicit):
+        raise InputError("A Quasistatic model does not swing, so that a horizon means nothing to it; leave horizon out.")
     body = model.equations.body
     length = float(np.ptp(body.rest.reshape(-1, body.dim)[body.is_place], axis=0).max())
     way = length * require_positive("The stride of inverse control", stride, "of the robot's length")

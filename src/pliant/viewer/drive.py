@@ -20,7 +20,7 @@ from pliant.viewer.loop import FASTEST, Loop
 from pliant.viewer.recording import Recording
 from pliant.viewer.server import Server
 from pliant.viewer.session import Session
-from pliant.viewer.wish import REPLAY
+from pliant.viewer.wish import FAR, REPLAY
 
 SWAY = 0.03  # of the robot's size: radius of the circles that effectors are led on without a script
 PERIOD = 4.0  # [s] of such a circle
@@ -105,6 +105,9 @@ def _led(session: Session, script: Keyframes) -> Callable[[Session, float], None
     if script.values.shape[1] != len(names) * dim:
         raise InputError(f"The script has {script.values.shape[1]} numbers a row beside the time, but there must be {dim} for each of "
                          f"{', '.join(names)}; add or remove columns.")  # fmt: skip
+    away = float(np.abs(script.values.reshape(-1, dim) - session.frame.middle).max())
+    if away > FAR * session.frame.size:
+        raise InputError(f"A target of the script is {away:.3g} m away from a robot of {session.frame.size:.3g} m; give places in metres.")
     return lambda session, t: _aim(session, dict(zip(names, script(t).reshape(-1, dim), strict=True)))
 
 
@@ -118,9 +121,12 @@ def load_script(path: Path) -> Keyframes:
     try:
         with path.open(newline="") as file:
             rows = [row for row in csv.reader(file) if row]
-        numbers = [[float(cell) for cell in row] for row in (rows[1:] if rows and not _is_number(rows[0][0]) else rows)]
-        if not all(len(row) > 1 for row in numbers):
-            raise ValueError("a row has no place")
+        named = bool(rows) and not _is_number(rows[0][0])
+        if named and not rows[0][0].strip().lower().startswith("t"):
+            raise ValueError(f"its first column is '{rows[0][0].strip()[:20]}', not the time")
+        numbers = [[float(cell) for cell in row] for row in rows[named:]]
+        if not numbers or len(numbers[0]) < 2 or any(len(row) != len(numbers[0]) for row in numbers):
+            raise ValueError("not every row has a time and as many places")
         return Keyframes(times=np.array([row[0] for row in numbers]), values=np.array([row[1:] for row in numbers]))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check its name.") from None

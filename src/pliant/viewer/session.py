@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -175,7 +176,7 @@ class Session:
             return
         self.replayed, self.recordings = recorder.recording(self.robot, self.controls, self.dt), self.recordings + 1
         if self.folder is not None:
-            self._save(self.replayed, self.folder / f"recording-{self.recordings:03d}")
+            self._save(self.replayed, _next_free(self.folder))
 
     def _save(self, recording: Recording, folder: Path) -> None:
         """Keep a recording; where that cannot be, it is still there to be downloaded."""
@@ -213,3 +214,8 @@ class Session:
         self.next_row += 1
         if self.next_row >= self.replayed.ticks:
             self.wish = replace(self.wish, mode=MANUAL)
+
+
+def _next_free(folder: Path) -> Path:
+    """The first recording-001, recording-002, ... that is not there yet, so that none is lost."""
+    return next(place for k in count(1) if not (place := folder / f"recording-{k:03d}").exists())
