@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.actuators import Arm, Cable, Continued, Driven, Pressure, Servo
+from pliant.actuators import Arm, Cable, Driven, Pressure, Servo
+from pliant.actuators.continued import uncontinued
 from pliant.actuators.hydraulic import Hydraulic
 from pliant.robot import Actuator, Robot
 
@@ -39,7 +40,7 @@ def _finite(limit: float) -> float | None:
 
 def unit_of(actuator: Actuator, k: int) -> str:
     """The unit of an actuator's k-th control; "-" where it has no name."""
-    inner = actuator.actuator if isinstance(actuator, Continued) else actuator
+    inner = uncontinued(actuator)
     if isinstance(inner, Cable | Hydraulic | Pressure | Servo):
         return UNITS[inner.drive]
     if isinstance(inner, Driven):  # a moving frame's controls are its way, then its turn

@@ -1,5 +1,6 @@
 """Hydraulic: the liquid's weight at its centroid, hydrostatic pressure on every wall, exact derivatives, mass in motion; closed air."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -20,24 +21,28 @@ HELD = (pl.Support(region="x-"),)
 TILTED = {2: (3.0, -9.0), 3: (3.0, -2.0, -9.0)}
 
 
-def hollow(dim, order=1, crooked=0.0):
-    """3 x 3 (x 3) cubes of 0.1 m without the middle one, whose corners may stand askew; surfaces "x-", "top" and "cavity"."""
-    shape = Rectangle(size=(0.3, 0.3)) if dim == 2 else Box(size=(0.3, 0.3, 0.3))
-    mesh = shape.mesh(divisions=dim * (3,))
+def hollow(dim, order=1, crooked=0.0, rooms=1):
+    """3 x 3 (x 3) cubes of 0.1 m without the middle one, whose corners may stand askew, or so many of these in a row with a wall between;
+    surfaces "x-", "top" and "cavity", or "cavity-1" from the left on."""
+    size = (0.1 * (2 * rooms + 1), *((dim - 1) * (0.3,)))
+    mesh = (Rectangle if dim == 2 else Box)(size=size).mesh(divisions=(2 * rooms + 1, *((dim - 1) * (3,))))
     cube = np.floor(mesh.points[mesh.cells].mean(axis=1) / 0.1)
-    points, cells = compacted(mesh.points, mesh.cells[~(cube == 1).all(axis=1)])
-    inside = (np.abs(points - 0.15) < 0.06).all(axis=1)
+    points, cells = compacted(mesh.points, mesh.cells[~(cube % 2 == 1).all(axis=1)])
+    inside = ((points > 0.05) & (points < np.array(size) - 0.05)).all(axis=1)
     points[inside] += crooked * np.random.default_rng(3).uniform(-1.0, 1.0, (inside.sum(), dim))
-    mesh = with_cavities(Mesh(points=points, cells=cells), ["cavity"])
+    mesh = Mesh(points=points, cells=cells)
+    order_of = np.argsort([points[wall][..., 0].mean() for wall in cavities(mesh)]).argsort() + 1
+    mesh = with_cavities(mesh, ["cavity"] if rooms == 1 else [f"cavity-{k}" for k in order_of])
     mesh = with_surface(mesh, "x-", lambda centres: centres[:, 0] == 0.0)
     mesh = with_surface(mesh, "top", lambda centres: centres[:, -1] > 0.2999)
     return mesh.quadratic() if order == 2 else mesh
 
 
-def bag(dim=3, order=1, gravity=None, crooked=0.02, supports=HELD, E=1e5, fluid=None, **parts):
+def bag(dim=3, order=1, gravity=None, crooked=0.02, supports=HELD, E=1e5, fluid=None, rooms=1, **parts):
     fluid = Hydraulic(cavity="cavity", density=RHO) if fluid is None else fluid
-    return pl.Robot(shape=hollow(dim, order, crooked), order=order, material=pl.Material(E=E, nu=0.3), supports=supports, thickness=WIDE,
-                    gravity=TILTED[dim] if gravity is None else gravity, actuators={"pump": fluid, **parts.pop("actuators", {})},
+    return pl.Robot(shape=hollow(dim, order, crooked, rooms), order=order, material=pl.Material(E=E, nu=0.3), supports=supports,
+                    thickness=WIDE, gravity=TILTED[dim] if gravity is None else gravity,
+                    actuators={"pump": fluid, **parts.pop("actuators", {})},
                     **parts)  # fmt: skip
 
 
@@ -56,9 +61,9 @@ def weight(eq, q):
     return -(term.weights.T @ term.gradient(eq.points(term, q), np.zeros(0)))
 
 
-def on_wall(eq, q):
+def on_wall(eq, q, cavity="cavity"):
     """At each point of a fine rule: (shape functions (a,), places (k, dim), normals out of the liquid times area and weight (k, dim))."""
-    nodes, dim = q.reshape(-1, eq.dim)[eq.body.mesh.facets("cavity")], eq.dim
+    nodes, dim = q.reshape(-1, eq.dim)[eq.body.mesh.facets(cavity)], eq.dim
     at, w = np.polynomial.legendre.leggauss(6)
     line = [(0.5 + 0.5 * a, 0.5 * u) for a, u in zip(at, w, strict=True)]
     rule = [(np.array([a, 1 - a]), u * WIDE) for a, u in line]
@@ -71,17 +76,17 @@ def on_wall(eq, q):
         yield value, np.einsum("kai,a->ki", nodes, value), -weight * n  # the facets point into the cavity
 
 
-def measured(eq, q):
+def measured(eq, q, cavity="cavity"):
     """([m^3], (dim,) [m]) volume and centroid of the cavity, by the divergence theorem."""
-    volume = sum(float(np.sum(x * n)) / eq.dim for _, x, n in on_wall(eq, q))
-    return volume, sum(0.5 * np.sum(x**2 * n, axis=0) for _, x, n in on_wall(eq, q)) / volume
+    volume = sum(float(np.sum(x * n)) / eq.dim for _, x, n in on_wall(eq, q, cavity))
+    return volume, sum(0.5 * np.sum(x**2 * n, axis=0) for _, x, n in on_wall(eq, q, cavity)) / volume
 
 
-def wall_forces(eq, q, pressure):
+def wall_forces(eq, q, pressure, cavity="cavity"):
     """(n_nodes, dim) [N] of a pressure (k, dim) -> (k,) [Pa] on the walls: the integral of N p n, without any potential."""
     out = np.zeros((eq.n_dofs // eq.dim, eq.dim))
-    for value, x, n in on_wall(eq, q):
-        np.add.at(out, eq.body.mesh.facets("cavity"), np.einsum("a,ki->kai", value, pressure(x)[:, None] * n))
+    for value, x, n in on_wall(eq, q, cavity):
+        np.add.at(out, eq.body.mesh.facets(cavity), np.einsum("a,ki->kai", value, pressure(x)[:, None] * n))
     return out
 
 
@@ -191,15 +196,60 @@ def test_a_latent_model_keeps_the_weight():
     assert np.abs(shapes[2] - shapes[0]).max() > 1e-4
 
 
-def test_it_stands_beside_cables_and_closed_air():
-    mesh = hollow(3)
-    parts = {"line": pl.Cable(points=[[0.05, 0.05, 0.28], [0.28, 0.05, 0.28]]), "air": Pressure(cavity="cavity", drive="gas")}
-    robot = bag(actuators=parts)
+def test_it_stands_beside_cables_and_closed_air(rng):
+    """Two cavities side by side: each wall feels its own fluid, and what is heavy is the water alone."""
+    line = pl.Cable(points=[[0.05, 0.05, 0.28], [0.48, 0.05, 0.28]])
+    robot = bag(rooms=2, fluid=Hydraulic(cavity="cavity-1", density=RHO),
+                actuators={"line": line, "air": Pressure(cavity="cavity-2", drive="gas")})  # fmt: skip
     model = pl.ImplicitEuler(robot, dt=0.01)
     step = model.step(model.initial_state(), np.array([500.0, 2.0, 1.0]))
     assert step.status, step.status.text
     assert all(check.ok for check in pl.gradcheck(model, step.x, np.array([500.0, 2.0, 1.0])))
-    assert mesh.n_points == robot.body().mesh.n_points
+    eq, g = model.equations, np.array(TILTED[3])
+    q = eq.body.rest + 0.01 * rng.standard_normal(eq.n_dofs)
+    corners = eq.body.rest.reshape(-1, 3)[eq.body.mesh.nodes("cavity-1")]
+    water = wall_forces(eq, q, lambda x: 500.0 + RHO * (x - corners[np.argmin(corners @ g)]) @ g, "cavity-1")
+    (before, _), (now, _) = (measured(eq, at, "cavity-2") for at in (eq.body.rest, q))
+    air = wall_forces(eq, q, lambda x: np.full(len(x), ATMOSPHERE * (before / now - 1.0)), "cavity-2")
+    np.testing.assert_allclose(-eq.pull(q, np.array([500.0, 0.0, 1.0]))[1].reshape(-1, 3), water + air, atol=1e-9 * np.abs(air).sum())
+    dry = eq.body.mass(eq.body.fields.density)
+    assert eq.numbers(None).pair_mass.sum() - dry.sum() == pytest.approx(RHO * measured(eq, eq.body.rest, "cavity-1")[0], rel=1e-9)
+
+
+# The place where the pressure is known
+
+
+def lifted(h, u, **fluid):
+    """(model, places (n_nodes, 3) at rest) of a bag whose support is h [m] higher."""
+    model = pl.Quasistatic(bag(gravity=(0.0, 0.0, -9.81), fluid=Hydraulic(cavity="cavity", density=RHO, **fluid),
+                               supports=[pl.Support(region="x-", motion=lambda t: (0.0, 0.0, h))]))  # fmt: skip
+    start = (model.initial_state().reshape(-1, 3) + (0.0, 0.0, h)).ravel()
+    return model, pl.equilibrium(model, np.array([u]), x0=start).x.reshape(-1, 3)
+
+
+@pytest.mark.parametrize(("drive", "u", "unit"), [("pressure", 9000.0, 1.0), ("volume", 1.02, 1e6)])
+def test_a_lift_takes_rho_g_h_off_the_pressure(drive, u, unit):
+    """The pump stands still: a robot that is higher by h is what it was below with a control less by rho g h, or by that over bulk."""
+    h = 0.4
+    _, above = lifted(h, u, drive=drive)
+    _, below = lifted(0.0, u - RHO * 9.81 * h / unit, drive=drive)
+    np.testing.assert_allclose(above - (0.0, 0.0, h), below, atol=1e-9)
+
+
+def test_a_lift_changes_a_given_volume_by_rho_g_h_over_bulk():
+    """Less what the walls give way: dV / V0 = -(rho g h / bulk) / (1 + V0 / (c bulk)) with their compliance c = dV/dp."""
+
+    def volume(*args, **fluid):
+        model, x = lifted(*args, **fluid)
+        return measured(model.equations, x.ravel())[0]
+
+    h, rest = 0.4, liquid(Equations(robot=bag())).wall.rest_volume
+    low, high = (volume(at, 1.02, drive="volume") for at in (0.0, h))
+    p = 1e6 * (1.02 - low / rest)
+    compliance = (volume(0.0, p + 50.0) - volume(0.0, p - 50.0)) / 100.0
+    whole, share = RHO * 9.81 * h / 1e6, 1.0 / (1.0 + rest / (compliance * 1e6))
+    assert (high - low) / rest == pytest.approx(-whole * share, rel=0.01)
+    assert share > 0.8  # so that rho g h / bulk is what it is about
 
 
 # The paper's merged constraint
@@ -412,6 +462,39 @@ def test_a_surface_that_is_no_cavity_is_refused(one_sentence, cavity, says):
     robot = pl.Robot(shape=shape, order=1, material=pl.Material(E=1e5, nu=0.3), actuators={"pump": Hydraulic(cavity=cavity)},
                      gravity=(0, 0, -9.81))  # fmt: skip
     one_sentence(lambda: Equations(robot=robot), says)
+
+
+@pytest.mark.parametrize("other", [Hydraulic(cavity="cavity"), Pressure(cavity="cavity"), Hydraulic(cavity="same"),
+                                   Continued(actuator=Pressure(cavity="cavity"))])  # fmt: skip
+def test_a_cavity_holds_one_fluid(one_sentence, other):
+    """By whatever name its wall goes; its weight would count twice."""
+    robot = bag(actuators={"second": other})
+    mesh = robot.shape
+    twice = Mesh(points=mesh.points, cells=mesh.cells, surfaces={**mesh.surfaces, "same": mesh.surfaces["cavity"][::-1]})
+    says = "'pump' and 'second' both fill the cavity .*one fluid; remove one"
+    one_sentence(lambda: pl.Quasistatic(replace(robot, shape=twice)), says)
+    two = {"pump": Pressure(cavity="cavity"), "second": Pressure(cavity="cavity", drive="gas")}
+    one_sentence(lambda: pl.Quasistatic(replace(robot, actuators=two)), says)
+
+
+def pierced(height, order):
+    """A box with a void of 0.1 to 0.4 m, where a point of its floor stands at a height [m]."""
+    mesh = Box(size=(0.5, 0.5, 0.5)).mesh(divisions=(5, 5, 5))
+    cube = np.floor(mesh.points[mesh.cells].mean(axis=1) / 0.1)
+    points, cells = compacted(mesh.points, mesh.cells[~((cube >= 1) & (cube <= 3)).all(axis=1)])
+    points[np.isclose(points, (0.2, 0.2, 0.1)).all(axis=1)] = (0.2, 0.2, height)
+    mesh = with_cavities(Mesh(points=points, cells=cells), ["cavity"])
+    return mesh.quadratic() if order == 2 else mesh
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("kind", [Hydraulic, Pressure])
+def test_a_cavity_that_crosses_itself_is_refused(one_sentence, kind, order):
+    """A spike from the floor is well below the ceiling, and no wall of a fluid once it is through it."""
+    robots = [pl.Robot(shape=pierced(height, order), order=order, material=pl.Material(E=1e5, nu=0.3),
+                       actuators={"pump": kind(cavity="cavity")}, gravity=(0, 0, -9.81)) for height in (0.38, 0.43)]  # fmt: skip
+    assert Equations(robot=robots[0]).terms[0][0].rest_volume > 0.02
+    one_sentence(lambda: Equations(robot=robots[1]), "Actuator 'pump'.*'cavity' crosses or touches itself: facets .* meet .near .*Move")
 
 
 def test_without_gravity_nothing_can_be_weighed(one_sentence):

@@ -36,6 +36,11 @@ class Continued:
         return ContinuedTerm(term=term)
 
 
+def uncontinued(actuator: Any) -> Any:
+    """The actuator itself, whether it was continued or not."""
+    return actuator.actuator if isinstance(actuator, Continued) else actuator
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ContinuedTerm:
     """A Term whose energy is sum_k u_k l_k(y) for controls of any sign; l is what the control does its work on, such as a length."""

@@ -5,8 +5,9 @@ potential is that of the pump, of the volume V alone, and that of the weight, -r
 liquid. Both are polynomials of the wall's nodes, so that forces and Hessians are exact.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from math import inf
 from typing import Any
 
@@ -14,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.actuators.continued import Continued
-from pliant.actuators.pressure import AttachedPressure, attached, check_fluid
-from pliant.bodies import Matter
+from pliant.actuators.continued import uncontinued
+from pliant.actuators.pressure import AttachedPressure, Pressure, attached, check_fluid, uncrossed
+from pliant.bodies import Matter, Solid
 from pliant.core import Array, InputError, finite_array, require_positive
 from pliant.geometry.moments import first_moment
 
@@ -29,6 +30,10 @@ class Hydraulic:
     (drive "volume"), by the pressure at x_ref, which is the highest point of the cavity at rest. On a body the pump is the Term of a
     Pressure; the weight is a Term of its own, `liquid`, without controls, which a robot's equations ask for with the robot's own gravity:
     so gravity is said once, and the liquid cannot fall another way than the body. In motion the mass rho V0 goes along with the wall.
+
+    x_ref stays in space, whatever the robot does: right for a pump that stands still with a hose to the cavity. In a cavity that is lifted
+    by h there is rho g h less pressure. Of a closed chamber, or of a pump that the robot carries, that is not so; with drive "volume" it
+    changes the volume by up to rho g h / bulk (1 % a metre of water with bulk = 1e6 Pa), less with a larger bulk modulus.
     """
 
     cavity: str
@@ -52,8 +57,8 @@ class Hydraulic:
         return 0.0 if self.drive == "pressure" else 1.0
 
     def on(self, body: Matter) -> AttachedPressure:
-        """The pump in a body; a cavity that leaks, or that is none, is an error."""
-        return attached(body, self.cavity, self.drive, self.bulk)
+        """The pump in a body; a cavity that leaks, that crosses itself or that is none is an error."""
+        return uncrossed(body, self.cavity, attached(body, self.cavity, self.drive, self.bulk))
 
     def liquid(self, body: Matter, gravity: ArrayLike | None) -> "AttachedLiquid":
         """The weight and the mass of the liquid under gravity (dim,) [m/s^2]."""
@@ -69,8 +74,21 @@ class Hydraulic:
 
 def liquid_of(actuator: Any, body: Matter, gravity: ArrayLike | None) -> "AttachedLiquid | None":
     """What fills an actuator, None where that weighs nothing."""
-    inner = actuator.actuator if isinstance(actuator, Continued) else actuator
+    inner = uncontinued(actuator)
     return inner.liquid(body, gravity) if isinstance(inner, Hydraulic) else None
+
+
+def check_one_fluid_each(actuators: Mapping[str, Any], body: Matter) -> None:
+    """A sentence where two actuators fill one cavity, under one name of it or two: volume, weight and mass would count twice."""
+    if not isinstance(body, Solid):
+        return
+    inside = {name: uncontinued(actuator) for name, actuator in actuators.items()}
+    fluids = {name: inner for name, inner in inside.items() if isinstance(inner, (Hydraulic, Pressure))}
+    walls = {name: {*map(tuple, np.sort(body.mesh.facets(fluid.cavity), axis=1).tolist())} for name, fluid in fluids.items()}
+    for first, second in combinations(fluids, 2):
+        if walls[first] & walls[second]:
+            raise InputError(f"The actuators '{first}' and '{second}' both fill the cavity '{fluids[second].cavity}', which holds one "
+                             "fluid; remove one of them, or name another cavity.")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,7 +9,9 @@ import scipy.sparse as sp
 
 from pliant.bodies import Matter, Solid
 from pliant.core import Array, InputError, check_limits, require_kind, require_positive
+from pliant.geometry.boundary import facet_shape
 from pliant.geometry.cavities import connected, enclosed, open_rims, volume_form, volume_hessians
+from pliant.geometry.wall import crossing_pair
 
 ATMOSPHERE = 101325.0  # [Pa]
 
@@ -44,8 +46,8 @@ class Pressure:
         return 0.0 if self.drive == "pressure" else 1.0
 
     def on(self, body: Matter) -> "AttachedPressure":
-        """The fluid in a body; a cavity that leaks, or that is none, is an error."""
-        return attached(body, self.cavity, self.drive, self.bulk)
+        """The fluid in a body; a cavity that leaks, that crosses itself or that is none is an error."""
+        return uncrossed(body, self.cavity, attached(body, self.cavity, self.drive, self.bulk))
 
 
 def check_fluid(what: str, cavity: str, drive: str, drives: Sequence[str], limits: tuple[float, float]) -> None:
@@ -87,6 +89,29 @@ def check_cavity(name: str, points: Array, facets: Array) -> None:
         if volume > 0.0:
             unit = "m^2" if dim == 2 else "m^3"
             raise InputError(f"The surface '{name}' goes around {volume:.3g} {unit} of the body, not around a void. {remedy}")
+
+
+def uncrossed(body: Matter, cavity: str, fluid: "AttachedPressure") -> "AttachedPressure":
+    """The fluid, or a sentence where the straight wall of its cavity in space crosses or touches itself; curved ones are not looked at."""
+    assert isinstance(body, Solid)  # what else holds no fluid
+    points, facets = body.mesh.points, body.mesh.facets(cavity)
+    if body.dim == 2 or _curved(points[facets]):
+        return fluid
+    nodes, triangles = np.unique(facets[:, :3], return_inverse=True)
+    pair = crossing_pair(points[nodes], triangles.reshape(-1, 3))
+    if pair is not None:
+        place = points[facets[pair[0], :3]].mean(axis=0).round(6).tolist()
+        raise InputError(f"The cavity '{cavity}' crosses or touches itself: facets {pair[0]} and {pair[1]} of its wall meet (near {place} "
+                         "m). Move them from each other, so that no fluid is counted twice.")  # fmt: skip
+    return fluid
+
+
+def _curved(nodes: Array) -> bool:
+    """Whether the middle of an edge of any facet (k, group, 3) is not between its ends."""
+    if nodes.shape[1] == 3:
+        return False
+    middles = [np.tensordot(facet_shape(at, 2)[0] - np.pad(at, (0, 3)), nodes, axes=(0, 1)) for at in 0.5 * (1.0 - np.eye(3))]
+    return float(np.abs(middles).max()) > 1e-9 * float(np.ptp(nodes))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

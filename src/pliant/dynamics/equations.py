@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators import AttachedLiquid, liquid_of
+from pliant.actuators.hydraulic import check_one_fluid_each
 from pliant.bodies import Body, Drag, Fields, Term
 from pliant.contact import Friction
 from pliant.core import Array, InputError, Params, finite_array, nearest, require_kind
@@ -61,6 +62,7 @@ class Equations(Attachments):
     def terms(self) -> tuple[tuple[Term, slice], ...]:  # type: ignore[override]
         """Each attachment with its share of the controls: actuators first, then contacts and the weight of liquids."""
         made = of_actuators(self.robot, lambda actuator: actuator.on(self.body))
+        check_one_fluid_each(self.robot.actuators, self.body)
         end = slice(self.robot.n_controls, self.robot.n_controls)
         return (*made, *((passive, end) for passive in (*self._contacts, *self._liquids)))
 

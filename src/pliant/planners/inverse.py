@@ -5,6 +5,7 @@ each control. Condensed to the effectors this is a quadratic program of a few va
 (Step 3). What is linear here is so for a tick only: the next one starts from where the robot then is.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Protocol
@@ -19,8 +20,9 @@ from pliant.dynamics.one_newton import Allowed, Answer, Moved, longest_way
 from pliant.dynamics.semi_implicit import Linearised
 from pliant.planners.inverse_aims import Aims
 from pliant.planners.inverse_controls import Controls
+from pliant.planners.inverse_hand import towards
 from pliant.planners.inverse_program import Program, program
-from pliant.planners.inverse_rows import Guard, StrokeGuard, TautGuard
+from pliant.planners.inverse_rows import Guard, Rows, StrokeGuard, TautGuard
 
 CALM = 1e-6  # the least damping of a tick
 LOST = "no step was found that keeps everything"
@@ -84,8 +86,8 @@ class Inverse:
         if x is not None and isinstance(self.model, Implicit):
             start = equilibrium(self.model, own, x0=start).x
         q = self._position(start)
-        for guard in self.guards:
-            if isinstance(guard, StrokeGuard) and not guard.kept(q, q):
+        for guard in self._strokes:
+            if not guard.kept(q, q):
                 raise InputError(f"The robot begins with a displacement of {guard.value(q):.3g}, but {guard.stroke.label} goes from "
                                  f"{guard.stroke.lower:g} to {guard.stroke.upper:g}; begin with other controls, or widen it.")  # fmt: skip
         return Pose(k=0, x=start, u=own, places=self.aims.places(q))
@@ -103,7 +105,7 @@ class Inverse:
         after = self._moved(pose, look.u, look.answer, z / look.scale, careless=bool(broken))
         if after is None:
             return self._stayed(pose, self.aims.missed(pose.places, goal)[1], LOST, began)
-        ok, text = self._said(pose, after, goal, look.program, z, broken)
+        ok, text = self._said(pose, after, goal, look.program, z, broken or self._passed(pose, after, self.guards))
         return replace(after, ok=ok, text=text, error=self.aims.missed(after.places, goal)[1], solve_seconds=perf_counter() - began,
                        damping=self._calmed(pose, after, goal, look.program, z))  # fmt: skip
 
@@ -113,11 +115,12 @@ class Inverse:
         given = self.controls.within(check_controls(u, self.model.n_controls))  # type: ignore[arg-type]
         du = np.clip(given - pose.u, *self.controls.room(pose.u))[self.controls.chosen]
         answer = self.rule.answer(pose.x, pose.u, self.controls.chosen, pose.k)
-        after = None if isinstance(answer, str) else self._moved(pose, pose.u, answer, du, careless=True)
+        after = None if isinstance(answer, str) else self._moved(pose, pose.u, answer, self._towards(pose, answer, du), careless=True)
         if after is None:
             return self._stayed(pose, 0.0, answer if isinstance(answer, str) else LOST, began)
-        there = bool(np.allclose(after.u, given, rtol=1e-9, atol=0.0))
-        return replace(after, ok=True, text="by hand" if there else "moving", error=0.0, solve_seconds=perf_counter() - began)
+        there, passed = bool(np.allclose(after.u, given, rtol=1e-9, atol=0.0)), self._passed(pose, after, self._strokes)
+        text = _unkept(passed) if passed else "by hand" if there else "moving"
+        return replace(after, ok=not passed, text=text, error=0.0, solve_seconds=perf_counter() - began)
 
     def settle(self, pose: Pose, targets: ArrayLike, ticks: int = 200, tolerance: float = 1e-6) -> Pose:
         """Ticks until no node moves by more than `tolerance` of the robot's length in one, or until there were `ticks` of them."""
@@ -171,13 +174,38 @@ class Inverse:
         seen = self.aims.root[:, None] * (self.aims.along @ (self.aims.rows @ np.column_stack([answer.free, answer.columns])))
         e = min(1.0, self._reach(pose) / max(error, 1e-300)) * self.aims.root * miss - seen[:, 0]
         lower, upper = (side[chosen] - (u - pose.u)[chosen] for side in self.controls.room(pose.u))
-        soon = self.rule.soon(answer)
-        rows = [guard.rows(soon, u, chosen) for guard in self.guards]
-        rows += [guard.rows(answer, u, chosen) for guard in self.guards if guard.ahead and soon is not answer]
-        ways = longest_way(self.model.equations.body, answer.columns)
-        scale = np.where(ways > 1e-12 * ways.max(initial=0.0), ways, 1.0)  # what moves nothing has none of its own
+        rows, scale = self._rows(answer, u, self.guards), self._scale(answer)
         wish = program(seen[:, 1:], e, lower, upper, rows, scale, pose.damping, 1e-9 * self.stride)
         return Look(u=u, answer=answer, scale=scale, program=wish)
+
+    def _rows(self, answer: Answer, u: Array, guards: Sequence[Guard]) -> list[Rows]:
+        """What some guards keep at the end of the tick, and further ahead where the answer looks there."""
+        soon, chosen = self.rule.soon(answer), self.controls.chosen
+        rows = [guard.rows(soon, u, chosen) for guard in guards]
+        return rows + [guard.rows(answer, u, chosen) for guard in guards if guard.ahead and soon is not answer]
+
+    def _scale(self, answer: Answer) -> Array:
+        """(n,) [m per unit]"""
+        ways = longest_way(self.model.equations.body, answer.columns)
+        return np.where(ways > 1e-12 * ways.max(initial=0.0), ways, 1.0)  # what moves nothing has none of its own
+
+    @property
+    def _strokes(self) -> list[StrokeGuard]:
+        return [guard for guard in self.guards if isinstance(guard, StrokeGuard)]
+
+    def _towards(self, pose: Pose, answer: Answer, du: Array) -> Array:
+        """(n,) what of a change du by hand the strokes allow."""
+        if not self._strokes:
+            return du
+        lower, upper = (side[self.controls.chosen] for side in self.controls.room(pose.u))
+        return towards(du, (lower, upper), self._rows(answer, pose.u, self._strokes), self._scale(answer), 1e-9 * self.stride)
+
+    def _passed(self, pose: Pose, after: Pose, guards: Sequence[Guard]) -> tuple[str, ...]:
+        """The names of what a tick did not keep. A robot in balance was not let go there; one that swings cannot be stopped."""
+        if isinstance(self.model, Implicit):
+            return ()
+        before, q = self._position(pose.x), self._position(after.x)
+        return tuple(dict.fromkeys(guard.name for guard in guards if not guard.kept(before, q)))
 
     def _taken_up(self, pose: Pose) -> Array:
         """(n_controls,) the controls after slack cables were taken in, which moves nothing."""
@@ -207,7 +235,7 @@ class Inverse:
         """Whether all is well after a tick, and a few words about it."""
         error, small = self.aims.missed(after.places, goal)[1], 0.01 * self.tolerance * self.length
         if broken:
-            return False, f"{' and '.join(broken)} cannot be kept"
+            return False, _unkept(broken)
         if error <= self.tolerance * self.length:
             return True, "at the target"
         asked = float(np.abs(wish.J @ z).max())  # a step that had to be cut to nothing is no rest
@@ -230,6 +258,10 @@ class Inverse:
             return pose.damping
         gained = (start - end) / (start - foreseen)
         return min(4.0 * max(pose.damping, 1e-4), 1e2) if gained < 0.25 else calmer if gained > 0.75 else pose.damping
+
+
+def _unkept(names: Sequence[str]) -> str:
+    return f"{' and '.join(names)} cannot be kept"
 
 
 def _length(way: float) -> str:

@@ -45,6 +45,8 @@ class Guard(Protocol):
     """Something to be kept."""
 
     @property
+    def name(self) -> str: ...
+    @property
     def ahead(self) -> bool: ...  # at every time to come, and not at the end of the tick alone?
     def rows(self, answer: Answer, u: Array, chosen: Array) -> Rows: ...  # for changes of the chosen controls (indices)
     def kept(self, before: Array, q: Array) -> bool: ...  # does a step from positions `before` to q keep it?
@@ -57,6 +59,10 @@ class StrokeGuard:
     equations: Equations
     stroke: Stroke
     term: Stroked
+
+    @property
+    def name(self) -> str:
+        return self.stroke.label
 
     @property
     def ahead(self) -> bool:
@@ -83,7 +89,7 @@ class StrokeGuard:
         now = 0.0 if self.stroke.increment else self.value(answer.q)
         share = 1.0 if self.stroke.increment else SHARE
         lower, upper = (share * (bound - now) - slopes[0] for bound in self._bounds)
-        return Rows(name=self.stroke.label, slope=slopes[None, 1:], low=np.array([lower]), high=np.array([upper]))
+        return Rows(name=self.name, slope=slopes[None, 1:], low=np.array([lower]), high=np.array([upper]))
 
     def kept(self, before: Array, q: Array) -> bool:
         moved = self.value(q) - (self.value(before) if self.stroke.increment else 0.0)

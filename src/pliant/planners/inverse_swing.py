@@ -61,7 +61,8 @@ class Swing:
         return Answer(q=answer.q, free=answer.inner.step.x[:n] - answer.q, columns=answer.inner.columns[:n])
 
     def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Moved | None:
-        """A tick along du (n_chosen,), shortened where it turns a cell inside out: time goes on, so that nothing else can be."""
+        """A tick along du (n_chosen,), shortened where it turns a cell inside out. Time goes on whatever is `allowed`: the rows
+        of the program keep that, and Inverse says where they did not."""
         for share in (*(0.5**j for j in range(HALVINGS)), 0.0):
             x = self._stepped(answer, u, share * du, chosen)
             if x is not None:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pliant.actuators import Cable, Continued, Driven, Pressure, Tether
+from pliant.actuators import Cable, Driven, Pressure, Tether
+from pliant.actuators.continued import uncontinued
 from pliant.actuators.hydraulic import AttachedLiquid, Hydraulic, liquid_of
 from pliant.bodies import Beams, Solid
 from pliant.contact import Obstacle
@@ -66,7 +67,7 @@ class Picture:
     def _cavities(self) -> dict[str, Array]:
         """The walls of each cavity that an actuator fills."""
         body = self.robot.body()
-        inner = {name: a.actuator if isinstance(a, Continued) else a for name, a in self.robot.actuators.items()}
+        inner = {name: uncontinued(a) for name, a in self.robot.actuators.items()}
         fluids = {name: a.cavity for name, a in inner.items() if isinstance(a, Hydraulic | Pressure)}
         return {name: body.mesh.facets(cavity) for name, cavity in fluids.items()} if isinstance(body, Solid) and body.dim == 3 else {}
 

@@ -14,7 +14,7 @@ from pliant.dynamics import Quasistatic, equilibrium
 from pliant.geometry import Hydrostatics, Surface, Vessel, ball, column_weights, hare, hydrostatics, measures
 from pliant.materials import Material
 from pliant.report import Plot, Scene
-from pliant.robot import Robot, Support
+from pliant.robot import Effector, Robot, Support
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
 
 WATER, GRAVITY = 1000.0, np.array([0.0, 0.0, -9.81])  # [kg/m^3], [m/s^2]
@@ -152,7 +152,8 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
     """A rubber can full of water, which sags under the exact weight on its walls: the walls of these experiments do not move."""
     can = Robot(name="can", shape=Vessel(radius=0.02, wall=0.004, length=0.06, cap=0.006), divisions=(6, 2, 1), order=1,
                 material=Material(E=5e4, nu=0.4), supports=[Support(region="bottom")], gravity=(2.0, 0.0, -9.0),
-                actuators={"water": Hydraulic(cavity="cavity", density=WATER, limits=(-1e5, 1e5))})  # fmt: skip
+                actuators={"water": Hydraulic(cavity="cavity", density=WATER, limits=(-1e5, 1e5))},
+                effectors={"lid": Effector(surface="top")})  # fmt: skip
     model, u = Quasistatic(can, design=("body.E",)), np.array([200.0])
     return model, equilibrium(model, u).x, u
 
