@@ -112,11 +112,24 @@ def test_energy_forces_and_stiffness_are_derivatives_of_each_other(taylor, rng):
     assert abs(K - K.T).max() < 1e-12 * abs(K).max()
 
 
+def test_nodes_without_triangles_are_no_part_of_the_wall():
+    case, far = {"density": WATER, "gravity": (0.0, 0.0, -9.81)}, np.vstack([HARE.points, (0.5, 0.0, 1.0)])
+    alone, found = (hydrostatics(points, HARE.triangles, **case) for points in (HARE.points, far))
+    np.testing.assert_array_equal(found.forces, np.vstack([alone.forces, np.zeros(3)]))
+    assert found.energy == alone.energy
+    K, more = (hydrostatic_stiffness(points, HARE.triangles, **case) for points in (HARE.points, far))
+    assert abs(more[: K.shape[0], : K.shape[0]] - K).max() == 0.0
+    assert more.nnz == K.nnz
+
+
 def test_the_forces_are_linear_in_pressure_density_and_gravity():
     forces = lambda **case: hydrostatics(HARE.points, HARE.triangles, datum=(0.0, 0.0, 0.02), **case).forces  # noqa: E731
     g = np.array([1.0, 2.0, -9.0])
     whole = forces(density=WATER, gravity=g, pressure=100.0)
-    parts = [forces(density=0.0, gravity=g, pressure=100.0), *(forces(density=WATER, gravity=g[k] * np.eye(3)[k]) for k in range(3))]
+    parts = [
+        forces(density=WATER, gravity=0.0 * g, pressure=100.0),
+        *(forces(density=WATER, gravity=g[k] * np.eye(3)[k]) for k in range(3)),
+    ]
     np.testing.assert_allclose(whole, sum(parts), atol=1e-12 * np.abs(whole).max())
 
 
@@ -125,19 +138,22 @@ def test_the_forces_are_linear_in_pressure_density_and_gravity():
     [
         ({"triangles": HARE.triangles[1:]}, "leaks.*do not sum to zero"),
         ({"triangles": HARE.triangles[:, ::-1]}, "point inward"),
-        ({"points": HARE.points * (1.0, 1.0, 0.0)}, "point inward or it is flat"),
+        ({"points": HARE.points * (1.0, 1.0, 0.0)}, "is flat and holds no fluid"),
         ({"points": np.where(HARE.points == HARE.points.max(), np.nan, HARE.points)}, "points of the wall is nan at entry"),
         ({"points": HARE.points[:-1]}, "names point"),
         ({"points": HARE.points[:, :2]}, r"shape \(1962, 2\)"),
         ({"triangles": HARE.triangles.astype(float)}, "type float64"),
-        ({"triangles": HARE.triangles - 1}, "names point"),
+        ({"triangles": HARE.triangles - 1}, "names point -1, but"),
         ({"density": "much"}, "density of the fluid is 'much'"),
-        ({"density": np.inf}, "density of the fluid is inf; it must be finite"),
+        ({"density": np.inf}, "density of the fluid is inf .* positive finite"),
+        ({"density": 0.0}, "density of the fluid is 0"),
+        ({"density": -1.0}, "density of the fluid is -1"),
         ({"gravity": (0.0, -9.81)}, r"gravity of the fluid has shape \(2,\)"),
         ({"gravity": (0.0, np.nan, 0.0)}, "gravity of the fluid is nan"),
         ({"datum": 3.0}, r"datum of the pressure has shape \(\)"),
     ],
 )
-def test_a_bad_fluid_is_a_sentence(one_sentence, change, says):
+@pytest.mark.parametrize("of", [hydrostatics, hydrostatic_stiffness])
+def test_a_bad_fluid_is_a_sentence(one_sentence, of, change, says):
     case = {"points": HARE.points, "triangles": HARE.triangles, "density": WATER, "gravity": (0.0, 0.0, -9.81), **change}
-    one_sentence(lambda: hydrostatics(case.pop("points"), case.pop("triangles"), **case), says)
+    one_sentence(lambda: of(case.pop("points"), case.pop("triangles"), **case), says)

@@ -93,6 +93,7 @@ def test_the_torque_is_that_of_the_fluids_centroid():
     ("change", "says"),
     [
         ({"volume": 0.007}, r"0.007 m\^3 of fluid, but the wall holds 0.006"),
+        ({"volume": 0.006 * (1.0 + 1e-9)}, r"but the wall holds 0.006 m\^3, which is 6e-12 m\^3 less"),
         ({"volume": 0.0}, "volume of the fluid is 0"),
         ({"volume": np.nan}, "volume of the fluid is nan"),
         ({"density": -1.0}, "density of the fluid is -1"),

@@ -90,9 +90,13 @@ def test_a_wall_pushed_through_itself_is_refused(one_sentence):
     [
         (CUBE[0], CUBE[1][1:], "3 edges are open"),
         (CUBE[0], CUBE[1][:, ::-1], "point inward"),
-        (CUBE[0] * np.array([1.0, 1.0, 0.0]), CUBE[1], "point inward or it is flat"),
+        (CUBE[0] * np.array([1.0, 1.0, 0.0]), CUBE[1], "is flat and holds no fluid"),
         (CUBE[0] * np.array([1.0, 1.0, 1e-13]), CUBE[1], "is flat and holds no fluid"),
         (np.where(CUBE[0] == 1.0, np.nan, CUBE[0]), CUBE[1], "points of the wall is nan"),
+        (CUBE[0] * 1e200, CUBE[1], "reaches 1e.200 m"),
+        (CUBE[0], CUBE[1] - 1, "names point -1, but the points are 0"),
+        (*joined(CUBE, moved(CUBE, (0.3, 0.3, 0.3), size=0.4)), "1 of 2 parts of the wall .* point outward inside another"),
+        (*joined(CUBE, moved((CUBE[0], CUBE[1][:, ::-1]), (2.0, 0.0, 0.0), size=0.4)), "1 of 2 parts"),
         (np.full(CUBE[0].shape, "here"), CUBE[1], "points of the wall is"),
     ],
 )
@@ -112,6 +116,16 @@ def test_a_bad_wall_is_a_sentence(one_sentence, points, triangles, says):
 )
 def test_a_bad_shape_is_a_sentence(one_sentence, make, says):
     one_sentence(make, says)
+
+
+def test_parts_that_hold_fluid_once_pass():
+    """A cube, a hollow in it, fluid in the hollow, and a cube beside; a node without a triangle is no part."""
+    inward = CUBE[0], CUBE[1][:, ::-1]
+    points, triangles = joined(
+        CUBE, moved(inward, (0.2, 0.2, 0.2), size=0.6), moved(CUBE, (0.4, 0.4, 0.4), size=0.2), moved(CUBE, (2.0, 0, 0))
+    )
+    found = check_wall(np.vstack([points, (9.0, 9.0, 9.0)]), triangles)
+    assert found.volume() == pytest.approx(1.0 - 0.6**3 + 0.2**3 + 1.0, rel=1e-12)
 
 
 def test_a_wall_gives_the_surface():

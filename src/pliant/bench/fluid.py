@@ -34,7 +34,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
 def _wall(wall: Surface, grids: tuple[int, ...]) -> dict[str, Any]:
     gravity = np.array([0.0, 0.0, -G])
     exact = partial(hydrostatics, wall.points, wall.triangles, density=DENSITY, gravity=gravity)
-    columns = partial(column_weights, wall.points, wall.triangles, density=DENSITY, gravity=gravity)
+    columns = partial(column_weights, wall.points, wall.triangles, density=DENSITY, gravity=gravity, check=False)
     out: dict[str, Any] = {"volume": exact().volume, "exact": _on_threads(exact), "grids": []}
     for grid in grids:
         found = columns(grid=grid)

@@ -11,12 +11,12 @@ import numpy as np
 
 from pliant.core import Array, InputError, MeshError, require_positive
 from pliant.geometry.raster import banded, projected, reached, swept
-from pliant.geometry.wall import checked_gravity, checked_wall
+from pliant.geometry.surface import check_closed
+from pliant.geometry.wall import LIGHT, checked_gravity, checked_wall, closed
 from pliant.kernels.threads import run
 
 MOST_COLUMNS = 20_000  # along a side
 MOST_PARTS = 8
-LIGHT = 16  # nodes or triangles that cost as much to place as one quadrature point, by which `run` counts
 BAND = 8192  # columns of a band: what is kept of them fits in the cache of a core
 
 
@@ -30,14 +30,17 @@ class Columns:
 
 
 def column_weights(
-    points: Array, triangles: Array, *, grid: int | tuple[int, int], density: float, gravity: Array
+    points: Array, triangles: Array, *, grid: int | tuple[int, int], density: float, gravity: Array, check: bool = True
 ) -> Columns:  # fmt: skip
     """The fluid's weight on the nodes of a closed wall: points (n, 3) [m], outward triangles (k, 3), density [kg/m^3], gravity (3,)
-    [m/s^2] in any direction. `grid` columns stand along each side of the bounding box across gravity."""
+    [m/s^2] in any direction. `grid` columns stand along each side of the bounding box across gravity. Without `check`, for triangles that
+    are known to close, only a hole that a column meets is found."""
     points, triangles = checked_wall(points, triangles)
     gravity, counts = checked_gravity(gravity), checked_grid(grid)
     require_positive("The density of the fluid", density, "kg/m^3")
-    q, lower, upper = run(projected, len(points) // LIGHT, points, across(gravity))
+    if check and not closed(len(points), triangles):
+        check_closed(points, triangles)  # says where, at many times the cost
+    q, lower, upper = run(projected, len(points) // LIGHT, points, triangles, across(gravity))
     step = (upper - lower) / counts
     if not (step > 0.0).all():
         raise MeshError("The wall is flat along gravity, so that it holds no fluid. Give a closed surface around a volume.")

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from pliant.core import Array, MeshError, finite_array, require_number
+from pliant.core import Array, MeshError, finite_array, require_number, require_positive
 from pliant.geometry.cavities import volume_form, volume_hessians
 from pliant.geometry.moments import first_moment
 from pliant.geometry.wall import checked_wall
@@ -56,13 +56,13 @@ def hydrostatics(points: Array, triangles: Array, *, density: float, gravity: Ar
                  datum: Array | None = None) -> Hydrostatics:  # fmt: skip
     """The exact load of a fluid on its whole wall, points (n, 3) [m] and outward triangles (k, 3).
 
-    The pressure is `pressure` [Pa] at the place `datum` (3,) [m], by default the highest node, and grows by density [kg/m^3] times
+    The pressure is `pressure` [Pa] at the place `datum` (3,) [m], by default the highest corner, and grows by density [kg/m^3] times
     gravity (3,) [m/s^2] from there. The forces are linear in the pressure, the density and the gravity, so that their derivatives in
     these are the forces of one of them alone; `hydrostatic_stiffness` is the derivative in the points, for a datum that stays.
     """
     points, triangles = checked_wall(points, triangles)
     slope, p0 = _slope(density, gravity), _number("The pressure of the fluid", pressure, "Pa")
-    p = _pressures(points, slope, p0, np.inf if datum is None else float(_datum(datum) @ slope))
+    p = _pressures(points, triangles, slope, p0, np.inf if datum is None else float(_datum(datum) @ slope))
     forces, sums = _pressed(points, triangles, p)
     return Hydrostatics(volume=_held(float(sums[0]), sums[2:5], float(sums[5])), energy=-float(sums[1]), forces=forces)
 
@@ -70,10 +70,11 @@ def hydrostatics(points: Array, triangles: Array, *, density: float, gravity: Ar
 def hydrostatic_stiffness(points: Array, triangles: Array, *, density: float, gravity: Array, pressure: float = 0.0,
                           datum: Array | None = None) -> sp.csr_array:  # fmt: skip
     """(3 n, 3 n) [N/m] symmetric, the Hessian of the energy of `hydrostatics`: -d(forces)/d(points)."""
+    hydrostatics(points, triangles, density=density, gravity=gravity, pressure=pressure, datum=datum)  # refuses what has no Hessian
     points, triangles = checked_wall(points, triangles)
-    slope = _slope(density, gravity)
-    datum = points[np.argmin(points @ slope)] if datum is None else _datum(datum)
-    y = (points[triangles] - datum).reshape(len(triangles), 9)
+    slope, corners = _slope(density, gravity), points[triangles]
+    datum = corners.reshape(-1, 3)[np.argmin(corners @ slope)] if datum is None else _datum(datum)
+    y = (corners - datum).reshape(len(triangles), 9)
     blocks = _number("The pressure of the fluid", pressure, "Pa") * volume_hessians(volume_form(3, 1), y)
     blocks = -(blocks + first_moment(y, 3, 1, slope)[2])
     rows = (3 * triangles[:, :, None] + np.arange(3)).reshape(len(triangles), 9)
@@ -83,7 +84,9 @@ def hydrostatic_stiffness(points: Array, triangles: Array, *, density: float, gr
 
 def _slope(density: float, gravity: Array) -> Array:
     """(3,) [Pa/m] the gradient of the pressure."""
-    return _number("The density of the fluid", density, "kg/m^3") * finite_array("The gravity of the fluid", gravity, (3,), "m/s^2")
+    return require_positive("The density of the fluid", density, "kg/m^3") * finite_array(
+        "The gravity of the fluid", gravity, (3,), "m/s^2"
+    )
 
 
 def _number(name: str, value: float, unit: str) -> float:
@@ -101,18 +104,23 @@ def _held(volume: float, leak: Array, size: float) -> float:
         raise MeshError("The wall leaks: the area vectors of its triangles do not sum to zero. Close its holes, and let all triangles "
                         "point outward; geometry.check_wall says where.")  # fmt: skip
     if not volume > 0.0:
-        raise MeshError(f"The wall encloses {volume:.3g} m^3: its triangles point inward or it is flat. Pass triangles[:, ::-1].")
+        flat = volume > -1e-12 * size**1.5  # what rounding leaves of none
+        raise MeshError(f"The wall encloses {volume:.3g} m^3: "
+                        + ("it is flat and holds no fluid. Leave a volume." if flat else
+                           "its triangles point inward. Pass triangles[:, ::-1]."))  # fmt: skip
     return volume
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _pressures(points, slope, p0, least):
-    """(n,) the pressure at the nodes: p0 where slope . x is `least`, or least of all nodes where that is infinite."""
-    p, lowest = np.empty(points.shape[0]), np.inf
+def _pressures(points, triangles, slope, p0, least):
+    """(n,) the pressure at the nodes: p0 where slope . x is `least`, or least of all corners where that is infinite."""
+    p = np.empty(points.shape[0])
     for i in range(points.shape[0]):
         p[i] = slope[0] * points[i, 0] + slope[1] * points[i, 1] + slope[2] * points[i, 2]
-        lowest = min(lowest, p[i])
-    p += p0 - (lowest if least == np.inf else least)
+    if least == np.inf:
+        for t in range(triangles.shape[0]):  # a node without a triangle is no part of the wall
+            least = min(least, p[triangles[t, 0]], p[triangles[t, 1]], p[triangles[t, 2]])
+    p += p0 - least
     return p
 
 

@@ -34,11 +34,12 @@ def partly_filled(points: Array, triangles: Array, *, volume: float, density: fl
     gravity, whole = checked_gravity(gravity), measures(points, triangles).volume
     require_positive("The density of the fluid", density, "kg/m^3")
     if require_positive("The volume of the fluid", volume, "m^3") > whole * (1.0 + 1e-12):
-        raise InputError(f"There are {volume:.6g} m^3 of fluid, but the wall holds {whole:.6g} m^3. Give less fluid, or a larger wall.")
+        raise InputError(f"There are {volume:.6g} m^3 of fluid, but the wall holds {whole:.6g} m^3, which is "
+                         f"{volume - whole:.3g} m^3 less. Give less fluid, or a larger wall.")  # fmt: skip
     weight = density * float(np.linalg.norm(gravity))  # [N/m^3]
     z = points @ (-gravity / np.linalg.norm(gravity))
     vertical = _area_vectors(points, triangles) @ (-gravity / np.linalg.norm(gravity))
-    level = _level(z, triangles, vertical, volume) if volume < whole else float(z.max())
+    level = _level(z, triangles, vertical, volume) if volume < whole else float(z[triangles].max())
     _, area, square = _below(z, triangles, vertical, level)
     return FreeSurface(
         level=level, area=area, energy=weight * (level * volume + square), forces=_wetted(points, triangles, weight * (level - z))
@@ -53,7 +54,7 @@ def _area_vectors(points: Array, triangles: Array) -> Array:
 
 def _level(z: Array, triangles: Array, vertical: Array, volume: float) -> float:
     """[m] where the volume below is `volume`: Newton, for its slope is the area of the surface, kept between two bounds."""
-    low, high = float(z.min()), float(z.max())
+    low, high = float(z[triangles].min()), float(z[triangles].max())
     level = 0.5 * (low + high)
     for _ in range(MOST_STEPS):
         found, area, _ = _below(z, triangles, vertical, level)

@@ -37,16 +37,20 @@ class Bands(NamedTuple):
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def projected(points, frame):
-    """((n, 3) across and up [m], lower corner (2,), upper corner (2,))"""
+def projected(points, triangles, frame):
+    """((n, 3) across and up [m], lower corner (2,), upper corner (2,)); a node without a triangle does not stretch the box."""
     q = np.empty(points.shape)
     for i in prange(points.shape[0]):
         for r in range(3):
             q[i, r] = frame[r, 0] * points[i, 0] + frame[r, 1] * points[i, 1] + frame[r, 2] * points[i, 2]
-    x0 = x1 = q[0, 0]
-    y0 = y1 = q[0, 1]
+    used = np.zeros(q.shape[0], np.bool_)
+    for t in range(triangles.shape[0]):
+        used[triangles[t, 0]] = used[triangles[t, 1]] = used[triangles[t, 2]] = True
+    x0 = x1 = q[triangles[0, 0], 0]
+    y0 = y1 = q[triangles[0, 0], 1]
     for i in range(q.shape[0]):
-        x0, x1, y0, y1 = min(x0, q[i, 0]), max(x1, q[i, 0]), min(y0, q[i, 1]), max(y1, q[i, 1])
+        if used[i]:
+            x0, x1, y0, y1 = min(x0, q[i, 0]), max(x1, q[i, 0]), min(y0, q[i, 1]), max(y1, q[i, 1])
     return q, np.array([x0, y0]), np.array([x1, y1])
 
 

@@ -25,7 +25,7 @@ class Vessel:
 
     radius: float  # [m]
     wall: float  # [m], between the void and the side
-    length: float  # [m], of all
+    length: float  # [m], outer, with both caps: the void is length - 2 cap long
     cap: float  # [m], length of each solid end
     origin: tuple[float, float, float] = (0.0, 0.0, 0.0)  # [m], centre of the bottom
     dim = 3

@@ -1,29 +1,55 @@
 """What the wall of a fluid must be: closed, outward, around a volume and free of crossings. Each fault is a sentence."""
 
 import numpy as np
+import scipy.sparse as sp
 from numba import njit, prange
+from scipy.sparse.csgraph import connected_components
 
 from pliant.core import Array, InputError, MeshError, finite_array
-from pliant.geometry.surface import Surface, check_points
+from pliant.geometry.surface import Surface, check_points, enclosed_volume
+from pliant.geometry.winding import clusters, winding_numbers
 from pliant.kernels.threads import run
 
 FAR = 1e9  # [m]
+LIGHT = 16  # nodes or triangles that cost as much to place as one quadrature point, by which `run` counts
 NEAR = 1e-10  # of the size of two triangles: closer than this they touch
 
 
 def check_wall(points: Array, triangles: Array) -> Surface:
     """The closed surface of points (n, 3) [m] and triangles (k, 3), outward from the fluid, or a sentence: that it is open, inside out,
-    flat, or that it crosses itself. Takes a second for 90,000 triangles, so it is meant to be asked once, not after every move."""
-    surface = Surface(points=finite_array("The points of the wall", points, (None, 3), "m"), triangles=triangles)
-    size = float(np.ptp(surface.points, axis=0).max())
-    if surface.volume() < 1e-12 * size**3:
-        raise MeshError(f"The wall encloses {surface.volume():.3g} m^3 within {size:.3g} m: it is flat and holds no fluid. Leave a volume.")
+    flat, that it crosses itself, or that a part lies in another and both are outward. Takes a second for 90,000 triangles, so it is meant
+    to be asked once, not after every move."""
+    points, triangles = checked_wall(points, triangles)
+    size, volume = float(np.ptp(points[triangles], axis=(0, 1)).max()), enclosed_volume(points, triangles)
+    if abs(volume) <= 1e-12 * size**3:
+        raise MeshError(f"The wall encloses {volume:.3g} m^3 within {size:.3g} m: it is flat and holds no fluid. Leave a volume.")
+    surface = Surface(points=points, triangles=triangles)
     pair = crossing_pair(surface.points, surface.triangles)
     if pair is not None:
         place = surface.points[surface.triangles[pair[0]]].mean(axis=0).round(9).tolist()
         raise MeshError(f"The wall crosses or touches itself: triangles {pair[0]} and {pair[1]} meet (near {place} m). "
                         "Move its parts from each other, so that no fluid is counted twice.")  # fmt: skip
+    _check_nesting(surface.points, surface.triangles)
     return surface
+
+
+def _check_nesting(points: Array, triangles: Array) -> None:
+    """Parts that do not cross hold fluid once where each outward one has none around it, and each inward one is a hollow in fluid."""
+    ends = triangles[:, [0, 1, 1, 2]].reshape(-1, 2).T
+    links = sp.coo_array((np.ones(len(ends[0])), tuple(ends)), shape=2 * (len(points),))
+    label = connected_components(links, directed=False)[1][triangles[:, 0]]
+    parts = [triangles[label == k] for k in np.unique(label)]
+    if len(parts) < 2:
+        return
+    places, around = points[[part[0, 0] for part in parts]], np.zeros(len(parts))
+    for k, part in enumerate(parts):
+        around += np.where(np.arange(len(parts)) == k, 0.0, winding_numbers(clusters(points[part]), places))
+    outward = np.array([enclosed_volume(points, part) > 0.0 for part in parts])
+    wrong = np.flatnonzero(np.abs(around - np.where(outward, 0.0, 1.0)) > 0.5)
+    if wrong.size:
+        raise MeshError(f"{wrong.size} of {len(parts)} parts of the wall (first: near {places[wrong[0]].round(9).tolist()} m) point "
+                        "outward inside another part, or inward outside of all, so that fluid is counted twice or below zero. Turn their "
+                        "triangles with [:, ::-1], or leave them out.")  # fmt: skip
 
 
 def checked_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
@@ -37,6 +63,8 @@ def checked_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
     points, triangles = for_reading(points), for_reading(triangles.astype(np.int64, copy=False))
     if not _sound(points, triangles):
         finite_array("The points of the wall", points, (None, 3), "m")
+        if triangles.min() < 0:
+            raise MeshError(f"A triangle names point {triangles.min()}, but the points are 0..{len(points) - 1}. Count from 0.")
         check_points(points, triangles)
         raise MeshError(f"The wall reaches {np.abs(points).max():g} m; no robot is larger than {FAR:g} m, so check the units.")
     return points, triangles
@@ -59,6 +87,34 @@ def _sound(points, triangles):
     for i in range(points.shape[0]):
         sound &= abs(points[i, 0]) <= FAR and abs(points[i, 1]) <= FAR and abs(points[i, 2]) <= FAR
     return sound and least == 0 and most < points.shape[0]
+
+
+def closed(n: int, triangles: Array) -> bool:
+    """Whether every edge is run through as often one way as the other, of triangles (k, 3) on n nodes.
+
+    Each node gets a place in a plane by chance. There the signed areas of the triangles sum to zero if they close and, in whole numbers
+    modulo 2^64, hardly otherwise, which is much quicker to find than the pairs of edges.
+    """
+    return int(run(_scattered_area, len(triangles) // LIGHT, n, triangles)) == 0
+
+
+@njit(error_model="numpy", cache=True, parallel=True)
+def _scattered_area(n, triangles):
+    x, y, total = np.empty(n, np.int64), np.empty(n, np.int64), np.int64(0)
+    for i in prange(n):
+        x[i], y[i] = _scattered(np.int64(2 * i + 1)), _scattered(np.int64(2 * i + 2))
+    for t in prange(triangles.shape[0]):
+        a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
+        total += x[a] * (y[b] - y[c]) + x[b] * (y[c] - y[a]) + x[c] * (y[a] - y[b])
+    return total
+
+
+@njit(error_model="numpy", cache=True)
+def _scattered(i):
+    """A whole number that looks like chance; products wrap around."""
+    i = i * 0x1E3779B97F4A7C15
+    i = (i ^ (i >> 29)) * 0x3F58476D1CE4E5B9
+    return (i ^ (i >> 32)) * 0x14D049BB133111EB
 
 
 def checked_gravity(gravity: Array) -> Array:
