@@ -20,6 +20,7 @@ from pliant.dynamics import ImplicitEuler, SemiImplicit
 from pliant.geometry import Box, Mesh
 from pliant.materials import Material
 from pliant.robot import Robot, Support
+from pliant.zoo.timing import timed
 
 LATTICES = ((4, 4, 20), (8, 8, 20), (10, 10, 45))  # 525, 1,701 and 5,566 vertices
 YOUNG, POISSON, DENSITY, DT = 1e5, 0.4, 1000.0, 0.01
@@ -56,14 +57,14 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
     values = tangent()
     out: dict[str, Any] = {
         "solver": eq.tangent.analysis.name,
-        "tangent": _time(tangent),
-        "factor": _time(lambda: eq.tangent.analysis.factor(values)),
+        "tangent": timed(tangent),
+        "factor": timed(lambda: eq.tangent.analysis.factor(values)),
     }
-    out["forces"] = _time(lambda: eq.body.energy(q, numbers.fields))
+    out["forces"] = timed(lambda: eq.body.energy(q, numbers.fields))
     out["assembly"] = out["tangent"] + out["forces"]
     out["implicit step"], end, out["newton iterations"] = _march(model, steps)
     out["factorisations"], out["evaluations"] = _counts(model, steps)
-    out["vjp"] = _time(lambda: model.pullback(end, np.ones_like(end.x)))
+    out["vjp"] = timed(lambda: model.pullback(end, np.ones_like(end.x)))
     out["semi-implicit step"], linear_end, _ = _march(linear, steps)
     return out, model.space.position(end.x).reshape(-1, 3), linear.space.position(linear_end.x).reshape(-1, 3)
 
@@ -104,17 +105,6 @@ def _counts(model: Any, steps: int) -> tuple[float, float]:
     for name in calls:
         object.__delattr__(body, name)
     return calls["stiffness"] / steps, calls["energy"] / steps
-
-
-def _time(work: Callable[[], Any], repeats: int = 7) -> float:
-    """Median [ms] after one run to warm up."""
-    work()
-    seconds = []
-    for _ in range(repeats):
-        start = perf_counter()
-        work()
-        seconds.append(perf_counter() - start)
-    return 1e3 * median(seconds)
 
 
 def _peer(run: PeerRun, places: np.ndarray, mesh: Mesh) -> dict[str, float | None]:

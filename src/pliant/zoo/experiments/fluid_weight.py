@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -16,6 +15,7 @@ from pliant.materials import Material
 from pliant.report import Plot, Scene
 from pliant.robot import Effector, Robot, Support
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
+from pliant.zoo.timing import timed
 
 WATER, GRAVITY = 1000.0, np.array([0.0, 0.0, -9.81])  # [kg/m^3], [m/s^2]
 GRIDS = (30, 50, 100, 200, 500, 1000, 1500)
@@ -55,17 +55,6 @@ class Weighed:
     def errors(self) -> Array:
         """(grids,) [%]"""
         return 100.0 * (self.volumes / self.volume - 1.0)
-
-
-def timed(work: Callable[[], object], repeats: int) -> float:
-    """[ms] the median, after a run that may compile."""
-    work()
-    seconds = []
-    for _ in range(repeats):
-        start = perf_counter()
-        work()
-        seconds.append(perf_counter() - start)
-    return 1e3 * float(np.median(seconds))
 
 
 def weighed(surface: Surface, grids: tuple[int, ...], repeats: int, told: Callable[[int], None]) -> Weighed:

@@ -1,0 +1,139 @@
+"""What no liquid fills is refused in a sentence; a robot file holds a liquid."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from liquid_bags import bag, hollow
+
+import pliant as pl
+from pliant.actuators import Continued, Hydraulic, Pressure
+from pliant.dynamics.equations import Equations
+from pliant.geometry import Box, Mesh, cavities, compacted, with_cavities
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"drive": "gas"}, "'pressure' or 'volume', not by 'gas'"),
+        ({"limits": (2.0, 1.0)}, "lower limit 2 .*hydraulic actuator is not below its upper limit 1"),
+        ({"density": -1000.0}, "density is -1000 kg/m.3; it must be a positive"),
+        ({"density": "water"}, "density is 'water'; it must be a number"),
+        ({"bulk": 0.0}, "bulk modulus is 0"),
+        ({"cavity": 3}, "cavity of a hydraulic actuator"),
+    ],
+)
+def test_a_bad_hydraulic_actuator_is_refused(one_sentence, change, says):
+    one_sentence(lambda: Hydraulic(**{"cavity": "cavity", **change}), says)
+
+
+@pytest.mark.parametrize(
+    ("cavity", "says"),
+    [
+        ("cavty", "Actuator 'pump'.*no surface or region 'cavty'.*[Dd]id you mean 'cavity'"),
+        ("leak", "'leak' leaks: 3 edges .*with_cavities"),
+        ("outside", "'outside' goes around 0.027 m\\^3 of the body, not around a void"),
+    ],
+)
+def test_a_surface_that_is_no_cavity_is_refused(one_sentence, cavity, says):
+    mesh = hollow(3)
+    wall, boundary = cavities(mesh)[0], mesh.boundary()
+    outside = boundary[~np.isin(boundary, np.unique(wall)).all(axis=1)]
+    shape = Mesh(points=mesh.points, cells=mesh.cells, surfaces={**mesh.surfaces, "leak": wall[1:], "outside": outside})
+    robot = pl.Robot(shape=shape, order=1, material=pl.Material(E=1e5, nu=0.3), actuators={"pump": Hydraulic(cavity=cavity)},
+                     gravity=(0, 0, -9.81))  # fmt: skip
+    one_sentence(lambda: Equations(robot=robot), says)
+
+
+@pytest.mark.parametrize("other", [Hydraulic(cavity="cavity"), Pressure(cavity="cavity"), Hydraulic(cavity="same"),
+                                   Continued(actuator=Pressure(cavity="cavity"))])  # fmt: skip
+def test_a_cavity_holds_one_fluid(one_sentence, other):
+    """By whatever name its wall goes; its weight would count twice."""
+    robot = bag(actuators={"second": other})
+    mesh = robot.shape
+    twice = Mesh(points=mesh.points, cells=mesh.cells, surfaces={**mesh.surfaces, "same": mesh.surfaces["cavity"][::-1]})
+    says = "'pump' and 'second' both fill the cavity .*one fluid; remove one"
+    one_sentence(lambda: pl.Quasistatic(replace(robot, shape=twice)), says)
+    two = {"pump": Pressure(cavity="cavity"), "second": Pressure(cavity="cavity", drive="gas")}
+    one_sentence(lambda: pl.Quasistatic(replace(robot, actuators=two)), says)
+
+
+def pierced(height, order):
+    """A box with a void of 0.1 to 0.4 m, where a point of its floor stands at a height [m]."""
+    mesh = Box(size=(0.5, 0.5, 0.5)).mesh(divisions=(5, 5, 5))
+    cube = np.floor(mesh.points[mesh.cells].mean(axis=1) / 0.1)
+    points, cells = compacted(mesh.points, mesh.cells[~((cube >= 1) & (cube <= 3)).all(axis=1)])
+    points[np.isclose(points, (0.2, 0.2, 0.1)).all(axis=1)] = (0.2, 0.2, height)
+    mesh = with_cavities(Mesh(points=points, cells=cells), ["cavity"])
+    return mesh.quadratic() if order == 2 else mesh
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("kind", [Hydraulic, Pressure])
+def test_a_cavity_that_crosses_itself_is_refused(one_sentence, kind, order):
+    """A spike from the floor is well below the ceiling, and no wall of a fluid once it is through it."""
+    robots = [pl.Robot(shape=pierced(height, order), order=order, material=pl.Material(E=1e5, nu=0.3),
+                       actuators={"pump": kind(cavity="cavity")}, gravity=(0, 0, -9.81)) for height in (0.38, 0.43)]  # fmt: skip
+    assert Equations(robot=robots[0]).terms[0][0].rest_volume > 0.02
+    one_sentence(lambda: Equations(robot=robots[1]), "Actuator 'pump'.*'cavity' crosses or touches itself: facets .* meet .near .*Move")
+
+
+def test_without_gravity_nothing_can_be_weighed(one_sentence):
+    robot = pl.Robot(shape=hollow(3), order=1, material=pl.Material(E=1e5, nu=0.3), actuators={"pump": Hydraulic(cavity="cavity")},
+                     supports=[pl.Support(region="x-")])  # fmt: skip
+    one_sentence(lambda: pl.Quasistatic(robot), "Actuator 'pump'.*no gravity to weigh by; give the robot gravity")
+    one_sentence(lambda: pl.Quasistatic(bag(gravity=(0.0, -9.81))), "Gravity has shape")
+    floating = pl.Quasistatic(bag(gravity=(0.0, 0.0, 0.0)))  # said to be zero, it is: in space
+    np.testing.assert_allclose(pl.equilibrium(floating, np.zeros(1)).x, floating.initial_state(), atol=1e-12)
+
+
+def test_its_weight_holds_nothing_in_place(one_sentence):
+    """A spring of volume is no support, and neither is the weight, though its force changes with the height."""
+    for drive in ("pressure", "volume"):
+        robot = bag(supports=(), fluid=Hydraulic(cavity="cavity", drive=drive))
+        one_sentence(
+            lambda robot=robot: pl.Quasistatic(robot), "nothing stops its translation along x, translation along y.*rotation about z"
+        )
+
+
+def test_particles_hold_no_liquid(one_sentence):
+    one_sentence(lambda: pl.MaterialPoint(bag(), dt=0.01, cell=0.05), "Actuator 'pump'.*Particles has no cavities")
+
+
+FILE = """
+gravity = [0, 0, -9.81]
+[geometry]
+shape = "vessel"
+radius = 0.016
+wall = 0.004
+length = 0.12
+cap = 0.006
+divisions = [6, 2, 1]
+order = 1
+[material]
+E = 2e5
+nu = 0.45
+[[supports]]
+region = "bottom"
+[actuators.pump]
+type = "hydraulic"
+cavity = "cavity"
+density = 1200
+drive = "volume"
+limits = [0.8, 1.4]
+"""
+
+
+def test_a_robot_file_holds_one(tmp_path, one_sentence):
+    path = tmp_path / "can.toml"
+    path.write_text(FILE)
+    pump = pl.load_robot(path).actuators["pump"]
+    assert isinstance(pump, Hydraulic)
+    assert (pump.cavity, pump.drive, pump.density, pump.limits) == ("cavity", "volume", 1200.0, (0.8, 1.4))
+    for old, new, says in (("gravity = [0, 0, -9.81]", "", "can.toml, actuators.pump: .*no gravity"),
+                           ("1200", "-1", "can.toml, actuators.pump: .*density is -1"),
+                           ('"volume"', '"gas"', "'pressure' or 'volume', not by 'gas'")):  # fmt: skip
+        path.write_text(FILE.replace(old, new))
+        one_sentence(lambda: pl.load_robot(path), says)
