@@ -270,8 +270,8 @@ def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str
         raise InputError(f"{name} is {str(value)[:60]!r}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.") from None
     if array.ndim != len(shape) or any(want is not None and want != have for want, have in zip(shape, array.shape, strict=True)):
         raise InputError(f"{name} has shape {array.shape}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.")
-    bad = np.argwhere(~np.isfinite(array))
-    if len(bad):
+    if not np.isfinite(array).all():
+        bad = np.argwhere(~np.isfinite(array))
         place = f" at entry {', '.join(map(str, bad[0]))}" if array.ndim else ""
         raise InputError(f"{name} is {array[tuple(bad[0])]}{place}; it must be finite.")
     return array

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from pliant.kernels.lanes import lane, lanes, load, store
+from pliant.kernels.lanes import lane, lanes, last, load, sizes, store, turned
 
 every_precision = pytest.mark.parametrize("precision", ["float64", "float32"])
 
@@ -23,6 +23,16 @@ def combined(table, i, j, s, out):
 
 
 @numba.njit
+def rearranged(table, i, j, out):
+    """out row 0: row i less row j; 1: row i with its first three turned; 2: four times its last; 3: its numbers without their signs."""
+    A, B = load(table, i), load(table, j)
+    store(out, 0, A - B)
+    store(out, 1, turned(A))
+    store(out, 2, last(A))
+    store(out, 3, sizes(A))
+
+
+@numba.njit
 def turned_about(table, i):
     """Row i the other way round, and its numbers one by one."""
     A = load(table, i)
@@ -36,6 +46,16 @@ def test_they_add_and_multiply_as_numpy_does(precision):
     combined(table, 1, 4, 0.3, out)
     a, b = table[[1, 4]].astype(float)
     np.testing.assert_allclose(out, np.array([a + b, a * b, 0.3 * a, 2.0 * a + b]).astype(precision), rtol=2.0 * np.finfo(precision).eps)
+
+
+@every_precision
+def test_they_subtract_and_are_rearranged(precision):
+    table, out = np.random.default_rng(0).standard_normal((5, 4)).astype(precision), np.full((4, 4), np.nan, precision)
+    rearranged(table, 1, 4, out)
+    a, b = table[[1, 4]].astype(float)
+    np.testing.assert_array_equal(out, np.array([a - b, a[[1, 2, 0, 3]], a[[3, 3, 3, 3]], np.abs(a)]).astype(precision))
+    rearranged(np.array([[np.nan, -np.inf, -0.0, 1.0]]), 0, 0, out := np.zeros((4, 4)))
+    np.testing.assert_array_equal(out[3], [np.nan, np.inf, 0.0, 1.0])
 
 
 @every_precision

@@ -92,27 +92,40 @@ def _turn(R, F, sound, dim):
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _add_viscous(B, g, w, FF, s, mu, lam):
-    """Blocks a <= b += s (ga . gb) I + mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T, with w = F g."""
+def _add_even(B, g, s):
+    """Blocks a <= b += s (ga . gb) I"""
     k = 0
     for b in range(g.shape[0]):
         for a in range(b + 1):
             for n in range(WIDE):
-                gg = g[a, 0, n] * g[b, 0, n] + g[a, 1, n] * g[b, 1, n] + g[a, 2, n] * g[b, 2, n]
-                e, d = s[n] * gg, mu[n] * gg
+                e = s[n] * (g[a, 0, n] * g[b, 0, n] + g[a, 1, n] * g[b, 1, n] + g[a, 2, n] * g[b, 2, n])
+                B[k, 0, n] += e
+                B[k, 4, n] += e
+                B[k, 8, n] += e
+            k += 1
+
+
+@njit(error_model="numpy", cache=True, fastmath=FAST)
+def _add_viscous(B, g, w, FF, mu, lam):
+    """Blocks a <= b += mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T, with w = F g."""
+    k = 0
+    for b in range(g.shape[0]):
+        for a in range(b + 1):
+            for n in range(WIDE):
+                d = mu[n] * (g[a, 0, n] * g[b, 0, n] + g[a, 1, n] * g[b, 1, n] + g[a, 2, n] * g[b, 2, n])
                 i, j, m = w[a, 0, n], w[a, 1, n], w[a, 2, n]
                 x, y, z = w[b, 0, n], w[b, 1, n], w[b, 2, n]
                 li, lj, lm = lam[n] * i, lam[n] * j, lam[n] * m
                 mi, mj, mn = mu[n] * i, mu[n] * j, mu[n] * m
-                B[k, 0, n] += e + d * FF[0, n] + (li + mi) * x
+                B[k, 0, n] += d * FF[0, n] + (li + mi) * x
                 B[k, 1, n] += d * FF[1, n] + li * y + mj * x
                 B[k, 2, n] += d * FF[2, n] + li * z + mn * x
                 B[k, 3, n] += d * FF[3, n] + lj * x + mi * y
-                B[k, 4, n] += e + d * FF[4, n] + (lj + mj) * y
+                B[k, 4, n] += d * FF[4, n] + (lj + mj) * y
                 B[k, 5, n] += d * FF[5, n] + lj * z + mn * y
                 B[k, 6, n] += d * FF[6, n] + lm * x + mi * z
                 B[k, 7, n] += d * FF[7, n] + lm * y + mj * z
-                B[k, 8, n] += e + d * FF[8, n] + (lm + mn) * z
+                B[k, 8, n] += d * FF[8, n] + (lm + mn) * z
             k += 1
 
 
@@ -235,9 +248,11 @@ def cell_tangents(cells, moduli, viscosity, q, dim):
                 if turning:
                     _push(y, R, g)
                     _add_turning(blocks, y, numbers[1], H, P)
-                _push(y, F, g)
-                _square(P, F)
-                _add_viscous(blocks, g, y, P, numbers[0], viscosity * numbers[4], viscosity * numbers[5])
+                _add_even(blocks, g, numbers[0])
+                if viscosity > 0.0:
+                    _push(y, F, g)
+                    _square(P, F)
+                    _add_viscous(blocks, g, y, P, viscosity * numbers[4], viscosity * numbers[5])
     return forces, out
 
 

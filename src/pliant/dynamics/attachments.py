@@ -38,25 +38,37 @@ class Attachments:
         """(n_points, dim) what a term looks at."""
         return term.weights @ q.reshape(-1, self.dim) + term.offset
 
+    def _points(self, q: Array) -> list[Array]:
+        """Those of each term: one product is quicker than many."""
+        weights, _, offset, places = self._all_points
+        y = weights @ q.reshape(-1, self.dim) + offset
+        return [y[place] for place in places]
+
     def pull(self, q: Array, u: Array) -> tuple[float, Array]:
         """Energy [J] and gradient [N] of all terms."""
-        if not self.terms:
-            return 0.0, np.zeros(self.n_dofs)
-        weights, spread, offset, places = self._all_points
-        y, energy = weights @ q.reshape(-1, self.dim) + offset, 0.0
-        pulls = np.empty_like(y)
-        for (term, part), place in zip(self.terms, places, strict=True):
-            energy += term.energy(y[place], u[part])
-            pulls[place] = term.gradient(y[place], u[part])
-        return energy, (spread @ pulls).ravel()
+        points = self._points(q)
+        energy = sum((term.energy(y, u[part]) for (term, part), y in zip(self.terms, points, strict=True)), 0.0)
+        return energy, self._gradient(points, u)
+
+    def push(self, q: Array, u: Array) -> Array:
+        """[N] the gradient of all terms."""
+        return self._gradient(self._points(q), u)
+
+    def _gradient(self, points: list[Array], u: Array) -> Array:
+        pulls = [term.gradient(y, u[part]) for (term, part), y in zip(self.terms, points, strict=True)]
+        return (self._all_points[1] @ np.concatenate(pulls)).ravel() if pulls else np.zeros(self.n_dofs)
 
     @cached_property
     def _all_points(self) -> tuple[sp.csr_matrix, sp.csr_matrix, Array, list[slice]]:
-        """(weights, their transpose, offsets, where each term's stand) of the points of all terms: one product is quicker than many."""
-        weights = sp.vstack([term.weights for term, _ in self.terms], format="csr")
-        offset = np.concatenate([np.broadcast_to(term.offset, (term.weights.shape[0], self.dim)) for term, _ in self.terms])
+        """(weights, their transpose, offsets, where each term's stand) of the points of all terms."""
+        none = sp.csr_matrix((0, self.n_dofs // self.dim))
+        weights = sp.vstack([none, *(term.weights for term, _ in self.terms)], format="csr")
+        offset = np.concatenate([np.zeros((0, self.dim)), *(self._offset(term) for term, _ in self.terms)])
         ends = np.cumsum([0, *(term.weights.shape[0] for term, _ in self.terms)])
         return weights, weights.T.tocsr(), offset, [slice(a, b) for a, b in pairwise(ends)]
+
+    def _offset(self, term: Term) -> Array:
+        return np.broadcast_to(term.offset, (term.weights.shape[0], self.dim))
 
     @cached_property
     def _spreads(self) -> tuple[sp.csr_matrix, ...]:
@@ -65,12 +77,12 @@ class Attachments:
 
     def control_columns(self, q: Array, u: Array) -> Array:
         """(n_dofs, n_controls) d gradient / du = -H_a^T."""
-        columns = np.zeros((self.n_dofs, u.size))
-        for (term, part), spread in zip(self.terms, self._spreads, strict=True):
+        _, spread, offset, places = self._all_points
+        pulls = np.zeros((*offset.shape, u.size))
+        for (term, part), y, place in zip(self.terms, self._points(q), places, strict=True):
             if term.n_controls:
-                y = np.moveaxis(term.control_gradient(self.points(term, q), u[part]), 0, 2)
-                columns[:, part] = (spread @ y.reshape(len(y), -1)).reshape(self.n_dofs, -1)
-        return columns
+                pulls[place, :, part] = np.moveaxis(term.control_gradient(y, u[part]), 0, 2)
+        return (spread @ pulls.reshape(len(pulls), -1)).reshape(self.n_dofs, u.size)
 
     def _counted(self, stiff_only: bool) -> list[tuple[Term, slice, sp.csr_matrix]]:
         """The terms that count, each with its controls and its transposed weights."""
@@ -80,15 +92,17 @@ class Attachments:
     def rank_columns(self, q: Array, u: Array, *, stiff_only: bool = False) -> tuple[Array, Array]:
         """((n_dofs, r), (r,)) the rank-one shares of the Hessian."""
         columns, weights = [], []
-        for term, part, spread in self._counted(stiff_only):
-            rows, w = term.ranks(self.points(term, q), u[part])
-            columns += [(spread @ row).ravel() for row in rows]
-            weights += list(w)
+        for (term, part), y, spread in zip(self.terms, self._points(q), self._spreads, strict=True):
+            if term.stiff or not stiff_only:
+                rows, w = term.ranks(y, u[part])
+                columns += [(spread @ row).ravel() for row in rows]
+                weights += list(w)
         return (np.stack(columns, axis=1) if columns else np.zeros((self.n_dofs, 0))), np.array(weights)
 
     def term_blocks(self, q: Array, u: Array, *, stiff_only: bool = False) -> list[Array | None]:
         """The point Hessians of each term; None where it does not count."""
-        return [term.curvature(self.points(term, q), u[part]) if term.stiff or not stiff_only else None for term, part in self.terms]
+        parts = zip(self.terms, self._points(q), strict=True)
+        return [term.curvature(y, u[part]) if term.stiff or not stiff_only else None for (term, part), y in parts]
 
     def terms_times(self, q: Array, u: Array, y: Array, *, stiff_only: bool = False) -> Array:
         """The Hessian of all terms times y (n_dofs,) or columns (n_dofs, k)."""

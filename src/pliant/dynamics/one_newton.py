@@ -85,7 +85,7 @@ class OneNewton:
         solve = self._factor(numbers, blocks, q, u)
         if solve is None:
             return "the robot stands where it can be held no longer; move away from there, or begin anew"
-        sides = np.column_stack([inside + eq.pull(q, u)[1] - numbers.outside, eq.control_columns(q, u)[:, chosen]])
+        sides = np.column_stack([inside + eq.push(q, u) - numbers.outside, eq.control_columns(q, u)[:, chosen]])
         found = np.zeros_like(sides)
         found[eq.free] = -solve(sides[eq.free])
         if not np.all(np.isfinite(found)):
@@ -131,7 +131,7 @@ class OneNewton:
         eq, q = self._equations, answer.q + share * step
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             energy, inside = eq.body.energy(q, answer.inner.numbers.fields)
-            r = inside + eq.pull(q, u)[1] - answer.inner.numbers.outside
+            r = inside + eq.push(q, u) - answer.inner.numbers.outside
         if not (np.isfinite(energy) and np.all(np.isfinite(r))):  # torn, or beyond what the body's law knows
             return q, np.inf
         second = np.zeros_like(q)

@@ -76,7 +76,7 @@ class Linearised(Stepping):
     def _residual(self, numbers: Numbers, inside: Array, q: Array, v: Array, w: Array, u: Array) -> Array:
         """g(w) [kg m/s], linear in w; `inside` is the gradient of the body's own energy at q."""
         eq, h = self.equations, self.dt
-        forces = inside + eq.pull(q, u)[1] - numbers.outside
+        forces = inside + eq.push(q, u) - numbers.outside
         if not w.any():
             return h * forces - eq.mass_times(numbers, v)
         # only moving supports have a velocity before the solve

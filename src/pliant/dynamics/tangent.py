@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,40 +30,61 @@ class Tangent:
         return len(self.held) // self.body.dim
 
     @cached_property
-    def _layout(self) -> tuple[Array, list[tuple[Any, ...]], linalg.Pattern, Array]:
-        """(pairs, each attachment's triplets, pattern of the free unknowns, gather from blocks to the pattern's values)."""
-        key = np.array([1, self._nodes])
-        triplets = [_pair_triplets(weights, group) for weights, group in self.looks]
-        keys = np.unique(np.concatenate([self.body.pairs @ key, *(t[0] @ key for t in triplets)]))
-        pairs = np.stack([keys % self._nodes, keys // self._nodes], axis=1)
-        where = [(np.searchsorted(keys, t[0] @ key), *t[1:]) for t in triplets]
-        return pairs, where, *_free_pattern(pairs, self.held, self.body.dim)
+    def _layout(self) -> tuple[Array, linalg.Pattern, Array]:
+        """(keys of all node pairs, pattern of the free unknowns, where in the blocks of these pairs its values lie)."""
+        keys = np.unique(np.concatenate([self._keys(self.body.pairs), *(self._keys(t[0]) for t in self._triplets)]))
+        return keys, *_free_pattern(np.stack([keys % self._nodes, keys // self._nodes], axis=1), self.held, self.body.dim)
+
+    def _keys(self, pairs: Array) -> Array:
+        return pairs @ np.array([1, self._nodes])
 
     @cached_property
-    def _body_pairs(self) -> Array:
-        key = np.array([1, self._nodes])
-        return np.searchsorted(self._layout[0] @ key, self.body.pairs @ key)
+    def _triplets(self) -> list[tuple[Array, ...]]:
+        return [_pair_triplets(weights, group) for weights, group in self.looks]
+
+    @cached_property
+    def _of_body(self) -> tuple[Array, Array, Array, Array]:
+        """(of each value its place in the body's blocks; the values that the body has none of; those on the diagonals of blocks; the body's
+        pair of each of these)."""
+        (keys, _, gather), size = self._layout, self.body.dim**2
+        own = np.full(len(keys), -1)
+        own[np.searchsorted(keys, self._keys(self.body.pairs))] = np.arange(len(self.body.pairs))
+        pair, entry = own[gather // size], gather % size
+        diagonal = np.flatnonzero((entry % (self.body.dim + 1) == 0) & (pair >= 0))
+        return np.maximum(pair, 0) * size + entry, np.flatnonzero(pair < 0), diagonal, pair[diagonal]
+
+    @cached_property
+    def _of_points(self) -> list[tuple[Array, sp.csr_matrix]]:
+        """Of each attachment: the values that it changes, and how from the numbers of its Hessians."""
+        (keys, _, gather), dim = self._layout, self.body.dim
+        place = np.full(len(keys) * dim**2, -1)
+        place[gather] = np.arange(len(gather))
+        out = []
+        for (weights, points), (pairs, group, a, b, coefficient) in zip(self.looks, self._triplets, strict=True):
+            r, c = np.arange(dim)[:, None], np.arange(dim)
+            to = place[np.searchsorted(keys, self._keys(pairs))[:, None, None] * dim**2 + r * dim + c]
+            source = ((group * points + a)[:, None, None] * dim + r) * points * dim + b[:, None, None] * dim + c
+            share, keep = np.broadcast_to(coefficient[:, None, None], to.shape), to >= 0
+            rows, which = np.unique(to[keep], return_inverse=True)
+            shape = (len(rows), weights.shape[0] // points * (points * dim) ** 2)
+            out.append((rows, sp.csr_matrix((share[keep], (which, source[keep])), shape=shape)))
+        return out
 
     @cached_property
     def analysis(self) -> linalg.Analysis:
-        return linalg.analyse(self._layout[2], self.solver)
+        return linalg.analyse(self._layout[1], self.solver)
 
     def values(self, body_blocks: Array, pair_mass: Array, point_blocks: Sequence[Array | None], project: bool = False) -> Array:
         """(nnz,) the free tangent in the factor's pattern: blocks (n_pairs, dim, dim) and masses (n_pairs,) of the body's node pairs,
         and the Hessians of all points (None: those of an attachment that does not count); `project` makes the last positive."""
-        pairs, where, _, gather = self._layout
-        dim = self.body.dim
-        blocks = np.zeros((len(pairs), dim, dim))
-        blocks[self._body_pairs] = body_blocks
-        for axis in range(dim):
-            blocks[self._body_pairs, axis, axis] += pair_mass
-        for (index, group, a, b, coefficient), H in zip(where, point_blocks, strict=True):
-            if H is None:
-                continue
-            H = _positive(H) if project else H
-            share = H.reshape(len(H), -1, dim, H.shape[1] // dim, dim)[group, a, :, b, :]
-            np.add.at(blocks, index, coefficient[:, None, None] * share)
-        return np.take(blocks, gather)
+        source, none, diagonal, pair = self._of_body
+        values = np.take(body_blocks, source)
+        values[none] = 0.0
+        values[diagonal] += pair_mass[pair]
+        for (rows, spread), H in zip(self._of_points, point_blocks, strict=True):
+            if H is not None:
+                values[rows] += spread @ (_positive(H) if project else H).ravel()
+        return values
 
     def factor(self, values: Array, columns: Array, weights: Array) -> linalg.Solve | None:
         """The solve on the free unknowns with a tangent and its rank-one shares, None where it is not positive definite."""
@@ -79,9 +99,7 @@ class Tangent:
         """As `factor`, with as much mass added as it takes to make the tangent positive."""
         if not np.all(np.isfinite(values)):
             return None
-        dim = self.body.dim
-        still = [np.zeros((w.shape[0] // group, group * dim, group * dim)) for w, group in self.looks]
-        unit = self.values(np.zeros((len(pair_mass), dim, dim)), pair_mass, still)
+        unit = self.values(np.zeros((len(pair_mass), self.body.dim, self.body.dim)), pair_mass, len(self.looks) * [None])
         ratio = np.abs(values).max() / np.abs(unit).max()
         for share in (0.0, 1e-8, 1e-6, 1e-4, 1e-2, 1.0):
             solve = self.analysis.factor(values + share * ratio * unit)

@@ -7,6 +7,7 @@ sums over the facets of the wall.
 
 from dataclasses import dataclass
 from math import isfinite
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,10 +16,9 @@ from numba import njit
 from pliant.core import Array, MeshError, finite_array, require_number, require_positive
 from pliant.geometry.cavities import volume_form, volume_hessians
 from pliant.geometry.moments import first_moment
-from pliant.geometry.wall import checked_wall
+from pliant.geometry.wall import FAR, as_wall, checked_wall, refuse_wall
 from pliant.kernels import FAST
-
-TWENTY_FOURTH = 1.0 / 24.0  # a product is quicker than a division
+from pliant.kernels.lanes import lane, lanes, last, load, sizes, store, turned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ def measures(points: Array, triangles: Array) -> Measures:
     a, b, c = (points[triangles[:, i]] - centre for i in range(3))
     normal = np.cross(b - a, c - a)
     cones = np.einsum("ki,ki->k", a, normal) / 6
-    volume = _held(float(cones.sum()), normal.sum(axis=0), float(np.abs(normal).sum()))
+    volume = _held(float(cones.sum()), float(np.abs(normal.sum(axis=0)).max()), float(np.abs(normal).sum()))
     return Measures(
         volume=volume, area=float(np.linalg.norm(normal, axis=1).sum() / 2), centroid=centre + cones @ (a + b + c) / (4 * volume)
     )
@@ -60,11 +60,36 @@ def hydrostatics(points: Array, triangles: Array, *, density: float, gravity: Ar
     gravity (3,) [m/s^2] from there. The forces are linear in the pressure, the density and the gravity, so that their derivatives in
     these are the forces of one of them alone; `hydrostatic_stiffness` is the derivative in the points, for a datum that stays.
     """
-    points, triangles = checked_wall(points, triangles)
+    points, triangles = as_wall(points, triangles)
     slope, p0 = _slope(density, gravity), _number("The pressure of the fluid", pressure, "Pa")
-    p = _pressures(points, triangles, slope, p0, np.inf if datum is None else float(_datum(datum) @ slope))
-    forces, sums = _pressed(points, triangles, p)
-    return Hydrostatics(volume=_held(float(sums[0]), sums[2:5], float(sums[5])), energy=-float(sums[1]), forces=forces)
+    found = _load(points, triangles, slope, p0, None if datum is None else _datum(datum))
+    forces, sums = found if found is not None else refuse_wall(points, triangles)
+    return Hydrostatics(volume=_held(sums.volume, sums.leak, sums.size), energy=-sums.content, forces=forces[:, :3])
+
+
+class Sums(NamedTuple):
+    """What a compiled loop sums up over a wall."""
+
+    volume: float  # [m^3]
+    content: float  # [J] the integral of the pressure over the volume
+    leak: float  # [m^2] the largest entry of the sum of the area vectors, doubled
+    size: float  # [m^2] the sum of their sizes, doubled
+
+
+def _load(points: Array, triangles: Array, slope: Array, p0: float, datum: Array | None) -> tuple[Array, Sums] | None:
+    """(forces (n, 4), of which three count, sums) as `_pressed` gives them; None where points or triangles are not sound."""
+    tip = int(triangles[0, 0])
+    if not 0 <= tip < len(points):
+        return None
+    table, top, sound = _wet(points, tip, slope)
+    if not sound:
+        return None
+    if datum is not None:
+        return _pressed(table, triangles, p0 + float(slope @ (points[tip] - datum)))
+    found = _pressed(table, triangles, p0 - 24.0 * table[top, 3])
+    if found is None or found[0][top, :3].any():  # nearly always: the highest node is one of the wall's
+        return found
+    return _pressed(table, triangles, p0 - 24.0 * _least_of_corners(table, triangles))
 
 
 def hydrostatic_stiffness(points: Array, triangles: Array, *, density: float, gravity: Array, pressure: float = 0.0,
@@ -98,9 +123,9 @@ def _datum(place: Array) -> Array:
     return finite_array("The datum of the pressure", place, (3,), "m")
 
 
-def _held(volume: float, leak: Array, size: float) -> float:
-    """The volume, or a sentence: the area vectors of a closed surface sum to zero."""
-    if max(leak.max(), -leak.min()) > 1e-9 * size:
+def _held(volume: float, leak: float, size: float) -> float:
+    """The volume, or a sentence: the area vectors of a closed surface sum to zero, but for a leak that is none beside their sizes."""
+    if leak > 1e-9 * size:
         raise MeshError("The wall leaks: the area vectors of its triangles do not sum to zero. Close its holes, and let all triangles "
                         "point outward; geometry.check_wall says where.")  # fmt: skip
     if not volume > 0.0:
@@ -112,41 +137,59 @@ def _held(volume: float, leak: Array, size: float) -> float:
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _pressures(points, triangles, slope, p0, least):
-    """(n,) the pressure at the nodes: p0 where slope . x is `least`, or least of all corners where that is infinite."""
-    p = np.empty(points.shape[0])
+def _wet(points, tip, slope):
+    """(table (n, 4), the node where slope . x is least, whether all points are finite and no further than FAR). The table holds the points
+    from node `tip`, and a 24th of slope . x, in one row each: four lanes."""
+    table, top, sound = np.empty((points.shape[0], 4)), tip, True
+    x0, y0, z0 = points[tip, 0], points[tip, 1], points[tip, 2]
+    a, b, c, least = slope[0] / 24.0, slope[1] / 24.0, slope[2] / 24.0, 0.0
     for i in range(points.shape[0]):
-        p[i] = slope[0] * points[i, 0] + slope[1] * points[i, 1] + slope[2] * points[i, 2]
-    if least == np.inf:
-        for t in range(triangles.shape[0]):  # a node without a triangle is no part of the wall
-            least = min(least, p[triangles[t, 0]], p[triangles[t, 1]], p[triangles[t, 2]])
-    p += p0 - least
-    return p
+        x, y, z = points[i, 0], points[i, 1], points[i, 2]
+        sound &= abs(x) <= FAR and abs(y) <= FAR and abs(z) <= FAR
+        x, y, z = x - x0, y - y0, z - z0
+        p = a * x + b * y + c * z
+        table[i, 0], table[i, 1], table[i, 2], table[i, 3] = x, y, z, p
+        if p < least:
+            least, top = p, i
+    return table, top, sound
+
+
+@njit(error_model="numpy", cache=True)
+def _least_of_corners(table, triangles):
+    """As `_wet` has it, but of the nodes that triangles name."""
+    least = 0.0
+    for t in range(triangles.shape[0]):
+        least = min(least, table[triangles[t, 0], 3], table[triangles[t, 1], 3], table[triangles[t, 2], 3])
+    return least
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _pressed(points, triangles, p):
-    """(forces (n, 3), sums (6,)) of nodes at pressures p (n,): the pressure times each shape function, integrated over each triangle, is
-    n A (sum p + p_i) / 12. The sums are the volume and the integral of the pressure, of cones whose tip is a node, the three of the area
-    vectors, doubled, and that of their sizes. On one thread: a triangle takes some ten nanoseconds, and a second thread would need
-    nodes of its own to sum to."""
-    forces, tip = np.zeros(points.shape), triangles[0, 0]
-    x0, y0, z0, p_tip = points[tip, 0], points[tip, 1], points[tip, 2], p[tip]
-    volume = content = sum_x = sum_y = sum_z = size = 0.0
+def _pressed(table, triangles, p0):
+    """(forces (n, 4), of which three count, sums) of a pressure that is p0 at the table's tip, none where a triangle names no node.
+
+    The pressure times each shape function, integrated over each triangle, is n A (sum p + p_i) / 12. Volumes are those of cones from the
+    tip. On one thread: a triangle takes some nanoseconds, and a second thread would need nodes of its own to sum to."""
+    forces, beyond, four = np.zeros(table.shape), np.uint64(table.shape[0]), lanes(0.0, 0.0, 0.0, p0 / 6.0)
+    volume = content = leak = size = lanes(0.0, 0.0, 0.0, 0.0)
     for t in range(triangles.shape[0]):
         i, j, k = triangles[t, 0], triangles[t, 1], triangles[t, 2]
-        x, y, z = points[i, 0], points[i, 1], points[i, 2]
-        e0, e1, e2 = points[j, 0] - x, points[j, 1] - y, points[j, 2] - z
-        f0, f1, f2 = points[k, 0] - x, points[k, 1] - y, points[k, 2] - z
-        n0, n1, n2 = e1 * f2 - e2 * f1, e2 * f0 - e0 * f2, e0 * f1 - e1 * f0  # twice the area
-        cone = n0 * (x - x0) + n1 * (y - y0) + n2 * (z - z0)  # six times its volume
-        s = p[i] + p[j] + p[k]
-        for node, weight in ((i, TWENTY_FOURTH * (s + p[i])), (j, TWENTY_FOURTH * (s + p[j])), (k, TWENTY_FOURTH * (s + p[k]))):
-            forces[node, 0] += weight * n0
-            forces[node, 1] += weight * n1
-            forces[node, 2] += weight * n2
+        if np.uint64(i) >= beyond or np.uint64(j) >= beyond or np.uint64(k) >= beyond:  # a number below zero is a large one
+            return None
+        A, B, C = load(table, i), load(table, j), load(table, k)
+        e, f, p = B - A, C - A, (A + B) + (C + four)  # the fourth of p: the pressure of all corners and of the tip
+        n = turned(e * turned(f) - turned(e) * f)  # twice the area
+        store(forces, i, load(forces, i) + last(p + A) * n)
+        store(forces, j, load(forces, j) + last(p + B) * n)
+        store(forces, k, load(forces, k) + last(p + C) * n)
+        cone = n * A  # the sum of three is six times its volume
         volume += cone
-        content += cone * (s + p_tip)
-        sum_x, sum_y, sum_z = sum_x + n0, sum_y + n1, sum_z + n2
-        size += abs(n0) + abs(n1) + abs(n2)
-    return forces, np.array([volume / 6.0, content / 24.0, sum_x, sum_y, sum_z, size])
+        content += cone * last(p)
+        leak += n
+        size += sizes(n)
+    worst = max(abs(lane(leak, 0)), abs(lane(leak, 1)), abs(lane(leak, 2)))
+    return forces, Sums(_three(volume) / 6.0, _three(content), worst, _three(size))
+
+
+@njit(error_model="numpy", cache=True)
+def _three(a):
+    return lane(a, 0) + lane(a, 1) + lane(a, 2)

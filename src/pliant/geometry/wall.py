@@ -1,5 +1,7 @@
 """What the wall of a fluid must be: closed, outward, around a volume and free of crossings. Each fault is a sentence."""
 
+from typing import NoReturn
+
 import numpy as np
 import scipy.sparse as sp
 from numba import njit, prange
@@ -54,20 +56,28 @@ def _check_nesting(points: Array, triangles: Array) -> None:
 
 def checked_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
     """Both as arrays that compiled loops can read without leaving them; the rest is `check_wall`'s."""
+    points, triangles = as_wall(points, triangles)
+    return (points, triangles) if _sound(points, triangles) else refuse_wall(points, triangles)
+
+
+def as_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
+    """Both as arrays of their shapes and types, whatever numbers are in them."""
     if not (isinstance(points, np.ndarray) and points.dtype == np.float64 and points.ndim == 2 and points.shape[1] == 3):
         points = finite_array("The points of the wall", points, (None, 3), "m")
     triangles = np.asarray(triangles)
     if triangles.ndim != 2 or triangles.shape[1] != 3 or not len(triangles) or not np.issubdtype(triangles.dtype, np.integer):
         raise MeshError(f"The triangles of the wall have shape {triangles.shape} and type {triangles.dtype}; give node numbers of shape "
                         "(k, 3).")  # fmt: skip
-    points, triangles = for_reading(points), for_reading(triangles.astype(np.int64, copy=False))
-    if not _sound(points, triangles):
-        finite_array("The points of the wall", points, (None, 3), "m")
-        if triangles.min() < 0:
-            raise MeshError(f"A triangle names point {triangles.min()}, but the points are 0..{len(points) - 1}. Count from 0.")
-        check_points(points, triangles)
-        raise MeshError(f"The wall reaches {np.abs(points).max():g} m; no robot is larger than {FAR:g} m, so check the units.")
-    return points, triangles
+    return for_reading(points), for_reading(triangles.astype(np.int64, copy=False))
+
+
+def refuse_wall(points: Array, triangles: Array) -> NoReturn:
+    """Say what is wrong with the numbers of a wall, which is more work than to find out that something is."""
+    finite_array("The points of the wall", points, (None, 3), "m")
+    if triangles.min() < 0:
+        raise MeshError(f"A triangle names point {triangles.min()}, but the points are 0..{len(points) - 1}. Count from 0.")
+    check_points(points, triangles)
+    raise MeshError(f"The wall reaches {np.abs(points).max():g} m; no robot is larger than {FAR:g} m, so check the units.")
 
 
 def for_reading(array: Array) -> Array:
@@ -79,7 +89,7 @@ def for_reading(array: Array) -> Array:
 
 @njit(error_model="numpy", cache=True)
 def _sound(points, triangles):
-    """Whether all points are finite, no further than FAR, and all triangles name points; quicker than to find out which are not."""
+    """Whether all points are finite, no further than FAR, and all triangles name points."""
     least, most, sound = np.int64(0), np.int64(-1), True
     for t in range(triangles.shape[0]):
         a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]

@@ -8,6 +8,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic as _intrinsic
 from numba.extending import models, overload, register_model
@@ -100,15 +101,57 @@ def lane(typing, a, k):
     return types.float64(LANES, types.intp), make
 
 
+def _picked(builder: Any, a: Any, places: list[int]) -> Any:
+    return builder.shuffle_vector(a, ir.Constant(WIDE, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), 4), places))
+
+
 def _broadcast(builder: Any, number: Any) -> Any:
-    first = builder.insert_element(ir.Constant(WIDE, ir.Undefined), number, ir.IntType(32)(0))
-    return builder.shuffle_vector(first, ir.Constant(WIDE, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), 4), [0] * 4))
+    return _picked(builder, builder.insert_element(ir.Constant(WIDE, ir.Undefined), number, ir.IntType(32)(0)), [0] * 4)
+
+
+@intrinsic
+def turned(typing, a):
+    """(y, z, x, w) of (x, y, z, w)."""
+
+    def make(context, builder, signature, args):
+        return _picked(builder, args[0], [1, 2, 0, 3])
+
+    return LANES(LANES), make
+
+
+@intrinsic
+def last(typing, a):
+    """(w, w, w, w) of (x, y, z, w)."""
+
+    def make(context, builder, signature, args):
+        return _picked(builder, args[0], [3] * 4)
+
+    return LANES(LANES), make
+
+
+@intrinsic
+def sizes(typing, a):
+    """Each without its sign."""
+
+    def make(context, builder, signature, args):
+        fabs = cgutils.get_or_insert_function(builder.module, ir.FunctionType(WIDE, [WIDE]), "llvm.fabs.v4f64")
+        return builder.call(fabs, args)
+
+    return LANES(LANES), make
 
 
 @intrinsic
 def _sum(typing, a, b):
     def make(context, builder, signature, args):
         return builder.fadd(*args, flags=FUSED)
+
+    return LANES(LANES, LANES), make
+
+
+@intrinsic
+def _difference(typing, a, b):
+    def make(context, builder, signature, args):
+        return builder.fsub(*args, flags=FUSED)
 
     return LANES(LANES, LANES), make
 
@@ -137,6 +180,11 @@ def _are(kind: type, *found: Any) -> bool:
 @overload(operator.add)
 def _add(a, b):
     return (lambda a, b: _sum(a, b)) if _are(LanesType, a, b) else None
+
+
+@overload(operator.sub)
+def _sub(a, b):
+    return (lambda a, b: _difference(a, b)) if _are(LanesType, a, b) else None
 
 
 @overload(operator.mul)

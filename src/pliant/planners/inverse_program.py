@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 
 from pliant.core import Array, InputError
 from pliant.planners.inverse_rows import Rows
@@ -143,7 +142,7 @@ def _bounded(P: Array, c: Array, A: Array, low: Array, high: Array) -> Array | N
     low, high = np.where(low < -FAR, -np.inf, low), np.where(high > FAR, np.inf, high)
     held = np.isfinite(low) | np.isfinite(high)
     try:
-        z = solve_program(sp.csc_matrix(P), c, sp.csc_matrix((0, n)), np.zeros(0), sp.csc_matrix(A[held]), low[held], high[held])
+        z = solve_program(P, c, np.zeros((0, n)), np.zeros(0), A[held], low[held], high[held])
     except InputError:
         return None
     return _polished(P, c, A[held], low[held], high[held], z) if np.all(np.isfinite(z)) else None

@@ -8,6 +8,7 @@ Variables are ordered one control after the other, all steps of each.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -190,13 +191,15 @@ def limit_rows(problem: Problem, controls: Array) -> tuple[sp.csc_matrix, Array,
     return sp.vstack(G, format="csc"), np.concatenate(low), np.concatenate(high)
 
 
-def solve_program(P: sp.csc_matrix, c: Array, A: sp.csc_matrix, b: Array, G: sp.csc_matrix, low: Array, high: Array) -> Array:
-    """min 1/2 x P x + c x with A x = b and low <= G x <= high, by PIQP; a sentence where there is none."""
+def solve_program(P: Any, c: Array, A: Any, b: Array, G: Any, low: Array, high: Array) -> Array:
+    """min 1/2 x P x + c x with A x = b and low <= G x <= high, by PIQP; a sentence where there is none. P, A and G are sparse
+    (csc_matrix), or all of them arrays, for a program of a few variables."""
     import piqp
 
-    if not (np.all(np.isfinite(P.data)) and np.all(np.isfinite(c)) and np.all(np.isfinite(A.data))):
+    numbers = (P.data, c, A.data) if sp.issparse(P) else (P, c, A)
+    if not all(np.all(np.isfinite(part)) for part in numbers):
         raise InputError("The quadratic program of a planner is not finite; scale the weights of the terms down.")
-    solver = piqp.SparseSolver()
+    solver = piqp.SparseSolver() if sp.issparse(P) else piqp.DenseSolver()
     solver.settings.verbose = False
     solver.settings.eps_abs = solver.settings.eps_rel = 1e-10
     solver.setup(P, c, A, b, G, low, high)  # infinite sides as they are: PIQP takes 1e20 for a number and fails
