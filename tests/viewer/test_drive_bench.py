@@ -42,5 +42,4 @@ def test_the_loop_is_measured_and_told(session):
 
 @pytest.mark.skipif(find_chromium() is None, reason="THE BROWSER TESTS ARE LEFT OUT: there is no Chromium or Chrome")
 def test_a_browser_is_attached_and_draws(session):
-    found = checked(asyncio.run(watched(session, TICKS, find_chromium())))
-    assert found["frames"] >= 0.0  # it had drawn some before the clock began, else `missing` would say so
+    checked(asyncio.run(watched(session, TICKS, find_chromium())))  # which has no figures unless the page drew its first frames

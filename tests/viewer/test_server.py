@@ -1,5 +1,6 @@
 """The server lets in one page that knows the token and comes from itself, and nothing that it says can harm the robot."""
 
+import asyncio
 import gc
 import http.client
 import os
@@ -17,6 +18,8 @@ from websockets.sync.client import connect
 
 from pliant.viewer.door import Door, check_address, page_files, signpost
 from pliant.viewer.loop import Loop
+from pliant.viewer.recording import load_recording
+from pliant.viewer.server import Server
 
 UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
 
@@ -280,12 +283,27 @@ def _wait(done, why=lambda: "", seconds=10.0):
 
 def test_a_fault_of_the_simulation_ends_the_server_with_its_reason(arm, monkeypatch):
     monkeypatch.setattr(type(arm.controller), "follow", lambda self, pose, targets: 1 / 0)
-    from pliant.viewer.loop import Loop
+    server = Server(loop=Loop(session=arm))
 
-    ended = threading.Event()
-    loop = Loop(session=arm, ended=ended.set)
-    loop.start()
-    loop.watch(True)
-    assert ended.wait(30)
-    loop.stop()
-    assert isinstance(loop.failure, ZeroDivisionError)
+    async def run():
+        await server.run(lambda url: server.loop.watch(True), asyncio.Event())
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_a_server_that_ends_saves_the_recording_under_way(arm, monkeypatch, tmp_path):
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    server, stop = Server(loop=Loop(session=arm)), asyncio.Event()
+
+    async def run():
+        running = asyncio.create_task(server.run(lambda url: server.loop.watch(True), stop))
+        server.loop.hear('{"say": "record", "on": true}')
+        while arm.recorder is None or len(arm.recorder.rows) < 3:
+            await asyncio.sleep(0.02)
+        stop.set()
+        await running
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+    assert load_recording(tmp_path / "recording-001").ticks >= 3
+    assert arm.recorder is None

@@ -151,6 +151,56 @@ def swinging():
     return small_arm(dynamic=True)
 
 
+def test_a_replay_can_be_recorded_and_goes_on(arm):
+    """A recording that is shorter than the replay takes its place only when the replay is over."""
+    made = recorded(arm, ticks=12)
+    arm.hear({"say": "replay"})
+    for _ in range(4):
+        arm.tick()
+    again = recorded(arm, ticks=2)
+    assert again.ticks == 2
+    assert arm.wish.mode == "replay"
+    for _ in range(made.ticks - 6):
+        arm.tick()
+    assert arm.wish.mode == "manual"
+    np.testing.assert_allclose(arm.pose.u, made.controls[-1], atol=1e-12)
+    np.testing.assert_array_equal(again.controls, made.controls[4:6])
+
+
+def test_a_replay_tells_how_far_it_is_from_its_targets(arm):
+    made = recorded(arm, ticks=5)
+    arm.hear({"say": "replay"})
+    for k in range(made.ticks):
+        arm.tick()
+        assert arm.error == pytest.approx(np.linalg.norm(made.targets[k, 0] - arm.places["laser"]), rel=1e-12)
+        assert arm.error > 1e-4
+    arm.tick()
+    assert arm.error == 0.0  # by hand there is no target
+
+
+def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
+    """A reset, or a replay, whose first balance is not found."""
+    recorded(arm, ticks=3)
+    arm.hear({"say": "record", "on": True})
+    arm.tick()
+    before, active, controller = arm.pose, arm.active, arm.controller
+
+    def fail(self, x=None, u=None):
+        raise StepError("No balance was found.")
+
+    monkeypatch.setattr(type(arm.controller), "begin", fail)
+    with pytest.raises(StepError):
+        arm.hear({"say": "reset"})
+    arm.tick()
+    assert arm.wish.recording
+    assert len(arm.recorder.rows) == 2
+    arm.hear({"say": "record", "on": False})
+    before = arm.pose
+    with pytest.raises(StepError):
+        arm.hear({"say": "replay"})
+    assert (arm.pose, arm.active, arm.controller, arm.wish.mode, arm.played) == (before, active, controller, "follow", None)
+
+
 def test_a_dynamic_replay_is_the_same_to_rounding(swinging):
     led(swinging, np.array([0.004, 0.0, 0.0]), ticks=7)  # the recording begins in full swing
     made, end = recorded(swinging), swinging.pose.x.copy()
@@ -171,6 +221,16 @@ def test_a_recording_is_a_plan_that_replays_to_its_cost(swinging):
     np.testing.assert_allclose(plan.states[-1], swinging.pose.x, atol=1e-12)
     way = model.effector_rows("laser") @ plan.states[1:, : model.space.n_dofs].T
     np.testing.assert_allclose(plan.cost, 0.5 * np.sum((way.T - made.targets[:, 0]) ** 2) * model.dt, rtol=1e-9)
+
+
+def test_a_plan_needs_the_steps_and_the_time_of_its_recording(swinging, one_sentence):
+    made = recorded(swinging, ticks=3)
+    one_sentence(lambda: made.plan(SemiImplicit(swinging.robot, dt=0.01)), "ticks of 0.0166667 s and the model steps of 0.01 s")
+    moving = SemiImplicit(
+        replace(swinging.robot, supports=[replace(s, motion=lambda t: (0, 0, 0)) for s in swinging.robot.supports]), dt=1 / 60
+    )
+    one_sentence(lambda: replace(made, tick=5).plan(moving), "a plan begins at time zero")
+    assert replace(made, tick=0).plan(moving).status
 
 
 def test_a_recording_of_another_robot_or_file_is_a_sentence(arm, swinging, tmp_path, one_sentence):
@@ -247,6 +307,33 @@ def test_without_a_page_the_robot_follows_a_script(arm, tmp_path):
     assert found["error at the end [mm]"] < 0.02
     assert arm.replayed.ticks == 60
     np.testing.assert_allclose(arm.replayed.targets[-1, 0], start + REACHABLE, atol=1e-12)
+
+
+def test_the_times_without_a_page_are_those_of_the_script(arm):
+    headless(arm, seconds=0.2)
+    np.testing.assert_allclose(arm.replayed.times, np.arange(1, 13) / 60.0)
+
+
+def test_a_step_that_fails_without_a_page_keeps_what_was_recorded(arm, monkeypatch, tmp_path):
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    follow, ticks = type(arm.controller).follow, []
+
+    def failing(self, pose, targets):
+        ticks.append(pose.k)
+        if len(ticks) > 4:
+            raise StepError("Nothing holds any more.")
+        return follow(self, pose, targets)
+
+    monkeypatch.setattr(type(arm.controller), "follow", failing)
+    with pytest.raises(StepError, match="After 4 ticks: Nothing holds any more"):
+        headless(arm, seconds=1.0)
+    assert load_recording(tmp_path / "recording-001").ticks == 4
+
+
+def test_a_script_and_a_replay_contradict_each_other(arm, one_sentence):
+    recorded(arm, ticks=2)
+    arm.hear({"say": "replay"})
+    one_sentence(lambda: headless(arm, seconds=0.1, script=Keyframes(times=np.zeros(1), values=np.zeros((1, 3)))), "targets of its own")
 
 
 def test_without_a_script_it_goes_round(arm):

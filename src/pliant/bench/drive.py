@@ -18,6 +18,7 @@ import numpy as np
 
 from pliant.bench.report import Report
 from pliant.viewer.chromium import chromium_flags, find_chromium
+from pliant.viewer.door import signpost
 from pliant.viewer.drive import session_of, sway
 from pliant.viewer.loop import FASTEST, Loop
 from pliant.viewer.server import Server
@@ -62,10 +63,11 @@ async def watched(session: Session, ticks: int, browser: str) -> dict[str, Any]:
     stop, told = asyncio.Event(), asyncio.get_running_loop().create_future()
     running = asyncio.create_task(server.run(told.set_result, stop))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        words = [browser, *chromium_flags(), "--headless=new", "--window-size=1280,800", f"--user-data-dir={home}", await told]
+        words = [browser, *chromium_flags(), "--headless=new", "--window-size=1280,800", f"--user-data-dir={home}",
+                 signpost(await told).as_uri()]  # fmt: skip
         child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            return await _drawn(server.loop, ticks, time.monotonic() + 120.0)
+            return await _drawn(server.loop, ticks, child)
         finally:
             child.terminate()
             child.wait()
@@ -73,8 +75,9 @@ async def watched(session: Session, ticks: int, browser: str) -> dict[str, Any]:
             await running
 
 
-async def _drawn(loop: Loop, ticks: int, latest: float) -> dict[str, Any]:
-    """The figures of so many ticks after the page has drawn its first frames."""
+async def _drawn(loop: Loop, ticks: int, child: subprocess.Popen) -> dict[str, Any]:
+    """The figures of so many ticks after the page has drawn its first frames, while the browser is there."""
+    latest = time.monotonic() + 120.0
     while loop.frames < SEEN:
         if time.monotonic() > latest:
             return {"missing": "The browser drew nothing within two minutes."}
@@ -83,6 +86,8 @@ async def _drawn(loop: Loop, ticks: int, latest: float) -> dict[str, Any]:
     loop.gaps.clear()
     first, began = loop.frames, time.perf_counter()
     while len(loop.gaps) < ticks:
+        if child.poll() is not None or loop.failure is not None:
+            return {"missing": f"The browser or the loop ended after {len(loop.gaps)} of {ticks} ticks."}
         await asyncio.sleep(0.05)
     drawn = (loop.frames - first) / (time.perf_counter() - began)
     return {**figures(loop, ticks), "frames": drawn}
@@ -92,7 +97,7 @@ def figures(loop: Loop, ticks: int) -> dict[str, float]:
     """Of the last ticks: the rate [Hz], and [ms] of the work of a tick and of the time from tick to tick."""
     took, gaps = (1e3 * np.array(list(part)[-ticks:]) for part in (loop.took, loop.gaps))
     spread = {f"{name} {share}": float(np.percentile(part, share)) for name, part in (("work", took), ("gap", gaps)) for share in (50, 99)}
-    return {"rate": 1e3 / float(gaps.mean()), "free": 1e3 / float(took.mean()), **spread, "error": 1e3 * float(loop.session.pose.error)}
+    return {"rate": 1e3 / float(gaps.mean()), "free": 1e3 / float(took.mean()), **spread, "error": 1e3 * loop.session.error}
 
 
 def report(numbers: dict[str, Any]) -> Report:

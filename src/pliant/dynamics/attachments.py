@@ -82,7 +82,7 @@ class Attachments:
         for (term, part), y, place in zip(self.terms, self._points(q), places, strict=True):
             if term.n_controls:
                 pulls[place, :, part] = np.moveaxis(term.control_gradient(y, u[part]), 0, 2)
-        return (spread @ pulls.reshape(len(pulls), -1)).reshape(self.n_dofs, u.size)
+        return (spread @ pulls.reshape(len(pulls), self.dim * u.size)).reshape(self.n_dofs, u.size)
 
     def _counted(self, stiff_only: bool) -> list[tuple[Term, slice, sp.csr_matrix]]:
         """The terms that count, each with its controls and its transposed weights."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.core import Array, InputError, nearest, require_positive
+from pliant.core import Array, InputError, StepError, nearest, require_positive
 from pliant.dynamics import Quasistatic, SemiImplicit
 from pliant.planners import inverse
 from pliant.robot import Robot
@@ -33,8 +33,9 @@ def session_of(robot: Robot, *, effectors: Sequence[str] = (), dynamic: bool = F
     dt = 1.0 / FASTEST if dynamic else None
     model = replace(Quasistatic(robot), dt=1.0 / FASTEST) if dt is None else SemiImplicit(robot, dt=dt)  # time goes on at 60 ticks a second
     chosen = tuple(effectors) or tuple(robot.effectors)[:1]
+    held = not model.equations.free_rigid_motions()  # what nothing holds lies on what it meets, and cannot keep off it
     session = Session(robot=robot, active=chosen, dt=dt, folder=folder, replayed=replayed,
-                      make=lambda names: inverse(model, effectors=names))  # fmt: skip
+                      make=lambda names: inverse(model, effectors=names, obstacles=held))  # fmt: skip
     session.warm_up()
     return session
 
@@ -67,19 +68,22 @@ async def _until_interrupt(server: Server, told: Callable[[str], None]) -> None:
 def headless(session: Session, *, seconds: float, script: Keyframes | None = None) -> dict[str, float]:
     """Drive without a page, as fast as it goes, along a script of targets (values (n, n_effectors dim) [m]) or in small circles."""
     ticks = max(1, round(require_positive("The time to drive", seconds, "s") * FASTEST))
+    if script is not None and session.played is not None:
+        raise InputError("A replay has targets of its own; leave out the script or the replay.")
     lead = sway(session) if script is None else _led(session, script)
-    session.hear({"say": "record", "on": True} if session.wish.mode != REPLAY else {"say": "pause", "on": False})
+    session.hear({"say": "record", "on": True} if session.played is None else {"say": "pause", "on": False})
     took, errors = [], []
     for k in range(ticks):
         lead(session, k / FASTEST)
         began = time.perf_counter()
-        session.tick()
+        session.tick(1.0 / FASTEST)
         took.append(time.perf_counter() - began)
-        errors.append(session.pose.error)
+        errors.append(session.error)
         if session.wish.paused:
-            raise InputError(f"After {k} ticks: {session.said}")
-    if session.wish.recording:
-        session.hear({"say": "record", "on": False})
+            said = session.said
+            session.close()
+            raise StepError(f"After {k} ticks: {said}")
+    session.close()
     steady = np.array(took[min(ticks // 10, 60) :])
     return {"ticks": ticks, "mean rate [Hz]": float(1.0 / steady.mean()), "p50 [ms]": 1e3 * float(np.percentile(steady, 50)),
             "p99 [ms]": 1e3 * float(np.percentile(steady, 99)), "error at the end [mm]": 1e3 * errors[-1],

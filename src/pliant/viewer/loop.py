@@ -54,6 +54,7 @@ class Loop:
         self._watched.set()
         if self._thread is not None:
             self._thread.join()
+        self.session.close()
 
     def watch(self, on: bool) -> None:
         """A page has come or gone; without one the simulation waits."""
@@ -141,9 +142,9 @@ class Loop:
         recorded = None if s.replayed is None else {"ticks": s.replayed.ticks, "seconds": s.replayed.seconds, "number": s.recordings}
         head: dict[str, Any] = {
             "type": "frame", "k": int(pose.k), "time": s.time, "rate": self.rate, "tick": 1e3 * (self.took[-1] if self.took else 0.0),
-            "solve": 1e3 * float(pose.solve_seconds), "error": _number(pose.error), "ok": bool(pose.ok), "text": pose.text, "said": s.said,
+            "solve": 1e3 * float(pose.solve_seconds), "error": _number(s.error), "ok": bool(pose.ok), "text": pose.text, "said": s.said,
             "mode": wish.mode, "paused": wish.paused, "recording": under_way, "recorded": recorded,
-            "colour": wish.colour, "active": list(s.active), "u": pose.u.tolist(),
+            "colour": wish.colour, "active": list(s.active), "u": pose.u.tolist(), "wanted": wish.controls.tolist(),
             "targets": {name: at.tolist() for name, at in wish.targets.items()},
             "places": {name: at.tolist() for name, at in s.places.items()},
         }  # fmt: skip

@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from pliant.controls import Control
 from pliant.core import Array
+from pliant.planners import Pose
 from pliant.robot import Robot
 from pliant.viewer.recording import Recording
 
 LONGEST = 216_000  # ticks: an hour at 60 Hz
-
-Pose = Any  # what a controller gives, with k, x, u, places, ok, text, error and solve_seconds; planners.inverse.Pose is one
 
 
 @dataclass(kw_only=True)

@@ -12,6 +12,7 @@ import numpy as np
 from pliant.core import Array, Dynamics, InputError, Status, finite_array
 from pliant.planners import Iteration, Plan, evaluate
 from pliant.problem import Goal, Problem
+from pliant.robot import Robot
 from pliant.store import read_json, write_atomic, write_json
 
 METHOD = "drive"
@@ -69,6 +70,13 @@ class Recording:
 
     def plan(self, model: Dynamics) -> Plan:
         """The controls simulated from where the recording began, as a plan whose cost is how well the effectors followed."""
+        if self.dt is not None and model.dt != self.dt:
+            raise InputError(
+                f"The recording has ticks of {self.dt:g} s and the model steps of {model.dt:g} s; make it with dt={self.dt!r}."
+            )
+        if self.tick and changes_in_time(model):
+            raise InputError("The recording began while supports or loads were moving, and a plan begins at time zero; record from a reset "
+                             "on, or replay it with pliant drive --replay.")  # fmt: skip
         goals = [Goal(effector=name, target=self.targets[:, e]) for e, name in enumerate(self.effectors)]
         problem = Problem(model=model, steps=self.ticks, terms=goals, x0=self.start, before=self.before)
         run = evaluate(problem, self.controls, keep=False)
@@ -77,6 +85,12 @@ class Recording:
         return Plan(method=METHOD, controls=run.controls, states=run.states, cost=run.cost, status=Status(ok=ok, text=text),
                     history=history, misses=tuple(problem.misses(run.states, run.controls)) if ok else (),
                     excess=problem.excess(run.controls))  # fmt: skip
+
+
+def changes_in_time(model: Dynamics) -> bool:
+    """Whether supports or loads of a model's robot move by themselves."""
+    robot: Robot | None = getattr(model, "robot", None)
+    return robot is not None and any([*(s.motion is not None for s in robot.supports), *(load.timed for load in robot.loads)])
 
 
 def load_recording(folder: str | Path) -> Recording:

@@ -65,14 +65,14 @@ class Server:
 
     # Plain requests
 
-    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+    async def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         """None lets a socket through; everything else is answered here."""
         name = self.door.path(request.path, request.headers)
         if name is None:
             return _response(HTTPStatus.FORBIDDEN, b"Open the address that pliant drive has printed.\n", {"Content-Type": "text/plain"})
         if name == SOCKET:
             return None
-        body = self._files.get(name) or self._recorded(name)
+        body = self._files.get(name) or await asyncio.to_thread(self._recorded, name)  # a long recording would keep the page waiting
         if body is None:
             return _response(HTTPStatus.NOT_FOUND, b"There is no such file.\n", {"Content-Type": "text/plain"})
         return _response(HTTPStatus.OK, body, headers_of(name, request.headers["Host"]))

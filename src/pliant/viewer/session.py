@@ -12,9 +12,10 @@ import numpy as np
 
 from pliant.controls import Control, controls_of
 from pliant.core import Array, InputError, PliantError, finite_array
+from pliant.planners import Pose
 from pliant.robot import Robot
 from pliant.viewer.picture import Picture
-from pliant.viewer.recorder import Pose, Recorder
+from pliant.viewer.recorder import Recorder
 from pliant.viewer.recording import Recording
 from pliant.viewer.wish import FOLLOW, MANUAL, REPLAY, Frame, Wish, heard
 
@@ -22,9 +23,9 @@ from pliant.viewer.wish import FOLLOW, MANUAL, REPLAY, Frame, Wish, heard
 class Controller(Protocol):
     """What drives the robot; planners.inverse makes one."""
 
-    def begin(self, x: Array | None = None, u: Array | None = None) -> Any: ...  # a Pose, of the controller's own kind
-    def follow(self, pose: Any, targets: Array) -> Any: ...
-    def manual(self, pose: Any, u: Array) -> Any: ...
+    def begin(self, x: Array | None = None, u: Array | None = None) -> Pose: ...
+    def follow(self, pose: Pose, targets: Array) -> Pose: ...
+    def manual(self, pose: Pose, u: Array) -> Pose: ...
 
 
 @dataclass(kw_only=True)
@@ -36,12 +37,14 @@ class Session:
     active: tuple[str, ...]  # the effectors that follow their targets at first
     dt: float | None = None  # [s] of a dynamic tick; None: every tick is a quasistatic step
     folder: Path | None = None  # recordings are saved here too
-    replayed: Recording | None = None  # what is played, or was last recorded
+    replayed: Recording | None = None  # what was last recorded, or is to be played
     time: float = 0.0  # [s] driven so far, pauses left out
+    error: float = 0.0  # [m] how far the worst effector was from its target after the last tick; zero by hand, where there is none
     said: str = ""  # what went wrong last
     recordings: int = 0
     recorder: Recorder | None = None  # of the recording under way
-    next_row: int = 0  # of a replay
+    played: Recording | None = None  # the replay under way; another recording may be made of it
+    next_row: int = 0  # of it
 
     def __post_init__(self) -> None:
         self.controller = self.make(self.active)
@@ -75,13 +78,18 @@ class Session:
         """effector -> (dim,) [m] where it is."""
         return {name: self.robot.place(name, self.position) for name in self.robot.effectors}
 
+    def _miss(self) -> float:
+        """[m] how far the worst of the effectors that follow is from its target."""
+        places = self.places
+        return max(float(np.linalg.norm(self.wish.targets[name] - places[name])) for name in self.active)
+
     # What the page says
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Take in a message; what is wrong with it is a sentence, and the wish stays."""
         before, after = self.wish, heard(self.wish, message, self.frame)
         if after.mode != before.mode:  # nothing jumps when the mode changes
-            after = replace(after, controls=self.pose.u, targets=self.places)
+            after, self.played = replace(after, controls=self.pose.u, targets=self.places), None
         self.said, self.wish = "", after
         try:
             self._obey(before, after)
@@ -108,9 +116,9 @@ class Session:
 
     def reset(self) -> None:
         """As at first; a recording ends before."""
-        if self.wish.recording:
-            self._end_recording()
-        self.pose = self.controller.begin()
+        first = self.controller.begin()
+        self.close()
+        self.pose, self.played = first, None
         mode = MANUAL if self.wish.mode == MANUAL else FOLLOW
         self.wish = replace(self.wish, mode=mode, targets=self.places, controls=self.pose.u, recording=False)
         self.said = ""
@@ -122,14 +130,16 @@ class Session:
         before, self.clock = self.clock, time.perf_counter()
         return self.clock - before
 
-    def tick(self) -> None:
-        """One step on, unless it is paused."""
-        past = self.rest()
+    def tick(self, past: float | None = None) -> None:
+        """One step on, unless it is paused; `past` [s] is what a quasistatic one counts for (None: as much as has passed)."""
+        passed = self.rest()
+        past = passed if past is None else past
         if self.wish.paused:
             return
         try:
-            before = self.pose
+            before, by_hand = self.pose, self.wish.mode == MANUAL
             self.pose = self._next()
+            self.error = 0.0 if by_hand else self._miss()
             self.time += past if self.dt is None else self.dt
         except PliantError as error:  # such as a step that found no balance: stay, and say so
             self.pose, self.said, self.wish = before, str(error), replace(self.wish, paused=True)
@@ -137,7 +147,7 @@ class Session:
         if self.wish.recording:
             self._note()
 
-    def _next(self) -> Any:
+    def _next(self) -> Pose:
         if self.wish.mode == FOLLOW:
             return self.controller.follow(self.pose, self._aims())
         if self.wish.mode == REPLAY:
@@ -154,6 +164,11 @@ class Session:
         self.controller.manual(self.pose, self.pose.u)
         for colour in self.picture.colours:
             self.picture.frame(self.position, self.pose.u, colour)
+
+    def close(self) -> None:
+        """Nobody drives any more: a recording under way ends, and is saved where a folder was given."""
+        if self.recorder is not None:
+            self._end_recording()
 
     # Recordings
 
@@ -201,19 +216,19 @@ class Session:
             raise InputError(f"The recording leads {', '.join(recording.effectors)} in {recording.targets.shape[2]} dimensions, which this "
                              f"{self.robot.name} cannot follow; drive the same robot in the same way.")  # fmt: skip
         start = finite_array("The start of the recording", recording.start, self.pose.x.shape)
-        self._take_over(recording.effectors)
-        self.pose = replace(self.controller.begin(start, recording.before), x=start, k=recording.tick)
-        self.wish = replace(self.wish, mode=REPLAY, active=self.active, paused=False)
-        self.next_row, self.said = 0, ""
+        controller = self.make(recording.effectors)
+        self.pose = replace(controller.begin(start, recording.before), x=start, k=recording.tick)
+        self.active, self.controller, self.played, self.next_row = recording.effectors, controller, recording, 0
+        self.wish, self.said = replace(self.wish, mode=REPLAY, active=self.active, paused=False), ""
 
     def _step_replay(self) -> None:
         """The row of the recording for this tick; after the last one the controls stay, by hand."""
-        assert self.replayed is not None
-        controls, aims = self.replayed.row(self.next_row)
+        assert self.played is not None
+        controls, aims = self.played.row(self.next_row)
         self.wish = replace(self.wish, controls=controls, targets={**self.wish.targets, **aims})
         self.next_row += 1
-        if self.next_row >= self.replayed.ticks:
-            self.wish = replace(self.wish, mode=MANUAL)
+        if self.next_row >= self.played.ticks:
+            self.played, self.wish = None, replace(self.wish, mode=MANUAL)
 
 
 def _next_free(folder: Path) -> Path:

@@ -12,7 +12,8 @@ const STOPS = ["#dce6ec", "#f6d9a2", "#f0985c", "#c63f4c", "#6d1a55"].map(rgb);
 export class Drawing {
   constructor(canvas) {
     this.canvas = canvas;
-    this.gl = canvas.getContext("webgl2", { antialias: true, alpha: true, stencil: true, premultipliedAlpha: true });
+    this.carded = hasCard();
+    this.gl = canvas.getContext("webgl2", { antialias: this.carded, alpha: true, stencil: true, premultipliedAlpha: true });
     if (!this.gl) throw new Error("This browser has no WebGL2, which the picture needs.");
   }
 
@@ -183,6 +184,13 @@ export class Drawing {
     gl.uniform1i(places.shadow, shadow ? 1 : 0);
     this.pieces[name].draw();
   }
+}
+
+// Is there a graphics card? Where the processor draws, smooth edges take longer than the robot, and from the robot's own time.
+function hasCard() {
+  const probe = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
+  probe?.getExtension("WEBGL_lose_context")?.loseContext();
+  return probe !== null;
 }
 
 export function shade(share) {

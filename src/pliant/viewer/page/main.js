@@ -11,13 +11,18 @@ import { add, scale } from "./vectors.js";
 const PATIENCE = 2000; // [ms] that a target is shown before the robot has heard of it
 const TRAIL = 240; // places of an effector that are remembered
 const ROWS = 1200; // rows of the plots that are remembered
+const PLOTS = 100; // [ms] from one drawing of the plots to the next, at least
+const SLOW = 40, QUICK = 20; // [ms] that a picture waits for its turn where it has too many pixels, and where it could have more
+const OFTEN = 8, LONG = 600; // pictures in a row after which it gets fewer, and more again
+const COARSEST = 0.5; // pixels of the picture for one of the page, at least
 const CALM = { strain: 0.05 }; // values below these do not look alarming
 const LABELS = { strain: "Strain", weight: "Weight", none: "Plain" };
 
 const canvas = byId("view");
 const drawing = started(() => new Drawing(canvas));
 let panel = null, scene = null, frame = null, camera = null;
-let fresh = false, asked = false, most = 0, rows = [], trails = {};
+let fresh = false, asked = 0, most = 0, rows = [], trails = {}, plotted = 0;
+let sharp = 1, late = 0, early = 0; // pixels of the picture for one of the page, and pictures in a row that waited long, and did not
 let held = null; // the target that the person moves, { name, at, until }: shown at once, and until the robot knows of it
 const wanted = {}; // what is said with the next picture
 
@@ -26,8 +31,8 @@ const link = new Link({ scene: begin, frame: arrived, error: refused, state: con
 function begin(message) {
   scene = message;
   scene.middle = scale(add(scene.low, scene.high), 0.5);
-  started(() => drawing.begin(scene));
-  if (!camera) {
+  if (!camera) { // a page that comes back is of the same robot
+    started(() => drawing.begin(scene));
     camera = new Camera(scene.low, scene.high, scene.dim === 2);
     camera.fit(canvas.clientWidth / canvas.clientHeight);
     page.camera = camera;
@@ -57,7 +62,7 @@ function remember() {
     if (!last || Math.hypot(...place.map((x, k) => x - last[k])) > 1e-3 * scene.size) trail.push(place);
     if (trail.length > TRAIL) trail.shift();
   }
-  if (!frame.paused) rows.push({ time: frame.time, error: frame.mode === "follow" && frame.error !== null ? 1e3 * frame.error : null, u: frame.u });
+  if (!frame.paused) rows.push({ time: frame.time, error: frame.mode !== "manual" && frame.error !== null ? 1e3 * frame.error : null, u: frame.u });
   if (rows.length > ROWS) rows.shift();
   const { values } = frame.arrays;
   if (!values) return void (most = 0);
@@ -87,14 +92,23 @@ const deep = (place) => [...place, 0].slice(0, 3);
 
 // One picture for whatever has changed, at the browser's own rate.
 function changed() {
-  if (!asked) requestAnimationFrame(picture);
-  asked = true;
+  if (asked) return;
+  asked = performance.now();
+  requestAnimationFrame(picture);
+}
+
+// A browser that does not keep up lets the next picture wait: it gets fewer pixels then.
+function sharpness(wait) {
+  [late, early] = [wait > SLOW ? late + 1 : 0, wait < QUICK ? early + 1 : 0];
+  if (late >= OFTEN) [sharp, late] = [Math.max(COARSEST, 0.8 * sharp), 0];
+  if (early >= LONG) [sharp, early] = [Math.min(1, 1.25 * sharp), 0];
+  return sharp * Math.min(devicePixelRatio || 1, drawing.carded ? 2 : 1);
 }
 
 function picture() {
-  asked = false;
+  const dense = sharpness(performance.now() - asked);
+  asked = 0;
   if (!frame || !camera) return;
-  const dense = Math.min(devicePixelRatio || 1, 2);
   const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, Math.round(side * dense)));
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
   const pixel = (place) => camera.pixel(place, canvas.clientHeight);
@@ -110,7 +124,10 @@ function answer() {
   fresh = false;
   link.say("seen", { k: frame.k });
   panel.tell(frame, aimed);
-  panel.plots(rows);
+  if (performance.now() - plotted > PLOTS) {
+    plotted = performance.now();
+    panel.plots(rows);
+  }
   legend();
   const [first] = page.targets();
   canvas.dataset.target = first ? camera.project(first.at, canvas.clientWidth, canvas.clientHeight).map((x) => x.toFixed(1)).join(" ") : "";

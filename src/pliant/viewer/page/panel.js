@@ -79,7 +79,7 @@ export class Panel {
     this.actuators.forEach(({ slider, value, control }, k) => {
       const u = frame.u[k], [low, high] = ends(control);
       slider.disabled = frame.mode !== "manual";
-      if (!slider.matches(":active")) slider.value = u;
+      if (!slider.matches(":active")) slider.value = frame.mode === "manual" ? frame.wanted[k] : u;
       const [from, to] = [control.neutral, u].map((x) => Math.min(Math.max((100 * (x - low)) / (high - low), 0), 100)).sort((a, b) => a - b);
       slider.style.setProperty("--from", `${from}%`);
       slider.style.setProperty("--to", `${to}%`);
@@ -97,7 +97,7 @@ export class Panel {
     byId("status").lastElementChild.textContent = text;
     byId("rate").textContent = `${number(frame.rate, 1)} Hz`;
     byId("solve").textContent = `${number(frame.solve, 1)} ms`;
-    byId("error").textContent = frame.mode === "follow" && frame.error !== null ? `${number(1e3 * frame.error)} mm` : "–";
+    byId("error").textContent = frame.mode !== "manual" && frame.error !== null ? `${number(1e3 * frame.error)} mm` : "–";
     byId("time").textContent = this.scene.dt && frame.rate ? `${number(frame.time, 1)} s · ${number(Math.min(1, this.scene.dt * frame.rate), 2)}×` : `${number(frame.time, 1)} s`;
     byId("pause").classList.toggle("on", frame.paused);
     byId("record").classList.toggle("on", frame.recording !== null);

@@ -88,7 +88,7 @@ function pressed(page, event) {
     if (!event.target.matches?.("input")) nudge(page, key, event);
     return;
   }
-  if (key === " " && event.target.matches?.("button, input, a")) return;
+  if (event.repeat || (key === " " && event.target.matches?.("button, input, a"))) return;
   if (page.keys[key]) {
     event.preventDefault();
     page.keys[key]();
