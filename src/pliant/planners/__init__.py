@@ -7,8 +7,7 @@ from pliant.planners.ddp import ddp
 from pliant.planners.gauss_newton import gauss_newton
 from pliant.planners.gradient import gradient
 from pliant.planners.hierarchy import Level, Refined, plan_refined, refine
-from pliant.planners.inverse import Inverse, Pose
-from pliant.planners.inverse_setup import inverse
+from pliant.planners.inverse import Inverse, Pose, inverse
 from pliant.planners.lagrangian import constrained
 from pliant.planners.mpc import Memory, Receding, mpc
 from pliant.planners.newton import newton

@@ -142,7 +142,8 @@ class Loop:
         recorded = None if s.replayed is None else {"ticks": s.replayed.ticks, "seconds": s.replayed.seconds, "number": s.recordings}
         head: dict[str, Any] = {
             "type": "frame", "k": int(pose.k), "time": s.time, "rate": self.rate, "tick": 1e3 * (self.took[-1] if self.took else 0.0),
-            "solve": 1e3 * float(pose.solve_seconds), "error": _number(s.error), "ok": bool(pose.ok), "text": pose.text, "said": s.said,
+            "solve": 1e3 * float(pose.solve_seconds), "error": _number(s.error), "ok": pose.ok, "state": pose.state, "text": pose.text,
+            "said": s.said,
             "mode": wish.mode, "paused": wish.paused, "recording": under_way, "recorded": recorded,
             "colour": wish.colour, "active": list(s.active), "u": pose.u.tolist(), "wanted": wish.controls.tolist(),
             "targets": {name: at.tolist() for name, at in wish.targets.items()},

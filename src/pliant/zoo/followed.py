@@ -13,6 +13,7 @@ from pliant.dynamics import ImplicitEuler, Quasistatic, equilibrium
 from pliant.dynamics.implicit import Implicit
 from pliant.geometry.cells import quartered
 from pliant.planners import Inverse, Pose, inverse
+from pliant.planners.inverse.controller import BEYOND, MOVING
 from pliant.report import Plot, Scene
 from pliant.robot import Robot
 from pliant.zoo.experiment import Metric, Setting
@@ -71,7 +72,7 @@ def lead(task: Lead, progress: Callable[[str, int, int], None] = lambda what, do
         for at in (*np.linspace(before, target, task.glide + 1)[1:], *([target] * PATIENCE)):
             poses.append(controller.follow(poses[-1], at[None]))
             wanted.append(at)
-            if at is target and poses[-1].text != "moving" and poses[-1].moved <= STILL * controller.length:
+            if at is target and poses[-1].state != MOVING and poses[-1].moved <= STILL * controller.length:
                 break
         visits[name], before = visited(task, model, controller, poses[-1], target), target
     progress("leading the effector", len(task.targets), len(task.targets))
@@ -119,7 +120,7 @@ def wrong(task: Lead, led: Led) -> list[str]:
     for name, visit in led.visits.items():
         if name in task.reachable and visit.reached != task.reachable[name]:
             out.append(f"'{name}' is {'out of' if task.reachable[name] else 'within'} reach, {1e3 * visit.pose.error:.3g} mm away")
-        elif not visit.reached and not (visit.left <= SQUARE and not visit.pose.ok and "out of reach" in visit.pose.text):
+        elif not visit.reached and not (visit.left <= SQUARE and visit.pose.state == BEYOND):
             out.append(f"'{name}' was not led to the nearest place ({visit.pose.text}; a motion at cosine {visit.left:.2g} is left)")
         if visit.drift > 1e-5 * length:
             out.append(f"the robot is {1e3 * visit.drift:.3g} mm from balance at '{name}'")

@@ -119,7 +119,7 @@ function stateOf(frame) {
   if (frame.paused) return ["", "paused"];
   if (frame.mode === "replay") return ["busy", "replaying"];
   if (!frame.ok) return ["warm", frame.text];
-  return [frame.text === "moving" ? "busy" : "good", frame.text];
+  return [frame.state === "moving" ? "busy" : "good", frame.text];
 }
 
 const factor = (unit) => SHOWN[unit]?.[0] ?? 1;

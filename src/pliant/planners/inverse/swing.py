@@ -6,8 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from pliant.core import Array, Step
-from pliant.dynamics.one_newton import Allowed, Answer, Moved
+from pliant.dynamics import Quasistatic, equilibrium
 from pliant.dynamics.semi_implicit import Linearised
+from pliant.planners.inverse.one_newton import Allowed, Answer, Moved
 
 HALVINGS = 4  # of a change that turns a cell inside out
 
@@ -32,6 +33,15 @@ class Swing:
 
     model: Linearised
     horizon: float  # [s]
+    halts: bool = False
+
+    def begin(self, x: Array | None, u: Array) -> Array:
+        """(n_state,) as given, else in balance under controls u where something holds the robot, else its rest shape."""
+        if x is not None:
+            return x
+        if self.model.equations.free_rigid_motions():
+            return self.model.initial_state()
+        return self.model.state(equilibrium(Quasistatic(self.model.robot), u).x)
 
     @cached_property
     def _ahead(self) -> Linearised:

@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike
 
 from pliant.core import InputError, require_kind, require_positive
 from pliant.dynamics.implicit import Implicit
-from pliant.dynamics.one_newton import OneNewton
 from pliant.dynamics.semi_implicit import Linearised
-from pliant.planners.inverse import Inverse, Rule
-from pliant.planners.inverse_aims import Ways, aims
-from pliant.planners.inverse_controls import controls
-from pliant.planners.inverse_rows import Guard, obstacle_guards, stroke_guards, taut_guards
-from pliant.planners.inverse_swing import Swing
+from pliant.planners.inverse.aims import Ways, aims
+from pliant.planners.inverse.controller import Inverse, Rule
+from pliant.planners.inverse.controls import controls
+from pliant.planners.inverse.one_newton import OneNewton
+from pliant.planners.inverse.rows import Guard, obstacle_guards, stroke_guards, taut_guards
+from pliant.planners.inverse.swing import Swing
 from pliant.problem import Limit, Stroke
 
 AHEAD = 3  # steps that a robot that swings looks ahead

@@ -8,8 +8,8 @@ from inverse_robots import ROBOTS, arm, reachable, strip
 from scipy.optimize import least_squares
 
 import pliant as pl
-from pliant.dynamics.one_newton import OneNewton
 from pliant.planners import Pose, inverse
+from pliant.planners.inverse.one_newton import OneNewton
 from pliant.problem import Limit, Stroke
 
 BEND = np.array([[0.02, 0.01, -0.004]])  # [m] from the tip of the arm, out of reach by half a millimetre

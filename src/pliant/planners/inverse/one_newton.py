@@ -9,6 +9,7 @@ import numpy as np
 from pliant import linalg
 from pliant.bodies import Body
 from pliant.core import Array
+from pliant.dynamics import equilibrium
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.implicit import Implicit
 
@@ -67,6 +68,11 @@ class OneNewton:
     """
 
     model: Implicit
+    halts: bool = True
+
+    def begin(self, x: Array | None, u: Array) -> Array:
+        """(n_state,) in balance under controls u."""
+        return equilibrium(self.model, u, x0=x).x
 
     @property
     def _equations(self) -> Equations:

@@ -14,18 +14,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.core import Array, InputError, check_controls, finite_array, require_kind, require_positive
-from pliant.dynamics import Quasistatic, equilibrium
 from pliant.dynamics.implicit import Implicit
-from pliant.dynamics.one_newton import Allowed, Answer, Moved, longest_way
 from pliant.dynamics.semi_implicit import Linearised
-from pliant.planners.inverse_aims import Aims
-from pliant.planners.inverse_controls import Controls
-from pliant.planners.inverse_hand import towards
-from pliant.planners.inverse_program import Program, program
-from pliant.planners.inverse_rows import Guard, Rows, StrokeGuard, TautGuard
+from pliant.planners.inverse.aims import Aims
+from pliant.planners.inverse.controls import Controls
+from pliant.planners.inverse.hand import towards
+from pliant.planners.inverse.one_newton import Allowed, Answer, Moved, longest_way
+from pliant.planners.inverse.program import Program, program
+from pliant.planners.inverse.rows import Guard, Rows, StrokeGuard, TautGuard
 
 CALM = 1e-6  # the least damping of a tick
 LOST = "no step was found that keeps everything"
+
+# What a tick came to: the robot is on its way, at its target, as near as it gets, could not keep something, or obeys a hand
+READY, MOVING, THERE, BEYOND, UNKEPT, BY_HAND = "ready", "moving", "there", "beyond", "unkept", "by hand"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,18 +38,26 @@ class Pose:
     x: Array  # (n_state,)
     u: Array  # (n_controls,)
     places: Array  # (n_effectors, dim) [m]
-    ok: bool = True  # False where the target is out of reach, or something could not be kept
-    text: str = "ready"
+    state: str = READY  # or MOVING, THERE, BEYOND, UNKEPT, BY_HAND
+    text: str = "ready"  # the same in words, for people
     error: float = 0.0  # [m] how far the worst effector is from its target, along the directions that count; 0 where there is none
     solve_seconds: float = 0.0  # [s] that the tick took
     moved: float = 0.0  # [m] how far the node went that went furthest
     reach: float = np.inf  # [m] how far the next tick may go: less where the last one had to be shortened
     damping: float = CALM  # of the next tick: more where the last one promised too much
 
+    @property
+    def ok(self) -> bool:
+        """False where the target is out of reach, or something could not be kept."""
+        return self.state not in (BEYOND, UNKEPT)
+
 
 class Rule(Protocol):
     """How a model ticks."""
 
+    @property
+    def halts(self) -> bool: ...  # whether every tick ends in balance, so that one that leads astray need not be taken
+    def begin(self, x: Array | None, u: Array) -> Array: ...  # the first state under controls u, from a state x where one is given
     def answer(self, x: Array, u: Array, chosen: Array, k: int) -> Answer | str: ...  # or why there is none
     def soon(self, answer: Answer) -> Answer: ...  # at the end of the tick, where the answer looks further ahead
     def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Moved | None: ...
@@ -81,10 +91,7 @@ class Inverse:
         goes on from x as it is."""
         given = self.controls.neutral if u is None else check_controls(u, self.model.n_controls)  # type: ignore[arg-type]
         own = self.controls.within(given)
-        start = None if x is None else finite_array("The first state", x, (self.model.space.size,))
-        start = self._rest(own) if start is None else start
-        if x is not None and isinstance(self.model, Implicit):
-            start = equilibrium(self.model, own, x0=start).x
+        start = self.rule.begin(None if x is None else finite_array("The first state", x, (self.model.space.size,)), own)
         q = self._position(start)
         for guard in self._strokes:
             if not guard.kept(q, q):
@@ -105,8 +112,8 @@ class Inverse:
         after = self._moved(pose, look.u, look.answer, z / look.scale, careless=bool(broken))
         if after is None:
             return self._stayed(pose, self.aims.missed(pose.places, goal)[1], LOST, began)
-        ok, text = self._said(pose, after, goal, look.program, z, broken or self._passed(pose, after, self.guards))
-        return replace(after, ok=ok, text=text, error=self.aims.missed(after.places, goal)[1], solve_seconds=perf_counter() - began,
+        state, text = self._said(pose, after, goal, look.program, z, broken or self._passed(pose, after, self.guards))
+        return replace(after, state=state, text=text, error=self.aims.missed(after.places, goal)[1], solve_seconds=perf_counter() - began,
                        damping=self._calmed(pose, after, goal, look.program, z))  # fmt: skip
 
     def manual(self, pose: Pose, u: ArrayLike) -> Pose:
@@ -119,8 +126,8 @@ class Inverse:
         if after is None:
             return self._stayed(pose, 0.0, answer if isinstance(answer, str) else LOST, began)
         there, passed = bool(np.allclose(after.u, given, rtol=1e-9, atol=0.0)), self._passed(pose, after, self._strokes)
-        text = _unkept(passed) if passed else "by hand" if there else "moving"
-        return replace(after, ok=not passed, text=text, error=0.0, solve_seconds=perf_counter() - began)
+        state, text = (UNKEPT, _unkept(passed)) if passed else (BY_HAND, "by hand") if there else (MOVING, "moving")
+        return replace(after, state=state, text=text, error=0.0, solve_seconds=perf_counter() - began)
 
     def settle(self, pose: Pose, targets: ArrayLike, ticks: int = 200, tolerance: float = 1e-6) -> Pose:
         """Ticks until no node moves by more than `tolerance` of the robot's length in one, or until there were `ticks` of them."""
@@ -150,14 +157,6 @@ class Inverse:
 
     def _position(self, x: Array) -> Array:
         return x[: self.model.space.n_dofs]
-
-    def _rest(self, u: Array) -> Array:
-        """(n_state,) in balance where something holds the robot, else its rest shape."""
-        if isinstance(self.model, Implicit):
-            return equilibrium(self.model, u).x
-        if self.model.equations.free_rigid_motions():
-            return self.model.initial_state()
-        return self.model.state(equilibrium(Quasistatic(self.model.robot), u).x)
 
     def _reach(self, pose: Pose) -> float:
         """[m] how far a tick may go."""
@@ -202,7 +201,7 @@ class Inverse:
 
     def _passed(self, pose: Pose, after: Pose, guards: Sequence[Guard]) -> tuple[str, ...]:
         """The names of what a tick did not keep. A robot in balance was not let go there; one that swings cannot be stopped."""
-        if isinstance(self.model, Implicit):
+        if self.rule.halts:
             return ()
         before, q = self._position(pose.x), self._position(after.x)
         return tuple(dict.fromkeys(guard.name for guard in guards if not guard.kept(before, q)))
@@ -229,27 +228,27 @@ class Inverse:
                        moved=float(longest_way(self.model.equations.body, q - before)))  # fmt: skip
 
     def _stayed(self, pose: Pose, error: float, why: str, began: float) -> Pose:
-        return replace(pose, k=pose.k + 1, ok=False, text=why, error=error, moved=0.0, solve_seconds=perf_counter() - began)
+        return replace(pose, k=pose.k + 1, state=UNKEPT, text=why, error=error, moved=0.0, solve_seconds=perf_counter() - began)
 
-    def _said(self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array, broken: tuple[str, ...]) -> tuple[bool, str]:
-        """Whether all is well after a tick, and a few words about it."""
+    def _said(self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array, broken: tuple[str, ...]) -> tuple[str, str]:
+        """What a tick came to, and a few words about it."""
         error, small = self.aims.missed(after.places, goal)[1], 0.01 * self.tolerance * self.length
         if broken:
-            return False, _unkept(broken)
+            return UNKEPT, _unkept(broken)
         if error <= self.tolerance * self.length:
-            return True, "at the target"
+            return THERE, "at the target"
         asked = float(np.abs(wish.J @ z).max())  # a step that had to be cut to nothing is no rest
         if max(asked, float(np.abs(after.places - pose.places).max())) > small:
-            return True, "moving"
+            return MOVING, "moving"
         stops, kept = wish.stops(z)
         names = dict.fromkeys([*(self.controls.names[self.controls.chosen[j]] for j in stops), *kept])
-        return False, f"the target is out of reach: closest {_length(error)} away" + (f", limited by {', '.join(names)}" if names else "")
+        return BEYOND, f"the target is out of reach: closest {_length(error)} away" + (f", limited by {', '.join(names)}" if names else "")
 
     def _calmed(self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array) -> float:
         """The damping of the next tick, by Levenberg and Marquardt: what a tick gained over what its program promised."""
         miss, error = self.aims.missed(pose.places, goal)
         calmer = max(CALM, 0.25 * pose.damping)
-        if error <= self.tolerance * self.length or isinstance(self.model, Linearised):
+        if error <= self.tolerance * self.length or not self.rule.halts:
             return calmer
         part = min(1.0, self._reach(pose) / error)
         left = self.aims.missed(after.places, pose.places + part * (goal - pose.places))[0]

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from pliant.core import Array, InputError
-from pliant.planners.inverse_rows import Rows
+from pliant.planners.inverse.rows import Rows
 from pliant.planners.quadratic import solve_program
 
 FAR = 1e5  # bounds further away than so many times what is missing cannot be reached: they count as none

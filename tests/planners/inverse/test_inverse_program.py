@@ -9,8 +9,8 @@ from scipy.optimize import minimize, nnls
 
 import pliant as pl
 from pliant.planners import inverse
-from pliant.planners.inverse_program import Program, program
-from pliant.planners.inverse_rows import Rows
+from pliant.planners.inverse.program import Program, program
+from pliant.planners.inverse.rows import Rows
 from pliant.problem import Limit, Stroke
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pliant.core import Array
-from pliant.planners.inverse_program import program
-from pliant.planners.inverse_rows import Rows
+from pliant.planners.inverse.program import program
+from pliant.planners.inverse.rows import Rows
 
 ROUND = 1e-6  # of what was asked for, by which a row may be passed: far less than strokes are kept off their bounds
 

@@ -1,0 +1,6 @@
+"""Inverse control (paper 002): effectors follow targets, one linearisation a tick."""
+
+from pliant.planners.inverse.controller import Inverse, Pose
+from pliant.planners.inverse.setup import inverse
+
+__all__ = ["Inverse", "Pose", "inverse"]
