@@ -4,16 +4,9 @@ import numpy as np
 from liquid_bags import RHO, bag, measured, weight
 
 import pliant as pl
-from pliant.actuators import AttachedLiquid, merged
+from pliant.actuators import merged_constraint
 from pliant.geometry.columns import column_weights
-
-
-def without_liquid(model, q, u):
-    """The solve with the tangent that has no derivative of the weight, as in the paper."""
-    eq = model.equations
-    blocks = [None if isinstance(term, AttachedLiquid) else block for (term, _), block in zip(eq.terms, eq.term_blocks(q, u), strict=True)]
-    values = eq.tangent.values(eq.body.stiffness(q, eq.body.fields), 0.0 * eq.numbers(None).pair_mass, blocks)
-    return eq.tangent.factor(values, *eq.rank_columns(q, u))
+from pliant.papers.paper002 import without_liquid
 
 
 def responses(model, u):
@@ -23,12 +16,12 @@ def responses(model, u):
     step = pl.equilibrium(model, u)
     h = 1e-3 * u
     ahead, behind = (pl.equilibrium(model, u + side * h, x0=step.x).x for side in (1.0, -1.0))
-    solve, q = without_liquid(model, step.x, u), step.x
+    solve, q = without_liquid(model.equations, step.x, u), step.x
     J_p, g = -eq.control_columns(q, u)[free].T, np.array(model.robot.gravity)
     wall = eq.body.mesh.facets("cavity")[:, ::-1]  # out of the liquid
     columns = column_weights(q.reshape(-1, 3), wall, grid=200, density=RHO, gravity=g)
     loads = weight(eq, q), np.outer(columns.weights, g / np.linalg.norm(g))
-    J_a = [merged(J_p, load.ravel()[free][None], measured(eq, q)[:1], solve) for load in loads]
+    J_a = [merged_constraint(J_p, load.ravel()[free][None], measured(eq, q)[:1], solve) for load in loads]
     return (ahead - behind)[free] / (2.0 * h[0]), model.linearize(step).dense_controls()[free, 0], *(solve(J)[:, 0] for J in (*J_a, J_p.T))
 
 
@@ -49,4 +42,4 @@ def test_the_merged_constraint_of_two_cavities_knows_both():
     K = A @ A.T + np.eye(6)
     grown = J @ np.linalg.inv(K) @ J.T  # [cavity that grows, cavity under pressure]
     expected = [J[k] + sum(w[i] / v[i] * grown[i, k] for i in range(2)) for k in range(2)]
-    np.testing.assert_allclose(merged(J, w, v, lambda b: np.linalg.solve(K, b)).T, expected, rtol=1e-12)
+    np.testing.assert_allclose(merged_constraint(J, w, v, lambda b: np.linalg.solve(K, b)).T, expected, rtol=1e-12)

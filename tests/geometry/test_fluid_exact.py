@@ -146,6 +146,8 @@ def test_the_forces_are_linear_in_pressure_density_and_gravity():
         ({"triangles": HARE.triangles - 1}, "names point -1, but"),
         ({"density": "much"}, "density of the fluid is 'much'"),
         ({"density": np.inf}, "density of the fluid is inf .* positive finite"),
+        ({"density": 1e308}, "density of the fluid is 1e\\+308 .* check the units"),
+        ({"gravity": (0.0, 0.0, -1e200)}, "gravity of the fluid is 1e\\+200 .* check the units"),
         ({"density": 0.0}, "density of the fluid is 0"),
         ({"density": -1.0}, "density of the fluid is -1"),
         ({"gravity": (0.0, -9.81)}, r"gravity of the fluid has shape \(2,\)"),

@@ -91,6 +91,7 @@ def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(pli
         (("{file}", "--effector", "tipp"), "did you mean 'tip'?"),
         (("{file}", "--replay", "{folder}"), "does not exist"),
         (("{file}", "--headless", "-1"), "positive"),
+        (("{file}", "--headless", "0.1", "--record", "{file}"), "Recordings cannot be saved"),
         (("{file}", "--script", "targets.csv"), "say --headless SECONDS too"),
         (("{file}", "--allow-remote", "203.0.113.7", "--no-browser"), "cannot be served"),
     ],

@@ -118,18 +118,16 @@ class AttachedLiquid:
     def _heads(self) -> Array:
         return np.array([self.head])
 
-    def _moment(self, y: Array) -> tuple[Array, Array, Array]:
-        """Minus the first moment of rho g over the liquid [J], its slope and its Hessians: the wall's facets point into the cavity."""
-        return facet_moment(self.wall, y, self.pull)
+    # Minus the first moment of rho g over the liquid [J] is that of the wall's facets, which point into the cavity
 
     def energy(self, y: Array, u: Array) -> float:
-        return self.wall.energy(y, self._heads) + float(self._moment(y)[0])
+        return self.wall.energy(y, self._heads) + float(facet_moment(self.wall, y, self.pull)[0])
 
     def gradient(self, y: Array, u: Array) -> Array:
-        return self.wall.gradient(y, self._heads) + self._moment(y)[1].reshape(y.shape)
+        return self.wall.gradient(y, self._heads) + facet_moment(self.wall, y, self.pull)[1].reshape(y.shape)
 
     def curvature(self, y: Array, u: Array) -> Array:
-        return self.wall.curvature(y, self._heads) + self._moment(y)[2]
+        return self.wall.curvature(y, self._heads) + facet_moment(self.wall, y, self.pull, bends=True)[2]
 
     def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
         return np.zeros((0, *y.shape)), np.zeros(0)
@@ -141,10 +139,11 @@ class AttachedLiquid:
         return np.zeros(0)
 
 
-def facet_moment(wall: AttachedPressure, y: Array, g: Array) -> tuple[Array, Array, Array]:
-    """The first moment of g over what the wall's facets enclose, which is minus that over the cavity, its slope and its Hessians."""
+def facet_moment(wall: AttachedPressure, y: Array, g: Array, *, bends: bool = False) -> tuple[Array, Array, Array]:
+    """The first moment of g over what the wall's facets enclose, which is minus that over the cavity, its slope and, where it `bends`, its
+    Hessians."""
     dim = y.shape[1]
-    return first_moment(y.reshape(-1, wall.group * dim), dim, 1 if wall.group == dim else 2, g)
+    return first_moment(y.reshape(-1, wall.group * dim), dim, 1 if wall.group == dim else 2, g, bends=bends)
 
 
 def _shares(body: Matter, cavity: str, wall: AttachedPressure, y: Array) -> Array:
@@ -158,7 +157,7 @@ def _shares(body: Matter, cavity: str, wall: AttachedPressure, y: Array) -> Arra
     return tilted if tilted.min() >= 0.0 else share  # a very lopsided cavity: a negative mass would be worse than an arm
 
 
-def merged(J_p: Array, weight: Array, volume: Array, solve: Callable[[Array], Array]) -> Array:
+def merged_constraint(J_p: Array, weight: Array, volume: Array, solve: Callable[[Array], Array]) -> Array:
     """(n, m) the paper's one constraint of pressure and weight, J_a^T = J_p^T + J_w^T J_p K^-1 J_p^T (section IV), for m cavities.
 
     J_p (m, n) [m^2] is dV/dq, weight (m, n) [N] the liquid's weight on the n unknowns by columns or by the exact pressure, volume (m,)

@@ -11,7 +11,7 @@ from pliant.bodies import Matter, Solid
 from pliant.core import Array, InputError, check_limits, require_kind, require_positive
 from pliant.geometry.boundary import facet_shape
 from pliant.geometry.cavities import connected, enclosed, open_rims, volume_form, volume_hessians
-from pliant.geometry.wall import crossing_pair
+from pliant.geometry.crossings import crossing_pair
 
 ATMOSPHERE = 101325.0  # [Pa]
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import numba
@@ -18,6 +17,7 @@ from pliant.bench.embree_peer import weigh_with_embree
 from pliant.bench.report import Report
 from pliant.core import MissingExtra
 from pliant.geometry import Surface, ball, column_weights, hare, hydrostatics
+from pliant.zoo.timing import timed
 
 DENSITY, G = 1000.0, 9.81
 GRIDS = (30, 50, 100, 200, 500, 1000, 1500)
@@ -60,20 +60,9 @@ def _on_threads(work: Callable[[], Any]) -> dict[str, float]:
     out = {}
     for threads in (1, 2):
         numba.set_num_threads(threads)
-        out[str(threads)] = _time(work)
-    return out
-
-
-def _time(work: Callable[[], Any]) -> float:
-    """Median [ms] of at least five runs, and of a fifth of a second of short ones, after two to warm up."""
-    work()
-    work()
-    seconds: list[float] = []
-    while len(seconds) < 5 or (sum(seconds) < 0.2 and len(seconds) < 200):
-        start = perf_counter()
         work()
-        seconds.append(perf_counter() - start)
-    return 1e3 * median(seconds)
+        out[str(threads)] = timed(work, 5, 0.2)
+    return out
 
 
 def report(walls: list[dict[str, Any]]) -> Report:

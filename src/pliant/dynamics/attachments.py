@@ -84,19 +84,18 @@ class Attachments:
                 pulls[place, :, part] = np.moveaxis(term.control_gradient(y, u[part]), 0, 2)
         return (spread @ pulls.reshape(len(pulls), self.dim * u.size)).reshape(self.n_dofs, u.size)
 
-    def _counted(self, stiff_only: bool) -> list[tuple[Term, slice, sp.csr_matrix]]:
-        """The terms that count, each with its controls and its transposed weights."""
-        parts = zip(self.terms, self._spreads, strict=True)
-        return [(term, part, spread) for (term, part), spread in parts if term.stiff or not stiff_only]
+    def _counted(self, q: Array, stiff_only: bool) -> list[tuple[Term, slice, Array, sp.csr_matrix]]:
+        """The terms that count, each with its controls, what it looks at and its transposed weights."""
+        parts = zip(self.terms, self._points(q), self._spreads, strict=True)
+        return [(term, part, y, spread) for (term, part), y, spread in parts if term.stiff or not stiff_only]
 
     def rank_columns(self, q: Array, u: Array, *, stiff_only: bool = False) -> tuple[Array, Array]:
         """((n_dofs, r), (r,)) the rank-one shares of the Hessian."""
         columns, weights = [], []
-        for (term, part), y, spread in zip(self.terms, self._points(q), self._spreads, strict=True):
-            if term.stiff or not stiff_only:
-                rows, w = term.ranks(y, u[part])
-                columns += [(spread @ row).ravel() for row in rows]
-                weights += list(w)
+        for term, part, y, spread in self._counted(q, stiff_only):
+            rows, w = term.ranks(y, u[part])
+            columns += [(spread @ row).ravel() for row in rows]
+            weights += list(w)
         return (np.stack(columns, axis=1) if columns else np.zeros((self.n_dofs, 0))), np.array(weights)
 
     def term_blocks(self, q: Array, u: Array, *, stiff_only: bool = False) -> list[Array | None]:
@@ -106,14 +105,11 @@ class Attachments:
 
     def terms_times(self, q: Array, u: Array, y: Array, *, stiff_only: bool = False) -> Array:
         """The Hessian of all terms times y (n_dofs,) or columns (n_dofs, k)."""
-        if not self._counted(stiff_only):
-            return np.zeros_like(y)
-        weights, spread, offset, places = self._all_points
-        at, dy = weights @ q.reshape(-1, self.dim) + offset, weights @ y.reshape(self.n_dofs // self.dim, -1)
+        weights, spread, _, places = self._all_points
+        dy = weights @ y.reshape(self.n_dofs // self.dim, -1)
         push = np.zeros_like(dy)
-        for (term, part), place in zip(self.terms, places, strict=True):
-            if term.stiff or not stiff_only:
-                H = term.curvature(at[place], u[part])
+        for H, place in zip(self.term_blocks(q, u, stiff_only=stiff_only), places, strict=True):
+            if H is not None:
                 push[place] = np.matmul(H, dy[place].reshape(*H.shape[:2], -1)).reshape(-1, dy.shape[1])
         columns, shares = self.rank_columns(q, u, stiff_only=stiff_only)
         return (spread @ push).reshape(y.shape) + (columns * shares) @ (columns.T @ y)
@@ -121,8 +117,8 @@ class Attachments:
     def terms_third(self, q: Array, u: Array, y: Array, z: Array, *, stiff_only: bool = False) -> Array:
         """The derivative of y^T H(q) z over the terms, by the complex step of their Hessians; z (n_dofs,) or columns (n_dofs, k)."""
         dim, out = self.dim, np.zeros((self.n_dofs, z.size // self.n_dofs))
-        for term, part, spread in self._counted(stiff_only):
-            at = self.points(term, q) + 1j * TINY * (term.weights @ y.reshape(-1, dim))
+        for term, part, points, spread in self._counted(q, stiff_only):
+            at = points + 1j * TINY * (term.weights @ y.reshape(-1, dim))
             H = term.curvature(at, u[part])
             dz = (term.weights @ z.reshape(self.n_dofs // dim, -1)).reshape(*H.shape[:2], -1)
             push = (H.imag / TINY) @ dz
@@ -135,8 +131,8 @@ class Attachments:
     def control_slopes(self, q: Array, u: Array, y: Array, *, stiff_only: bool = False) -> Array:
         """(n_dofs, n_controls) the derivative of control_columns(q) along y over the terms, by the complex step."""
         dim, out = self.dim, np.zeros((self.n_dofs, u.size))
-        for term, part, spread in self._counted(stiff_only):
-            slope = term.control_gradient(self.points(term, q) + 1j * TINY * (term.weights @ y.reshape(-1, dim)), u[part])
+        for term, part, points, spread in self._counted(q, stiff_only):
+            slope = term.control_gradient(points + 1j * TINY * (term.weights @ y.reshape(-1, dim)), u[part])
             for k, change in enumerate(slope.imag / TINY):
                 out[:, part.start + k] = (spread @ change).ravel()
         return out
@@ -144,7 +140,6 @@ class Attachments:
     def control_curvature(self, q: Array, u: Array, y: Array, du: Array) -> Array:
         """(n_controls,) the derivative of control_columns(u)^T y along du."""
         out = np.zeros(u.size)
-        for term, part in self.terms:
-            bar = term.weights @ y.reshape(-1, self.dim)
-            out[part] = term.control_curvature(self.points(term, q), u[part], bar, du[part])
+        for (term, part), points in zip(self.terms, self._points(q), strict=True):
+            out[part] = term.control_curvature(points, u[part], term.weights @ y.reshape(-1, self.dim), du[part])
         return out

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, InputError, MeshError, require_positive
+from pliant.core import Array, InputError, MeshError
 from pliant.geometry.raster import banded, projected, reached, swept
 from pliant.geometry.surface import check_closed
-from pliant.geometry.wall import LIGHT, checked_gravity, checked_wall, closed
+from pliant.geometry.wall import LIGHT, checked_fluid, checked_wall, closed
 from pliant.kernels.threads import run
 
 MOST_COLUMNS = 20_000  # along a side
@@ -36,8 +36,7 @@ def column_weights(
     [m/s^2] in any direction. `grid` columns stand along each side of the bounding box across gravity. Without `check`, for triangles that
     are known to close, only a hole that a column meets is found."""
     points, triangles = checked_wall(points, triangles)
-    gravity, counts = checked_gravity(gravity), checked_grid(grid)
-    require_positive("The density of the fluid", density, "kg/m^3")
+    (density, gravity), counts = checked_fluid(density, gravity), checked_grid(grid)
     if check and not closed(len(points), triangles):
         check_closed(points, triangles)  # says where, at many times the cost
     q, lower, upper = run(projected, len(points) // LIGHT, points, triangles, across(gravity))

@@ -13,10 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from pliant.core import Array, MeshError, finite_array, require_number, require_positive
+from pliant.core import Array, MeshError, finite_array, require_number
 from pliant.geometry.cavities import volume_form, volume_hessians
 from pliant.geometry.moments import first_moment
-from pliant.geometry.wall import FAR, as_wall, checked_wall, refuse_wall
+from pliant.geometry.wall import FAR, as_wall, checked_fluid, checked_wall, refuse_wall
 from pliant.kernels import FAST
 from pliant.kernels.lanes import lane, lanes, last, load, sizes, store, turned
 
@@ -109,9 +109,8 @@ def hydrostatic_stiffness(points: Array, triangles: Array, *, density: float, gr
 
 def _slope(density: float, gravity: Array) -> Array:
     """(3,) [Pa/m] the gradient of the pressure."""
-    return require_positive("The density of the fluid", density, "kg/m^3") * finite_array(
-        "The gravity of the fluid", gravity, (3,), "m/s^2"
-    )
+    density, gravity = checked_fluid(density, gravity, falls=False)
+    return density * gravity
 
 
 def _number(name: str, value: float, unit: str) -> float:

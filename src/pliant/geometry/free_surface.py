@@ -12,7 +12,7 @@ from numba import njit
 
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry.fluid import measures
-from pliant.geometry.wall import checked_gravity, checked_wall
+from pliant.geometry.wall import checked_fluid, checked_wall
 
 MOST_STEPS = 200  # of bisection: more than a float has bits
 
@@ -31,8 +31,7 @@ def partly_filled(points: Array, triangles: Array, *, volume: float, density: fl
     """A `volume` [m^3] of fluid, density [kg/m^3], at rest in a closed wall, points (n, 3) [m] and outward triangles (k, 3), under gravity
     (3,) [m/s^2] in any direction. Parts of the wall at one height are taken to be linked."""
     points, triangles = checked_wall(points, triangles)
-    gravity, whole = checked_gravity(gravity), measures(points, triangles).volume
-    require_positive("The density of the fluid", density, "kg/m^3")
+    (density, gravity), whole = checked_fluid(density, gravity), measures(points, triangles).volume
     if require_positive("The volume of the fluid", volume, "m^3") > whole * (1.0 + 1e-12):
         raise InputError(f"There are {volume:.6g} m^3 of fluid, but the wall holds {whole:.6g} m^3, which is "
                          f"{volume - whole:.3g} m^3 less. Give less fluid, or a larger wall.")  # fmt: skip

@@ -9,8 +9,7 @@ from numba import njit, prange
 
 from pliant.core import Array
 from pliant.geometry.boundary import facet_rule, facet_shape
-from pliant.geometry.wall import for_reading
-from pliant.kernels.threads import run
+from pliant.kernels.threads import for_reading, run
 
 
 class Rule(NamedTuple):
@@ -21,18 +20,19 @@ class Rule(NamedTuple):
     pairs: Array  # (q, pairs of nodes a < b, 3) entry s: the determinant of the two others of `shapes` at a and b
 
 
-def first_moment(y: Array, dim: int, order: int, g: Array) -> tuple[Array, Array, Array]:
+def first_moment(y: Array, dim: int, order: int, g: Array, *, bends: bool = True) -> tuple[Array, Array, Array]:
     """The integral of g . x over what outward facets enclose, by the divergence theorem that of (g . x)(x . n) / (dim + 1) over them.
 
     y (k, nodes dim) [m] are the nodes of each facet, edges (dim 2) or triangles (dim 3), straight (order 1) or curved (order 2), corners
     first; complex ones too. Gives the moment () [m^(dim + 1) times the unit of g], its slope (k, nodes dim) and its Hessians
-    (k, nodes dim, nodes dim), exact: each facet adds a form of degree dim + 1 in its nodes.
+    (k, nodes dim, nodes dim), exact: each facet adds a form of degree dim + 1 in its nodes. Without `bends` the Hessians, which are most
+    of the work, are left out: their number is zero.
     """
     rule = _rule(dim, order)
     kind = np.result_type(y, g, float)
     nodes, g = for_reading(np.asarray(y, dtype=kind).reshape(len(y), -1, dim)), np.append(g, np.zeros(3 - dim)).astype(kind)
-    value, slope, hessian = run(_moments, len(y) * len(rule.weights), nodes, g, rule)
-    return value.sum(), slope.reshape(y.shape), hessian.reshape(*y.shape, y.shape[1])
+    value, slope, hessian = run(_moments, len(y) * len(rule.weights), nodes, g, rule, bends)
+    return value.sum(), slope.reshape(y.shape), hessian.reshape(-1, *2 * y.shape[1:])
 
 
 @cache
@@ -55,11 +55,11 @@ def _conical_rule() -> list[tuple[Array, float]]:
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def _moments(nodes, g, rule):
-    """(moments (k,), slopes (k, nodes, dim), Hessians (k, nodes, dim, nodes, dim)) of each facet."""
+def _moments(nodes, g, rule, bends):
+    """(moments (k,), slopes (k, nodes, dim), Hessians (k, nodes, dim, nodes, dim), none unless it `bends`) of each facet."""
     k, n, dim = nodes.shape
     value, slope = np.zeros(k, nodes.dtype), np.zeros((k, n, dim), nodes.dtype)
-    hessian = np.empty((k, n, dim, n, dim), nodes.dtype)
+    hessian = np.empty((k if bends else 0, n, dim, n, dim), nodes.dtype)
     for f in prange(k):
         row, steep, axes = (
             np.empty((n, dim), nodes.dtype),
@@ -67,14 +67,16 @@ def _moments(nodes, g, rule):
             np.zeros((rule.pairs.shape[1], 3), nodes.dtype),
         )
         for q in range(rule.weights.shape[0]):
-            value[f] += _add_point(nodes[f], g, rule, q, slope[f], row, steep, axes)
-        _assemble(g, steep, axes, hessian[f])
+            value[f] += _add_point(nodes[f], g, rule, q, slope[f], row, steep, axes, bends)
+        if bends:
+            _assemble(g, steep, axes, hessian[f])
     return value, slope, hessian
 
 
 @njit(error_model="numpy", cache=True)
-def _add_point(nodes, g, rule, q, slope, row, steep, axes):
-    """Adds the share of one point: of the slope, of N_a d(det)/dy_b, and of what turns one coordinate to another. Gives its moment.
+def _add_point(nodes, g, rule, q, slope, row, steep, axes, bends):
+    """Adds the share of one point: of the slope and, where it `bends`, of N_a d(det)/dy_b and of what turns one coordinate to another.
+    Gives its moment.
 
     The moment is weight (g . x) det(x, t1, t2), in the plane with t2 out of it; the determinant has the cross products of its rows as
     its slope.
@@ -89,6 +91,8 @@ def _add_point(nodes, g, rule, q, slope, row, steep, axes):
         for j in range(nodes.shape[1]):
             row[b, j] = s0 * c0[j] + s1 * c1[j] + s2 * c2[j]
             slope[b, j] += depth * row[b, j] + content * s0 * g[j]
+    if not bends:
+        return depth * content / w
     for a in range(nodes.shape[0]):
         N = w * rule.shapes[q, a, 0]
         for b in range(nodes.shape[0]):

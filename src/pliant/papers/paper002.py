@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pliant.actuators import AttachedLiquid, Hydraulic, merged
+from pliant import linalg
+from pliant.actuators import AttachedLiquid, Hydraulic, merged_constraint
 from pliant.core import Array
 from pliant.dynamics import Quasistatic, equilibrium
+from pliant.dynamics.equations import Equations
 from pliant.dynamics.implicit import Implicit
 from pliant.geometry import Surface, ball, column_weights, hare, hydrostatics
 from pliant.papers.panels import pictures, write_panels
@@ -127,20 +129,26 @@ def section_four(quick: bool) -> Part:
                          for name, way in off.items()})  # fmt: skip
 
 
+def without_liquid(eq: Equations, q: Array, u: Array) -> linalg.Solve:
+    """The solve with the tangent that has no derivative of the weight, as in the paper."""
+    blocks = [None if isinstance(term, AttachedLiquid) else block for (term, _), block in zip(eq.terms, eq.term_blocks(q, u), strict=True)]
+    values = eq.tangent.values(eq.body.stiffness(q, eq.body.fields), 0.0 * eq.numbers(None).pair_mass, blocks)
+    solve = eq.tangent.factor(values, *eq.rank_columns(q, u))
+    assert solve is not None
+    return solve
+
+
 def responses(model: Implicit, u: Array) -> tuple[Array, Array, Array]:
     """dq/dp of the free unknowns at the balance under a pressure u (1,) [Pa]: exact, by the merged constraint, by the pressure alone. The
     last two take the tangent without the derivative of the weight, as the paper does."""
     eq, step = model.equations, equilibrium(model, u)
     q, free = step.x, eq.free
-    blocks = [None if isinstance(term, AttachedLiquid) else block for (term, _), block in zip(eq.terms, eq.term_blocks(q, u), strict=True)]
-    values = eq.tangent.values(eq.body.stiffness(q, eq.body.fields), 0.0 * eq.numbers(None).pair_mass, blocks)
-    solve = eq.tangent.factor(values, *eq.rank_columns(q, u))
-    assert solve is not None
+    solve = without_liquid(eq, q, u)
     (pump, _), liquid = eq.terms[0], next(term for term, _ in eq.terms if isinstance(term, AttachedLiquid))
     y = liquid.weights @ q.reshape(-1, 3) + liquid.offset
     weight = -(liquid.weights.T @ liquid.gradient(y, u)).ravel()[free]
     J_p = -eq.control_columns(q, u)[free].T
-    J_a = merged(J_p, weight[None], np.array([pump.volume(y)]), solve)  # type: ignore[attr-defined]
+    J_a = merged_constraint(J_p, weight[None], np.array([pump.volume(y)]), solve)  # type: ignore[attr-defined]
     return model.linearize(step).dense_controls()[free, 0], solve(J_a)[:, 0], solve(J_p.T)[:, 0]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import os
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +31,8 @@ def session_of(robot: Robot, *, effectors: Sequence[str] = (), dynamic: bool = F
                replayed: Recording | None = None) -> Session:  # fmt: skip
     """A robot ready to be driven: quasistatic, or with its inertia in steps of 1/60 s. Without `effectors` its first one follows."""
     _check_drivable(robot, effectors)
+    if folder is not None:
+        _make(folder)
     dt = 1.0 / FASTEST if dynamic else None
     model = replace(Quasistatic(robot), dt=1.0 / FASTEST) if dt is None else SemiImplicit(robot, dt=dt)  # time goes on at 60 ticks a second
     chosen = tuple(effectors) or tuple(robot.effectors)[:1]
@@ -38,6 +41,16 @@ def session_of(robot: Robot, *, effectors: Sequence[str] = (), dynamic: bool = F
                       make=lambda names: inverse(model, effectors=names, obstacles=held))  # fmt: skip
     session.warm_up()
     return session
+
+
+def _make(folder: Path) -> None:
+    """A folder for recordings, or a sentence before anything is driven."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"Recordings cannot be saved in {folder} ({error.strerror}); name a folder that can be written to.") from None
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"Recordings cannot be saved in {folder}, which may not be written to; name another folder.")
 
 
 def _check_drivable(robot: Robot, effectors: Sequence[str]) -> None:
@@ -84,6 +97,8 @@ def headless(session: Session, *, seconds: float, script: Keyframes | None = Non
             session.close()
             raise StepError(f"After {k} ticks: {said}")
     session.close()
+    if session.said:  # the recording could not be saved
+        raise StepError(session.said)
     steady = np.array(took[min(ticks // 10, 60) :])
     return {"ticks": ticks, "mean rate [Hz]": float(1.0 / steady.mean()), "p50 [ms]": 1e3 * float(np.percentile(steady, 50)),
             "p99 [ms]": 1e3 * float(np.percentile(steady, 99)), "error at the end [mm]": 1e3 * errors[-1],

@@ -50,8 +50,8 @@ class Server:
             server = await serve(self._drive, self.address, self.port, process_request=self._answer, max_size=MOST_BYTES,
                                  compression=None, logger=QUIET, close_timeout=1.0, server_header="pliant")  # fmt: skip
         except (OSError, OverflowError, UnicodeError) as error:
-            raise InputError(f"The page cannot be served at {self.address}, port {self.port} ({error}); choose another --port, or 0 for "
-                             "any that is free.") from None  # fmt: skip
+            raise InputError(f"The page cannot be served at {self.address}, port {self.port} ({error}); name an address of this "
+                             "machine, and another --port or 0 for any that is free.") from None  # fmt: skip
         self.door = Door(token=self.token, address=self.address, port=server.sockets[0].getsockname()[1])
         async with server:
             self.loop.start()

@@ -5,11 +5,11 @@ from statistics import median
 from time import perf_counter
 
 
-def timed(work: Callable[[], object], repeats: int = 7) -> float:
-    """[ms] the median, after a run that may compile."""
+def timed(work: Callable[[], object], repeats: int = 7, at_least: float = 0.0) -> float:
+    """[ms] the median, after a run that may compile; short work is repeated until `at_least` [s] have passed, 200 times at most."""
     work()
-    seconds = []
-    for _ in range(repeats):
+    seconds: list[float] = []
+    while len(seconds) < repeats or (sum(seconds) < at_least and len(seconds) < 200):
         start = perf_counter()
         work()
         seconds.append(perf_counter() - start)

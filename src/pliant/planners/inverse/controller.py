@@ -25,6 +25,10 @@ from pliant.planners.inverse.rows import Guard, Rows, StrokeGuard, TautGuard
 
 CALM = 1e-6  # the least damping of a tick
 LOST = "no step was found that keeps everything"
+REFUSED = "no step can follow these controls so quickly; the robot goes on with those that it has"
+FOLD = "there is no balance beyond here, the robot would snap or burst; it is back where it last stood firmly"
+SHY = 1e-3  # of the robot's length, the reach after that
+LETS_GO = 0.99  # what a robot keeps of its controls where it finds no step
 
 # What a tick came to: the robot is on its way, at its target, as near as it gets, could not keep something, or obeys a hand
 READY, MOVING, THERE, BEYOND, UNKEPT, BY_HAND = "ready", "moving", "there", "beyond", "unkept", "by hand"
@@ -45,6 +49,7 @@ class Pose:
     moved: float = 0.0  # [m] how far the node went that went furthest
     reach: float = np.inf  # [m] how far the next tick may go: less where the last one had to be shortened
     damping: float = CALM  # of the next tick: more where the last one promised too much
+    firm: tuple[Array, Array] | None = None  # (state, controls) where the robot last stood firmly
 
     @property
     def ok(self) -> bool:
@@ -110,8 +115,8 @@ class Inverse:
         z, broken = found
         z = look.program.relaxed(z, look.scale * (look.u - self.controls.neutral)[self.controls.chosen], self._reach(pose))
         after = self._moved(pose, look.u, look.answer, z / look.scale, careless=bool(broken))
-        if after is None:
-            return self._stayed(pose, self.aims.missed(pose.places, goal)[1], LOST, began)
+        if not after.ok:
+            return replace(after, error=self.aims.missed(after.places, goal)[1], solve_seconds=perf_counter() - began)
         state, text = self._said(pose, after, goal, look.program, z, broken or self._passed(pose, after, self.guards))
         return replace(after, state=state, text=text, error=self.aims.missed(after.places, goal)[1], solve_seconds=perf_counter() - began,
                        damping=self._calmed(pose, after, goal, look.program, z))  # fmt: skip
@@ -122,23 +127,26 @@ class Inverse:
         given = self.controls.within(check_controls(u, self.model.n_controls))  # type: ignore[arg-type]
         du = np.clip(given - pose.u, *self.controls.room(pose.u))[self.controls.chosen]
         answer = self.rule.answer(pose.x, pose.u, self.controls.chosen, pose.k)
-        after = None if isinstance(answer, str) else self._moved(pose, pose.u, answer, self._towards(pose, answer, du), careless=True)
-        if after is None:
-            return self._stayed(pose, 0.0, answer if isinstance(answer, str) else LOST, began)
+        if isinstance(answer, str):
+            return self._stayed(pose, 0.0, answer, began)
+        after = self._moved(pose, pose.u, answer, self._towards(pose, answer, du), careless=True)
+        if not after.ok:
+            return replace(after, error=0.0, solve_seconds=perf_counter() - began)
         there, passed = bool(np.allclose(after.u, given, rtol=1e-9, atol=0.0)), self._passed(pose, after, self._strokes)
         state, text = (UNKEPT, _unkept(passed)) if passed else (BY_HAND, "by hand") if there else (MOVING, "moving")
         return replace(after, state=state, text=text, error=0.0, solve_seconds=perf_counter() - began)
 
     def settle(self, pose: Pose, targets: ArrayLike, ticks: int = 200, tolerance: float = 1e-6) -> Pose:
-        """Ticks until no node moves by more than `tolerance` of the robot's length in one, or until there were `ticks` of them."""
+        """Ticks until no node moves by more than `tolerance` of the robot's length in one, or until there were `ticks` of them: then the
+        pose says that it is still moving."""
         if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 1:
             raise InputError(f"The number of ticks is {ticks!r}; give a whole number, 1 or more.")
         near = require_positive("The tolerance of settling", tolerance, "of the robot's length") * self.length
         for _ in range(ticks):
             pose = self.follow(pose, targets)
-            if pose.moved <= near < pose.reach:
-                break
-        return pose
+            if pose.moved <= near < pose.reach and pose.state != MOVING:
+                return pose
+        return replace(pose, text=f"still moving after {ticks} ticks") if pose.state == MOVING else pose
 
     def program(self, pose: Pose, targets: ArrayLike) -> Program:
         """The quadratic program of the next tick, to look at."""
@@ -153,6 +161,8 @@ class Inverse:
         require_kind("The pose", pose, Pose, "begin with controller.begin(), and hand on what follow gives")
         if pose.x.shape != (self.model.space.size,) or pose.u.shape != (self.model.n_controls,) or pose.places.shape != self.aims.shape:
             raise InputError("The pose is one of another robot or of other effectors; begin with controller.begin().")
+        finite_array("The state of the pose", pose.x, pose.x.shape)
+        finite_array("The controls of the pose", pose.u, pose.u.shape)
         return pose
 
     def _position(self, x: Array) -> Array:
@@ -215,17 +225,32 @@ class Inverse:
                 u[j] += np.clip(min(guard.edge(self._position(pose.x)) - u[j], 0.0), lower[j], upper[j])
         return u
 
-    def _moved(self, pose: Pose, u: Array, answer: Answer, du: Array, *, careless: bool) -> Pose | None:
-        """Step 3: the pose after a tick along du (n,). Strokes are kept in any case, all else unless it is `careless`."""
+    def _moved(self, pose: Pose, u: Array, answer: Answer, du: Array, *, careless: bool) -> Pose:
+        """Step 3: the pose after a tick along du (n,), on its way unless nothing was found. Strokes are kept in any case, all else unless
+        it is `careless`."""
         guards = [guard for guard in self.guards if isinstance(guard, StrokeGuard) or not careless]
-        before, chosen = self._position(pose.x), self.controls.chosen
+        before, chosen, firm = self._position(pose.x), self.controls.chosen, (pose.x, u) if answer.firm else pose.firm
         moved = self.rule.go(answer, u, du, chosen, self._reach(pose), lambda q: all(guard.kept(before, q) for guard in guards))
         if moved is None:
-            return None
+            return self._back(pose)
         new, q = u.copy(), self._position(moved.x)
         new[chosen] += moved.share * du
-        return replace(pose, k=pose.k + 1, x=moved.x, u=self.controls.within(new), places=self.aims.places(q), reach=moved.reach,
-                       moved=float(longest_way(self.model.equations.body, q - before)))  # fmt: skip
+        refused = not self.rule.halts and moved.share == 0.0 and bool(du.any())
+        return replace(pose, k=pose.k + 1, x=moved.x, u=self.controls.within(new), places=self.aims.places(q), reach=moved.reach, firm=firm,
+                       moved=float(longest_way(self.model.equations.body, q - before)), state=UNKEPT if refused else MOVING,
+                       text=REFUSED if refused else "moving")  # fmt: skip
+
+    def _back(self, pose: Pose) -> Pose:
+        """No step was found. A robot that has left a firm stand goes back there, and then on in small steps; one that stands there and
+        finds none either lets go a little."""
+        stays = replace(pose, k=pose.k + 1, state=UNKEPT, text=LOST, moved=0.0)
+        if pose.firm is None:
+            return stays
+        (x, u), shy = pose.firm, SHY * self.length
+        if np.array_equal(x, pose.x):
+            u = self.controls.within(self.controls.neutral + LETS_GO * (pose.u - self.controls.neutral))
+        way = float(longest_way(self.model.equations.body, self._position(x - pose.x)))
+        return replace(stays, x=x, u=u, places=self.aims.places(self._position(x)), text=FOLD, reach=shy, moved=0.0 if way <= shy else way)
 
     def _stayed(self, pose: Pose, error: float, why: str, began: float) -> Pose:
         return replace(pose, k=pose.k + 1, state=UNKEPT, text=why, error=error, moved=0.0, solve_seconds=perf_counter() - began)
@@ -241,6 +266,8 @@ class Inverse:
         if max(asked, float(np.abs(after.places - pose.places).max())) > small:
             return MOVING, "moving"
         stops, kept = wish.stops(z)
+        if self.controls.hurried(pose.u, after.u)[[self.controls.chosen[j] for j in stops]].any():
+            return MOVING, "moving, as fast as its limits allow"
         names = dict.fromkeys([*(self.controls.names[self.controls.chosen[j]] for j in stops), *kept])
         return BEYOND, f"the target is out of reach: closest {_length(error)} away" + (f", limited by {', '.join(names)}" if names else "")
 

@@ -55,6 +55,12 @@ class Controls:
         (lower, upper), (slow, fast) = self._limits, self._rates
         return np.maximum(lower - u, slow * self.dt), np.minimum(upper - u, fast * self.dt)
 
+    def hurried(self, before: Array, after: Array) -> Array:
+        """(n_controls,) bool: which of them only their rate kept from going further in a tick."""
+        (lower, upper), (slow, fast) = self._limits, self._rates
+        way, near = after - before, 1.0 - 1e-6
+        return ((way >= near * fast * self.dt) & (after < upper)) | ((way <= near * slow * self.dt) & (after > lower))
+
 
 def controls(model: Implicit | Linearised, limits: Sequence[Limit], fixed: Mapping[str, ArrayLike]) -> Controls:
     """The controls of a model with limits beside what the motors can do, and actuators that stay at a value; or a sentence."""

@@ -1,7 +1,8 @@
 """One Newton step a tick: a robot in balance follows its controls by one linearisation and one factor (paper 002 eq. 2 and 4)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ STRAYS = 0.35  # as a share of the step: a second step that is longer says that 
 LOST = 10.0  # reaches: where balance is further away, a robot has lost it
 GROWS = 1.5  # the reach, after a tick that needed no shortening
 AIMS = 0.2  # what a shortened step aims at
+PATIENCE = 12  # iterations to find a balance again, after a snap
+FIRM = 1e-2  # of the robot's length: nearer is in balance
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,6 +31,7 @@ class Answer:
     free: Array  # (n_dofs,) [m] the motion where the controls stand still
     columns: Array  # (n_dofs, k) [m per unit of each control]
     inner: Any = None  # what the rule that gave it needs to go on
+    firm: bool = False  # whether forces at q balance so that a small push changes little
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,7 +92,7 @@ class OneNewton:
         q = eq.place_supports(x, (k + 1) * self.model.dt)
         numbers = eq.numbers(None, (k + 1) * self.model.dt)
         inside, blocks = eq.body.linearised(q, numbers.fields, 0.0)
-        solve = self._factor(numbers, blocks, q, u)
+        solve, stable = self._factor(numbers, blocks, q, u)
         if solve is None:
             return "the robot stands where it can be held no longer; move away from there, or begin anew"
         sides = np.column_stack([inside + eq.push(q, u) - numbers.outside, eq.control_columns(q, u)[:, chosen]])
@@ -96,18 +100,20 @@ class OneNewton:
         found[eq.free] = -solve(sides[eq.free])
         if not np.all(np.isfinite(found)):
             return "the equations are singular here; move away from there, or begin anew"
-        return Answer(q=q, free=found[:, 0], columns=found[:, 1:], inner=Factored(solve=solve, numbers=numbers, k=k))
+        firm = stable and float(longest_way(eq.body, found[:, 0])) <= FIRM * float(np.ptp(eq.body.rest))
+        return Answer(q=q, free=found[:, 0], columns=found[:, 1:], inner=Factored(solve=solve, numbers=numbers, k=k), firm=firm)
 
-    def _factor(self, numbers: Numbers, blocks: Array, q: Array, u: Array) -> linalg.Solve | None:
+    def _factor(self, numbers: Numbers, blocks: Array, q: Array, u: Array) -> tuple[linalg.Solve | None, bool]:
+        """(the solve, whether it is that of the whole tangent)"""
         eq, still = self._equations, np.zeros_like(numbers.pair_mass)
         for stiff_only in (False, True):
             points = [*eq.term_blocks(q, u, stiff_only=stiff_only), *(None for _ in eq.drags)]
             solve = eq.tangent.factor(eq.tangent.values(blocks, still, points), *eq.rank_columns(q, u, stiff_only=stiff_only))
             if solve is not None:
-                return solve
+                return solve, not stiff_only
         positive = eq.body.stiffness(q, numbers.fields, project=True)
         values = eq.tangent.values(positive, still, points, project=True)
-        return eq.tangent.factor_shifted(values, numbers.pair_mass, *eq.rank_columns(q, u, stiff_only=True))
+        return eq.tangent.factor_shifted(values, numbers.pair_mass, *eq.rank_columns(q, u, stiff_only=True)), False
 
     def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Moved | None:
         """A tick along du (n_chosen,), shortened where a node would go further than `reach` [m], where it leads astray and where what it
@@ -126,10 +132,14 @@ class OneNewton:
         return self._balanced(answer, u, allowed)
 
     def _balanced(self, answer: Answer, u: Array, allowed: Allowed) -> Moved | None:
-        """After a snap: where the model's own step comes to rest, however many iterations that takes. It only goes down, so that it is
-        nearer to balance even where it does not find it."""
-        q = self.model.step(answer.q, u, None, answer.inner.k).x
-        return Moved(x=q, share=0.0) if np.all(np.isfinite(q)) and np.any(q != answer.q) and allowed(q) else None
+        """After a snap: where the model's own step comes to rest. None where it does not soon: a balloon beyond its largest pressure grows
+        without end."""
+        step = self._patient.step(answer.q, u, None, answer.inner.k)
+        return Moved(x=step.x, share=0.0) if step.status and np.any(step.x != answer.q) and allowed(step.x) else None
+
+    @cached_property
+    def _patient(self) -> Implicit:
+        return replace(self.model, newton=replace(self.model.newton, iterations=PATIENCE))
 
     def _tried(self, answer: Answer, share: float, step: Array, u: Array) -> tuple[Array, float]:
         """(the place after a share of a step, how far that led astray as a share of it). The first step is followed by a second with the

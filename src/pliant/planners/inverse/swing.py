@@ -8,9 +8,9 @@ import numpy as np
 from pliant.core import Array, Step
 from pliant.dynamics import Quasistatic, equilibrium
 from pliant.dynamics.semi_implicit import Linearised
-from pliant.planners.inverse.one_newton import Allowed, Answer, Moved
+from pliant.planners.inverse.one_newton import GROWS, Allowed, Answer, Moved, longest_way
 
-HALVINGS = 4  # of a change that turns a cell inside out
+HALVINGS = 7  # tries of a change that turns a cell inside out, each half as long
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,13 +71,18 @@ class Swing:
         return Answer(q=answer.q, free=answer.inner.step.x[:n] - answer.q, columns=answer.inner.columns[:n])
 
     def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Moved | None:
-        """A tick along du (n_chosen,), shortened where it turns a cell inside out. Time goes on whatever is `allowed`: the rows
-        of the program keep that, and Inverse says where they did not."""
-        for share in (*(0.5**j for j in range(HALVINGS)), 0.0):
+        """A tick along du (n_chosen,), shortened where it turns a cell inside out, or asks more of a stiff drive than a linearised step
+        can follow; the next one is not much longer then. Time goes on whatever is `allowed`: the rows of the program keep that, and Inverse
+        says where they did not."""
+        way = float(longest_way(self.model.equations.body, answer.inner.columns[: self.model.space.n_dofs] @ du))
+        first = 1.0 if self._affine else min(1.0, reach / max(way, 1e-300))
+        for tries in range(HALVINGS):
+            share = 0.5**tries * first
             x = self._stepped(answer, u, share * du, chosen)
             if x is not None:
-                return Moved(x=x, share=share)
-        return None
+                return Moved(x=x, share=share, reach=share * way if tries else GROWS * reach)
+        x = self._stepped(answer, u, 0.0 * du, chosen)
+        return None if x is None else Moved(x=x, share=0.0, reach=0.5**HALVINGS * first * way)
 
     def _stepped(self, answer: Answer, u: Array, du: Array, chosen: Array) -> Array | None:
         inner, n = answer.inner, self.model.space.n_dofs

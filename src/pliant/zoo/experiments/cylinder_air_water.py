@@ -8,7 +8,7 @@ import numpy as np
 
 from pliant.actuators import AttachedPressure
 from pliant.bodies import Solid
-from pliant.core import Array
+from pliant.core import Array, StepError
 from pliant.dynamics import Quasistatic, equilibrium
 from pliant.geometry import Columns, column_weights
 from pliant.geometry.cells import elevated, merged, quartered, shape_values
@@ -85,8 +85,8 @@ def by_columns(air: Robot, start: Array, u: Array, grid: int) -> tuple[Array, Co
         loads = [PointLoad(point=nodes[i], force=shares[i]) for i in np.flatnonzero(np.abs(shares).any(axis=1))]
         before, q = q, equilibrium(Quasistatic(replace(air, loads=[*air.loads, *loads])), u, x0=q).x
         if abs(droop(air, q) - droop(air, before)) < SETTLED:
-            break
-    return q, found
+            return q, found
+    raise StepError(f"The weights by columns and the shape did not come to each other in {ROUNDS} rounds; use a finer grid of columns.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
