@@ -119,6 +119,8 @@ class Mesh:
 def unknown_name(name: str, known: list[str]) -> InputError:
     """The error for a surface or region that is not there, with the nearest name that is."""
     hint = nearest(name, known)
+    if name.startswith("cavity"):
+        hint += " The closed voids of a mesh get names by geometry.with_cavities(mesh)."
     return InputError(f"The mesh has no surface or region '{name}'; it has {', '.join(known) or 'none'}. {hint[0].upper()}{hint[1:]}")
 
 

@@ -57,6 +57,18 @@ def test_a_pump_by_hand_beyond_its_largest_pressure_does_not_burst_the_robot():
     assert back.error < 1e-4 * controller.length
 
 
+def test_rates_are_kept_on_the_way_back_too():
+    controller = inverse(Quasistatic(can("pressure", (0.0, np.inf))), "top", limits=[Limit(lower=-300.0, upper=300.0, order=1)])
+    pose = controller.begin()
+    target, said = pose.places + (0.0, 0.0, 0.02), []
+    for _ in range(60):
+        before, pose = pose, controller.follow(pose, target)
+        assert np.abs(pose.u - before.u).max() <= 300.0 * (1.0 + 1e-12)
+        said.append(pose.text)
+    assert any("no balance beyond here" in text for text in said)
+    assert np.abs(pose.places - target).max() < 0.03
+
+
 def test_a_volume_that_is_asked_for_at_once_is_pumped_in_step_by_step():
     """A linearised step follows a stiff drive by a little only; the other controls and time go on meanwhile."""
     controller = inverse(SemiImplicit(can("volume", (0.8, 1.5)), dt=0.01), "top")

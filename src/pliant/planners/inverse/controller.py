@@ -20,41 +20,15 @@ from pliant.planners.inverse.aims import Aims
 from pliant.planners.inverse.controls import Controls
 from pliant.planners.inverse.hand import towards
 from pliant.planners.inverse.one_newton import Allowed, Answer, Moved, longest_way
+from pliant.planners.inverse.pose import BEYOND, BY_HAND, CALM, MOVING, THERE, UNKEPT, Pose
 from pliant.planners.inverse.program import Program, program
 from pliant.planners.inverse.rows import Guard, Rows, StrokeGuard, TautGuard
 
-CALM = 1e-6  # the least damping of a tick
 LOST = "no step was found that keeps everything"
 REFUSED = "no step can follow these controls so quickly; the robot goes on with those that it has"
 FOLD = "there is no balance beyond here, the robot would snap or burst; it is back where it last stood firmly"
 SHY = 1e-3  # of the robot's length, the reach after that
 LETS_GO = 0.99  # what a robot keeps of its controls where it finds no step
-
-# What a tick came to: the robot is on its way, at its target, as near as it gets, could not keep something, or obeys a hand
-READY, MOVING, THERE, BEYOND, UNKEPT, BY_HAND = "ready", "moving", "there", "beyond", "unkept", "by hand"
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Pose:
-    """Where a robot is after tick k - 1, and what there is to say about it."""
-
-    k: int
-    x: Array  # (n_state,)
-    u: Array  # (n_controls,)
-    places: Array  # (n_effectors, dim) [m]
-    state: str = READY  # or MOVING, THERE, BEYOND, UNKEPT, BY_HAND
-    text: str = "ready"  # the same in words, for people
-    error: float = 0.0  # [m] how far the worst effector is from its target, along the directions that count; 0 where there is none
-    solve_seconds: float = 0.0  # [s] that the tick took
-    moved: float = 0.0  # [m] how far the node went that went furthest
-    reach: float = np.inf  # [m] how far the next tick may go: less where the last one had to be shortened
-    damping: float = CALM  # of the next tick: more where the last one promised too much
-    firm: tuple[Array, Array] | None = None  # (state, controls) where the robot last stood firmly
-
-    @property
-    def ok(self) -> bool:
-        """False where the target is out of reach, or something could not be kept."""
-        return self.state not in (BEYOND, UNKEPT)
 
 
 class Rule(Protocol):
@@ -109,17 +83,18 @@ class Inverse:
         began, goal = perf_counter(), self.aims.goal(targets)
         look = self._look(pose, goal)
         found = None if isinstance(look, str) else look.program.best()
-        if isinstance(look, str) or found is None:
-            why = look if isinstance(look, str) else "no controls keep all limits together, so that they stay as they are"
-            return self._stayed(pose, self.aims.missed(pose.places, goal)[1], why, began)
+        if isinstance(look, str):
+            return self._timed(self._back(pose, look), goal, began)
+        if found is None:
+            return self._timed(self._stayed(pose, "no controls keep all limits together, so that they stay as they are"), goal, began)
         z, broken = found
         z = look.program.relaxed(z, look.scale * (look.u - self.controls.neutral)[self.controls.chosen], self._reach(pose))
         after = self._moved(pose, look.u, look.answer, z / look.scale, careless=bool(broken))
         if not after.ok:
-            return replace(after, error=self.aims.missed(after.places, goal)[1], solve_seconds=perf_counter() - began)
+            return self._timed(after, goal, began)
         state, text = self._said(pose, after, goal, look.program, z, broken or self._passed(pose, after, self.guards))
-        return replace(after, state=state, text=text, error=self.aims.missed(after.places, goal)[1], solve_seconds=perf_counter() - began,
-                       damping=self._calmed(pose, after, goal, look.program, z))  # fmt: skip
+        damping = self._calmed(pose, after, goal, look.program, z)
+        return self._timed(replace(after, state=state, text=text, damping=damping), goal, began)
 
     def manual(self, pose: Pose, u: ArrayLike) -> Pose:
         """One tick with given controls, or as far towards them as limits and strokes allow; obstacles push as they do."""
@@ -128,13 +103,13 @@ class Inverse:
         du = np.clip(given - pose.u, *self.controls.room(pose.u))[self.controls.chosen]
         answer = self.rule.answer(pose.x, pose.u, self.controls.chosen, pose.k)
         if isinstance(answer, str):
-            return self._stayed(pose, 0.0, answer, began)
+            return self._timed(self._back(pose, answer), None, began)
         after = self._moved(pose, pose.u, answer, self._towards(pose, answer, du), careless=True)
         if not after.ok:
-            return replace(after, error=0.0, solve_seconds=perf_counter() - began)
+            return self._timed(after, None, began)
         there, passed = bool(np.allclose(after.u, given, rtol=1e-9, atol=0.0)), self._passed(pose, after, self._strokes)
         state, text = (UNKEPT, _unkept(passed)) if passed else (BY_HAND, "by hand") if there else (MOVING, "moving")
-        return replace(after, state=state, text=text, error=0.0, solve_seconds=perf_counter() - began)
+        return self._timed(replace(after, state=state, text=text), None, began)
 
     def settle(self, pose: Pose, targets: ArrayLike, ticks: int = 200, tolerance: float = 1e-6) -> Pose:
         """Ticks until no node moves by more than `tolerance` of the robot's length in one, or until there were `ticks` of them: then the
@@ -232,7 +207,7 @@ class Inverse:
         before, chosen, firm = self._position(pose.x), self.controls.chosen, (pose.x, u) if answer.firm else pose.firm
         moved = self.rule.go(answer, u, du, chosen, self._reach(pose), lambda q: all(guard.kept(before, q) for guard in guards))
         if moved is None:
-            return self._back(pose)
+            return self._back(pose, LOST)
         new, q = u.copy(), self._position(moved.x)
         new[chosen] += moved.share * du
         refused = not self.rule.halts and moved.share == 0.0 and bool(du.any())
@@ -240,20 +215,28 @@ class Inverse:
                        moved=float(longest_way(self.model.equations.body, q - before)), state=UNKEPT if refused else MOVING,
                        text=REFUSED if refused else "moving")  # fmt: skip
 
-    def _back(self, pose: Pose) -> Pose:
-        """No step was found. A robot that has left a firm stand goes back there, and then on in small steps; one that stands there and
-        finds none either lets go a little."""
-        stays = replace(pose, k=pose.k + 1, state=UNKEPT, text=LOST, moved=0.0)
+    def _back(self, pose: Pose, why: str) -> Pose:
+        """No step was found, and why. A robot that has left a firm stand goes back there as far as rates and strokes allow, and then on in
+        small steps; one that stands there and finds none either lets go a little."""
+        stays, before = self._stayed(pose, why), self._position(pose.x)
         if pose.firm is None:
             return stays
         (x, u), shy = pose.firm, SHY * self.length
         if np.array_equal(x, pose.x):
             u = self.controls.within(self.controls.neutral + LETS_GO * (pose.u - self.controls.neutral))
-        way = float(longest_way(self.model.equations.body, self._position(x - pose.x)))
-        return replace(stays, x=x, u=u, places=self.aims.places(self._position(x)), text=FOLD, reach=shy, moved=0.0 if way <= shy else way)
+        q, u = self._position(x), pose.u + np.clip(u - pose.u, *self.controls.room(pose.u))
+        if not all(guard.kept(before, q) for guard in self._strokes):
+            return stays
+        way = float(longest_way(self.model.equations.body, q - before))
+        return replace(stays, x=x, u=u, places=self.aims.places(q), text=FOLD, reach=shy, moved=0.0 if way <= shy else way)
 
-    def _stayed(self, pose: Pose, error: float, why: str, began: float) -> Pose:
-        return replace(pose, k=pose.k + 1, state=UNKEPT, text=why, error=error, moved=0.0, solve_seconds=perf_counter() - began)
+    def _stayed(self, pose: Pose, why: str) -> Pose:
+        return replace(pose, k=pose.k + 1, state=UNKEPT, text=why, moved=0.0)
+
+    def _timed(self, pose: Pose, goal: Array | None, began: float) -> Pose:
+        """A pose with how far it is from a goal, if there is one, and what the tick took."""
+        error = 0.0 if goal is None else self.aims.missed(pose.places, goal)[1]
+        return replace(pose, error=error, solve_seconds=perf_counter() - began)
 
     def _said(self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array, broken: tuple[str, ...]) -> tuple[str, str]:
         """What a tick came to, and a few words about it."""
