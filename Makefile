@@ -16,7 +16,7 @@ test: $(VENV)/.test browser
 	$(BIN)/ruff format --check src tests examples
 	$(BIN)/ruff check src tests examples
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist worksteal
 	@$(FOUND) || printf '\n*** THE BROWSER TESTS WERE LEFT OUT: there is no Chromium or Chrome here. Install one, or say CHROMIUM=path make test. ***\n\n'
 
 # Debian's Chromium, where none is there and we may install it.

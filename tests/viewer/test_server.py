@@ -114,7 +114,7 @@ def test_a_port_that_is_taken_or_an_address_of_nobody_is_a_sentence(stand, arm, 
         with served(arm, **more):
             pass
 
-    one_sentence(lambda: serve_again(port=urlsplit(stand.url).port), "choose another --port")
+    one_sentence(lambda: serve_again(port=urlsplit(stand.url).port), "another --port or 0 for any")
     one_sentence(lambda: serve_again(address="203.0.113.7", allow_remote=True), "cannot be served")
     one_sentence(lambda: serve_again(port=99999), "cannot be served")
     one_sentence(lambda: serve_again(address="a..b", allow_remote=True), "cannot be served")
