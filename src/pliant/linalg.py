@@ -122,11 +122,21 @@ def _superlu_order(pattern: Pattern) -> Array:
     return np.argsort(lu.perm_c)
 
 
+def _is_positive(factor: Any, n: int) -> bool:
+    """Whether D of an L D L^T is positive; a factor of dense blocks is L L^T, and exists only then."""
+    from cvxopt import cholmod, matrix
+
+    ones = matrix(1.0, (n, 1))
+    cholmod.solve(factor, ones, sys=6)
+    inverse = np.asarray(ones)
+    return bool(np.all((inverse > 0.0) & (inverse < np.inf)))
+
+
 def _cholmod(pattern: Pattern) -> Callable[[Array], Solve | None]:
     from cvxopt import amd, cholmod, matrix, spmatrix
 
     cols = np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
-    cholmod.options["supernodal"] = 2
+    cholmod.options["supernodal"] = 1  # columns one by one where the factor is thin, else in dense blocks: CHOLMOD knows which is quicker
     A = spmatrix(1.0, matrix(pattern.indices.astype(np.int64)), matrix(cols.astype(np.int64)), (pattern.n,) * 2)
     order = amd.order(A)
 
@@ -139,7 +149,10 @@ def _cholmod(pattern: Pattern) -> Callable[[Array], Solve | None]:
             F = spare.pop() if spare else cholmod.symbolic(A, p=order)
             try:
                 cholmod.numeric(A, F)
+                positive = _is_positive(F, pattern.n)
             except ArithmeticError:
+                positive = False
+            if not positive:
                 spare.append(F)
                 return None
 

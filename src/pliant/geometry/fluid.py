@@ -87,7 +87,7 @@ def _load(points: Array, triangles: Array, slope: Array, p0: float, datum: Array
     if datum is not None:
         return _pressed(table, triangles, p0 + float(slope @ (points[tip] - datum)))
     found = _pressed(table, triangles, p0 - 24.0 * table[top, 3])
-    if found is None or found[0][top, :3].any():  # nearly always: the highest node is one of the wall's
+    if found is None or any(found[0][top, :3].tolist()):  # nearly always: the highest node is one of the wall's
         return found
     return _pressed(table, triangles, p0 - 24.0 * _least_of_corners(table, triangles))
 

@@ -65,7 +65,7 @@ def as_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
     if not (isinstance(points, np.ndarray) and points.dtype == np.float64 and points.ndim == 2 and points.shape[1] == 3):
         points = finite_array("The points of the wall", points, (None, 3), "m")
     triangles = np.asarray(triangles)
-    if triangles.ndim != 2 or triangles.shape[1] != 3 or not len(triangles) or not np.issubdtype(triangles.dtype, np.integer):
+    if triangles.ndim != 2 or triangles.shape[1] != 3 or not len(triangles) or triangles.dtype.kind not in "iu":
         raise MeshError(f"The triangles of the wall have shape {triangles.shape} and type {triangles.dtype}; give node numbers of shape "
                         "(k, 3).")  # fmt: skip
     return for_reading(points), for_reading(triangles.astype(np.int64, copy=False))
@@ -125,7 +125,7 @@ def checked_fluid(density: float, gravity: Array, *, falls: bool = True) -> tupl
     up, no level and no weight."""
     density = require_positive("The density of the fluid", density, "kg/m^3")
     gravity = finite_array("The gravity of the fluid", gravity, (3,), "m/s^2")
-    for name, size, unit in (("density", density, "kg/m^3"), ("gravity", float(np.abs(gravity).max()), "m/s^2")):
+    for name, size, unit in (("density", density, "kg/m^3"), ("gravity", max(map(abs, gravity.tolist())), "m/s^2")):
         if size > FAR:
             raise InputError(f"The {name} of the fluid is {size:g} {unit}; nothing has more than {FAR:g}, so check the units.")
     if falls and not np.linalg.norm(gravity) > 0.0:

@@ -17,6 +17,7 @@ from pliant.viewer.wire import packed, understood
 
 FASTEST = 60.0  # [Hz]
 PERIOD = 1.0 / FASTEST  # [s]
+LATE = 4  # ticks that are caught up with
 MOST_WAITING = 1000  # messages from the page that wait for the next tick
 WAIT = 0.1  # [s] how long the thread sleeps at a time while nobody watches
 
@@ -100,7 +101,7 @@ class Loop:
         self._answer()
         ended = time.perf_counter()
         self.took.append(ended - began)
-        self._due = max(self._due + PERIOD, ended - PERIOD)  # a late tick is caught up with, but no more than one
+        self._due = max(self._due + PERIOD, ended - LATE * PERIOD)
         self._stopped.wait(max(0.0, self._due - ended))
         self.gaps.append(time.perf_counter() - began)
 
