@@ -12,10 +12,11 @@ SOLVERS = [
     pytest.param("cholmod", marks=pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")),
 ]
 both = pytest.mark.parametrize("solver", SOLVERS)
+thin_and_bulky = pytest.mark.parametrize("n", [60, 400])  # CHOLMOD factorises the first by columns and the second in dense blocks
 
 
 def spd(rng, n=60):
-    """A random sparse symmetric positive definite matrix with about six entries in a row."""
+    """A random sparse symmetric positive definite matrix with a twentieth of its entries."""
     A = sp.random(n, n, 0.05, random_state=rng)
     return (A + A.T + sp.diags(np.asarray(abs(A + A.T).sum(axis=1)).ravel() + 0.1)).tocsc()
 
@@ -32,37 +33,40 @@ def residual(A, x, b):
 
 
 @both
-@pytest.mark.parametrize("shape", [(60,), (60, 1), (60, 5)])
-def test_a_solve_solves(rng, solver, shape):
-    A, b = spd(rng), rng.standard_normal(shape)
+@thin_and_bulky
+@pytest.mark.parametrize("sides", [(), (1,), (5,)])
+def test_a_solve_solves(rng, solver, n, sides):
+    A, b = spd(rng, n), rng.standard_normal((n, *sides))
     pattern, values = lower(A)
     kept = b.copy()
     x = linalg.analyse(pattern, solver).factor(values)(b)
-    assert x.shape == shape
+    assert x.shape == b.shape
     assert residual(A, x, b) < 1e-15 * 20
     np.testing.assert_array_equal(b, kept)
 
 
 @both
-def test_one_analysis_serves_many_factors_that_live_side_by_side(rng, solver):
-    A, b = spd(rng), rng.standard_normal(60)
+@thin_and_bulky
+def test_one_analysis_serves_many_factors_that_live_side_by_side(rng, solver, n):
+    A, b = spd(rng, n), rng.standard_normal(n)
     pattern, values = lower(A)
     analysis = linalg.analyse(pattern, solver)
     solves = [analysis.factor(scale * values) for scale in (1.0, 2.0, 4.0)]
     first = solves[0](b)
     for scale, solve in zip((1.0, 2.0, 4.0), solves, strict=True):
-        np.testing.assert_allclose(solve(b), first / scale, rtol=1e-13)
+        np.testing.assert_allclose(solve(b), first / scale, rtol=1e-13, atol=1e-15 * np.abs(first).max())
     del solves  # their place may be written into, by a factor that must not remember them
     np.testing.assert_array_equal(analysis.factor(values)(b), first)
 
 
 @both
-def test_an_indefinite_matrix_is_told_and_does_not_spoil_the_next(rng, solver):
-    A, b = spd(rng), rng.standard_normal(60)
+@thin_and_bulky
+def test_an_indefinite_matrix_is_told_and_does_not_spoil_the_next(rng, solver, n):
+    A, b = spd(rng, n), rng.standard_normal(n)
     pattern, values = lower(A)
     analysis = linalg.analyse(pattern, solver)
     eigenvalues = np.linalg.eigvalsh(A.toarray())
-    shift = lambda s: lower((A - s * sp.identity(60)).tocsc())[1]  # noqa: E731
+    shift = lambda s: lower((A - s * sp.identity(n)).tocsc())[1]  # noqa: E731
     assert analysis.factor(shift(0.5 * (eigenvalues[0] + eigenvalues[1]))) is None  # one negative eigenvalue
     assert analysis.factor(-values) is None
     assert analysis.factor(shift(0.9 * eigenvalues[0])) is not None
@@ -73,6 +77,24 @@ def test_an_indefinite_matrix_is_told_and_does_not_spoil_the_next(rng, solver):
 def test_an_exactly_singular_matrix_is_told(solver):
     pattern = linalg.Pattern(indptr=np.array([0, 2, 3]), indices=np.array([0, 1, 1]))
     assert linalg.analyse(pattern, solver).factor(np.array([1.0, 1.0, 1.0])) is None
+
+
+@pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")
+@pytest.mark.parametrize(("n", "blocks"), [(60, False), (400, True)])
+def test_cholmod_takes_both_its_ways(rng, n, blocks):
+    """So that the tests above look at both; only a factor of dense blocks tells its diagonal."""
+    from cvxopt import cholmod, spmatrix
+
+    pattern, values = lower(spd(rng, n))
+    linalg.analyse(pattern, "cholmod")
+    A = spmatrix(values, pattern.indices, np.repeat(np.arange(n), np.diff(pattern.indptr)), (n, n))
+    F = cholmod.symbolic(A)
+    cholmod.numeric(A, F)
+    if blocks:
+        assert len(cholmod.diag(F)) == n
+    else:
+        with pytest.raises(ValueError, match="F must be a nonsingular supernodal Cholesky factor"):
+            cholmod.diag(F)
 
 
 @pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")

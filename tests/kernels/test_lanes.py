@@ -6,6 +6,7 @@ import pytest
 from numba.core.errors import TypingError
 
 from pliant.kernels.lanes import lane, lanes, last, load, sizes, store, turned
+from pliant.kernels.threads import for_reading
 
 every_precision = pytest.mark.parametrize("precision", ["float64", "float32"])
 
@@ -71,6 +72,14 @@ def test_a_row_is_read_and_written_and_no_other(precision):
 def test_what_is_no_table_is_refused(table):
     with pytest.raises(TypingError, match="lanes are rows of a contiguous table"):
         turned_about(table, 1)
+
+
+def test_what_is_for_reading_is_not_written_to():
+    table = for_reading(np.zeros((3, 4)))
+    with pytest.raises(TypingError, match="which is for reading"):
+        turned_about(table, 1)
+    combined(table, 1, 2, 0.3, out := np.full((4, 4), np.nan))
+    np.testing.assert_array_equal(out, np.zeros((4, 4)))
 
 
 def test_what_is_not_a_number_stays_so():

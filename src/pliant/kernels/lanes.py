@@ -67,8 +67,10 @@ def load(typing, table, i):
 
 @intrinsic
 def store(typing, table, i, lanes):
-    """Write row i of a table (n, 4)."""
+    """Write row i of a table (n, 4) that may be written to."""
     _check(table)
+    if not table.mutable:
+        raise TypingError(f"lanes are not written to {table}, which is for reading")
 
     def make(context, builder, signature, args):
         at, align = _row(context, builder, signature.args[0], *args[:2])

@@ -13,7 +13,7 @@ from pliant.dynamics import ImplicitEuler, Quasistatic, equilibrium
 from pliant.dynamics.implicit import Implicit
 from pliant.geometry.cells import quartered
 from pliant.planners import Inverse, Pose, inverse
-from pliant.planners.inverse.pose import BEYOND, MOVING
+from pliant.planners.inverse import BEYOND, MOVING
 from pliant.report import Plot, Scene
 from pliant.robot import Robot
 from pliant.zoo.experiment import Metric, Setting

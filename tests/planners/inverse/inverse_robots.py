@@ -34,6 +34,22 @@ def chambers(drive, limits):
                                      for name, a in robot.actuators.items()})  # fmt: skip
 
 
+def can(drive, limits):
+    """A soft can of water on its bottom, with a cable along its side."""
+    side = pl.Cable(points=[(0.018, 0.0, z) for z in np.linspace(0.0, 0.06, 6)], limits=(0.0, 5.0))
+    return pl.Robot(
+        shape=pl.geometry.Vessel(radius=0.02, wall=0.004, length=0.06, cap=0.006),
+        divisions=(8, 4, 1),
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3),
+        supports=(pl.Support(region="bottom"),),
+        gravity=(0.0, 0.0, -9.81),
+        damping=pl.Damping(stiffness=0.01),
+        effectors={"top": pl.Effector(surface="top")},
+        actuators={"water": pl.actuators.Hydraulic(cavity="cavity", drive=drive, limits=limits), "pull": side},
+    )
+
+
 ROBOTS = {
     "arm": arm,
     "arm of lengths": lambda: arm("length"),

@@ -1,72 +1,17 @@
-"""What inverse control does where there is no way on: beyond a largest pressure, with drives that are too quick, at the limits of rates."""
+"""What inverse control does with drives that are too quick, at the limits of rates, and with poses of any kind."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from inverse_robots import arm, can
 
-from pliant.actuators import Cable, Hydraulic
+import pliant as pl
 from pliant.dynamics import Quasistatic, SemiImplicit, equilibrium
-from pliant.geometry import Vessel
-from pliant.materials import Material
 from pliant.planners import inverse
-from pliant.problem import Limit
-from pliant.robot import Damping, Effector, Robot, Support
-
-
-def can(drive, limits):
-    """A soft can of water on its bottom, with a cable along its side."""
-    side = Cable(points=[(0.018, 0.0, z) for z in np.linspace(0.0, 0.06, 6)], limits=(0.0, 5.0))
-    return Robot(
-        shape=Vessel(radius=0.02, wall=0.004, length=0.06, cap=0.006),
-        divisions=(8, 4, 1),
-        order=1,
-        material=Material(E=1e5, nu=0.3),
-        supports=(Support(region="bottom"),),
-        gravity=(0.0, 0.0, -9.81),
-        damping=Damping(stiffness=0.01),
-        effectors={"top": Effector(surface="top")},
-        actuators={"water": Hydraulic(cavity="cavity", drive=drive, limits=limits), "pull": side},
-    )
-
-
-def test_beyond_the_largest_pressure_the_robot_holds_where_it_stood_and_says_so():
-    """A can that is blown up has a largest pressure, beyond which no balance is near; what is asked for lies there."""
-    controller = inverse(Quasistatic(can("pressure", (0.0, np.inf))), "top")
-    first = controller.begin()
-    pose, worst, said = first, 0.0, []
-    for _ in range(40):
-        pose = controller.follow(pose, first.places + (0.0, 0.0, 0.02))
-        worst, said = max(worst, float(np.abs(pose.places - first.places).max())), [*said, pose.text]
-    assert worst < 0.02  # it never burst
-    assert pose.u[0] == pytest.approx(8500.0, rel=0.02)  # the largest pressure of this mesh
-    assert any("no balance beyond here" in text for text in said)
-    end = controller.settle(first, first.places + (0.0, 0.0, 0.02))
-    assert not end.ok
-    assert end.error < 0.003
-
-
-def test_a_pump_by_hand_beyond_its_largest_pressure_does_not_burst_the_robot():
-    controller = inverse(Quasistatic(can("pressure", (0.0, np.inf))), "top")
-    first = pose = controller.begin()
-    for _ in range(30):
-        pose = controller.manual(pose, [1e5, 0.0])
-        assert np.abs(pose.places - first.places).max() < 0.03
-    back = controller.settle(pose, first.places)
-    assert back.ok
-    assert back.error < 1e-4 * controller.length
-
-
-def test_rates_are_kept_on_the_way_back_too():
-    controller = inverse(Quasistatic(can("pressure", (0.0, np.inf))), "top", limits=[Limit(lower=-300.0, upper=300.0, order=1)])
-    pose = controller.begin()
-    target, said = pose.places + (0.0, 0.0, 0.02), []
-    for _ in range(60):
-        before, pose = pose, controller.follow(pose, target)
-        assert np.abs(pose.u - before.u).max() <= 300.0 * (1.0 + 1e-12)
-        said.append(pose.text)
-    assert any("no balance beyond here" in text for text in said)
-    assert np.abs(pose.places - target).max() < 0.03
+from pliant.planners.inverse import BEYOND, THERE
+from pliant.planners.inverse.one_newton import OneNewton
+from pliant.problem import Limit, Stroke
 
 
 def test_a_volume_that_is_asked_for_at_once_is_pumped_in_step_by_step():
@@ -108,3 +53,62 @@ def test_a_pose_that_is_not_finite_is_a_sentence(one_sentence):
     pose = controller.begin()
     one_sentence(lambda: controller.follow(replace(pose, x=np.nan * pose.x), pose.places), "The state of the pose is nan")
     one_sentence(lambda: controller.manual(replace(pose, u=np.inf * (1.0 + pose.u)), pose.u), "The controls of the pose is inf")
+
+
+@pytest.mark.parametrize(("slowest", "state"), [(0.0, BEYOND), (-300.0, THERE)])
+def test_what_a_motor_cannot_do_at_all_is_out_of_reach_and_no_matter_of_time(slowest, state):
+    limits = [Limit(lower=slowest, upper=300.0, order=1)]
+    controller = inverse(Quasistatic(can("pressure", (0.0, 1e4))), "top", fixed={"pull": 0.0}, directions="z", limits=limits)
+    first = controller.begin(u=[2000.0, 0.0])
+    pose = controller.settle(first, first.places - (0.0, 0.0, 5e-4), ticks=60)
+    assert pose.state == state
+    assert pose.u[0] == 2000.0 if state == BEYOND else pose.u[0] < 1500.0
+
+
+def test_a_pose_is_gone_on_from_as_it_is():
+    """Nothing is solved: a state away from balance stays there, at its own tick, and is not shared with whoever gave it."""
+    controller = inverse(Quasistatic(arm()))
+    first = controller.begin()
+    given = 1.01 * first.x
+    pose = controller.resume(given, first.u, 7)
+    assert pose.k == 7
+    np.testing.assert_array_equal(pose.x, 1.01 * first.x)
+    np.testing.assert_allclose(pose.places, 1.01 * first.places, rtol=1e-12)
+    given[:] = 0.0
+    np.testing.assert_array_equal(pose.x, 1.01 * first.x)
+
+
+@pytest.mark.parametrize("away", [0.0, 10.0])
+@pytest.mark.parametrize(("share", "near"), [(0.005, True), (0.02, False)])
+def test_how_near_balance_is_does_not_depend_on_where_the_world_begins(away, share, near):
+    """A bar that is stretched evenly is away from balance by the way of its end: near is less than a hundredth of its length."""
+    robot = arm(shape=pl.Box(size=(0.04, 0.04, 0.16), origin=(away, 0.0, 0.0)), actuators={}, material=pl.Material(E=1e5, nu=0.0),
+                effectors={}, gravity=None)  # fmt: skip
+    model = Quasistatic(robot)
+    x = model.equations.body.rest.copy()
+    x[2::3] *= 1.0 + share
+    answer = OneNewton(model=model).answer(x, np.zeros(0), np.zeros(0, int), 0)
+    assert (answer.stable, answer.near) == (True, near)
+
+
+def test_a_bound_that_is_in_the_way_is_named_and_nothing_is_passed():
+    """A load that grows pulls a cable out further than its stroke: there is a balance, but it may not be taken."""
+    pull = pl.PointLoad(point=(0.02, 0.02, 0.16), force=lambda t: (-0.2 * t, 0.0, 0.0))
+    controller = inverse(Quasistatic(arm(loads=[pull])), strokes=[Stroke(actuator="a", upper=0.003)], limits=[Limit(upper=0.05)])
+    pose, said = controller.begin(), []
+    for _ in range(20):
+        pose = controller.follow(pose, [[0.02, 0.02, 0.16]])
+        assert controller.strokes[0].value(pose.x) <= 0.003
+        said.append(pose.text)
+    assert "the stroke of 'a' cannot be kept" in said
+    assert said[-1] == "no step was found that keeps everything"
+
+
+def test_a_robot_that_swings_begins_with_the_solver_of_its_model_and_a_state_of_its_own():
+    controller = inverse(SemiImplicit(arm(), dt=0.02, solver="superlu"))
+    first = controller.begin()
+    given = first.x.copy()
+    assert controller.rule._still.equations.solver == "superlu"
+    pose = controller.begin(given)
+    given[:] = 0.0
+    np.testing.assert_array_equal(pose.x, first.x)

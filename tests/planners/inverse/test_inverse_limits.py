@@ -180,7 +180,7 @@ def test_an_obstacle_that_the_robot_stands_in_is_left_as_far_as_can_be_and_said(
 def test_some_of_the_obstacles_can_be_chosen():
     other = pl.sphere((0.02, 0.02, 0.5), 0.02)
     robot = arm(contacts=[pl.Contact(obstacle=other), pl.Contact(obstacle=BALL)])
-    met = lambda **chosen: [guard.term.contact.obstacle for guard in inverse(pl.Quasistatic(robot), **chosen).guards]  # noqa: E731
+    met = lambda **chosen: [guard.term.contact.obstacle for guard in inverse(pl.Quasistatic(robot), **chosen).obstacles]  # noqa: E731
     assert met(obstacles=(1,)) == [BALL]
     assert met() == [other, BALL]
 

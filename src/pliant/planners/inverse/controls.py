@@ -59,7 +59,8 @@ class Controls:
         """(n_controls,) bool: which of them only their rate kept from going further in a tick."""
         (lower, upper), (slow, fast) = self._limits, self._rates
         way, near = after - before, 1.0 - 1e-6
-        return ((way >= near * fast * self.dt) & (after < upper)) | ((way <= near * slow * self.dt) & (after > lower))
+        up = (fast > 0.0) & (way >= near * fast * self.dt) & (after < upper)
+        return up | ((slow < 0.0) & (way <= near * slow * self.dt) & (after > lower))
 
 
 def controls(model: Implicit | Linearised, limits: Sequence[Limit], fixed: Mapping[str, ArrayLike]) -> Controls:

@@ -8,7 +8,7 @@ from pliant.core import Array
 from pliant.planners.inverse.program import program
 from pliant.planners.inverse.rows import Rows
 
-ROUND = 1e-6  # of what was asked for, by which a row may be passed: far less than strokes are kept off their bounds
+SPARE = 1e-6  # of what was asked for, by which a row may be passed: far less than strokes are kept off their bounds
 
 
 def towards(du: Array, room: tuple[Array, Array], rows: Sequence[Rows], scale: Array, least: float) -> Array:
@@ -30,5 +30,5 @@ def towards(du: Array, room: tuple[Array, Array], rows: Sequence[Rows], scale: A
 
 
 def _kept(part: Rows, du: Array, asked: Array) -> bool:
-    way, spare = part.slope @ du, ROUND * (np.abs(part.slope) @ np.abs(asked))
+    way, spare = part.slope @ du, SPARE * (np.abs(part.slope) @ np.abs(asked))
     return bool(np.all((way >= part.low - spare) & (way <= part.high + spare)))

@@ -1,57 +1,24 @@
 """One Newton step a tick: a robot in balance follows its controls by one linearisation and one factor (paper 002 eq. 2 and 4)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from pliant import linalg
-from pliant.bodies import Body
 from pliant.core import Array
 from pliant.dynamics import equilibrium
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.implicit import Implicit
+from pliant.planners.inverse.ticking import GROWS, Allowed, Answer, Nowhere, Went, length_of, longest_way
 
 TRIES = 8  # of shorter and shorter steps
 STRAYS = 0.35  # as a share of the step: a second step that is longer says that the first one led astray
-LOST = 10.0  # reaches: where balance is further away, a robot has lost it
-GROWS = 1.5  # the reach, after a tick that needed no shortening
-AIMS = 0.2  # what a shortened step aims at
+SNAPPED = 10.0  # reaches: where balance is further away, a robot has lost it
+BETTER = 0.2  # what a shortened step aims at instead
 PATIENCE = 12  # iterations to find a balance again, after a snap
-FIRM = 1e-2  # of the robot's length: nearer is in balance
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Answer:
-    """Where a model will be, to first order in a change du of some controls: q + free + columns du."""
-
-    q: Array  # (n_dofs,) [m] now
-    free: Array  # (n_dofs,) [m] the motion where the controls stand still
-    columns: Array  # (n_dofs, k) [m per unit of each control]
-    inner: Any = None  # what the rule that gave it needs to go on
-    firm: bool = False  # whether forces at q balance so that a small push changes little
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Moved:
-    """Where a tick ended."""
-
-    x: Array  # (n_state,)
-    share: float  # of the change of the controls that it took
-    reach: float = np.inf  # [m] how far the next tick may well go
-
-
-Allowed = Callable[[Array], bool]  # may the positions (n_dofs,) be?
-
-
-def longest_way(body: Body, step: Array) -> Array:
-    """[m] the longest way along an axis of any node over a step (n_dofs,), or over each column of (n_dofs, k); a turn moves the end of a
-    cell."""
-    if not body.is_place.all():
-        step = (step.T * np.repeat(np.where(body.is_place, 1.0, body.cell_size()), body.dim)).T
-    return np.abs(step).max(axis=0, initial=0.0)
+NEAR = 1e-2  # of the robot's length: nearer is in balance
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,7 +39,7 @@ class OneNewton:
     """
 
     model: Implicit
-    halts: bool = True
+    halts: ClassVar[bool] = True
 
     def begin(self, x: Array | None, u: Array) -> Array:
         """(n_state,) in balance under controls u."""
@@ -100,8 +67,9 @@ class OneNewton:
         found[eq.free] = -solve(sides[eq.free])
         if not np.all(np.isfinite(found)):
             return "the equations are singular here; move away from there, or begin anew"
-        firm = stable and float(longest_way(eq.body, found[:, 0])) <= FIRM * float(np.ptp(eq.body.rest))
-        return Answer(q=q, free=found[:, 0], columns=found[:, 1:], inner=Factored(solve=solve, numbers=numbers, k=k), firm=firm)
+        near = float(longest_way(eq.body, found[:, 0])) <= NEAR * self._length
+        return Answer(q=q, free=found[:, 0], columns=found[:, 1:], inner=Factored(solve=solve, numbers=numbers, k=k),
+                      stable=stable, near=near)  # fmt: skip
 
     def _factor(self, numbers: Numbers, blocks: Array, q: Array, u: Array) -> tuple[linalg.Solve | None, bool]:
         """(the solve, whether it is that of the whole tangent)"""
@@ -115,27 +83,35 @@ class OneNewton:
         values = eq.tangent.values(positive, still, points, project=True)
         return eq.tangent.factor_shifted(values, numbers.pair_mass, *eq.rank_columns(q, u, stiff_only=True)), False
 
-    def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Moved | None:
+    def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Went | Nowhere:
         """A tick along du (n_chosen,), shortened where a node would go further than `reach` [m], where it leads astray and where what it
-        leads to is not allowed; None where nothing is. A robot that has lost its balance first finds it."""
-        if longest_way(self._equations.body, answer.free) > LOST * reach:
+        leads to is not allowed. A robot that has lost its balance first finds it."""
+        if longest_way(self._equations.body, answer.free) > SNAPPED * reach:
             return self._balanced(answer, u, allowed)
-        step, change = answer.free + answer.columns @ du, np.zeros_like(u)
+        step, change, barred = answer.free + answer.columns @ du, np.zeros_like(u), False
         change[chosen] = du
         way = float(longest_way(self._equations.body, step))
         share = min(1.0, reach / max(way, 1e-300))
         for tries in range(TRIES):
             q, astray = self._tried(answer, share, step, u + share * change)
             if astray <= STRAYS and allowed(q):
-                return Moved(x=q, share=share, reach=share * way if tries else GROWS * reach)
-            share *= float(np.clip(AIMS / max(astray, 1e-300), 0.1, 0.5))  # what leads astray grows as the square of the step
-        return self._balanced(answer, u, allowed)
+                return Went(x=q, share=share, reach=share * way if tries else GROWS * reach)
+            barred |= astray <= STRAYS
+            share *= float(np.clip(BETTER / max(astray, 1e-300), 0.1, 0.5))  # what leads astray grows as the square of the step
+        found = self._balanced(answer, u, allowed)
+        return Nowhere.BARRED if barred and found is Nowhere.LOST else found
 
-    def _balanced(self, answer: Answer, u: Array, allowed: Allowed) -> Moved | None:
-        """After a snap: where the model's own step comes to rest. None where it does not soon: a balloon beyond its largest pressure grows
+    def _balanced(self, answer: Answer, u: Array, allowed: Allowed) -> Went | Nowhere:
+        """After a snap: where the model's own step comes to rest. A balloon beyond its largest pressure does not soon, and grows
         without end."""
         step = self._patient.step(answer.q, u, None, answer.inner.k)
-        return Moved(x=step.x, share=0.0) if step.status and np.any(step.x != answer.q) and allowed(step.x) else None
+        if not step.status or np.array_equal(step.x, answer.q):
+            return Nowhere.LOST
+        return Went(x=step.x, share=0.0) if allowed(step.x) else Nowhere.BARRED
+
+    @cached_property
+    def _length(self) -> float:
+        return length_of(self._equations.body)
 
     @cached_property
     def _patient(self) -> Implicit:
@@ -152,7 +128,7 @@ class OneNewton:
             return q, np.inf
         second = np.zeros_like(q)
         second[eq.free] = -answer.inner.solve(r[eq.free])
-        way = share * float(longest_way(eq.body, step)) + 1e-9 * float(np.ptp(eq.body.rest))
+        way = share * float(longest_way(eq.body, step)) + 1e-9 * self._length
         astray = float(longest_way(eq.body, second - (1.0 - share) * answer.free)) / way
         better = float(longest_way(eq.body, second)) <= way and eq.body.inverted(q + second) is None
         return (q + second if better else q), astray

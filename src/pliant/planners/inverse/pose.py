@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pliant.core import Array
+from pliant.planners.inverse.fold import Fold, Stand
 
 CALM = 1e-6  # the least damping of a tick
 
@@ -27,7 +28,8 @@ class Pose:
     moved: float = 0.0  # [m] how far the node went that went furthest
     reach: float = np.inf  # [m] how far the next tick may go: less where the last one had to be shortened
     damping: float = CALM  # of the next tick: more where the last one promised too much
-    firm: tuple[Array, Array] | None = None  # (state, controls) where the robot last stood firmly
+    firm: Stand | None = None  # where the robot last stood firmly
+    folds: tuple[Fold, ...] = ()  # near here, what is not to be tried again
 
     @property
     def ok(self) -> bool:

@@ -15,9 +15,9 @@ from pliant.core import Array, InputError
 from pliant.planners.inverse.rows import Rows
 from pliant.planners.quadratic import solve_program
 
-FAR = 1e5  # bounds further away than so many times what is missing cannot be reached: they count as none
+OPEN = 1e5  # bounds further away than so many times what is missing cannot be reached: they count as none
 NONE = 1e-7  # of the largest, below which a singular value counts as zero
-FIRM = 1e4  # what a bound that cannot be kept costs beside a miss of the same length
+PRICE = 1e4  # what a bound that cannot be kept costs beside a miss of the same length
 RELAXES = 0.2  # of the reach, what the second program may move
 ROUND = 1e-12  # [m] that is nothing
 NEXT = 1e-5  # to a bound, in units of what is missing
@@ -76,8 +76,8 @@ class Program:
         rows = np.vstack([upper, lower, np.eye(n + 1)[n:]])
         bounds = (np.r_[low, np.full(len(self.G), -np.inf), 0.0], np.r_[high[:n], np.full(len(self.G), np.inf), high[n:], np.inf])
         whole = np.zeros((n + 1, n + 1))
-        whole[:n, :n], whole[n, n] = P, FIRM
-        z = _bounded(whole, np.r_[c, FIRM], rows, *bounds)
+        whole[:n, :n], whole[n, n] = P, PRICE
+        z = _bounded(whole, np.r_[c, PRICE], rows, *bounds)
         return None if z is None else z[:n]
 
     def relaxed(self, z: Array, away: Array, reach: float) -> Array:
@@ -113,7 +113,7 @@ def program(J: Array, e: Array, lower: Array, upper: Array, rows: Sequence[Rows]
     """The program over z = scale du, from rows over du; scale (n,) [m per unit], and `least` [m] is nothing to speak of."""
     n = len(scale)
     G = np.vstack([np.zeros((0, n)), *(part.slope for part in rows)]) / scale
-    low, high = (np.concatenate([np.zeros(0), *(getattr(part, side) for part in rows)]) for side in ("low", "high"))
+    low, high = np.concatenate([np.zeros(0), *(part.low for part in rows)]), np.concatenate([np.zeros(0), *(part.high for part in rows)])
     names = [part.name for part in rows for _ in part.low]
     size = np.linalg.norm(G, axis=1)
     moved = size > 1e-9 * max(1.0, float(size.max(initial=0.0)))  # no control changes the others
@@ -139,7 +139,7 @@ def _bounded(P: Array, c: Array, A: Array, low: Array, high: Array) -> Array | N
     if np.all((A @ z >= low) & (A @ z <= high)):  # nothing is in the way
         return z
     n = len(c)
-    low, high = np.where(low < -FAR, -np.inf, low), np.where(high > FAR, np.inf, high)
+    low, high = np.where(low < -OPEN, -np.inf, low), np.where(high > OPEN, np.inf, high)
     held = np.isfinite(low) | np.isfinite(high)
     try:
         z = solve_program(P, c, np.zeros((0, n)), np.zeros(0), A[held], low[held], high[held])

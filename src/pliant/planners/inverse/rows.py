@@ -16,7 +16,7 @@ from pliant.bodies import TINY, Term
 from pliant.contact import AttachedContact
 from pliant.core import Array, InputError, require_kind
 from pliant.dynamics.equations import Equations
-from pliant.planners.inverse.one_newton import Answer
+from pliant.planners.inverse.ticking import Answer
 from pliant.problem import Stroke
 from pliant.problem.strokes import Stroked
 

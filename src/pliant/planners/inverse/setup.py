@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.core import InputError, require_kind, require_positive
 from pliant.dynamics.implicit import Implicit
 from pliant.dynamics.semi_implicit import Linearised
 from pliant.planners.inverse.aims import Ways, aims
-from pliant.planners.inverse.controller import Inverse, Rule
+from pliant.planners.inverse.controller import Inverse
 from pliant.planners.inverse.controls import controls
 from pliant.planners.inverse.one_newton import OneNewton
-from pliant.planners.inverse.rows import Guard, obstacle_guards, stroke_guards, taut_guards
+from pliant.planners.inverse.rows import obstacle_guards, stroke_guards, taut_guards
 from pliant.planners.inverse.swing import Swing
+from pliant.planners.inverse.ticking import Ticking, length_of
 from pliant.problem import Limit, Stroke
 
 AHEAD = 3  # steps that a robot that swings looks ahead
@@ -38,16 +38,15 @@ def inverse(model: Implicit | Linearised, effectors: Sequence[str] | str = ("tip
                          "or SemiImplicit(robot, dt=...).")  # fmt: skip
     if horizon is not None and isinstance(model, Implicit):
         raise InputError("A Quasistatic model does not swing, so that a horizon means nothing to it; leave horizon out.")
-    body = model.equations.body
-    length = float(np.ptp(body.rest.reshape(-1, body.dim)[body.is_place], axis=0).max())
+    length = length_of(model.equations.body)
     way = length * require_positive("The stride of inverse control", stride, "of the robot's length")
     near = require_positive("The tolerance of inverse control", tolerance, "of the robot's length")
     own = controls(model, limits, fixed or {})
-    guards: list[Guard] = [*taut_guards(model.equations, own.chosen), *stroke_guards(model.equations, strokes),
-                           *obstacle_guards(model.equations, obstacles, 2.0 * way)]  # fmt: skip
-    rule: Rule = OneNewton(model=model) if isinstance(model, Implicit) else Swing(model=model, horizon=_horizon(model, horizon))
-    return Inverse(model=model, rule=rule, aims=aims(model, effectors, directions, weights), controls=own, guards=tuple(guards),
-                   stride=way, length=length, tolerance=near)  # fmt: skip
+    rule: Ticking = OneNewton(model=model) if isinstance(model, Implicit) else Swing(model=model, horizon=_horizon(model, horizon))
+    return Inverse(model=model, rule=rule, aims=aims(model, effectors, directions, weights), controls=own,
+                   cables=tuple(taut_guards(model.equations, own.chosen)), strokes=tuple(stroke_guards(model.equations, strokes)),
+                   obstacles=tuple(obstacle_guards(model.equations, obstacles, 2.0 * way)), stride=way, length=length,
+                   tolerance=near)  # fmt: skip
 
 
 def _horizon(model: Linearised, horizon: float | None) -> float:

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from pliant.core import Array, Step
 from pliant.dynamics import Quasistatic, equilibrium
+from pliant.dynamics.implicit import Implicit
 from pliant.dynamics.semi_implicit import Linearised
-from pliant.planners.inverse.one_newton import GROWS, Allowed, Answer, Moved, longest_way
+from pliant.planners.inverse.ticking import GROWS, Allowed, Answer, Nowhere, Went, longest_way
 
-HALVINGS = 7  # tries of a change that turns a cell inside out, each half as long
+TRIES = 7  # of a change that turns a cell inside out, each half as long
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,15 +35,19 @@ class Swing:
 
     model: Linearised
     horizon: float  # [s]
-    halts: bool = False
+    halts: ClassVar[bool] = False
 
     def begin(self, x: Array | None, u: Array) -> Array:
         """(n_state,) as given, else in balance under controls u where something holds the robot, else its rest shape."""
         if x is not None:
-            return x
+            return x.copy()
         if self.model.equations.free_rigid_motions():
             return self.model.initial_state()
-        return self.model.state(equilibrium(Quasistatic(self.model.robot), u).x)
+        return self.model.state(equilibrium(self._still, u).x)
+
+    @cached_property
+    def _still(self) -> Implicit:
+        return Quasistatic(self.model.robot, solver=self.model.equations.solver)
 
     @cached_property
     def _ahead(self) -> Linearised:
@@ -70,19 +76,19 @@ class Swing:
         n = self.model.space.n_dofs
         return Answer(q=answer.q, free=answer.inner.step.x[:n] - answer.q, columns=answer.inner.columns[:n])
 
-    def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Moved | None:
+    def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Went | Nowhere:
         """A tick along du (n_chosen,), shortened where it turns a cell inside out, or asks more of a stiff drive than a linearised step
         can follow; the next one is not much longer then. Time goes on whatever is `allowed`: the rows of the program keep that, and Inverse
         says where they did not."""
         way = float(longest_way(self.model.equations.body, answer.inner.columns[: self.model.space.n_dofs] @ du))
         first = 1.0 if self._affine else min(1.0, reach / max(way, 1e-300))
-        for tries in range(HALVINGS):
+        for tries in range(TRIES):
             share = 0.5**tries * first
             x = self._stepped(answer, u, share * du, chosen)
             if x is not None:
-                return Moved(x=x, share=share, reach=share * way if tries else GROWS * reach)
+                return Went(x=x, share=share, reach=share * way if tries else GROWS * reach)
         x = self._stepped(answer, u, 0.0 * du, chosen)
-        return None if x is None else Moved(x=x, share=0.0, reach=0.5**HALVINGS * first * way)
+        return Nowhere.LOST if x is None else Went(x=x, share=0.0, reach=0.5**TRIES * first * way)
 
     def _stepped(self, answer: Answer, u: Array, du: Array, chosen: Array) -> Array | None:
         inner, n = answer.inner, self.model.space.n_dofs

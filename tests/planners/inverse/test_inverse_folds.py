@@ -1,0 +1,118 @@
+"""What inverse control does where a robot has no balance beyond: it stops short of there, stays, says so, and comes back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from inverse_robots import can
+
+from pliant.core import PliantError
+from pliant.dynamics import Quasistatic, equilibrium
+from pliant.planners import inverse
+from pliant.planners.inverse import BEYOND, UNKEPT
+from pliant.problem import Limit, Stroke
+
+UP = np.array([0.0, 0.0, 0.02])  # [m] further than the top of the can goes
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Quasistatic(can("pressure", (0.0, np.inf)))
+
+
+@pytest.fixture(scope="module")
+def lead(model):
+    return inverse(model, "top")
+
+
+@pytest.fixture(scope="module")
+def largest(model):
+    """[Pa] the largest pressure under which the model's own solver finds a balance, to within a pascal; the can is blown up slowly."""
+    low, high, x = 0.0, 20_000.0, None
+    while high - low > 1.0:
+        pressure = min(low + 200.0, 0.5 * (low + high))
+        try:
+            low, x = pressure, equilibrium(model, np.array([pressure, 0.0]), x0=x).x
+        except PliantError:
+            high = pressure
+    return low
+
+
+def led(controller, pose, target, ticks):
+    """All poses on the way."""
+    out = []
+    for _ in range(ticks):
+        pose = controller.follow(pose, target)
+        out.append(pose)
+    return out
+
+
+def test_the_robot_comes_to_rest_within_a_hundredth_of_its_largest_pressure_and_says_so(lead, largest):
+    first = lead.begin()
+    poses = led(lead, first, first.places + UP, 60)
+    assert any("no balance was found beyond here" in pose.text for pose in poses)
+    assert max(float(np.abs(pose.places - first.places).max()) for pose in poses) < 1.5 * float((poses[-1].places - first.places)[0, 2])
+    for pose in poses[-20:]:
+        assert pose.state == BEYOND
+        assert "limited by" in pose.text
+        assert "its balance" in pose.text
+        assert pose.moved < 1e-9 * lead.length
+        assert 0.99 * largest < pose.u[0] < largest
+    np.testing.assert_allclose(equilibrium(lead.model, poses[-1].u, x0=poses[-1].x).x, poses[-1].x, atol=1e-7 * lead.length)
+
+
+def test_settling_there_ends_by_itself(lead):
+    first = lead.begin()
+    end = lead.settle(first, first.places + UP)
+    assert (end.state, end.k < 60) == (BEYOND, True)
+    back = lead.settle(end, first.places)
+    assert back.ok
+    assert back.error < 1e-4 * lead.length
+    assert back.folds == ()
+
+
+def test_a_pump_by_hand_is_stopped_short_of_it_and_can_be_let_go(lead, largest):
+    first = pose = lead.begin()
+    for _ in range(60):
+        pose = lead.manual(pose, [1e5, 0.0])
+    assert (pose.state, pose.text) == (UNKEPT, "no balance was found beyond here, the robot would snap or burst")
+    assert 0.98 * largest < pose.u[0] < largest
+    for _ in range(60):
+        pose = lead.manual(pose, [0.0, 0.0])
+    np.testing.assert_allclose(pose.x, first.x, atol=1e-9)
+
+
+def test_rates_are_kept_on_the_way_back_too(model, largest):
+    controller = inverse(model, "top", limits=[Limit(lower=-300.0, upper=300.0, order=1)])
+    first = before = controller.begin()
+    for pose in led(controller, first, first.places + UP, 80):
+        assert np.abs(pose.u - before.u).max() <= 300.0 * (1.0 + 1e-12)
+        before = pose
+    assert pose.state == BEYOND
+    assert 0.99 * largest < pose.u[0] < largest
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5])
+def test_the_growth_of_a_tick_is_kept_on_the_way_back_too(model, share):
+    """A bound on what a tick pumps in or out must not keep a robot where it has no balance."""
+    whole = model.equations.attached("water")[0].rest_volume
+    stroke = Stroke(actuator="water", lower=-share * whole, upper=share * whole, increment=True)
+    controller = inverse(model, "top", strokes=[stroke])
+    guard, first = controller.strokes[0], controller.begin()
+    before = first
+    for pose in led(controller, first, first.places + UP, 300):
+        assert abs(guard.value(pose.x) - guard.value(before.x)) <= share * whole * (1.0 + 1e-9)
+        before = pose
+    assert pose.state == BEYOND
+    for _ in range(150):
+        pose = controller.manual(pose, [0.0, 0.0])
+    assert pose.text == "by hand"
+    np.testing.assert_allclose(pose.x, first.x, atol=1e-9)
+
+
+def test_what_is_known_of_a_fold_is_forgotten_away_from_it(lead):
+    first = lead.begin()
+    end = lead.settle(first, first.places + UP)
+    away = replace(end, x=first.x, u=first.u, places=first.places)
+    assert len(end.folds) == 1
+    assert lead.follow(away, first.places).folds == ()
