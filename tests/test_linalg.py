@@ -1,5 +1,7 @@
 """Sparse solves: two solvers, one answer."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -8,7 +10,7 @@ from pliant import linalg
 from pliant.core import MissingExtra
 
 SOLVERS = [
-    "superlu",
+    "fronts",
     pytest.param("cholmod", marks=pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")),
 ]
 both = pytest.mark.parametrize("solver", SOLVERS)
@@ -101,7 +103,7 @@ def test_cholmod_takes_both_its_ways(rng, n, blocks):
 def test_the_solvers_agree_to_round_off(rng):
     A, b = spd(rng), rng.standard_normal(60)
     pattern, values = lower(A)
-    one, two = (linalg.analyse(pattern, solver).factor(values)(b) for solver in ("superlu", "cholmod"))
+    one, two = (linalg.analyse(pattern, solver).factor(values)(b) for solver in ("fronts", "cholmod"))
     np.testing.assert_allclose(one, two, rtol=0, atol=10 * np.finfo(float).eps * np.linalg.cond(A.toarray()) * np.abs(one).max())
 
 
@@ -130,15 +132,43 @@ def test_no_columns_leave_the_solve_as_it_is():
     assert linalg.low_rank(solve, np.zeros((4, 0)), np.zeros(0)) is solve
 
 
-def test_without_cvxopt_superlu_serves_and_cholmod_names_the_command(rng, monkeypatch):
+def test_without_cvxopt_fronts_serve_and_cholmod_names_the_command(rng, monkeypatch):
+    A, b = spd(rng, 400), rng.standard_normal(400)
     monkeypatch.setattr(linalg, "find_spec", lambda name: None)
-    pattern, _ = lower(spd(rng))
-    assert linalg.available() == ("superlu",)
-    assert linalg.analyse(pattern).name == "superlu"
+    pattern, values = lower(A)
+    assert linalg.available() == ("fronts",)
+    found = linalg.analyse(pattern)
+    assert found.name == "fronts"
+    assert residual(A, found.factor(values)(b), b) < 1e-14  # with the order of another library
     with pytest.raises(MissingExtra, match=r"'cholmod' is not installed.*pip install 'pliant\[fast\]'"):
         linalg.analyse(pattern, "cholmod")
 
 
 @pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")
-def test_with_cvxopt_cholmod_is_preferred(rng):
-    assert linalg.analyse(lower(spd(rng))[0]).name == "cholmod"
+@pytest.mark.parametrize(("n", "name"), [(60, "fronts"), (900, "cholmod")])
+def test_with_cvxopt_bulky_matrices_are_for_cholmod(rng, n, name):
+    assert linalg.analyse(lower(spd(rng, n))[0]).name == name
+
+
+@pytest.mark.parametrize("A", [sp.identity(1), sp.identity(7), sp.diags([np.ones(8), np.full(9, 3.0), np.ones(8)], [-1, 0, 1]),
+                               sp.block_diag([np.full((5, 5), 1.0) + 5.0 * np.eye(5)] * 3), np.ones((30, 30)) + 30.0 * np.eye(30)],
+                         ids=["one", "diagonal", "chain", "parts", "dense"])  # fmt: skip
+def test_matrices_of_any_shape_are_factorised_by_fronts(rng, A):
+    A, b = sp.csc_matrix(A), rng.standard_normal((A.shape[0], 9))
+    pattern, values = lower(A)
+    np.testing.assert_allclose(linalg.analyse(pattern, "fronts").factor(values)(b), np.linalg.solve(A.toarray(), b), rtol=1e-12, atol=1e-13)
+
+
+def test_the_fill_is_that_of_a_dense_factor_of_the_same_order(rng):
+    """The blocks hold every number of the factor that is not zero, and where blocks were joined some that are."""
+    pattern, values = lower(spd(rng, 200))
+    tree = linalg._tree(pattern, linalg._least_fill(pattern))
+    A = np.zeros((200, 200))
+    A[tree.after, tree.before] = A[tree.before, tree.after] = np.abs(values)
+    L = np.linalg.cholesky(A + np.diag(A.sum(axis=0)))
+    np.testing.assert_array_equal(tree.height, (L != 0.0).sum(axis=0))
+    assert linalg.analyse(pattern, "fronts").fill == (L != 0.0).sum()
+    fronts = linalg._fronts(pattern, tree)
+    for b, (first, last) in enumerate(pairwise(fronts.first)):
+        for j in range(first, last):
+            assert set(np.flatnonzero(L[:, j])) <= set(fronts.rows[fronts.begin[b] : fronts.begin[b + 1]])

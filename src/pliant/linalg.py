@@ -1,7 +1,7 @@
 """Sparse symmetric positive definite solves: the pattern is analysed once, the numbers are factorised as often as needed.
 
-CHOLMOD (extra `fast`) where cvxopt is installed, SciPy's SuperLU in symmetric mode otherwise; both say whether the matrix was
-positive definite. A factorisation may be asked for from several threads.
+Fronts of our own for matrices that fill in little, as those of slender robots do; for the others CHOLMOD (extra `fast`), where cvxopt is
+installed. Both say whether the matrix was positive definite. A factorisation may be asked for from several threads.
 """
 
 import weakref
@@ -18,8 +18,12 @@ import scipy.sparse as sp
 import scipy.sparse.linalg as spla
 
 from pliant.core import Array, MissingExtra
+from pliant.kernels import elimination
+from pliant.kernels.fronts import Fronts, factorise, solve
 
 Solve = Callable[[Array], Array]  # (n,) or (n, k) right sides -> solutions
+
+BULKY = 150.0  # sums and products for each number of the factor; from there on dense blocks of BLAS are quicker
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,6 +37,11 @@ class Pattern:
     def n(self) -> int:
         return len(self.indptr) - 1
 
+    @property
+    def places(self) -> tuple[Array, Array]:
+        """((nnz,), (nnz,)) the row and the column of each value."""
+        return self.indices.astype(np.int64), np.repeat(np.arange(self.n), np.diff(self.indptr))
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Analysis:
@@ -41,21 +50,24 @@ class Analysis:
     pattern: Pattern
     factor: Callable[[Array], Solve | None]
     name: str
+    fill: int  # numbers of the factor
 
 
 def available() -> tuple[str, ...]:
-    """The solvers on this machine, the preferred first."""
-    return ("cholmod", "superlu") if find_spec("cvxopt") else ("superlu",)
+    """The solvers on this machine."""
+    return ("fronts", "cholmod") if find_spec("cvxopt") else ("fronts",)
 
 
 def analyse(pattern: Pattern, solver: str | None = None) -> Analysis:
-    """Order a pattern once for many factorisations; `solver` is "cholmod", "superlu" or None for the preferred one."""
-    solver = solver or available()[0]
-    if solver not in available():
+    """Order a pattern once for many factorisations; `solver` is "fronts", "cholmod" or None for the quicker one here."""
+    if solver not in (None, *available()):
         raise MissingExtra(f"The sparse solver '{solver}' is not installed here (there is {', '.join(available())}). "
                            "For CHOLMOD: pip install 'pliant[fast]'.")  # fmt: skip
-    factor = _cholmod(pattern) if solver == "cholmod" else _superlu(pattern)
-    return Analysis(pattern=pattern, factor=factor, name=solver)
+    tree = _tree(pattern, _least_fill(pattern))
+    if solver is None:
+        solver = "cholmod" if "cholmod" in available() and np.sum(tree.height**2.0) > BULKY * np.sum(tree.height) else "fronts"
+    factor = _cholmod(pattern, tree.order) if solver == "cholmod" else _by_fronts(pattern, tree)
+    return Analysis(pattern=pattern, factor=factor, name=solver, fill=int(tree.height.sum()))
 
 
 def low_rank(solve: Solve, columns: Array, weights: Array) -> Solve:
@@ -78,48 +90,87 @@ def factor_with(pattern: Pattern, values: Array, columns: Array, weights: Array)
     H = sp.csc_matrix(columns)
     full = sp.tril(lower + H @ sp.diags(weights) @ H.T, format="csc")
     full.sort_indices()
-    return analyse(Pattern(indptr=full.indptr, indices=full.indices), "superlu").factor(full.data)
+    return analyse(Pattern(indptr=full.indptr, indices=full.indices), "fronts").factor(full.data)
 
 
-def _superlu(pattern: Pattern) -> Callable[[Array], Solve | None]:
-    n, rows, cols = pattern.n, pattern.indices, np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
-    order = _superlu_order(pattern)
-    new = np.empty(n, np.int64)
-    new[order] = np.arange(n)
-    off = np.flatnonzero(rows != cols)
-    source = np.concatenate([np.arange(len(rows)), off])
-    i, j = np.concatenate([rows, cols[off]]), np.concatenate([cols, rows[off]])
-    keys = np.lexsort((new[i], new[j]))
-    source, i, j = source[keys], new[i][keys], new[j][keys]
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(j, minlength=n))])
-    options = {"SymmetricMode": True, "Equil": False}
+def _least_fill(pattern: Pattern) -> Array:
+    """(n,) an order that fills in little, by minimum degree: of cvxopt where it is installed, else of SuperLU, which finds it on the way to
+    a factor of a diagonally dominant matrix of the same pattern."""
+    n, (rows, cols) = pattern.n, pattern.places
+    if "cholmod" in available():
+        from cvxopt import amd, matrix, spmatrix
 
-    def factor(values: Array) -> Solve | None:
-        A = sp.csc_matrix((values[source], i, indptr), shape=(n, n))
-        try:
-            lu = spla.splu(A, permc_spec="NATURAL", diag_pivot_thresh=0.0, options=options)
-        except RuntimeError:  # "Factor is exactly singular"
-            return None
-        if not (np.array_equal(lu.perm_r, lu.perm_c) and np.all(lu.U.diagonal() > 0.0)):
-            return None
-
-        def solve(b: Array) -> Array:
-            x = np.empty_like(b)
-            x[order] = lu.solve(np.ascontiguousarray(b[order]))
-            return x
-
-        return solve
-
-    return factor
-
-
-def _superlu_order(pattern: Pattern) -> Array:
-    """A minimum-degree order of A + A^T, from one factorisation of a diagonally dominant matrix of the same pattern."""
-    lower = sp.csc_matrix((np.full(len(pattern.indices), -1.0), pattern.indices, pattern.indptr), shape=(pattern.n,) * 2)
+        return np.array(amd.order(spmatrix(1.0, matrix(rows), matrix(cols), (n, n))), np.int64).ravel()
+    lower = sp.csc_matrix((np.full(len(rows), -1.0), pattern.indices, pattern.indptr), shape=(n, n))
     A = lower + lower.T
     A = A + sp.diags(1.0 - 2.0 * np.asarray(A.sum(axis=1)).ravel())
     lu = spla.splu(A.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     return np.argsort(lu.perm_c)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tree:
+    """The elimination tree of a pattern, its columns in the order in which they are eliminated."""
+
+    order: Array  # (n,) the unknown of each column
+    before: Array  # (nnz,) the column of each value of the pattern, the smaller of its two
+    after: Array  # (nnz,) and the row
+    parent: Array  # (n,)
+    height: Array  # (n,) rows of each column of the factor
+
+
+def _tree(pattern: Pattern, order: Array) -> Tree:
+    before, after = _in_order(pattern, order)
+    order = order[elimination.children_first(elimination.parents(*_columns(pattern.n, after, before)))]
+    before, after = _in_order(pattern, order)
+    above = _columns(pattern.n, after, before)
+    parent = elimination.parents(*above)
+    return Tree(order=order, before=before, after=after, parent=parent, height=elimination.heights(*above, parent))
+
+
+def _in_order(pattern: Pattern, order: Array) -> tuple[Array, Array]:
+    """(column, row) of each value of a pattern whose unknowns are eliminated in an order."""
+    new = np.empty(pattern.n, np.int64)
+    new[order] = np.arange(pattern.n)
+    i, j = (new[places] for places in pattern.places)
+    return np.minimum(i, j), np.maximum(i, j)
+
+
+def _columns(n: int, cols: Array, rows: Array) -> tuple[Array, Array]:
+    """(where each column begins, the rows of all)"""
+    return np.concatenate([[0], np.cumsum(np.bincount(cols, minlength=n))]), rows[np.lexsort((rows, cols))]
+
+
+def _fronts(pattern: Pattern, tree: Tree) -> Fronts:
+    first, tall = elimination.blocks(tree.parent, tree.height)
+    begin, rows, parent, place = elimination.fill(*_columns(pattern.n, tree.before, tree.after), first, tall)
+    wide, m = np.diff(first), len(tall)
+    below, block = tall - wide, np.repeat(np.arange(m), wide)
+    own, row = (wide + 3) // 4, (wide + 3) // 4 + (below + 3) // 4
+    panel = np.concatenate([[0], np.cumsum(wide * row)])
+    spread = lambda b, k: np.where(k < wide[b], k, k - wide[b] + 4 * own[b])  # where place k of a block stands in its rows  # noqa: E731
+    b, of_rows = block[tree.before], np.repeat(np.arange(m), tall)
+    k = np.searchsorted(of_rows * pattern.n + rows, b * pattern.n + tree.after) - begin[b]
+    goal = 4 * (panel[b] + (tree.before - first[b]) * row[b]) + spread(b, k)
+    left = below * (row - own)
+    return Fronts(order=tree.order, first=first, begin=begin, rows=rows, parent=parent, place=spread(parent[of_rows], place), panel=panel,
+                  goal=goal, most=_most_waiting(parent, left), widest=int(left.max(initial=0)))  # fmt: skip
+
+
+def _most_waiting(parent: Array, left: Array) -> int:
+    """The most that waits at a time, where each block takes what its children left and leaves its own."""
+    taken = np.bincount(parent[parent >= 0], left[parent >= 0], minlength=len(parent))
+    return int(np.cumsum(left - taken).max(initial=0.0))
+
+
+def _by_fronts(pattern: Pattern, tree: Tree) -> Callable[[Array], Solve | None]:
+    fronts = _fronts(pattern, tree)
+
+    def factor(values: Array) -> Solve | None:
+        L = factorise(fronts, values)
+        return None if L is None else lambda b: solve(fronts, L, np.ascontiguousarray(b.reshape(len(b), -1))).reshape(b.shape)
+
+    return factor
 
 
 def _is_positive(factor: Any, n: int) -> bool:
@@ -132,13 +183,12 @@ def _is_positive(factor: Any, n: int) -> bool:
     return bool(np.all((inverse > 0.0) & (inverse < np.inf)))
 
 
-def _cholmod(pattern: Pattern) -> Callable[[Array], Solve | None]:
-    from cvxopt import amd, cholmod, matrix, spmatrix
+def _cholmod(pattern: Pattern, order: Array) -> Callable[[Array], Solve | None]:
+    from cvxopt import cholmod, matrix, spmatrix
 
-    cols = np.repeat(np.arange(pattern.n), np.diff(pattern.indptr))
+    rows, cols = pattern.places
     cholmod.options["supernodal"] = 1  # columns one by one where the factor is thin, else in dense blocks: CHOLMOD knows which is quicker
-    A = spmatrix(1.0, matrix(pattern.indices.astype(np.int64)), matrix(cols.astype(np.int64)), (pattern.n,) * 2)
-    order = amd.order(A)
+    A, permuted = spmatrix(1.0, matrix(rows), matrix(cols), (pattern.n,) * 2), matrix(order)
 
     spare: deque[Any] = deque(maxlen=2)  # symbolic factors that no solve holds any more; a numeric one is written into its place
     lock = Lock()
@@ -146,7 +196,7 @@ def _cholmod(pattern: Pattern) -> Callable[[Array], Solve | None]:
     def factor(values: Array) -> Solve | None:
         with lock:
             A.V = matrix(values)  # in the pattern's own order; CHOLMOD copies it, so that one matrix serves all calls
-            F = spare.pop() if spare else cholmod.symbolic(A, p=order)
+            F = spare.pop() if spare else cholmod.symbolic(A, p=permuted)
             try:
                 cholmod.numeric(A, F)
                 positive = _is_positive(F, pattern.n)

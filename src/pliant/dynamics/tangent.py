@@ -22,8 +22,8 @@ class Tangent:
     solver: str | None = None
 
     def __post_init__(self) -> None:
-        if self.solver not in (None, "cholmod", "superlu"):
-            raise InputError(f"There is no sparse solver '{self.solver}'; choose 'cholmod', 'superlu' or None for the best one here.")
+        if self.solver not in (None, "cholmod", "fronts"):
+            raise InputError(f"There is no sparse solver '{self.solver}'; choose 'fronts', 'cholmod' or None for the quicker one here.")
 
     @property
     def _nodes(self) -> int:

@@ -10,8 +10,6 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
 from pliant.core import Array, InputError, Reversible, Step, nearest, require_number
 from pliant.dynamics.schedule import Schedule, best_schedule, even_schedule, reverse
@@ -196,19 +194,9 @@ def held_bytes(thing: Any, *, beside: Any = None) -> int:
 def _bytes(part: Any, analyses: list[Analysis]) -> int:
     if isinstance(part, np.ndarray):
         return part.nbytes
-    if isinstance(part, spla.SuperLU):
-        return 12 * part.nnz
-    if type(part).__name__ == "PyCapsule":  # CHOLMOD hides its factor: take the fill of a minimum-degree order
-        return max((_fill(analysis) for analysis in analyses), default=0)
+    if type(part).__name__ == "PyCapsule":  # CHOLMOD hides its factor
+        return max((8 * analysis.fill for analysis in analyses), default=0)
     return 0
-
-
-def _fill(analysis: Analysis) -> int:
-    pattern = analysis.pattern
-    lower = sp.csc_matrix((np.full(len(pattern.indices), -1.0), pattern.indices, pattern.indptr), shape=(pattern.n,) * 2)
-    A = lower + lower.T
-    A = (A + sp.diags(1.0 - 2.0 * np.asarray(A.sum(axis=1)).ravel())).tocsc()
-    return 8 * spla.splu(A, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}).L.nnz
 
 
 def _found(root: Any) -> dict[int, Any]:
