@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pliant as pl
+from pliant import linalg
 from pliant.bench import bench
 from pliant.bench.peer import Case
 from pliant.bench.skfem_peer import step_with_skfem
@@ -30,6 +31,8 @@ def test_the_benchmark_gives_ratios_and_says_which_peer_is_missing():
     assert ours["vertices"] == 525
     assert ours["ours"]["factorisations"] <= ours["ours"]["evaluations"]
     assert ours["scikit-fem corotated"]["difference"] < 1e-7
+    assert {row[1] for row in report.tables[2][2]} == set(linalg.available())
+    assert [row[1] for row in report.tables[2][2] if row[-1] == "chosen"] == [ours["ours"]["solver"]]
     rows = report.tables[1][2]
     assert any("scikit-fem" in row[1] and row[5].endswith("x") for row in rows)
     assert "missing" not in ours["drake corotated"] or any("pliant[bench]" in note for note in report.notes)

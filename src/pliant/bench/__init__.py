@@ -77,8 +77,11 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
         "Medians, one thread each, one run. Difference: largest node distance over largest displacement. scikit-fem does the same "
         "backward Euler; Drake steps by Newmark (1/2, 1) with a one-point mass and stops Newton at 1e-2, so it lies O(dt) away."
     )
-    tables = [(f"Pliant ({sizes[0]['ours']['solver']})", columns, ours),
-              ("Beside the peers", ["vertices", "peer", "work", "peer [ms]", "ours [ms]", "ahead", "difference"], peers)]  # fmt: skip
+    factors = [[f"{n['vertices']:,}", solver, *(f"{ms:.2f}" for ms in parts.values()), "chosen" if solver == n["ours"]["solver"] else ""]
+               for n in sizes for solver, parts in n["ours"]["factors"].items()]  # fmt: skip
+    tables = [("Pliant", columns, ours),
+              ("Beside the peers", ["vertices", "peer", "work", "peer [ms]", "ours [ms]", "ahead", "difference"], peers),
+              ("Sparse factors", ["vertices", "solver", "factor [ms]", "one side [ms]", "five sides [ms]", ""], factors)]  # fmt: skip
     return Report(tables=tables, notes=list(dict.fromkeys(notes)), numbers=sizes)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pliant import linalg
 from pliant.bench.drake_peer import step_with_drake
 from pliant.bench.peer import Case, PeerRun
 from pliant.bench.skfem_peer import step_with_skfem
@@ -60,6 +61,7 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
         "tangent": timed(tangent),
         "factor": timed(lambda: eq.tangent.analysis.factor(values)),
     }
+    out["factors"] = {solver: _factor(linalg.analyse(eq.tangent.analysis.pattern, solver), values) for solver in linalg.available()}
     out["forces"] = timed(lambda: eq.body.energy(q, numbers.fields))
     out["assembly"] = out["tangent"] + out["forces"]
     out["implicit step"], end, out["newton iterations"] = _march(model, steps)
@@ -67,6 +69,14 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
     out["vjp"] = timed(lambda: model.pullback(end, np.ones_like(end.x)))
     out["semi-implicit step"], linear_end, _ = _march(linear, steps)
     return out, model.space.position(end.x).reshape(-1, 3), linear.space.position(linear_end.x).reshape(-1, 3)
+
+
+def _factor(analysis: linalg.Analysis, values: Array) -> dict[str, float]:
+    """Milliseconds of a factor, and of its solve for one right side and for five."""
+    solve, sides = analysis.factor(values), np.ones((analysis.pattern.n, 5))
+    assert solve is not None
+    return {"factor": timed(lambda: analysis.factor(values)), "one side": timed(lambda: solve(sides[:, 0])),
+            "five sides": timed(lambda: solve(sides))}  # fmt: skip
 
 
 def _march(model: Any, steps: int) -> tuple[float, Step, float]:
