@@ -208,8 +208,13 @@ class AttachedContact:
 
     def normal_force(self, y: Array) -> Array:
         """(n_points,) [N] the normal force of each point."""
+        return self.pressed(y)[0]
+
+    def pressed(self, y: Array) -> tuple[Array, Array]:
+        """(normal force (n_points,) [N], unit normal (n_points, dim)) of each point."""
         d, n, _ = self.contact.obstacle(y)
-        return self.stiffness * one_sided(-d, self.layer)[1] * _length(n)
+        size = _length(n)
+        return self.stiffness * one_sided(-d, self.layer)[1] * size, n / size[:, None]
 
     def gradient(self, y: Array, u: Array) -> Array:
         d, n, _ = self.contact.obstacle(y)
@@ -242,10 +247,9 @@ class Friction:
 
     def _start(self, old: Array) -> tuple[Array, Array]:
         """(limit (n,) [N], tangent projection (n, dim, dim)) at the step's start."""
-        n = self.contact.contact.obstacle(old)[1]
-        n = n / _length(n)[:, None]
+        force, n = self.contact.pressed(old)
         tangent = np.eye(old.shape[1]) - n[:, :, None] * n[:, None, :]
-        return self.contact.contact.friction * self.contact.normal_force(old), tangent
+        return self.contact.contact.friction * force, tangent
 
     def _slip(self, y: Array, old: Array, dt: float) -> tuple[Array, Array, Array, Array]:
         limit, tangent = self._start(old)
