@@ -14,8 +14,7 @@ MAKEFLAGS += --jobs=2  # the browser is fetched beside the packages, and types a
 run: $(VENV)/.run
 	$(BIN)/pliant run arm-circle
 
-# Two workers on two cores: threads of a BLAS, and threads that spin while they wait, take the cores from each other. A small eigh
-# then takes 40 times as long, and a step of 8,100 particles 50 times.
+# Two workers on two cores: threads of a BLAS, and threads that spin while they wait, take the cores from each other.
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_WAIT_POLICY := PASSIVE
 test: types compiled browser

@@ -32,6 +32,7 @@ ITERATIONS = 60
 Found = tuple[Array, Array, Array]  # residual, its slope, and that without the curvature of the shapes
 EXACT = 1e-12  # of a latent number, beside its unit
 SMALL = 1e-9  # what a step may end at where round-off lets it no nearer
+SINGULAR = 1e12  # the condition from which on controls count as dependent
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -247,12 +248,10 @@ class Embedded:
 
 def _solved(slope: Array, right: Array) -> Array:
     """slope^-1 right, or a sentence: two controls that do the same, or one that does nothing, name no shapes."""
-    try:
-        return np.linalg.solve(slope, right)
-    except np.linalg.LinAlgError:
-        raise SampleError(
-            "The controls do not name one shape each: one of them does nothing here, or two do the same; take one away."
-        ) from None
+    size = np.sqrt(np.abs(np.diag(slope)))  # of each control, whatever its unit
+    if not np.all(size > 0.0) or np.linalg.cond(slope / np.outer(size, size)) > SINGULAR:
+        raise SampleError("The controls do not name one shape each: one of them does nothing here, or two do the same; take one away.")
+    return np.linalg.solve(slope, right)
 
 
 def _added(c: float, row: Array, other: Array) -> Array:
