@@ -76,12 +76,27 @@ def test_a_reset_begins_anew(arm):
 
 def test_another_effector_takes_over_where_the_robot_is(arm):
     led(arm, np.array([0.01, 0.0, 0.0]))
-    before = arm.position.copy()
+    before = arm.pose
     arm.hear({"say": "active", "effectors": ["laser base", "laser"]})
     assert arm.active == ("laser", "laser base")
-    np.testing.assert_allclose(arm.position, before, atol=1e-6 * LENGTH)
+    np.testing.assert_array_equal(arm.pose.x, before.x)
+    assert (arm.pose.k, arm.pose.firm) == (before.k, before.firm)
     arm.tick()
     assert arm.pose.places.shape == (2, 3)
+
+
+def test_a_robot_whose_support_moves_is_not_thrown_back_when_another_effector_takes_over():
+    robot = line_arm(layers=4, across=2)
+    moving = session_of(replace(robot, supports=[replace(s, motion=lambda t: (0.02 * t, 0.0, 0.0)) for s in robot.supports]))
+    for _ in range(60):
+        moving.tick()
+    before = moving.position.copy()
+    moving.hear({"say": "active", "effectors": ["laser base"]})
+    np.testing.assert_array_equal(moving.position, before)
+    moving.hear({"say": "mode", "mode": "manual"})
+    moving.tick()
+    held = moving.picture.rest[:, 2] == 0.0
+    np.testing.assert_allclose((moving.position - before).reshape(-1, 3)[held], [[0.02 / 60.0, 0.0, 0.0]] * held.sum(), atol=1e-12)
 
 
 def test_a_wish_that_is_refused_leaves_everything_as_it_was(arm):
@@ -178,17 +193,26 @@ def test_a_replay_tells_how_far_it_is_from_its_targets(arm):
     assert arm.error == 0.0  # by hand there is no target
 
 
+def test_a_replay_begins_in_the_state_of_its_recording(arm):
+    led(arm, np.array([0.01, 0.0, 0.0]), ticks=3)  # on its way, not in balance
+    made = recorded(arm, ticks=3)
+    arm.hear({"say": "replay"})
+    np.testing.assert_array_equal(arm.pose.x, made.start)
+    np.testing.assert_array_equal(arm.pose.places, [arm.places["laser"]])
+
+
 def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
-    """A reset, or a replay, whose first balance is not found."""
+    """A reset whose first balance is not found, and a replay that cannot be begun."""
     recorded(arm, ticks=3)
     arm.hear({"say": "record", "on": True})
     arm.tick()
     before, active, controller = arm.pose, arm.active, arm.controller
 
-    def fail(self, x=None, u=None):
+    def fail(self, *state):
         raise StepError("No balance was found.")
 
     monkeypatch.setattr(type(arm.controller), "begin", fail)
+    monkeypatch.setattr(type(arm.controller), "resume", fail)
     with pytest.raises(StepError):
         arm.hear({"say": "reset"})
     arm.tick()

@@ -23,7 +23,8 @@ from pliant.viewer.wish import FOLLOW, MANUAL, REPLAY, Frame, Wish, heard
 class Controller(Protocol):
     """What drives the robot; planners.inverse makes one."""
 
-    def begin(self, x: Array | None = None, u: Array | None = None) -> Pose: ...
+    def begin(self) -> Pose: ...
+    def resume(self, x: Array, u: Array, k: int) -> Pose: ...
     def follow(self, pose: Pose, targets: Array) -> Pose: ...
     def manual(self, pose: Pose, u: Array) -> Pose: ...
 
@@ -110,8 +111,8 @@ class Session:
 
     def _take_over(self, active: tuple[str, ...]) -> None:
         """Another controller goes on from where the robot is."""
-        controller = self.make(active)
-        self.pose = replace(controller.begin(self.pose.x, self.pose.u), k=self.pose.k)
+        controller, pose = self.make(active), self.pose
+        self.pose = replace(controller.resume(pose.x, pose.u, pose.k), firm=pose.firm, reach=pose.reach)
         self.active, self.controller = active, controller
 
     def reset(self) -> None:
@@ -217,7 +218,7 @@ class Session:
                              f"{self.robot.name} cannot follow; drive the same robot in the same way.")  # fmt: skip
         start = finite_array("The start of the recording", recording.start, self.pose.x.shape)
         controller = self.make(recording.effectors)
-        self.pose = replace(controller.begin(start, recording.before), x=start, k=recording.tick)
+        self.pose = controller.resume(start, recording.before, recording.tick)
         self.active, self.controller, self.played, self.next_row = recording.effectors, controller, recording, 0
         self.wish, self.said = replace(self.wish, mode=REPLAY, active=self.active, paused=False), ""
 

@@ -78,6 +78,12 @@ class Inverse:
                                  f"{guard.stroke.lower:g} to {guard.stroke.upper:g}; begin with other controls, or widen it.")  # fmt: skip
         return Pose(k=0, x=start, u=own, places=self.aims.places(q))
 
+    def resume(self, x: ArrayLike, u: ArrayLike, k: int) -> Pose:
+        """The robot before tick k, in a state x with controls u as they are."""
+        state = finite_array("The state", x, (self.model.space.size,))
+        given = check_controls(u, self.model.n_controls)  # type: ignore[arg-type]
+        return Pose(k=k, x=state, u=given, places=self.aims.places(self._position(state)))
+
     def follow(self, pose: Pose, targets: ArrayLike) -> Pose:
         """One tick towards targets (n_effectors, dim) [m]."""
         began, goal = perf_counter(), self.aims.goal(targets)
