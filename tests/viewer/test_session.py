@@ -182,6 +182,25 @@ def test_a_replay_can_be_recorded_and_goes_on(arm):
     np.testing.assert_array_equal(again.controls, made.controls[4:6])
 
 
+def test_a_tick_of_a_replay_that_fails_is_taken_again(arm, monkeypatch):
+    made = recorded(arm, ticks=3)
+    arm.hear({"say": "replay"})
+
+    def fails(self, pose, u):
+        raise StepError("Nothing holds any more.")
+
+    for row in range(made.ticks):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(arm.controller), "manual", fails)
+            arm.tick()
+        assert arm.wish.paused
+        assert (arm.wish.mode, arm.played, arm.next_row) == ("replay", made, row)
+        arm.hear({"say": "pause", "on": False})
+        arm.tick()
+        np.testing.assert_array_equal(arm.wish.controls, made.controls[row])
+    assert arm.wish.mode == "manual"
+
+
 def test_a_replay_tells_how_far_it_is_from_its_targets(arm):
     made = recorded(arm, ticks=5)
     arm.hear({"say": "replay"})

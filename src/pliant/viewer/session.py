@@ -137,14 +137,14 @@ class Session:
         past = passed if past is None else past
         if self.wish.paused:
             return
+        by_hand = self.wish.mode == MANUAL
         try:
-            before, by_hand = self.pose, self.wish.mode == MANUAL
             self.pose = self._next()
-            self.error = 0.0 if by_hand else self._miss()
-            self.time += past if self.dt is None else self.dt
-        except PliantError as error:  # such as a step that found no balance: stay, and say so
-            self.pose, self.said, self.wish = before, str(error), replace(self.wish, paused=True)
+        except PliantError as error:  # stay, and say so
+            self.said, self.wish = str(error), replace(self.wish, paused=True)
             return
+        self.error = 0.0 if by_hand else self._miss()
+        self.time += past if self.dt is None else self.dt
         if self.wish.recording:
             self._note()
 
@@ -152,7 +152,7 @@ class Session:
         if self.wish.mode == FOLLOW:
             return self.controller.follow(self.pose, self._aims())
         if self.wish.mode == REPLAY:
-            self._step_replay()
+            return self._replayed_tick()
         return self.controller.manual(self.pose, self.wish.controls)
 
     def _aims(self) -> Array:
@@ -222,14 +222,16 @@ class Session:
         self.active, self.controller, self.played, self.next_row = recording.effectors, controller, recording, 0
         self.wish, self.said = replace(self.wish, mode=REPLAY, active=self.active, paused=False), ""
 
-    def _step_replay(self) -> None:
-        """The row of the recording for this tick; after the last one the controls stay, by hand."""
+    def _replayed_tick(self) -> Pose:
+        """The next row of the recording; after the last one the controls stay, by hand."""
         assert self.played is not None
         controls, aims = self.played.row(self.next_row)
+        pose = self.controller.manual(self.pose, controls)
         self.wish = replace(self.wish, controls=controls, targets={**self.wish.targets, **aims})
         self.next_row += 1
         if self.next_row >= self.played.ticks:
             self.played, self.wish = None, replace(self.wish, mode=MANUAL)
+        return pose
 
 
 def _next_free(folder: Path) -> Path:
