@@ -74,6 +74,7 @@ def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(pli
     status, out, said = pliant(str(finger), "--headless", "0.5", "--record", str(tmp_path / "made"))
     assert status == 0, said
     assert "p99 [ms]" in out
+    assert "at the end: the target is out of reach" in out
     made = load_recording(tmp_path / "made" / "recording-001")
     assert made.names == ("low", "high")
     assert made.ticks == 30

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import signal
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -16,7 +17,7 @@ from pliant.dynamics import Quasistatic, SemiImplicit, equilibrium
 from pliant.planners import load_controls
 from pliant.robot import Effector
 from pliant.robot_files import Keyframes
-from pliant.viewer import headless, load_recording, load_script, session_of
+from pliant.viewer import drive, headless, load_recording, load_script, session_of
 from pliant.zoo.robots import biped, line_arm
 
 LENGTH = 0.2  # [m] of the arm
@@ -307,18 +308,31 @@ def test_a_recording_of_an_effector_that_is_not_there_is_a_sentence(arm, one_sen
     one_sentence(lambda: arm.hear({"say": "replay"}), "nose")
 
 
-def test_a_recording_that_cannot_be_saved_is_kept_and_said(arm, tmp_path):
+@pytest.fixture
+def taken(arm, monkeypatch, tmp_path):
+    """A folder of the arm that is a file by now."""
     (tmp_path / "taken").write_text("a file")
-    arm.folder = tmp_path / "taken"
-    try:
-        made = recorded(arm, ticks=3)
-    finally:
-        arm.folder = None
+    monkeypatch.setattr(arm, "folder", tmp_path / "taken")
+
+
+def test_a_recording_that_cannot_be_saved_is_kept_and_said(arm, taken):
+    made = recorded(arm, ticks=3)
     assert "could not be saved" in arm.said
     assert arm.replayed is made
     assert made.ticks == 3
     arm.tick()  # and the robot goes on
     assert not arm.wish.recording
+    arm.hear({"say": "record", "on": True})
+    arm.tick()
+    arm.hear({"say": "reset"})
+    assert "could not be saved" in arm.said
+
+
+def test_a_recording_that_is_lost_at_the_end_is_said(arm, taken, one_sentence):
+    one_sentence(lambda: headless(arm, seconds=0.05), "could not be saved .* record again")
+    arm.hear({"say": "record", "on": True})
+    arm.tick()
+    one_sentence(lambda: drive(arm, told=lambda url: signal.raise_signal(signal.SIGINT)), "could not be saved .* record again")
 
 
 def test_recordings_go_to_their_folder(arm, tmp_path):
@@ -355,6 +369,31 @@ def test_without_a_page_the_robot_follows_a_script(arm, tmp_path):
 def test_the_times_without_a_page_are_those_of_the_script(arm):
     headless(arm, seconds=0.2)
     np.testing.assert_allclose(arm.replayed.times, np.arange(1, 13) / 60.0)
+
+
+def test_without_a_page_a_replay_ends_with_its_last_row(arm):
+    made = recorded(arm, ticks=5)
+    arm.hear({"say": "replay"})
+    found = headless(arm, seconds=1.0)
+    assert found["ticks"] == 5
+    assert found["error at the end [mm]"] == pytest.approx(1e3 * np.linalg.norm(made.targets[-1, 0] - arm.places["laser"]), rel=1e-12)
+    assert found["error at the end [mm]"] > 0.1
+
+
+def test_a_recording_that_is_full_leaves_the_figures(arm, monkeypatch):
+    monkeypatch.setattr("pliant.viewer.recorder.LONGEST", 3)
+    found = headless(arm, seconds=0.1)
+    assert found["ticks"] == 6
+    assert arm.replayed.ticks == 3
+    assert "an hour long" in found["said"]
+
+
+def test_what_could_not_be_kept_is_told_without_a_page(arm, monkeypatch):
+    assert headless(arm, seconds=0.1)["at the end"] == "moving"
+    follow = type(arm.controller).follow
+    fold = {"state": "unkept", "text": "there is no balance beyond here"}
+    monkeypatch.setattr(type(arm.controller), "follow", lambda self, pose, targets: replace(follow(self, pose, targets), **fold))
+    assert headless(arm, seconds=0.1)["at the end"] == fold["text"]
 
 
 def test_a_step_that_fails_without_a_page_keeps_what_was_recorded(arm, monkeypatch, tmp_path):

@@ -42,6 +42,7 @@ class Session:
     time: float = 0.0  # [s] driven so far, pauses left out
     error: float = 0.0  # [m] how far the worst effector was from its target after the last tick; zero by hand, where there is none
     said: str = ""  # what went wrong last
+    unsaved: str = ""  # why the last recording could not be saved
     recordings: int = 0
     recorder: Recorder | None = None  # of the recording under way
     played: Recording | None = None  # the replay under way; another recording may be made of it
@@ -117,12 +118,11 @@ class Session:
 
     def reset(self) -> None:
         """As at first; a recording ends before."""
-        first = self.controller.begin()
+        first, self.said = self.controller.begin(), ""
         self.close()
         self.pose, self.played = first, None
         mode = MANUAL if self.wish.mode == MANUAL else FOLLOW
         self.wish = replace(self.wish, mode=mode, targets=self.places, controls=self.pose.u, recording=False)
-        self.said = ""
 
     # Time
 
@@ -174,7 +174,7 @@ class Session:
     # Recordings
 
     def _begin_recording(self) -> None:
-        self.recorder = Recorder(effectors=self.active, began=self.time, first=self.pose)
+        self.recorder, self.unsaved = Recorder(effectors=self.active, began=self.time, first=self.pose), ""
 
     def _note(self) -> None:
         assert self.recorder is not None
@@ -199,7 +199,8 @@ class Session:
         try:
             recording.save(folder)
         except (OSError, PliantError) as error:
-            self.said = f"The recording could not be saved in {folder} ({error}); download it here, and free the folder."
+            self.unsaved = f"The recording could not be saved in {folder} ({error})"
+            self.said = f"{self.unsaved}; download it here, and free the folder."
 
     def _replay(self, recording: Recording | None) -> None:
         """Play a recording from its own start."""
