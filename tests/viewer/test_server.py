@@ -209,6 +209,30 @@ def test_a_page_that_asks_and_does_not_read_fills_nothing(arm):
     assert len(sent) == 2
 
 
+def test_a_page_gets_its_first_frame_however_much_waits(arm):
+    sent = []
+    loop = Loop(session=arm, send=sent.append)
+    for _ in range(1000):
+        loop.hear('{"say": "colour", "by": "strain"}')
+    loop.watch(True)
+    loop.turn()
+    assert a_frame(unpacked(sent[0]))
+
+
+def test_what_the_last_page_said_is_not_said_by_the_next(arm):
+    sent = []
+    loop = Loop(session=arm, send=sent.append)
+    loop.watch(True)
+    loop.hear('{"say": "fly"}')
+    loop._listen()
+    loop.hear('{"say": "pause", "on": true}')
+    loop.watch(False)
+    loop.watch(True)
+    loop.turn()
+    assert not arm.wish.paused
+    assert a_frame(unpacked(sent[0]))
+
+
 def test_a_second_page_is_refused_in_words_and_may_take_over(stand):
     with stand.open() as first:
         until(first, a_frame)
