@@ -24,11 +24,11 @@ from pliant.viewer.server import Server
 UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
 
 
-def ask(stand, path="", *, host=None, token=True, **headers):
+def ask(stand, path="", *, method="GET", host=None, token=True, **headers):
     """(status, headers, body) of a plain request."""
     where = urlsplit(stand.url)
     line = http.client.HTTPConnection(where.hostname, where.port, timeout=30)
-    line.putrequest("GET", where.path + path if token is True else f"/{token}/{path}", skip_host=True)
+    line.putrequest(method, where.path + path if token is True else f"/{token}/{path}", skip_host=True)
     for name, value in {"Host": stand.host if host is None else host, **headers}.items():
         if value:
             line.putheader(name, value)
@@ -52,6 +52,15 @@ def test_the_page_and_its_files_are_served(stand):
     assert {name.decode() for name in named} <= set(page_files())
     assert ask(stand, "secret.txt")[0] == 404
     assert ask(stand, "../server.py")[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD"])
+@pytest.mark.parametrize("path", ["", "main.js", "socket"])
+def test_a_page_can_only_be_got(stand, method, path):
+    more = {**UPGRADE, "Origin": f"http://{stand.host}"} if path == "socket" else {}
+    status, headers, _ = ask(stand, path, method=method, **more)
+    assert (status, headers["Allow"]) == (405, "GET")
+    assert ask(stand, path, method=method, token="wrong", **more)[0] == 403
 
 
 def test_the_page_names_nothing_outside_itself():
