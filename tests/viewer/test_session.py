@@ -354,6 +354,23 @@ def test_recordings_go_to_their_folder(arm, tmp_path):
     assert (tmp_path / "recording-002" / "commands.csv").is_file()
 
 
+def test_what_is_recorded_is_on_disk_while_it_is_recorded(arm, monkeypatch, tmp_path, one_sentence):
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
+    home = tmp_path / "recording-001"
+    arm.hear({"say": "record", "on": True})
+    for k in range(1, 4):
+        led(arm, REACHABLE, ticks=1)
+        arm.keeper._writing.join()
+        assert len(list(home.iterdir())) == k
+        assert load_recording(home).content() == arm.recorder.recording().content()
+    arm.hear({"say": "record", "on": False})
+    assert sorted(path.name for path in home.iterdir()) == ["commands.csv", "plan.json"]
+    assert load_recording(home).content() == arm.replayed.content()
+    (tmp_path / "partial-000000.json").write_text("{}")
+    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+
+
 def test_without_a_page_the_robot_follows_a_script(arm, tmp_path):
     start = arm.places["laser"]
     file = tmp_path / "way.csv"
@@ -408,6 +425,21 @@ def test_a_step_that_fails_without_a_page_keeps_what_was_recorded(arm, monkeypat
 
     monkeypatch.setattr(type(arm.controller), "follow", failing)
     with pytest.raises(StepError, match="After 4 ticks: Nothing holds any more"):
+        headless(arm, seconds=1.0)
+    assert load_recording(tmp_path / "recording-001").ticks == 4
+
+
+def test_an_interrupt_without_a_page_keeps_what_was_recorded(arm, monkeypatch, tmp_path):
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    tick, ticks = arm.tick, []
+
+    def interrupted(past):
+        if len(ticks) == 4:
+            raise KeyboardInterrupt
+        ticks.append(tick(past))
+
+    monkeypatch.setattr(arm, "tick", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         headless(arm, seconds=1.0)
     assert load_recording(tmp_path / "recording-001").ticks == 4
 

@@ -16,7 +16,9 @@ from pliant.robot import Robot
 from pliant.store import read_json, write_atomic, write_json
 
 METHOD = "drive"
+ROWS = ("times", "controls", "targets", "places")  # what each tick adds
 PLAN, COMMANDS = "plan.json", "commands.csv"
+PART, PARTS = "partial-{:06d}.json", "partial-*.json"  # of a recording under way
 
 
 class RobotModel(Dynamics, Protocol):
@@ -75,9 +77,11 @@ class Recording:
                 "places": self.places.tolist()}  # fmt: skip
 
     def save(self, folder: str | Path) -> None:
-        """Write plan.json and commands.csv."""
+        """Write plan.json and commands.csv, in place of what was written while it was recorded."""
         write_json(Path(folder) / PLAN, self.content())
         write_atomic(Path(folder) / COMMANDS, self.commands())
+        for part in Path(folder).glob(PARTS):
+            part.unlink()
 
     def plan(self, model: RobotModel) -> Plan:
         """The controls simulated from where the recording began, as a plan whose cost is how well the effectors followed."""
@@ -103,11 +107,17 @@ def changes_in_time(robot: Robot) -> bool:
     return any([*(s.motion is not None for s in robot.supports), *(load.timed for load in robot.loads)])
 
 
+def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """What plan.json would hold if the recording had ended with its last part."""
+    return {**parts[0], **{key: [row for part in parts for row in part[key]] for key in ROWS}}
+
+
 def load_recording(folder: str | Path) -> Recording:
-    """A saved recording, or a sentence."""
+    """A saved recording, or what is there of one whose program was killed, or a sentence."""
     path = Path(folder) / PLAN
-    raw = read_json(path)
+    parts = [read_json(part) for part in ([path] if path.exists() else sorted(path.parent.glob(PARTS)) or [path])]
     try:
+        raw = _joined(parts)
         names, effectors, k = tuple(map(str, raw["names"])), tuple(map(str, raw["effectors"])), len(raw["times"])
         n, e = len(names), len(effectors)
         shapes: dict[str, tuple[int | None, ...]] = {"times": (k,), "controls": (k, n), "targets": (k, e, None), "places": (k, e, None),

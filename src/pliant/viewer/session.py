@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from pliant.controls import Control, controls_of
 from pliant.core import Array, InputError, PliantError, finite_array
 from pliant.planners import Pose
 from pliant.robot import Robot
+from pliant.viewer.keeper import Keeper
 from pliant.viewer.picture import Picture
 from pliant.viewer.recorder import Recorder
 from pliant.viewer.recording import Recording
@@ -45,6 +45,7 @@ class Session:
     unsaved: str = ""  # why the last recording could not be saved
     recordings: int = 0
     recorder: Recorder | None = None  # of the recording under way
+    keeper: Keeper | None = None  # of it, where a folder was given
     played: Recording | None = None  # the replay under way; another recording may be made of it
     next_row: int = 0  # of it
 
@@ -174,32 +175,30 @@ class Session:
     # Recordings
 
     def _begin_recording(self) -> None:
-        self.recorder, self.unsaved = Recorder(effectors=self.active, began=self.time, first=self.pose), ""
+        self.recorder = Recorder(robot=self.robot.name, controls=self.controls, dt=self.dt, effectors=self.active, began=self.time,
+                                 first=self.pose)  # fmt: skip
+        self.unsaved = ""
+        self.keeper = None if self.folder is None else Keeper(folder=self.folder, recorder=self.recorder)
 
     def _note(self) -> None:
         assert self.recorder is not None
         self.recorder.note(self.time, self.pose, self._aims())
+        if self.keeper is not None:
+            self.keeper.keep()
         if self.recorder.full:
             self._end_recording()
             self.said = self.said or "The recording has become an hour long and ended; begin another one."
 
     def _end_recording(self) -> None:
         """What was noted becomes a recording, and is saved where a folder was given."""
-        recorder, self.recorder = self.recorder, None
+        (recorder, self.recorder), (keeper, self.keeper) = (self.recorder, None), (self.keeper, None)
         self.wish = replace(self.wish, recording=False)
         if recorder is None or not recorder.rows:
             self.said = "Nothing was recorded: the robot was paused."
             return
-        self.replayed, self.recordings = recorder.recording(self.robot, self.controls, self.dt), self.recordings + 1
-        if self.folder is not None:
-            self._save(self.replayed, _next_free(self.folder))
-
-    def _save(self, recording: Recording, folder: Path) -> None:
-        """Keep a recording; where that cannot be, it is still there to be downloaded."""
-        try:
-            recording.save(folder)
-        except (OSError, PliantError) as error:
-            self.unsaved = f"The recording could not be saved in {folder} ({error})"
+        self.replayed, self.recordings = recorder.recording(), self.recordings + 1
+        self.unsaved = "" if keeper is None else keeper.finish(self.replayed)
+        if self.unsaved:
             self.said = f"{self.unsaved}; download it here, and free the folder."
 
     def _replay(self, recording: Recording | None) -> None:
@@ -233,8 +232,3 @@ class Session:
         if self.next_row >= self.played.ticks:
             self.played, self.wish = None, replace(self.wish, mode=MANUAL)
         return pose
-
-
-def _next_free(folder: Path) -> Path:
-    """The first recording-001, recording-002, ... that is not there yet, so that none is lost."""
-    return next(place for k in count(1) if not (place := folder / f"recording-{k:03d}").exists())
