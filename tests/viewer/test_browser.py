@@ -54,21 +54,22 @@ def open_page(chrome):
 
 @pytest.fixture(scope="module")
 def live(open_page):
-    """(a server, the page that drives it)"""
-    with served(small_arm()) as stand:
+    """(a server, the page that drives it, where the laser is at rest)"""
+    session = small_arm()
+    start = session.places["laser"]
+    with served(session) as stand:
         page = opened(open_page, stand)
-        yield stand, page
+        yield stand, page, start
         page.context.close()
 
 
 @pytest.fixture
 def stand(live):
     """The server, with the robot at rest."""
-    stand, page = live
+    stand, page, start = live
     messages = ({"say": "pause", "on": False}, {"say": "mode", "mode": "follow"}, {"say": "colour", "by": "strain"}, {"say": "reset"})
     for message in messages:
         stand.server.loop.hear(json.dumps(message))
-    start = stand.session.picture.robot.place("laser", stand.session.controller.begin().x)
     wait(page, lambda: np.abs(place(page) - start).max() < 1e-9 and status(page) == "at the target", "no rest")
     return stand
 
@@ -188,6 +189,27 @@ def test_keys_pause_reset_and_colour(page, stand):
     assert page.locator("#help").is_visible()
     page.keyboard.press("Escape")
     assert page.locator("#help").is_hidden()
+
+
+def test_before_the_first_frame_nothing_is_said_and_nothing_fails(open_page, arm):
+    said = []
+    with served(arm) as other:
+        loop = other.server.loop
+        loop.watch, loop.hear = lambda on: None, said.append  # the page gets its scene, and no frame
+        page = open_page(other.url)
+        wait(page, lambda: page.locator(".axes input").count(), "no scene")
+        for key in (" ", "c", "m", "r", "p", "0", "ArrowLeft"):
+            page.keyboard.press(key)
+        page.locator(".target input").first.click()
+        page.locator(".axes input").first.fill("1")
+        page.locator(".axes input").first.press("Enter")
+        page.locator(".actuator input").first.fill("3")
+        del loop.watch
+        loop.watch(True)
+        wait(page, lambda: frames(page) > 0, "no frame")
+        wait(page, lambda: said, "the frame is not answered")
+        assert {json.loads(text)["say"] for text in said} == {"seen"}
+        page.context.close()
 
 
 def test_by_hand_a_slider_moves_the_robot(page, stand):
