@@ -3,12 +3,11 @@
 import { Camera } from "./camera.js";
 import { Drawing } from "./draw.js";
 import { Link } from "./link.js";
-import { Panel, byId, shown } from "./panel.js";
+import { PATIENCE, Panel, byId, shown } from "./panel.js";
 import { listen } from "./pointer.js";
 import { number } from "./plots.js";
 import { add, scale } from "./vectors.js";
 
-const PATIENCE = 2000; // [ms] that a target is shown before the robot has heard of it
 const TRAIL = 240; // places of an effector that are remembered
 const ROWS = 1200; // rows of the plots that are remembered
 const PLOTS = 100; // [ms] from one drawing of the plots to the next, at least
