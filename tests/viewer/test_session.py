@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from stand import REACHABLE, small_arm
 
-from pliant.core import InputError, StepError
+from pliant.core import InputError, PliantError, StepError
 from pliant.dynamics import Quasistatic, SemiImplicit, equilibrium
 from pliant.planners import load_controls
 from pliant.robot import Effector
@@ -369,6 +369,25 @@ def test_what_is_recorded_is_on_disk_while_it_is_recorded(arm, monkeypatch, tmp_
     assert load_recording(home).content() == arm.replayed.content()
     (tmp_path / "partial-000000.json").write_text("{}")
     one_sentence(lambda: load_recording(tmp_path), "not a recording")
+
+
+def test_what_a_full_disk_did_not_take_is_in_the_next_part(arm, monkeypatch, tmp_path):
+    def full(path, data):
+        raise PliantError("The disk is full.")
+
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
+    arm.hear({"say": "record", "on": True})
+    with monkeypatch.context() as patch:
+        patch.setattr("pliant.viewer.keeper.write_atomic", full)
+        for _ in range(3):
+            arm.tick()
+            arm.keeper._writing.join()
+    arm.tick()
+    arm.keeper._writing.join()
+    assert [path.name for path in tmp_path.iterdir()] == ["recording-001"]
+    assert load_recording(tmp_path / "recording-001").ticks == 4
+    arm.hear({"say": "record", "on": False})
 
 
 def test_without_a_page_the_robot_follows_a_script(arm, tmp_path):

@@ -22,7 +22,7 @@ class Keeper:
 
     folder: Path  # of all recordings
     recorder: Recorder
-    home: Path | None = None  # of this one, as soon as a part of it is there
+    home: Path | None = None  # of this one, as soon as there is something to put there
     parts: int = 0
     kept: int = 0  # rows in parts
 
@@ -39,21 +39,27 @@ class Keeper:
         self._writing.start()
 
     def _write(self, new: Recording) -> None:
-        home = self.home or _next_free(self.folder)
         with suppress(OSError, PliantError):  # the next part holds it too, and the end says what is wrong
-            write_atomic(home / PART.format(self.parts), json.dumps(new.rows() if self.parts else new.content()))
-            self.home, self.parts, self.kept = home, self.parts + 1, self.kept + new.ticks
+            write_atomic(self._made() / PART.format(self.parts), json.dumps(new.rows() if self.parts else new.content()))
+            self.parts, self.kept = self.parts + 1, self.kept + new.ticks
 
     def finish(self, recording: Recording) -> str:
         """The whole recording in place of its parts; what was wrong with that, or nothing."""
         if self._writing is not None:
             self._writing.join()
-        home = self.home or _next_free(self.folder)
         try:
-            recording.save(home)
+            recording.save(self._made())
         except (OSError, PliantError) as error:
-            return f"The recording could not be saved in {home} ({error})"
+            return f"The recording could not be saved in {self.folder} ({error})"
         return ""
+
+    def _made(self) -> Path:
+        """The folder of this recording, which nobody else has."""
+        if self.home is None:
+            home = _next_free(self.folder)
+            home.mkdir(parents=True)
+            self.home = home
+        return self.home
 
 
 def _next_free(folder: Path) -> Path:
