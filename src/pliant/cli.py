@@ -117,7 +117,7 @@ def drive_command(
     if without_page is not None:
         figures = viewer.headless(session, seconds=without_page, script=None if script is None else viewer.load_script(script))
         for what, value in figures.items():
-            print(f"{what}: {value:.4g}")
+            print(f"{what}: {value}" if isinstance(value, str) else f"{what}: {value:.4g}")
         return
     viewer.drive(session, told=lambda url: _opened(url, browser), port=port, address=allow_remote or "127.0.0.1",
                  allow_remote=allow_remote is not None)  # fmt: skip

@@ -40,8 +40,9 @@ def open_page(chrome):
     faults = []
     gone = "WebSocket connection to"  # what Chromium says of a server that has ended, as a test wants it to
 
-    def go(url, size=(900, 600)):
-        page = chrome.new_context(viewport={"width": size[0], "height": size[1]}, accept_downloads=True).new_page()
+    def go(url, size=(900, 600), script="", **more):
+        page = chrome.new_context(viewport={"width": size[0], "height": size[1]}, accept_downloads=True, **more).new_page()
+        page.add_init_script(script)
         page.on("console", lambda m: faults.append(m.text) if m.type == "error" and not m.text.startswith(gone) else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("request", lambda request: None if request.url.startswith(url) else faults.append(request.url))
@@ -54,21 +55,22 @@ def open_page(chrome):
 
 @pytest.fixture(scope="module")
 def live(open_page):
-    """(a server, the page that drives it)"""
-    with served(small_arm()) as stand:
+    """(a server, the page that drives it, where the laser is at rest)"""
+    session = small_arm()
+    start = session.places["laser"]
+    with served(session) as stand:
         page = opened(open_page, stand)
-        yield stand, page
+        yield stand, page, start
         page.context.close()
 
 
 @pytest.fixture
 def stand(live):
     """The server, with the robot at rest."""
-    stand, page = live
+    stand, page, start = live
     messages = ({"say": "pause", "on": False}, {"say": "mode", "mode": "follow"}, {"say": "colour", "by": "strain"}, {"say": "reset"})
     for message in messages:
         stand.server.loop.hear(json.dumps(message))
-    start = stand.session.picture.robot.place("laser", stand.session.controller.begin().x)
     wait(page, lambda: np.abs(place(page) - start).max() < 1e-9 and status(page) == "at the target", "no rest")
     return stand
 
@@ -190,6 +192,27 @@ def test_keys_pause_reset_and_colour(page, stand):
     assert page.locator("#help").is_hidden()
 
 
+def test_before_the_first_frame_nothing_is_said_and_nothing_fails(open_page, arm):
+    said = []
+    with served(arm) as other:
+        loop = other.server.loop
+        loop.watch, loop.hear = lambda on: None, said.append  # the page gets its scene, and no frame
+        page = open_page(other.url)
+        wait(page, lambda: page.locator(".axes input").count(), "no scene")
+        for key in (" ", "c", "m", "r", "p", "0", "ArrowLeft"):
+            page.keyboard.press(key)
+        page.locator(".target input").first.click()
+        page.locator(".axes input").first.fill("1")
+        page.locator(".axes input").first.press("Enter")
+        page.locator(".actuator input").first.fill("3")
+        del loop.watch
+        loop.watch(True)
+        wait(page, lambda: frames(page) > 0, "no frame")
+        wait(page, lambda: said, "the frame is not answered")
+        assert {json.loads(text)["say"] for text in said} == {"seen"}
+        page.context.close()
+
+
 def test_by_hand_a_slider_moves_the_robot(page, stand):
     first, slider = place(page), page.locator(".actuator input").first
     assert slider.is_disabled()
@@ -199,6 +222,92 @@ def test_by_hand_a_slider_moves_the_robot(page, stand):
     page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
     wait(page, lambda: stand.session.pose.u[0] > 4.0, "no tension")
     wait(page, lambda: place(page)[0] < first[0] - 5e-3, "the arm does not bend to the line that pulls")
+
+
+def test_a_slider_keeps_what_is_wished_of_the_others(page, stand, monkeypatch):
+    """Also where frames still tell of the time before the last wish, as with a robot that ticks slowly."""
+    page.locator("#mode button").nth(1).click()
+    sliders = page.locator(".actuator input")
+    wait(page, lambda: sliders.first.is_enabled(), "still not by hand")
+    monkeypatch.setattr(stand.server.loop, "steer", lambda session: time.sleep(0.3))
+    for k, share in enumerate((0.3, 0.5, 0.4)):
+        seen, box = frames(page), sliders.nth(k).bounding_box()
+        sliders.nth(k).click(position={"x": share * box["width"], "y": 0.5 * box["height"]})
+        wait(page, lambda seen=seen: frames(page) > seen, "no frame")
+    wait(page, lambda: stand.session.wish.controls[2] > 0.0, "no wish")
+    np.testing.assert_allclose(stand.session.wish.controls, [6.0, 10.0, 8.0, 0.0], atol=1.5)  # [N]
+
+
+def test_a_key_that_is_held_says_once_what_it_says_and_arrows_go_on(page, stand):
+    page.locator("#view").focus()
+    page.keyboard.down(" ")
+    wait(page, lambda: status(page) == "paused")
+    for _ in range(3):
+        page.keyboard.down(" ")  # held, so that it repeats
+    seen = frames(page)
+    wait(page, lambda: frames(page) > seen + 2)
+    assert status(page) == "paused"
+    page.keyboard.up(" ")
+    was = typed(page)
+    page.keyboard.down("ArrowRight")
+    once = wait(page, lambda: np.linalg.norm(typed(page) - was), "arrows do not move the target")
+    for _ in range(4):
+        page.keyboard.down("ArrowRight")
+    page.keyboard.up("ArrowRight")
+    wait(page, lambda: np.linalg.norm(typed(page) - was) > 4.5 * once, "a held arrow does not go on")
+
+
+LATE = "const soon = requestAnimationFrame; window.requestAnimationFrame = (work) => setTimeout(() => soon(work), 60);"
+DENSITY = "() => document.getElementById('view').width / document.getElementById('view').clientWidth"
+SMOOTH = "() => document.getElementById('view').getContext('webgl2').getContextAttributes().antialias"
+
+
+def test_without_a_graphics_card_a_picture_has_no_more_pixels_than_the_page_and_fewer_where_it_is_late(open_page, arm):
+    with served(arm) as other:
+        page = opened(open_page, other, device_scale_factor=2)
+        assert page.evaluate(DENSITY) <= 1.0
+        assert not page.evaluate(SMOOTH)
+        page.context.close()
+        page = opened(open_page, other, script=LATE)
+        wait(page, lambda: page.evaluate(DENSITY) < 0.51, "as many pixels as ever")
+        seen = frames(page)
+        wait(page, lambda: frames(page) > seen + 10, "no frames")
+        assert page.evaluate(DENSITY) > 0.49
+        page.context.close()
+
+
+LOSE = """async () => {
+  const canvas = document.getElementById("view"), card = canvas.getContext("webgl2").getExtension("WEBGL_lose_context");
+  for (const [event, act] of [["webglcontextlost", () => card.loseContext()], ["webglcontextrestored", () => card.restoreContext()]]) {
+    const done = new Promise((resolve) => canvas.addEventListener(event, () => setTimeout(resolve), { once: true }));
+    act();
+    await done;
+  }
+}"""
+KINDS = ("WebGLBuffer", "WebGLVertexArrayObject", "WebGLProgram", "WebGLShader")
+
+
+def test_a_card_that_was_lost_comes_back_and_nothing_of_it_is_left(page, stand):
+    page.evaluate(LOSE)
+    wait(page, lambda: (np.ptp(canvas_pixels(page), axis=2) > 25).mean() > 0.02, "nothing is drawn any more")
+    before = held(page)
+    page.evaluate(LOSE)
+    seen = frames(page)
+    wait(page, lambda: frames(page) > seen + 2, "no frames")
+    assert held(page) == before
+    assert page.evaluate("() => document.getElementById('view').getContext('webgl2').getError()") == 0
+
+
+def held(page) -> dict[str, int]:
+    """How many things of the graphics card the page holds on to, after its rubbish was collected."""
+    tools, count = page.context.new_cdp_session(page), {}
+    for kind in KINDS:
+        mould = tools.send("Runtime.evaluate", {"expression": f"{kind}.prototype"})["result"]["objectId"]
+        found = tools.send("Runtime.queryObjects", {"prototypeObjectId": mould})["objects"]["objectId"]
+        length = {"objectId": found, "functionDeclaration": "function () { return this.length; }"}
+        count[kind] = tools.send("Runtime.callFunctionOn", length)["result"]["value"]
+    tools.detach()
+    return count
 
 
 def test_a_recording_is_made_replayed_and_downloaded(page, stand):

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
 
@@ -74,12 +75,31 @@ def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(pli
     status, out, said = pliant(str(finger), "--headless", "0.5", "--record", str(tmp_path / "made"))
     assert status == 0, said
     assert "p99 [ms]" in out
+    assert "at the end: the target is out of reach" in out
     made = load_recording(tmp_path / "made" / "recording-001")
     assert made.names == ("low", "high")
     assert made.ticks == 30
     assert pliant(str(finger), "--headless", "0.5", "--replay", str(tmp_path / "made" / "recording-001"))[0] == 0
     assert pliant(str(finger), "--headless", "0.2", "--dynamic", "--record", str(tmp_path / "swung"))[0] == 0
     np.testing.assert_allclose(load_recording(tmp_path / "swung" / "recording-001").times, np.arange(1, 13) / 60.0)
+
+
+def test_a_program_that_is_killed_leaves_what_it_recorded(pliant, finger, tmp_path):
+    home = tmp_path / "made" / "recording-001"
+    words = ["drive", str(finger), "--headless", "600", "--record", str(home.parent)]
+    child = subprocess.Popen([sys.executable, "-m", "pliant.cli", *words])
+    while not (home / "partial-000001.json").exists():
+        assert child.poll() is None
+        time.sleep(0.05)
+    child.kill()
+    child.wait(timeout=60)
+    made = load_recording(home)
+    assert made.ticks > 100
+    np.testing.assert_allclose(made.times, np.arange(1, made.ticks + 1) / 60.0)
+    assert pliant(str(finger), "--headless", "0.2", "--replay", str(home))[0] == 0
+    made.save(home)
+    assert sorted(path.name for path in home.iterdir() if path.suffix != ".tmp") == ["commands.csv", "plan.json"]
+    assert load_recording(home).ticks == made.ticks
 
 
 @pytest.mark.parametrize(

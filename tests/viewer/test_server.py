@@ -24,11 +24,11 @@ from pliant.viewer.server import Server
 UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
 
 
-def ask(stand, path="", *, host=None, token=True, **headers):
+def ask(stand, path="", *, method="GET", host=None, token=True, **headers):
     """(status, headers, body) of a plain request."""
     where = urlsplit(stand.url)
     line = http.client.HTTPConnection(where.hostname, where.port, timeout=30)
-    line.putrequest("GET", where.path + path if token is True else f"/{token}/{path}", skip_host=True)
+    line.putrequest(method, where.path + path if token is True else f"/{token}/{path}", skip_host=True)
     for name, value in {"Host": stand.host if host is None else host, **headers}.items():
         if value:
             line.putheader(name, value)
@@ -52,6 +52,15 @@ def test_the_page_and_its_files_are_served(stand):
     assert {name.decode() for name in named} <= set(page_files())
     assert ask(stand, "secret.txt")[0] == 404
     assert ask(stand, "../server.py")[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "HEAD"])
+@pytest.mark.parametrize("path", ["", "main.js", "socket"])
+def test_a_page_can_only_be_got(stand, method, path):
+    more = {**UPGRADE, "Origin": f"http://{stand.host}"} if path == "socket" else {}
+    status, headers, _ = ask(stand, path, method=method, **more)
+    assert (status, headers["Allow"]) == (405, "GET")
+    assert ask(stand, path, method=method, token="wrong", **more)[0] == 403
 
 
 def test_the_page_names_nothing_outside_itself():
@@ -207,6 +216,30 @@ def test_a_page_that_asks_and_does_not_read_fills_nothing(arm):
     waiting.set_result(None)
     loop.turn()
     assert len(sent) == 2
+
+
+def test_a_page_gets_its_first_frame_however_much_waits(arm):
+    sent = []
+    loop = Loop(session=arm, send=sent.append)
+    for _ in range(1000):
+        loop.hear('{"say": "colour", "by": "strain"}')
+    loop.watch(True)
+    loop.turn()
+    assert a_frame(unpacked(sent[0]))
+
+
+def test_what_the_last_page_said_is_not_said_by_the_next(arm):
+    sent = []
+    loop = Loop(session=arm, send=sent.append)
+    loop.watch(True)
+    loop.hear('{"say": "fly"}')
+    loop._listen()
+    loop.hear('{"say": "pause", "on": true}')
+    loop.watch(False)
+    loop.watch(True)
+    loop.turn()
+    assert not arm.wish.paused
+    assert a_frame(unpacked(sent[0]))
 
 
 def test_a_second_page_is_refused_in_words_and_may_take_over(stand):

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import signal
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -11,12 +12,12 @@ import numpy as np
 import pytest
 from stand import REACHABLE, small_arm
 
-from pliant.core import InputError, StepError
+from pliant.core import InputError, PliantError, StepError
 from pliant.dynamics import Quasistatic, SemiImplicit, equilibrium
 from pliant.planners import load_controls
 from pliant.robot import Effector
 from pliant.robot_files import Keyframes
-from pliant.viewer import headless, load_recording, load_script, session_of
+from pliant.viewer import drive, headless, load_recording, load_script, session_of
 from pliant.zoo.robots import biped, line_arm
 
 LENGTH = 0.2  # [m] of the arm
@@ -76,12 +77,27 @@ def test_a_reset_begins_anew(arm):
 
 def test_another_effector_takes_over_where_the_robot_is(arm):
     led(arm, np.array([0.01, 0.0, 0.0]))
-    before = arm.position.copy()
+    before = arm.pose
     arm.hear({"say": "active", "effectors": ["laser base", "laser"]})
     assert arm.active == ("laser", "laser base")
-    np.testing.assert_allclose(arm.position, before, atol=1e-6 * LENGTH)
+    np.testing.assert_array_equal(arm.pose.x, before.x)
+    assert (arm.pose.k, arm.pose.firm) == (before.k, before.firm)
     arm.tick()
     assert arm.pose.places.shape == (2, 3)
+
+
+def test_a_robot_whose_support_moves_is_not_thrown_back_when_another_effector_takes_over():
+    robot = line_arm(layers=4, across=2)
+    moving = session_of(replace(robot, supports=[replace(s, motion=lambda t: (0.02 * t, 0.0, 0.0)) for s in robot.supports]))
+    for _ in range(60):
+        moving.tick()
+    before = moving.position.copy()
+    moving.hear({"say": "active", "effectors": ["laser base"]})
+    np.testing.assert_array_equal(moving.position, before)
+    moving.hear({"say": "mode", "mode": "manual"})
+    moving.tick()
+    held = moving.picture.rest[:, 2] == 0.0
+    np.testing.assert_allclose((moving.position - before).reshape(-1, 3)[held], [[0.02 / 60.0, 0.0, 0.0]] * held.sum(), atol=1e-12)
 
 
 def test_a_wish_that_is_refused_leaves_everything_as_it_was(arm):
@@ -167,6 +183,25 @@ def test_a_replay_can_be_recorded_and_goes_on(arm):
     np.testing.assert_array_equal(again.controls, made.controls[4:6])
 
 
+def test_a_tick_of_a_replay_that_fails_is_taken_again(arm, monkeypatch):
+    made = recorded(arm, ticks=3)
+    arm.hear({"say": "replay"})
+
+    def fails(self, pose, u):
+        raise StepError("Nothing holds any more.")
+
+    for row in range(made.ticks):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(arm.controller), "manual", fails)
+            arm.tick()
+        assert arm.wish.paused
+        assert (arm.wish.mode, arm.played, arm.next_row) == ("replay", made, row)
+        arm.hear({"say": "pause", "on": False})
+        arm.tick()
+        np.testing.assert_array_equal(arm.wish.controls, made.controls[row])
+    assert arm.wish.mode == "manual"
+
+
 def test_a_replay_tells_how_far_it_is_from_its_targets(arm):
     made = recorded(arm, ticks=5)
     arm.hear({"say": "replay"})
@@ -178,17 +213,26 @@ def test_a_replay_tells_how_far_it_is_from_its_targets(arm):
     assert arm.error == 0.0  # by hand there is no target
 
 
+def test_a_replay_begins_in_the_state_of_its_recording(arm):
+    led(arm, np.array([0.01, 0.0, 0.0]), ticks=3)  # on its way, not in balance
+    made = recorded(arm, ticks=3)
+    arm.hear({"say": "replay"})
+    np.testing.assert_array_equal(arm.pose.x, made.start)
+    np.testing.assert_array_equal(arm.pose.places, [arm.places["laser"]])
+
+
 def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
-    """A reset, or a replay, whose first balance is not found."""
+    """A reset whose first balance is not found, and a replay that cannot be begun."""
     recorded(arm, ticks=3)
     arm.hear({"say": "record", "on": True})
     arm.tick()
     before, active, controller = arm.pose, arm.active, arm.controller
 
-    def fail(self, x=None, u=None):
+    def fail(self, *state):
         raise StepError("No balance was found.")
 
     monkeypatch.setattr(type(arm.controller), "begin", fail)
+    monkeypatch.setattr(type(arm.controller), "resume", fail)
     with pytest.raises(StepError):
         arm.hear({"say": "reset"})
     arm.tick()
@@ -264,18 +308,31 @@ def test_a_recording_of_an_effector_that_is_not_there_is_a_sentence(arm, one_sen
     one_sentence(lambda: arm.hear({"say": "replay"}), "nose")
 
 
-def test_a_recording_that_cannot_be_saved_is_kept_and_said(arm, tmp_path):
+@pytest.fixture
+def taken(arm, monkeypatch, tmp_path):
+    """A folder of the arm that is a file by now."""
     (tmp_path / "taken").write_text("a file")
-    arm.folder = tmp_path / "taken"
-    try:
-        made = recorded(arm, ticks=3)
-    finally:
-        arm.folder = None
+    monkeypatch.setattr(arm, "folder", tmp_path / "taken")
+
+
+def test_a_recording_that_cannot_be_saved_is_kept_and_said(arm, taken):
+    made = recorded(arm, ticks=3)
     assert "could not be saved" in arm.said
     assert arm.replayed is made
     assert made.ticks == 3
     arm.tick()  # and the robot goes on
     assert not arm.wish.recording
+    arm.hear({"say": "record", "on": True})
+    arm.tick()
+    arm.hear({"say": "reset"})
+    assert "could not be saved" in arm.said
+
+
+def test_a_recording_that_is_lost_at_the_end_is_said(arm, taken, one_sentence):
+    one_sentence(lambda: headless(arm, seconds=0.05), "could not be saved .* record again")
+    arm.hear({"say": "record", "on": True})
+    arm.tick()
+    one_sentence(lambda: drive(arm, told=lambda url: signal.raise_signal(signal.SIGINT)), "could not be saved .* record again")
 
 
 def test_recordings_go_to_their_folder(arm, tmp_path):
@@ -297,6 +354,42 @@ def test_recordings_go_to_their_folder(arm, tmp_path):
     assert (tmp_path / "recording-002" / "commands.csv").is_file()
 
 
+def test_what_is_recorded_is_on_disk_while_it_is_recorded(arm, monkeypatch, tmp_path, one_sentence):
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
+    home = tmp_path / "recording-001"
+    arm.hear({"say": "record", "on": True})
+    for k in range(1, 4):
+        led(arm, REACHABLE, ticks=1)
+        arm.keeper._writing.join()
+        assert len(list(home.iterdir())) == k
+        assert load_recording(home).content() == arm.recorder.recording().content()
+    arm.hear({"say": "record", "on": False})
+    assert sorted(path.name for path in home.iterdir()) == ["commands.csv", "plan.json"]
+    assert load_recording(home).content() == arm.replayed.content()
+    (tmp_path / "partial-000000.json").write_text("{}")
+    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+
+
+def test_what_a_full_disk_did_not_take_is_in_the_next_part(arm, monkeypatch, tmp_path):
+    def full(path, data):
+        raise PliantError("The disk is full.")
+
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
+    arm.hear({"say": "record", "on": True})
+    with monkeypatch.context() as patch:
+        patch.setattr("pliant.viewer.keeper.write_atomic", full)
+        for _ in range(3):
+            arm.tick()
+            arm.keeper._writing.join()
+    arm.tick()
+    arm.keeper._writing.join()
+    assert [path.name for path in tmp_path.iterdir()] == ["recording-001"]
+    assert load_recording(tmp_path / "recording-001").ticks == 4
+    arm.hear({"say": "record", "on": False})
+
+
 def test_without_a_page_the_robot_follows_a_script(arm, tmp_path):
     start = arm.places["laser"]
     file = tmp_path / "way.csv"
@@ -314,6 +407,31 @@ def test_the_times_without_a_page_are_those_of_the_script(arm):
     np.testing.assert_allclose(arm.replayed.times, np.arange(1, 13) / 60.0)
 
 
+def test_without_a_page_a_replay_ends_with_its_last_row(arm):
+    made = recorded(arm, ticks=5)
+    arm.hear({"say": "replay"})
+    found = headless(arm, seconds=1.0)
+    assert found["ticks"] == 5
+    assert found["error at the end [mm]"] == pytest.approx(1e3 * np.linalg.norm(made.targets[-1, 0] - arm.places["laser"]), rel=1e-12)
+    assert found["error at the end [mm]"] > 0.1
+
+
+def test_a_recording_that_is_full_leaves_the_figures(arm, monkeypatch):
+    monkeypatch.setattr("pliant.viewer.recorder.LONGEST", 3)
+    found = headless(arm, seconds=0.1)
+    assert found["ticks"] == 6
+    assert arm.replayed.ticks == 3
+    assert "an hour long" in found["said"]
+
+
+def test_what_could_not_be_kept_is_told_without_a_page(arm, monkeypatch):
+    assert headless(arm, seconds=0.1)["at the end"] == "moving"
+    follow = type(arm.controller).follow
+    fold = {"state": "unkept", "text": "there is no balance beyond here"}
+    monkeypatch.setattr(type(arm.controller), "follow", lambda self, pose, targets: replace(follow(self, pose, targets), **fold))
+    assert headless(arm, seconds=0.1)["at the end"] == fold["text"]
+
+
 def test_a_step_that_fails_without_a_page_keeps_what_was_recorded(arm, monkeypatch, tmp_path):
     monkeypatch.setattr(arm, "folder", tmp_path)
     follow, ticks = type(arm.controller).follow, []
@@ -326,6 +444,21 @@ def test_a_step_that_fails_without_a_page_keeps_what_was_recorded(arm, monkeypat
 
     monkeypatch.setattr(type(arm.controller), "follow", failing)
     with pytest.raises(StepError, match="After 4 ticks: Nothing holds any more"):
+        headless(arm, seconds=1.0)
+    assert load_recording(tmp_path / "recording-001").ticks == 4
+
+
+def test_an_interrupt_without_a_page_keeps_what_was_recorded(arm, monkeypatch, tmp_path):
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    tick, ticks = arm.tick, []
+
+    def interrupted(past):
+        if len(ticks) == 4:
+            raise KeyboardInterrupt
+        ticks.append(tick(past))
+
+    monkeypatch.setattr(arm, "tick", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         headless(arm, seconds=1.0)
     assert load_recording(tmp_path / "recording-001").ticks == 4
 

@@ -68,6 +68,14 @@ def drive(session: Session, *, told: Callable[[str], None], port: int = 0, addre
     server = Server(loop=Loop(session=session), address=address, port=port, allow_remote=allow_remote)
     with suppress(KeyboardInterrupt):  # where signals cannot be handled, as on Windows
         asyncio.run(_until_interrupt(server, told))
+    _end_well(session)
+
+
+def _end_well(session: Session, stopped: str = "") -> None:
+    """A sentence where a session was stopped, or has lost its recording."""
+    lost = f"{session.unsaved}; free the folder, and record again." if session.unsaved else ""
+    if stopped or lost:
+        raise StepError(f"{stopped} {lost}".strip())
 
 
 async def _until_interrupt(server: Server, told: Callable[[str], None]) -> None:
@@ -78,31 +86,46 @@ async def _until_interrupt(server: Server, told: Callable[[str], None]) -> None:
     await server.run(told, stop)
 
 
-def headless(session: Session, *, seconds: float, script: Keyframes | None = None) -> dict[str, float]:
-    """Drive without a page, as fast as it goes, along a script of targets (values (n, n_effectors dim) [m]) or in small circles."""
+def headless(session: Session, *, seconds: float, script: Keyframes | None = None) -> dict[str, float | str]:
+    """Drive without a page, as fast as it goes, along a script of targets (values (n, n_effectors dim) [m]) or in small circles; a replay
+    ends with its last row."""
     ticks = max(1, round(require_positive("The time to drive", seconds, "s") * FASTEST))
     if script is not None and session.played is not None:
         raise InputError("A replay has targets of its own; leave out the script or the replay.")
     lead = sway(session) if script is None else _led(session, script)
     session.hear({"say": "record", "on": True} if session.played is None else {"say": "pause", "on": False})
-    took, errors = [], []
+    try:
+        took, errors = _ticked(session, ticks, lead)
+        stopped = f"After {len(took)} ticks: {session.said}" if session.wish.paused else ""
+    finally:
+        session.close()
+    _end_well(session, stopped)
+    return _figures(session, np.array(took), np.array(errors))
+
+
+def _ticked(session: Session, ticks: int, lead: Callable[[Session, float], None]) -> tuple[list[float], list[float]]:
+    """([s] that each tick took, [m] how far it was from its target), until the robot pauses or its replay is over."""
+    took, errors, replays = [], [], session.played is not None
     for k in range(ticks):
         lead(session, k / FASTEST)
         began = time.perf_counter()
         session.tick(1.0 / FASTEST)
+        if session.wish.paused:
+            break
         took.append(time.perf_counter() - began)
         errors.append(session.error)
-        if session.wish.paused:
-            said = session.said
-            session.close()
-            raise StepError(f"After {k} ticks: {said}")
-    session.close()
-    if session.said:  # the recording could not be saved
-        raise StepError(session.said)
-    steady = np.array(took[min(ticks // 10, 60) :])
-    return {"ticks": ticks, "mean rate [Hz]": float(1.0 / steady.mean()), "p50 [ms]": 1e3 * float(np.percentile(steady, 50)),
-            "p99 [ms]": 1e3 * float(np.percentile(steady, 99)), "error at the end [mm]": 1e3 * errors[-1],
-            "largest error [mm]": 1e3 * max(errors)}  # fmt: skip
+        if replays and session.played is None:
+            break
+    return took, errors
+
+
+def _figures(session: Session, took: Array, errors: Array) -> dict[str, float | str]:
+    """How fast it went, how far the effectors were from their targets, and what there is to say at the end."""
+    steady = took[min(len(took) // 10, 60) :]
+    said = {"said": session.said} if session.said else {}
+    return {"ticks": len(took), "mean rate [Hz]": float(1.0 / steady.mean()), "p50 [ms]": 1e3 * float(np.percentile(steady, 50)),
+            "p99 [ms]": 1e3 * float(np.percentile(steady, 99)), "error at the end [mm]": 1e3 * float(errors[-1]),
+            "largest error [mm]": 1e3 * float(errors.max()), "at the end": session.pose.text, **said}  # fmt: skip
 
 
 def sway(session: Session, radius: float | None = None) -> Callable[[Session, float], None]:

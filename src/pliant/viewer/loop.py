@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from queue import Empty, Full, Queue
 from typing import Any
@@ -58,19 +59,21 @@ class Loop:
         self.session.close()
 
     def watch(self, on: bool) -> None:
-        """A page has come or gone; without one the simulation waits."""
+        """A page has come, and waits for its first frame, or has gone; without one the simulation waits, and nothing of the last page is
+        left for the next."""
         if on:
-            self.hear('{"say": "seen"}')
+            self._wanted, self._complaint = True, ""
             self._watched.set()
         else:
             self._watched.clear()
+            with suppress(Empty):
+                while True:
+                    self._texts.get_nowait()
 
     def hear(self, text: str | bytes) -> None:
         """Take a message from the page; of a flood what is too much is lost."""
-        try:
+        with suppress(Full):
             self._texts.put_nowait(text)
-        except Full:
-            return
 
     def scene(self) -> bytes:
         """The first message to a page: what it draws."""

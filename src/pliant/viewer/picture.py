@@ -110,7 +110,7 @@ class Picture:
         arrays = {**shapes, "rest": _deep(self.rest[self.nodes])}
         head = {"name": self.robot.name, "dim": self.rest.shape[1], "low": low.tolist(), "high": high.tolist(), "size": self.size,
                 "radius": self._radius, "colours": self.colours, "ground": self._ground,
-                "lines": [{key: getattr(line, key) for key in ("kind", "name", "control", "count")} for line in self.lines]}  # fmt: skip
+                "lines": [{"kind": l.kind, "name": l.name, "control": l.control, "count": l.count} for l in self.lines]}  # fmt: skip
         for k, (points, triangles) in enumerate(self._obstacles):
             arrays |= {f"obstacle {k} points": points, f"obstacle {k} triangles": triangles}
         for k, curve in enumerate(self._curves):

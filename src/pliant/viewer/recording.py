@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from io import StringIO
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,7 +16,16 @@ from pliant.robot import Robot
 from pliant.store import read_json, write_atomic, write_json
 
 METHOD = "drive"
+ROWS = ("times", "controls", "targets", "places")  # what each tick adds
 PLAN, COMMANDS = "plan.json", "commands.csv"
+PART, PARTS = "partial-{:06d}.json", "partial-*.json"  # of a recording under way
+
+
+class RobotModel(Dynamics, Protocol):
+    """A model that was made of a robot."""
+
+    @property
+    def robot(self) -> Robot: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,23 +67,29 @@ class Recording:
 
     def content(self) -> dict[str, Any]:
         """What plan.json holds: a plan, whose controls `planners.load_controls` reads too, and what a replay needs beside."""
-        lists = {key: getattr(self, key).tolist() for key in ("controls", "times", "targets", "places", "start", "before")}
         return {"method": METHOD, "cost": None, "status": f"driven for {self.seconds:.2f} s", "history": [], "robot": self.robot,
                 "names": list(self.names), "units": list(self.units), "effectors": list(self.effectors), "dt": self.dt,
-                "tick": self.tick, **lists}  # fmt: skip
+                "tick": self.tick, "start": self.start.tolist(), "before": self.before.tolist(), **self.rows()}  # fmt: skip
+
+    def rows(self) -> dict[str, Any]:
+        """What each tick adds to plan.json."""
+        return {"times": self.times.tolist(), "controls": self.controls.tolist(), "targets": self.targets.tolist(),
+                "places": self.places.tolist()}  # fmt: skip
 
     def save(self, folder: str | Path) -> None:
-        """Write plan.json and commands.csv."""
+        """Write plan.json and commands.csv, in place of what was written while it was recorded."""
         write_json(Path(folder) / PLAN, self.content())
         write_atomic(Path(folder) / COMMANDS, self.commands())
+        for part in Path(folder).glob(PARTS):
+            part.unlink()
 
-    def plan(self, model: Dynamics) -> Plan:
+    def plan(self, model: RobotModel) -> Plan:
         """The controls simulated from where the recording began, as a plan whose cost is how well the effectors followed."""
         if self.dt is not None and model.dt != self.dt:
             raise InputError(
                 f"The recording has ticks of {self.dt:g} s and the model steps of {model.dt:g} s; make it with dt={self.dt!r}."
             )
-        if self.tick and changes_in_time(model):
+        if self.tick and changes_in_time(model.robot):
             raise InputError("The recording began while supports or loads were moving, and a plan begins at time zero; record from a reset "
                              "on, or replay it with pliant drive --replay.")  # fmt: skip
         goals = [Goal(effector=name, target=self.targets[:, e]) for e, name in enumerate(self.effectors)]
@@ -87,17 +102,22 @@ class Recording:
                     excess=problem.excess(run.controls))  # fmt: skip
 
 
-def changes_in_time(model: Dynamics) -> bool:
-    """Whether supports or loads of a model's robot move by themselves."""
-    robot: Robot | None = getattr(model, "robot", None)
-    return robot is not None and any([*(s.motion is not None for s in robot.supports), *(load.timed for load in robot.loads)])
+def changes_in_time(robot: Robot) -> bool:
+    """Whether supports or loads of a robot move by themselves."""
+    return any([*(s.motion is not None for s in robot.supports), *(load.timed for load in robot.loads)])
+
+
+def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """What plan.json would hold if the recording had ended with its last part."""
+    return {**parts[0], **{key: [row for part in parts for row in part[key]] for key in ROWS}}
 
 
 def load_recording(folder: str | Path) -> Recording:
-    """A saved recording, or a sentence."""
+    """A saved recording, or what is there of one whose program was killed, or a sentence."""
     path = Path(folder) / PLAN
-    raw = read_json(path)
+    parts = [read_json(part) for part in ([path] if path.exists() else sorted(path.parent.glob(PARTS)) or [path])]
     try:
+        raw = _joined(parts)
         names, effectors, k = tuple(map(str, raw["names"])), tuple(map(str, raw["effectors"])), len(raw["times"])
         n, e = len(names), len(effectors)
         shapes: dict[str, tuple[int | None, ...]] = {"times": (k,), "controls": (k, n), "targets": (k, e, None), "places": (k, e, None),

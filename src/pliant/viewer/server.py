@@ -69,12 +69,14 @@ class Server:
         """None lets a socket through; everything else is answered here."""
         name = self.door.path(request.path, request.headers)
         if name is None:
-            return _response(HTTPStatus.FORBIDDEN, b"Open the address that pliant drive has printed.\n", {"Content-Type": "text/plain"})
+            return _refusal(HTTPStatus.FORBIDDEN, "Open the address that pliant drive has printed.")
+        if request.method != "GET":
+            return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Here is only something to get.", Allow="GET")
         if name == SOCKET:
             return None
         body = self._files.get(name) or await asyncio.to_thread(self._recorded, name)  # a long recording would keep the page waiting
         if body is None:
-            return _response(HTTPStatus.NOT_FOUND, b"There is no such file.\n", {"Content-Type": "text/plain"})
+            return _refusal(HTTPStatus.NOT_FOUND, "There is no such file.")
         return _response(HTTPStatus.OK, body, headers_of(name, request.headers["Host"]))
 
     def _recorded(self, name: str) -> bytes | None:
@@ -114,6 +116,10 @@ class Server:
                 await page.send(message)
             except ConnectionClosed:
                 return
+
+
+def _refusal(status: HTTPStatus, sentence: str, **headers: str) -> Response:
+    return _response(status, f"{sentence}\n".encode(), {"Content-Type": "text/plain", **headers})
 
 
 def _response(status: HTTPStatus, body: bytes, headers: Any) -> Response:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ from pliant.controls import Control, controls_of
 from pliant.core import Array, InputError, PliantError, finite_array
 from pliant.planners import Pose
 from pliant.robot import Robot
+from pliant.viewer.keeper import Keeper
 from pliant.viewer.picture import Picture
 from pliant.viewer.recorder import Recorder
 from pliant.viewer.recording import Recording
@@ -23,7 +23,8 @@ from pliant.viewer.wish import FOLLOW, MANUAL, REPLAY, Frame, Wish, heard
 class Controller(Protocol):
     """What drives the robot; planners.inverse makes one."""
 
-    def begin(self, x: Array | None = None, u: Array | None = None) -> Pose: ...
+    def begin(self) -> Pose: ...
+    def resume(self, x: Array, u: Array, k: int) -> Pose: ...
     def follow(self, pose: Pose, targets: Array) -> Pose: ...
     def manual(self, pose: Pose, u: Array) -> Pose: ...
 
@@ -41,8 +42,10 @@ class Session:
     time: float = 0.0  # [s] driven so far, pauses left out
     error: float = 0.0  # [m] how far the worst effector was from its target after the last tick; zero by hand, where there is none
     said: str = ""  # what went wrong last
+    unsaved: str = ""  # why the last recording could not be saved
     recordings: int = 0
     recorder: Recorder | None = None  # of the recording under way
+    keeper: Keeper | None = None  # of it, where a folder was given
     played: Recording | None = None  # the replay under way; another recording may be made of it
     next_row: int = 0  # of it
 
@@ -110,18 +113,17 @@ class Session:
 
     def _take_over(self, active: tuple[str, ...]) -> None:
         """Another controller goes on from where the robot is."""
-        controller = self.make(active)
-        self.pose = replace(controller.begin(self.pose.x, self.pose.u), k=self.pose.k)
+        controller, pose = self.make(active), self.pose
+        self.pose = replace(controller.resume(pose.x, pose.u, pose.k), firm=pose.firm, folds=pose.folds, reach=pose.reach)
         self.active, self.controller = active, controller
 
     def reset(self) -> None:
         """As at first; a recording ends before."""
-        first = self.controller.begin()
+        first, self.said = self.controller.begin(), ""
         self.close()
         self.pose, self.played = first, None
         mode = MANUAL if self.wish.mode == MANUAL else FOLLOW
         self.wish = replace(self.wish, mode=mode, targets=self.places, controls=self.pose.u, recording=False)
-        self.said = ""
 
     # Time
 
@@ -136,14 +138,14 @@ class Session:
         past = passed if past is None else past
         if self.wish.paused:
             return
+        by_hand = self.wish.mode == MANUAL
         try:
-            before, by_hand = self.pose, self.wish.mode == MANUAL
             self.pose = self._next()
-            self.error = 0.0 if by_hand else self._miss()
-            self.time += past if self.dt is None else self.dt
-        except PliantError as error:  # such as a step that found no balance: stay, and say so
-            self.pose, self.said, self.wish = before, str(error), replace(self.wish, paused=True)
+        except PliantError as error:  # stay, and say so
+            self.said, self.wish = str(error), replace(self.wish, paused=True)
             return
+        self.error = 0.0 if by_hand else self._miss()
+        self.time += past if self.dt is None else self.dt
         if self.wish.recording:
             self._note()
 
@@ -151,7 +153,7 @@ class Session:
         if self.wish.mode == FOLLOW:
             return self.controller.follow(self.pose, self._aims())
         if self.wish.mode == REPLAY:
-            self._step_replay()
+            return self._replayed_tick()
         return self.controller.manual(self.pose, self.wish.controls)
 
     def _aims(self) -> Array:
@@ -173,32 +175,31 @@ class Session:
     # Recordings
 
     def _begin_recording(self) -> None:
-        self.recorder = Recorder(effectors=self.active, began=self.time, first=self.pose)
+        self.recorder = Recorder(robot=self.robot.name, controls=self.controls, dt=self.dt, effectors=self.active, began=self.time,
+                                 first=self.pose)  # fmt: skip
+        self.unsaved = ""
+        self.keeper = None if self.folder is None else Keeper(folder=self.folder, recorder=self.recorder)
 
     def _note(self) -> None:
         assert self.recorder is not None
         self.recorder.note(self.time, self.pose, self._aims())
+        if self.keeper is not None:
+            self.keeper.keep()
         if self.recorder.full:
             self._end_recording()
             self.said = self.said or "The recording has become an hour long and ended; begin another one."
 
     def _end_recording(self) -> None:
         """What was noted becomes a recording, and is saved where a folder was given."""
-        recorder, self.recorder = self.recorder, None
+        (recorder, self.recorder), (keeper, self.keeper) = (self.recorder, None), (self.keeper, None)
         self.wish = replace(self.wish, recording=False)
         if recorder is None or not recorder.rows:
             self.said = "Nothing was recorded: the robot was paused."
             return
-        self.replayed, self.recordings = recorder.recording(self.robot, self.controls, self.dt), self.recordings + 1
-        if self.folder is not None:
-            self._save(self.replayed, _next_free(self.folder))
-
-    def _save(self, recording: Recording, folder: Path) -> None:
-        """Keep a recording; where that cannot be, it is still there to be downloaded."""
-        try:
-            recording.save(folder)
-        except (OSError, PliantError) as error:
-            self.said = f"The recording could not be saved in {folder} ({error}); download it here, and free the folder."
+        self.replayed, self.recordings = recorder.recording(), self.recordings + 1
+        self.unsaved = "" if keeper is None else keeper.finish(self.replayed)
+        if self.unsaved:
+            self.said = f"{self.unsaved}; download it here, and free the folder."
 
     def _replay(self, recording: Recording | None) -> None:
         """Play a recording from its own start."""
@@ -217,20 +218,17 @@ class Session:
                              f"{self.robot.name} cannot follow; drive the same robot in the same way.")  # fmt: skip
         start = finite_array("The start of the recording", recording.start, self.pose.x.shape)
         controller = self.make(recording.effectors)
-        self.pose = replace(controller.begin(start, recording.before), x=start, k=recording.tick)
+        self.pose = controller.resume(start, recording.before, recording.tick)
         self.active, self.controller, self.played, self.next_row = recording.effectors, controller, recording, 0
         self.wish, self.said = replace(self.wish, mode=REPLAY, active=self.active, paused=False), ""
 
-    def _step_replay(self) -> None:
-        """The row of the recording for this tick; after the last one the controls stay, by hand."""
+    def _replayed_tick(self) -> Pose:
+        """The next row of the recording; after the last one the controls stay, by hand."""
         assert self.played is not None
         controls, aims = self.played.row(self.next_row)
+        pose = self.controller.manual(self.pose, controls)
         self.wish = replace(self.wish, controls=controls, targets={**self.wish.targets, **aims})
         self.next_row += 1
         if self.next_row >= self.played.ticks:
             self.played, self.wish = None, replace(self.wish, mode=MANUAL)
-
-
-def _next_free(folder: Path) -> Path:
-    """The first recording-001, recording-002, ... that is not there yet, so that none is lost."""
-    return next(place for k in count(1) if not (place := folder / f"recording-{k:03d}").exists())
+        return pose

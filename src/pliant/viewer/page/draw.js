@@ -8,6 +8,7 @@ import { add, mix, rgb, scale } from "./vectors.js";
 const BODY = rgb("#8db8da"), CABLE = rgb("#14306b"), SLACK = rgb("#7f95bd"), FRAME = rgb("#9aa3ad"), STONE = rgb("#b9c0c8");
 const MARKER = rgb("#d55e00"), TARGET = rgb("#00946c"), FLUID = rgb("#5aa9d6"), GRID = rgb("#8b97a5"), SHADOW = rgb("#39424e");
 const STOPS = ["#dce6ec", "#f6d9a2", "#f0985c", "#c63f4c", "#6d1a55"].map(rgb);
+const PROCESSOR = /swiftshader|llvmpipe|softpipe|software|basic render/i; // names of what draws without a graphics card
 
 export class Drawing {
   constructor(canvas) {
@@ -186,11 +187,14 @@ export class Drawing {
   }
 }
 
-// Is there a graphics card? Where the processor draws, smooth edges take longer than the robot, and from the robot's own time.
+// Is there a graphics card? Where the processor draws, smooth edges take longer than the robot, and from the robot's own time. Not every
+// browser says so when it is asked, but the name of what draws does.
 function hasCard() {
   const probe = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
+  const named = probe?.getExtension("WEBGL_debug_renderer_info");
+  const name = probe?.getParameter(named ? named.UNMASKED_RENDERER_WEBGL : probe.RENDERER);
   probe?.getExtension("WEBGL_lose_context")?.loseContext();
-  return probe !== null;
+  return probe !== null && !PROCESSOR.test(name);
 }
 
 export function shade(share) {

@@ -3,12 +3,11 @@
 import { Camera } from "./camera.js";
 import { Drawing } from "./draw.js";
 import { Link } from "./link.js";
-import { Panel, byId, shown } from "./panel.js";
+import { PATIENCE, Panel, byId, shown } from "./panel.js";
 import { listen } from "./pointer.js";
 import { number } from "./plots.js";
 import { add, scale } from "./vectors.js";
 
-const PATIENCE = 2000; // [ms] that a target is shown before the robot has heard of it
 const TRAIL = 240; // places of an effector that are remembered
 const ROWS = 1200; // rows of the plots that are remembered
 const PLOTS = 100; // [ms] from one drawing of the plots to the next, at least
@@ -39,7 +38,7 @@ function begin(message) {
     listen(page);
     seeThrough(Object.keys(scene.arrays).some((name) => name.startsWith("cavity ")) ? 0.55 : 0);
   }
-  panel = new Panel(scene, { axis: typed, active: (effectors) => link.say("active", { effectors }), controls: (values) => (wanted.controls = { values }) });
+  panel = new Panel(scene, { axis: known(typed), active: known((effectors) => link.say("active", { effectors })), controls: known((values) => (wanted.controls = { values })) });
   byId("colour").replaceChildren(...scene.colours.map((by) => Object.assign(document.createElement("button"), { textContent: LABELS[by], onclick: () => link.say("colour", { by }) })));
   [...byId("colour").children].forEach((button, k) => (button.dataset.by = scene.colours[k]));
   [frame, rows, trails, most] = [null, [], {}, 0];
@@ -79,6 +78,11 @@ function quantile(values, share) {
 function refused({ text }) {
   held = null;
   toast(text);
+}
+
+// What is said of the robot as it is needs a frame: there is none between a scene and its first one.
+function known(action) {
+  return (...more) => frame && action(...more);
 }
 
 const aimed = (name) => (held?.name === name ? held.at : frame.targets[name]);
@@ -161,11 +165,11 @@ const page = {
   },
   changed,
   keys: {
-    " ": () => link.say("pause", { on: !frame?.paused }),
-    r: () => link.say("record", { on: frame?.recording === null }),
-    p: () => link.say("replay"),
-    m: () => link.say("mode", { mode: frame?.mode === "follow" ? "manual" : "follow" }),
-    c: () => link.say("colour", { by: scene.colours[(scene.colours.indexOf(frame.colour) + 1) % scene.colours.length] }),
+    " ": known(() => link.say("pause", { on: !frame.paused })),
+    r: known(() => link.say("record", { on: frame.recording === null })),
+    p: known(() => link.say("replay")),
+    m: known(() => link.say("mode", { mode: frame.mode === "follow" ? "manual" : "follow" })),
+    c: known(() => link.say("colour", { by: scene.colours[(scene.colours.indexOf(frame.colour) + 1) % scene.colours.length] })),
     x: () => {
       seeThrough(Number(byId("through").value) > 0 ? 0 : 0.6);
       changed();
@@ -174,7 +178,7 @@ const page = {
       camera?.fit(canvas.clientWidth / canvas.clientHeight);
       changed();
     },
-    0: () => link.say("reset"),
+    0: known(() => link.say("reset")),
     "?": () => byId("help").showModal(),
     h: () => byId("help").showModal(),
   },

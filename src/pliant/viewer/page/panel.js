@@ -5,6 +5,8 @@ import { fixed, number, plot } from "./plots.js";
 export const SERIES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6a3d9a", "#4d4d4d"];
 const SHOWN = { N: [1, "N"], Pa: [1e-3, "kPa"], share: [100, "%"], rad: [180 / Math.PI, "°"], m: [1e3, "mm"] }; // of SI, as people read it
 
+export const PATIENCE = 2000; // [ms] that a wish is shown before the robot has heard of it
+
 export const byId = (id) => document.getElementById(id);
 
 function element(tag, more = {}, ...children) {
@@ -17,6 +19,8 @@ export class Panel {
   // wants: what the page asks of the robot { axis(effector, axis, value), active(effectors), controls(values) }
   constructor(scene, wants) {
     Object.assign(this, { scene, wants, dim: scene.dim });
+    this.wished = scene.controls.map(({ neutral }) => neutral); // by hand: shown at once, and until the robot knows of it
+    this.until = 0; // [ms] or this time
     byId("name").textContent = scene.name.replaceAll("_", " ");
     document.title = `${scene.name}: drive`;
     this.targets = Object.fromEntries(scene.effectors.map((name) => [name, this.target(name)]));
@@ -51,7 +55,7 @@ export class Panel {
 
   actuator(control, k) {
     const [low, high] = ends(control);
-    const slider = element("input", { type: "range", min: low, max: high, step: "any", ariaLabel: control.name, oninput: () => this.wants.controls(this.sliders()) });
+    const slider = element("input", { type: "range", min: low, max: high, step: "any", ariaLabel: control.name, oninput: () => this.moved(k) });
     const value = element("b");
     const dot = element("i");
     dot.style.background = SERIES[k % SERIES.length];
@@ -59,8 +63,11 @@ export class Panel {
     return { box, slider, value, control };
   }
 
-  sliders() {
-    return this.actuators.map(({ slider }) => slider.valueAsNumber);
+  // What is wished of the other controls stays.
+  moved(k) {
+    this.wished = this.wished.map((value, other) => (other === k ? this.actuators[k].slider.valueAsNumber : value));
+    this.until = performance.now() + PATIENCE;
+    this.wants.controls(this.wished);
   }
 
   // What a frame tells; aimed(effector) is its target as the page knows it.
@@ -76,10 +83,12 @@ export class Panel {
       away.textContent = active && follow ? `${number(1e3 * Math.hypot(...at.map((x, k) => x - place[k])))} mm off` : "";
       box.dataset.place = place.slice(0, this.dim).join(" ");
     }
+    const heard = frame.mode !== "manual" || frame.wanted.every((x, k) => x === this.wished[k]);
+    if (heard || performance.now() > this.until) [this.wished, this.until] = [frame.wanted, 0];
     this.actuators.forEach(({ slider, value, control }, k) => {
       const u = frame.u[k], [low, high] = ends(control);
       slider.disabled = frame.mode !== "manual";
-      if (!slider.matches(":active")) slider.value = frame.mode === "manual" ? frame.wanted[k] : u;
+      if (!slider.matches(":active")) slider.value = frame.mode === "manual" ? this.wished[k] : u;
       const [from, to] = [control.neutral, u].map((x) => Math.min(Math.max((100 * (x - low)) / (high - low), 0), 100)).sort((a, b) => a - b);
       slider.style.setProperty("--from", `${from}%`);
       slider.style.setProperty("--to", `${to}%`);

@@ -1,0 +1,67 @@
+"""Keeper: puts a recording on disk, and parts of it while it is under way, so that a program that is killed loses a few seconds."""
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from threading import Thread
+from time import perf_counter
+
+from pliant.core import PliantError
+from pliant.store import write_atomic
+from pliant.viewer.recorder import Recorder
+from pliant.viewer.recording import PART, Recording
+
+OFTEN = 2.0  # [s] from one part to the next, at least
+
+
+@dataclass(kw_only=True)
+class Keeper:
+    """Parts are written in a thread of their own: a disk may take longer than a tick."""
+
+    folder: Path  # of all recordings
+    recorder: Recorder
+    home: Path | None = None  # of this one, as soon as there is something to put there
+    parts: int = 0
+    kept: int = 0  # rows in parts
+
+    def __post_init__(self) -> None:
+        self._due = perf_counter() + OFTEN
+        self._writing: Thread | None = None
+
+    def keep(self) -> None:
+        """Write what is new, unless a part was written a moment ago or still is."""
+        if perf_counter() < self._due or (self._writing is not None and self._writing.is_alive()):
+            return
+        self._due = perf_counter() + OFTEN
+        self._writing = Thread(target=self._write, args=(self.recorder.recording(self.kept),), name="pliant-keep", daemon=True)
+        self._writing.start()
+
+    def _write(self, new: Recording) -> None:
+        with suppress(OSError, PliantError):  # the next part holds it too, and the end says what is wrong
+            write_atomic(self._made() / PART.format(self.parts), json.dumps(new.rows() if self.parts else new.content()))
+            self.parts, self.kept = self.parts + 1, self.kept + new.ticks
+
+    def finish(self, recording: Recording) -> str:
+        """The whole recording in place of its parts; what was wrong with that, or nothing."""
+        if self._writing is not None:
+            self._writing.join()
+        try:
+            recording.save(self._made())
+        except (OSError, PliantError) as error:
+            return f"The recording could not be saved in {self.folder} ({error})"
+        return ""
+
+    def _made(self) -> Path:
+        """The folder of this recording, which nobody else has."""
+        if self.home is None:
+            home = _next_free(self.folder)
+            home.mkdir(parents=True)
+            self.home = home
+        return self.home
+
+
+def _next_free(folder: Path) -> Path:
+    """The first recording-001, recording-002, ... that is not there yet, so that none is lost."""
+    return next(place for k in count(1) if not (place := folder / f"recording-{k:03d}").exists())
