@@ -159,6 +159,20 @@ def test_matrices_of_any_shape_are_factorised_by_fronts(rng, A):
     np.testing.assert_allclose(linalg.analyse(pattern, "fronts").factor(values)(b), np.linalg.solve(A.toarray(), b), rtol=1e-12, atol=1e-13)
 
 
+@both
+def test_nothing_to_solve_for_is_solved(solver):
+    """A robot that is held everywhere."""
+    solve = linalg.analyse(linalg.Pattern(indptr=np.array([0]), indices=np.zeros(0, int)), solver).factor(np.zeros(0))
+    assert [solve(np.zeros(shape)).shape for shape in ((0,), (0, 3))] == [(0,), (0, 3)]
+
+
+@both
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 0.0, -1.0])
+def test_a_number_that_is_none_is_told(solver, bad):
+    pattern = linalg.Pattern(indptr=np.array([0, 2, 4, 5]), indices=np.array([0, 1, 1, 2, 2]))
+    assert linalg.analyse(pattern, solver).factor(np.array([2.0, 1.0, bad, 1.0, 2.0])) is None
+
+
 def test_the_fill_is_that_of_a_dense_factor_of_the_same_order(rng):
     """The blocks hold every number of the factor that is not zero, and where blocks were joined some that are."""
     pattern, values = lower(spd(rng, 200))

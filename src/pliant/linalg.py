@@ -168,7 +168,7 @@ def _by_fronts(pattern: Pattern, tree: Tree) -> Callable[[Array], Solve | None]:
 
     def factor(values: Array) -> Solve | None:
         L = factorise(fronts, values)
-        return None if L is None else lambda b: solve(fronts, L, np.ascontiguousarray(b.reshape(len(b), -1))).reshape(b.shape)
+        return None if L is None else lambda b: solve(fronts, L, np.ascontiguousarray(b if b.ndim == 2 else b[:, None])).reshape(b.shape)
 
     return factor
 
