@@ -7,8 +7,6 @@ BIN := $(VENV)/bin
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable chrome
 FOUND := [ -n "$$CHROMIUM" ] $(foreach browser,$(BROWSERS),|| command -v $(browser) >/dev/null 2>&1)
 
-MAKEFLAGS += --jobs=2  # the browser is fetched beside the packages, and types are checked beside the first compilation
-
 .PHONY: run test types compiled browser bench clean
 
 run: $(VENV)/.run
@@ -17,7 +15,8 @@ run: $(VENV)/.run
 # Two workers on two cores: threads of a BLAS, and threads that spin while they wait, take the cores from each other.
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_WAIT_POLICY := PASSIVE
-test: types compiled browser
+test:
+	@$(MAKE) --no-print-directory --jobs=2 types compiled browser  # the browser beside the packages, types beside the first compilation
 	$(BIN)/pytest -n 2 --dist worksteal
 	@$(FOUND) || printf '\n*** THE BROWSER TESTS WERE LEFT OUT: there is no Chromium or Chrome here. Install one, or say CHROMIUM=path make test. ***\n\n'
 

@@ -10,7 +10,8 @@ import pliant
 ROOT = Path(pliant.__file__).parent
 LAYERS = [
     {"core"},
-    {"kernels", "linalg", "parallel", "store"},
+    {"kernels"},
+    {"linalg", "parallel", "store"},
     {"materials", "geometry", "surrogate"},
     {"bodies"},
     {"actuators", "contact"},

@@ -313,6 +313,8 @@ def require_kind(name: str, value: Any, kinds: type | tuple[type, ...], remedy: 
 def nearest(name: Any, known: Iterable[str]) -> str:
     """What to write instead of a name that is not known."""
     names = list(known)
+    if not names:
+        return "there is none."
     close = get_close_matches(str(name), names, n=1)
     return f"did you mean '{close[0]}'?" if close else f"choose one of {', '.join(names)}."
 

@@ -194,6 +194,8 @@ def _cholmod(pattern: Pattern, order: Array) -> Callable[[Array], Solve | None]:
     lock = Lock()
 
     def factor(values: Array) -> Solve | None:
+        if not np.isfinite(values).all():  # dense blocks do not stop at them
+            return None
         with lock:
             A.V = matrix(values)  # in the pattern's own order; CHOLMOD copies it, so that one matrix serves all calls
             F = spare.pop() if spare else cholmod.symbolic(A, p=permuted)

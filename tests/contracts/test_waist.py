@@ -5,7 +5,7 @@ import pytest
 from cases import LINEAR, LINEAR_PAIRS, PAIRS, ROBOTS, RULES, start
 
 import pliant as pl
-from pliant import actuators, dynamics
+from pliant import actuators, dynamics, linalg
 from pliant.core import Curved, InputError, Linearizable, Reversible
 from pliant.materials import LAWS
 
@@ -45,12 +45,12 @@ def test_the_built_in_solver_gives_the_same_derivatives(rule):
     case = ROBOTS["neo-hookean box-1 tension"]
     make = pl.Quasistatic if rule == "Quasistatic" else lambda robot, **options: getattr(pl, rule)(robot, dt=0.01, **options)
     pulled = []
-    for solver in ("fronts", "cholmod"):
+    for solver in linalg.available():
         model = make(case.robot, design=case.design, solver=solver)
         step = model.step(model.initial_state(), np.array(case.control))
         pulled.append(np.concatenate(model.pullback(step, np.cos(np.arange(model.space.size)))))
         assert all(check.ok for check in pl.gradcheck(model, step.x, np.array(case.control)))
-    np.testing.assert_allclose(pulled[0], pulled[1], rtol=1e-8, atol=1e-9 * np.abs(pulled[1]).max())
+    np.testing.assert_allclose(pulled[0], pulled[-1], rtol=1e-8, atol=1e-9 * np.abs(pulled[-1]).max())
 
 
 @every

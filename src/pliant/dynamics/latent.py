@@ -249,7 +249,7 @@ class Embedded:
 def _solved(slope: Array, right: Array) -> Array:
     """slope^-1 right, or a sentence: two controls that do the same, or one that does nothing, name no shapes."""
     size = np.sqrt(np.abs(np.diag(slope)))  # of each control, whatever its unit
-    if not np.all(size > 0.0) or np.linalg.cond(slope / np.outer(size, size)) > SINGULAR:
+    if np.all(np.isfinite(slope)) and (not np.all(size > 0.0) or np.linalg.cond(slope / np.outer(size, size)) > SINGULAR):
         raise SampleError("The controls do not name one shape each: one of them does nothing here, or two do the same; take one away.")
     return np.linalg.solve(slope, right)
 

@@ -22,11 +22,10 @@ class Keeper:
 
     folder: Path  # of all recordings
     recorder: Recorder
-    home: Path | None = None  # of this one, as soon as there is something to put there
-    parts: int = 0
-    kept: int = 0  # rows in parts
 
     def __post_init__(self) -> None:
+        self._home: Path | None = None  # of this one, as soon as there is something to put there
+        self._parts, self._kept = 0, 0  # and the rows in them
         self._due = perf_counter() + OFTEN
         self._writing: Thread | None = None
 
@@ -35,13 +34,13 @@ class Keeper:
         if perf_counter() < self._due or (self._writing is not None and self._writing.is_alive()):
             return
         self._due = perf_counter() + OFTEN
-        self._writing = Thread(target=self._write, args=(self.recorder.recording(self.kept),), name="pliant-keep", daemon=True)
+        self._writing = Thread(target=self._write, args=(self.recorder.recording(self._kept),), name="pliant-keep", daemon=True)
         self._writing.start()
 
     def _write(self, new: Recording) -> None:
         with suppress(OSError, PliantError):  # the next part holds it too, and the end says what is wrong
-            write_atomic(self._made() / PART.format(self.parts), json.dumps(new.rows() if self.parts else new.content()))
-            self.parts, self.kept = self.parts + 1, self.kept + new.ticks
+            write_atomic(self._made() / PART.format(self._parts), json.dumps(new.rows() if self._parts else new.content()))
+            self._parts, self._kept = self._parts + 1, self._kept + new.ticks
 
     def finish(self, recording: Recording) -> str:
         """The whole recording in place of its parts; what was wrong with that, or nothing."""
@@ -50,16 +49,17 @@ class Keeper:
         try:
             recording.save(self._made())
         except (OSError, PliantError) as error:
-            return f"The recording could not be saved in {self.folder} ({error})"
+            parts = f"; parts of it are in {self._home}, which --replay plays too" if self._parts else ""
+            return f"The recording could not be saved in {self.folder} ({error}){parts}"
         return ""
 
     def _made(self) -> Path:
         """The folder of this recording, which nobody else has."""
-        if self.home is None:
+        if self._home is None:
             home = _next_free(self.folder)
             home.mkdir(parents=True)
-            self.home = home
-        return self.home
+            self._home = home
+        return self._home
 
 
 def _next_free(folder: Path) -> Path:

@@ -80,7 +80,7 @@ class Recording:
         """Write plan.json and commands.csv, in place of what was written while it was recorded."""
         write_json(Path(folder) / PLAN, self.content())
         write_atomic(Path(folder) / COMMANDS, self.commands())
-        for part in Path(folder).glob(PARTS):
+        for part in (*Path(folder).glob(PARTS), *Path(folder).glob(".pliant-*.tmp")):  # the last of a program that was killed
             part.unlink()
 
     def plan(self, model: RobotModel) -> Plan:

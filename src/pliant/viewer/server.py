@@ -96,12 +96,14 @@ class Server:
             return
         self._page = page
         if old is not None:
+            self.loop.watch(False)
             await old.close(TAKEN_OVER, "Another page has taken over.")
         try:
             await page.send(self._scene)
             self.loop.watch(True)
             async for text in page:
-                self.loop.hear(text)
+                if self._page is page:
+                    self.loop.hear(text)
         except ConnectionClosed:
             pass
         finally:

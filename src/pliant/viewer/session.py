@@ -25,6 +25,7 @@ class Controller(Protocol):
 
     def begin(self) -> Pose: ...
     def resume(self, x: Array, u: Array, k: int) -> Pose: ...
+    def take_over(self, pose: Pose) -> Pose: ...
     def follow(self, pose: Pose, targets: Array) -> Pose: ...
     def manual(self, pose: Pose, u: Array) -> Pose: ...
 
@@ -113,8 +114,8 @@ class Session:
 
     def _take_over(self, active: tuple[str, ...]) -> None:
         """Another controller goes on from where the robot is."""
-        controller, pose = self.make(active), self.pose
-        self.pose = replace(controller.resume(pose.x, pose.u, pose.k), firm=pose.firm, folds=pose.folds, reach=pose.reach)
+        controller = self.make(active)
+        self.pose = controller.take_over(self.pose)
         self.active, self.controller = active, controller
 
     def reset(self) -> None:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from inverse_robots import can
+from inverse_robots import can, chambers
 
+import pliant as pl
 from pliant.core import PliantError
 from pliant.dynamics import Quasistatic, equilibrium
 from pliant.planners import inverse
@@ -108,6 +109,56 @@ def test_the_growth_of_a_tick_is_kept_on_the_way_back_too(model, share):
         pose = controller.manual(pose, [0.0, 0.0])
     assert pose.text == "by hand"
     np.testing.assert_allclose(pose.x, first.x, atol=1e-9)
+
+
+def test_a_soft_range_of_many_strides_is_not_climbed_again_and_again():
+    """A chamber that is blown up by hand loses its balance long after it has grown soft: what it ran into is remembered all the way."""
+    controller = inverse(Quasistatic(chambers("pressure", (0.0, np.inf))))
+    pose, asked, falls = controller.begin(), np.zeros(controller.model.n_controls), 0
+    asked[0] = 1e6
+    for k in range(320):
+        pose = controller.manual(pose, asked)
+        falls += "goes back" in pose.text
+        assert k < 220 or pose.moved < 1e-6 * controller.length
+    assert 0 < falls < 6
+    assert pose.state == UNKEPT
+
+
+def test_a_stand_that_a_load_has_held_is_forgotten_with_the_load(largest):
+    """Under a weight on its top the can bears more pressure than without."""
+    gone = 40
+    weight = pl.PointLoad(point=(0.019, 0.0, 0.06), force=lambda t: (0.0, 0.0, -1.5 if t < gone else 0.0))
+    robot = replace(can("pressure", (0.0, np.inf)), loads=[weight])
+    controller = inverse(Quasistatic(robot), "top", fixed={"pull": 0.0}, directions="z")
+    first = controller.begin()
+    poses = led(controller, first, first.places + 1.5 * UP, 140)
+    assert poses[gone - 2].u[0] > 1.01 * largest
+    for pose in poses[-20:]:
+        assert pose.state == BEYOND
+        assert pose.moved < 1e-9 * controller.length
+        assert 0.98 * largest < pose.u[0] < largest
+
+
+def test_controls_far_beyond_a_fold_are_let_go_until_there_is_a_balance(lead, largest):
+    first = lead.begin()
+    pose = lead.resume(first.x, [3e4, 0.0], 0)
+    for _ in range(60):
+        pose = lead.manual(pose, [0.0, 0.0])
+    assert pose.text == "by hand"
+    np.testing.assert_allclose(pose.x, first.x, atol=1e-9)
+
+
+def test_another_controller_takes_a_pose_over_with_what_is_known_of_its_folds(model, lead, one_sentence):
+    first = lead.begin()
+    end = lead.settle(first, first.places + UP)
+    other = inverse(model, "top", fixed={"pull": 0.0})
+    pose = other.take_over(end)
+    np.testing.assert_array_equal(pose.x, end.x)
+    assert (pose.k, pose.folds) == (end.k, end.folds)
+    for _ in range(5):
+        pose = other.follow(pose, first.places + UP)
+        assert (pose.state, pose.moved < 1e-9 * lead.length) == (BEYOND, True)
+    one_sentence(lambda: other.take_over(None), "The pose is 'None'")
 
 
 def test_what_is_known_of_a_fold_is_forgotten_away_from_it(lead):

@@ -19,11 +19,12 @@ from pliant.dynamics.semi_implicit import Linearised
 from pliant.planners.inverse.aims import Aims
 from pliant.planners.inverse.controls import Controls
 from pliant.planners.inverse.hand import towards
+from pliant.planners.inverse.judge import Judge
 from pliant.planners.inverse.mover import Mover
-from pliant.planners.inverse.pose import BEYOND, BY_HAND, CALM, MOVING, THERE, UNKEPT, Pose
+from pliant.planners.inverse.pose import CALM, MOVING, Pose
 from pliant.planners.inverse.program import Program, program
 from pliant.planners.inverse.rows import Guard, ObstacleGuard, Rows, StrokeGuard, TautGuard
-from pliant.planners.inverse.ticking import Answer, Nowhere, Ticking, longest_way
+from pliant.planners.inverse.ticking import Answer, Ticking, longest_way
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,9 +65,19 @@ class Inverse:
                                  f"{guard.stroke.lower:g} to {guard.stroke.upper:g}; begin with other controls, or widen it.")  # fmt: skip
         return Pose(k=0, x=start, u=own, places=self.aims.places(q))
 
+    def take_over(self, pose: Pose) -> Pose:
+        """A pose of another controller of the same model, with the effectors of this one."""
+        other = self._fits(pose)
+        return replace(other, u=self.controls.within(other.u), places=self.aims.places(self._position(other.x)), error=0.0)
+
     def resume(self, x: ArrayLike, u: ArrayLike, k: int) -> Pose:
         """The pose before tick k with a state x and controls u as they are, in balance or not."""
+        if isinstance(k, bool) or not isinstance(k, int) or k < 0:
+            raise InputError(f"The tick to go on from is {k!r}; give a whole number, 0 or more.")
         state = finite_array("The state", x, (self.model.space.size,)).copy()
+        torn = self.model.equations.body.inverted(self._position(state))
+        if torn is not None:
+            raise InputError(f"The state to go on from has cell {torn[1]} turned inside out; give one that the robot was in.")
         own = self.controls.within(check_controls(u, self.model.n_controls))  # type: ignore[arg-type]
         return Pose(k=k, x=state, u=own, places=self.aims.places(self._position(state)))
 
@@ -76,15 +87,15 @@ class Inverse:
         look = self._look(pose, goal)
         found = None if isinstance(look, str) else look.program.best()
         if isinstance(look, str):
-            return self._timed(self._mover.back(pose, look), goal, began)
+            return self._timed(self._mover.back(pose, look, pose.u), goal, began)
         if found is None:
             return self._timed(self._mover.stayed(pose, "no controls keep all limits together, so that they stay as they are"), goal, began)
         z, broken = found
         z = look.program.relaxed(z, look.scale * (look.u - self.controls.neutral)[self.controls.chosen], self._mover.reach(pose))
-        after = self._mover.moved(pose, look.u, look.answer, z / look.scale, look.scale, careless=bool(broken))
+        after = self._mover.moved(pose, look.u, look.answer, z / look.scale, careless=bool(broken))
         if not after.ok:
             return self._timed(after, goal, began)
-        state, text = self._said(pose, after, goal, look.program, z, broken or self._passed(pose, after, self._guards))
+        state, text = self._judge.of_tick(pose, after, goal, look.program, z, broken or self._passed(pose, after, self._guards))
         damping = self._calmed(pose, after, goal, look.program, z)
         return self._timed(replace(after, state=state, text=text, damping=damping), goal, began)
 
@@ -92,15 +103,15 @@ class Inverse:
         """One tick with given controls, or as far towards them as limits and strokes allow; obstacles push as they do."""
         began, pose = perf_counter(), self._checked(pose)
         given = self.controls.within(check_controls(u, self.model.n_controls))  # type: ignore[arg-type]
-        du = np.clip(given - pose.u, *self.controls.room(pose.u))[self.controls.chosen]
-        answer = self.rule.answer(pose.x, pose.u, self.controls.chosen, pose.k)
+        u = np.maximum(self._taken_up(pose), np.minimum(given, pose.u))  # slack is taken up where a hand pulls
+        du = (np.clip(given - pose.u, *self.controls.room(pose.u)) - (u - pose.u))[self.controls.chosen]
+        answer = self.rule.answer(pose.x, u, self.controls.chosen, pose.k)
         if isinstance(answer, str):
-            return self._timed(self._mover.back(pose, answer), None, began)
-        scale = self._scale(answer)
-        after = self._mover.moved(pose, pose.u, answer, self._towards(pose, answer, du, scale), scale, careless=True)
+            return self._timed(self._mover.back(pose, answer, u), None, began)
+        after = self._mover.moved(pose, u, answer, self._towards(pose, u, answer, du), careless=True)
         if not after.ok:
             return self._timed(after, None, began)
-        state, text = self._said_by_hand(after, given, self._passed(pose, after, self.strokes))
+        state, text = self._judge.by_hand(after, given, self._passed(pose, after, self.strokes))
         return self._timed(replace(after, state=state, text=text), None, began)
 
     def settle(self, pose: Pose, targets: ArrayLike, ticks: int = 200, tolerance: float = 1e-6) -> Pose:
@@ -125,15 +136,24 @@ class Inverse:
     # Parts of a tick
 
     def _checked(self, pose: Pose) -> Pose:
-        require_kind("The pose", pose, Pose, "begin with controller.begin(), and hand on what follow gives")
-        if pose.x.shape != (self.model.space.size,) or pose.u.shape != (self.model.n_controls,) or pose.places.shape != self.aims.shape:
-            raise InputError("The pose is one of another robot or of other effectors; begin with controller.begin().")
+        if self._fits(pose).places.shape != self.aims.shape:
+            raise InputError("The pose is one of other effectors; begin with controller.begin(), or go on with controller.take_over(pose).")
         finite_array("The state of the pose", pose.x, pose.x.shape)
         finite_array("The controls of the pose", pose.u, pose.u.shape)
         return pose
 
+    def _fits(self, pose: Pose) -> Pose:
+        require_kind("The pose", pose, Pose, "begin with controller.begin(), and hand on what follow gives")
+        if pose.x.shape != (self.model.space.size,) or pose.u.shape != (self.model.n_controls,):
+            raise InputError("The pose is one of another robot; begin with controller.begin().")
+        return pose
+
     def _position(self, x: Array) -> Array:
         return x[: self.model.space.n_dofs]
+
+    @cached_property
+    def _judge(self) -> Judge:
+        return Judge(aims=self.aims, controls=self.controls, near=self.tolerance * self.length)
 
     @cached_property
     def _mover(self) -> Mover:
@@ -172,15 +192,15 @@ class Inverse:
 
     def _folded(self, pose: Pose, u: Array) -> list[Rows]:
         """What is not to be tried again."""
-        return [lost.rows(u, self.controls.chosen) for lost in pose.folds]
+        return [fold.rows(u, self.controls.chosen) for fold in pose.folds]
 
-    def _towards(self, pose: Pose, answer: Answer, du: Array, scale: Array) -> Array:
+    def _towards(self, pose: Pose, u: Array, answer: Answer, du: Array) -> Array:
         """(n,) what of a change du by hand strokes and folds allow."""
-        rows = [*self._rows(answer, pose.u, self.strokes), *self._folded(pose, pose.u)]
+        rows = [*self._rows(answer, u, self.strokes), *self._folded(pose, u)]
         if not rows:
             return du
-        lower, upper = (side[self.controls.chosen] for side in self.controls.room(pose.u))
-        return towards(du, (lower, upper), rows, scale, 1e-9 * self.stride)
+        lower, upper = (side[self.controls.chosen] - (u - pose.u)[self.controls.chosen] for side in self.controls.room(pose.u))
+        return towards(du, (lower, upper), rows, self._scale(answer), 1e-9 * self.stride)
 
     def _passed(self, pose: Pose, after: Pose, guards: Sequence[Guard]) -> tuple[str, ...]:
         """The names of what a tick did not keep. A robot in balance was not let go there; one that swings cannot be stopped."""
@@ -202,35 +222,6 @@ class Inverse:
         error = 0.0 if goal is None else self.aims.missed(pose.places, goal)[1]
         return replace(pose, error=error, solve_seconds=perf_counter() - began)
 
-    def _said(self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array, broken: tuple[str, ...]) -> tuple[str, str]:
-        """What a tick came to, and a few words about it."""
-        error, small = self.aims.missed(after.places, goal)[1], 0.01 * self.tolerance * self.length
-        if broken:
-            return UNKEPT, _unkept(broken)
-        if error <= self.tolerance * self.length:
-            return THERE, "at the target"
-        asked = float(np.abs(wish.J @ z).max())  # a step that had to be cut to nothing is no rest
-        if max(asked, float(np.abs(after.places - pose.places).max())) > small or self._ends(after)[1]:
-            return MOVING, "moving"
-        stops, kept = wish.stops(z)
-        if self.controls.hurried(pose.u, after.u)[[self.controls.chosen[j] for j in stops]].any():
-            return MOVING, "moving, as fast as its limits allow"
-        names = dict.fromkeys([*(self.controls.names[self.controls.chosen[j]] for j in stops), *kept])
-        return BEYOND, f"the target is out of reach: closest {_length(error)} away" + (f", limited by {', '.join(names)}" if names else "")
-
-    def _said_by_hand(self, after: Pose, given: Array, passed: tuple[str, ...]) -> tuple[str, str]:
-        """What a tick by hand came to, and a few words about it."""
-        if passed:
-            return UNKEPT, _unkept(passed)
-        if np.allclose(after.u, given, rtol=1e-9, atol=0.0):
-            return BY_HAND, "by hand"
-        return (UNKEPT, Nowhere.LOST.value) if self._ends(after) == (True, False) else (MOVING, "moving")
-
-    def _ends(self, pose: Pose) -> tuple[bool, bool]:
-        """Whether a pose is at a fold, and whether that may lead on."""
-        at = [lost for lost in pose.folds if lost.at(pose.u, self.controls.chosen)]
-        return bool(at), any(lost.open for lost in at)
-
     def _calmed(self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array) -> float:
         """The damping of the next tick, by Levenberg and Marquardt: what a tick gained over what its program promised."""
         miss, error = self.aims.missed(pose.places, goal)
@@ -244,11 +235,3 @@ class Inverse:
             return pose.damping
         gained = (start - end) / (start - foreseen)
         return min(4.0 * max(pose.damping, 1e-4), 1e2) if gained < 0.25 else calmer if gained > 0.75 else pose.damping
-
-
-def _unkept(names: Sequence[str]) -> str:
-    return f"{' and '.join(names)} cannot be kept"
-
-
-def _length(way: float) -> str:
-    return f"{way:.3g} m" if way >= 1.0 else f"{1e3 * way:.3g} mm"

@@ -14,6 +14,7 @@ from pliant.planners.inverse.rows import Rows
 NAME = "its balance"
 SOFT = 50.0  # times as far as at first: where a control moves the robot further, it does not stand firmly
 MOST = 4  # folds that are remembered
+ALIKE = 0.9  # cosine of two ways that ran into one fold
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,51 +23,66 @@ class Stand:
 
     x: Array  # (n_state,)
     u: Array  # (n_controls,)
-    scale: Array  # (n,) [m per unit] how far each control that may move moved a node where the robot stood first
+    ways: Array  # (n_controls,) [m per unit] how far each control moved a node where it first moved one, zero where it has not
+
+    def next(self, x: Array, u: Array, ways: Array) -> "Stand | None":
+        """The stand at another place, None where the robot is too soft for one."""
+        both = (ways > 0.0) & (self.ways > 0.0)
+        firm = np.all(ways[both] <= SOFT * self.ways[both])
+        return Stand(x=x, u=u, ways=np.where(self.ways > 0.0, self.ways, ways)) if firm else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fold:
-    """How far a robot stands firmly along a direction of its controls, and from where on it does not: slope (u - stand.u) of those that may
-    move is at most `high`, which is in the middle as long as that is not known to within `near`."""
+    """How far a robot stands firmly along a direction of its controls, and from where on it does not: slope (u - stand.u) is at most
+    `high`, which is in the middle as long as that is not known to within `width`."""
 
     stand: Stand
-    slope: Array  # (n,) [m per unit]
+    unit: Array  # (n_controls,) the direction, in metres, of length one
     low: float  # [m] so far it does
-    lost: float  # [m] and here it does not
-    near: float  # [m]
+    end: float  # [m] and here it does not
+    width: float  # [m]
+    range: float  # [m] how far a node may be from the stand where this still counts
 
     @property
     def open(self) -> bool:
-        return self.lost - self.low > self.near
+        return self.end - self.low > self.width
 
     @property
     def high(self) -> float:
-        return 0.5 * (self.low + self.lost) if self.open else self.low
+        return 0.5 * (self.low + self.end) if self.open else self.low
 
-    def way(self, u: Array, chosen: Array) -> float:
+    @property
+    def slope(self) -> Array:
+        """(n_controls,) [m per unit]"""
+        return self.stand.ways * self.unit
+
+    def way(self, u: Array) -> float:
         """[m] how far controls u (n_controls,) are from the stand."""
-        return float(self.slope @ (u - self.stand.u)[chosen])
+        return float(self.slope @ (u - self.stand.u))
 
-    def at(self, u: Array, chosen: Array) -> bool:
+    def at(self, u: Array) -> bool:
         """Whether controls u go as far as they may."""
-        return self.high - self.way(u, chosen) <= 1e-3 * max(self.lost - self.low, self.near)
+        return self.high - self.way(u) <= 1e-3 * max(self.end - self.low, self.width)
 
     def learned(self, firm: bool) -> "Fold":
         """After the robot has come to rest there, firmly or not."""
-        return replace(self, low=self.high) if firm else replace(self, lost=self.high)
+        return replace(self, low=self.high) if firm else replace(self, end=self.high)
 
     def rows(self, u: Array, chosen: Array) -> Rows:
-        return Rows(name=NAME, slope=self.slope[None], low=np.array([-np.inf]), high=np.array([self.high - self.way(u, chosen)]))
+        return Rows(name=NAME, slope=self.slope[None, chosen], low=np.array([-np.inf]), high=np.array([self.high - self.way(u)]))
 
 
-def with_fold(folds: tuple[Fold, ...], stand: Stand, lost: Array, chosen: Array, near: float) -> tuple[Fold, ...]:
-    """Folds after balance was lost under controls `lost` (n_controls,) on the way from a stand: the last one nearer, where that was in the
-    way, else one more; as they are where no control changed."""
-    if folds and folds[-1].way(lost, chosen) > folds[-1].low:
-        return *folds[:-1], replace(folds[-1], lost=min(folds[-1].lost, folds[-1].way(lost, chosen)))
-    way = stand.scale * (lost - stand.u)[chosen]
+def with_fold(folds: tuple[Fold, ...], stand: Stand, u: Array, width: float, range: float) -> tuple[Fold, ...]:
+    """Folds after balance was lost under controls u (n_controls,) on the way from a stand: the one that this way ran into nearer, else one
+    more; as they are where no control that counts has changed."""
+    way = stand.ways * (u - stand.u)
     size = float(np.linalg.norm(way))
     if size == 0.0:
         return folds
-    return (*folds, Fold(stand=stand, slope=stand.scale * way / size, low=0.0, lost=size, near=near))[-MOST:]
+    same = [fold for fold in folds if fold.unit @ way >= ALIKE * size and fold.way(u) > fold.low]
+    if same:
+        met = replace(same[-1], end=min(same[-1].end, same[-1].way(u)), range=max(same[-1].range, range))
+    else:
+        met = Fold(stand=stand, unit=way / size, low=0.0, end=size, width=width, range=range)
+    return (*(fold for fold in folds if fold not in same), met)[-MOST:]

@@ -9,7 +9,7 @@ from pliant.bodies import Body
 from pliant.core import Array
 from pliant.planners.inverse.aims import Aims
 from pliant.planners.inverse.controls import Controls
-from pliant.planners.inverse.fold import SOFT, Fold, Stand, with_fold
+from pliant.planners.inverse.fold import Fold, Stand, with_fold
 from pliant.planners.inverse.pose import MOVING, UNKEPT, Pose
 from pliant.planners.inverse.rows import Guard
 from pliant.planners.inverse.ticking import Answer, Nowhere, Ticking, longest_way
@@ -17,8 +17,9 @@ from pliant.planners.inverse.ticking import Answer, Nowhere, Ticking, longest_wa
 REFUSED = "no step can follow these controls so quickly; the robot goes on with those that it has"
 BACK = "it goes back to where it last stood firmly"
 SHY = 1e-3  # of the robot's length, the reach after that
-LETS_GO = 0.99  # what a robot keeps of its controls where it stands and finds no step
-TRIES = 7  # of a way back, each half as long
+LETS_GO = 0.9  # what a robot keeps of its controls in a tick where it has nowhere to go back to
+HALVES = 7  # tries of a way back, each half as long
+NEAR = 1e-2  # of the robot's length: a robot nearer to balance may stand firmly
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,58 +43,58 @@ class Mover:
         """(n_dofs,) the positions of a state."""
         return x[: self.body.rest.size]
 
-    def moved(self, pose: Pose, u: Array, answer: Answer, du: Array, scale: Array, *, careless: bool) -> Pose:
-        """Step 3: the pose after a tick along du (n,), on its way unless nothing was found. Strokes are kept in any case, all else unless
-        it is `careless`."""
+    def moved(self, pose: Pose, u: Array, answer: Answer, du: Array, *, careless: bool) -> Pose:
+        """The pose after a tick along du (n,), on its way unless nothing was found. Strokes are kept in any case, all else unless it is
+        `careless`."""
         guards: Sequence[Guard] = self.strokes if careless else self.guards
         before, chosen = self._place(pose.x), self.controls.chosen
-        stands = answer.stable and answer.near
-        if stands:
-            pose = self._stands(pose, u, scale)
+        pose = self._stood(pose, u, answer)
         went = self.rule.go(answer, u, du, chosen, self.reach(pose), lambda q: all(guard.kept(before, q) for guard in guards))
         if isinstance(went, Nowhere):
-            gone = went is Nowhere.LOST or (not stands and (not answer.stable or pose.folds))
-            return self.back(pose, went.value, du) if gone else self.stayed(pose, went.value)
+            away = pose.firm is None or not np.array_equal(pose.firm.x, pose.x)
+            gone = went is Nowhere.LOST or (away and (not answer.stable or pose.folds))
+            return self.back(pose, went.value, u) if gone and self.rule.halts else self.stayed(pose, went.value)
         new, q = u.copy(), self._place(went.x)
         new[chosen] += went.share * du
         refused = not self.rule.halts and went.share == 0.0 and bool(du.any())
         return replace(pose, k=pose.k + 1, x=went.x, u=self.controls.within(new), places=self.aims.places(q), reach=went.reach,
-                       moved=self._way(q - before), folds=self._near(pose.folds, q), state=UNKEPT if refused else MOVING,
+                       moved=self._way(q - before), folds=self._still_near(pose.folds, q), state=UNKEPT if refused else MOVING,
                        text=REFUSED if refused else "moving")  # fmt: skip
 
-    def _stands(self, pose: Pose, u: Array, scale: Array) -> Pose:
-        """A pose that forces balance, under controls u: whether firmly too is what it and its folds learn."""
-        calm, chosen = pose.firm.scale if pose.firm else scale, self.controls.chosen
-        firm = bool(np.all(scale <= SOFT * calm))
-        folds = tuple(lost.learned(firm) if lost.open and lost.at(u, chosen) else lost for lost in pose.folds)
-        return replace(pose, firm=Stand(x=pose.x, u=u, scale=calm) if firm else pose.firm, folds=folds)
+    def _stood(self, pose: Pose, u: Array, answer: Answer) -> Pose:
+        """What a pose and its folds learn of where the robot is, under controls u. A stand that holds no more, since loads have changed, is
+        forgotten."""
+        rest, ways = self._way(answer.free), np.zeros_like(u)
+        ways[self.controls.chosen] = longest_way(self.body, answer.columns)
+        first, calm = Stand(x=pose.x, u=u, ways=ways), answer.stable and rest <= NEAR * self.length
+        stand = (pose.firm or first).next(pose.x, u, ways) if calm else None
+        if stand is None and pose.firm is not None and np.array_equal(pose.firm.x, pose.x) and np.array_equal(pose.firm.u, u):
+            return replace(pose, firm=None, folds=())
+        folds = tuple(fold.learned(stand is not None) if fold.open and fold.at(u) and rest <= fold.width else fold for fold in pose.folds)
+        return replace(pose, firm=stand or pose.firm, folds=folds)
 
     def _way(self, step: Array) -> float:
         return float(longest_way(self.body, step))
 
-    def _near(self, folds: tuple[Fold, ...], q: Array) -> tuple[Fold, ...]:
+    def _still_near(self, folds: tuple[Fold, ...], q: Array) -> tuple[Fold, ...]:
         """Those that still count at positions q: away from there all may be different."""
-        return tuple(lost for lost in folds if self._way(q - self._place(lost.stand.x)) <= self.stride)
+        return tuple(fold for fold in folds if self._way(q - self._place(fold.stand.x)) <= fold.range)
 
-    def back(self, pose: Pose, why: str, du: Array | None = None) -> Pose:
-        """No step was found along du, and why. A robot that has left a firm stand goes back there as far as rates and strokes allow, one
-        that stands there lets go a little, and what led it so far is not tried again."""
-        stays, stand, shy = self.stayed(pose, why), pose.firm, SHY * self.length
-        if stand is None:
-            return stays
-        there, chosen = bool(np.array_equal(stand.x, pose.x)), self.controls.chosen
-        to, lost = stand.u, pose.u.copy()
-        if there:
-            to = self.controls.within(self.controls.neutral + LETS_GO * (pose.u - self.controls.neutral))
-            lost[chosen] += 0.0 if du is None else du
-        x, u = self._kept_way(pose.x, stand.x), pose.u + np.clip(to - pose.u, *self.controls.room(pose.u))
-        q = self._place(x)
-        return replace(stays, x=x, u=u, places=self.aims.places(q), text=why if there else f"{why}; {BACK}", reach=shy,
-                       folds=with_fold(pose.folds, stand, lost, chosen, shy), moved=self._way(q - self._place(pose.x)))  # fmt: skip
+    def back(self, pose: Pose, why: str, u: Array) -> Pose:
+        """No step was found under controls u, and why. A robot that has left a firm stand goes back there as far as rates and strokes
+        allow, and what led it away from there is not tried again; one that has none, or is there, lets go a little."""
+        stand, shy, room = pose.firm, SHY * self.length, self.controls.room(pose.u)
+        if stand is None or np.array_equal(stand.x, pose.x):
+            less = self.controls.within(self.controls.neutral + LETS_GO * (pose.u - self.controls.neutral))
+            return replace(self.stayed(pose, why), u=pose.u + np.clip(less - pose.u, *room))
+        x, new = self._kept_way(pose.x, stand.x), self.controls.within(pose.u + np.clip(stand.u - pose.u, *room))
+        q, far = self._place(x), self._way(self._place(pose.x) - self._place(stand.x))
+        return replace(self.stayed(pose, f"{why}; {BACK}"), x=x, u=new, places=self.aims.places(q), reach=shy,
+                       folds=with_fold(pose.folds, stand, u, shy, far + self.stride), moved=self._way(q - self._place(pose.x)))  # fmt: skip
 
     def _kept_way(self, x: Array, end: Array) -> Array:
         """(n_state,) on the way from x to an end, the whole of it or a half, a quarter, ..., as strokes allow."""
-        for share in 0.5 ** np.arange(TRIES):
+        for share in 0.5 ** np.arange(HALVES):
             new = x + share * (end - x)
             if all(guard.kept(self._place(x), self._place(new)) for guard in self.strokes):
                 return new

@@ -13,12 +13,11 @@ from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.implicit import Implicit
 from pliant.planners.inverse.ticking import GROWS, Allowed, Answer, Nowhere, Went, length_of, longest_way
 
-TRIES = 8  # of shorter and shorter steps
+SHORTER = 8  # tries of shorter and shorter steps
 STRAYS = 0.35  # as a share of the step: a second step that is longer says that the first one led astray
 SNAPPED = 10.0  # reaches: where balance is further away, a robot has lost it
 BETTER = 0.2  # what a shortened step aims at instead
 PATIENCE = 12  # iterations to find a balance again, after a snap
-NEAR = 1e-2  # of the robot's length: nearer is in balance
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,9 +66,7 @@ class OneNewton:
         found[eq.free] = -solve(sides[eq.free])
         if not np.all(np.isfinite(found)):
             return "the equations are singular here; move away from there, or begin anew"
-        near = float(longest_way(eq.body, found[:, 0])) <= NEAR * self._length
-        return Answer(q=q, free=found[:, 0], columns=found[:, 1:], inner=Factored(solve=solve, numbers=numbers, k=k),
-                      stable=stable, near=near)  # fmt: skip
+        return Answer(q=q, free=found[:, 0], columns=found[:, 1:], inner=Factored(solve=solve, numbers=numbers, k=k), stable=stable)
 
     def _factor(self, numbers: Numbers, blocks: Array, q: Array, u: Array) -> tuple[linalg.Solve | None, bool]:
         """(the solve, whether it is that of the whole tangent)"""
@@ -92,21 +89,23 @@ class OneNewton:
         change[chosen] = du
         way = float(longest_way(self._equations.body, step))
         share = min(1.0, reach / max(way, 1e-300))
-        for tries in range(TRIES):
+        for tries in range(SHORTER):
             q, astray = self._tried(answer, share, step, u + share * change)
             if astray <= STRAYS and allowed(q):
                 return Went(x=q, share=share, reach=share * way if tries else GROWS * reach)
             barred |= astray <= STRAYS
             share *= float(np.clip(BETTER / max(astray, 1e-300), 0.1, 0.5))  # what leads astray grows as the square of the step
         found = self._balanced(answer, u, allowed)
-        return Nowhere.BARRED if barred and found is Nowhere.LOST else found
+        return Nowhere.BARRED if barred and isinstance(found, Nowhere) else found
 
     def _balanced(self, answer: Answer, u: Array, allowed: Allowed) -> Went | Nowhere:
         """After a snap: where the model's own step comes to rest. A balloon beyond its largest pressure does not soon, and grows
         without end."""
         step = self._patient.step(answer.q, u, None, answer.inner.k)
-        if not step.status or np.array_equal(step.x, answer.q):
+        if not step.status:
             return Nowhere.LOST
+        if np.array_equal(step.x, answer.q):
+            return Nowhere.ASTRAY
         return Went(x=step.x, share=0.0) if allowed(step.x) else Nowhere.BARRED
 
     @cached_property

@@ -12,7 +12,7 @@ from pliant.dynamics.implicit import Implicit
 from pliant.dynamics.semi_implicit import Linearised
 from pliant.planners.inverse.ticking import GROWS, Allowed, Answer, Nowhere, Went, longest_way
 
-TRIES = 7  # of a change that turns a cell inside out, each half as long
+HALVES = 7  # of a change that turns a cell inside out, each half as long
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +64,7 @@ class Swing:
         near = model.step(x, u, None, k)
         index = (k + 1) * model.dt / ahead.dt - 1.0  # of a long step that ends when the tick does, as supports and loads see it
         if not near.status:
-            return near.status.text.rstrip(".")
+            return "the robot moves too violently for a step of its length; it lets go, and where that does not help, begin anew"
         far = near if self.horizon == model.dt else ahead.step(x, u, None, index)  # type: ignore[arg-type]
         far = far if far.status else near  # a long step may not be possible under much stress
         columns = model.control_response(near)[:, chosen]
@@ -82,13 +82,13 @@ class Swing:
         says where they did not."""
         way = float(longest_way(self.model.equations.body, answer.inner.columns[: self.model.space.n_dofs] @ du))
         first = 1.0 if self._affine else min(1.0, reach / max(way, 1e-300))
-        for tries in range(TRIES):
+        for tries in range(HALVES):
             share = 0.5**tries * first
             x = self._stepped(answer, u, share * du, chosen)
             if x is not None:
                 return Went(x=x, share=share, reach=share * way if tries else GROWS * reach)
         x = self._stepped(answer, u, 0.0 * du, chosen)
-        return Nowhere.LOST if x is None else Went(x=x, share=0.0, reach=0.5**TRIES * first * way)
+        return Nowhere.LOST if x is None else Went(x=x, share=0.0, reach=0.5**HALVES * first * way)
 
     def _stepped(self, answer: Answer, u: Array, du: Array, chosen: Array) -> Array | None:
         inner, n = answer.inner, self.model.space.n_dofs

@@ -22,7 +22,6 @@ class Answer:
     columns: Array  # (n_dofs, k) [m per unit of each control]
     inner: Any = None  # what the rule that gave it needs to go on
     stable: bool = False  # whether a small push at q changes little
-    near: bool = False  # whether forces at q balance, but for little
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -38,6 +37,7 @@ class Nowhere(Enum):
     """Why a tick found no step."""
 
     BARRED = "no step was found that keeps everything"
+    ASTRAY = "no step leads on from here"
     LOST = "no balance was found beyond here, the robot would snap or burst"
 
 
