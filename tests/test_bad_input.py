@@ -91,6 +91,7 @@ ATTACHED = {
     "cable guide in the plane": (lambda: stepped(cabled(guide=(1, 0))), r"guide.*\(2,\)"),
     "cable guide nan": (lambda: stepped(cabled(guide=(nan, 0, 0))), r"guide.*nan"),
     "cable limits swapped": (lambda: pl.Cable(points=LINE, limits=(8, 0)), r"8 .*not below.* 0"),
+    "cable limits not a number": (lambda: pl.Cable(points=LINE, limits=(float("nan"), 1)), r"nan, 1.*give two numbers"),
     "cable of one limit": (lambda: pl.Cable(points=LINE, limits=(8,)), r"8"),
     "cable drive": (lambda: pl.Cable(points=LINE, drive="motor"), r"'motor'"),
     "cable stiffness": (lambda: pl.Cable(points=LINE, stiffness=-1), r"-1 N/m"),

@@ -324,5 +324,7 @@ def check_limits(name: str, limits: Any) -> None:
     if not isinstance(limits, tuple | list) or len(limits) != 2:
         raise InputError(f"The limits of {name} are {limits!r}; give (lower, upper).")
     lower, upper = (require_number(f"A limit of {name}", value, "") for value in limits)
+    if np.isnan(lower) or np.isnan(upper):
+        raise InputError(f"The limits of {name} are {limits!r}; give two numbers, -inf or inf where there is none.")
     if not lower < upper:
         raise InputError(f"The lower limit {lower:g} of {name} is not below its upper limit {upper:g}; swap them.")

@@ -8,7 +8,7 @@ from inverse_robots import can, chambers
 
 import pliant as pl
 from pliant.core import PliantError
-from pliant.dynamics import Quasistatic, equilibrium
+from pliant.dynamics import Quasistatic, SemiImplicit, equilibrium
 from pliant.planners import inverse
 from pliant.planners.inverse import BEYOND, UNKEPT
 from pliant.problem import Limit, Stroke
@@ -146,6 +146,17 @@ def test_controls_far_beyond_a_fold_are_let_go_until_there_is_a_balance(lead, la
         pose = lead.manual(pose, [0.0, 0.0])
     assert pose.text == "by hand"
     np.testing.assert_allclose(pose.x, first.x, atol=1e-9)
+
+
+def test_a_robot_that_swings_bursts_in_a_hand_and_says_so():
+    controller = inverse(SemiImplicit(can("pressure", (0.0, np.inf)), dt=1 / 60), "top")
+    first = pose = controller.begin()
+    for _ in range(30):
+        pose = controller.manual(pose, [1e5, 0.0])
+        assert np.all(np.isfinite(pose.x))
+    assert (pose.state, "has burst" in pose.text, "begin anew" in pose.text) == (UNKEPT, True, True)
+    led = controller.follow(controller.begin(), first.places)
+    assert led.ok
 
 
 def test_another_controller_takes_a_pose_over_with_what_is_known_of_its_folds(model, lead, one_sentence):

@@ -64,7 +64,7 @@ class Swing:
         near = model.step(x, u, None, k)
         index = (k + 1) * model.dt / ahead.dt - 1.0  # of a long step that ends when the tick does, as supports and loads see it
         if not near.status:
-            return "the robot moves too violently for a step of its length; it lets go, and where that does not help, begin anew"
+            return "the robot has burst, or moves too violently for its time step: begin anew, with less load or a smaller dt"
         far = near if self.horizon == model.dt else ahead.step(x, u, None, index)  # type: ignore[arg-type]
         far = far if far.status else near  # a long step may not be possible under much stress
         columns = model.control_response(near)[:, chosen]
