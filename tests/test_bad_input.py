@@ -169,6 +169,8 @@ STEPPING = {
     ),
     "control nan": (lambda: stepped(cabled(), u=[nan]), r"nan"),
     "control of two": (lambda: stepped(cabled(), u=[1, 2]), r"shape \(2,\)"),
+    "control with an imaginary part": (lambda: stepped(cabled(), u=[1.0 + 1.0j]), r"1\+1j.*give numbers"),
+    "control of digits": (lambda: stepped(cabled(), u=["1.0"]), r"1\.0.*give numbers"),
     "control as text": (lambda: stepped(cabled(), u=["pull"]), r"pull"),
     "control of uneven rows": (lambda: model(cabled()).step(model().initial_state(), [[1], [1, 2]]), r"control"),
     "state of another size": (lambda: stepped(model(), x=np.zeros(3)), r"shape \(3,\).*120"),

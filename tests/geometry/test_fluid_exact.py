@@ -139,6 +139,8 @@ def test_the_forces_are_linear_in_pressure_density_and_gravity():
         ({"triangles": HARE.triangles[1:]}, "leaks.*do not sum to zero"),
         ({"triangles": HARE.triangles[:, ::-1]}, "point inward"),
         ({"points": HARE.points * (1.0, 1.0, 0.0)}, "is flat and holds no fluid"),
+        ({"triangles": np.concatenate([HARE.triangles, HARE.triangles[:, ::-1]])}, "is flat and holds no fluid"),
+        ({"points": 1e-110 * HARE.points}, "is flat and holds no fluid"),
         ({"points": np.where(HARE.points == HARE.points.max(), np.nan, HARE.points)}, "points of the wall is nan at entry"),
         ({"points": HARE.points[:-1]}, "names point"),
         ({"points": HARE.points[:, :2]}, r"shape \(1962, 2\)"),

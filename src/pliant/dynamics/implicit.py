@@ -143,7 +143,7 @@ class Implicit(Stepping):
             return value, g[free], scale
 
         noise = 1e-14 * float(numbers.fields.E @ eq.body.volumes())  # [J] energy densities cancel from about E
-        still = "approach the load in smaller stages, or check its size and unit"
+        still = "approach the load in smaller stages, or check its size and unit: beyond a cavity's largest pressure there is none"
         potential = Potential(evaluate=evaluate, floor=self._floor(numbers.fields), noise=noise,
                               remedy="take a smaller time step" if c[0] > 0.0 else still,
                               factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip

@@ -127,8 +127,9 @@ def _held(volume: float, leak: float, size: float) -> float:
     if leak > 1e-9 * size:
         raise MeshError("The wall leaks: the area vectors of its triangles do not sum to zero. Close its holes, and let all triangles "
                         "point outward; geometry.check_wall says where.")  # fmt: skip
-    if not volume > 0.0:
-        flat = volume > -1e-12 * size**1.5  # what rounding leaves of none
+    none = 1e-12 * size**1.5  # what rounding may leave
+    if not volume > none:
+        flat = volume >= -none
         raise MeshError(f"The wall encloses {volume:.3g} m^3: "
                         + ("it is flat and holds no fluid. Leave a volume." if flat else
                            "its triangles point inward. Pass triangles[:, ::-1]."))  # fmt: skip
