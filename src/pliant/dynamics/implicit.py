@@ -147,8 +147,9 @@ class Implicit(Stepping):
         potential = Potential(evaluate=evaluate, floor=self._floor(numbers.fields), noise=noise,
                               remedy="take a smaller time step" if c[0] > 0.0 else still,
                               factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip
-        z, status = minimise(potential, _combine(self.rule.guess, parts)[free], self.newton)
-        if not status:  # the extrapolation may have led astray
+        guess = _combine(self.rule.guess, parts)[free]
+        z, status = minimise(potential, guess, self.newton)
+        if not status and not np.array_equal(guess, placed[free]):  # the extrapolation may have led astray
             z, status = minimise(potential, placed[free], self.newton)
         beyond = "" if status else eq.body.beyond(full(z))
         return full(z), replace(status, text=f"{beyond}.") if beyond else status

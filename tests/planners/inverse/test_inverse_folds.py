@@ -93,6 +93,41 @@ def test_rates_are_kept_on_the_way_back_too(model, largest):
     assert 0.99 * largest < pose.u[0] < largest
 
 
+@pytest.mark.parametrize("rate", [100.0, 5000.0])
+def test_a_pump_that_can_only_pump_in_stops_short_of_what_it_could_not_go_back_from(model, largest, rate):
+    controller = inverse(model, "top", limits=[Limit(lower=(0.0, -1.0), upper=(rate, 1.0), order=1)])
+    first = before = controller.begin()
+    for pose in led(controller, first, first.places + UP, 160):
+        assert pose.u[0] >= before.u[0]
+        assert "no balance" not in pose.text
+        before = pose
+    assert (pose.state, "its balance" in pose.text) == (BEYOND, True)
+    assert pose.moved < 1e-9 * controller.length
+    assert 0.99 * largest < pose.u[0] < largest
+
+
+def test_water_that_only_comes_in_is_kept_short_of_it_too(model, largest):
+    whole = model.equations.attached("water")[0].rest_volume
+    controller = inverse(model, "top", strokes=[Stroke(actuator="water", lower=0.0, upper=0.02 * whole, increment=True)])
+    guard, first = controller.strokes[0], controller.begin()
+    before = first
+    for pose in led(controller, first, first.places + UP, 250):
+        assert guard.value(pose.x) - guard.value(before.x) >= -1e-9 * whole
+        before = pose
+    assert pose.state == BEYOND
+    assert 0.98 * largest < pose.u[0] < largest
+
+
+def test_a_robot_that_no_rate_lets_go_back_says_so(model):
+    """It is gone on with where it has no balance."""
+    controller = inverse(model, "top", limits=[Limit(lower=0.0, upper=np.inf, order=1)])
+    first = controller.begin()
+    pose = controller.follow(controller.resume(first.x, [1e5, 0.0], 0), first.places)
+    assert pose.state == UNKEPT
+    assert pose.text.endswith("; its limits do not let it go back")
+    np.testing.assert_array_equal(pose.u, [1e5, 0.0])
+
+
 @pytest.mark.parametrize("share", [0.02, 0.5])
 def test_the_growth_of_a_tick_is_kept_on_the_way_back_too(model, share):
     """A bound on what a tick pumps in or out must not keep a robot where it has no balance."""

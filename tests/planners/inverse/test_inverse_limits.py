@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from inverse_robots import ROBOTS, arm
+from inverse_robots import ROBOTS, arm, can
 
 import pliant as pl
 from pliant.contact import AttachedContact
@@ -230,3 +230,34 @@ def test_controls_that_are_out_of_their_limits_already_stay_and_it_is_said():
     assert pose.ok is False
     assert "no controls keep all limits together" in pose.text
     np.testing.assert_array_equal(pose.x, begun.x)
+
+
+def test_a_robot_that_may_only_grow_can_stand_still():
+    model = pl.Quasistatic(can("pressure", (0.0, np.inf)))
+    whole = model.equations.attached("water")[0].rest_volume
+    controller = inverse(model, "top", strokes=[Stroke(actuator="water", lower=0.0, upper=0.02 * whole, increment=True)])
+    first = pose = controller.begin()
+    for _ in range(5):
+        pose = controller.follow(pose, first.places)
+    np.testing.assert_allclose(pose.x, first.x, atol=1e-9 * controller.length)
+
+
+def test_a_rest_shape_deep_in_an_obstacle_is_refused_unless_it_may_be_there(one_sentence):
+    robot = replace(can("pressure", (0.0, np.inf)), contacts=[pl.Contact(obstacle=pl.sphere((0.02, 0.0, 0.06), 0.008))])
+    one_sentence(inverse(pl.Quasistatic(robot), "top").begin, "rest shape is 0.008 m deep in an obstacle")
+    inverse(pl.Quasistatic(robot), "top", obstacles=False).begin()
+
+
+@pytest.mark.parametrize("center", [(0.031, 0.0, 0.05), (0.005, 0.002, 0.071)])
+def test_a_robot_is_pressed_on_an_obstacle_by_hand_and_let_go_in_a_few_ticks(center):
+    """A contact sets in over a layer that is far thinner than a tick's way."""
+    robot = replace(can("pressure", (0.0, np.inf)), contacts=[pl.Contact(obstacle=pl.sphere(center, 0.01))])
+    controller = inverse(pl.Quasistatic(robot), "top")
+    first = pose = controller.begin()
+    for _ in range(20):
+        pose = controller.manual(pose, [7000.0, 0.2])
+    assert pose.text == "by hand"
+    assert controller.obstacles[0].gaps(pose.x).min() < 0.0
+    for _ in range(20):
+        pose = controller.manual(pose, [0.0, 0.0])
+    np.testing.assert_allclose(pose.x, first.x, atol=1e-9 * controller.length)

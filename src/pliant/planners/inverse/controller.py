@@ -57,6 +57,11 @@ class Inverse:
         goes on from x as it is."""
         given = self.controls.neutral if u is None else check_controls(u, self.model.n_controls)  # type: ignore[arg-type]
         own = self.controls.within(given)
+        for obstacle in self.obstacles:
+            depth = -float(obstacle.gaps(self.model.equations.body.rest).min(initial=0.0))
+            if depth > self.stride:
+                raise InputError(f"The robot's rest shape is {depth:.3g} m deep in an obstacle that it is to keep off; move one of them, "
+                                 "or leave that contact out of obstacles=... .")  # fmt: skip
         start = self.rule.begin(None if x is None else finite_array("The first state", x, (self.model.space.size,)), own)
         q = self._position(start)
         for guard in self.strokes:

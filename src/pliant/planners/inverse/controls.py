@@ -55,6 +55,12 @@ class Controls:
         (lower, upper), (slow, fast) = self._limits, self._rates
         return np.maximum(lower - u, slow * self.dt), np.minimum(upper - u, fast * self.dt)
 
+    @property
+    def one_way(self) -> bool:
+        """Whether a rate lets some control that may move go one way only."""
+        slow, fast = self._rates
+        return bool(np.any(((slow == 0.0) != (fast == 0.0))[self.chosen]))
+
     def hurried(self, before: Array, after: Array) -> Array:
         """(n_controls,) bool: which of them only their rate kept from going further in a tick."""
         (lower, upper), (slow, fast) = self._limits, self._rates

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,15 +12,17 @@ from pliant.planners.inverse.aims import Aims
 from pliant.planners.inverse.controls import Controls
 from pliant.planners.inverse.fold import Fold, Stand, with_fold
 from pliant.planners.inverse.pose import MOVING, UNKEPT, Pose
-from pliant.planners.inverse.rows import Guard
+from pliant.planners.inverse.rows import Guard, StrokeGuard
 from pliant.planners.inverse.ticking import Answer, Nowhere, Ticking, longest_way
 
 REFUSED = "no step can follow these controls so quickly; the robot goes on with those that it has"
 BACK = "it goes back to where it last stood firmly"
+HELD = "its limits do not let it go back"
 SHY = 1e-3  # of the robot's length, the reach after that
 LETS_GO = 0.9  # what a robot keeps of its controls in a tick where it has nowhere to go back to
 HALVES = 7  # tries of a way back, each half as long
 NEAR = 1e-2  # of the robot's length: a robot nearer to balance may stand firmly
+TRIES = 6  # ticks in which a robot comes to rest where its controls stand still
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -30,7 +33,7 @@ class Mover:
     rule: Ticking
     aims: Aims
     controls: Controls
-    strokes: Sequence[Guard]  # kept in any case
+    strokes: Sequence[StrokeGuard]  # kept in any case
     guards: Sequence[Guard]  # all, with the strokes
     stride: float  # [m] the furthest way of a node in a tick
     length: float  # [m] of the robot
@@ -57,15 +60,44 @@ class Mover:
         new, q = u.copy(), self._place(went.x)
         new[chosen] += went.share * du
         refused = not self.rule.halts and went.share == 0.0 and bool(du.any())
-        return replace(pose, k=pose.k + 1, x=went.x, u=self.controls.within(new), places=self.aims.places(q), reach=went.reach,
-                       moved=self._way(q - before), folds=self._still_near(pose.folds, q), state=UNKEPT if refused else MOVING,
-                       text=REFUSED if refused else "moving")  # fmt: skip
+        after = replace(pose, k=pose.k + 1, x=went.x, u=self.controls.within(new), places=self.aims.places(q), reach=went.reach,
+                        moved=self._way(q - before), folds=self._still_near(pose.folds, q), state=UNKEPT if refused else MOVING,
+                        text=REFUSED if refused else "moving")  # fmt: skip
+        if pose.firm is None or not self._one_way or np.array_equal(after.u, u) or self._rests(pose.firm, after):
+            return after
+        return replace(pose, k=after.k, state=MOVING, text="moving", moved=0.0, reach=SHY * self.length,
+                       folds=with_fold(pose.folds, pose.firm, after.u, SHY * self.length, self.stride))  # fmt: skip
+
+    @cached_property
+    def _one_way(self) -> bool:
+        """Whether there are ways that the robot cannot go back, so that what it does not stand firmly after must not be taken."""
+        return self.rule.halts and (self.controls.one_way or any(stroke.one_way for stroke in self.strokes))
+
+    def _rests(self, firm: Stand, pose: Pose) -> bool:
+        """Whether the robot would come to rest from a pose and stand firmly there, after it did so at `firm`."""
+        x, k, still = pose.x, pose.k - 1, np.zeros(self.controls.chosen.size)
+        for _ in range(TRIES):
+            answer = self.rule.answer(x, pose.u, self.controls.chosen, k)
+            if isinstance(answer, str):
+                return False
+            if answer.stable and self._way(answer.free) <= SHY * self.length:
+                return firm.next(x, pose.u, self._ways(answer)) is not None
+            went = self.rule.go(answer, pose.u, still, self.controls.chosen, self.stride, lambda q: True)
+            if isinstance(went, Nowhere):
+                return False
+            x = went.x
+        return False
+
+    def _ways(self, answer: Answer) -> Array:
+        """(n_controls,) [m per unit] how far each control moves a node."""
+        ways = np.zeros(len(self.controls.names))
+        ways[self.controls.chosen] = longest_way(self.body, answer.columns)
+        return ways
 
     def _stood(self, pose: Pose, u: Array, answer: Answer) -> Pose:
         """What a pose and its folds learn of where the robot is, under controls u. A stand that holds no more, since loads have changed, is
         forgotten."""
-        rest, ways = self._way(answer.free), np.zeros_like(u)
-        ways[self.controls.chosen] = longest_way(self.body, answer.columns)
+        rest, ways = self._way(answer.free), self._ways(answer)
         first, calm = Stand(x=pose.x, u=u, ways=ways), answer.stable and rest <= NEAR * self.length
         stand = (pose.firm or first).next(pose.x, u, ways) if calm else None
         if stand is None and pose.firm is not None and np.array_equal(pose.firm.x, pose.x) and np.array_equal(pose.firm.u, u):
@@ -86,10 +118,12 @@ class Mover:
         stand, shy, room = pose.firm, SHY * self.length, self.controls.room(pose.u)
         if stand is None or np.array_equal(stand.x, pose.x):
             less = self.controls.within(self.controls.neutral + LETS_GO * (pose.u - self.controls.neutral))
-            return replace(self.stayed(pose, why), u=pose.u + np.clip(less - pose.u, *room))
+            new = pose.u + np.clip(less - pose.u, *room)
+            return replace(self.stayed(pose, f"{why}; {HELD}" if np.array_equal(new, pose.u) else why), u=new)
         x, new = self._kept_way(pose.x, stand.x), self.controls.within(pose.u + np.clip(stand.u - pose.u, *room))
         q, far = self._place(x), self._way(self._place(pose.x) - self._place(stand.x))
-        return replace(self.stayed(pose, f"{why}; {BACK}"), x=x, u=new, places=self.aims.places(q), reach=shy,
+        held = np.array_equal(x, pose.x) and np.array_equal(new, pose.u)
+        return replace(self.stayed(pose, f"{why}; {HELD if held else BACK}"), x=x, u=new, places=self.aims.places(q), reach=shy,
                        folds=with_fold(pose.folds, stand, u, shy, far + self.stride), moved=self._way(q - self._place(pose.x)))  # fmt: skip
 
     def _kept_way(self, x: Array, end: Array) -> Array:

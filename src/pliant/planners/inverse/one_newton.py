@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from pliant import linalg
+from pliant.contact import AttachedContact
 from pliant.core import Array
 from pliant.dynamics import equilibrium
 from pliant.dynamics.equations import Equations, Numbers
@@ -17,7 +18,8 @@ SHORTER = 8  # tries of shorter and shorter steps
 STRAYS = 0.35  # as a share of the step: a second step that is longer says that the first one led astray
 SNAPPED = 10.0  # reaches: where balance is further away, a robot has lost it
 BETTER = 0.2  # what a shortened step aims at instead
-PATIENCE = 12  # iterations to find a balance again, after a snap
+NEARBY = 2.0  # reaches: balance on the other side of a contact's onset
+PATIENCE = 12  # iterations to find a balance, after a snap or a touch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -88,15 +90,19 @@ class OneNewton:
         step, change, barred = answer.free + answer.columns @ du, np.zeros_like(u), False
         change[chosen] = du
         way = float(longest_way(self._equations.body, step))
-        share = min(1.0, reach / max(way, 1e-300))
+        first = share = min(1.0, reach / max(way, 1e-300))
         for tries in range(SHORTER):
             q, astray = self._tried(answer, share, step, u + share * change)
             if astray <= STRAYS and allowed(q):
                 return Went(x=q, share=share, reach=share * way if tries else GROWS * reach)
             barred |= astray <= STRAYS
+            if tries == 0 and not barred and self._touches:  # what is short beside a contact's layer is very short
+                found = self._balanced(answer, u + first * change, allowed)
+                if isinstance(found, Went) and longest_way(self._equations.body, found.x - answer.q) <= NEARBY * reach:
+                    return replace(found, share=first, reach=reach)
             share *= float(np.clip(BETTER / max(astray, 1e-300), 0.1, 0.5))  # what leads astray grows as the square of the step
-        found = self._balanced(answer, u, allowed)
-        return Nowhere.BARRED if barred and isinstance(found, Nowhere) else found
+        left = self._balanced(answer, u, allowed)
+        return Nowhere.BARRED if barred and isinstance(left, Nowhere) else left
 
     def _balanced(self, answer: Answer, u: Array, allowed: Allowed) -> Went | Nowhere:
         """After a snap: where the model's own step comes to rest. A balloon beyond its largest pressure does not soon, and grows
@@ -107,6 +113,11 @@ class OneNewton:
         if np.array_equal(step.x, answer.q):
             return Nowhere.ASTRAY
         return Went(x=step.x, share=0.0) if allowed(step.x) else Nowhere.BARRED
+
+    @cached_property
+    def _touches(self) -> bool:
+        """Whether the robot may touch something."""
+        return any(isinstance(term, AttachedContact) for term, _ in self._equations.terms)
 
     @cached_property
     def _length(self) -> float:

@@ -6,6 +6,7 @@ nearer by a share of the way only, so that a curved bound is not passed by its s
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from pliant.problem.strokes import Stroked
 SHARE = 0.5  # of the way to a bound that one tick may take
 HAIR = 1e-9  # of its length, by which a cable that was slack is stretched
 INSIDE = 1e-4  # of the rest length or volume, by which a stroke is kept off its bound
+ROUND_OFF = 1e-9  # of the rest length or volume: a robot that stands still has not moved
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,12 +78,22 @@ class StrokeGuard:
         return self.equations.points(self.term, q)  # type: ignore[arg-type]  # an attached actuator is a Term too
 
     @property
+    def one_way(self) -> bool:
+        """Whether what a tick has moved, no other may move back."""
+        return self.stroke.increment and 0.0 in (self.stroke.lower, self.stroke.upper)
+
+    @cached_property
+    def _size(self) -> float:
+        """[m or m^3] the length or volume at rest: what it takes to shrink the body to a point."""
+        return abs(float(self.term.displacement(0.0 * self._points(self.equations.body.rest))))
+
+    @cached_property
     def _bounds(self) -> tuple[float, float]:
-        """A little within those of the stroke."""
+        """A little within those of the stroke; a tick that moves nothing is within."""
         lower, upper = float(self.stroke.lower), float(self.stroke.upper)
-        size = abs(float(self.term.displacement(0.0 * self._points(self.equations.body.rest))))  # of a body shrunk to a point
-        inside = min(INSIDE * size, 0.05 * (upper - lower))
-        return lower + inside, upper - inside
+        inside = min(INSIDE * self._size, 0.05 * (upper - lower))
+        within = lower + inside, upper - inside
+        return (min(within[0], 0.0), max(within[1], 0.0)) if self.stroke.increment else within
 
     def rows(self, answer: Answer, u: Array, chosen: Array) -> Rows:
         y, dy = self._points(answer.q), _ways(self.term.weights, answer, self.equations.dim)  # type: ignore[attr-defined]
@@ -93,7 +105,8 @@ class StrokeGuard:
 
     def kept(self, before: Array, q: Array) -> bool:
         moved = self.value(q) - (self.value(before) if self.stroke.increment else 0.0)
-        return bool(self.stroke.lower <= moved <= self.stroke.upper)
+        spare = ROUND_OFF * self._size if self.one_way else 0.0
+        return bool(self.stroke.lower - spare <= moved <= self.stroke.upper + spare)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
