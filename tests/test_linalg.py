@@ -1,5 +1,6 @@
 """Sparse solves: two solvers, one answer."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 
 from pliant import linalg
 from pliant.core import MissingExtra
+from pliant.kernels import elimination
 
 SOLVERS = [
     "fronts",
@@ -188,3 +190,19 @@ def test_the_fill_is_that_of_a_dense_factor_of_the_same_order(rng):
     for b, (first, last) in enumerate(pairwise(fronts.first)):
         for j in range(first, last):
             assert set(np.flatnonzero(L[:, j])) <= set(fronts.rows[fronts.begin[b] : fronts.begin[b + 1]])
+    wide, tall = np.diff(fronts.first), np.diff(fronts.begin)
+    zeros = [w * t - w * (w - 1) // 2 - tree.height[j : j + w].sum() for w, t, j in zip(wide, tall, fronts.first, strict=False)]
+    assert max(zeros) > 0
+    assert np.all(zeros <= elimination.SLACK * wide * tall)
+
+
+@both
+@thin_and_bulky
+def test_one_analysis_serves_several_threads(rng, solver, n):
+    pattern, values = lower(spd(rng, n))
+    analysis, b = linalg.analyse(pattern, solver), rng.standard_normal(n)
+    alone = analysis.factor(values)(b)
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda scale: scale * analysis.factor(scale * values)(b), np.tile([1.0, 2.0, 4.0, 8.0], 10))
+        for x in found:
+            np.testing.assert_allclose(x, alone, rtol=0.0, atol=1e-12 * np.abs(alone).max())

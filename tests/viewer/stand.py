@@ -18,6 +18,7 @@ from pliant.viewer.loop import Loop
 from pliant.viewer.server import Server
 from pliant.zoo.robots import line_arm
 
+LENGTH = 0.2  # [m] of the arm
 REACHABLE = np.array([0.012, 0.006, -0.002])  # [m] from where the arm's laser stands at rest
 
 
@@ -113,3 +114,17 @@ def a_frame(message: dict) -> bool:
 
 def an_error(message: dict) -> bool:
     return message["type"] == "error"
+
+
+def led(session, by, ticks=60):
+    """The session after some ticks towards its first place moved `by` [m]."""
+    session.hear({"say": "target", "effector": "laser", "at": (session.places["laser"] + by).tolist()})
+    for _ in range(ticks):
+        session.tick()
+
+
+def recorded(session, ticks=25):
+    session.hear({"say": "record", "on": True})
+    led(session, np.array([0.01, -0.004, 0.0]), ticks)
+    session.hear({"say": "record", "on": False})
+    return session.replayed

@@ -1,7 +1,6 @@
 """Keeper: puts a recording on disk, and parts of it while it is under way, so that a program that is killed loses a few seconds."""
 
 import json
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -22,6 +21,7 @@ class Keeper:
 
     folder: Path  # of all recordings
     recorder: Recorder
+    lost: str = ""  # why the last part could not be written
 
     def __post_init__(self) -> None:
         self._home: Path | None = None  # of this one, as soon as there is something to put there
@@ -38,9 +38,12 @@ class Keeper:
         self._writing.start()
 
     def _write(self, new: Recording) -> None:
-        with suppress(OSError, PliantError):  # the next part holds it too, and the end says what is wrong
+        try:
             write_atomic(self._made() / PART.format(self._parts), json.dumps(new.rows() if self._parts else new.content()))
-            self._parts, self._kept = self._parts + 1, self._kept + new.ticks
+        except (OSError, PliantError) as error:  # the next part holds it too
+            self.lost = str(error)
+        else:
+            self._parts, self._kept, self.lost = self._parts + 1, self._kept + new.ticks, ""
 
     def finish(self, recording: Recording) -> str:
         """The whole recording in place of its parts; what was wrong with that, or nothing."""

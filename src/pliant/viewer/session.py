@@ -19,6 +19,8 @@ from pliant.viewer.recorder import Recorder
 from pliant.viewer.recording import Recording
 from pliant.viewer.wish import FOLLOW, MANUAL, REPLAY, Frame, Wish, heard
 
+LATE = "The recording under way is not on disk yet"
+
 
 class Controller(Protocol):
     """What drives the robot; planners.inverse makes one."""
@@ -94,7 +96,7 @@ class Session:
         before, after = self.wish, heard(self.wish, message, self.frame)
         if after.mode != before.mode:  # nothing jumps when the mode changes
             after, self.played = replace(after, controls=self.pose.u, targets=self.places), None
-        self.said, self.wish = "", after
+        self.said, self.wish = "" if _answers(before, after) else self.said, after
         try:
             self._obey(before, after)
         except PliantError:
@@ -116,13 +118,13 @@ class Session:
         """Another controller goes on from where the robot is."""
         controller = self.make(active)
         self.pose = controller.take_over(self.pose)
-        self.active, self.controller = active, controller
+        self.active, self.controller, self.error = active, controller, 0.0
 
     def reset(self) -> None:
         """As at first; a recording ends before."""
         first, self.said = self.controller.begin(), ""
         self.close()
-        self.pose, self.played = first, None
+        self.pose, self.played, self.error = first, None, 0.0
         mode = MANUAL if self.wish.mode == MANUAL else FOLLOW
         self.wish = replace(self.wish, mode=mode, targets=self.places, controls=self.pose.u, recording=False)
 
@@ -186,6 +188,10 @@ class Session:
         self.recorder.note(self.time, self.pose, self._aims())
         if self.keeper is not None:
             self.keeper.keep()
+            if self.keeper.lost:
+                self.said = f"{LATE} ({self.keeper.lost}); free the folder {self.folder}."
+            elif self.said.startswith(LATE):
+                self.said = ""
         if self.recorder.full:
             self._end_recording()
             self.said = self.said or "The recording has become an hour long and ended; begin another one."
@@ -233,3 +239,8 @@ class Session:
         if self.next_row >= self.played.ticks:
             self.played, self.wish = None, replace(self.wish, mode=MANUAL)
         return pose
+
+
+def _answers(before: Wish, after: Wish) -> bool:
+    """Whether somebody who has changed one wish to another has read what went wrong: a look from another side says nothing about that."""
+    return any(getattr(before, name) != getattr(after, name) for name in ("mode", "paused", "active", "resets", "recording", "replays"))

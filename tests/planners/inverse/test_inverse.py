@@ -117,6 +117,16 @@ def test_cables_by_length_and_by_tension_come_as_near(lead):
         assert by_length.text == by_force.text
 
 
+@pytest.mark.parametrize("away", [0.0, 1.0])
+def test_an_effector_without_weight_does_not_count(away):
+    """Neither where it is nor how far it is from what nobody wants of it."""
+    controller = inverse(pl.Quasistatic(arm()), ("tip", "side"), weights=(1.0, 0.0))
+    begun = controller.begin()
+    pose = controller.settle(begun, begun.places + [[0.01, 0.0, -0.003], [away, 0.0, 0.0]], ticks=20)
+    assert pose.text == "at the target"
+    assert pose.error < 1e-4 * controller.length
+
+
 def test_two_effectors_share_by_their_weights():
     """Where not all can be had, the weighted sum of squares is stationary; exact sensitivities of the balance say so."""
     model, names = pl.Quasistatic(arm()), ("tip", "side")
@@ -247,12 +257,12 @@ def test_other_models_and_poses_are_refused(bar, lead, one_sentence):
     one_sentence(lambda: inverse(bar, "tip", strokes=[Stroke(actuator="a", lower=0.01, upper=0.02)]).begin(), "begins with a displacement")
 
 
-def test_a_moved_mesh_that_is_torn_stays_and_says_so(bar, lead):
+def test_a_moved_mesh_that_is_torn_stays_lets_go_and_says_so(bar, lead):
     """A state that nothing can go on from is no NaN."""
-    begun = lead.begin()
+    begun = lead.begin(u=[2.0, 1.0, 2.0, 1.0])
     torn = replace(begun, x=begun.x + 0.05 * np.random.default_rng(0).standard_normal(begun.x.size))
     pose = lead.follow(torn, begun.places)
     assert not pose.ok
     assert "begin anew" in pose.text
     np.testing.assert_array_equal(pose.x, torn.x)
-    np.testing.assert_array_equal(pose.u, torn.u)
+    np.testing.assert_allclose(pose.u, 0.9 * torn.u)

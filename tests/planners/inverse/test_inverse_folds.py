@@ -9,8 +9,7 @@ from inverse_robots import can, chambers
 import pliant as pl
 from pliant.core import PliantError
 from pliant.dynamics import Quasistatic, SemiImplicit, equilibrium
-from pliant.planners import inverse
-from pliant.planners.inverse import BEYOND, UNKEPT
+from pliant.planners import BEYOND, THERE, UNKEPT, inverse
 from pliant.problem import Limit, Stroke
 
 UP = np.array([0.0, 0.0, 0.02])  # [m] further than the top of the can goes
@@ -157,6 +156,26 @@ def test_a_soft_range_of_many_strides_is_not_climbed_again_and_again():
         assert k < 220 or pose.moved < 1e-6 * controller.length
     assert 0 < falls < 6
     assert pose.state == UNKEPT
+
+
+@pytest.mark.parametrize("limits", [[], [Limit(lower=-500.0, upper=500.0, order=1)]])
+def test_settling_goes_on_while_the_robot_lets_go(model, limits):
+    controller = inverse(model, "top", limits=limits)
+    first = controller.begin()
+    pose = controller.settle(controller.resume(first.x, [1e5 if not limits else 2e4, 0.0], 0), first.places)
+    assert pose.state == THERE
+
+
+@pytest.mark.parametrize("comes", [0, 60])
+def test_a_fold_is_forgotten_when_a_load_moves_it_outwards(comes):
+    """Whether a weight is there from the start or comes when the can stands at its largest pressure: under it the target is reached."""
+    weight = pl.PointLoad(point=(0.019, 0.0, 0.06), force=lambda t: (0.0, 0.0, -0.7 if t >= comes else 0.0))
+    robot = replace(can("pressure", (0.0, np.inf)), loads=[weight])
+    controller = inverse(Quasistatic(robot), "top", fixed={"pull": 0.0}, directions="z")
+    rest = inverse(Quasistatic(can("pressure", (0.0, np.inf))), "top").begin().places
+    pose = led(controller, controller.begin(), rest + (0.0, 0.0, 0.03), 55)[-1]
+    assert pose.state == BEYOND
+    assert led(controller, pose, rest + (0.0, 0.0, 0.0145), 60)[-1].state == THERE
 
 
 def test_a_stand_that_a_load_has_held_is_forgotten_with_the_load(largest):

@@ -1,11 +1,14 @@
 """Inverse control of a robot that swings: the state is the model's own step, targets at rest are reached and moving ones followed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from inverse_robots import ROBOTS, arm, reachable
+from inverse_robots import ROBOTS, arm, can, reachable
 
 import pliant as pl
-from pliant.planners import inverse
+from pliant.planners import UNKEPT, inverse
+from pliant.problem import Limit
 
 DT = 0.01
 
@@ -101,3 +104,25 @@ def test_by_hand_the_model_steps_with_the_controls_given():
     for _ in range(10):
         pose = controller.manual(pose, [1.0, 0.0, 0.5, 0.0])
     np.testing.assert_allclose(pose.x, run.states[-1], atol=1e-12)
+
+
+def test_a_robot_swings_on_where_no_controls_keep_all_limits():
+    """It was pulled beyond a limit that its rate does not let it come back to in a tick."""
+    model = pl.SemiImplicit(arm(), dt=DT)
+    controller = inverse(model, limits=[Limit(upper=2.0), Limit(lower=-1.0, upper=1.0, order=1)])
+    begun = controller.begin()
+    pose = controller.follow(replace(begun, u=np.full(4, 3.0)), begun.places)
+    assert (pose.state, pose.text) == (UNKEPT, "no controls keep all limits together, so that they stay as they are")
+    np.testing.assert_allclose(pose.x, model.step(begun.x, np.full(4, 3.0), None, 0).x, atol=1e-12)
+
+
+def test_a_robot_that_has_burst_keeps_its_state_and_its_controls():
+    controller = inverse(pl.SemiImplicit(can("pressure", (0.0, np.inf)), dt=1 / 60), "top")
+    pose = controller.begin()
+    for _ in range(60):
+        before, pose = pose, controller.manual(pose, [1e5, 0.0])
+        if "burst" in pose.text:
+            break
+    assert pose.state == UNKEPT
+    np.testing.assert_array_equal(pose.x, before.x)
+    np.testing.assert_array_equal(pose.u, before.u)

@@ -58,9 +58,9 @@ class Aims:
         return goal
 
     def missed(self, places: Array, goal: Array) -> tuple[Array, float]:
-        """((r,) [m] what is missing along the directions that count, [m] the distance of the worst effector)."""
+        """((r,) [m] what is missing along the directions that count, [m] the distance of the worst effector that has a weight)."""
         miss = self.along @ (goal - places).ravel()
-        return miss, float(np.sqrt(np.bincount(self._owner, miss**2, minlength=len(self.wanted)).max()))
+        return miss, float(np.sqrt(np.bincount(self._owner, miss**2, minlength=len(self.wanted))[self.weights > 0.0].max()))
 
 
 def aims(model: Stepping, effectors: Sequence[str] | str, directions: Ways, weights: ArrayLike | None) -> Aims:

@@ -18,10 +18,10 @@ from pliant.dynamics.implicit import Implicit
 from pliant.dynamics.semi_implicit import Linearised
 from pliant.planners.inverse.aims import Aims
 from pliant.planners.inverse.controls import Controls
-from pliant.planners.inverse.hand import towards
+from pliant.planners.inverse.hand import stops, towards
 from pliant.planners.inverse.judge import Judge
 from pliant.planners.inverse.mover import Mover
-from pliant.planners.inverse.pose import CALM, MOVING, Pose
+from pliant.planners.inverse.pose import CALM, MOVING, READY, UNKEPT, Pose
 from pliant.planners.inverse.program import Program, program
 from pliant.planners.inverse.rows import Guard, ObstacleGuard, Rows, StrokeGuard, TautGuard
 from pliant.planners.inverse.ticking import Answer, Ticking, longest_way
@@ -57,12 +57,9 @@ class Inverse:
         goes on from x as it is."""
         given = self.controls.neutral if u is None else check_controls(u, self.model.n_controls)  # type: ignore[arg-type]
         own = self.controls.within(given)
-        for obstacle in self.obstacles:
-            depth = -float(obstacle.gaps(self.model.equations.body.rest).min(initial=0.0))
-            if depth > self.stride:
-                raise InputError(f"The robot's rest shape is {depth:.3g} m deep in an obstacle that it is to keep off; move one of them, "
-                                 "or leave that contact out of obstacles=... .")  # fmt: skip
-        start = self.rule.begin(None if x is None else finite_array("The first state", x, (self.model.space.size,)), own)
+        first = None if x is None else finite_array("The first state", x, (self.model.space.size,))
+        self._check_outside("rest shape" if first is None else "first state", self.model.equations.body.rest if first is None else first)
+        start = self.rule.begin(first, own)
         q = self._position(start)
         for guard in self.strokes:
             if not guard.kept(q, q):
@@ -73,7 +70,8 @@ class Inverse:
     def take_over(self, pose: Pose) -> Pose:
         """A pose of another controller of the same model, with the effectors of this one."""
         other = self._fits(pose)
-        return replace(other, u=self.controls.within(other.u), places=self.aims.places(self._position(other.x)), error=0.0)
+        return replace(other, u=self.controls.within(other.u), places=self.aims.places(self._position(other.x)), error=0.0,
+                       state=READY, text=READY)  # fmt: skip
 
     def resume(self, x: ArrayLike, u: ArrayLike, k: int) -> Pose:
         """The pose before tick k with a state x and controls u as they are, in balance or not."""
@@ -90,11 +88,11 @@ class Inverse:
         """One tick towards targets (n_effectors, dim) [m]."""
         began, goal = perf_counter(), self.aims.goal(targets)
         look = self._look(pose, goal)
-        found = None if isinstance(look, str) else look.program.best()
         if isinstance(look, str):
             return self._timed(self._mover.back(pose, look, pose.u), goal, began)
+        found = look.program.best()
         if found is None:
-            return self._timed(self._mover.stayed(pose, "no controls keep all limits together, so that they stay as they are"), goal, began)
+            return self._timed(self._held(pose, look), goal, began)
         z, broken = found
         z = look.program.relaxed(z, look.scale * (look.u - self.controls.neutral)[self.controls.chosen], self._mover.reach(pose))
         after = self._mover.moved(pose, look.u, look.answer, z / look.scale, careless=bool(broken))
@@ -104,19 +102,29 @@ class Inverse:
         damping = self._calmed(pose, after, goal, look.program, z)
         return self._timed(replace(after, state=state, text=text, damping=damping), goal, began)
 
+    def _held(self, pose: Pose, look: Look) -> Pose:
+        """After a tick in which no controls keep all limits together: a robot that swings swings on."""
+        why = "no controls keep all limits together, so that they stay as they are"
+        if self.rule.halts:
+            return self._mover.stayed(pose, why)
+        after = self._mover.moved(pose, pose.u, look.answer, np.zeros(self.controls.chosen.size), careless=True)
+        return replace(after, state=UNKEPT, text=why) if after.ok else after
+
     def manual(self, pose: Pose, u: ArrayLike) -> Pose:
         """One tick with given controls, or as far towards them as limits and strokes allow; obstacles push as they do."""
         began, pose = perf_counter(), self._checked(pose)
         given = self.controls.within(check_controls(u, self.model.n_controls))  # type: ignore[arg-type]
         u = np.maximum(self._taken_up(pose), np.minimum(given, pose.u))  # slack is taken up where a hand pulls
-        du = (np.clip(given - pose.u, *self.controls.room(pose.u)) - (u - pose.u))[self.controls.chosen]
+        asked = (np.clip(given - pose.u, *self.controls.room(pose.u)) - (u - pose.u))[self.controls.chosen]
         answer = self.rule.answer(pose.x, u, self.controls.chosen, pose.k)
         if isinstance(answer, str):
             return self._timed(self._mover.back(pose, answer, u), None, began)
-        after = self._mover.moved(pose, u, answer, self._towards(pose, u, answer, du), careless=True)
+        rows = [*self._rows(answer, u, self.strokes), *self._folded(pose, u)]
+        du = towards(asked, self._room(pose, u), rows, self._scale(answer), 1e-9 * self.stride) if rows else asked
+        after = self._mover.moved(pose, u, answer, du, careless=True)
         if not after.ok:
             return self._timed(after, None, began)
-        state, text = self._judge.by_hand(after, given, self._passed(pose, after, self.strokes))
+        state, text = self._judge.by_hand(pose, after, given, self._passed(pose, after, self.strokes), stops(rows, du, asked))
         return self._timed(replace(after, state=state, text=text), None, began)
 
     def settle(self, pose: Pose, targets: ArrayLike, ticks: int = 200, tolerance: float = 1e-6) -> Pose:
@@ -126,8 +134,9 @@ class Inverse:
             raise InputError(f"The number of ticks is {ticks!r}; give a whole number, 1 or more.")
         near = require_positive("The tolerance of settling", tolerance, "of the robot's length") * self.length
         for _ in range(ticks):
-            pose = self.follow(pose, targets)
-            if pose.moved <= near < pose.reach and pose.state != MOVING:
+            before, pose = pose, self.follow(pose, targets)
+            lets_go = pose.state == UNKEPT and not np.array_equal(pose.u, before.u)
+            if pose.moved <= near < pose.reach and pose.state != MOVING and not lets_go:
                 return pose
         return replace(pose, text=f"still moving after {ticks} ticks") if pose.state == MOVING else pose
 
@@ -139,6 +148,13 @@ class Inverse:
         return look.program
 
     # Parts of a tick
+
+    def _check_outside(self, what: str, x: Array) -> None:
+        """A sentence where a state is deeper in an obstacle than a tick leads."""
+        depth = max((-float(obstacle.gaps(self._position(x)).min(initial=0.0)) for obstacle in self.obstacles), default=0.0)
+        if depth > self.stride:
+            raise InputError(f"The robot's {what} is {depth:.3g} m deep in an obstacle that it is to keep off; move one of them, or leave "
+                             "that contact out of obstacles=... .")  # fmt: skip
 
     def _checked(self, pose: Pose) -> Pose:
         if self._fits(pose).places.shape != self.aims.shape:
@@ -175,9 +191,8 @@ class Inverse:
         miss, error = self.aims.missed(pose.places, goal)
         seen = self.aims.root[:, None] * (self.aims.along @ (self.aims.rows @ np.column_stack([answer.free, answer.columns])))
         e = min(1.0, self._mover.reach(pose) / max(error, 1e-300)) * self.aims.root * miss - seen[:, 0]
-        lower, upper = (side[chosen] - (u - pose.u)[chosen] for side in self.controls.room(pose.u))
         rows, scale = [*self._rows(answer, u, self._guards), *self._folded(pose, u)], self._scale(answer)
-        wish = program(seen[:, 1:], e, lower, upper, rows, scale, pose.damping, 1e-9 * self.stride)
+        wish = program(seen[:, 1:], e, *self._room(pose, u), rows, scale, pose.damping, 1e-9 * self.stride)
         return Look(u=u, answer=answer, scale=scale, program=wish)
 
     def _rows(self, answer: Answer, u: Array, guards: Sequence[Guard]) -> list[Rows]:
@@ -199,13 +214,10 @@ class Inverse:
         """What is not to be tried again."""
         return [fold.rows(u, self.controls.chosen) for fold in pose.folds]
 
-    def _towards(self, pose: Pose, u: Array, answer: Answer, du: Array) -> Array:
-        """(n,) what of a change du by hand strokes and folds allow."""
-        rows = [*self._rows(answer, u, self.strokes), *self._folded(pose, u)]
-        if not rows:
-            return du
+    def _room(self, pose: Pose, u: Array) -> tuple[Array, Array]:
+        """((n,), (n,)) what each control that may move may change by after slack was taken up to u."""
         lower, upper = (side[self.controls.chosen] - (u - pose.u)[self.controls.chosen] for side in self.controls.room(pose.u))
-        return towards(du, (lower, upper), rows, self._scale(answer), 1e-9 * self.stride)
+        return lower, upper
 
     def _passed(self, pose: Pose, after: Pose, guards: Sequence[Guard]) -> tuple[str, ...]:
         """The names of what a tick did not keep. A robot in balance was not let go there; one that swings cannot be stopped."""

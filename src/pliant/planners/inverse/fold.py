@@ -42,15 +42,16 @@ class Fold:
     low: float  # [m] so far it does
     end: float  # [m] and here it does not
     width: float  # [m]
-    range: float  # [m] how far a node may be from the stand where this still counts
+    within: float  # [m] how far a node may be from the stand where this still counts
+    last: Stand | None = None  # the last that was found on it
 
     @property
-    def open(self) -> bool:
+    def unsettled(self) -> bool:
         return self.end - self.low > self.width
 
     @property
     def high(self) -> float:
-        return 0.5 * (self.low + self.end) if self.open else self.low
+        return 0.5 * (self.low + self.end) if self.unsettled else self.low
 
     @property
     def slope(self) -> Array:
@@ -65,15 +66,15 @@ class Fold:
         """Whether controls u go as far as they may."""
         return self.high - self.way(u) <= 1e-3 * max(self.end - self.low, self.width)
 
-    def learned(self, firm: bool) -> "Fold":
+    def learned(self, stand: Stand | None) -> "Fold":
         """After the robot has come to rest there, firmly or not."""
-        return replace(self, low=self.high) if firm else replace(self, end=self.high)
+        return replace(self, end=self.high) if stand is None else replace(self, low=self.high, last=stand)
 
     def rows(self, u: Array, chosen: Array) -> Rows:
         return Rows(name=NAME, slope=self.slope[None, chosen], low=np.array([-np.inf]), high=np.array([self.high - self.way(u)]))
 
 
-def with_fold(folds: tuple[Fold, ...], stand: Stand, u: Array, width: float, range: float) -> tuple[Fold, ...]:
+def with_fold(folds: tuple[Fold, ...], stand: Stand, u: Array, width: float, within: float) -> tuple[Fold, ...]:
     """Folds after balance was lost under controls u (n_controls,) on the way from a stand: the one that this way ran into nearer, else one
     more; as they are where no control that counts has changed."""
     way = stand.ways * (u - stand.u)
@@ -82,7 +83,7 @@ def with_fold(folds: tuple[Fold, ...], stand: Stand, u: Array, width: float, ran
         return folds
     same = [fold for fold in folds if fold.unit @ way >= ALIKE * size and fold.way(u) > fold.low]
     if same:
-        met = replace(same[-1], end=min(same[-1].end, same[-1].way(u)), range=max(same[-1].range, range))
+        met = replace(same[-1], end=min(same[-1].end, same[-1].way(u)), within=max(same[-1].within, within))
     else:
-        met = Fold(stand=stand, unit=way / size, low=0.0, end=size, width=width, range=range)
+        met = Fold(stand=stand, unit=way / size, low=0.0, end=size, width=width, within=within)
     return (*(fold for fold in folds if fold not in same), met)[-MOST:]

@@ -30,5 +30,19 @@ def towards(du: Array, room: tuple[Array, Array], rows: Sequence[Rows], scale: A
 
 
 def _kept(part: Rows, du: Array, asked: Array) -> bool:
-    way, spare = part.slope @ du, SPARE * (np.abs(part.slope) @ np.abs(asked))
-    return bool(np.all((way >= part.low - spare) & (way <= part.high + spare)))
+    return bool(np.all(_left(part, du) >= -_spare(part, asked)))
+
+
+def stops(rows: Sequence[Rows], du: Array, asked: Array) -> tuple[str, ...]:
+    """The names of the rows that a change du (n,) goes up to, of what was asked for (n,)."""
+    return tuple(part.name for part in rows if np.any(_left(part, du) <= _spare(part, asked)))
+
+
+def _left(part: Rows, du: Array) -> Array:
+    """(k,) how far each row is from its nearer bound."""
+    way = part.slope @ du
+    return np.minimum(part.high - way, way - part.low)
+
+
+def _spare(part: Rows, asked: Array) -> Array:
+    return SPARE * (np.abs(part.slope) @ np.abs(asked))

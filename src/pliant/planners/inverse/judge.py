@@ -29,7 +29,7 @@ class Judge:
         if error <= self.near:
             return THERE, "at the target"
         asked = float(np.abs(wish.J @ z).max())  # a step that had to be cut to nothing is no rest
-        learns = after.folds != pose.folds or _at_fold(after, open=True)
+        learns = after.folds != pose.folds or _at_fold(after, unsettled=True)
         if learns or max(asked, float(np.abs(after.places - pose.places).max())) > 0.01 * self.near:
             return MOVING, "moving"
         stops, kept = wish.stops(z)
@@ -38,19 +38,25 @@ class Judge:
         names = dict.fromkeys([*(self.controls.names[self.controls.chosen[j]] for j in stops), *kept])
         return BEYOND, f"the target is out of reach: closest {_length(error)} away" + (f", limited by {', '.join(names)}" if names else "")
 
-    def by_hand(self, after: Pose, given: Array, broken: Sequence[str]) -> tuple[str, str]:
-        """After a tick with controls that were given."""
+    def by_hand(self, pose: Pose, after: Pose, given: Array, broken: Sequence[str], stops: Sequence[str]) -> tuple[str, str]:
+        """After a tick with controls that were given, from `pose` to `after`; what keeps it from going further is in `stops`."""
         if broken:
             return UNKEPT, _unkept(broken)
         if np.allclose(after.u, given, rtol=1e-9, atol=0.0):
             return BY_HAND, "by hand"
-        return (UNKEPT, Nowhere.LOST.value) if _at_fold(after, open=False) else (MOVING, "moving")
+        if _at_fold(after, unsettled=False):
+            return UNKEPT, Nowhere.LOST.value
+        lower, upper = self.controls.room(after.u)
+        held = (given != after.u) & (np.where(given > after.u, upper, lower) == 0.0)
+        names = dict.fromkeys([*(self.controls.names[j] for j in np.flatnonzero(held)), *stops])
+        still = np.allclose(after.u, pose.u, rtol=1e-9, atol=0.0) and after.moved <= 0.01 * self.near
+        return (BEYOND, f"as far as limits allow: held by {', '.join(names)}") if still and names else (MOVING, "moving")
 
 
-def _at_fold(pose: Pose, *, open: bool) -> bool:
+def _at_fold(pose: Pose, *, unsettled: bool) -> bool:
     """Whether a pose is at a fold that may lead on, or at one that does not and at none that does."""
-    found = {fold.open for fold in pose.folds if fold.at(pose.u)}
-    return open in found and (open or found == {False})
+    found = {fold.unsettled for fold in pose.folds if fold.at(pose.u)}
+    return unsettled in found and (unsettled or found == {False})
 
 
 def _unkept(names: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ SHY = 1e-3  # of the robot's length, the reach after that
 LETS_GO = 0.9  # what a robot keeps of its controls in a tick where it has nowhere to go back to
 HALVES = 7  # tries of a way back, each half as long
 NEAR = 1e-2  # of the robot's length: a robot nearer to balance may stand firmly
+MOVED = 3.0  # widths of a fold, by which a robot has been moved
 TRIES = 6  # ticks in which a robot comes to rest where its controls stand still
 
 
@@ -65,8 +66,10 @@ class Mover:
                         text=REFUSED if refused else "moving")  # fmt: skip
         if pose.firm is None or not self._one_way or np.array_equal(after.u, u) or self._rests(pose.firm, after):
             return after
-        return replace(pose, k=after.k, state=MOVING, text="moving", moved=0.0, reach=SHY * self.length,
-                       folds=with_fold(pose.folds, pose.firm, after.u, SHY * self.length, self.stride))  # fmt: skip
+        folds = with_fold(pose.folds, pose.firm, after.u, SHY * self.length, self.stride)
+        if folds is pose.folds:  # no control that moves the robot has changed
+            return self.stayed(pose, Nowhere.LOST.value)
+        return replace(pose, k=after.k, state=MOVING, text="moving", moved=0.0, reach=SHY * self.length, folds=folds)
 
     @cached_property
     def _one_way(self) -> bool:
@@ -102,19 +105,29 @@ class Mover:
         stand = (pose.firm or first).next(pose.x, u, ways) if calm else None
         if stand is None and pose.firm is not None and np.array_equal(pose.firm.x, pose.x) and np.array_equal(pose.firm.u, u):
             return replace(pose, firm=None, folds=())
-        folds = tuple(fold.learned(stand is not None) if fold.open and fold.at(u) and rest <= fold.width else fold for fold in pose.folds)
-        return replace(pose, firm=stand or pose.firm, folds=folds)
+        folds = [fold for fold in pose.folds if not self._outlived(fold, pose.x, u, answer)]
+        learned = tuple(fold.learned(stand) if fold.unsettled and fold.at(u) and rest <= fold.width else fold for fold in folds)
+        return replace(pose, firm=stand or pose.firm, folds=learned)
+
+    def _outlived(self, fold: Fold, x: Array, u: Array, answer: Answer) -> bool:
+        """Whether the robot comes to rest elsewhere than it did on a fold under the same controls u: loads have changed, and so may have
+        the fold."""
+        same = fold.last is not None and np.allclose(fold.last.u, u, rtol=1e-6, atol=0.0)
+        return same and self._way(self._place(x) + answer.free - self._place(fold.last.x)) > MOVED * fold.width  # type: ignore[union-attr]
 
     def _way(self, step: Array) -> float:
         return float(longest_way(self.body, step))
 
     def _still_near(self, folds: tuple[Fold, ...], q: Array) -> tuple[Fold, ...]:
         """Those that still count at positions q: away from there all may be different."""
-        return tuple(fold for fold in folds if self._way(q - self._place(fold.stand.x)) <= fold.range)
+        return tuple(fold for fold in folds if self._way(q - self._place(fold.stand.x)) <= fold.within)
 
     def back(self, pose: Pose, why: str, u: Array) -> Pose:
         """No step was found under controls u, and why. A robot that has left a firm stand goes back there as far as rates and strokes
-        allow, and what led it away from there is not tried again; one that has none, or is there, lets go a little."""
+        allow, and what led it away from there is not tried again; one that has none, or is there, lets go a little. One that swings
+        stays."""
+        if not self.rule.halts:
+            return self.stayed(pose, why)
         stand, shy, room = pose.firm, SHY * self.length, self.controls.room(pose.u)
         if stand is None or np.array_equal(stand.x, pose.x):
             less = self.controls.within(self.controls.neutral + LETS_GO * (pose.u - self.controls.neutral))

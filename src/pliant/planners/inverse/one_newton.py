@@ -19,7 +19,9 @@ STRAYS = 0.35  # as a share of the step: a second step that is longer says that 
 SNAPPED = 10.0  # reaches: where balance is further away, a robot has lost it
 BETTER = 0.2  # what a shortened step aims at instead
 NEARBY = 2.0  # reaches: balance on the other side of a contact's onset
-PATIENCE = 12  # iterations to find a balance, after a snap or a touch
+PATIENCE = 12  # iterations of a round in which a balance is looked for
+ROUNDS = 4  # as long as it has not run away
+RUNS_AWAY = 0.5  # of its length, that a robot has gone without finding one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,14 +107,18 @@ class OneNewton:
         return Nowhere.BARRED if barred and isinstance(left, Nowhere) else left
 
     def _balanced(self, answer: Answer, u: Array, allowed: Allowed) -> Went | Nowhere:
-        """After a snap: where the model's own step comes to rest. A balloon beyond its largest pressure does not soon, and grows
-        without end."""
-        step = self._patient.step(answer.q, u, None, answer.inner.k)
-        if not step.status:
-            return Nowhere.LOST
-        if np.array_equal(step.x, answer.q):
-            return Nowhere.ASTRAY
-        return Went(x=step.x, share=0.0) if allowed(step.x) else Nowhere.BARRED
+        """Where the model's own steps come to rest, after a snap or a touch. A balloon beyond its largest pressure grows without end."""
+        x = answer.q
+        for _ in range(ROUNDS):
+            step = self._patient.step(x, u, None, answer.inner.k)
+            if step.status and np.array_equal(step.x, answer.q):
+                return Nowhere.ASTRAY
+            if step.status:
+                return Went(x=step.x, share=0.0) if allowed(step.x) else Nowhere.BARRED
+            if longest_way(self._equations.body, step.x - answer.q) > RUNS_AWAY * self._length or np.array_equal(step.x, x):
+                break
+            x = step.x
+        return Nowhere.LOST
 
     @cached_property
     def _touches(self) -> bool:

@@ -87,8 +87,7 @@ class Swing:
             x = self._stepped(answer, u, share * du, chosen)
             if x is not None:
                 return Went(x=x, share=share, reach=share * way if tries else GROWS * reach)
-        x = self._stepped(answer, u, 0.0 * du, chosen)
-        return Nowhere.LOST if x is None else Went(x=x, share=0.0, reach=0.5**HALVES * first * way)
+        return Went(x=answer.inner.step.x, share=0.0, reach=0.5**HALVES * first * way)
 
     def _stepped(self, answer: Answer, u: Array, du: Array, chosen: Array) -> Array | None:
         inner, n = answer.inner, self.model.space.n_dofs

@@ -1,0 +1,281 @@
+"""What a session records can be saved, replayed and priced as a plan, and is on disk while it is recorded."""
+
+import csv
+import json
+import signal
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pytest
+from stand import LENGTH, REACHABLE, led, recorded, small_arm
+
+from pliant.core import PliantError, StepError
+from pliant.dynamics import SemiImplicit
+from pliant.planners import load_controls
+from pliant.viewer import drive, headless, load_recording
+
+
+def test_a_recording_is_saved_whole_and_read_back(arm, tmp_path):
+    made = recorded(arm)
+    made.save(tmp_path)
+    again = load_recording(tmp_path)
+    assert made.content() == again.content()
+    controls, history = load_controls(tmp_path, (made.ticks, 4))
+    np.testing.assert_array_equal(controls, made.controls)
+    assert history == []
+    np.testing.assert_array_equal(made.places[-1, 0], arm.places["laser"])
+
+
+def test_the_commands_are_a_table_with_times(arm):
+    made = recorded(arm)
+    head, *rows = list(csv.reader(StringIO(made.commands())))
+    assert head == ["time [s]", "front-left [N]", "front-right [N]", "back-right [N]", "back-left [N]"]
+    table = np.array(rows, float)
+    assert np.all(np.diff(table[:, 0]) > 0.0)
+    np.testing.assert_array_equal(table[:, 1:], made.controls)
+
+
+def test_a_quasistatic_replay_comes_to_the_same_place(arm):
+    led(arm, np.array([-0.004, 0.0, 0.0]), ticks=10)
+    made, end = recorded(arm, ticks=40), arm.position.copy()
+    arm.hear({"say": "reset"})
+    arm.hear({"say": "replay"})
+    places = []
+    for _ in range(made.ticks):
+        arm.tick()
+        places.append(arm.places["laser"])
+    assert arm.wish.mode == "manual"
+    np.testing.assert_allclose(places, made.places[:, 0], atol=3e-3 * LENGTH)  # on its way a tick is not in balance
+    np.testing.assert_allclose(arm.position, end, atol=1e-5 * LENGTH)
+
+
+@pytest.fixture(scope="module")
+def swinging():
+    return small_arm(dynamic=True)
+
+
+def test_a_replay_can_be_recorded_and_goes_on(arm):
+    """A recording that is shorter than the replay takes its place only when the replay is over."""
+    made = recorded(arm, ticks=12)
+    arm.hear({"say": "replay"})
+    for _ in range(4):
+        arm.tick()
+    again = recorded(arm, ticks=2)
+    assert again.ticks == 2
+    assert arm.wish.mode == "replay"
+    for _ in range(made.ticks - 6):
+        arm.tick()
+    assert arm.wish.mode == "manual"
+    np.testing.assert_allclose(arm.pose.u, made.controls[-1], atol=1e-12)
+    np.testing.assert_array_equal(again.controls, made.controls[4:6])
+
+
+def test_a_tick_of_a_replay_that_fails_is_taken_again(arm, monkeypatch):
+    made = recorded(arm, ticks=3)
+    arm.hear({"say": "replay"})
+
+    def fails(self, pose, u):
+        raise StepError("Nothing holds any more.")
+
+    for row in range(made.ticks):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(arm.controller), "manual", fails)
+            arm.tick()
+        assert arm.wish.paused
+        assert (arm.wish.mode, arm.played, arm.next_row) == ("replay", made, row)
+        arm.hear({"say": "pause", "on": False})
+        arm.tick()
+        np.testing.assert_array_equal(arm.wish.controls, made.controls[row])
+    assert arm.wish.mode == "manual"
+
+
+def test_a_replay_tells_how_far_it_is_from_its_targets(arm):
+    made = recorded(arm, ticks=5)
+    arm.hear({"say": "replay"})
+    for k in range(made.ticks):
+        arm.tick()
+        assert arm.error == pytest.approx(np.linalg.norm(made.targets[k, 0] - arm.places["laser"]), rel=1e-12)
+        assert arm.error > 1e-4
+    arm.tick()
+    assert arm.error == 0.0  # by hand there is no target
+
+
+def test_a_replay_begins_in_the_state_of_its_recording(arm):
+    led(arm, np.array([0.01, 0.0, 0.0]), ticks=3)  # on its way, not in balance
+    made = recorded(arm, ticks=3)
+    arm.hear({"say": "replay"})
+    np.testing.assert_array_equal(arm.pose.x, made.start)
+    np.testing.assert_array_equal(arm.pose.places, [arm.places["laser"]])
+
+
+def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
+    """A reset whose first balance is not found, and a replay that cannot be begun."""
+    recorded(arm, ticks=3)
+    arm.hear({"say": "record", "on": True})
+    arm.tick()
+    before, active, controller = arm.pose, arm.active, arm.controller
+
+    def fail(self, *state):
+        raise StepError("No balance was found.")
+
+    monkeypatch.setattr(type(arm.controller), "begin", fail)
+    monkeypatch.setattr(type(arm.controller), "resume", fail)
+    with pytest.raises(StepError):
+        arm.hear({"say": "reset"})
+    arm.tick()
+    assert arm.wish.recording
+    assert len(arm.recorder.rows) == 2
+    arm.hear({"say": "record", "on": False})
+    before = arm.pose
+    with pytest.raises(StepError):
+        arm.hear({"say": "replay"})
+    assert (arm.pose, arm.active, arm.controller, arm.wish.mode, arm.played) == (before, active, controller, "follow", None)
+
+
+def test_a_dynamic_replay_is_the_same_to_rounding(swinging):
+    led(swinging, np.array([0.004, 0.0, 0.0]), ticks=7)  # the recording begins in full swing
+    made, end = recorded(swinging), swinging.pose.x.copy()
+    np.testing.assert_allclose(made.times, np.arange(1, made.ticks + 1) / 60.0, rtol=1e-12)
+    swinging.hear({"say": "replay"})
+    for _ in range(made.ticks):
+        swinging.tick()
+    np.testing.assert_allclose(swinging.pose.x, end, atol=1e-12)  # [m] and [m/s]
+
+
+def test_a_recording_is_a_plan_that_replays_to_its_cost(swinging):
+    swinging.hear({"say": "reset"})
+    made = recorded(swinging)
+    model = SemiImplicit(swinging.robot, dt=1.0 / 60.0)
+    plan = made.plan(model)
+    assert plan.status
+    assert plan.excess == 0.0
+    np.testing.assert_allclose(plan.states[-1], swinging.pose.x, atol=1e-12)
+    way = model.effector_rows("laser") @ plan.states[1:, : model.space.n_dofs].T
+    np.testing.assert_allclose(plan.cost, 0.5 * np.sum((way.T - made.targets[:, 0]) ** 2) * model.dt, rtol=1e-9)
+
+
+def test_a_plan_needs_the_steps_and_the_time_of_its_recording(swinging, one_sentence):
+    made = recorded(swinging, ticks=3)
+    one_sentence(lambda: made.plan(SemiImplicit(swinging.robot, dt=0.01)), "ticks of 0.0166667 s and the model steps of 0.01 s")
+    moving = SemiImplicit(
+        replace(swinging.robot, supports=[replace(s, motion=lambda t: (0, 0, 0)) for s in swinging.robot.supports]), dt=1 / 60
+    )
+    one_sentence(lambda: replace(made, tick=5).plan(moving), "a plan begins at time zero")
+    assert replace(made, tick=0).plan(moving).status
+
+
+def test_a_recording_of_another_robot_or_file_is_a_sentence(arm, swinging, tmp_path, one_sentence):
+    made = recorded(swinging)
+    arm.replayed = made
+    one_sentence(lambda: arm.hear({"say": "replay"}), "dynamic line_arm")
+    arm.replayed = replace(recorded(arm), names=("a", "b", "c", "d"))
+    one_sentence(lambda: arm.hear({"say": "replay"}), "with a, b, c, d")
+    (tmp_path / "plan.json").write_text('{"controls": [[1]], "history": []}')
+    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+    one_sentence(lambda: load_recording(tmp_path / "missing"), "does not exist")
+    arm.hear({"say": "pause", "on": True})
+    arm.hear({"say": "record", "on": True})
+    arm.tick()
+    arm.hear({"say": "record", "on": False})
+    assert "paused" in arm.said
+
+
+@pytest.mark.parametrize("change", [{"dt": "abc"}, {"tick": "x"}, {"tick": -1}, {"units": []}, {"dt": -0.1}])
+def test_a_damaged_recording_is_a_sentence(arm, tmp_path, one_sentence, change):
+    made = recorded(arm, ticks=3)
+    (tmp_path / "plan.json").write_text(json.dumps({**made.content(), **change}))
+    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+    backwards = {**made.content(), "times": made.times[::-1].tolist()}
+    (tmp_path / "plan.json").write_text(json.dumps(backwards))
+    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+
+
+def test_a_recording_of_an_effector_that_is_not_there_is_a_sentence(arm, one_sentence):
+    arm.replayed = replace(recorded(arm, ticks=3), effectors=("nose",))
+    one_sentence(lambda: arm.hear({"say": "replay"}), "nose")
+
+
+@pytest.fixture
+def taken(arm, monkeypatch, tmp_path):
+    """A folder of the arm that is a file by now."""
+    (tmp_path / "taken").write_text("a file")
+    monkeypatch.setattr(arm, "folder", tmp_path / "taken")
+
+
+def test_a_recording_that_cannot_be_saved_is_kept_and_said(arm, taken):
+    made = recorded(arm, ticks=3)
+    assert "could not be saved" in arm.said
+    assert arm.replayed is made
+    assert made.ticks == 3
+    arm.tick()  # and the robot goes on
+    assert not arm.wish.recording
+    arm.hear({"say": "record", "on": True})
+    arm.tick()
+    arm.hear({"say": "reset"})
+    assert "could not be saved" in arm.said
+
+
+def test_a_recording_that_is_lost_at_the_end_is_said(arm, taken, one_sentence):
+    one_sentence(lambda: headless(arm, seconds=0.05), "could not be saved .* record again")
+    arm.hear({"say": "record", "on": True})
+    arm.tick()
+    one_sentence(lambda: drive(arm, told=lambda url: signal.raise_signal(signal.SIGINT)), "could not be saved .* record again")
+
+
+def test_recordings_go_to_their_folder(arm, tmp_path):
+    arm.folder, arm.recordings = tmp_path, 0
+    try:
+        recorded(arm, ticks=3)
+        recorded(arm, ticks=3)
+    finally:
+        arm.folder = None
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["recording-001", "recording-002"]
+    first = (tmp_path / "recording-001" / "commands.csv").read_text()
+    arm.folder, arm.recordings = tmp_path, 0  # as another session would
+    try:
+        recorded(arm, ticks=2)
+    finally:
+        arm.folder = None
+    assert (tmp_path / "recording-003").is_dir()
+    assert (tmp_path / "recording-001" / "commands.csv").read_text() == first
+    assert (tmp_path / "recording-002" / "commands.csv").is_file()
+
+
+def test_what_is_recorded_is_on_disk_while_it_is_recorded(arm, monkeypatch, tmp_path, one_sentence):
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
+    home = tmp_path / "recording-001"
+    arm.hear({"say": "record", "on": True})
+    for k in range(1, 4):
+        led(arm, REACHABLE, ticks=1)
+        arm.keeper._writing.join()
+        assert len(list(home.iterdir())) == k
+        assert load_recording(home).content() == arm.recorder.recording().content()
+    arm.hear({"say": "record", "on": False})
+    assert sorted(path.name for path in home.iterdir()) == ["commands.csv", "plan.json"]
+    assert load_recording(home).content() == arm.replayed.content()
+    (tmp_path / "partial-000000.json").write_text("{}")
+    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+
+
+def test_what_a_full_disk_did_not_take_is_in_the_next_part(arm, monkeypatch, tmp_path):
+    def full(path, data):
+        raise PliantError("The disk is full.")
+
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
+    arm.hear({"say": "record", "on": True})
+    with monkeypatch.context() as patch:
+        patch.setattr("pliant.viewer.keeper.write_atomic", full)
+        for _ in range(3):
+            arm.tick()
+            arm.keeper._writing.join()
+    arm.tick()
+    assert arm.said.startswith("The recording under way is not on disk yet (The disk is full.)")
+    arm.keeper._writing.join()
+    assert [path.name for path in tmp_path.iterdir()] == ["recording-001"]
+    assert load_recording(tmp_path / "recording-001").ticks == 4
+    arm.tick()
+    assert arm.said == ""
+    arm.hear({"say": "record", "on": False})
