@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable chrome
 FOUND := [ -n "$$CHROMIUM" ] $(foreach browser,$(BROWSERS),|| command -v $(browser) >/dev/null 2>&1)
 
-.PHONY: run test types compiled browser bench clean
+.PHONY: run test types compiled particles browser bench clean
 
 run: $(VENV)/.run
 	$(BIN)/pliant run arm-circle
@@ -16,7 +16,7 @@ run: $(VENV)/.run
 test: export OPENBLAS_NUM_THREADS := 1
 test: export OMP_WAIT_POLICY := PASSIVE
 test:
-	@$(MAKE) --no-print-directory --jobs=2 types compiled browser  # the browser beside the packages, types beside the first compilation
+	@$(MAKE) --no-print-directory --jobs=3 types compiled particles browser  # the browser beside the packages, types beside compilers
 	$(BIN)/pytest -n 2 --dist worksteal
 	@$(FOUND) || printf '\n*** THE BROWSER TESTS WERE LEFT OUT: there is no Chromium or Chrome here. Install one, or say CHROMIUM=path make test. ***\n\n'
 
@@ -29,6 +29,9 @@ types: $(VENV)/.test
 compiled: $(VENV)/.test
 	$(BIN)/pytest tests/actuators/test_cable.py tests/actuators/test_hydraulic_merged.py tests/contracts/test_waist.py::test_registry_every_rule_is_in_a_case
 
+particles: $(VENV)/.test
+	$(BIN)/pytest tests/bench/test_mpm_peers.py "tests/dynamics/test_material_point.py::test_single_precision_gives_the_same_motion"
+
 # Debian's Chromium, where none is there and we may install it.
 browser:
 	@$(FOUND) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
@@ -39,10 +42,11 @@ bench: $(VENV)/.bench
 clean:
 	rm -rf $(VENV) .cache build results *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
 
-# uv where it is installed, else the standard venv and pip
+# With uv, which takes seconds where pip takes minutes: the one that is installed, else one of our own; and where that cannot be, with pip.
 define install
-	@if [ ! -x $(BIN)/python ]; then if command -v uv >/dev/null 2>&1; then uv venv --seed --quiet $(VENV); else $(PYTHON) -m venv $(VENV); fi; fi
-	@if command -v uv >/dev/null 2>&1; then uv pip install --quiet --python $(BIN)/python -e '$(1)'; else $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '$(1)'; fi
+	@[ -x $(BIN)/python ] || { command -v uv >/dev/null && uv venv --seed --quiet $(VENV); } || $(PYTHON) -m venv $(VENV)
+	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv || true
+	@PATH="$$PATH:$(BIN)"; uv pip install --quiet --python $(BIN)/python -e '$(1)' || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '$(1)'
 	@touch $@
 endef
 

@@ -188,7 +188,7 @@ def _film(here: Run, outcome: Outcome) -> list[str]:
         return []
     here.progress("drawing the animation", 0, 1)
     small = bool(here.settings.get("small_film", False))
-    how: dict[str, Any] = {"fps": 5.0, "seconds_limit": 2.0, "size": (480, 360)} if small else {"seconds_limit": 8.0, "size": (960, 720)}
+    how: dict[str, Any] = {"fps": 3.0, "seconds_limit": 2.0, "size": (480, 360)} if small else {"seconds_limit": 8.0, "size": (960, 720)}
     films = animate(outcome.scene, here.folder, **how)
     moved = np.abs(outcome.scene.frames - outcome.scene.frames[0]).max(axis=(1, 2))
     still(outcome.scene, int(np.argmax(moved)), here.folder / "picture.png")
