@@ -114,8 +114,8 @@ def _ffmpeg(path: Path, size: tuple[int, int], fps: float) -> Generator[None, An
 def _common_palette(images: list[Image.Image]) -> Image.Image:
     """A palette image from the first, the middle and the last frame, which hold about every colour of the film."""
     chosen = [images[0], images[len(images) // 2], images[-1]]
-    pixels = np.concatenate([np.asarray(image).reshape(-1, 3) for image in chosen]).astype(np.int32) // 4 * 4
-    numbers, count = np.unique(pixels @ [1 << 16, 1 << 8, 1], return_counts=True)  # one number for each colour: rows sort slowly
+    pixels = np.concatenate([np.asarray(image).reshape(-1, 3) for image in chosen]).astype(int) // 4 * 4
+    numbers, count = np.unique(pixels @ np.array([1 << 16, 1 << 8, 1]), return_counts=True)  # one number for each colour: rows sort slowly
     colours = np.stack([numbers >> 16, numbers >> 8 & 255, numbers & 255], axis=1).astype(np.uint8)
     # The white background would take most of the palette from the body, so no colour may count for more than 50 pixels.
     even = np.repeat(colours, np.minimum(count, 50), axis=0)
