@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from concurrent.futures import Future
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -257,6 +258,36 @@ def test_a_second_page_is_refused_in_words_and_may_take_over(stand):
                 until(first, lambda message: False)
             assert caught.value.rcvd.code == 4002
             until(third, a_frame)
+
+
+def test_what_a_page_says_after_another_has_taken_over_is_not_heard(arm):
+    """Its words were on the way: a socket closes by a handshake, and until then they arrive."""
+    heard, late = [], asyncio.Event()
+
+    class Page:
+        def __init__(self, path, words):
+            self.request, self.words = SimpleNamespace(path=path), words
+
+        async def send(self, message):
+            pass
+
+        async def close(self, code, reason):
+            late.set()
+
+        async def __aiter__(self):
+            await late.wait()
+            yield self.words
+
+    async def run():
+        server = Server(loop=Loop(session=arm))
+        server.loop.hear = heard.append
+        first = asyncio.create_task(server._drive(Page("/socket", "first")))
+        await asyncio.sleep(0)
+        await server._drive(Page("/socket?take", "second"))
+        await first
+
+    asyncio.run(run())
+    assert heard == ["second"]
 
 
 def test_without_a_page_the_robot_waits_and_goes_on_with_the_next(stand):

@@ -64,9 +64,16 @@ class Mover:
         after = replace(pose, k=pose.k + 1, x=went.x, u=self.controls.within(new), places=self.aims.places(q), reach=went.reach,
                         moved=self._way(q - before), folds=self._still_near(pose.folds, q), state=UNKEPT if refused else MOVING,
                         text=REFUSED if refused else "moving")  # fmt: skip
-        if pose.firm is None or not self._one_way or np.array_equal(after.u, u) or self._rests(pose.firm, after):
+        if pose.firm is None or not self._one_way or np.array_equal(after.u, u):
             return after
-        folds = with_fold(pose.folds, pose.firm, after.u, SHY * self.length, self.stride)
+        return self._tried(pose, pose.firm, after)
+
+    def _tried(self, pose: Pose, firm: Stand, after: Pose) -> Pose:
+        """Where there is no way back: the pose after a tick if the robot stands firmly there, else the one before, with a fold that it would
+        have met."""
+        if self._rests(firm, after):
+            return after
+        folds = with_fold(pose.folds, firm, after.u, SHY * self.length, self.stride)
         if folds is pose.folds:  # no control that moves the robot has changed
             return self.stayed(pose, Nowhere.LOST.value)
         return replace(pose, k=after.k, state=MOVING, text="moving", moved=0.0, reach=SHY * self.length, folds=folds)
@@ -112,8 +119,9 @@ class Mover:
     def _outlived(self, fold: Fold, x: Array, u: Array, answer: Answer) -> bool:
         """Whether the robot comes to rest elsewhere than it did on a fold under the same controls u: loads have changed, and so may have
         the fold."""
-        same = fold.last is not None and np.allclose(fold.last.u, u, rtol=1e-6, atol=0.0)
-        return same and self._way(self._place(x) + answer.free - self._place(fold.last.x)) > MOVED * fold.width  # type: ignore[union-attr]
+        if fold.last is None or not np.allclose(fold.last.u, u, rtol=1e-6, atol=0.0):
+            return False
+        return self._way(self._place(x) + answer.free - self._place(fold.last.x)) > MOVED * fold.width
 
     def _way(self, step: Array) -> float:
         return float(longest_way(self.body, step))
