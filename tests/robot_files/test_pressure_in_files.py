@@ -78,6 +78,16 @@ def test_check_says_how_much_a_cavity_holds(tmp_path):
     assert dict(check(path).facts)["cavity air"] == f"{1e6 * held:.4g} ml, closed by 20 facets, driven by pressure"
 
 
+def test_check_weighs_a_liquid_and_doubts_one_that_is_heavier_than_metals(tmp_path):
+    path = tmp_path / "arm.toml"
+    for density, doubts in ((1000.0, 0), (1e6, 1)):
+        path.write_text("gravity = [0.0, 0.0, 0.0]\n" + ARM.replace('type = "pressure"', f'type = "hydraulic"\ndensity = {density}'))
+        found = check(path)
+        volume, weight = (float(text.split()[0]) for text in dict(found.facts)["cavity air"].split(", ")[:2])
+        assert weight == pytest.approx(1e-6 * density * volume, rel=1e-3)
+        assert sum("more than any metal" in text for text in found.warnings) == doubts
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

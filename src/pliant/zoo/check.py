@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.actuators import AttachedCable, AttachedPressure
+from pliant.actuators import AttachedCable, AttachedPressure, Hydraulic
 from pliant.bodies import Beams, Solid
 from pliant.core import StepError
 from pliant.geometry import quality
+from pliant.robot import Robot
 from pliant.robot_files import load_task
+
+HEAVIEST = 25_000.0  # [kg/m^3] osmium has 22,600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +39,7 @@ def check(path: Path) -> Findings:
         if isinstance(body, Beams):
             facts += _beams(body)
         facts += _attachments(model)
+        doubts += _heavy_liquids(task.robot)
         step = model.step(model.initial_state(), task.control(0))
     if not step.status:
         raise StepError(f"The first step of {path} failed: {step.status.text}")
@@ -75,18 +79,25 @@ def _beams(body: Beams) -> list[tuple[str, str]]:
     ]
 
 
+def _heavy_liquids(robot: Robot) -> list[str]:
+    liquids = {name: actuator.density for name, actuator in robot.actuators.items() if isinstance(actuator, Hydraulic)}
+    return [f"The liquid of '{name}' has {density:g} kg/m^3, more than any metal; if it is in g/m^3, write {density:g}e-3."
+            for name, density in liquids.items() if density > HEAVIEST]  # fmt: skip
+
+
 def _attachments(model) -> list[tuple[str, str]]:
     eq = model.equations
     robot = eq.robot
     attached = f"{len(robot.actuators)} actuators, {len(robot.loads)} loads, {len(robot.contacts)} contacts, {len(robot.supports)} supports"
     facts = [("attached", attached), ("held unknowns", f"{int(eq.held.sum())} of {eq.n_dofs}"),
              ("free rigid motions", ", ".join(eq.free_rigid_motions()) or "none")]  # fmt: skip
-    for (name, _), (term, _) in zip(eq.robot.actuators.items(), eq.terms, strict=False):
+    for (name, actuator), (term, _) in zip(eq.robot.actuators.items(), eq.terms, strict=False):
         if isinstance(term, AttachedCable):
             facts.append((f"cable {name}", f"{term.rest_length:.4g} m long, {term.weights.shape[0]} segments, driven by {term.drive}"))
         if isinstance(term, AttachedPressure):
             n_facets = term.weights.shape[0] // term.group
-            facts.append((f"cavity {name}", f"{1e6 * term.rest_volume:.4g} ml, closed by {n_facets} facets, driven by {term.drive}"))
+            held = f", {actuator.density * term.rest_volume:.4g} kg of liquid" if isinstance(actuator, Hydraulic) else ""
+            facts.append((f"cavity {name}", f"{1e6 * term.rest_volume:.4g} ml{held}, closed by {n_facets} facets, driven by {term.drive}"))
     for name in eq.robot.effectors:
         at = eq.robot.place(name, eq.body.rest)
         facts.append((f"effector {name}", "at " + ", ".join(f"{x:.4g}" for x in at) + " m"))

@@ -69,7 +69,7 @@ class Mover:
         return self._tried(pose, pose.firm, after)
 
     def _tried(self, pose: Pose, firm: Stand, after: Pose) -> Pose:
-        """Where there is no way back: the pose after a tick if the robot stands firmly there, else the one before, with a fold that it would
+        """Where there is no way back: the pose after a tick if the robot stands firmly there, else the one before with a fold that it would
         have met."""
         if self._rests(firm, after):
             return after
