@@ -77,3 +77,9 @@ def test_a_nan_is_a_gap_and_dollars_are_no_formula():
 def test_a_plot_that_cannot_be_drawn_says_why(changes, message):
     with pytest.raises(InputError, match=message):
         plot_png(plot(**changes))
+
+
+def test_what_is_counted_has_whole_ticks():
+    counted = {"ours": (np.arange(3.0), np.ones(3))}
+    assert plot_svg(plot(series=counted)).count(b'id="xtick_') == 3
+    assert plot_svg(plot(series={**counted, "theirs": (T, T)})).count(b'id="xtick_') > 3
