@@ -93,7 +93,7 @@ def _paint(axes: Axes, plot: Plot, series: Mapping[str, tuple[Array, Array]]) ->
     axes.margins(x=0.02)
     axes.set_aspect("equal" if plot.equal else "auto", adjustable="datalim")
     if not plot.log_x and all(np.array_equal(x[np.isfinite(x)], np.round(x[np.isfinite(x)])) for x, _ in series.values()):
-        axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))  # iterations, ticks and cells are counted
+        axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))  # iterations are counted
     marker = "o" if plot.kind in ("points", "both") else None
     shape = "steps-post" if plot.kind == "steps" else "default"
     for i, (name, (x, y)) in enumerate(series.items()):
