@@ -232,3 +232,15 @@ def test_what_is_known_of_a_fold_is_forgotten_away_from_it(lead):
     away = replace(end, x=first.x, u=first.u, places=first.places)
     assert len(end.folds) == 1
     assert lead.follow(away, first.places).folds == ()
+
+
+def test_a_robot_between_two_folds_lets_go_and_comes_home():
+    """A can that is pumped up against a ceiling has balances that it slips from either way."""
+    ceiling = pl.Contact(obstacle=pl.plane((0.0, 0.0, -1.0), -0.064))
+    robot = replace(can("volume", (0.5, 6.0)), contacts=[ceiling], actuators={"water": can("volume", (0.5, 6.0)).actuators["water"]})
+    controller = inverse(Quasistatic(robot), "top", obstacles=False)
+    first = controller.begin()
+    poses = led(controller, first, first.places + (0.0, 0.0, 0.008), 80)
+    assert poses[-1].state == BEYOND
+    assert poses[-1].moved < 1e-6 * controller.length
+    assert led(controller, poses[-1], first.places, 40)[-1].state == THERE

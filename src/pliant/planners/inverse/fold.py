@@ -5,6 +5,7 @@ halves, up to where the robot still stands firmly, and not tried again near ther
 """
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -87,3 +88,9 @@ def with_fold(folds: tuple[Fold, ...], stand: Stand, u: Array, width: float, wit
     else:
         met = Fold(stand=stand, unit=way / size, low=0.0, end=size, width=width, within=within)
     return (*(fold for fold in folds if fold not in same), met)[-MOST:]
+
+
+def enclosed(folds: tuple[Fold, ...]) -> bool:
+    """Whether folds are known on opposite sides, so that a robot can go neither way: then it does not stand firmly between them either."""
+    settled = [fold.unit for fold in folds if not fold.unsettled]
+    return any(a @ b <= -ALIKE for a, b in combinations(settled, 2))

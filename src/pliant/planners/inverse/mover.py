@@ -10,7 +10,7 @@ from pliant.bodies import Body
 from pliant.core import Array
 from pliant.planners.inverse.aims import Aims
 from pliant.planners.inverse.controls import Controls
-from pliant.planners.inverse.fold import Fold, Stand, with_fold
+from pliant.planners.inverse.fold import Fold, Stand, enclosed, with_fold
 from pliant.planners.inverse.pose import MOVING, UNKEPT, Pose
 from pliant.planners.inverse.rows import Guard, StrokeGuard
 from pliant.planners.inverse.ticking import Answer, Nowhere, Ticking, longest_way
@@ -143,9 +143,11 @@ class Mover:
             return replace(self.stayed(pose, f"{why}; {HELD}" if np.array_equal(new, pose.u) else why), u=new)
         x, new = self._kept_way(pose.x, stand.x), self.controls.within(pose.u + np.clip(stand.u - pose.u, *room))
         q, far = self._place(x), self._way(self._place(pose.x) - self._place(stand.x))
-        held = np.array_equal(x, pose.x) and np.array_equal(new, pose.u)
+        folds, held = with_fold(pose.folds, stand, u, shy, far + self.stride), np.array_equal(x, pose.x) and np.array_equal(new, pose.u)
+        if enclosed(folds):
+            return self.back(replace(pose, firm=None, folds=()), why, u)
         return replace(self.stayed(pose, f"{why}; {HELD if held else BACK}"), x=x, u=new, places=self.aims.places(q), reach=shy,
-                       folds=with_fold(pose.folds, stand, u, shy, far + self.stride), moved=self._way(q - self._place(pose.x)))  # fmt: skip
+                       folds=folds, moved=self._way(q - self._place(pose.x)))  # fmt: skip
 
     def _kept_way(self, x: Array, end: Array) -> Array:
         """(n_state,) on the way from x to an end, the whole of it or a half, a quarter, ..., as strokes allow."""
