@@ -243,7 +243,7 @@ class Robot:
 
     def _softness_doubts(self, body: Body) -> list[str]:
         soft = float(body.fields.E.min())
-        return [f"E = {soft:g} Pa is softer than any gel; if it is in MPa, write {soft:g}e6."] if soft < 100.0 else []
+        return [f"E = {soft:g} Pa is softer than any gel; if it is in MPa, write {1e6 * soft:g}."] if soft < 100.0 else []
 
     def mesh(self) -> Mesh:
         """The mesh of the solid body."""

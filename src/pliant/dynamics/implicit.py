@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pliant import linalg
+from pliant.actuators import AttachedPressure
 from pliant.bodies import Fields
 from pliant.bodies.assembly import Viscous
 from pliant.core import (
@@ -143,7 +144,9 @@ class Implicit(Stepping):
             return value, g[free], scale
 
         noise = 1e-14 * float(numbers.fields.E @ eq.body.volumes())  # [J] energy densities cancel from about E
-        still = "approach the load in smaller stages, or check its size and unit: beyond a cavity's largest pressure there is none"
+        still = "approach the load in smaller stages, or check its size and unit"
+        if any(isinstance(term, AttachedPressure) for term, _ in eq.terms):
+            still += ": beyond a cavity's largest pressure there is no balance"
         potential = Potential(evaluate=evaluate, floor=self._floor(numbers.fields), noise=noise,
                               remedy="take a smaller time step" if c[0] > 0.0 else still,
                               factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip

@@ -55,7 +55,7 @@ def _minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, St
             break
         found, settled = _chord(potential, z, value, g, solve), False
         if found is None:
-            found, solve, settled = _descend(potential, z, value, g)
+            found, solve, settled = _descend(potential, z, value, g, at_rest=residual <= AT_REST * scale)
         if found is None:
             if settled:
                 return z, Status(text="converged to round-off", iterations=iteration, residual=residual)
@@ -68,6 +68,7 @@ def _minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, St
                      iterations=iteration, residual=residual)  # fmt: skip
 
 
+AT_REST = 1e-6  # residual relative to the largest force at work, where the value shows no more
 Point = tuple[Array, float, Array, float]  # z, value, gradient, largest force
 
 
@@ -82,9 +83,10 @@ def _chord(potential: Potential, z: Array, value: float, g: Array, solve: Solve 
     return (trial, new, g_new, scale) if good else None
 
 
-def _descend(potential: Potential, z: Array, value: float, g: Array) -> tuple[Point | None, Solve | None, bool]:
+def _descend(potential: Potential, z: Array, value: float, g: Array, *, at_rest: bool) -> tuple[Point | None, Solve | None, bool]:
     """A point of lower value along Newton's direction: the exact Hessian where it is positive, else the projected one; with the
-    exact Hessian's solve, for chords. The last is True where there is none because all that is left to gain is round-off."""
+    exact Hessian's solve, for chords. The last is True where there is none because all that is left to gain is round-off; with the
+    projected one, as in a balance that the least push ends, that counts only `at_rest`."""
     for project in (False, True):
         solve = potential.factor(z, project)
         if solve is None:
@@ -95,7 +97,7 @@ def _descend(potential: Potential, z: Array, value: float, g: Array) -> tuple[Po
             found = _line_search(potential, z, value, g, d)
             if found is not None:
                 return found, None if project else solve, False
-            if -slope <= _noise(potential, value) and not project:
+            if -slope <= _noise(potential, value) and (at_rest or not project):
                 return None, None, True
     return None, None, False
 

@@ -244,3 +244,12 @@ def test_a_robot_between_two_folds_lets_go_and_comes_home():
     assert poses[-1].state == BEYOND
     assert poses[-1].moved < 1e-6 * controller.length
     assert led(controller, poses[-1], first.places, 40)[-1].state == THERE
+
+
+def test_a_balance_that_the_least_push_ends_is_found_to_round_off():
+    """The can stands straight under the ceiling, pressed too hard to stay so: its energy shows no way down, and its tangent is not positive."""
+    ceiling = pl.Contact(obstacle=pl.plane((0.0, 0.0, -1.0), -0.064))
+    model = Quasistatic(replace(can("volume", (0.5, 6.0)), contacts=[ceiling]))
+    step = equilibrium(model, np.array([5.0, 0.0]))
+    assert step.status.text == "converged to round-off"
+    assert step.status.residual < 1e-6 * model.forces(step.tape)[2]
