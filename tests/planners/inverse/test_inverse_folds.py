@@ -247,7 +247,7 @@ def test_a_robot_between_two_folds_lets_go_and_comes_home():
 
 
 def test_a_balance_that_the_least_push_ends_is_found_to_round_off():
-    """The can stands straight under the ceiling, pressed too hard to stay so: its energy shows no way down, and its tangent is not positive."""
+    """The can stands straight under the ceiling, pressed too hard to stay so: its energy shows no way down."""
     ceiling = pl.Contact(obstacle=pl.plane((0.0, 0.0, -1.0), -0.064))
     model = Quasistatic(replace(can("volume", (0.5, 6.0)), contacts=[ceiling]))
     step = equilibrium(model, np.array([5.0, 0.0]))
