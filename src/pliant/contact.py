@@ -203,8 +203,12 @@ class AttachedContact:
     group: int = 1
     stiff: bool = True
 
+    def gaps(self, y: Array) -> Array:
+        """(n_points,) [m] from the obstacle, negative inside."""
+        return self.contact.obstacle(y)[0]
+
     def energy(self, y: Array, u: Array) -> float:
-        return float(self.stiffness @ one_sided(-self.contact.obstacle(y)[0], self.layer)[0])
+        return float(self.stiffness @ one_sided(-self.gaps(y), self.layer)[0])
 
     def normal_force(self, y: Array) -> Array:
         """(n_points,) [N] the normal force of each point."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import SimpleNamespace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -305,6 +305,11 @@ def require_number(name: str, value: Any, unit: str) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise InputError(f"{name} is {str(value)[:60]!r}; it must be a number{f' [{unit}]' if unit else ''}.") from None
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a value is a whole number, NumPy's too; a truth value is none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def require_kind(name: str, value: Any, kinds: type | tuple[type, ...], remedy: str) -> None:

@@ -42,6 +42,7 @@ def test_every_derivative_passes_taylors_test(started, name, rule):
 @pytest.mark.parametrize("rule", LINEAR)
 def test_the_built_in_solver_gives_the_same_derivatives(rule):
     """The extra `fast` must not be what makes a derivative right."""
+    pytest.importorskip("cvxopt")
     case = ROBOTS["neo-hookean box-1 tension"]
     make = pl.Quasistatic if rule == "Quasistatic" else lambda robot, **options: getattr(pl, rule)(robot, dt=0.01, **options)
     pulled = []

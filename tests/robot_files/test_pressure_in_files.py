@@ -85,7 +85,7 @@ def test_check_weighs_a_liquid_and_doubts_one_that_is_heavier_than_metals(tmp_pa
         found = check(path)
         volume, weight = (float(text.split()[0]) for text in dict(found.facts)["cavity air"].split(", ")[:2])
         assert weight == pytest.approx(1e-6 * density * volume, rel=1e-3)
-        assert sum("more than any metal" in text for text in found.warnings) == doubts
+        assert sum("more than any metal; if it is in g/m^3, write 1000." in text for text in found.warnings) == doubts
 
 
 @pytest.mark.parametrize(

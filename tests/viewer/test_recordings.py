@@ -271,11 +271,27 @@ def test_what_a_full_disk_did_not_take_is_in_the_next_part(arm, monkeypatch, tmp
         for _ in range(3):
             arm.tick()
             arm.keeper._writing.join()
+    assert arm.trouble.startswith("The recording under way is not on disk yet (The disk is full.)")
     arm.tick()
-    assert arm.said.startswith("The recording under way is not on disk yet (The disk is full.)")
     arm.keeper._writing.join()
     assert [path.name for path in tmp_path.iterdir()] == ["recording-001"]
     assert load_recording(tmp_path / "recording-001").ticks == 4
-    arm.tick()
-    assert arm.said == ""
+    assert arm.trouble == ""
     arm.hear({"say": "record", "on": False})
+
+
+def test_a_recording_that_is_saved_in_the_end_is_no_longer_late(arm, monkeypatch, tmp_path):
+    def full(path, data):
+        raise PliantError("The disk is full.")
+
+    monkeypatch.setattr(arm, "folder", tmp_path)
+    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
+    arm.hear({"say": "record", "on": True})
+    with monkeypatch.context() as patch:
+        patch.setattr("pliant.viewer.keeper.write_atomic", full)
+        arm.tick()
+        arm.keeper._writing.join()
+    assert arm.trouble
+    arm.close()
+    assert (arm.trouble, arm.unsaved) == ("", "")
+    assert load_recording(tmp_path / "recording-001").ticks == 1

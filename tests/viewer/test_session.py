@@ -121,9 +121,10 @@ def test_what_is_shown_after_a_reset_or_another_effector_is_of_now(arm):
 
 
 def test_what_went_wrong_is_said_until_somebody_answers_it(arm):
-    arm.said = "The recording has become an hour long and ended; begin another one."
+    for word in ({"say": "pause", "on": True}, {"say": "record", "on": True}, {"say": "record", "on": False}):
+        arm.hear(word)
     led(arm, REACHABLE, ticks=1)
     arm.hear({"say": "colour", "by": arm.frame.colours[0]})
-    assert "an hour long" in arm.said
-    arm.hear({"say": "pause", "on": True})
-    assert arm.said == ""
+    assert arm.trouble == "Nothing was recorded: the robot was paused."
+    arm.hear({"say": "pause", "on": False})
+    assert arm.trouble == ""

@@ -318,8 +318,8 @@ def Quasistatic(robot: Robot, *, design: Sequence[str] = (), newton: Newton | No
     equations = Equations(robot=robot, design=design, solver=solver)
     loose = equations.free_rigid_motions()
     if loose:
-        raise InputError(f"{robot.name} cannot be held in a quasistatic solve: nothing stops its {', '.join(loose)}. Add a Support, or use "
-                         "ImplicitEuler.")  # fmt: skip
+        raise InputError(f"{robot.name} cannot be held in a quasistatic solve: nothing stops its {', '.join(loose)}. Add a Support, or "
+                         "let it move with inertia: by ImplicitEuler or SemiImplicit, or with pliant drive --dynamic.")  # fmt: skip
     rule = Rule(parts=("position",), acceleration=(0.0, 0.0), velocity=(0.0, 0.0), following=((1.0, 0.0),), guess=(1.0,), rate=(0.0,))
     return Implicit(equations=equations, rule=rule, dt=1.0, newton=newton or Newton())
 

@@ -26,6 +26,7 @@ from pliant.core import (
     Step,
     check_controls,
     finite_array,
+    is_whole,
     nearest,
     require_kind,
     require_number,
@@ -316,7 +317,7 @@ def MaterialPoint(robot: Robot, *, dt: float, cell: float, substeps: int | None 
     states take half of it."""
     require_kind("The robot", robot, Robot, "make one with pliant.Robot(...)")
     h, width = check_dt(dt), require_positive("The grid's cell", cell, "m")
-    if not isinstance(per_cell, int) or per_cell < 1:
+    if not is_whole(per_cell) or per_cell < 1:
         raise InputError(f"There are {per_cell} particles along a cell; take 2, or 3 for a body that stretches much.")
     if per_cell == 1:
         warnings.warn("One particle along a cell tears when the body is stretched; take per_cell=2, or 3 where it stretches much.")
@@ -327,7 +328,7 @@ def MaterialPoint(robot: Robot, *, dt: float, cell: float, substeps: int | None 
     mesh = robot.mesh()
     if width > (size := float(np.ptp(mesh.points, axis=0).max())):
         raise InputError(f"The grid's cell is {width:g} m, but the whole body is {size:g} m long; take a quarter of its thinnest part.")
-    if not isinstance(rng_seed, int) or rng_seed < 0:
+    if not is_whole(rng_seed) or rng_seed < 0:
         raise InputError(f"The seed of the jitter is {rng_seed!r}; it must be a whole number of 0 or more.")
     body = Particles(mesh=mesh, seeds=seed(mesh, spacing=width / per_cell, how=seeding, rng_seed=rng_seed),
                      materials=robot.materials_by_region(), thickness=robot.thickness)  # fmt: skip
@@ -354,7 +355,7 @@ def _checked_substeps(robot: Robot, body: Particles, dt: float, cell: float, sub
     least = max(1, int(np.ceil(dt / (CAREFUL * stable))))
     if substeps is None:
         return least
-    if not isinstance(substeps, int) or substeps < 1:
+    if not is_whole(substeps) or substeps < 1:
         raise InputError(f"The number of substeps is {substeps}; it must be a whole number of 1 or more.")
     if dt / substeps > STABLE * stable:
         springs = f" and the actuators swing in {2.0 * np.pi / swing:.3g} s" if swing > 0.0 else ""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Reversible, Step, StepError, check_controls, finite_array
+from pliant.core import Array, Dynamics, InputError, Reversible, Step, StepError, check_controls, finite_array, is_whole
 from pliant.dynamics.implicit import Implicit
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
@@ -42,7 +42,7 @@ def simulate(model: Dynamics, controls: Array | Policy, *, steps: int | None = N
         steps = len(controls) if steps is None else steps
         if steps > len(controls):
             raise InputError(f"There are controls for {len(controls)} steps, but {steps} were asked for.")
-    if not isinstance(steps, int) or steps < 1:
+    if not is_whole(steps) or steps < 1:
         raise InputError(f"The number of steps is {steps}; say how many with steps=..., 1 or more.")
     x = model.initial_state() if x0 is None else np.asarray(x0, float)
     states, used, kept = [x], [], []

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, finite_array, nearest, require_kind
+from pliant.core import Array, InputError, finite_array, is_whole, nearest, require_kind
 from pliant.geometry.sections import Section
 
 PARALLEL = 1e-6  # sine of the angle below which a rod runs along a direction
@@ -130,7 +130,7 @@ class Rods:
     def refine(self, k: int) -> "Rods":
         """The same body with each rod divided into k equal ones. The new points come after the old ones; those between two points of a
         region belong to it too."""
-        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        if not is_whole(k) or k < 1:
             raise InputError(f"Rods cannot be divided into {k!r}; give a whole number of 1 or more.")
         m, n = len(self.rods), len(self.points)
         steps = np.arange(1, k) / k

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, is_whole, require_positive
 from pliant.geometry.cells import elevated, merged, quartered
 from pliant.geometry.surface import Surface
 
@@ -13,7 +13,7 @@ MOST_PARTS = 300  # along an edge of the icosahedron: 1.8 million triangles
 def ball(radius: float, *, halvings: int = 4) -> Surface:
     """A ball around the origin, radius [m]: an icosahedron whose edges are halved, and the middles moved out, so many times."""
     require_positive("The radius of a ball", radius, "m")
-    if not isinstance(halvings, int) or not 0 <= halvings <= 8:
+    if not is_whole(halvings) or not 0 <= halvings <= 8:
         raise InputError(f"The halvings of a ball are {halvings!r}; give a whole number from 0 (20 triangles) to 8 (1,310,720).")
     points, triangles = icosahedron()
     for _ in range(halvings):
@@ -42,7 +42,7 @@ def hare(height: float, *, parts: int = 67) -> Surface:
     is one-to-one, so that nothing crosses.
     """
     require_positive("The height of a hare", height, "m")
-    if not isinstance(parts, int) or not 4 <= parts <= MOST_PARTS:
+    if not is_whole(parts) or not 4 <= parts <= MOST_PARTS:
         raise InputError(f"A hare has {parts!r} parts along an edge; give a whole number from 4 to {MOST_PARTS}.")
     d, triangles = geodesic(parts)
     x, y, z = (_radius(d)[:, None] * d).T

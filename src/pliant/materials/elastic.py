@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pliant.core import Array, InputError, finite_array, require_number, require_positive
+from pliant.core import Array, InputError, finite_array, is_whole, require_number, require_positive
 from pliant.kernels import rotation
 from pliant.materials import laws
 
@@ -37,7 +37,7 @@ class Material:
                              "incompressible material take nu = 0.49, or nu = 0.45 with power = 2.")  # fmt: skip
         if not isinstance(self.law, str) or self.law not in LAWS:
             raise InputError(f"There is no material law '{self.law}'; choose one of {', '.join(LAWS)}.")
-        if not isinstance(self.power, int) or (self.power != 0 and self.power < 2):
+        if not is_whole(self.power) or (self.power != 0 and self.power < 2):
             raise InputError(f"The near-incompressible power is {self.power}; take a whole number of 2 or more, or 0 for none.")
 
     def near_incompressible(self, power: int = 2) -> "Material":

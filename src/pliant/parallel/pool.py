@@ -16,7 +16,7 @@ from time import perf_counter
 from types import ModuleType
 from typing import Any
 
-from pliant.core import InputError, PliantError
+from pliant.core import InputError, PliantError, is_whole
 from pliant.parallel.job import Job
 
 START = 10.0  # [s] of work for each worker, below which starting it (imports, compiled code) costs more than it brings
@@ -29,7 +29,7 @@ class Pool:
 
     def __init__(self, f: Callable[..., Any], workers: int | None = None) -> None:
         workers = (os.cpu_count() or 1) if workers is None else workers
-        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        if not is_whole(workers) or workers < 1:
             raise InputError(f"The number of workers is {workers!r}; give a whole number from 1 up.")
         me = multiprocessing.current_process()
         if workers > 1 and getattr(me, "_inheriting", False):  # true while a worker reads the script that started it

@@ -7,7 +7,7 @@ from math import ceil, log2
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pliant.core import Array, InputError, StepError, require_kind, require_positive
+from pliant.core import Array, InputError, StepError, is_whole, require_kind, require_positive
 from pliant.dynamics.latent import Embedded
 from pliant.planners.certificate import Certificate, certify
 from pliant.planners.choose import plan
@@ -115,7 +115,7 @@ def plan_refined(problem: Problem, *, eta: float, method: str | None = None, gue
         )
     options = options or Options()
     require_kind("The options of a planner", options, Options, "make them with pl.planners.Options(iterations=..., ...)")
-    if not isinstance(points, int) or isinstance(points, bool) or points < 1:
+    if not is_whole(points) or points < 1:
         raise InputError(f"The plan is to be certified at {points!r} points; give a whole number, 1 or more.")
     executions(float(problem.model.surrogate.size.max()), eta)  # what is wrong with eta is a sentence now
     if options.resume:

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.core import Array, InputError, Linearizable, finite_array, require_kind, require_number
+from pliant.core import Array, InputError, Linearizable, finite_array, is_whole, require_kind, require_number
 from pliant.dynamics.simulate import march
 from pliant.planners.plan import Plan, check_exact
 from pliant.planners.quadratic import solve_program
@@ -152,7 +152,7 @@ def mpc(problem: Problem, plan: Plan, *, effectors: tuple[str, ...] | str, wante
     effectors = (effectors,) if isinstance(effectors, str) else effectors
     require_kind("The model of mpc", problem.model, Linearizable, "take a rule that can be linearised, such as SemiImplicit")
     for name, value in (("horizon", horizon), ("memory", memory)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if not is_whole(value) or value < 1:
             raise InputError(f"The {name} of mpc is {value!r} steps; give a whole number, 1 or more.")
     if not 0.0 < require_number("The gain of mpc", gain, "-") <= 1.0:
         raise InputError(f"The gain of mpc is {gain:g}; give one above 0, and at most 1.")

@@ -8,7 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Condensing, Dynamics, InputError, Status, Step, StepError, finite_array, require_kind, require_number
+from pliant.core import (
+    Array,
+    Condensing,
+    Dynamics,
+    InputError,
+    Status,
+    Step,
+    StepError,
+    finite_array,
+    is_whole,
+    require_kind,
+    require_number,
+)
 from pliant.problem import Problem
 from pliant.store import read_json, write_json
 
@@ -43,8 +55,8 @@ class Options:
     resume: bool = False  # go on from what is in the folder
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.iterations, int | np.integer) and not isinstance(self.iterations, bool)
-        if not whole or self.iterations < 1 or not 0.0 < require_number("A planner's tolerance", self.tolerance, "-") < 1.0:
+        tolerance = require_number("A planner's tolerance", self.tolerance, "-")
+        if not is_whole(self.iterations) or self.iterations < 1 or not 0.0 < tolerance < 1.0:
             raise InputError(
                 f"A planner needs 1 iteration or more and a tolerance between 0 and 1, not {self.iterations} and {self.tolerance}."
             )

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, Dynamics, InputError, finite_array, require_kind
+from pliant.core import Array, Dynamics, InputError, finite_array, is_whole, require_kind
 from pliant.problem.constraints import Band, Constrains, Limit, Watch, check_together, checked_control
 from pliant.problem.looks import Look, Quadratic, Smooth, stencilled
 from pliant.problem.terms import Effort, Goal, Path, Term
@@ -38,7 +38,7 @@ class Problem:
                 require_kind(f"One of the {what} of a problem", thing, kind, f"give the {what} that pliant.problem offers")
                 if kind is Term and isinstance(thing, Constrains):
                     raise InputError(f"One of the terms is {thing.label}, which has no price; give it as constraints=[...].")
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int | np.integer) or self.steps < 1:
+        if not is_whole(self.steps) or self.steps < 1:
             raise InputError(f"The horizon is {self.steps!r} steps; give a whole number, 1 or more.")
         if not self.model.n_controls:
             raise InputError("The model has no controls, so there is nothing to plan; add actuators to the robot.")

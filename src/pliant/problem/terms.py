@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, Dynamics, InputError, finite_array, require_number
+from pliant.core import Array, Dynamics, InputError, finite_array, is_whole, require_number
 from pliant.problem.looks import LeastSquares, Linear, Look, Loss, Quadratic, Smooth, check_analytic, difference
 from pliant.problem.paths import Path
 
@@ -112,7 +112,7 @@ class Effort:
     reference: ArrayLike = 0.0  # (n_controls,) or (steps, n_controls)
 
     def on(self, model: Dynamics, steps: int) -> list[Smooth]:
-        if not isinstance(self.order, int) or self.order not in (0, 1, 2, 3):
+        if not is_whole(self.order) or self.order not in (0, 1, 2, 3):
             raise InputError(f"The order of an effort is {self.order}; take 0 (the control), 1 (its rate), 2 (acceleration) or 3 (jerk).")
         try:
             weight = np.broadcast_to(np.asarray(self.weight, float), (model.n_controls,))

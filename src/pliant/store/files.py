@@ -22,13 +22,15 @@ _REMEDY = {
     errno.EEXIST: "a part of this path is a file, not a folder; move that file",
 }
 
+_TEMPORARY = ".pliant-{}.tmp"  # of a file that is being written
+
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
     """Replace `path` by `data`; a crash at any moment leaves the old file or the new one, never a torn one."""
     path = Path(os.path.realpath(path))  # a symbolic link stays a link: its target is replaced
     blob = data.encode() if isinstance(data, str) else data
     # Not tempfile.mkstemp: its files are private (0600), and os.replace would make the result private too.
-    temp = path.parent / f".pliant-{secrets.token_hex(8)}.tmp"
+    temp = path.parent / _TEMPORARY.format(secrets.token_hex(8))
     with os_errors_as_sentences(path, len(blob)):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -37,6 +39,14 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
         finally:
             temp.unlink(missing_ok=True)
         _sync_folder(path.parent)
+
+
+def remove(folder: str | Path, *patterns: str) -> None:
+    """Remove the files of some patterns from a folder, one pattern after the other, and then what a crash left of files half written."""
+    with os_errors_as_sentences(Path(folder), 0):
+        for pattern in (*patterns, _TEMPORARY.format("*")):
+            for path in Path(folder).glob(pattern):
+                path.unlink(missing_ok=True)
 
 
 def write_json(path: str | Path, obj: Mapping[str, Any]) -> None:

@@ -10,8 +10,8 @@ from typing import Self
 
 import numpy as np
 
-from pliant.core import Array, InputError, PliantError, require_positive
-from pliant.store.files import os_errors_as_sentences, read_bytes, read_json, write_atomic, write_json
+from pliant.core import Array, InputError, PliantError, is_whole, require_positive
+from pliant.store.files import read_bytes, read_json, remove, write_atomic, write_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Header:
             ("n_controls", self.n_controls, 0),
             ("chunk", self.chunk, 1),
         ):
-            if not isinstance(value, int) or value < least:
+            if not is_whole(value) or value < least:
                 raise InputError(f"{name} of the trajectory is {value!r}; it must be a whole number from {least} up.")
 
 
@@ -159,9 +159,7 @@ def _read_header(path: Path) -> Header:
 
 def _clear(home: Path) -> None:
     """Remove an old trajectory, header first: a crash here must not leave a header that has lost some of its chunks."""
-    with os_errors_as_sentences(home, 0):
-        for path in [home / "header.json", *home.glob("chunk-*.npz"), *home.glob(".pliant-*.tmp")]:
-            path.unlink(missing_ok=True)
+    remove(home, "header.json", "chunk-*.npz")
 
 
 def _pack(**arrays: Array) -> bytes:

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from scipy.linalg import lstsq
 
-from pliant.core import Array, InputError, require_number
+from pliant.core import Array, InputError, is_whole, require_number
 from pliant.surrogate.corners import Corner, Corners
 from pliant.surrogate.domain import Domain, check_domain, check_query
 from pliant.surrogate.sample import Sample, SampleError
@@ -23,7 +23,7 @@ class Chebyshev:
     """
 
     def __init__(self, corners: Corners, *, domain: object, degree: int, oversampling: float = 2.0) -> None:
-        if not isinstance(degree, int | np.integer) or isinstance(degree, bool) or degree < 1:
+        if not is_whole(degree) or degree < 1:
             raise InputError(f"The degree of the polynomial is {degree!r}; give a whole number from 1 up.")
         if not 1.0 <= require_number("The oversampling", oversampling, "equations per coefficient") < np.inf:
             raise InputError(f"The oversampling is {oversampling:g} equations per coefficient; give at least 1, and 2 for a stable fit.")

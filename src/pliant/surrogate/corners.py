@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, is_whole
 from pliant.parallel import Crew, Here
 from pliant.surrogate.compress import Compression
 from pliant.surrogate.domain import check_lengths
@@ -36,10 +36,10 @@ class Corners:
     def __init__(self, f: Exact, *, dim: int, store: CornerStore | None = None, crew: Crew | None = None, compress: float | None = None,
                  lift: Lift | None = None, unit: Array | float = 1.0, budget: int | None = None,
                  progress: Progress = lambda what, done, total: None) -> None:  # fmt: skip
-        if not isinstance(dim, int | np.integer) or not 1 <= dim <= MOST:
+        if not is_whole(dim) or not 1 <= dim <= MOST:
             raise InputError(f"The map has {dim} inputs; 1 to {MOST} can be interpolated, since one cell in d dimensions takes 2^d exact "
                              f"evaluations and a table of 4^d rows.")  # fmt: skip
-        if budget is not None and (not isinstance(budget, int | np.integer) or isinstance(budget, bool)):
+        if budget is not None and not is_whole(budget):
             raise InputError(f"The budget is {budget!r}; give a whole number of exact evaluations.")
         if budget is not None and budget < 2**dim:
             raise InputError(f"The budget is {budget} exact evaluations, but a single cell in {dim} dimensions has {2**dim} corners; raise "

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, is_whole
 from pliant.store.digest import digest
 from pliant.surrogate.corners import Corner, Corners
 from pliant.surrogate.domain import check_domain, check_lengths, check_query, each_axis, within
@@ -32,7 +32,7 @@ class Grid:
 
     def __init__(self, corners: Corners, *, cell: Array | float | Sequence[float], origin: Array | float | None = None, level: int = 0,
                  domain: object = None) -> None:  # fmt: skip
-        if not isinstance(level, int | np.integer) or isinstance(level, bool) or not 0 <= level <= 50:
+        if not is_whole(level) or not 0 <= level <= 50:
             raise InputError(f"The level of a grid is {level!r}; give a whole number from 0 up.")
         self.corners, self.level = corners, int(level)
         self.cell = check_lengths("The cell of a grid", cell, self.dim)  # at level 0

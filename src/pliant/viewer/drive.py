@@ -14,8 +14,6 @@ import numpy as np
 
 from pliant.core import Array, InputError, StepError, nearest, require_positive
 from pliant.dynamics import Quasistatic, SemiImplicit
-from pliant.dynamics.equations import Equations
-from pliant.dynamics.implicit import Implicit
 from pliant.planners import inverse
 from pliant.robot import Robot
 from pliant.robot_files import Keyframes
@@ -36,24 +34,13 @@ def session_of(robot: Robot, *, effectors: Sequence[str] = (), dynamic: bool = F
     if folder is not None:
         _make(folder)
     dt = 1.0 / FASTEST if dynamic else None
-    model = _still(robot) if dt is None else SemiImplicit(robot, dt=dt)
+    model = replace(Quasistatic(robot), dt=1.0 / FASTEST) if dt is None else SemiImplicit(robot, dt=dt)  # moving supports go on in time
     chosen = tuple(effectors) or tuple(robot.effectors)[:1]
     held = not model.equations.free_rigid_motions()  # what nothing holds lies on what it meets, and cannot keep off it
     session = Session(robot=robot, active=chosen, dt=dt, folder=folder, replayed=replayed,
                       make=lambda names: inverse(model, effectors=names, obstacles=held))  # fmt: skip
     session.warm_up()
     return session
-
-
-def _still(robot: Robot) -> Implicit:
-    """A robot in balance at every tick, where time goes on at 60 of them a second."""
-    try:
-        return replace(Quasistatic(robot), dt=1.0 / FASTEST)
-    except InputError:
-        loose = Equations(robot=robot).free_rigid_motions()
-        if not loose:
-            raise
-        raise InputError(f"Nothing stops {robot.name} from {', '.join(loose)}; add a Support, or drive it with --dynamic.") from None
 
 
 def _make(folder: Path) -> None:
@@ -135,7 +122,7 @@ def _ticked(session: Session, ticks: int, lead: Callable[[Session, float], None]
 def _figures(session: Session, took: Array, errors: Array) -> dict[str, float | str]:
     """How fast it went, how far the effectors were from their targets, and what there is to say at the end."""
     steady = took[min(len(took) // 10, 60) :]
-    said = {"said": session.said} if session.said else {}
+    said = {"said": session.trouble} if session.trouble else {}
     return {"ticks": len(took), "mean rate [Hz]": float(1.0 / steady.mean()), "p50 [ms]": 1e3 * float(np.percentile(steady, 50)),
             "p99 [ms]": 1e3 * float(np.percentile(steady, 99)), "error at the end [mm]": 1e3 * float(errors[-1]),
             "largest error [mm]": 1e3 * float(errors.max()), "at the end": session.pose.text, **said}  # fmt: skip

@@ -147,7 +147,7 @@ class Loop:
         head: dict[str, Any] = {
             "type": "frame", "k": int(pose.k), "time": s.time, "rate": self.rate, "tick": 1e3 * (self.took[-1] if self.took else 0.0),
             "solve": 1e3 * float(pose.solve_seconds), "error": _number(s.error), "ok": pose.ok, "state": pose.state, "text": pose.text,
-            "said": s.said,
+            "said": s.trouble,
             "mode": wish.mode, "paused": wish.paused, "recording": under_way, "recorded": recorded,
             "colour": wish.colour, "active": list(s.active), "u": pose.u.tolist(), "wanted": wish.controls.tolist(),
             "targets": {name: at.tolist() for name, at in wish.targets.items()},

@@ -1,6 +1,7 @@
 """Recording: what was commanded while a robot was driven; it is saved as a plan, replayed, and exported for the motors."""
 
 import csv
+from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
 from math import inf
@@ -9,11 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Status, finite_array
+from pliant.core import Array, Dynamics, InputError, PliantError, Status, finite_array
 from pliant.planners import Iteration, Plan, evaluate
 from pliant.problem import Goal, Problem
 from pliant.robot import Robot
-from pliant.store import read_json, write_atomic, write_json
+from pliant.store import read_json, remove, write_atomic, write_json
 
 METHOD = "drive"
 ROWS = ("times", "controls", "targets", "places")  # what each tick adds
@@ -80,8 +81,8 @@ class Recording:
         """Write plan.json and commands.csv, in place of what was written while it was recorded."""
         write_json(Path(folder) / PLAN, self.content())
         write_atomic(Path(folder) / COMMANDS, self.commands())
-        for part in (*Path(folder).glob(PARTS), *Path(folder).glob(".pliant-*.tmp")):  # the last of a program that was killed
-            part.unlink()
+        with suppress(PliantError):  # parts that stay do no harm
+            remove(folder, PARTS)
 
     def plan(self, model: RobotModel) -> Plan:
         """The controls simulated from where the recording began, as a plan whose cost is how well the effectors followed."""

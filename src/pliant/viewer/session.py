@@ -19,8 +19,6 @@ from pliant.viewer.recorder import Recorder
 from pliant.viewer.recording import Recording
 from pliant.viewer.wish import FOLLOW, MANUAL, REPLAY, Frame, Wish, heard
 
-LATE = "The recording under way is not on disk yet"
-
 
 class Controller(Protocol):
     """What drives the robot; planners.inverse makes one."""
@@ -59,6 +57,12 @@ class Session:
         self.clock = time.perf_counter()
         if self.replayed is not None:
             self._replay(self.replayed)
+
+    @property
+    def trouble(self) -> str:
+        """What there is to be told: that a recording under way reaches no disk as long as it does not, else what went wrong last."""
+        lost = "" if self.keeper is None else self.keeper.lost
+        return f"The recording under way is not on disk yet ({lost}); free the folder {self.folder}." if lost else self.said
 
     @cached_property
     def picture(self) -> Picture:
@@ -188,10 +192,6 @@ class Session:
         self.recorder.note(self.time, self.pose, self._aims())
         if self.keeper is not None:
             self.keeper.keep()
-            if self.keeper.lost:
-                self.said = f"{LATE} ({self.keeper.lost}); free the folder {self.folder}."
-            elif self.said.startswith(LATE):
-                self.said = ""
         if self.recorder.full:
             self._end_recording()
             self.said = self.said or "The recording has become an hour long and ended; begin another one."

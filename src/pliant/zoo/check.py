@@ -81,7 +81,7 @@ def _beams(body: Beams) -> list[tuple[str, str]]:
 
 def _heavy_liquids(robot: Robot) -> list[str]:
     liquids = {name: actuator.density for name, actuator in robot.actuators.items() if isinstance(actuator, Hydraulic)}
-    return [f"The liquid of '{name}' has {density:g} kg/m^3, more than any metal; if it is in g/m^3, write {density:g}e-3."
+    return [f"The liquid of '{name}' has {density:g} kg/m^3, more than any metal; if it is in g/m^3, write {1e-3 * density:g}."
             for name, density in liquids.items() if density > HEAVIEST]  # fmt: skip
 
 

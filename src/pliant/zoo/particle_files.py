@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, is_whole
 from pliant.dynamics.material_point import MaterialPoints
 from pliant.store import PointFrame, write_point_frames
 from pliant.zoo.particle_pictures import checked_states, deformations, strain_size
@@ -16,7 +16,7 @@ def write_vtk(folder: str | Path, model: MaterialPoints, states: Array, *, every
     returned. At each particle: velocity [m/s], strain [-] (size of the Green strain), J [-] (change of volume) and material, its index
     in the order of the robot's materials."""
     states = checked_states(model, states)
-    if not isinstance(every, int) or every < 1:
+    if not is_whole(every) or every < 1:
         raise InputError(f"Every {every} states cannot be written; give a whole number of 1 or more.")
     return write_point_frames(folder, _frames(model, states, every))
 

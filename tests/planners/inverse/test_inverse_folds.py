@@ -9,7 +9,8 @@ from inverse_robots import can, chambers
 import pliant as pl
 from pliant.core import PliantError
 from pliant.dynamics import Quasistatic, SemiImplicit, equilibrium
-from pliant.planners import BEYOND, THERE, UNKEPT, inverse
+from pliant.planners import BEYOND, MOVING, THERE, UNKEPT, inverse
+from pliant.planners.inverse.fold import Stand
 from pliant.problem import Limit, Stroke
 
 UP = np.array([0.0, 0.0, 0.02])  # [m] further than the top of the can goes
@@ -80,6 +81,36 @@ def test_a_pump_by_hand_is_stopped_short_of_it_and_can_be_let_go(lead, largest):
     for _ in range(60):
         pose = lead.manual(pose, [0.0, 0.0])
     np.testing.assert_allclose(pose.x, first.x, atol=1e-9)
+
+
+def test_a_hand_at_a_fold_may_still_move_what_the_fold_does_not_hold(lead):
+    pose = lead.begin()
+    for _ in range(60):
+        pose = lead.manual(pose, [1e5, 0.0])
+    assert pose.state == UNKEPT
+    states, pull = [], pose.u[1]
+    while pose.u[1] < 0.5:
+        pose = lead.manual(pose, [1e5, 0.5])
+        assert pose.u[1] > pull
+        pull = pose.u[1]
+        states.append(pose.state)
+    assert set(states) == {MOVING}
+
+
+def test_a_robot_that_cannot_go_back_and_was_made_soft_is_not_frozen(model):
+    """A load has made it a hundred times as soft as where it stood: the cable, which goes both ways, must still move."""
+    controller = inverse(model, "top", limits=[Limit(lower=(0.0, -1.0), upper=(100.0, 1.0), order=1)])
+    pose = controller.manual(controller.manual(controller.begin(), [1000.0, 0.2]), [1000.0, 0.2])
+    stiff = Stand(x=controller.begin().x, u=controller.begin().u, ways=0.01 * pose.firm.ways)
+    after = controller.manual(replace(pose, firm=stiff), [1000.0, 0.0])
+    assert after.u[1] < pose.u[1]
+    assert after.moved > 0.0
+
+
+def test_settling_says_that_it_has_not_ended_while_the_robot_lets_go(lead):
+    pose = lead.settle(lead.resume(lead.begin().x, [1e5, 0.0], 0), lead.begin().places, ticks=2)
+    assert pose.state == UNKEPT
+    assert pose.text.startswith("still moving after 2 ticks (")
 
 
 def test_rates_are_kept_on_the_way_back_too(model, largest):

@@ -287,3 +287,13 @@ def test_what_a_rate_never_lets_a_hand_do_is_said():
     for _ in range(3):
         pose = controller.manual(pose, np.zeros(4))
     assert (pose.state, pose.text) == (BEYOND, "as far as limits allow: held by a, c")
+
+
+def test_an_obstacle_that_is_far_away_changes_nothing():
+    """No tick asks the model's own solver about a contact that it cannot meet."""
+    away = pl.Contact(obstacle=pl.sphere((5.0, 0.0, 0.0), 0.1))
+    free, beside = (inverse(pl.Quasistatic(arm(contacts=contacts)), stride=0.5) for contacts in ([], [away]))
+    a, b = free.begin(), beside.begin()
+    for _ in range(10):
+        a, b = free.follow(a, a.places + (0.15, 0.1, -0.1)), beside.follow(b, b.places + (0.15, 0.1, -0.1))
+        np.testing.assert_allclose(b.x, a.x, atol=1e-12)

@@ -113,6 +113,7 @@ def test_a_robot_swings_on_where_no_controls_keep_all_limits():
     begun = controller.begin()
     pose = controller.follow(replace(begun, u=np.full(4, 3.0)), begun.places)
     assert (pose.state, pose.text) == (UNKEPT, "no controls keep all limits together, so that they stay as they are")
+    np.testing.assert_array_equal(pose.u, np.full(4, 3.0))
     np.testing.assert_allclose(pose.x, model.step(begun.x, np.full(4, 3.0), None, 0).x, atol=1e-12)
 
 

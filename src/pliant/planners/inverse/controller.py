@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, check_controls, finite_array, require_kind, require_positive
+from pliant.core import Array, InputError, check_controls, finite_array, is_whole, require_kind, require_positive
 from pliant.dynamics.implicit import Implicit
 from pliant.dynamics.semi_implicit import Linearised
 from pliant.planners.inverse.aims import Aims
@@ -75,7 +75,7 @@ class Inverse:
 
     def resume(self, x: ArrayLike, u: ArrayLike, k: int) -> Pose:
         """The pose before tick k with a state x and controls u as they are, in balance or not."""
-        if isinstance(k, bool) or not isinstance(k, int) or k < 0:
+        if not is_whole(k) or k < 0:
             raise InputError(f"The tick to go on from is {k!r}; give a whole number, 0 or more.")
         state = finite_array("The state", x, (self.model.space.size,)).copy()
         torn = self.model.equations.body.inverted(self._position(state))
@@ -108,7 +108,7 @@ class Inverse:
         if self.rule.halts:
             return self._mover.stayed(pose, why)
         after = self._mover.moved(pose, pose.u, look.answer, np.zeros(self.controls.chosen.size), careless=True)
-        return replace(after, state=UNKEPT, text=why) if after.ok else after
+        return replace(after, u=pose.u, state=UNKEPT, text=why) if after.ok else after
 
     def manual(self, pose: Pose, u: ArrayLike) -> Pose:
         """One tick with given controls, or as far towards them as limits and strokes allow; obstacles push as they do."""
@@ -130,7 +130,7 @@ class Inverse:
     def settle(self, pose: Pose, targets: ArrayLike, ticks: int = 200, tolerance: float = 1e-6) -> Pose:
         """Ticks until no node moves by more than `tolerance` of the robot's length in one, or until there were `ticks` of them: then the
         pose says that it is still moving."""
-        if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 1:
+        if not is_whole(ticks) or ticks < 1:
             raise InputError(f"The number of ticks is {ticks!r}; give a whole number, 1 or more.")
         near = require_positive("The tolerance of settling", tolerance, "of the robot's length") * self.length
         for _ in range(ticks):
@@ -138,7 +138,8 @@ class Inverse:
             lets_go = pose.state == UNKEPT and not np.array_equal(pose.u, before.u)
             if pose.moved <= near < pose.reach and pose.state != MOVING and not lets_go:
                 return pose
-        return replace(pose, text=f"still moving after {ticks} ticks") if pose.state == MOVING else pose
+        beside = "" if pose.state == MOVING else f" ({pose.text})"
+        return replace(pose, text=f"still moving after {ticks} ticks{beside}")
 
     def program(self, pose: Pose, targets: ArrayLike) -> Program:
         """The quadratic program of the next tick, to look at."""
@@ -153,8 +154,8 @@ class Inverse:
         """A sentence where a state is deeper in an obstacle than a tick leads."""
         depth = max((-float(obstacle.gaps(self._position(x)).min(initial=0.0)) for obstacle in self.obstacles), default=0.0)
         if depth > self.stride:
-            raise InputError(f"The robot's {what} is {depth:.3g} m deep in an obstacle that it is to keep off; move one of them, or leave "
-                             "that contact out of obstacles=... .")  # fmt: skip
+            raise InputError(f"The robot's {what} is {depth:.3g} m deep in an obstacle that it is to keep off; move one of them (or, in "
+                             "Python, leave that contact out of inverse(..., obstacles=...)).")  # fmt: skip
 
     def _checked(self, pose: Pose) -> Pose:
         if self._fits(pose).places.shape != self.aims.shape:

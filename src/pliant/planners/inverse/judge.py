@@ -29,7 +29,7 @@ class Judge:
         if error <= self.near:
             return THERE, "at the target"
         asked = float(np.abs(wish.J @ z).max())  # a step that had to be cut to nothing is no rest
-        learns = after.folds != pose.folds or _at_fold(after, unsettled=True)
+        learns = after.folds != pose.folds or True in _folds_met(after)
         if learns or max(asked, float(np.abs(after.places - pose.places).max())) > 0.01 * self.near:
             return MOVING, "moving"
         stops, kept = wish.stops(z)
@@ -44,19 +44,18 @@ class Judge:
             return UNKEPT, _unkept(broken)
         if np.allclose(after.u, given, rtol=1e-9, atol=0.0):
             return BY_HAND, "by hand"
-        if _at_fold(after, unsettled=False):
+        still = np.allclose(after.u, pose.u, rtol=1e-9, atol=0.0) and after.moved <= 0.01 * self.near
+        if still and _folds_met(after) == {False}:
             return UNKEPT, Nowhere.LOST.value
         lower, upper = self.controls.room(after.u)
         held = (given != after.u) & (np.where(given > after.u, upper, lower) == 0.0)
         names = dict.fromkeys([*(self.controls.names[j] for j in np.flatnonzero(held)), *stops])
-        still = np.allclose(after.u, pose.u, rtol=1e-9, atol=0.0) and after.moved <= 0.01 * self.near
         return (BEYOND, f"as far as limits allow: held by {', '.join(names)}") if still and names else (MOVING, "moving")
 
 
-def _at_fold(pose: Pose, *, unsettled: bool) -> bool:
-    """Whether a pose is at a fold that may lead on, or at one that does not and at none that does."""
-    found = {fold.unsettled for fold in pose.folds if fold.at(pose.u)}
-    return unsettled in found and (unsettled or found == {False})
+def _folds_met(pose: Pose) -> set[bool]:
+    """Of the folds that a pose is at, whether they are unsettled, so that they may still lead on."""
+    return {fold.unsettled for fold in pose.folds if fold.at(pose.u)}
 
 
 def _unkept(names: Sequence[str]) -> str:

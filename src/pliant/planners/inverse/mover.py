@@ -55,9 +55,10 @@ class Mover:
         pose = self._stood(pose, u, answer)
         went = self.rule.go(answer, u, du, chosen, self.reach(pose), lambda q: all(guard.kept(before, q) for guard in guards))
         if isinstance(went, Nowhere):
-            away = pose.firm is None or not np.array_equal(pose.firm.x, pose.x)
-            gone = went is Nowhere.LOST or (away and (not answer.stable or pose.folds))
-            return self.back(pose, went.value, u) if gone and self.rule.halts else self.stayed(pose, went.value)
+            gone = went is Nowhere.LOST or (not _stands(pose) and (not answer.stable or pose.folds))
+            if gone and self.rule.halts:
+                return self.back(pose, went.value, u)
+            return replace(self.stayed(pose, went.value), reach=SHY * self.length)  # nearer aims may do
         new, q = u.copy(), self._place(went.x)
         new[chosen] += went.share * du
         refused = not self.rule.halts and went.share == 0.0 and bool(du.any())
@@ -71,7 +72,7 @@ class Mover:
     def _tried(self, pose: Pose, firm: Stand, after: Pose) -> Pose:
         """Where there is no way back: the pose after a tick if the robot stands firmly there, else the one before with a fold that it would
         have met."""
-        if self._rests(firm, after):
+        if self._rests(firm if _stands(pose) else None, after):
             return after
         folds = with_fold(pose.folds, firm, after.u, SHY * self.length, self.stride)
         if folds is pose.folds:  # no control that moves the robot has changed
@@ -83,15 +84,16 @@ class Mover:
         """Whether there are ways that the robot cannot go back, so that what it does not stand firmly after must not be taken."""
         return self.rule.halts and (self.controls.one_way or any(stroke.one_way for stroke in self.strokes))
 
-    def _rests(self, firm: Stand, pose: Pose) -> bool:
-        """Whether the robot would come to rest from a pose and stand firmly there, after it did so at `firm`."""
+    def _rests(self, firm: Stand | None, pose: Pose) -> bool:
+        """Whether the robot would come to rest from a pose, and stand firmly there if it did so before, at `firm`: one that a load has
+        made soft must be free to go where it is less so."""
         x, k, still = pose.x, pose.k - 1, np.zeros(self.controls.chosen.size)
         for _ in range(TRIES):
             answer = self.rule.answer(x, pose.u, self.controls.chosen, k)
             if isinstance(answer, str):
                 return False
             if answer.stable and self._way(answer.free) <= SHY * self.length:
-                return firm.next(x, pose.u, self._ways(answer)) is not None
+                return firm is None or firm.next(x, pose.u, self._ways(answer)) is not None
             went = self.rule.go(answer, pose.u, still, self.controls.chosen, self.stride, lambda q: True)
             if isinstance(went, Nowhere):
                 return False
@@ -110,7 +112,7 @@ class Mover:
         rest, ways = self._way(answer.free), self._ways(answer)
         first, calm = Stand(x=pose.x, u=u, ways=ways), answer.stable and rest <= NEAR * self.length
         stand = (pose.firm or first).next(pose.x, u, ways) if calm else None
-        if stand is None and pose.firm is not None and np.array_equal(pose.firm.x, pose.x) and np.array_equal(pose.firm.u, u):
+        if stand is None and pose.firm is not None and _stands(pose) and np.array_equal(pose.firm.u, u):
             return replace(pose, firm=None, folds=())
         folds = [fold for fold in pose.folds if not self._outlived(fold, pose.x, u, answer)]
         learned = tuple(fold.learned(stand) if fold.unsettled and fold.at(u) and rest <= fold.width else fold for fold in folds)
@@ -136,18 +138,28 @@ class Mover:
         stays."""
         if not self.rule.halts:
             return self.stayed(pose, why)
-        stand, shy, room = pose.firm, SHY * self.length, self.controls.room(pose.u)
-        if stand is None or np.array_equal(stand.x, pose.x):
-            less = self.controls.within(self.controls.neutral + LETS_GO * (pose.u - self.controls.neutral))
-            new = pose.u + np.clip(less - pose.u, *room)
-            return replace(self.stayed(pose, f"{why}; {HELD}" if np.array_equal(new, pose.u) else why), u=new)
-        x, new = self._kept_way(pose.x, stand.x), self.controls.within(pose.u + np.clip(stand.u - pose.u, *room))
-        q, far = self._place(x), self._way(self._place(pose.x) - self._place(stand.x))
-        folds, held = with_fold(pose.folds, stand, u, shy, far + self.stride), np.array_equal(x, pose.x) and np.array_equal(new, pose.u)
+        if pose.firm is None or _stands(pose):
+            return self._let_go(pose, why)
+        far = self._way(self._place(pose.x) - self._place(pose.firm.x))
+        folds = with_fold(pose.folds, pose.firm, u, SHY * self.length, far + self.stride)
         if enclosed(folds):
-            return self.back(replace(pose, firm=None, folds=()), why, u)
-        return replace(self.stayed(pose, f"{why}; {HELD if held else BACK}"), x=x, u=new, places=self.aims.places(q), reach=shy,
-                       folds=folds, moved=self._way(q - self._place(pose.x)))  # fmt: skip
+            return self._let_go(replace(pose, firm=None, folds=()), why)
+        return replace(self._returned(pose, pose.firm, why), folds=folds)
+
+    def _let_go(self, pose: Pose, why: str) -> Pose:
+        """Controls a little nearer to those that do nothing, as rates allow."""
+        less = self.controls.within(self.controls.neutral + LETS_GO * (pose.u - self.controls.neutral))
+        new = pose.u + np.clip(less - pose.u, *self.controls.room(pose.u))
+        held = np.array_equal(new, pose.u) and not np.array_equal(less, pose.u)
+        return replace(self.stayed(pose, f"{why}; {HELD}" if held else why), u=new)
+
+    def _returned(self, pose: Pose, stand: Stand, why: str) -> Pose:
+        """Back at a stand, or as near as rates and strokes allow."""
+        x = self._kept_way(pose.x, stand.x)
+        u = self.controls.within(pose.u + np.clip(stand.u - pose.u, *self.controls.room(pose.u)))
+        held, q = np.array_equal(x, pose.x) and np.array_equal(u, pose.u), self._place(x)
+        return replace(self.stayed(pose, f"{why}; {HELD if held else BACK}"), x=x, u=u, places=self.aims.places(q),
+                       reach=SHY * self.length, moved=self._way(q - self._place(pose.x)))  # fmt: skip
 
     def _kept_way(self, x: Array, end: Array) -> Array:
         """(n_state,) on the way from x to an end, the whole of it or a half, a quarter, ..., as strokes allow."""
@@ -159,3 +171,8 @@ class Mover:
 
     def stayed(self, pose: Pose, why: str) -> Pose:
         return replace(pose, k=pose.k + 1, state=UNKEPT, text=why, moved=0.0)
+
+
+def _stands(pose: Pose) -> bool:
+    """Whether a pose is where the robot last stood firmly."""
+    return pose.firm is not None and np.array_equal(pose.firm.x, pose.x)

@@ -98,7 +98,7 @@ class OneNewton:
             if astray <= STRAYS and allowed(q):
                 return Went(x=q, share=share, reach=share * way if tries else GROWS * reach)
             barred |= astray <= STRAYS
-            if tries == 0 and not barred and self._touches:  # what is short beside a contact's layer is very short
+            if tries == 0 and not barred and self._may_touch(answer.q, reach):  # what is short beside a contact's layer is very short
                 found = self._balanced(answer, u + first * change, allowed)
                 if isinstance(found, Went) and longest_way(self._equations.body, found.x - answer.q) <= NEARBY * reach:
                     return replace(found, share=first, reach=reach)
@@ -121,9 +121,12 @@ class OneNewton:
         return Nowhere.LOST
 
     @cached_property
-    def _touches(self) -> bool:
-        """Whether the robot may touch something."""
-        return any(isinstance(term, AttachedContact) for term, _ in self._equations.terms)
+    def _contacts(self) -> tuple[AttachedContact, ...]:
+        return tuple(term for term, _ in self._equations.terms if isinstance(term, AttachedContact))
+
+    def _may_touch(self, q: Array, reach: float) -> bool:
+        """Whether the robot touches something at positions q (n_dofs,), or may within a reach [m]."""
+        return any(np.any(term.gaps(self._equations.points(term, q)) < reach + term.layer) for term in self._contacts)
 
     @cached_property
     def _length(self) -> float:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from pliant.actuators import AttachedCable
 from pliant.bodies import TINY, Term
 from pliant.contact import AttachedContact
-from pliant.core import Array, InputError, require_kind
+from pliant.core import Array, InputError, is_whole, require_kind
 from pliant.dynamics.equations import Equations
 from pliant.planners.inverse.ticking import Answer
 from pliant.problem import Stroke
@@ -121,7 +121,7 @@ class ObstacleGuard:
 
     def gaps(self, q: Array) -> Array:
         """(n_points,) [m]"""
-        return self.term.contact.obstacle(self.equations.points(self.term, q))[0]
+        return self.term.gaps(self.equations.points(self.term, q))
 
     def rows(self, answer: Answer, u: Array, chosen: Array) -> Rows:
         y = self.equations.points(self.term, answer.q)
@@ -195,7 +195,7 @@ def obstacle_guards(equations: Equations, chosen: bool | Sequence[int], near: fl
     contacts = [term for term, _ in equations.terms if isinstance(term, AttachedContact)]
     numbers = range(len(contacts)) if chosen is True else () if chosen is False else tuple(chosen)
     for j in numbers:
-        if isinstance(j, bool) or not isinstance(j, int) or not 0 <= j < len(contacts):
+        if not is_whole(j) or not 0 <= j < len(contacts):
             raise InputError(f"The obstacle {j!r} is none of the robot's {len(contacts)} contacts; give True, False, or their places in "
                              "its list, from 0.")  # fmt: skip
     return [ObstacleGuard(equations=equations, term=contacts[j], near=near) for j in numbers]

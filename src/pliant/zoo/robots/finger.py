@@ -3,7 +3,7 @@
 import numpy as np
 
 from pliant.actuators import Fibres
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, is_whole
 from pliant.geometry import Box, Mesh, compacted, with_cavities, with_surface
 from pliant.geometry.chambers import ticks
 from pliant.geometry.lattice import grid_of, kuhn
@@ -27,7 +27,7 @@ def hydraulic_finger(
     fluid, up to `highest` [Pa]. A thread of the modulus `winding` [Pa] goes around the cavity, without which it would swell to a balloon
     instead of bending the finger. The effector "tip" is the middle of the free end. The paper gives neither sizes nor materials.
     """
-    if isinstance(along, bool) or not isinstance(along, int) or along < 2:
+    if not is_whole(along) or along < 2:
         raise InputError(f"The finger has {along!r} cells along its cavity; give a whole number, 2 or more.")
     return Robot(
         name="hydraulic_finger",

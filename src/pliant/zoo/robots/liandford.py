@@ -3,7 +3,7 @@
 import numpy as np
 
 from pliant.actuators import Servo
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, is_whole
 from pliant.geometry import Rods, Round
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Robot
@@ -21,7 +21,7 @@ def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot
     the bar is a hundred times as stiff. The effectors "top" and "bottom" are the ends of the bar and "centre" is its middle. The paper
     gives neither sizes nor materials.
     """
-    if isinstance(cells, bool) or not isinstance(cells, int) or cells < 2:
+    if not is_whole(cells) or cells < 2:
         raise InputError(f"A leg of the liandford has {cells!r} cells; give a whole number, 2 or more.")
     points, rods, regions = [np.array([[0.0, 0.0, z] for z in (-HALF, 0.0, HALF)])], [np.array([[0, 1], [1, 2]])], {}
     count = 3
