@@ -141,7 +141,7 @@ def test_the_outline_of_a_terrain_lies_on_it(name, curves):
         (lambda: terrain(0.3, 0.1), r"The heights of a terrain are '0.3'"),
         (lambda: terrain([[0, 1], [2]], 0.1), r"The heights of a terrain are '\[\[0, 1\], \[2\]\]'"),
         (lambda: terrain(np.zeros((2, 2, 2)), 0.1), r"The heights of a terrain are"),
-        (lambda: terrain([0, np.nan], 0.1), r"The heights of a terrain is nan at entry 1"),
+        (lambda: terrain([0, np.nan], 0.1), r"The array of heights of a terrain is nan at entry 1"),
         (lambda: terrain([0, 1], 0.0), r"The spacing of a terrain is 0 m"),
         (lambda: terrain([0, 1], 0.1, (0, 0, 0)), r"The origin of a terrain has shape \(3,\)"),
         (lambda: pl.Contact(obstacle=terrain([0, 1], 0.1)).on(pl.PointMass(points=[[0.0, 0, 0]])), "from a table of 2"),

@@ -79,7 +79,7 @@ def terrain(heights: ArrayLike, spacing: float, origin: ArrayLike | None = None)
         table = np.zeros(0)
     if table.ndim not in (1, 2) or not table.size:
         raise InputError(f"The heights of a terrain are {str(heights)[:60]!r}; give a table (nx, ny) of numbers [m], in the plane (nx,).")
-    table = finite_array("The heights of a terrain", table, (None,) * table.ndim, "m")
+    table = finite_array("The array of heights of a terrain", table, (None,) * table.ndim, "m")
     spacing, dim = require_positive("The spacing of a terrain", spacing, "m"), table.ndim + 1
     start = np.zeros(dim) if origin is None else finite_array("The origin of a terrain", origin, (dim,), "m")
     field = HeightField(heights=table + start[-1], spacing=spacing, origin=start[:-1])

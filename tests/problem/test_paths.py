@@ -80,7 +80,7 @@ ROUND = {"center": (0.0, 0.0, 0.0), "radius": 1.0, "period": 1.0}
         (lambda: paths.polyline([[0.0, 0.0], [0.0, 0.0]], period=1.0), "coincide"),
         (lambda: paths.polyline([[0.0, 0.0], [1.0]], period=1.0), "points of a polyline"),
         (lambda: paths.polyline([[0.0, 0.0], [1.0, 0.0]], period=-1.0), "period"),
-        (lambda: paths.waypoints([0.0, 1.0], [[0.0, 0.0]]), "waypoints has shape|waypoints have shape|The waypoints"),
+        (lambda: paths.waypoints([0.0, 1.0], [[0.0, 0.0]]), "The array of waypoints has shape"),
         (lambda: paths.waypoints([1.0, 1.0], [[0.0], [1.0]]), "must grow"),
         (lambda: paths.waypoints([2.0, 1.0], [[0.0], [1.0]]), "must grow"),
         (lambda: paths.waypoints([], np.zeros((0, 2))), "must grow"),

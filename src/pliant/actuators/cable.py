@@ -27,7 +27,7 @@ class Cable:
     stiffness: float = 1e3  # [N/m] of a length-driven cable
 
     def __post_init__(self) -> None:
-        points = finite_array("The points of a cable", self.points, (None, None), "m")
+        points = finite_array("The array of points of a cable", self.points, (None, None), "m")
         if self.guide is not None:
             finite_array("The guide of a cable", self.guide, (points.shape[1],), "m")
         if len(points) + (self.guide is not None) < 2:

@@ -21,7 +21,7 @@ class PointMass:
 
     def __post_init__(self) -> None:
         require_positive("The mass", self.mass_each, "kg")
-        points = finite_array("The points of a PointMass", self.points, (None, None), "m")
+        points = finite_array("The array of points of a PointMass", self.points, (None, None), "m")
         if not len(points) or points.shape[1] not in (2, 3):
             raise InputError(f"The points of a PointMass have shape {points.shape}; pass at least one position, (n, 2) or (n, 3).")
 

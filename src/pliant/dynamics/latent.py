@@ -89,7 +89,7 @@ class Embedded:
 
     def state(self, latent: Array) -> Array:
         """At rest in the shape that the controls `latent` (d,) hold."""
-        a = finite_array("The latent numbers", latent, (self.n_controls,))
+        a = finite_array("The array of latent numbers", latent, (self.n_controls,))
         place = self.family.place(self.family.rows(a)[0])
         return np.concatenate([place, place, a, a])
 
@@ -288,7 +288,7 @@ def Latent(robot: Robot, *, dt: float, cell: ArrayLike | None = None, start: Arr
     shapes = Shapes(robot=robot)
     d = shapes.dim
     lower, upper = robot.control_limits()
-    first = robot.neutral_controls() if start is None else finite_array("The first controls", start, (d,))
+    first = robot.neutral_controls() if start is None else finite_array("The array of first controls", start, (d,))
     if cell is None and not np.all(np.isfinite(upper - lower)):
         raise InputError(
             f"The controls of {robot.name} have no limits, so that the cell has no default; give one in units of the controls."

@@ -30,7 +30,7 @@ class Rods:
     up: ArrayLike | None = None  # (3,) None: z, and x where a rod runs along z
 
     def __post_init__(self) -> None:
-        points = finite_array("The points of the rods", self.points, (None, 3), "m")
+        points = finite_array("The array of points of the rods", self.points, (None, 3), "m")
         rods = _checked_rods(self.rods, points)
         made = {
             "points": _frozen(points),
@@ -114,7 +114,7 @@ class Rods:
     def locate(self, points: Array) -> tuple[Array, Array]:
         """((k,) the rods whose axes hold some points (k, 3) [m], (k,) how far along each, from 0 to 1); a point off every axis is a
         sentence."""
-        at = finite_array("The points to find on the rods", points, (None, 3), "m")
+        at = finite_array("The array of points to find on the rods", points, (None, 3), "m")
         away = at[:, None] - self.points[self.rods[:, 0]]
         share = np.clip(np.einsum("kmi,mi->km", away, self._along) / self.lengths**2, 0.0, 1.0)
         distance = np.linalg.norm(away - share[:, :, None] * self._along, axis=2)

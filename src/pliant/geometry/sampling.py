@@ -157,7 +157,7 @@ def moved_back(seeds: Seeds, vertices: Array, points_bar: Array, volumes_bar: Ar
 
 
 def _checked(seeds: Seeds, vertices: Array) -> Array:
-    vertices = finite_array("The vertices of a seeded mesh", vertices, (None, seeds.points.shape[1]), "m")
+    vertices = finite_array("The array of vertices of a seeded mesh", vertices, (None, seeds.points.shape[1]), "m")
     if len(vertices) <= seeds.nodes.max():
         raise InputError(f"There are {len(vertices)} vertices, but particles lie between more (up to vertex {seeds.nodes.max()}); pass the "
                          "points of the mesh that was seeded, moved.")  # fmt: skip

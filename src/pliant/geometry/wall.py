@@ -63,7 +63,7 @@ def checked_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
 def as_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
     """Both as arrays of their shapes and types, whatever numbers are in them."""
     if not (isinstance(points, np.ndarray) and points.dtype == np.float64 and points.ndim == 2 and points.shape[1] == 3):
-        points = finite_array("The points of the wall", points, (None, 3), "m")
+        points = finite_array("The array of points of the wall", points, (None, 3), "m")
     triangles = np.asarray(triangles)
     if triangles.ndim != 2 or triangles.shape[1] != 3 or not len(triangles) or triangles.dtype.kind not in "iu":
         raise MeshError(f"The triangles of the wall have shape {triangles.shape} and type {triangles.dtype}; give node numbers of shape "
@@ -73,7 +73,7 @@ def as_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
 
 def refuse_wall(points: Array, triangles: Array) -> NoReturn:
     """Say what is wrong with the numbers of a wall, which is more work than to find out that something is."""
-    finite_array("The points of the wall", points, (None, 3), "m")
+    finite_array("The array of points of the wall", points, (None, 3), "m")
     if triangles.min() < 0:
         raise MeshError(f"A triangle names point {triangles.min()}, but the points are 0..{len(points) - 1}. Count from 0.")
     check_points(points, triangles)

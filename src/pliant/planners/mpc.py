@@ -172,7 +172,7 @@ def mpc(problem: Problem, plan: Plan, *, effectors: tuple[str, ...] | str, wante
     if not np.allclose(places[: len(planned)], planned, rtol=0.0, atol=1e-6 * max(float(np.ptp(planned, axis=0).max()), 1e-9)):
         raise InputError("The plan's controls lead elsewhere in this problem: its time step, first state or robot is another one; give the "
                          "problem that was planned.")  # fmt: skip
-    goal = planned if wanted is None else finite_array("The wanted places of mpc", wanted, (None, planned.shape[1]), "m")
+    goal = planned if wanted is None else finite_array("The array of wanted places of mpc", wanted, (None, planned.shape[1]), "m")
     if not np.any(G):
         raise InputError(f"No control moves the effectors {', '.join(effectors)} (W_ea = 0), so that nothing can be corrected; attach the "
                          "actuators where they move them, or name other effectors.")  # fmt: skip

@@ -52,7 +52,7 @@ def spiral(*, center: ArrayLike, radii: tuple[float, float], period: float, norm
 
 def polyline(points: ArrayLike, *, period: float) -> Path:
     """Through points (n, dim) along straight lines at an even speed, in `period` seconds, then it stands."""
-    rows = finite_array("The points of a polyline", points, (None, None), "m")
+    rows = finite_array("The array of points of a polyline", points, (None, None), "m")
     if len(rows) < 2:
         raise InputError(f"A polyline needs two points or more and has {len(rows)}.")
     lengths = np.linalg.norm(np.diff(rows, axis=0), axis=1)
@@ -84,8 +84,8 @@ def stops(times: Sequence[float], points: ArrayLike, *, pause: float = 0.0) -> P
 
 
 def _timed(times: Sequence[float], points: ArrayLike) -> tuple[Array, Array]:
-    at = finite_array("The times of the waypoints", times, (None,), "s")
-    rows = finite_array("The waypoints", points, (len(at), None), "m")
+    at = finite_array("The array of times of the waypoints", times, (None,), "s")
+    rows = finite_array("The array of waypoints", points, (len(at), None), "m")
     if not len(at) or not np.all(np.diff(at) > 0.0):
         raise InputError("The times of the waypoints must grow from one to the next; sort them and remove doubles.")
     return at, rows

@@ -18,8 +18,8 @@ class Keyframes:
     values: Array  # (n, m)
 
     def __post_init__(self) -> None:
-        times = finite_array("The times of the keyframes", self.times, (None,), "s")
-        values = finite_array("The values of the keyframes", self.values, (None, None))
+        times = finite_array("The array of times of the keyframes", self.times, (None,), "s")
+        values = finite_array("The array of values of the keyframes", self.values, (None, None))
         if len(times) != len(values) or len(times) == 0:
             raise InputError(f"The keyframes have {times.size} times for {len(values)} rows of values; give one row a time.")
         late = np.flatnonzero(np.diff(times) <= 0.0) + 1

@@ -45,7 +45,7 @@ def write_point_frames(folder: str | Path, frames: Iterable[PointFrame], name: s
 
 def points_xml(frame: PointFrame) -> str:
     """The frame as a VTK unstructured grid of vertices. VTK knows space only, so vectors in the plane get a third component of zero."""
-    points = finite_array("The points of a VTK file", frame.points, (None, None), "m")
+    points = finite_array("The array of points of a VTK file", frame.points, (None, None), "m")
     n, dim = points.shape
     if dim not in (2, 3) or not n:
         raise InputError(f"The points of a VTK file have shape {points.shape}; give some of (n, 2) or (n, 3).")

@@ -71,7 +71,7 @@ def _mode(wish: Wish, message: Mapping[str, Any], frame: Frame) -> Wish:
 
 
 def _controls(wish: Wish, message: Mapping[str, Any], frame: Frame) -> Wish:
-    u = finite_array("The controls", message.get("values"), frame.lower.shape)
+    u = finite_array("The array of controls", message.get("values"), frame.lower.shape)
     return replace(wish, controls=np.clip(u, frame.lower, frame.upper))
 
 

@@ -51,7 +51,7 @@ def test_a_pose_that_is_not_finite_is_a_sentence(one_sentence):
     controller = inverse(Quasistatic(can("volume", (0.8, 1.5))), "top")
     pose = controller.begin()
     one_sentence(lambda: controller.follow(replace(pose, x=np.nan * pose.x), pose.places), "The state of the pose is nan")
-    one_sentence(lambda: controller.manual(replace(pose, u=np.inf * (1.0 + pose.u)), pose.u), "The controls of the pose is inf")
+    one_sentence(lambda: controller.manual(replace(pose, u=np.inf * (1.0 + pose.u)), pose.u), "The array of controls of the pose is inf")
 
 
 @pytest.mark.parametrize(("slowest", "state"), [(0.0, BEYOND), (-300.0, THERE)])

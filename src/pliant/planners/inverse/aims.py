@@ -52,7 +52,7 @@ class Aims:
 
     def goal(self, targets: ArrayLike) -> Array:
         """(n_effectors, dim) [m] targets, or a sentence."""
-        goal = finite_array("The targets", targets, self.shape, "m")
+        goal = finite_array("The array of targets", targets, self.shape, "m")
         if np.abs(goal).max() > FAR:
             raise InputError(f"A target is {np.abs(goal).max():.3g} m away, and no robot is larger than {FAR:g} m; give targets in metres.")
         return goal
@@ -93,7 +93,7 @@ def _each(directions: Ways, n: int) -> list[Any]:
 
 
 def _weights(names: tuple[str, ...], weights: ArrayLike | None) -> Array:
-    w = np.ones(len(names)) if weights is None else finite_array("The weights of the effectors", weights, (len(names),))
+    w = np.ones(len(names)) if weights is None else finite_array("The array of weights of the effectors", weights, (len(names),))
     if not (np.all(w >= 0.0) and np.any(w > 0.0)):
         raise InputError(f"The weights of the effectors are {w.tolist()}; give none below zero, and at least one above.")
     return w / w.max()
@@ -108,7 +108,7 @@ def _span(name: str, way: ArrayLike | str | None, dim: int) -> Array:
         if not way or set(way) - set(axes) or len(set(way)) < len(way):
             raise InputError(f"The directions of '{name}' are '{way}'; write some of {', '.join(axes)}, such as '{axes[:2]}'.")
         return np.eye(dim)[[axes.index(axis) for axis in way]]
-    rows = finite_array(f"The directions of '{name}'", way, (None, dim))
+    rows = finite_array(f"The array of directions of '{name}'", way, (None, dim))
     _, s, Vt = np.linalg.svd(rows, full_matrices=False)
     if not len(s) or len(rows) > dim or s[-1] <= 1e-9 * s[0]:
         raise InputError(f"The directions of '{name}' depend on each other; give 1 to {dim} rows that do not.")

@@ -161,7 +161,7 @@ class Inverse:
         if self._fits(pose).places.shape != self.aims.shape:
             raise InputError("The pose is one of other effectors; begin with controller.begin(), or go on with controller.take_over(pose).")
         finite_array("The state of the pose", pose.x, pose.x.shape)
-        finite_array("The controls of the pose", pose.u, pose.u.shape)
+        finite_array("The array of controls of the pose", pose.u, pose.u.shape)
         return pose
 
     def _fits(self, pose: Pose) -> Pose:
