@@ -12,9 +12,8 @@ FOUND := [ -n "$$CHROMIUM" ] $(foreach browser,$(BROWSERS),|| command -v $(brows
 run: $(VENV)/.run
 	$(BIN)/pliant run arm-circle
 
-# Two workers on two cores: threads of a BLAS, and threads that spin while they wait, take the cores from each other.
+# Two workers on two cores: threads of a BLAS would take the cores from each other.
 test: export OPENBLAS_NUM_THREADS := 1
-test: export OMP_WAIT_POLICY := PASSIVE
 test:
 	@$(MAKE) --no-print-directory --jobs=3 types compiled particles browser  # the browser beside the packages, types beside compilers
 	$(BIN)/pytest -n 2 --dist worksteal
