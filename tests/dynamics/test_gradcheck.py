@@ -1,5 +1,6 @@
 """The checker itself: right derivatives pass, wrong ones do not."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -43,6 +44,26 @@ def test_an_error_of_one_percent_is_found_and_named(model, which, names):
     assert all(check.ok for check in pl.gradcheck(model, x, np.array([0.8])))
     checks = pl.gradcheck(Wrong(model, which), x, np.array([0.8]))
     assert {check.name for check in checks if not check.ok} == names
+
+
+@pytest.mark.parametrize("tension", [0.0, 2.0])
+def test_at_a_limit_the_derivative_into_the_range_is_checked(tension):
+    """A cable without tension pulls on one side of zero and is slack on the other."""
+    robot = arm()
+    line = replace(robot.actuators["line"], limits=(0.0, 2.0))
+    model = pl.ImplicitEuler(replace(robot, actuators={"line": line}), dt=0.01)
+    x, u = model.initial_state(), np.array([tension])
+    assert all(check.ok for check in pl.gradcheck(model, x, u))
+    assert {check.name for check in pl.gradcheck(Wrong(model, 1), x, u) if not check.ok} == {"control"}
+
+
+def test_round_off_of_a_small_derivative_without_a_remainder_is_no_error():
+    """A step of a heavily damped robot depends little on the velocities, and in the rest shape linearly."""
+    robot = pl.Robot(shape=pl.Box(size=(0.02, 0.02, 0.1)), divisions=(1, 1, 5), order=2, material=pl.Material(E=3e5, nu=0.45),
+                     supports=(pl.Support(region="z-"),), gravity=(0.0, 0.0, -9.81), damping=pl.Damping(stiffness=100.0))  # fmt: skip
+    model = pl.ImplicitEuler(robot, dt=0.001)
+    for check in pl.gradcheck(model, model.initial_state(), np.zeros(0)):
+        assert check.ok, check
 
 
 def test_a_jvp_that_disagrees_with_its_vjp_is_found(model):
