@@ -103,6 +103,12 @@ def test_nothing_but_the_result_goes_to_standard_output(tmp_path: Path) -> None:
     assert out.stdout == ""
 
 
+def test_a_result_folder_that_is_a_file_is_wrong_input(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    out = pliant("run", "cantilever", "--quick", "--out", str(tmp_path / "taken"))
+    assert (out.returncode, "is a file, and results need a folder" in out.stderr) == (2, True)
+
+
 def test_version_and_settings_are_told() -> None:
     import pliant as package
 

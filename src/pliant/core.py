@@ -266,10 +266,10 @@ def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str
     """`value` as a float array of a shape (None: any length) with finite entries, or a sentence that says what is wrong."""
     try:
         raw = np.asarray(value)
-        if raw.dtype.kind in "cSU":
+        if raw.dtype.kind in "bcSU":
             raise TypeError
         array = np.asarray(raw, dtype=float)
-    except (TypeError, ValueError):  # complex numbers, text, ragged lists
+    except (TypeError, ValueError):  # truth values, complex numbers, text, ragged lists
         raise InputError(f"{name} is {str(value)[:60]!r}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.") from None
     if array.ndim != len(shape) or any(want is not None and want != have for want, have in zip(shape, array.shape, strict=True)):
         raise InputError(f"{name} has shape {array.shape}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.")

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
@@ -226,6 +226,12 @@ class Robot:
     def body(self) -> Body:
         """The robot's matter, discretised; made once."""
         return self._body
+
+    def without(self, contacts: Sequence[Contact]) -> "Robot":
+        """The same robot on the same body, without some of its contacts."""
+        other = replace(self, contacts=[one for one in self.contacts if not any(one is contact for contact in contacts)])
+        vars(other)["_body"] = self.body()  # contacts have no part in it
+        return other
 
     @cached_property
     def _body(self) -> Body:

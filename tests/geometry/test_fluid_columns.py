@@ -169,6 +169,7 @@ def test_the_bits_of_the_columns_do_not_depend_on_the_threads(grid):
         ({"grid": 2.5}, "whole number"),
         ({"grid": "fine"}, "whole number"),
         ({"grid": [10, [10, 10]]}, "whole number"),
+        ({"grid": (5,)}, "whole number"),
         ({"points": 1e308 * np.sign(BALL.points)}, "reaches 1e.308 m"),
         ({"grid": (10, 10, 10)}, "or as two of them"),
         ({"grid": 10**6}, "more than 20000 columns"),

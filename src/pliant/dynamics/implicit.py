@@ -206,13 +206,18 @@ class Implicit(Stepping):
 
     def tangent(self, step: Step) -> linalg.Solve:
         """The solve with dg/dq' at the step's end, on the free unknowns."""
-        t: Tape = step.tape
-        old = np.split(t.x, len(self.rule.parts))[0]
-        solve = self._factor(t.numbers, t.viscous, t.q, old, t.u, False)
+        solve = self._own_factor(step.tape)
         if solve is None:
             raise InputError("The step ended at a point that is not a strict minimum of its energy (a fold or a bifurcation), where it has "
                              "no derivative; perturb the control or the state.")  # fmt: skip
         return solve
+
+    def ends_in_minimum(self, step: Step) -> bool:
+        """Whether the step's end is a strict minimum of its energy, which a small push does not end."""
+        return self._own_factor(step.tape) is not None
+
+    def _own_factor(self, t: Tape) -> linalg.Solve | None:
+        return self._factor(t.numbers, t.viscous, t.q, np.split(t.x, len(self.rule.parts))[0], t.u, False)
 
     def linearize(self, step: Step) -> Linearization:
         """The derivative of a step as operators, through its own factor."""

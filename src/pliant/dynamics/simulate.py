@@ -1,7 +1,7 @@
 """Run a model over time, and bring one to rest: the two verbs that turn a failed step into a sentence."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from pliant.dynamics.implicit import Implicit
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
 BEFORE = -1  # the step that ends at time zero
+UNSTABLE = ("converged to a balance that a small push would end; for the one that the robot would leave for, begin beside it (x0=...), or "
+            "add a small load")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +69,8 @@ def pullback(model: Reversible, rollout: Rollout, x_bar: Array) -> tuple[Array, 
 
 def equilibrium(model: Implicit, u: Array, *, x0: Array | None = None, p: Array | None = None) -> Step:
     """The equilibrium of a Quasistatic model under a control, or a sentence why there is none; supports and loads are those of time zero.
-    Where it cannot be found at once, the controls are brought from those that do nothing to u in stages."""
+    Where it cannot be found at once, the controls are brought from those that do nothing to u in stages. The text of its status says where
+    a small push would end it."""
     if not isinstance(model, Implicit) or model.rule.acceleration[0] != 0.0:
         raise InputError("An equilibrium needs a model without inertia; make one with Quasistatic(robot).")
     x = model.initial_state() if x0 is None else np.asarray(x0, float)
@@ -84,4 +87,4 @@ def equilibrium(model: Implicit, u: Array, *, x0: Array | None = None, p: Array 
             at = step.x
     if not step.status:
         raise StepError(f"No equilibrium was found: {step.status.text}")
-    return step
+    return step if model.ends_in_minimum(step) else replace(step, status=replace(step.status, text=UNSTABLE))

@@ -54,10 +54,10 @@ def column_weights(
 def checked_grid(grid: int | tuple[int, int]) -> Array:
     """(2,) the columns along each side."""
     try:
-        counts = np.atleast_1d(np.asarray(grid))
+        counts = np.asarray(grid)
     except ValueError:  # ragged lists
         counts = np.zeros(1)
-    if not np.issubdtype(counts.dtype, np.integer) or counts.shape not in ((1,), (2,)) or counts.min() < 1:
+    if not np.issubdtype(counts.dtype, np.integer) or counts.shape not in ((), (2,)) or counts.min() < 1:
         raise InputError(f"The grid is {grid!r}; give the columns along each side as a whole number, 1 or more, or as two of them.")
     if counts.max() > MOST_COLUMNS:
         raise InputError(f"The grid is {grid!r}; more than {MOST_COLUMNS} columns along a side tell nothing new. Choose fewer.")

@@ -24,11 +24,7 @@ class Limit:
         n = model.n_controls
         if np.ndim(self.lower) == np.ndim(self.upper) == 0 and self.lower == -np.inf and self.upper == np.inf:
             raise InputError("A limit has no bound; give lower=..., upper=... or both.")
-        try:
-            lower, upper = (np.array(np.broadcast_to(np.asarray(side, float), (n,))) for side in (self.lower, self.upper))
-        except (TypeError, ValueError):
-            raise InputError(f"A limit has {np.size(self.lower)} and {np.size(self.upper)} numbers; give one, or one for each of the {n} "
-                             "controls.") from None  # fmt: skip
+        lower, upper = (_side(side, n) for side in (self.lower, self.upper))
         bad = np.flatnonzero(~(lower <= upper))
         if bad.size:
             raise InputError(f"The limits of control {bad[0]} (order {self.order}) are {lower[bad[0]]:g} to {upper[bad[0]]:g}, which "
@@ -36,6 +32,21 @@ class Limit:
         if self.order not in (0, 1, 2):
             raise InputError(f"The order of a limit is {self.order}; take 0 (the control), 1 (its rate) or 2 (its acceleration).")
         return Band(stencil=difference(self.order, model.dt), lower=lower, upper=upper, order=self.order)
+
+
+def _side(side: ArrayLike, n: int) -> Array:
+    """(n,) the lower or upper side of a limit of n controls, or a sentence."""
+    try:
+        numbers = np.asarray(side)
+        if numbers.dtype.kind not in "iuf" or np.isnan(numbers).any():
+            raise ValueError
+    except ValueError:  # ragged lists, too
+        raise InputError(
+            f"A limit is {str(side)[:60]!r}; give a number, or one for each control, -inf or inf where there is none."
+        ) from None
+    if numbers.shape not in ((), (1,), (n,)):
+        raise InputError(f"A limit has {numbers.size} numbers; give one, or one for each of the {n} controls.")
+    return np.array(np.broadcast_to(numbers.astype(float), (n,)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -42,7 +42,7 @@ def check(path: Path) -> Findings:
         doubts += _heavy_liquids(task.robot)
         step = model.step(model.initial_state(), task.control(0))
     if not step.status:
-        raise StepError(f"The first step of {path} failed: {step.status.text}")
+        raise StepError(" ".join([f"The first step of {path} failed: {step.status.text}", *doubts]))
     facts.append(("first step", f"converged in {step.status.iterations} Newton iterations"))
     said = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     fresh = [text for text in said if not any(doubt in text for doubt in doubts)]  # the robot repeats the mesh's doubts in its own name

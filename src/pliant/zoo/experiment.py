@@ -138,7 +138,10 @@ def result_folder(experiment: Experiment, out: str | Path | None) -> Path:
     """Where a run writes: `out`, or results/NAME here."""
     if out is not None and not str(out):
         raise InputError("The result folder has no name; give --out a path.")
-    return Path(out) if out is not None else Path("results") / experiment.name
+    folder = Path(out) if out is not None else Path("results") / experiment.name
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, and results need a folder; give another --out.")
+    return folder
 
 
 def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0, overrides: Mapping[str, str] | None = None,

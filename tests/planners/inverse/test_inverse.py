@@ -216,7 +216,7 @@ def test_a_pose_can_be_gone_on_from(lead):
 
 
 @pytest.mark.parametrize("targets", [
-    [[0.0, np.nan, 0.1]], [[0.0, 1e300, 0.1]], [[np.inf, 0.0, 0.1]], [0.0, 0.0, 0.1],
+    [[0.0, np.nan, 0.1]], [[True, False, True]], [[0.0, 1e300, 0.1]], [[np.inf, 0.0, 0.1]], [0.0, 0.0, 0.1],
     [[0.0, 0.1]], np.zeros((2, 3)), "there", [["a", 0.0, 0.0]], None,
 ])  # fmt: skip
 def test_a_wrong_target_is_a_sentence(lead, targets, one_sentence):

@@ -282,5 +282,5 @@ def test_a_balance_that_the_least_push_ends_is_found_to_round_off():
     ceiling = pl.Contact(obstacle=pl.plane((0.0, 0.0, -1.0), -0.064))
     model = Quasistatic(replace(can("volume", (0.5, 6.0)), contacts=[ceiling]))
     step = equilibrium(model, np.array([5.0, 0.0]))
-    assert step.status.text == "converged to round-off"
+    assert step.status.text.startswith("converged to a balance that a small push would end")
     assert step.status.residual < 1e-6 * model.forces(step.tape)[2]

@@ -35,6 +35,7 @@ class Look:
     answer: Answer
     scale: Array  # (n,) [m per unit] how far each control that may move moves a node
     program: Program  # over z = scale du
+    pressed: bool  # whether it looks at the robot without obstacles that it presses on
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +100,7 @@ class Inverse:
         if not after.ok:
             return self._timed(after, goal, began)
         state, text = self._judge.of_tick(pose, after, goal, look.program, z, broken or self._passed(pose, after, self._guards))
-        damping = self._calmed(pose, after, goal, look.program, z)
+        damping = pose.damping if look.pressed else self._calmed(pose, after, goal, look.program, z)
         return self._timed(replace(after, state=state, text=text, damping=damping), goal, began)
 
     def _held(self, pose: Pose, look: Look) -> Pose:
@@ -119,9 +120,9 @@ class Inverse:
         answer = self.rule.answer(pose.x, u, self.controls.chosen, pose.k)
         if isinstance(answer, str):
             return self._timed(self._mover.back(pose, answer, u), None, began)
-        rows = [*self._rows(answer, u, self.strokes), *self._folded(pose, u)]
+        rows = [*self._rows(self.rule, answer, u, self.strokes), *self._folded(pose, u)]
         du = towards(asked, self._room(pose, u), rows, self._scale(answer), 1e-9 * self.stride) if rows else asked
-        after = self._mover.moved(pose, u, answer, du, careless=True)
+        after = self._mover.moved(pose, u, answer, du, careless=True, by_hand=True)
         if not after.ok:
             return self._timed(after, None, began)
         state, text = self._judge.by_hand(pose, after, given, self._passed(pose, after, self.strokes), stops(rows, du, asked))
@@ -189,16 +190,31 @@ class Inverse:
         answer = self.rule.answer(pose.x, u, chosen, pose.k)
         if isinstance(answer, str):
             return answer
+        rule, open_answer = self._let_off(pose, u, answer)
         miss, error = self.aims.missed(pose.places, goal)
-        seen = self.aims.root[:, None] * (self.aims.along @ (self.aims.rows @ np.column_stack([answer.free, answer.columns])))
+        seen = self.aims.root[:, None] * (self.aims.along @ (self.aims.rows @ np.column_stack([open_answer.free, open_answer.columns])))
         e = min(1.0, self._mover.reach(pose) / max(error, 1e-300)) * self.aims.root * miss - seen[:, 0]
-        rows, scale = [*self._rows(answer, u, self._guards), *self._folded(pose, u)], self._scale(answer)
-        wish = program(seen[:, 1:], e, *self._room(pose, u), rows, scale, pose.damping, 1e-9 * self.stride)
-        return Look(u=u, answer=answer, scale=scale, program=wish)
+        rows = [*self._rows(self.rule, answer, u, (*self.cables, *self.strokes)), *self._rows(rule, open_answer, u, self.obstacles)]
+        scale = self._scale(open_answer)
+        wish = program(seen[:, 1:], e, *self._room(pose, u), [*rows, *self._folded(pose, u)], scale, pose.damping, 1e-9 * self.stride)
+        return Look(u=u, answer=answer, scale=scale, program=wish, pressed=open_answer is not answer)
 
-    def _rows(self, answer: Answer, u: Array, guards: Sequence[Guard]) -> list[Rows]:
+    def _let_off(self, pose: Pose, u: Array, answer: Answer) -> tuple[Ticking, Answer]:
+        """What the program is made of. An obstacle that the robot presses on holds it, so that no control seems to lead away from there:
+        then it is the answer of the robot without what it is to keep off, which is held back by the program's rows alone."""
+        if any((guard.gaps(answer.q) < 0.0).any() for guard in self.obstacles):
+            found = self._unheld.answer(pose.x, u, self.controls.chosen, pose.k)
+            if not isinstance(found, str):
+                return self._unheld, found
+        return self.rule, answer
+
+    @cached_property
+    def _unheld(self) -> Ticking:
+        return self.rule.without([guard.term.contact for guard in self.obstacles])
+
+    def _rows(self, rule: Ticking, answer: Answer, u: Array, guards: Sequence[Guard]) -> list[Rows]:
         """What some guards keep at the end of the tick, and further ahead where the answer looks there."""
-        soon, chosen = self.rule.soon(answer), self.controls.chosen
+        soon, chosen = rule.soon(answer), self.controls.chosen
         rows = [guard.rows(soon, u, chosen) for guard in guards]
         return rows + [guard.rows(answer, u, chosen) for guard in guards if guard.ahead and soon is not answer]
 

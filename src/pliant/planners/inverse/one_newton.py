@@ -1,5 +1,6 @@
 """One Newton step a tick: a robot in balance follows its controls by one linearisation and one factor (paper 002 eq. 2 and 4)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -7,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from pliant import linalg
-from pliant.contact import AttachedContact
+from pliant.contact import AttachedContact, Contact
 from pliant.core import Array
 from pliant.dynamics import equilibrium
 from pliant.dynamics.equations import Equations, Numbers
@@ -51,6 +52,11 @@ class OneNewton:
     @property
     def _equations(self) -> Equations:
         return self.model.equations
+
+    def without(self, contacts: Sequence[Contact]) -> "OneNewton":
+        """The rule of the robot that does not touch some contacts."""
+        equations = replace(self.model.equations, robot=self.model.robot.without(contacts))
+        return replace(self, model=replace(self.model, equations=equations))
 
     def soon(self, answer: Answer) -> Answer:
         """What holds at the end of the tick: all of it."""

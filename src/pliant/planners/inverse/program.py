@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.optimize import nnls
 
 from pliant.core import Array, InputError
 from pliant.planners.inverse.rows import Rows
@@ -101,12 +102,16 @@ class Program:
         return z if y is None else self._clipped(z + unit * (N @ y))
 
     def stops(self, z: Array) -> tuple[list[int], tuple[str, ...]]:
-        """(the controls that would go on if they could, the names of the rows that are in the way)."""
-        pull = self.J.T @ (self.e - self.J @ z)
-        strong = np.abs(pull) > 1e-3 * np.linalg.norm(self.J, axis=0) * max(float(np.linalg.norm(self.e)), 1e-300)
-        at = np.where(pull > 0.0, self.upper - z, z - self.lower) <= 1e-6 * self.unit
-        near = np.flatnonzero(-self._excess(z) <= 1e-6 * self.unit)
-        return [int(j) for j in np.flatnonzero(strong & at)], tuple(dict.fromkeys(self.names[j] for j in near))
+        """(the controls whose limits keep z from a better place, the names of the rows that do): those with a multiplier, by which they
+        balance what pulls at z."""
+        n, rows = len(z), np.vstack([np.eye(len(z)), self.G])
+        room = np.concatenate([self.upper - z, self.high - self.G @ z]), np.concatenate([z - self.lower, self.G @ z - self.low])
+        (above,), (below,) = (np.nonzero(side <= 1e-6 * self.unit) for side in room)
+        sides, pull = np.r_[above, below], self.J.T @ (self.e - self.J @ z)
+        multipliers, _ = nnls(np.vstack([rows[above], -rows[below]]).T, pull) if sides.size else (np.zeros(0), 0.0)
+        strong = multipliers > 1e-3 * float(np.linalg.norm(self.J) * np.linalg.norm(self.e))
+        held = np.unique(sides[strong]).tolist()
+        return [j for j in held if j < n], tuple(dict.fromkeys(self.names[j - n] for j in held if j >= n))
 
 
 def program(J: Array, e: Array, lower: Array, upper: Array, rows: Sequence[Rows], scale: Array, damping: float, least: float) -> Program:

@@ -1,18 +1,21 @@
 """Ticks of a robot that swings: a semi-implicit step each, with controls that lead to the target some steps ahead."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from pliant.core import Array, Step
+from pliant.contact import Contact
+from pliant.core import Array, Status, Step
 from pliant.dynamics import Quasistatic, equilibrium
 from pliant.dynamics.implicit import Implicit
 from pliant.dynamics.semi_implicit import Linearised
 from pliant.planners.inverse.ticking import GROWS, Allowed, Answer, Nowhere, Went, longest_way
 
 HALVES = 7  # of a change that turns a cell inside out, each half as long
+FINER = (4, 8, 16)  # steps in place of one that fails
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,6 +25,11 @@ class Stepped:
     step: Step
     columns: Array  # (n_state, k)
     k: int
+
+    @property
+    def finer(self) -> bool:
+        """Whether it took finer steps, which answer no control."""
+        return self.step.tape is None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,12 +72,35 @@ class Swing:
         near = model.step(x, u, None, k)
         index = (k + 1) * model.dt / ahead.dt - 1.0  # of a long step that ends when the tick does, as supports and loads see it
         if not near.status:
-            return "the robot has burst, or moves too violently for its time step: begin anew, with less load or a smaller dt"
+            end, still = self._by_finer_steps(x, u, k), np.zeros((model.space.size, len(chosen)))
+            if end is None:
+                return "the robot has burst, or moves too violently for its time step: begin anew, with less load or a smaller dt"
+            inner = Stepped(step=Step(end, Status()), columns=still, k=k)
+            return Answer(q=x[:n], free=end[:n] - x[:n], columns=still[:n], inner=inner)
         far = near if self.horizon == model.dt else ahead.step(x, u, None, index)  # type: ignore[arg-type]
         far = far if far.status else near  # a long step may not be possible under much stress
         columns = model.control_response(near)[:, chosen]
         later = columns if far is near else ahead.control_response(far)[:, chosen]
         return Answer(q=x[:n], free=far.x[:n] - x[:n], columns=later[:n], inner=Stepped(step=near, columns=columns, k=k))
+
+    def without(self, contacts: Sequence[Contact]) -> "Swing":
+        """The rule of the robot that does not touch some contacts."""
+        equations = replace(self.model.equations, robot=self.model.robot.without(contacts))
+        return replace(self, model=replace(self.model, equations=equations))
+
+    def _by_finer_steps(self, x: Array, u: Array, k: int) -> Array | None:
+        """(n_state,) the end of a tick that one linearised step cannot take, as where the robot is thrown against an obstacle; None where
+        finer ones cannot either."""
+        for count in FINER:
+            model, end = replace(self.model, dt=self.model.dt / count), x
+            for i in range(count):
+                step = model.step(end, u, None, count * k + i)
+                if not step.status:
+                    break
+                end = step.x
+            else:
+                return end
+        return None
 
     def soon(self, answer: Answer) -> Answer:
         """What holds at the end of the tick."""
@@ -80,6 +111,8 @@ class Swing:
         """A tick along du (n_chosen,), shortened where it turns a cell inside out, or asks more of a stiff drive than a linearised step
         can follow; the next one is not much longer then. Time goes on whatever is `allowed`: the rows of the program keep that, and Inverse
         says where they did not."""
+        if answer.inner.finer:
+            return Went(x=answer.inner.step.x, share=0.0, reach=reach)
         way = float(longest_way(self.model.equations.body, answer.inner.columns[: self.model.space.n_dofs] @ du))
         first = 1.0 if self._affine else min(1.0, reach / max(way, 1e-300))
         for tries in range(HALVES):

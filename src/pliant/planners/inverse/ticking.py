@@ -1,6 +1,6 @@
 """How a model ticks under inverse control: what every rule answers, and how far its ticks lead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pliant.bodies import Body
+from pliant.contact import Contact
 from pliant.core import Array
 
 GROWS = 1.5  # the reach, after a tick that needed no shortening
@@ -52,6 +53,7 @@ class Ticking(Protocol):
     def begin(self, x: Array | None, u: Array) -> Array: ...  # the first state under controls u, from a state x where one is given
     def answer(self, x: Array, u: Array, chosen: Array, k: int) -> Answer | str: ...  # or why there is none
     def soon(self, answer: Answer) -> Answer: ...  # at the end of the tick, where the answer looks further ahead
+    def without(self, contacts: Sequence[Contact]) -> "Ticking": ...  # the rule of the robot that does not touch some contacts
     def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Went | Nowhere: ...
 
 

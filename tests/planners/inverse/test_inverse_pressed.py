@@ -1,0 +1,98 @@
+"""A robot that a hand has pressed on an obstacle is led away from it, or let go by hand."""
+
+import numpy as np
+import pytest
+from inverse_robots import can
+
+import pliant as pl
+from pliant.planners import BEYOND, BY_HAND, THERE, UNKEPT, inverse
+from pliant.problem import Limit, Stroke
+
+BALL = pl.sphere((0.045, 0.0, 0.07), 0.012)  # 18 mm beside the finger
+
+
+def finger(rings):
+    """A silicone finger full of water with a tendon on the side of the ball."""
+    tendon = pl.Cable(points=[(0.0128, 0.0, z) for z in (0.0, 0.02, 0.04, 0.06, 0.088)], limits=(0.0, 6.0))
+    return pl.Robot(
+        shape=pl.geometry.Vessel(radius=0.015, wall=0.004, length=0.09, cap=0.006),
+        divisions=(8, rings, 1),
+        material=pl.Material(E=3e5, nu=0.45, density=1080.0),
+        supports=[pl.Support(region="bottom")],
+        gravity=(0.0, 0.0, -9.81),
+        damping=pl.Damping(stiffness=0.02),
+        contacts=[pl.Contact(obstacle=BALL)],
+        effectors={"tip": pl.Effector(surface="top")},
+        actuators={"water": pl.actuators.Hydraulic(cavity="cavity", limits=(0.0, 30_000.0)), "tendon": tendon},
+    )
+
+
+def gap(model, pose):
+    return BALL(model.space.position(pose.x).reshape(-1, 3))[0].min()
+
+
+def pressed(controller, u, ticks=100):
+    """The pose after a hand has held controls u."""
+    pose = controller.begin()
+    for _ in range(ticks):
+        pose = controller.manual(pose, u)
+    assert gap(controller.model, pose) < 0.0
+    return pose
+
+
+@pytest.mark.parametrize(("rings", "dt", "u"), [(4, None, [0.0, 6.0]), (6, 1 / 60, [24_000.0, 4.28])])
+def test_a_robot_that_presses_on_an_obstacle_is_led_home(rings, dt, u):
+    """Seen through the obstacle no control leads away: it is what holds the robot there."""
+    model = pl.Quasistatic(finger(rings)) if dt is None else pl.SemiImplicit(finger(rings), dt=dt)
+    controller = inverse(model, "tip")
+    home = controller.begin().places
+    pose = controller.settle(pressed(controller, u), home, ticks=100)
+    assert (pose.state, gap(model, pose) > 0.01) == (THERE, True)
+
+
+@pytest.mark.parametrize("tension", [4.2, 6.0])
+def test_a_robot_that_is_thrown_against_an_obstacle_does_not_burst(tension):
+    """Where one linearised step does not meet it, finer ones do; it comes to rest where the quasistatic one does."""
+    controller = inverse(pl.SemiImplicit(finger(4), dt=1 / 60), "tip")
+    pose = pressed(controller, [0.0, tension], ticks=240)
+    assert pose.text == "by hand"
+    still = pl.equilibrium(pl.Quasistatic(finger(4)), pose.u, x0=controller.model.space.position(pose.x))
+    np.testing.assert_allclose(controller.model.space.position(pose.x), still.x, atol=1e-5)
+
+
+def test_a_robot_that_hooks_an_obstacle_slips_off_in_a_hand_that_lets_go():
+    """Its next balance is far away: no step of the solver leads there."""
+    controller = inverse(pl.Quasistatic(finger(6)), "tip")
+    first, pose = controller.begin(), pressed(controller, [0.0, 6.0])
+    for _ in range(20):
+        pose = controller.follow(pose, first.places)
+    assert pose.state == UNKEPT
+    for _ in range(120):
+        pose = controller.manual(pose, [0.0, 0.0])
+        if pose.state == BY_HAND:
+            break
+    for _ in range(3):
+        pose = controller.manual(pose, [0.0, 0.0])
+    np.testing.assert_allclose(pose.x, first.x, atol=1e-9)
+
+
+def test_all_that_limits_a_robot_is_named_and_nothing_else():
+    """Where a stroke holds one control, more of another would help, though it does nothing for the target by itself."""
+    model = pl.Quasistatic(can("pressure", (0.0, 3000.0)))
+    strokes = [Stroke(actuator="pull", upper=5e-4)]
+    controller = inverse(model, "top", strokes=strokes)
+    first = controller.begin()
+    pose = controller.settle(first, first.places + (0.02, 0.0, 0.0))
+    assert (pose.state, pose.u[0]) == (BEYOND, 3000.0)
+    assert pose.text.endswith("limited by water, the stroke of 'pull'")
+    wider = inverse(pl.Quasistatic(can("pressure", (0.0, 3300.0))), "top", strokes=strokes)
+    assert wider.settle(wider.begin(), first.places + (0.02, 0.0, 0.0)).error < pose.error
+
+
+def test_a_pump_that_may_not_let_go_is_limited_by_its_rate_alone():
+    controller = inverse(pl.Quasistatic(can("pressure", (0.0, np.inf))), "top", fixed={"pull": 0.0}, directions="z",
+                         limits=[Limit(lower=(0.0, -1.0), upper=(500.0, 1.0), order=1)])  # fmt: skip
+    first = controller.begin()
+    high = controller.settle(first, first.places + (0.0, 0.0, 0.1))
+    assert high.text.endswith("limited by its balance")
+    assert controller.settle(high, first.places).text.endswith("limited by water")
