@@ -227,7 +227,12 @@ class Robot:
         """The robot's matter, discretised; made once."""
         return self._body
 
-    def without(self, contacts: Sequence[Contact]) -> "Robot":
+    @property
+    def changes_in_time(self) -> bool:
+        """Whether supports or loads move by themselves."""
+        return any([*(support.motion is not None for support in self.supports), *(load.timed for load in self.loads)])
+
+    def without_contacts(self, contacts: Sequence[Contact]) -> "Robot":
         """The same robot on the same body, without some of its contacts."""
         other = replace(self, contacts=[one for one in self.contacts if not any(one is contact for contact in contacts)])
         vars(other)["_body"] = self.body()  # contacts have no part in it

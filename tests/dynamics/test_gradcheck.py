@@ -57,6 +57,18 @@ def test_at_a_limit_the_derivative_into_the_range_is_checked(tension):
     assert {check.name for check in pl.gradcheck(Wrong(model, 1), x, u) if not check.ok} == {"control"}
 
 
+@pytest.mark.parametrize("lower", [0.9, 0.95, 0.98])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_narrow_range_is_not_left(lower, seed):
+    """A cable by its length is just taut at its upper limit, and slack beyond; or slack there, where gravity has shortened its way."""
+    line = pl.Cable(points=[[0.02, 0.08], [0.19, 0.08]], drive="length", limits=(lower, 1.0))
+    for gravity in (None, (0.0, 9.81)):
+        model = pl.ImplicitEuler(replace(arm(), actuators={"line": line}, gravity=gravity), dt=0.01)
+        x = model.initial_state() if gravity is None else model.step(model.initial_state(), np.ones(1)).x
+        (check,) = (check for check in pl.gradcheck(model, x, np.ones(1), seed=seed) if check.name == "control")
+        assert check.ok, check
+
+
 def test_round_off_of_a_small_derivative_without_a_remainder_is_no_error():
     """A step of a heavily damped robot depends little on the velocities, and in the rest shape linearly."""
     robot = pl.Robot(shape=pl.Box(size=(0.02, 0.02, 0.1)), divisions=(1, 1, 5), order=2, material=pl.Material(E=3e5, nu=0.45),

@@ -172,6 +172,7 @@ def test_a_problem_of_constraints_alone():
         (lambda: problem_of([Constraint(effector="tip", inside=Ball(center=(0.0, 0.0, 0.0), radius=1.0))]), "set"),
         (lambda: problem_of([Constraint(effector="tip", inside=Interval(lower=(0.0, 0.0, 0.0)))]), "set"),
         (lambda: problem_of(limits=[Limit(lower="low", upper=1.0)]), "A limit is 'low'; give a number"),
+        (lambda: problem_of(limits=[Limit(upper=[1.0, [2.0, 3.0]])]), "A limit is .* give a number"),
         (lambda: problem_of(limits=[Limit(upper=1j)]), "A limit is '1j'; give a number"),
         (lambda: problem_of(limits=[Limit(upper=True)]), "A limit is 'True'; give a number"),
         (lambda: problem_of(limits=[Limit(upper=np.nan)]), "A limit is 'nan'; give a number"),

@@ -298,3 +298,11 @@ def test_points_that_vtk_cannot_hold_are_a_sentence(points, fields, sentence, tm
         write_point_frames(tmp_path, [PointFrame(time=0.0, points=points, fields=fields)])
     with pytest.raises(InputError, match="no frames to write"):
         write_point_frames(tmp_path, [])
+
+
+def test_truth_values_are_written_as_whole_numbers(tmp_path: Path):
+    held, counted = ({"held": value} for value in (np.array([True, False, True]), np.array([1, 0, 1])))
+    for name, fields in (("held", held), ("counted", counted)):
+        write_point_frames(tmp_path / name, [PointFrame(time=0.0, points=np.zeros((3, 2)), fields=fields)])
+    first, second = (sorted((tmp_path / name).rglob("*.vtu"))[0].read_text() for name in ("held", "counted"))
+    assert first == second

@@ -57,9 +57,11 @@ def gradcheck(model: Reversible, x: Array, u: Array, p: Array | None = None, *, 
 
 
 def _inward(u: Array, du: Array, lower: Array, upper: Array) -> Array:
-    """(n_controls,) du turned to where it leads on from a limit: beyond it a cable is slack, and has no derivative to be compared."""
-    reach = SCALES[-1] * np.abs(du)
-    return np.where(u - reach < lower, np.abs(du), np.where(u + reach > upper, -np.abs(du), du))
+    """(n_controls,) du turned to the side with more room, and short enough for it, where a limit is near: beyond one a cable is slack, and
+    has no derivative to be compared."""
+    down, up, longest = u - lower, upper - u, 2.0 * SCALES[-1]  # a one-sided difference goes two steps
+    fits = np.minimum(np.abs(du), np.maximum(down, up) / longest)
+    return np.where(np.minimum(down, up) < longest * np.abs(du), np.where(up >= down, fits, -fits), du)
 
 
 def _checked(model: Reversible, x: Array, u: Array, p: Array, k: int) -> Step:
@@ -109,7 +111,7 @@ def _check(model, at, k, name, direction, derivative, rng) -> Check:
     dx, du, dp = direction
     move = lambda e: derivative.see(_checked(model, x + e * dx, u + e * du, p + e * dp, k).x)  # noqa: E731
     if not J.any():  # the step does not depend on this input; then it must not follow a change of it either
-        e = SCALES[-1]
+        e = SCALES[0]  # a long step may take up slack
         follows = float(np.linalg.norm(move(e) - x_new) / (e * np.linalg.norm(np.concatenate(direction))))
         return Check(name=name, slope=np.nan, error=follows, duality=float(duality), exact=True)
     noise = 1e-12 * derivative.size

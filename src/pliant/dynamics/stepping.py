@@ -1,10 +1,13 @@
 """What the stepping rules of a robot's equations answer alike."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import scipy.sparse as sp
 
+from pliant.contact import Contact
 from pliant.core import Array, Params, Space
 from pliant.dynamics.equations import Equations
 from pliant.robot import Robot
@@ -37,6 +40,10 @@ class Stepping(ABC):
     @property
     def robot(self) -> Robot:
         return self.equations.robot
+
+    def without_contacts(self, contacts: Sequence[Contact]) -> Self:
+        """The same model, on the same body, of a robot without some of its contacts."""
+        return replace(self, equations=replace(self.equations, robot=self.robot.without_contacts(contacts)))
 
     def control_limits(self) -> tuple[Array, Array]:
         return self.robot.control_limits()

@@ -22,9 +22,9 @@ class Limit:
 
     def on(self, model: Dynamics) -> "Band":
         n = model.n_controls
-        if np.ndim(self.lower) == np.ndim(self.upper) == 0 and self.lower == -np.inf and self.upper == np.inf:
-            raise InputError("A limit has no bound; give lower=..., upper=... or both.")
         lower, upper = (_side(side, n) for side in (self.lower, self.upper))
+        if np.ndim(self.lower) == np.ndim(self.upper) == 0 and np.all(lower == -np.inf) and np.all(upper == np.inf):
+            raise InputError("A limit has no bound; give lower=..., upper=... or both.")
         bad = np.flatnonzero(~(lower <= upper))
         if bad.size:
             raise InputError(f"The limits of control {bad[0]} (order {self.order}) are {lower[bad[0]]:g} to {upper[bad[0]]:g}, which "
@@ -38,15 +38,15 @@ def _side(side: ArrayLike, n: int) -> Array:
     """(n,) the lower or upper side of a limit of n controls, or a sentence."""
     try:
         numbers = np.asarray(side)
-        if numbers.dtype.kind not in "iuf" or np.isnan(numbers).any():
+        if numbers.dtype.kind not in "iufO" or np.isnan(numbers := numbers.astype(float)).any():
             raise ValueError
-    except ValueError:  # ragged lists, too
+    except (TypeError, ValueError):  # ragged lists, too
         raise InputError(
             f"A limit is {str(side)[:60]!r}; give a number, or one for each control, -inf or inf where there is none."
         ) from None
     if numbers.shape not in ((), (1,), (n,)):
         raise InputError(f"A limit has {numbers.size} numbers; give one, or one for each of the {n} controls.")
-    return np.array(np.broadcast_to(numbers.astype(float), (n,)))
+    return np.array(np.broadcast_to(numbers, (n,)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

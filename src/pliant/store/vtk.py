@@ -67,6 +67,7 @@ def points_xml(frame: PointFrame) -> str:
 def _checked(name: str, value: Array, n: int, dim: int) -> Array:
     array = np.asarray(value)
     whole = array.dtype.kind in "biu"
+    array = array.astype(np.int64) if array.dtype == bool else array
     array = finite_array(f"The field '{name}' of a VTK file", array, (n,) if array.ndim == 1 else (n, dim))
     return array.astype(np.int64) if whole else _in_space(array)
 

@@ -90,7 +90,7 @@ class Recording:
             raise InputError(
                 f"The recording has ticks of {self.dt:g} s and the model steps of {model.dt:g} s; make it with dt={self.dt!r}."
             )
-        if self.tick and changes_in_time(model.robot):
+        if self.tick and model.robot.changes_in_time:
             raise InputError("The recording began while supports or loads were moving, and a plan begins at time zero; record from a reset "
                              "on, or replay it with pliant drive --replay.")  # fmt: skip
         goals = [Goal(effector=name, target=self.targets[:, e]) for e, name in enumerate(self.effectors)]
@@ -101,11 +101,6 @@ class Recording:
         return Plan(method=METHOD, controls=run.controls, states=run.states, cost=run.cost, status=Status(ok=ok, text=text),
                     history=history, misses=tuple(problem.misses(run.states, run.controls)) if ok else (),
                     excess=problem.excess(run.controls))  # fmt: skip
-
-
-def changes_in_time(robot: Robot) -> bool:
-    """Whether supports or loads of a robot move by themselves."""
-    return any([*(s.motion is not None for s in robot.supports), *(load.timed for load in robot.loads)])
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:

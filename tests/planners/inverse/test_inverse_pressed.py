@@ -1,8 +1,10 @@
 """A robot that a hand has pressed on an obstacle is led away from it, or let go by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from inverse_robots import can
+from inverse_robots import arm, can
 
 import pliant as pl
 from pliant.planners import BEYOND, BY_HAND, THERE, UNKEPT, inverse
@@ -74,6 +76,29 @@ def test_a_robot_that_hooks_an_obstacle_slips_off_in_a_hand_that_lets_go():
     for _ in range(3):
         pose = controller.manual(pose, [0.0, 0.0])
     np.testing.assert_allclose(pose.x, first.x, atol=1e-9)
+
+
+def test_a_hand_does_not_throw_a_robot_on_moving_supports_back_in_time():
+    """What it would slip to is known for time zero only."""
+    sinking = pl.Support(region="bottom", motion=lambda t: (0.0, 0.0, -0.03 * t))
+    robot = replace(finger(4), supports=[sinking], contacts=[])
+    controller = inverse(replace(pl.Quasistatic(robot), dt=1 / 60), "tip")
+    pose = controller.begin()
+    for k in range(60):
+        pose = controller.manual(pose, [0.0, 2.0] if k < 30 else [1e9, 0.0])
+        assert abs(float(pose.places[0, 2]) + 0.03 * pose.k / 60 - 0.09) < 0.03
+
+
+@pytest.mark.parametrize("aim", [(0.0, 0.01, 0.0), (0.01, 0.0, 0.0), (-0.01, 0.0, 0.0)])
+def test_a_robot_that_rests_on_the_ground_lifts_off_it(aim):
+    """Its weight presses it on what it is to keep off: it comes off, or as far as its cables bring it, and says what limits them."""
+    ground = pl.Contact(obstacle=pl.plane((1.0, 0.0, 0.0), -0.002))
+    controller = inverse(pl.Quasistatic(arm(gravity=(-9.81, 0.0, 0.0), contacts=[ground])))
+    first = controller.begin()
+    pose = controller.settle(first, first.places + aim)
+    assert pose.moved < 1e-6 * controller.length
+    assert float(np.abs(pose.places - first.places).max()) > 1e-3
+    assert pose.state in (THERE, BEYOND)
 
 
 def test_all_that_limits_a_robot_is_named_and_nothing_else():

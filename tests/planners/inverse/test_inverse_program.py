@@ -180,3 +180,9 @@ class _ScaledTerm:
 
     def control_curvature(self, y, u, bar, du):
         return np.zeros(1)
+
+
+def test_a_weak_control_at_its_limit_is_named():
+    """One that moves the effector a thousandth as far as another, and is all that could help."""
+    weak = program(np.diag([1.0, 8e-4]), np.array([0.0, 0.01]), np.full(2, -0.01), np.array([0.01, 0.0]), [], np.ones(2), 1e-6, 1e-12)
+    assert weak.stops(np.zeros(2)) == ([1], ())

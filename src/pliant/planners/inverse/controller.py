@@ -96,7 +96,7 @@ class Inverse:
             return self._timed(self._held(pose, look), goal, began)
         z, broken = found
         z = look.program.relaxed(z, look.scale * (look.u - self.controls.neutral)[self.controls.chosen], self._mover.reach(pose))
-        after = self._mover.moved(pose, look.u, look.answer, z / look.scale, careless=bool(broken))
+        after = self._mover.moved(pose, look.u, look.answer, z / look.scale, careless=bool(broken) or look.pressed)
         if not after.ok:
             return self._timed(after, goal, began)
         state, text = self._judge.of_tick(pose, after, goal, look.program, z, broken or self._passed(pose, after, self._guards))
@@ -122,7 +122,7 @@ class Inverse:
             return self._timed(self._mover.back(pose, answer, u), None, began)
         rows = [*self._rows(self.rule, answer, u, self.strokes), *self._folded(pose, u)]
         du = towards(asked, self._room(pose, u), rows, self._scale(answer), 1e-9 * self.stride) if rows else asked
-        after = self._mover.moved(pose, u, answer, du, careless=True, by_hand=True)
+        after = self._mover.moved(pose, u, answer, du, careless=True, may_slip=not self.model.robot.changes_in_time)
         if not after.ok:
             return self._timed(after, None, began)
         state, text = self._judge.by_hand(pose, after, given, self._passed(pose, after, self.strokes), stops(rows, du, asked))
@@ -136,8 +136,8 @@ class Inverse:
         near = require_positive("The tolerance of settling", tolerance, "of the robot's length") * self.length
         for _ in range(ticks):
             before, pose = pose, self.follow(pose, targets)
-            lets_go = pose.state == UNKEPT and not np.array_equal(pose.u, before.u)
-            if pose.moved <= near < pose.reach and pose.state != MOVING and not lets_go:
+            tries = pose.state == UNKEPT and (not np.array_equal(pose.u, before.u) or pose.reach < before.reach)
+            if pose.moved <= near < pose.reach and pose.state != MOVING and not tries:
                 return pose
         beside = "" if pose.state == MOVING else f" ({pose.text})"
         return replace(pose, text=f"still moving after {ticks} ticks{beside}")
@@ -210,7 +210,7 @@ class Inverse:
 
     @cached_property
     def _unheld(self) -> Ticking:
-        return self.rule.without([guard.term.contact for guard in self.obstacles])
+        return self.rule.without_contacts([guard.term.contact for guard in self.obstacles])
 
     def _rows(self, rule: Ticking, answer: Answer, u: Array, guards: Sequence[Guard]) -> list[Rows]:
         """What some guards keep at the end of the tick, and further ahead where the answer looks there."""

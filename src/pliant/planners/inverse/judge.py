@@ -8,6 +8,7 @@ import numpy as np
 from pliant.core import Array
 from pliant.planners.inverse.aims import Aims
 from pliant.planners.inverse.controls import Controls
+from pliant.planners.inverse.fold import Fold
 from pliant.planners.inverse.pose import BEYOND, BY_HAND, MOVING, THERE, UNKEPT, Pose
 from pliant.planners.inverse.program import Program
 from pliant.planners.inverse.ticking import Nowhere
@@ -29,7 +30,7 @@ class Judge:
         if error <= self.near:
             return THERE, "at the target"
         asked = float(np.abs(wish.J @ z).max())  # a step that had to be cut to nothing is no rest
-        learns = after.folds != pose.folds or True in _folds_met(after)
+        learns = after.folds != pose.folds or any(fold.unsettled for fold in _met(after))
         if learns or max(asked, float(np.abs(after.places - pose.places).max())) > 0.01 * self.near:
             return MOVING, "moving"
         stops, kept = wish.stops(z)
@@ -45,7 +46,7 @@ class Judge:
         if np.allclose(after.u, given, rtol=1e-9, atol=0.0):
             return BY_HAND, "by hand"
         still = np.allclose(after.u, pose.u, rtol=1e-9, atol=0.0) and after.moved <= 0.01 * self.near
-        if still and _folds_met(after) == {False}:
+        if still and _met(after) and not any(fold.unsettled for fold in _met(after)):
             return UNKEPT, Nowhere.LOST.value
         lower, upper = self.controls.room(after.u)
         held = (given != after.u) & (np.where(given > after.u, upper, lower) == 0.0)
@@ -53,9 +54,9 @@ class Judge:
         return (BEYOND, f"as far as limits allow: held by {', '.join(names)}") if still and names else (MOVING, "moving")
 
 
-def _folds_met(pose: Pose) -> set[bool]:
-    """Of the folds that a pose is at, whether they are unsettled, so that they may still lead on."""
-    return {fold.unsettled for fold in pose.folds if fold.at(pose.u)}
+def _met(pose: Pose) -> list[Fold]:
+    """The folds that a pose is at; those that are unsettled may still lead on."""
+    return [fold for fold in pose.folds if fold.at(pose.u)]
 
 
 def _unkept(names: Sequence[str]) -> str:

@@ -47,9 +47,9 @@ class Mover:
         """(n_dofs,) the positions of a state."""
         return x[: self.body.rest.size]
 
-    def moved(self, pose: Pose, u: Array, answer: Answer, du: Array, *, careless: bool, by_hand: bool = False) -> Pose:
+    def moved(self, pose: Pose, u: Array, answer: Answer, du: Array, *, careless: bool, may_slip: bool = False) -> Pose:
         """The pose after a tick along du (n,), on its way unless nothing was found. Strokes are kept in any case, all else unless it is
-        `careless`. A hand that lets go may snap the robot off what it hooks."""
+        `careless`. One that lets go `may_slip` to where it comes to rest from its rest shape."""
         guards: Sequence[Guard] = self.strokes if careless else self.guards
         before, chosen = self._place(pose.x), self.controls.chosen
         pose = self._stood(pose, u, answer)
@@ -57,7 +57,7 @@ class Mover:
         if isinstance(went, Nowhere):
             gone = went is Nowhere.LOST or (not _stands(pose) and (not answer.stable or pose.folds))
             if gone and self.rule.halts:
-                return (self._loose(pose, u, du) if by_hand else None) or self.back(pose, went.value, u)
+                return (self._slipped(pose, u, du) if may_slip else None) or self.back(pose, went.value, u)
             return replace(self.stayed(pose, went.value), reach=SHY * self.length)  # nearer aims may do
         new, q = u.copy(), self._place(went.x)
         new[chosen] += went.share * du
@@ -146,12 +146,12 @@ class Mover:
             return self._let_go(replace(pose, firm=None, folds=()), why)
         return replace(self._returned(pose, pose.firm, why), folds=folds)
 
-    def _loose(self, pose: Pose, u: Array, du: Array) -> Pose | None:
+    def _slipped(self, pose: Pose, u: Array, du: Array) -> Pose | None:
         """Of a robot that lets go and has no balance nearby, such as one that hooks an obstacle and slips off: where it comes to rest from
         its rest shape; None where it does not let go, or does not come to rest there."""
-        tension, new = np.abs(u - self.controls.neutral), u.copy()
-        new[self.controls.chosen] += np.clip(du, *((1.0 - LETS_GO) * np.outer([-1.0, 1.0], tension[self.controls.chosen])))
-        if np.array_equal(new, u) or np.any(np.abs(new - self.controls.neutral) > tension):
+        away, new = np.abs(u - self.controls.neutral), u.copy()
+        new[self.controls.chosen] += np.clip(du, *((1.0 - LETS_GO) * np.outer([-1.0, 1.0], away[self.controls.chosen])))
+        if np.array_equal(new, u) or np.any(np.abs(new - self.controls.neutral) > away):
             return None
         try:
             x = self.rule.begin(None, new)

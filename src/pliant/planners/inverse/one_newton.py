@@ -53,10 +53,8 @@ class OneNewton:
     def _equations(self) -> Equations:
         return self.model.equations
 
-    def without(self, contacts: Sequence[Contact]) -> "OneNewton":
-        """The rule of the robot that does not touch some contacts."""
-        equations = replace(self.model.equations, robot=self.model.robot.without(contacts))
-        return replace(self, model=replace(self.model, equations=equations))
+    def without_contacts(self, contacts: Sequence[Contact]) -> "OneNewton":
+        return replace(self, model=self.model.without_contacts(contacts))
 
     def soon(self, answer: Answer) -> Answer:
         """What holds at the end of the tick: all of it."""
@@ -132,7 +130,7 @@ class OneNewton:
 
     def _may_touch(self, q: Array, reach: float) -> bool:
         """Whether the robot touches something at positions q (n_dofs,), or may within a reach [m]."""
-        return any(np.any(term.gaps(self._equations.points(term, q)) < reach + term.layer) for term in self._contacts)
+        return any(np.any(term.gaps(self._equations.points(term, q)) < NEARBY * reach + term.layer) for term in self._contacts)
 
     @cached_property
     def _length(self) -> float:

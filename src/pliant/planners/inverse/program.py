@@ -109,7 +109,8 @@ class Program:
         (above,), (below,) = (np.nonzero(side <= 1e-6 * self.unit) for side in room)
         sides, pull = np.r_[above, below], self.J.T @ (self.e - self.J @ z)
         multipliers, _ = nnls(np.vstack([rows[above], -rows[below]]).T, pull) if sides.size else (np.zeros(0), 0.0)
-        strong = multipliers > 1e-3 * float(np.linalg.norm(self.J) * np.linalg.norm(self.e))
+        moves = np.linalg.norm(rows[sides] @ self.J.T, axis=1)  # what a step along each row does
+        strong = multipliers > np.maximum(1e-3 * moves, 1e-6 * np.linalg.norm(self.J)) * np.linalg.norm(self.e)
         held = np.unique(sides[strong]).tolist()
         return [j for j in held if j < n], tuple(dict.fromkeys(self.names[j - n] for j in held if j >= n))
 

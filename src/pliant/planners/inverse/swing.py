@@ -22,14 +22,11 @@ FINER = (4, 8, 16)  # steps in place of one that fails
 class Stepped:
     """The step with the controls as they are, and what a change of the chosen ones adds to its state."""
 
+    x: Array  # (n_state,) where it began
     step: Step
     columns: Array  # (n_state, k)
     k: int
-
-    @property
-    def finer(self) -> bool:
-        """Whether it took finer steps, which answer no control."""
-        return self.step.tape is None
+    finer: bool = False  # whether it took finer steps, of which the answer to the controls is not known
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,18 +72,16 @@ class Swing:
             end, still = self._by_finer_steps(x, u, k), np.zeros((model.space.size, len(chosen)))
             if end is None:
                 return "the robot has burst, or moves too violently for its time step: begin anew, with less load or a smaller dt"
-            inner = Stepped(step=Step(end, Status()), columns=still, k=k)
+            inner = Stepped(x=x, step=Step(end, Status()), columns=still, k=k, finer=True)
             return Answer(q=x[:n], free=end[:n] - x[:n], columns=still[:n], inner=inner)
         far = near if self.horizon == model.dt else ahead.step(x, u, None, index)  # type: ignore[arg-type]
         far = far if far.status else near  # a long step may not be possible under much stress
         columns = model.control_response(near)[:, chosen]
         later = columns if far is near else ahead.control_response(far)[:, chosen]
-        return Answer(q=x[:n], free=far.x[:n] - x[:n], columns=later[:n], inner=Stepped(step=near, columns=columns, k=k))
+        return Answer(q=x[:n], free=far.x[:n] - x[:n], columns=later[:n], inner=Stepped(x=x, step=near, columns=columns, k=k))
 
-    def without(self, contacts: Sequence[Contact]) -> "Swing":
-        """The rule of the robot that does not touch some contacts."""
-        equations = replace(self.model.equations, robot=self.model.robot.without(contacts))
-        return replace(self, model=replace(self.model, equations=equations))
+    def without_contacts(self, contacts: Sequence[Contact]) -> "Swing":
+        return replace(self, model=self.model.without_contacts(contacts))
 
     def _by_finer_steps(self, x: Array, u: Array, k: int) -> Array | None:
         """(n_state,) the end of a tick that one linearised step cannot take, as where the robot is thrown against an obstacle; None where
@@ -112,7 +107,10 @@ class Swing:
         can follow; the next one is not much longer then. Time goes on whatever is `allowed`: the rows of the program keep that, and Inverse
         says where they did not."""
         if answer.inner.finer:
-            return Went(x=answer.inner.step.x, share=0.0, reach=reach)
+            moved = u.copy()
+            moved[chosen] += du
+            end = self._by_finer_steps(answer.inner.x, moved, answer.inner.k)
+            return Went(x=answer.inner.step.x if end is None else end, share=float(end is not None), reach=reach)
         way = float(longest_way(self.model.equations.body, answer.inner.columns[: self.model.space.n_dofs] @ du))
         first = 1.0 if self._affine else min(1.0, reach / max(way, 1e-300))
         for tries in range(HALVES):
@@ -130,5 +128,5 @@ class Swing:
             return x if whole else None
         moved = u.copy()
         moved[chosen] += du
-        step = self.model.step(inner.step.tape.x, moved, None, inner.k)
+        step = self.model.step(inner.x, moved, None, inner.k)
         return step.x if step.status else None

@@ -53,7 +53,7 @@ class Ticking(Protocol):
     def begin(self, x: Array | None, u: Array) -> Array: ...  # the first state under controls u, from a state x where one is given
     def answer(self, x: Array, u: Array, chosen: Array, k: int) -> Answer | str: ...  # or why there is none
     def soon(self, answer: Answer) -> Answer: ...  # at the end of the tick, where the answer looks further ahead
-    def without(self, contacts: Sequence[Contact]) -> "Ticking": ...  # the rule of the robot that does not touch some contacts
+    def without_contacts(self, contacts: Sequence[Contact]) -> "Ticking": ...  # the rule of the robot that does not touch some
     def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Went | Nowhere: ...
 
 
