@@ -111,8 +111,8 @@ def _check(model, at, k, name, direction, derivative, rng) -> Check:
     dx, du, dp = direction
     move = lambda e: derivative.see(_checked(model, x + e * dx, u + e * du, p + e * dp, k).x)  # noqa: E731
     if not J.any():  # the step does not depend on this input; then it must not follow a change of it either
-        e = SCALES[0]  # a long step may take up slack
-        follows = float(np.linalg.norm(move(e) - x_new) / (e * np.linalg.norm(np.concatenate(direction))))
+        size = np.linalg.norm(np.concatenate(direction))  # a long step may take up slack, a short one drown in round-off
+        follows = min(float(np.linalg.norm(move(e) - x_new) / (e * size)) for e in SCALES)
         return Check(name=name, slope=np.nan, error=follows, duality=float(duality), exact=True)
     noise = 1e-12 * derivative.size
     slope, sizes = np.nan, np.array([SCALES[-1]])  # where there is no remainder, the largest step has the least round-off

@@ -7,6 +7,7 @@ A fault ends as one sentence on standard output with exit status 3; whatever els
 
 import re
 import sys
+from errno import ENOMEM
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -201,10 +202,10 @@ def main(kind: str, path: str, out: str, memory: str) -> int:
     except Refused as error:
         print(error)
         return REFUSED
-    except MemoryError:
-        print(f"needs more than {int(memory) / 1e9:.2g} GB to unpack. If it is sound, raise Limits(memory=...)")
-        return REFUSED
     except (Exception, SystemExit) as error:  # foreign parsers raise, and meshio exits, in every way there is
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
+            print(f"needs more than {int(memory) / 1e9:.2g} GB to unpack. If it is sound, raise Limits(memory=...)")
+            return REFUSED
         reason = " ".join(str(error).split())[:200]
         print(f"cannot be read ({type(error).__name__}: {reason}). Is it cut short? Write it anew")
         return REFUSED
