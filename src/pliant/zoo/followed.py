@@ -20,7 +20,7 @@ from pliant.zoo.experiment import Metric, Setting
 from pliant.zoo.pictures import scene
 
 RATE = 60.0  # [1/s] ticks of `pliant drive`
-PATIENCE = 200  # ticks that a robot may take to settle at a target
+PATIENCE = 400  # ticks that a robot may take to settle at a target
 STILL = 1e-4  # of the robot's length: a tick that moves no node by more, and that the controller calls the last, has settled
 SQUARE = 0.02  # cosine between what is missing and any motion that is left: less is square to all of them, so that none leads nearer
 
