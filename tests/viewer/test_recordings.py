@@ -259,7 +259,10 @@ def test_what_is_recorded_is_on_disk_while_it_is_recorded(arm, monkeypatch, tmp_
     one_sentence(lambda: load_recording(tmp_path), "not a recording")
 
 
-def test_what_a_full_disk_did_not_take_is_in_the_next_part(arm, monkeypatch, tmp_path):
+@pytest.fixture
+def late(arm, monkeypatch, tmp_path):
+    """A recording under way of three ticks, none of which a full disk took."""
+
     def full(path, data):
         raise PliantError("The disk is full.")
 
@@ -272,26 +275,19 @@ def test_what_a_full_disk_did_not_take_is_in_the_next_part(arm, monkeypatch, tmp
             arm.tick()
             arm.keeper._writing.join()
     assert arm.trouble.startswith("The recording under way is not on disk yet (The disk is full.)")
-    arm.tick()
-    arm.keeper._writing.join()
+    yield arm
+    arm.close()
+
+
+def test_what_a_full_disk_did_not_take_is_in_the_next_part(late, tmp_path):
+    late.tick()
+    late.keeper._writing.join()
     assert [path.name for path in tmp_path.iterdir()] == ["recording-001"]
     assert load_recording(tmp_path / "recording-001").ticks == 4
-    assert arm.trouble == ""
-    arm.hear({"say": "record", "on": False})
+    assert late.trouble == ""
 
 
-def test_a_recording_that_is_saved_in_the_end_is_no_longer_late(arm, monkeypatch, tmp_path):
-    def full(path, data):
-        raise PliantError("The disk is full.")
-
-    monkeypatch.setattr(arm, "folder", tmp_path)
-    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
-    arm.hear({"say": "record", "on": True})
-    with monkeypatch.context() as patch:
-        patch.setattr("pliant.viewer.keeper.write_atomic", full)
-        arm.tick()
-        arm.keeper._writing.join()
-    assert arm.trouble
-    arm.close()
-    assert (arm.trouble, arm.unsaved) == ("", "")
-    assert load_recording(tmp_path / "recording-001").ticks == 1
+def test_a_recording_that_is_saved_in_the_end_is_no_longer_late(late, tmp_path):
+    late.close()
+    assert (late.trouble, late.unsaved) == ("", "")
+    assert load_recording(tmp_path / "recording-001").ticks == 3
