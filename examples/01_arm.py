@@ -9,7 +9,9 @@ model = pl.Quasistatic(arm)
 step = pl.equilibrium(model, np.array([8.0, 0.0, 0.0, 0.0]))  # [N]
 
 tip = arm.place("laser", model.space.position(step.x))
-by_tension = np.stack([arm.place("laser", column) for column in model.linearize(step).dense_controls().T], axis=1)
+by_tension = np.stack(
+    [arm.place("laser", column) for column in model.linearize(step).dense_controls().T], axis=1
+)
 
 print("laser [m]:", tip.round(4))
 print("d laser / d tension [mm/N]:")

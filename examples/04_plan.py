@@ -1,4 +1,5 @@
-"""Plan how a hand must move so that the tip of a foam rod is at a place half a second later, within the hand's speed."""
+"""Plan how a hand must move so that the tip of a foam rod is at a place half a second later, within
+the hand's speed."""
 
 import numpy as np
 
@@ -11,7 +12,9 @@ rod = pl.Robot(
     order=1,
     material=pl.Material(E=6e4, nu=0.4, density=35.0),
     gravity=(0.0, 0.0, -9.81),
-    actuators={"hand": pl.Gripper(surface="x-", frame=pl.actuators.MovingFrame(origin=(0.0, 0.015, 0.015)))},
+    actuators={
+        "hand": pl.Gripper(surface="x-", frame=pl.actuators.MovingFrame(origin=(0.0, 0.015, 0.015)))
+    },
     effectors={"tip": pl.Effector(surface="x+")},
 )
 model = pl.BDF2(rod, dt=0.02)
@@ -24,4 +27,7 @@ plan = pl.plan(model, wanted, steps=25, x0=hanging, limits=[Limit(lower=-2.0, up
 tip = rod.place("tip", model.space.position(plan.states[-1]))
 fastest = float(np.abs(np.diff(plan.controls, axis=0)).max() / model.dt)
 print(plan.summary())
-print(f"tip at {tip.round(4)} m, {np.linalg.norm(tip - target) * 1e3:.2f} mm from the target; fastest control {fastest:.2f} per second")
+print(
+    f"tip at {tip.round(4)} m, {np.linalg.norm(tip - target) * 1e3:.2f} mm from the target; "
+    f"fastest control {fastest:.2f} per second"
+)

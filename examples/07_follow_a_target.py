@@ -1,4 +1,5 @@
-"""The tip of a soft parallel robot follows a target that is moved by hand, here around a circle; then the target goes out of reach."""
+"""The tip of a soft parallel robot follows a target that is moved by hand, here around a circle;
+then the target goes out of reach."""
 
 import numpy as np
 
@@ -8,7 +9,11 @@ from pliant.problem import Stroke
 
 robot = pl.robots.diamond(along=8)
 model = pl.Quasistatic(robot)  # or pl.SemiImplicit(robot, dt=0.01), which swings
-controller = inverse(model, effectors=("tip",), strokes=[Stroke(actuator=name, upper=0.02) for name in robot.actuators])
+controller = inverse(
+    model,
+    effectors=("tip",),
+    strokes=[Stroke(actuator=name, upper=0.02) for name in robot.actuators],
+)
 
 pose = controller.begin()
 middle = pose.places + (0.0, 0.0, 0.001)

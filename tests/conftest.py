@@ -1,4 +1,5 @@
-"""What the tests share: random numbers, convergence rates, the dense form of a body's blocks, and sentences about bad input."""
+"""What the tests share: random numbers, convergence rates, the dense form of a body's blocks, and
+sentences about bad input."""
 
 import re
 
@@ -21,12 +22,15 @@ def rate():
 
 @pytest.fixture
 def taylor(rate):
-    """taylor(f, J d, d): how fast |f(e d) - f(0) - e J d| falls; 2 for a right derivative of a curved function."""
+    """taylor(f, J d, d): how fast |f(e d) - f(0) - e J d| falls; 2 for a right derivative of a
+    curved function."""
     sizes = 1e-2 * 0.5 ** np.arange(5)
 
     def order(f, slope):
         start = np.asarray(f(0.0))
-        return rate(sizes, [np.linalg.norm(np.asarray(f(e)) - start - e * np.asarray(slope)) for e in sizes])
+        return rate(
+            sizes, [np.linalg.norm(np.asarray(f(e)) - start - e * np.asarray(slope)) for e in sizes]
+        )
 
     return order
 

@@ -1,4 +1,5 @@
-"""Bad materials, robots and steps end in one sentence with the number, the place and the remedy: no traceback, no NaN."""
+"""Bad materials, robots and steps end in one sentence with the number, the place and the remedy: no
+traceback, no NaN."""
 
 import warnings
 from math import inf, nan
@@ -19,7 +20,13 @@ LINE = ((0.0, 0.01, 0.01), END)
 
 
 def robot(**changed) -> pl.Robot:
-    sound = {"shape": BOX, "material": SOFT, "supports": CLAMPED, "divisions": (4, 1, 1), "order": 1}
+    sound = {
+        "shape": BOX,
+        "material": SOFT,
+        "supports": CLAMPED,
+        "divisions": (4, 1, 1),
+        "order": 1,
+    }
     return pl.Robot(**(sound | changed))
 
 
@@ -86,24 +93,42 @@ ATTACHED = {
         lambda: stepped(cabled(points=[END, (0.2, 0.01, 0.01)])),
         r"'tendon'.*point 1 at \[0\.2, 0\.01, 0\.01\] m",
     ),
-    "cable of coinciding points": (lambda: stepped(cabled(points=[END, END])), r"'tendon'.*0 and 1 coincide"),
+    "cable of coinciding points": (
+        lambda: stepped(cabled(points=[END, END])),
+        r"'tendon'.*0 and 1 coincide",
+    ),
     "cable in the plane": (lambda: stepped(cabled(points=[(0, 0), (0.1, 0)])), r"'tendon'.*3D"),
     "cable guide in the plane": (lambda: stepped(cabled(guide=(1, 0))), r"guide.*\(2,\)"),
     "cable guide nan": (lambda: stepped(cabled(guide=(nan, 0, 0))), r"guide.*nan"),
     "cable limits swapped": (lambda: pl.Cable(points=LINE, limits=(8, 0)), r"8 .*not below.* 0"),
-    "cable limits not a number": (lambda: pl.Cable(points=LINE, limits=(float("nan"), 1)), r"nan, 1.*give two numbers"),
+    "cable limits not a number": (
+        lambda: pl.Cable(points=LINE, limits=(float("nan"), 1)),
+        r"nan, 1.*give two numbers",
+    ),
     "cable of one limit": (lambda: pl.Cable(points=LINE, limits=(8,)), r"8"),
     "cable drive": (lambda: pl.Cable(points=LINE, drive="motor"), r"'motor'"),
     "cable stiffness": (lambda: pl.Cable(points=LINE, stiffness=-1), r"-1 N/m"),
-    "thrust limits swapped": (lambda: pl.actuators.Thrust(point=END, limits=(1, -1)), r"1 .*not below.* -1"),
-    "thrust outside": (lambda: stepped(robot(actuators={"fan": pl.actuators.Thrust(point=(9, 0, 0))})), r"'fan'.*\[9\.0"),
-    "thrust at a number": (lambda: stepped(robot(actuators={"fan": pl.actuators.Thrust(point=1.0)})), r"point"),
+    "thrust limits swapped": (
+        lambda: pl.actuators.Thrust(point=END, limits=(1, -1)),
+        r"1 .*not below.* -1",
+    ),
+    "thrust outside": (
+        lambda: stepped(robot(actuators={"fan": pl.actuators.Thrust(point=(9, 0, 0))})),
+        r"'fan'.*\[9\.0",
+    ),
+    "thrust at a number": (
+        lambda: stepped(robot(actuators={"fan": pl.actuators.Thrust(point=1.0)})),
+        r"point",
+    ),
     "unknown region": (
         lambda: stepped(robot(supports=[pl.Support(region="x--")])),
         r"'x--'; it has .* Did you mean 'x-'",
     ),
     "support axes": (lambda: pl.Support(region="x-", axes="w"), r"'x-' are 'w'"),
-    "support across the plane": (lambda: stepped(flat(supports=[pl.Support(region="x-", axes="z")])), r"'z'"),
+    "support across the plane": (
+        lambda: stepped(flat(supports=[pl.Support(region="x-", axes="z")])),
+        r"'z'",
+    ),
     "support motion nan": (
         lambda: stepped(robot(supports=[pl.Support(region="x-", motion=lambda t: (nan, 0, 0))])),
         r"t = 0\.01 s",
@@ -114,8 +139,14 @@ ATTACHED = {
     ),
     "effector twice": (lambda: pl.Effector(point=END, surface="x+"), r"exactly one"),
     "effector nowhere": (lambda: pl.Effector(), r"exactly one"),
-    "effector outside": (lambda: pl.Effector(point=(1, 0, 0)).on(robot().body()), r"\[1\.0, 0\.0, 0\.0\] m"),
-    "effector on no surface": (lambda: pl.Effector(surface="x").on(robot().body()), r"'x'; it has x-"),
+    "effector outside": (
+        lambda: pl.Effector(point=(1, 0, 0)).on(robot().body()),
+        r"\[1\.0, 0\.0, 0\.0\] m",
+    ),
+    "effector on no surface": (
+        lambda: pl.Effector(surface="x").on(robot().body()),
+        r"'x'; it has x-",
+    ),
     "load of two numbers": (lambda: pushed(force=(0, 1)), r"force.*3"),
     "load nan": (lambda: pushed(force=(0, nan, 0)), r"force.*nan"),
     "load as text": (lambda: pushed(force="hard"), r"hard"),
@@ -132,19 +163,37 @@ ATTACHED = {
     "gravity nan": (lambda: stepped(robot(gravity=(0, 0, nan))), r"[Gg]ravity.*nan"),
     "damping negative": (lambda: pl.Damping(mass=-1), r"mass damping is -1"),
     "damping nan": (lambda: pl.Damping(stiffness=nan), r"stiffness damping is nan"),
-    "friction negative": (lambda: pl.Contact(obstacle=pl.plane((0, 0, 1)), friction=-0.1), r"-0\.1"),
-    "contact without stiffness": (lambda: pl.Contact(obstacle=pl.plane((0, 0, 1)), stiffness=0), r"0 Pa/m"),
-    "contact of no surface": (lambda: touching(pl.plane((0, 0, 1)), surface="sole"), r"'sole'; it has"),
+    "friction negative": (
+        lambda: pl.Contact(obstacle=pl.plane((0, 0, 1)), friction=-0.1),
+        r"-0\.1",
+    ),
+    "contact without stiffness": (
+        lambda: pl.Contact(obstacle=pl.plane((0, 0, 1)), stiffness=0),
+        r"0 Pa/m",
+    ),
+    "contact of no surface": (
+        lambda: touching(pl.plane((0, 0, 1)), surface="sole"),
+        r"'sole'; it has",
+    ),
     "normal zero": (lambda: pl.plane((0, 0, 0)), r"normal.*0"),
     "normal infinite": (lambda: pl.plane((0, 0, inf)), r"normal.*inf"),
     "normal in the plane": (lambda: touching(pl.plane((0, 1))), r"3"),
     "plane at nan": (lambda: touching(pl.plane((0, 0, 1), nan)), r"height.*nan"),
     "sphere without radius": (lambda: pl.sphere((0, 0, 0), 0), r"radius is 0 m"),
     "sphere at nan": (lambda: touching(pl.sphere((0, 0, nan), 1)), r"nan"),
-    "capsule without length": (lambda: touching(pl.capsule((0, 0, 0), (0, 0, 0), 0.01)), r"start and end"),
+    "capsule without length": (
+        lambda: touching(pl.capsule((0, 0, 0), (0, 0, 0), 0.01)),
+        r"start and end",
+    ),
     "capsule half plane": (lambda: pl.capsule((0, 0), (0, 1, 1), 0.01), r"capsule"),
-    "actuators in a list": (lambda: stepped(robot(actuators=[pl.actuators.Thrust(point=END)])), r"actuators"),
-    "supports not in a list": (lambda: stepped(robot(supports=pl.Support(region="x-"))), r"supports"),
+    "actuators in a list": (
+        lambda: stepped(robot(actuators=[pl.actuators.Thrust(point=END)])),
+        r"actuators",
+    ),
+    "supports not in a list": (
+        lambda: stepped(robot(supports=pl.Support(region="x-"))),
+        r"supports",
+    ),
     "point mass nan": (lambda: pl.PointMass(points=[(0, 0, nan)]), r"PointMass"),
     "point mass without mass": (lambda: pl.PointMass(points=[(0, 0, 0)], mass_each=0), r"0 kg"),
     "no point masses": (lambda: pl.PointMass(points=np.zeros((0, 3))), r"\(0, 3\)"),
@@ -154,7 +203,10 @@ STEPPING = {
     "dt negative": (lambda: pl.BDF2(robot(), dt=-0.01), r"-0\.01 s"),
     "dt nan": (lambda: pl.SemiImplicit(robot(), dt=nan), r"nan s"),
     "dt as text": (lambda: model(dt="fast"), r"fast"),
-    "dt beyond numbers": (lambda: stepped(model(robot(gravity=(0, 0, -9.81)), dt=1e-200)), r"1e-200"),
+    "dt beyond numbers": (
+        lambda: stepped(model(robot(gravity=(0, 0, -9.81)), dt=1e-200)),
+        r"1e-200",
+    ),
     "nothing holds it": (
         lambda: pl.Quasistatic(robot(supports=())),
         r"translation along x, .*rotation about z.*Support",
@@ -169,39 +221,69 @@ STEPPING = {
     ),
     "control nan": (lambda: stepped(cabled(), u=[nan]), r"nan"),
     "control of two": (lambda: stepped(cabled(), u=[1, 2]), r"shape \(2,\)"),
-    "control with an imaginary part": (lambda: stepped(cabled(), u=[1.0 + 1.0j]), r"1\+1j.*give numbers"),
+    "control with an imaginary part": (
+        lambda: stepped(cabled(), u=[1.0 + 1.0j]),
+        r"1\+1j.*give numbers",
+    ),
     "control of digits": (lambda: stepped(cabled(), u=["1.0"]), r"1\.0.*give numbers"),
     "control as text": (lambda: stepped(cabled(), u=["pull"]), r"pull"),
-    "control of uneven rows": (lambda: model(cabled()).step(model().initial_state(), [[1], [1, 2]]), r"control"),
+    "control of uneven rows": (
+        lambda: model(cabled()).step(model().initial_state(), [[1], [1, 2]]),
+        r"control",
+    ),
     "state of another size": (lambda: stepped(model(), x=np.zeros(3)), r"shape \(3,\).*120"),
     "state nan": (lambda: stepped(model(), x=np.full(120, nan)), r"0"),
     "state collapsed": (lambda: stepped(model(), x=np.zeros(120)), r"Step 0 failed.*inverted"),
-    "state collapsed, one solve": (lambda: stepped(pl.SemiImplicit(robot(), dt=0.01), x=np.zeros(120)), r"not positive definite"),
-    "parameter below its bound": (lambda: stepped(model(design=["body.E"]), p=[-1.0]), r"body\.E\[0\] = -1 Pa"),
-    "parameter above its bound": (lambda: stepped(model(design=["body.nu"]), p=[0.5]), r"body\.nu\[0\] = 0\.5"),
+    "state collapsed, one solve": (
+        lambda: stepped(pl.SemiImplicit(robot(), dt=0.01), x=np.zeros(120)),
+        r"not positive definite",
+    ),
+    "parameter below its bound": (
+        lambda: stepped(model(design=["body.E"]), p=[-1.0]),
+        r"body\.E\[0\] = -1 Pa",
+    ),
+    "parameter above its bound": (
+        lambda: stepped(model(design=["body.nu"]), p=[0.5]),
+        r"body\.nu\[0\] = 0\.5",
+    ),
     "parameter nan": (lambda: stepped(model(design=["body.E"]), p=[nan]), r"nan"),
     "parameters of another model": (lambda: stepped(model(), p=[1.0]), r"shape \(1,\)"),
     "unknown parameter": (lambda: model(design=["body.mu"]).params, r"'body\.mu'.*body\.nu"),
     "parameter twice": (lambda: model(design=["body.E", "body.E"]).params, r"body\.E"),
-    "unknown solver": (lambda: stepped(model(robot(gravity=(0, 0, 1)), solver="magic")), r"'magic'"),
+    "unknown solver": (
+        lambda: stepped(model(robot(gravity=(0, 0, 1)), solver="magic")),
+        r"'magic'",
+    ),
     "newton without iterations": (lambda: pl.Newton(iterations=0), r"\(0\)"),
     "newton tolerance nan": (lambda: pl.Newton(tolerance=nan), r"nan"),
-    "too few controls": (lambda: pl.simulate(model(cabled()), np.zeros((2, 1)), steps=3), r"2 steps, but 3"),
+    "too few controls": (
+        lambda: pl.simulate(model(cabled()), np.zeros((2, 1)), steps=3),
+        r"2 steps, but 3",
+    ),
     "controls of two": (lambda: pl.simulate(model(cabled()), np.zeros((2, 2))), r"\(2, 2\)"),
     "policy without an end": (lambda: pl.simulate(model(), lambda k, x: []), r"None"),
     "no steps": (lambda: pl.simulate(model(), lambda k, x: [], steps=0), r"is 0"),
     "half a step": (lambda: pl.simulate(model(), lambda k, x: [], steps=2.5), r"2\.5"),
     "endless pull": (lambda: pl.equilibrium(pl.Quasistatic(cabled()), [1e9]), r"No equilibrium"),
-    "endless push": (lambda: stepped(robot(actuators={"fan": pl.actuators.Thrust(point=END)}), u=[1e300, 0, 0]), r"Step 0"),
+    "endless push": (
+        lambda: stepped(robot(actuators={"fan": pl.actuators.Thrust(point=END)}), u=[1e300, 0, 0]),
+        r"Step 0",
+    ),
     "derivative of a failed step": (
         lambda: model().linearize(model().step(np.zeros(120), [])),
         r"derivative",
     ),
-    "a step of another model": (lambda: model().pullback(model().step(model().initial_state(), []), np.zeros(120)), r"this model's"),
+    "a step of another model": (
+        lambda: model().pullback(model().step(model().initial_state(), []), np.zeros(120)),
+        r"this model's",
+    ),
     "equilibrium with inertia": (lambda: pl.equilibrium(model(), []), r"Quasistatic"),
     "damping as a number": (lambda: robot(damping=0.01), r"damping of robot is '0\.01'.*Damping"),
     "patch upside down": (lambda: Patch(lower=(1, 0, 0), upper=(0, 0, 0)), r"lower corner"),
-    "rollout without tapes": (lambda: pl.pullback(model(), pl.simulate(model(), np.zeros((2, 0))), np.zeros(120)), r"keep=True"),
+    "rollout without tapes": (
+        lambda: pl.pullback(model(), pl.simulate(model(), np.zeros((2, 0))), np.zeros(120)),
+        r"keep=True",
+    ),
     "adjoint of another size": (
         lambda: adjoint(np.zeros(3)),
         r"\(3,\)",
@@ -210,9 +292,15 @@ STEPPING = {
         lambda: adjoint(np.full(120, nan)),
         r"nan",
     ),
-    "check at another control": (lambda: pl.gradcheck(model(), model().initial_state(), np.zeros(3)), r"\(3,\)"),
+    "check at another control": (
+        lambda: pl.gradcheck(model(), model().initial_state(), np.zeros(3)),
+        r"\(3,\)",
+    ),
     "robot as text": (lambda: model("finger").initial_state(), r"finger"),
-    "keyframes not in order": (lambda: Keyframes(times=[1, 0], values=[[0], [0]]), r"Keyframe 1 at 0 s"),
+    "keyframes not in order": (
+        lambda: Keyframes(times=[1, 0], values=[[0], [0]]),
+        r"Keyframe 1 at 0 s",
+    ),
     "keyframes nan": (lambda: Keyframes(times=[0], values=[[nan]]), r"finite"),
     "unknown experiment": (lambda: find("arm-reech"), r"'arm-reech'.*did you mean 'arm-reach'"),
 }
@@ -237,13 +325,23 @@ def test_a_robot_in_millimetres_warns():
 EXTREME = {
     "soft": lambda: model(robot(material=pl.Material(E=1e-300, nu=0.3), gravity=(0, 0, -9.81))),
     "stiff": lambda: model(robot(material=pl.Material(E=1e300, nu=0.3), gravity=(0, 0, -9.81))),
-    "heavy": lambda: model(robot(material=pl.Material(E=1e5, nu=0.3, density=1e300), gravity=(0, 0, -9.81))),
-    "incompressible": lambda: model(robot(material=pl.Material(E=1e5, nu=0.5 - 1e-16), gravity=(0, 0, -9.81))),
+    "heavy": lambda: model(
+        robot(material=pl.Material(E=1e5, nu=0.3, density=1e300), gravity=(0, 0, -9.81))
+    ),
+    "incompressible": lambda: model(
+        robot(material=pl.Material(E=1e5, nu=0.5 - 1e-16), gravity=(0, 0, -9.81))
+    ),
     "pulled": lambda: model(robot(gravity=(0, 0, -1e300))),
     "pulled, one solve": lambda: pl.SemiImplicit(robot(gravity=(0, 0, -1e300)), dt=0.01),
-    "held everywhere": lambda: model(robot(supports=[pl.Support(region="body")], gravity=(0, 0, -9.81))),
-    "deep in the ground": lambda: model(robot(contacts=[pl.Contact(obstacle=pl.plane((0, 0, 1), 1e6))])),
-    "touching the middle of a ball": lambda: model(robot(contacts=[pl.Contact(obstacle=pl.sphere((0, 0, 0), 1.0))])),
+    "held everywhere": lambda: model(
+        robot(supports=[pl.Support(region="body")], gravity=(0, 0, -9.81))
+    ),
+    "deep in the ground": lambda: model(
+        robot(contacts=[pl.Contact(obstacle=pl.plane((0, 0, 1), 1e6))])
+    ),
+    "touching the middle of a ball": lambda: model(
+        robot(contacts=[pl.Contact(obstacle=pl.sphere((0, 0, 0), 1.0))])
+    ),
 }
 
 

@@ -1,4 +1,5 @@
-"""The command line as a user types it: exit status, one sentence for wrong input, JSON as the last line."""
+"""The command line as a user types it: exit status, one sentence for wrong input, JSON as the last
+line."""
 
 import json
 import signal
@@ -13,12 +14,19 @@ from pliant import cli
 
 
 def pliant(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "pliant.cli", *words], capture_output=True, text=True, cwd=cwd, timeout=600)
+    return subprocess.run(
+        [sys.executable, "-m", "pliant.cli", *words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=600,
+    )
 
 
 @pytest.fixture
 def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
-    """called(*words): the exit status and standard error of `pliant` in an empty folder, without the seconds that a new process takes."""
+    """called(*words): the exit status and standard error of `pliant` in an empty folder, without
+    the seconds that a new process takes."""
     monkeypatch.chdir(tmp_path)
 
     def call(*words: str) -> tuple[int, str]:
@@ -48,7 +56,17 @@ def test_run_prints_the_result_as_its_last_line(tmp_path: Path) -> None:
 
 
 def test_a_goal_that_is_not_reached_is_status_1(tmp_path: Path) -> None:
-    out = pliant("run", "arm-reach", "--quick", "--set", "x=0.15", "--set", "z=0.3", "--out", str(tmp_path / "far"))
+    out = pliant(
+        "run",
+        "arm-reach",
+        "--quick",
+        "--set",
+        "x=0.15",
+        "--set",
+        "z=0.3",
+        "--out",
+        str(tmp_path / "far"),
+    )
     assert out.returncode == 1
     assert "cannot reach" in out.stderr
 
@@ -65,7 +83,9 @@ def test_a_goal_that_is_not_reached_is_status_1(tmp_path: Path) -> None:
         (("bench", "nothing"), "There is no benchmark"),
     ],
 )
-def test_wrong_input_is_one_sentence_and_status_2(words: tuple[str, ...], sentence: str, called) -> None:
+def test_wrong_input_is_one_sentence_and_status_2(
+    words: tuple[str, ...], sentence: str, called
+) -> None:
     status, said = called(*words)
     assert status == 2
     assert sentence in said.replace("\n", " ")
@@ -118,7 +138,9 @@ def test_version_and_settings_are_told() -> None:
 
 
 @pytest.mark.parametrize("setting", ["steps=-5", "steps=0", "dt=0", "tolerance=-1"])
-def test_a_setting_that_makes_no_sense_is_refused_before_anything_runs(setting: str, called, tmp_path: Path) -> None:
+def test_a_setting_that_makes_no_sense_is_refused_before_anything_runs(
+    setting: str, called, tmp_path: Path
+) -> None:
     status, said = called("run", "arm-reach", "--set", setting)
     assert status == 2
     assert "must be" in said
@@ -127,7 +149,9 @@ def test_a_setting_that_makes_no_sense_is_refused_before_anything_runs(setting: 
 
 def test_an_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
     words = ["run", "block-drop", "--set", "steps=100000", "--out", str(tmp_path)]
-    child = subprocess.Popen([sys.executable, "-m", "pliant.cli", *words], stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "pliant.cli", *words], stderr=subprocess.PIPE, text=True
+    )
     while not list((tmp_path / "trajectory").glob("chunk-*.npz")):
         assert child.poll() is None
         time.sleep(0.01)

@@ -24,9 +24,13 @@ every = pytest.mark.parametrize("name", OBSTACLES)
 
 
 def attached(name, rng, **options):
-    """The contact of eight point masses with an obstacle, and places of theirs about half of which are in it."""
+    """The contact of eight point masses with an obstacle, and places of theirs about half of which
+    are in it."""
     obstacle, dim = OBSTACLES[name]
-    contact = pl.Contact(obstacle=obstacle, **{"stiffness": 300.0, "layer": 0.05, "friction": 0.4, "slip_speed": 0.1, **options})
+    contact = pl.Contact(
+        obstacle=obstacle,
+        **{"stiffness": 300.0, "layer": 0.05, "friction": 0.4, "slip_speed": 0.1, **options},
+    )
     y = 0.4 * rng.standard_normal((8, dim))
     return contact.on(pl.PointMass(points=y)), y
 
@@ -37,9 +41,13 @@ def attached(name, rng, **options):
 def test_distances_are_euclids():
     plane = pl.plane((0.0, 0.0, 2.0), height=0.3)
     np.testing.assert_allclose(plane(np.array([[5.0, 5.0, 1.0]]))[0], 0.7)
-    np.testing.assert_allclose(pl.sphere((0, 0, 1.0), 0.5)(np.array([[0, 0, 3.0], [0, 0, 1.2]]))[0], [1.5, -0.3])
+    np.testing.assert_allclose(
+        pl.sphere((0, 0, 1.0), 0.5)(np.array([[0, 0, 3.0], [0, 0, 1.2]]))[0], [1.5, -0.3]
+    )
     capsule = pl.capsule((0, 0, 0), (1.0, 0, 0), 0.1)
-    at = np.array([[0.5, 0.3, 0.4], [-3.0, 4.0, 0.0], [1.6, 0.0, 0.8]])  # beside, before and behind the segment
+    at = np.array(
+        [[0.5, 0.3, 0.4], [-3.0, 4.0, 0.0], [1.6, 0.0, 0.8]]
+    )  # beside, before and behind the segment
     np.testing.assert_allclose(capsule(at)[0], [0.4, 4.9, 0.9])
 
 
@@ -48,7 +56,9 @@ def test_normals_and_hessians_are_the_slopes_of_the_distance(name, rng):
     obstacle, dim = OBSTACLES[name]
     y = 0.4 * rng.standard_normal((20, dim))
     _, n, H = obstacle(y)
-    np.testing.assert_allclose(complex_slopes(lambda z: obstacle(z)[0][:, None], y)[:, 0], n, atol=1e-13)
+    np.testing.assert_allclose(
+        complex_slopes(lambda z: obstacle(z)[0][:, None], y)[:, 0], n, atol=1e-13
+    )
     np.testing.assert_allclose(complex_slopes(lambda z: obstacle(z)[1], y), H, atol=1e-11)
     if name in ("terrain", "profile"):  # a distance that is too short
         assert np.all(np.linalg.norm(n, axis=1) <= 1.0)
@@ -65,7 +75,11 @@ def test_the_centre_of_a_ball_gives_no_nan():
 
 def surface(x, y=0.0):
     """A smooth landscape, and its slopes along x and y."""
-    return 0.1 * np.sin(3 * x) * np.cos(2 * y), 0.3 * np.cos(3 * x) * np.cos(2 * y), -0.2 * np.sin(3 * x) * np.sin(2 * y)
+    return (
+        0.1 * np.sin(3 * x) * np.cos(2 * y),
+        0.3 * np.cos(3 * x) * np.cos(2 * y),
+        -0.2 * np.sin(3 * x) * np.sin(2 * y),
+    )
 
 
 def landscape(n):
@@ -81,9 +95,16 @@ def height_under(obstacle, x):
 
 
 def test_the_terrain_goes_through_its_heights_and_goes_on_level():
-    x, y = (grid.ravel() for grid in np.meshgrid(-0.8 + 0.25 * np.arange(7), -0.6 + 0.25 * np.arange(6), indexing="ij"))
+    x, y = (
+        grid.ravel()
+        for grid in np.meshgrid(
+            -0.8 + 0.25 * np.arange(7), -0.6 + 0.25 * np.arange(6), indexing="ij"
+        )
+    )
     hills = OBSTACLES["terrain"][0]
-    np.testing.assert_allclose(height_under(hills, np.stack([x, y], axis=1)), HILLS.ravel() + 0.1, atol=1e-12)
+    np.testing.assert_allclose(
+        height_under(hills, np.stack([x, y], axis=1)), HILLS.ravel() + 0.1, atol=1e-12
+    )
     far = height_under(hills, np.array([[-50.0, -50.0], [-50.0, -0.35], [50.0, 1e9]]))
     np.testing.assert_allclose(far, HILLS[[0, 0, -1], [0, 1, -1]] + 0.1, atol=1e-11)
     _, n, H = hills(np.array([[-50.0, -50.0, 1.0]]))
@@ -121,8 +142,14 @@ def test_the_distance_to_a_terrain_is_never_too_long_and_twice_continuous(name, 
 
 def test_a_level_terrain_is_a_plane(rng):
     y = rng.standard_normal((20, 3))
-    for part, expected in zip(terrain(np.zeros((4, 3)), 0.1, (0, 0, 0.2))(y), pl.plane((0, 0, 1), height=0.2)(y), strict=True):
-        np.testing.assert_allclose(part, expected, atol=1e-12)  # round-off of the spline over its spacing squared
+    for part, expected in zip(
+        terrain(np.zeros((4, 3)), 0.1, (0, 0, 0.2))(y),
+        pl.plane((0, 0, 1), height=0.2)(y),
+        strict=True,
+    ):
+        np.testing.assert_allclose(
+            part, expected, atol=1e-12
+        )  # round-off of the spline over its spacing squared
 
 
 @pytest.mark.parametrize(("name", "curves"), [("terrain", 13), ("profile", 1)])
@@ -139,12 +166,20 @@ def test_the_outline_of_a_terrain_lies_on_it(name, curves):
     [
         (lambda: terrain([], 0.1), r"The heights of a terrain are '\[\]'; give a table \(nx, ny\)"),
         (lambda: terrain(0.3, 0.1), r"The heights of a terrain are '0.3'"),
-        (lambda: terrain([[0, 1], [2]], 0.1), r"The heights of a terrain are '\[\[0, 1\], \[2\]\]'"),
+        (
+            lambda: terrain([[0, 1], [2]], 0.1),
+            r"The heights of a terrain are '\[\[0, 1\], \[2\]\]'",
+        ),
         (lambda: terrain(np.zeros((2, 2, 2)), 0.1), r"The heights of a terrain are"),
         (lambda: terrain([0, np.nan], 0.1), r"The array of heights of a terrain is nan at entry 1"),
         (lambda: terrain([0, 1], 0.0), r"The spacing of a terrain is 0 m"),
         (lambda: terrain([0, 1], 0.1, (0, 0, 0)), r"The origin of a terrain has shape \(3,\)"),
-        (lambda: pl.Contact(obstacle=terrain([0, 1], 0.1)).on(pl.PointMass(points=[[0.0, 0, 0]])), "from a table of 2"),
+        (
+            lambda: pl.Contact(obstacle=terrain([0, 1], 0.1)).on(
+                pl.PointMass(points=[[0.0, 0, 0]])
+            ),
+            "from a table of 2",
+        ),
     ],
 )
 def test_a_bad_terrain_is_one_sentence(make, says):
@@ -157,7 +192,10 @@ def test_a_bad_terrain_is_one_sentence(make, says):
 
 def test_the_ramp_is_twice_continuous_and_ends_in_a_spring():
     layer = 0.1
-    below, above = (np.array(one_sided(np.array([layer * (1 + side * 1e-9)]), layer)).ravel() for side in (-1, 1))
+    below, above = (
+        np.array(one_sided(np.array([layer * (1 + side * 1e-9)]), layer)).ravel()
+        for side in (-1, 1)
+    )
     # Values across the joint differ by their slope times 2e-9 layer, and by nothing else.
     np.testing.assert_allclose(below, above, atol=1e-8)
     np.testing.assert_array_equal(np.array(one_sided(np.array([-1.0, 0.0]), layer)), 0.0)
@@ -180,8 +218,11 @@ def test_gradient_and_curvature_are_the_slopes_of_the_energy(name, rng, taylor):
     d, u = rng.standard_normal(y.shape), np.zeros(0)
     assert (term.normal_force(y) > 0.0).any()
     slope = np.sum(term.gradient(y, u) * d)
-    # Steps of a hundredth of the layer: the ramp has three continuous pieces, and no point may change its piece.
-    assert taylor(lambda e: term.energy(y + 0.01 * e * d, u), 0.01 * slope) == pytest.approx(2.0, abs=0.1)
+    # Steps of a hundredth of the layer: the ramp has three continuous pieces, and no point may
+    # change its piece.
+    assert taylor(lambda e: term.energy(y + 0.01 * e * d, u), 0.01 * slope) == pytest.approx(
+        2.0, abs=0.1
+    )
     exact = complex_slopes(lambda z: term.gradient(z, u), y)
     np.testing.assert_allclose(term.curvature(y, u), exact, atol=1e-10 * np.abs(exact).max())
 
@@ -194,9 +235,15 @@ def test_friction_derivatives_match(name, rng):
     term, old = attached(name, rng)
     drag, dt = Friction(contact=term), 0.1
     y = old + 0.02 * rng.standard_normal(old.shape)
-    energy = lambda z: drag_energies(drag, z, old, dt)[:, None]  # noqa: E731
-    np.testing.assert_allclose(complex_slopes(energy, y)[:, 0], drag.gradient(y, old, dt), atol=1e-10)
-    np.testing.assert_allclose(complex_slopes(lambda z: drag.gradient(z, old, dt), y), drag.curvature(y, old, dt), atol=1e-8)
+    energy = lambda z: drag_energies(drag, z, old, dt)[:, None]
+    np.testing.assert_allclose(
+        complex_slopes(energy, y)[:, 0], drag.gradient(y, old, dt), atol=1e-10
+    )
+    np.testing.assert_allclose(
+        complex_slopes(lambda z: drag.gradient(z, old, dt), y),
+        drag.curvature(y, old, dt),
+        atol=1e-8,
+    )
 
 
 def drag_energies(drag, y, old, dt):
@@ -206,7 +253,11 @@ def drag_energies(drag, y, old, dt):
     n = n / np.linalg.norm(n, axis=1)[:, None]
     s = (y - old) - np.sum((y - old) * n, axis=1)[:, None] * n
     floor = dt * contact.slip_speed
-    return contact.friction * drag.contact.normal_force(old) * (np.sqrt(np.sum(s * s, axis=1) + floor**2) - floor)
+    return (
+        contact.friction
+        * drag.contact.normal_force(old)
+        * (np.sqrt(np.sum(s * s, axis=1) + floor**2) - floor)
+    )
 
 
 @every
@@ -215,14 +266,18 @@ def test_friction_coupling_is_the_slope_in_the_old_positions(name, rng, taylor):
     drag, dt = Friction(contact=term), 0.1
     y, d = old + 0.02 * rng.standard_normal(old.shape), rng.standard_normal(old.shape)
     slope = np.einsum("nij,nj->ni", drag.coupling(y, old, dt), d)
-    assert taylor(lambda e: drag.gradient(y, old + 0.01 * e * d, dt), 0.01 * slope) == pytest.approx(2.0, abs=0.1)
+    assert taylor(
+        lambda e: drag.gradient(y, old + 0.01 * e * d, dt), 0.01 * slope
+    ) == pytest.approx(2.0, abs=0.1)
 
 
 @every
 def test_friction_is_tangential_and_coulomb_bound(name, rng):
     term, old = attached(name, rng)
     drag = Friction(contact=term)
-    y = old + 10.0 * rng.standard_normal(old.shape)  # far and fast: nearly the whole of Coulomb's force
+    y = old + 10.0 * rng.standard_normal(
+        old.shape
+    )  # far and fast: nearly the whole of Coulomb's force
     force, normal = drag.gradient(y, old, 0.1), term.contact.obstacle(old)[1]
     limit = 0.4 * term.normal_force(old)
     np.testing.assert_allclose(np.sum(force * normal, axis=1), 0.0, atol=1e-12 * limit.max())
@@ -235,7 +290,9 @@ def test_viscosity_is_friction_over_a_vanishing_step(rng):
     term, old = attached("plane", rng)
     drag, v = Friction(contact=term), rng.standard_normal(old.shape)
     force = np.einsum("nij,nj->ni", drag.viscosity(old, v), v)
-    np.testing.assert_allclose(force, drag.gradient(old + 1e-3 * v, old, 1e-3), atol=1e-9 * np.abs(force).max())
+    np.testing.assert_allclose(
+        force, drag.gradient(old + 1e-3 * v, old, 1e-3), atol=1e-9 * np.abs(force).max()
+    )
 
 
 # A mass on a slope
@@ -246,8 +303,18 @@ def on_slope(angle, friction, mass=2.0, stiffness=1e5):
     normal = np.array([-np.sin(angle), 0.0, np.cos(angle)])
     layer = 1e-4
     depth = mass * G * np.cos(angle) / stiffness + 0.5 * layer
-    contact = pl.Contact(obstacle=pl.plane(normal), stiffness=stiffness, layer=layer, friction=friction, slip_speed=1e-3)
-    return pl.Robot(shape=pl.PointMass(points=[-depth * normal], mass_each=mass), contacts=(contact,), gravity=(0, 0, -G))
+    contact = pl.Contact(
+        obstacle=pl.plane(normal),
+        stiffness=stiffness,
+        layer=layer,
+        friction=friction,
+        slip_speed=1e-3,
+    )
+    return pl.Robot(
+        shape=pl.PointMass(points=[-depth * normal], mass_each=mass),
+        contacts=(contact,),
+        gravity=(0, 0, -G),
+    )
 
 
 def downhill(angle):
@@ -275,18 +342,27 @@ def test_above_the_friction_angle_a_mass_accelerates_as_coulomb_says(rule):
     model = rule(on_slope(angle, mu), dt=dt)
     run = pl.simulate(model, np.zeros((60, 0)))
     speed = [model.space.velocity(x) @ downhill(angle) for x in run.states[[40, 60]]]
-    # By then the speed is a thousand times slip_speed, so that the regularisation costs a millionth. SemiImplicit divides the new
-    # speed by the old one, so that its friction is too strong by the share that the speed gains in a step.
+    # By then the speed is a thousand times slip_speed, so that the regularisation costs a
+    # millionth. SemiImplicit divides the new speed by the old one, so that its friction is too
+    # strong by the share that the speed gains in a step.
     lag = mu * G * np.cos(angle) * dt / speed[0] if rule is pl.SemiImplicit else 0.0
-    assert (speed[1] - speed[0]) / (20 * dt) == pytest.approx(G * (np.sin(angle) - mu * np.cos(angle)), rel=1e-4 + lag)
+    assert (speed[1] - speed[0]) / (20 * dt) == pytest.approx(
+        G * (np.sin(angle) - mu * np.cos(angle)), rel=1e-4 + lag
+    )
 
 
 def test_at_rest_the_ground_carries_the_weight():
     robot = pl.Robot(
-        shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=2, material=pl.Material(E=1e5, nu=0.3, density=1200.0),
-        contacts=(pl.Contact(obstacle=pl.plane((0, 0, 1)), surface="z-", stiffness=1e6, friction=0.5),), gravity=(0, 0, -G),
+        shape=pl.Box(size=(0.2, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        order=2,
+        material=pl.Material(E=1e5, nu=0.3, density=1200.0),
+        contacts=(
+            pl.Contact(obstacle=pl.plane((0, 0, 1)), surface="z-", stiffness=1e6, friction=0.5),
+        ),
+        gravity=(0, 0, -G),
         damping=pl.Damping(mass=20.0, stiffness=0.01),
-    )  # fmt: skip
+    )
     model = pl.ImplicitEuler(robot, dt=0.05)
     q = model.space.position(pl.simulate(model, np.zeros((80, 0))).states[-1])
     term, _ = model.equations.terms[0]
@@ -302,10 +378,15 @@ def test_a_block_settles_in_a_valley_of_a_terrain():
     """The ground carries its weight, and the valley's sides push it to the middle."""
     valley = terrain(2.0 * np.linspace(-0.5, 0.5, 21) ** 2, 0.05, (-0.5, 0.0))
     robot = pl.Robot(
-        shape=pl.geometry.Rectangle(size=(0.2, 0.1), origin=(0.05, 0.1)), divisions=(4, 2), order=1, thickness=0.1,
-        material=pl.Material(E=1e5, nu=0.3, density=1200.0), contacts=(pl.Contact(obstacle=valley, stiffness=1e7),), gravity=(0, -G),
+        shape=pl.geometry.Rectangle(size=(0.2, 0.1), origin=(0.05, 0.1)),
+        divisions=(4, 2),
+        order=1,
+        thickness=0.1,
+        material=pl.Material(E=1e5, nu=0.3, density=1200.0),
+        contacts=(pl.Contact(obstacle=valley, stiffness=1e7),),
+        gravity=(0, -G),
         damping=pl.Damping(mass=10.0, stiffness=0.01),
-    )  # fmt: skip
+    )
     model = pl.ImplicitEuler(robot, dt=0.05)
     q = model.space.position(pl.simulate(model, np.zeros((400, 0))).states[-1])
     term, _ = model.equations.terms[0]
@@ -318,12 +399,21 @@ def test_a_block_settles_in_a_valley_of_a_terrain():
 
 
 def test_friction_on_a_terrain_holds_at_its_angle():
-    """As on a plane: below the friction angle a mass creeps at the regularised speed, however steep the terrain is elsewhere."""
+    """As on a plane: below the friction angle a mass creeps at the regularised speed, however steep
+    the terrain is elsewhere."""
     mu, share = 0.5, 0.8
     angle = np.arctan(share * mu)
     ramp = np.append(np.linspace(-2.0, 2.0, 41) * np.tan(angle), 5.0)  # ends in a cliff
-    contact = pl.Contact(obstacle=terrain(ramp, 0.1, (-2.0, 0.0)), stiffness=1e9, layer=1e-4, friction=mu, slip_speed=1e-3)
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=2.0), contacts=(contact,), gravity=(0, -G))
+    contact = pl.Contact(
+        obstacle=terrain(ramp, 0.1, (-2.0, 0.0)),
+        stiffness=1e9,
+        layer=1e-4,
+        friction=mu,
+        slip_speed=1e-3,
+    )
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=2.0), contacts=(contact,), gravity=(0, -G)
+    )
     model = pl.ImplicitEuler(robot, dt=1e-2)
     x = pl.simulate(model, np.zeros((200, 0))).states[-1]
     speed = -model.space.velocity(x) @ [np.cos(angle), np.sin(angle)]
@@ -333,9 +423,17 @@ def test_friction_on_a_terrain_holds_at_its_angle():
 @pytest.mark.parametrize("kind", ["slip", "sticky"])
 def test_finite_elements_refuse_what_is_for_particles(kind):
     contact = pl.Contact(obstacle=pl.plane((0, 0, 1)), kind=kind)
-    block = pl.Robot(shape=pl.Box(size=(0.1, 0.1, 0.1)), divisions=(1, 1, 1), material=pl.Material(E=1e5, nu=0.3), contacts=[contact])
+    block = pl.Robot(
+        shape=pl.Box(size=(0.1, 0.1, 0.1)),
+        divisions=(1, 1, 1),
+        material=pl.Material(E=1e5, nu=0.3),
+        contacts=[contact],
+    )
     contact.check(block.body())
-    with pytest.raises(InputError, match=f"A contact of kind '{kind}' is for MaterialPoint; with finite elements take"):
+    with pytest.raises(
+        InputError,
+        match=f"A contact of kind '{kind}' is for MaterialPoint; with finite elements take",
+    ):
         pl.ImplicitEuler(block, dt=0.01)
     with pytest.raises(InputError, match=f"kind '{kind}' has a friction of 0.3; remove it"):
         pl.Contact(obstacle=pl.plane((0, 0, 1)), kind=kind, friction=0.3)
@@ -343,29 +441,54 @@ def test_finite_elements_refuse_what_is_for_particles(kind):
 
 @pytest.mark.parametrize("kind", ["stick", None, 3])
 def test_an_unknown_kind_of_contact_is_refused(kind):
-    with pytest.raises(InputError, match=f"There is no kind of contact '{kind}'; (did you mean 'sticky'|choose one of separate, slip, st)"):
+    with pytest.raises(
+        InputError,
+        match=f"There is no kind of contact '{kind}'; (did you mean 'sticky'|choose one of "
+        "separate, slip, st)",
+    ):
         pl.Contact(obstacle=pl.plane((0, 0, 1)), kind=kind)
 
 
-@pytest.mark.parametrize("change", [{"stiffness": 0.0}, {"layer": -1.0}, {"slip_speed": 0.0}, {"friction": -0.1}, {"friction": np.nan}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"stiffness": 0.0},
+        {"layer": -1.0},
+        {"slip_speed": 0.0},
+        {"friction": -0.1},
+        {"friction": np.nan},
+    ],
+)
 def test_a_bad_contact_is_refused(change):
     with pytest.raises(InputError, match=next(iter(change)).replace("_", ".")):
         pl.Contact(obstacle=pl.plane((0, 0, 1)), **change)
 
 
-@pytest.mark.parametrize("make", [lambda: pl.plane((0, 0, 0)), lambda: pl.sphere((0, 0), 0.0), lambda: pl.capsule((0, 0), (1, 0), -1.0)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pl.plane((0, 0, 0)),
+        lambda: pl.sphere((0, 0), 0.0),
+        lambda: pl.capsule((0, 0), (1, 0), -1.0),
+    ],
+)
 def test_a_bad_obstacle_is_refused(make):
     with pytest.raises(InputError):
         make()
 
 
 def test_the_default_stiffness_follows_the_body():
-    """A block of E on the ground sinks in by less than a hundredth of its cells under a pressure of E / 100."""
+    """A block of E on the ground sinks in by less than a hundredth of its cells under a pressure of
+    E / 100."""
     block = pl.Robot(
-        shape=pl.Box(size=(0.1, 0.1, 0.1)), divisions=(2, 2, 2), order=1, material=pl.Material(E=3e5, nu=0.3, law="fixed-corotated"),
-        contacts=[pl.Contact(obstacle=pl.plane((0.0, 0.0, 1.0)))], loads=[pl.SurfaceLoad(surface="z+", traction=(0.0, 0.0, -3e3))],
+        shape=pl.Box(size=(0.1, 0.1, 0.1)),
+        divisions=(2, 2, 2),
+        order=1,
+        material=pl.Material(E=3e5, nu=0.3, law="fixed-corotated"),
+        contacts=[pl.Contact(obstacle=pl.plane((0.0, 0.0, 1.0)))],
+        loads=[pl.SurfaceLoad(surface="z+", traction=(0.0, 0.0, -3e3))],
         supports=[pl.Support(region="z+", axes="xy")],
-    )  # fmt: skip
+    )
     model = pl.ImplicitEuler(block, dt=10.0)
     x = model.initial_state()
     for k in range(5):
@@ -373,7 +496,9 @@ def test_the_default_stiffness_follows_the_body():
     assert -0.01 * 0.05 < model.space.position(x)[2::3].min() < 0.0
 
 
-@pytest.mark.parametrize("obstacle", [pl.sphere((0.1, 0.2, 0.3), 0.05), pl.sphere((0.1, 0.2), 0.05)])
+@pytest.mark.parametrize(
+    "obstacle", [pl.sphere((0.1, 0.2, 0.3), 0.05), pl.sphere((0.1, 0.2), 0.05)]
+)
 def test_the_outline_of_a_ball_lies_on_it(obstacle):
     for curve in obstacle.outline:
         np.testing.assert_allclose(obstacle(curve)[0], 0.0, atol=1e-15)

@@ -12,7 +12,9 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def output(name: str) -> str:
-    done = subprocess.run([sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -33,18 +35,25 @@ def test_the_arm_bends_towards_the_line_that_pulls() -> None:
     assert x < -0.03
     assert 0.1 < z < 0.2
     jacobian = [numbers(line) for line in lines[2:]]
-    assert jacobian[0][0] < 0.0 < jacobian[0][2]  # more pull on the same line bends on, on the opposite one back
+    assert (
+        jacobian[0][0] < 0.0 < jacobian[0][2]
+    )  # more pull on the same line bends on, on the opposite one back
 
 
 def test_the_strip_hangs_down_and_its_two_derivatives_agree() -> None:
-    height, adjoint, difference = (numbers(line.split(":")[1])[0] for line in output("02_swing.py").splitlines())
+    height, adjoint, difference = (
+        numbers(line.split(":")[1])[0] for line in output("02_swing.py").splitlines()
+    )
     assert -0.2 < height < -0.02
-    assert adjoint == pytest.approx(difference, rel=1e-4)  # the difference's own error is (0.1 %)^2 times a few
+    assert adjoint == pytest.approx(
+        difference, rel=1e-4
+    )  # the difference's own error is (0.1 %)^2 times a few
 
 
 def test_the_ball_pushes_back() -> None:
     force = numbers(output("03_push_down.py"))[0]
-    # a column of E A / L = 1e5 * 3.14e-4 / 0.05 N/m pressed by 10 mm gives 6.3 N; the small contact patch makes it softer
+    # a column of E A / L = 1e5 * 3.14e-4 / 0.05 N/m pressed by 10 mm gives 6.3 N; the small contact
+    # patch makes it softer
     assert 1.0 < force < 7.0
 
 
@@ -52,8 +61,13 @@ def test_the_ten_lines_of_the_readme_run() -> None:
     text = (EXAMPLES.parent / "README.md").read_text()
     lines = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert lines is not None
-    code = lines.group(1) + "\nassert p_bar.shape == (1,) and u_bars.shape == (100, 4) and np.isfinite(x_bar).all()\n"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=600)
+    code = (
+        lines.group(1)
+        + "\nassert p_bar.shape == (1,) and u_bars.shape == (100, 4) and np.isfinite(x_bar).all()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -107,7 +121,9 @@ def test_the_condensed_guides_snippets_run() -> None:
     assert names["careful"].violation < 1e-4
     assert names["u"].shape == (4,)
     hook = names["crane"].place("hook", names["turned"])
-    assert math.atan2(hook[1], hook[0]) == pytest.approx(0.5, abs=5e-3)  # the motor turns it about the upright
+    assert math.atan2(hook[1], hook[0]) == pytest.approx(
+        0.5, abs=5e-3
+    )  # the motor turns it about the upright
     assert abs(names["finger"].place("tip", names["bent"])[0]) > 1e-4
 
 

@@ -1,4 +1,5 @@
-"""The house of docs/decisions/0001: imports point down only, and rooms on one line do not import each other."""
+"""The house of docs/decisions/0001: imports point down only, and rooms on one line do not import
+each other."""
 
 import ast
 from pathlib import Path
@@ -37,25 +38,41 @@ def room_of(path: Path) -> str:
 def imported_rooms(path: Path) -> set[str]:
     rooms = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pliant":
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and node.module.split(".")[0] == "pliant"
+        ):
             parts = node.module.split(".")
-            rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names if not alias.name.startswith("__")}
+            rooms |= (
+                {parts[1]}
+                if len(parts) > 1
+                else {alias.name for alias in node.names if not alias.name.startswith("__")}
+            )
         elif isinstance(node, ast.Import):
-            rooms |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("pliant.")}
+            rooms |= {
+                alias.name.split(".")[1] for alias in node.names if alias.name.startswith("pliant.")
+            }
     return rooms
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_point_down(path: Path) -> None:
     mine = room_of(path)
-    assert mine in RANK, f"{path} stands in no room of the house; add the room to LAYERS and to the decision record"
+    assert mine in RANK, (
+        f"{path} stands in no room of the house; add the room to LAYERS and to the decision record"
+    )
     for room in imported_rooms(path) - {mine}:
         assert RANK[room] < RANK[mine], f"{path} imports {room}, which is not below {mine}"
 
 
 def test_core_needs_numpy_only() -> None:
     tree = ast.parse((ROOT / "core.py").read_text())
-    modules = {node.module.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    modules = {
+        node.module.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
     assert modules - {"numpy", "collections", "dataclasses", "difflib", "types", "typing"} == set()
 
 

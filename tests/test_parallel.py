@@ -23,7 +23,8 @@ from pliant.parallel import pool as pool_module
 
 
 class Calling:
-    """f of all tests: calls what it is given, and leaves a mark when it is unpickled, which is when it arrives somewhere."""
+    """f of all tests: calls what it is given, and leaves a mark when it is unpickled, which is when
+    it arrives somewhere."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -106,7 +107,8 @@ def lives(pid):
 
 @pytest.fixture(scope="module", autouse=True)
 def light(tmp_path_factory):
-    """Processes started from here find a pliant that loads only what is asked of it; all of it takes seconds, each time."""
+    """Processes started from here find a pliant that loads only what is asked of it; all of it
+    takes seconds, each time."""
     folder = tmp_path_factory.mktemp("light")
     (folder / "pliant").mkdir()
     (folder / "pliant" / "__init__.py").write_text(f"__path__ = {list(pliant.__path__)!r}")
@@ -176,7 +178,9 @@ def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(at_once, pool, tmp_p
 
 def test_a_job_that_ends_three_workers_is_named(at_once, pool, tmp_path, one_sentence):
     jobs = [(deadly, tmp_path / str(k), 3 * (k == 1), k) for k in range(4)]
-    one_sentence(lambda: list(pool.map(jobs)), r"Job 1 of 4 .*3 times \(SIGKILL.*memory.*use fewer workers")
+    one_sentence(
+        lambda: list(pool.map(jobs)), r"Job 1 of 4 .*3 times \(SIGKILL.*memory.*use fewer workers"
+    )
     assert len(list((tmp_path / "1").iterdir())) == 3
 
 
@@ -185,7 +189,9 @@ def test_an_interrupt_ends_the_jobs(at_once, pool, tmp_path):
         until(lambda: any(tmp_path.iterdir()))
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever a test before has left
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # whatever a test before has left
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         list(pool.map([(sleepy, tmp_path), (sleepy, tmp_path)]))
@@ -194,9 +200,13 @@ def test_an_interrupt_ends_the_jobs(at_once, pool, tmp_path):
     assert all(worker.job is None for worker in pool._crew)
 
 
-@pytest.mark.parametrize(("seconds", "jobs", "here"), [(0.5, 40, 40), (2.0, 12, 2), (2.0, 11, 11), (30.0, 3, 1), (60.0, 1, 1)])
+@pytest.mark.parametrize(
+    ("seconds", "jobs", "here"),
+    [(0.5, 40, 40), (2.0, 12, 2), (2.0, 11, 11), (30.0, 3, 1), (60.0, 1, 1)],
+)
 def test_workers_start_only_where_the_work_is_worth_it(monkeypatch, seconds, jobs, here):
-    # 10 s for each of 2 workers: 20 s must be left, by the second job, or by the first where that took more than 10 s.
+    # 10 s for each of 2 workers: 20 s must be left, by the second job, or by the first where that
+    # took more than 10 s.
     clock, given = count(0.0, seconds), []
     monkeypatch.setattr(pool_module, "perf_counter", lambda: next(clock))
     monkeypatch.setattr(Pool, "_share", lambda self, jobs, left: iter(given.extend(left) or ()))
@@ -230,20 +240,27 @@ def script(tmp_path):
     return path
 
 
-def test_a_script_whose_functions_the_workers_need_must_have_a_guard(at_once, script, monkeypatch, capfd, one_sentence):
+def test_a_script_whose_functions_the_workers_need_must_have_a_guard(
+    at_once, script, monkeypatch, capfd, one_sentence
+):
     main = ModuleType("__main__")
     main.__file__ = str(script)
     exec("def mine(x): return -x", main.__dict__)
     monkeypatch.setitem(sys.modules, "__main__", main)
     with closing(Pool(main.mine, 2)) as hands:
-        one_sentence(lambda: list(hands.map([(3,), (4,)])), 'stopped while it started .exit code 1.*below `if __name__ == "__main__":`')
+        one_sentence(
+            lambda: list(hands.map([(3,), (4,)])),
+            'stopped while it started .exit code 1.*below `if __name__ == "__main__":`',
+        )
     assert "meets a call that starts workers" in capfd.readouterr().err
 
 
 def test_workers_do_not_run_a_script_that_they_do_not_need_and_end_when_it_is_killed(script):
     (script.parent / "marks").mkdir()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env)
+    parent = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env
+    )
     marks = (script.parent / "marks").iterdir
     until(lambda: len(list(marks())) == 2)
     parent.kill()
@@ -269,15 +286,29 @@ def test_an_address_at_which_no_scheduler_answers(monkeypatch, one_sentence):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        one_sentence(lambda: crew(abs, cluster=address), r"No scheduler answers at .*`dask scheduler .*`dask worker")
+        one_sentence(
+            lambda: crew(abs, cluster=address),
+            r"No scheduler answers at .*`dask scheduler .*`dask worker",
+        )
         silent.listen()  # takes the call, and says nothing
         one_sentence(lambda: crew(abs, cluster=address), "No scheduler answers at")
-    one_sentence(lambda: crew(abs, cluster="the one downstairs"), "No scheduler answers at 'the one downstairs'")
+    one_sentence(
+        lambda: crew(abs, cluster="the one downstairs"),
+        "No scheduler answers at 'the one downstairs'",
+    )
 
 
 def local_cluster(**options):
     dask = pytest.importorskip("distributed")
-    return dask.LocalCluster(**{"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "host": "127.0.0.1", **options})
+    return dask.LocalCluster(
+        **{
+            "threads_per_worker": 1,
+            "processes": True,
+            "dashboard_address": ":0",
+            "host": "127.0.0.1",
+            **options,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -285,7 +316,10 @@ def cluster():
     pytest.importorskip("distributed")
     import dask
 
-    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), local_cluster(n_workers=2) as local:
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        local_cluster(n_workers=2) as local,
+    ):
         yield local
 
 
@@ -295,7 +329,9 @@ def test_a_cluster_gives_the_same_bits_and_gets_f_once(cluster, tmp_path):
         for _ in range(3):
             same(hands.map(WAVES))
         assert list(hands.map([])) == []
-        assert 1 <= len(list(tmp_path.iterdir())) <= 4  # with two workers; it may be read once more on its way between them
+        assert (
+            1 <= len(list(tmp_path.iterdir())) <= 4
+        )  # with two workers; it may be read once more on its way between them
         with pytest.raises(InputError, match="Job 2 is wrong"):
             list(hands.map([(picky, 0), (picky, 2)]))
 
@@ -305,15 +341,26 @@ def test_a_cluster_that_lacks_a_module_says_so(cluster, monkeypatch, one_sentenc
     exec("def f(x): return x", only_here.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", only_here)
     with closing(Cluster(only_here.f, cluster.scheduler_address)) as hands:
-        one_sentence(lambda: list(hands.map([(1,)])), "worker of the cluster at .* has no module 'only_here'; install")
+        one_sentence(
+            lambda: list(hands.map([(1,)])),
+            "worker of the cluster at .* has no module 'only_here'; install",
+        )
     monkeypatch.setattr(cluster_module, "find_spec", {}.get)  # as where pliant is not installed
-    one_sentence(lambda: Cluster(abs, cluster.scheduler_address), "The worker tcp.* has no module 'pliant'; install")
+    one_sentence(
+        lambda: Cluster(abs, cluster.scheduler_address),
+        "The worker tcp.* has no module 'pliant'; install",
+    )
 
 
-def test_a_cluster_without_workers_says_so_and_one_whose_scheduler_goes_away(monkeypatch, one_sentence):
+def test_a_cluster_without_workers_says_so_and_one_whose_scheduler_goes_away(
+    monkeypatch, one_sentence
+):
     monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
     with local_cluster(n_workers=0) as empty:
-        one_sentence(lambda: Cluster(abs, empty.scheduler_address), "has no workers; start some by `dask worker")
+        one_sentence(
+            lambda: Cluster(abs, empty.scheduler_address),
+            "has no workers; start some by `dask worker",
+        )
         monkeypatch.setattr(Cluster, "_check_workers", lambda self: None)
         with closing(Cluster(abs, empty.scheduler_address)) as hands:
             threading.Timer(0.2, empty.close).start()
@@ -328,4 +375,7 @@ def test_a_cluster_outlives_the_deaths_of_its_workers(cluster, tmp_path, one_sen
         jobs = [(deadly, tmp_path / str(k), int(k == 3), k) for k in range(8)]
         assert sorted(hands.map(jobs)) == [(k, k * k) for k in range(8)]
         assert (tmp_path / "3" / "0").exists()
-        one_sentence(lambda: list(hands.map([(deadly, tmp_path / "x", 100, 0)])), "Job 0 of 1 .*ended every worker")
+        one_sentence(
+            lambda: list(hands.map([(deadly, tmp_path / "x", 100, 0)])),
+            "Job 0 of 1 .*ended every worker",
+        )

@@ -1,4 +1,5 @@
-"""Files that survive a crash: what is on disk is whole, a resumed run equals an unbroken one, damage is named."""
+"""Files that survive a crash: what is on disk is whole, a resumed run equals an unbroken one,
+damage is named."""
 
 import dataclasses
 import errno
@@ -47,7 +48,9 @@ HEADER = Header(key=KEY, dt=0.01, n_state=2, n_controls=1, scalars=("energy",), 
 
 
 def start(folder, *, replace=False, **changes):
-    return TrajectoryWriter.start(folder, np.array([0.3, 0.2]), dataclasses.replace(HEADER, **changes), replace=replace)
+    return TrajectoryWriter.start(
+        folder, np.array([0.3, 0.2]), dataclasses.replace(HEADER, **changes), replace=replace
+    )
 
 
 def recorded(folder, steps):
@@ -60,7 +63,9 @@ def assert_same_bits(a, b):
     assert a.header == b.header
     for name in ("initial", "times", "states", "controls"):
         assert getattr(a, name).tobytes() == getattr(b, name).tobytes(), name
-    assert {n: v.tobytes() for n, v in a.scalars.items()} == {n: v.tobytes() for n, v in b.scalars.items()}
+    assert {n: v.tobytes() for n, v in a.scalars.items()} == {
+        n: v.tobytes() for n, v in b.scalars.items()
+    }
 
 
 def test_a_trajectory_reads_back_as_written(tmp_path):
@@ -69,11 +74,19 @@ def test_a_trajectory_reads_back_as_written(tmp_path):
     assert done.controls.shape == (10, 1)
     assert done.path.shape == (11, 2)
     np.testing.assert_allclose(done.times, 0.01 * np.arange(1, 11), rtol=1e-15)
-    for before, after, u, energy in zip(done.path, done.states, done.controls, done.scalars["energy"], strict=False):
+    for before, after, u, energy in zip(
+        done.path, done.states, done.controls, done.scalars["energy"], strict=False
+    ):
         np.testing.assert_array_equal(after, swing(before, u))
         assert energy == after @ after
     names = sorted(p.name for p in (tmp_path / "trajectory").iterdir())
-    assert names == ["chunk-000000.npz", "chunk-000004.npz", "chunk-000008.npz", "header.json", "initial.npz"]
+    assert names == [
+        "chunk-000000.npz",
+        "chunk-000004.npz",
+        "chunk-000008.npz",
+        "header.json",
+        "initial.npz",
+    ]
 
 
 @pytest.mark.parametrize("steps", [0, 1, 4, 9])
@@ -102,7 +115,12 @@ time.sleep(60)
 def test_kill_9_loses_at_most_one_chunk_and_the_resumed_run_is_the_same_bit_for_bit(tmp_path):
     unbroken = recorded(tmp_path / "whole", 50)
     command = [sys.executable, "-c", CHILD, str(tmp_path / "killed"), str(Path(__file__).parent)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    child = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     child.send_signal(signal.SIGKILL)
@@ -116,7 +134,8 @@ def test_kill_9_loses_at_most_one_chunk_and_the_resumed_run_is_the_same_bit_for_
 
 
 def test_a_kill_while_a_chunk_is_written_leaves_only_whole_chunks(tmp_path):
-    # os.replace is where a torn write would show; the child dies just before its third chunk takes its place.
+    # os.replace is where a torn write would show; the child dies just before its third chunk takes
+    # its place.
     child = textwrap.dedent("""
         import os, signal, sys
         import numpy as np
@@ -131,7 +150,12 @@ def test_a_kill_while_a_chunk_is_written_leaves_only_whole_chunks(tmp_path):
         run(writer, np.array([0.3, 0.2]), 50)
     """)
     command = [sys.executable, "-c", child, str(tmp_path), str(Path(__file__).parent)]
-    assert subprocess.run(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}).returncode == -signal.SIGKILL
+    assert (
+        subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        ).returncode
+        == -signal.SIGKILL
+    )
     assert len(list((tmp_path / "trajectory").glob(".pliant-*.tmp"))) == 1
     assert len(read_trajectory(tmp_path).states) == 8
     start(tmp_path, replace=True)
@@ -179,12 +203,24 @@ def test_an_old_trajectory_goes_only_when_asked(tmp_path):
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda home: (home / "chunk-000004.npz").unlink(), r"chunk-000008.npz starts at step 8.*restore chunk-000004"),
+        (
+            lambda home: (home / "chunk-000004.npz").unlink(),
+            r"chunk-000008.npz starts at step 8.*restore chunk-000004",
+        ),
         (lambda home: cut(home / "chunk-000004.npz", 0.5), r"chunk-000004.npz is damaged.*resume"),
-        (lambda home: cut(home / "chunk-000004.npz", 0.0), r"chunk-000004.npz is damaged \(0 bytes"),
+        (
+            lambda home: cut(home / "chunk-000004.npz", 0.0),
+            r"chunk-000004.npz is damaged \(0 bytes",
+        ),
         (lambda home: flip(home / "chunk-000004.npz"), r"chunk-000004.npz is damaged"),
-        (lambda home: np.savez(home / "chunk-000004.npz", states=np.zeros((4, 3))), r"chunk-000004.npz is damaged"),
-        (lambda home: (home / "chunk-000004.npz").write_bytes(b"not a zip"), r"chunk-000004.npz is damaged"),
+        (
+            lambda home: np.savez(home / "chunk-000004.npz", states=np.zeros((4, 3))),
+            r"chunk-000004.npz is damaged",
+        ),
+        (
+            lambda home: (home / "chunk-000004.npz").write_bytes(b"not a zip"),
+            r"chunk-000004.npz is damaged",
+        ),
         (lambda home: pickled(home / "chunk-000004.npz"), r"chunk-000004.npz is damaged"),
         (lambda home: (home / "initial.npz").unlink(), r"initial.npz does not exist"),
         (lambda home: (home / "header.json").unlink(), r"holds no trajectory"),
@@ -212,7 +248,12 @@ def flip(path):
 
 
 def pickled(path):
-    np.savez(path, states=np.array([{}, {}], dtype=object), controls=np.zeros((2, 1)), scalars=np.zeros((2, 1)))
+    np.savez(
+        path,
+        states=np.array([{}, {}], dtype=object),
+        controls=np.zeros((2, 1)),
+        scalars=np.zeros((2, 1)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -229,7 +270,9 @@ def test_a_step_that_does_not_fit_is_refused(tmp_path, state, control, scalars, 
         start(tmp_path).append(state, control, **scalars)
 
 
-@pytest.mark.parametrize("options", [{"dt": 0.0}, {"dt": np.nan}, {"chunk": 0}, {"n_state": 3}, {"n_controls": -1}])
+@pytest.mark.parametrize(
+    "options", [{"dt": 0.0}, {"dt": np.nan}, {"chunk": 0}, {"n_state": 3}, {"n_controls": -1}]
+)
 def test_a_start_that_cannot_work_is_refused_and_leaves_no_folder(tmp_path, options):
     with pytest.raises(InputError):
         start(tmp_path, **options)
@@ -238,7 +281,9 @@ def test_a_start_that_cannot_work_is_refused_and_leaves_no_folder(tmp_path, opti
 
 
 def test_the_key_follows_the_content_and_not_the_order():
-    assert content_key({"a": 1, "b": [1.5]}) == content_key({"b": np.array([1.5]), "a": np.int64(1)})
+    assert content_key({"a": 1, "b": [1.5]}) == content_key(
+        {"b": np.array([1.5]), "a": np.int64(1)}
+    )
     assert content_key({"a": 1, "b": 2}) != content_key({"a": 2, "b": 1})
 
 
@@ -262,7 +307,8 @@ def test_an_atomic_write_through_a_link_changes_the_target(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "message"), [(errno.ENOSPC, "disk is full"), (errno.EACCES, "may not write"), (errno.EIO, "Input/output")]
+    ("code", "message"),
+    [(errno.ENOSPC, "disk is full"), (errno.EACCES, "may not write"), (errno.EIO, "Input/output")],
 )
 def test_a_failed_write_is_a_sentence_and_keeps_the_old_file(tmp_path, monkeypatch, code, message):
     path = tmp_path / "file.txt"
@@ -272,7 +318,9 @@ def test_a_failed_write_is_a_sentence_and_keeps_the_old_file(tmp_path, monkeypat
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(PliantError, match=rf"file.txt could not be written \(3 bytes\): .*{message}"):
+    with pytest.raises(
+        PliantError, match=rf"file.txt could not be written \(3 bytes\): .*{message}"
+    ):
         write_atomic(path, "new")
     assert [p.name for p in tmp_path.iterdir()] == ["file.txt"]
     assert path.read_text() == "old"

@@ -1,4 +1,5 @@
-"""Pliant: describe a soft robot once, then simulate it, differentiate it and plan its motion. SI units everywhere."""
+"""Pliant: describe a soft robot once, then simulate it, differentiate it and plan its motion. SI
+units everywhere."""
 
 from pliant import actuators, geometry, planners, problem, surrogate
 from pliant.actuators import Cable, Gripper
@@ -29,8 +30,44 @@ from pliant.zoo import robots
 __version__ = "0.2.0"
 
 __all__ = [
-    "BDF2", "Box", "Cable", "Contact", "Damping", "Effector", "Gripper", "ImplicitEuler", "InputError", "Latent", "Material",
-    "MaterialPoint", "Mesh", "Newton", "PliantError", "PointLoad", "PointMass", "Problem", "Quasistatic", "Robot", "SemiImplicit",
-    "StepError", "Support", "SurfaceLoad", "actuators", "capsule", "equilibrium", "geometry", "gradcheck", "load_robot", "paths",
-    "plan", "plane", "planners", "problem", "pullback", "robots", "simulate", "sphere", "surrogate",
-]  # fmt: skip
+    "BDF2",
+    "Box",
+    "Cable",
+    "Contact",
+    "Damping",
+    "Effector",
+    "Gripper",
+    "ImplicitEuler",
+    "InputError",
+    "Latent",
+    "Material",
+    "MaterialPoint",
+    "Mesh",
+    "Newton",
+    "PliantError",
+    "PointLoad",
+    "PointMass",
+    "Problem",
+    "Quasistatic",
+    "Robot",
+    "SemiImplicit",
+    "StepError",
+    "Support",
+    "SurfaceLoad",
+    "actuators",
+    "capsule",
+    "equilibrium",
+    "geometry",
+    "gradcheck",
+    "load_robot",
+    "paths",
+    "plan",
+    "plane",
+    "planners",
+    "problem",
+    "pullback",
+    "robots",
+    "simulate",
+    "sphere",
+    "surrogate",
+]

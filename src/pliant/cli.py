@@ -1,4 +1,5 @@
-"""The command line: parse, call one public function, print. Exit status 0 done, 1 goal not reached, 2 wrong input."""
+"""The command line: parse, call one public function, print. Exit status 0 done, 1 goal not reached,
+2 wrong input."""
 
 import json
 import signal
@@ -11,7 +12,14 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 from pliant import __version__
@@ -24,11 +32,19 @@ app = typer.Typer(
     help="Soft robots: describe once, then simulate and differentiate.",
 )
 screen = Console(stderr=True)
-Name = Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="An experiment (see `pliant list`) or a robot file.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|FILE.toml", help="An experiment (see `pliant list`) or a robot file."
+    ),
+]
 
 
 @app.callback(invoke_without_command=True)
-def no_command(ctx: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def no_command(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
     """Soft robots: describe once, then simulate and differentiate."""
     if version or ctx.invoked_subcommand is None:
         print(__version__ if version else ctx.get_help())
@@ -36,7 +52,11 @@ def no_command(ctx: typer.Context, version: Annotated[bool, typer.Option("--vers
 
 
 @app.command("list")
-def list_command(name: Annotated[str | None, typer.Argument(help="Show the settings of this experiment instead.")] = None) -> None:
+def list_command(
+    name: Annotated[
+        str | None, typer.Argument(help="Show the settings of this experiment instead.")
+    ] = None,
+) -> None:
     """Every experiment: paper, size, what it shows, typical run time; or the settings of one."""
     from pliant.zoo.registry import EXPERIMENTS, find
 
@@ -56,18 +76,30 @@ def list_command(name: Annotated[str | None, typer.Argument(help="Show the setti
 @app.command("run")
 def run_command(
     name: Name,
-    out: Annotated[Path | None, typer.Option(help="Result folder; by default results/NAME.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Result folder; by default results/NAME.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller settings: seconds instead of minutes.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, bit for bit.")] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller settings: seconds instead of minutes.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run, bit for bit.")
+    ] = False,
     cluster: Annotated[
         str | None,
         typer.Option(
-            metavar="ADDRESS", help="Share exact evaluations among the workers of this dask scheduler, such as tcp://127.0.0.1:8786."
+            metavar="ADDRESS",
+            help="Share exact evaluations among the workers of this dask scheduler, such as tcp://127.0.0.1:8786.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print result.json as the last line of standard output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print result.json as the last line of standard output.")
+    ] = False,
 ) -> None:
     """Run an experiment or a robot file and write its result folder."""
     from pliant.zoo.experiment import result_folder, run
@@ -76,10 +108,20 @@ def run_command(
     try:
         with _progress() as progress:
             result = run(
-                experiment, out=out, seed=seed, overrides=_pairs(set_ or []), quick=quick, resume=resume, cluster=cluster, progress=progress
+                experiment,
+                out=out,
+                seed=seed,
+                overrides=_pairs(set_ or []),
+                quick=quick,
+                resume=resume,
+                cluster=cluster,
+                progress=progress,
             )
     except KeyboardInterrupt:
-        _fail("Interrupted; what was finished is on disk. Go on with the same command and --resume.", 130)
+        _fail(
+            "Interrupted; what was finished is on disk. Go on with the same command and --resume.",
+            130,
+        )
     _print_result(result, result_folder(experiment, out))
     if as_json:
         print(json.dumps(result))
@@ -88,39 +130,88 @@ def run_command(
 
 @app.command("drive")
 def drive_command(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE.toml", help="A robot of the zoo, an experiment, or a robot file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE.toml", help="A robot of the zoo, an experiment, or a robot file."
+        ),
+    ],
     port: Annotated[int, typer.Option(help="Port of the page; 0 takes one that is free.")] = 0,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")] = True,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
+    ] = True,
     allow_remote: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Serve this address to other machines too; without it only this one is let in.")
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Serve this address to other machines too; without it only this one is let in.",
+        ),
     ] = None,
-    effector: Annotated[list[str] | None, typer.Option(help="Which effector follows; may be repeated. By default the first.")] = None,
+    effector: Annotated[
+        list[str] | None,
+        typer.Option(help="Which effector follows; may be repeated. By default the first."),
+    ] = None,
     dynamic: Annotated[
-        bool, typer.Option("--dynamic", help="With inertia, in steps of 1/60 s, instead of a balance at every tick.")
+        bool,
+        typer.Option(
+            "--dynamic",
+            help="With inertia, in steps of 1/60 s, instead of a balance at every tick.",
+        ),
     ] = False,
-    record: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Save every recording here.")] = None,
-    replay: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Play this recording.")] = None,
-    without_page: Annotated[
-        float | None, typer.Option("--headless", metavar="SECONDS", help="Without a page: lead the effectors for so long, and report.")
+    record: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Save every recording here.")
     ] = None,
-    script: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="With --headless: targets over time, rows of t, x, y, z.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Play this recording.")
+    ] = None,
+    without_page: Annotated[
+        float | None,
+        typer.Option(
+            "--headless",
+            metavar="SECONDS",
+            help="Without a page: lead the effectors for so long, and report.",
+        ),
+    ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv", help="With --headless: targets over time, rows of t, x, y, z."
+        ),
+    ] = None,
 ) -> None:
     """The robot in the browser: drag the target and it follows."""
     from pliant import viewer
     from pliant.zoo.registry import find_robot
 
     if script is not None and without_page is None:
-        raise InputError("A script leads a robot without a page; say --headless SECONDS too, or leave --script out.")
+        raise InputError(
+            "A script leads a robot without a page; say --headless SECONDS too, or leave "
+            "--script out."
+        )
     with screen.status("preparing (the first run compiles, once)"):
-        session = viewer.session_of(find_robot(name), effectors=effector or (), dynamic=dynamic, folder=record,
-                                    replayed=None if replay is None else viewer.load_recording(replay))  # fmt: skip
+        session = viewer.session_of(
+            find_robot(name),
+            effectors=effector or (),
+            dynamic=dynamic,
+            folder=record,
+            replayed=None if replay is None else viewer.load_recording(replay),
+        )
     if without_page is not None:
-        figures = viewer.headless(session, seconds=without_page, script=None if script is None else viewer.load_script(script))
+        figures = viewer.headless(
+            session,
+            seconds=without_page,
+            script=None if script is None else viewer.load_script(script),
+        )
         for what, value in figures.items():
             print(f"{what}: {value}" if isinstance(value, str) else f"{what}: {value:.4g}")
         return
-    viewer.drive(session, told=lambda url: _opened(url, browser), port=port, address=allow_remote or "127.0.0.1",
-                 allow_remote=allow_remote is not None)  # fmt: skip
+    viewer.drive(
+        session,
+        told=lambda url: _opened(url, browser),
+        port=port,
+        address=allow_remote or "127.0.0.1",
+        allow_remote=allow_remote is not None,
+    )
 
 
 @app.command("check")
@@ -134,13 +225,18 @@ def check_command(file: Annotated[Path, typer.Argument(help="A robot file (TOML)
         table.add_row(what, found)
     Console().print(table)
     for warning in findings.warnings:
-        Console().print(f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        Console().print(
+            f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True
+        )
     print("sound" if not findings.warnings else f"usable, with {len(findings.warnings)} warning(s)")
 
 
 @app.command("gradcheck")
 def gradcheck_command(
-    name: Name, full: Annotated[bool, typer.Option("--full", help="At full size instead of the quick one.")] = False
+    name: Name,
+    full: Annotated[
+        bool, typer.Option("--full", help="At full size instead of the quick one.")
+    ] = False,
 ) -> None:
     """Every derivative of a model against finite differences, as a table."""
     from pliant.dynamics import gradcheck
@@ -149,11 +245,21 @@ def gradcheck_command(
     with screen.status("compiling, once, and checking"):
         checks = gradcheck(*experiment.probe(experiment.chosen(quick=not full)))
     table = Table(
-        "derivative of the step by", "Taylor slope (2 is right)", "relative error", "jvp against vjp", "verdict", box=None, pad_edge=False
+        "derivative of the step by",
+        "Taylor slope (2 is right)",
+        "relative error",
+        "jvp against vjp",
+        "verdict",
+        box=None,
+        pad_edge=False,
     )
     for c in checks:
         table.add_row(
-            c.name, "no remainder" if c.exact else f"{c.slope:.3f}", f"{c.error:.1e}", f"{c.duality:.1e}", "right" if c.ok else "WRONG"
+            c.name,
+            "no remainder" if c.exact else f"{c.slope:.3f}",
+            f"{c.error:.1e}",
+            f"{c.duality:.1e}",
+            "right" if c.ok else "WRONG",
         )
     Console(width=None if sys.stdout.isatty() else 120).print(table)
     raise typer.Exit(0 if all(c.ok for c in checks) else 1)
@@ -161,9 +267,16 @@ def gradcheck_command(
 
 @app.command("bench")
 def bench_command(
-    name: Annotated[str, typer.Argument(help="Which benchmark: condensed, drive, fem, fluid, mpm, planning or surrogate.")] = "fem",
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Which benchmark: condensed, drive, fem, fluid, mpm, planning or surrogate."
+        ),
+    ] = "fem",
     quick: Annotated[bool, typer.Option("--quick", help="The smallest sizes only.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as the last line of standard output.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the numbers as the last line of standard output.")
+    ] = False,
 ) -> None:
     """Speed side by side with peers, as ratios from one run."""
     from pliant.bench import bench
@@ -171,7 +284,13 @@ def bench_command(
     with screen.status("measuring; keep the machine otherwise idle"):
         report = bench(name, quick=quick)
     for title, columns, rows in report.tables:
-        table = Table(*(escape(column) for column in columns), title=title, title_justify="left", box=None, pad_edge=False)
+        table = Table(
+            *(escape(column) for column in columns),
+            title=title,
+            title_justify="left",
+            box=None,
+            pad_edge=False,
+        )
         for row in rows:
             table.add_row(*(escape(cell) for cell in row))
         Console(width=None if sys.stdout.isatty() else 140).print(table)
@@ -184,10 +303,18 @@ def bench_command(
 
 @app.command("papers")
 def papers_command(
-    name: Annotated[str | None, typer.Argument(help="Which paper, such as 000; without it, what there is.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Result folder; by default results/paper-NAME.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller settings: minutes instead of an hour.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print result.json as the last line of standard output.")] = False,
+    name: Annotated[
+        str | None, typer.Argument(help="Which paper, such as 000; without it, what there is.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Result folder; by default results/paper-NAME.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller settings: minutes instead of an hour.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print result.json as the last line of standard output.")
+    ] = False,
 ) -> None:
     """The tables and figures of a paper, theirs beside ours, measured on this machine."""
     from pliant.papers import papers, reproduce
@@ -228,17 +355,27 @@ def _experiment(name: str) -> Any:
     from pliant.zoo.registry import find
     from pliant.zoo.task import task_experiment
 
-    return task_experiment(Path(name)) if name.lower().endswith(".toml") or Path(name).is_file() else find(name)
+    return (
+        task_experiment(Path(name))
+        if name.lower().endswith(".toml") or Path(name).is_file()
+        else find(name)
+    )
 
 
 def _opened(url: str, browser: bool) -> None:
-    """Say where the page is; the address is a key, so the browser gets it from a file that no other user can read."""
+    """Say where the page is; the address is a key, so the browser gets it from a file that no other
+    user can read."""
     import webbrowser
 
     from pliant.viewer import signpost
 
     print(f"{url}", flush=True)
-    screen.print("Whoever has this address can drive the robot. Ctrl-C ends.", markup=False, highlight=False, soft_wrap=True)
+    screen.print(
+        "Whoever has this address can drive the robot. Ctrl-C ends.",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
     if browser:
         webbrowser.open(signpost(url).as_uri())
 
@@ -246,15 +383,25 @@ def _opened(url: str, browser: bool) -> None:
 def _pairs(texts: list[str]) -> dict[str, str]:
     for text in texts:
         if "=" not in text:
-            raise InputError(f"--set takes KEY=VALUE, not '{text}'; write for example --set dt=0.01.")
+            raise InputError(
+                f"--set takes KEY=VALUE, not '{text}'; write for example --set dt=0.01."
+            )
     return dict(text.split("=", 1) for text in texts)
 
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with _interrupts() as asked, Progress(*columns, console=screen) as bars:
-        tasks: dict[str, Any] = {"": bars.add_task("preparing (the first run compiles, once)", total=None)}
+        tasks: dict[str, Any] = {
+            "": bars.add_task("preparing (the first run compiles, once)", total=None)
+        }
 
         def progress(what: str, done: int, total: int) -> None:
             if asked:
@@ -270,8 +417,9 @@ def _progress() -> Iterator[Any]:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Fills at the first Ctrl-C, which ends the run at its next step; a second one ends it on the spot. An exception that is raised
-    anywhere, as by default, can be lost inside a library's callback."""
+    """Fills at the first Ctrl-C, which ends the run at its next step; a second one ends it on the
+    spot. An exception that is raised anywhere, as by default, can be lost inside a library's
+    callback."""
     asked: list[int] = []
 
     def handle(number: int, frame: Any) -> None:
@@ -294,7 +442,9 @@ def _print_result(result: dict[str, Any], folder: Path) -> None:
     screen.print(table)
     for note in result.get("notes", ()):
         screen.print(note, markup=False, highlight=False, soft_wrap=True)
-    screen.print(f"{result['name']}: {result['status']}", markup=False, highlight=False, soft_wrap=True)
+    screen.print(
+        f"{result['name']}: {result['status']}", markup=False, highlight=False, soft_wrap=True
+    )
     screen.print(f"took: {result['seconds']:.1f} s", markup=False, highlight=False, soft_wrap=True)
     for label, file in (("report", "report.html"), ("animation", "animation.mp4")):
         if (folder / file).is_file():

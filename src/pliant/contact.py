@@ -1,4 +1,5 @@
-"""Soft contact with planes, terrain and signed-distance obstacles: a smooth penalty (paper 003's E_con) with regularised friction."""
+"""Soft contact with planes, terrain and signed-distance obstacles: a smooth penalty (paper 003's
+E_con) with regularised friction."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from pliant.bodies import Matter, complex_slopes, one_sided
 from pliant.core import Array, InputError, finite_array, nearest, require_number, require_positive
 from pliant.geometry.heights import HeightField
 
-# A signed distance: (k, dim) points -> distance (k,) [m] negative inside, its gradient (k, dim), the outward normal, and its Hessian
-# (k, dim, dim) [1/m]. It is evaluated at complex points too, so it is written with analytic operations. A distance that is too short,
-# with a gradient shorter than one, will do: it makes the contact softer.
+# A signed distance: (k, dim) points -> distance (k,) [m] negative inside, its gradient (k, dim),
+# the outward normal, and its Hessian (k, dim, dim) [1/m]. It is evaluated at complex points too, so
+# it is written with analytic operations. A distance that is too short, with a gradient shorter than
+# one, will do: it makes the contact softer.
 Distance = Callable[[Array], tuple[Array, Array, Array]]
 
 
@@ -30,8 +32,12 @@ class Obstacle:
 
 
 def plane(normal: ArrayLike, height: float = 0.0) -> Obstacle:
-    """The half space below a plane; `normal` points to the free side, `height` [m] is the plane's distance from the origin."""
-    n, height = finite_array("The plane's normal", normal, (None,)), float(finite_array("The plane's height", height, (), "m"))
+    """The half space below a plane; `normal` points to the free side, `height` [m] is the plane's
+    distance from the origin."""
+    n, height = (
+        finite_array("The plane's normal", normal, (None,)),
+        float(finite_array("The plane's height", height, (), "m")),
+    )
     if not np.linalg.norm(n) > 0.0:
         raise InputError(f"The plane's normal is {n}; it must not be zero.")
     n = n / np.linalg.norm(n)
@@ -45,13 +51,19 @@ def plane(normal: ArrayLike, height: float = 0.0) -> Obstacle:
 
 def sphere(center: ArrayLike, radius: float) -> Obstacle:
     """A ball (a disc in the plane) of a radius [m]."""
-    c, radius = finite_array("The sphere's centre", center, (None,), "m"), require_positive("The obstacle's radius", radius, "m")
+    c, radius = (
+        finite_array("The sphere's centre", center, (None,), "m"),
+        require_positive("The obstacle's radius", radius, "m"),
+    )
     return Obstacle(distance=lambda y: _round(y - c, radius), outline=_circles(c, radius))
 
 
 def capsule(start: ArrayLike, end: ArrayLike, radius: float) -> Obstacle:
     """All points within a radius [m] of a segment."""
-    a, radius = finite_array("The capsule's start", start, (None,), "m"), require_positive("The obstacle's radius", radius, "m")
+    a, radius = (
+        finite_array("The capsule's start", start, (None,), "m"),
+        require_positive("The obstacle's radius", radius, "m"),
+    )
     axis = finite_array("The capsule's end", end, a.shape, "m") - a
     if not axis.any():
         raise InputError(f"The capsule's start and end are both {a} m; take a sphere instead.")
@@ -60,28 +72,48 @@ def capsule(start: ArrayLike, end: ArrayLike, radius: float) -> Obstacle:
         share = (y - a) @ axis / (axis @ axis)
         along = np.where(share.real < 0.0, 0.0, np.where(share.real > 1.0, 1.0, share))
         d, n, H = _round(y - a - along[:, None] * axis, radius)
-        middle = (share.real > 0.0) & (share.real < 1.0) & (d.real > -radius)  # on the axis there is no bend
+        middle = (
+            (share.real > 0.0) & (share.real < 1.0) & (d.real > -radius)
+        )  # on the axis there is no bend
         t = axis / np.linalg.norm(axis)
-        return d, n, H - np.where(middle, 1.0 / np.where(middle, d + radius, 1.0), 0.0)[:, None, None] * np.outer(t, t)
+        return (
+            d,
+            n,
+            H
+            - np.where(middle, 1.0 / np.where(middle, d + radius, 1.0), 0.0)[:, None, None]
+            * np.outer(t, t),
+        )
 
-    return Obstacle(distance=distance, outline=(*_circles(a, radius), *_circles(a + axis, radius), np.stack([a, a + axis])))
+    return Obstacle(
+        distance=distance,
+        outline=(*_circles(a, radius), *_circles(a + axis, radius), np.stack([a, a + axis])),
+    )
 
 
 def terrain(heights: ArrayLike, spacing: float, origin: ArrayLike | None = None) -> Obstacle:
-    """All points below z = h(x, y), in the plane below y = h(x), for a smooth h through heights [m] on an even grid.
+    """All points below z = h(x, y), in the plane below y = h(x), for a smooth h through heights [m]
+    on an even grid.
 
-    `heights` (nx, ny), in the plane (nx,), stand `spacing` [m] apart, the first at `origin` (dim,) [m] and all counted from there; beyond
-    the grid the edge's height goes on. The distance is (z - h) / sqrt(1 + s^2) with s the steepest slope, so never more than the true one.
+    `heights` (nx, ny), in the plane (nx,), stand `spacing` [m] apart, the first at `origin` (dim,)
+    [m] and all counted from there; beyond the grid the edge's height goes on. The distance is (z -
+    h) / sqrt(1 + s^2) with s the steepest slope, so never more than the true one.
     """
     try:
         table = np.asarray(heights, dtype=float)
     except (TypeError, ValueError):  # text, ragged lists
         table = np.zeros(0)
     if table.ndim not in (1, 2) or not table.size:
-        raise InputError(f"The heights of a terrain are {str(heights)[:60]!r}; give a table (nx, ny) of numbers [m], in the plane (nx,).")
+        raise InputError(
+            f"The heights of a terrain are {str(heights)[:60]!r}; give a table (nx, ny) of "
+            "numbers [m], in the plane (nx,)."
+        )
     table = finite_array("The array of heights of a terrain", table, (None,) * table.ndim, "m")
     spacing, dim = require_positive("The spacing of a terrain", spacing, "m"), table.ndim + 1
-    start = np.zeros(dim) if origin is None else finite_array("The origin of a terrain", origin, (dim,), "m")
+    start = (
+        np.zeros(dim)
+        if origin is None
+        else finite_array("The origin of a terrain", origin, (dim,), "m")
+    )
     field = HeightField(heights=table + start[-1], spacing=spacing, origin=start[:-1])
     scale = 1.0 / np.sqrt(1.0 + field.steepest**2)
 
@@ -90,7 +122,11 @@ def terrain(heights: ArrayLike, spacing: float, origin: ArrayLike | None = None)
             raise ValueError("a point of another dimension")
         height, slope, bend = field.at(y[:, :-1])
         up = np.concatenate([-slope, np.ones((len(y), 1))], axis=1)
-        return scale * (y[:, -1] - height), scale * up, -scale * np.pad(bend, ((0, 0), (0, 1), (0, 1)))
+        return (
+            scale * (y[:, -1] - height),
+            scale * up,
+            -scale * np.pad(bend, ((0, 0), (0, 1), (0, 1))),
+        )
 
     return Obstacle(distance=distance, outline=_profiles(field))
 
@@ -98,8 +134,14 @@ def terrain(heights: ArrayLike, spacing: float, origin: ArrayLike | None = None)
 def _profiles(field: HeightField) -> tuple[Array, ...]:
     """The curves of a height field along its grid lines, of a large one along some of them."""
     ends = field.origin + field.spacing * (np.array(field.heights.shape) - 1)
-    fine = [np.linspace(a, b, min(4 * n, 200)) for a, b, n in zip(field.origin, ends, field.heights.shape, strict=True)]
-    few = [np.linspace(a, b, min(n, 21)) for a, b, n in zip(field.origin, ends, field.heights.shape, strict=True)]
+    fine = [
+        np.linspace(a, b, min(4 * n, 200))
+        for a, b, n in zip(field.origin, ends, field.heights.shape, strict=True)
+    ]
+    few = [
+        np.linspace(a, b, min(n, 21))
+        for a, b, n in zip(field.origin, ends, field.heights.shape, strict=True)
+    ]
     if field.heights.ndim == 1:
         lines = [fine[0][:, None]]
     else:
@@ -113,14 +155,20 @@ def _circles(center: Array, radius: float) -> tuple[Array, ...]:
     angle = np.linspace(0.0, 2.0 * np.pi, 49)
     eye = radius * np.eye(center.size)
     pairs = [(i, j) for i in range(center.size) for j in range(i)]
-    return tuple(center + np.outer(np.cos(angle), eye[i]) + np.outer(np.sin(angle), eye[j]) for i, j in pairs)
+    return tuple(
+        center + np.outer(np.cos(angle), eye[i]) + np.outer(np.sin(angle), eye[j]) for i, j in pairs
+    )
 
 
 def _round(r: Array, radius: float) -> tuple[Array, Array, Array]:
     size = np.sqrt(np.sum(r * r, axis=1))
     size = np.where(size == 0.0, 1e-12, size)
     n = r / size[:, None]
-    return size - radius, n, (np.eye(r.shape[1]) - n[:, :, None] * n[:, None, :]) / size[:, None, None]
+    return (
+        size - radius,
+        n,
+        (np.eye(r.shape[1]) - n[:, :, None] * n[:, None, :]) / size[:, None, None],
+    )
 
 
 KINDS = ("separate", "slip", "sticky")
@@ -128,16 +176,22 @@ KINDS = ("separate", "slip", "sticky")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contact:
-    """Keeps a surface of the body out of an obstacle: pressure grows with depth, friction follows Coulomb above slip_speed.
+    """Keeps a surface of the body out of an obstacle: pressure grows with depth, friction follows
+    Coulomb above slip_speed.
 
-    kind "separate": the obstacle only pushes. Of particles also "slip": what is in it keeps its velocity along it only; and "sticky":
-    it keeps none. Finite elements know the first only.
+    kind "separate": the obstacle only pushes. Of particles also "slip": what is in it keeps its
+    velocity along it only; and "sticky": it keeps none. Finite elements know the first only.
     """
 
     obstacle: Distance
     surface: str | None = None  # named surface that may touch; None: the whole boundary
-    stiffness: float | None = None  # [Pa/m] pressure per depth, of point masses [N/m]; None: ten times E / cell of the body
-    layer: float | None = None  # [m] depth over which the pressure sets in smoothly; None: a hundredth of a cell
+    stiffness: float | None = (
+        # [Pa/m] pressure per depth, of point masses [N/m]; None: ten times E / cell of the body
+        None
+    )
+    layer: float | None = (
+        None  # [m] depth over which the pressure sets in smoothly; None: a hundredth of a cell
+    )
     friction: float = 0.0  # [-] Coulomb's coefficient
     slip_speed: float = 1e-3  # [m/s] below this the friction is viscous
     kind: str = "separate"  # or "slip", "sticky"
@@ -147,12 +201,18 @@ class Contact:
             if getattr(self, name) is not None:
                 require_positive(f"The contact's {name}", getattr(self, name), unit)
         if not 0.0 <= require_number("The friction coefficient", self.friction, "-") < np.inf:
-            raise InputError(f"The friction coefficient is {self.friction:g}; it must be zero or positive, and finite.")
+            raise InputError(
+                f"The friction coefficient is {self.friction:g}; it must be zero or positive, "
+                "and finite."
+            )
         if self.kind not in KINDS:
-            raise InputError(f"There is no kind of contact '{self.kind}'; {nearest(self.kind, KINDS)}")
+            raise InputError(
+                f"There is no kind of contact '{self.kind}'; {nearest(self.kind, KINDS)}"
+            )
         if self.kind != "separate" and self.friction > 0.0:
             raise InputError(
-                f"A contact of kind '{self.kind}' has a friction of {self.friction:g}; remove it, or take the kind 'separate'."
+                f"A contact of kind '{self.kind}' has a friction of {self.friction:g}; remove "
+                "it, or take the kind 'separate'."
             )
 
     def check(self, body: Matter) -> None:
@@ -162,15 +222,25 @@ class Contact:
 
     def on(self, body: Matter) -> "AttachedContact":
         if self.kind != "separate":
-            raise InputError(f"A contact of kind '{self.kind}' is for MaterialPoint; with finite elements take the kind 'separate'.")
+            raise InputError(
+                f"A contact of kind '{self.kind}' is for MaterialPoint; with finite elements "
+                "take the kind 'separate'."
+            )
         self._try(body.rest.reshape(-1, body.dim)[:1])
         area = body.patch(self.surface, even=True)
         nodes = np.flatnonzero(area)
-        weights = sp.csr_matrix((np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(area)))
+        weights = sp.csr_matrix(
+            (np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(area))
+        )
         stiffness = 10.0 * body.hardness() if self.stiffness is None else self.stiffness
         layer = 0.01 * body.cell_size() if self.layer is None else self.layer
-        return AttachedContact(contact=self, weights=weights, stiffness=stiffness * area[nodes], layer=layer,
-                               offset=np.zeros((len(nodes), body.dim)))  # fmt: skip
+        return AttachedContact(
+            contact=self,
+            weights=weights,
+            stiffness=stiffness * area[nodes],
+            layer=layer,
+            offset=np.zeros((len(nodes), body.dim)),
+        )
 
     def _try(self, point: Array) -> None:
         """One look at the obstacle, so that a wrong one is a sentence now and not a NaN later."""
@@ -180,8 +250,11 @@ class Contact:
         except (TypeError, ValueError):
             found = []
         if found != [(1,), (1, dim), (1, dim, dim)]:
-            raise InputError(f"The obstacle of a contact does not fit a body in {dim} dimensions; make it with plane, sphere or capsule "
-                             f"from vectors of {dim} numbers, or with terrain from a table of {dim - 1}.")  # fmt: skip
+            raise InputError(
+                f"The obstacle of a contact does not fit a body in {dim} dimensions; make it "
+                f"with plane, sphere or capsule from vectors of {dim} numbers, or with terrain "
+                f"from a table of {dim - 1}."
+            )
 
 
 def _length(n: Array) -> Array:
@@ -227,7 +300,9 @@ class AttachedContact:
     def curvature(self, y: Array, u: Array) -> Array:
         d, n, H = self.contact.obstacle(y)
         _, slope, bend = one_sided(-d, self.layer)
-        return self.stiffness[:, None, None] * (bend[:, None, None] * n[:, :, None] * n[:, None, :] - slope[:, None, None] * H)
+        return self.stiffness[:, None, None] * (
+            bend[:, None, None] * n[:, :, None] * n[:, None, :] - slope[:, None, None] * H
+        )
 
     def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
         return np.zeros((0, *y.shape)), np.zeros(0)
@@ -241,7 +316,8 @@ class AttachedContact:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Friction:
-    """Coulomb friction over one step with the normal force and direction of the step's start, so that it has a potential."""
+    """Coulomb friction over one step with the normal force and direction of the step's start, so
+    that it has a potential."""
 
     contact: AttachedContact
 
@@ -258,7 +334,12 @@ class Friction:
     def _slip(self, y: Array, old: Array, dt: float) -> tuple[Array, Array, Array, Array]:
         limit, tangent = self._start(old)
         s = np.einsum("nij,nj->ni", tangent, y - old)
-        return limit, tangent, s, np.sqrt(np.sum(s * s, axis=1) + (dt * self.contact.contact.slip_speed) ** 2)
+        return (
+            limit,
+            tangent,
+            s,
+            np.sqrt(np.sum(s * s, axis=1) + (dt * self.contact.contact.slip_speed) ** 2),
+        )
 
     def energy(self, y: Array, old: Array, dt: float) -> float:
         limit, _, _, r = self._slip(y, old, dt)
@@ -270,7 +351,9 @@ class Friction:
 
     def curvature(self, y: Array, old: Array, dt: float) -> Array:
         limit, tangent, s, r = self._slip(y, old, dt)
-        return (limit / r)[:, None, None] * (tangent - s[:, :, None] * s[:, None, :] / (r * r)[:, None, None])
+        return (limit / r)[:, None, None] * (
+            tangent - s[:, :, None] * s[:, None, :] / (r * r)[:, None, None]
+        )
 
     def coupling(self, y: Array, old: Array, dt: float) -> Array:
         return complex_slopes(lambda z: self.gradient(y, z, dt), old)
@@ -278,4 +361,6 @@ class Friction:
     def viscosity(self, old: Array, velocity: Array) -> Array:
         limit, tangent = self._start(old)
         s = np.einsum("nij,nj->ni", tangent, velocity)
-        return (limit / np.sqrt(np.sum(s * s, axis=1) + self.contact.contact.slip_speed**2))[:, None, None] * tangent
+        return (limit / np.sqrt(np.sum(s * s, axis=1) + self.contact.contact.slip_speed**2))[
+            :, None, None
+        ] * tangent

@@ -9,8 +9,22 @@ from pliant.actuators.continued import uncontinued
 from pliant.actuators.hydraulic import Hydraulic
 from pliant.robot import Actuator, Robot
 
-UNITS = {"tension": "N", "length": "share", "pressure": "Pa", "volume": "share", "gas": "share", "turn": "rad", "move": "m"}
-SPAN = {"N": 20.0, "Pa": 2e4, "share": 1.0, "rad": 3.0, "m": 0.2}  # of a slider whose control has no limit
+UNITS = {
+    "tension": "N",
+    "length": "share",
+    "pressure": "Pa",
+    "volume": "share",
+    "gas": "share",
+    "turn": "rad",
+    "move": "m",
+}
+SPAN = {
+    "N": 20.0,
+    "Pa": 2e4,
+    "share": 1.0,
+    "rad": 3.0,
+    "m": 0.2,
+}  # of a slider whose control has no limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +41,23 @@ class Control:
 
 def controls_of(robot: Robot) -> tuple[Control, ...]:
     """The controls in their order, actuator after actuator."""
-    names = [(f"{name} {k + 1}" if actuator.n_controls > 1 else name, unit_of(actuator, k))
-             for name, actuator in robot.actuators.items() for k in range(actuator.n_controls)]  # fmt: skip
+    names = [
+        (f"{name} {k + 1}" if actuator.n_controls > 1 else name, unit_of(actuator, k))
+        for name, actuator in robot.actuators.items()
+        for k in range(actuator.n_controls)
+    ]
     values = zip(*robot.control_limits(), robot.neutral_controls(), strict=True)
-    return tuple(Control(name=name, unit=unit, lower=_finite(low), upper=_finite(high), span=SPAN.get(unit, 1.0), neutral=float(neutral))
-                 for (name, unit), (low, high, neutral) in zip(names, values, strict=True))  # fmt: skip
+    return tuple(
+        Control(
+            name=name,
+            unit=unit,
+            lower=_finite(low),
+            upper=_finite(high),
+            span=SPAN.get(unit, 1.0),
+            neutral=float(neutral),
+        )
+        for (name, unit), (low, high, neutral) in zip(names, values, strict=True)
+    )
 
 
 def _finite(limit: float) -> float | None:

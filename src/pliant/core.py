@@ -1,4 +1,5 @@
-"""The nouns that every room of Pliant shares: errors, Status, Step, Params, Space and the waist's protocols. NumPy only."""
+"""The nouns that every room of Pliant shares: errors, Status, Step, Params, Space and the waist's
+protocols. NumPy only."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -47,7 +48,8 @@ class Status:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of a Dynamics gives: the next state, why it stopped, and what its derivatives need."""
+    """What one step of a Dynamics gives: the next state, why it stopped, and what its derivatives
+    need."""
 
     x: Array  # (n_state,)
     status: Status
@@ -79,27 +81,41 @@ class Params:
     @property
     def flat(self) -> Array:
         """(size,) the current values, one block after the other."""
-        return np.concatenate([block.value for block in self.blocks]) if self.blocks else np.zeros(0)
+        return (
+            np.concatenate([block.value for block in self.blocks]) if self.blocks else np.zeros(0)
+        )
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """((size,), (size,)) lower and upper bounds, which a value may reach only where `lower_included` says so."""
+        """((size,), (size,)) lower and upper bounds, which a value may reach only where
+        `lower_included` says so."""
         lower = [np.full(block.value.size, block.lower) for block in self.blocks]
         upper = [np.full(block.value.size, block.upper) for block in self.blocks]
-        return (np.concatenate(lower), np.concatenate(upper)) if self.blocks else (np.zeros(0), np.zeros(0))
+        return (
+            (np.concatenate(lower), np.concatenate(upper))
+            if self.blocks
+            else (np.zeros(0), np.zeros(0))
+        )
 
     def split(self, p: Array | None) -> dict[str, Array]:
-        """The blocks of a flat array `p` (None: the current values), checked against their bounds."""
+        """The blocks of a flat array `p` (None: the current values), checked against their
+        bounds."""
         names = ", ".join(block.name for block in self.blocks) or "none"
-        p = self.flat if p is None else finite_array(f"The parameter vector ({names})", p, (self.size,))
+        p = (
+            self.flat
+            if p is None
+            else finite_array(f"The parameter vector ({names})", p, (self.size,))
+        )
         out, start = {}, 0
         for block in self.blocks:
             part = p[start : start + block.value.size]
             above = part >= block.lower if block.lower_included else part > block.lower
             bad = np.flatnonzero(~(above & (part < block.upper)))
             if bad.size:
-                raise InputError(f"Parameter {block.name}[{bad[0]}] = {part[bad[0]]:g} {block.unit} must lie between "
-                                 f"{block.lower:g} and {block.upper:g}.")  # fmt: skip
+                raise InputError(
+                    f"Parameter {block.name}[{bad[0]}] = {part[bad[0]]:g} {block.unit} must lie "
+                    f"between {block.lower:g} and {block.upper:g}."
+                )
             out[block.name] = part
             start += block.value.size
         return out
@@ -107,11 +123,14 @@ class Params:
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """Names the parts of a flat state. The first holds the unknowns of the body; each other one as many numbers, or as `sizes` says."""
+    """Names the parts of a flat state. The first holds the unknowns of the body; each other one as
+    many numbers, or as `sizes` says."""
 
     parts: tuple[str, ...]
     n_dofs: int
-    rate: tuple[float, ...] = field(default=())  # [1/s or 1], velocity = sum of rate[j] * part[j]; empty: no velocity
+    rate: tuple[float, ...] = field(
+        default=()
+    )  # [1/s or 1], velocity = sum of rate[j] * part[j]; empty: no velocity
     sizes: tuple[int, ...] = field(default=())  # of each part; empty: n_dofs each
 
     @property
@@ -126,7 +145,10 @@ class Space:
     def split(self, x: Array) -> SimpleNamespace:
         """The parts of `x` as views, by name."""
         if np.shape(x) != (self.size,):
-            raise InputError(f"The state has shape {np.shape(x)}; give ({self.size},), the parts {', '.join(self.parts)} in turn.")
+            raise InputError(
+                f"The state has shape {np.shape(x)}; give ({self.size},), the parts "
+                f"{', '.join(self.parts)} in turn."
+            )
         return SimpleNamespace(**dict(zip(self.parts, self._pieces(x), strict=True)))
 
     def _pieces(self, x: Array) -> list[Array]:
@@ -137,30 +159,50 @@ class Space:
         return np.asarray(x)[: self.n_dofs]
 
     def velocity(self, x: Array) -> Array:
-        """(n_dofs,) the rates of the unknowns [unit/s], a linear function of the state; zeros for a rule without inertia."""
-        counted = [c * piece for c, piece in zip(self.rate, self._pieces(x), strict=False) if c != 0.0]
+        """(n_dofs,) the rates of the unknowns [unit/s], a linear function of the state; zeros for a
+        rule without inertia."""
+        counted = [
+            c * piece for c, piece in zip(self.rate, self._pieces(x), strict=False) if c != 0.0
+        ]
         return sum(counted, np.zeros(self.n_dofs))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Linearization:
-    """The derivative of one step as operators: x' = A x + B u + C p. Dense blocks are made only on request."""
+    """The derivative of one step as operators: x' = A x + B u + C p. Dense blocks are made only on
+    request."""
 
     n_state: int
     n_controls: int
     n_params: int
-    push: Callable[[Array, Array, Array], Array]  # ((n_state, k), (n_controls, k), (n_params, k)) -> (n_state, k)
-    pull: Callable[[Array], tuple[Array, Array, Array]]  # (n_state, k) -> the three transposed products
-    solve: Callable[[Array], Array] | None = None  # with the step's own factor, where it has one; for second derivatives
+    push: Callable[
+        [Array, Array, Array], Array
+    ]  # ((n_state, k), (n_controls, k), (n_params, k)) -> (n_state, k)
+    pull: Callable[
+        [Array], tuple[Array, Array, Array]
+    ]  # (n_state, k) -> the three transposed products
+    solve: Callable[[Array], Array] | None = (
+        None  # with the step's own factor, where it has one; for second derivatives
+    )
 
     def jvp(self, dx: Array, du: Array | None = None, dp: Array | None = None) -> Array:
-        """A dx + B du + C dp, for vectors or for matrices of k columns; what is left out does not change."""
+        """A dx + B du + C dp, for vectors or for matrices of k columns; what is left out does not
+        change."""
         du = np.zeros((self.n_controls, *np.shape(dx)[1:])) if du is None else du
         dp = np.zeros((self.n_params, *np.shape(dx)[1:])) if dp is None else dp
-        blocks = [_columns("dx", dx, self.n_state), _columns("du", du, self.n_controls), _columns("dp", dp, self.n_params)]
-        if len({block.shape[1] for block in blocks}) > 1 or len({np.ndim(part) for part in (dx, du, dp)}) > 1:
-            raise InputError(f"dx, du and dp have shapes {np.shape(dx)}, {np.shape(du)} and {np.shape(dp)}; give three vectors, or three "
-                             "matrices of as many columns.")  # fmt: skip
+        blocks = [
+            _columns("dx", dx, self.n_state),
+            _columns("du", du, self.n_controls),
+            _columns("dp", dp, self.n_params),
+        ]
+        if (
+            len({block.shape[1] for block in blocks}) > 1
+            or len({np.ndim(part) for part in (dx, du, dp)}) > 1
+        ):
+            raise InputError(
+                f"dx, du and dp have shapes {np.shape(dx)}, {np.shape(du)} and {np.shape(dp)}; "
+                "give three vectors, or three matrices of as many columns."
+            )
         out = self.push(*blocks) if blocks[0].shape[1] else np.zeros((self.n_state, 0))
         return out[:, 0] if np.ndim(dx) == 1 else out
 
@@ -168,7 +210,11 @@ class Linearization:
         """(A^T x_bar, B^T x_bar, C^T x_bar), for a vector or for a matrix of k columns."""
         bars = _columns("x_bar", x_bar, self.n_state)
         if not bars.shape[1]:
-            return np.zeros((self.n_state, 0)), np.zeros((self.n_controls, 0)), np.zeros((self.n_params, 0))
+            return (
+                np.zeros((self.n_state, 0)),
+                np.zeros((self.n_controls, 0)),
+                np.zeros((self.n_params, 0)),
+            )
         x, u, p = self.pull(bars)
         return (x[:, 0], u[:, 0], p[:, 0]) if np.ndim(x_bar) == 1 else (x, u, p)
 
@@ -192,12 +238,19 @@ class Linearization:
 
 def _columns(name: str, value: Array, n: int) -> Array:
     """A vector (n,) or matrix (n, k) as a matrix of finite columns."""
-    return finite_array(name, value, (n,))[:, None] if np.ndim(value) == 1 else finite_array(name, value, (n, None))
+    return (
+        finite_array(name, value, (n,))[:, None]
+        if np.ndim(value) == 1
+        else finite_array(name, value, (n, None))
+    )
 
 
 def by_columns(f: Callable[..., tuple[Array, ...]], *blocks: Array) -> tuple[Array, ...]:
-    """f, which maps vectors to a tuple of vectors, of every column of some matrices (n, k), k at least 1."""
-    columns = [np.ascontiguousarray(block.T) for block in blocks]  # compiled loops have one form, for contiguous vectors
+    """f, which maps vectors to a tuple of vectors, of every column of some matrices (n, k), k at
+    least 1."""
+    columns = [
+        np.ascontiguousarray(block.T) for block in blocks
+    ]  # compiled loops have one form, for contiguous vectors
     rows = [f(*(block[j] for block in columns)) for j in range(blocks[0].shape[1])]
     return tuple(np.stack(part, axis=1) for part in zip(*rows, strict=True))
 
@@ -214,9 +267,13 @@ class Dynamics(Protocol):
     def params(self) -> Params: ...
     @property
     def dt(self) -> float: ...  # [s] of one step
-    def control_limits(self) -> tuple[Array, Array]: ...  # (n_controls,) each, what the motors can do
+    def control_limits(
+        self,
+    ) -> tuple[Array, Array]: ...  # (n_controls,) each, what the motors can do
     def neutral_controls(self) -> Array: ...  # (n_controls,) what does nothing
-    def effector_rows(self, name: str) -> Any: ...  # (dim, n_dofs) sparse, an effector's place from the position part of the state
+    def effector_rows(
+        self, name: str
+    ) -> Any: ...  # (dim, n_dofs) sparse, an effector's place from the position part of the state
     def initial_state(self) -> Array: ...
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step: ...
 
@@ -235,44 +292,65 @@ class Linearizable(Reversible, Protocol):
     def linearize(self, step: Step) -> Linearization: ...
 
 
-Bend = Callable[[Array, Array], tuple[Array, Array]]  # (dx (n_state, k), du (n_controls, k)) -> shares for x and u
+Bend = Callable[
+    [Array, Array], tuple[Array, Array]
+]  # (dx (n_state, k), du (n_controls, k)) -> shares for x and u
 
 
 @runtime_checkable
 class Curved(Linearizable, Protocol):
-    """Enough for exact Newton and DDP: `bend` is the derivative of the pullback of a fixed x_bar along changes of x and u."""
+    """Enough for exact Newton and DDP: `bend` is the derivative of the pullback of a fixed x_bar
+    along changes of x and u."""
 
     @property
-    def bends(self) -> bool: ...  # False where a part of the model, such as friction, has no second derivative
+    def bends(
+        self,
+    ) -> bool: ...  # False where a part of the model, such as friction, has no second derivative
     def bend(self, step: Step, x_bar: Array, lin: Linearization | None = None) -> Bend: ...
 
 
 @runtime_checkable
 class Condensing(Linearizable, Protocol):
-    """A model whose derivatives live on a few numbers X = seen x of its state, all that dynamic programming then holds of it."""
+    """A model whose derivatives live on a few numbers X = seen x of its state, all that dynamic
+    programming then holds of it."""
 
     @property
     def seen(self) -> Any: ...  # (n_seen, n_state) sparse
     @property
     def lift(self) -> Any: ...  # (n_state, n_seen) sparse, the least x that is seen as X
     @property
-    def exact(self) -> bool: ...  # False where the derivative is an approximation, so that no optimum of the cost need be found by it
+    def exact(
+        self,
+        # False where the derivative is an approximation, so that no optimum of the cost need be
+        # found by it
+    ) -> bool: ...
     @property
     def whole(self) -> Linearizable: ...  # the model inside, with the derivatives of its whole step
-    def stage(self, step: Step) -> tuple[Array, Array]: ...  # dX'/dX (n_seen, n_seen) and dX'/du (n_seen, n_controls)
+    def stage(
+        self, step: Step
+    ) -> tuple[Array, Array]: ...  # dX'/dX (n_seen, n_seen) and dX'/du (n_seen, n_controls)
 
 
 def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str = "") -> Array:
-    """`value` as a float array of a shape (None: any length) with finite entries, or a sentence that says what is wrong."""
+    """`value` as a float array of a shape (None: any length) with finite entries, or a sentence
+    that says what is wrong."""
     try:
         raw = np.asarray(value)
         if raw.dtype.kind in "bcSU":
             raise TypeError
         array = np.asarray(raw, dtype=float)
     except (TypeError, ValueError):  # truth values, complex numbers, text, ragged lists
-        raise InputError(f"{name} is {str(value)[:60]!r}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.") from None
-    if array.ndim != len(shape) or any(want is not None and want != have for want, have in zip(shape, array.shape, strict=True)):
-        raise InputError(f"{name} has shape {array.shape}; give numbers{f' [{unit}]' if unit else ''} of shape {_shape(shape)}.")
+        raise InputError(
+            f"{name} is {str(value)[:60]!r}; give numbers{f' [{unit}]' if unit else ''} of shape "
+            f"{_shape(shape)}."
+        ) from None
+    if array.ndim != len(shape) or any(
+        want is not None and want != have for want, have in zip(shape, array.shape, strict=True)
+    ):
+        raise InputError(
+            f"{name} has shape {array.shape}; give numbers{f' [{unit}]' if unit else ''} of "
+            f"shape {_shape(shape)}."
+        )
     if not np.isfinite(array).all():
         bad = np.argwhere(~np.isfinite(array))
         place = f" at entry {', '.join(map(str, bad[0]))}" if array.ndim else ""
@@ -281,7 +359,12 @@ def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str
 
 
 def _shape(shape: tuple[int | None, ...]) -> str:
-    return "(" + ", ".join("n" if size is None else str(size) for size in shape) + ("," if len(shape) == 1 else "") + ")"
+    return (
+        "("
+        + ", ".join("n" if size is None else str(size) for size in shape)
+        + ("," if len(shape) == 1 else "")
+        + ")"
+    )
 
 
 def check_controls(u: Array, n: int) -> Array:
@@ -304,7 +387,9 @@ def require_number(name: str, value: Any, unit: str) -> float:
             raise TypeError
         return float(value)
     except (TypeError, ValueError):
-        raise InputError(f"{name} is {str(value)[:60]!r}; it must be a number{f' [{unit}]' if unit else ''}.") from None
+        raise InputError(
+            f"{name} is {str(value)[:60]!r}; it must be a number{f' [{unit}]' if unit else ''}."
+        ) from None
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
@@ -333,6 +418,12 @@ def check_limits(name: str, limits: Any) -> None:
         raise InputError(f"The limits of {name} are {limits!r}; give (lower, upper).")
     lower, upper = (require_number(f"A limit of {name}", value, "") for value in limits)
     if np.isnan(lower) or np.isnan(upper):
-        raise InputError(f"The limits of {name} are {limits!r}; give two numbers, -inf or inf where there is none.")
+        raise InputError(
+            f"The limits of {name} are {limits!r}; give two numbers, -inf or inf where there is "
+            "none."
+        )
     if not lower < upper:
-        raise InputError(f"The lower limit {lower:g} of {name} is not below its upper limit {upper:g}; swap them.")
+        raise InputError(
+            f"The lower limit {lower:g} of {name} is not below its upper limit {upper:g}; swap "
+            "them."
+        )

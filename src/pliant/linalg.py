@@ -1,7 +1,9 @@
-"""Sparse symmetric positive definite solves: the pattern is analysed once, the numbers are factorised as often as needed.
+"""Sparse symmetric positive definite solves: the pattern is analysed once, the numbers are
+factorised as often as needed.
 
-Fronts of our own for matrices that fill in little, as those of slender robots do; for the others CHOLMOD (extra `fast`), where cvxopt is
-installed. Both say whether the matrix was positive definite. A factorisation may be asked for from several threads.
+Fronts of our own for matrices that fill in little, as those of slender robots do; for the others
+CHOLMOD (extra `fast`), where cvxopt is installed. Both say whether the matrix was positive
+definite. A factorisation may be asked for from several threads.
 """
 
 import weakref
@@ -23,12 +25,14 @@ from pliant.kernels.fronts import Fronts, factorise, solve
 
 Solve = Callable[[Array], Array]  # (n,) or (n, k) right sides -> solutions
 
-BULKY = 150.0  # sums and products for each number of the factor; from there on dense blocks of BLAS are quicker
+# sums and products for each number of the factor; from there on dense blocks of BLAS are quicker
+BULKY = 150.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pattern:
-    """The lower triangle of a symmetric matrix in compressed columns, rows ascending, diagonal always there."""
+    """The lower triangle of a symmetric matrix in compressed columns, rows ascending, diagonal
+    always there."""
 
     indptr: Array  # (n + 1,)
     indices: Array  # (nnz,)
@@ -45,7 +49,8 @@ class Pattern:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Analysis:
-    """A pattern with its fill-reducing order; `factor(values)` gives a solve, or None where not positive definite."""
+    """A pattern with its fill-reducing order; `factor(values)` gives a solve, or None where not
+    positive definite."""
 
     pattern: Pattern
     factor: Callable[[Array], Solve | None]
@@ -59,19 +64,27 @@ def available() -> tuple[str, ...]:
 
 
 def analyse(pattern: Pattern, solver: str | None = None) -> Analysis:
-    """Order a pattern once for many factorisations; `solver` is "fronts", "cholmod" or None for the quicker one here."""
+    """Order a pattern once for many factorisations; `solver` is "fronts", "cholmod" or None for the
+    quicker one here."""
     if solver not in (None, *available()):
-        raise MissingExtra(f"The sparse solver '{solver}' is not installed here (there is {', '.join(available())}). "
-                           "For CHOLMOD: pip install 'pliant[fast]'.")  # fmt: skip
+        raise MissingExtra(
+            f"The sparse solver '{solver}' is not installed here (there is "
+            f"{', '.join(available())}). For CHOLMOD: pip install 'pliant[fast]'."
+        )
     tree = _tree(pattern, _least_fill(pattern))
     if solver is None:
-        solver = "cholmod" if "cholmod" in available() and np.sum(tree.height**2.0) > BULKY * np.sum(tree.height) else "fronts"
+        solver = (
+            "cholmod"
+            if "cholmod" in available() and np.sum(tree.height**2.0) > BULKY * np.sum(tree.height)
+            else "fronts"
+        )
     factor = _cholmod(pattern, tree.order) if solver == "cholmod" else _by_fronts(pattern, tree)
     return Analysis(pattern=pattern, factor=factor, name=solver, fill=int(tree.height.sum()))
 
 
 def low_rank(solve: Solve, columns: Array, weights: Array) -> Solve:
-    """The solve of A + sum_i weights[i] h_i h_i^T from a solve of A (Woodbury); columns (n, k) holds the h_i."""
+    """The solve of A + sum_i weights[i] h_i h_i^T from a solve of A (Woodbury); columns (n, k)
+    holds the h_i."""
     if columns.shape[1] == 0:
         return solve
     Z = solve(columns)
@@ -85,7 +98,8 @@ def low_rank(solve: Solve, columns: Array, weights: Array) -> Solve:
 
 
 def factor_with(pattern: Pattern, values: Array, columns: Array, weights: Array) -> Solve | None:
-    """The solve of A + sum_i weights[i] h_i h_i^T with the shares filled in; slow, for a matrix that only they make positive."""
+    """The solve of A + sum_i weights[i] h_i h_i^T with the shares filled in; slow, for a matrix
+    that only they make positive."""
     lower = sp.csc_matrix((values, pattern.indices, pattern.indptr), shape=(pattern.n,) * 2)
     H = sp.csc_matrix(columns)
     full = sp.tril(lower + H @ sp.diags(weights) @ H.T, format="csc")
@@ -94,17 +108,25 @@ def factor_with(pattern: Pattern, values: Array, columns: Array, weights: Array)
 
 
 def _least_fill(pattern: Pattern) -> Array:
-    """(n,) an order that fills in little, by minimum degree: of cvxopt where it is installed, else of SuperLU, which finds it on the way to
-    a factor of a diagonally dominant matrix of the same pattern."""
+    """(n,) an order that fills in little, by minimum degree: of cvxopt where it is installed, else
+    of SuperLU, which finds it on the way to a factor of a diagonally dominant matrix of the same
+    pattern."""
     n, (rows, cols) = pattern.n, pattern.places
     if "cholmod" in available():
         from cvxopt import amd, matrix, spmatrix
 
-        return np.array(amd.order(spmatrix(1.0, matrix(rows), matrix(cols), (n, n))), np.int64).ravel()
+        return np.array(
+            amd.order(spmatrix(1.0, matrix(rows), matrix(cols), (n, n))), np.int64
+        ).ravel()
     lower = sp.csc_matrix((np.full(len(rows), -1.0), pattern.indices, pattern.indptr), shape=(n, n))
     A = lower + lower.T
     A = A + sp.diags(1.0 - 2.0 * np.asarray(A.sum(axis=1)).ravel())
-    lu = spla.splu(A.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    lu = spla.splu(
+        A.tocsc(),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
     return np.argsort(lu.perm_c)
 
 
@@ -121,11 +143,19 @@ class Tree:
 
 def _tree(pattern: Pattern, order: Array) -> Tree:
     before, after = _in_order(pattern, order)
-    order = order[elimination.children_first(elimination.parents(*_columns(pattern.n, after, before)))]
+    order = order[
+        elimination.children_first(elimination.parents(*_columns(pattern.n, after, before)))
+    ]
     before, after = _in_order(pattern, order)
     above = _columns(pattern.n, after, before)
     parent = elimination.parents(*above)
-    return Tree(order=order, before=before, after=after, parent=parent, height=elimination.heights(*above, parent))
+    return Tree(
+        order=order,
+        before=before,
+        after=after,
+        parent=parent,
+        height=elimination.heights(*above, parent),
+    )
 
 
 def _in_order(pattern: Pattern, order: Array) -> tuple[Array, Array]:
@@ -138,27 +168,44 @@ def _in_order(pattern: Pattern, order: Array) -> tuple[Array, Array]:
 
 def _columns(n: int, cols: Array, rows: Array) -> tuple[Array, Array]:
     """(where each column begins, the rows of all)"""
-    return np.concatenate([[0], np.cumsum(np.bincount(cols, minlength=n))]), rows[np.lexsort((rows, cols))]
+    return np.concatenate([[0], np.cumsum(np.bincount(cols, minlength=n))]), rows[
+        np.lexsort((rows, cols))
+    ]
 
 
 def _fronts(pattern: Pattern, tree: Tree) -> Fronts:
     first, tall = elimination.blocks(tree.parent, tree.height)
-    begin, rows, parent, place = elimination.fill(*_columns(pattern.n, tree.before, tree.after), first, tall)
+    begin, rows, parent, place = elimination.fill(
+        *_columns(pattern.n, tree.before, tree.after), first, tall
+    )
     wide, m = np.diff(first), len(tall)
     below, block = tall - wide, np.repeat(np.arange(m), wide)
     own, row = (wide + 3) // 4, (wide + 3) // 4 + (below + 3) // 4
     panel = np.concatenate([[0], np.cumsum(wide * row)])
-    spread = lambda b, k: np.where(k < wide[b], k, k - wide[b] + 4 * own[b])  # where place k of a block stands in its rows  # noqa: E731
+    spread = lambda b, k: np.where(
+        k < wide[b], k, k - wide[b] + 4 * own[b]
+    )  # where place k of a block stands in its rows
     b, of_rows = block[tree.before], np.repeat(np.arange(m), tall)
     k = np.searchsorted(of_rows * pattern.n + rows, b * pattern.n + tree.after) - begin[b]
     goal = 4 * (panel[b] + (tree.before - first[b]) * row[b]) + spread(b, k)
     left = below * (row - own)
-    return Fronts(order=tree.order, first=first, begin=begin, rows=rows, parent=parent, place=spread(parent[of_rows], place), panel=panel,
-                  goal=goal, most=_most_waiting(parent, left), widest=int(left.max(initial=0)))  # fmt: skip
+    return Fronts(
+        order=tree.order,
+        first=first,
+        begin=begin,
+        rows=rows,
+        parent=parent,
+        place=spread(parent[of_rows], place),
+        panel=panel,
+        goal=goal,
+        most=_most_waiting(parent, left),
+        widest=int(left.max(initial=0)),
+    )
 
 
 def _most_waiting(parent: Array, left: Array) -> int:
-    """The most that waits at a time, where each block takes what its children left and leaves its own."""
+    """The most that waits at a time, where each block takes what its children left and leaves its
+    own."""
     taken = np.bincount(parent[parent >= 0], left[parent >= 0], minlength=len(parent))
     return int(np.cumsum(left - taken).max(initial=0.0))
 
@@ -168,13 +215,20 @@ def _by_fronts(pattern: Pattern, tree: Tree) -> Callable[[Array], Solve | None]:
 
     def factor(values: Array) -> Solve | None:
         L = factorise(fronts, values)
-        return None if L is None else lambda b: solve(fronts, L, np.ascontiguousarray(b if b.ndim == 2 else b[:, None])).reshape(b.shape)
+        return (
+            None
+            if L is None
+            else lambda b: solve(
+                fronts, L, np.ascontiguousarray(b if b.ndim == 2 else b[:, None])
+            ).reshape(b.shape)
+        )
 
     return factor
 
 
 def _is_positive(factor: Any, n: int) -> bool:
-    """Whether D of an L D L^T is positive; a factor of dense blocks is L L^T, and exists only then."""
+    """Whether D of an L D L^T is positive; a factor of dense blocks is L L^T, and exists only
+    then."""
     from cvxopt import cholmod, matrix
 
     ones = matrix(1.0, (n, 1))
@@ -187,17 +241,25 @@ def _cholmod(pattern: Pattern, order: Array) -> Callable[[Array], Solve | None]:
     from cvxopt import cholmod, matrix, spmatrix
 
     rows, cols = pattern.places
-    cholmod.options["supernodal"] = 1  # columns one by one where the factor is thin, else in dense blocks: CHOLMOD knows which is quicker
+    cholmod.options["supernodal"] = (
+        # columns one by one where the factor is thin, else in dense blocks: CHOLMOD knows which is
+        # quicker
+        1
+    )
     A, permuted = spmatrix(1.0, matrix(rows), matrix(cols), (pattern.n,) * 2), matrix(order)
 
-    spare: deque[Any] = deque(maxlen=2)  # symbolic factors that no solve holds any more; a numeric one is written into its place
+    spare: deque[Any] = deque(
+        maxlen=2
+    )  # symbolic factors that no solve holds any more; a numeric one is written into its place
     lock = Lock()
 
     def factor(values: Array) -> Solve | None:
         if not np.isfinite(values).all():  # dense blocks do not stop at them
             return None
         with lock:
-            A.V = matrix(values)  # in the pattern's own order; CHOLMOD copies it, so that one matrix serves all calls
+            A.V = matrix(
+                values
+            )  # in the pattern's own order; CHOLMOD copies it, so that one matrix serves all calls
             F = spare.pop() if spare else cholmod.symbolic(A, p=permuted)
             try:
                 cholmod.numeric(A, F)

@@ -22,7 +22,8 @@ Timed = Callable[[float], ArrayLike]  # time [s] -> (dim,) what a load is then
 
 @runtime_checkable
 class Actuator(Protocol):
-    """What drives a robot: `limits` of its controls, the `neutral` ones that do nothing, and the Term it becomes on a body.
+    """What drives a robot: `limits` of its controls, the `neutral` ones that do nothing, and the
+    Term it becomes on a body.
 
     A number stands for every control of the actuator, an array (n_controls,) for one each.
     """
@@ -45,16 +46,28 @@ class Support:
     motion: Motion | None = None
 
     def __post_init__(self) -> None:
-        require_kind("The region of a support", self.region, str, "name a region or a surface of the mesh, such as 'z-'")
+        require_kind(
+            "The region of a support",
+            self.region,
+            str,
+            "name a region or a surface of the mesh, such as 'z-'",
+        )
         if self.motion is not None and not callable(self.motion):
-            raise InputError(f"The motion of the support on '{self.region}' is {self.motion!r}; give a function of time.")
+            raise InputError(
+                f"The motion of the support on '{self.region}' is {self.motion!r}; give a "
+                "function of time."
+            )
         if not isinstance(self.axes, str) or not self.axes or set(self.axes) - set("xyz"):
-            raise InputError(f"The axes of the support on '{self.region}' are '{self.axes}'; write some of x, y and z, such as 'xyz'.")
+            raise InputError(
+                f"The axes of the support on '{self.region}' are '{self.axes}'; write some of x, "
+                "y and z, such as 'xyz'."
+            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Effector:
-    """What is to be controlled: a material point, or the mean of a named surface by area, or of a region by volume ("body": of all)."""
+    """What is to be controlled: a material point, or the mean of a named surface by area, or of a
+    region by volume ("body": of all)."""
 
     point: ArrayLike | None = None  # (dim,) [m] rest position
     surface: str | None = None
@@ -62,7 +75,10 @@ class Effector:
 
     def __post_init__(self) -> None:
         if sum(part is not None for part in (self.point, self.surface, self.region)) != 1:
-            raise InputError("An effector is at a point, on a surface or over a region; give exactly one of the three.")
+            raise InputError(
+                "An effector is at a point, on a surface or over a region; give exactly one of "
+                "the three."
+            )
         if self.point is not None:
             finite_array("The point of an effector", self.point, (None,), "m")
 
@@ -70,7 +86,11 @@ class Effector:
         """(1, n_nodes) the row that maps node positions to the effector's."""
         if self.point is not None:
             return body.locate(np.asarray(self.point, float)[None])
-        share = body.patch(self.surface) if self.region is None else body.bulk(named_cells(body, self.region))
+        share = (
+            body.patch(self.surface)
+            if self.region is None
+            else body.bulk(named_cells(body, self.region))
+        )
         return sp.csr_matrix(share / share.sum())
 
 
@@ -87,7 +107,9 @@ class PointLoad:
 
     def share(self, body: Matter) -> Array:
         """(n_nodes,) [-] what each node takes of the force."""
-        return body.locate(finite_array("The point of a point load", self.point, (body.dim,), "m")[None]).toarray()[0]
+        return body.locate(
+            finite_array("The point of a point load", self.point, (body.dim,), "m")[None]
+        ).toarray()[0]
 
     def value(self, dim: int, time: float) -> Array:
         """(dim,) [N] the force at a time [s]."""
@@ -131,7 +153,8 @@ def _at_time(name: str, vector: ArrayLike | Timed, dim: int, time: float, unit: 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Patch:
-    """The part of the boundary whose facets have their centres in a box of rest coordinates; names a surface of any body."""
+    """The part of the boundary whose facets have their centres in a box of rest coordinates; names
+    a surface of any body."""
 
     lower: ArrayLike  # (dim,) [m]
     upper: ArrayLike  # (dim,) [m]
@@ -140,19 +163,26 @@ class Patch:
         lower = finite_array("The lower corner of a patch", self.lower, (None,), "m")
         upper = finite_array("The upper corner of a patch", self.upper, lower.shape, "m")
         if not np.all(lower <= upper):
-            raise InputError(f"The lower corner {lower} m of a patch is not below its upper corner {upper} m; swap them.")
+            raise InputError(
+                f"The lower corner {lower} m of a patch is not below its upper corner {upper} m; "
+                "swap them."
+            )
 
     def holds(self, centres: Array) -> Array:
         """(k,) bool, which of the points (k, dim) [m] lie in the box."""
         lower, upper = np.asarray(self.lower, float), np.asarray(self.upper, float)
         if centres.shape[1] != lower.size:
-            raise InputError(f"The corners of a patch have {lower.size} numbers, but the body is {centres.shape[1]}D; give that many.")
+            raise InputError(
+                f"The corners of a patch have {lower.size} numbers, but the body is "
+                f"{centres.shape[1]}D; give that many."
+            )
         return np.all((centres >= lower) & (centres <= upper), axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Damping:
-    """Rayleigh damping: `mass` [1/s] drags on the velocity, `stiffness` [s] on the strain rate (free in rotation)."""
+    """Rayleigh damping: `mass` [1/s] drags on the velocity, `stiffness` [s] on the strain rate
+    (free in rotation)."""
 
     mass: float = 0.0
     stiffness: float = 0.0
@@ -160,39 +190,59 @@ class Damping:
     def __post_init__(self) -> None:
         for name in ("mass", "stiffness"):
             if not 0.0 <= require_number(f"The {name} damping", getattr(self, name), "") < np.inf:
-                raise InputError(f"The {name} damping is {getattr(self, name):g}; it must be zero or positive.")
+                raise InputError(
+                    f"The {name} damping is {getattr(self, name):g}; it must be zero or positive."
+                )
 
 
 def _require_each(robot: str, what: str, things: Iterable[object], kind: Any) -> None:
     for thing in things:
-        require_kind(f"One of the {what} of {robot}", thing, kind, f"give the {what} that pliant offers")
+        require_kind(
+            f"One of the {what} of {robot}", thing, kind, f"give the {what} that pliant offers"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Robot:
-    """A soft robot, described once for every method. `body()` discretises it as a solid with `cell`, `divisions`, `order`; Rods are
-    beams as they are, each rod an element."""
+    """A soft robot, described once for every method. `body()` discretises it as a solid with
+    `cell`, `divisions`, `order`; Rods are beams as they are, each rod an element."""
 
     shape: Shape | Mesh | Rods | PointMass
-    material: Material | Mapping[str, Material] = field(default_factory=dict)  # one, or one for each region
+    material: Material | Mapping[str, Material] = field(
+        default_factory=dict
+    )  # one, or one for each region
     supports: Sequence[Support] = ()
     actuators: Mapping[str, Actuator] = field(default_factory=dict)
     effectors: Mapping[str, Effector] = field(default_factory=dict)
-    surfaces: Mapping[str, Patch] = field(default_factory=dict)  # more names for parts of the boundary, beside the shape's own
+    surfaces: Mapping[str, Patch] = field(
+        default_factory=dict
+    )  # more names for parts of the boundary, beside the shape's own
     loads: Sequence[PointLoad | SurfaceLoad] = ()
     contacts: Sequence[Contact] = ()
     gravity: ArrayLike | None = None  # (dim,) [m/s^2]; None: no gravity
     damping: Damping = Damping()
     cell: float | None = None  # [m] target edge length of the mesh
     divisions: Sequence[int] | None = None  # lattice counts instead of `cell`
-    order: int = 2  # 1: 4-node tetrahedra, quick and stiff in bending; 2: 10-node, the right choice for slender bodies
+    # 1: 4-node tetrahedra, quick and stiff in bending; 2: 10-node, the right choice for slender
+    # bodies
+    order: int = 2
     thickness: float = 1.0  # [m] out-of-plane depth of a plane robot
     name: str = "robot"
 
     def __post_init__(self) -> None:
         shapes = (Mesh, Rods, PointMass, Shape)
-        require_kind(f"The shape of {self.name}", self.shape, shapes, "give a Shape such as Box, a Mesh, Rods or a PointMass")
-        require_kind(f"The material of {self.name}", self.material, (Material, Mapping), "give a Material, or one for each region by name")
+        require_kind(
+            f"The shape of {self.name}",
+            self.shape,
+            shapes,
+            "give a Shape such as Box, a Mesh, Rods or a PointMass",
+        )
+        require_kind(
+            f"The material of {self.name}",
+            self.material,
+            (Material, Mapping),
+            "give a Material, or one for each region by name",
+        )
         materials = dict(self.material) if isinstance(self.material, Mapping) else {}
         kind: Any
         for what, things, kind in (
@@ -208,20 +258,42 @@ class Robot:
             ("surfaces", self.surfaces, Patch),
             ("materials", materials, Material),
         ):
-            require_kind(f"The {what} of {self.name}", table, Mapping, "give a dict from name to each")
+            require_kind(
+                f"The {what} of {self.name}", table, Mapping, "give a dict from name to each"
+            )
             _require_each(self.name, what, table.values(), kind)
-        require_kind(f"The damping of {self.name}", self.damping, Damping, "give Damping(mass=..., stiffness=...)")
+        require_kind(
+            f"The damping of {self.name}",
+            self.damping,
+            Damping,
+            "give Damping(mass=..., stiffness=...)",
+        )
         if self.order not in (1, 2):
-            raise InputError(f"The order of {self.name} is {self.order}; take 1 (4-node) or 2 (10-node tetrahedra).")
+            raise InputError(
+                f"The order of {self.name} is {self.order}; take 1 (4-node) or 2 (10-node "
+                "tetrahedra)."
+            )
         if isinstance(self.shape, Mesh) and (self.cell is not None or self.divisions is not None):
-            raise InputError(f"{self.name} has a Mesh, whose cells are given; remove cell and divisions, or give a Shape.")
-        if isinstance(self.shape, Rods) and (self.cell is not None or self.divisions is not None or self.surfaces):
-            raise InputError(f"{self.name} has Rods, which have no cells and no surfaces to choose; divide them with rods.refine(k), and "
-                             "name points as regions of the Rods.")  # fmt: skip
+            raise InputError(
+                f"{self.name} has a Mesh, whose cells are given; remove cell and divisions, or "
+                "give a Shape."
+            )
+        if isinstance(self.shape, Rods) and (
+            self.cell is not None or self.divisions is not None or self.surfaces
+        ):
+            raise InputError(
+                f"{self.name} has Rods, which have no cells and no surfaces to choose; divide "
+                "them with rods.refine(k), and name points as regions of the Rods."
+            )
         if isinstance(self.shape, Mesh) and self.shape.order > self.order:
-            raise InputError(f"{self.name} has a quadratic Mesh but order = {self.order}; take order = 2.")
+            raise InputError(
+                f"{self.name} has a quadratic Mesh but order = {self.order}; take order = 2."
+            )
         if self.cell is not None and self.divisions is not None:
-            raise InputError(f"{self.name} has both cell = {self.cell} and divisions = {self.divisions}; give one of the two.")
+            raise InputError(
+                f"{self.name} has both cell = {self.cell} and divisions = {self.divisions}; give "
+                "one of the two."
+            )
 
     def body(self) -> Body:
         """The robot's matter, discretised; made once."""
@@ -230,11 +302,21 @@ class Robot:
     @property
     def changes_in_time(self) -> bool:
         """Whether supports or loads move by themselves."""
-        return any([*(support.motion is not None for support in self.supports), *(load.timed for load in self.loads)])
+        return any(
+            [
+                *(support.motion is not None for support in self.supports),
+                *(load.timed for load in self.loads),
+            ]
+        )
 
     def without_contacts(self, contacts: Sequence[Contact]) -> "Robot":
         """The same robot on the same body, without some of its contacts."""
-        other = replace(self, contacts=[one for one in self.contacts if not any(one is contact for contact in contacts)])
+        other = replace(
+            self,
+            contacts=[
+                one for one in self.contacts if not any(one is contact for contact in contacts)
+            ],
+        )
         vars(other)["_body"] = self.body()  # contacts have no part in it
         return other
 
@@ -244,25 +326,38 @@ class Robot:
             return self.shape
         body: Solid | Beams
         if isinstance(self.shape, Rods):
-            body, size = Beams(rods=self.shape, materials=self.materials_by_region()), self.shape.size
+            body, size = (
+                Beams(rods=self.shape, materials=self.materials_by_region()),
+                self.shape.size,
+            )
         else:
             mesh = self.mesh()
-            body, size = Solid(mesh=mesh, materials=self.materials_by_region(), thickness=self.thickness), mesh.size
+            body, size = (
+                Solid(mesh=mesh, materials=self.materials_by_region(), thickness=self.thickness),
+                mesh.size,
+            )
         for doubt in [*scale_doubts(size), *self._softness_doubts(body)]:
             warnings.warn(f"{self.name}: {doubt}", stacklevel=6)
         return body
 
     def _softness_doubts(self, body: Body) -> list[str]:
         soft = float(body.fields.E.min())
-        return [f"E = {soft:g} Pa is softer than any gel; if it is in MPa, write {1e6 * soft:g}."] if soft < 100.0 else []
+        return (
+            [f"E = {soft:g} Pa is softer than any gel; if it is in MPa, write {1e6 * soft:g}."]
+            if soft < 100.0
+            else []
+        )
 
     def mesh(self) -> Mesh:
         """The mesh of the solid body."""
         if isinstance(self.shape, PointMass):
             raise InputError("A robot made of point masses has no mesh.")
         if isinstance(self.shape, Rods):
-            raise InputError(f"{self.name} is made of Rods, which have no mesh to fill with particles; step it with Quasistatic, "
-                             "ImplicitEuler, BDF2 or SemiImplicit, or describe it as a solid shape.")  # fmt: skip
+            raise InputError(
+                f"{self.name} is made of Rods, which have no mesh to fill with particles; step "
+                "it with Quasistatic, ImplicitEuler, BDF2 or SemiImplicit, or describe it as a "
+                "solid shape."
+            )
         if isinstance(self.shape, Mesh):
             mesh = self.shape.quadratic() if self.order == 2 else self.shape
         else:
@@ -275,22 +370,31 @@ class Robot:
         """The material of each region; "body" stands for all of it."""
         if not isinstance(self.material, Material):
             if not self.material:
-                raise InputError(f"{self.name} has no material; pass material=Material(E=..., nu=..., density=...).")
+                raise InputError(
+                    f"{self.name} has no material; pass material=Material(E=..., nu=..., "
+                    "density=...)."
+                )
             return self.material
         return {"body": self.material}
 
     def place(self, effector: str, q: Array) -> Array:
-        """(dim,) [m] where an effector is for node positions q (n_dofs,), such as model.space.position(x)."""
+        """(dim,) [m] where an effector is for node positions q (n_dofs,), such as
+        model.space.position(x)."""
         row, q = self.row(effector), np.reshape(q, (-1, self.body().dim))
         if len(q) != row.shape[1]:
-            raise InputError(f"There are {len(q)} positions, but the body of {self.name} has {row.shape[1]} nodes; for a model of "
-                             f"particles ask it: model.effector_rows('{effector}') @ model.space.position(x).")  # fmt: skip
+            raise InputError(
+                f"There are {len(q)} positions, but the body of {self.name} has {row.shape[1]} "
+                f"nodes; for a model of particles ask it: model.effector_rows('{effector}') @ "
+                "model.space.position(x)."
+            )
         return (row @ q)[0]
 
     def row(self, effector: str) -> sp.csr_matrix:
         """(1, n_nodes) what each node counts for an effector's place."""
         if effector not in self.effectors:
-            raise InputError(f"{self.name} has no effector '{effector}'; {nearest(effector, self.effectors)}")
+            raise InputError(
+                f"{self.name} has no effector '{effector}'; {nearest(effector, self.effectors)}"
+            )
         return self._rows[effector]
 
     @cached_property
@@ -307,8 +411,15 @@ class Robot:
 
     def control_limits(self) -> tuple[Array, Array]:
         """((n_controls,), (n_controls,)) what the motors can do, actuator after actuator."""
-        return self._each(lambda actuator: actuator.limits[0]), self._each(lambda actuator: actuator.limits[1])
+        return self._each(lambda actuator: actuator.limits[0]), self._each(
+            lambda actuator: actuator.limits[1]
+        )
 
     def _each(self, value: Callable[[Actuator], float | Array]) -> Array:
         """(n_controls,) a number of each control, actuator after actuator."""
-        return np.concatenate([np.zeros(0), *(np.broadcast_to(value(a), a.n_controls) for a in self.actuators.values())])
+        return np.concatenate(
+            [
+                np.zeros(0),
+                *(np.broadcast_to(value(a), a.n_controls) for a in self.actuators.values()),
+            ]
+        )

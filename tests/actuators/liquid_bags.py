@@ -18,10 +18,13 @@ TILTED = {2: (3.0, -9.0), 3: (3.0, -2.0, -9.0)}
 
 
 def hollow(dim, order=1, crooked=0.0, rooms=1):
-    """3 x 3 (x 3) cubes of 0.1 m without the middle one, whose corners may stand askew, or so many of these in a row with a wall between;
-    surfaces "x-", "top" and "cavity", or "cavity-1" from the left on."""
+    """3 x 3 (x 3) cubes of 0.1 m without the middle one, whose corners may stand askew, or so many
+    of these in a row with a wall between; surfaces "x-", "top" and "cavity", or "cavity-1" from the
+    left on."""
     size = (0.1 * (2 * rooms + 1), *((dim - 1) * (0.3,)))
-    mesh = (Rectangle if dim == 2 else Box)(size=size).mesh(divisions=(2 * rooms + 1, *((dim - 1) * (3,))))
+    mesh = (Rectangle if dim == 2 else Box)(size=size).mesh(
+        divisions=(2 * rooms + 1, *((dim - 1) * (3,)))
+    )
     cube = np.floor(mesh.points[mesh.cells].mean(axis=1) / 0.1)
     points, cells = compacted(mesh.points, mesh.cells[~(cube % 2 == 1).all(axis=1)])
     inside = ((points > 0.05) & (points < np.array(size) - 0.05)).all(axis=1)
@@ -34,12 +37,20 @@ def hollow(dim, order=1, crooked=0.0, rooms=1):
     return mesh.quadratic() if order == 2 else mesh
 
 
-def bag(dim=3, order=1, gravity=None, crooked=0.02, supports=HELD, E=1e5, fluid=None, rooms=1, **parts):
+def bag(
+    dim=3, order=1, gravity=None, crooked=0.02, supports=HELD, E=1e5, fluid=None, rooms=1, **parts
+):
     fluid = Hydraulic(cavity="cavity", density=RHO) if fluid is None else fluid
-    return pl.Robot(shape=hollow(dim, order, crooked, rooms), order=order, material=pl.Material(E=E, nu=0.3), supports=supports,
-                    thickness=WIDE, gravity=TILTED[dim] if gravity is None else gravity,
-                    actuators={"pump": fluid, **parts.pop("actuators", {})},
-                    **parts)  # fmt: skip
+    return pl.Robot(
+        shape=hollow(dim, order, crooked, rooms),
+        order=order,
+        material=pl.Material(E=E, nu=0.3),
+        supports=supports,
+        thickness=WIDE,
+        gravity=TILTED[dim] if gravity is None else gravity,
+        actuators={"pump": fluid, **parts.pop("actuators", {})},
+        **parts,
+    )
 
 
 def shaken(rng, **options):
@@ -58,33 +69,58 @@ def weight(eq, q):
 
 
 def on_wall(eq, q, cavity="cavity"):
-    """At each point of a fine rule: (shape functions (a,), places (k, dim), normals out of the liquid times area and weight (k, dim))."""
+    """At each point of a fine rule: (shape functions (a,), places (k, dim), normals out of the
+    liquid times area and weight (k, dim))."""
     nodes, dim = q.reshape(-1, eq.dim)[eq.body.mesh.facets(cavity)], eq.dim
     at, w = np.polynomial.legendre.leggauss(6)
     line = [(0.5 + 0.5 * a, 0.5 * u) for a, u in zip(at, w, strict=True)]
     rule = [(np.array([a, 1 - a]), u * WIDE) for a, u in line]
     if dim == 3:
-        rule = [(np.array([a, (1 - a) * b, (1 - a) * (1 - b)]), u * v * (1 - a)) for a, u in line for b, v in line]
+        rule = [
+            (np.array([a, (1 - a) * b, (1 - a) * (1 - b)]), u * v * (1 - a))
+            for a, u in line
+            for b, v in line
+        ]
     for bary, weight in rule:
         value, slope = facet_shape(bary, eq.body.mesh.order)
         t = np.einsum("kai,as->kis", nodes, slope)
-        n = np.cross(t[:, :, 0], t[:, :, 1]) if dim == 3 else np.stack([t[:, 1, 0], -t[:, 0, 0]], axis=1)
-        yield value, np.einsum("kai,a->ki", nodes, value), -weight * n  # the facets point into the cavity
+        n = (
+            np.cross(t[:, :, 0], t[:, :, 1])
+            if dim == 3
+            else np.stack([t[:, 1, 0], -t[:, 0, 0]], axis=1)
+        )
+        yield (
+            value,
+            np.einsum("kai,a->ki", nodes, value),
+            -weight * n,
+        )  # the facets point into the cavity
 
 
 def measured(eq, q, cavity="cavity"):
     """([m^3], (dim,) [m]) volume and centroid of the cavity, by the divergence theorem."""
     volume = sum(float(np.sum(x * n)) / eq.dim for _, x, n in on_wall(eq, q, cavity))
-    return volume, sum(0.5 * np.sum(x**2 * n, axis=0) for _, x, n in on_wall(eq, q, cavity)) / volume
+    return volume, sum(
+        0.5 * np.sum(x**2 * n, axis=0) for _, x, n in on_wall(eq, q, cavity)
+    ) / volume
 
 
 def wall_forces(eq, q, pressure, cavity="cavity"):
-    """(n_nodes, dim) [N] of a pressure (k, dim) -> (k,) [Pa] on the walls: the integral of N p n, without any potential."""
+    """(n_nodes, dim) [N] of a pressure (k, dim) -> (k,) [Pa] on the walls: the integral of N p n,
+    without any potential."""
     out = np.zeros((eq.n_dofs // eq.dim, eq.dim))
     for value, x, n in on_wall(eq, q, cavity):
-        np.add.at(out, eq.body.mesh.facets(cavity), np.einsum("a,ki->kai", value, pressure(x)[:, None] * n))
+        np.add.at(
+            out,
+            eq.body.mesh.facets(cavity),
+            np.einsum("a,ki->kai", value, pressure(x)[:, None] * n),
+        )
     return out
 
 
 def moments(x, f):
-    return np.array([np.sum(x[:, i] * f[:, j] - x[:, j] * f[:, i]) for i, j in combinations(range(x.shape[1]), 2)])
+    return np.array(
+        [
+            np.sum(x[:, i] * f[:, j] - x[:, j] * f[:, i])
+            for i, j in combinations(range(x.shape[1]), 2)
+        ]
+    )

@@ -1,4 +1,5 @@
-"""Arms: pinocchio's chain is the product of transforms of the data sheet, and arm files say what is wrong with them."""
+"""Arms: pinocchio's chain is the product of transforms of the data sheet, and arm files say what is
+wrong with them."""
 
 import builtins
 import pickle
@@ -15,8 +16,12 @@ from pliant.zoo.robots import irb14000
 
 FILE = Path(pliant.__file__).parent / "zoo" / "robots" / "irb14000.toml"
 H = np.pi / 2
-BASE = {"right": ((0.05355, -0.0725, 0.41492), (-0.9795, -0.5682, -2.3155)), "left": ((0.05355, 0.0725, 0.41492), (0.9781, -0.5716, 2.318))}
-CHAIN = [  # the data sheet: xyz [m], rpy, lower, upper [rad], velocity [rad/s] of joints 2, 7, 3, 4, 5 and 6
+BASE = {
+    "right": ((0.05355, -0.0725, 0.41492), (-0.9795, -0.5682, -2.3155)),
+    "left": ((0.05355, 0.0725, 0.41492), (0.9781, -0.5716, 2.318)),
+}
+# the data sheet: xyz [m], rpy, lower, upper [rad], velocity [rad/s] of joints 2, 7, 3, 4, 5 and 6
+CHAIN = [
     ((0.03, 0, 0.1), (H, 0, 0), -2.5045, 0.7592, 3.1416),
     ((-0.03, 0.17283, 0), (-H, 0, 0), -2.9409, 2.9409, 3.1416),
     ((-0.04188, 0, 0.07873), (H, -H, 0), -2.1555, 1.3963, 3.1416),
@@ -69,14 +74,21 @@ def test_limits_and_speeds_are_the_data_sheets(side):
 def test_no_pose_reaches_beyond_the_lengths_of_the_links(side, rng):
     arm = irb14000(side)
     longest = sum(np.linalg.norm(row[0]) for row in CHAIN) + 0.136
-    grips = np.array([arm.places(np.zeros((1, 3)), u)[0] for u in rng.uniform(*arm.limits, (2000, 7))])
+    grips = np.array(
+        [arm.places(np.zeros((1, 3)), u)[0] for u in rng.uniform(*arm.limits, (2000, 7))]
+    )
     reach = np.linalg.norm(grips - arm.xyz, axis=1).max()
     assert 0.7 < reach < longest
 
 
 def test_the_default_poses_mirror_each_other_in_front_of_the_body():
-    right, left = (irb14000(side).places(np.array([[0, 0, 0], [0, 0, 1.0]]), irb14000(side).start) for side in BASE)
-    np.testing.assert_allclose(left[0], right[0] * [1, -1, 1], atol=1e-3)  # the two bases differ by 2 mrad in their file
+    right, left = (
+        irb14000(side).places(np.array([[0, 0, 0], [0, 0, 1.0]]), irb14000(side).start)
+        for side in BASE
+    )
+    np.testing.assert_allclose(
+        left[0], right[0] * [1, -1, 1], atol=1e-3
+    )  # the two bases differ by 2 mrad in their file
     np.testing.assert_allclose(right[0], [0.44, -0.15, 0.25], atol=5e-3)
     for grip, ahead in (right, left):
         assert ahead[2] - grip[2] < -0.9  # the gripper points down
@@ -116,11 +128,23 @@ def test_without_pinocchio_the_sentence_says_what_to_install(monkeypatch):
     ("old", "new", "says"),
     [
         ("upper = 0.7592\n", "", r"The key 'upper' is missing in joints\[1\]; add it"),
-        ("upper = 0.7592", "uper = 0.7592", r"no key 'uper' in joints\[1\]; did you mean 'upper'\?"),
+        (
+            "upper = 0.7592",
+            "uper = 0.7592",
+            r"no key 'uper' in joints\[1\]; did you mean 'upper'\?",
+        ),
         ("upper = 0.7592", "upper = nan", "upper limit of joint '2' is nan"),
-        ("upper = 0.7592", "upper = -3.0", "lower limit -2.5045 rad of joint '2' is not below its upper limit -3 rad"),
+        (
+            "upper = 0.7592",
+            "upper = -3.0",
+            "lower limit -2.5045 rad of joint '2' is not below its upper limit -3 rad",
+        ),
         ("upper = 0.7592", 'upper = "far"', "upper limit of joint '2' is 'far'"),
-        ("upper = 0.7592", "upper = -0.6", r"right has '2' at -0.57, outside its limits -2.5045 to -0.6"),
+        (
+            "upper = 0.7592",
+            "upper = -0.6",
+            r"right has '2' at -0.57, outside its limits -2.5045 to -0.6",
+        ),
         ("xyz = [0.03, 0.0, 0.1]", "xyz = [0.03, 0.0]", r"xyz of joint '2' has shape \(2,\)"),
         ("xyz = [0.03, 0.0, 0.1]", "xyz = [0.03, inf, 0.1]", "xyz of joint '2' is inf at entry 1"),
         ('name = "2"', 'name = "1"', "two joints '1'"),
@@ -141,14 +165,21 @@ def test_a_bad_arm_file_is_one_sentence(tmp_path, old, new, says):
         load_arm(path, side="right")
 
 
-@pytest.mark.parametrize(("side", "says"), [("rigth", "did you mean 'right'"), (None, "sides right, left; name one")])
+@pytest.mark.parametrize(
+    ("side", "says"), [("rigth", "did you mean 'right'"), (None, "sides right, left; name one")]
+)
 def test_a_side_that_is_not_there_is_refused(side, says):
     with pytest.raises(InputError, match=says):
         load_arm(FILE, side=side)
 
 
 @pytest.mark.parametrize(
-    ("start", "says"), [(np.full(7, 1.0), "'2' at 1, outside its limits"), (np.zeros(6), "shape"), (np.full(7, np.nan), "nan")]
+    ("start", "says"),
+    [
+        (np.full(7, 1.0), "'2' at 1, outside its limits"),
+        (np.zeros(6), "shape"),
+        (np.full(7, np.nan), "nan"),
+    ],
 )
 def test_a_start_that_does_not_fit_is_refused(start, says):
     with pytest.raises(InputError, match=says):

@@ -1,4 +1,5 @@
-"""Cables: the force is minus tension times the slope of the length, and a length-driven one is paper 004 eq. 17."""
+"""Cables: the force is minus tension times the slope of the length, and a length-driven one is
+paper 004 eq. 17."""
 
 import numpy as np
 import pytest
@@ -13,9 +14,13 @@ GUIDE = (0.1, 0.3, 0.4)
 
 def arm(**cable):
     return pl.Robot(
-        shape=pl.Box(size=(0.4, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=1e5, nu=0.3),
-        supports=(pl.Support(region="x-"),), actuators={"line": pl.Cable(points=ROUTE, **cable)},
-    )  # fmt: skip
+        shape=pl.Box(size=(0.4, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3),
+        supports=(pl.Support(region="x-"),),
+        actuators={"line": pl.Cable(points=ROUTE, **cable)},
+    )
 
 
 def equations(rng, **cable):
@@ -40,7 +45,9 @@ def test_the_force_is_minus_tension_times_the_slope_of_the_length(rng, taylor, g
     eq, q = equations(rng, guide=guide)
     d = 0.1 * rng.standard_normal(q.size)
     force = -gradient(eq, q, np.array([3.0]))
-    assert taylor(lambda e: -3.0 * length(eq, q + e * d, guide), force @ d) == pytest.approx(2.0, abs=0.1)
+    assert taylor(lambda e: -3.0 * length(eq, q + e * d, guide), force @ d) == pytest.approx(
+        2.0, abs=0.1
+    )
 
 
 def test_a_cable_in_the_body_pushes_it_nowhere(rng):
@@ -90,34 +97,49 @@ def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, driv
     eq, q = equations(rng, drive=drive, stiffness=40.0)
     u, d = np.array([0.7]), 0.1 * rng.standard_normal(q.size)
     term, _ = eq.terms[0]
-    energy = lambda e: term.energy(eq.points(term, q + e * d), u)  # noqa: E731
+    energy = lambda e: term.energy(eq.points(term, q + e * d), u)
     assert taylor(energy, gradient(eq, q, u) @ d) == pytest.approx(2.0, abs=0.1)
-    assert taylor(lambda e: gradient(eq, q + e * d, u), eq.terms_times(q, u, d)) == pytest.approx(2.0, abs=0.1)
-    both = lambda e: gradient(eq, q, u + e)  # noqa: E731
-    np.testing.assert_allclose(both(1e-3) - both(-1e-3), 2e-3 * eq.control_columns(q, u)[:, 0], atol=1e-13)
+    assert taylor(lambda e: gradient(eq, q + e * d, u), eq.terms_times(q, u, d)) == pytest.approx(
+        2.0, abs=0.1
+    )
+    both = lambda e: gradient(eq, q, u + e)
+    np.testing.assert_allclose(
+        both(1e-3) - both(-1e-3), 2e-3 * eq.control_columns(q, u)[:, 0], atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("drive", ["tension", "length"])
 def test_the_sparse_tangent_with_its_rank_one_share_is_the_dense_hessian(drive):
-    """The solve of a step against a Hessian made of central differences of the whole gradient, column by column."""
+    """The solve of a step against a Hessian made of central differences of the whole gradient,
+    column by column."""
     robot = arm(drive=drive, stiffness=1e3)
     model = pl.Quasistatic(robot)
     u = np.array([0.8])
     step = pl.equilibrium(model, u)
     eq, q, free, e = model.equations, step.x, model.equations.free, 1e-6
-    whole = lambda at: eq.body.gradient(at, eq.body.fields) + gradient(eq, at, u)  # noqa: E731
-    H = np.array([(whole(q + e * unit) - whole(q - e * unit))[free] / (2 * e) for unit in np.eye(q.size)[free]])
+    whole = lambda at: eq.body.gradient(at, eq.body.fields) + gradient(eq, at, u)
+    H = np.array(
+        [
+            (whole(q + e * unit) - whole(q - e * unit))[free] / (2 * e)
+            for unit in np.eye(q.size)[free]
+        ]
+    )
     b = np.arange(1.0, free.size + 1)
     x = model.tangent(step)(b)
-    # Central differences: e^2 of the third derivative over a cell of 0.1 m, and round-off eps / e: both about 1e-9.
+    # Central differences: e^2 of the third derivative over a cell of 0.1 m, and round-off eps / e:
+    # both about 1e-9.
     np.testing.assert_allclose(H @ x, b, atol=1e-7 * np.abs(b).max() * np.linalg.cond(H) ** 0.5)
 
 
 def test_tension_shortens_the_arm_and_a_longer_cable_lets_go():
     model = pl.Quasistatic(arm(drive="length", stiffness=1e3))
-    long, short = (length(model.equations, pl.equilibrium(model, np.array([u])).x) for u in (1.0, 0.8))
+    long, short = (
+        length(model.equations, pl.equilibrium(model, np.array([u])).x) for u in (1.0, 0.8)
+    )
     assert short < 0.97 * long
-    np.testing.assert_allclose(pl.equilibrium(model, np.array([1.2])).x, model.initial_state(), atol=1e-12)
+    np.testing.assert_allclose(
+        pl.equilibrium(model, np.array([1.2])).x, model.initial_state(), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,9 +158,17 @@ def test_a_bad_cable_is_refused(change, says):
 
 
 @pytest.mark.parametrize(
-    ("points", "says"), [(ROUTE + [[1.0, 0, 0]], "Actuator 'line'.*outside"), (ROUTE[[0, 0, 1]], "points 0 and 1 coincide")]
+    ("points", "says"),
+    [
+        (ROUTE + [[1.0, 0, 0]], "Actuator 'line'.*outside"),
+        (ROUTE[[0, 0, 1]], "points 0 and 1 coincide"),
+    ],
 )
 def test_a_cable_that_does_not_fit_its_body_is_refused(points, says):
-    robot = pl.Robot(shape=pl.Box(size=(0.4, 0.1, 0.1)), material=pl.Material(E=1e5, nu=0.3), actuators={"line": pl.Cable(points=points)})
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.4, 0.1, 0.1)),
+        material=pl.Material(E=1e5, nu=0.3),
+        actuators={"line": pl.Cable(points=points)},
+    )
     with pytest.raises(InputError, match=says):
         _ = Equations(robot=robot).terms

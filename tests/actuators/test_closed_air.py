@@ -25,9 +25,18 @@ def test_closed_air_obeys_boyle(rng, dim, order):
 def test_closed_air_passes_taylors_test(rng, taylor, dim, order):
     eq, q = shaken(rng, dim=dim, order=order, fluid=Pressure(cavity="cavity", drive="gas"))
     u, d = np.array([1.7]), 0.1 * rng.standard_normal(q.size)
-    assert taylor(lambda e: eq.pull(q + e * d, u)[0], eq.pull(q, u)[1] @ d) == pytest.approx(2.0, abs=0.1)
-    assert taylor(lambda e: eq.pull(q + e * d, u)[1], eq.terms_times(q, u, d)) == pytest.approx(2.0, abs=0.1)
-    np.testing.assert_allclose(eq.pull(q, u + 0.5)[1] - eq.pull(q, u)[1], 0.5 * eq.control_columns(q, u)[:, 0], rtol=1e-9, atol=1e-9)
+    assert taylor(lambda e: eq.pull(q + e * d, u)[0], eq.pull(q, u)[1] @ d) == pytest.approx(
+        2.0, abs=0.1
+    )
+    assert taylor(lambda e: eq.pull(q + e * d, u)[1], eq.terms_times(q, u, d)) == pytest.approx(
+        2.0, abs=0.1
+    )
+    np.testing.assert_allclose(
+        eq.pull(q, u + 0.5)[1] - eq.pull(q, u)[1],
+        0.5 * eq.control_columns(q, u)[:, 0],
+        rtol=1e-9,
+        atol=1e-9,
+    )
     y, z, e = 0.1 * rng.standard_normal(q.size), 0.1 * rng.standard_normal(q.size), 1e-5
     slope = (eq.terms_times(q + e * y, u, z) - eq.terms_times(q - e * y, u, z)) / (2 * e)
     np.testing.assert_allclose(eq.terms_third(q, u, y, z), slope, atol=1e-7 * np.abs(slope).max())
@@ -48,7 +57,9 @@ def test_a_sealed_chamber_resists_by_the_stiffness_of_air():
     compliance = (held_volume(free, 10.0) - rest) / 10.0
     stiffer = 1.0 + compliance * ATMOSPHERE / rest
     assert stiffer > 1.5
-    assert held_volume(gas, 1.0, 40.0) - rest == pytest.approx((held_volume(free, 0.0, 40.0) - rest) / stiffer, rel=5e-3)
+    assert held_volume(gas, 1.0, 40.0) - rest == pytest.approx(
+        (held_volume(free, 0.0, 40.0) - rest) / stiffer, rel=5e-3
+    )
 
 
 def test_a_little_vacuum_has_a_step_too():

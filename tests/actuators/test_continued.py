@@ -1,4 +1,5 @@
-"""Continued: the wrapped actuator where its control is not negative, and straight on through zero where it would go slack."""
+"""Continued: the wrapped actuator where its control is not negative, and straight on through zero
+where it would go slack."""
 
 from types import SimpleNamespace
 
@@ -11,7 +12,10 @@ from pliant.bodies import Solid
 from pliant.dynamics.equations import Equations
 from pliant.geometry import Rectangle
 
-ROUTE = {2: np.array([[0.03, 0.02], [0.1, 0.08], [0.17, 0.02]]), 3: np.array([[0.03, 0.02, 0.02], [0.1, 0.08, 0.05], [0.17, 0.02, 0.08]])}
+ROUTE = {
+    2: np.array([[0.03, 0.02], [0.1, 0.08], [0.17, 0.02]]),
+    3: np.array([[0.03, 0.02, 0.02], [0.1, 0.08, 0.05], [0.17, 0.02, 0.08]]),
+}
 ACTUATORS = {
     "cable": lambda dim: pl.Cable(points=ROUTE[dim]),
     "cable with a guide": lambda dim: pl.Cable(points=ROUTE[dim], guide=(0.1, 0.3, 0.4)[:dim]),
@@ -25,8 +29,15 @@ dims = pytest.mark.parametrize("dim", [2, 3])
 
 def robot(dim, actuator, **parts):
     shape = Rectangle(size=(0.2, 0.1)) if dim == 2 else pl.Box(size=(0.2, 0.1, 0.1))
-    return pl.Robot(shape=shape, divisions=(2, 1, 1)[:dim], order=1, material=pl.Material(E=1e5, nu=0.3),
-                    supports=(pl.Support(region="x-"),), actuators={"it": actuator}, **parts)  # fmt: skip
+    return pl.Robot(
+        shape=shape,
+        divisions=(2, 1, 1)[:dim],
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3),
+        supports=(pl.Support(region="x-"),),
+        actuators={"it": actuator},
+        **parts,
+    )
 
 
 def both(dim, name, rng):
@@ -45,7 +56,11 @@ def test_it_is_the_actuator_itself_for_controls_that_are_not_negative(rng, name,
     assert (made.n_controls, made.group, made.stiff) == (own.n_controls, own.group, own.stiff)
     np.testing.assert_array_equal(made.weights.toarray(), own.weights.toarray())
     np.testing.assert_array_equal(made.offset, own.offset)
-    for u in (np.zeros(own.n_controls), 3.0 + np.arange(own.n_controls), 1e-3 * np.ones(own.n_controls)):
+    for u in (
+        np.zeros(own.n_controls),
+        3.0 + np.arange(own.n_controls),
+        1e-3 * np.ones(own.n_controls),
+    ):
         assert made.energy(y, u) == pytest.approx(own.energy(y, u), rel=1e-13, abs=1e-18)
         for method in ("gradient", "curvature", "control_gradient"):
             expected = getattr(own, method)(y, u)
@@ -53,7 +68,9 @@ def test_it_is_the_actuator_itself_for_controls_that_are_not_negative(rng, name,
             assert got.shape == expected.shape
             np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-16)
         assert len(made.ranks(y, u)[1]) == len(own.ranks(y, u)[1]) == 0
-        np.testing.assert_array_equal(made.control_curvature(y, u, y, u), own.control_curvature(y, u, y, u))
+        np.testing.assert_array_equal(
+            made.control_curvature(y, u, y, u), own.control_curvature(y, u, y, u)
+        )
 
 
 @dims
@@ -62,7 +79,9 @@ def test_force_stiffness_and_energy_are_linear_in_controls_of_any_sign(rng, name
     _, made, y = both(dim, name, rng)
     u, v = rng.standard_normal((2, made.n_controls))
     for method in (made.energy, made.gradient, made.curvature):
-        np.testing.assert_allclose(method(y, u - 2.0 * v), method(y, u) - 2.0 * method(y, v), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(
+            method(y, u - 2.0 * v), method(y, u) - 2.0 * method(y, v), rtol=1e-12, atol=1e-14
+        )
         np.testing.assert_allclose(method(y, -u), -method(y, u), rtol=1e-13, atol=1e-16)
     np.testing.assert_array_equal(made.control_gradient(y, u), made.control_gradient(y, -u))
 
@@ -78,22 +97,33 @@ def test_its_derivatives_are_those_of_its_energy_for_negative_controls_too(rng, 
         assert not made.curvature(y, u).any()
     else:
         size = 0.01 * np.abs(y).max() / np.abs(d).max()
-        assert taylor(lambda e: made.energy(y + 100.0 * e * size * d, u), 100.0 * size * slope) == pytest.approx(2.0, abs=0.1)
+        assert taylor(
+            lambda e: made.energy(y + 100.0 * e * size * d, u), 100.0 * size * slope
+        ) == pytest.approx(2.0, abs=0.1)
     e = 1e-6 * np.abs(y).max()
     change = (made.gradient(y + e * d, u) - made.gradient(y - e * d, u)) / (2.0 * e)
-    np.testing.assert_allclose(np.einsum("nij,nj->ni", made.curvature(y, u), d), change, atol=1e-7 * max(1.0, np.abs(change).max()))
+    np.testing.assert_allclose(
+        np.einsum("nij,nj->ni", made.curvature(y, u), d),
+        change,
+        atol=1e-7 * max(1.0, np.abs(change).max()),
+    )
     shift = rng.standard_normal(made.n_controls)
-    np.testing.assert_allclose(np.tensordot(shift, made.control_gradient(y, u), axes=1), made.gradient(y, u + shift) - made.gradient(y, u),
-                               atol=1e-13)  # fmt: skip
+    np.testing.assert_allclose(
+        np.tensordot(shift, made.control_gradient(y, u), axes=1),
+        made.gradient(y, u + shift) - made.gradient(y, u),
+        atol=1e-13,
+    )
 
 
 @dims
 def test_a_cable_that_pulls_now_pushes(rng, dim):
     """The force at -u is minus that at u, where the cable itself is slack."""
     cable = pl.Cable(points=ROUTE[dim])
-    made, own = (Equations(robot=robot(dim, actuator)) for actuator in (Continued(actuator=cable), cable))
+    made, own = (
+        Equations(robot=robot(dim, actuator)) for actuator in (Continued(actuator=cable), cable)
+    )
     q, u = made.body.rest + 0.01 * rng.standard_normal(made.n_dofs), np.array([2.5])
-    force = lambda eq, u: -eq.given(eq.numbers(None), q, u)[1]  # noqa: E731
+    force = lambda eq, u: -eq.given(eq.numbers(None), q, u)[1]
     assert np.abs(force(made, u)).max() > 0.1
     np.testing.assert_allclose(force(made, u), force(own, u), atol=1e-14)
     np.testing.assert_allclose(force(made, -u), -force(made, u), atol=1e-14)
@@ -109,12 +139,15 @@ def test_the_lengths_of_a_cable_are_its_length(rng, dim, guide):
     q, (term, _) = eq.body.rest + 0.01 * rng.standard_normal(eq.n_dofs), eq.terms[0]
     at = eq.body.locate(ROUTE[dim]) @ q.reshape(-1, dim)
     at = at if guide is None else np.vstack([at, guide])
-    assert term.lengths(eq.points(term, q)) == pytest.approx([np.linalg.norm(np.diff(at, axis=0), axis=1).sum()], rel=1e-14)
+    assert term.lengths(eq.points(term, q)) == pytest.approx(
+        [np.linalg.norm(np.diff(at, axis=0), axis=1).sum()], rel=1e-14
+    )
 
 
 @dims
 def test_the_lengths_of_a_pressure_are_minus_the_volume_that_it_swells(dim):
-    """Evenly blown up by s, the stress -u I does the work u/2 (s^2 - 1) dim on each unit of volume: to first order that of the volume."""
+    """Evenly blown up by s, the stress -u I does the work u/2 (s^2 - 1) dim on each unit of volume:
+    to first order that of the volume."""
     body = robot(dim, Fluidic(region="body")).body()
     term = Continued(actuator=Fluidic(region="body")).on(body)
     volume, s = 0.02 * (1.0 if dim == 2 else 0.1), 1.05
@@ -139,11 +172,20 @@ def test_its_motor_has_no_limits_and_the_neutral_of_the_actuator():
     assert made.n_controls == 1
 
 
-@pytest.mark.parametrize(("actuator", "says"), [
-    (pl.Cable(points=ROUTE[3], drive="length"), "'it'.*a Cable driven like this is not linear in its control.*tension"),
-    (pl.Cable(points=ROUTE[3], drive="length", stiffness=1e-9), "a Cable .*not linear"),
-    (Gripper(frame=MovingFrame(origin=(0.2, 0.05, 0.05)), surface="x+"), "'it'.*a Gripper driven like this is not linear"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("actuator", "says"),
+    [
+        (
+            pl.Cable(points=ROUTE[3], drive="length"),
+            "'it'.*a Cable driven like this is not linear in its control.*tension",
+        ),
+        (pl.Cable(points=ROUTE[3], drive="length", stiffness=1e-9), "a Cable .*not linear"),
+        (
+            Gripper(frame=MovingFrame(origin=(0.2, 0.05, 0.05)), surface="x+"),
+            "'it'.*a Gripper driven like this is not linear",
+        ),
+    ],
+)
 def test_what_is_not_linear_in_its_control_is_refused(one_sentence, actuator, says):
     one_sentence(lambda: pl.Quasistatic(robot(3, Continued(actuator=actuator))), says)
 
@@ -152,14 +194,22 @@ def odd(gradient, stiff=False):
     """An actuator at a point whose force is minus `gradient` of its three controls."""
 
     def on(body):
-        return SimpleNamespace(weights=body.locate(np.array([[0.17, 0.04, 0.07]])), offset=np.zeros((1, 3)), n_controls=3, stiff=stiff,
-                               gradient=lambda y, u: gradient(u)[None])  # fmt: skip
+        return SimpleNamespace(
+            weights=body.locate(np.array([[0.17, 0.04, 0.07]])),
+            offset=np.zeros((1, 3)),
+            n_controls=3,
+            stiff=stiff,
+            gradient=lambda y, u: gradient(u)[None],
+        )
 
     return SimpleNamespace(n_controls=3, neutral=0.0, on=on)
 
 
-@pytest.mark.parametrize("actuator", [odd(lambda u: u**2), odd(lambda u: u + 1.0), odd(lambda u: u, stiff=True)],
-                         ids=["a square", "a preload", "a spring"])  # fmt: skip
+@pytest.mark.parametrize(
+    "actuator",
+    [odd(lambda u: u**2), odd(lambda u: u + 1.0), odd(lambda u: u, stiff=True)],
+    ids=["a square", "a preload", "a spring"],
+)
 def test_a_square_a_preload_and_a_spring_are_refused_each_for_itself(one_sentence, actuator):
     body = robot(3, Thrust(point=(0.17, 0.04, 0.07))).body()
     Continued(actuator=odd(lambda u: 2.0 * u)).on(body)
@@ -172,6 +222,9 @@ def test_what_does_not_fit_the_body_is_refused_as_without_it(one_sentence):
 
 
 def test_a_body_without_stress_has_no_muscle_that_could_be_continued(one_sentence):
-    masses = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"it": Continued(actuator=Fluidic(region="body"))})
+    masses = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]]),
+        actuators={"it": Continued(actuator=Fluidic(region="body"))},
+    )
     assert not isinstance(masses.body(), Solid)
     one_sentence(lambda: Equations(robot=masses).terms, "'it'.*(no stress|'body')")

@@ -19,8 +19,14 @@ def along(axis):
 
 def block(order=1, axis=(1.0, 0.0, 0.0), region="body"):
     fibres = Fibres(region=region, stiffness=STIFFNESS, direction=along(axis))
-    return pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=order, material=pl.Material(E=1e5, nu=0.3),
-                    supports=(pl.Support(region="x-"),), actuators={"thread": fibres})  # fmt: skip
+    return pl.Robot(
+        shape=pl.Box(size=(0.2, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        order=order,
+        material=pl.Material(E=1e5, nu=0.3),
+        supports=(pl.Support(region="x-"),),
+        actuators={"thread": fibres},
+    )
 
 
 def energy_at(eq, q):
@@ -30,29 +36,47 @@ def energy_at(eq, q):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_energy_of_an_even_stretch_is_that_of_the_formula_and_turning_costs_nothing(order):
-    """stiffness/2 ((s^2 - 1)/2)^2 times the volume of 2 litres, whatever the stretch aside and however it is turned."""
+    """stiffness/2 ((s^2 - 1)/2)^2 times the volume of 2 litres, whatever the stretch aside and
+    however it is turned."""
     eq = Equations(robot=block(order=order))
     turn = Rotation.from_rotvec([0.4, -1.0, 0.7]).as_matrix()
     x = (eq.body.rest.reshape(-1, 3) * (1.2, 0.8, 0.9)) @ turn.T
-    assert energy_at(eq, x.ravel()) == pytest.approx(0.5 * STIFFNESS * ((1.2**2 - 1) / 2) ** 2 * 2e-3, rel=1e-12)
+    assert energy_at(eq, x.ravel()) == pytest.approx(
+        0.5 * STIFFNESS * ((1.2**2 - 1) / 2) ** 2 * 2e-3, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_gradient_and_hessian_pass_taylors_test(rng, taylor, order):
     eq = Equations(robot=block(order=order, axis=(1.0, 0.5, -0.3)))
-    q, d, u = eq.body.rest + 0.01 * rng.standard_normal(eq.n_dofs), 0.1 * rng.standard_normal(eq.n_dofs), np.zeros(0)
-    gradient = lambda e: eq.given(eq.numbers(None), q + e * d, u)[1]  # noqa: E731
-    assert taylor(lambda e: energy_at(eq, q + e * d), gradient(0.0) @ d) == pytest.approx(2.0, abs=0.1)
+    q, d, u = (
+        eq.body.rest + 0.01 * rng.standard_normal(eq.n_dofs),
+        0.1 * rng.standard_normal(eq.n_dofs),
+        np.zeros(0),
+    )
+    gradient = lambda e: eq.given(eq.numbers(None), q + e * d, u)[1]
+    assert taylor(lambda e: energy_at(eq, q + e * d), gradient(0.0) @ d) == pytest.approx(
+        2.0, abs=0.1
+    )
     assert taylor(gradient, eq.terms_times(q, u, d)) == pytest.approx(2.0, abs=0.1)
 
 
 def test_a_bar_with_fibres_along_it_stretches_as_a_stiffer_one():
     """A small pull of 1 Pa: strain = 1 / (E + stiffness) far from the ends, for nu = 0."""
     strains = []
-    for fibres in ({}, {"thread": Fibres(region="body", stiffness=STIFFNESS, direction=along((1.0, 0.0, 0.0)))}):
-        robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=1e5, nu=0.0), actuators=fibres,
-                         supports=(pl.Support(region="x-"),), loads=(pl.SurfaceLoad(surface="x+", traction=(1.0, 0.0, 0.0)),),
-                         effectors={"end": pl.Effector(surface="x+")})  # fmt: skip
+    for fibres in (
+        {},
+        {"thread": Fibres(region="body", stiffness=STIFFNESS, direction=along((1.0, 0.0, 0.0)))},
+    ):
+        robot = pl.Robot(
+            shape=pl.Box(size=(0.2, 0.1, 0.1)),
+            divisions=(2, 1, 1),
+            material=pl.Material(E=1e5, nu=0.0),
+            actuators=fibres,
+            supports=(pl.Support(region="x-"),),
+            loads=(pl.SurfaceLoad(surface="x+", traction=(1.0, 0.0, 0.0)),),
+            effectors={"end": pl.Effector(surface="x+")},
+        )
         step = pl.equilibrium(pl.Quasistatic(robot), np.zeros(0))
         strains.append(robot.place("end", step.x)[0] / 0.2 - 1.0)
     np.testing.assert_allclose(strains, [1e-5, 1.0 / 6e5], rtol=1e-4)
@@ -66,22 +90,39 @@ def test_hoops_go_round_and_rays_away():
 
 
 def test_a_wound_ring_keeps_its_girth():
-    """A thin ring without Poisson's ratio, with fibres ten times as stiff around it: E / (E + 10 E) of the widening."""
+    """A thin ring without Poisson's ratio, with fibres ten times as stiff around it: E / (E + 10 E)
+    of the widening."""
     widened = []
     for fibres in ({}, {"thread": Fibres(region="body", stiffness=1e6)}):
-        mesh = pl.geometry.with_cavities(Ring(outer=0.1, inner=0.095).mesh(divisions=(48, 1), order=2))
-        robot = pl.Robot(shape=mesh, material=pl.Material(E=1e5, nu=0.0),
-                         actuators={"air": pl.actuators.Pressure(cavity="cavity-1"), **fibres})  # fmt: skip
+        mesh = pl.geometry.with_cavities(
+            Ring(outer=0.1, inner=0.095).mesh(divisions=(48, 1), order=2)
+        )
+        robot = pl.Robot(
+            shape=mesh,
+            material=pl.Material(E=1e5, nu=0.0),
+            actuators={"air": pl.actuators.Pressure(cavity="cavity-1"), **fibres},
+        )
         model = pl.ImplicitEuler(robot, dt=1e3)
-        q = model.space.position(model.step(model.initial_state(), np.array([1.0])).x).reshape(-1, 2)
+        q = model.space.position(model.step(model.initial_state(), np.array([1.0])).x).reshape(
+            -1, 2
+        )
         widened.append(np.mean(np.linalg.norm(q, axis=1) - np.linalg.norm(mesh.points, axis=1)))
-    assert widened[1] == pytest.approx(widened[0] / 11.0, rel=0.03)  # the wall is a twentieth of the radius
+    assert widened[1] == pytest.approx(
+        widened[0] / 11.0, rel=0.03
+    )  # the wall is a twentieth of the radius
 
 
 def test_bad_fibres_are_refused(one_sentence):
     one_sentence(lambda: Fibres(region="body", stiffness=-1.0), "stiffness of the fibres is -1")
-    one_sentence(lambda: Equations(robot=block(region="bone")).terms, "Actuator 'thread'.*no region 'bone'")
-    one_sentence(lambda: Equations(robot=block(axis=(0.0, 0.0, 0.0))).terms, r"no direction near \[")
+    one_sentence(
+        lambda: Equations(robot=block(region="bone")).terms, "Actuator 'thread'.*no region 'bone'"
+    )
+    one_sentence(
+        lambda: Equations(robot=block(axis=(0.0, 0.0, 0.0))).terms, r"no direction near \["
+    )
     one_sentence(lambda: Equations(robot=block(axis=(1.0, 0.0))).terms, "direction of the fibres")
-    pebble = pl.Robot(shape=pl.PointMass(points=[[0.0, 0, 0]], mass_each=1.0), actuators={"thread": Fibres(region="body", stiffness=1.0)})
+    pebble = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0, 0]], mass_each=1.0),
+        actuators={"thread": Fibres(region="body", stiffness=1.0)},
+    )
     one_sentence(lambda: Equations(robot=pebble).terms, "PointMass cannot hold fibres")

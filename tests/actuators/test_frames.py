@@ -47,7 +47,7 @@ def test_it_is_a_frame(name):
 def test_it_is_rigid_and_local_undoes_places(name, rng):
     frame, l, u = drawn(name, rng)
     y = frame.places(l, u)
-    apart = lambda x: np.linalg.norm(x[:, None] - x, axis=2)  # noqa: E731
+    apart = lambda x: np.linalg.norm(x[:, None] - x, axis=2)
     np.testing.assert_allclose(apart(y), apart(l), atol=1e-14)
     np.testing.assert_allclose(frame.local(y, u), l, atol=1e-14)
 
@@ -56,14 +56,17 @@ def test_it_is_rigid_and_local_undoes_places(name, rng):
 def test_slopes_and_bend_pass_taylors_test(name, rng, taylor):
     frame, l, u = drawn(name, rng)
     du, bar = rng.standard_normal(frame.n_controls), rng.standard_normal(l.shape)
-    assert taylor(lambda e: frame.places(l, u + e * du), np.tensordot(du, frame.slopes(l, u), 1)) == pytest.approx(2.0, abs=0.1)
-    pulled = lambda e: np.sum(bar * frame.slopes(l, u + e * du), axis=(1, 2))  # noqa: E731
+    assert taylor(
+        lambda e: frame.places(l, u + e * du), np.tensordot(du, frame.slopes(l, u), 1)
+    ) == pytest.approx(2.0, abs=0.1)
+    pulled = lambda e: np.sum(bar * frame.slopes(l, u + e * du), axis=(1, 2))
     assert taylor(pulled, frame.bend(l, u, bar, du)) == pytest.approx(2.0, abs=0.1)
 
 
 @every
 def test_the_answer_depends_on_the_question_only(name, rng):
-    """A frame may remember its last pose, but nothing of it shows, not even when the array of the controls is changed in place."""
+    """A frame may remember its last pose, but nothing of it shows, not even when the array of the
+    controls is changed in place."""
     frame, l, u = drawn(name, rng)
     first, slopes = frame.places(l, u), frame.slopes(l, u)
     kept = u.copy()
@@ -81,18 +84,30 @@ def test_a_moving_frame_turns_by_the_matrix_exponential(turn, rng):
     w, t, l = np.array(TURNS[turn]), rng.standard_normal(3), rng.standard_normal((4, 3))
     R = expm(np.cross(np.eye(3), w))  # row i: e_i x w, so this is [w]
     expected = np.array(ORIGIN[3]) + t + l @ R.T
-    np.testing.assert_allclose(FRAMES["space"].places(l, np.concatenate([t, w])), expected, atol=1e-13)
+    np.testing.assert_allclose(
+        FRAMES["space"].places(l, np.concatenate([t, w])), expected, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("turn", TURNS)
 def test_its_slopes_and_bend_are_exact_at_every_rotation(turn, rng):
-    """Central differences of order 4: their error is h^4 of the fifth derivative plus round-off eps / h, below 1e-11."""
-    frame, l, bar, h = FRAMES["space"], rng.standard_normal((4, 3)), rng.standard_normal((4, 3)), 2e-3
+    """Central differences of order 4: their error is h^4 of the fifth derivative plus round-off eps
+    / h, below 1e-11."""
+    frame, l, bar, h = (
+        FRAMES["space"],
+        rng.standard_normal((4, 3)),
+        rng.standard_normal((4, 3)),
+        2e-3,
+    )
     u, du = np.concatenate([rng.standard_normal(3), TURNS[turn]]), rng.standard_normal(6)
-    slope = lambda f: (8 * (f(h) - f(-h)) - f(2 * h) + f(-2 * h)) / (12 * h)  # noqa: E731
+    slope = lambda f: (8 * (f(h) - f(-h)) - f(2 * h) + f(-2 * h)) / (12 * h)
     for a, unit in enumerate(np.eye(6)):
-        np.testing.assert_allclose(frame.slopes(l, u)[a], slope(lambda e, unit=unit: frame.places(l, u + e * unit)), atol=1e-10)
-    pulled = lambda e: np.sum(bar * frame.slopes(l, u + e * du), axis=(1, 2))  # noqa: E731
+        np.testing.assert_allclose(
+            frame.slopes(l, u)[a],
+            slope(lambda e, unit=unit: frame.places(l, u + e * unit)),
+            atol=1e-10,
+        )
+    pulled = lambda e: np.sum(bar * frame.slopes(l, u + e * du), axis=(1, 2))
     np.testing.assert_allclose(frame.bend(l, u, bar, du), slope(pulled), atol=1e-8)
 
 
@@ -106,10 +121,16 @@ def test_in_the_plane_it_turns_by_its_angle():
     [
         ({"origin": (0.0,)}, "origin of a moving frame has 1 numbers; give 2 .* or 3"),
         ({"origin": (0.0, np.nan, 0.0)}, "origin of a moving frame is nan at entry 1"),
-        ({"start": (0, 0, 0, 4.0, 0, 0)}, r"start of a moving frame has 'rotation x' at 4, outside its limits -3.14159 to 3.14159"),
+        (
+            {"start": (0, 0, 0, 4.0, 0, 0)},
+            r"start of a moving frame has 'rotation x' at 4, outside its limits -3.14159 to 3.14159",  # noqa: E501
+        ),
         ({"start": (0, 0, 0, np.inf, 0, 0)}, "start of a moving frame is inf at entry 3"),
         ({"start": (0, 0, 0)}, r"start of a moving frame has shape \(3,\)"),
-        ({"limits": ((1, -1, -1, -1, -1, -1), (1, 1, 1, 1, 1, 1))}, "lower limit 1 of a moving frame along 'x' is not below"),
+        (
+            {"limits": ((1, -1, -1, -1, -1, -1), (1, 1, 1, 1, 1, 1))},
+            "lower limit 1 of a moving frame along 'x' is not below",
+        ),
         ({"limits": (np.nan, 1.0)}, "lower limit nan of a moving frame along 'x'"),
         ({"limits": ((0, 0), (1, 1))}, "give .lower, upper., each with 6 numbers"),
         ({"limits": 3.0}, "give .lower, upper., each with 6 numbers"),

@@ -1,4 +1,5 @@
-"""Grippers and tethers: paper 003's penalty and a one-sided cord, with every derivative, and what they do to a body."""
+"""Grippers and tethers: paper 003's penalty and a one-sided cord, with every derivative, and what
+they do to a body."""
 
 import numpy as np
 import pytest
@@ -9,17 +10,35 @@ from pliant.core import InputError
 from pliant.dynamics.equations import Equations
 from pliant.zoo.robots import irb14000
 
-BOX = {"shape": pl.Box(size=(0.2, 0.1, 0.1)), "divisions": (2, 1, 1), "material": pl.Material(E=1e5, nu=0.3)}
-PLANE = {"shape": pl.geometry.Rectangle(size=(0.2, 0.1)), "divisions": (2, 1), "material": pl.Material(E=1e5, nu=0.3), "thickness": 0.1}
+BOX = {
+    "shape": pl.Box(size=(0.2, 0.1, 0.1)),
+    "divisions": (2, 1, 1),
+    "material": pl.Material(E=1e5, nu=0.3),
+}
+PLANE = {
+    "shape": pl.geometry.Rectangle(size=(0.2, 0.1)),
+    "divisions": (2, 1),
+    "material": pl.Material(E=1e5, nu=0.3),
+    "thickness": 0.1,
+}
 SPACE, FLAT = MovingFrame(origin=(0.1, 0.2, 0.3)), MovingFrame(origin=(0.1, 0.2))
 ACTUATORS = {
     "gripper": (BOX, Gripper(surface="z+", frame=SPACE)),
     "gripper of a region": (BOX, Gripper(surface="body", frame=SPACE, stiffness=1e5)),
     "gripper in the plane": (PLANE, Gripper(surface="x-", frame=FLAT)),
     "gripper on an arm": (BOX, Gripper(surface="x+", frame=irb14000("right"))),
-    "tether": (BOX, Tether(point=(0.2, 0.05, 0.05), frame=SPACE, anchor=(0.25, 0.1, 0.2), length=0.05)),
-    "tether at its onset": (BOX, Tether(point=(0.2, 0.05, 0.05), frame=SPACE, length=0.25, stiffness=100.0)),
-    "tether in the plane": (PLANE, Tether(point=(0.2, 0.05), frame=FLAT, anchor=(0.3, 0.1), length=0.05)),
+    "tether": (
+        BOX,
+        Tether(point=(0.2, 0.05, 0.05), frame=SPACE, anchor=(0.25, 0.1, 0.2), length=0.05),
+    ),
+    "tether at its onset": (
+        BOX,
+        Tether(point=(0.2, 0.05, 0.05), frame=SPACE, length=0.25, stiffness=100.0),
+    ),
+    "tether in the plane": (
+        PLANE,
+        Tether(point=(0.2, 0.05), frame=FLAT, anchor=(0.3, 0.1), length=0.05),
+    ),
     "tether on an arm": (BOX, Tether(point=(0.2, 0.05, 0.05), frame=irb14000("left"), length=0.1)),
     "slack tether": (BOX, Tether(point=(0.2, 0.05, 0.05), frame=SPACE, length=5.0)),
     "cable": (BOX, pl.Cable(points=[[0.0, 0, 0], [0.2, 0.1, 0.1]])),
@@ -36,20 +55,34 @@ def attached(name, rng):
     body = robot.body()
     term = actuator.on(body)
     y = term.weights @ body.rest.reshape(-1, body.dim) + term.offset
-    return term, y + 0.01 * rng.standard_normal(y.shape), robot.neutral_controls() + 0.1 * rng.standard_normal(term.n_controls)
+    return (
+        term,
+        y + 0.01 * rng.standard_normal(y.shape),
+        robot.neutral_controls() + 0.1 * rng.standard_normal(term.n_controls),
+    )
 
 
 @every
 def test_gradient_and_curvature_are_the_slopes_of_the_energy(name, rng):
-    """Against central differences, whose relative error is far below 1e-5 with steps of 1e-6 on lengths of 1e-1."""
+    """Against central differences, whose relative error is far below 1e-5 with steps of 1e-6 on
+    lengths of 1e-1."""
     term, y, u = attached(name, rng)
     d, h = rng.standard_normal(y.shape), 1e-6
-    central = lambda f: (f(y + h * d) - f(y - h * d)) / (2 * h)  # noqa: E731
+    central = lambda f: (f(y + h * d) - f(y - h * d)) / (2 * h)
     g, H = term.gradient(y, u), term.curvature(y, u)
-    np.testing.assert_allclose(np.sum(g * d), central(lambda z: term.energy(z, u)), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        np.sum(g * d), central(lambda z: term.energy(z, u)), rtol=1e-5, atol=1e-7
+    )
     rows, weights = term.ranks(y, u)
-    product = np.einsum("nij,nj->ni", H, d) + sum(w * row * np.sum(row * d) for row, w in zip(rows, weights, strict=True))
-    np.testing.assert_allclose(product, central(lambda z: term.gradient(z, u)), rtol=1e-5, atol=1e-5 * max(np.abs(H).max(), 1e-3))
+    product = np.einsum("nij,nj->ni", H, d) + sum(
+        w * row * np.sum(row * d) for row, w in zip(rows, weights, strict=True)
+    )
+    np.testing.assert_allclose(
+        product,
+        central(lambda z: term.gradient(z, u)),
+        rtol=1e-5,
+        atol=1e-5 * max(np.abs(H).max(), 1e-3),
+    )
 
 
 @every
@@ -57,26 +90,37 @@ def test_control_gradient_and_control_curvature_are_slopes_in_the_controls(name,
     term, y, u = attached(name, rng)
     du, bar, h = rng.standard_normal(u.size), rng.standard_normal(y.shape), 1e-6
     u = np.abs(u) if "cable" in name else u  # a cable's kink at zero is not to be crossed
-    central = lambda f: (f(u + h * du) - f(u - h * du)) / (2 * h)  # noqa: E731
+    central = lambda f: (f(u + h * du) - f(u - h * du)) / (2 * h)
     G = term.control_gradient(y, u)
     size = max(np.abs(G).max(), 1e-3)
     assert G.shape == (term.n_controls, *y.shape)
-    np.testing.assert_allclose(np.tensordot(du, G, 1), central(lambda v: term.gradient(y, v)), atol=1e-6 * size)
-    pulled = lambda v: np.sum(bar * term.control_gradient(y, v), axis=(1, 2))  # noqa: E731
+    np.testing.assert_allclose(
+        np.tensordot(du, G, 1), central(lambda v: term.gradient(y, v)), atol=1e-6 * size
+    )
+    pulled = lambda v: np.sum(bar * term.control_gradient(y, v), axis=(1, 2))
     bend = term.control_curvature(y, u, bar, du)
     np.testing.assert_allclose(bend, central(pulled), atol=1e-5 * max(np.abs(bend).max(), size))
 
 
-@pytest.mark.parametrize("name", [name for name in ACTUATORS if "gripper" in name or "tether" in name])
+@pytest.mark.parametrize(
+    "name", [name for name in ACTUATORS if "gripper" in name or "tether" in name]
+)
 def test_complex_points_carry_the_slopes(name, rng):
     """The dynamics differentiate terms by the complex step."""
     term, y, u = attached(name, rng)
     d = rng.standard_normal(y.shape)
     product = np.einsum("nij,nj->ni", term.curvature(y, u), d)
-    np.testing.assert_allclose(term.gradient(y + 1e-30j * d, u).imag / 1e-30, product, atol=1e-12 * max(np.abs(product).max(), 1.0))
+    np.testing.assert_allclose(
+        term.gradient(y + 1e-30j * d, u).imag / 1e-30,
+        product,
+        atol=1e-12 * max(np.abs(product).max(), 1.0),
+    )
 
 
-@pytest.mark.parametrize("frame", [SPACE, MovingFrame(origin=(0, 0, 0), start=(0.1, 0, 0.3, 0.5, -0.4, 2.0)), irb14000("right")])
+@pytest.mark.parametrize(
+    "frame",
+    [SPACE, MovingFrame(origin=(0, 0, 0), start=(0.1, 0, 0.3, 0.5, -0.4, 2.0)), irb14000("right")],
+)
 def test_at_its_start_a_gripper_holds_the_rest_shape_without_force(frame):
     robot = pl.Robot(**BOX, actuators={"hand": Gripper(surface="z+", frame=frame)})
     eq = Equations(robot=robot)
@@ -91,14 +135,22 @@ def test_its_force_is_the_gap_times_stiffness_and_area(rng):
     robot = pl.Robot(**BOX, actuators={"hand": Gripper(surface="z+", frame=SPACE, stiffness=3e5)})
     eq = Equations(robot=robot)
     shift = np.array([0.01, -0.02, 0.03])
-    pull = -eq.given(eq.numbers(None), eq.body.rest, np.concatenate([shift, np.zeros(3)]))[1].reshape(-1, 3)
+    pull = -eq.given(eq.numbers(None), eq.body.rest, np.concatenate([shift, np.zeros(3)]))[
+        1
+    ].reshape(-1, 3)
     np.testing.assert_allclose(pull.sum(axis=0), 3e5 * 0.2 * 0.1 * shift, rtol=1e-12)
 
 
 def test_a_free_body_follows_its_gripper():
-    """Turned by 0.3 rad and shifted in small steps, a stiffly held, well damped body ends as the rest shape moved rigidly."""
+    """Turned by 0.3 rad and shifted in small steps, a stiffly held, well damped body ends as the
+    rest shape moved rigidly."""
     frame = MovingFrame(origin=(0.1, 0.05, 0.1))
-    robot = pl.Robot(**BOX, order=1, actuators={"hand": Gripper(surface="z+", frame=frame)}, damping=pl.Damping(mass=30.0))
+    robot = pl.Robot(
+        **BOX,
+        order=1,
+        actuators={"hand": Gripper(surface="z+", frame=frame)},
+        damping=pl.Damping(mass=30.0),
+    )
     model = pl.ImplicitEuler(robot, dt=0.02)
     goal = np.array([0.05, 0.0, 0.1, 0.0, 0.3, 0.0])
     run = pl.simulate(model, lambda k, x: min((k + 1) / 20, 1.0) * goal, steps=60)
@@ -110,8 +162,12 @@ def test_a_free_body_follows_its_gripper():
 def test_a_hanging_pebble_stretches_its_tether_by_its_weight():
     k, m, layer = 400.0, 0.2, 1e-3 * 0.3
     leash = Tether(point=(0.0, 0.0, 0.0), frame=MovingFrame(origin=(0.0, 0.0, 0.3)), stiffness=k)
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0, 0.0]], mass_each=m), gravity=(0, 0, -9.81), actuators={"leash": leash},
-                     damping=pl.Damping(mass=11.4))  # fmt: skip  # the swing is critically damped
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0, 0.0]], mass_each=m),
+        gravity=(0, 0, -9.81),
+        actuators={"leash": leash},
+        damping=pl.Damping(mass=11.4),
+    )  # the swing is critically damped
     model = pl.ImplicitEuler(robot, dt=0.01)
     u = np.array([0.1, 0.0, 0.05, 0.0, 0.0, 0.0])  # the hand moves, and the pebble hangs below it
     x = pl.simulate(model, lambda i, x: u, steps=1000).states[-1]
@@ -123,13 +179,33 @@ def test_a_slack_tether_does_nothing(rng):
     term, y, u = attached("slack tether", rng)
     assert term.energy(y, u) == 0.0
     assert not term.gradient(y, u).any()
-    there = term.frame.places(term.local, u)  # at the anchor itself there is no direction, and no NaN
-    assert all(np.all(np.isfinite(part)) for part in (term.gradient(there, u), term.curvature(there, u), term.control_gradient(there, u)))
+    there = term.frame.places(
+        term.local, u
+    )  # at the anchor itself there is no direction, and no NaN
+    assert all(
+        np.all(np.isfinite(part))
+        for part in (
+            term.gradient(there, u),
+            term.curvature(there, u),
+            term.control_gradient(there, u),
+        )
+    )
 
 
 def test_limits_and_neutral_of_each_control_reach_the_robot():
-    hand = Gripper(surface="z+", frame=MovingFrame(origin=(0, 0, 0), limits=(-np.arange(1.0, 7.0), 2.0), start=(0, 0, 1, 0, 0, 0)))
-    robot = pl.Robot(**BOX, actuators={"push": pl.actuators.Thrust(point=(0.2, 0.05, 0.05), limits=(-3, 4)), "hand": hand})
+    hand = Gripper(
+        surface="z+",
+        frame=MovingFrame(
+            origin=(0, 0, 0), limits=(-np.arange(1.0, 7.0), 2.0), start=(0, 0, 1, 0, 0, 0)
+        ),
+    )
+    robot = pl.Robot(
+        **BOX,
+        actuators={
+            "push": pl.actuators.Thrust(point=(0.2, 0.05, 0.05), limits=(-3, 4)),
+            "hand": hand,
+        },
+    )
     lower, upper = robot.control_limits()
     np.testing.assert_array_equal(lower, [-3, -3, -3, -1, -2, -3, -4, -5, -6])
     np.testing.assert_array_equal(upper, [4, 4, 4, 2, 2, 2, 2, 2, 2])
@@ -140,11 +216,20 @@ def test_limits_and_neutral_of_each_control_reach_the_robot():
 @pytest.mark.parametrize(
     ("actuator", "says"),
     [
-        (Gripper(surface="z+", frame=FLAT), "'it': The frame of a gripper is 2D, but the body is 3D"),
-        (Tether(point=(0.2, 0.05, 0.05), frame=FLAT), "'it': The frame of a tether is 2D, but the body is 3D"),
+        (
+            Gripper(surface="z+", frame=FLAT),
+            "'it': The frame of a gripper is 2D, but the body is 3D",
+        ),
+        (
+            Tether(point=(0.2, 0.05, 0.05), frame=FLAT),
+            "'it': The frame of a tether is 2D, but the body is 3D",
+        ),
         (Tether(point=(0.2, 0.05), frame=SPACE), r"point of a tether has shape \(2,\)"),
         (Tether(point=(0.9, 0.05, 0.05), frame=SPACE), "'it': .*outside"),
-        (Tether(point=(0.2, 0.05, 0.05), frame=SPACE, anchor=(0.2, 0.05, 0.05)), "has no length; give length"),
+        (
+            Tether(point=(0.2, 0.05, 0.05), frame=SPACE, anchor=(0.2, 0.05, 0.05)),
+            "has no length; give length",
+        ),
         (Gripper(surface="z*", frame=SPACE), "'it': .*no surface or region 'z\\*'"),
     ],
 )
@@ -165,9 +250,15 @@ def test_a_gripper_on_point_masses_asks_for_its_stiffness():
         (lambda: Gripper(surface=3, frame=SPACE), "surface of a gripper is '3'"),
         (lambda: Gripper(surface="z+", frame="arm"), "frame of a gripper is 'arm'"),
         (lambda: Tether(point=(0, 0, np.nan), frame=SPACE), "point of a tether is nan"),
-        (lambda: Tether(point=(0, 0, 0), frame=SPACE, anchor=(0, 0)), "anchor of a tether has shape"),
+        (
+            lambda: Tether(point=(0, 0, 0), frame=SPACE, anchor=(0, 0)),
+            "anchor of a tether has shape",
+        ),
         (lambda: Tether(point=(0, 0, 0), frame=SPACE, length=0.0), "length of a tether is 0"),
-        (lambda: Tether(point=(0, 0, 0), frame=SPACE, stiffness=np.inf), "tether's stiffness is inf"),
+        (
+            lambda: Tether(point=(0, 0, 0), frame=SPACE, stiffness=np.inf),
+            "tether's stiffness is inf",
+        ),
         (lambda: Tether(point=(0, 0, 0), frame=None), "frame of a tether is 'None'"),
     ],
 )
@@ -177,7 +268,14 @@ def test_bad_input_is_refused(make, says):
 
 
 def test_a_frame_far_from_what_it_holds_is_doubted():
-    robot = pl.Robot(shape=pl.Box(size=(0.1, 0.02, 0.02)), divisions=(2, 1, 1), order=1, material=pl.Material(E=1e5, nu=0.3),
-                     actuators={"hand": pl.Gripper(surface="x-", frame=pl.actuators.MovingFrame(origin=(5.0, 5.0, 5.0)))})  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.1, 0.02, 0.02)),
+        divisions=(2, 1, 1),
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3),
+        actuators={
+            "hand": pl.Gripper(surface="x-", frame=pl.actuators.MovingFrame(origin=(5.0, 5.0, 5.0)))
+        },
+    )
     with pytest.warns(UserWarning, match="lever"):
         pl.ImplicitEuler(robot, dt=0.01)

@@ -1,8 +1,20 @@
-"""Hydraulic: the liquid's weight at its centroid, hydrostatic pressure on every wall, exact derivatives, and its datum."""
+"""Hydraulic: the liquid's weight at its centroid, hydrostatic pressure on every wall, exact
+derivatives, and its datum."""
 
 import numpy as np
 import pytest
-from liquid_bags import RHO, TILTED, bag, every, liquid, measured, moments, shaken, wall_forces, weight
+from liquid_bags import (
+    RHO,
+    TILTED,
+    bag,
+    every,
+    liquid,
+    measured,
+    moments,
+    shaken,
+    wall_forces,
+    weight,
+)
 
 import pliant as pl
 from pliant.actuators import Continued, Hydraulic, Pressure
@@ -19,8 +31,14 @@ def test_the_net_force_is_the_weight_and_acts_at_the_centroid(rng, dim, order):
     f, x, (volume, centroid) = weight(eq, q), q.reshape(-1, dim), measured(eq, q)
     whole = RHO * volume * np.array(TILTED[dim])
     np.testing.assert_allclose(f.sum(axis=0), whole, atol=1e-11 * np.linalg.norm(whole))
-    np.testing.assert_allclose(moments(x, f), moments(centroid[None], whole[None]), atol=1e-11 * np.abs(x).max() * np.abs(f).sum())
-    assert np.abs(f).sum() > 1.5 * np.abs(whole).sum()  # it presses on all walls, not only on the lowest
+    np.testing.assert_allclose(
+        moments(x, f),
+        moments(centroid[None], whole[None]),
+        atol=1e-11 * np.abs(x).max() * np.abs(f).sum(),
+    )
+    assert (
+        np.abs(f).sum() > 1.5 * np.abs(whole).sum()
+    )  # it presses on all walls, not only on the lowest
 
 
 @every
@@ -49,7 +67,8 @@ def test_a_tank_of_water_at_rest_presses_as_the_book_says():
 
 @every
 def test_a_turned_tank_has_the_energy_of_its_centroid(dim, order):
-    """Rigid turns and shifts: the potential is minus the weight times the way of the centroid; the pump's share is none."""
+    """Rigid turns and shifts: the potential is minus the weight times the way of the centroid; the
+    pump's share is none."""
     eq = Equations(robot=bag(dim=dim, order=order))
     rest, g, term = eq.body.rest.reshape(-1, dim), np.array(TILTED[dim]), liquid(eq)
     volume, centroid = measured(eq, eq.body.rest)
@@ -57,7 +76,7 @@ def test_a_turned_tank_has_the_energy_of_its_centroid(dim, order):
     R = np.eye(dim)
     R[:2, :2] = [[c, -s], [s, c]]
     shift = np.arange(1.0, dim + 1)
-    energy = lambda x: term.energy(eq.points(term, x.ravel()), np.zeros(0))  # noqa: E731
+    energy = lambda x: term.energy(eq.points(term, x.ravel()), np.zeros(0))
     expected = -RHO * volume * g @ (R @ centroid + shift - centroid)
     assert energy(rest @ R.T + shift) - energy(rest) == pytest.approx(expected, rel=1e-11)
 
@@ -65,25 +84,44 @@ def test_a_turned_tank_has_the_energy_of_its_centroid(dim, order):
 @pytest.mark.parametrize("drive", ["pressure", "volume"])
 @every
 def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, dim, order, drive):
-    eq, q = shaken(rng, dim=dim, order=order, fluid=Hydraulic(cavity="cavity", drive=drive, density=RHO, bulk=3e4))
+    eq, q = shaken(
+        rng,
+        dim=dim,
+        order=order,
+        fluid=Hydraulic(cavity="cavity", drive=drive, density=RHO, bulk=3e4),
+    )
     u, d = np.array([1.3e3 if drive == "pressure" else 1.2]), 0.1 * rng.standard_normal(q.size)
-    assert taylor(lambda e: eq.pull(q + e * d, u)[0], eq.pull(q, u)[1] @ d) == pytest.approx(2.0, abs=0.1)
-    assert taylor(lambda e: eq.pull(q + e * d, u)[1], eq.terms_times(q, u, d)) == pytest.approx(2.0, abs=0.1)
-    np.testing.assert_allclose(eq.pull(q, u + 0.5)[1] - eq.pull(q, u)[1], 0.5 * eq.control_columns(q, u)[:, 0], atol=1e-8)
+    assert taylor(lambda e: eq.pull(q + e * d, u)[0], eq.pull(q, u)[1] @ d) == pytest.approx(
+        2.0, abs=0.1
+    )
+    assert taylor(lambda e: eq.pull(q + e * d, u)[1], eq.terms_times(q, u, d)) == pytest.approx(
+        2.0, abs=0.1
+    )
+    np.testing.assert_allclose(
+        eq.pull(q, u + 0.5)[1] - eq.pull(q, u)[1], 0.5 * eq.control_columns(q, u)[:, 0], atol=1e-8
+    )
     blocks = liquid(eq).curvature(eq.points(liquid(eq), q), u)
     np.testing.assert_allclose(blocks, np.swapaxes(blocks, 1, 2), atol=1e-13 * np.abs(blocks).max())
 
 
 @every
 def test_the_hessian_moves_as_the_complex_step_says(rng, dim, order):
-    eq, q = shaken(rng, dim=dim, order=order, fluid=Hydraulic(cavity="cavity", drive="volume", density=RHO, bulk=3e4))
+    eq, q = shaken(
+        rng,
+        dim=dim,
+        order=order,
+        fluid=Hydraulic(cavity="cavity", drive="volume", density=RHO, bulk=3e4),
+    )
     u, y, z, e = np.array([1.2]), *(0.1 * rng.standard_normal((2, q.size))), 1e-5
     slope = (eq.terms_times(q + e * y, u, z) - eq.terms_times(q - e * y, u, z)) / (2 * e)
     np.testing.assert_allclose(eq.terms_third(q, u, y, z), slope, atol=1e-8 * np.abs(slope).max())
 
 
 def test_the_two_drives_agree_at_one_shape():
-    by_volume, by_pressure = (pl.Quasistatic(bag(fluid=Hydraulic(cavity="cavity", drive=drive))) for drive in ("volume", "pressure"))
+    by_volume, by_pressure = (
+        pl.Quasistatic(bag(fluid=Hydraulic(cavity="cavity", drive=drive)))
+        for drive in ("volume", "pressure")
+    )
     u = np.array([1.2])
     q, eq = pl.equilibrium(by_volume, u).x, by_volume.equations
     pump = eq.terms[0][0]
@@ -97,9 +135,18 @@ def test_gravity_is_the_robots_own():
     plain = bag()
     mesh = plain.shape
     shape = Mesh(points=mesh.points @ R.T, cells=mesh.cells, surfaces=mesh.surfaces)
-    turned = pl.Robot(shape=shape, order=1, material=plain.material, supports=plain.supports, actuators=plain.actuators,
-                      gravity=R @ TILTED[3])  # fmt: skip
-    first, second = (pl.equilibrium(pl.Quasistatic(robot), np.array([800.0])).x.reshape(-1, 3) for robot in (plain, turned))
+    turned = pl.Robot(
+        shape=shape,
+        order=1,
+        material=plain.material,
+        supports=plain.supports,
+        actuators=plain.actuators,
+        gravity=R @ TILTED[3],
+    )
+    first, second = (
+        pl.equilibrium(pl.Quasistatic(robot), np.array([800.0])).x.reshape(-1, 3)
+        for robot in (plain, turned)
+    )
     np.testing.assert_allclose(second, first @ R.T, atol=1e-9)
 
 
@@ -107,16 +154,23 @@ def test_a_latent_model_keeps_the_weight():
     """Its controls are continued beyond their limits, and what fills the cavity is still heavy."""
     robot = bag()
     wrapped = bag(fluid=Continued(actuator=robot.actuators["pump"]))
-    shapes = [pl.equilibrium(pl.Quasistatic(r), np.array([800.0])).x for r in (robot, wrapped, bag(fluid=Pressure(cavity="cavity")))]
+    shapes = [
+        pl.equilibrium(pl.Quasistatic(r), np.array([800.0])).x
+        for r in (robot, wrapped, bag(fluid=Pressure(cavity="cavity")))
+    ]
     np.testing.assert_allclose(shapes[1], shapes[0], atol=1e-12)
     assert np.abs(shapes[2] - shapes[0]).max() > 1e-4
 
 
 def test_it_stands_beside_cables_and_closed_air(rng):
-    """Two cavities side by side: each wall feels its own fluid, and what is heavy is the water alone."""
+    """Two cavities side by side: each wall feels its own fluid, and what is heavy is the water
+    alone."""
     line = pl.Cable(points=[[0.05, 0.05, 0.28], [0.48, 0.05, 0.28]])
-    robot = bag(rooms=2, fluid=Hydraulic(cavity="cavity-1", density=RHO),
-                actuators={"line": line, "air": Pressure(cavity="cavity-2", drive="gas")})  # fmt: skip
+    robot = bag(
+        rooms=2,
+        fluid=Hydraulic(cavity="cavity-1", density=RHO),
+        actuators={"line": line, "air": Pressure(cavity="cavity-2", drive="gas")},
+    )
     model = pl.ImplicitEuler(robot, dt=0.01)
     step = model.step(model.initial_state(), np.array([500.0, 2.0, 1.0]))
     assert step.status, step.status.text
@@ -124,12 +178,22 @@ def test_it_stands_beside_cables_and_closed_air(rng):
     eq, g = model.equations, np.array(TILTED[3])
     q = eq.body.rest + 0.01 * rng.standard_normal(eq.n_dofs)
     corners = eq.body.rest.reshape(-1, 3)[eq.body.mesh.nodes("cavity-1")]
-    water = wall_forces(eq, q, lambda x: 500.0 + RHO * (x - corners[np.argmin(corners @ g)]) @ g, "cavity-1")
+    water = wall_forces(
+        eq, q, lambda x: 500.0 + RHO * (x - corners[np.argmin(corners @ g)]) @ g, "cavity-1"
+    )
     (before, _), (now, _) = (measured(eq, at, "cavity-2") for at in (eq.body.rest, q))
-    air = wall_forces(eq, q, lambda x: np.full(len(x), ATMOSPHERE * (before / now - 1.0)), "cavity-2")
-    np.testing.assert_allclose(-eq.pull(q, np.array([500.0, 0.0, 1.0]))[1].reshape(-1, 3), water + air, atol=1e-9 * np.abs(air).sum())
+    air = wall_forces(
+        eq, q, lambda x: np.full(len(x), ATMOSPHERE * (before / now - 1.0)), "cavity-2"
+    )
+    np.testing.assert_allclose(
+        -eq.pull(q, np.array([500.0, 0.0, 1.0]))[1].reshape(-1, 3),
+        water + air,
+        atol=1e-9 * np.abs(air).sum(),
+    )
     dry = eq.body.mass(eq.body.fields.density)
-    assert eq.numbers(None).pair_mass.sum() - dry.sum() == pytest.approx(RHO * measured(eq, eq.body.rest, "cavity-1")[0], rel=1e-9)
+    assert eq.numbers(None).pair_mass.sum() - dry.sum() == pytest.approx(
+        RHO * measured(eq, eq.body.rest, "cavity-1")[0], rel=1e-9
+    )
 
 
 # The place where the pressure is known
@@ -137,15 +201,21 @@ def test_it_stands_beside_cables_and_closed_air(rng):
 
 def lifted(h, u, **fluid):
     """(model, places (n_nodes, 3) at rest) of a bag whose support is h [m] higher."""
-    model = pl.Quasistatic(bag(gravity=(0.0, 0.0, -9.81), fluid=Hydraulic(cavity="cavity", density=RHO, **fluid),
-                               supports=[pl.Support(region="x-", motion=lambda t: (0.0, 0.0, h))]))  # fmt: skip
+    model = pl.Quasistatic(
+        bag(
+            gravity=(0.0, 0.0, -9.81),
+            fluid=Hydraulic(cavity="cavity", density=RHO, **fluid),
+            supports=[pl.Support(region="x-", motion=lambda t: (0.0, 0.0, h))],
+        )
+    )
     start = (model.initial_state().reshape(-1, 3) + (0.0, 0.0, h)).ravel()
     return model, pl.equilibrium(model, np.array([u]), x0=start).x.reshape(-1, 3)
 
 
 @pytest.mark.parametrize(("drive", "u", "unit"), [("pressure", 9000.0, 1.0), ("volume", 1.02, 1e6)])
 def test_a_lift_takes_rho_g_h_off_the_pressure(drive, u, unit):
-    """The pump stands still: a robot that is higher by h is what it was below with a control less by rho g h, or by that over bulk."""
+    """The pump stands still: a robot that is higher by h is what it was below with a control less
+    by rho g h, or by that over bulk."""
     h = 0.4
     _, above = lifted(h, u, drive=drive)
     _, below = lifted(0.0, u - RHO * 9.81 * h / unit, drive=drive)
@@ -153,7 +223,8 @@ def test_a_lift_takes_rho_g_h_off_the_pressure(drive, u, unit):
 
 
 def test_a_lift_changes_a_given_volume_by_rho_g_h_over_bulk():
-    """Less what the walls give way: dV / V0 = -(rho g h / bulk) / (1 + V0 / (c bulk)) with their compliance c = dV/dp."""
+    """Less what the walls give way: dV / V0 = -(rho g h / bulk) / (1 + V0 / (c bulk)) with their
+    compliance c = dV/dp."""
 
     def volume(*args, **fluid):
         model, x = lifted(*args, **fluid)

@@ -14,7 +14,11 @@ def masses(robot):
     """([kg] of the body, [kg] of the liquid, (n_nodes, n_nodes) both)"""
     eq = Equations(robot=robot)
     both = eq.numbers(None).mass
-    own = Equations(robot=bag(dim=eq.dim, order=robot.order, fluid=Pressure(cavity="cavity"))).numbers(None).mass.sum()
+    own = (
+        Equations(robot=bag(dim=eq.dim, order=robot.order, fluid=Pressure(cavity="cavity")))
+        .numbers(None)
+        .mass.sum()
+    )
     return own, both.sum() - own, both
 
 
@@ -28,26 +32,37 @@ def test_the_liquid_adds_its_mass_about_its_own_centre(dim, order):
     share = liquid(eq).mass
     assert share.min() >= 0.0
     np.testing.assert_allclose(share @ eq.body.rest.reshape(-1, dim) / filled, centroid, atol=1e-13)
-    np.testing.assert_allclose(eq.numbers(None).outside, Equations(robot=bag(dim=dim, order=order, fluid=Pressure(cavity="cavity")))
-                               .numbers(None).outside, atol=1e-15)  # fmt: skip
+    np.testing.assert_allclose(
+        eq.numbers(None).outside,
+        Equations(robot=bag(dim=dim, order=order, fluid=Pressure(cavity="cavity")))
+        .numbers(None)
+        .outside,
+        atol=1e-15,
+    )
 
 
 @every
 def test_a_robot_without_supports_falls_with_g_and_does_not_turn(dim, order):
-    """The first step is semi-implicit, where the elastic forces have no net one; the liquid fills its rest volume then."""
+    """The first step is semi-implicit, where the elastic forces have no net one; the liquid fills
+    its rest volume then."""
     robot = bag(dim=dim, order=order, supports=())
     model = pl.SemiImplicit(robot, dt=1e-3)
     x = model.step(model.initial_state(), np.array([700.0])).x
     _, _, M = masses(robot)
     v, place = model.space.velocity(x).reshape(-1, dim), robot.body().rest.reshape(-1, dim)
     momentum = M @ v
-    np.testing.assert_allclose(momentum.sum(axis=0) / M.sum(), 1e-3 * np.array(TILTED[dim]), rtol=1e-10)
+    np.testing.assert_allclose(
+        momentum.sum(axis=0) / M.sum(), 1e-3 * np.array(TILTED[dim]), rtol=1e-10
+    )
     centre = (M @ place).sum(axis=0) / M.sum()
-    np.testing.assert_allclose(moments(place - centre, momentum), 0.0, atol=1e-10 * np.abs(momentum).sum())
+    np.testing.assert_allclose(
+        moments(place - centre, momentum), 0.0, atol=1e-10 * np.abs(momentum).sum()
+    )
 
 
 def test_the_fall_goes_on_by_the_weight_of_what_there_is():
-    """Later the cavity has another volume: the force is that of its liquid, the mass that of the rest volume."""
+    """Later the cavity has another volume: the force is that of its liquid, the mass that of the
+    rest volume."""
     robot = bag(supports=())
     model = pl.ImplicitEuler(robot, dt=0.01, newton=pl.Newton(tolerance=1e-13))
     x = model.initial_state()
@@ -63,12 +78,24 @@ def test_the_fall_goes_on_by_the_weight_of_what_there_is():
 
 
 def swing(fluid, dense):
-    """[1/s^2] the squares of the slowest frequencies of a hard box that hangs from soft springs at its top."""
-    hand = pl.Gripper(surface="top", frame=pl.actuators.MovingFrame(origin=(0.15, 0.15, 0.3)), stiffness=2e3)
-    robot = bag(E=1e9, crooked=0.0, supports=(), gravity=(0.0, 0.0, -9.81), fluid=fluid, actuators={"hand": hand})
+    """[1/s^2] the squares of the slowest frequencies of a hard box that hangs from soft springs at
+    its top."""
+    hand = pl.Gripper(
+        surface="top", frame=pl.actuators.MovingFrame(origin=(0.15, 0.15, 0.3)), stiffness=2e3
+    )
+    robot = bag(
+        E=1e9,
+        crooked=0.0,
+        supports=(),
+        gravity=(0.0, 0.0, -9.81),
+        fluid=fluid,
+        actuators={"hand": hand},
+    )
     eq = Equations(robot=robot)
     q, u = eq.body.rest, robot.neutral_controls()
-    K = dense(eq.body, eq.body.stiffness(q, eq.body.fields)) + eq.terms_times(q, u, np.eye(eq.n_dofs))
+    K = dense(eq.body, eq.body.stiffness(q, eq.body.fields)) + eq.terms_times(
+        q, u, np.eye(eq.n_dofs)
+    )
     M = np.kron(eq.numbers(None).mass.toarray(), np.eye(3))
     found, modes = scipy.linalg.eigh(K, M, subset_by_index=(0, 5))
     upright = np.argmax(np.abs(modes.reshape(-1, 3, 6)[:, 2].sum(axis=0)))
@@ -77,7 +104,10 @@ def swing(fluid, dense):
 
 def test_a_hanging_box_swings_slower_when_it_is_full(dense):
     """Up and down on a spring k: omega^2 = k / (m + rho V)."""
-    (empty, m), (full, both) = swing(Pressure(cavity="cavity"), dense), swing(Hydraulic(cavity="cavity"), dense)
+    (empty, m), (full, both) = (
+        swing(Pressure(cavity="cavity"), dense),
+        swing(Hydraulic(cavity="cavity"), dense),
+    )
     assert both - m == pytest.approx(1000.0 * 0.1**3, rel=1e-12)
     assert empty == pytest.approx(2e3 * 0.3**2 / m, rel=1e-4)
     assert full == pytest.approx(2e3 * 0.3**2 / both, rel=1e-4)

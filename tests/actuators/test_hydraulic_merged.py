@@ -10,8 +10,8 @@ from pliant.papers.paper002 import without_liquid
 
 
 def responses(model, u):
-    """dq/dp on the free unknowns at an equilibrium: by differences, exact, by the paper's merged J_a with the weights of the walls and of
-    columns, by the pressure alone."""
+    """dq/dp on the free unknowns at an equilibrium: by differences, exact, by the paper's merged
+    J_a with the weights of the walls and of columns, by the pressure alone."""
     eq, free = model.equations, model.equations.free
     step = pl.equilibrium(model, u)
     h = 1e-3 * u
@@ -21,15 +21,25 @@ def responses(model, u):
     wall = eq.body.mesh.facets("cavity")[:, ::-1]  # out of the liquid
     columns = column_weights(q.reshape(-1, 3), wall, grid=200, density=RHO, gravity=g)
     loads = weight(eq, q), np.outer(columns.weights, g / np.linalg.norm(g))
-    J_a = [merged_constraint(J_p, load.ravel()[free][None], measured(eq, q)[:1], solve) for load in loads]
-    return (ahead - behind)[free] / (2.0 * h[0]), model.linearize(step).dense_controls()[free, 0], *(solve(J)[:, 0] for J in (*J_a, J_p.T))
+    J_a = [
+        merged_constraint(J_p, load.ravel()[free][None], measured(eq, q)[:1], solve)
+        for load in loads
+    ]
+    return (
+        (ahead - behind)[free] / (2.0 * h[0]),
+        model.linearize(step).dense_controls()[free, 0],
+        *(solve(J)[:, 0] for J in (*J_a, J_p.T)),
+    )
 
 
 def test_the_exact_response_is_that_of_the_equilibrium_and_the_papers_is_near():
-    """The merged constraint is 3 to 4 % off where the pressure alone is 26 % off; the tangent with the weight's own derivative is exact."""
+    """The merged constraint is 3 to 4 % off where the pressure alone is 26 % off; the tangent with
+    the weight's own derivative is exact."""
     model = pl.Quasistatic(bag(E=2e4, gravity=(0.0, 0.0, -9.81)), newton=pl.Newton(tolerance=1e-13))
     found, *guesses = responses(model, np.array([1500.0]))
-    exact, walls, columns, plain = (np.linalg.norm(guess - found) / np.linalg.norm(found) for guess in guesses)
+    exact, walls, columns, plain = (
+        np.linalg.norm(guess - found) / np.linalg.norm(found) for guess in guesses
+    )
     assert exact < 1e-6
     assert walls < columns < 0.05
     assert plain > 0.2
@@ -38,8 +48,15 @@ def test_the_exact_response_is_that_of_the_equilibrium_and_the_papers_is_near():
 def test_the_merged_constraint_of_two_cavities_knows_both():
     """J_w^T J_p K^-1 J_p^T has a share of each cavity's weight for the pressure in the other."""
     rng = np.random.default_rng(1)
-    A, J, w, v = rng.standard_normal((6, 6)), rng.standard_normal((2, 6)), rng.standard_normal((2, 6)), np.array([2.0, 3.0])
+    A, J, w, v = (
+        rng.standard_normal((6, 6)),
+        rng.standard_normal((2, 6)),
+        rng.standard_normal((2, 6)),
+        np.array([2.0, 3.0]),
+    )
     K = A @ A.T + np.eye(6)
     grown = J @ np.linalg.inv(K) @ J.T  # [cavity that grows, cavity under pressure]
     expected = [J[k] + sum(w[i] / v[i] * grown[i, k] for i in range(2)) for k in range(2)]
-    np.testing.assert_allclose(merged_constraint(J, w, v, lambda b: np.linalg.solve(K, b)).T, expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        merged_constraint(J, w, v, lambda b: np.linalg.solve(K, b)).T, expected, rtol=1e-12
+    )

@@ -18,7 +18,10 @@ from pliant.geometry import Box, Mesh, cavities, compacted, with_cavities
     ("change", "says"),
     [
         ({"drive": "gas"}, "'pressure' or 'volume', not by 'gas'"),
-        ({"limits": (2.0, 1.0)}, "lower limit 2 .*hydraulic actuator is not below its upper limit 1"),
+        (
+            {"limits": (2.0, 1.0)},
+            "lower limit 2 .*hydraulic actuator is not below its upper limit 1",
+        ),
         ({"density": -1000.0}, "density is -1000 kg/m.3; it must be a positive"),
         ({"density": "water"}, "density is 'water'; it must be a number"),
         ({"bulk": 0.0}, "bulk modulus is 0"),
@@ -41,19 +44,39 @@ def test_a_surface_that_is_no_cavity_is_refused(one_sentence, cavity, says):
     mesh = hollow(3)
     wall, boundary = cavities(mesh)[0], mesh.boundary()
     outside = boundary[~np.isin(boundary, np.unique(wall)).all(axis=1)]
-    shape = Mesh(points=mesh.points, cells=mesh.cells, surfaces={**mesh.surfaces, "leak": wall[1:], "outside": outside})
-    robot = pl.Robot(shape=shape, order=1, material=pl.Material(E=1e5, nu=0.3), actuators={"pump": Hydraulic(cavity=cavity)},
-                     gravity=(0, 0, -9.81))  # fmt: skip
+    shape = Mesh(
+        points=mesh.points,
+        cells=mesh.cells,
+        surfaces={**mesh.surfaces, "leak": wall[1:], "outside": outside},
+    )
+    robot = pl.Robot(
+        shape=shape,
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3),
+        actuators={"pump": Hydraulic(cavity=cavity)},
+        gravity=(0, 0, -9.81),
+    )
     one_sentence(lambda: Equations(robot=robot), says)
 
 
-@pytest.mark.parametrize("other", [Hydraulic(cavity="cavity"), Pressure(cavity="cavity"), Hydraulic(cavity="same"),
-                                   Continued(actuator=Pressure(cavity="cavity"))])  # fmt: skip
+@pytest.mark.parametrize(
+    "other",
+    [
+        Hydraulic(cavity="cavity"),
+        Pressure(cavity="cavity"),
+        Hydraulic(cavity="same"),
+        Continued(actuator=Pressure(cavity="cavity")),
+    ],
+)
 def test_a_cavity_holds_one_fluid(one_sentence, other):
     """By whatever name its wall goes; its weight would count twice."""
     robot = bag(actuators={"second": other})
     mesh = robot.shape
-    twice = Mesh(points=mesh.points, cells=mesh.cells, surfaces={**mesh.surfaces, "same": mesh.surfaces["cavity"][::-1]})
+    twice = Mesh(
+        points=mesh.points,
+        cells=mesh.cells,
+        surfaces={**mesh.surfaces, "same": mesh.surfaces["cavity"][::-1]},
+    )
     says = "'pump' and 'second' both fill the cavity .*one fluid; remove one"
     one_sentence(lambda: pl.Quasistatic(replace(robot, shape=twice)), says)
     two = {"pump": Pressure(cavity="cavity"), "second": Pressure(cavity="cavity", drive="gas")}
@@ -73,33 +96,60 @@ def pierced(height, order):
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("kind", [Hydraulic, Pressure])
 def test_a_cavity_that_crosses_itself_is_refused(one_sentence, kind, order):
-    """A spike from the floor is well below the ceiling, and no wall of a fluid once it is through it."""
-    robots = [pl.Robot(shape=pierced(height, order), order=order, material=pl.Material(E=1e5, nu=0.3),
-                       actuators={"pump": kind(cavity="cavity")}, gravity=(0, 0, -9.81)) for height in (0.38, 0.43)]  # fmt: skip
+    """A spike from the floor is well below the ceiling, and no wall of a fluid once it is through
+    it."""
+    robots = [
+        pl.Robot(
+            shape=pierced(height, order),
+            order=order,
+            material=pl.Material(E=1e5, nu=0.3),
+            actuators={"pump": kind(cavity="cavity")},
+            gravity=(0, 0, -9.81),
+        )
+        for height in (0.38, 0.43)
+    ]
     assert Equations(robot=robots[0]).terms[0][0].rest_volume > 0.02
-    one_sentence(lambda: Equations(robot=robots[1]), "Actuator 'pump'.*'cavity' crosses or touches itself: facets .* meet .near .*Move")
+    one_sentence(
+        lambda: Equations(robot=robots[1]),
+        "Actuator 'pump'.*'cavity' crosses or touches itself: facets .* meet .near .*Move",
+    )
 
 
 def test_without_gravity_nothing_can_be_weighed(one_sentence):
-    robot = pl.Robot(shape=hollow(3), order=1, material=pl.Material(E=1e5, nu=0.3), actuators={"pump": Hydraulic(cavity="cavity")},
-                     supports=[pl.Support(region="x-")])  # fmt: skip
-    one_sentence(lambda: pl.Quasistatic(robot), "Actuator 'pump'.*no gravity to weigh by; give the robot gravity")
+    robot = pl.Robot(
+        shape=hollow(3),
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3),
+        actuators={"pump": Hydraulic(cavity="cavity")},
+        supports=[pl.Support(region="x-")],
+    )
+    one_sentence(
+        lambda: pl.Quasistatic(robot),
+        "Actuator 'pump'.*no gravity to weigh by; give the robot gravity",
+    )
     one_sentence(lambda: pl.Quasistatic(bag(gravity=(0.0, -9.81))), "Gravity has shape")
     floating = pl.Quasistatic(bag(gravity=(0.0, 0.0, 0.0)))  # said to be zero, it is: in space
-    np.testing.assert_allclose(pl.equilibrium(floating, np.zeros(1)).x, floating.initial_state(), atol=1e-12)
+    np.testing.assert_allclose(
+        pl.equilibrium(floating, np.zeros(1)).x, floating.initial_state(), atol=1e-12
+    )
 
 
 def test_its_weight_holds_nothing_in_place(one_sentence):
-    """A spring of volume is no support, and neither is the weight, though its force changes with the height."""
+    """A spring of volume is no support, and neither is the weight, though its force changes with
+    the height."""
     for drive in ("pressure", "volume"):
         robot = bag(supports=(), fluid=Hydraulic(cavity="cavity", drive=drive))
         one_sentence(
-            lambda robot=robot: pl.Quasistatic(robot), "nothing stops its translation along x, translation along y.*rotation about z"
+            lambda robot=robot: pl.Quasistatic(robot),
+            "nothing stops its translation along x, translation along y.*rotation about z",
         )
 
 
 def test_particles_hold_no_liquid(one_sentence):
-    one_sentence(lambda: pl.MaterialPoint(bag(), dt=0.01, cell=0.05), "Actuator 'pump'.*Particles has no cavities")
+    one_sentence(
+        lambda: pl.MaterialPoint(bag(), dt=0.01, cell=0.05),
+        "Actuator 'pump'.*Particles has no cavities",
+    )
 
 
 FILE = """
@@ -131,9 +181,16 @@ def test_a_robot_file_holds_one(tmp_path, one_sentence):
     path.write_text(FILE)
     pump = pl.load_robot(path).actuators["pump"]
     assert isinstance(pump, Hydraulic)
-    assert (pump.cavity, pump.drive, pump.density, pump.limits) == ("cavity", "volume", 1200.0, (0.8, 1.4))
-    for old, new, says in (("gravity = [0, 0, -9.81]", "", "can.toml, actuators.pump: .*no gravity"),
-                           ("1200", "-1", "can.toml, actuators.pump: .*density is -1"),
-                           ('"volume"', '"gas"', "'pressure' or 'volume', not by 'gas'")):  # fmt: skip
+    assert (pump.cavity, pump.drive, pump.density, pump.limits) == (
+        "cavity",
+        "volume",
+        1200.0,
+        (0.8, 1.4),
+    )
+    for old, new, says in (
+        ("gravity = [0, 0, -9.81]", "", "can.toml, actuators.pump: .*no gravity"),
+        ("1200", "-1", "can.toml, actuators.pump: .*density is -1"),
+        ('"volume"', '"gas"', "'pressure' or 'volume', not by 'gas'"),
+    ):
         path.write_text(FILE.replace(old, new))
         one_sentence(lambda: pl.load_robot(path), says)

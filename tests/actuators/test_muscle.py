@@ -1,4 +1,5 @@
-"""Muscles and fluids: the stress of paper 004 eq. 15, its equilibria in closed form, and where it acts."""
+"""Muscles and fluids: the stress of paper 004 eq. 15, its equilibria in closed form, and where it
+acts."""
 
 import numpy as np
 import pytest
@@ -21,9 +22,15 @@ every_dim = pytest.mark.parametrize("dim", [2, 3])
 def block(dim, order, actuators, law="neo-hookean", **parts):
     """A block on three rollers, free to stretch along every axis."""
     return pl.Robot(
-        shape=SIDES[dim], divisions=(2, 1, 1)[:dim], order=order, material=pl.Material(E=E, nu=NU, law=law), thickness=0.1,
-        supports=ROLLERS[:dim], actuators=actuators, **parts,
-    )  # fmt: skip
+        shape=SIDES[dim],
+        divisions=(2, 1, 1)[:dim],
+        order=order,
+        material=pl.Material(E=E, nu=NU, law=law),
+        thickness=0.1,
+        supports=ROLLERS[:dim],
+        actuators=actuators,
+        **parts,
+    )
 
 
 def stress(law, stretch):
@@ -37,7 +44,7 @@ def stress(law, stretch):
 
 def predicted(dim, law, S):
     """(dim,) the stretches at which P + F S = 0, in plane strain for dim = 2."""
-    full = lambda s: np.append(s, np.ones(3 - dim))  # noqa: E731
+    full = lambda s: np.append(s, np.ones(3 - dim))
     found = root(lambda s: stress(law, full(s))[:dim] + s * S, np.ones(dim), tol=1e-13)
     assert found.success
     return found.x
@@ -67,7 +74,9 @@ def test_a_fluid_swells_a_free_block_as_its_equation_says(dim, order, law):
 @every_dim
 def test_a_muscle_shortens_a_free_block_as_its_equation_says(dim, order, law):
     axis = np.eye(dim)[0]
-    s = measured(block(dim, order, {"muscle": Muscle(region="body", axis=3.0 * axis)}, law), np.array([2e4]))
+    s = measured(
+        block(dim, order, {"muscle": Muscle(region="body", axis=3.0 * axis)}, law), np.array([2e4])
+    )
     np.testing.assert_allclose(s, predicted(dim, law, 2e4 * axis), rtol=1e-8)
     assert s[0] < 0.9
     assert np.all(s[1:] > 1.0)
@@ -90,8 +99,10 @@ def moved(rng, dim, order, actuators):
     return eq, eq.body.rest + 0.01 * rng.standard_normal(eq.n_dofs)
 
 
-ACTUATORS = {2: {"pull": Muscle(region="body", axis=(1, 2)), "swell": Fluidic(region="body")},
-             3: {"pull": Muscle(region="body", axis=(1, 2, -1)), "swell": Fluidic(region="body")}}  # fmt: skip
+ACTUATORS = {
+    2: {"pull": Muscle(region="body", axis=(1, 2)), "swell": Fluidic(region="body")},
+    3: {"pull": Muscle(region="body", axis=(1, 2, -1)), "swell": Fluidic(region="body")},
+}
 
 
 @every_order
@@ -101,8 +112,13 @@ def test_the_force_is_that_of_the_stress(rng, dim, order):
     eq, q = moved(rng, dim, order, ACTUATORS[dim])
     u, dq = np.array([2e3, 5e2]), rng.standard_normal(eq.n_dofs)
     cells = eq.body.cells
-    F, dF = (np.einsum("cai,cgak->cgik", v.reshape(-1, dim)[cells.nodes], cells.grads) for v in (q, dq))
-    S = sum(ui * actuator.stress(eq.body)[1] for ui, actuator in zip(u, ACTUATORS[dim].values(), strict=True))
+    F, dF = (
+        np.einsum("cai,cgak->cgik", v.reshape(-1, dim)[cells.nodes], cells.grads) for v in (q, dq)
+    )
+    S = sum(
+        ui * actuator.stress(eq.body)[1]
+        for ui, actuator in zip(u, ACTUATORS[dim].values(), strict=True)
+    )
     work = np.einsum("cg,cgik,cgik->", cells.weights, F @ S, dF)
     assert eq.given(eq.numbers(None), q, u)[1] @ dq == pytest.approx(work, rel=1e-10)
 
@@ -111,7 +127,7 @@ def test_the_force_is_that_of_the_stress(rng, dim, order):
 def test_gradient_curvature_and_control_columns_are_slopes(rng, taylor, dim):
     eq, q = moved(rng, dim, 2, ACTUATORS[dim])
     u, dq, du = np.array([2e3, 5e2]), 0.1 * rng.standard_normal(eq.n_dofs), np.array([3e2, -4e2])
-    given = lambda e, part: eq.given(eq.numbers(None), q + e * dq, u)[part]  # noqa: E731
+    given = lambda e, part: eq.given(eq.numbers(None), q + e * dq, u)[part]
     assert taylor(lambda e: given(e, 0), given(0.0, 1) @ dq) == pytest.approx(2.0, abs=0.05)
     # The force is linear in the positions and in the controls, so that differences are exact.
     np.testing.assert_allclose(given(1.0, 1) - given(0.0, 1), eq.terms_times(q, u, dq), atol=1e-9)
@@ -124,35 +140,58 @@ def test_it_makes_no_net_force_or_torque_and_turns_with_the_body(rng):
     u, numbers = np.array([2e3, 5e2]), eq.numbers(None)
     energy, g = eq.given(numbers, q, u)
     np.testing.assert_allclose(g.reshape(-1, 3).sum(axis=0), 0.0, atol=1e-12 * np.abs(g).sum())
-    np.testing.assert_allclose(np.cross(q.reshape(-1, 3), g.reshape(-1, 3)).sum(axis=0), 0.0, atol=1e-12 * np.abs(g).sum())
+    np.testing.assert_allclose(
+        np.cross(q.reshape(-1, 3), g.reshape(-1, 3)).sum(axis=0), 0.0, atol=1e-12 * np.abs(g).sum()
+    )
     R = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     turned, h = eq.given(numbers, (q.reshape(-1, 3) @ R.T + 1.0).ravel(), u)
     assert turned == pytest.approx(energy, rel=1e-9)
-    np.testing.assert_allclose(h.reshape(-1, 3), g.reshape(-1, 3) @ R.T, atol=1e-9 * np.abs(g).max())
+    np.testing.assert_allclose(
+        h.reshape(-1, 3), g.reshape(-1, 3) @ R.T, atol=1e-9 * np.abs(g).max()
+    )
 
 
 def test_at_rest_its_energy_is_zero():
     eq = Equations(robot=block(3, 2, ACTUATORS[3]))
-    assert eq.given(eq.numbers(None), eq.body.rest, np.array([2e3, 5e2]))[0] == pytest.approx(0.0, abs=1e-12)
+    assert eq.given(eq.numbers(None), eq.body.rest, np.array([2e3, 5e2]))[0] == pytest.approx(
+        0.0, abs=1e-12
+    )
 
 
 # Where it acts
 
-TWO = Union(parts={"hip": pl.Box(size=(0.1, 0.1, 0.1)), "leg": pl.Box(size=(0.1, 0.1, 0.1), origin=(0.1, 0.0, 0.0))})
+TWO = Union(
+    parts={
+        "hip": pl.Box(size=(0.1, 0.1, 0.1)),
+        "leg": pl.Box(size=(0.1, 0.1, 0.1), origin=(0.1, 0.0, 0.0)),
+    }
+)
 
 
 def limb(**parts):
     material = parts.pop("material", pl.Material(E=E, nu=NU))
-    return pl.Robot(shape=TWO, divisions=(4, 2, 2), order=1, material=material, supports=[pl.Support(region="x-")], **parts)
+    return pl.Robot(
+        shape=TWO,
+        divisions=(4, 2, 2),
+        order=1,
+        material=material,
+        supports=[pl.Support(region="x-")],
+        **parts,
+    )
 
 
-@pytest.mark.parametrize("material", [pl.Material(E=E, nu=NU), {"hip": pl.Material(E=E, nu=NU), "leg": pl.Material(E=2 * E, nu=NU)}])
+@pytest.mark.parametrize(
+    "material",
+    [pl.Material(E=E, nu=NU), {"hip": pl.Material(E=E, nu=NU), "leg": pl.Material(E=2 * E, nu=NU)}],
+)
 def test_a_region_is_a_part_of_the_mesh_whatever_the_materials(material):
     body = limb(material=material).body()
     cells, S = Muscle(region="leg", axis=(0, 2, 0)).stress(body)
     np.testing.assert_array_equal(cells, body.mesh.regions["leg"])
     np.testing.assert_array_equal(S, np.diag([0.0, 1.0, 0.0]))
-    np.testing.assert_array_equal(Fluidic(region="body").stress(limb().body())[0], np.arange(body.mesh.n_cells))
+    np.testing.assert_array_equal(
+        Fluidic(region="body").stress(limb().body())[0], np.arange(body.mesh.n_cells)
+    )
 
 
 def test_a_shape_chooses_the_cells_whose_centre_it_holds():
@@ -177,16 +216,25 @@ def test_an_eccentric_muscle_bends_the_limb():
     tips = []
     for z in (0.05, 0.0):
         half = pl.Box(size=(0.2, 0.1, 0.05), origin=(0.0, 0.0, z))
-        robot = limb(actuators={"pull": Muscle(region=half, axis=(1, 0, 0))}, effectors={"tip": pl.Effector(surface="x+")})
+        robot = limb(
+            actuators={"pull": Muscle(region=half, axis=(1, 0, 0))},
+            effectors={"tip": pl.Effector(surface="x+")},
+        )
         model = pl.Quasistatic(robot)
-        tips.append(robot.place("tip", model.space.position(pl.equilibrium(model, np.array([5e3])).x))[2] - 0.05)
+        tips.append(
+            robot.place("tip", model.space.position(pl.equilibrium(model, np.array([5e3])).x))[2]
+            - 0.05
+        )
     assert tips[0] > 1e-3
     assert tips[1] == pytest.approx(-tips[0], rel=1e-6)
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.SemiImplicit])
 def test_the_derivatives_of_a_robot_with_both(rule):
-    robot = limb(actuators={"pull": Muscle(region="leg", axis=(1, 1, 0)), "swell": Fluidic(region="hip")}, gravity=(0, 0, -9.81))
+    robot = limb(
+        actuators={"pull": Muscle(region="leg", axis=(1, 1, 0)), "swell": Fluidic(region="hip")},
+        gravity=(0, 0, -9.81),
+    )
     model = rule(robot, dt=0.01, design=["body.E"])
     x = model.step(model.initial_state(), np.array([4e3, 2e3])).x
     assert all(check.ok for check in pl.gradcheck(model, x, np.array([5e3, 3e3])))
@@ -200,16 +248,40 @@ def test_the_derivatives_of_a_robot_with_both(rule):
     [
         (lambda: Muscle(region="leg", axis=(0, 0, 0)), "The axis of a muscle is zero"),
         (lambda: Muscle(region="leg", axis="x"), "The axis of a muscle is 'x'"),
-        (lambda: Muscle(region="leg", axis=(1, np.nan, 0)), "The axis of a muscle is nan at entry 1"),
+        (
+            lambda: Muscle(region="leg", axis=(1, np.nan, 0)),
+            "The axis of a muscle is nan at entry 1",
+        ),
         (lambda: Muscle(region=3, axis=(1, 0, 0)), "The region of a muscle is '3'"),
-        (lambda: Muscle(region="leg", axis=(1, 0, 0), limits=(1.0, 0.0)), "lower limit 1 of a muscle is not below"),
+        (
+            lambda: Muscle(region="leg", axis=(1, 0, 0), limits=(1.0, 0.0)),
+            "lower limit 1 of a muscle is not below",
+        ),
         (lambda: Fluidic(region=None), "The region of a fluidic actuator is 'None'"),
-        (lambda: Fluidic(region="leg", limits=(0.0, -1.0)), "lower limit 0 of a fluidic actuator is not below"),
-        (lambda: Fluidic(region="lag").on(limb().body()), "The body has no region 'lag'; did you mean 'leg'"),
-        (lambda: Muscle(region="leg", axis=(1, 0)).on(limb().body()), r"The axis of a muscle has shape \(2,\)"),
-        (lambda: Fluidic(region=SIDES[2]).on(limb().body()), "The region of an actuator is 2D, but the body is 3D"),
-        (lambda: Fluidic(region=pl.Box(size=(1e-3, 1e-3, 1e-3))).on(limb().body()), "a Box, holds no cell or particle"),
-        (lambda: Fluidic(region="body").on(pl.PointMass(points=[[0.0, 0.0]])), "A PointMass has no stress"),
+        (
+            lambda: Fluidic(region="leg", limits=(0.0, -1.0)),
+            "lower limit 0 of a fluidic actuator is not below",
+        ),
+        (
+            lambda: Fluidic(region="lag").on(limb().body()),
+            "The body has no region 'lag'; did you mean 'leg'",
+        ),
+        (
+            lambda: Muscle(region="leg", axis=(1, 0)).on(limb().body()),
+            r"The axis of a muscle has shape \(2,\)",
+        ),
+        (
+            lambda: Fluidic(region=SIDES[2]).on(limb().body()),
+            "The region of an actuator is 2D, but the body is 3D",
+        ),
+        (
+            lambda: Fluidic(region=pl.Box(size=(1e-3, 1e-3, 1e-3))).on(limb().body()),
+            "a Box, holds no cell or particle",
+        ),
+        (
+            lambda: Fluidic(region="body").on(pl.PointMass(points=[[0.0, 0.0]])),
+            "A PointMass has no stress",
+        ),
     ],
 )
 def test_a_bad_muscle_is_one_sentence(make, says):
@@ -220,7 +292,16 @@ def test_a_bad_muscle_is_one_sentence(make, says):
 
 def test_an_empty_region_of_a_mesh_is_a_sentence():
     mesh = pl.Box(size=(0.2, 0.1, 0.1)).mesh(divisions=(2, 1, 1))
-    mesh = pl.Mesh(points=mesh.points, cells=mesh.cells, regions={"none": [], "all": np.arange(mesh.n_cells)})
-    robot = pl.Robot(shape=mesh, order=1, material=pl.Material(E=E, nu=NU), actuators={"a": Fluidic(region="none")})
-    with pytest.raises(InputError, match=r"Actuator 'a': The region 'none' holds no cell or particle"):
+    mesh = pl.Mesh(
+        points=mesh.points, cells=mesh.cells, regions={"none": [], "all": np.arange(mesh.n_cells)}
+    )
+    robot = pl.Robot(
+        shape=mesh,
+        order=1,
+        material=pl.Material(E=E, nu=NU),
+        actuators={"a": Fluidic(region="none")},
+    )
+    with pytest.raises(
+        InputError, match=r"Actuator 'a': The region 'none' holds no cell or particle"
+    ):
         Equations(robot=robot)

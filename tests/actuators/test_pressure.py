@@ -1,4 +1,5 @@
-"""Pressure: no force and no moment on the whole, work p dV, exact Hessians, Lame's thick walls, and a fluid of a given volume."""
+"""Pressure: no force and no moment on the whole, work p dV, exact Hessians, Lame's thick walls, and
+a fluid of a given volume."""
 
 from itertools import combinations
 
@@ -8,7 +9,16 @@ import pytest
 import pliant as pl
 from pliant.actuators import Continued, Pressure
 from pliant.dynamics.equations import Equations
-from pliant.geometry import Box, Ellipsoid, Mesh, Rectangle, Ring, cavities, compacted, with_cavities
+from pliant.geometry import (
+    Box,
+    Ellipsoid,
+    Mesh,
+    Rectangle,
+    Ring,
+    cavities,
+    compacted,
+    with_cavities,
+)
 
 E, NU = 1e5, 0.3
 every = pytest.mark.parametrize(("dim", "order"), [(2, 1), (2, 2), (3, 1), (3, 2)])
@@ -30,8 +40,14 @@ def _side(points, cells):
 
 
 def bag(dim=3, order=1, thickness=1.0, **pressure):
-    return pl.Robot(shape=hollow(dim, order), order=order, material=pl.Material(E=E, nu=NU), supports=(pl.Support(region="x-"),),
-                    actuators={"air": Pressure(cavity="cavity-1", **pressure)}, thickness=thickness)  # fmt: skip
+    return pl.Robot(
+        shape=hollow(dim, order),
+        order=order,
+        material=pl.Material(E=E, nu=NU),
+        supports=(pl.Support(region="x-"),),
+        actuators={"air": Pressure(cavity="cavity-1", **pressure)},
+        thickness=thickness,
+    )
 
 
 def equations(rng, **options):
@@ -61,10 +77,14 @@ def test_a_closed_cavity_pushes_the_body_nowhere(rng, dim, order):
 
 @every
 def test_work_is_pressure_times_the_change_of_volume(rng, dim, order):
-    """Along a straight path the force is a polynomial of degree 2 at most, so that Simpson's rule is exact."""
+    """Along a straight path the force is a polynomial of degree 2 at most, so that Simpson's rule
+    is exact."""
     eq, q = equations(rng, dim=dim, order=order, thickness=0.05)
     step = 0.02 * rng.standard_normal(q.size)
-    work = sum(w * -gradient(eq, q + s * step, np.array([2e4])) @ step for s, w in ((0.0, 1 / 6), (0.5, 4 / 6), (1.0, 1 / 6)))
+    work = sum(
+        w * -gradient(eq, q + s * step, np.array([2e4])) @ step
+        for s, w in ((0.0, 1 / 6), (0.5, 4 / 6), (1.0, 1 / 6))
+    )
     assert work == pytest.approx(2e4 * (volume(eq, q + step) - volume(eq, q)), rel=1e-10)
 
 
@@ -85,21 +105,33 @@ def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, dim,
     eq, q = equations(rng, dim=dim, order=order, drive=drive)
     u, d = np.array([1.3e4 if drive == "pressure" else 1.2]), 0.1 * rng.standard_normal(q.size)
     term, _ = eq.terms[0]
-    energy = lambda e: term.energy(eq.points(term, q + e * d), u)  # noqa: E731
+    energy = lambda e: term.energy(eq.points(term, q + e * d), u)
     assert taylor(energy, gradient(eq, q, u) @ d) == pytest.approx(2.0, abs=0.1)
     H = eq.terms_times(q, u, d)
-    if dim == 2 and drive == "pressure":  # the area is a quadratic form, so that its gradient is a line
+    if (
+        dim == 2 and drive == "pressure"
+    ):  # the area is a quadratic form, so that its gradient is a line
         np.testing.assert_allclose(gradient(eq, q + d, u), gradient(eq, q, u) + H, atol=1e-9)
     else:
         assert taylor(lambda e: gradient(eq, q + e * d, u), H) == pytest.approx(2.0, abs=0.1)
-    np.testing.assert_allclose(gradient(eq, q, u + 0.5) - gradient(eq, q, u), 0.5 * eq.control_columns(q, u)[:, 0], atol=1e-8)
+    np.testing.assert_allclose(
+        gradient(eq, q, u + 0.5) - gradient(eq, q, u),
+        0.5 * eq.control_columns(q, u)[:, 0],
+        atol=1e-8,
+    )
     blocks = term.curvature(eq.points(term, q), u)
     np.testing.assert_allclose(blocks, np.swapaxes(blocks, 1, 2), atol=1e-12 * np.abs(blocks).max())
 
 
 def pressed(mesh, order, p):
-    """Radial displacement [m] of the cavity's nodes, free in space: one long implicit step is at rest to 1e-6."""
-    robot = pl.Robot(shape=mesh, order=order, material=pl.Material(E=E, nu=NU), actuators={"air": Pressure(cavity="cavity-1")})
+    """Radial displacement [m] of the cavity's nodes, free in space: one long implicit step is at
+    rest to 1e-6."""
+    robot = pl.Robot(
+        shape=mesh,
+        order=order,
+        material=pl.Material(E=E, nu=NU),
+        actuators={"air": Pressure(cavity="cavity-1")},
+    )
     model = pl.ImplicitEuler(robot, dt=1e3)
     step = model.step(model.initial_state(), np.array([p]))
     assert step.status, step.status.text
@@ -144,7 +176,9 @@ def test_a_given_volume_of_fluid_is_held_up_to_its_compliance():
         assert share == pytest.approx(1.2 - p / bulk, rel=1e-12)
         misses.append(1.2 - share)
     assert 0.0 < misses[0] < 0.1
-    assert misses[0] / misses[1] == pytest.approx(10.0, rel=0.25)  # p is nearly the same, but not quite
+    assert misses[0] / misses[1] == pytest.approx(
+        10.0, rel=0.25
+    )  # p is nearly the same, but not quite
 
 
 def test_the_two_drives_agree_at_one_shape():
@@ -157,7 +191,9 @@ def test_the_two_drives_agree_at_one_shape():
 def test_less_fluid_than_the_cavity_holds_sucks_it_together():
     model = pl.Quasistatic(bag(drive="volume"))
     assert volume(model.equations, pl.equilibrium(model, np.array([0.9])).x) < 0.95 * 0.1**3
-    np.testing.assert_allclose(pl.equilibrium(model, np.array([1.0])).x, model.initial_state(), atol=1e-12)
+    np.testing.assert_allclose(
+        pl.equilibrium(model, np.array([1.0])).x, model.initial_state(), atol=1e-12
+    )
 
 
 def test_the_sparse_tangent_with_its_rank_one_share_is_the_dense_hessian():
@@ -165,17 +201,28 @@ def test_the_sparse_tangent_with_its_rank_one_share_is_the_dense_hessian():
     u = np.array([1.2])
     step = pl.equilibrium(model, u)
     eq, q, free, e = model.equations, step.x, model.equations.free, 1e-6
-    whole = lambda at: eq.body.gradient(at, eq.body.fields) + gradient(eq, at, u)  # noqa: E731
-    H = np.array([(whole(q + e * unit) - whole(q - e * unit))[free] / (2 * e) for unit in np.eye(q.size)[free]])
+    whole = lambda at: eq.body.gradient(at, eq.body.fields) + gradient(eq, at, u)
+    H = np.array(
+        [
+            (whole(q + e * unit) - whole(q - e * unit))[free] / (2 * e)
+            for unit in np.eye(q.size)[free]
+        ]
+    )
     b = np.arange(1.0, free.size + 1)
-    np.testing.assert_allclose(H @ model.tangent(step)(b), b, atol=1e-7 * np.abs(b).max() * np.linalg.cond(H) ** 0.5)
+    np.testing.assert_allclose(
+        H @ model.tangent(step)(b), b, atol=1e-7 * np.abs(b).max() * np.linalg.cond(H) ** 0.5
+    )
 
 
 def test_a_continued_pressure_goes_on_to_suck(rng):
     plain = Pressure(cavity="cavity-1")
     eq, q = equations(rng)
     term, y = Continued(actuator=plain).on(eq.body), eq.points(eq.terms[0][0], q)
-    np.testing.assert_allclose(term.gradient(y, np.array([-3e3])), plain.on(eq.body).gradient(y, np.array([-3e3])), rtol=1e-12)
+    np.testing.assert_allclose(
+        term.gradient(y, np.array([-3e3])),
+        plain.on(eq.body).gradient(y, np.array([-3e3])),
+        rtol=1e-12,
+    )
     assert term.lengths(y)[0] == pytest.approx(-volume(eq, q))
 
 
@@ -196,7 +243,10 @@ def test_a_bad_pressure_is_refused(one_sentence, change, says):
     ("cavity", "says"),
     [
         ("cavity-2", "Actuator 'air'.*no surface or region 'cavity-2'.*[Dd]id you mean 'cavity-1'"),
-        ("leak", r"'leak' leaks: 3 edges .*near \[0\.[12]\d*, 0\.[12]\d*, 0\.[12]\d*\] m.*with_cavities"),
+        (
+            "leak",
+            r"'leak' leaks: 3 edges .*near \[0\.[12]\d*, 0\.[12]\d*, 0\.[12]\d*\] m.*with_cavities",
+        ),
         ("outside", "'outside' goes around 0.027 m\\^3 of the body, not around a void"),
         ("all", "'all' goes around"),
     ],
@@ -207,12 +257,22 @@ def test_a_surface_that_is_no_cavity_is_refused(one_sentence, cavity, says):
     outside = every[~(np.isin(every, np.unique(wall))).all(axis=1)]
     surfaces = {**mesh.surfaces, "leak": wall[1:], "outside": outside, "all": every}
     shape = Mesh(points=mesh.points, cells=mesh.cells, surfaces=surfaces)
-    robot = pl.Robot(shape=shape, order=1, material=pl.Material(E=E, nu=NU), actuators={"air": Pressure(cavity=cavity)})
+    robot = pl.Robot(
+        shape=shape,
+        order=1,
+        material=pl.Material(E=E, nu=NU),
+        actuators={"air": Pressure(cavity=cavity)},
+    )
     one_sentence(lambda: Equations(robot=robot).terms, says)
 
 
 def test_bodies_without_walls_hold_no_fluid(one_sentence):
     air = {"air": Pressure(cavity="cavity-1")}
     pebbles = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0, 0.0]], mass_each=1.0), actuators=air)
-    one_sentence(lambda: Equations(robot=pebbles).terms, "Actuator 'air'.*PointMass has no cavities")
-    one_sentence(lambda: pl.MaterialPoint(bag(), dt=0.01, cell=0.05), "Actuator 'air'.*Particles has no cavities")
+    one_sentence(
+        lambda: Equations(robot=pebbles).terms, "Actuator 'air'.*PointMass has no cavities"
+    )
+    one_sentence(
+        lambda: pl.MaterialPoint(bag(), dt=0.01, cell=0.05),
+        "Actuator 'air'.*Particles has no cavities",
+    )

@@ -1,4 +1,5 @@
-"""Servo: it turns and moves what it holds, on beams, solids and plane bodies; its derivatives are exact."""
+"""Servo: it turns and moves what it holds, on beams, solids and plane bodies; its derivatives are
+exact."""
 
 import numpy as np
 import pytest
@@ -9,10 +10,27 @@ from pliant.actuators import Servo
 from pliant.geometry import Bar, Rods
 
 MATERIAL = pl.Material(E=1e6, nu=0.3)
-BEAM = {"shape": Rods(points=[[0.1, 0, 0], [0.4, 0, 0.1]], rods=[[0, 1]], section=Bar(width=0.03, height=0.02),
-                      regions={"start": [0], "end": [1]}).refine(3), "material": MATERIAL}  # fmt: skip
-BOX = {"shape": pl.Box(size=(0.2, 0.1, 0.1)), "divisions": (2, 1, 1), "order": 1, "material": MATERIAL}
-PLANE = {"shape": pl.geometry.Rectangle(size=(0.2, 0.1)), "divisions": (2, 1), "order": 1, "material": MATERIAL}
+BEAM = {
+    "shape": Rods(
+        points=[[0.1, 0, 0], [0.4, 0, 0.1]],
+        rods=[[0, 1]],
+        section=Bar(width=0.03, height=0.02),
+        regions={"start": [0], "end": [1]},
+    ).refine(3),
+    "material": MATERIAL,
+}
+BOX = {
+    "shape": pl.Box(size=(0.2, 0.1, 0.1)),
+    "divisions": (2, 1, 1),
+    "order": 1,
+    "material": MATERIAL,
+}
+PLANE = {
+    "shape": pl.geometry.Rectangle(size=(0.2, 0.1)),
+    "divisions": (2, 1),
+    "order": 1,
+    "material": MATERIAL,
+}
 CASES = {
     "turned beam": (BEAM, {"region": "start", "axis": (0.2, -0.4, 1.0), "origin": (0.0, 0.1, 0.0)}),
     "moved beam": (BEAM, {"region": "start", "axis": (0.2, -0.4, 1.0), "drive": "move"}),
@@ -49,16 +67,29 @@ def test_it_rests_at_zero(name):
 @cases
 def test_its_derivatives_are_exact(name, rng, taylor):
     body, term = attached(name)
-    y = term.weights @ body.rest.reshape(-1, body.dim) + 0.02 * rng.standard_normal(term.offset.shape)
-    d, bar, u, du = rng.standard_normal(y.shape), rng.standard_normal(y.shape), np.array([0.7]), np.array([0.9])
+    y = term.weights @ body.rest.reshape(-1, body.dim) + 0.02 * rng.standard_normal(
+        term.offset.shape
+    )
+    d, bar, u, du = (
+        rng.standard_normal(y.shape),
+        rng.standard_normal(y.shape),
+        np.array([0.7]),
+        np.array([0.9]),
+    )
     k = term.stiffness.max()
     g, C = term.gradient(y, u), term.control_gradient(y, u)
-    assert taylor(lambda e: term.energy(y + e * d, u) / k, np.sum(g * d) / k) == pytest.approx(2.0, abs=0.05)
-    np.testing.assert_allclose(term.gradient(y + d, u) - g, np.einsum("nij,nj->ni", term.curvature(y, u), d), atol=1e-9 * k)
-    move = lambda e: term.gradient(y, u + e * du) / k  # noqa: E731
+    assert taylor(lambda e: term.energy(y + e * d, u) / k, np.sum(g * d) / k) == pytest.approx(
+        2.0, abs=0.05
+    )
+    np.testing.assert_allclose(
+        term.gradient(y + d, u) - g, np.einsum("nij,nj->ni", term.curvature(y, u), d), atol=1e-9 * k
+    )
+    move = lambda e: term.gradient(y, u + e * du) / k
     np.testing.assert_allclose((move(1e-4) - move(-1e-4)) / 2e-4, du[0] * C[0] / k, atol=1e-7)
-    bent = lambda e: np.sum(bar * term.control_gradient(y, u + e * du), axis=(1, 2)) / k  # noqa: E731
-    np.testing.assert_allclose((bent(1e-4) - bent(-1e-4)) / 2e-4, term.control_curvature(y, u, bar, du) / k, atol=1e-6)
+    bent = lambda e: np.sum(bar * term.control_gradient(y, u + e * du), axis=(1, 2)) / k
+    np.testing.assert_allclose(
+        (bent(1e-4) - bent(-1e-4)) / 2e-4, term.control_curvature(y, u, bar, du) / k, atol=1e-6
+    )
 
 
 def test_an_unloaded_beam_follows_rigidly():
@@ -81,17 +112,32 @@ def test_an_unloaded_solid_follows_rigidly():
     for angle in (0.5, 1.0):
         x = model.step(x, np.array([angle])).x
     middle = np.array([0.0, 0.05, 0.05])
-    want = Rotation.from_rotvec([0, 0, 1.0]).apply(model.robot.body().rest.reshape(-1, 3) - middle) + middle
+    want = (
+        Rotation.from_rotvec([0, 0, 1.0]).apply(model.robot.body().rest.reshape(-1, 3) - middle)
+        + middle
+    )
     np.testing.assert_allclose(x.reshape(-1, 3), want, atol=1e-8)
     model, x = held_by(PLANE, region="x-", axis=(0, 1), drive="move")
     x = model.step(x, np.array([0.07])).x
-    np.testing.assert_allclose(x - model.robot.body().rest, np.tile([0.0, 0.07], x.size // 2), atol=1e-9)
+    np.testing.assert_allclose(
+        x - model.robot.body().rest, np.tile([0.0, 0.07], x.size // 2), atol=1e-9
+    )
 
 
 def test_the_motor_is_stiff_beside_the_beam():
-    """A weight at the end turns the held end by a hundredth of what it turns the beam of one rod."""
-    rods = Rods(points=[[0, 0, 0], [0.3, 0, 0]], rods=[[0, 1]], section=Bar(width=0.03, height=0.02), regions={"start": [0]})
-    robot = {"shape": rods, "material": MATERIAL, "loads": [pl.PointLoad(point=(0.3, 0, 0), force=(0, 0, -1e-4))]}
+    """A weight at the end turns the held end by a hundredth of what it turns the beam of one
+    rod."""
+    rods = Rods(
+        points=[[0, 0, 0], [0.3, 0, 0]],
+        rods=[[0, 1]],
+        section=Bar(width=0.03, height=0.02),
+        regions={"start": [0]},
+    )
+    robot = {
+        "shape": rods,
+        "material": MATERIAL,
+        "loads": [pl.PointLoad(point=(0.3, 0, 0), force=(0, 0, -1e-4))],
+    }
     model, x = held_by(robot, region="start", axis=(0, 0, 1))
     turns = model.step(x, np.zeros(1)).x.reshape(-1, 3)[2:]
     beam = turns[1, 1] - turns[0, 1]
@@ -101,27 +147,60 @@ def test_the_motor_is_stiff_beside_the_beam():
 @pytest.mark.parametrize(
     ("robot", "options", "says"),
     [
-        (BEAM, {"region": "strat", "axis": (0, 0, 1)}, "'motor': The rods have no region 'strat'; did you mean 'start'"),
+        (
+            BEAM,
+            {"region": "strat", "axis": (0, 0, 1)},
+            "'motor': The rods have no region 'strat'; did you mean 'start'",
+        ),
         (BOX, {"region": "x*", "axis": (0, 0, 1)}, "'motor': .*no surface or region 'x\\*'"),
-        (BEAM, {"region": "start"}, r"needs an axis to turn a body in 3 dimensions; give for example \(1, 0, 0\)"),
+        (
+            BEAM,
+            {"region": "start"},
+            r"needs an axis to turn a body in 3 dimensions; give for example \(1, 0, 0\)",
+        ),
         (BEAM, {"region": "start", "axis": (0, 1)}, r"axis of a servo has shape \(2,\)"),
-        (BEAM, {"region": "start", "axis": (0, 1, 0), "origin": (0, 1)}, r"origin of a servo has shape \(2,\)"),
-        (PLANE, {"region": "x-", "axis": (0, 1)}, "turns about the normal of the plane; remove its axis"),
+        (
+            BEAM,
+            {"region": "start", "axis": (0, 1, 0), "origin": (0, 1)},
+            r"origin of a servo has shape \(2,\)",
+        ),
+        (
+            PLANE,
+            {"region": "x-", "axis": (0, 1)},
+            "turns about the normal of the plane; remove its axis",
+        ),
         (PLANE, {"region": "x-", "drive": "move"}, "needs an axis to move a body in 2 dimensions"),
         (BEAM, {"region": "start", "axis": (0, 0, 0)}, "axis of a servo is zero"),
         (BEAM, {"region": "start", "axis": (0, 0, np.nan)}, "axis of a servo is nan"),
         (BEAM, {"region": 3, "axis": (0, 0, 1)}, "region of a servo is '3'"),
-        (BEAM, {"region": "start", "axis": (0, 0, 1), "drive": "spin"}, "'turn' or 'move', not 'spin'"),
-        (BEAM, {"region": "start", "axis": (0, 0, 1), "limits": (1, -1)}, "lower limit 1 of a servo"),
+        (
+            BEAM,
+            {"region": "start", "axis": (0, 0, 1), "drive": "spin"},
+            "'turn' or 'move', not 'spin'",
+        ),
+        (
+            BEAM,
+            {"region": "start", "axis": (0, 0, 1), "limits": (1, -1)},
+            "lower limit 1 of a servo",
+        ),
         (BEAM, {"region": "start", "axis": (0, 0, 1), "stiffness": 0.0}, "servo's stiffness is 0"),
-        ({"shape": pl.PointMass(points=[[0.0, 0, 0]])}, {"region": "body", "axis": (0, 0, 1)}, "point masses have none"),
+        (
+            {"shape": pl.PointMass(points=[[0.0, 0, 0]])},
+            {"region": "body", "axis": (0, 0, 1)},
+            "point masses have none",
+        ),
     ],
 )
 def test_what_does_not_fit_is_a_sentence(robot, options, says, one_sentence):
-    one_sentence(lambda: pl.ImplicitEuler(pl.Robot(**robot, actuators={"motor": Servo(**options)}), dt=0.01), says)
+    one_sentence(
+        lambda: pl.ImplicitEuler(pl.Robot(**robot, actuators={"motor": Servo(**options)}), dt=0.01),
+        says,
+    )
 
 
 def test_limits_and_neutral_reach_the_robot():
-    robot = pl.Robot(**BEAM, actuators={"motor": Servo(region="start", axis=(0, 0, 1), limits=(-1.0, 2.0))})
+    robot = pl.Robot(
+        **BEAM, actuators={"motor": Servo(region="start", axis=(0, 0, 1), limits=(-1.0, 2.0))}
+    )
     assert [side.tolist() for side in robot.control_limits()] == [[-1.0], [2.0]]
     assert robot.neutral_controls().tolist() == [0.0]

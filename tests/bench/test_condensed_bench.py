@@ -1,4 +1,5 @@
-"""The condensed benchmark: crocoddyl's backward pass does the same work as ours, and a quick run is measured and told."""
+"""The condensed benchmark: crocoddyl's backward pass does the same work as ours, and a quick run is
+measured and told."""
 
 import json
 import sys
@@ -26,13 +27,20 @@ def task():
 
 @pytest.fixture(scope="module")
 def problem(task):
-    return problem_of(task, "linear", SemiImplicit(task.robot, dt=task.dt).state(rest(task.robot, task.first)))
+    return problem_of(
+        task, "linear", SemiImplicit(task.robot, dt=task.dt).state(rest(task.robot, task.first))
+    )
 
 
 @pytest.fixture(scope="module")
 def about(problem):
-    now, layout = evaluate(problem, np.tile([4.0, 2.0, 1.0, 3.0], (problem.steps, 1))), Augmented(problem=problem)
-    return Expansion(problem=problem, layout=layout, now=now, stages=dense_stages(problem.model, layout, now))
+    now, layout = (
+        evaluate(problem, np.tile([4.0, 2.0, 1.0, 3.0], (problem.steps, 1))),
+        Augmented(problem=problem),
+    )
+    return Expansion(
+        problem=problem, layout=layout, now=now, stages=dense_stages(problem.model, layout, now)
+    )
 
 
 def test_stacked_costs_are_those_of_each_stage(about):
@@ -56,7 +64,8 @@ def test_crocoddyl_makes_the_same_policy_without_bounds(about):
 
 
 def test_crocoddyl_makes_the_same_policy_within_bounds(about):
-    """At the optimum of the linear-quadratic problem, where crocoddyl's V_z is exact, and beside it: what is free then moves."""
+    """At the optimum of the linear-quadratic problem, where crocoddyl's V_z is exact, and beside
+    it: what is free then moves."""
     pytest.importorskip("crocoddyl")
     stages = settled(about.blocks)
     gains, d = _both(stages)
@@ -87,7 +96,8 @@ def _agree(gains, d):
 
 
 def test_settling_lowers_the_cost_to_where_no_control_wants_to_move(about):
-    """The slope of the cost by each control, by an adjoint of its own: zero where it is free, and outwards at a bound."""
+    """The slope of the cost by each control, by an adjoint of its own: zero where it is free, and
+    outwards at a bound."""
     z, u, _, _, _, A, B, low, high, *_ = settled(about.blocks)
     after, slope = z[-1], np.zeros_like(u)
     for k in range(len(u) - 1, -1, -1):
@@ -101,11 +111,17 @@ def test_settling_lowers_the_cost_to_where_no_control_wants_to_move(about):
 
 
 def test_a_quick_run_is_measured_and_told(task, problem):
-    numbers = {"forward": [forward(5, 3)], "backward": backward(problem, 3), "plans": [whole_plan(task, "linear", problem.start, 2)],
-               "decisions": decisions(True, 6)}  # fmt: skip
+    numbers = {
+        "forward": [forward(5, 3)],
+        "backward": backward(problem, 3),
+        "plans": [whole_plan(task, "linear", problem.start, 2)],
+        "decisions": decisions(True, 6),
+    }
     numbers = json.loads(json.dumps(numbers))
     assert numbers["forward"][0]["minimum"] <= numbers["forward"][0]["median"]
-    assert numbers["decisions"]["p50"] <= numbers["decisions"]["p99"] <= numbers["decisions"]["worst"]
+    assert (
+        numbers["decisions"]["p50"] <= numbers["decisions"]["p99"] <= numbers["decisions"]["worst"]
+    )
     assert numbers["plans"][0]["iterations"] == 2
     if "missing" not in numbers["backward"]:
         assert numbers["backward"]["difference"] < 1e-9

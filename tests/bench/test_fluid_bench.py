@@ -1,4 +1,5 @@
-"""The fluid benchmark: embree's rays, written by others, find what our columns find; and what the report says."""
+"""The fluid benchmark: embree's rays, written by others, find what our columns find; and what the
+report says."""
 
 import sys
 
@@ -12,10 +13,14 @@ from pliant.core import MissingExtra
 from pliant.geometry import ball, column_weights, hare
 
 
-@pytest.mark.parametrize(("wall", "grid"), [(ball(0.01, halvings=3), 37), (hare(0.02, parts=20), 60)])
+@pytest.mark.parametrize(
+    ("wall", "grid"), [(ball(0.01, halvings=3), 37), (hare(0.02, parts=20), 60)]
+)
 def test_embree_weighs_the_same(wall, grid):
     theirs = weigh_with_embree(wall, grid, density=1000.0, g=9.81)
-    ours = column_weights(wall.points, wall.triangles, grid=grid, density=1000.0, gravity=(0.0, 0.0, -9.81))
+    ours = column_weights(
+        wall.points, wall.triangles, grid=grid, density=1000.0, gravity=(0.0, 0.0, -9.81)
+    )
     assert theirs.unmatched == 0
     assert theirs.volume == pytest.approx(ours.volume, rel=1e-9)
     np.testing.assert_allclose(theirs.weights, ours.weights, atol=1e-9 * ours.weights.max())
@@ -29,9 +34,28 @@ def test_without_embree_the_peer_says_what_to_install(monkeypatch):
 
 
 def numbers(**changes):
-    row = {"grid": 200, "error": 1e-5, "columns": {"1": 2.0, "2": 1.0},
-           "embree": {"build": 10.0, "cast": 40.0, "share": 10.0, "whole": 60.0, "apart": 1e-14, "unmatched": 0}}  # fmt: skip
-    return [{"wall": "sphere", "triangles": 5120, "volume": 4e-6, "exact": {"1": 0.05, "2": 0.04}, "grids": [{**row, **changes}]}]
+    row = {
+        "grid": 200,
+        "error": 1e-5,
+        "columns": {"1": 2.0, "2": 1.0},
+        "embree": {
+            "build": 10.0,
+            "cast": 40.0,
+            "share": 10.0,
+            "whole": 60.0,
+            "apart": 1e-14,
+            "unmatched": 0,
+        },
+    }
+    return [
+        {
+            "wall": "sphere",
+            "triangles": 5120,
+            "volume": 4e-6,
+            "exact": {"1": 0.05, "2": 0.04},
+            "grids": [{**row, **changes}],
+        }
+    ]
 
 
 def test_the_report_gives_ratios():

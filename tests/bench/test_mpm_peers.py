@@ -1,4 +1,5 @@
-"""The peers of `bench mpm` do the same substep: C++ by plain NumPy and finite differences, Taichi and Warp by C++."""
+"""The peers of `bench mpm` do the same substep: C++ by plain NumPy and finite differences, Taichi
+and Warp by C++."""
 
 from dataclasses import replace
 from importlib.util import find_spec
@@ -22,11 +23,15 @@ both = pytest.mark.parametrize("name", ["2d", "3d"])
 
 
 def needs(package):
-    return pytest.mark.skipif(find_spec(package) is None, reason=f"{package} is not installed (pip install 'pliant[bench]')")
+    return pytest.mark.skipif(
+        find_spec(package) is None,
+        reason=f"{package} is not installed (pip install 'pliant[bench]')",
+    )
 
 
 def plain_substep(scene, x, v, C, F):
-    """A1-A8 as the paper writes them, with the first Piola-Kirchhoff stress P, on a grid held as a dictionary of arrays."""
+    """A1-A8 as the paper writes them, with the first Piola-Kirchhoff stress P, on a grid held as a
+    dictionary of arrays."""
     h, tau, dim = scene.cell, scene.tau, scene.dim
     base = np.floor(x / h - 0.5).astype(int)
     f = x / h - base
@@ -34,7 +39,10 @@ def plain_substep(scene, x, v, C, F):
     H = np.linalg.inv(F).swapaxes(1, 2)
     J = np.linalg.det(F)
     P = scene.mu[:, None, None] * (F - H) + (scene.lam * np.log(J))[:, None, None] * H
-    G = -tau * 4 / h**2 * scene.volume[:, None, None] * (P @ F.swapaxes(1, 2)) + scene.mass[:, None, None] * C
+    G = (
+        -tau * 4 / h**2 * scene.volume[:, None, None] * (P @ F.swapaxes(1, 2))
+        + scene.mass[:, None, None] * C
+    )
     mass, momentum = np.zeros(scene.shape), np.zeros((*scene.shape, dim))
     nodes = []
     for o in product(range(3), repeat=dim):
@@ -42,9 +50,16 @@ def plain_substep(scene, x, v, C, F):
         d = (base + o) * h - x
         at = tuple((base + o - scene.origin).T)
         np.add.at(mass, at, weight * scene.mass)
-        np.add.at(momentum, at, weight[:, None] * (scene.mass[:, None] * v + np.einsum("pij,pj->pi", G, d)))
+        np.add.at(
+            momentum,
+            at,
+            weight[:, None] * (scene.mass[:, None] * v + np.einsum("pij,pj->pi", G, d)),
+        )
         nodes.append((weight, d, at))
-    u = np.divide(momentum, mass[..., None], out=np.zeros_like(momentum), where=mass[..., None] > 0) + tau * scene.gravity
+    u = (
+        np.divide(momentum, mass[..., None], out=np.zeros_like(momentum), where=mass[..., None] > 0)
+        + tau * scene.gravity
+    )
     low = (np.arange(scene.shape[-1]) + scene.origin[-1]) * h <= scene.floor
     u[..., low, -1] = np.maximum(u[..., low, -1], 0.0)
     v = sum(weight[:, None] * u[at] for weight, _, at in nodes)
@@ -61,7 +76,11 @@ def test_a_scene_is_a_block_of_whole_cells_inside_its_grid(name, count, a_cell):
     base = np.floor(scene.x / scene.cell - 0.5) - scene.origin
     assert base.min() >= 1
     assert (base + 3 < scene.shape).all()
-    np.testing.assert_allclose(scene.v - scene.v.mean(axis=0), np.einsum("pij,pj->pi", scene.C, scene.x - scene.x.mean(axis=0)), atol=1e-12)
+    np.testing.assert_allclose(
+        scene.v - scene.v.mean(axis=0),
+        np.einsum("pij,pj->pi", scene.C, scene.x - scene.x.mean(axis=0)),
+        atol=1e-12,
+    )
 
 
 @compiled
@@ -76,7 +95,9 @@ def test_cpp_steps_as_plain_numpy_does(name):
     assert run.loss == pytest.approx(np.sum(scene.weights * state[0]), abs=1e-12)
     assert np.abs(np.linalg.det(state[3]) - 1).max() > 0.01  # stress matters
     free = run_with_cpp(replace(scene, floor=-10.0), repeats=1)
-    assert np.abs(free.gradient - run.gradient).max() > 0.02 * np.abs(run.gradient).max()  # and so does the floor
+    assert (
+        np.abs(free.gradient - run.gradient).max() > 0.02 * np.abs(run.gradient).max()
+    )  # and so does the floor
 
 
 @compiled
@@ -84,20 +105,28 @@ def test_cpp_steps_as_plain_numpy_does(name):
 def test_the_adjoint_of_cpp_is_the_finite_difference(name, rng):
     scene = make_scene(name, small=True)
     run = run_with_cpp(scene, repeats=1)
-    e = 1e-3  # the loss is nearly linear in v, so that round-off, not this step, bounds the difference
+    # the loss is nearly linear in v, so that round-off, not this step, bounds the difference
+    e = 1e-3
 
     def slope(direction):
-        above, below = (run_with_cpp(replace(scene, v=scene.v + s * e * direction), repeats=1).loss for s in (1, -1))
+        above, below = (
+            run_with_cpp(replace(scene, v=scene.v + s * e * direction), repeats=1).loss
+            for s in (1, -1)
+        )
         return (above - below) / (2 * e)
 
     largest = np.abs(run.gradient).max()
-    for p, a in zip(rng.integers(len(scene.x), size=60), rng.integers(scene.dim, size=60), strict=True):
+    for p, a in zip(
+        rng.integers(len(scene.x), size=60), rng.integers(scene.dim, size=60), strict=True
+    ):
         one = np.zeros_like(scene.v)
         one[p, a] = 1.0
         assert slope(one) == pytest.approx(run.gradient[p, a], abs=1e-7 * largest)
     for _ in range(5):
         all_at_once = 0.1 * rng.standard_normal(scene.v.shape)
-        assert slope(all_at_once) == pytest.approx(np.sum(run.gradient * all_at_once), abs=1e-6 * largest)
+        assert slope(all_at_once) == pytest.approx(
+            np.sum(run.gradient * all_at_once), abs=1e-6 * largest
+        )
 
 
 @compiled
@@ -109,7 +138,9 @@ def test_two_threads_of_cpp_do_what_one_does(name):
 
 @compiled
 @needs("taichi")
-@pytest.mark.parametrize(("name", "threads"), [("2d", 1), ("2d", 2), ("3d", 1)])  # the adjoint in 3D takes Taichi a minute to compile
+@pytest.mark.parametrize(
+    ("name", "threads"), [("2d", 1), ("2d", 2), ("3d", 1)]
+)  # the adjoint in 3D takes Taichi a minute to compile
 def test_taichi_agrees_with_cpp(name, threads):
     scene = make_scene(name, small=True)
     agree(run_with_taichi(scene, threads=threads, repeats=2), run_with_cpp(scene, repeats=1))
@@ -125,7 +156,9 @@ def test_warp_agrees_with_cpp(name):
 
 def agree(run, other):
     np.testing.assert_allclose(run.positions, other.positions, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(run.gradient, other.gradient, rtol=0, atol=1e-7 * np.abs(other.gradient).max())
+    np.testing.assert_allclose(
+        run.gradient, other.gradient, rtol=0, atol=1e-7 * np.abs(other.gradient).max()
+    )
     assert run.loss == pytest.approx(other.loss, abs=1e-9)
     assert min(run.in_place.min(), run.forward.min(), run.backward.min()) > 0
 
@@ -163,7 +196,9 @@ def test_what_cannot_run_says_why(monkeypatch):
     with pytest.raises(InputError, match="one thread"):
         run_with_warp(scene, threads=2)
     monkeypatch.setattr("pliant.bench.mpm_peer.find_spec", lambda package: None)
-    with pytest.raises(MissingExtra, match=r"Taichi is not installed. Run: pip install 'pliant\[bench\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"Taichi is not installed. Run: pip install 'pliant\[bench\]'"
+    ):
         run_with_taichi(scene)
     monkeypatch.setattr(mpm_cpp, "which", lambda program: None)
     mpm_cpp._compiled.cache_clear()

@@ -21,10 +21,24 @@ def _standing(body):
 
 
 def test_exponents_and_ratios():
-    rows = [{"body": "rod", "steps": n, "method": m, "seconds": c * n**p, "megabytes": n / 10, "cost": 1.0}
-            for m, c, p in (("gauss_newton", 1e-3, 1.0), ("ddp (iLQR)", 2e-2, 1.0)) for n in (20, 40, 80)]  # fmt: skip
-    assert exponent([row for row in rows if row["method"] == "gauss_newton"], "seconds") == pytest.approx(1.0)
-    (title, columns, table), *_ = report([*rows, {"body": "rod", "steps": 20, "method": "collocation", "missing": "no casadi"}]).tables
+    rows = [
+        {
+            "body": "rod",
+            "steps": n,
+            "method": m,
+            "seconds": c * n**p,
+            "megabytes": n / 10,
+            "cost": 1.0,
+        }
+        for m, c, p in (("gauss_newton", 1e-3, 1.0), ("ddp (iLQR)", 2e-2, 1.0))
+        for n in (20, 40, 80)
+    ]
+    assert exponent(
+        [row for row in rows if row["method"] == "gauss_newton"], "seconds"
+    ) == pytest.approx(1.0)
+    (title, columns, table), *_ = report(
+        [*rows, {"body": "rod", "steps": 20, "method": "collocation", "missing": "no casadi"}]
+    ).tables
     assert "rod" in title
     assert columns[-1].startswith("gauss_newton ahead")
     assert [line[-1] for line in table] == ["1.0x", "20.0x"]

@@ -1,11 +1,24 @@
-"""The surrogate benchmark: every method on the ridge, in the relation that slopes bring, and what the report says."""
+"""The surrogate benchmark: every method on the ridge, in the relation that slopes bring, and what
+the report says."""
 
 import json
 
 import numpy as np
 import pytest
 
-from pliant.bench.surrogate import ERRORS, METHODS, PEERS, Map, arm, on_map, query_rows, reached, report, ridge, slope_seconds
+from pliant.bench.surrogate import (
+    ERRORS,
+    METHODS,
+    PEERS,
+    Map,
+    arm,
+    on_map,
+    query_rows,
+    reached,
+    report,
+    ridge,
+    slope_seconds,
+)
 
 KEYS = [f"{error:.0e}" for error in ERRORS]
 
@@ -28,15 +41,25 @@ def test_every_method_is_measured(measured):
 
 
 def test_slopes_save_evaluations(measured):
-    """Grid is of fourth order as RegularGrid is, but has three numbers of each evaluation; a polynomial of a smooth map has every order."""
-    tightest = {name: found[KEYS[-1]]["evaluations"] for name, found in measured[1]["methods"].items() if KEYS[-1] in found}
+    """Grid is of fourth order as RegularGrid is, but has three numbers of each evaluation; a
+    polynomial of a smooth map has every order."""
+    tightest = {
+        name: found[KEYS[-1]]["evaluations"]
+        for name, found in measured[1]["methods"].items()
+        if KEYS[-1] in found
+    }
     assert tightest["Chebyshev"] < tightest["Grid"] < tightest["RegularGrid"]
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "Tree"])  # which later queries change
+@pytest.mark.parametrize(
+    "method", [name for name in METHODS if name != "Tree"]
+)  # which later queries change
 def test_errors_are_those_at_the_queries(measured, method):
     m, numbers, made = measured
-    off = max(np.abs(made[method](x)[0] - m.f(x, None)[0]).max() for x in m.queries) / np.abs(m.truth).max()
+    off = (
+        max(np.abs(made[method](x)[0] - m.f(x, None)[0]).max() for x in m.queries)
+        / np.abs(m.truth).max()
+    )
     best = list(numbers["methods"][method].values())[-1]
     assert off <= best["error"] * (1.0 + 1e-9)
     if KEYS[-1] in numbers["methods"][method]:  # else it went on, up to the limit
@@ -50,11 +73,23 @@ def test_evaluations_are_shared_and_limited():
         calls.append(x.tobytes())
         return np.array([x @ x]), 2.0 * x[None]
 
-    m = Map(name="bowl", f=bowl, queries=np.array([[0.2, 0.3], [0.9, 0.8], [0.1, 0.9]]), cell=1.0, origin=-0.25, limit=7)
+    m = Map(
+        name="bowl",
+        f=bowl,
+        queries=np.array([[0.2, 0.3], [0.9, 0.8], [0.1, 0.9]]),
+        cell=1.0,
+        origin=-0.25,
+        limit=7,
+    )
     numbers, made = on_map(m)
     assert len(calls) == len(set(calls)) == numbers["made"]
-    assert made.keys() == {"Chebyshev"}  # the queries lie in three cells, of eight corners; scipy's begin with sixteen points
-    assert report({"maps": [numbers], "queries": []}).tables[0][2][0] == ["Grid", *["not within 7", "-"] * 3]
+    assert made.keys() == {
+        "Chebyshev"
+    }  # the queries lie in three cells, of eight corners; scipy's begin with sixteen points
+    assert report({"maps": [numbers], "queries": []}).tables[0][2][0] == [
+        "Grid",
+        *["not within 7", "-"] * 3,
+    ]
 
 
 def test_the_arm_is_measured():
@@ -68,9 +103,20 @@ def test_the_arm_is_measured():
 
 def test_report(measured):
     _, numbers, _ = measured
-    queries = [{"method": name, "evaluations": 9, "whole": 2.0, **({} if name in PEERS else {"coefficients": 4, "rows": 1.0})}
-               for name in METHODS]  # fmt: skip
-    priced = numbers | {"evaluation": 2.0, "slope": 0.5, "methods": {name: {KEYS[0]: {"evaluations": 10, "own": 1.0}} for name in METHODS}}
+    queries = [
+        {
+            "method": name,
+            "evaluations": 9,
+            "whole": 2.0,
+            **({} if name in PEERS else {"coefficients": 4, "rows": 1.0}),
+        }
+        for name in METHODS
+    ]
+    priced = numbers | {
+        "evaluation": 2.0,
+        "slope": 0.5,
+        "methods": {name: {KEYS[0]: {"evaluations": 10, "own": 1.0}} for name in METHODS},
+    }
     found = report(json.loads(json.dumps({"maps": [numbers, priced], "queries": queries})))
     (title, columns, rows), (_, _, prices), (_, query_columns, query_lines) = found.tables
     assert "ridge" in title

@@ -1,4 +1,5 @@
-"""The compiled loops of a solid: every derivative, positive stiffness, viscosity, and bits that do not depend on threads."""
+"""The compiled loops of a solid: every derivative, positive stiffness, viscosity, and bits that do
+not depend on threads."""
 
 import numba
 import numpy as np
@@ -10,7 +11,9 @@ from pliant.kernels import threads
 from pliant.materials import LAWS
 
 KINDS = [(dim, order) for dim in (2, 3) for order in (1, 2)]
-elements = pytest.mark.parametrize(("dim", "order"), KINDS, ids=[f"{dim}D-{order}" for dim, order in KINDS])
+elements = pytest.mark.parametrize(
+    ("dim", "order"), KINDS, ids=[f"{dim}D-{order}" for dim, order in KINDS]
+)
 every_law = pytest.mark.parametrize("law", LAWS)
 
 
@@ -32,7 +35,9 @@ def damped(body, rng):
 @elements
 @every_law
 @pytest.mark.parametrize("viscous", [False, True], ids=["elastic", "viscous"])
-def test_gradient_is_the_slope_of_energy_and_stiffness_that_of_gradient(rng, taylor, dense, dim, order, law, viscous):
+def test_gradient_is_the_slope_of_energy_and_stiffness_that_of_gradient(
+    rng, taylor, dense, dim, order, law, viscous
+):
     body = solid(dim, order, law)
     q, d = bent(body, rng), 0.1 * rng.standard_normal(body.rest.size)
     extra = (damped(body, rng),) if viscous else ()
@@ -51,7 +56,11 @@ def test_stiffness_times_is_stiffness_times(rng, dense, dim, order, law):
     body = solid(dim, order, law)
     q, y = bent(body, rng), rng.standard_normal(body.rest.size)
     K = dense(body, body.stiffness(q, body.fields))
-    np.testing.assert_allclose(body.stiffness_times(q, body.fields, y), K @ y, atol=1e-12 * np.abs(K).max() * np.abs(y).sum())
+    np.testing.assert_allclose(
+        body.stiffness_times(q, body.fields, y),
+        K @ y,
+        atol=1e-12 * np.abs(K).max() * np.abs(y).sum(),
+    )
 
 
 @elements
@@ -59,24 +68,30 @@ def test_stiffness_times_is_stiffness_times(rng, dense, dim, order, law):
 def test_third_is_the_slope_of_stiffness_and_symmetric_in_all_three(rng, taylor, dim, order, law):
     body = solid(dim, order, law)
     q, (y, z, w) = bent(body, rng), rng.standard_normal((3, body.rest.size))
-    third = lambda a, b: body.third(q, body.fields, a, b)  # noqa: E731
+    third = lambda a, b: body.third(q, body.fields, a, b)
     values = [third(y, z) @ w, third(z, y) @ w, third(y, w) @ z, third(w, z) @ y]
     np.testing.assert_allclose(values, values[0], rtol=1e-9)
     slope = 0.1 * third(y, z)
-    assert taylor(lambda e: body.stiffness_times(q + 0.1 * e * y, body.fields, z), slope) == pytest.approx(2.0, abs=0.1)
+    assert taylor(
+        lambda e: body.stiffness_times(q + 0.1 * e * y, body.fields, z), slope
+    ) == pytest.approx(2.0, abs=0.1)
 
 
 @elements
 @every_law
 def test_projected_stiffness_has_no_negative_eigenvalue(rng, dense, dim, order, law):
-    """In a scrambled body (for neo-Hookean a strongly compressed one, which it allows) the exact one does."""
+    """In a scrambled body (for neo-Hookean a strongly compressed one, which it allows) the exact
+    one does."""
     body = solid(dim, order, law)
     if law == "neo-hookean":
         q = (body.rest.reshape(-1, dim) * ([0.3] + [1.6] * (dim - 1))).ravel()
     else:
         q = rng.permutation(body.rest.reshape(-1, dim)).ravel()
     assert body.inverted(q) is None
-    exact, positive = (np.linalg.eigvalsh(dense(body, body.stiffness(q, body.fields, project=project))) for project in (False, True))
+    exact, positive = (
+        np.linalg.eigvalsh(dense(body, body.stiffness(q, body.fields, project=project)))
+        for project in (False, True)
+    )
     assert exact.min() < -1e-3 * exact.max()
     assert positive.min() >= -1e-13 * positive.max()
 
@@ -86,7 +101,9 @@ def test_projected_stiffness_has_no_negative_eigenvalue(rng, dense, dim, order, 
 def test_projection_leaves_a_positive_stiffness_alone(rng, dim, order, law):
     body = solid(dim, order, law, power=0)
     rest = body.stiffness(body.rest, body.fields)
-    np.testing.assert_allclose(body.stiffness(body.rest, body.fields, project=True), rest, atol=1e-12 * np.abs(rest).max())
+    np.testing.assert_allclose(
+        body.stiffness(body.rest, body.fields, project=True), rest, atol=1e-12 * np.abs(rest).max()
+    )
 
 
 # Viscosity
@@ -99,13 +116,19 @@ def test_a_turning_body_feels_no_viscosity(dim, order):
     turn = np.eye(dim)
     turn[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
     here, there = body.rest, (body.rest.reshape(-1, dim) @ turn.T).ravel()
-    force = body.energy(there, body.fields, body.viscous(body.fields, 1.0, (100.0, -100.0), [here]))[1]
+    force = body.energy(
+        there, body.fields, body.viscous(body.fields, 1.0, (100.0, -100.0), [here])
+    )[1]
     spin = np.zeros((dim, dim))
     spin[0, 1], spin[1, 0] = -3.0, 3.0
     velocity = (there.reshape(-1, dim) @ spin.T).ravel()
-    drag = body.viscous_push(there, there, velocity, body.viscous(body.fields, 1.0, (1.0,), []).moduli)
+    drag = body.viscous_push(
+        there, there, velocity, body.viscous(body.fields, 1.0, (1.0,), []).moduli
+    )
     # Round-off of a strain, at a rate of 100 / s and a viscosity of 5e4 Pa s, on cells of 0.1 m.
-    assert max(np.abs(force).max(), np.abs(drag).max()) < 1e2 * np.finfo(float).eps * 100.0 * 5e4 * 0.1
+    assert (
+        max(np.abs(force).max(), np.abs(drag).max()) < 1e2 * np.finfo(float).eps * 100.0 * 5e4 * 0.1
+    )
 
 
 @elements
@@ -115,16 +138,31 @@ def test_at_rest_viscosity_is_the_stiffness_times_its_time(rng, dim, order):
     v, beta = rng.standard_normal(body.rest.size), 0.03
     moduli = body.viscous(body.fields, beta, (1.0,), []).moduli
     expected = beta * body.stiffness_times(body.rest, body.fields, v)
-    np.testing.assert_allclose(body.viscous_push(body.rest, body.rest, v, moduli), expected, atol=1e-11 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        body.viscous_push(body.rest, body.rest, v, moduli),
+        expected,
+        atol=1e-11 * np.abs(expected).max(),
+    )
     at = body.viscous_at(body.fields, beta, 1.0, body.rest, v)
-    np.testing.assert_allclose(body.energy(body.rest, body.fields, at)[1], expected, atol=1e-11 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        body.energy(body.rest, body.fields, at)[1], expected, atol=1e-11 * np.abs(expected).max()
+    )
 
 
 @elements
-def test_viscous_push_is_the_slope_in_an_older_level_and_its_transpose_swaps(rng, taylor, dim, order):
+def test_viscous_push_is_the_slope_in_an_older_level_and_its_transpose_swaps(
+    rng, taylor, dim, order
+):
     body = solid(dim, order, "neo-hookean", power=0)
-    q, old, d, w = bent(body, rng), bent(body, rng), rng.standard_normal(body.rest.size), rng.standard_normal(body.rest.size)
-    at = lambda level: body.energy(q, body.fields, body.viscous(body.fields, 0.3, (2.0, -2.0), [level]))[1]  # noqa: E731
+    q, old, d, w = (
+        bent(body, rng),
+        bent(body, rng),
+        rng.standard_normal(body.rest.size),
+        rng.standard_normal(body.rest.size),
+    )
+    at = lambda level: body.energy(
+        q, body.fields, body.viscous(body.fields, 0.3, (2.0, -2.0), [level])
+    )[1]
     moduli = body.viscous(body.fields, 0.3, (2.0,), []).moduli
     push = body.viscous_push(q, old, d, moduli)
     assert taylor(lambda e: at(old + 0.1 * e * d), -2.0 * 0.1 * push) == pytest.approx(2.0, abs=0.1)
@@ -140,13 +178,29 @@ def test_forces_and_products_have_their_slopes_in_each_cells_numbers(rng, taylor
     from dataclasses import replace
 
     body = solid(dim, order, law)
-    q, y, z = bent(body, rng), rng.standard_normal(body.rest.size), rng.standard_normal(body.rest.size)
+    q, y, z = (
+        bent(body, rng),
+        rng.standard_normal(body.rest.size),
+        rng.standard_normal(body.rest.size),
+    )
     n = body.mesh.n_cells
-    change = replace(body.fields, E=5e4 * rng.standard_normal(n), nu=0.1 * rng.standard_normal(n), density=np.zeros(n))
-    moved = lambda e: replace(body.fields, E=body.fields.E + e * change.E, nu=body.fields.nu + e * change.nu)  # noqa: E731
-    force, product = body.field_forces(q, body.fields, change), body.field_stiffness(q, body.fields, change, z)
+    change = replace(
+        body.fields,
+        E=5e4 * rng.standard_normal(n),
+        nu=0.1 * rng.standard_normal(n),
+        density=np.zeros(n),
+    )
+    moved = lambda e: replace(
+        body.fields, E=body.fields.E + e * change.E, nu=body.fields.nu + e * change.nu
+    )
+    force, product = (
+        body.field_forces(q, body.fields, change),
+        body.field_stiffness(q, body.fields, change, z),
+    )
     assert taylor(lambda e: body.gradient(q, moved(e)), force) == pytest.approx(2.0, abs=0.1)
-    assert taylor(lambda e: body.stiffness_times(q, moved(e), z), product) == pytest.approx(2.0, abs=0.1)
+    assert taylor(lambda e: body.stiffness_times(q, moved(e), z), product) == pytest.approx(
+        2.0, abs=0.1
+    )
     by_E, by_nu = body.field_work(q, body.fields, y)
     assert by_E @ change.E + by_nu @ change.nu == pytest.approx(y @ force, rel=1e-10)
     by_E, by_nu = body.field_stiffness_work(q, body.fields, y, z)
@@ -171,10 +225,17 @@ def on_threads(monkeypatch):
 
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one core only")
-@pytest.mark.parametrize(("dim", "order", "law"), [(3, 1, "neo-hookean"), (3, 2, "fixed-corotated"), (2, 2, "linear-corotated")])
+@pytest.mark.parametrize(
+    ("dim", "order", "law"),
+    [(3, 1, "neo-hookean"), (3, 2, "fixed-corotated"), (2, 2, "linear-corotated")],
+)
 def test_one_and_two_threads_give_the_same_bits(rng, on_threads, dim, order, law):
     body = solid(dim, order, law, counts=(6, 3, 3))
-    q, y, z = bent(body, rng, 0.001), rng.standard_normal(body.rest.size), rng.standard_normal(body.rest.size)
+    q, y, z = (
+        bent(body, rng, 0.001),
+        rng.standard_normal(body.rest.size),
+        rng.standard_normal(body.rest.size),
+    )
     viscous = damped(body, np.random.default_rng(1))
     for f in (
         lambda: body.energy(q, body.fields, viscous)[0],
@@ -189,8 +250,15 @@ def test_one_and_two_threads_give_the_same_bits(rng, on_threads, dim, order, law
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one core only")
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.SemiImplicit])
 def test_one_and_two_threads_step_to_the_same_bits(on_threads, rule):
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.05, 0.05)), divisions=(8, 2, 2), order=2, material=pl.Material(E=1e5, nu=0.4),
-                     supports=(pl.Support(region="x-"),), gravity=(0, 0, -9.81), damping=pl.Damping(stiffness=0.01))  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.05, 0.05)),
+        divisions=(8, 2, 2),
+        order=2,
+        material=pl.Material(E=1e5, nu=0.4),
+        supports=(pl.Support(region="x-"),),
+        gravity=(0, 0, -9.81),
+        damping=pl.Damping(stiffness=0.01),
+    )
     model = rule(robot, dt=0.01)
 
     def run():

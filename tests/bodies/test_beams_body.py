@@ -1,4 +1,5 @@
-"""Beams: closed forms of slender rods, large turns against integrated rods, objectivity, every derivative, mass and viscosity."""
+"""Beams: closed forms of slender rods, large turns against integrated rods, objectivity, every
+derivative, mass and viscosity."""
 
 import numpy as np
 import pytest
@@ -33,11 +34,14 @@ def frame():
     parts = {"arm": [0, 1], "leg": [2, 3]}
     section = {"arm": Bar(width=0.05, height=0.03), "leg": Round(radius=0.02, inner=0.01)}
     rods = Rods(points=points, rods=[[0, 1], [1, 2], [1, 3], [3, 4]], section=section, parts=parts)
-    return Beams(rods=rods, materials={"arm": MATERIAL, "leg": pl.Material(E=1e6, nu=0.4, density=900.0)})
+    return Beams(
+        rods=rods, materials={"arm": MATERIAL, "leg": pl.Material(E=1e6, nu=0.4, density=900.0)}
+    )
 
 
 def strained(body, rng, size=0.1):
-    """Places and turns off their rest, as a part of the mean rod and in radians, all turned by about a radian."""
+    """Places and turns off their rest, as a part of the mean rod and in radians, all turned by
+    about a radian."""
     n, q = len(body.rods.points), body.rest.copy()
     q[: 3 * n] += size * body.cell_size() * rng.standard_normal(3 * n)
     q[3 * n :] = 2.0 * size * rng.standard_normal(3 * n)
@@ -47,13 +51,18 @@ def strained(body, rng, size=0.1):
 def moved(body, q, turn, shift=(0.0, 0.0, 0.0)):
     """q after a rigid motion."""
     x, theta = np.split(q.reshape(-1, 3), 2)
-    return np.concatenate([turn.apply(x) + shift, (turn * Rotation.from_rotvec(theta)).as_rotvec()]).ravel()
+    return np.concatenate(
+        [turn.apply(x) + shift, (turn * Rotation.from_rotvec(theta)).as_rotvec()]
+    ).ravel()
 
 
 def bent_by(body, dense, load, held=("start",)):
     """The small answer of a held body to a load (n_nodes, 3) [N, N m]."""
     K = dense(body, body.stiffness(body.rest, body.fields))
-    free = np.setdiff1d(np.arange(len(K)), np.concatenate([(body.region(r)[:, None] * 3 + np.arange(3)).ravel() for r in held]))
+    free = np.setdiff1d(
+        np.arange(len(K)),
+        np.concatenate([(body.region(r)[:, None] * 3 + np.arange(3)).ravel() for r in held]),
+    )
     y = np.zeros(len(K))
     y[free] = np.linalg.solve(K[np.ix_(free, free)], load.ravel()[free])
     return y.reshape(-1, 3)
@@ -63,15 +72,23 @@ def bent_by(body, dense, load, held=("start",)):
 
 
 @pytest.mark.parametrize("n", [1, 5])
-@pytest.mark.parametrize("section", [Bar(width=0.08, height=0.2), Round(radius=0.05, inner=0.02)], ids=["bar", "round"])
+@pytest.mark.parametrize(
+    "section", [Bar(width=0.08, height=0.2), Round(radius=0.05, inner=0.02)], ids=["bar", "round"]
+)
 def test_a_cantilever_has_the_closed_form_in_every_direction(dense, n, section):
-    """Exact at the ends whatever the division: P L^3 / 3 EI + P L / G A_s, P L / EA and T L / GJ."""
+    """Exact at the ends whatever the division: P L^3 / 3 EI + P L / G A_s, P L / EA and T L /
+    GJ."""
     body = Beams(rods=line(n, section), materials={"body": MATERIAL})
     end, turn = body.region("end")
-    for axis, moment, shear in ((1, section.moments[1], section.shear_areas[0]), (2, section.moments[0], section.shear_areas[1])):
+    for axis, moment, shear in (
+        (1, section.moments[1], section.shear_areas[0]),
+        (2, section.moments[0], section.shear_areas[1]),
+    ):
         load = np.zeros((len(body.is_place), 3))
         load[end, axis] = 1.0
-        assert bent_by(body, dense, load)[end, axis] == pytest.approx(1.0 / (3.0 * E * moment) + 1.0 / (G * shear), rel=1e-9)
+        assert bent_by(body, dense, load)[end, axis] == pytest.approx(
+            1.0 / (3.0 * E * moment) + 1.0 / (G * shear), rel=1e-9
+        )
     for node, stiffness in ((end, E * section.area), (turn, G * section.torsion)):
         load = np.zeros((len(body.is_place), 3))
         load[node, 0] = 1.0
@@ -84,7 +101,10 @@ def test_a_slanted_cantilever_bends_as_a_straight_one(dense):
     rods = line(2, section, along=along)
     body, (b, c) = Beams(rods=rods, materials={"body": MATERIAL}), rods.axes[0, 1:]
     assert c[2] > 0.7
-    for side, moment, shear in ((b, section.moments[1], section.shear_areas[0]), (c, section.moments[0], section.shear_areas[1])):
+    for side, moment, shear in (
+        (b, section.moments[1], section.shear_areas[0]),
+        (c, section.moments[0], section.shear_areas[1]),
+    ):
         load = np.zeros((len(body.is_place), 3))
         load[1] = side
         want = 1.0 / (3.0 * E * moment) + 1.0 / (G * shear)
@@ -94,11 +114,18 @@ def test_a_slanted_cantilever_bends_as_a_straight_one(dense):
 def test_the_first_frequencies_are_those_of_a_cantilever(dense):
     section = Bar(width=0.02, height=0.03)
     body = Beams(rods=line(12, section), materials={"body": MATERIAL})
-    K, M = dense(body, body.stiffness(body.rest, body.fields)), dense(body, body.mass(body.fields.density)[:, None, None] * np.eye(3))
-    free = np.setdiff1d(np.arange(len(K)), (body.region("start")[:, None] * 3 + np.arange(3)).ravel())
+    K, M = (
+        dense(body, body.stiffness(body.rest, body.fields)),
+        dense(body, body.mass(body.fields.density)[:, None, None] * np.eye(3)),
+    )
+    free = np.setdiff1d(
+        np.arange(len(K)), (body.region("start")[:, None] * 3 + np.arange(3)).ravel()
+    )
     omega = np.sqrt(eigh(K[np.ix_(free, free)], M[np.ix_(free, free)], eigvals_only=True))
     roots = np.array([1.8751040687, 4.6940911330])
-    bending = [roots**2 * np.sqrt(E * moment / (DENSITY * section.area)) for moment in section.moments]
+    bending = [
+        roots**2 * np.sqrt(E * moment / (DENSITY * section.area)) for moment in section.moments
+    ]
     for want in np.concatenate(bending):
         assert np.abs(omega / want - 1.0).min() < 0.01
     assert omega[0] == pytest.approx(min(b[0] for b in bending), rel=0.01)
@@ -109,8 +136,12 @@ def test_the_first_frequencies_are_those_of_a_cantilever(dense):
 
 
 def tip_under(rods, material, force, stages):
-    robot = pl.Robot(shape=rods, material=material, supports=[pl.Support(region="start")],
-                     actuators={"pull": Thrust(point=rods.points[rods.points_of("end")[0]])})  # fmt: skip
+    robot = pl.Robot(
+        shape=rods,
+        material=material,
+        supports=[pl.Support(region="start")],
+        actuators={"pull": Thrust(point=rods.points[rods.points_of("end")[0]])},
+    )
     model = pl.Quasistatic(robot)
     x = model.initial_state()
     for k in range(stages):
@@ -121,14 +152,19 @@ def tip_under(rods, material, force, stages):
 
 
 def test_a_cantilever_under_a_large_tip_force_is_an_elastica():
-    """EI t'' + P cos t = 0 with t(0) = 0 and t'(1) = 0, at P L^2 / EI = 6: the tip goes 0.74 of the length aside."""
+    """EI t'' + P cos t = 0 with t(0) = 0 and t'(1) = 0, at P L^2 / EI = 6: the tip goes 0.74 of the
+    length aside."""
     section = Round(radius=0.004)
     EI = E * section.moments[0]
     force = 6.0 * EI
 
     def shot(slope):
         return solve_ivp(
-            lambda s, y: [y[1], -6.0 * np.cos(y[0]), np.cos(y[0]), np.sin(y[0])], (0, 1), [0, slope, 0, 0], rtol=1e-10, atol=1e-12
+            lambda s, y: [y[1], -6.0 * np.cos(y[0]), np.cos(y[0]), np.sin(y[0])],
+            (0, 1),
+            [0, slope, 0, 0],
+            rtol=1e-10,
+            atol=1e-12,
         )
 
     slope = brentq(lambda slope: shot(slope).y[1, -1], 0.5, 4.0)
@@ -140,11 +176,19 @@ def test_a_cantilever_under_a_large_tip_force_is_an_elastica():
 
 
 def test_an_end_moment_rolls_a_cantilever_to_a_half_circle():
-    """Nodes lie on the circle whose chords are the rods, and the energy is that of the constant curvature, whatever the division."""
+    """Nodes lie on the circle whose chords are the rods, and the energy is that of the constant
+    curvature, whatever the division."""
     n, section = 8, Round(radius=0.01)
     rods = line(n, section)
     motor = Servo(region="end turns", axis=(0, -1, 0), stiffness=1e6)
-    model = pl.Quasistatic(pl.Robot(shape=rods, material=MATERIAL, supports=[pl.Support(region="start")], actuators={"motor": motor}))
+    model = pl.Quasistatic(
+        pl.Robot(
+            shape=rods,
+            material=MATERIAL,
+            supports=[pl.Support(region="start")],
+            actuators={"motor": motor},
+        )
+    )
     x = model.initial_state()
     for angle in np.linspace(0.0, np.pi, 7)[1:]:
         step = model.step(x, np.array([angle]))
@@ -154,7 +198,9 @@ def test_an_end_moment_rolls_a_cantilever_to_a_half_circle():
     angle = np.pi * rods.points[:, 0]
     want = radius * np.stack([np.sin(angle), 0.0 * angle, 1.0 - np.cos(angle)], axis=1)
     np.testing.assert_allclose(x.reshape(-1, 3)[body.is_place], want, atol=1e-5)
-    assert body.energy(x, body.fields)[0] == pytest.approx(0.5 * np.pi**2 * E * section.moments[0], rel=1e-4)
+    assert body.energy(x, body.fields)[0] == pytest.approx(
+        0.5 * np.pi**2 * E * section.moments[0], rel=1e-4
+    )
 
 
 BEND = {"radius": 100.0, "E": 1e7, "force": 600.0}
@@ -163,18 +209,27 @@ BEND = {"radius": 100.0, "E": 1e7, "force": 600.0}
 def arc(n):
     angle = np.linspace(0.0, np.pi / 4, n + 1)
     points = BEND["radius"] * np.stack([1.0 - np.cos(angle), np.sin(angle), 0.0 * angle], axis=1)
-    return Rods(points=points, rods=np.stack([np.arange(n), np.arange(1, n + 1)], axis=1), section=Bar(width=1.0, height=1.0),
-                regions={"start": [0], "end": [n]})  # fmt: skip
+    return Rods(
+        points=points,
+        rods=np.stack([np.arange(n), np.arange(1, n + 1)], axis=1),
+        section=Bar(width=1.0, height=1.0),
+        regions={"start": [0], "end": [n]},
+    )
 
 
 @pytest.fixture(scope="module")
 def integrated_tip():
-    """The tip of the bend as a Cosserat rod: r' = R (e + n / stiffness), R' = R [k], m' = -r' x n, shot from the clamp to m = 0."""
+    """The tip of the bend as a Cosserat rod: r' = R (e + n / stiffness), R' = R [k], m' = -r' x n,
+    shot from the clamp to m = 0."""
     section, length = Bar(width=1.0, height=1.0), BEND["radius"] * np.pi / 4
     modulus, shear = BEND["E"], 0.5 * BEND["E"]
     stretch = np.array([modulus * section.area, *(shear * np.array(section.shear_areas))])
-    bend = np.array([shear * section.torsion, modulus * section.moments[0], modulus * section.moments[1]])
-    start = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])  # columns: tangent y, side -x, up z
+    bend = np.array(
+        [shear * section.torsion, modulus * section.moments[0], modulus * section.moments[1]]
+    )
+    start = np.array(
+        [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    )  # columns: tangent y, side -x, up z
     rest = np.array([0.0, 0.0, -1.0 / BEND["radius"]])
 
     def rod(force):
@@ -202,13 +257,18 @@ def integrated_tip():
 
 @pytest.mark.filterwarnings("ignore:.*millimetres")  # the units of the books
 def test_the_bend_of_45_degrees_converges_with_the_square_of_the_rod(integrated_tip, rate):
-    material, aside = pl.Material(E=BEND["E"], nu=0.0), np.linalg.norm(integrated_tip - arc(1).points[1])
+    material, aside = (
+        pl.Material(E=BEND["E"], nu=0.0),
+        np.linalg.norm(integrated_tip - arc(1).points[1]),
+    )
     counts = (4, 8, 16)
     tips = [tip_under(arc(n), material, (0.0, 0.0, BEND["force"]), 6) for n in counts]
     errors = [np.linalg.norm(tip - integrated_tip) / aside for tip in tips]
     assert errors[-1] < 2e-3
     assert rate(1.0 / np.array(counts), errors) == pytest.approx(2.0, abs=0.2)
-    assert np.linalg.norm(tips[-1] - (15.79, 47.23, 53.37)) < 0.01 * aside  # Simo and Vu-Quoc, with 8 elements of their own
+    assert (
+        np.linalg.norm(tips[-1] - (15.79, 47.23, 53.37)) < 0.01 * aside
+    )  # Simo and Vu-Quoc, with 8 elements of their own
 
 
 # Rigid motions
@@ -230,10 +290,14 @@ def test_a_rigid_motion_costs_nothing(rng):
 def test_a_rigid_motion_of_a_strained_body_turns_its_forces(rng):
     body = frame()
     q, turn = strained(body, rng), Rotation.from_rotvec([0.3, 0.9, -0.4])
-    (energy, g), (other, h) = (body.energy(y, body.fields) for y in (q, moved(body, q, turn, (1.0, 2.0, 3.0))))
+    (energy, g), (other, h) = (
+        body.energy(y, body.fields) for y in (q, moved(body, q, turn, (1.0, 2.0, 3.0)))
+    )
     assert other == pytest.approx(energy, rel=1e-12)
     n = len(body.rods.points)
-    np.testing.assert_allclose(h.reshape(-1, 3)[:n], turn.apply(g.reshape(-1, 3)[:n]), atol=1e-11 * np.abs(g).max())
+    np.testing.assert_allclose(
+        h.reshape(-1, 3)[:n], turn.apply(g.reshape(-1, 3)[:n]), atol=1e-11 * np.abs(g).max()
+    )
     assert np.abs(g.reshape(-1, 3)[:n].sum(axis=0)).max() < 1e-12 * np.abs(g).max()
 
 
@@ -251,7 +315,9 @@ def test_every_derivative_by_the_unknowns(rng, taylor, dense):
     np.testing.assert_allclose(K, K.T, atol=1e-12 * np.abs(K).max())
     np.testing.assert_allclose(body.stiffness_times(q, f, d), K @ d, atol=1e-12 * np.abs(K).max())
     third = body.third(q, f, d, y)
-    assert taylor(lambda e: body.stiffness_times(q + e * d, f, y), third) == pytest.approx(2.0, abs=0.05)
+    assert taylor(lambda e: body.stiffness_times(q + e * d, f, y), third) == pytest.approx(
+        2.0, abs=0.05
+    )
     np.testing.assert_allclose(third, body.third(q, f, y, d), atol=1e-11 * np.abs(third).max())
 
 
@@ -265,17 +331,32 @@ def test_the_projected_stiffness_is_positive_and_the_same_at_rest(rng, dense):
 
 def test_every_derivative_by_the_material(rng, taylor):
     body = frame()
-    q, before, y, z = strained(body, rng), strained(body, rng), *(0.1 * rng.standard_normal((2, body.rest.size)))
+    q, before, y, z = (
+        strained(body, rng),
+        strained(body, rng),
+        *(0.1 * rng.standard_normal((2, body.rest.size))),
+    )
     f, m = body.fields, len(body.volumes())
-    change = Fields(E=f.E * rng.uniform(0.5, 1.0, m), nu=rng.uniform(0.05, 0.1, m), density=np.zeros(m), power=f.power)
-    at = lambda e: Fields(E=f.E + e * change.E, nu=f.nu + e * change.nu, density=f.density, power=f.power)  # noqa: E731
-    viscous = lambda f: body.viscous(f, 0.02, [100.0, -100.0], [before])  # noqa: E731
+    change = Fields(
+        E=f.E * rng.uniform(0.5, 1.0, m),
+        nu=rng.uniform(0.05, 0.1, m),
+        density=np.zeros(m),
+        power=f.power,
+    )
+    at = lambda e: Fields(
+        E=f.E + e * change.E, nu=f.nu + e * change.nu, density=f.density, power=f.power
+    )
+    viscous = lambda f: body.viscous(f, 0.02, [100.0, -100.0], [before])
     slope = body.field_forces(q, f, change, viscous(f))
-    assert taylor(lambda e: body.energy(q, at(e), viscous(at(e)))[1], slope) == pytest.approx(2.0, abs=0.05)
+    assert taylor(lambda e: body.energy(q, at(e), viscous(at(e)))[1], slope) == pytest.approx(
+        2.0, abs=0.05
+    )
     by_E, by_nu = body.field_work(q, f, y, viscous(f))
     assert by_E @ change.E + by_nu @ change.nu == pytest.approx(y @ slope, rel=1e-10)
     slope = body.field_stiffness(q, f, change, y)
-    assert taylor(lambda e: body.stiffness_times(q, at(e), y), slope) == pytest.approx(2.0, abs=0.05)
+    assert taylor(lambda e: body.stiffness_times(q, at(e), y), slope) == pytest.approx(
+        2.0, abs=0.05
+    )
     by_E, by_nu = body.field_stiffness_work(q, f, z, y)
     assert by_E @ change.E + by_nu @ change.nu == pytest.approx(z @ slope, rel=1e-10)
 
@@ -287,17 +368,24 @@ def test_every_derivative_of_the_viscous_force(rng, taylor, dense):
     body, f, rates = frame(), frame().fields, [150.0, -200.0, 50.0]
     q, one, two = (strained(body, rng) for _ in range(3))
     y, d, d1, d2 = 0.1 * rng.standard_normal((4, body.rest.size))
-    made = lambda e=0.0: body.viscous(f, 0.02, rates, [one + e * d1, two + e * d2])  # noqa: E731
+    made = lambda e=0.0: body.viscous(f, 0.02, rates, [one + e * d1, two + e * d2])
     g = body.energy(q, f, made())[1]
-    assert taylor(lambda e: body.energy(q + e * d, f, made())[0], g @ d) == pytest.approx(2.0, abs=0.05)
+    assert taylor(lambda e: body.energy(q + e * d, f, made())[0], g @ d) == pytest.approx(
+        2.0, abs=0.05
+    )
     K = dense(body, body.stiffness(q, f, made()))
-    assert taylor(lambda e: body.energy(q + e * d, f, made())[1], K @ d) == pytest.approx(2.0, abs=0.05)
+    assert taylor(lambda e: body.energy(q + e * d, f, made())[1], K @ d) == pytest.approx(
+        2.0, abs=0.05
+    )
     moduli = made().moduli
-    pushed = rates[1] * body.viscous_push(q, one, d1, moduli) + rates[2] * body.viscous_push(q, two, d2, moduli)
+    pushed = rates[1] * body.viscous_push(q, one, d1, moduli) + rates[2] * body.viscous_push(
+        q, two, d2, moduli
+    )
     assert taylor(lambda e: body.energy(q, f, made(e))[1], pushed) == pytest.approx(2.0, abs=0.05)
     cells = body.viscous_cells(q, one, moduli)
     total = sum(
-        y.reshape(-1, 3)[nodes].ravel() @ C @ d1.reshape(-1, 3)[nodes].ravel() for nodes, C in zip(body.cell_nodes, cells, strict=True)
+        y.reshape(-1, 3)[nodes].ravel() @ C @ d1.reshape(-1, 3)[nodes].ravel()
+        for nodes, C in zip(body.cell_nodes, cells, strict=True)
     )
     assert total == pytest.approx(y @ body.viscous_push(q, one, d1, moduli), rel=1e-10)
 
@@ -305,11 +393,19 @@ def test_every_derivative_of_the_viscous_force(rng, taylor, dense):
         at, levels = q + e * d, (one + e * d1, two + e * d2)
         viscous = made(e)
         by_q = dense(body, body.stiffness(at, f, viscous) - body.stiffness(at, f)) @ y
-        return np.concatenate([by_q, *(r * body.viscous_push(level, at, y, moduli) for r, level in zip(rates[1:], levels, strict=True))])
+        return np.concatenate(
+            [
+                by_q,
+                *(
+                    r * body.viscous_push(level, at, y, moduli)
+                    for r, level in zip(rates[1:], levels, strict=True)
+                ),
+            ]
+        )
 
     by_q, shares = body.viscous_third(q, made(), y, d, rates, [one, two], [d1, d2])
     assert taylor(pulled, np.concatenate([by_q, *shares])) == pytest.approx(2.0, abs=0.05)
-    drag = lambda e: body.viscous_push(q + e * d, q + e * d, y, moduli)  # noqa: E731
+    drag = lambda e: body.viscous_push(q + e * d, q + e * d, y, moduli)
     forward = body.viscous_moved(q, y, d, moduli)
     assert taylor(drag, forward) == pytest.approx(2.0, abs=0.05)
     assert d1 @ forward == pytest.approx(d @ body.viscous_moved_back(q, y, d1, moduli), rel=1e-10)
@@ -318,23 +414,36 @@ def test_every_derivative_of_the_viscous_force(rng, taylor, dense):
 def test_viscosity_takes_energy_and_none_in_rigid_rotation(rng):
     body = frame()
     q, v = strained(body, rng), rng.standard_normal(body.rest.size)
-    power = lambda q, v: v @ body.viscous_push(q, q, v, body.viscous_at(body.fields, 0.02, 1.0, q, v).moduli)  # noqa: E731
+    power = lambda q, v: (
+        v @ body.viscous_push(q, q, v, body.viscous_at(body.fields, 0.02, 1.0, q, v).moduli)
+    )
     assert power(q, v) > 0.0
-    spin = lambda t: moved(body, q, Rotation.from_rotvec(t * np.array([0.4, -0.7, 1.1])))  # noqa: E731
+    spin = lambda t: moved(body, q, Rotation.from_rotvec(t * np.array([0.4, -0.7, 1.1])))
     rigid = (spin(1e-4) - spin(-1e-4)) / 2e-4
     assert power(q, rigid) < 1e-12 * power(q, v) * (rigid @ rigid) / (v @ v)
     turned = body.viscous(body.fields, 0.02, [100.0, -100.0], [q])
-    assert body.energy(spin(0.5), body.fields, turned)[0] == pytest.approx(body.energy(q, body.fields)[0], rel=1e-9)
+    assert body.energy(spin(0.5), body.fields, turned)[0] == pytest.approx(
+        body.energy(q, body.fields)[0], rel=1e-9
+    )
 
 
 def test_a_vibration_dies_at_the_rate_of_rayleigh_damping(dense):
     """The first mode of K and M decays as exp(-tau w^2 t / 2) under a viscosity of tau seconds."""
     tau = 2e-3
-    robot = pl.Robot(shape=line(4, Bar(width=0.02, height=0.03)), material=MATERIAL, supports=[pl.Support(region="start")],
-                     damping=pl.Damping(stiffness=tau))  # fmt: skip
+    robot = pl.Robot(
+        shape=line(4, Bar(width=0.02, height=0.03)),
+        material=MATERIAL,
+        supports=[pl.Support(region="start")],
+        damping=pl.Damping(stiffness=tau),
+    )
     body = robot.body()
-    K, M = dense(body, body.stiffness(body.rest, body.fields)), dense(body, body.mass(body.fields.density)[:, None, None] * np.eye(3))
-    free = np.setdiff1d(np.arange(len(K)), (body.region("start")[:, None] * 3 + np.arange(3)).ravel())
+    K, M = (
+        dense(body, body.stiffness(body.rest, body.fields)),
+        dense(body, body.mass(body.fields.density)[:, None, None] * np.eye(3)),
+    )
+    free = np.setdiff1d(
+        np.arange(len(K)), (body.region("start")[:, None] * 3 + np.arange(3)).ravel()
+    )
     squares, modes = eigh(K[np.ix_(free, free)], M[np.ix_(free, free)])
     omega, mode = np.sqrt(squares[0]), np.zeros(len(K))
     mode[free] = 1e-4 * modes[:, 0] / np.abs(modes[:, 0]).max()
@@ -342,7 +451,10 @@ def test_a_vibration_dies_at_the_rate_of_rayleigh_damping(dense):
     model = pl.BDF2(robot, dt=periods * 2.0 * np.pi / omega / steps)
     decay = 0.5 * tau * omega
     swing = np.sqrt(1.0 - decay**2) * omega
-    rate, curve = -decay * omega, omega**2 * (2.0 * decay**2 - 1.0)  # of exp(-decay omega t) cos(swing t) at its start
+    rate, curve = (
+        -decay * omega,
+        omega**2 * (2.0 * decay**2 - 1.0),
+    )  # of exp(-decay omega t) cos(swing t) at its start
     x = model.state(body.rest + mode, rate * mode, curve * mode)
     for _ in range(steps):
         x = model.step(x, np.zeros(0)).x
@@ -359,13 +471,20 @@ def test_mass_and_weight_are_those_of_the_rods(rng):
     want = np.array([DENSITY, DENSITY, 900.0, 900.0]) @ body.volumes()
     push = np.outer(body.is_place, [1.0, 0.0, 0.0]).ravel()
     assert body.mass_work(push, push) @ body.fields.density == pytest.approx(want)
-    equations = Equations(robot=pl.Robot(shape=body.rods, material=dict(body.materials), gravity=(0, 0, -9.81)))
+    equations = Equations(
+        robot=pl.Robot(shape=body.rods, material=dict(body.materials), gravity=(0, 0, -9.81))
+    )
     outside = equations.numbers(None).outside.reshape(-1, 3)
     np.testing.assert_allclose(outside[body.is_place].sum(axis=0), (0, 0, -9.81 * want), atol=1e-12)
     assert not outside[~body.is_place].any()
     assert body.bulk(np.arange(4)).sum() == pytest.approx(body.volumes().sum())
-    spin = np.cross([0.0, 0.0, 1.0], body.rods.points)  # about z: the inertia of the places alone, by quadrature
-    inertia = body.mass_work(*2 * [np.concatenate([spin, np.zeros_like(spin)]).ravel()]) @ body.fields.density
+    spin = np.cross(
+        [0.0, 0.0, 1.0], body.rods.points
+    )  # about z: the inertia of the places alone, by quadrature
+    inertia = (
+        body.mass_work(*2 * [np.concatenate([spin, np.zeros_like(spin)]).ravel()])
+        @ body.fields.density
+    )
     t, w = np.polynomial.legendre.leggauss(2)
     ends = body.rods.points[body.rods.rods]
     at = ends[:, :1] + 0.5 * (t[:, None] + 1.0) * (ends[:, 1:] - ends[:, :1])
@@ -380,7 +499,9 @@ def test_names_are_of_places_turns_or_both():
     assert body.region("end turns").tolist() == [5]
     assert len(body.region("body")) == 8
     assert body.is_place.tolist() == 4 * [True] + 4 * [False]
-    np.testing.assert_allclose((body.locate([[0.5, 0, 0]]) @ body.rest.reshape(-1, 3))[0], (0.5, 0, 0))
+    np.testing.assert_allclose(
+        (body.locate([[0.5, 0, 0]]) @ body.rest.reshape(-1, 3))[0], (0.5, 0, 0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -390,7 +511,14 @@ def test_names_are_of_places_turns_or_both():
         ([pl.Support(region="start places")], 3),
         ([pl.Support(region="start")], 0),
         ([pl.Support(region="start places"), pl.Support(region="end places")], 1),
-        ([pl.Support(region="start places"), pl.Support(region="end places"), pl.Support(region="end turns", axes="x")], 0),
+        (
+            [
+                pl.Support(region="start places"),
+                pl.Support(region="end places"),
+                pl.Support(region="end turns", axes="x"),
+            ],
+            0,
+        ),
     ],
 )
 def test_free_rigid_motions_count_turns_too(supports, loose):
@@ -399,46 +527,71 @@ def test_free_rigid_motions_count_turns_too(supports, loose):
 
 
 def test_a_moving_support_moves_places_and_turns_nothing():
-    robot = pl.Robot(shape=line(2, Round(radius=0.01)), material=MATERIAL,
-                     supports=[pl.Support(region="start", motion=lambda t: np.array([0.0, 0.1 * t, 0.0]))])  # fmt: skip
+    robot = pl.Robot(
+        shape=line(2, Round(radius=0.01)),
+        material=MATERIAL,
+        supports=[pl.Support(region="start", motion=lambda t: np.array([0.0, 0.1 * t, 0.0]))],
+    )
     q = Equations(robot=robot).place_supports(robot.body().rest, 2.0).reshape(-1, 3)
     np.testing.assert_allclose(q[0], (0.0, 0.2, 0.0))
     assert not q[~robot.body().is_place].any()
 
 
 def test_fibres_strain_by_bending_and_stretching():
-    """Under a pure moment every fibre at the surface is strained by reach / radius; under a pull by F / EA."""
+    """Under a pure moment every fibre at the surface is strained by reach / radius; under a pull by
+    F / EA."""
     body = Beams(rods=line(4, Round(radius=0.02)), materials={"body": MATERIAL})
     angle = 0.3 * body.rods.points[:, 0]
-    q = np.concatenate([np.stack([np.sin(angle), 0 * angle, 1 - np.cos(angle)], axis=1) / 0.3, np.outer(angle, [0, -1, 0])])
-    np.testing.assert_allclose(body.strain(q.ravel())[body.is_place], 0.02 * 0.3, rtol=0.01, atol=1e-3)
+    q = np.concatenate(
+        [
+            np.stack([np.sin(angle), 0 * angle, 1 - np.cos(angle)], axis=1) / 0.3,
+            np.outer(angle, [0, -1, 0]),
+        ]
+    )
+    np.testing.assert_allclose(
+        body.strain(q.ravel())[body.is_place], 0.02 * 0.3, rtol=0.01, atol=1e-3
+    )
     pulled = body.rest.reshape(-1, 3) * [1.01, 1, 1]
     np.testing.assert_allclose(body.strain(pulled.ravel())[body.is_place], 0.01, rtol=1e-9)
     assert not body.strain(q.ravel())[~body.is_place].any()
 
 
 def test_the_residual_of_a_step_has_its_derivatives(rng, taylor):
-    robot = pl.Robot(shape=frame().rods, material=MATERIAL, damping=pl.Damping(mass=0.5, stiffness=0.02), gravity=(0, 0, -9.81),
-                     actuators={"pull": Thrust(point=(0.7, -0.3, 0.3))})  # fmt: skip
+    robot = pl.Robot(
+        shape=frame().rods,
+        material=MATERIAL,
+        damping=pl.Damping(mass=0.5, stiffness=0.02),
+        gravity=(0, 0, -9.81),
+        actuators={"pull": Thrust(point=(0.7, -0.3, 0.3))},
+    )
     residual = Residual(model=pl.BDF2(robot, dt=0.01))
     body, u = robot.body(), np.array([0.1, 0.2, 0.3])
     q, x = strained(body, rng), np.concatenate([strained(body, rng) for _ in range(3)])
     new, old, _ = residual.blocks(q, x, u)
     d = 0.1 * rng.standard_normal(q.size)
     slope = np.bincount(residual.by_new.rows, new * d[residual.by_new.cols], q.size)
-    assert taylor(lambda e: residual.force(q + e * d, x, u)[0], slope) == pytest.approx(2.0, abs=0.05)
+    assert taylor(lambda e: residual.force(q + e * d, x, u)[0], slope) == pytest.approx(
+        2.0, abs=0.05
+    )
     for part in range(3):
         dx = np.zeros_like(x)
         dx[part * q.size : (part + 1) * q.size] = d
         slope = np.bincount(residual.by_old.rows, old[part] * d[residual.by_old.cols], q.size)
-        move = lambda e, dx=dx: residual.force(q, x + e * dx, u)[0]  # noqa: E731
-        np.testing.assert_allclose(move(1e-5) - move(-1e-5), 2e-5 * slope, atol=1e-6 * 2e-5 * np.abs(slope).max() + 1e-9)
+        move = lambda e, dx=dx: residual.force(q, x + e * dx, u)[0]
+        np.testing.assert_allclose(
+            move(1e-5) - move(-1e-5), 2e-5 * slope, atol=1e-6 * 2e-5 * np.abs(slope).max() + 1e-9
+        )
 
 
 def test_the_ground_carries_the_weight_of_a_beam():
     floor = pl.Contact(obstacle=pl.plane((0, 0, 1), height=-0.001), friction=0.3)
-    robot = pl.Robot(shape=line(6, Round(radius=0.01)), material=MATERIAL, gravity=(0, 0, -9.81), contacts=[floor],
-                     damping=pl.Damping(mass=10.0, stiffness=0.01))  # fmt: skip
+    robot = pl.Robot(
+        shape=line(6, Round(radius=0.01)),
+        material=MATERIAL,
+        gravity=(0, 0, -9.81),
+        contacts=[floor],
+        damping=pl.Damping(mass=10.0, stiffness=0.01),
+    )
     model = pl.ImplicitEuler(robot, dt=0.02)
     x = model.initial_state()
     for k in range(100):
@@ -453,13 +606,21 @@ def test_the_ground_carries_the_weight_of_a_beam():
 
 def test_a_gripper_holds_places_and_lets_turn():
     hand = pl.Gripper(surface="start", frame=pl.actuators.MovingFrame(origin=(0, 0, 0)))
-    robot = pl.Robot(shape=line(2, Round(radius=0.02)), material=MATERIAL, actuators={"hand": hand},
-                     supports=[pl.Support(region="end")])  # fmt: skip
+    robot = pl.Robot(
+        shape=line(2, Round(radius=0.02)),
+        material=MATERIAL,
+        actuators={"hand": hand},
+        supports=[pl.Support(region="end")],
+    )
     body, model = robot.body(), pl.Quasistatic(robot)
     assert hand.on(body).weights.indices.tolist() == body.region("start places").tolist()
-    aside = model.step(model.initial_state(), np.array([0.0, 0.0, 0.01, 0.0, 0.0, 0.0])).x.reshape(-1, 3)
+    aside = model.step(model.initial_state(), np.array([0.0, 0.0, 0.01, 0.0, 0.0, 0.0])).x.reshape(
+        -1, 3
+    )
     assert aside[0, 2] == pytest.approx(0.01, rel=0.01)
-    assert aside[body.region("start turns")[0], 1] == pytest.approx(1.5 * 0.01, rel=0.01)  # the slope of a cantilever at its loaded end
+    assert aside[body.region("start turns")[0], 1] == pytest.approx(
+        1.5 * 0.01, rel=0.01
+    )  # the slope of a cantilever at its loaded end
 
 
 # What cannot be
@@ -467,7 +628,9 @@ def test_a_gripper_holds_places_and_lets_turn():
 
 def test_a_full_turn_is_refused_with_the_rod_that_does_it():
     motor = Servo(region="start", axis=(0, 0, 1), limits=(-10.0, 10.0))
-    robot = pl.Robot(shape=line(2, Round(radius=0.05)), material=MATERIAL, actuators={"motor": motor})
+    robot = pl.Robot(
+        shape=line(2, Round(radius=0.05)), material=MATERIAL, actuators={"motor": motor}
+    )
     model = pl.Quasistatic(robot)
     x = model.initial_state()
     for angle in np.arange(0.5, 7.0, 0.5):
@@ -505,8 +668,14 @@ def robot_of_rods(**options):
     [
         (lambda: robot_of_rods(cell=0.1), "has Rods, which have no cells.*refine"),
         (lambda: robot_of_rods(divisions=(3,)), "has Rods, which have no cells.*refine"),
-        (lambda: robot_of_rods(supports=[pl.Support(region="strat")]), "no region 'strat'; did you mean 'start'"),
-        (lambda: robot_of_rods(effectors={"tip": pl.Effector(point=(0.5, 0.1, 0))}), "0.1 m away from the axis"),
+        (
+            lambda: robot_of_rods(supports=[pl.Support(region="strat")]),
+            "no region 'strat'; did you mean 'start'",
+        ),
+        (
+            lambda: robot_of_rods(effectors={"tip": pl.Effector(point=(0.5, 0.1, 0))}),
+            "0.1 m away from the axis",
+        ),
         (lambda: robot_of_rods(material={"leg": MATERIAL}), "no part 'leg'"),
         (lambda: robot_of_rods(material={}), "has no material"),
     ],
@@ -517,10 +686,16 @@ def test_bad_robots_of_rods_are_refused(make, says, one_sentence):
 
 def test_what_needs_a_solid_says_so(one_sentence):
     pull = {"pull": Thrust(point=(1, 0, 0), limits=(-1.0, 1.0))}
-    one_sentence(lambda: pl.MaterialPoint(robot_of_rods(), dt=0.01, cell=0.01), "made of Rods, which have no mesh to fill with particles")
+    one_sentence(
+        lambda: pl.MaterialPoint(robot_of_rods(), dt=0.01, cell=0.01),
+        "made of Rods, which have no mesh to fill with particles",
+    )
     held = [pl.Support(region="start")]
     damped = robot_of_rods(actuators=pull, supports=held, damping=pl.Damping(stiffness=0.1))
-    one_sentence(lambda: pl.Latent(damped, dt=0.01, cell=1.0), "beams with a viscosity, which a latent model does not know")
+    one_sentence(
+        lambda: pl.Latent(damped, dt=0.01, cell=1.0),
+        "beams with a viscosity, which a latent model does not know",
+    )
     swell = {"swell": pl.actuators.Fluidic(region="body")}
     with pytest.raises(InputError, match="A Beams has no stress"):
         pl.ImplicitEuler(robot_of_rods(actuators=swell), dt=0.01)

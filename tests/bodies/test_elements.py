@@ -44,25 +44,40 @@ def test_the_exact_share_of_a_flat_facet_is_the_mean_of_its_shape_functions(dim,
     nodes = corners if order == 1 else np.concatenate([corners, middles], axis=1)
     side = (corners[:, 1:] - corners[:, :1])[0]
     measure = np.sqrt(np.linalg.det(side @ side.T)) / (dim - 1)
-    if dim == 2:  # a facet is an edge: Simpson's rule is exact for its quadratic shape functions, corners first
+    if (
+        dim == 2
+        # a facet is an edge: Simpson's rule is exact for its quadratic shape functions, corners
+        # first
+    ):
         mean = {1: [1 / 2, 1 / 2], 2: [1 / 6, 1 / 6, 2 / 3]}[order]
     else:
         bary, weights = quadrature(2, order)
         mean = weights @ shape_values(bary, order)
-    np.testing.assert_allclose(facet_shares(nodes, even=False)[0], measure * np.array(mean), atol=1e-13)
+    np.testing.assert_allclose(
+        facet_shares(nodes, even=False)[0], measure * np.array(mean), atol=1e-13
+    )
     even = facet_shares(nodes, even=True)[0]
     assert even.sum() == pytest.approx(measure)
     assert even.min() > 0.0
 
 
-@pytest.mark.parametrize(("shape", "surface", "area"), [
-    (pl.geometry.Cylinder(radius=0.5, length=2.0), "side", 2.0 * np.pi), (pl.geometry.Ellipsoid(radii=(0.5, 0.5, 0.5)), "outside", np.pi),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shape", "surface", "area"),
+    [
+        (pl.geometry.Cylinder(radius=0.5, length=2.0), "side", 2.0 * np.pi),
+        (pl.geometry.Ellipsoid(radii=(0.5, 0.5, 0.5)), "outside", np.pi),
+    ],
+)
 def test_the_area_of_a_curved_surface_converges_with_its_order(shape, surface, area):
     """Straight facets miss O(h^2) of a round area, quadratic ones O(h^4)."""
     for order, least in ((1, 1.8), (2, 3.4)):
         sizes = np.array([2, 4])
-        meshes = [shape.mesh(divisions=(n, 2 * n) if surface == "side" else (n,), order=order) for n in sizes]
-        found = [facet_shares(mesh.points[mesh.facets(surface)], even=False).sum() for mesh in meshes]
+        meshes = [
+            shape.mesh(divisions=(n, 2 * n) if surface == "side" else (n,), order=order)
+            for n in sizes
+        ]
+        found = [
+            facet_shares(mesh.points[mesh.facets(surface)], even=False).sum() for mesh in meshes
+        ]
         errors = np.abs(np.array(found) - area)
         assert np.log2(errors[0] / errors[1]) > least

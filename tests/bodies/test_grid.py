@@ -1,4 +1,5 @@
-"""The grid: shares of the nodes, bins, what goes to the nodes and comes back, and what walls do to a velocity."""
+"""The grid: shares of the nodes, bins, what goes to the nodes and comes back, and what walls do to
+a velocity."""
 
 import numpy as np
 import pytest
@@ -33,7 +34,8 @@ every_dim = pytest.mark.parametrize("dim", [2, 3])
 
 @pytest.mark.parametrize("x", [-1.234, -0.05, -1e-15, 0.0, 0.02, 0.15, 3.999])
 def test_shares_are_those_of_the_quadratic_spline(x):
-    """They are positive, sum to one, put the mean where the particle is and have the variance h^2 / 4 everywhere."""
+    """They are positive, sum to one, put the mean where the particle is and have the variance h^2 /
+    4 everywhere."""
     first, f = place(x, 1.0 / H)
     w, at = np.array(shares(f)), H * (first + np.arange(3))
     assert 0.5 <= f <= 1.5
@@ -41,7 +43,9 @@ def test_shares_are_those_of_the_quadratic_spline(x):
     assert w.sum() == pytest.approx(1.0, rel=1e-14)
     assert w @ at == pytest.approx(x, abs=1e-14)
     assert w @ (at - x) ** 2 == pytest.approx(H * H / 4.0, rel=1e-12)
-    np.testing.assert_allclose(slopes(f), (np.array(shares(f + 1e-5)) - np.array(shares(f - 1e-5))) / 2e-5, atol=1e-9)
+    np.testing.assert_allclose(
+        slopes(f), (np.array(shares(f + 1e-5)) - np.array(shares(f - 1e-5))) / 2e-5, atol=1e-9
+    )
 
 
 # Bins and transfers
@@ -56,7 +60,9 @@ def particles(rng, dim, n=200):
 
 def cloud(n, mass):
     zero = np.zeros((n, 3))
-    return Cloud(mass, np.full(n, 1e-3), np.zeros(n, np.int64), np.zeros(n, np.int64), zero, zero, zero)
+    return Cloud(
+        mass, np.full(n, 1e-3), np.zeros(n, np.int64), np.zeros(n, np.int64), zero, zero, zero
+    )
 
 
 @every_dim
@@ -68,7 +74,9 @@ def test_bins_hold_every_particle_once_and_by_slab(rng, dim):
     slabs = len(bins.start) - 1
     for rank, s in enumerate([*range(0, slabs, 2), *range(1, slabs, 2)]):
         held = bins.order[bins.start[rank] : bins.start[rank + 1]]
-        np.testing.assert_array_equal(held, np.flatnonzero(slab == s))  # in their own order, whatever the threads do
+        np.testing.assert_array_equal(
+            held, np.flatnonzero(slab == s)
+        )  # in their own order, whatever the threads do
     assert bins.start[-1] == len(pos)
 
 
@@ -100,7 +108,14 @@ def transferred(rng, dim, velocity, affine, pos_box_bins, **rules):
     pos, box, bins = pos_box_bins
     n = len(pos)
     grid = np.full((box.nx * box.ny * box.nz, 4), 7.0)  # what is not reached stays as it was
-    rule = Rules(dim, H, TAU, 0.0, rules.get("decay", 1.0), *np.append(rules.get("gravity", np.zeros(dim)), np.zeros(3 - dim)))
+    rule = Rules(
+        dim,
+        H,
+        TAU,
+        0.0,
+        rules.get("decay", 1.0),
+        *np.append(rules.get("gravity", np.zeros(dim)), np.zeros(3 - dim)),
+    )
     mass, F = rng.uniform(0.1, 2.0, n), np.tile(np.eye(dim).ravel(), (n, 1))
     assert sort(pos, box, dim, 1.0 / H, bins)
     clear(grid, box, bins)
@@ -127,20 +142,30 @@ def test_mass_and_momentum_arrive_in_full(rng, dim):
 
 @every_dim
 def test_an_affine_motion_comes_back_as_it_went(rng, dim):
-    """Velocities A x + b with C = A on the particles are the same field on the nodes and, after gravity, again on the particles."""
+    """Velocities A x + b with C = A on the particles are the same field on the nodes and, after
+    gravity, again on the particles."""
     A, b, g = rng.standard_normal((dim, dim)), rng.standard_normal(dim), rng.standard_normal(dim)
     made = pos, box, bins = particles(rng, dim)
     velocity, affine = pos @ A.T + b, np.tile(A.ravel(), (200, 1))
     grid, _, rule, F = transferred(rng, dim, velocity, affine, made, gravity=g, decay=0.9)
     none = np.zeros(0, np.int64)
-    move_grid(rule, box, bins, Walls(none, np.zeros(1, np.int64), none, np.zeros((0, 3)), np.zeros(0), none), grid, np.zeros((0, 3)))
+    move_grid(
+        rule,
+        box,
+        bins,
+        Walls(none, np.zeros(1, np.int64), none, np.zeros((0, 3)), np.zeros(0), none),
+        grid,
+        np.zeros((0, 3)),
+    )
     before = pos.copy()
     compiled(dim).to_particles(rule, box, bins, grid, pos, velocity, affine, F)
     expected = 0.9 * (before @ A.T + b + TAU * g)
     np.testing.assert_allclose(velocity, expected, atol=1e-12)
     np.testing.assert_allclose(pos, before + TAU * expected, atol=1e-14)
     np.testing.assert_allclose(affine, np.tile(0.9 * A.ravel(), (200, 1)), atol=1e-10)
-    np.testing.assert_allclose(F, np.tile((np.eye(dim) + TAU * 0.9 * A).ravel(), (200, 1)), atol=1e-13)
+    np.testing.assert_allclose(
+        F, np.tile((np.eye(dim) + TAU * 0.9 * A).ravel(), (200, 1)), atol=1e-13
+    )
 
 
 # Walls
@@ -161,8 +186,12 @@ def test_what_each_wall_leaves_of_a_velocity(rng):
         assert met(STICKY, 0.0, tuple(n), tuple(v)) == (0.0, 0.0, 0.0)
         np.testing.assert_allclose(met(SLIP, 0.0, tuple(n), tuple(v)), t, atol=1e-14)
         for mu in (0.0, 0.3, 2.0):
-            kept = max(0.0, 1.0 + mu * s / np.linalg.norm(t))  # Coulomb: at most mu times the normal impulse -s
-            np.testing.assert_allclose(met(SEPARATE, mu, tuple(n), tuple(v)), v if s >= 0.0 else kept * t, atol=1e-14)
+            kept = max(
+                0.0, 1.0 + mu * s / np.linalg.norm(t)
+            )  # Coulomb: at most mu times the normal impulse -s
+            np.testing.assert_allclose(
+                met(SEPARATE, mu, tuple(n), tuple(v)), v if s >= 0.0 else kept * t, atol=1e-14
+            )
 
 
 @pytest.mark.parametrize(("kind", "mu"), KINDS)
@@ -171,7 +200,9 @@ def test_no_wall_lets_anything_in_or_gives_energy(rng, kind, mu):
         left = np.array(met(kind, mu, tuple(n), tuple(v)))
         assert left @ n >= -1e-14
         assert np.linalg.norm(left) <= np.linalg.norm(v) + 1e-14
-        np.testing.assert_allclose(met(kind, mu, tuple(n), tuple(left)), left, atol=1e-14)  # a second look finds nothing to do
+        np.testing.assert_allclose(
+            met(kind, mu, tuple(n), tuple(left)), left, atol=1e-14
+        )  # a second look finds nothing to do
 
 
 @pytest.mark.parametrize(("kind", "mu"), KINDS)
@@ -180,10 +211,12 @@ def test_the_adjoint_of_a_wall_is_its_slope(rng, kind, mu):
     for n, v in cases(rng, 50):
         bar = rng.standard_normal(3)
         by_v, by_mu = met_back(kind, mu, tuple(n), tuple(v), tuple(bar))
-        value = lambda v, mu, n=n, bar=bar: bar @ np.array(met(kind, mu, tuple(n), tuple(v)))  # noqa: E731
+        value = lambda v, mu, n=n, bar=bar: bar @ np.array(met(kind, mu, tuple(n), tuple(v)))
         for axis in range(3):
             d = e * np.eye(3)[axis]
-            assert by_v[axis] == pytest.approx((value(v + d, mu) - value(v - d, mu)) / (2 * e), abs=1e-7)
+            assert by_v[axis] == pytest.approx(
+                (value(v + d, mu) - value(v - d, mu)) / (2 * e), abs=1e-7
+            )
         if mu > 0.0:
             assert by_mu == pytest.approx((value(v, mu + e) - value(v, mu - e)) / (2 * e), abs=1e-7)
 

@@ -1,4 +1,5 @@
-"""`linearised` is the gradient, the stiffness and the viscous stiffness of a body in one pass: it must be theirs to round-off."""
+"""`linearised` is the gradient, the stiffness and the viscous stiffness of a body in one pass: it
+must be theirs to round-off."""
 
 import numba
 import numpy as np
@@ -16,7 +17,11 @@ def block(dim, order, law, *, power=0, n=3):
         mesh = shape.mesh(divisions=(n, 1, 1), order=order)
     else:
         mesh = pl.geometry.Rectangle(size=(0.1, 0.06)).mesh(divisions=(n, n), order=order)
-    return Solid(mesh=mesh, materials={"body": pl.Material(E=3e5, nu=0.35, law=law, power=power)}, thickness=0.02)
+    return Solid(
+        mesh=mesh,
+        materials={"body": pl.Material(E=3e5, nu=0.35, law=law, power=power)},
+        thickness=0.02,
+    )
 
 
 def shaken(body, size, seed=0):
@@ -24,7 +29,11 @@ def shaken(body, size, seed=0):
 
 
 def apart(body, q, viscosity):
-    viscous = body.viscous_at(body.fields, viscosity, 1.0, q, np.zeros_like(q)) if viscosity > 0.0 else NO_VISCOSITY
+    viscous = (
+        body.viscous_at(body.fields, viscosity, 1.0, q, np.zeros_like(q))
+        if viscosity > 0.0
+        else NO_VISCOSITY
+    )
     return body.gradient(q, body.fields), body.stiffness(q, body.fields, viscous)
 
 
@@ -54,7 +63,8 @@ def test_near_incompressible_terms_are_in_it(law):
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize("law", ["fixed-corotated", "linear-corotated"])
 def test_inverted_and_flat_cells_have_the_same_rotation(dim, law):
-    """The iteration that turns cells side by side knows sound ones only; the others must neither fail nor spoil their neighbours."""
+    """The iteration that turns cells side by side knows sound ones only; the others must neither
+    fail nor spoil their neighbours."""
     body = block(dim, 1, law)
     q = shaken(body, 2e-2, seed=3)
     J = [np.linalg.det(F) for F in body._gradient_of(q)[:, 0]]
@@ -66,7 +76,13 @@ def test_laws_may_differ_from_cell_to_cell():
     mesh = pl.Box(size=(0.1, 0.05, 0.05)).mesh(divisions=(4, 1, 1), order=1)
     halves = {"left": np.arange(0, len(mesh.cells), 2), "right": np.arange(1, len(mesh.cells), 2)}
     mesh = pl.Mesh(points=mesh.points, cells=mesh.cells, regions=halves)
-    body = Solid(mesh=mesh, materials={"left": pl.Material(E=1e5, nu=0.3), "right": pl.Material(E=4e5, nu=0.4, law="linear-corotated")})
+    body = Solid(
+        mesh=mesh,
+        materials={
+            "left": pl.Material(E=1e5, nu=0.3),
+            "right": pl.Material(E=4e5, nu=0.4, law="linear-corotated"),
+        },
+    )
     q = shaken(body, 1e-3)
     assert_same(body.linearised(q, body.fields, 3.0), apart(body, q, 3.0))
 
@@ -84,7 +100,9 @@ def test_the_gradient_is_that_of_the_energy_and_the_stiffness_that_of_the_gradie
     np.add.at(push, i, np.einsum("pij,pj->pi", blocks, z[j]))
     off = i != j
     np.add.at(push, j[off], np.einsum("pji,pj->pi", blocks[off], z[i[off]]))
-    np.testing.assert_allclose(push.ravel(), (ahead - behind) / (2 * h), rtol=0.0, atol=1e-6 * np.abs(push).max())
+    np.testing.assert_allclose(
+        push.ravel(), (ahead - behind) / (2 * h), rtol=0.0, atol=1e-6 * np.abs(push).max()
+    )
 
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one thread only")

@@ -9,7 +9,10 @@ from pliant.core import InputError
 from pliant.geometry import Rectangle, Union, seed
 from pliant.materials import moduli
 
-SOFT, HARD = pl.Material(E=1e4, nu=0.3, density=800.0), pl.Material(E=3e4, nu=0.2, density=1200.0, power=2)
+SOFT, HARD = (
+    pl.Material(E=1e4, nu=0.3, density=800.0),
+    pl.Material(E=3e4, nu=0.2, density=1200.0, power=2),
+)
 SIZE = {2: (0.1, 0.06), 3: (0.1, 0.06, 0.05)}
 every_dim = pytest.mark.parametrize("dim", [2, 3])
 
@@ -20,7 +23,12 @@ def box(dim):
 
 def body(dim, spacing=0.01, how="lattice", materials=None, thickness=1.0, shape=None):
     mesh = (shape or box(dim)).mesh(divisions=(4, 2, 2)[:dim])
-    return Particles(mesh=mesh, seeds=seed(mesh, spacing=spacing, how=how), materials=materials or {"body": SOFT}, thickness=thickness)
+    return Particles(
+        mesh=mesh,
+        seeds=seed(mesh, spacing=spacing, how=how),
+        materials=materials or {"body": SOFT},
+        thickness=thickness,
+    )
 
 
 @every_dim
@@ -34,7 +42,12 @@ def test_volumes_and_masses_are_the_bodys(dim, how):
 
 
 def test_materials_follow_their_regions():
-    shape = Union(parts={"hip": pl.Box(size=(0.05, 0.06, 0.05)), "leg": pl.Box(size=(0.05, 0.06, 0.05), origin=(0.05, 0.0, 0.0))})
+    shape = Union(
+        parts={
+            "hip": pl.Box(size=(0.05, 0.06, 0.05)),
+            "leg": pl.Box(size=(0.05, 0.06, 0.05), origin=(0.05, 0.0, 0.0)),
+        }
+    )
     particles = body(3, shape=shape, materials={"hip": SOFT, "leg": HARD})
     left = particles.seeds.points[:, 0] < 0.05
     assert left.sum() == len(left) / 2
@@ -44,15 +57,21 @@ def test_materials_follow_their_regions():
     masses = particles.cloud(particles.fields).mass
     assert masses[left].sum() == pytest.approx(800.0 * 0.05 * 0.06 * 0.05, rel=1e-12)
     assert masses[~left].sum() == pytest.approx(1200.0 * 0.05 * 0.06 * 0.05, rel=1e-12)
-    np.testing.assert_allclose(particles.bulk(particles.groups["leg"]), np.where(left, 0.0, particles.volumes()))
+    np.testing.assert_allclose(
+        particles.bulk(particles.groups["leg"]), np.where(left, 0.0, particles.volumes())
+    )
 
 
 def test_moduli_and_their_slopes_are_those_of_the_material():
     particles = body(2, materials={"body": HARD})
     cloud, e = particles.cloud(particles.fields), 1e-6
     np.testing.assert_allclose(cloud.moduli[0], moduli(3e4, 0.2, 2))
-    np.testing.assert_allclose(cloud.by_E[0], (moduli(3e4 + 1.0, 0.2, 2) - moduli(3e4 - 1.0, 0.2, 2)) / 2.0, rtol=1e-9)
-    np.testing.assert_allclose(cloud.by_nu[0], (moduli(3e4, 0.2 + e, 2) - moduli(3e4, 0.2 - e, 2)) / (2.0 * e), rtol=1e-8)
+    np.testing.assert_allclose(
+        cloud.by_E[0], (moduli(3e4 + 1.0, 0.2, 2) - moduli(3e4 - 1.0, 0.2, 2)) / 2.0, rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        cloud.by_nu[0], (moduli(3e4, 0.2 + e, 2) - moduli(3e4, 0.2 - e, 2)) / (2.0 * e), rtol=1e-8
+    )
 
 
 # What carries a material point
@@ -62,8 +81,9 @@ def test_moduli_and_their_slopes_are_those_of_the_material():
 @pytest.mark.parametrize("how", ["lattice", "jitter"])
 @pytest.mark.parametrize("spacing", [0.0051, 0.01, 0.0125, 0.02, 0.033])
 def test_every_affine_motion_is_carried_exactly(rng, dim, how, spacing):
-    """Inside, on faces, edges and corners, and at the middles of faces, where the nearest particles stand in one plane: a point is
-    where the motion takes it, and no particle counts for much more than one."""
+    """Inside, on faces, edges and corners, and at the middles of faces, where the nearest particles
+    stand in one plane: a point is where the motion takes it, and no particle counts for much more
+    than one."""
     particles = body(dim, spacing, how)
     share = np.concatenate([rng.random((20, dim)), rng.integers(0, 3, (40, dim)) / 2.0])
     points = share * SIZE[dim]
@@ -80,17 +100,23 @@ def test_a_force_keeps_its_size_and_its_moment(rng, dim):
     points, forces = rng.random((5, dim)) * SIZE[dim], rng.standard_normal((5, dim))
     spread, at = particles.locate(points).T @ forces, particles.rest.reshape(-1, dim)
     np.testing.assert_allclose(spread.sum(axis=0), forces.sum(axis=0), atol=1e-12)
-    np.testing.assert_allclose(at.T @ spread, points.T @ forces, atol=1e-13)  # all first moments, so the torque too
+    np.testing.assert_allclose(
+        at.T @ spread, points.T @ forces, atol=1e-13
+    )  # all first moments, so the torque too
 
 
 def test_a_layer_of_particles_carries_what_lies_beside_it():
-    """One layer cannot know how a motion changes across it, but a force on its face is still carried in full."""
+    """One layer cannot know how a motion changes across it, but a force on its face is still
+    carried in full."""
     particles = body(3, shape=pl.Box(size=(0.1, 0.06, 0.004)))
     assert np.unique(particles.seeds.points[:, 2]).size == 1
     W = particles.locate(np.array([[0.03, 0.02, 0.004]]))
     assert W.sum() == pytest.approx(1.0, rel=1e-12)
     np.testing.assert_allclose(W @ particles.seeds.points, [[0.03, 0.02, 0.002]], atol=1e-12)
-    assert np.abs(particles.seeds.points[W.indices] - [0.03, 0.02, 0.002]).max() < 5 * particles.spacing()  # and stays near
+    assert (
+        np.abs(particles.seeds.points[W.indices] - [0.03, 0.02, 0.002]).max()
+        < 5 * particles.spacing()
+    )  # and stays near
 
 
 def test_a_single_particle_carries_everything():
@@ -112,7 +138,9 @@ def test_a_patch_has_the_area_and_the_middle_of_its_surface(dim):
     particles, area = body(dim, thickness=0.3), (0.3 * 0.06 if dim == 2 else 0.06 * 0.05)
     share = particles.patch("x+")
     assert share.sum() == pytest.approx(area, rel=1e-12)
-    np.testing.assert_allclose(share @ particles.seeds.points / area, [0.1, *np.divide(SIZE[dim][1:], 2)], atol=1e-12)
+    np.testing.assert_allclose(
+        share @ particles.seeds.points / area, [0.1, *np.divide(SIZE[dim][1:], 2)], atol=1e-12
+    )
     even = particles.patch("x+", even=True)
     assert np.all(even >= 0.0)
     assert even.sum() == pytest.approx(area, rel=1e-12)
@@ -128,7 +156,9 @@ def test_bonds_join_the_neighbours_of_the_lattice(dim):
     counts = np.round(np.array(SIZE[dim]) / 0.01).astype(int)
     gaps = np.linalg.norm(np.diff(particles.seeds.points[particles.bonds], axis=1)[:, 0], axis=1)
     np.testing.assert_allclose(gaps, 0.01, rtol=1e-9)
-    assert len(particles.bonds) == sum(np.prod(counts - np.eye(dim, dtype=int)[axis]) for axis in range(dim))
+    assert len(particles.bonds) == sum(
+        np.prod(counts - np.eye(dim, dtype=int)[axis]) for axis in range(dim)
+    )
 
 
 @pytest.mark.parametrize(
@@ -144,6 +174,13 @@ def test_what_is_wrong_is_a_sentence(options, says):
 
 
 def test_a_particle_without_a_material_is_a_sentence():
-    shape = Union(parts={"hip": Rectangle(size=(0.05, 0.06)), "leg": Rectangle(size=(0.05, 0.06), origin=(0.05, 0.0))})
-    with pytest.raises(InputError, match=r"30 of 60 particles have no material \(first: particle 30\).*hip, leg"):
+    shape = Union(
+        parts={
+            "hip": Rectangle(size=(0.05, 0.06)),
+            "leg": Rectangle(size=(0.05, 0.06), origin=(0.05, 0.0)),
+        }
+    )
+    with pytest.raises(
+        InputError, match=r"30 of 60 particles have no material \(first: particle 30\).*hip, leg"
+    ):
         body(2, shape=shape, materials={"hip": SOFT})

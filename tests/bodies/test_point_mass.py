@@ -24,7 +24,10 @@ def test_locate_picks_the_mass_and_refuses_the_empty_place():
         body.locate([[1.0, 0.5, 0.0]])
 
 
-@pytest.mark.parametrize("options", [{"points": [1.0, 2.0]}, {"points": POINTS + np.inf}, {"points": POINTS, "mass_each": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"points": [1.0, 2.0]}, {"points": POINTS + np.inf}, {"points": POINTS, "mass_each": 0.0}],
+)
 def test_bad_points_are_refused(options):
     with pytest.raises(InputError):
         pl.PointMass(**options)

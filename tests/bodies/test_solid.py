@@ -14,7 +14,9 @@ from pliant.materials import LAWS
 SIZE = np.array([0.3, 0.2, 0.1])
 DENSITY = 800.0
 KINDS = [(dim, order) for dim in (2, 3) for order in (1, 2)]
-elements = pytest.mark.parametrize(("dim", "order"), KINDS, ids=[f"{dim}D-{order}" for dim, order in KINDS])
+elements = pytest.mark.parametrize(
+    ("dim", "order"), KINDS, ids=[f"{dim}D-{order}" for dim, order in KINDS]
+)
 
 
 def distorted(dim, order, counts=(3, 2, 2)):
@@ -34,16 +36,26 @@ def solid(dim, order, law="neo-hookean", power=0, **options):
 
 
 def box_integral(dim, f):
-    """The integral of a polynomial over the box, up to degree 5 in each coordinate, by a tensor Gauss rule."""
+    """The integral of a polynomial over the box, up to degree 5 in each coordinate, by a tensor
+    Gauss rule."""
     x, w = np.polynomial.legendre.leggauss(3)
-    grid = np.stack(np.meshgrid(*[(x + 1) / 2 * s for s in SIZE[:dim]], indexing="ij"), -1).reshape(-1, dim)
-    weights = np.prod(np.stack(np.meshgrid(*[w / 2 * s for s in SIZE[:dim]], indexing="ij"), -1).reshape(-1, dim), axis=1)
+    grid = np.stack(np.meshgrid(*[(x + 1) / 2 * s for s in SIZE[:dim]], indexing="ij"), -1).reshape(
+        -1, dim
+    )
+    weights = np.prod(
+        np.stack(np.meshgrid(*[w / 2 * s for s in SIZE[:dim]], indexing="ij"), -1).reshape(-1, dim),
+        axis=1,
+    )
     return weights @ f(grid)
 
 
 def polynomial(rng, dim, order):
     """A random vector field of that degree: points (k, dim) -> (k, dim)."""
-    b, A, Q = rng.standard_normal(dim), rng.standard_normal((dim, dim)), rng.standard_normal((dim, dim, dim)) * (order == 2)
+    b, A, Q = (
+        rng.standard_normal(dim),
+        rng.standard_normal((dim, dim)),
+        rng.standard_normal((dim, dim, dim)) * (order == 2),
+    )
     return lambda x: b + 5 * x @ A.T + 20 * np.einsum("ijk,nj,nk->ni", Q, x, x)
 
 
@@ -53,7 +65,8 @@ def polynomial(rng, dim, order):
 @elements
 @pytest.mark.parametrize("law", LAWS)
 def test_patch_an_affine_boundary_makes_an_affine_inside(rng, dense, dim, order, law):
-    """Newton on the inner nodes alone, from a scrambled start; every law holds a constant stress in balance."""
+    """Newton on the inner nodes alone, from a scrambled start; every law holds a constant stress in
+    balance."""
     body = solid(dim, order, law)
     affine = np.eye(dim) + 0.1 * rng.standard_normal((dim, dim))
     target = (body.mesh.points @ affine.T + 0.02).ravel()
@@ -71,14 +84,19 @@ def test_patch_an_affine_boundary_makes_an_affine_inside(rng, dense, dim, order,
 @elements
 @pytest.mark.parametrize("law", LAWS)
 def test_patch_uniaxial_stretch_through_the_public_door(dim, order, law):
-    """Rollers on three sides, the fourth pulled: a homogeneous stretch whose sides thin as the closed form says."""
+    """Rollers on three sides, the fourth pulled: a homogeneous stretch whose sides thin as the
+    closed form says."""
     pull, mesh = 0.25, distorted(dim, order)
     mu, lam = 5e4 / 2.7, 5e4 * 0.35 / (1.35 * 0.3)
     move = np.zeros(dim)
     move[0] = pull * SIZE[0]
     supports = [pl.Support(region=f"{axis}-", axes=axis) for axis in "xyz"[:dim]]
-    robot = pl.Robot(shape=mesh, order=order, material=pl.Material(E=5e4, nu=0.35, law=law),
-                     supports=[*supports, pl.Support(region="x+", axes="x", motion=lambda t: move)])  # fmt: skip
+    robot = pl.Robot(
+        shape=mesh,
+        order=order,
+        material=pl.Material(E=5e4, nu=0.35, law=law),
+        supports=[*supports, pl.Support(region="x+", axes="x", motion=lambda t: move)],
+    )
     model = pl.Quasistatic(robot)
     step = model.step(model.initial_state(), np.zeros(0))
     assert step.status
@@ -87,15 +105,23 @@ def test_patch_uniaxial_stretch_through_the_public_door(dim, order, law):
         """(P along x, P across) at stretches (1 + pull, side, side or 1)."""
         l = np.array([1 + pull, side, side if dim == 3 else 1.0])
         J = l.prod()
-        P = {"neo-hookean": mu * (l - 1 / l) + lam * np.log(J) / l,
-             "fixed-corotated": 2 * mu * (l - 1) + lam * (J - 1) * J / l,
-             "linear-corotated": 2 * mu * (l - 1) + lam * (l.sum() - 3)}[law]  # fmt: skip
+        P = {
+            "neo-hookean": mu * (l - 1 / l) + lam * np.log(J) / l,
+            "fixed-corotated": 2 * mu * (l - 1) + lam * (J - 1) * J / l,
+            "linear-corotated": 2 * mu * (l - 1) + lam * (l.sum() - 3),
+        }[law]
         return P[0 if along else 1]
 
     thin = brentq(lambda side: stress(side, False), 0.5, 1.0, xtol=1e-14)
     stretch = np.array([1 + pull, thin, thin])[:dim]
-    np.testing.assert_allclose(step.x.reshape(-1, dim), mesh.points * stretch, atol=1e-10 * pull * SIZE[0])
-    force = model.equations.body.gradient(step.x, model.equations.body.fields).reshape(-1, dim)[mesh.nodes("x+"), 0].sum()
+    np.testing.assert_allclose(
+        step.x.reshape(-1, dim), mesh.points * stretch, atol=1e-10 * pull * SIZE[0]
+    )
+    force = (
+        model.equations.body.gradient(step.x, model.equations.body.fields)
+        .reshape(-1, dim)[mesh.nodes("x+"), 0]
+        .sum()
+    )
     assert force == pytest.approx(stress(thin, True) * np.prod(SIZE[1:dim]), rel=1e-9)
 
 
@@ -111,7 +137,8 @@ def test_patch_simple_shear_has_the_traction_of_its_stress(dim, order):
     inner = np.setdiff1d(np.arange(body.mesh.n_points), np.unique(body.mesh.boundary()))
     np.testing.assert_allclose(f[inner], 0.0, atol=1e-12 * mu)
     area = SIZE[0] * (SIZE[2] if dim == 3 else 1.0)
-    # Side faces carry P_yx = mu g as well, and share the edge nodes with the top; so weigh by height: virtual work of u_x = y.
+    # Side faces carry P_yx = mu g as well, and share the edge nodes with the top; so weigh by
+    # height: virtual work of u_x = y.
     assert f[:, 0] @ body.mesh.points[:, 1] == pytest.approx(mu * g * area * SIZE[1], rel=1e-12)
     assert f[:, 1] @ body.mesh.points[:, 0] == pytest.approx(mu * g * area * SIZE[1], rel=1e-12)
     assert len(top) > 0
@@ -170,9 +197,14 @@ def test_the_mass_matrix_integrates_its_fields_exactly(rng, dense, dim, order):
 def test_mass_work_is_the_slope_of_the_kinetic_energy(rng, dense, dim, order):
     body = solid(dim, order)
     y, z = rng.standard_normal((2, body.rest.size))
-    density, change = rng.uniform(500, 1500, body.mesh.n_cells), rng.standard_normal(body.mesh.n_cells)
-    product = lambda rho: y @ dense(body, body.mass(rho)[:, None, None] * np.eye(dim)) @ z  # noqa: E731
-    assert body.mass_work(y, z) @ change == pytest.approx(product(density + change) - product(density), rel=1e-8)
+    density, change = (
+        rng.uniform(500, 1500, body.mesh.n_cells),
+        rng.standard_normal(body.mesh.n_cells),
+    )
+    product = lambda rho: y @ dense(body, body.mass(rho)[:, None, None] * np.eye(dim)) @ z
+    assert body.mass_work(y, z) @ change == pytest.approx(
+        product(density + change) - product(density), rel=1e-8
+    )
 
 
 # Surfaces and points
@@ -187,7 +219,9 @@ def test_patches_add_up_to_their_areas(dim, order, even):
     for axis, letter in enumerate("xyz"[:dim]):
         area = sides.prod() / sides[axis]
         assert body.patch(f"{letter}+", even=even).sum() == pytest.approx(area, rel=1e-12)
-    assert body.patch(None, even=even).sum() == pytest.approx(2 * (sides.prod() / sides[:dim]).sum(), rel=1e-12)
+    assert body.patch(None, even=even).sum() == pytest.approx(
+        2 * (sides.prod() / sides[:dim]).sum(), rel=1e-12
+    )
     assert body.patch(None, even=True).min() >= 0.0
 
 
@@ -199,7 +233,9 @@ def test_a_traction_has_its_resultant_and_acts_at_the_middle(dim, order):
     area = np.prod(SIZE[1:dim]) * (0.7 if dim == 2 else 1.0)
     np.testing.assert_allclose(f.sum(axis=0), area * traction, rtol=1e-12)
     middle = np.array([SIZE[0], *(SIZE[1:dim] / 2)])
-    np.testing.assert_allclose(body.mesh.points.T @ f, np.outer(middle, area * traction), atol=1e-14)
+    np.testing.assert_allclose(
+        body.mesh.points.T @ f, np.outer(middle, area * traction), atol=1e-14
+    )
 
 
 @elements
@@ -215,7 +251,8 @@ def test_a_point_load_has_its_resultant_and_moment(dim, order):
 def test_locate_reproduces_fields_of_its_order(rng, dim, order):
     body = solid(dim, order)
     f, at = polynomial(rng, dim, order), rng.uniform(0, 1, (40, dim)) * SIZE[:dim]
-    # Values below 1e-9 of a shape function are dropped, which costs at most that share of the field.
+    # Values below 1e-9 of a shape function are dropped, which costs at most that share of the
+    # field.
     np.testing.assert_allclose(body.locate(at) @ f(body.mesh.points), f(at), atol=1e-8)
     np.testing.assert_allclose(np.asarray(body.locate(at).sum(axis=1)).ravel(), 1.0, rtol=1e-8)
 
@@ -224,7 +261,11 @@ def test_locate_reproduces_fields_of_its_order(rng, dim, order):
 def test_strain_of_an_affine_field_is_its_green_strain(rng, dim, order):
     body = solid(dim, order)
     F = np.eye(dim) + 0.1 * rng.standard_normal((dim, dim))
-    np.testing.assert_allclose(body.strain((body.mesh.points @ F.T).ravel()), np.linalg.norm(F.T @ F - np.eye(dim)) / 2, rtol=1e-11)
+    np.testing.assert_allclose(
+        body.strain((body.mesh.points @ F.T).ravel()),
+        np.linalg.norm(F.T @ F - np.eye(dim)) / 2,
+        rtol=1e-11,
+    )
 
 
 # Damped strain
@@ -232,17 +273,28 @@ def test_strain_of_an_affine_field_is_its_green_strain(rng, dim, order):
 
 def squishy(dim, order, nu):
     """A body whose material has a negative lambda where nu is negative."""
-    return Solid(mesh=distorted(dim, order), materials={"body": pl.Material(E=5e4, nu=nu, density=DENSITY)}, thickness=0.7)
+    return Solid(
+        mesh=distorted(dim, order),
+        materials={"body": pl.Material(E=5e4, nu=nu, density=DENSITY)},
+        thickness=0.7,
+    )
 
 
 def strains_by_differences(body, q):
-    """(n_cells, n_points, dim, dim) the Green strain at the quadrature points, from differences of interpolated places: they are exact,
-    since a place is a polynomial of second degree at most inside its cell."""
+    """(n_cells, n_points, dim, dim) the Green strain at the quadrature points, from differences of
+    interpolated places: they are exact, since a place is a polynomial of second degree at most
+    inside its cell."""
     dim, e = body.dim, 1e-3
     bary, weights = quadrature(dim, body.mesh.order)
     at = (bary @ body.mesh.points[body.mesh.corners]).reshape(-1, dim)
     x = q.reshape(-1, dim)
-    F = np.stack([(body.locate(at + e * axis) - body.locate(at - e * axis)) @ x / (2.0 * e) for axis in np.eye(dim)], axis=-1)
+    F = np.stack(
+        [
+            (body.locate(at + e * axis) - body.locate(at - e * axis)) @ x / (2.0 * e)
+            for axis in np.eye(dim)
+        ],
+        axis=-1,
+    )
     E = (np.swapaxes(F, 1, 2) @ F - np.eye(dim)) / 2.0
     return E.reshape(body.mesh.n_cells, len(weights), dim, dim), weights
 
@@ -267,7 +319,9 @@ def test_the_square_of_the_damped_strain_is_its_energy_by_hookes_law(rng, dim, o
 def test_the_damped_strain_feels_no_rigid_motion(rng, dim, order):
     body = squishy(dim, order, 0.35)
     Q = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
-    moved = body.damped_strain((body.mesh.points @ Q.T + rng.standard_normal(dim)).ravel(), body.fields)
+    moved = body.damped_strain(
+        (body.mesh.points @ Q.T + rng.standard_normal(dim)).ravel(), body.fields
+    )
     bent = body.damped_strain(body.rest + 0.01 * rng.standard_normal(body.rest.size), body.fields)
     assert np.abs(moved).max() < 1e-12 * np.abs(bent).max()
 
@@ -275,28 +329,46 @@ def test_the_damped_strain_feels_no_rigid_motion(rng, dim, order):
 @elements
 @pytest.mark.parametrize("nu", [0.35, -0.4])
 def test_damped_strain_push_is_its_derivative_and_symmetric(rng, dim, order, nu):
-    """The damped strain is quadratic in the positions, so that central differences are exact whatever the step."""
+    """The damped strain is quadratic in the positions, so that central differences are exact
+    whatever the step."""
     body = squishy(dim, order, nu)
-    q, d = body.rest + 0.01 * rng.standard_normal(body.rest.size), 0.05 * rng.standard_normal(body.rest.size)
-    s = lambda e: body.damped_strain(q + e * d, body.fields)  # noqa: E731
+    q, d = (
+        body.rest + 0.01 * rng.standard_normal(body.rest.size),
+        0.05 * rng.standard_normal(body.rest.size),
+    )
+    s = lambda e: body.damped_strain(q + e * d, body.fields)
     push = body.damped_strain_push(q, d, body.fields)
     size = np.abs(push).max()
     np.testing.assert_allclose(push, (s(1.0) - s(-1.0)) / 2.0, atol=1e-11 * size)
     np.testing.assert_allclose(push, body.damped_strain_push(d, q, body.fields), atol=1e-13 * size)
-    np.testing.assert_allclose(s(1.0) + s(-1.0) - 2.0 * s(0.0), body.damped_strain_push(d, d, body.fields), atol=1e-11 * size)
+    np.testing.assert_allclose(
+        s(1.0) + s(-1.0) - 2.0 * s(0.0),
+        body.damped_strain_push(d, d, body.fields),
+        atol=1e-11 * size,
+    )
 
 
 @elements
 @pytest.mark.parametrize("nu", [0.35, -0.4])
 def test_the_viscous_force_is_the_slope_of_the_damped_strain_times_its_rate(rng, dim, order, nu):
-    """What latent dynamics project: time rate (ds/dq')^T (s(q') - s(q)), against the compiled Kelvin-Voigt force of a step."""
+    """What latent dynamics project: time rate (ds/dq')^T (s(q') - s(q)), against the compiled
+    Kelvin-Voigt force of a step."""
     body, time, rate = squishy(dim, order, nu), 0.02, 50.0
     old, new = body.rest + 0.001 * rng.standard_normal((2, body.rest.size))
     viscous = body.viscous(body.fields, time, (rate, -rate), [old])
-    energy, force = (a - b for a, b in zip(body.energy(new, body.fields, viscous), body.energy(new, body.fields), strict=True))
+    energy, force = (
+        a - b
+        for a, b in zip(
+            body.energy(new, body.fields, viscous), body.energy(new, body.fields), strict=True
+        )
+    )
     moved = body.damped_strain(new, body.fields) - body.damped_strain(old, body.fields)
     ways = rng.standard_normal((10, body.rest.size))
-    work = time * rate * np.array([body.damped_strain_push(new, way, body.fields) @ moved for way in ways])
+    work = (
+        time
+        * rate
+        * np.array([body.damped_strain_push(new, way, body.fields) @ moved for way in ways])
+    )
     np.testing.assert_allclose(ways @ force, work, rtol=1e-9, atol=1e-9 * np.abs(work).max())
     assert energy == pytest.approx(0.5 * time * rate * moved @ moved, rel=1e-9)
     assert np.abs(work).max() > 0.0
@@ -308,24 +380,41 @@ def test_the_viscous_force_is_the_slope_of_the_damped_strain_times_its_rate(rng,
 def test_energy_and_force_of_a_plane_body_grow_with_its_thickness(rng):
     thin, thick = solid(2, 2), solid(2, 2, thickness=2.5)
     q = thin.rest + 0.003 * rng.standard_normal(thin.rest.size)
-    assert thick.energy(q, thick.fields)[0] == pytest.approx(2.5 * thin.energy(q, thin.fields)[0], rel=1e-13)
-    np.testing.assert_allclose(thick.gradient(q, thick.fields), 2.5 * thin.gradient(q, thin.fields), rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(thick.mass(thick.fields.density), 2.5 * thin.mass(thin.fields.density), atol=1e-14)
+    assert thick.energy(q, thick.fields)[0] == pytest.approx(
+        2.5 * thin.energy(q, thin.fields)[0], rel=1e-13
+    )
+    np.testing.assert_allclose(
+        thick.gradient(q, thick.fields), 2.5 * thin.gradient(q, thin.fields), rtol=1e-10, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        thick.mass(thick.fields.density), 2.5 * thin.mass(thin.fields.density), atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_plane_strain_is_a_slab_held_across(rng, law):
-    """Kuhn's cut of a cube, seen from above, is the cut of its square, so that one linear field lives on both meshes."""
+    """Kuhn's cut of a cube, seen from above, is the cut of its square, so that one linear field
+    lives on both meshes."""
     material = {"body": pl.Material(E=5e4, nu=0.35, law=law)}
-    plane = Solid(mesh=pl.geometry.Rectangle(size=(0.3, 0.2)).mesh(divisions=(3, 2)), materials=material, thickness=0.1)
+    plane = Solid(
+        mesh=pl.geometry.Rectangle(size=(0.3, 0.2)).mesh(divisions=(3, 2)),
+        materials=material,
+        thickness=0.1,
+    )
     slab = Solid(mesh=pl.Box(size=(0.3, 0.2, 0.1)).mesh(divisions=(3, 2, 1)), materials=material)
-    below = np.array([np.argmin(np.linalg.norm(plane.mesh.points - x[:2], axis=1)) for x in slab.mesh.points])
+    below = np.array(
+        [np.argmin(np.linalg.norm(plane.mesh.points - x[:2], axis=1)) for x in slab.mesh.points]
+    )
     q = plane.rest + 0.01 * rng.standard_normal(plane.rest.size)
     Q = np.column_stack([q.reshape(-1, 2)[below], slab.mesh.points[:, 2]]).ravel()
-    assert slab.energy(Q, slab.fields)[0] == pytest.approx(plane.energy(q, plane.fields)[0], rel=1e-12)
+    assert slab.energy(Q, slab.fields)[0] == pytest.approx(
+        plane.energy(q, plane.fields)[0], rel=1e-12
+    )
     folded = np.zeros((plane.mesh.n_points, 2))
     np.add.at(folded, below, slab.gradient(Q, slab.fields).reshape(-1, 3)[:, :2])
-    np.testing.assert_allclose(folded.ravel(), plane.gradient(q, plane.fields), atol=1e-11 * np.abs(folded).max())
+    np.testing.assert_allclose(
+        folded.ravel(), plane.gradient(q, plane.fields), atol=1e-11 * np.abs(folded).max()
+    )
 
 
 # Materials and inversion
@@ -333,8 +422,16 @@ def test_plane_strain_is_a_slab_held_across(rng, law):
 
 def test_regions_have_their_own_materials():
     mesh = pl.Box(size=(0.2, 0.1, 0.1)).mesh(divisions=(2, 1, 1))
-    mesh = Mesh(points=mesh.points, cells=mesh.cells, regions={"left": np.arange(6), "right": np.arange(6, 12)}, surfaces=mesh.surfaces)
-    soft, hard = pl.Material(E=1e4, nu=0.3, density=900.0), pl.Material(E=1e6, nu=0.4, density=1100.0, law="fixed-corotated")
+    mesh = Mesh(
+        points=mesh.points,
+        cells=mesh.cells,
+        regions={"left": np.arange(6), "right": np.arange(6, 12)},
+        surfaces=mesh.surfaces,
+    )
+    soft, hard = (
+        pl.Material(E=1e4, nu=0.3, density=900.0),
+        pl.Material(E=1e6, nu=0.4, density=1100.0, law="fixed-corotated"),
+    )
     body = Solid(mesh=mesh, materials={"left": soft, "right": hard})
     np.testing.assert_array_equal(body.fields.E, [1e4] * 6 + [1e6] * 6)
     assert body.mass(body.fields.density).sum() > 0.0
@@ -351,7 +448,9 @@ def test_an_inverted_cell_of_a_barrier_law_is_found(dim, order):
     assert body.inverted(body.rest) is None
     q = body.rest.reshape(-1, dim).copy()
     victim = body.mesh.cells[4, 0]
-    q[victim] += 1.5 * (body.mesh.points[body.mesh.cells[4, 1 : dim + 1]].mean(axis=0) - q[victim])  # through its far side
+    q[victim] += 1.5 * (
+        body.mesh.points[body.mesh.cells[4, 1 : dim + 1]].mean(axis=0) - q[victim]
+    )  # through its far side
     J, cell = body.inverted(q.ravel())
     assert J <= 0.0
     assert victim in body.mesh.cells[cell]
@@ -362,11 +461,14 @@ def test_an_inverted_cell_of_a_barrier_law_is_found(dim, order):
 
 
 def test_a_mirrored_middle_node_is_seen_at_the_corners():
-    """A quadratic cell may fold at a corner while all its quadrature points are sound; that is not let through."""
+    """A quadratic cell may fold at a corner while all its quadrature points are sound; that is not
+    let through."""
     body = solid(2, 2)
     q = body.rest.reshape(-1, 2).copy()
     a, middle = body.mesh.cells[0, 0], body.mesh.cells[0, 3]
-    q[middle] = q[a] + 0.15 * (q[middle] - q[a])  # under a quarter of the edge the map turns back at the corner
+    q[middle] = q[a] + 0.15 * (
+        q[middle] - q[a]
+    )  # under a quarter of the edge the map turns back at the corner
     J, _ = body.inverted(q.ravel())
     assert J <= 0.0
     assert body.energy(q.ravel(), body.fields)[0] == np.inf

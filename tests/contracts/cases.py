@@ -1,7 +1,8 @@
-"""The registry of the contract tests: small robots that together hold every law, body, actuator, load and contact.
+"""The registry of the contract tests: small robots that together hold every law, body, actuator,
+load and contact.
 
-To enrol a new class, add a line to ROBOTS (or a rule to RULES); the contract tests then run it through every rule, and
-`test_registry` fails until it is here.
+To enrol a new class, add a line to ROBOTS (or a rule to RULES); the contract tests then run it
+through every rule, and `test_registry` fails until it is here.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 import pliant as pl
-from pliant.actuators import Continued, Fibres, Fluidic, Gripper, Hydraulic, MovingFrame, Muscle, Pressure, Servo, Tether
+from pliant.actuators import (
+    Continued,
+    Fibres,
+    Fluidic,
+    Gripper,
+    Hydraulic,
+    MovingFrame,
+    Muscle,
+    Pressure,
+    Servo,
+    Tether,
+)
 from pliant.contact import terrain
 from pliant.dynamics import Condensed
 
@@ -23,16 +35,31 @@ RULES: dict[str, Callable] = {
     "BDF2": lambda robot, design: pl.BDF2(robot, dt=DT, design=design),
     "SemiImplicit": lambda robot, design: pl.SemiImplicit(robot, dt=DT, design=design),
     "MaterialPoint": lambda robot, design: pl.MaterialPoint(robot, dt=DT, cell=0.05, design=design),
-    "Condensed": lambda robot, design: Condensed(model=pl.SemiImplicit(robot, dt=DT, design=design), derivative="exact"),
-    "Latent": lambda robot, design: pl.Latent(robot, dt=DT, cell=np.array([3.0, 2.0, 2.5][: robot.n_controls])),
+    "Condensed": lambda robot, design: Condensed(
+        model=pl.SemiImplicit(robot, dt=DT, design=design), derivative="exact"
+    ),
+    "Latent": lambda robot, design: pl.Latent(
+        robot, dt=DT, cell=np.array([3.0, 2.0, 2.5][: robot.n_controls])
+    ),
 }
-LINEAR = ("Quasistatic", "ImplicitEuler", "BDF2", "SemiImplicit")  # rules of a robot's equations, all of which can be linearised
+LINEAR = (
+    "Quasistatic",
+    "ImplicitEuler",
+    "BDF2",
+    "SemiImplicit",
+)  # rules of a robot's equations, all of which can be linearised
 
 SHAPES = {
     "box": ({"shape": pl.Box(size=(0.2, 0.1, 0.1)), "divisions": (2, 1, 1)}, (0.0, 0.0, -9.81)),
-    "plane": ({"shape": pl.geometry.Rectangle(size=(0.2, 0.1)), "divisions": (2, 1), "thickness": 0.1}, (0.0, -9.81)),
+    "plane": (
+        {"shape": pl.geometry.Rectangle(size=(0.2, 0.1)), "divisions": (2, 1), "thickness": 0.1},
+        (0.0, -9.81),
+    ),
 }
-ROUTE = {"box": [[0.02, 0.02, 0.08], [0.1, 0.05, 0.09], [0.19, 0.02, 0.08]], "plane": [[0.02, 0.08], [0.1, 0.09], [0.19, 0.08]]}
+ROUTE = {
+    "box": [[0.02, 0.02, 0.08], [0.1, 0.05, 0.09], [0.19, 0.02, 0.08]],
+    "plane": [[0.02, 0.08], [0.1, 0.09], [0.19, 0.08]],
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +76,12 @@ def solid(shape, order, law, *, power=0, held="x-", **parts):
     body, gravity = SHAPES[shape]
     supports = (pl.Support(region=held),) if held else ()
     return pl.Robot(
-        **body, order=order, material=pl.Material(E=4e4, nu=0.35, law=law, power=power), supports=supports, gravity=gravity, **parts
+        **body,
+        order=order,
+        material=pl.Material(E=4e4, nu=0.35, law=law, power=power),
+        supports=supports,
+        gravity=gravity,
+        **parts,
     )
 
 
@@ -58,43 +90,83 @@ def cable(shape, **options):
 
 
 def ground(dim, **options):
-    """A floor that the body already touches, deep in a soft layer so that no finite difference leaves it."""
+    """A floor that the body already touches, deep in a soft layer so that no finite difference
+    leaves it."""
     normal = np.eye(dim)[-1]
-    return (pl.Contact(obstacle=pl.plane(normal, height=0.004), stiffness=2e5, layer=0.02, **options),)
+    return (
+        pl.Contact(obstacle=pl.plane(normal, height=0.004), stiffness=2e5, layer=0.02, **options),
+    )
 
 
 def pebble(**parts):
-    return pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0, 0.0], [0.1, 0.0, 0.02]], mass_each=0.2), gravity=(0.0, 0.0, -9.81), **parts)
+    return pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0, 0.0], [0.1, 0.0, 0.02]], mass_each=0.2),
+        gravity=(0.0, 0.0, -9.81),
+        **parts,
+    )
 
 
 def hand(shape):
     """A gripper on the left end, in a frame at its middle."""
-    return {"hand": Gripper(surface="x-", frame=MovingFrame(origin={"box": (0.0, 0.05, 0.05), "plane": (0.0, 0.05)}[shape]))}
+    return {
+        "hand": Gripper(
+            surface="x-",
+            frame=MovingFrame(origin={"box": (0.0, 0.05, 0.05), "plane": (0.0, 0.05)}[shape]),
+        )
+    }
 
 
 def leash():
     """A tether that is taut from the start, far beyond its onset."""
     frame = MovingFrame(origin=(0.0, 0.0, 0.2))
-    return {"leash": Tether(point=(0.0, 0.0, 0.0), frame=frame, anchor=(0.02, 0.01, 0.21), length=0.19, stiffness=50.0)}
+    return {
+        "leash": Tether(
+            point=(0.0, 0.0, 0.0),
+            frame=frame,
+            anchor=(0.02, 0.01, 0.21),
+            length=0.19,
+            stiffness=50.0,
+        )
+    }
 
 
 def flesh(shape):
     """A muscle along a slanted axis in the left half, and a fluid in all of the body."""
-    half = {"box": pl.Box(size=(0.1, 0.1, 0.1)), "plane": pl.geometry.Rectangle(size=(0.1, 0.1))}[shape]
-    return {"pull": Muscle(region=half, axis=(1.0, 0.3, 0.2)[: half.dim]), "swell": Fluidic(region="body")}
+    half = {"box": pl.Box(size=(0.1, 0.1, 0.1)), "plane": pl.geometry.Rectangle(size=(0.1, 0.1))}[
+        shape
+    ]
+    return {
+        "pull": Muscle(region=half, axis=(1.0, 0.3, 0.2)[: half.dim]),
+        "swell": Fluidic(region="body"),
+    }
 
 
 def rods(*, held="start", more=(), **parts):
     """A bent arm of bars with a branch of round rods."""
-    section = {"arm": pl.geometry.Bar(width=0.03, height=0.02), "branch": pl.geometry.Round(radius=0.012, inner=0.004)}
-    shape = pl.geometry.Rods(points=[[0.0, 0, 0], [0.1, 0, 0], [0.18, 0.02, 0.05], [0.12, 0.08, 0.03]], rods=[[0, 1], [1, 2], [1, 3]],
-                             section=section, parts={"arm": [0, 1], "branch": [2]}, regions={"start": [0], "end": [2]})  # fmt: skip
+    section = {
+        "arm": pl.geometry.Bar(width=0.03, height=0.02),
+        "branch": pl.geometry.Round(radius=0.012, inner=0.004),
+    }
+    shape = pl.geometry.Rods(
+        points=[[0.0, 0, 0], [0.1, 0, 0], [0.18, 0.02, 0.05], [0.12, 0.08, 0.03]],
+        rods=[[0, 1], [1, 2], [1, 3]],
+        section=section,
+        parts={"arm": [0, 1], "branch": [2]},
+        regions={"start": [0], "end": [2]},
+    )
     supports = ((pl.Support(region=held),) if held else ()) + more
-    return pl.Robot(shape=shape, material=pl.Material(E=2e5, nu=0.35), supports=supports, gravity=(0.0, 0.0, -9.81), **parts)
+    return pl.Robot(
+        shape=shape,
+        material=pl.Material(E=2e5, nu=0.35),
+        supports=supports,
+        gravity=(0.0, 0.0, -9.81),
+        **parts,
+    )
 
 
 def bag(dim, order, law, *, fibres=None, damping=None, fluid=Pressure, **pressure):
-    """A box of 3 x 3 (x 3) cubes without the middle one, which holds a fluid; `fibres` [Pa] go around it. A liquid weighs."""
+    """A box of 3 x 3 (x 3) cubes without the middle one, which holds a fluid; `fibres` [Pa] go
+    around it. A liquid weighs."""
     shape = pl.geometry.Rectangle(size=(0.3, 0.2)) if dim == 2 else pl.Box(size=(0.3, 0.2, 0.2))
     mesh = shape.mesh(divisions=(3,) * dim)
     away = np.abs(mesh.points[mesh.cells].mean(axis=1) / mesh.points.max(axis=0) - 0.5).max(axis=1)
@@ -102,139 +174,448 @@ def bag(dim, order, law, *, fibres=None, damping=None, fluid=Pressure, **pressur
     mesh = pl.geometry.with_cavities(pl.geometry.Mesh(points=points, cells=cells))
     mesh = pl.geometry.with_surface(mesh, "x-", lambda centres: centres[:, 0] == 0.0)
     thread = {} if fibres is None else {"thread": Fibres(region="body", stiffness=fibres)}
-    return pl.Robot(shape=mesh, order=order, material=pl.Material(E=4e4, nu=0.35, law=law), supports=(pl.Support(region="x-"),),
-                    actuators={"air": fluid(cavity="cavity-1", **pressure), **thread}, damping=damping or pl.Damping(),
-                    gravity=(2.0, -3.0, -9.0)[-dim:] if fluid is Hydraulic else None)  # fmt: skip
+    return pl.Robot(
+        shape=mesh,
+        order=order,
+        material=pl.Material(E=4e4, nu=0.35, law=law),
+        supports=(pl.Support(region="x-"),),
+        actuators={"air": fluid(cavity="cavity-1", **pressure), **thread},
+        damping=damping or pl.Damping(),
+        gravity=(2.0, -3.0, -9.0)[-dim:] if fluid is Hydraulic else None,
+    )
 
 
 DAMPED = pl.Damping(mass=0.8, stiffness=0.02)
 STRETCHY = {"drive": "length", "stiffness": 200.0}
 MOVING = ("ImplicitEuler", "BDF2", "SemiImplicit")  # rules that need no support
 TIP = {"box": (0.2, 0.05, 0.05), "plane": (0.2, 0.05)}
-ENDS = {shape: {"tip": pl.Effector(point=tip), "middle": pl.Effector(region="body")} for shape, tip in TIP.items()}
+ENDS = {
+    shape: {"tip": pl.Effector(point=tip), "middle": pl.Effector(region="body")}
+    for shape, tip in TIP.items()
+}
 
 ROBOTS: dict[str, Case] = {
     # Every law, each on another element, with another attachment
-    "neo-hookean box-1 tension": Case(robot=solid("box", 1, "neo-hookean", actuators=cable("box")), control=(0.8,)),
-    "neo-hookean box-2 length": Case(robot=solid("box", 2, "neo-hookean", actuators=cable("box", **STRETCHY)), control=(0.9,)),
+    "neo-hookean box-1 tension": Case(
+        robot=solid("box", 1, "neo-hookean", actuators=cable("box")), control=(0.8,)
+    ),
+    "neo-hookean box-2 length": Case(
+        robot=solid("box", 2, "neo-hookean", actuators=cable("box", **STRETCHY)), control=(0.9,)
+    ),
     "neo-hookean plane-1 thrust": Case(
-        robot=solid("plane", 1, "neo-hookean", actuators={"hand": pl.actuators.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
+        robot=solid(
+            "plane", 1, "neo-hookean", actuators={"hand": pl.actuators.Thrust(point=TIP["plane"])}
+        ),
+        control=(0.6, -0.4),
+    ),
     "neo-hookean plane-2 damped": Case(
-        robot=solid("plane", 2, "neo-hookean", power=2, damping=DAMPED, actuators=cable("plane")), control=(0.8,)),
+        robot=solid("plane", 2, "neo-hookean", power=2, damping=DAMPED, actuators=cable("plane")),
+        control=(0.8,),
+    ),
     "fixed-corotated box-1 thrust": Case(
-        robot=solid("box", 1, "fixed-corotated", damping=DAMPED, actuators={"hand": pl.actuators.Thrust(point=TIP["box"])}),
-        control=(0.3, 0.6, -0.4)),
-    "fixed-corotated box-2 tension": Case(robot=solid("box", 2, "fixed-corotated", power=2, actuators=cable("box")), control=(0.8,)),
+        robot=solid(
+            "box",
+            1,
+            "fixed-corotated",
+            damping=DAMPED,
+            actuators={"hand": pl.actuators.Thrust(point=TIP["box"])},
+        ),
+        control=(0.3, 0.6, -0.4),
+    ),
+    "fixed-corotated box-2 tension": Case(
+        robot=solid("box", 2, "fixed-corotated", power=2, actuators=cable("box")), control=(0.8,)
+    ),
     "fixed-corotated plane-1 length": Case(
-        robot=solid("plane", 1, "fixed-corotated", actuators=cable("plane", **STRETCHY)), control=(0.9,)),
+        robot=solid("plane", 1, "fixed-corotated", actuators=cable("plane", **STRETCHY)),
+        control=(0.9,),
+    ),
     "fixed-corotated plane-2 guide": Case(
-        robot=solid("plane", 2, "fixed-corotated", actuators=cable("plane", guide=(0.3, 0.3))), control=(0.8,)),
+        robot=solid("plane", 2, "fixed-corotated", actuators=cable("plane", guide=(0.3, 0.3))),
+        control=(0.8,),
+    ),
     "linear-corotated box-1 length": Case(
-        robot=solid("box", 1, "linear-corotated", power=4, damping=DAMPED, actuators=cable("box", **STRETCHY)), control=(0.9,)),
+        robot=solid(
+            "box",
+            1,
+            "linear-corotated",
+            power=4,
+            damping=DAMPED,
+            actuators=cable("box", **STRETCHY),
+        ),
+        control=(0.9,),
+    ),
     "linear-corotated box-2 guide": Case(
-        robot=solid("box", 2, "linear-corotated", actuators=cable("box", guide=(0.3, 0.1, 0.3), **STRETCHY)), control=(0.7,)),
+        robot=solid(
+            "box", 2, "linear-corotated", actuators=cable("box", guide=(0.3, 0.1, 0.3), **STRETCHY)
+        ),
+        control=(0.7,),
+    ),
     "linear-corotated plane-2 thrust": Case(
-        robot=solid("plane", 2, "linear-corotated", actuators={"hand": pl.actuators.Thrust(point=TIP["plane"])}), control=(0.6, -0.4)),
+        robot=solid(
+            "plane",
+            2,
+            "linear-corotated",
+            actuators={"hand": pl.actuators.Thrust(point=TIP["plane"])},
+        ),
+        control=(0.6, -0.4),
+    ),
     # Seen through its effectors
-    "condensed": Case(robot=solid("box", 1, "neo-hookean", actuators=cable("box"), effectors=ENDS["box"], damping=DAMPED), control=(0.8,),
-                      rules=("SemiImplicit", "Condensed")),
+    "condensed": Case(
+        robot=solid(
+            "box", 1, "neo-hookean", actuators=cable("box"), effectors=ENDS["box"], damping=DAMPED
+        ),
+        control=(0.8,),
+        rules=("SemiImplicit", "Condensed"),
+    ),
     # Loads
-    "surface load": Case(robot=solid("box", 2, "neo-hookean", loads=(pl.SurfaceLoad(surface="x+", traction=(10.0, 20.0, -30.0)),))),
-    "point load": Case(robot=solid("plane", 1, "fixed-corotated", loads=(pl.PointLoad(point=TIP["plane"], force=(0.2, 0.3)),))),
+    "surface load": Case(
+        robot=solid(
+            "box",
+            2,
+            "neo-hookean",
+            loads=(pl.SurfaceLoad(surface="x+", traction=(10.0, 20.0, -30.0)),),
+        )
+    ),
+    "point load": Case(
+        robot=solid(
+            "plane",
+            1,
+            "fixed-corotated",
+            loads=(pl.PointLoad(point=TIP["plane"], force=(0.2, 0.3)),),
+        )
+    ),
     # Contacts, with and without friction, on a held body and on a free one
-    "contact held": Case(robot=solid("box", 2, "neo-hookean", contacts=ground(3, friction=0.5, slip_speed=0.1), damping=DAMPED)),
-    "contact plane": Case(robot=solid("plane", 1, "linear-corotated", contacts=ground(2, surface="y-", friction=0.3, slip_speed=0.1))),
+    "contact held": Case(
+        robot=solid(
+            "box",
+            2,
+            "neo-hookean",
+            contacts=ground(3, friction=0.5, slip_speed=0.1),
+            damping=DAMPED,
+        )
+    ),
+    "contact plane": Case(
+        robot=solid(
+            "plane",
+            1,
+            "linear-corotated",
+            contacts=ground(2, surface="y-", friction=0.3, slip_speed=0.1),
+        )
+    ),
     "contact free": Case(
-        robot=solid("box", 1, "fixed-corotated", held=None, contacts=ground(3, friction=0.5, slip_speed=0.1)), rules=MOVING),
-    "contact sphere": Case(robot=solid("box", 1, "neo-hookean", contacts=(
-        pl.Contact(obstacle=pl.sphere((0.15, 0.05, -0.09), 0.1), surface="z-", stiffness=2e5, layer=0.02, friction=0.4, slip_speed=0.1),))),
-    "contact capsule": Case(robot=solid("box", 2, "fixed-corotated", contacts=(
-        pl.Contact(obstacle=pl.capsule((0.15, -0.1, -0.09), (0.15, 0.2, -0.09), 0.1), surface="z-", stiffness=2e5, layer=0.02),))),
-    "contact terrain": Case(robot=solid("plane", 1, "neo-hookean", damping=DAMPED, contacts=(
-        pl.Contact(obstacle=terrain([0.0, 0.01, -0.01, 0.005, 0.0], 0.06, (0.0, 0.004)), surface="y-", stiffness=2e5, layer=0.05),))),
+        robot=solid(
+            "box", 1, "fixed-corotated", held=None, contacts=ground(3, friction=0.5, slip_speed=0.1)
+        ),
+        rules=MOVING,
+    ),
+    "contact sphere": Case(
+        robot=solid(
+            "box",
+            1,
+            "neo-hookean",
+            contacts=(
+                pl.Contact(
+                    obstacle=pl.sphere((0.15, 0.05, -0.09), 0.1),
+                    surface="z-",
+                    stiffness=2e5,
+                    layer=0.02,
+                    friction=0.4,
+                    slip_speed=0.1,
+                ),
+            ),
+        )
+    ),
+    "contact capsule": Case(
+        robot=solid(
+            "box",
+            2,
+            "fixed-corotated",
+            contacts=(
+                pl.Contact(
+                    obstacle=pl.capsule((0.15, -0.1, -0.09), (0.15, 0.2, -0.09), 0.1),
+                    surface="z-",
+                    stiffness=2e5,
+                    layer=0.02,
+                ),
+            ),
+        )
+    ),
+    "contact terrain": Case(
+        robot=solid(
+            "plane",
+            1,
+            "neo-hookean",
+            damping=DAMPED,
+            contacts=(
+                pl.Contact(
+                    obstacle=terrain([0.0, 0.01, -0.01, 0.005, 0.0], 0.06, (0.0, 0.004)),
+                    surface="y-",
+                    stiffness=2e5,
+                    layer=0.05,
+                ),
+            ),
+        )
+    ),
     # Bodies without stiffness, and design variables of single cells
     "pebbles": Case(
-        robot=pebble(actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0, 0.0)),
-                                "line": pl.Cable(points=[[0.0, 0, 0], [0.1, 0, 0.02]], **STRETCHY)},
-                     contacts=(pl.Contact(obstacle=pl.plane((0, 0, 1), height=0.05), stiffness=300.0, layer=0.3,
-                                          friction=0.3, slip_speed=0.1),),
-                     damping=pl.Damping(mass=0.5)),
-        control=(0.1, 0.2, 0.3, 0.9), design=("body.density",), rules=MOVING),
+        robot=pebble(
+            actuators={
+                "jet": pl.actuators.Thrust(point=(0.0, 0.0, 0.0)),
+                "line": pl.Cable(points=[[0.0, 0, 0], [0.1, 0, 0.02]], **STRETCHY),
+            },
+            contacts=(
+                pl.Contact(
+                    obstacle=pl.plane((0, 0, 1), height=0.05),
+                    stiffness=300.0,
+                    layer=0.3,
+                    friction=0.3,
+                    slip_speed=0.1,
+                ),
+            ),
+            damping=pl.Damping(mass=0.5),
+        ),
+        control=(0.1, 0.2, 0.3, 0.9),
+        design=("body.density",),
+        rules=MOVING,
+    ),
     # Bodies that only a frame in space holds
-    "gripper box-1": Case(robot=solid("box", 1, "neo-hookean", held=None, actuators=hand("box")),
-                          control=(0.01, 0.005, -0.01, 0.1, 0.2, -0.1)),
-    "gripper plane-2": Case(robot=solid("plane", 2, "fixed-corotated", held=None, damping=DAMPED, actuators=hand("plane")),
-                            control=(0.01, -0.005, 0.2)),
-    "tethered pebble": Case(robot=pebble(actuators=leash()), control=(0.01, 0.02, 0.03, 0.2, 0.1, 0.3), design=("body.density",),
-                            rules=MOVING),
-    "cells": Case(robot=solid("box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box")), control=(0.8,),
-                  design=("cells.E", "cells.nu", "cells.density")),
+    "gripper box-1": Case(
+        robot=solid("box", 1, "neo-hookean", held=None, actuators=hand("box")),
+        control=(0.01, 0.005, -0.01, 0.1, 0.2, -0.1),
+    ),
+    "gripper plane-2": Case(
+        robot=solid(
+            "plane", 2, "fixed-corotated", held=None, damping=DAMPED, actuators=hand("plane")
+        ),
+        control=(0.01, -0.005, 0.2),
+    ),
+    "tethered pebble": Case(
+        robot=pebble(actuators=leash()),
+        control=(0.01, 0.02, 0.03, 0.2, 0.1, 0.3),
+        design=("body.density",),
+        rules=MOVING,
+    ),
+    "cells": Case(
+        robot=solid("box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box")),
+        control=(0.8,),
+        design=("cells.E", "cells.nu", "cells.density"),
+    ),
     # Stress in the material
-    "flesh box-1": Case(robot=solid("box", 1, "neo-hookean", actuators=flesh("box")), control=(6e3, 3e3)),
-    "flesh box-2": Case(robot=solid("box", 2, "fixed-corotated", damping=DAMPED, actuators=flesh("box")), control=(6e3, 3e3)),
-    "flesh plane-2": Case(robot=solid("plane", 2, "neo-hookean", actuators=flesh("plane")), control=(6e3, 3e3)),
+    "flesh box-1": Case(
+        robot=solid("box", 1, "neo-hookean", actuators=flesh("box")), control=(6e3, 3e3)
+    ),
+    "flesh box-2": Case(
+        robot=solid("box", 2, "fixed-corotated", damping=DAMPED, actuators=flesh("box")),
+        control=(6e3, 3e3),
+    ),
+    "flesh plane-2": Case(
+        robot=solid("plane", 2, "neo-hookean", actuators=flesh("plane")), control=(6e3, 3e3)
+    ),
     # A fluid in a cavity
     "pressure box-1": Case(robot=bag(3, 1, "neo-hookean", damping=DAMPED), control=(4e3,)),
-    "pressure box-2": Case(robot=bag(3, 2, "fixed-corotated"), control=(4e3,), design=("body.E",), rules=("Quasistatic", "SemiImplicit")),
+    "pressure box-2": Case(
+        robot=bag(3, 2, "fixed-corotated"),
+        control=(4e3,),
+        design=("body.E",),
+        rules=("Quasistatic", "SemiImplicit"),
+    ),
     "pressure plane-2": Case(robot=bag(2, 2, "neo-hookean", fibres=8e4), control=(4e3,)),
-    "volume box-1": Case(robot=bag(3, 1, "neo-hookean", fibres=8e4, drive="volume", bulk=2e5), control=(1.2,)),
-    "volume plane-1": Case(robot=bag(2, 1, "linear-corotated", damping=DAMPED, drive="volume", bulk=2e5), control=(1.2,)),
-    "gas box-1": Case(robot=bag(3, 1, "fixed-corotated", damping=DAMPED, drive="gas"), control=(1.3,)),
-    "gas plane-2": Case(robot=bag(2, 2, "neo-hookean", drive="gas"), control=(1.3,), rules=("Quasistatic", "SemiImplicit")),
+    "volume box-1": Case(
+        robot=bag(3, 1, "neo-hookean", fibres=8e4, drive="volume", bulk=2e5), control=(1.2,)
+    ),
+    "volume plane-1": Case(
+        robot=bag(2, 1, "linear-corotated", damping=DAMPED, drive="volume", bulk=2e5),
+        control=(1.2,),
+    ),
+    "gas box-1": Case(
+        robot=bag(3, 1, "fixed-corotated", damping=DAMPED, drive="gas"), control=(1.3,)
+    ),
+    "gas plane-2": Case(
+        robot=bag(2, 2, "neo-hookean", drive="gas"),
+        control=(1.3,),
+        rules=("Quasistatic", "SemiImplicit"),
+    ),
     # A liquid in a cavity
-    "liquid box-1": Case(robot=bag(3, 1, "neo-hookean", damping=DAMPED, fluid=Hydraulic, drive="volume", bulk=2e5), control=(1.1,)),
-    "liquid box-2": Case(robot=bag(3, 2, "neo-hookean", fluid=Hydraulic), control=(2e3,), rules=("Quasistatic", "SemiImplicit")),
-    "liquid plane-1": Case(robot=bag(2, 1, "fixed-corotated", fluid=Hydraulic, drive="volume", bulk=2e5, density=700.0), control=(1.1,)),
-    "liquid plane-2": Case(robot=bag(2, 2, "neo-hookean", fibres=8e4, fluid=Hydraulic), control=(2e3,), rules=("ImplicitEuler", "BDF2")),
+    "liquid box-1": Case(
+        robot=bag(3, 1, "neo-hookean", damping=DAMPED, fluid=Hydraulic, drive="volume", bulk=2e5),
+        control=(1.1,),
+    ),
+    "liquid box-2": Case(
+        robot=bag(3, 2, "neo-hookean", fluid=Hydraulic),
+        control=(2e3,),
+        rules=("Quasistatic", "SemiImplicit"),
+    ),
+    "liquid plane-1": Case(
+        robot=bag(
+            2, 1, "fixed-corotated", fluid=Hydraulic, drive="volume", bulk=2e5, density=700.0
+        ),
+        control=(1.1,),
+    ),
+    "liquid plane-2": Case(
+        robot=bag(2, 2, "neo-hookean", fibres=8e4, fluid=Hydraulic),
+        control=(2e3,),
+        rules=("ImplicitEuler", "BDF2"),
+    ),
     # Beams
-    "beams thrust": Case(robot=rods(actuators={"hand": pl.actuators.Thrust(point=(0.18, 0.02, 0.05))}), control=(0.1, 0.2, -0.1)),
-    "beams damped": Case(robot=rods(damping=DAMPED, actuators={"hand": pl.actuators.Thrust(point=(0.11, 0.04, 0.015))}),
-                         control=(0.1, -0.2, 0.3), design=("body.E", "body.nu", "cells.density")),
+    "beams thrust": Case(
+        robot=rods(actuators={"hand": pl.actuators.Thrust(point=(0.18, 0.02, 0.05))}),
+        control=(0.1, 0.2, -0.1),
+    ),
+    "beams damped": Case(
+        robot=rods(
+            damping=DAMPED, actuators={"hand": pl.actuators.Thrust(point=(0.11, 0.04, 0.015))}
+        ),
+        control=(0.1, -0.2, 0.3),
+        design=("body.E", "body.nu", "cells.density"),
+    ),
     "beams cable": Case(
-        robot=rods(damping=pl.Damping(mass=0.5),
-                   actuators={"line": pl.Cable(points=[[0.05, 0, 0], [0.18, 0.02, 0.05], [0.12, 0.08, 0.03]])}), control=(0.8,)),
+        robot=rods(
+            damping=pl.Damping(mass=0.5),
+            actuators={
+                "line": pl.Cable(points=[[0.05, 0, 0], [0.18, 0.02, 0.05], [0.12, 0.08, 0.03]])
+            },
+        ),
+        control=(0.8,),
+    ),
     "beams servo": Case(
-        robot=rods(held=None, damping=DAMPED, actuators={"motor": Servo(region="start", axis=(0.2, 0.3, 1.0), origin=(0.0, 0.01, 0.0))}),
-        control=(0.4,)),
-    "beams moved": Case(robot=rods(held=None, actuators={"slide": Servo(region="start", axis=(0.0, 1.0, 0.2), drive="move")}),
-                        control=(0.02,)),
-    "beams on joints": Case(robot=rods(
-        held="end places", loads=(pl.PointLoad(point=(0.05, 0.0, 0.0), force=(0.1, 0.0, 0.2)),), damping=DAMPED,
-        more=(pl.Support(region="start", axes="xz", motion=lambda t: np.array([0.1 * t, 0.0, 0.2 * t])),)),
-        rules=MOVING),
-    "servo box-1": Case(robot=solid("box", 1, "neo-hookean", held=None, actuators={"motor": Servo(region="x-", axis=(1.0, 0.0, 0.5))}),
-                        control=(0.3,)),
-    "servo plane-2": Case(robot=solid("plane", 2, "fixed-corotated", held=None, damping=DAMPED, actuators={"motor": Servo(region="x-")}),
-                          control=(0.3,)),
+        robot=rods(
+            held=None,
+            damping=DAMPED,
+            actuators={
+                "motor": Servo(region="start", axis=(0.2, 0.3, 1.0), origin=(0.0, 0.01, 0.0))
+            },
+        ),
+        control=(0.4,),
+    ),
+    "beams moved": Case(
+        robot=rods(
+            held=None,
+            actuators={"slide": Servo(region="start", axis=(0.0, 1.0, 0.2), drive="move")},
+        ),
+        control=(0.02,),
+    ),
+    "beams on joints": Case(
+        robot=rods(
+            held="end places",
+            loads=(pl.PointLoad(point=(0.05, 0.0, 0.0), force=(0.1, 0.0, 0.2)),),
+            damping=DAMPED,
+            more=(
+                pl.Support(
+                    region="start", axes="xz", motion=lambda t: np.array([0.1 * t, 0.0, 0.2 * t])
+                ),
+            ),
+        ),
+        rules=MOVING,
+    ),
+    "servo box-1": Case(
+        robot=solid(
+            "box",
+            1,
+            "neo-hookean",
+            held=None,
+            actuators={"motor": Servo(region="x-", axis=(1.0, 0.0, 0.5))},
+        ),
+        control=(0.3,),
+    ),
+    "servo plane-2": Case(
+        robot=solid(
+            "plane",
+            2,
+            "fixed-corotated",
+            held=None,
+            damping=DAMPED,
+            actuators={"motor": Servo(region="x-")},
+        ),
+        control=(0.3,),
+    ),
     # A support that moves
-    "moving support": Case(robot=pl.Robot(
-        **SHAPES["box"][0], order=1, material=pl.Material(E=4e4, nu=0.35), gravity=(0, 0, -9.81), damping=DAMPED,
-        supports=(pl.Support(region="x-", motion=lambda t: np.array([0.05 * t, 0.0, 0.2 * t])),))),
+    "moving support": Case(
+        robot=pl.Robot(
+            **SHAPES["box"][0],
+            order=1,
+            material=pl.Material(E=4e4, nu=0.35),
+            gravity=(0, 0, -9.81),
+            damping=DAMPED,
+            supports=(
+                pl.Support(region="x-", motion=lambda t: np.array([0.05 * t, 0.0, 0.2 * t])),
+            ),
+        )
+    ),
     # Particles
     "particles plane": Case(
-        robot=solid("plane", 1, "neo-hookean", held=None, damping=pl.Damping(mass=0.8, stiffness=0.002),
-                    actuators=cable("plane", **STRETCHY),
-                    contacts=(pl.Contact(obstacle=pl.plane((0.1, 1.0), height=0.004), friction=0.4),)),
-        control=(0.9,), design=("body.E", "cells.nu", "body.density", "cells.volume", "contact0.friction"), rules=("MaterialPoint",)),
-    "particles box": Case(robot=solid("box", 1, "fixed-corotated", power=2, actuators=flesh("box")), control=(6e3, 3e3),
-                          rules=("MaterialPoint",)),
+        robot=solid(
+            "plane",
+            1,
+            "neo-hookean",
+            held=None,
+            damping=pl.Damping(mass=0.8, stiffness=0.002),
+            actuators=cable("plane", **STRETCHY),
+            contacts=(pl.Contact(obstacle=pl.plane((0.1, 1.0), height=0.004), friction=0.4),),
+        ),
+        control=(0.9,),
+        design=("body.E", "cells.nu", "body.density", "cells.volume", "contact0.friction"),
+        rules=("MaterialPoint",),
+    ),
+    "particles box": Case(
+        robot=solid("box", 1, "fixed-corotated", power=2, actuators=flesh("box")),
+        control=(6e3, 3e3),
+        rules=("MaterialPoint",),
+    ),
     "particles thrust": Case(
-        robot=solid("plane", 1, "linear-corotated", held=None,
-                    actuators={"hand": pl.actuators.Thrust(point=TIP["plane"]), **cable("plane", guide=(0.3, 0.3))}),
-        control=(0.6, -0.4, 0.8), rules=("MaterialPoint",)),
-    "particles hand": Case(robot=solid("plane", 1, "fixed-corotated", held=None, actuators=hand("plane")), control=(0.01, -0.005, 0.2),
-                           rules=("MaterialPoint",)),
+        robot=solid(
+            "plane",
+            1,
+            "linear-corotated",
+            held=None,
+            actuators={
+                "hand": pl.actuators.Thrust(point=TIP["plane"]),
+                **cable("plane", guide=(0.3, 0.3)),
+            },
+        ),
+        control=(0.6, -0.4, 0.8),
+        rules=("MaterialPoint",),
+    ),
+    "particles hand": Case(
+        robot=solid("plane", 1, "fixed-corotated", held=None, actuators=hand("plane")),
+        control=(0.01, -0.005, 0.2),
+        rules=("MaterialPoint",),
+    ),
     # A line that pushes
     "continued plane-1": Case(
-        robot=solid("plane", 1, "neo-hookean", actuators={"rod": Continued(actuator=pl.Cable(points=ROUTE["plane"]))}), control=(-0.5,)),
+        robot=solid(
+            "plane",
+            1,
+            "neo-hookean",
+            actuators={"rod": Continued(actuator=pl.Cable(points=ROUTE["plane"]))},
+        ),
+        control=(-0.5,),
+    ),
     # Among the shapes that the controls hold
-    "latent box-1": Case(robot=solid("box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box"), effectors=ENDS["box"]),
-                         control=(0.8,), design=(), rules=("Latent",)),
+    "latent box-1": Case(
+        robot=solid(
+            "box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box"), effectors=ENDS["box"]
+        ),
+        control=(0.8,),
+        design=(),
+        rules=("Latent",),
+    ),
     "latent plane-2": Case(
-        robot=solid("plane", 2, "fixed-corotated", damping=pl.Damping(mass=0.5), effectors=ENDS["plane"],
-                    actuators={**cable("plane"), "hand": pl.actuators.Thrust(point=TIP["plane"], limits=(-5.0, 5.0))}),
-        control=(0.8, 0.2, -0.3), design=(), rules=("Latent",)),
-}  # fmt: skip
+        robot=solid(
+            "plane",
+            2,
+            "fixed-corotated",
+            damping=pl.Damping(mass=0.5),
+            effectors=ENDS["plane"],
+            actuators={
+                **cable("plane"),
+                "hand": pl.actuators.Thrust(point=TIP["plane"], limits=(-5.0, 5.0)),
+            },
+        ),
+        control=(0.8, 0.2, -0.3),
+        design=(),
+        rules=("Latent",),
+    ),
+}
 
 PAIRS = [(name, rule) for name, case in ROBOTS.items() for rule in case.rules]
 LINEAR_PAIRS = [(name, rule) for name, rule in PAIRS if rule in (*LINEAR, "Latent", "Condensed")]

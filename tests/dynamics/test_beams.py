@@ -13,10 +13,14 @@ E = 1e6
 def tip_of_cantilever(*, length, depth, force, divisions, order=2, nu=0.0, law="neo-hookean"):
     """(3,) [m] how far the loaded end of a clamped square beam moves."""
     robot = pl.Robot(
-        shape=pl.Box(size=(length, depth, depth)), divisions=divisions, order=order, material=pl.Material(E=E, nu=nu, law=law),
-        supports=(pl.Support(region="x-"),), loads=(pl.SurfaceLoad(surface="x+", traction=(0.0, 0.0, -force / depth**2)),),
+        shape=pl.Box(size=(length, depth, depth)),
+        divisions=divisions,
+        order=order,
+        material=pl.Material(E=E, nu=nu, law=law),
+        supports=(pl.Support(region="x-"),),
+        loads=(pl.SurfaceLoad(surface="x+", traction=(0.0, 0.0, -force / depth**2)),),
         effectors={"tip": pl.Effector(surface="x+")},
-    )  # fmt: skip
+    )
     q = pl.equilibrium(pl.Quasistatic(robot), np.zeros(0)).x
     moved = (q - robot.body().rest).reshape(-1, 3)
     return np.ravel(robot.effectors["tip"].on(robot.body()) @ moved)
@@ -29,31 +33,42 @@ def timoshenko(length, depth, force, nu):
 
 
 def elastica(load):
-    """(x, y) of the tip over the length, for load = P L^2 / E I: theta'' = -load cos(theta), clamped, free at the end."""
-    field = lambda s, y: np.array([y[1], -load * np.cos(y[0]), np.cos(y[0]), np.sin(y[0])])  # noqa: E731
-    ends = lambda a, b: np.array([a[0], b[1], a[2], a[3]])  # noqa: E731
-    solution = solve_bvp(field, ends, np.linspace(0, 1, 50), np.zeros((4, 50)), tol=1e-9, max_nodes=100_000)
+    """(x, y) of the tip over the length, for load = P L^2 / E I: theta'' = -load cos(theta),
+    clamped, free at the end."""
+    field = lambda s, y: np.array([y[1], -load * np.cos(y[0]), np.cos(y[0]), np.sin(y[0])])
+    ends = lambda a, b: np.array([a[0], b[1], a[2], a[3]])
+    solution = solve_bvp(
+        field, ends, np.linspace(0, 1, 50), np.zeros((4, 50)), tol=1e-9, max_nodes=100_000
+    )
     assert solution.success
     return solution.y[2:, -1]
 
 
-@pytest.mark.parametrize(("slender", "nu", "within"), [(5, 0.0, 0.005), (10, 0.0, 0.002), (10, 0.3, 0.02)])
+@pytest.mark.parametrize(
+    ("slender", "nu", "within"), [(5, 0.0, 0.005), (10, 0.0, 0.002), (10, 0.3, 0.02)]
+)
 def test_a_cantilever_bends_as_timoshenko_says(slender, nu, within):
-    """A deflection of 1 % of the length, so that what is not linear costs 1e-4. With nu = 0 theory and clamp agree; with
-    nu > 0 the clamp keeps the end from changing its section, which stiffens about a depth's length of the beam."""
+    """A deflection of 1 % of the length, so that what is not linear costs 1e-4. With nu = 0 theory
+    and clamp agree; with nu > 0 the clamp keeps the end from changing its section, which stiffens
+    about a depth's length of the beam."""
     depth, length = 0.1, 0.1 * slender
     force = 0.01 * 3 * E * depth**4 / 12 / length**2
-    tip = tip_of_cantilever(length=length, depth=depth, force=force, divisions=(2 * slender, 2, 2), nu=nu)
+    tip = tip_of_cantilever(
+        length=length, depth=depth, force=force, divisions=(2 * slender, 2, 2), nu=nu
+    )
     assert -tip[2] == pytest.approx(timoshenko(length, depth, force, nu), rel=within)
     assert tip[1] == pytest.approx(0.0, abs=1e-6 * abs(tip[2]))
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_long_strip_bends_as_the_elastica(law):
-    """P L^2 / E I = 3 brings the tip down by 60 % of the length; strains stay under 6 %, where all laws are Hooke's."""
+    """P L^2 / E I = 3 brings the tip down by 60 % of the length; strains stay under 6 %, where all
+    laws are Hooke's."""
     length, depth, load = 1.0, 0.05, 3.0
     force = load * E * depth**4 / 12 / length**2
-    tip = tip_of_cantilever(length=length, depth=depth, force=force, divisions=(40, 1, 1), nu=0.3, law=law)
+    tip = tip_of_cantilever(
+        length=length, depth=depth, force=force, divisions=(40, 1, 1), nu=0.3, law=law
+    )
     x, y = elastica(load)
     assert y == pytest.approx(0.603, abs=1e-3)  # Bisshopp and Drucker 1945
     assert -tip[2] / length == pytest.approx(y, rel=0.02)
@@ -65,7 +80,10 @@ def test_four_node_cells_lock_where_ten_node_cells_do_not():
     force = 0.01 * 3 * E * depth**4 / 12 / length**2
     right = timoshenko(length, depth, force, 0.0)
     linear, quadratic = (
-        -tip_of_cantilever(length=length, depth=depth, force=force, divisions=(20, 1, 1), order=order)[2] for order in (1, 2)
+        -tip_of_cantilever(
+            length=length, depth=depth, force=force, divisions=(20, 1, 1), order=order
+        )[2]
+        for order in (1, 2)
     )
     assert linear < 0.5 * right
     assert quadratic == pytest.approx(right, rel=0.02)

@@ -1,4 +1,5 @@
-"""Condensed dynamics against the whole model: eq. 11 is its step, and the printed derivatives are what they say."""
+"""Condensed dynamics against the whole model: eq. 11 is its step, and the printed derivatives are
+what they say."""
 
 import numpy as np
 import pytest
@@ -13,11 +14,26 @@ DT = 0.01
 def arm(**parts):
     """A damped slab with two cables, a tip at a node and a mean over an end face."""
     rows = {"left": 0.02, "right": 0.08}
-    return pl.Robot(**{
-        "shape": pl.Box(size=(0.2, 0.1, 0.1)), "divisions": (4, 2, 2), "order": 1, "material": pl.Material(E=4e4, nu=0.35),
-        "supports": [pl.Support(region="x-")], "gravity": (0.0, 0.0, -9.81), "damping": pl.Damping(mass=0.8, stiffness=0.02),
-        "actuators": {name: pl.Cable(points=[[0.0, y, 0.09], [0.1, y, 0.1], [0.2, y, 0.09]]) for name, y in rows.items()},
-        "effectors": {"tip": pl.Effector(point=(0.2, 0.05, 0.05)), "face": pl.Effector(surface="x+")}, **parts})  # fmt: skip
+    return pl.Robot(
+        **{
+            "shape": pl.Box(size=(0.2, 0.1, 0.1)),
+            "divisions": (4, 2, 2),
+            "order": 1,
+            "material": pl.Material(E=4e4, nu=0.35),
+            "supports": [pl.Support(region="x-")],
+            "gravity": (0.0, 0.0, -9.81),
+            "damping": pl.Damping(mass=0.8, stiffness=0.02),
+            "actuators": {
+                name: pl.Cable(points=[[0.0, y, 0.09], [0.1, y, 0.1], [0.2, y, 0.09]])
+                for name, y in rows.items()
+            },
+            "effectors": {
+                "tip": pl.Effector(point=(0.2, 0.05, 0.05)),
+                "face": pl.Effector(surface="x+"),
+            },
+            **parts,
+        }
+    )
 
 
 def moving(model, steps=5):
@@ -56,11 +72,14 @@ def test_the_coupling_is_h_a_inverse_h(model):
     A, B = seen.stage(step)
     np.testing.assert_allclose(B, np.concatenate([h * h * found.ea, h * found.ea]), rtol=1e-12)
     n = seen.places.shape[0]
-    np.testing.assert_array_equal(A, np.block([[np.eye(n), h * np.eye(n)], [np.zeros((n, n)), np.eye(n)]]))
+    np.testing.assert_array_equal(
+        A, np.block([[np.eye(n), h * np.eye(n)], [np.zeros((n, n)), np.eye(n)]])
+    )
 
 
 def test_the_nonlinear_derivative_moves_the_effectors_nodes_with_a_frozen(model):
-    """eq. 13: the change of A^-1 b for a push of the effector's own node, A as it stands; by differences of forces."""
+    """eq. 13: the change of A^-1 b for a push of the effector's own node, A as it stands; by
+    differences of forces."""
     seen, x = Condensed(model=model, effectors=("tip",), derivative="nonlinear"), moving(model)
     step = model.step(x, np.array([0.4, 2.0]))
     eq, h, eps = model.equations, DT, 1e-6
@@ -70,10 +89,14 @@ def test_the_nonlinear_derivative_moves_the_effectors_nodes_with_a_frozen(model)
         """b(q, v) by the whole model's own pieces, with K and D of the step."""
         q, v = np.split(state, 2)
         forces = eq.body.gradient(q, step.tape.numbers.fields)
-        drag = model._linear_part(step.tape, *np.split(x, 2), v) - eq.mass_times(step.tape.numbers, v)
+        drag = model._linear_part(step.tape, *np.split(x, 2), v) - eq.mass_times(
+            step.tape.numbers, v
+        )
         return -h * forces - drag
 
-    columns = np.stack([(impulse(x + eps * e) - impulse(x - eps * e)) / (2.0 * eps) for e in lift.T], axis=1)
+    columns = np.stack(
+        [(impulse(x + eps * e) - impulse(x - eps * e)) / (2.0 * eps) for e in lift.T], axis=1
+    )
     dw = np.zeros_like(columns)
     dw[eq.free] = step.tape.solve(columns[eq.free])
     n = seen.places.shape[0]
@@ -107,21 +130,33 @@ def test_an_implicit_model_can_be_condensed_too():
         seen = Condensed(model=model, derivative=derivative)
         B = seen.stage(step)[1]
         eps = 1e-4
-        slopes = [(model.step(x, step.tape.u + eps * e).x - model.step(x, step.tape.u - eps * e).x) / (2.0 * eps) for e in np.eye(2)]
-        np.testing.assert_allclose(B, seen.seen @ np.array(slopes).T, rtol=1e-3, atol=1e-3 * np.abs(B).max())
+        slopes = [
+            (model.step(x, step.tape.u + eps * e).x - model.step(x, step.tape.u - eps * e).x)
+            / (2.0 * eps)
+            for e in np.eye(2)
+        ]
+        np.testing.assert_allclose(
+            B, seen.seen @ np.array(slopes).T, rtol=1e-3, atol=1e-3 * np.abs(B).max()
+        )
         np.testing.assert_allclose(seen.predict(step, step.tape.u), seen.seen @ step.x, atol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda m: Condensed(model=m, derivative="quadratic"), "choose one of linear, nonlinear, exact"),
+        (
+            lambda m: Condensed(model=m, derivative="quadratic"),
+            "choose one of linear, nonlinear, exact",
+        ),
         (lambda m: Condensed(model=m, effectors=("tipp",)), "did you mean 'tip'"),
         (lambda m: Condensed(model=m, actuators=("lefd",)), "did you mean 'left'"),
         (lambda m: Condensed(model=m, effectors=()), "no effector"),
         (lambda m: Condensed(model=m.robot), "SemiImplicit"),
         (lambda m: Condensed(model=pl.Quasistatic(m.robot)), "velocities"),
-        (lambda m: Condensed(model=pl.SemiImplicit(m.robot, dt=DT, design=("body.E",))), "design variables"),
+        (
+            lambda m: Condensed(model=pl.SemiImplicit(m.robot, dt=DT, design=("body.E",))),
+            "design variables",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(model, make, words):

@@ -1,4 +1,5 @@
-"""Orders of convergence, in space against a compressed column and in time against a spring pendulum."""
+"""Orders of convergence, in space against a compressed column and in time against a spring
+pendulum."""
 
 import numpy as np
 import pytest
@@ -18,19 +19,34 @@ def column(dim, order, n):
     """Walls hold every axis across, the floor the upright one."""
     across, up = "xyz"[: dim - 1], "xyz"[dim - 1]
     size = (0.1,) * (dim - 1) + (HEIGHT,)
-    shape, counts = (pl.Box if dim == 3 else pl.geometry.Rectangle)(size=size), (1,) * (dim - 1) + (n,)
+    shape, counts = (
+        (pl.Box if dim == 3 else pl.geometry.Rectangle)(size=size),
+        (1,) * (dim - 1) + (n,),
+    )
     walls = [pl.Support(region=f"{axis}{side}", axes=axis) for axis in across for side in "-+"]
-    return pl.Robot(shape=shape, divisions=counts, order=order, material=SOFT, gravity=(0.0,) * (dim - 1) + (-G,),
-                    supports=[*walls, pl.Support(region=f"{up}-", axes=up)])  # fmt: skip
+    return pl.Robot(
+        shape=shape,
+        divisions=counts,
+        order=order,
+        material=SOFT,
+        gravity=(0.0,) * (dim - 1) + (-G,),
+        supports=[*walls, pl.Support(region=f"{up}-", axes=up)],
+    )
 
 
 def exact_heights(y):
-    """Where the column's points end: the stretch carries the weight above it, P(l) = -rho g (H - y), and is integrated up."""
+    """Where the column's points end: the stretch carries the weight above it, P(l) = -rho g (H -
+    y), and is integrated up."""
     mu, lam = 2e4 / 2.6, 2e4 * 0.3 / (1.3 * 0.4)
-    P = lambda l: mu * (l - 1 / l) + lam * np.log(l) / l  # noqa: E731
-    stretch = lambda s: brentq(lambda l: P(l) + 1000.0 * G * (HEIGHT - s), 0.1, 1.0, xtol=1e-15)  # noqa: E731
+    P = lambda l: mu * (l - 1 / l) + lam * np.log(l) / l
+    stretch = lambda s: brentq(lambda l: P(l) + 1000.0 * G * (HEIGHT - s), 0.1, 1.0, xtol=1e-15)
     at, w = np.polynomial.legendre.leggauss(20)
-    return np.array([end / 2 * sum(wi * stretch(end / 2 * (a + 1)) for a, wi in zip(at, w, strict=True)) for end in y])
+    return np.array(
+        [
+            end / 2 * sum(wi * stretch(end / 2 * (a + 1)) for a, wi in zip(at, w, strict=True))
+            for end in y
+        ]
+    )
 
 
 @pytest.mark.parametrize("dim", [2, 3])
@@ -62,9 +78,16 @@ def acceleration(q):
 
 def pendulum(duration):
     run = solve_ivp(
-        lambda t, y: [*y[2:], *acceleration(y[:2])], (0, duration), [*START, 0.4, -0.2], method="DOP853", rtol=1e-12, atol=1e-12
+        lambda t, y: [*y[2:], *acceleration(y[:2])],
+        (0, duration),
+        [*START, 0.4, -0.2],
+        method="DOP853",
+        rtol=1e-12,
+        atol=1e-12,
     )
-    assert np.linalg.norm(run.y[:2].T - GUIDE, axis=1).min() > FREE  # taut all along, so that the force is smooth
+    assert (
+        np.linalg.norm(run.y[:2].T - GUIDE, axis=1).min() > FREE
+    )  # taut all along, so that the force is smooth
     return run.y[:, -1]
 
 
@@ -73,14 +96,21 @@ RULES = [(pl.ImplicitEuler, 1), (pl.SemiImplicit, 1), (pl.BDF2, 2)]
 
 @pytest.mark.parametrize(("rule", "order"), RULES, ids=[rule.__name__ for rule, _ in RULES])
 def test_time_steps_converge_with_the_order_of_the_rule(rate, rule, order):
-    robot = pl.Robot(shape=pl.PointMass(points=[START], mass_each=MASS), gravity=(0.0, -G),
-                     actuators={"spring": pl.Cable(points=[START], guide=GUIDE, drive="length", stiffness=SPRING)})  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[START], mass_each=MASS),
+        gravity=(0.0, -G),
+        actuators={
+            "spring": pl.Cable(points=[START], guide=GUIDE, drive="length", stiffness=SPRING)
+        },
+    )
     duration, counts, errors = 0.4, np.array([100, 200, 400]), []
     exact, velocity = pendulum(duration), np.array([0.4, -0.2])
     for n in counts:
         model = rule(robot, dt=duration / n)
         history = (acceleration(START),) if rule is pl.BDF2 else ()
         run = pl.simulate(model, np.tile(PULL, (n, 1)), x0=model.state(START, velocity, *history))
-        end = np.concatenate([model.space.position(run.states[-1]), 0.1 * model.space.velocity(run.states[-1])])
+        end = np.concatenate(
+            [model.space.position(run.states[-1]), 0.1 * model.space.velocity(run.states[-1])]
+        )
         errors.append(np.linalg.norm(end - exact * [1, 1, 0.1, 0.1]))
     assert rate(duration / counts, errors) == pytest.approx(order, abs=0.15)

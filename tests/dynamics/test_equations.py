@@ -14,16 +14,32 @@ STEEL = pl.Material(E=1e5, nu=0.3, density=1000.0)
 def box(*supports, **parts):
     mesh = pl.Box(size=(0.3, 0.1, 0.1)).mesh(divisions=(3, 1, 1))
     mesh = with_surface(
-        mesh, "facet", np.arange(len(mesh.boundary())) == np.flatnonzero(mesh.points[mesh.boundary()].mean(axis=1)[:, 0] == 0)[0]
+        mesh,
+        "facet",
+        np.arange(len(mesh.boundary()))
+        == np.flatnonzero(mesh.points[mesh.boundary()].mean(axis=1)[:, 0] == 0)[0],
     )
     return pl.Robot(shape=mesh, order=1, material=STEEL, supports=supports, **parts)
 
 
 def plate(*supports):
-    return pl.Robot(shape=pl.geometry.Rectangle(size=(0.3, 0.1)), divisions=(3, 1), order=1, material=STEEL, supports=supports)
+    return pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.3, 0.1)),
+        divisions=(3, 1),
+        order=1,
+        material=STEEL,
+        supports=supports,
+    )
 
 
-SPACE = ["translation along x", "translation along y", "translation along z", "rotation about x", "rotation about y", "rotation about z"]
+SPACE = [
+    "translation along x",
+    "translation along y",
+    "translation along z",
+    "rotation about x",
+    "rotation about y",
+    "rotation about z",
+]
 
 
 @pytest.mark.parametrize(
@@ -32,27 +48,50 @@ SPACE = ["translation along x", "translation along y", "translation along z", "r
         (box(), SPACE),
         (box(pl.Support(region="x-")), []),
         (box(pl.Support(region="facet")), []),
-        (box(pl.Support(region="x-", axes="x")), ["translation along y", "translation along z", "rotation about x"]),
-        (box(pl.Support(region="x-", axes="x"), pl.Support(region="y-", axes="y")), ["translation along z"]),
+        (
+            box(pl.Support(region="x-", axes="x")),
+            ["translation along y", "translation along z", "rotation about x"],
+        ),
+        (
+            box(pl.Support(region="x-", axes="x"), pl.Support(region="y-", axes="y")),
+            ["translation along z"],
+        ),
         (box(*(pl.Support(region=f"{a}-", axes=a) for a in "xyz")), []),
-        (box(pl.Support(region="x-", axes="yz")), ["translation along x", "rotation about y", "rotation about z"]),
+        (
+            box(pl.Support(region="x-", axes="yz")),
+            ["translation along x", "rotation about y", "rotation about z"],
+        ),
         (plate(), ["translation along x", "translation along y", "rotation in the plane"]),
         (plate(pl.Support(region="x-", axes="x")), ["translation along y"]),
         (plate(pl.Support(region="y-", axes="xy")), []),
     ],
-    ids=["nothing", "a face", "a facet", "a wall", "two walls", "three walls", "a sleeve", "plate", "plate at a wall", "plate on a side"],
+    ids=[
+        "nothing",
+        "a face",
+        "a facet",
+        "a wall",
+        "two walls",
+        "three walls",
+        "a sleeve",
+        "plate",
+        "plate at a wall",
+        "plate on a side",
+    ],
 )
 def test_free_rigid_motions_are_named(robot, loose):
     assert Equations(robot=robot).free_rigid_motions() == loose
     if loose:
-        with pytest.raises(InputError, match="nothing stops its " + ", ".join(loose) + ". Add a Support"):
+        with pytest.raises(
+            InputError, match="nothing stops its " + ", ".join(loose) + ". Add a Support"
+        ):
             pl.Quasistatic(robot)
     else:
         pl.Quasistatic(robot)
 
 
 def test_one_held_point_leaves_three_rotations():
-    """No named region is a single node, so the mask is set by hand; translations are held, whatever point the turns are about."""
+    """No named region is a single node, so the mask is set by hand; translations are held, whatever
+    point the turns are about."""
     eq = Equations(robot=box())
     eq.__dict__["held"] = np.arange(eq.n_dofs) < 3
     assert eq.free_rigid_motions() == SPACE[3:]
@@ -64,15 +103,21 @@ def test_held_and_free_unknowns_part_the_body():
     np.testing.assert_array_equal(held[eq.body.region("x-")], [[True, False, True]] * 4)
     np.testing.assert_array_equal(held[eq.body.region("x+")], True)
     assert held.sum() == 8 + 12
-    np.testing.assert_array_equal(np.sort(np.concatenate([eq.free, np.flatnonzero(eq.held)])), np.arange(eq.n_dofs))
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([eq.free, np.flatnonzero(eq.held)])), np.arange(eq.n_dofs)
+    )
 
 
 def test_supports_go_where_their_motion_says():
-    eq = Equations(robot=box(pl.Support(region="x-", axes="xz", motion=lambda t: np.array([t, 5.0, -2 * t]))))
+    eq = Equations(
+        robot=box(pl.Support(region="x-", axes="xz", motion=lambda t: np.array([t, 5.0, -2 * t])))
+    )
     q = eq.place_supports(eq.body.rest + 1.0, 0.5).reshape(-1, 3)
     nodes = eq.body.region("x-")
     rest = eq.body.rest.reshape(-1, 3)
-    np.testing.assert_allclose(q[nodes] - rest[nodes], [[0.5, 1.0, -1.0]] * len(nodes))  # y is not held
+    np.testing.assert_allclose(
+        q[nodes] - rest[nodes], [[0.5, 1.0, -1.0]] * len(nodes)
+    )  # y is not held
     others = np.setdiff1d(np.arange(len(rest)), nodes)
     np.testing.assert_array_equal(q[others], (rest + 1.0)[others])
 
@@ -85,10 +130,14 @@ def test_a_bad_motion_is_told_with_its_time(motion):
 
 
 def test_weight_and_loads_add_up():
-    robot = box(gravity=(1.0, 2.0, -9.81), loads=(pl.PointLoad(point=(0.3, 0.05, 0.05), force=(1.0, 0, 0)),))
+    robot = box(
+        gravity=(1.0, 2.0, -9.81), loads=(pl.PointLoad(point=(0.3, 0.05, 0.05), force=(1.0, 0, 0)),)
+    )
     eq = Equations(robot=robot)
     weight = 1000.0 * 0.3 * 0.1 * 0.1 * np.array([1.0, 2.0, -9.81])
-    np.testing.assert_allclose(eq.numbers(None).outside.reshape(-1, 3).sum(axis=0), weight + [1.0, 0, 0], rtol=1e-12)
+    np.testing.assert_allclose(
+        eq.numbers(None).outside.reshape(-1, 3).sum(axis=0), weight + [1.0, 0, 0], rtol=1e-12
+    )
 
 
 def test_parameters_are_named_bounded_and_spread():
@@ -123,7 +172,9 @@ def test_an_unknown_parameter_is_told_the_known_ones(name):
 
 
 def test_one_number_may_not_be_named_twice():
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=1e5, nu=0.3))
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=1e5, nu=0.3)
+    )
     with pytest.raises(InputError, match=r"cells\.E beside body\.E"):
         pl.ImplicitEuler(robot, dt=0.01, design=["body.E", "cells.E"])
     with pytest.raises(InputError, match="different names"):

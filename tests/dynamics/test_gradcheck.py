@@ -11,9 +11,16 @@ from pliant.core import StepError
 
 
 def arm():
-    return pl.Robot(shape=pl.geometry.Rectangle(size=(0.2, 0.1)), divisions=(2, 1), order=2, material=pl.Material(E=4e4, nu=0.35, power=2),
-                    thickness=0.1, supports=(pl.Support(region="x-"),), gravity=(0.0, -9.81),
-                    actuators={"line": pl.Cable(points=[[0.02, 0.08], [0.19, 0.08]])})  # fmt: skip
+    return pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.2, 0.1)),
+        divisions=(2, 1),
+        order=2,
+        material=pl.Material(E=4e4, nu=0.35, power=2),
+        thickness=0.1,
+        supports=(pl.Support(region="x-"),),
+        gravity=(0.0, -9.81),
+        actuators={"line": pl.Cable(points=[[0.02, 0.08], [0.19, 0.08]])},
+    )
 
 
 class Wrong:
@@ -28,8 +35,8 @@ class Wrong:
     def linearize(self, step):
         lin = self.model.linearize(step)
         scale = [self.factor if k == self.which else 1.0 for k in range(3)]
-        jvp = lambda *d: lin.jvp(*(s * y for s, y in zip(scale, d, strict=True)))  # noqa: E731
-        vjp = lambda x_bar: tuple(s * y for s, y in zip(scale, lin.vjp(x_bar), strict=True))  # noqa: E731
+        jvp = lambda *d: lin.jvp(*(s * y for s, y in zip(scale, d, strict=True)))
+        vjp = lambda x_bar: tuple(s * y for s, y in zip(scale, lin.vjp(x_bar), strict=True))
         return SimpleNamespace(jvp=jvp, vjp=vjp)
 
 
@@ -38,7 +45,9 @@ def model():
     return pl.ImplicitEuler(arm(), dt=0.01, design=("body.E",))
 
 
-@pytest.mark.parametrize(("which", "names"), [(0, {"position", "velocity"}), (1, {"control"}), (2, {"body.E"})])
+@pytest.mark.parametrize(
+    ("which", "names"), [(0, {"position", "velocity"}), (1, {"control"}), (2, {"body.E"})]
+)
 def test_an_error_of_one_percent_is_found_and_named(model, which, names):
     x = model.step(model.initial_state(), np.array([0.5])).x
     assert all(check.ok for check in pl.gradcheck(model, x, np.array([0.8])))
@@ -54,25 +63,44 @@ def test_at_a_limit_the_derivative_into_the_range_is_checked(tension):
     model = pl.ImplicitEuler(replace(robot, actuators={"line": line}), dt=0.01)
     x, u = model.initial_state(), np.array([tension])
     assert all(check.ok for check in pl.gradcheck(model, x, u))
-    assert {check.name for check in pl.gradcheck(Wrong(model, 1), x, u) if not check.ok} == {"control"}
+    assert {check.name for check in pl.gradcheck(Wrong(model, 1), x, u) if not check.ok} == {
+        "control"
+    }
 
 
 @pytest.mark.parametrize("lower", [0.9, 0.95, 0.98])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_narrow_range_is_not_left(lower, seed):
-    """A cable by its length is just taut at its upper limit, and slack beyond; or slack there, where gravity has shortened its way."""
+    """A cable by its length is just taut at its upper limit, and slack beyond; or slack there,
+    where gravity has shortened its way."""
     line = pl.Cable(points=[[0.02, 0.08], [0.19, 0.08]], drive="length", limits=(lower, 1.0))
     for gravity in (None, (0.0, 9.81)):
         model = pl.ImplicitEuler(replace(arm(), actuators={"line": line}, gravity=gravity), dt=0.01)
-        x = model.initial_state() if gravity is None else model.step(model.initial_state(), np.ones(1)).x
-        (check,) = (check for check in pl.gradcheck(model, x, np.ones(1), seed=seed) if check.name == "control")
+        x = (
+            model.initial_state()
+            if gravity is None
+            else model.step(model.initial_state(), np.ones(1)).x
+        )
+        (check,) = (
+            check
+            for check in pl.gradcheck(model, x, np.ones(1), seed=seed)
+            if check.name == "control"
+        )
         assert check.ok, check
 
 
 def test_round_off_of_a_small_derivative_without_a_remainder_is_no_error():
-    """A step of a heavily damped robot depends little on the velocities, and in the rest shape linearly."""
-    robot = pl.Robot(shape=pl.Box(size=(0.02, 0.02, 0.1)), divisions=(1, 1, 5), order=2, material=pl.Material(E=3e5, nu=0.45),
-                     supports=(pl.Support(region="z-"),), gravity=(0.0, 0.0, -9.81), damping=pl.Damping(stiffness=100.0))  # fmt: skip
+    """A step of a heavily damped robot depends little on the velocities, and in the rest shape
+    linearly."""
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.02, 0.02, 0.1)),
+        divisions=(1, 1, 5),
+        order=2,
+        material=pl.Material(E=3e5, nu=0.45),
+        supports=(pl.Support(region="z-"),),
+        gravity=(0.0, 0.0, -9.81),
+        damping=pl.Damping(stiffness=100.0),
+    )
     model = pl.ImplicitEuler(robot, dt=0.001)
     for check in pl.gradcheck(model, model.initial_state(), np.zeros(0)):
         assert check.ok, check
@@ -81,14 +109,17 @@ def test_round_off_of_a_small_derivative_without_a_remainder_is_no_error():
 def test_a_jvp_that_disagrees_with_its_vjp_is_found(model):
     class Lopsided(Wrong):
         def linearize(self, step):
-            return SimpleNamespace(jvp=self.model.linearize(step).jvp, vjp=super().linearize(step).vjp)
+            return SimpleNamespace(
+                jvp=self.model.linearize(step).jvp, vjp=super().linearize(step).vjp
+            )
 
     checks = pl.gradcheck(Lopsided(model, 1), model.initial_state(), np.array([0.8]))
     assert [check.ok for check in checks if check.name == "control"] == [False]
 
 
 def test_an_equilibrium_can_be_checked_where_it_is():
-    """The most natural place to check: Newton has nothing to do there, and what it left must not look like a remainder."""
+    """The most natural place to check: Newton has nothing to do there, and what it left must not
+    look like a remainder."""
     model = pl.Quasistatic(arm(), design=("body.E", "body.nu", "body.density"))
     u = np.array([0.8])
     x = model.initial_state()

@@ -1,4 +1,5 @@
-"""Implicit stepping: free fall, momentum, energy, damping, prescribed motion, and two solvers that agree."""
+"""Implicit stepping: free fall, momentum, energy, damping, prescribed motion, and two solvers that
+agree."""
 
 import numpy as np
 import pytest
@@ -15,18 +16,29 @@ every_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.__name__ for rule 
 
 
 def beam(**parts):
-    options = {"divisions": (6, 1), "order": 2, "thickness": 0.05, "supports": (pl.Support(region="x-"),), **parts}
+    options = {
+        "divisions": (6, 1),
+        "order": 2,
+        "thickness": 0.05,
+        "supports": (pl.Support(region="x-"),),
+        **parts,
+    }
     return pl.Robot(
-        shape=pl.geometry.Rectangle(size=(0.3, 0.05)), material=pl.Material(E=1e5, nu=0.3, law=options.pop("law", "neo-hookean")), **options
+        shape=pl.geometry.Rectangle(size=(0.3, 0.05)),
+        material=pl.Material(E=1e5, nu=0.3, law=options.pop("law", "neo-hookean")),
+        **options,
     )
 
 
 def lowest_mode(model, dense):
-    """(omega [1/s], shape (n_dofs,) of unit largest entry) of the free vibration about rest, by a dense eigensolver."""
+    """(omega [1/s], shape (n_dofs,) of unit largest entry) of the free vibration about rest, by a
+    dense eigensolver."""
     eq = model.equations
     numbers, body = eq.numbers(None), eq.body
     K = dense(body, body.stiffness(body.rest, numbers.fields))[np.ix_(eq.free, eq.free)]
-    M = dense(body, body.mass(numbers.fields.density)[:, None, None] * np.eye(body.dim))[np.ix_(eq.free, eq.free)]
+    M = dense(body, body.mass(numbers.fields.density)[:, None, None] * np.eye(body.dim))[
+        np.ix_(eq.free, eq.free)
+    ]
     values, vectors = scipy.linalg.eigh(K, M, subset_by_index=[0, 0])
     shape = np.zeros(eq.n_dofs)
     shape[eq.free] = vectors[:, 0] / np.abs(vectors).max()
@@ -38,9 +50,12 @@ def lowest_mode(model, dense):
 
 @every_rule
 def test_free_fall_has_its_closed_form(rule):
-    """Backward Euler lands at g h^2 n (n + 1) / 2; BDF2 with the right history is exact for a parabola."""
+    """Backward Euler lands at g h^2 n (n + 1) / 2; BDF2 with the right history is exact for a
+    parabola."""
     v0, h, n = np.array([1.0, 2.0]), 0.05, 12
-    model = rule(pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=3.0), gravity=(0.0, -G)), dt=h)
+    model = rule(
+        pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=3.0), gravity=(0.0, -G)), dt=h
+    )
     history = (np.array([0.0, -G]),) if rule is pl.BDF2 else ()
     end = pl.simulate(model, np.zeros((n, 0)), x0=model.state(np.zeros(2), v0, *history)).states[-1]
     t = n * h
@@ -66,33 +81,54 @@ def test_a_soft_body_falls_like_a_stone(rule):
 @every_rule
 @pytest.mark.parametrize("order", [1, 2])
 def test_momentum_changes_by_gravity_and_contact_alone(rule, order):
-    """A block thrown at the ground: step by step, to 1e-6 of M g h. What the ground does is asked of the contact itself."""
-    contact = pl.Contact(obstacle=pl.plane((0.1, 0.0, 1.0)), stiffness=1e6, layer=1e-3, friction=0.4, slip_speed=0.01)
-    robot = pl.Robot(shape=pl.Box(size=(0.1, 0.1, 0.1), origin=(0.0, 0.0, 0.005)), divisions=(2, 2, 2), order=order, gravity=(0, 0, -G),
-                     material=pl.Material(E=2e5, nu=0.3), contacts=(contact,), damping=pl.Damping(stiffness=0.002))  # fmt: skip
+    """A block thrown at the ground: step by step, to 1e-6 of M g h. What the ground does is asked
+    of the contact itself."""
+    contact = pl.Contact(
+        obstacle=pl.plane((0.1, 0.0, 1.0)), stiffness=1e6, layer=1e-3, friction=0.4, slip_speed=0.01
+    )
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.1, 0.1, 0.1), origin=(0.0, 0.0, 0.005)),
+        divisions=(2, 2, 2),
+        order=order,
+        gravity=(0, 0, -G),
+        material=pl.Material(E=2e5, nu=0.3),
+        contacts=(contact,),
+        damping=pl.Damping(stiffness=0.002),
+    )
     h, mass = 0.005, 1.0
     model = rule(robot, dt=h)
     eq, touched = model.equations, 0
     numbers, (term, _) = eq.numbers(None), eq.terms[0]
-    drag, total = Friction(contact=term), lambda y: eq.mass_times(numbers, y).reshape(-1, 3).sum(axis=0)
-    at = lambda y: term.weights @ y.reshape(-1, 3)  # noqa: E731
+    drag, total = (
+        Friction(contact=term),
+        lambda y: eq.mass_times(numbers, y).reshape(-1, 3).sum(axis=0),
+    )
+    at = lambda y: term.weights @ y.reshape(-1, 3)
     x = model.state(eq.body.rest, np.tile([0.5, 0.2, -1.0], eq.n_dofs // 3))
     for _ in range(12):
         new = model.step(x, np.zeros(0))
         assert new.status, new.status.text
-        q, q_new, w = model.space.position(x), model.space.position(new.x), model.space.velocity(new.x)
+        q, q_new, w = (
+            model.space.position(x),
+            model.space.position(new.x),
+            model.space.velocity(new.x),
+        )
         if rule is pl.SemiImplicit:  # its forces are linear about the step's start
             bent = np.einsum("nij,nj->ni", term.curvature(at(q), None), at(h * w))
             rub = np.einsum("nij,nj->ni", drag.viscosity(at(q), at(model.space.velocity(x))), at(w))
             ground = -(term.gradient(at(q), None) + bent + rub).sum(axis=0)
         else:
-            ground = -(term.gradient(at(q_new), None) + drag.gradient(at(q_new), at(q), h)).sum(axis=0)
+            ground = -(term.gradient(at(q_new), None) + drag.gradient(at(q_new), at(q), h)).sum(
+                axis=0
+            )
         if rule is pl.BDF2:
             previous, before = model.space.split(x).previous, model.space.split(x).before
             change = total(2 * q_new - 5 * q + 4 * previous - before) / h
         else:
             change = total(w) - total(model.space.velocity(x))
-        np.testing.assert_allclose(change, h * (mass * np.array([0, 0, -G]) + ground), atol=1e-6 * mass * G * h)
+        np.testing.assert_allclose(
+            change, h * (mass * np.array([0, 0, -G]) + ground), atol=1e-6 * mass * G * h
+        )
         touched += np.linalg.norm(ground) > mass * G
         x = new.x
     assert touched >= 3
@@ -120,7 +156,8 @@ def test_backward_euler_never_gains_energy(law):
 
 @pytest.mark.parametrize(("mass", "stiffness"), [(0.0, 0.0), (4.0, 0.0), (0.0, 0.01), (2.0, 0.005)])
 def test_a_mode_decays_as_rayleigh_says(dense, rate, mass, stiffness):
-    """z'' + (alpha + beta w^2) z' + w^2 z = 0: BDF2 goes to its closed form with the square of the step."""
+    """z'' + (alpha + beta w^2) z' + w^2 z = 0: BDF2 goes to its closed form with the square of the
+    step."""
     damping = pl.Damping(mass=mass, stiffness=stiffness)
     model = pl.BDF2(beam(divisions=(4, 1), damping=damping), dt=1.0)
     omega, shape = lowest_mode(model, dense)
@@ -133,7 +170,11 @@ def test_a_mode_decays_as_rayleigh_says(dense, rate, mass, stiffness):
         t = np.arange(n + 1) * period / n
         exact = np.exp(-c * t) * (np.cos(turn * t) + c / turn * np.sin(turn * t))
         model = pl.BDF2(beam(divisions=(4, 1), damping=damping), dt=period / n)
-        run = pl.simulate(model, np.zeros((n, 0)), x0=model.state(rest + size * shape, None, -(omega**2) * size * shape))
+        run = pl.simulate(
+            model,
+            np.zeros((n, 0)),
+            x0=model.state(rest + size * shape, None, -(omega**2) * size * shape),
+        )
         amplitude = (run.states[:, : eq.n_dofs] - rest) @ weight / (size * shape @ weight)
         errors.append(np.abs(amplitude - exact).max())
     # (w h)^2 = 0.001 a radian at the end, over a turn of 2 pi.
@@ -142,15 +183,22 @@ def test_a_mode_decays_as_rayleigh_says(dense, rate, mass, stiffness):
 
 
 def spun(rule, stiffness, dt=0.01):
-    """(positions, angular momentum as a share of the first) a second after a free body began to turn at half a radian a second."""
-    model = rule(beam(supports=(), divisions=(3, 1), damping=pl.Damping(stiffness=stiffness)), dt=dt)
+    """(positions, angular momentum as a share of the first) a second after a free body began to
+    turn at half a radian a second."""
+    model = rule(
+        beam(supports=(), divisions=(3, 1), damping=pl.Damping(stiffness=stiffness)), dt=dt
+    )
     x = model.equations.body.rest.reshape(-1, 2) - [0.15, 0.025]
     history = (-0.25 * x.ravel(),) if rule is pl.BDF2 else ()
-    start = model.state(model.equations.body.rest, 0.5 * np.column_stack([-x[:, 1], x[:, 0]]).ravel(), *history)
+    start = model.state(
+        model.equations.body.rest, 0.5 * np.column_stack([-x[:, 1], x[:, 0]]).ravel(), *history
+    )
     end = pl.simulate(model, np.zeros((round(1.0 / dt), 0)), x0=start).states[-1]
 
     def momentum(state):
-        p = model.equations.mass_times(model.equations.numbers(None), model.space.velocity(state)).reshape(-1, 2)
+        p = model.equations.mass_times(
+            model.equations.numbers(None), model.space.velocity(state)
+        ).reshape(-1, 2)
         at = model.space.position(state).reshape(-1, 2) - [0.15, 0.025]
         return np.sum(at[:, 0] * p[:, 1] - at[:, 1] * p[:, 0])
 
@@ -168,7 +216,9 @@ def test_a_spinning_body_is_not_slowed_by_stiffness_damping(rule):
 
 def test_linearised_damping_slows_a_spin_with_the_square_of_the_step_only(rate):
     steps = np.array([0.02, 0.01, 0.005])
-    assert rate(steps, [1.0 - spun(pl.SemiImplicit, 0.1, dt)[1] for dt in steps]) == pytest.approx(2.0, abs=0.25)
+    assert rate(steps, [1.0 - spun(pl.SemiImplicit, 0.1, dt)[1] for dt in steps]) == pytest.approx(
+        2.0, abs=0.25
+    )
 
 
 # Supports
@@ -176,24 +226,35 @@ def test_linearised_damping_slows_a_spin_with_the_square_of_the_step_only(rate):
 
 @every_rule
 def test_a_moving_support_is_where_it_was_told_to_be(rule):
-    motion = lambda t: np.array([0.02 * np.sin(9 * t), 0.05 * t])  # noqa: E731
-    model = rule(beam(supports=(pl.Support(region="x-", motion=motion), pl.Support(region="x+", axes="y"))), dt=0.01)
+    motion = lambda t: np.array([0.02 * np.sin(9 * t), 0.05 * t])
+    model = rule(
+        beam(supports=(pl.Support(region="x-", motion=motion), pl.Support(region="x+", axes="y"))),
+        dt=0.01,
+    )
     body, x = model.equations.body, model.initial_state()
     left, right, rest = body.region("x-"), body.region("x+"), body.rest.reshape(-1, 2)
     for k in range(5):
         step = model.step(x, np.zeros(0), None, k)
         assert step.status
         q = model.space.position(step.x).reshape(-1, 2)
-        np.testing.assert_allclose(q[left] - rest[left], np.tile(motion(0.01 * (k + 1)), (len(left), 1)), atol=1e-16)
+        np.testing.assert_allclose(
+            q[left] - rest[left], np.tile(motion(0.01 * (k + 1)), (len(left), 1)), atol=1e-16
+        )
         np.testing.assert_allclose(q[right, 1], rest[right, 1], atol=1e-16)
         x = step.x
     later = model.step(x, np.zeros(0), None, 9)
     place = model.space.position(later.x).reshape(-1, 2)[left] - rest[left]
-    np.testing.assert_allclose(place, np.tile(motion(0.1), (len(left), 1)), atol=1e-16)  # k is the clock
+    np.testing.assert_allclose(
+        place, np.tile(motion(0.1), (len(left), 1)), atol=1e-16
+    )  # k is the clock
 
 
 def test_a_quasistatic_body_follows_its_support_as_a_whole():
-    model = pl.Quasistatic(beam(supports=(pl.Support(region="x-", motion=lambda t: np.array([0.002 * t, -0.004 * t])),)))
+    model = pl.Quasistatic(
+        beam(
+            supports=(pl.Support(region="x-", motion=lambda t: np.array([0.002 * t, -0.004 * t])),)
+        )
+    )
     step = model.step(model.initial_state(), np.zeros(0), None, 2)  # at three steps of one second
     moved = (step.x - model.initial_state()).reshape(-1, 2)
     np.testing.assert_allclose(moved, np.tile([0.006, -0.012], (len(moved), 1)), atol=1e-10)
@@ -205,8 +266,16 @@ def test_a_quasistatic_body_follows_its_support_as_a_whole():
 @pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")
 @every_rule
 def test_both_solvers_make_the_same_trajectory(rule):
-    robot = beam(gravity=(0.0, -G), actuators={"line": pl.Cable(points=[[0.01, 0.04], [0.29, 0.04]], drive="length", stiffness=50.0)})
-    runs = [pl.simulate(rule(robot, dt=0.01, solver=solver), np.full((10, 1), 0.9)).states for solver in ("fronts", "cholmod")]
+    robot = beam(
+        gravity=(0.0, -G),
+        actuators={
+            "line": pl.Cable(points=[[0.01, 0.04], [0.29, 0.04]], drive="length", stiffness=50.0)
+        },
+    )
+    runs = [
+        pl.simulate(rule(robot, dt=0.01, solver=solver), np.full((10, 1), 0.9)).states
+        for solver in ("fronts", "cholmod")
+    ]
     np.testing.assert_allclose(runs[0], runs[1], atol=1e-9 * np.abs(runs[0]).max())
 
 
@@ -236,6 +305,8 @@ def test_a_bad_time_step_is_refused(rule, dt):
 
 
 def test_a_nan_control_is_refused():
-    model = pl.ImplicitEuler(beam(actuators={"hand": pl.actuators.Thrust(point=(0.3, 0.025))}), dt=0.01)
+    model = pl.ImplicitEuler(
+        beam(actuators={"hand": pl.actuators.Thrust(point=(0.3, 0.025))}), dt=0.01
+    )
     with pytest.raises(InputError, match=r"control.* nan.* 1"):
         model.step(model.initial_state(), np.array([0.0, np.nan]))

@@ -1,4 +1,5 @@
-"""Latent dynamics: the projected step, its shapes and their derivatives, and how the surrogate's error enters."""
+"""Latent dynamics: the projected step, its shapes and their derivatives, and how the surrogate's
+error enters."""
 
 from dataclasses import replace
 
@@ -47,7 +48,10 @@ def test_a_shape_is_the_equilibrium_under_its_controls(arm, shapes):
 
 def test_a_line_that_pushes_bends_the_other_way(shapes):
     tip = shapes.effectors[:3]
-    sides = [tip @ (shapes(np.array([t, 0.0, 0.0, 0.0]), None)[0] - shapes.home.value) for t in (0.5, -0.5)]
+    sides = [
+        tip @ (shapes(np.array([t, 0.0, 0.0, 0.0]), None)[0] - shapes.home.value)
+        for t in (0.5, -0.5)
+    ]
     assert sides[0][0] < -1e-3 < 1e-3 < sides[1][0]
 
 
@@ -58,11 +62,15 @@ def test_slopes_and_curvatures_of_shapes(shapes):
     pairs = [(i, j) for i in range(4) for j in range(i, 4)]
     for i, e in enumerate(np.eye(4)):
         ahead, behind = (shapes(CONTROLS + side * h * e, near) for side in (1.0, -1.0))
-        np.testing.assert_allclose((ahead[0] - behind[0]) / (2 * h), J[:, i], atol=1e-5 * np.abs(J).max())
+        np.testing.assert_allclose(
+            (ahead[0] - behind[0]) / (2 * h), J[:, i], atol=1e-5 * np.abs(J).max()
+        )
         for k, pair in enumerate(pairs):
             if i in pair:
                 j = pair[0] if pair[1] == i else pair[1]
-                np.testing.assert_allclose((ahead[1] - behind[1])[:, j] / (2 * h), bent[k], atol=1e-4 * np.abs(bent).max())
+                np.testing.assert_allclose(
+                    (ahead[1] - behind[1])[:, j] / (2 * h), bent[k], atol=1e-4 * np.abs(bent).max()
+                )
 
 
 @pytest.mark.parametrize("damping", [pl.Damping(mass=0.5, stiffness=0.004), pl.Damping()])
@@ -70,9 +78,11 @@ def test_what_is_interpolated_has_the_right_slopes(damping):
     shapes = Shapes(robot=plane(damping=damping))
     rng, q = np.random.default_rng(0), shapes.home.value
     dq, other, bent = 1e-3 * rng.standard_normal((3, q.size))
-    path = lambda t, s: shapes.lifted(q + t * dq + s * other + t * s * bent)  # noqa: E731
+    path = lambda t, s: shapes.lifted(q + t * dq + s * other + t * s * bent)
     slope = shapes.lift(q, dq[:, None])[1][:, 0]
-    np.testing.assert_allclose((path(1e-4, 0) - path(-1e-4, 0)) / 2e-4, slope, atol=1e-6 * np.abs(slope).max())
+    np.testing.assert_allclose(
+        (path(1e-4, 0) - path(-1e-4, 0)) / 2e-4, slope, atol=1e-6 * np.abs(slope).max()
+    )
     h = 1e-2
     mixed = (path(h, h) - path(h, -h) - path(-h, h) + path(-h, -h)) / (4 * h * h)
     found = shapes.lifted_curvature(q, dq, other, bent)
@@ -85,23 +95,35 @@ def test_the_key_is_of_the_mechanics(arm):
     assert Shapes(robot=pl.robots.line_arm(layers=8, across=2)).key == key
     wall = pl.Contact(obstacle=pl.plane((-1.0, 0.0, 0.0), height=-0.06))
     wall_nearer = pl.Contact(obstacle=pl.plane((-1.0, 0.0, 0.0), height=-0.05))
-    others = [replace(arm, contacts=(wall,)), replace(arm, contacts=(wall_nearer,)),
-              replace(arm, gravity=np.array([0.0, 0.0, -9.8])), pl.robots.line_arm(layers=8, across=2, soft=2.01e5),
-              replace(arm, loads=(pl.PointLoad(point=(0.0, 0.0, 0.2), force=(0.01, 0.0, 0.0)),)),
-              pl.robots.line_arm(layers=12, across=2)]  # fmt: skip
+    others = [
+        replace(arm, contacts=(wall,)),
+        replace(arm, contacts=(wall_nearer,)),
+        replace(arm, gravity=np.array([0.0, 0.0, -9.8])),
+        pl.robots.line_arm(layers=8, across=2, soft=2.01e5),
+        replace(arm, loads=(pl.PointLoad(point=(0.0, 0.0, 0.2), force=(0.01, 0.0, 0.0)),)),
+        pl.robots.line_arm(layers=12, across=2),
+    ]
     assert len({key, *(Shapes(robot=other).key for other in others)}) == 7
 
 
 def slender():
-    """A thin upright column under a dead push at its top: beyond Euler's load it bends to either side."""
-    return pl.Robot(shape=pl.geometry.Rectangle(size=(0.02, 0.4)), divisions=(2, 40), thickness=0.02, order=2,
-                    material=pl.Material(E=1e5, nu=0.3), supports=[pl.Support(region="y-")],
-                    actuators={"push": pl.actuators.Thrust(point=(0.01, 0.4))},
-                    effectors={"top": pl.Effector(point=(0.01, 0.4))})  # fmt: skip
+    """A thin upright column under a dead push at its top: beyond Euler's load it bends to either
+    side."""
+    return pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.02, 0.4)),
+        divisions=(2, 40),
+        thickness=0.02,
+        order=2,
+        material=pl.Material(E=1e5, nu=0.3),
+        supports=[pl.Support(region="y-")],
+        actuators={"push": pl.actuators.Thrust(point=(0.01, 0.4))},
+        effectors={"top": pl.Effector(point=(0.01, 0.4))},
+    )
 
 
 def test_a_jump_to_another_branch_is_reported():
-    """Bent to the right under its load, the column is pushed to the left: at the fold it snaps over, and no small stage follows it."""
+    """Bent to the right under its load, the column is pushed to the left: at the fold it snaps
+    over, and no small stage follows it."""
     shapes = Shapes(robot=slender())
     critical = np.pi**2 * 1e5 / (1 - 0.3**2) * 0.02**4 / 12 / (4 * 0.4**2)
     q, J, note = shapes(np.array([0.02 * critical, -1.6 * critical]), None)
@@ -116,9 +138,18 @@ def test_a_jump_to_another_branch_is_reported():
 def test_corners_on_different_branches_are_doubted():
     """All corners of the first cell start from the straight column, and fall to either side."""
     critical = np.pi**2 * 1e5 / (1 - 0.3**2) * 0.02**4 / 12 / (4 * 0.4**2)
-    model = pl.Latent(slender(), dt=DT, cell=[0.1 * critical, 0.4 * critical], start=[0.0, -1.6 * critical], workers=1)
+    model = pl.Latent(
+        slender(),
+        dt=DT,
+        cell=[0.1 * critical, 0.4 * critical],
+        start=[0.0, -1.6 * critical],
+        workers=1,
+    )
     model.initial_state()
-    tops = [s.value @ model.family.shapes.effectors[0].toarray()[0] for s in model.surrogate.corners.samples.values()]
+    tops = [
+        s.value @ model.family.shapes.effectors[0].toarray()[0]
+        for s in model.surrogate.corners.samples.values()
+    ]
     assert min(tops) < 0.0 < max(tops)
     assert any("different branches" in doubt for doubt in model.surrogate.doubts)
 
@@ -127,7 +158,8 @@ def test_corners_on_different_branches_are_doubted():
 
 
 def test_the_equation_is_the_projected_step_of_all_nodes(arm, exact):
-    """J^T of ImplicitEuler's residual at positions among the shapes, with gravity, both dampings and all lines."""
+    """J^T of ImplicitEuler's residual at positions among the shapes, with gravity, both dampings
+    and all lines."""
     full, u = pl.ImplicitEuler(arm, dt=DT), np.array([5.0, 0.5, 0.0, 1.0])
     new, last, older = CONTROLS + 0.2, CONTROLS, CONTROLS - np.array([0.2, -0.1, 0.05, 0.0])
     g, slope, _ = exact._residual(new, u, *exact._past(last, older))
@@ -137,8 +169,13 @@ def test_the_equation_is_the_projected_step_of_all_nodes(arm, exact):
     np.testing.assert_allclose(g, exact.family._sample(new).slope.T @ force, rtol=1e-8, atol=1e-12)
     h = 1e-3
     for i, e in enumerate(np.eye(4)):
-        ahead, behind = (exact._residual(new + side * h * e, u, *exact._past(last, older))[0] for side in (1.0, -1.0))
-        np.testing.assert_allclose((ahead - behind) / (2 * h), slope[:, i], atol=1e-5 * np.abs(slope).max())
+        ahead, behind = (
+            exact._residual(new + side * h * e, u, *exact._past(last, older))[0]
+            for side in (1.0, -1.0)
+        )
+        np.testing.assert_allclose(
+            (ahead - behind) / (2 * h), slope[:, i], atol=1e-5 * np.abs(slope).max()
+        )
 
 
 def test_at_rest_it_stays(exact):
@@ -154,7 +191,9 @@ def test_a_slow_pull_follows_the_equilibria_of_all_nodes(arm):
         x = model.step(x, CONTROLS).x
     np.testing.assert_allclose(model.space.split(x).latent, CONTROLS, atol=1e-3)
     tip = arm.place("laser", pl.equilibrium(pl.Quasistatic(arm), CONTROLS).x)
-    np.testing.assert_allclose(model.effector_rows("laser") @ model.space.position(x), tip, atol=2e-5)
+    np.testing.assert_allclose(
+        model.effector_rows("laser") @ model.space.position(x), tip, atol=2e-5
+    )
 
 
 def test_exact_steps_have_exact_derivatives(exact):
@@ -167,7 +206,9 @@ def test_the_error_of_a_step_falls_with_the_fourth_power_of_the_cell(arm, exact)
     true, errors = exact.positions(exact.step(x, u).x), []
     for cell in (4.0, 2.0, 1.0):
         model = pl.Latent(arm, dt=DT, cell=cell, start=CONTROLS, compress=1e-10)
-        errors.append(np.linalg.norm(model.positions(model.step(model.initial_state(), u).x) - true))
+        errors.append(
+            np.linalg.norm(model.positions(model.step(model.initial_state(), u).x) - true)
+        )
     assert 3.3 <= np.log2(errors[0] / errors[2]) / 2 <= 4.7, errors
 
 
@@ -182,7 +223,8 @@ def test_compression_changes_no_more_than_its_tolerance(arm):
 
 
 def test_a_basis_that_grew_changes_no_bit(arm):
-    """What was asked for before is answered alike, although later corners brought new directions."""
+    """What was asked for before is answered alike, although later corners brought new
+    directions."""
     model = pl.Latent(arm, dt=DT, cell=3.0)
     x = model.initial_state()
     first, size = model.step(x, CONTROLS).x, model.surrogate.corners.size
@@ -192,15 +234,20 @@ def test_a_basis_that_grew_changes_no_bit(arm):
     np.testing.assert_array_equal(model.step(x, CONTROLS).x, first)
 
 
-@pytest.mark.parametrize("make", [
-    lambda corners: Tree(corners, cell=4.0, tolerance=1e-4),
-    lambda corners: Chebyshev(corners, domain=(-4.0, 8.0), degree=7),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda corners: Tree(corners, cell=4.0, tolerance=1e-4),
+        lambda corners: Chebyshev(corners, domain=(-4.0, 8.0), degree=7),
+    ],
+)
 def test_other_surrogates_stand_behind_the_same_face(make):
     robot, u = plane(), np.array([3.0, 1.0])
     exact = Embedded(family=ExactFamily(Shapes(robot=robot)), dt=DT, start=np.zeros(2))
     model = pl.Latent(robot, dt=DT, surrogate=make)
-    np.testing.assert_allclose(model.step(model.initial_state(), u).x, exact.step(exact.initial_state(), u).x, atol=2e-3)
+    np.testing.assert_allclose(
+        model.step(model.initial_state(), u).x, exact.step(exact.initial_state(), u).x, atol=2e-3
+    )
     assert model.refined().surrogate.evaluations >= model.surrogate.evaluations
     assert all(check.ok for check in pl.gradcheck(model, model.state(u), u + 0.3))
 
@@ -213,7 +260,9 @@ def test_outside_the_domain_the_step_fails_with_a_sentence(arm):
     step = model.step(model.initial_state(), np.full(4, 9.0))
     assert not step.status
     assert "outside the surrogate's domain" in step.status.text
-    wider = replace(model, family=type(model.family)(model.family.shapes, model.surrogate.widened((-3.0, 12.0))))
+    wider = replace(
+        model, family=type(model.family)(model.family.shapes, model.surrogate.widened((-3.0, 12.0)))
+    )
     assert wider.step(wider.initial_state(), np.full(4, 9.0)).status
 
 
@@ -240,33 +289,52 @@ def test_the_budget_fails_the_step_and_not_the_program(arm):
     assert "budget of 20 exact evaluations" in step.status.text
 
 
-@pytest.mark.parametrize(("robot", "says"), [
-    (lambda: plane(actuators={}), "no actuators"),
-    (lambda: plane(actuators={"line": pl.Cable(points=[[0.0, 0.05], [0.0, 0.15]], drive="length")}), "not linear in its control"),
-    (lambda: plane(supports=[pl.Support(region="y-", motion=lambda t: np.array([t, 0.0]))]), "moves"),
-    (lambda: plane(contacts=[pl.Contact(obstacle=pl.plane((0.0, 1.0), height=-1.0), friction=0.5)]), "friction"),
-    (lambda: "arm", "make one with pliant.Robot"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("robot", "says"),
+    [
+        (lambda: plane(actuators={}), "no actuators"),
+        (
+            lambda: plane(
+                actuators={"line": pl.Cable(points=[[0.0, 0.05], [0.0, 0.15]], drive="length")}
+            ),
+            "not linear in its control",
+        ),
+        (
+            lambda: plane(supports=[pl.Support(region="y-", motion=lambda t: np.array([t, 0.0]))]),
+            "moves",
+        ),
+        (
+            lambda: plane(
+                contacts=[pl.Contact(obstacle=pl.plane((0.0, 1.0), height=-1.0), friction=0.5)]
+            ),
+            "friction",
+        ),
+        (lambda: "arm", "make one with pliant.Robot"),
+    ],
+)
 def test_robots_that_have_no_shapes(robot, says):
     with pytest.raises(InputError, match=says):
         pl.Latent(robot(), dt=DT, cell=1.0)
 
 
-@pytest.mark.parametrize(("options", "says"), [
-    ({"cell": 0.0}, "must be positive"),
-    ({"cell": [1.0, 1.0, 1.0]}, "shape"),
-    ({"cell": 1.0, "start": [1.0]}, "first controls"),
-    ({"cell": 1.0, "domain": (2.0, 1.0)}, "lower end"),
-    ({"cell": 1.0, "budget": 3}, "4 corners"),
-    ({"cell": 1.0, "dt": -1.0}, "time step"),
-    ({"cell": 1.0, "compress": 0.0}, "compression is 0"),
-    ({"cell": 1.0, "compress": 1.0}, "compression is 1"),
-    ({"cell": 1.0, "compress": float("nan")}, "compression is nan"),
-    ({"cell": 1.0, "compress": "x"}, "compression is 'x'"),
-    ({"cell": 1.0, "compress": None}, "must be compressed"),
-    ({"cell": 1.0, "budget": "x"}, "whole number of exact evaluations"),
-    ({"cell": 1.0, "workers": 0}, "number of workers"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"cell": 0.0}, "must be positive"),
+        ({"cell": [1.0, 1.0, 1.0]}, "shape"),
+        ({"cell": 1.0, "start": [1.0]}, "first controls"),
+        ({"cell": 1.0, "domain": (2.0, 1.0)}, "lower end"),
+        ({"cell": 1.0, "budget": 3}, "4 corners"),
+        ({"cell": 1.0, "dt": -1.0}, "time step"),
+        ({"cell": 1.0, "compress": 0.0}, "compression is 0"),
+        ({"cell": 1.0, "compress": 1.0}, "compression is 1"),
+        ({"cell": 1.0, "compress": float("nan")}, "compression is nan"),
+        ({"cell": 1.0, "compress": "x"}, "compression is 'x'"),
+        ({"cell": 1.0, "compress": None}, "must be compressed"),
+        ({"cell": 1.0, "budget": "x"}, "whole number of exact evaluations"),
+        ({"cell": 1.0, "workers": 0}, "number of workers"),
+    ],
+)
 def test_options_that_cannot_be_used(options, says):
     with pytest.raises(InputError, match=says):
         pl.Latent(plane(), **{"dt": DT, **options})

@@ -37,7 +37,9 @@ def close(got, want):
     """To 1e-10 of the largest entry of each column."""
     assert got.shape == want.shape
     scale = np.abs(want).max(axis=0, initial=0.0)
-    assert np.all(np.abs(got - want) <= 1e-10 * scale + 1e-300), np.max(np.abs(got - want) / (scale + 1e-300))
+    assert np.all(np.abs(got - want) <= 1e-10 * scale + 1e-300), np.max(
+        np.abs(got - want) / (scale + 1e-300)
+    )
 
 
 @every
@@ -63,7 +65,10 @@ def test_many_columns_pulled_are_each_of_them_alone(linearized, rng, name):
 def test_pulling_many_columns_is_the_transpose_of_pushing_many(linearized, rng, name):
     model, lin = linearized(name)
     sizes = model.space.size, model.n_controls, model.params.size
-    d, bars = [rng.standard_normal((n, COLUMNS)) for n in sizes], rng.standard_normal((model.space.size, COLUMNS))
+    d, bars = (
+        [rng.standard_normal((n, COLUMNS)) for n in sizes],
+        rng.standard_normal((model.space.size, COLUMNS)),
+    )
     if d[2].size:
         d[2] *= np.abs(model.params.flat)[:, None]
     pushed = bars.T @ lin.jvp(*d)
@@ -73,7 +78,8 @@ def test_pulling_many_columns_is_the_transpose_of_pushing_many(linearized, rng, 
 
 @every
 def test_cells_add_up_to_the_body(linearized, rng, name):
-    """The matrices of cells against the products that they stand for, at a shape and a velocity of no symmetry."""
+    """The matrices of cells against the products that they stand for, at a shape and a velocity of
+    no symmetry."""
     eq = linearized(name)[0].equations
     body, dim = eq.body, eq.dim
     q = body.rest + 0.01 * body.cell_size() * rng.standard_normal(eq.n_dofs)
@@ -95,28 +101,49 @@ def test_cells_add_up_to_the_body(linearized, rng, name):
 
 
 def test_columns_of_a_held_unknown_are_right_where_it_is_moved(rng):
-    """A body between a moving and a fixed wall: the derivative by the position of held nodes, against differences of the step."""
+    """A body between a moving and a fixed wall: the derivative by the position of held nodes,
+    against differences of the step."""
     robot = pl.Robot(
-        shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=4e4, nu=0.35),
+        shape=pl.Box(size=(0.2, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        order=1,
+        material=pl.Material(E=4e4, nu=0.35),
         damping=pl.Damping(mass=0.8, stiffness=0.02),
-        supports=(pl.Support(region="x-", motion=lambda t: np.array([0.3 * t, 0.0, 0.5 * t])), pl.Support(region="x+", axes="yz")),
-    )  # fmt: skip
+        supports=(
+            pl.Support(region="x-", motion=lambda t: np.array([0.3 * t, 0.0, 0.5 * t])),
+            pl.Support(region="x+", axes="yz"),
+        ),
+    )
     model = pl.SemiImplicit(robot, dt=0.01)
     n = model.equations.n_dofs
-    x = model.state(model.equations.body.rest + 2e-3 * rng.standard_normal(n), rng.standard_normal(n))
+    x = model.state(
+        model.equations.body.rest + 2e-3 * rng.standard_normal(n), rng.standard_normal(n)
+    )
     held = np.flatnonzero(model.equations.held)
     assert held.size > FEW
     seeds = np.zeros((x.size, held.size))
     seeds[held, np.arange(held.size)] = 1.0
     pushed, e = model.linearize(model.step(x, np.zeros(0), None, 2)).jvp(seeds), 1e-6
     for seed, column in zip(seeds.T, pushed.T, strict=True):
-        ahead, behind = (model.step(x + side * e * seed, np.zeros(0), None, 2).x for side in (1.0, -1.0))
-        np.testing.assert_allclose(column, (ahead - behind) / (2.0 * e), atol=1e-6 * np.abs(column).max())
-        assert np.abs(column[held]).max() == pytest.approx(0.0, abs=1e-12)  # its place is the support's
+        ahead, behind = (
+            model.step(x + side * e * seed, np.zeros(0), None, 2).x for side in (1.0, -1.0)
+        )
+        np.testing.assert_allclose(
+            column, (ahead - behind) / (2.0 * e), atol=1e-6 * np.abs(column).max()
+        )
+        assert np.abs(column[held]).max() == pytest.approx(
+            0.0, abs=1e-12
+        )  # its place is the support's
 
 
 def test_columns_of_controls_alone_are_each_of_them_alone(linearized):
     model, lin = linearized("gripper box-1")
     assert model.n_controls > FEW
-    alone = np.stack([lin.jvp(np.zeros(model.space.size), du, np.zeros(model.params.size)) for du in np.eye(model.n_controls)], axis=1)
+    alone = np.stack(
+        [
+            lin.jvp(np.zeros(model.space.size), du, np.zeros(model.params.size))
+            for du in np.eye(model.n_controls)
+        ],
+        axis=1,
+    )
     close(lin.dense_controls(), alone)

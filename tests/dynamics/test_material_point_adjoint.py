@@ -1,5 +1,5 @@
-"""The adjoint of MaterialPoint: Taylor's test by every input through 200 substeps at every kind of wall, and the same bits for every
-schedule of memory and number of threads."""
+"""The adjoint of MaterialPoint: Taylor's test by every input through 200 substeps at every kind of
+wall, and the same bits for every schedule of memory and number of threads."""
 
 import tracemalloc
 from dataclasses import replace
@@ -24,7 +24,10 @@ ROUGH = np.array([0.0, 0.01, -0.01, 0.004, 0.0])
 OBSTACLES = {
     "plane": {2: pl.plane((0.1, 1.0)), 3: pl.plane((0.1, 0.05, 1.0))},
     "sphere": {2: pl.sphere((0.05, -0.2), 0.2), 3: pl.sphere((0.05, 0.04, -0.2), 0.2)},
-    "terrain": {2: terrain(ROUGH, 0.06, (-0.05, -0.01)), 3: terrain(np.add.outer(ROUGH, ROUGH), 0.06, (-0.05, -0.05, -0.01))},
+    "terrain": {
+        2: terrain(ROUGH, 0.06, (-0.05, -0.01)),
+        3: terrain(np.add.outer(ROUGH, ROUGH), 0.06, (-0.05, -0.05, -0.01)),
+    },
 }
 VISCOUS = pl.Damping(mass=0.8, stiffness=0.003)
 SCENES = {  # kind, friction, obstacle, law, power, damping
@@ -34,24 +37,54 @@ SCENES = {  # kind, friction, obstacle, law, power, damping
     "friction plane": ("separate", 0.4, "plane", "linear-corotated", 0, pl.Damping()),
     "friction terrain": ("separate", 0.3, "terrain", "fixed-corotated", 4, VISCOUS),
 }
-SCALES = {"position": 1e-3, "velocity": 0.1, "affine": 1.0, "deformation": 0.01}  # [m, m/s, 1/s, -] what is a small change
+SCALES = {
+    "position": 1e-3,
+    "velocity": 0.1,
+    "affine": 1.0,
+    "deformation": 0.01,
+}  # [m, m/s, 1/s, -] what is a small change
 
 
 def scene(dim, name):
-    """(model, x, controls): a block with a cable, a muscle, a fluid and a load, thrown at an obstacle that it touches, near a side wall."""
+    """(model, x, controls): a block with a cable, a muscle, a fluid and a load, thrown at an
+    obstacle that it touches, near a side wall."""
     kind, friction, obstacle, law, power, damping = SCENES[name]
     size, low = (0.12, *(dim - 1) * [0.08]), (*(dim - 1) * [0.0], 0.02)
-    route = np.array([[0.015, 0.04, 0.09], [0.06, 0.05, 0.08], [0.11, 0.03, 0.09]])[:, [0, 2] if dim == 2 else [0, 1, 2]]
+    route = np.array([[0.015, 0.04, 0.09], [0.06, 0.05, 0.08], [0.11, 0.03, 0.09]])[
+        :, [0, 2] if dim == 2 else [0, 1, 2]
+    ]
     robot = pl.Robot(
-        shape=box(size, low), order=1, cell=0.04, material=pl.Material(E=1e4, nu=0.3, law=law, power=power), damping=damping,
-        gravity=(*(dim - 1) * [0.3], -9.81), loads=[pl.PointLoad(point=route[1], force=0.02 * np.arange(1, dim + 1))],
-        contacts=[pl.Contact(obstacle=OBSTACLES[obstacle][dim], kind=kind, friction=friction),
-                  pl.Contact(obstacle=pl.plane(-np.eye(dim)[0], height=-0.15), kind="slip")],
-        actuators={"cable": pl.Cable(points=route, drive="length", stiffness=50.0), "swell": Fluidic(region="body"),
-                   "pull": Muscle(region=box((0.06, *size[1:]), low), axis=(1.0, 0.3, 0.2)[:dim])},
-    )  # fmt: skip
-    design = ["body.E", "cells.nu", "body.density", "cells.volume", *(["contact0.friction"] if friction else [])]
-    model = pl.MaterialPoint(robot, dt=0.005 if dim == 2 else 0.01, cell=0.02 if dim == 2 else 0.04, substeps=25, design=design)
+        shape=box(size, low),
+        order=1,
+        cell=0.04,
+        material=pl.Material(E=1e4, nu=0.3, law=law, power=power),
+        damping=damping,
+        gravity=(*(dim - 1) * [0.3], -9.81),
+        loads=[pl.PointLoad(point=route[1], force=0.02 * np.arange(1, dim + 1))],
+        contacts=[
+            pl.Contact(obstacle=OBSTACLES[obstacle][dim], kind=kind, friction=friction),
+            pl.Contact(obstacle=pl.plane(-np.eye(dim)[0], height=-0.15), kind="slip"),
+        ],
+        actuators={
+            "cable": pl.Cable(points=route, drive="length", stiffness=50.0),
+            "swell": Fluidic(region="body"),
+            "pull": Muscle(region=box((0.06, *size[1:]), low), axis=(1.0, 0.3, 0.2)[:dim]),
+        },
+    )
+    design = [
+        "body.E",
+        "cells.nu",
+        "body.density",
+        "cells.volume",
+        *(["contact0.friction"] if friction else []),
+    ]
+    model = pl.MaterialPoint(
+        robot,
+        dt=0.005 if dim == 2 else 0.01,
+        cell=0.02 if dim == 2 else 0.04,
+        substeps=25,
+        design=design,
+    )
     x = stirred(model, np.random.default_rng(1), velocity=0.1, affine=1.0, strain=0.02)
     model.space.split(x).velocity.reshape(-1, dim)[:] += [0.4, *(dim - 2) * [0.2], -0.6]
     return model, x, np.tile([0.9, 300.0, 400.0], (8, 1))
@@ -65,19 +98,26 @@ def directions(model, x, U, rng):
         d[starts[k] : starts[k + 1]] = SCALES[name] * rng.standard_normal(starts[k + 1] - starts[k])
         out[name] = (d, 0.0 * U, 0.0 * p)
     for j, name in enumerate(model.robot.actuators):
-        out[name] = (0.0 * x, 0.3 * U * np.eye(U.shape[1])[j] * rng.standard_normal((len(U), 1)), 0.0 * p)
+        out[name] = (
+            0.0 * x,
+            0.3 * U * np.eye(U.shape[1])[j] * rng.standard_normal((len(U), 1)),
+            0.0 * p,
+        )
     start = 0
     for block in model.params.blocks:
         d = np.zeros_like(p)
-        d[start : start + block.value.size] = 0.2 * np.abs(block.value) * rng.standard_normal(block.value.size)
+        d[start : start + block.value.size] = (
+            0.2 * np.abs(block.value) * rng.standard_normal(block.value.size)
+        )
         start, out[block.name] = start + block.value.size, (0.0 * x, 0.0 * U, d)
     return out
 
 
 def taylor(f, slope, rate):
-    """(order of the remainder, relative error of a central difference). They are right at one of four sizes at least: at a large one a
-    node of the grid may change between sticking, sliding and leaving, where the motion has a kink, and at a small one there is round-off.
-    A wrong slope has the order 1 at all of them, or an error."""
+    """(order of the remainder, relative error of a central difference). They are right at one of
+    four sizes at least: at a large one a node of the grid may change between sticking, sliding and
+    leaving, where the motion has a kink, and at a small one there is round-off. A wrong slope has
+    the order 1 at all of them, or an error."""
     at_rest, orders, errors = f(0.0), [], []
     for top in (1e-2, 1e-3, 1e-1, 1e-4):
         sizes = top * 0.5 ** np.arange(3)
@@ -94,14 +134,20 @@ def taylor(f, slope, rate):
 def test_taylor_by_every_input_through_200_substeps_with_contact(rng, rate, dim, name):
     model, x, U = scene(dim, name)
     p, n = model.params.flat, model.space.starts
-    weights = np.concatenate([rng.standard_normal(n[k + 1] - n[k]) / (10.0 * s) for k, s in enumerate(SCALES.values())])
+    weights = np.concatenate(
+        [rng.standard_normal(n[k + 1] - n[k]) / (10.0 * s) for k, s in enumerate(SCALES.values())]
+    )
     rollout = pl.simulate(model, U, x0=x, p=p, keep=True)
     assert len(U) * model.substeps == 200
     free = replace(model, robot=replace(model.robot, contacts=()), design=())
-    assert np.abs(pl.simulate(free, U, x0=x).states[-1] - rollout.states[-1])[: n[1]].max() > 1e-3  # [m] the walls matter
+    assert (
+        np.abs(pl.simulate(free, U, x0=x).states[-1] - rollout.states[-1])[: n[1]].max() > 1e-3
+    )  # [m] the walls matter
     by_x, by_u, by_p = pl.pullback(model, rollout, weights)
     for what, (dx, dU, dp) in directions(model, x, U, rng).items():
-        f = lambda e, d=(dx, dU, dp): weights @ pl.simulate(model, U + e * d[1], x0=x + e * d[0], p=p + e * d[2]).states[-1]  # noqa: E731
+        f = lambda e, d=(dx, dU, dp): (
+            weights @ pl.simulate(model, U + e * d[1], x0=x + e * d[0], p=p + e * d[2]).states[-1]
+        )
         order, error = taylor(f, by_x @ dx + np.sum(by_u * dU) + by_p @ dp, rate)
         assert order == pytest.approx(2.0, abs=0.1), what
         assert error < 1e-5, what
@@ -111,7 +157,8 @@ def test_taylor_by_every_input_through_200_substeps_with_contact(rng, rate, dim,
 
 
 def taken(dim, **options):
-    """(model, step, gradient by the last state) a few steps into the motion, with all kinds of drives and a contact."""
+    """(model, step, gradient by the last state) a few steps into the motion, with all kinds of
+    drives and a contact."""
     model, x, U = scene(dim, "friction terrain")
     model = replace(model, **options)
     x = pl.simulate(model, U[:4], x0=x).states[-1]
@@ -142,8 +189,14 @@ def test_every_schedule_gives_the_same_bits(dim):
 
 
 def held(**options):
-    """[bytes] most that going back over 60 substeps of 8,100 particles takes at a time: (counted, as the model says)."""
-    block = pl.Robot(shape=pl.geometry.Rectangle(size=(0.3, 0.3)), material=pl.Material(E=1e4, nu=0.3), order=1, divisions=(2, 2))
+    """[bytes] most that going back over 60 substeps of 8,100 particles takes at a time: (counted,
+    as the model says)."""
+    block = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.3, 0.3)),
+        material=pl.Material(E=1e4, nu=0.3),
+        order=1,
+        divisions=(2, 2),
+    )
     model = pl.MaterialPoint(block, dt=0.02, cell=1 / 150, substeps=60, **options)
     step, bar = model.step(model.initial_state(), np.zeros(0)), np.ones(model.space.size)
     model.pullback(step, bar)  # compiles
@@ -163,7 +216,9 @@ def test_going_back_holds_no_more_than_the_memory_named():
         assert counted == pytest.approx(said, rel=0.05)
     single, double = held(precision="float32"), held()
     assert single[0] < 0.55 * double[0]
-    assert 0.85 * double[1] < double[0] < 1.05 * double[1]  # a bound: the longest segment is not gone over with all states kept
+    assert (
+        0.85 * double[1] < double[0] < 1.05 * double[1]
+    )  # a bound: the longest segment is not gone over with all states kept
 
 
 def test_single_precision_gives_nearly_the_gradient():

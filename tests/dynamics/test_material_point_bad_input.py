@@ -1,4 +1,5 @@
-"""What a material point model cannot do is one sentence with the number and the remedy: before the run, or in the step where it happens."""
+"""What a material point model cannot do is one sentence with the number and the remedy: before the
+run, or in the step where it happens."""
 
 from math import inf, nan
 
@@ -16,7 +17,9 @@ GROUND = [pl.Contact(obstacle=pl.plane((0, 1)), friction=0.3)]
 
 
 def robot(**changed):
-    return pl.Robot(**({"shape": SQUARE, "material": SOFT, "order": 1, "divisions": (2, 2)} | changed))
+    return pl.Robot(
+        **({"shape": SQUARE, "material": SOFT, "order": 1, "divisions": (2, 2)} | changed)
+    )
 
 
 def model(of=None, **options):
@@ -41,47 +44,128 @@ def taut(stiffness):
 
 TINY = Rectangle(size=(0.001, 0.001))
 BUILD = {
-    "unstable": (lambda: model(substeps=1), r"substep of 0\.01 s is not stable.* in 0\.0068\d? s\. Take substeps=3, that is 0\.00333 s"),
-    "unstable by viscosity": (lambda: model(robot(damping=pl.Damping(stiffness=0.1)), substeps=3), r"not stable.*Take substeps="),
-    "substeps of 0": (lambda: model(substeps=0), "substeps is 0; it must be a whole number of 1 or more"),
-    "substeps of 2.5": (lambda: model(substeps=2.5), r"substeps is 2\.5; it must be a whole number"),
+    "unstable": (
+        lambda: model(substeps=1),
+        r"substep of 0\.01 s is not stable.* in 0\.0068\d? s\. Take substeps=3, that is 0\.00333 s",
+    ),
+    "unstable by viscosity": (
+        lambda: model(robot(damping=pl.Damping(stiffness=0.1)), substeps=3),
+        r"not stable.*Take substeps=",
+    ),
+    "substeps of 0": (
+        lambda: model(substeps=0),
+        "substeps is 0; it must be a whole number of 1 or more",
+    ),
+    "substeps of 2.5": (
+        lambda: model(substeps=2.5),
+        r"substeps is 2\.5; it must be a whole number",
+    ),
     "dt of 0": (lambda: model(dt=0.0), "dt is 0 s; it must be a positive"),
     "cell of 0": (lambda: model(cell=0.0), "cell is 0 m; it must be a positive"),
-    "cell above the body": (lambda: model(cell=0.2), r"cell is 0\.2 m, but the whole body is 0\.1 m long; take a quarter"),
-    "cell far too small": (lambda: model(cell=1e-6), r"particles, over the limit of 5000000; choose about"),
+    "cell above the body": (
+        lambda: model(cell=0.2),
+        r"cell is 0\.2 m, but the whole body is 0\.1 m long; take a quarter",
+    ),
+    "cell far too small": (
+        lambda: model(cell=1e-6),
+        r"particles, over the limit of 5000000; choose about",
+    ),
     "no particle inside": (
-        lambda: model(robot(shape=pl.geometry.Ring(outer=0.1, inner=0.099), divisions=None, cell=0.02), cell=0.1),
-        r"No particle lies inside the mesh at a spacing of 0\.05 m; choose about .* or less"),
+        lambda: model(
+            robot(shape=pl.geometry.Ring(outer=0.1, inner=0.099), divisions=None, cell=0.02),
+            cell=0.1,
+        ),
+        r"No particle lies inside the mesh at a spacing of 0\.05 m; choose about .* or less",
+    ),
     "per_cell of 0": (lambda: model(per_cell=0), "0 particles along a cell; take 2, or 3"),
     "precision": (lambda: model(precision="float16"), "no precision 'float16'; did you mean"),
     "seeding": (lambda: model(seeding="jiter"), "did you mean 'jitter'"),
-    "memory as text": (lambda: model(memory="1GB"), r"memory is '1GB'; it must be a number \[bytes\]"),
-    "memory of nothing": (lambda: model(memory=nan), "is nan bytes; give a positive number, or None"),
+    "memory as text": (
+        lambda: model(memory="1GB"),
+        r"memory is '1GB'; it must be a number \[bytes\]",
+    ),
+    "memory of nothing": (
+        lambda: model(memory=nan),
+        "is nan bytes; give a positive number, or None",
+    ),
     "nu of one half": (lambda: pl.Material(E=1e4, nu=0.5), r"0\.5, both excluded.*take nu = 0\.49"),
-    "density of 0": (lambda: pl.Material(E=1e4, nu=0.3, density=0.0), "density is 0 kg/m.3; it must be a positive"),
-    "not a robot": (lambda: pl.MaterialPoint(3, dt=0.01, cell=0.01), "robot is '3'.*make one with pliant.Robot"),
-    "point mass": (lambda: model(pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]))), "point masses has no mesh"),
-    "gravity of space": (lambda: model(robot(gravity=(0, 0, -9.81))), r"Gravity has shape \(3,\); give numbers \[m/s\^2\] of shape \(2,\)"),
-    "plane of space": (lambda: model(robot(contacts=[pl.Contact(obstacle=pl.plane((0, 0, 1)))])), "does not fit a body in 2 dimensions"),
+    "density of 0": (
+        lambda: pl.Material(E=1e4, nu=0.3, density=0.0),
+        "density is 0 kg/m.3; it must be a positive",
+    ),
+    "not a robot": (
+        lambda: pl.MaterialPoint(3, dt=0.01, cell=0.01),
+        "robot is '3'.*make one with pliant.Robot",
+    ),
+    "point mass": (
+        lambda: model(pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]))),
+        "point masses has no mesh",
+    ),
+    "gravity of space": (
+        lambda: model(robot(gravity=(0, 0, -9.81))),
+        r"Gravity has shape \(3,\); give numbers \[m/s\^2\] of shape \(2,\)",
+    ),
+    "plane of space": (
+        lambda: model(robot(contacts=[pl.Contact(obstacle=pl.plane((0, 0, 1)))])),
+        "does not fit a body in 2 dimensions",
+    ),
     "moving support": (
         lambda: model(robot(supports=[pl.Support(region="x-", motion=lambda t: np.zeros(2))])),
-        "support on 'x-' moves, .*; hold the body still, or step it with ImplicitEuler"),
-    "support along z": (lambda: model(robot(supports=[pl.Support(region="x-", axes="z")])), "along 'z' holds nothing.*other axes"),
-    "support on nothing": (lambda: model(robot(supports=[pl.Support(region="w-")])), "no surface or region 'w-'; it has x-, x"),
-    "support on cells": (lambda: model(robot(supports=[pl.Support(region="body")])), "holds surfaces alone; name one of x-, x"),
-    "muscle without particles": (lambda: model(driven(Muscle(region=TINY, axis=(1, 0)))), "'line': .* holds no cell or particle.*larger"),
-    "fluid without particles": (lambda: model(driven(Fluidic(region=TINY))), "Actuator 'line': .* holds no cell or particle"),
-    "cable outside": (lambda: model(driven(pl.Cable(points=[[0.05, 0.05], [0.5, 0.5]]))), "Actuator 'line': .*move the points inside"),
-    "effector outside": (lambda: model(robot(effectors={"tip": pl.Effector(point=(1.0, 1.0))})), "outside the mesh"),
+        "support on 'x-' moves, .*; hold the body still, or step it with ImplicitEuler",
+    ),
+    "support along z": (
+        lambda: model(robot(supports=[pl.Support(region="x-", axes="z")])),
+        "along 'z' holds nothing.*other axes",
+    ),
+    "support on nothing": (
+        lambda: model(robot(supports=[pl.Support(region="w-")])),
+        "no surface or region 'w-'; it has x-, x",
+    ),
+    "support on cells": (
+        lambda: model(robot(supports=[pl.Support(region="body")])),
+        "holds surfaces alone; name one of x-, x",
+    ),
+    "muscle without particles": (
+        lambda: model(driven(Muscle(region=TINY, axis=(1, 0)))),
+        "'line': .* holds no cell or particle.*larger",
+    ),
+    "fluid without particles": (
+        lambda: model(driven(Fluidic(region=TINY))),
+        "Actuator 'line': .* holds no cell or particle",
+    ),
+    "cable outside": (
+        lambda: model(driven(pl.Cable(points=[[0.05, 0.05], [0.5, 0.5]]))),
+        "Actuator 'line': .*move the points inside",
+    ),
+    "effector outside": (
+        lambda: model(robot(effectors={"tip": pl.Effector(point=(1.0, 1.0))})),
+        "outside the mesh",
+    ),
     "effector by a wrong name": (
-        lambda: model(robot(effectors={"tip": pl.Effector(surface="x+")})).effector_rows("top"), "did you mean 'tip'"),
-    "design by a wrong name": (lambda: model(design=["body.F"]), r"no parameter 'body\.F'; this robot has body\.E.*cells\.volume"),
-    "design as text": (lambda: model(design="body.E"), r"give a list of different names such as \['body\.E'\]"),
-    "seed of the jitter": (lambda: model(seeding="jitter", rng_seed=-1), "seed of the jitter is -1; it must be a whole number"),
+        lambda: model(robot(effectors={"tip": pl.Effector(surface="x+")})).effector_rows("top"),
+        "did you mean 'tip'",
+    ),
+    "design by a wrong name": (
+        lambda: model(design=["body.F"]),
+        r"no parameter 'body\.F'; this robot has body\.E.*cells\.volume",
+    ),
+    "design as text": (
+        lambda: model(design="body.E"),
+        r"give a list of different names such as \['body\.E'\]",
+    ),
+    "seed of the jitter": (
+        lambda: model(seeding="jitter", rng_seed=-1),
+        "seed of the jitter is -1; it must be a whole number",
+    ),
     "unstable by a cable": (
-        lambda: model(driven(taut(1e7)), substeps=3), r"not stable: .* and the actuators swing in [\d.e-]+ s\. Take substeps=\d+"),
-    "design twice": (lambda: model(design=["cells.volume", "cells.volume"]), "give a list of different names"),
-}  # fmt: skip
+        lambda: model(driven(taut(1e7)), substeps=3),
+        r"not stable: .* and the actuators swing in [\d.e-]+ s\. Take substeps=\d+",
+    ),
+    "design twice": (
+        lambda: model(design=["cells.volume", "cells.volume"]),
+        "give a list of different names",
+    ),
+}
 
 
 @pytest.mark.parametrize("what", BUILD)
@@ -92,17 +176,23 @@ def test_what_cannot_be_built_is_a_sentence(what):
 
 
 def test_a_body_that_starts_in_an_obstacle_is_a_warning():
-    with pytest.warns(UserWarning, match=r"reaches 0\.0(4|5)\d* m into an obstacle, .* start it outside"):
+    with pytest.warns(
+        UserWarning, match=r"reaches 0\.0(4|5)\d* m into an obstacle, .* start it outside"
+    ):
         model(robot(contacts=[pl.Contact(obstacle=pl.plane((0, 1), height=0.05))]))
 
 
 def test_a_cell_as_large_as_the_body_is_thick_is_a_warning():
-    with pytest.warns(UserWarning, match=r"body about 0\.0\d+ m thick.*take a quarter of its thickness"):
+    with pytest.warns(
+        UserWarning, match=r"body about 0\.0\d+ m thick.*take a quarter of its thickness"
+    ):
         model(robot(shape=Rectangle(size=(0.2, 0.02)), divisions=(4, 1)), cell=0.04)
 
 
 def test_a_stiff_cable_takes_more_substeps_and_a_soft_one_none():
-    few, soft, stiff = (model(of).substeps for of in (robot(), driven(taut(10.0)), driven(taut(1e7))))
+    few, soft, stiff = (
+        model(of).substeps for of in (robot(), driven(taut(10.0)), driven(taut(1e7)))
+    )
     assert few == soft < stiff
 
 
@@ -115,7 +205,9 @@ def test_a_stiff_cable_on_its_own_substeps_neither_blows_up_nor_gains_energy():
 def test_an_effector_of_particles_is_read_from_the_model():
     tip = robot(effectors={"tip": pl.Effector(surface="x+")})
     of = model(tip)
-    with pytest.raises(InputError, match=r"There are 64 positions, but the body of .*model\.effector_rows\('tip'\)"):
+    with pytest.raises(
+        InputError, match=r"There are 64 positions, but the body of .*model\.effector_rows\('tip'\)"
+    ):
         tip.place("tip", of.space.position(of.initial_state()))
     assert repr(of).startswith("<MaterialPoints of")
     assert "64 particles" in repr(of)
@@ -125,33 +217,83 @@ def test_parameters_stiffer_than_the_substeps_allow_are_a_failed_step():
     step = first_step(model(design=["body.E"]), p=[1e7])
     assert not step.status
     assert "With these parameters a wave crosses a cell" in step.status.text
-    assert f"take substeps={model(robot(material=pl.Material(E=1e7, nu=0.3))).substeps}" in step.status.text
+    assert (
+        f"take substeps={model(robot(material=pl.Material(E=1e7, nu=0.3))).substeps}"
+        in step.status.text
+    )
 
 
 def test_one_particle_along_a_cell_is_a_warning():
-    with pytest.warns(UserWarning, match=r"One particle along a cell tears when the body is stretched; take per_cell=2"):
+    with pytest.warns(
+        UserWarning,
+        match=r"One particle along a cell tears when the body is stretched; take per_cell=2",
+    ):
         model(per_cell=1)
 
 
 STEP = {
-    "state of another size": (lambda: first_step(model(), np.zeros(3)), r"state .* has shape \(3,\); give numbers of shape \(768,\)"),
-    "state with NaN": (lambda: first_step(model(), np.full(768, nan)), "state .* is nan at entry 0; it must be finite"),
-    "controls of another size": (lambda: first_step(model(), u=[1.0]), r"control has shape \(1,\); give numbers of shape \(0,\)"),
-    "controls with NaN": (lambda: first_step(model(driven(Fluidic(region="body"))), u=[nan]), "control is nan at entry 0"),
-    "controls without end": (lambda: first_step(model(driven(Fluidic(region="body"))), u=[inf]), "control is inf at entry 0"),
-    "too far away": (lambda: first_step(model(), model().initial_state() + 1e30), r"1e\+30 m from the origin.*move the body nearer"),
-    "not one body": (lambda: first_step(model(), model().state(1e6 * model().body.rest)), "far too small.*not one body"),
-    "positions of another size": (lambda: model().state(np.zeros(4)), r"position has shape \(4,\); give numbers \[m\] of shape \(128,\)"),
-    "nu of one half": (lambda: first_step(model(design=["body.nu"]), p=[0.5]), r"body\.nu\[0\] = 0\.5 - must lie between -1 and 0\.5"),
-    "density of 0": (lambda: first_step(model(design=["cells.density"]), p=np.zeros(64)), r"density\[0\] = 0 kg/m\^3 must lie between 0"),
-    "volume of 0": (lambda: first_step(model(design=["cells.volume"]), p=np.zeros(64)), r"volume\[0\] = 0 m\^3 must lie between 0"),
+    "state of another size": (
+        lambda: first_step(model(), np.zeros(3)),
+        r"state .* has shape \(3,\); give numbers of shape \(768,\)",
+    ),
+    "state with NaN": (
+        lambda: first_step(model(), np.full(768, nan)),
+        "state .* is nan at entry 0; it must be finite",
+    ),
+    "controls of another size": (
+        lambda: first_step(model(), u=[1.0]),
+        r"control has shape \(1,\); give numbers of shape \(0,\)",
+    ),
+    "controls with NaN": (
+        lambda: first_step(model(driven(Fluidic(region="body"))), u=[nan]),
+        "control is nan at entry 0",
+    ),
+    "controls without end": (
+        lambda: first_step(model(driven(Fluidic(region="body"))), u=[inf]),
+        "control is inf at entry 0",
+    ),
+    "too far away": (
+        lambda: first_step(model(), model().initial_state() + 1e30),
+        r"1e\+30 m from the origin.*move the body nearer",
+    ),
+    "not one body": (
+        lambda: first_step(model(), model().state(1e6 * model().body.rest)),
+        "far too small.*not one body",
+    ),
+    "positions of another size": (
+        lambda: model().state(np.zeros(4)),
+        r"position has shape \(4,\); give numbers \[m\] of shape \(128,\)",
+    ),
+    "nu of one half": (
+        lambda: first_step(model(design=["body.nu"]), p=[0.5]),
+        r"body\.nu\[0\] = 0\.5 - must lie between -1 and 0\.5",
+    ),
+    "density of 0": (
+        lambda: first_step(model(design=["cells.density"]), p=np.zeros(64)),
+        r"density\[0\] = 0 kg/m\^3 must lie between 0",
+    ),
+    "volume of 0": (
+        lambda: first_step(model(design=["cells.volume"]), p=np.zeros(64)),
+        r"volume\[0\] = 0 m\^3 must lie between 0",
+    ),
     "friction below 0": (
-        lambda: first_step(model(robot(contacts=GROUND), design=["contact0.friction"]), p=[-0.1]), "must lie between 0 and inf"),
-    "memory too small": (lambda: pulled(model(memory=1000.0)), r"may take 1000 bytes, .*; give memory=\d+ or more"),
-    "gradient of another size": (lambda: (m := model()).pullback(first_step(m), np.ones(3)), r"x_bar has shape \(3,\)"),
-    "step of another model": (lambda: model().pullback(first_step(model()), np.ones(768)), "is not one of this model's"),
+        lambda: first_step(model(robot(contacts=GROUND), design=["contact0.friction"]), p=[-0.1]),
+        "must lie between 0 and inf",
+    ),
+    "memory too small": (
+        lambda: pulled(model(memory=1000.0)),
+        r"may take 1000 bytes, .*; give memory=\d+ or more",
+    ),
+    "gradient of another size": (
+        lambda: (m := model()).pullback(first_step(m), np.ones(3)),
+        r"x_bar has shape \(3,\)",
+    ),
+    "step of another model": (
+        lambda: model().pullback(first_step(model()), np.ones(768)),
+        "is not one of this model's",
+    ),
     "no statics": (lambda: pl.equilibrium(model(), []), "make one with Quasistatic"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", STEP)
@@ -171,10 +313,19 @@ def muscled(**options):
 @pytest.mark.parametrize(
     ("u", "says"),
     [
-        (5e4, r"blew up by substep 3 of 3: a particle's state is not finite.*take substeps=6, or smaller controls"),
-        (1e9, r"goes more than 5 cells in a step of 0\.01 s; take a smaller dt, smaller controls or more than 3 substeps"),
+        (
+            5e4,
+            r"blew up by substep 3 of 3: a particle's state is not finite.*take substeps=6, or smaller controls",  # noqa: E501
+        ),
+        (
+            1e9,
+            r"goes more than 5 cells in a step of 0\.01 s; take a smaller dt, smaller controls or more than 3 substeps",  # noqa: E501
+        ),
         (1e300, r"blew up|goes more than"),
-        (-1e5, r"crosses [\d.]+ cells in a substep; take substeps=\d+ or more, or smaller controls|goes more than"),
+        (
+            -1e5,
+            r"crosses [\d.]+ cells in a substep; take substeps=\d+ or more, or smaller controls|goes more than",  # noqa: E501
+        ),
     ],
 )
 def test_a_control_that_is_far_too_large_is_found_in_its_step(u, says):
@@ -190,11 +341,12 @@ def test_a_control_that_is_far_too_large_is_found_in_its_step(u, says):
 
 
 def test_a_body_that_is_torn_apart_is_found_in_its_step():
-    """Halves that fly apart faster than waves run in them, 12 m/s against 3.7 m/s, until the grid no longer joins them."""
+    """Halves that fly apart faster than waves run in them, 12 m/s against 3.7 m/s, until the grid
+    no longer joins them."""
     of = model(dt=0.002)
     at = of.body.rest.reshape(-1, 2)
     x = of.state(of.body.rest, (np.sign(at[:, :1] - 0.05) * [6.0, 0.0]).ravel())
-    says = r"Step 6 failed: The body tears numerically: particles \d+ and \d+ were neighbours and are 2.6 cells apart.*take a larger cell"
+    says = r"Step 6 failed: The body tears numerically: particles \d+ and \d+ were neighbours and are 2.6 cells apart.*take a larger cell"  # noqa: E501
     with pytest.raises(StepError, match=says):
         pl.simulate(of, np.zeros((20, 0)), x0=x)
 
@@ -205,11 +357,15 @@ def test_a_particle_turned_inside_out_is_found_in_its_step():
     F[7] = np.diag([-0.5, 1.0])
     step = of.step(of.state(of.body.rest, None, None, F), [])
     assert not step.status
-    assert f"Particle 7, at {of.space.position(step.x)[14:16].round(4)} m, was turned inside out; take more substeps" in step.status.text
+    assert (
+        f"Particle 7, at {of.space.position(step.x)[14:16].round(4)} m, was turned inside out; "
+        "take more substeps" in step.status.text
+    )
 
 
 def test_a_body_that_falls_many_cells_in_one_step_is_followed():
-    """From rest the grid is small; it is made again, larger, until the body stays in it, or the way is said to be too long."""
+    """From rest the grid is small; it is made again, larger, until the body stays in it, or the way
+    is said to be too long."""
     soft = robot(material=pl.Material(E=100.0, nu=0.3), gravity=(0, -9.81))
     of = model(soft, dt=0.1, cell=0.00625, substeps=40)
     step = of.step(of.initial_state(), [])

@@ -1,4 +1,5 @@
-"""Particles that meet walls: bounces, what each kind of contact does, Coulomb's law on a slope, obstacles of every shape, and supports."""
+"""Particles that meet walls: bounces, what each kind of contact does, Coulomb's law on a slope,
+obstacles of every shape, and supports."""
 
 import numpy as np
 import pytest
@@ -30,7 +31,9 @@ def speed(model, x):
 
 
 def run(model, steps, velocity=None):
-    x0 = model.state(model.body.rest, None if velocity is None else np.tile(velocity, model.body.n_particles))
+    x0 = model.state(
+        model.body.rest, None if velocity is None else np.tile(velocity, model.body.n_particles)
+    )
     return pl.simulate(model, np.zeros((steps, 0)), x0=x0).states
 
 
@@ -38,8 +41,11 @@ def run(model, steps, velocity=None):
 
 
 def bounce(dim, cell):
-    """(rebound over impact speed, states, model) of a stiff block that flies at a floor, without gravity."""
-    robot = block(dim, origin=raised(dim, 0.055), material=pl.Material(E=1e5, nu=0.3), contacts=floor(dim))
+    """(rebound over impact speed, states, model) of a stiff block that flies at a floor, without
+    gravity."""
+    robot = block(
+        dim, origin=raised(dim, 0.055), material=pl.Material(E=1e5, nu=0.3), contacts=floor(dim)
+    )
     model = pl.MaterialPoint(robot, dt=0.004, cell=cell)
     states = run(model, 65, [0.2, *(dim - 2) * [0.1], -0.5])
     return speed(model, states[-1])[-1] / 0.5, states, model
@@ -51,12 +57,15 @@ def test_a_stiff_block_bounces_and_makes_no_energy(dim):
     assert 0.85 < rebound < 1.0  # the rest is in vibrations, and lost to the transfers
     energies = np.array([energy(model, x) for x in states])
     assert energies.max() <= energies[0] * (1.0 + 1e-12)
-    np.testing.assert_allclose(speed(model, states[-1])[:-1], speed(model, states[0])[:-1], rtol=1e-12)  # no friction
+    np.testing.assert_allclose(
+        speed(model, states[-1])[:-1], speed(model, states[0])[:-1], rtol=1e-12
+    )  # no friction
     assert min(tables(model, x)[0][:, -1].min() for x in states) > 0.0
 
 
 def test_what_a_bounce_loses_falls_with_the_cell(rate):
-    """The transfers damp what is as short as a cell; what the vibrations of the block take of its speed is not lost."""
+    """The transfers damp what is as short as a cell; what the vibrations of the block take of its
+    speed is not lost."""
     cells, losses = np.array([0.04, 0.02, 0.01]), []
     for cell in cells:
         _, states, model = bounce(2, float(cell))
@@ -66,8 +75,15 @@ def test_what_a_bounce_loses_falls_with_the_cell(rate):
 
 
 def test_a_dropped_block_comes_up_again_as_its_rebound_speed_says():
-    """It is free as soon as its lowest particle is a cell and a half above the floor, and so comes up by v^2 / 2g from there."""
-    robot = block(2, origin=(0.0, 0.07), material=pl.Material(E=1e5, nu=0.3), gravity=(0.0, -G), contacts=floor(2))
+    """It is free as soon as its lowest particle is a cell and a half above the floor, and so comes
+    up by v^2 / 2g from there."""
+    robot = block(
+        2,
+        origin=(0.0, 0.07),
+        material=pl.Material(E=1e5, nu=0.3),
+        gravity=(0.0, -G),
+        contacts=floor(2),
+    )
     model = pl.MaterialPoint(robot, dt=0.004, cell=0.01)
     states = run(model, 68)
     height = np.array([tables(model, x)[0][:, 1].mean() for x in states])
@@ -88,10 +104,13 @@ def test_a_dropped_block_comes_up_again_as_its_rebound_speed_says():
 
 @every_dim
 def test_of_a_body_in_touch_sticky_holds_all_slip_the_normal_and_separate_nothing(dim):
-    """Pulled along and away from the plane it rests on: gravity's momentum is in full where the wall takes none of it."""
+    """Pulled along and away from the plane it rests on: gravity's momentum is in full where the
+    wall takes none of it."""
     pull, shares = np.array([0.5, 0.2, 1.0])[[0, 2] if dim == 2 else [0, 1, 2]], {}
     for kind in ("sticky", "slip", "separate"):
-        robot = block(dim, gravity=pull, contacts=floor(dim, kind=kind), damping=pl.Damping(stiffness=0.005))
+        robot = block(
+            dim, gravity=pull, contacts=floor(dim, kind=kind), damping=pl.Damping(stiffness=0.005)
+        )
         model = pl.MaterialPoint(robot, dt=0.01, cell=0.025)
         x = run(model, 100)[-1]
         shares[kind] = speed(model, x) / pull  # [s] of one second
@@ -110,11 +129,19 @@ def test_of_a_body_in_touch_sticky_holds_all_slip_the_normal_and_separate_nothin
 def test_a_block_that_lands_sideways_stays_on_sticky_ground_and_slides_on_on_slip(dim):
     way = {}
     for kind in ("sticky", "slip", "separate"):
-        robot = block(dim, origin=raised(dim, 0.025), gravity=-5.0 * up(dim), contacts=floor(dim, kind=kind),
-                      damping=pl.Damping(stiffness=0.005))  # fmt: skip
+        robot = block(
+            dim,
+            origin=raised(dim, 0.025),
+            gravity=-5.0 * up(dim),
+            contacts=floor(dim, kind=kind),
+            damping=pl.Damping(stiffness=0.005),
+        )
         model = pl.MaterialPoint(robot, dt=0.01, cell=0.025)
         states = run(model, 150, [0.1] + [0.0] * (dim - 1))
-        way[kind] = [(tables(model, x)[0] - model.body.seeds.points)[:, 0].mean() for x in (states[75], states[150])]
+        way[kind] = [
+            (tables(model, x)[0] - model.body.seeds.points)[:, 0].mean()
+            for x in (states[75], states[150])
+        ]
     assert abs(way["sticky"][1] - way["sticky"][0]) < 0.006
     assert way["sticky"][1] < 0.03
     for kind in ("slip", "separate"):
@@ -125,18 +152,34 @@ def test_a_block_that_lands_sideways_stays_on_sticky_ground_and_slides_on_on_sli
 
 
 def slope(dim, angle, friction, tilt):
-    """(mean speeds (steps,) down the slope, g (sin a - mu cos a)) of a block that rests on it, with gravity or the plane tilted."""
+    """(mean speeds (steps,) down the slope, g (sin a - mu cos a)) of a block that rests on it, with
+    gravity or the plane tilted."""
     a, n, t = np.deg2rad(angle), np.zeros(dim), np.zeros(dim)
     if tilt == "gravity":
         n[-1], t[0], shape = 1.0, 1.0, box((0.16, 0.08) if dim == 2 else (0.1, 0.1, 0.1))
         pull = G * (np.sin(a) * t - np.cos(a) * n)
     else:
         n[0], n[-1], t[0], t[-1] = np.sin(a), np.cos(a), np.cos(a), -np.sin(a)
-        pull, shape = -G * up(dim), Polygon(points=np.array([[0.0, 0.0], [0.16, 0.0], [0.16, 0.08], [0.0, 0.08]]) @ np.array([t, n]))
-    robot = pl.Robot(shape=shape, order=1, cell=0.04, material=pl.Material(E=1e5, nu=0.3), gravity=pull,
-                     damping=pl.Damping(stiffness=0.002), contacts=[pl.Contact(obstacle=pl.plane(n), friction=friction)])  # fmt: skip
+        pull, shape = (
+            -G * up(dim),
+            Polygon(
+                points=np.array([[0.0, 0.0], [0.16, 0.0], [0.16, 0.08], [0.0, 0.08]])
+                @ np.array([t, n])
+            ),
+        )
+    robot = pl.Robot(
+        shape=shape,
+        order=1,
+        cell=0.04,
+        material=pl.Material(E=1e5, nu=0.3),
+        gravity=pull,
+        damping=pl.Damping(stiffness=0.002),
+        contacts=[pl.Contact(obstacle=pl.plane(n), friction=friction)],
+    )
     model = pl.MaterialPoint(robot, dt=0.01, cell=0.02 if dim == 2 else 0.025)
-    return np.array([speed(model, x) @ t for x in run(model, 40)]), G * (np.sin(a) - friction * np.cos(a))
+    return np.array([speed(model, x) @ t for x in run(model, 40)]), G * (
+        np.sin(a) - friction * np.cos(a)
+    )
 
 
 TILTS = [(2, "gravity"), (2, "plane"), (3, "gravity")]
@@ -164,9 +207,18 @@ def test_a_block_slides_at_coulombs_acceleration_above(dim, tilt, angle, frictio
 
 ROUGH = 0.01 * np.cos(np.arange(8.0))
 OBSTACLES = {
-    "sphere": {2: pl.sphere((0.06, -0.1), 0.12), 3: pl.sphere((0.05, 0.05, -0.1), 0.12)},  # its middle is a node of the grid
-    "capsule": {2: pl.capsule((0.0, -0.08), (0.2, -0.08), 0.1), 3: pl.capsule((0.0, 0.05, -0.08), (0.2, 0.05, -0.08), 0.1)},
-    "terrain": {2: terrain(ROUGH, 0.05, (-0.1, 0.0)), 3: terrain(np.add.outer(ROUGH, ROUGH) / 2, 0.05, (-0.1, -0.1, 0.0))},
+    "sphere": {
+        2: pl.sphere((0.06, -0.1), 0.12),
+        3: pl.sphere((0.05, 0.05, -0.1), 0.12),
+    },  # its middle is a node of the grid
+    "capsule": {
+        2: pl.capsule((0.0, -0.08), (0.2, -0.08), 0.1),
+        3: pl.capsule((0.0, 0.05, -0.08), (0.2, 0.05, -0.08), 0.1),
+    },
+    "terrain": {
+        2: terrain(ROUGH, 0.05, (-0.1, 0.0)),
+        3: terrain(np.add.outer(ROUGH, ROUGH) / 2, 0.05, (-0.1, -0.1, 0.0)),
+    },
 }
 
 
@@ -176,7 +228,12 @@ OBSTACLES = {
 def test_no_particle_gets_into_an_obstacle_further_than_a_cell(dim, what, friction):
     """A grid sees an obstacle to a cell. The block falls on it and, on the ball, off it."""
     obstacle, pull = OBSTACLES[what][dim], np.array([0.5, *(dim - 2) * [0.0], -G])
-    robot = block(dim, origin=raised(dim, 0.06), gravity=pull, contacts=[pl.Contact(obstacle=obstacle, friction=friction)])
+    robot = block(
+        dim,
+        origin=raised(dim, 0.06),
+        gravity=pull,
+        contacts=[pl.Contact(obstacle=obstacle, friction=friction)],
+    )
     model = pl.MaterialPoint(robot, dt=0.01, cell=0.02 if dim == 2 else 0.025)
     states = run(model, 40)
     assert min(obstacle(tables(model, x)[0])[0].min() for x in states) > -model.cell
@@ -186,9 +243,17 @@ def test_no_particle_gets_into_an_obstacle_further_than_a_cell(dim, what, fricti
 
 @every_dim
 def test_a_corner_of_two_walls_stops_a_block_on_both(dim):
-    walls = [pl.Contact(obstacle=pl.plane(-np.eye(dim)[0], height=-0.13), kind="slip"), *floor(dim, friction=0.2)]
-    robot = block(dim, origin=raised(dim, 0.03), gravity=np.array([4.0, *(dim - 2) * [0.0], -4.0]), contacts=walls,
-                  damping=pl.Damping(stiffness=0.01, mass=2.0))  # fmt: skip
+    walls = [
+        pl.Contact(obstacle=pl.plane(-np.eye(dim)[0], height=-0.13), kind="slip"),
+        *floor(dim, friction=0.2),
+    ]
+    robot = block(
+        dim,
+        origin=raised(dim, 0.03),
+        gravity=np.array([4.0, *(dim - 2) * [0.0], -4.0]),
+        contacts=walls,
+        damping=pl.Damping(stiffness=0.01, mass=2.0),
+    )
     model = pl.MaterialPoint(robot, dt=0.01, cell=0.025)
     x = run(model, 150)[-1]
     at = tables(model, x)[0]
@@ -203,7 +268,9 @@ def test_a_corner_of_two_walls_stops_a_block_on_both(dim):
 def nodes_of(model, at):
     """(k, dim) lattice indices of all nodes that a particle at `at` reaches."""
     first = np.floor(at / model.cell - 0.5).astype(int)
-    return first + np.stack(np.meshgrid(*[np.arange(3)] * model.dim, indexing="ij"), axis=-1).reshape(-1, model.dim)
+    return first + np.stack(
+        np.meshgrid(*[np.arange(3)] * model.dim, indexing="ij"), axis=-1
+    ).reshape(-1, model.dim)
 
 
 @every_dim
@@ -212,7 +279,10 @@ def test_a_support_holds_all_nodes_behind_it_that_the_body_reaches_and_no_others
     model = pl.MaterialPoint(block(dim, supports=[pl.Support(region="x-")]), dt=0.01, cell=cell)
     grid = model._box(model.initial_state(), 2)
     walls = model.boundaries.on(grid, np.zeros(0))
-    held = np.stack(np.unravel_index(walls.node, (grid.nx, grid.ny, grid.nz)), axis=1)[:, :dim] + np.array(grid[:3])[:dim]
+    held = (
+        np.stack(np.unravel_index(walls.node, (grid.nx, grid.ny, grid.nz)), axis=1)[:, :dim]
+        + np.array(grid[:3])[:dim]
+    )
     assert held[:, 0].max() <= 0
     np.testing.assert_array_equal(np.diff(walls.first), dim)  # along every axis
     reached = {tuple(i) for at in model.body.seeds.points for i in nodes_of(model, at)}
@@ -221,8 +291,13 @@ def test_a_support_holds_all_nodes_behind_it_that_the_body_reaches_and_no_others
 
 @every_dim
 def test_a_roller_leaves_the_other_axes_free(dim):
-    """As long as the body stays before the place that is held, for a support is a place on the grid."""
-    model = pl.MaterialPoint(block(dim, gravity=[-0.1] * dim, supports=[pl.Support(region="x-", axes="x")]), dt=0.01, cell=0.025)
+    """As long as the body stays before the place that is held, for a support is a place on the
+    grid."""
+    model = pl.MaterialPoint(
+        block(dim, gravity=[-0.1] * dim, supports=[pl.Support(region="x-", axes="x")]),
+        dt=0.01,
+        cell=0.025,
+    )
     x = run(model, 50)[-1]
     np.testing.assert_allclose(speed(model, x)[1:], -0.05, rtol=1e-11)
     assert np.abs(tables(model, x)[0] - model.body.seeds.points)[:, 0].max() < 0.1 * model.cell

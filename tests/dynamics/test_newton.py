@@ -1,4 +1,5 @@
-"""Newton's method on a body: it recovers what can be recovered, keeps a barrier, and says why it stopped."""
+"""Newton's method on a body: it recovers what can be recovered, keeps a barrier, and says why it
+stopped."""
 
 import numpy as np
 import pytest
@@ -11,8 +12,14 @@ SIZE = (0.2, 0.1, 0.1)
 
 
 def block(law="fixed-corotated", order=1, divisions=(4, 2, 2), nu=0.3, **parts):
-    return pl.Robot(shape=pl.Box(size=SIZE), divisions=divisions, order=order, material=pl.Material(E=1e5, nu=nu, law=law),
-                    supports=(pl.Support(region="x-"),), **parts)  # fmt: skip
+    return pl.Robot(
+        shape=pl.Box(size=SIZE),
+        divisions=divisions,
+        order=order,
+        material=pl.Material(E=1e5, nu=nu, law=law),
+        supports=(pl.Support(region="x-"),),
+        **parts,
+    )
 
 
 def flattened(q, rng):
@@ -21,7 +28,8 @@ def flattened(q, rng):
 
 
 def shaken(q, rng):
-    """Every coordinate moved by about half a cell, so that about half of the cells are inside out."""
+    """Every coordinate moved by about half a cell, so that about half of the cells are inside
+    out."""
     return q + 0.03 * rng.standard_normal(q.size)
 
 
@@ -33,7 +41,9 @@ def scrambled(q, rng):
 
 def ruined(model, ruin, seed):
     rest = model.equations.body.rest
-    return model.state(np.where(model.equations.held, rest, ruin(rest, np.random.default_rng(seed))))
+    return model.state(
+        np.where(model.equations.held, rest, ruin(rest, np.random.default_rng(seed)))
+    )
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -47,7 +57,8 @@ def test_fixed_corotated_finds_its_shape_again(ruin, seed, order):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_fixed_corotated_finds_its_shape_again_from_anywhere(seed):
-    """With nu = 0; a strong resistance to volume changes adds tangled equilibria, in which a body may rest for good."""
+    """With nu = 0; a strong resistance to volume changes adds tangled equilibria, in which a body
+    may rest for good."""
     model = pl.Quasistatic(block(nu=0.0))
     step = model.step(ruined(model, scrambled, seed), np.zeros(0))
     assert step.status, step.status.text
@@ -63,23 +74,38 @@ def test_fixed_corotated_recovers_in_motion_and_comes_to_rest(ruin):
         assert step.status, step.status.text
         x = step.x
     # Whatever is left decays by 1 + h / time = 2 a step, from a metre to nothing.
-    np.testing.assert_allclose(model.space.position(x), model.equations.body.rest, atol=1e-9 * SIZE[0])
+    np.testing.assert_allclose(
+        model.space.position(x), model.equations.body.rest, atol=1e-9 * SIZE[0]
+    )
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_body_at_rest_stays_easy_to_step(law, order):
     """Where all forces are round-off, Newton must know that there is nothing left to do."""
-    model = pl.ImplicitEuler(block(law, order, (2, 1, 1), damping=pl.Damping(mass=1.0, stiffness=0.05)), dt=0.05)
-    x = model.state(model.equations.body.rest * np.tile([1.1, 1.0, 1.0], model.equations.n_dofs // 3))
+    model = pl.ImplicitEuler(
+        block(law, order, (2, 1, 1), damping=pl.Damping(mass=1.0, stiffness=0.05)), dt=0.05
+    )
+    x = model.state(
+        model.equations.body.rest * np.tile([1.1, 1.0, 1.0], model.equations.n_dofs // 3)
+    )
     for _ in range(80):
         step = model.step(x, np.zeros(0))
         assert step.status, step.status.text
         x = step.x
-    np.testing.assert_allclose(model.space.position(x), model.equations.body.rest, atol=1e-9 * SIZE[0])
+    np.testing.assert_allclose(
+        model.space.position(x), model.equations.body.rest, atol=1e-9 * SIZE[0]
+    )
 
 
-@pytest.mark.parametrize("rule", [pl.Quasistatic, lambda robot: pl.ImplicitEuler(robot, dt=0.01), lambda robot: pl.BDF2(robot, dt=0.01)])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        pl.Quasistatic,
+        lambda robot: pl.ImplicitEuler(robot, dt=0.01),
+        lambda robot: pl.BDF2(robot, dt=0.01),
+    ],
+)
 @pytest.mark.parametrize("ruin", [flattened, scrambled])
 def test_a_barrier_law_that_starts_inverted_says_so(rule, ruin):
     model = rule(block("neo-hookean"))
@@ -100,10 +126,15 @@ def test_semi_implicit_of_an_inverted_body_says_so(rng):
 
 @pytest.mark.parametrize(("order", "speed"), [(1, 20.0), (2, 1.0)])
 def test_no_accepted_step_of_a_barrier_law_is_inverted(rng, order, speed):
-    """Nodes thrown at each other, at 20 m/s a cell a step, under fifty times the weight, which crushes the body."""
+    """Nodes thrown at each other, at 20 m/s a cell a step, under fifty times the weight, which
+    crushes the body."""
     robot = block("neo-hookean", order, (2, 1, 1), gravity=(-500.0, 0.0, -100.0))
     model = pl.ImplicitEuler(robot, dt=0.005)
-    body, x, accepted = robot.body(), model.state(robot.body().rest, speed * rng.standard_normal(robot.body().rest.size)), 0
+    body, x, accepted = (
+        robot.body(),
+        model.state(robot.body().rest, speed * rng.standard_normal(robot.body().rest.size)),
+        0,
+    )
     for _ in range(15):
         step = model.step(x, np.zeros(0))
         assert np.all(np.isfinite(step.x))
@@ -119,9 +150,16 @@ def test_no_accepted_step_of_a_barrier_law_is_inverted(rng, order, speed):
 @pytest.mark.parametrize("divisions", [(10, 1, 1), (10, 2, 2)])
 @pytest.mark.parametrize("force", 10.0 ** np.arange(-5, 2))
 def test_a_small_load_is_as_easy_as_a_large_one(force, divisions):
-    """Whose energy, 1e-14 J and more, drowns in the round-off of E V eps = 1e-12 J that the strain energy carries."""
-    robot = pl.Robot(shape=pl.Box(size=(0.5, 0.1, 0.1)), divisions=divisions, order=1, material=pl.Material(E=1e6, nu=0.0),
-                     supports=(pl.Support(region="x-"),), loads=(pl.SurfaceLoad(surface="x+", traction=(0, 0, -100 * force)),))  # fmt: skip
+    """Whose energy, 1e-14 J and more, drowns in the round-off of E V eps = 1e-12 J that the strain
+    energy carries."""
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.5, 0.1, 0.1)),
+        divisions=divisions,
+        order=1,
+        material=pl.Material(E=1e6, nu=0.0),
+        supports=(pl.Support(region="x-"),),
+        loads=(pl.SurfaceLoad(surface="x+", traction=(0, 0, -100 * force)),),
+    )
     model = pl.Quasistatic(robot)
     step = model.step(model.initial_state(), np.zeros(0))
     assert step.status, step.status.text
@@ -147,7 +185,8 @@ def test_bad_options_are_refused(options):
 
 
 def test_the_start_does_not_decide_the_end(rng):
-    """An arm under its weight has one equilibrium; warm and cold starts meet there within Newton's tolerance."""
+    """An arm under its weight has one equilibrium; warm and cold starts meet there within Newton's
+    tolerance."""
     model = pl.Quasistatic(block("neo-hookean", gravity=(0, 0, -9.81)))
     cold = model.step(model.initial_state(), np.zeros(0))
     warm = model.step(cold.x + 1e-4 * rng.standard_normal(cold.x.size), np.zeros(0))

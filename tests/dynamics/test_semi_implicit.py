@@ -8,8 +8,15 @@ from pliant.core import InputError
 
 
 def arm(**parts):
-    return pl.Robot(shape=pl.Box(size=(0.2, 0.05, 0.05)), divisions=(4, 1, 1), order=1, material=pl.Material(E=1e5, nu=0.3),
-                    supports=(pl.Support(region="x-"),), damping=pl.Damping(mass=1.0, stiffness=0.02), **parts)  # fmt: skip
+    return pl.Robot(
+        shape=pl.Box(size=(0.2, 0.05, 0.05)),
+        divisions=(4, 1, 1),
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3),
+        supports=(pl.Support(region="x-"),),
+        damping=pl.Damping(mass=1.0, stiffness=0.02),
+        **parts,
+    )
 
 
 def test_it_is_backward_euler_for_small_motions(rate):
@@ -18,7 +25,10 @@ def test_it_is_backward_euler_for_small_motions(rate):
     for size in sizes:
         robot = arm(actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.025, 0.025))})
         controls = np.tile(0.05 * size * np.array([0.3, 1.0, -0.5]), (10, 1))
-        ends = [pl.simulate(rule(robot, dt=0.02), controls).states[-1] for rule in (pl.ImplicitEuler, pl.SemiImplicit)]
+        ends = [
+            pl.simulate(rule(robot, dt=0.02), controls).states[-1]
+            for rule in (pl.ImplicitEuler, pl.SemiImplicit)
+        ]
         gaps.append(np.abs(ends[1] - ends[0]).max())
     moved = np.abs(ends[0] - pl.ImplicitEuler(robot, dt=0.02).initial_state()).max()
     assert gaps[-1] < 0.01 * moved

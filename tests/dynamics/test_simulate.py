@@ -9,13 +9,23 @@ from pliant.core import InputError, StepError
 
 def jet():
     return pl.ImplicitEuler(
-        pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))}), dt=0.1
+        pl.Robot(
+            shape=pl.PointMass(points=[[0.0, 0.0]]),
+            actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+        ),
+        dt=0.1,
     )
 
 
 def soft_arm():
-    return pl.Robot(shape=pl.Box(size=(0.4, 0.05, 0.05)), divisions=(8, 1, 1), order=2, material=pl.Material(E=1e5, nu=0.4),
-                    supports=(pl.Support(region="x-"),), actuators={"hand": pl.actuators.Thrust(point=(0.4, 0.025, 0.025))})  # fmt: skip
+    return pl.Robot(
+        shape=pl.Box(size=(0.4, 0.05, 0.05)),
+        divisions=(8, 1, 1),
+        order=2,
+        material=pl.Material(E=1e5, nu=0.4),
+        supports=(pl.Support(region="x-"),),
+        actuators={"hand": pl.actuators.Thrust(point=(0.4, 0.025, 0.025))},
+    )
 
 
 def test_a_run_is_its_steps():
@@ -33,7 +43,12 @@ def test_a_run_is_its_steps():
 
 def test_a_policy_sees_the_state():
     model = jet()
-    run = pl.simulate(model, lambda k, x: -2.0 * x[:2] - 2.0 * x[2:], steps=80, x0=model.state(np.array([1.0, -1.0])))
+    run = pl.simulate(
+        model,
+        lambda k, x: -2.0 * x[:2] - 2.0 * x[2:],
+        steps=80,
+        x0=model.state(np.array([1.0, -1.0])),
+    )
     assert np.abs(run.states[-1]).max() < 0.01
     np.testing.assert_allclose(run.controls[3], -2.0 * run.states[3, :2] - 2.0 * run.states[3, 2:])
 
@@ -65,16 +80,25 @@ def test_an_equilibrium_has_no_force_left():
 
 def test_no_equilibrium_is_a_sentence():
     model = pl.Quasistatic(soft_arm(), newton=pl.Newton(iterations=1))
-    with pytest.raises(StepError, match="No equilibrium was found: Newton did not converge in 1 iterations"):
+    with pytest.raises(
+        StepError, match="No equilibrium was found: Newton did not converge in 1 iterations"
+    ):
         pl.equilibrium(model, np.array([0.0, 0.0, -5.0]))
 
 
 def test_a_length_driven_cable_is_shortened_in_stages_from_its_rest_length():
     """Stages that began at no length at all would first pull four times as hard as asked."""
     arm = pl.Robot(
-        shape=pl.Box(size=(0.04, 0.04, 0.2)), divisions=(1, 1, 5), material=pl.Material(E=1e5, nu=0.4), supports=[pl.Support(region="z-")],
-        actuators={"line": pl.Cable(points=[(0.0, 0.02, z) for z in (0.0, 0.1, 0.2)], drive="length", stiffness=5e4)},
-    )  # fmt: skip
+        shape=pl.Box(size=(0.04, 0.04, 0.2)),
+        divisions=(1, 1, 5),
+        material=pl.Material(E=1e5, nu=0.4),
+        supports=[pl.Support(region="z-")],
+        actuators={
+            "line": pl.Cable(
+                points=[(0.0, 0.02, z) for z in (0.0, 0.1, 0.2)], drive="length", stiffness=5e4
+            )
+        },
+    )
     model = pl.Quasistatic(arm, newton=pl.Newton(iterations=14))  # too few for one leap
     assert not model.step(model.initial_state(), np.array([0.8])).status
     step = pl.equilibrium(model, np.array([0.8]))
@@ -85,15 +109,25 @@ def test_a_length_driven_cable_is_shortened_in_stages_from_its_rest_length():
 
 def test_the_sweep_back_is_the_gradient_of_the_whole_run():
     arm = pl.Robot(
-        shape=pl.Box(size=(0.04, 0.04, 0.2)), divisions=(1, 1, 3), material=pl.Material(E=1e5, nu=0.4), supports=[pl.Support(region="z-")],
-        actuators={"line": pl.Cable(points=[(0.0, 0.02, z) for z in (0.0, 0.1, 0.2)])}, effectors={"tip": pl.Effector(surface="z+")},
-    )  # fmt: skip
+        shape=pl.Box(size=(0.04, 0.04, 0.2)),
+        divisions=(1, 1, 3),
+        material=pl.Material(E=1e5, nu=0.4),
+        supports=[pl.Support(region="z-")],
+        actuators={"line": pl.Cable(points=[(0.0, 0.02, z) for z in (0.0, 0.1, 0.2)])},
+        effectors={"tip": pl.Effector(surface="z+")},
+    )
     model = pl.BDF2(arm, dt=0.02, design=["body.E"])
     u = 0.5 + 0.3 * np.sin(np.arange(6.0))[:, None]
-    tip = lambda u, p=None: arm.place("tip", model.space.position(pl.simulate(model, u, p=p).states[-1]))[0]  # noqa: E731
+    tip = lambda u, p=None: arm.place(
+        "tip", model.space.position(pl.simulate(model, u, p=p).states[-1])
+    )[0]
     x_bar = np.zeros(model.space.size)
     x_bar[: model.space.n_dofs : 3] = arm.row("tip").toarray()[0]
     _, u_bar, p_bar = pl.pullback(model, pl.simulate(model, u, keep=True), x_bar)
     du = np.cos(np.arange(6.0))[:, None]
-    assert np.sum(u_bar * du) == pytest.approx((tip(u + 1e-4 * du) - tip(u - 1e-4 * du)) / 2e-4, rel=1e-5)
-    assert p_bar[0] == pytest.approx((tip(u, np.array([1.0001e5])) - tip(u, np.array([0.9999e5]))) / 20.0, rel=1e-5)
+    assert np.sum(u_bar * du) == pytest.approx(
+        (tip(u + 1e-4 * du) - tip(u - 1e-4 * du)) / 2e-4, rel=1e-5
+    )
+    assert p_bar[0] == pytest.approx(
+        (tip(u, np.array([1.0001e5])) - tip(u, np.array([0.9999e5]))) / 20.0, rel=1e-5
+    )

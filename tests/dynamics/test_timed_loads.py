@@ -23,9 +23,16 @@ def ball(*loads):
 
 def beam(**options):
     """A short soft beam in the plane, held at its left end."""
-    default = {"shape": pl.geometry.Rectangle(size=(0.1, 0.02)), "divisions": (5, 1), "order": 1, "gravity": (0.0, -9.81),
-               "material": pl.Material(E=1e5, nu=0.3), "supports": [pl.Support(region="x-")], "thickness": 0.02,
-               "effectors": {"tip": pl.Effector(point=(0.1, 0.01))}}  # fmt: skip
+    default = {
+        "shape": pl.geometry.Rectangle(size=(0.1, 0.02)),
+        "divisions": (5, 1),
+        "order": 1,
+        "gravity": (0.0, -9.81),
+        "material": pl.Material(E=1e5, nu=0.3),
+        "supports": [pl.Support(region="x-")],
+        "thickness": 0.02,
+        "effectors": {"tip": pl.Effector(point=(0.1, 0.01))},
+    }
     return pl.Robot(**{**default, **options})
 
 
@@ -42,38 +49,52 @@ def test_a_point_mass_gains_the_sum_of_its_impulses(rule):
 
 
 def test_bdf2_takes_the_load_at_the_end_of_a_step_and_is_of_second_order():
-    """It has the new acceleration f(t_end)/m exactly, and its error falls by four when the step is halved."""
+    """It has the new acceleration f(t_end)/m exactly, and its error falls by four when the step is
+    halved."""
     model = pl.BDF2(ball(pl.PointLoad(point=np.zeros(2), force=wind)), dt=H)
     states, c = run(model), np.array([2.0, -5.0, 4.0, -1.0]) / H**2
     new, old = states[1:, :2], states[:-1].reshape(STEPS, 3, 2)
     acceleration = c[0] * new + np.einsum("j,kji->ki", c[1:], old)
-    np.testing.assert_allclose(acceleration, [wind((k + 1) * H) / MASS for k in range(STEPS)], rtol=0.0, atol=1e-10)
+    np.testing.assert_allclose(
+        acceleration, [wind((k + 1) * H) / MASS for k in range(STEPS)], rtol=0.0, atol=1e-10
+    )
     miss = []
     for steps in (20, 40, 80):
         h = 1.0 / steps
-        fine = pl.BDF2(ball(pl.PointLoad(point=np.zeros(2), force=lambda t: np.array([6.0 * MASS * t, 0.0]))), dt=h)
+        fine = pl.BDF2(
+            ball(pl.PointLoad(point=np.zeros(2), force=lambda t: np.array([6.0 * MASS * t, 0.0]))),
+            dt=h,
+        )
         x0 = fine.state(np.zeros(2))
-        miss.append(abs(pl.simulate(fine, np.zeros((steps, 0)), x0=x0).states[-1, 0] - 1.0))  # x = t^3
+        miss.append(
+            abs(pl.simulate(fine, np.zeros((steps, 0)), x0=x0).states[-1, 0] - 1.0)
+        )  # x = t^3
     assert np.all(np.log2(np.array(miss[:-1]) / miss[1:]) > 1.8)
 
 
 def test_a_quasistatic_body_sways_with_its_load_and_an_equilibrium_is_that_of_time_zero():
-    pull = lambda t: np.array([0.0, 0.002 * (1.0 + t)])  # noqa: E731
+    pull = lambda t: np.array([0.0, 0.002 * (1.0 + t)])
     model = pl.Quasistatic(beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=pull)]))
-    fixed = lambda t: pl.Quasistatic(beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=pull(t))]))  # noqa: E731
+    fixed = lambda t: pl.Quasistatic(beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=pull(t))]))
     x0 = model.initial_state()
     for k in (0, 3):
-        np.testing.assert_array_equal(model.step(x0, np.zeros(0), None, k).x, fixed(k + 1.0).step(x0, np.zeros(0)).x)
-    np.testing.assert_array_equal(pl.equilibrium(model, np.zeros(0)).x, pl.equilibrium(fixed(0.0), np.zeros(0)).x)
+        np.testing.assert_array_equal(
+            model.step(x0, np.zeros(0), None, k).x, fixed(k + 1.0).step(x0, np.zeros(0)).x
+        )
+    np.testing.assert_array_equal(
+        pl.equilibrium(model, np.zeros(0)).x, pl.equilibrium(fixed(0.0), np.zeros(0)).x
+    )
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.BDF2, pl.SemiImplicit])
 def test_a_step_with_a_changing_traction_is_that_with_its_value_then(rule):
-    traction = lambda t: np.array([50.0 * t, -200.0 * np.cos(30.0 * t)])  # noqa: E731
+    traction = lambda t: np.array([50.0 * t, -200.0 * np.cos(30.0 * t)])
     model = rule(beam(loads=[pl.SurfaceLoad(surface="x+", traction=traction)]), dt=H)
     x = model.initial_state()
     for k in range(4):
-        fixed = rule(beam(loads=[pl.SurfaceLoad(surface="x+", traction=traction((k + 1) * H))]), dt=H)
+        fixed = rule(
+            beam(loads=[pl.SurfaceLoad(surface="x+", traction=traction((k + 1) * H))]), dt=H
+        )
         step = model.step(x, np.zeros(0), None, k)
         np.testing.assert_array_equal(step.x, fixed.step(x, np.zeros(0)).x)
         x = step.x
@@ -81,18 +102,27 @@ def test_a_step_with_a_changing_traction_is_that_with_its_value_then(rule):
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.BDF2, pl.SemiImplicit])
 def test_the_gradient_through_a_run_looks_at_the_load_of_each_step(rule):
-    """By finite differences of the whole run in the density, which the loads do not know but the motion does."""
-    robot = beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=lambda t: np.array([0.0, 0.05 * np.sin(40.0 * t)]))])
+    """By finite differences of the whole run in the density, which the loads do not know but the
+    motion does."""
+    robot = beam(
+        loads=[
+            pl.PointLoad(
+                point=(0.1, 0.01), force=lambda t: np.array([0.0, 0.05 * np.sin(40.0 * t)])
+            )
+        ]
+    )
     model = rule(robot, dt=H, design=["body.density"])
     p, bar = model.params.flat, np.random.default_rng(0).standard_normal(model.space.size)
-    run = lambda p: pl.simulate(model, np.zeros((5, 0)), p=p, keep=True)  # noqa: E731
+    run = lambda p: pl.simulate(model, np.zeros((5, 0)), p=p, keep=True)
     slope = pullback(model, run(p), bar)[2]
     ends = [bar @ run(p + side * np.array([1e-2])).states[-1] for side in (1.0, -1.0)]
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-2, rtol=1e-5)
 
 
 def test_the_residual_of_a_step_knows_which_step_it_is():
-    model = pl.ImplicitEuler(beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=lambda t: np.array([t, 0.5]))]), dt=H)
+    model = pl.ImplicitEuler(
+        beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=lambda t: np.array([t, 0.5]))]), dt=H
+    )
     x, residual = model.initial_state(), Residual(model=model)
     step = model.step(x, np.zeros(0), None, 7)
     q = model.space.position(step.x)
@@ -107,14 +137,19 @@ def test_the_residual_of_a_step_knows_which_step_it_is():
 
 def test_a_steady_load_costs_nothing_new():
     """Where nothing changes in time, all steps share the same numbers."""
-    eq = pl.ImplicitEuler(beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=(0.0, 0.1))]), dt=H).equations
+    eq = pl.ImplicitEuler(
+        beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=(0.0, 0.1))]), dt=H
+    ).equations
     assert eq.numbers(None, 0.0) is eq.numbers(None, 1.0)
 
 
-@pytest.mark.parametrize(("force", "said"), [
-    (lambda t: np.zeros(3), r"point load at t = 0 s.*shape \(3,\)"),
-    (lambda t: np.array([np.nan, 0.0]), r"point load at t = 0 s"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("force", "said"),
+    [
+        (lambda t: np.zeros(3), r"point load at t = 0 s.*shape \(3,\)"),
+        (lambda t: np.array([np.nan, 0.0]), r"point load at t = 0 s"),
+    ],
+)
 def test_a_bad_function_is_told_when_the_model_is_made(force, said):
     with pytest.raises(pl.InputError, match=said):
         pl.ImplicitEuler(ball(pl.PointLoad(point=np.zeros(2), force=force)), dt=H)
@@ -122,13 +157,23 @@ def test_a_bad_function_is_told_when_the_model_is_made(force, said):
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.SemiImplicit])
 def test_a_function_that_goes_bad_is_told_with_its_time(rule):
-    model = rule(ball(pl.PointLoad(point=np.zeros(2), force=lambda t: np.array([0.0, 1.0 if t < 0.05 else np.inf]))), dt=H)
+    model = rule(
+        ball(
+            pl.PointLoad(
+                point=np.zeros(2), force=lambda t: np.array([0.0, 1.0 if t < 0.05 else np.inf])
+            )
+        ),
+        dt=H,
+    )
     with pytest.raises(pl.InputError, match=r"force of a point load at t = 0\.06 s"):
         run(model)
 
 
 def test_latent_models_and_particles_refuse_changing_loads():
-    robot = replace(pl.robots.plane_arm(layers=4, across=2), loads=[pl.PointLoad(point=(0.0, 0.2), force=lambda t: np.zeros(2))])
+    robot = replace(
+        pl.robots.plane_arm(layers=4, across=2),
+        loads=[pl.PointLoad(point=(0.0, 0.2), force=lambda t: np.zeros(2))],
+    )
     with pytest.raises(pl.InputError, match="changes in time"):
         pl.Latent(robot, dt=0.1, cell=5.0)
     with pytest.raises(pl.InputError, match="changes in time"):

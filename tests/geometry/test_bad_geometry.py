@@ -1,4 +1,5 @@
-"""Bad shapes, meshes, surfaces and files of them end in one sentence with the number, the place and the remedy."""
+"""Bad shapes, meshes, surfaces and files of them end in one sentence with the number, the place and
+the remedy."""
 
 import struct
 import zlib
@@ -10,7 +11,16 @@ import pytest
 import trimesh
 
 import pliant as pl
-from pliant.geometry import Polygon, Surface, extruded, fill, load_mesh, load_silhouette, load_surface, with_surface
+from pliant.geometry import (
+    Polygon,
+    Surface,
+    extruded,
+    fill,
+    load_mesh,
+    load_silhouette,
+    load_surface,
+    with_surface,
+)
 
 TET = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 SKIN = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
@@ -30,21 +40,45 @@ SHAPES = {
     "box of two sides": (lambda: pl.Box(size=(1, 1)), r"shape \(2,\)"),
     "box as text": (lambda: pl.Box(size="large"), r"'large'"),
     "box at nan": (lambda: pl.Box(size=(1, 1, 1), origin=(0, nan, 0)), r"\[1\] is nan"),
-    "box beyond numbers": (lambda: pl.Box(size=(1e200, 1e200, 1e200)).mesh(), r"finite|1e\+200|size"),
-    "cylinder without radius": (lambda: pl.geometry.Cylinder(radius=0, length=1), r"radius of a Cylinder is 0 m"),
+    "box beyond numbers": (
+        lambda: pl.Box(size=(1e200, 1e200, 1e200)).mesh(),
+        r"finite|1e\+200|size",
+    ),
+    "cylinder without radius": (
+        lambda: pl.geometry.Cylinder(radius=0, length=1),
+        r"radius of a Cylinder is 0 m",
+    ),
     "cylinder radius none": (lambda: pl.geometry.Cylinder(radius=None, length=1), r"None"),
-    "tube inside out": (lambda: pl.geometry.Tube(outer=1, inner=2, length=1), r"2 m, is not under the outer, 1 m"),
+    "tube inside out": (
+        lambda: pl.geometry.Tube(outer=1, inner=2, length=1),
+        r"2 m, is not under the outer, 1 m",
+    ),
     "ellipsoid flat": (lambda: pl.geometry.Ellipsoid(radii=(1, 0, 1)), r"\[1\] is 0 m"),
-    "strip nan": (lambda: pl.geometry.Strip(length=1, width=nan, thickness=0.1), r"width of a Strip is nan"),
+    "strip nan": (
+        lambda: pl.geometry.Strip(length=1, width=nan, thickness=0.1),
+        r"width of a Strip is nan",
+    ),
     "disc negative": (lambda: pl.geometry.Disc(radius=-2), r"-2 m"),
     "ring without width": (lambda: pl.geometry.Ring(outer=1, inner=1), r"1 m"),
     "rectangle endless": (lambda: pl.geometry.Rectangle(size=(1, inf)), r"\[1\] is inf"),
     "polygon of two corners": (lambda: Polygon(points=((0, 0), (1, 1))), r"shape \(2, 2\)"),
-    "polygon that crosses itself": (lambda: Polygon(points=((0, 0), (1, 1), (1, 0), (0, 1))), r"Sides 0 and 2"),
-    "polygon of uneven corners": (lambda: Polygon(points=((0, 0), (1, 1, 2), (1, 0))), r"[Cc]orner"),
+    "polygon that crosses itself": (
+        lambda: Polygon(points=((0, 0), (1, 1), (1, 0), (0, 1))),
+        r"Sides 0 and 2",
+    ),
+    "polygon of uneven corners": (
+        lambda: Polygon(points=((0, 0), (1, 1, 2), (1, 0))),
+        r"[Cc]orner",
+    ),
     "union of nothing": (lambda: pl.geometry.Union(parts={}), r"0 parts"),
-    "union flat and solid": (lambda: pl.geometry.Union(parts={"a": BOX, "b": pl.geometry.Disc(radius=1)}), r"'a': 3, 'b': 2"),
-    "union with a hidden part": (lambda: pl.geometry.Union(parts={"a": BOX, "b": BOX}).mesh(cell=0.01), r"Part 'b'"),
+    "union flat and solid": (
+        lambda: pl.geometry.Union(parts={"a": BOX, "b": pl.geometry.Disc(radius=1)}),
+        r"'a': 3, 'b': 2",
+    ),
+    "union with a hidden part": (
+        lambda: pl.geometry.Union(parts={"a": BOX, "b": BOX}).mesh(cell=0.01),
+        r"Part 'b'",
+    ),
     "union of a number": (lambda: pl.geometry.Union(parts={"a": 3}), r"'a'"),
     "cell zero": (lambda: BOX.mesh(cell=0), r"cell size is 0 m"),
     "cell nan": (lambda: BOX.mesh(cell=nan), r"nan m"),
@@ -55,13 +89,21 @@ SHAPES = {
     "divisions of two": (lambda: BOX.mesh(divisions=(1, 1)), r"takes 3 whole numbers"),
     "divisions broken": (lambda: BOX.mesh(divisions=(1.5, 1, 1)), r"1\.5"),
     "extruded without layers": (
-        lambda: extruded(pl.geometry.Rectangle(size=(1, 1)).mesh(divisions=(1, 1)), thickness=1, layers=0),
+        lambda: extruded(
+            pl.geometry.Rectangle(size=(1, 1)).mesh(divisions=(1, 1)), thickness=1, layers=0
+        ),
         r"0 layers",
     ),
 }
 MESHES = {
-    "inverted": (lambda: mesh(cells=[[0, 2, 1, 3]]), r"1 of 1 tetrahedra are inverted \(first: cell 0"),
-    "flat cell": (lambda: mesh(points=[*TET[:3], (1, 1, 0)]), r"1 of 1 tetrahedra are flat \(first: cell 0"),
+    "inverted": (
+        lambda: mesh(cells=[[0, 2, 1, 3]]),
+        r"1 of 1 tetrahedra are inverted \(first: cell 0",
+    ),
+    "flat cell": (
+        lambda: mesh(points=[*TET[:3], (1, 1, 0)]),
+        r"1 of 1 tetrahedra are flat \(first: cell 0",
+    ),
     "duplicate nodes": (
         lambda: mesh(np.vstack([TET, TET[1:] * 1.0, [[1, 1, 1]]]), [[0, 1, 2, 3], [4, 6, 5, 7]]),
         r"nodes coincide",
@@ -71,25 +113,43 @@ MESHES = {
     "index negative": (lambda: mesh(cells=[[0, 1, 2, -1]]), r"-1\]"),
     "index twice": (lambda: mesh(cells=[[0, 1, 2, 2]]), r"name a point twice"),
     "index broken": (lambda: mesh(cells=[[0, 1, 2, 3.5]]), r"float64"),
-    "point nan": (lambda: mesh(points=np.where(TET == 1, nan, TET)), r"3 of 4 points are not finite \(first: point 1"),
+    "point nan": (
+        lambda: mesh(points=np.where(TET == 1, nan, TET)),
+        r"3 of 4 points are not finite \(first: point 1",
+    ),
     "point without a cell": (lambda: mesh(points=np.vstack([TET, [[2, 2, 2]]])), r"first: point 4"),
     "points as text": (lambda: mesh(points=np.full((4, 3), "a")), r"points"),
     "points of uneven length": (lambda: mesh(points=[[0, 0, 0], [1, 0]]), r"points"),
     "points beyond numbers": (lambda: mesh(points=TET * 1e200), r"finite|1e\+200|large|size"),
     "no cells": (lambda: mesh(cells=np.zeros((0, 4), int)), r"empty"),
     "region beyond the cells": (lambda: mesh(regions={"hand": [3]}), r"'hand' names cell 3"),
-    "surface inside": (lambda: mesh(surfaces={"skin": [[0, 1, 9]]}), r"'skin' are not on the boundary"),
-    "one name twice": (lambda: mesh(surfaces={"a": [[0, 1, 2]]}, regions={"a": [0]}), r"'a' names both"),
+    "surface inside": (
+        lambda: mesh(surfaces={"skin": [[0, 1, 9]]}),
+        r"'skin' are not on the boundary",
+    ),
+    "one name twice": (
+        lambda: mesh(surfaces={"a": [[0, 1, 2]]}, regions={"a": [0]}),
+        r"'a' names both",
+    ),
     "surface of nothing": (lambda: with_surface(mesh(), "far", lambda c: c[:, 0] > 9), r"'far'"),
-    "unknown surface": (lambda: mesh(surfaces={"skin": [[0, 1, 2]]}).facets("skni"), r"'skni'.*Did you mean 'skin'"),
+    "unknown surface": (
+        lambda: mesh(surfaces={"skin": [[0, 1, 2]]}).facets("skni"),
+        r"'skni'.*Did you mean 'skin'",
+    ),
     "place outside": (lambda: mesh().locate([[2, 0, 0]]), r"point 0 at \[2\.0, 0\.0, 0\.0\] m"),
     "place nan": (lambda: mesh().locate([[nan, 0, 0]]), r"Point 0"),
     "open skin": (lambda: skin(triangles=SKIN[1:]), r"3 edges are open.*near"),
-    "skin not manifold": (lambda: skin(triangles=np.vstack([SKIN, SKIN[:1]])), r"3 edges belong to more than two"),
+    "skin not manifold": (
+        lambda: skin(triangles=np.vstack([SKIN, SKIN[:1]])),
+        r"3 edges belong to more than two",
+    ),
     "skin twisted": (lambda: skin(triangles=[SKIN[0][::-1], *SKIN[1:]]), r"opposite orientation"),
     "skin inside out": (lambda: skin(triangles=SKIN[:, ::-1]), r"-1\.667e-01 m\^3"),
     "skin index": (lambda: skin(triangles=[*SKIN[:3], [1, 2, 7]]), r"point 7"),
-    "skin index broken": (lambda: skin(triangles=[*SKIN[:3], [1, 2, 2.5]]), r"float64|whole|integer"),
+    "skin index broken": (
+        lambda: skin(triangles=[*SKIN[:3], [1, 2, 2.5]]),
+        r"float64|whole|integer",
+    ),
     "fill with what": (lambda: fill(skin(), 0.2, method="magic"), r"'magic'.*stuffing"),
     "fill with huge cells": (lambda: fill(skin(), 100.0), r"cell"),
 }
@@ -112,7 +172,12 @@ def chunk(name: bytes, data: bytes) -> bytes:
 def png(width: int, height: int) -> bytes:
     """A picture that announces its size but holds 100 bytes of it."""
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0))
-    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + header
+        + chunk(b"IDAT", zlib.compress(bytes(100)))
+        + chunk(b"IEND", b"")
+    )
 
 
 def stl(triangles) -> bytes:
@@ -134,7 +199,11 @@ FILES = {
     "mesh empty": (load_mesh, b"", r"is empty \(0 bytes\)"),
     "mesh of noise": (load_mesh, bytes(range(256)), r"no mesh that Pliant knows"),
     "mesh cut short": (load_mesh, vtk()[:-40], r"cannot be read|empty|holds no"),
-    "mesh nan": (load_mesh, vtk(points="0 0 0 1 0 0 0 1 0 0 0 nan"), r"1 of 4 points are not finite"),
+    "mesh nan": (
+        load_mesh,
+        vtk(points="0 0 0 1 0 0 0 1 0 0 0 nan"),
+        r"1 of 4 points are not finite",
+    ),
     "mesh index": (load_mesh, vtk(cells="4 0 1 2 9"), r"point 9, but the file has 4 points"),
     "mesh flat": (load_mesh, vtk(points="0 0 0 1 0 0 0 1 0 1 1 0"), r"are flat"),
     "mesh that unfolds": (load_mesh, b'<!DOCTYPE x [<!ENTITY a "aaaa">]><VTKFile/>', r"unfold"),

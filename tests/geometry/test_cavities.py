@@ -1,4 +1,5 @@
-"""Cavities: found among the boundary, named, measured exactly; and the chambered arm, whose voids are known."""
+"""Cavities: found among the boundary, named, measured exactly; and the chambered arm, whose voids
+are known."""
 
 from math import pi
 
@@ -6,12 +7,34 @@ import numpy as np
 import pytest
 
 from pliant.core import InputError
-from pliant.geometry import Box, Chambered, Ellipsoid, Mesh, Ring, Surface, Tube, cavities, compacted, fill, quality, with_cavities
+from pliant.geometry import (
+    Box,
+    Chambered,
+    Ellipsoid,
+    Mesh,
+    Ring,
+    Surface,
+    Tube,
+    cavities,
+    compacted,
+    fill,
+    quality,
+    with_cavities,
+)
 from pliant.geometry.boundary import boundary_volume
 from pliant.geometry.cavities import connected, enclosed, open_rims
 from pliant.geometry.cells import cell_facets, sorted_groups
 
-ARM = Chambered(radius=0.0125, core=0.004, wall=0.0025, rib=0.003, section=0.05, cap=0.005, sections=2, origin=(0.1, 0.0, -0.2))
+ARM = Chambered(
+    radius=0.0125,
+    core=0.004,
+    wall=0.0025,
+    rib=0.003,
+    section=0.05,
+    cap=0.005,
+    sections=2,
+    origin=(0.1, 0.0, -0.2),
+)
 
 
 def hollow(counts, voids, order=1):
@@ -65,13 +88,16 @@ def test_open_rims_are_counted():
 
 @pytest.mark.parametrize("method", ["stuffing", "lattice"])
 def test_a_filled_surface_keeps_its_void(method):
-    """Of a ball with a ball inside: what the cavity lacks is at most half a cell of its radius on average."""
+    """Of a ball with a ball inside: what the cavity lacks is at most half a cell of its radius on
+    average."""
     outer, inner = (Ellipsoid(radii=(r, r, r)).mesh(divisions=(6,)) for r in (1.0, 0.5))
     skins = [(m.points, m.boundary()) for m in (outer, inner)]
     points = np.vstack([p for p, _ in skins])
     triangles = np.vstack([skins[0][1], skins[1][1][:, ::-1] + len(skins[0][0])])
     used, triangles = np.unique(triangles, return_inverse=True)
-    body = fill(Surface(points=points[used], triangles=triangles.reshape(-1, 3)), 0.15, method=method)
+    body = fill(
+        Surface(points=points[used], triangles=triangles.reshape(-1, 3)), 0.15, method=method
+    )
     walls = cavities(body)
     assert len(walls) == 1
     radius = (-enclosed(body.points, walls[0]) * 3 / (4 * pi)) ** (1 / 3)
@@ -89,7 +115,9 @@ def test_cavities_get_the_names_that_they_are_given():
 
 def test_bad_cavities_are_refused(one_sentence):
     mesh = hollow((5, 3, 3), [(1, 1, 1), (3, 1, 1)])
-    one_sentence(lambda: with_cavities(mesh, ["left"]), r"1 names for 2 cavities.*\[1.5, 1.5, 1.5\]")
+    one_sentence(
+        lambda: with_cavities(mesh, ["left"]), r"1 names for 2 cavities.*\[1.5, 1.5, 1.5\]"
+    )
     one_sentence(lambda: with_cavities(mesh, ["left", "left"]), "'left' already names")
     one_sentence(lambda: with_cavities(with_cavities(mesh)), "'cavity-1' already names")
     one_sentence(lambda: with_cavities(Box(size=(1, 1, 1)).mesh()), "no cavity")
@@ -112,11 +140,14 @@ def test_the_chambered_arm_is_conforming_closed_and_named(divisions, order):
     assert set(mesh.surfaces) == {"bottom", "top", "side", *names}
     assert sum(len(facets) for facets in mesh.surfaces.values()) == len(mesh.boundary())
     assert {tuple(np.unique(wall)) for wall in walls} == {tuple(mesh.nodes(name)) for name in names}
-    assert sorted(np.concatenate([mesh.regions[name] for name in ("core", "ribs", "wall")])) == list(range(mesh.n_cells))
+    assert sorted(
+        np.concatenate([mesh.regions[name] for name in ("core", "ribs", "wall")])
+    ) == list(range(mesh.n_cells))
 
 
 def test_the_chambers_converge_to_sectors_of_a_ring(rate):
-    """4th order with curved quadratic cells; the arm has what the solid cylinder has less the chambers."""
+    """4th order with curved quadratic cells; the arm has what the solid cylinder has less the
+    chambers."""
     arc = 2 * pi / 3 - 2 * 0.003 / 0.014
     chamber, whole = 0.5 * arc * (0.01**2 - 0.004**2) * 0.05, pi * 0.0125**2 * 0.115
     arcs, errors = np.array([2, 4, 8]), []
@@ -135,7 +166,9 @@ def test_the_first_chamber_lies_towards_x_and_contains_agrees_with_the_mesh(rng)
     lower, upper = ARM.bounds()
     points = lower + (upper - lower) * rng.random((20_000, 3))
     share = ARM.contains(points).mean() * np.prod(upper - lower)
-    assert share == pytest.approx(mesh.volumes().sum(), rel=0.03)  # three deviations of 20,000 draws, and the chords
+    assert share == pytest.approx(
+        mesh.volumes().sum(), rel=0.03
+    )  # three deviations of 20,000 draws, and the chords
 
 
 @pytest.mark.parametrize(
@@ -148,6 +181,13 @@ def test_the_first_chamber_lies_towards_x_and_contains_agrees_with_the_mesh(rng)
     ],
 )
 def test_a_bad_chambered_arm_is_refused(change, says):
-    given = {"radius": 0.0125, "core": 0.004, "wall": 0.0025, "rib": 0.003, "section": 0.05, "cap": 0.005}
+    given = {
+        "radius": 0.0125,
+        "core": 0.004,
+        "wall": 0.0025,
+        "rib": 0.003,
+        "section": 0.05,
+        "cap": 0.005,
+    }
     with pytest.raises(InputError, match=says):
         Chambered(**{**given, **change})

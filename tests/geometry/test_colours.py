@@ -12,12 +12,15 @@ FLAG = {"red": "left", "#0000ff": "right"}
 
 
 def flag(path, *, alpha=False, colours=("red", "blue"), smooth=1):
-    """Two squares of 100 pixels side by side, in a margin of 20; with `smooth` over 1 their edges are mixed colours."""
+    """Two squares of 100 pixels side by side, in a margin of 20; with `smooth` over 1 their edges
+    are mixed colours."""
     n = smooth
     image = Image.new("RGBA", (240 * n, 140 * n), (255, 255, 255, 0) if alpha else "white")
     draw = ImageDraw.Draw(image)
     for k, colour in enumerate(colours):
-        draw.rectangle(((20 + 100 * k) * n, 20 * n, (120 + 100 * k) * n - 1, 120 * n - 1), fill=colour)
+        draw.rectangle(
+            ((20 + 100 * k) * n, 20 * n, (120 + 100 * k) * n - 1, 120 * n - 1), fill=colour
+        )
     image = image.resize((240, 140), Image.Resampling.LANCZOS) if smooth > 1 else image
     (image if alpha else image.convert("RGB")).save(path)
     return path
@@ -25,7 +28,9 @@ def flag(path, *, alpha=False, colours=("red", "blue"), smooth=1):
 
 @pytest.mark.parametrize("smooth", [1, 3])
 @pytest.mark.parametrize("alpha", [False, True])
-@pytest.mark.parametrize("colours", [("red", "blue"), ("yellow", "cyan")])  # dark ones, and ones as light as the paper
+@pytest.mark.parametrize(
+    "colours", [("red", "blue"), ("yellow", "cyan")]
+)  # dark ones, and ones as light as the paper
 def test_each_cell_has_the_region_of_its_colour(tmp_path, alpha, colours, smooth):
     path = flag(tmp_path / "flag.png", alpha=alpha, colours=colours, smooth=smooth)
     mesh = load_silhouette(path, **SIZE, regions=dict(zip(colours, ("left", "right"), strict=True)))
@@ -43,7 +48,9 @@ def test_rows_run_downward(tmp_path):
     ImageDraw.Draw(image).rectangle((10, 10, 49, 59), fill="green")
     ImageDraw.Draw(image).rectangle((10, 60, 49, 109), fill="black")
     image.save(tmp_path / "post.png")
-    mesh = load_silhouette(tmp_path / "post.png", **SIZE, regions={"green": "top half", "black": "foot"})
+    mesh = load_silhouette(
+        tmp_path / "post.png", **SIZE, regions={"green": "top half", "black": "foot"}
+    )
     assert mesh.points[np.unique(mesh.cells[mesh.regions["foot"]])][:, 1].max() < 0.065
 
 
@@ -51,28 +58,56 @@ def test_a_solid_keeps_the_regions_and_its_particles_their_volumes(tmp_path):
     mesh = load_silhouette(flag(tmp_path / "flag.png"), **SIZE, thickness=0.02, regions=FLAG)
     seeds = seed(mesh, spacing=0.005)
     for name, chosen in mesh.regions.items():
-        assert seeds.volumes[seeds.regions[name]].sum() == pytest.approx(mesh.volumes()[chosen].sum(), rel=1e-12)
+        assert seeds.volumes[seeds.regions[name]].sum() == pytest.approx(
+            mesh.volumes()[chosen].sum(), rel=1e-12
+        )
     assert seeds.points[seeds.regions["left"]][:, 0].max() < 0.11
 
 
 def test_two_colours_may_name_one_region(tmp_path):
-    mesh = load_silhouette(flag(tmp_path / "flag.png"), **SIZE, regions={"red": "skin", "blue": "skin"})
+    mesh = load_silhouette(
+        flag(tmp_path / "flag.png"), **SIZE, regions={"red": "skin", "blue": "skin"}
+    )
     np.testing.assert_array_equal(mesh.regions["skin"], np.arange(mesh.n_cells))
 
 
 @pytest.mark.parametrize(
     ("colours", "regions", "says"),
     [
-        (("red", "blue"), {"red": "left"}, r"flag.png: 9\d00 of 20000 pixels inside .*row 20, column 12\d, #0000ff; given: #ff0000"),
-        (("red", "yellow"), {"red": "left", "blue": "right"}, r"pixels inside the figure have none of the colours"),
-        (("red", "blue"), {**FLAG, "lime": "tail"}, r"No cell has the colour 'lime' of region 'tail'"),
-        (("red", "blue"), {**FLAG, "ivory": "tail"}, r"#fffff0, is nearly white, .*make the outside transparent"),
-        (("red", "blue"), {"rad": "left"}, r"There is no colour 'rad'; write a name such as 'red', or '#rrggbb'"),
+        (
+            ("red", "blue"),
+            {"red": "left"},
+            r"flag.png: 9\d00 of 20000 pixels inside .*row 20, column 12\d, #0000ff; given: #ff0000",  # noqa: E501
+        ),
+        (
+            ("red", "yellow"),
+            {"red": "left", "blue": "right"},
+            r"pixels inside the figure have none of the colours",
+        ),
+        (
+            ("red", "blue"),
+            {**FLAG, "lime": "tail"},
+            r"No cell has the colour 'lime' of region 'tail'",
+        ),
+        (
+            ("red", "blue"),
+            {**FLAG, "ivory": "tail"},
+            r"#fffff0, is nearly white, .*make the outside transparent",
+        ),
+        (
+            ("red", "blue"),
+            {"rad": "left"},
+            r"There is no colour 'rad'; write a name such as 'red', or '#rrggbb'",
+        ),
         (("red", "blue"), {3: "left"}, r"There is no colour 3;"),
         (("red", "blue"), {"red": 3}, r"The region of colour 'red' is '3'"),
         (("red", "blue"), {}, r"The regions of a silhouette are empty"),
         (("red", "blue"), ["red"], r"give a dict from colour to region"),
-        (("red", "blue"), {"red": "outside", "blue": "right"}, r"'outside' names both a region and a surface"),
+        (
+            ("red", "blue"),
+            {"red": "outside", "blue": "right"},
+            r"'outside' names both a region and a surface",
+        ),
         (("white", "white"), FLAG, r"has no outline: all 33600 pixels are outside"),
     ],
 )
@@ -85,5 +120,7 @@ def test_colours_that_do_not_fit_are_one_sentence(tmp_path, colours, regions, sa
 def test_an_empty_picture_is_one_sentence(tmp_path):
     Image.new("RGBA", (30, 20), (0, 0, 0, 0)).save(tmp_path / "empty.png")
     for regions in (None, FLAG):
-        with pytest.raises(MeshError, match=r"empty.png: The picture has no outline: all 600 pixels are outside"):
+        with pytest.raises(
+            MeshError, match=r"empty.png: The picture has no outline: all 600 pixels are outside"
+        ):
             load_silhouette(tmp_path / "empty.png", **SIZE, regions=regions)

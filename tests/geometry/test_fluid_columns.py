@@ -1,4 +1,5 @@
-"""The paper's columns: volume and weight converge to the exact ones, in any direction and through several sections."""
+"""The paper's columns: volume and weight converge to the exact ones, in any direction and through
+several sections."""
 
 import numba
 import numpy as np
@@ -12,22 +13,35 @@ from pliant.geometry.winding import meetings
 WATER = 1000.0
 BALL, HARE = ball(0.01), hare(0.02, parts=30)
 DOWN = (0.0, 0.0, -9.81)
-DIRECTIONS = [(0.0, 0.0, -1.0), (0.0, 0.0, 1.0), (0.0, -2.0, 0.0), (3.0, 0.0, 0.0), (0.3, -0.5, 0.2)]
+DIRECTIONS = [
+    (0.0, 0.0, -1.0),
+    (0.0, 0.0, 1.0),
+    (0.0, -2.0, 0.0),
+    (3.0, 0.0, 0.0),
+    (0.3, -0.5, 0.2),
+]
 
 
 def weigh(surface, grid, gravity=DOWN, density=WATER):
-    return column_weights(surface.points, surface.triangles, grid=grid, density=density, gravity=gravity)
+    return column_weights(
+        surface.points, surface.triangles, grid=grid, density=density, gravity=gravity
+    )
 
 
 def cubes(*places):
-    """The skin of unit cubes, as one surface; shared faces are left out by Box itself, so they must not touch."""
+    """The skin of unit cubes, as one surface; shared faces are left out by Box itself, so they must
+    not touch."""
     box = Box(size=(1.0, 1.0, 1.0)).mesh(divisions=(2, 2, 2))
     points, triangles = compacted(box.points, box.boundary())
     shift = [triangles + k * len(points) for k in range(len(places))]
-    return Surface(points=np.concatenate([points + place for place in places]), triangles=np.concatenate(shift))
+    return Surface(
+        points=np.concatenate([points + place for place in places]), triangles=np.concatenate(shift)
+    )
 
 
-@pytest.mark.parametrize(("grid", "paper"), [(30, 4.1835), (50, 4.1828), (100, 4.1804), (200, 4.1799), (500, 4.1798)])
+@pytest.mark.parametrize(
+    ("grid", "paper"), [(30, 4.1835), (50, 4.1828), (100, 4.1804), (200, 4.1799), (500, 4.1798)]
+)
 def test_the_papers_volumes(grid, paper):
     """Of its Table I, whose own mesh of the ball has 4.1798 cm^3 where ours has 4.1797."""
     assert 1e6 * weigh(BALL, grid).volume == pytest.approx(paper, abs=1.5e-4)
@@ -35,15 +49,23 @@ def test_the_papers_volumes(grid, paper):
 
 @pytest.mark.parametrize("surface", [BALL, HARE])
 def test_the_volume_converges_to_the_signed_one(rate, surface):
-    """As the midpoint rule does, of second order; over four grids each, for the error of one comes and goes with where it lies."""
-    exact, grids = measures(surface.points, surface.triangles).volume, np.array([8, 16, 32, 64, 128, 256])
-    errors = [np.sqrt(np.mean([(weigh(surface, n + k).volume / exact - 1.0) ** 2 for k in range(4)])) for n in grids]
+    """As the midpoint rule does, of second order; over four grids each, for the error of one comes
+    and goes with where it lies."""
+    exact, grids = (
+        measures(surface.points, surface.triangles).volume,
+        np.array([8, 16, 32, 64, 128, 256]),
+    )
+    errors = [
+        np.sqrt(np.mean([(weigh(surface, n + k).volume / exact - 1.0) ** 2 for k in range(4)]))
+        for n in grids
+    ]
     assert rate(grids + 1.5, errors) < -1.7
     assert errors[-1] < 5e-5
 
 
 def test_every_column_is_as_plain_ray_casting_has_it():
-    """Each column as a segment against all triangles, crossings sorted, each pair a weight on the lower triangle."""
+    """Each column as a segment against all triangles, crossings sorted, each pair a weight on the
+    lower triangle."""
     coarse, n = hare(0.02, parts=12), 24
     lower, upper = coarse.bounds()
     corners = coarse.points[coarse.triangles]
@@ -55,7 +77,9 @@ def test_every_column_is_as_plain_ray_casting_has_it():
         order = np.argsort(met)[: np.isfinite(met).sum()]
         for bottom, top in zip(order[::2], order[1::2], strict=True):
             h = (met[top] - met[bottom]) * (head[2] - foot[2])
-            share = np.linalg.solve(np.vstack([corners[bottom, :, :2].T, np.ones(3)]), np.append(foot[:2], 1.0))
+            share = np.linalg.solve(
+                np.vstack([corners[bottom, :, :2].T, np.ones(3)]), np.append(foot[:2], 1.0)
+            )
             expected[coarse.triangles[bottom]] += share * h * WATER * 9.81 * np.prod(step)
             volume += h * np.prod(step)
     found = weigh(coarse, n)
@@ -72,7 +96,9 @@ def test_the_weight_and_its_place_are_right_in_any_direction(surface, gravity):
     assert found.volume == pytest.approx(whole.volume, rel=2e-4)
     assert found.weights.min() >= 0.0
     centre = found.weights @ surface.points / found.weights.sum()
-    off = np.cross(centre - whole.centroid, np.array(gravity) / g)  # along gravity a force has no place
+    off = np.cross(
+        centre - whole.centroid, np.array(gravity) / g
+    )  # along gravity a force has no place
     np.testing.assert_allclose(off, 0.0, atol=2e-4 * 0.02)
 
 
@@ -81,14 +107,21 @@ def test_turning_the_wall_and_gravity_together_changes_nothing():
     turn = Rotation.from_euler("y", 90.0, degrees=True)
     turned = Surface(points=turn.apply(HARE.points.copy()), triangles=HARE.triangles)
     straight, other = weigh(HARE, 100), weigh(turned, 100, turn.apply(DOWN))
-    assert other.sections == pytest.approx(straight.sections, abs=2)  # a column on an edge may fall to the other side
+    assert other.sections == pytest.approx(
+        straight.sections, abs=2
+    )  # a column on an edge may fall to the other side
     np.testing.assert_allclose(other.weights.sum(), straight.weights.sum(), rtol=1e-4)
     np.testing.assert_allclose(other.weights, straight.weights, atol=0.02 * straight.weights.max())
 
 
 def test_sections_rest_on_their_own_floors():
     """Three cubes above each other: each carries its own fluid, on its floor, evenly."""
-    found = weigh(cubes((0.0, 0.0, 0.0), (0.0, 0.0, 3.0), (0.2, 0.1, 1.5)), (120, 110), gravity=(0.0, 0.0, -2.0), density=3.0)
+    found = weigh(
+        cubes((0.0, 0.0, 0.0), (0.0, 0.0, 3.0), (0.2, 0.1, 1.5)),
+        (120, 110),
+        gravity=(0.0, 0.0, -2.0),
+        density=3.0,
+    )
     assert found.volume == pytest.approx(3.0, rel=1e-12)
     assert found.sections == 3 * 100 * 100
     per_cube = found.weights.reshape(3, -1)
@@ -97,14 +130,30 @@ def test_sections_rest_on_their_own_floors():
     floor = points[:, 2] == 0.0
     np.testing.assert_allclose(per_cube[:, ~floor], 0.0)
     inner = np.flatnonzero(floor & (np.abs(points[:, :2] - 0.5).max(axis=1) < 0.1))
-    np.testing.assert_allclose(per_cube[:, inner], 6.0 * 8 / 24, rtol=1e-3)  # it has a third of each of the floor's eight triangles
+    np.testing.assert_allclose(
+        per_cube[:, inner], 6.0 * 8 / 24, rtol=1e-3
+    )  # it has a third of each of the floor's eight triangles
 
 
 def test_the_distribution_is_that_of_heights_over_the_floor():
-    """A wedge: the section over x is 1 - x high, and node i gets the integral of N_i (1 - x) over the floor."""
-    points = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
-    triangles = np.array([[0, 2, 1], [0, 3, 2], [0, 1, 4], [3, 5, 2], [0, 4, 5], [0, 5, 3], [1, 2, 5], [1, 5, 4]])
-    found = weigh(Surface(points=points, triangles=triangles), 400, gravity=(0.0, 0.0, -1.0), density=1.0)
+    """A wedge: the section over x is 1 - x high, and node i gets the integral of N_i (1 - x) over
+    the floor."""
+    points = np.array(
+        [
+            [0.0, 0.0, 0.0],
+            [1.0, 0.0, 0.0],
+            [1.0, 1.0, 0.0],
+            [0.0, 1.0, 0.0],
+            [0.0, 0.0, 1.0],
+            [0.0, 1.0, 1.0],
+        ]
+    )
+    triangles = np.array(
+        [[0, 2, 1], [0, 3, 2], [0, 1, 4], [3, 5, 2], [0, 4, 5], [0, 5, 3], [1, 2, 5], [1, 5, 4]]
+    )
+    found = weigh(
+        Surface(points=points, triangles=triangles), 400, gravity=(0.0, 0.0, -1.0), density=1.0
+    )
     expected = np.zeros(6)
     expected[[0, 2, 1]] += np.array([2, 1, 1]) / 24  # area / 12 (sum h + h_i), h = (1, 0, 0)
     expected[[0, 3, 2]] += np.array([3, 3, 2]) / 24  # h = (1, 1, 0)
@@ -112,14 +161,20 @@ def test_the_distribution_is_that_of_heights_over_the_floor():
     assert found.volume == pytest.approx(0.5, rel=1e-12)
 
 
-@pytest.mark.parametrize("gravity", [(0.0, 0.0, -1.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (1.0, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    "gravity",
+    [(0.0, 0.0, -1.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (1.0, 1.0, 1.0)],
+)
 def test_columns_through_nodes_and_edges_count_once(gravity):
-    """Of shapes whose nodes lie on columns, at every grid: else a column would not match, and the wall would be said to leak."""
+    """Of shapes whose nodes lie on columns, at every grid: else a column would not match, and the
+    wall would be said to leak."""
     skins = [cubes((0.0, 0.0, 0.0)), ball(1.0, halvings=2)]
     for skin in skins:
         for grid in range(1, 41):
             found = weigh(skin, grid, gravity)
-            assert found.weights.sum() == pytest.approx(WATER * np.linalg.norm(gravity) * found.volume, rel=1e-12)
+            assert found.weights.sum() == pytest.approx(
+                WATER * np.linalg.norm(gravity) * found.volume, rel=1e-12
+            )
 
 
 def test_nodes_without_triangles_do_not_stretch_the_grid():
@@ -130,16 +185,28 @@ def test_nodes_without_triangles_do_not_stretch_the_grid():
 
 
 def test_a_hole_between_the_columns_is_found(one_sentence):
-    """Of any one triangle, of all that stand along gravity, and of one that is turned; of a closed wall none is."""
+    """Of any one triangle, of all that stand along gravity, and of one that is turned; of a closed
+    wall none is."""
     skin = cubes((0.0, 0.0, 0.0))
     for t in range(len(skin.triangles)):
         left = np.delete(skin.triangles, t, axis=0)
-        one_sentence(lambda left=left: column_weights(skin.points, left, grid=1, density=WATER, gravity=DOWN), "3 edges are open")
+        one_sentence(
+            lambda left=left: column_weights(
+                skin.points, left, grid=1, density=WATER, gravity=DOWN
+            ),
+            "3 edges are open",
+        )
     flat = np.ptp(skin.points[skin.triangles][:, :, 0], axis=1) > 0.0
     tube = skin.triangles[flat]  # open at two ends, whose area vectors cancel
-    one_sentence(lambda: column_weights(skin.points, tube, grid=1, density=WATER, gravity=DOWN), "edges are open")
+    one_sentence(
+        lambda: column_weights(skin.points, tube, grid=1, density=WATER, gravity=DOWN),
+        "edges are open",
+    )
     turned = np.vstack([skin.triangles[:1, ::-1], skin.triangles[1:]])
-    one_sentence(lambda: column_weights(skin.points, turned, grid=1, density=WATER, gravity=DOWN), "opposite orientation")
+    one_sentence(
+        lambda: column_weights(skin.points, turned, grid=1, density=WATER, gravity=DOWN),
+        "opposite orientation",
+    )
     assert all(closed(len(wall.points), wall.triangles) for wall in (skin, BALL, HARE))
 
 
@@ -177,7 +244,10 @@ def test_the_bits_of_the_columns_do_not_depend_on_the_threads(grid):
         ({"gravity": (0.0, np.nan, 0.0)}, "gravity of the fluid is nan"),
         ({"density": 0.0}, "density of the fluid is 0"),
         ({"triangles": BALL.triangles[1:]}, "3 edges are open"),
-        ({"triangles": BALL.triangles[1:], "check": False}, "leaks: .* columns enter the fluid and do not leave"),
+        (
+            {"triangles": BALL.triangles[1:], "check": False},
+            "leaks: .* columns enter the fluid and do not leave",
+        ),
         ({"triangles": BALL.triangles[:, ::-1]}, "point inward"),
         ({"points": BALL.points * (0.0, 1.0, 1.0)}, "flat along gravity"),
         ({"points": BALL.points * (1.0, 1.0, 0.0)}, "holds no fluid"),
@@ -185,5 +255,12 @@ def test_the_bits_of_the_columns_do_not_depend_on_the_threads(grid):
     ],
 )
 def test_bad_columns_are_a_sentence(one_sentence, change, says):
-    case = {"points": BALL.points, "triangles": BALL.triangles, "grid": 200, "density": WATER, "gravity": DOWN, **change}
+    case = {
+        "points": BALL.points,
+        "triangles": BALL.triangles,
+        "grid": 200,
+        "density": WATER,
+        "gravity": DOWN,
+        **change,
+    }
     one_sentence(lambda: column_weights(case.pop("points"), case.pop("triangles"), **case), says)

@@ -22,15 +22,22 @@ def names():
 
 def test_the_snippet_runs(names):
     weight = 9810.0 * names["full"].volume
-    assert names["full"].volume == pytest.approx(names["measures"](names["wall"].points, names["wall"].triangles).volume, rel=1e-12)
-    np.testing.assert_allclose(names["full"].forces.sum(axis=0), (0.0, 0.0, -weight), atol=1e-12 * weight)
-    np.testing.assert_allclose(names["half"].forces.sum(axis=0), (0.0, 0.0, -weight / 2), atol=1e-12 * weight)
+    assert names["full"].volume == pytest.approx(
+        names["measures"](names["wall"].points, names["wall"].triangles).volume, rel=1e-12
+    )
+    np.testing.assert_allclose(
+        names["full"].forces.sum(axis=0), (0.0, 0.0, -weight), atol=1e-12 * weight
+    )
+    np.testing.assert_allclose(
+        names["half"].forces.sum(axis=0), (0.0, 0.0, -weight / 2), atol=1e-12 * weight
+    )
     assert names["columns"].weights.sum() == pytest.approx(weight, rel=1e-4)
     assert abs(names["K"] - names["K"].T).max() < 1e-12 * abs(names["K"]).max()
 
 
 def test_the_can_is_lifted_by_its_pump(names):
-    """Lame's closed tube grows by (1 - 2 nu) p A L / (E S), S being the section of its wall and A that of the void; caps bulge besides."""
+    """Lame's closed tube grows by (1 - 2 nu) p A L / (E S), S being the section of its wall and A
+    that of the void; caps bulge besides."""
     can = names["can"].shape
     void = can.length - 2 * can.cap
     lift = (names["pumped"] - names["idle"])[:, 2].max()
@@ -38,4 +45,6 @@ def test_the_can_is_lifted_by_its_pump(names):
     assert lame < lift < 3.0 * lame
     mesh = can.mesh(divisions=(8, 4, 1))
     octagon = 4 * np.sin(np.pi / 4) * can.inner**2
-    assert abs(enclosed_volume(mesh.points, mesh.facets("cavity"))) == pytest.approx(octagon * void, rel=1e-12)
+    assert abs(enclosed_volume(mesh.points, mesh.facets("cavity"))) == pytest.approx(
+        octagon * void, rel=1e-12
+    )

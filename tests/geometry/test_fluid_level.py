@@ -1,4 +1,5 @@
-"""A fluid that does not fill its wall: its level in closed form, its weight, and the energy whose slope its forces are."""
+"""A fluid that does not fill its wall: its level in closed form, its weight, and the energy whose
+slope its forces are."""
 
 from math import pi
 
@@ -6,17 +7,38 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from pliant.geometry import Box, Surface, ball, compacted, hare, hydrostatics, measures, partly_filled
+from pliant.geometry import (
+    Box,
+    Surface,
+    ball,
+    compacted,
+    hare,
+    hydrostatics,
+    measures,
+    partly_filled,
+)
 
 WATER, G = 1000.0, 9.81
 HARE, DOWN = hare(0.02, parts=14), (0.0, 0.0, -9.81)
-TANK = Surface(points=(tank := compacted((box := Box(size=(0.2, 0.1, 0.3)).mesh(divisions=(2, 2, 2))).points, box.boundary()))[0],
-               triangles=tank[1])  # fmt: skip
+TANK = Surface(
+    points=(
+        tank := compacted(
+            (box := Box(size=(0.2, 0.1, 0.3)).mesh(divisions=(2, 2, 2))).points, box.boundary()
+        )
+    )[0],
+    triangles=tank[1],
+)
 
 
 def fill(surface, share, gravity=DOWN, points=None):
     volume = share * surface.volume()
-    return partly_filled(surface.points if points is None else points, surface.triangles, volume=volume, density=WATER, gravity=gravity)
+    return partly_filled(
+        surface.points if points is None else points,
+        surface.triangles,
+        volume=volume,
+        density=WATER,
+        gravity=gravity,
+    )
 
 
 @pytest.mark.parametrize("share", [1e-6, 0.2, 0.5, 0.77, 1.0])
@@ -30,7 +52,8 @@ def test_a_tank_fills_evenly(share):
 
 
 def test_the_sides_of_a_tank_carry_the_push_of_the_fluid():
-    """rho g h^2 / 2 a metre of width on each side, rho g h on the floor; opposite sides push against each other."""
+    """rho g h^2 / 2 a metre of width on each side, rho g h on the floor; opposite sides push
+    against each other."""
     found, h = fill(TANK, 0.6), 0.18
     x, y, z = TANK.points.T
     push = WATER * G * h**2 / 2
@@ -55,7 +78,9 @@ def test_the_resultant_is_the_weight_wherever_down_is(share, gravity):
     points = Rotation.from_rotvec((0.4, -1.1, 2.0)).apply(HARE.points.copy())
     found = fill(HARE, share, gravity, points)
     weight = WATER * share * HARE.volume() * np.array(gravity)
-    np.testing.assert_allclose(found.forces.sum(axis=0), weight, atol=1e-11 * np.linalg.norm(weight))
+    np.testing.assert_allclose(
+        found.forces.sum(axis=0), weight, atol=1e-11 * np.linalg.norm(weight)
+    )
     up = -np.array(gravity) / np.linalg.norm(gravity)
     lowest = np.full(len(points), np.inf)  # of the corners of all triangles around a node
     np.minimum.at(lowest, HARE.triangles, (points @ up)[HARE.triangles].min(axis=1, keepdims=True))
@@ -63,7 +88,10 @@ def test_the_resultant_is_the_weight_wherever_down_is(share, gravity):
 
 
 def test_a_full_wall_is_pressed_as_by_a_fluid_that_fills_it():
-    found, full = fill(HARE, 1.0), hydrostatics(HARE.points, HARE.triangles, density=WATER, gravity=DOWN)
+    found, full = (
+        fill(HARE, 1.0),
+        hydrostatics(HARE.points, HARE.triangles, density=WATER, gravity=DOWN),
+    )
     np.testing.assert_allclose(found.forces, full.forces, atol=1e-12 * np.abs(full.forces).max())
     centroid = measures(HARE.points, HARE.triangles).centroid
     assert found.energy == pytest.approx(WATER * G * full.volume * centroid[2], rel=1e-10)
@@ -72,28 +100,43 @@ def test_a_full_wall_is_pressed_as_by_a_fluid_that_fills_it():
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.7, 0.99])
 def test_the_forces_are_minus_the_slope_of_the_energy(taylor, rng, share):
     d, volume = 0.002 * rng.standard_normal(HARE.points.shape), share * HARE.volume()
-    at = lambda e: partly_filled(HARE.points + e * d, HARE.triangles, volume=volume, density=WATER, gravity=(1.0, 2.0, -9.0))  # noqa: E731
-    assert taylor(lambda e: at(e).energy, -np.sum(at(0.0).forces * d)) == pytest.approx(2.0, abs=0.1)
+    at = lambda e: partly_filled(
+        HARE.points + e * d, HARE.triangles, volume=volume, density=WATER, gravity=(1.0, 2.0, -9.0)
+    )
+    assert taylor(lambda e: at(e).energy, -np.sum(at(0.0).forces * d)) == pytest.approx(
+        2.0, abs=0.1
+    )
 
 
 def test_the_torque_is_that_of_the_fluids_centroid():
-    """The tilted tank's fluid is a prism, whose centroid is known; gravity leans so that no corner falls dry."""
+    """The tilted tank's fluid is a prism, whose centroid is known; gravity leans so that no corner
+    falls dry."""
     gravity = np.array([2.0, 0.0, -8.0])
     found = fill(TANK, 0.5, gravity)
-    slope, h = 0.25, 0.15  # the surface rises towards x = 0.2 by 2/8 a metre, around the middle height h
+    slope, h = (
+        0.25,
+        0.15,
+    )  # the surface rises towards x = 0.2 by 2/8 a metre, around the middle height h
     x = 0.1 + slope * 0.2**2 / (12 * h)
     z = (h**2 + (slope * 0.2) ** 2 / 12) / (2 * h)
     weight = WATER * 0.003 * gravity
-    np.testing.assert_allclose(np.cross(TANK.points, found.forces).sum(axis=0), np.cross((x, 0.05, z), weight), atol=1e-10)
+    np.testing.assert_allclose(
+        np.cross(TANK.points, found.forces).sum(axis=0), np.cross((x, 0.05, z), weight), atol=1e-10
+    )
     up = -gravity / np.linalg.norm(gravity)
-    assert found.energy == pytest.approx(WATER * np.linalg.norm(gravity) * 0.003 * (up @ (x, 0.05, z)), rel=1e-10)
+    assert found.energy == pytest.approx(
+        WATER * np.linalg.norm(gravity) * 0.003 * (up @ (x, 0.05, z)), rel=1e-10
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"volume": 0.007}, r"0.007 m\^3 of fluid, but the wall holds 0.006"),
-        ({"volume": 0.006 * (1.0 + 1e-9)}, r"but the wall holds 0.006 m\^3, which is 6e-12 m\^3 less"),
+        (
+            {"volume": 0.006 * (1.0 + 1e-9)},
+            r"but the wall holds 0.006 m\^3, which is 6e-12 m\^3 less",
+        ),
         ({"volume": 0.0}, "volume of the fluid is 0"),
         ({"volume": np.nan}, "volume of the fluid is nan"),
         ({"density": -1.0}, "density of the fluid is -1"),
@@ -104,5 +147,12 @@ def test_the_torque_is_that_of_the_fluids_centroid():
     ],
 )
 def test_a_bad_filling_is_a_sentence(one_sentence, change, says):
-    case = {"points": TANK.points, "triangles": TANK.triangles, "volume": 0.003, "density": WATER, "gravity": DOWN, **change}
+    case = {
+        "points": TANK.points,
+        "triangles": TANK.triangles,
+        "volume": 0.003,
+        "density": WATER,
+        "gravity": DOWN,
+        **change,
+    }
     one_sentence(lambda: partly_filled(case.pop("points"), case.pop("triangles"), **case), says)

@@ -12,7 +12,16 @@ import trimesh
 from PIL import Image, ImageDraw
 
 from pliant.core import MeshError
-from pliant.geometry import Box, Disc, Limits, fill, load_mesh, load_silhouette, load_surface, quality
+from pliant.geometry import (
+    Box,
+    Disc,
+    Limits,
+    fill,
+    load_mesh,
+    load_silhouette,
+    load_surface,
+    quality,
+)
 
 BOX = Box(size=(1, 1, 2)).mesh(divisions=(2, 2, 2))
 HALVES = (np.arange(BOX.n_cells) >= BOX.n_cells // 2).astype(np.int32) + 1
@@ -24,7 +33,8 @@ def written(path: Path, mesh=BOX, file_format="vtu", **extra) -> Path:
     return path
 
 
-# A gmsh 4.1 file of two tetrahedra as gmsh itself writes it: two physical volumes and one physical surface.
+# A gmsh 4.1 file of two tetrahedra as gmsh itself writes it: two physical volumes and one physical
+# surface.
 GMSH = """$MeshFormat
 4.1 0 8
 $EndMeshFormat
@@ -85,7 +95,9 @@ def test_flat_meshes_lose_their_z(tmp_path):
 
 
 def test_labels_of_cells_become_regions(tmp_path):
-    found = load_mesh(written(tmp_path / "a.mesh", file_format="medit", cell_data={"medit:ref": [HALVES]}))
+    found = load_mesh(
+        written(tmp_path / "a.mesh", file_format="medit", cell_data={"medit:ref": [HALVES]})
+    )
     np.testing.assert_array_equal(found.regions["2"], np.flatnonzero(HALVES == 2))
     sets = {"tip": [np.array([3, 4])]}
     found = load_mesh(written(tmp_path / "a.inp", file_format="abaqus", cell_sets=sets))
@@ -96,12 +108,18 @@ def test_gmsh_physical_names_become_regions_and_surfaces(tmp_path):
     (tmp_path / "two.msh").write_text(GMSH)
     found = load_mesh(tmp_path / "two.msh")
     assert found.n_points == 5  # the loose point is left out
-    assert {name: cells.tolist() for name, cells in found.regions.items()} == {"soft": [0], "stiff": [1]}
+    assert {name: cells.tolist() for name, cells in found.regions.items()} == {
+        "soft": [0],
+        "stiff": [1],
+    }
     assert found.nodes("clamp").tolist() == [0, 1, 2]
 
 
 def test_coincident_nodes_are_refused_or_merged(tmp_path):
-    points, cells = np.vstack([BOX.points, BOX.points + [0, 0, 2]]), np.vstack([BOX.cells, BOX.cells + BOX.n_points])
+    points, cells = (
+        np.vstack([BOX.points, BOX.points + [0, 0, 2]]),
+        np.vstack([BOX.cells, BOX.cells + BOX.n_points]),
+    )
     loose = meshio.Mesh(points, [("tetra", cells)])
     loose.write(tmp_path / "two.vtu")
     with pytest.raises(MeshError, match=r"two.vtu: 18 of 54 nodes coincide"):
@@ -154,7 +172,12 @@ def chunk(name: bytes, data: bytes) -> bytes:
 
 def huge_png() -> bytes:
     header = struct.pack(">IIBBBBB", 60000, 60000, 1, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(100))) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(bytes(100)))
+        + chunk(b"IEND", b"")
+    )
 
 
 def binary_stl(triangles, count=None) -> bytes:
@@ -164,8 +187,10 @@ def binary_stl(triangles, count=None) -> bytes:
 
 def vtk(points="0 0 0 1 0 0 0 1 0 0 0 1", n=4, cells="4 0 1 2 3", kind=10) -> bytes:
     size = len(cells.split())
-    return (f"# vtk DataFile Version 3.0\nx\nASCII\nDATASET UNSTRUCTURED_GRID\nPOINTS {n} double\n{points}\n"
-            f"CELLS 1 {size}\n{cells}\nCELL_TYPES 1\n{kind}\n").encode()  # fmt: skip
+    return (
+        f"# vtk DataFile Version 3.0\nx\nASCII\nDATASET UNSTRUCTURED_GRID\nPOINTS {n} "
+        f"double\n{points}\nCELLS 1 {size}\n{cells}\nCELL_TYPES 1\n{kind}\n"
+    ).encode()
 
 
 def bomb_vtu() -> bytes:
@@ -174,12 +199,15 @@ def bomb_vtu() -> bytes:
     head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
     block = head + 120 * (packer.compress(bytes(10**7)) + packer.flush(zlib.Z_FULL_FLUSH))
     header = struct.pack("<4I", 1, 12 * 10**8, 12 * 10**8, len(block))
-    return (b'<?xml version="1.0"?><VTKFile type="UnstructuredGrid" version="0.1" byte_order="LittleEndian" '
-            b'header_type="UInt32" compressor="vtkZLibDataCompressor"><UnstructuredGrid>'
-            b'<Piece NumberOfPoints="50000000" NumberOfCells="1">'
-            b'<Points><DataArray type="Float64" NumberOfComponents="3" format="binary">'
-            + b64encode(header) + b64encode(block)
-            + b"</DataArray></Points></Piece></UnstructuredGrid></VTKFile>")  # fmt: skip
+    return (
+        b'<?xml version="1.0"?><VTKFile type="UnstructuredGrid" version="0.1" byte_order="LittleEndian" '  # noqa: E501
+        b'header_type="UInt32" compressor="vtkZLibDataCompressor"><UnstructuredGrid>'
+        b'<Piece NumberOfPoints="50000000" NumberOfCells="1">'
+        b'<Points><DataArray type="Float64" NumberOfComponents="3" format="binary">'
+        + b64encode(header)
+        + b64encode(block)
+        + b"</DataArray></Points></Piece></UnstructuredGrid></VTKFile>"
+    )
 
 
 CUBE = trimesh.creation.box().triangles
@@ -195,7 +223,10 @@ BAD_MESHES = {
     "wrong index": (vtk(cells="4 0 1 2 9"), "names point 9, but the file has 4 points"),
     "flat": (vtk(points="0 0 0 1 0 0 0 1 0 1 1 0"), "1 of 1 tetrahedra are flat"),
     "no tets": (vtk(cells="2 0 1", kind=3), "holds no tetrahedra or triangles, only line"),
-    "triangles in space": (vtk(points="0 0 0 1 0 0 0 1 1 0 0 1", cells="3 0 1 2", kind=5), "holds triangles in space"),
+    "triangles in space": (
+        vtk(points="0 0 0 1 0 0 0 1 1 0 0 1", cells="3 0 1 2", kind=5),
+        "holds triangles in space",
+    ),
     "polydata": (XML + b'<VTKFile type="PolyData"></VTKFile>', "is a VTK file of type PolyData"),
     "broken xml": (XML + b'<VTKFile type="UnstructuredGrid"><Piece>', "cannot be read"),
     "entities": (XML + b'<!DOCTYPE x [<!ENTITY a "aaaa">]><VTKFile/>', "may unfold without end"),
@@ -204,7 +235,10 @@ BAD_MESHES = {
     "text stl": (b"solid a\nendsolid a\n", "holds a surface, not cells"),
     "png": (huge_png(), "is a PNG picture"),
     "gmsh cut short": (GMSH[:300].encode(), "cannot be read"),
-    "abaqus that includes itself": (b"*HEADING\n*INCLUDE, INPUT=file.dat\n", "cannot be read|holds no"),
+    "abaqus that includes itself": (
+        b"*HEADING\n*INCLUDE, INPUT=file.dat\n",
+        "cannot be read|holds no",
+    ),
     "bomb": (bomb_vtu, "needs more than 1 GB to unpack"),
 }
 BAD_SURFACES = {
@@ -213,8 +247,14 @@ BAD_SURFACES = {
     "text": (b"hello robot\n", "is no surface that Pliant knows"),
     "zero triangles": (binary_stl([]), "has 0 triangles"),
     "zero text triangles": (b"solid a\nendsolid a\n", "has 0 triangles|cannot be read"),
-    "truncated": (binary_stl(CUBE)[:-30], "is cut short or no STL: as binary STL it announces 12 triangles, 684 bytes"),
-    "truncated text": (b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\n", "is cut short: its text STL"),
+    "truncated": (
+        binary_stl(CUBE)[:-30],
+        "is cut short or no STL: as binary STL it announces 12 triangles, 684 bytes",
+    ),
+    "truncated text": (
+        b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\n",
+        "is cut short: its text STL",
+    ),
     "endless count": (binary_stl(CUBE, count=2**32 - 1), "announces 4294967295 triangles"),
     "open": (binary_stl(CUBE[1:]), "3 edges are open"),
     "one triangle": (binary_stl([TETRA]), "3 edges are open"),
@@ -222,25 +262,39 @@ BAD_SURFACES = {
         binary_stl([*CUBE, *(CUBE + CUBE.max(axis=(0, 1)) * [2, 2, 0])]),
         "1 edges belong to more than two",
     ),
-    "nan": (binary_stl(np.where(CUBE.max() == CUBE, np.nan, CUBE)), "not finite|open|cannot be read"),
+    "nan": (
+        binary_stl(np.where(CUBE.max() == CUBE, np.nan, CUBE)),
+        "not finite|open|cannot be read",
+    ),
     "points only": (b"v 0 0 0\nv 1 0 0\nv 0 1 0\n", "has 0 triangles|cannot be read"),
-    "face without points": (b"v 0 0 0\nf 1 2 3\n", "cannot be read|names point|open|has 0 triangles"),
+    "face without points": (
+        b"v 0 0 0\nf 1 2 3\n",
+        "cannot be read|names point|open|has 0 triangles",
+    ),
     "png": (huge_png(), "is cut short or no STL|is no surface"),
 }
 BAD_PICTURES = {
     "empty": (b"", "is empty"),
     "garbage": (b"not a picture", "is no PNG picture"),
     "huge": (huge_png(), "has 60000 x 60000 pixels, over the limit"),
-    "cut short": (huge_png().replace(struct.pack(">II", 60000, 60000), struct.pack(">II", 60, 60)), "cannot be read"),
+    "cut short": (
+        huge_png().replace(struct.pack(">II", 60000, 60000), struct.pack(">II", 60, 60)),
+        "cannot be read",
+    ),
 }
 BAD = (
     [(load_mesh, *case) for case in BAD_MESHES.items()]
     + [(load_surface, *case) for case in BAD_SURFACES.items()]
-    + [(lambda path, **more: load_silhouette(path, height=1, cell=0.1, **more), *case) for case in BAD_PICTURES.items()]
+    + [
+        (lambda path, **more: load_silhouette(path, height=1, cell=0.1, **more), *case)
+        for case in BAD_PICTURES.items()
+    ]
 )
 
 
-@pytest.mark.parametrize(("load", "case", "given"), BAD, ids=[f"{i}-{name}" for i, (_, name, _) in enumerate(BAD)])
+@pytest.mark.parametrize(
+    ("load", "case", "given"), BAD, ids=[f"{i}-{name}" for i, (_, name, _) in enumerate(BAD)]
+)
 def test_a_bad_file_ends_in_one_sentence(tmp_path, load, case, given):
     content, says = given
     path = tmp_path / "file.dat"

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from pliant.core import InputError, MeshError
-from pliant.geometry import Box, Cylinder, Disc, Mesh, Rectangle, compacted, merged, oriented, with_surface
+from pliant.geometry import (
+    Box,
+    Cylinder,
+    Disc,
+    Mesh,
+    Rectangle,
+    compacted,
+    merged,
+    oriented,
+    with_surface,
+)
 from pliant.geometry.cells import EDGES, FACETS, shape_values
 
 TET = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -35,16 +45,28 @@ def folded():
         (TET, ONE + 1, r"outside 0..3 \(first: cell 0, \[1, 2, 3, 4\]\)"),
         (TET, ONE - 1, "outside 0..3"),
         (TET, [[0, 1, 2, 2]], "name a point twice"),
-        (np.vstack([TET, [[2, 2, 2]]]), ONE, "1 of 5 points belong to no cell .first: point 4.*compacted"),
+        (
+            np.vstack([TET, [[2, 2, 2]]]),
+            ONE,
+            "1 of 5 points belong to no cell .first: point 4.*compacted",
+        ),
         (TWIN, [[0, 1, 2, 3], [4, 5, 6, 7]], "6 of 8 nodes coincide.*merged"),
         (TET, [[0, 1, 2, 3], [1, 0, 3, 2]], "1 cells are duplicates .first: cells 0 and 1"),
         (FLAT_TET, ONE, "1 of 1 tetrahedra are flat"),
-        (TET, [[1, 0, 2, 3]], r"1 of 1 tetrahedra are inverted \(first: cell 0, volume -1.67e-01 m\^3\).*oriented"),
+        (
+            TET,
+            [[1, 0, 2, 3]],
+            r"1 of 1 tetrahedra are inverted \(first: cell 0, volume -1.67e-01 m\^3\).*oriented",
+        ),
         (TET[:3, :2], [[0, 2, 1]], "triangles are inverted"),
         (folded(), BENT.cells, "quadratic cells fold over"),
-        (FAN, oriented(FAN, np.array([[0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 2, 5]])), "1 facets are shared by more than"),
+        (
+            FAN,
+            oriented(FAN, np.array([[0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 2, 5]])),
+            "1 facets are shared by more than",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bad_mesh_is_refused_with_number_and_place(points, cells, says):
     with pytest.raises(MeshError, match=says):
         Mesh(points=points, cells=cells)
@@ -57,7 +79,10 @@ def test_a_bad_mesh_is_refused_with_number_and_place(points, cells, says):
         ({"regions": {"a": [[0]]}}, "list of cell indices"),
         ({"surfaces": {"a": [[0, 1]]}}, r"shape \(1, 2\)"),
         ({"surfaces": {"a": [[0, 7, 1]]}}, "1 of 1 facets of surface 'a' are not on the boundary"),
-        ({"regions": {"a": [0]}, "surfaces": {"a": np.zeros((0, 3), int)}}, "both a region and a surface"),
+        (
+            {"regions": {"a": [0]}, "surfaces": {"a": np.zeros((0, 3), int)}},
+            "both a region and a surface",
+        ),
     ],
 )
 def test_bad_names_are_refused(names, says):
@@ -140,7 +165,10 @@ def test_nodes_by_name_and_the_nearest_name_for_a_wrong_one():
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("shape", [Box(size=(1, 0.1, 5)), Rectangle(size=(3, 1)), Disc(radius=2), Cylinder(radius=1, length=2)])
+@pytest.mark.parametrize(
+    "shape",
+    [Box(size=(1, 0.1, 5)), Rectangle(size=(3, 1)), Disc(radius=2), Cylinder(radius=1, length=2)],
+)
 def test_locate_finds_the_cell_and_the_place_in_it(shape, order):
     rng = np.random.default_rng(0)
     mesh = shape.mesh(order=order)
@@ -159,14 +187,18 @@ def test_locate_works_among_cells_a_thousand_times_longer_than_thick():
     x = np.random.default_rng(1).uniform(0, [1, 1, 0.001], size=(50, 3))
     found, bary = mesh.locate(x)
     assert bary.min() > -1e-9
-    np.testing.assert_allclose(np.einsum("ka,kai->ki", bary, mesh.points[mesh.cells[found]]), x, atol=1e-12)
+    np.testing.assert_allclose(
+        np.einsum("ka,kai->ki", bary, mesh.points[mesh.cells[found]]), x, atol=1e-12
+    )
 
 
 def test_locate_takes_the_boundary_and_names_the_first_point_outside():
     mesh = Box(size=(1, 1, 1)).mesh(divisions=(2, 2, 2))
     mesh.locate(mesh.points)
     mesh.locate([[1 + 1e-6, 0.5, 0.5]])
-    with pytest.raises(InputError, match=r"2 of 3 points lie outside.*point 1 at \[1.5, 0.5, 0.5\] m, 0.5 m from"):
+    with pytest.raises(
+        InputError, match=r"2 of 3 points lie outside.*point 1 at \[1.5, 0.5, 0.5\] m, 0.5 m from"
+    ):
         mesh.locate([[0.5, 0.5, 0.5], [1.5, 0.5, 0.5], [9, 9, 9]])
     with pytest.raises(InputError, match="finite"):
         mesh.locate([[np.nan, 0, 0]])

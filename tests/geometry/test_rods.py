@@ -24,10 +24,18 @@ def test_a_ring_is_a_circle_less_its_hole():
 
 
 def poisson_torsion(width, height, n=120):
-    """J = 4 times the integral of the stress function of a rectangle, laplace(f) = -1, by a double sine series."""
+    """J = 4 times the integral of the stress function of a rectangle, laplace(f) = -1, by a double
+    sine series."""
     k = np.arange(1, 2 * n, 2)
     i, j = np.meshgrid(k, k)
-    return float(np.sum(256.0 * width * height / (np.pi**6 * i**2 * j**2 * ((i / width) ** 2 + (j / height) ** 2))))
+    return float(
+        np.sum(
+            256.0
+            * width
+            * height
+            / (np.pi**6 * i**2 * j**2 * ((i / width) ** 2 + (j / height) ** 2))
+        )
+    )
 
 
 @pytest.mark.parametrize("sides", [(1.0, 1.0), (2.0, 1.0), (1.0, 10.0)])
@@ -45,7 +53,9 @@ def test_the_moments_of_a_bar_are_integrals_over_it():
 
 def test_axes_are_right_handed_and_as_near_to_up_as_can_be():
     rods = fork()
-    np.testing.assert_allclose(rods.axes @ np.swapaxes(rods.axes, 1, 2), np.tile(np.eye(3), (3, 1, 1)), atol=1e-15)
+    np.testing.assert_allclose(
+        rods.axes @ np.swapaxes(rods.axes, 1, 2), np.tile(np.eye(3), (3, 1, 1)), atol=1e-15
+    )
     np.testing.assert_allclose(np.linalg.det(rods.axes), 1.0)
     np.testing.assert_allclose(rods.axes[0], np.eye(3))
     np.testing.assert_allclose(rods.axes[1, 2], (0, 0, 1))
@@ -62,7 +72,9 @@ def test_division_keeps_lengths_names_and_places():
     np.testing.assert_allclose(np.sort(fine.lengths), np.sort(np.repeat(rods.lengths / 4, 4)))
     np.testing.assert_array_equal(fine.points[:4], rods.points)
     assert fine.points_of("foot").tolist() == [0]
-    np.testing.assert_allclose(np.sort(fine.points[fine.points_of("beam")][:, 1]), np.linspace(0, 2, 5))
+    np.testing.assert_allclose(
+        np.sort(fine.points[fine.points_of("beam")][:, 1]), np.linspace(0, 2, 5)
+    )
     assert fine.lengths[fine.rods_of("stem")].sum() == pytest.approx(1.0)
     np.testing.assert_allclose(fine.axes[fine.rods_of("stem")], np.tile(rods.axes[0], (4, 1, 1)))
     assert len(rods.refine(1).rods) == 3
@@ -83,25 +95,43 @@ def test_each_part_has_its_section():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: fork(points=[[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 0, 3]]), "Rod 1 from point 1 to point 2 has no length"),
+        (
+            lambda: fork(points=[[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 0, 3]]),
+            "Rod 1 from point 1 to point 2 has no length",
+        ),
         (lambda: fork(rods=[[0, 1], [1, 7]]), "Rod 1 names point 7, but the points are 0 to 3"),
         (lambda: fork(rods=[[0, 1], [1, 2]]), r"1 of 4 points belong to no rod \(first: point 3\)"),
-        (lambda: fork(rods=[[0, 1], [1, 2], [1, 3], [2, 1]]), "Points 1 and 2 are joined by 2 rods"),
+        (
+            lambda: fork(rods=[[0, 1], [1, 2], [1, 3], [2, 1]]),
+            "Points 1 and 2 are joined by 2 rods",
+        ),
         (lambda: fork(rods=[[0, 1.5], [1, 2], [1, 3]]), "hold 1.5; give whole numbers"),
         (lambda: fork(rods=[]), "rods"),
-        (lambda: fork(points=[[0, 0, 0], [1, 0, np.nan], [1, 2, 0], [1, 0, 3]]), "points of the rods is nan at entry 1, 2"),
+        (
+            lambda: fork(points=[[0, 0, 0], [1, 0, np.nan], [1, 2, 0], [1, 0, 3]]),
+            "points of the rods is nan at entry 1, 2",
+        ),
         (lambda: fork(points=[[0, 0], [1, 0]]), r"shape \(2, 2\)"),
         (lambda: fork(regions={"foot": [4]}), "region 'foot' names point 4; the points are 0 to 3"),
         (lambda: fork(parts={"arm": []}), "part 'arm' is empty"),
         (lambda: fork(parts={"body": [0]}), "'body' names all rods already"),
-        (lambda: fork(section={"arm": SECTION}, parts={"arm": [0, 1]}), r"1 of 3 rods have no section \(first: rod 2\)"),
-        (lambda: fork(section={"amr": SECTION}, parts={"arm": [0, 1, 2]}), "no part 'amr'; did you mean 'arm'"),
+        (
+            lambda: fork(section={"arm": SECTION}, parts={"arm": [0, 1]}),
+            r"1 of 3 rods have no section \(first: rod 2\)",
+        ),
+        (
+            lambda: fork(section={"amr": SECTION}, parts={"arm": [0, 1, 2]}),
+            "no part 'amr'; did you mean 'arm'",
+        ),
         (lambda: fork(section=0.01), "section of 'body' is '0.01'"),
         (lambda: fork(up=(0, 0, 1)), "Rod 2 runs along the up direction"),
         (lambda: fork(up=(0, 0, 0)), "which is none"),
         (lambda: fork().refine(0), "divided into 0"),
         (lambda: fork().refine(2.5), "divided into 2.5"),
-        (lambda: fork().locate([[0.5, 0, 0], [0.5, 0.2, 0]]), r"Point 1 at .* is 0\.2 m away from the axis of the nearest rod \(rod 0\)"),
+        (
+            lambda: fork().locate([[0.5, 0, 0], [0.5, 0.2, 0]]),
+            r"Point 1 at .* is 0\.2 m away from the axis of the nearest rod \(rod 0\)",
+        ),
         (lambda: fork().points_of("fot"), "no region 'fot'"),
         (lambda: Round(radius=0.01, inner=0.01), "inner radius of a section is 0.01 m"),
         (lambda: Round(radius=-1.0), "radius of a round section is -1"),

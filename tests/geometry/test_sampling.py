@@ -1,4 +1,5 @@
-"""Particles inside a mesh: evenly placed, of the right volume, and moved with the mesh's vertices."""
+"""Particles inside a mesh: evenly placed, of the right volume, and moved with the mesh's
+vertices."""
 
 import numpy as np
 import pytest
@@ -32,7 +33,12 @@ SHAPES = {
     "ring": Ring(outer=0.1, inner=0.06),
 }
 HOW = pytest.mark.parametrize("how", ["lattice", "jitter"])
-TWO = Union(parts={"hard": Box(size=(0.1, 0.1, 0.1)), "soft": Box(size=(0.2, 0.1, 0.05), origin=(0.1, 0.0, 0.0))})
+TWO = Union(
+    parts={
+        "hard": Box(size=(0.1, 0.1, 0.1)),
+        "soft": Box(size=(0.2, 0.1, 0.05), origin=(0.1, 0.0, 0.0)),
+    }
+)
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -44,11 +50,14 @@ def test_every_point_is_where_its_cell_and_shares_say_and_volumes_add_up(name, h
     assert seeds.points.shape == (len(seeds.cells), mesh.dim)
     assert seeds.shares.shape == seeds.nodes.shape == (len(seeds.cells), mesh.dim + 1)
     np.testing.assert_array_equal(seeds.nodes, mesh.corners[seeds.cells])
-    np.testing.assert_allclose(np.einsum("na,nai->ni", seeds.shares, mesh.points[seeds.nodes]), seeds.points, atol=1e-14)
+    np.testing.assert_allclose(
+        np.einsum("na,nai->ni", seeds.shares, mesh.points[seeds.nodes]), seeds.points, atol=1e-14
+    )
     assert seeds.shares.min() > -1e-9
     assert seeds.volumes.sum() == pytest.approx(mesh.volumes().sum(), rel=1e-12)
     np.testing.assert_array_equal(seeds.regions["body"], np.arange(len(seeds.points)))
-    # The count is the volume over the lattice's, up to the points of about one layer at the boundary.
+    # The count is the volume over the lattice's, up to the points of about one layer at the
+    # boundary.
     assert len(seeds.points) == pytest.approx(mesh.volumes().sum() / 0.02**mesh.dim, rel=0.25)
 
 
@@ -78,7 +87,8 @@ def test_jitter_has_a_point_in_each_lattice_cell_and_follows_its_seed():
 
 
 def test_the_lattice_agrees_with_the_shape():
-    """Straight cells of a disc leave out what lies between its circle and their chords, and nothing else."""
+    """Straight cells of a disc leave out what lies between its circle and their chords, and nothing
+    else."""
     disc = Disc(radius=0.1)
     seeds = seed(disc.mesh(divisions=(12,)), spacing=0.005)
     grid = -0.1 + 0.2 * (np.indices((40, 40)).reshape(2, -1).T + 0.5) / 40
@@ -93,7 +103,9 @@ def test_each_region_has_its_points_and_its_volume():
     volumes = mesh.volumes()
     assert set(seeds.regions) == {"hard", "soft"}
     for name, chosen in mesh.regions.items():
-        assert seeds.volumes[seeds.regions[name]].sum() == pytest.approx(volumes[chosen].sum(), rel=1e-12)
+        assert seeds.volumes[seeds.regions[name]].sum() == pytest.approx(
+            volumes[chosen].sum(), rel=1e-12
+        )
         assert TWO.parts[name].contains(seeds.points[seeds.regions[name]]).all()
 
 
@@ -103,7 +115,9 @@ def test_overlapping_and_missing_regions_keep_their_volumes():
     mesh = Mesh(points=box.points, cells=box.cells, regions=regions)
     seeds = seed(mesh, spacing=0.11)
     for name, chosen in regions.items():
-        assert seeds.volumes[seeds.regions[name]].sum() == pytest.approx(mesh.volumes()[chosen].sum(), rel=1e-12)
+        assert seeds.volumes[seeds.regions[name]].sum() == pytest.approx(
+            mesh.volumes()[chosen].sum(), rel=1e-12
+        )
     assert seeds.volumes.sum() == pytest.approx(1.0)
 
 
@@ -122,16 +136,34 @@ def test_a_coarse_mesh_is_filled_in_chunks(monkeypatch):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: seed(SHAPES["ring"].mesh(cell=0.05), spacing=1.0), r"inside the mesh at a spacing of 1 m; choose about 0.12 m"),
-        (lambda: seed(TWO.mesh(cell=0.025), spacing=0.3), r"in the region 'soft' at a spacing|in the region 'hard' at a spacing"),
-        (lambda: seed(SHAPES["box"].mesh(), spacing=0.0), "The spacing of particles is 0 m; it must be a positive"),
+        (
+            lambda: seed(SHAPES["ring"].mesh(cell=0.05), spacing=1.0),
+            r"inside the mesh at a spacing of 1 m; choose about 0.12 m",
+        ),
+        (
+            lambda: seed(TWO.mesh(cell=0.025), spacing=0.3),
+            r"in the region 'soft' at a spacing|in the region 'hard' at a spacing",
+        ),
+        (
+            lambda: seed(SHAPES["box"].mesh(), spacing=0.0),
+            "The spacing of particles is 0 m; it must be a positive",
+        ),
         (lambda: seed(SHAPES["box"].mesh(), spacing=np.nan), "The spacing of particles is nan m"),
-        (lambda: seed(SHAPES["box"].mesh(), spacing=1e-4), r"about 6e\+09 particles, over .*; choose about 0.0011 m or more"),
+        (
+            lambda: seed(SHAPES["box"].mesh(), spacing=1e-4),
+            r"about 6e\+09 particles, over .*; choose about 0.0011 m or more",
+        ),
         (lambda: seed(SHAPES["box"].mesh(), spacing=1e-320), "particles, over the limit"),
-        (lambda: seed(SHAPES["box"].mesh(), spacing=0.02, how="jiter"), "There is no seeding 'jiter'; did you mean 'jitter'"),
-        (lambda: seed(SHAPES["box"], spacing=0.02), r"The mesh to fill with particles is .*pass a Mesh"),
+        (
+            lambda: seed(SHAPES["box"].mesh(), spacing=0.02, how="jiter"),
+            "There is no seeding 'jiter'; did you mean 'jitter'",
+        ),
+        (
+            lambda: seed(SHAPES["box"], spacing=0.02),
+            r"The mesh to fill with particles is .*pass a Mesh",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_seeded_is_one_sentence(make, says):
     with pytest.raises(InputError, match=says) as caught:
         make()
@@ -201,7 +233,10 @@ def test_moving_back_is_the_gradient_by_the_vertices(name, order, rng, taylor):
     mesh = SHAPES[name].mesh(cell=0.05, order=order)
     seeds = seed(mesh, spacing=0.03)
     at, d = bent(mesh.points), 0.05 * rng.standard_normal(mesh.points.shape)
-    points_bar, volumes_bar = rng.standard_normal(seeds.points.shape), rng.standard_normal(seeds.volumes.shape) / seeds.volumes.mean()
+    points_bar, volumes_bar = (
+        rng.standard_normal(seeds.points.shape),
+        rng.standard_normal(seeds.volumes.shape) / seeds.volumes.mean(),
+    )
 
     def f(e, by_points=points_bar, by_volumes=volumes_bar):
         points, volumes = moved(seeds, at + e * d)
@@ -211,7 +246,9 @@ def test_moving_back_is_the_gradient_by_the_vertices(name, order, rng, taylor):
     assert taylor(f, slope) == pytest.approx(2.0, abs=0.1)
     # The points alone are linear in the vertices.
     linear = np.sum(moved_back(seeds, at, points_bar, 0.0 * volumes_bar) * d)
-    assert f(1e-3, by_volumes=0 * volumes_bar) - f(0.0, by_volumes=0 * volumes_bar) == pytest.approx(1e-3 * linear, rel=1e-8)
+    assert f(1e-3, by_volumes=0 * volumes_bar) - f(
+        0.0, by_volumes=0 * volumes_bar
+    ) == pytest.approx(1e-3 * linear, rel=1e-8)
 
 
 def test_vertices_that_do_not_fit_are_refused():
@@ -226,5 +263,7 @@ def test_vertices_that_do_not_fit_are_refused():
 
 
 def test_a_robots_mesh_can_be_seeded():
-    robot = pl.Robot(shape=Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=1e5, nu=0.3))
+    robot = pl.Robot(
+        shape=Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=1e5, nu=0.3)
+    )
     assert len(seed(robot.mesh(), spacing=0.025).points) == 8 * 4 * 4

@@ -23,30 +23,64 @@ from pliant.geometry import (
 )
 from pliant.geometry.cells import cell_facets, sorted_groups
 
-STAR = tuple(((0.4, 1.0)[k % 2] * np.cos(k * pi / 5), (0.4, 1.0)[k % 2] * np.sin(k * pi / 5)) for k in range(10))
+STAR = tuple(
+    ((0.4, 1.0)[k % 2] * np.cos(k * pi / 5), (0.4, 1.0)[k % 2] * np.sin(k * pi / 5))
+    for k in range(10)
+)
 L_SHAPE = ((0, 2), (0, 0), (2, 0), (2, 0.3), (0.3, 0.3), (0.3, 2))
 
-# shape, its exact volume, divisions to try (odd ones and the least among them), the names of its surfaces
+# shape, its exact volume, divisions to try (odd ones and the least among them), the names of its
+# surfaces
 CASES = {
-    "box": (Box(size=(1, 2, 3), origin=(1, 0, 0)), 6, [(1, 1, 1), (2, 3, 4), (5, 1, 2)], "x- x+ y- y+ z- z+"),
-    "strip": (Strip(length=1, width=0.2, thickness=0.01), 0.002, [(9, 2, 1), (20, 4, 1)], "x- x+ y- y+ z- z+"),
-    "cylinder": (Cylinder(radius=1, length=2), 2 * pi, [(1, 1), (2, 3), (3, 2), (5, 5)], "bottom top side"),
+    "box": (
+        Box(size=(1, 2, 3), origin=(1, 0, 0)),
+        6,
+        [(1, 1, 1), (2, 3, 4), (5, 1, 2)],
+        "x- x+ y- y+ z- z+",
+    ),
+    "strip": (
+        Strip(length=1, width=0.2, thickness=0.01),
+        0.002,
+        [(9, 2, 1), (20, 4, 1)],
+        "x- x+ y- y+ z- z+",
+    ),
+    "cylinder": (
+        Cylinder(radius=1, length=2),
+        2 * pi,
+        [(1, 1), (2, 3), (3, 2), (5, 5)],
+        "bottom top side",
+    ),
     "tube": (
         Tube(outer=1, inner=0.6, length=1),
         0.64 * pi,
         [(6, 1, 1), (7, 2, 3), (24, 2, 2)],
         "bottom top side inner",
     ),
-    "ellipsoid": (Ellipsoid(radii=(1, 2, 0.5)), 4 / 3 * pi, [(1,), (2,), (3,), (5,), (6,)], "outside"),
+    "ellipsoid": (
+        Ellipsoid(radii=(1, 2, 0.5)),
+        4 / 3 * pi,
+        [(1,), (2,), (3,), (5,), (6,)],
+        "outside",
+    ),
     "rectangle": (Rectangle(size=(2, 3)), 6, [(1, 1), (3, 2), (4, 4)], "x- x+ y- y+"),
     "disc": (Disc(radius=2, origin=(1, 1)), 4 * pi, [(1,), (2,), (3,), (7,), (20,)], "outside"),
     "ring": (Ring(outer=1, inner=0.2), 0.96 * pi, [(6, 1), (9, 2), (30, 5)], "outside inner"),
     "star": (Polygon(points=STAR), 10 * 0.5 * 0.4 * np.sin(pi / 5), [(1,), (6,), (21,)], "outside"),
     "l": (Polygon(points=L_SHAPE), 1.11, [(1,), (5,), (40,)], "outside"),
 }
-EVERY = [(name, divisions, order) for name, case in CASES.items() for divisions in case[2] for order in (1, 2)]
-ROUND = {"cylinder": [(2, 1), (4, 1), (8, 1)], "tube": [(8, 1, 1), (16, 1, 1), (32, 1, 1)], "disc": [(2,), (4,), (8,)],
-         "ellipsoid": [(2,), (4,), (8,)], "ring": [(8, 1), (16, 1), (32, 1)]}  # fmt: skip
+EVERY = [
+    (name, divisions, order)
+    for name, case in CASES.items()
+    for divisions in case[2]
+    for order in (1, 2)
+]
+ROUND = {
+    "cylinder": [(2, 1), (4, 1), (8, 1)],
+    "tube": [(8, 1, 1), (16, 1, 1), (32, 1, 1)],
+    "disc": [(2,), (4,), (8,)],
+    "ellipsoid": [(2,), (4,), (8,)],
+    "ring": [(8, 1), (16, 1), (32, 1)],
+}
 
 
 @pytest.mark.parametrize(("name", "divisions", "order"), EVERY)
@@ -77,7 +111,9 @@ def test_straight_shapes_are_exact(name):
 @pytest.mark.parametrize("name", ROUND)
 def test_round_shapes_converge_with_twice_the_order(name, order):
     shape, exact = CASES[name][:2]
-    error = [abs(shape.mesh(divisions=d, order=order).volumes().sum() / exact - 1) for d in ROUND[name]]
+    error = [
+        abs(shape.mesh(divisions=d, order=order).volumes().sum() / exact - 1) for d in ROUND[name]
+    ]
     rates = np.log2(error[:-1]) - np.log2(error[1:])
     assert (rates > 2 * order - 0.25).all()
 
@@ -96,7 +132,11 @@ def test_points_and_bounds_of_the_mesh_are_those_of_the_shape(name):
 
 @pytest.mark.parametrize("name", ["disc", "cylinder", "ellipsoid"])
 def test_angles_of_round_shapes_do_not_decay_with_resolution(name):
-    shape = {"disc": Disc(radius=1), "cylinder": Cylinder(radius=1, length=1), "ellipsoid": Ellipsoid(radii=(1, 1, 1))}[name]
+    shape = {
+        "disc": Disc(radius=1),
+        "cylinder": Cylinder(radius=1, length=1),
+        "ellipsoid": Ellipsoid(radii=(1, 1, 1)),
+    }[name]
     angles = [quality(shape.mesh(cell=cell)).smallest_angle for cell in (1, 0.3, 0.2, 0.12)]
     assert min(angles) > 15
 
@@ -106,7 +146,10 @@ def test_box_of_paper_000_has_its_size():
     assert (mesh.n_points, mesh.n_cells) == (525, 1920)
 
 
-@pytest.mark.parametrize("shape", [Box(size=(1, 1, 1)), Rectangle(size=(1, 1)), Disc(radius=1), Ellipsoid(radii=(1, 1, 1))])
+@pytest.mark.parametrize(
+    "shape",
+    [Box(size=(1, 1, 1)), Rectangle(size=(1, 1)), Disc(radius=1), Ellipsoid(radii=(1, 1, 1))],
+)
 def test_even_lattices_are_symmetric_about_every_middle_plane(shape):
     mesh = shape.mesh(divisions=(4,) * (1 if isinstance(shape, Disc | Ellipsoid) else shape.dim))
     middle = 0.5 * (mesh.points.max(axis=0) + mesh.points.min(axis=0))
@@ -135,7 +178,10 @@ def test_strip_cells_stay_well_shaped_when_the_cell_is_wider_than_the_strip_is_t
 
 
 def test_union_of_two_boxes_is_the_arm_of_paper_000():
-    arm = Union(parts={"soft": Box(size=(4, 4, 10)), "stiff": Box(size=(4, 4, 10), origin=(0, 0, 10))}, cell=1.0).mesh()
+    arm = Union(
+        parts={"soft": Box(size=(4, 4, 10)), "stiff": Box(size=(4, 4, 10), origin=(0, 0, 10))},
+        cell=1.0,
+    ).mesh()
     assert (arm.n_points, arm.n_cells) == (525, 1920)
     assert arm.volumes()[arm.regions["stiff"]].sum() == pytest.approx(160)
     assert (arm.points[arm.cells[arm.regions["soft"]], 2] <= 10).all()
@@ -179,18 +225,30 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
         (lambda: Box(size="long"), "pass 3 numbers"),
         (lambda: Box(size=(1, 1, 1), origin=(0, np.inf, 0)), r"origin of a Box\[1\] is inf"),
         (lambda: Cylinder(radius=-1, length=1), "radius of a Cylinder is -1 m"),
-        (lambda: Tube(outer=1, inner=1, length=1), "inner radius of a Tube, 1 m, is not under the outer, 1 m"),
+        (
+            lambda: Tube(outer=1, inner=1, length=1),
+            "inner radius of a Tube, 1 m, is not under the outer, 1 m",
+        ),
         (lambda: Ring(outer=1, inner=0), "inner radius of a Ring is 0 m"),
         (lambda: Ellipsoid(radii=(1, 1, -1)), r"radii of an Ellipsoid\[2\]"),
         (lambda: Strip(length=1, width=1, thickness=0), "thickness of a Strip"),
         (lambda: Polygon(points=((0, 0), (1, 0))), "at least 3"),
-        (lambda: Polygon(points=((0, 0), (1, 1), (1, 0), (0, 1))), "Sides 0 and 2 of the Polygon touch or cross"),
-        (lambda: Polygon(points=((0, 0), (1, 0), (1, 1), (0, 0))), "Corners 3 and 0 of the Polygon coincide"),
+        (
+            lambda: Polygon(points=((0, 0), (1, 1), (1, 0), (0, 1))),
+            "Sides 0 and 2 of the Polygon touch or cross",
+        ),
+        (
+            lambda: Polygon(points=((0, 0), (1, 0), (1, 1), (0, 0))),
+            "Corners 3 and 0 of the Polygon coincide",
+        ),
         (lambda: Polygon(points=((0, 0), (1, 0), (2, 0))), "area"),
         (lambda: Polygon(points=((0, 0), (1, np.inf), (2, 0))), "at entry 1, "),
         (lambda: Box(size=(1, 1, 1)).mesh(cell=0), "cell size is 0 m"),
         (lambda: Box(size=(1, 1, 1)).mesh(cell=np.nan), "cell size is nan m"),
-        (lambda: Box(size=(1, 1, 1)).mesh(cell=1e-3), r"about 6e\+09 cells, over the limit of 2000000"),
+        (
+            lambda: Box(size=(1, 1, 1)).mesh(cell=1e-3),
+            r"about 6e\+09 cells, over the limit of 2000000",
+        ),
         (lambda: Box(size=(1, 1, 1)).mesh(cell=1e-300), "about inf cells"),
         (lambda: Disc(radius=1).mesh(cell=1e-9), "over the limit"),
         (lambda: Disc(radius=1).mesh(divisions=(10**9,)), "over the limit"),
@@ -205,12 +263,15 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
         (lambda: Union(parts={}), "0 parts"),
         (lambda: Union(parts={**SQUARE, "b": Disc(radius=1)}), "all flat or all solid"),
         (lambda: Union(parts={"x-": Box(size=(1, 1, 1))}), "name of a surface"),
-        (lambda: Union(parts={**SQUARE, "b": SQUARE["a"]}, cell=0.5).mesh(), "Part 'b' of the Union owns none"),
+        (
+            lambda: Union(parts={**SQUARE, "b": SQUARE["a"]}, cell=0.5).mesh(),
+            "Part 'b' of the Union owns none",
+        ),
         (lambda: extruded(Rectangle(size=(1, 1)).mesh(), thickness=-1), "thickness"),
         (lambda: extruded(Rectangle(size=(1, 1)).mesh(), thickness=1, layers=0), "0 layers"),
         (lambda: extruded(Box(size=(1, 1, 1)).mesh(), thickness=1), "dim 3"),
     ],
-)  # fmt: skip
+)
 def test_bad_shapes_are_refused_with_a_sentence(make, says):
     with pytest.raises((InputError, MeshError), match=says):
         make()

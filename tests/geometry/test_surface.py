@@ -39,9 +39,21 @@ def with_one_turned(triangles):
     [
         (CUBE.points, CUBE.triangles[1:], r"3 edges are open.*first: near \["),
         (CUBE.points, with_fin(CUBE.triangles), "open|more than two triangles"),
-        (CUBE.points, np.vstack([CUBE.triangles, CUBE.triangles]), "18 edges belong to more than two triangles"),
-        (CUBE.points, with_one_turned(CUBE.triangles), "3 edges have triangles of opposite orientation"),
-        (CUBE.points, CUBE.triangles[:, ::-1], r"encloses -1.000e\+00 m\^3: its triangles point inward"),
+        (
+            CUBE.points,
+            np.vstack([CUBE.triangles, CUBE.triangles]),
+            "18 edges belong to more than two triangles",
+        ),
+        (
+            CUBE.points,
+            with_one_turned(CUBE.triangles),
+            "3 edges have triangles of opposite orientation",
+        ),
+        (
+            CUBE.points,
+            CUBE.triangles[:, ::-1],
+            r"encloses -1.000e\+00 m\^3: its triangles point inward",
+        ),
         (CUBE.points * np.nan, CUBE.triangles, "8 of 8 points of the surface are not finite"),
         (CUBE.points[:7], CUBE.triangles, "names point 7"),
         (CUBE.points, np.zeros((0, 3), int), r"shape \(0, 3\)"),
@@ -96,7 +108,11 @@ def rotated_bodies():
         frame = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         radii, centre = rng.uniform(0.5, 1.2, 3), rng.uniform(-0.5, 0.5, 3)
         power = 2 if k % 2 else 40  # ellipsoids, and boxes with sharp edges
-        yield lambda x, f=frame, r=radii, c=centre, p=power: (np.abs((x - c) @ f / r) ** p).sum(axis=1) < 1
+        yield (
+            lambda x, f=frame, r=radii, c=centre, p=power: (
+                (np.abs((x - c) @ f / r) ** p).sum(axis=1) < 1
+            )
+        )
 
 
 def halving(inside):

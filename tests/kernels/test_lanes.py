@@ -13,7 +13,8 @@ every_precision = pytest.mark.parametrize("precision", ["float64", "float32"])
 
 @numba.njit
 def combined(table, i, j, s, out):
-    """out row 0: the sum of rows i and j; 1: their product; 2: s times row i; 3: row i after += of rows j and i."""
+    """out row 0: the sum of rows i and j; 1: their product; 2: s times row i; 3: row i after += of
+    rows j and i."""
     A, B = load(table, i), load(table, j)
     store(out, 0, A + B)
     store(out, 1, A * B)
@@ -25,7 +26,8 @@ def combined(table, i, j, s, out):
 
 @numba.njit
 def rearranged(table, i, j, out):
-    """out row 0: row i less row j; 1: row i with its first three turned; 2: four times its last; 3: its numbers without their signs."""
+    """out row 0: row i less row j; 1: row i with its first three turned; 2: four times its last; 3:
+    its numbers without their signs."""
     A, B = load(table, i), load(table, j)
     store(out, 0, A - B)
     store(out, 1, turned(A))
@@ -43,18 +45,30 @@ def turned_about(table, i):
 
 @every_precision
 def test_they_add_and_multiply_as_numpy_does(precision):
-    table, out = np.random.default_rng(0).standard_normal((5, 4)).astype(precision), np.full((4, 4), np.nan, precision)
+    table, out = (
+        np.random.default_rng(0).standard_normal((5, 4)).astype(precision),
+        np.full((4, 4), np.nan, precision),
+    )
     combined(table, 1, 4, 0.3, out)
     a, b = table[[1, 4]].astype(float)
-    np.testing.assert_allclose(out, np.array([a + b, a * b, 0.3 * a, 2.0 * a + b]).astype(precision), rtol=2.0 * np.finfo(precision).eps)
+    np.testing.assert_allclose(
+        out,
+        np.array([a + b, a * b, 0.3 * a, 2.0 * a + b]).astype(precision),
+        rtol=2.0 * np.finfo(precision).eps,
+    )
 
 
 @every_precision
 def test_they_subtract_and_are_rearranged(precision):
-    table, out = np.random.default_rng(0).standard_normal((5, 4)).astype(precision), np.full((4, 4), np.nan, precision)
+    table, out = (
+        np.random.default_rng(0).standard_normal((5, 4)).astype(precision),
+        np.full((4, 4), np.nan, precision),
+    )
     rearranged(table, 1, 4, out)
     a, b = table[[1, 4]].astype(float)
-    np.testing.assert_array_equal(out, np.array([a - b, a[[1, 2, 0, 3]], a[[3, 3, 3, 3]], np.abs(a)]).astype(precision))
+    np.testing.assert_array_equal(
+        out, np.array([a - b, a[[1, 2, 0, 3]], a[[3, 3, 3, 3]], np.abs(a)]).astype(precision)
+    )
     rearranged(np.array([[np.nan, -np.inf, -0.0, 1.0]]), 0, 0, out := np.zeros((4, 4)))
     np.testing.assert_array_equal(out[3], [np.nan, np.inf, 0.0, 1.0])
 
@@ -67,7 +81,9 @@ def test_a_row_is_read_and_written_and_no_other(precision):
 
 
 @pytest.mark.parametrize(
-    "table", [np.zeros((3, 8))[:, :4], np.zeros(12), np.zeros((3, 4), int), 3.0], ids=["gaps", "flat", "int", "number"]
+    "table",
+    [np.zeros((3, 8))[:, :4], np.zeros(12), np.zeros((3, 4), int), 3.0],
+    ids=["gaps", "flat", "int", "number"],
 )
 def test_what_is_no_table_is_refused(table):
     with pytest.raises(TypingError, match="lanes are rows of a contiguous table"):

@@ -24,7 +24,9 @@ def flat(A):
 @pytest.mark.parametrize("kind", [float, complex])
 def test_products_are_numpys(rng, name, oracle, kind):
     A, B = rng.standard_normal((2, 3, 3)) * (1.0 if kind is float else 1.0 + 0.5j)
-    np.testing.assert_allclose(np.ravel(getattr(kernels, name)(flat(A), flat(B))), np.ravel(oracle(A, B)), atol=1e-14)
+    np.testing.assert_allclose(
+        np.ravel(getattr(kernels, name)(flat(A), flat(B))), np.ravel(oracle(A, B)), atol=1e-14
+    )
 
 
 def test_invariants_are_numpys(rng):
@@ -36,7 +38,9 @@ def test_invariants_are_numpys(rng):
 
 def test_the_cofactor_is_det_times_inverse_transpose(rng):
     A = rng.standard_normal((3, 3))
-    np.testing.assert_allclose(kernels.cofactor(flat(A)), flat(np.linalg.det(A) * np.linalg.inv(A).T), atol=1e-13)
+    np.testing.assert_allclose(
+        kernels.cofactor(flat(A)), flat(np.linalg.det(A) * np.linalg.inv(A).T), atol=1e-13
+    )
 
 
 def test_the_cofactor_of_a_singular_matrix_still_satisfies_cramer(rng):
@@ -54,6 +58,10 @@ def test_the_cofactor_is_the_slope_of_the_determinant(rng):
 
 def test_the_cofactor_of_a_sum_is_quadratic(rng):
     A, B = rng.standard_normal((2, 3, 3))
-    parts = np.add(kernels.cofactor(flat(A)), kernels.cofactor(flat(B))) + kernels.cross(flat(A), flat(B))
+    parts = np.add(kernels.cofactor(flat(A)), kernels.cofactor(flat(B))) + kernels.cross(
+        flat(A), flat(B)
+    )
     np.testing.assert_allclose(kernels.cofactor(flat(A + B)), parts, atol=1e-13)
-    np.testing.assert_allclose(kernels.cross(flat(A), flat(A)), 2.0 * np.array(kernels.cofactor(flat(A))), atol=1e-13)
+    np.testing.assert_allclose(
+        kernels.cross(flat(A), flat(A)), 2.0 * np.array(kernels.cofactor(flat(A))), atol=1e-13
+    )

@@ -1,4 +1,5 @@
-"""The rotation nearest to a matrix, against the singular value decomposition, and its derivative."""
+"""The rotation nearest to a matrix, against the singular value decomposition, and its
+derivative."""
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ EPS = np.finfo(float).eps
 
 
 def oracle(F):
-    """(R, the sum of the two smallest signed singular values): 1 / that sum is the condition of R."""
+    """(R, the sum of the two smallest signed singular values): 1 / that sum is the condition of
+    R."""
     U, s, Vt = np.linalg.svd(F)
     sign = np.sign(np.linalg.det(U @ Vt))
     U[:, -1] *= sign
@@ -21,7 +23,8 @@ def polar(F, find=rotation):
 
 
 def with_singular_values(rng, values):
-    """U diag(values) V^T with proper rotations, so that a negative value means an inverted matrix."""
+    """U diag(values) V^T with proper rotations, so that a negative value means an inverted
+    matrix."""
     U, V = (np.linalg.qr(rng.standard_normal((3, 3)))[0] for _ in range(2))
     U, V = (A * np.linalg.det(A) for A in (U, V))
     return U @ np.diag(values) @ V.T
@@ -50,7 +53,9 @@ def test_it_is_the_rotation_of_the_svd(rng, values):
         np.testing.assert_allclose(polar(F), R, atol=100 * EPS * (1.0 + np.linalg.norm(F) / gap))
 
 
-@pytest.mark.parametrize("values", [(1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (1.0, 0.5, -0.5), (1.0, 1.0, -1.0)])
+@pytest.mark.parametrize(
+    "values", [(1.0, 0.0, 0.0), (0.0, 0.0, 0.0), (1.0, 0.5, -0.5), (1.0, 1.0, -1.0)]
+)
 def test_where_many_rotations_are_nearest_it_is_one_of_them(rng, values):
     F = with_singular_values(rng, values)
     R = polar(F)
@@ -75,7 +80,11 @@ def test_a_collapsed_plane_cell_has_some_rotation():
     np.testing.assert_array_equal(polar(np.diag([0.0, 0.0, 1.0]), plane_rotation), np.eye(3))
 
 
-@pytest.mark.parametrize("values", [(1.1, 1.0, 0.9), (1.2, 0.9, 0.0), (1.2, 0.9, -0.5)], ids=["sound", "flat", "inverted"])
+@pytest.mark.parametrize(
+    "values",
+    [(1.1, 1.0, 0.9), (1.2, 0.9, 0.0), (1.2, 0.9, -0.5)],
+    ids=["sound", "flat", "inverted"],
+)
 def test_its_differential_passes_taylors_test(rng, taylor, values):
     F, D = with_singular_values(rng, values), rng.standard_normal((3, 3))
     R = rotation(tuple(F.ravel()))
@@ -85,7 +94,10 @@ def test_its_differential_passes_taylors_test(rng, taylor, values):
 
 def test_its_differential_passes_taylors_test_in_the_plane(rng, taylor):
     F, D = np.eye(3), np.zeros((3, 3))
-    F[:2, :2], D[:2, :2] = np.eye(2) + 0.3 * rng.standard_normal((2, 2)), rng.standard_normal((2, 2))
+    F[:2, :2], D[:2, :2] = (
+        np.eye(2) + 0.3 * rng.standard_normal((2, 2)),
+        rng.standard_normal((2, 2)),
+    )
     R = plane_rotation(tuple(F.ravel()))
     slope = np.reshape(rotation_differential(tuple(F.ravel()), R, tuple(D.ravel())), (3, 3))
     assert taylor(lambda e: polar(F + e * D, plane_rotation), slope) == pytest.approx(2.0, abs=0.1)

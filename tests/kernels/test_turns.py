@@ -1,4 +1,5 @@
-"""Rotations by vectors beside SciPy's, and their slopes beside differences, across the switch from series to closed forms."""
+"""Rotations by vectors beside SciPy's, and their slopes beside differences, across the switch from
+series to closed forms."""
 
 import numpy as np
 import pytest
@@ -20,7 +21,13 @@ def test_a_turn_is_scipys(w):
 
 def test_slopes_and_bends_are_those_of_the_turn(w):
     h, M = 1e-6, np.cos(np.arange(9.0)).reshape(3, 3)
-    pulled = lambda at: np.einsum("kij,ij->k", Turns(w=at).slopes, M)  # noqa: E731
+    pulled = lambda at: np.einsum("kij,ij->k", Turns(w=at).slopes, M)
     for k, e in enumerate(np.eye(3)):
-        np.testing.assert_allclose(Turns(w=w).slopes[k], (Turns(w=w + h * e).rotation - Turns(w=w - h * e).rotation) / (2.0 * h), atol=1e-9)
-        np.testing.assert_allclose(Turns(w=w).bend(M)[k], (pulled(w + h * e) - pulled(w - h * e)) / (2.0 * h), atol=1e-9)
+        np.testing.assert_allclose(
+            Turns(w=w).slopes[k],
+            (Turns(w=w + h * e).rotation - Turns(w=w - h * e).rotation) / (2.0 * h),
+            atol=1e-9,
+        )
+        np.testing.assert_allclose(
+            Turns(w=w).bend(M)[k], (pulled(w + h * e) - pulled(w - h * e)) / (2.0 * h), atol=1e-9
+        )

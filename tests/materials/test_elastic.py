@@ -21,13 +21,17 @@ def test_moduli_are_lames_and_their_slopes_match(taylor):
     assert mu * (3 * lam + 2 * mu) / (lam + mu) == pytest.approx(E, rel=1e-14)
     assert lam / (2 * (lam + mu)) == pytest.approx(nu, rel=1e-14)
     assert bulk == pytest.approx(E / (3 * (2 - 2 * nu)), rel=1e-14)
-    assert taylor(lambda e: moduli(E, nu + e, 2), moduli_slope(E, nu, 2)) == pytest.approx(2.0, abs=0.1)
+    assert taylor(lambda e: moduli(E, nu + e, 2), moduli_slope(E, nu, 2)) == pytest.approx(
+        2.0, abs=0.1
+    )
     assert moduli(E, nu, 0)[2] == moduli_slope(E, nu, 0)[2] == 0.0
 
 
 def test_near_incompressible_keeps_everything_else():
     m = Material(E=1e5, nu=0.4, density=1100.0, law="fixed-corotated")
-    assert m.near_incompressible(4) == Material(E=1e5, nu=0.4, density=1100.0, law="fixed-corotated", power=4)
+    assert m.near_incompressible(4) == Material(
+        E=1e5, nu=0.4, density=1100.0, law="fixed-corotated", power=4
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,13 @@ def principal_stress(law, stretch):
 
 
 def shear_stress(law, g):
-    """P of x + g y along x, whose determinant is one and whose rotation turns by atan(g / 2) clockwise."""
+    """P of x + g y along x, whose determinant is one and whose rotation turns by atan(g / 2)
+    clockwise."""
     c, s = np.array([2.0, g]) / np.hypot(2.0, g)
-    R, F = np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]), np.array([[1, g, 0], [0, 1, 0], [0, 0, 1.0]])
+    R, F = (
+        np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]),
+        np.array([[1, g, 0], [0, 1, 0], [0, 0, 1.0]]),
+    )
     return {
         "neo-hookean": MU * g * np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]]),
         "fixed-corotated": 2 * MU * (F - R),
@@ -49,7 +53,9 @@ def shear_stress(law, g):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("stretch", [(1.5, 1.0, 1.0), (0.6, 1.0, 1.0), (1.3, 0.8, 0.9), (0.7, 0.7, 0.7)])
+@pytest.mark.parametrize(
+    "stretch", [(1.5, 1.0, 1.0), (0.6, 1.0, 1.0), (1.3, 0.8, 0.9), (0.7, 0.7, 0.7)]
+)
 def test_stretch_has_its_closed_form(law, stretch):
     P = material(law).stress(np.diag(stretch))
     np.testing.assert_allclose(P, np.diag(principal_stress(law, np.array(stretch))), atol=1e-10 * E)
@@ -69,7 +75,9 @@ def test_the_near_incompressible_term_is_paper_004_eq_14(rng, law, power):
     F = deformation(rng)
     J = np.linalg.det(F)
     added = E / (3 * (2 - 2 * NU)) * power * (J - 1) ** (power - 1) * J * np.linalg.inv(F).T
-    np.testing.assert_allclose(material(law, power).stress(F) - material(law).stress(F), added, atol=1e-10 * E)
+    np.testing.assert_allclose(
+        material(law, power).stress(F) - material(law).stress(F), added, atol=1e-10 * E
+    )
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -90,7 +98,9 @@ def test_small_strains_follow_hookes_law(rng, rate, law, power):
     assert rate(sizes, miss) == pytest.approx(2.0, abs=0.1)
     pull = np.diag([1e-7, -NU * 1e-7, -NU * 1e-7])
     # Second order leaves 1e-7 of it; ten for the laws' own curvature.
-    np.testing.assert_allclose(m.stress(np.eye(3) + pull), np.diag([E * 1e-7, 0, 0]), atol=10 * 1e-14 * E)
+    np.testing.assert_allclose(
+        m.stress(np.eye(3) + pull), np.diag([E * 1e-7, 0, 0]), atol=10 * 1e-14 * E
+    )
 
 
 # Symmetries
@@ -132,26 +142,34 @@ def test_only_neo_hookean_is_a_barrier():
 @every
 def test_stress_is_the_slope_of_energy(rng, taylor, law, power):
     F, D, m = deformation(rng), rng.standard_normal((3, 3)), material(law, power)
-    assert taylor(lambda e: m.energy(F + e * D), np.sum(m.stress(F) * D)) == pytest.approx(2.0, abs=0.1)
+    assert taylor(lambda e: m.energy(F + e * D), np.sum(m.stress(F) * D)) == pytest.approx(
+        2.0, abs=0.1
+    )
 
 
 @every
 def test_differential_is_the_slope_of_stress(rng, taylor, law, power):
     F, D, m = deformation(rng), rng.standard_normal((3, 3)), material(law, power)
-    assert taylor(lambda e: m.stress(F + e * D), m.differential(F, D)) == pytest.approx(2.0, abs=0.1)
+    assert taylor(lambda e: m.stress(F + e * D), m.differential(F, D)) == pytest.approx(
+        2.0, abs=0.1
+    )
 
 
 @pytest.mark.parametrize("power", [0, 2])
 @pytest.mark.parametrize("law", ["fixed-corotated", "linear-corotated"])
 def test_the_differential_holds_where_a_cell_is_inside_out(rng, taylor, law, power):
     F, D, m = np.diag([1.1, 0.9, -0.4]), rng.standard_normal((3, 3)), material(law, power)
-    assert taylor(lambda e: m.stress(F + e * D), m.differential(F, D)) == pytest.approx(2.0, abs=0.1)
+    assert taylor(lambda e: m.stress(F + e * D), m.differential(F, D)) == pytest.approx(
+        2.0, abs=0.1
+    )
 
 
 @every
 def test_stress_slopes_are_those_of_the_material_numbers(rng, taylor, law, power):
     F = deformation(rng)
     by_E, by_nu = material(law, power).stress_slopes(F)
-    moved = lambda dE, dnu: Material(E=E + dE, nu=NU + dnu, law=law, power=power).stress(F)  # noqa: E731
-    np.testing.assert_allclose(moved(E, 0.0) - moved(0.0, 0.0), E * by_E, atol=1e-10 * E)  # linear in E
+    moved = lambda dE, dnu: Material(E=E + dE, nu=NU + dnu, law=law, power=power).stress(F)
+    np.testing.assert_allclose(
+        moved(E, 0.0) - moved(0.0, 0.0), E * by_E, atol=1e-10 * E
+    )  # linear in E
     assert taylor(lambda e: moved(0.0, e), by_nu) == pytest.approx(2.0, abs=0.1)

@@ -10,21 +10,50 @@ from pliant.zoo.reach import ReachTask
 
 def small(settings):
     """A short bar with a cable on two sides; the tip goes aside and stops."""
-    robot = pl.Robot(shape=pl.Box(size=(0.04, 0.04, 0.12)), divisions=(1, 1, 4), order=1, material=pl.Material(E=1e5, nu=0.3),
-                     supports=[pl.Support(region="z-")], damping=pl.Damping(mass=5.0, stiffness=0.03),
-                     actuators={name: pl.Cable(points=[[x, 0.02, z] for z in (0.0, 0.06, 0.12)], limits=(0.0, 8.0))
-                                for name, x in (("left", 0.0), ("right", 0.04))},
-                     effectors={"tip": pl.Effector(point=(0.02, 0.02, 0.12))})  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.04, 0.04, 0.12)),
+        divisions=(1, 1, 4),
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3),
+        supports=[pl.Support(region="z-")],
+        damping=pl.Damping(mass=5.0, stiffness=0.03),
+        actuators={
+            name: pl.Cable(points=[[x, 0.02, z] for z in (0.0, 0.06, 0.12)], limits=(0.0, 8.0))
+            for name, x in (("left", 0.0), ("right", 0.04))
+        },
+        effectors={"tip": pl.Effector(point=(0.02, 0.02, 0.12))},
+    )
     start = np.array([0.02, 0.02, 0.12])
     goal = robot.place("tip", pl.equilibrium(pl.Quasistatic(robot), np.array([0.0, 3.0])).x)
-    return ReachTask(robot=robot, dt=0.01, steps=16, times=[0.16], paths={"tip": pl.paths.stops([0.0, 0.16], [start, goal], pause=0.06)})
+    return ReachTask(
+        robot=robot,
+        dt=0.01,
+        steps=16,
+        times=[0.16],
+        paths={"tip": pl.paths.stops([0.0, 0.16], [start, goal], pause=0.06)},
+    )
 
 
 def test_every_figure_has_its_plots_and_every_way_its_numbers(tmp_path, monkeypatch):
     settings = {"ways": "linear", "search": "line", "iterations": 60}
-    experiment = Experiment(name="small", shows="", size="", takes="", perform=lambda run: None, probe=lambda s: (), settings=settings)
-    monkeypatch.setattr(paper001, "FIGURES", {"diamond-two-goals": ("Fig. 4", small), "liandford-spiral": ("Fig. 6", small),
-                                              "stiff-flop-tip": ("Fig. 5", small)})  # fmt: skip
+    experiment = Experiment(
+        name="small",
+        shows="",
+        size="",
+        takes="",
+        perform=lambda run: None,
+        probe=lambda s: (),
+        settings=settings,
+    )
+    monkeypatch.setattr(
+        paper001,
+        "FIGURES",
+        {
+            "diamond-two-goals": ("Fig. 4", small),
+            "liandford-spiral": ("Fig. 6", small),
+            "stiff-flop-tip": ("Fig. 5", small),
+        },
+    )
     monkeypatch.setattr(paper001, "find", lambda name: experiment)
     result = paper001.reproduce(tmp_path, quick=True, progress=lambda what, done, total: None)
     assert result["status"] == "done"
@@ -33,5 +62,10 @@ def test_every_figure_has_its_plots_and_every_way_its_numbers(tmp_path, monkeypa
     assert metrics["stiff-flop-tip, linear: condensed step from the whole one"]["value"] < 1e-8
     assert metrics["liandford-spiral reached"]["value"] is True
     page = (tmp_path / "report.html").read_text()
-    for title in ("Fig. 4: tip: x", "Fig. 4: tip: speed along z", "Fig. 6: the spiral", "Fig. 5: Controls"):
+    for title in (
+        "Fig. 4: tip: x",
+        "Fig. 4: tip: speed along z",
+        "Fig. 6: the spiral",
+        "Fig. 5: Controls",
+    ):
         assert title in page

@@ -1,4 +1,5 @@
-"""Paper 002: the heat maps weigh what the water weighs, the merged constraint beside differences of the balance, and a whole small run."""
+"""Paper 002: the heat maps weigh what the water weighs, the merged constraint beside differences of
+the balance, and a whole small run."""
 
 from dataclasses import replace
 
@@ -31,21 +32,28 @@ def test_every_picture_of_figure_three_bears_the_same_water(surface):
     columns = paper002.by_columns(surface).sum(axis=1)
     np.testing.assert_allclose(columns, weight, rtol=2e-3)
     assert np.all(np.abs(columns[2:] / weight - 1.0) < 1e-4)
-    assert paper002.exactly(surface).sum() > 1.2 * weight  # walls press against each other, so that sizes of forces sum to more
+    assert (
+        paper002.exactly(surface).sum() > 1.2 * weight
+    )  # walls press against each other, so that sizes of forces sum to more
     shown = paper002.heat_map(surface, paper002.by_columns(surface))
     assert shown.values.shape == (4, len(surface.points))
 
 
 def test_the_merged_constraint_is_near_the_response_by_differences_and_the_pressure_alone_is_not():
-    robot = paper002.cylinder.cylinder({**find("cylinder-air-water").chosen(quick=True), "order": 1}, "water")
+    robot = paper002.cylinder.cylinder(
+        {**find("cylinder-air-water").chosen(quick=True), "order": 1}, "water"
+    )
     model = pl.Quasistatic(
-        replace(robot, actuators={"pump": Hydraulic(cavity="cavity", limits=(-1e5, 1e5))}), newton=pl.Newton(tolerance=1e-12)
+        replace(robot, actuators={"pump": Hydraulic(cavity="cavity", limits=(-1e5, 1e5))}),
+        newton=pl.Newton(tolerance=1e-12),
     )
     u, h = np.array([1000.0]), 1.0
     middle = pl.equilibrium(model, u).x
     ahead, behind = (pl.equilibrium(model, u + side * h, x0=middle).x for side in (1.0, -1.0))
     true = ((ahead - behind) / (2 * h))[model.equations.free]
-    exact, merged, alone = (np.linalg.norm(way - true) / np.linalg.norm(true) for way in paper002.responses(model, u))
+    exact, merged, alone = (
+        np.linalg.norm(way - true) / np.linalg.norm(true) for way in paper002.responses(model, u)
+    )
     assert exact < 1e-5
     assert merged < 0.1
     assert alone > 3 * merged
@@ -58,22 +66,33 @@ def test_panels_are_cut_alike_and_hold_every_picture(tmp_path):
     cut = panels.trimmed([first, second])
     assert cut[0].shape == cut[1].shape == (20 + 2 * panels.PAD - 1, 30 + 2 * panels.PAD - 1, 3)
     assert [int((p < 255).any(axis=2).sum()) for p in cut] == [100, 50]
-    path = panels.write_panels(tmp_path / "figure.png", [[first, second], [first]], [["a", "b"], ["c"]])
+    path = panels.write_panels(
+        tmp_path / "figure.png", [[first, second], [first]], [["a", "b"], ["c"]]
+    )
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_small_run_has_the_table_and_all_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(paper002, "find", small)
     monkeypatch.setattr(
-        paper002, "pictures", lambda scene, *, targets=None, size=None: panels.pictures(scene, targets=targets, size=(160, 120))
+        paper002,
+        "pictures",
+        lambda scene, *, targets=None, size=None: panels.pictures(
+            scene, targets=targets, size=(160, 120)
+        ),
     )
     result = paper002.reproduce(tmp_path, quick=True, progress=lambda what, done, total: None)
     metrics = result["metrics"]
     assert result["status"] == "done"
-    assert metrics["Table I, sphere: volume, 50 x 50 columns"]["value"] == pytest.approx(4.1828, abs=1e-4)
+    assert metrics["Table I, sphere: volume, 50 x 50 columns"]["value"] == pytest.approx(
+        4.1828, abs=1e-4
+    )
     assert metrics["Table I, sphere: volume, 50 x 50 columns"]["paper"] == 4.1828
     assert metrics["Table I, bunny: time, 30 x 30 columns"]["paper"] == 3.97
-    assert metrics["Fig. 4, water, at rest: angle of the tip"]["value"] > metrics["Fig. 4, air, at rest: angle of the tip"]["value"]
+    assert (
+        metrics["Fig. 4, water, at rest: angle of the tip"]["value"]
+        > metrics["Fig. 4, air, at rest: angle of the tip"]["value"]
+    )
     assert metrics["Fig. 5, air, high: at the target"]["value"] is True
     assert metrics["Fig. 5, water, high: at the target"]["value"] is False
     assert metrics["Fig. 6, extended: at the target"]["value"] is True

@@ -11,16 +11,27 @@ def test_newton_ddp_and_ipopt_meet_on_the_smaller_whip():
     plots, notes = paper003.figure_nine(quick=True)
     ends = {name: float(costs[-1]) for name, (_, costs) in plots[0].series.items()}
     assert set(ends) == {"Newton", "DDP (iLQR)", "Ipopt", "Ipopt, curved"}
-    assert max(ends.values()) - min(ends.values()) < 1e-4 * min(ends.values())  # as tight as the figure's own tolerance
+    assert max(ends.values()) - min(ends.values()) < 1e-4 * min(
+        ends.values()
+    )  # as tight as the figure's own tolerance
     _, violation = plots[1].series["Ipopt"]
-    assert violation.max() > 1e3 * violation[-1]  # it leaves the motions on its way and closes them at the end
+    assert (
+        violation.max() > 1e3 * violation[-1]
+    )  # it leaves the motions on its way and closes them at the end
     assert all(name in notes[-1] for name in ends)
 
 
 def test_table_one_is_the_papers():
-    table = {"pendulum-1": (1, 60, 0.667), "pendulum-2": (1, 60, 1.5), "pendulum-4": (1, 100, 1.667), "whip-1": (68, 40, 1.0),
-             "whip-2": (68, 40, 0.889), "cloth-thin": (120, 40, 0.8), "cloth-toss": (160, 40, 1.0),
-             "cloth-flip": (160, 40, 1.0)}  # fmt: skip
+    table = {
+        "pendulum-1": (1, 60, 0.667),
+        "pendulum-2": (1, 60, 1.5),
+        "pendulum-4": (1, 100, 1.667),
+        "whip-1": (68, 40, 1.0),
+        "whip-2": (68, 40, 0.889),
+        "cloth-thin": (120, 40, 0.8),
+        "cloth-toss": (160, 40, 1.0),
+        "cloth-flip": (160, 40, 1.0),
+    }
     for name, (nodes, steps, time) in table.items():
         problem = paper003.problem(name, quick=False)
         assert problem.model.space.n_dofs == 3 * nodes
@@ -28,7 +39,9 @@ def test_table_one_is_the_papers():
         assert problem.steps * problem.model.dt == pytest.approx(time)
     rod = paper003.problem("whip-1", quick=False).model.robot.body().fields
     mu, lam = rod.E / (2 * (1 + rod.nu)), rod.E * rod.nu / ((1 + rod.nu) * (1 - 2 * rod.nu))
-    np.testing.assert_allclose([mu[0], lam[0], rod.density[0]], [21149.0, 98696.0, 34.722], rtol=1e-9)
+    np.testing.assert_allclose(
+        [mu[0], lam[0], rod.density[0]], [21149.0, 98696.0, 34.722], rtol=1e-9
+    )
 
 
 def test_an_unknown_paper_is_a_sentence(tmp_path):

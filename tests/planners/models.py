@@ -9,8 +9,11 @@ import pliant as pl
 
 def jet(limits=(-np.inf, np.inf), dt=0.1):
     """A point mass of 1 kg in the plane, pushed by two forces."""
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=limits)},
-                     effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]]),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=limits)},
+        effectors={"tip": pl.Effector(point=(0.0, 0.0))},
+    )
     return pl.ImplicitEuler(robot, dt=dt)
 
 

@@ -1,4 +1,5 @@
-"""Our DDP beside crocoddyl's on the same small problem, and beside a dense solve of the optimality conditions where it is linear."""
+"""Our DDP beside crocoddyl's on the same small problem, and beside a dense solve of the optimality
+conditions where it is linear."""
 
 import numpy as np
 import pytest
@@ -16,25 +17,42 @@ STEPS, DT = 15, 0.04
 def swing():
     """A ball on a stretchy tether whose upper end a hand moves: nonlinear, 6 states, 6 controls."""
     hand = MovingFrame(origin=(0.0, 0.0, 0.3))
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0, 0.0]], mass_each=0.1), gravity=(0, 0, -9.81),
-                     actuators={"hand": Tether(point=(0.0, 0.0, 0.0), frame=hand, length=0.29, stiffness=100.0)},
-                     effectors={"ball": pl.Effector(point=(0.0, 0.0, 0.0))})  # fmt: skip
-    goals = [Goal(effector="ball", target=(0.2, 0.1, 0.05), time=STEPS * DT, weight=50.0),
-             Goal(effector="ball", target=(0.0, 0.0, 0.0), what="velocity", weight=0.5)]  # fmt: skip
-    return Problem(model=pl.ImplicitEuler(robot, dt=DT), steps=STEPS, terms=[*goals, Effort(weight=0.1)])
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0, 0.0]], mass_each=0.1),
+        gravity=(0, 0, -9.81),
+        actuators={"hand": Tether(point=(0.0, 0.0, 0.0), frame=hand, length=0.29, stiffness=100.0)},
+        effectors={"ball": pl.Effector(point=(0.0, 0.0, 0.0))},
+    )
+    goals = [
+        Goal(effector="ball", target=(0.2, 0.1, 0.05), time=STEPS * DT, weight=50.0),
+        Goal(effector="ball", target=(0.0, 0.0, 0.0), what="velocity", weight=0.5),
+    ]
+    return Problem(
+        model=pl.ImplicitEuler(robot, dt=DT), steps=STEPS, terms=[*goals, Effort(weight=0.1)]
+    )
 
 
 def jet():
     """A ball that a jet drives against drag: linear, with a quadratic cost."""
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81), damping=pl.Damping(mass=0.5),
-                     actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
-                     effectors={"ball": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
-    goals = [Goal(effector="ball", target=(0.3, 0.2), time=STEPS * DT, weight=50.0), Goal(effector="ball", target=(0.1, 0.0), weight=3.0)]
-    return Problem(model=pl.ImplicitEuler(robot, dt=DT), steps=STEPS, terms=[*goals, Effort(weight=1e-2)])
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2),
+        gravity=(0.0, -9.81),
+        damping=pl.Damping(mass=0.5),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+        effectors={"ball": pl.Effector(point=(0.0, 0.0))},
+    )
+    goals = [
+        Goal(effector="ball", target=(0.3, 0.2), time=STEPS * DT, weight=50.0),
+        Goal(effector="ball", target=(0.1, 0.0), weight=3.0),
+    ]
+    return Problem(
+        model=pl.ImplicitEuler(robot, dt=DT), steps=STEPS, terms=[*goals, Effort(weight=1e-2)]
+    )
 
 
 class Stage(crocoddyl.ActionModelAbstract):
-    """Step k of a problem for crocoddyl: what is seen of x_k, the effort of u_k, and the model's own step and blocks."""
+    """Step k of a problem for crocoddyl: what is seen of x_k, the effort of u_k, and the model's
+    own step and blocks."""
 
     def __init__(self, problem, k):
         n, m = problem.model.space.size, problem.model.n_controls
@@ -47,7 +65,9 @@ class Stage(crocoddyl.ActionModelAbstract):
         if u is None:
             data.xnext = x
         else:
-            cost += sum(0.5 * s.weight @ (u - s.reference[self.k]) ** 2 for s in self.problem.smooths)
+            cost += sum(
+                0.5 * s.weight @ (u - s.reference[self.k]) ** 2 for s in self.problem.smooths
+            )
             data.xnext = self.problem.model.step(x, u, None, self.k).x
         data.cost = cost
 
@@ -56,7 +76,10 @@ class Stage(crocoddyl.ActionModelAbstract):
         data.Lx, data.Lxx = np.zeros(n), np.zeros((n, n))
         for look in self.looks:
             y, C = look.states[0] @ x, look.states[0].toarray()
-            data.Lx, data.Lxx = data.Lx + C.T @ look.loss.slope(y), data.Lxx + C.T @ look.loss.hessian(y) @ C
+            data.Lx, data.Lxx = (
+                data.Lx + C.T @ look.loss.slope(y),
+                data.Lxx + C.T @ look.loss.hessian(y) @ C,
+            )
         if u is not None:
             data.Lu = sum(s.weight * (u - s.reference[self.k]) for s in self.problem.smooths)
             data.Luu = np.diag(sum(s.weight for s in self.problem.smooths))
@@ -94,7 +117,9 @@ def test_second_derivatives_do_not_move_the_optimum():
     exact = ddp(problem, options=TIGHT, second_order=True, guess=first.controls + 0.01)
     assert exact.status, exact.status.text
     assert exact.cost == pytest.approx(first.cost, rel=1e-8)
-    np.testing.assert_allclose(exact.controls, first.controls, atol=1e-5 * np.abs(first.controls).max())
+    np.testing.assert_allclose(
+        exact.controls, first.controls, atol=1e-5 * np.abs(first.controls).max()
+    )
 
 
 def test_one_iteration_solves_a_linear_quadratic_problem():
@@ -102,23 +127,29 @@ def test_one_iteration_solves_a_linear_quadratic_problem():
     plan = ddp(problem, options=TIGHT)
     assert len(plan.history) - 1 == 1
     controls = dense_optimum(problem)
-    np.testing.assert_allclose(plan.controls, controls, rtol=1e-8, atol=1e-8 * np.abs(controls).max())
+    np.testing.assert_allclose(
+        plan.controls, controls, rtol=1e-8, atol=1e-8 * np.abs(controls).max()
+    )
     cost, theirs_u = theirs(problem, crocoddyl.SolverDDP)
     assert plan.cost == pytest.approx(cost, rel=1e-8)
     np.testing.assert_allclose(theirs_u, controls, atol=1e-6 * np.abs(controls).max())
 
 
 def dense_optimum(problem):
-    """(steps, n_controls) from the optimality conditions over all states, controls and multipliers at once. The dynamics x' = A x + B u + c
-    are read off single steps, the cost is written out anew."""
+    """(steps, n_controls) from the optimality conditions over all states, controls and multipliers
+    at once. The dynamics x' = A x + B u + c are read off single steps, the cost is written out
+    anew."""
     model, x0, N, h = problem.model, problem.start, problem.steps, problem.model.dt
     n, m = x0.size, model.n_controls
-    step = lambda x, u: model.step(x, u).x  # noqa: E731
+    step = lambda x, u: model.step(x, u).x
     c = step(np.zeros(n), np.zeros(m))
     A = np.stack([step(e, np.zeros(m)) - c for e in np.eye(n)], axis=1)
     B = np.stack([step(np.zeros(n), e) - c for e in np.eye(m)], axis=1)
     size = N * (n + m)
-    x, u = (lambda k: slice((k - 1) * n, k * n)), (lambda k: slice(N * n + k * m, N * n + (k + 1) * m))
+    x, u = (
+        (lambda k: slice((k - 1) * n, k * n)),
+        (lambda k: slice(N * n + k * m, N * n + (k + 1) * m)),
+    )
     H, f, D, d = np.zeros((size, size)), np.zeros(size), np.zeros((N * n, size)), np.zeros(N * n)
     C = np.eye(2, n)  # the ball's place
     for k in range(1, N + 1):

@@ -1,4 +1,5 @@
-"""The adjoint gradient with checkpoints: the same bits for every schedule, within its memory, with the fewest steps again."""
+"""The adjoint gradient with checkpoints: the same bits for every schedule, within its memory, with
+the fewest steps again."""
 
 import weakref
 from dataclasses import dataclass, field
@@ -19,33 +20,83 @@ from pliant.planners.sensitivity import adjoint_rows, slopes, smooth_gradient
 from pliant.problem import Effort, Goal, Look, Problem, Quadratic, Residual, Reward
 from pliant.problem.problem import Given
 
-RULES = {"Quasistatic": lambda robot: pl.Quasistatic(robot), "ImplicitEuler": lambda robot: pl.ImplicitEuler(robot, dt=0.02),
-         "BDF2": lambda robot: pl.BDF2(robot, dt=0.02), "SemiImplicit": lambda robot: pl.SemiImplicit(robot, dt=0.02)}  # fmt: skip
-SCHEDULES = ["all", "sqrt", Schedule(tapes=1), Schedule(tapes=1, slots=1), Schedule(tapes=1, slots=3), Schedule(tapes=2, slots=2),
-             Schedule(tapes=5, slots=1), Schedule(tapes=3, slots=9)]  # fmt: skip
+RULES = {
+    "Quasistatic": lambda robot: pl.Quasistatic(robot),
+    "ImplicitEuler": lambda robot: pl.ImplicitEuler(robot, dt=0.02),
+    "BDF2": lambda robot: pl.BDF2(robot, dt=0.02),
+    "SemiImplicit": lambda robot: pl.SemiImplicit(robot, dt=0.02),
+}
+SCHEDULES = [
+    "all",
+    "sqrt",
+    Schedule(tapes=1),
+    Schedule(tapes=1, slots=1),
+    Schedule(tapes=1, slots=3),
+    Schedule(tapes=2, slots=2),
+    Schedule(tapes=5, slots=1),
+    Schedule(tapes=3, slots=9),
+]
 
 
 @cache
 def beam(rule):
-    supports, actuators = (pl.Support(region="x-"),), {"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))}
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=4e4, nu=0.35),
-                     supports=supports, actuators=actuators, effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    supports, actuators = (
+        (pl.Support(region="x-"),),
+        {"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
+    )
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        order=1,
+        material=pl.Material(E=4e4, nu=0.35),
+        supports=supports,
+        actuators=actuators,
+        effectors={"tip": pl.Effector(surface="x+")},
+    )
     return RULES[rule](robot)
 
 
 def problem_of(model, steps=11):
-    """Goals, a residual and (where there is a velocity) an acceleration, and a look that sees states and past controls."""
+    """Goals, a residual and (where there is a velocity) an acceleration, and a look that sees
+    states and past controls."""
     n, m = model.space.size, model.n_controls
     rng = np.random.default_rng(5)
-    rows = tuple(_sparse(rng.standard_normal((2, n)) * (rng.random((2, n)) < 0.3)) for _ in range(3))
+    rows = tuple(
+        _sparse(rng.standard_normal((2, n)) * (rng.random((2, n)) < 0.3)) for _ in range(3)
+    )
     direct = tuple(rng.standard_normal((2, m)) for _ in range(4))
-    terms = [Effort(weight=0.1, order=2), Effort(weight=0.3), Goal(effector="tip", target=np.full(len(_place(model)), 0.1)),
-             Residual(effector="tip", residual=lambda y: np.array([y[0] * y[1], np.sin(y[0])]), time=3 * model.dt),
-             Given(looks=tuple(Look(name="both", step=k, states=rows, controls=direct,
-                                    loss=Quadratic(target=np.ones(2), weight=1e-3)) for k in (1, 2, 7)))]  # fmt: skip
+    terms = [
+        Effort(weight=0.1, order=2),
+        Effort(weight=0.3),
+        Goal(effector="tip", target=np.full(len(_place(model)), 0.1)),
+        Residual(
+            effector="tip",
+            residual=lambda y: np.array([y[0] * y[1], np.sin(y[0])]),
+            time=3 * model.dt,
+        ),
+        Given(
+            looks=tuple(
+                Look(
+                    name="both",
+                    step=k,
+                    states=rows,
+                    controls=direct,
+                    loss=Quadratic(target=np.ones(2), weight=1e-3),
+                )
+                for k in (1, 2, 7)
+            )
+        ),
+    ]
     if any(model.space.rate):
-        terms += [Goal(effector="tip", target=np.zeros(len(_place(model))), what="acceleration", time=(1 * model.dt, 5 * model.dt)),
-                  Reward(effector="tip", direction=np.eye(len(_place(model)))[0], time=8 * model.dt)]  # fmt: skip
+        terms += [
+            Goal(
+                effector="tip",
+                target=np.zeros(len(_place(model))),
+                what="acceleration",
+                time=(1 * model.dt, 5 * model.dt),
+            ),
+            Reward(effector="tip", direction=np.eye(len(_place(model)))[0], time=8 * model.dt),
+        ]
     return Problem(model=model, steps=steps, terms=terms)
 
 
@@ -84,25 +135,37 @@ def test_the_gradient_is_the_slope_of_the_cost(rule, taylor):
     controls = some_controls(problem)
     d = np.random.default_rng(1).standard_normal(controls.shape)
     _, g = gradient_of(problem, controls)
-    assert taylor(lambda e: evaluate(problem, controls + e * d).cost, np.sum(g * d)) == pytest.approx(2.0, abs=0.15)
+    assert taylor(
+        lambda e: evaluate(problem, controls + e * d).cost, np.sum(g * d)
+    ) == pytest.approx(2.0, abs=0.15)
 
 
 def test_it_agrees_with_the_rows_of_the_jacobian():
     problem = problem_of(beam("BDF2"))
     now = evaluate(problem, some_controls(problem))
-    rows = smooth_gradient(problem, now.controls) + np.tensordot(slopes(problem, now), adjoint_rows(problem, now), axes=1)
+    rows = smooth_gradient(problem, now.controls) + np.tensordot(
+        slopes(problem, now), adjoint_rows(problem, now), axes=1
+    )
     _, g = gradient_of(problem, now.controls, Schedule(tapes=2, slots=2))
     np.testing.assert_allclose(g, rows, rtol=1e-9, atol=1e-12 * np.abs(rows).max())
 
 
 def test_a_gripper_that_moves_with_the_controls_too():
     hand = {"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0.0, 0.05, 0.05)))}
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=4e4, nu=0.35),
-                     actuators=hand, effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        order=1,
+        material=pl.Material(E=4e4, nu=0.35),
+        actuators=hand,
+        effectors={"tip": pl.Effector(surface="x+")},
+    )
     problem = problem_of(pl.BDF2(robot, dt=0.02), steps=9)
     controls = 0.02 * some_controls(problem)
     reference = gradient_of(problem, controls, "all")[1]
-    np.testing.assert_array_equal(gradient_of(problem, controls, Schedule(tapes=1, slots=2))[1], reference)
+    np.testing.assert_array_equal(
+        gradient_of(problem, controls, Schedule(tapes=1, slots=2))[1], reference
+    )
 
 
 # Schedules
@@ -110,7 +173,8 @@ def test_a_gripper_that_moves_with_the_controls_too():
 
 @cache
 def fewest(units, slots):
-    """The fewest units passed without a tape, by trying every split (an oracle for Griewank's formula)."""
+    """The fewest units passed without a tape, by trying every split (an oracle for Griewank's
+    formula)."""
     if units == 1:
         return 0
     if slots == 0:
@@ -160,10 +224,18 @@ class Held:
 @pytest.mark.parametrize("steps", [1, 2, 7, 12])
 def test_steps_are_counted_and_few_are_alive(schedule, steps):
     model = Counting(jet())
-    problem = Problem(model=model, steps=steps, terms=[Goal(effector="tip", target=(1.0, 0.0), time=steps * 0.1), Effort()])
+    problem = Problem(
+        model=model,
+        steps=steps,
+        terms=[Goal(effector="tip", target=(1.0, 0.0), time=steps * 0.1), Effort()],
+    )
     model.count = 0
     sweep, _ = gradient_of(problem, some_controls(problem), schedule)
-    plan = schedule_for(problem, some_controls(problem), schedule) if isinstance(schedule, str) else schedule
+    plan = (
+        schedule_for(problem, some_controls(problem), schedule)
+        if isinstance(schedule, str)
+        else schedule
+    )
     assert model.count == steps + sweep.extra
     assert model.most <= plan.tapes + 1
     if schedule == "all":
@@ -173,7 +245,9 @@ def test_steps_are_counted_and_few_are_alive(schedule, steps):
 
 
 def test_the_square_root_simulates_no_step_more_than_twice():
-    problem = Problem(model=jet(dt=0.01), steps=100, terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0)])
+    problem = Problem(
+        model=jet(dt=0.01), steps=100, terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0)]
+    )
     every, _ = gradient_of(problem, some_controls(problem), "all")
     sweep, _ = gradient_of(problem, some_controls(problem), "sqrt")
     assert sweep.extra == 90
@@ -184,7 +258,9 @@ def test_the_square_root_simulates_no_step_more_than_twice():
 def test_a_budget_is_kept_and_used(rule):
     problem = problem_of(beam(rule), steps=12)
     controls = some_controls(problem)
-    with pytest.raises(InputError, match=r"one step of this model alone holds (\d+); give \1 or more") as error:
+    with pytest.raises(
+        InputError, match=r"one step of this model alone holds (\d+); give \1 or more"
+    ) as error:
         gradient_of(problem, controls, 10)
     least = int(str(error.value).split("give ")[1].split()[0])
     extras = []
@@ -227,7 +303,9 @@ def test_a_run_that_fails_is_a_value():
             good = super().step(x, u, p, k)
             return Step(good.x, Status(ok=False, text="torn"), good.tape) if k == 3 else good
 
-    problem = Problem(model=Fails(jet()), steps=6, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.6)])
+    problem = Problem(
+        model=Fails(jet()), steps=6, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.6)]
+    )
     sweep, g = gradient_of(problem, some_controls(problem))
     assert sweep.cost == np.inf
     assert sweep.failed == "step 3: torn"
@@ -236,8 +314,16 @@ def test_a_run_that_fails_is_a_value():
     assert "not finite" in sweep.failed
 
 
-@pytest.mark.parametrize(("schedule", "says"), [("sqr", "did you mean 'sqrt'"), (None, "must be a number"), (-5, "give"), (True, "number"),
-                                                (float("nan"), "give")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("schedule", "says"),
+    [
+        ("sqr", "did you mean 'sqrt'"),
+        (None, "must be a number"),
+        (-5, "give"),
+        (True, "number"),
+        (float("nan"), "give"),
+    ],
+)
 def test_what_is_no_schedule_is_a_sentence(schedule, says):
     problem = Problem(model=jet(), steps=6, terms=[Effort()])
     with pytest.raises(InputError, match=says):

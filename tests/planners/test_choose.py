@@ -44,7 +44,9 @@ class Backward(Bare):
 def test_every_method_finds_the_same_plan(method):
     found = plan(jet(), TERMS, steps=5, method=method)
     assert found.status, found.status.text
-    assert found.cost == pytest.approx(plan(Problem(model=jet(), terms=TERMS, steps=5)).cost, rel=1e-6)
+    assert found.cost == pytest.approx(
+        plan(Problem(model=jet(), terms=TERMS, steps=5)).cost, rel=1e-6
+    )
 
 
 def test_collocation_finds_it_too():
@@ -66,7 +68,9 @@ def test_the_best_method_for_a_model():
 def test_parts_of_a_problem_are_keywords():
     model = jet()
     x0 = model.state(np.array([0.5, 0.5]), np.array([0.0, 1.0]))
-    found = plan(model, TERMS, steps=5, x0=x0, before=(1.0, 0.0), limits=[Limit(lower=-1.0, upper=1.0)])
+    found = plan(
+        model, TERMS, steps=5, x0=x0, before=(1.0, 0.0), limits=[Limit(lower=-1.0, upper=1.0)]
+    )
     np.testing.assert_array_equal(found.states[0], x0)
     assert np.abs(found.controls).max() <= 1.0 + 1e-9
     assert plan(model, TERMS[1], steps=3).cost == 0.0  # one term alone
@@ -75,19 +79,29 @@ def test_parts_of_a_problem_are_keywords():
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "collocation"])
 def test_constraints_are_kept_by_every_method(method):
     fast = Constraint(effector="tip", inside=Interval(upper=1.0), what="velocity")
-    found = plan(jet(), TERMS, steps=5, method=method, constraints=[fast], options=Options(iterations=1000))
+    found = plan(
+        jet(), TERMS, steps=5, method=method, constraints=[fast], options=Options(iterations=1000)
+    )
     assert found.status, found.status.text
     assert found.violation <= 1e-5
     assert plan(jet(), TERMS, steps=5, method=method).states[:, 2:].max() > 1.5
 
 
 def test_keywords_of_a_planner_reach_it():
-    assert plan(jet(), TERMS, steps=5, method="gauss_newton", route="forward").notes["route"] == "forward"
+    assert (
+        plan(jet(), TERMS, steps=5, method="gauss_newton", route="forward").notes["route"]
+        == "forward"
+    )
     assert plan(jet(), TERMS, steps=5, method="ddp", second_order=True).method == "ddp"
-    found = plan(jet(), TERMS, steps=5, method="gradient", optimiser="adam", options=Options(iterations=10))
+    found = plan(
+        jet(), TERMS, steps=5, method="gradient", optimiser="adam", options=Options(iterations=10)
+    )
     assert len(found.history) == 11
     guess = np.ones((5, 2))
-    assert plan(jet(), TERMS, steps=5, guess=guess, options=Options(iterations=1)).history[0].cost > 1.0
+    assert (
+        plan(jet(), TERMS, steps=5, guess=guess, options=Options(iterations=1)).history[0].cost
+        > 1.0
+    )
 
 
 @pytest.mark.parametrize(

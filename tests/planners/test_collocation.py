@@ -1,4 +1,5 @@
-"""Direct collocation reaches the optimum of the shooting planners, with derivatives that finite differences confirm."""
+"""Direct collocation reaches the optimum of the shooting planners, with derivatives that finite
+differences confirm."""
 
 import signal
 import sys
@@ -26,10 +27,17 @@ TIGHT = Options(tolerance=1e-11)
 
 def held_box(rule, *, damping=0.0, **parts):
     """A soft box 0.4 m long that a moving hand holds at its left end, at rest under gravity."""
-    robot = pl.Robot(shape=pl.Box(size=(0.4, 0.03, 0.03)), divisions=(4, 1, 1), order=1, gravity=(0, 0, -9.81),
-                     material=pl.Material(E=6e4, nu=0.4, density=35.0, law="neo-hookean"), damping=pl.Damping(stiffness=damping),
-                     actuators={"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0, 0.015, 0.015)))},
-                     effectors={"tip": pl.Effector(surface="x+")}, **parts)  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.4, 0.03, 0.03)),
+        divisions=(4, 1, 1),
+        order=1,
+        gravity=(0, 0, -9.81),
+        material=pl.Material(E=6e4, nu=0.4, density=35.0, law="neo-hookean"),
+        damping=pl.Damping(stiffness=damping),
+        actuators={"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0, 0.015, 0.015)))},
+        effectors={"tip": pl.Effector(surface="x+")},
+        **parts,
+    )
     model = RULES[rule](robot, dt=0.02)
     return model, model.state(pl.equilibrium(pl.Quasistatic(robot), np.zeros(6)).x)
 
@@ -37,26 +45,53 @@ def held_box(rule, *, damping=0.0, **parts):
 def reach(rule, *, steps=8, damping=0.0, target=(0.37, 0.05, 0.05), **parts):
     model, x0 = held_box(rule, damping=damping)
     goal = Goal(effector="tip", target=target, time=steps * model.dt, weight=100.0)
-    return Problem(model=model, steps=steps, x0=x0, terms=[goal, Effort(weight=1e-4, order=2)], **parts)
+    return Problem(
+        model=model, steps=steps, x0=x0, terms=[goal, Effort(weight=1e-4, order=2)], **parts
+    )
 
 
 def thrown(**parts):
     """Two point masses, the first driven by a jet; their problem is linear-quadratic."""
     body = pl.PointMass(points=[[0.0, 0.0, 0.0], [0.1, 0.0, 0.0]], mass_each=0.2)
-    robot = pl.Robot(shape=body, gravity=(0, 0, -9.81), actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0, 0.0))},
-                     effectors={"ball": pl.Effector(point=(0.0, 0.0, 0.0))})  # fmt: skip
+    robot = pl.Robot(
+        shape=body,
+        gravity=(0, 0, -9.81),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0, 0.0))},
+        effectors={"ball": pl.Effector(point=(0.0, 0.0, 0.0))},
+    )
     goal = Goal(effector="ball", target=(0.3, 0.1, 0.0), time=0.5, weight=50.0)
-    return Problem(model=pl.ImplicitEuler(robot, dt=0.05), steps=10, terms=[goal, Effort(weight=1e-2)], **parts)
+    return Problem(
+        model=pl.ImplicitEuler(robot, dt=0.05), steps=10, terms=[goal, Effort(weight=1e-2)], **parts
+    )
 
 
 def bent(rule, motion=None):
-    """A damped beam on a support with a cable of driven length, on soft ground with friction: every block of the derivatives."""
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.05, 0.05)), divisions=(2, 1, 1), order=1, gravity=(0, 0, -9.81),
-                     material=pl.Material(E=4e4, nu=0.35), damping=pl.Damping(mass=0.5, stiffness=0.02),
-                     supports=(pl.Support(region="x-", motion=motion),), effectors={"tip": pl.Effector(surface="x+")},
-                     actuators={"line": pl.Cable(points=[[0.02, 0.02, 0.04], [0.19, 0.02, 0.04]], drive="length", stiffness=200.0)},
-                     contacts=(pl.Contact(obstacle=pl.plane((0, 0, 1), height=0.004), stiffness=2e5, layer=0.02, friction=0.5,
-                                          slip_speed=0.1),))  # fmt: skip
+    """A damped beam on a support with a cable of driven length, on soft ground with friction: every
+    block of the derivatives."""
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.05, 0.05)),
+        divisions=(2, 1, 1),
+        order=1,
+        gravity=(0, 0, -9.81),
+        material=pl.Material(E=4e4, nu=0.35),
+        damping=pl.Damping(mass=0.5, stiffness=0.02),
+        supports=(pl.Support(region="x-", motion=motion),),
+        effectors={"tip": pl.Effector(surface="x+")},
+        actuators={
+            "line": pl.Cable(
+                points=[[0.02, 0.02, 0.04], [0.19, 0.02, 0.04]], drive="length", stiffness=200.0
+            )
+        },
+        contacts=(
+            pl.Contact(
+                obstacle=pl.plane((0, 0, 1), height=0.004),
+                stiffness=2e5,
+                layer=0.02,
+                friction=0.5,
+                slip_speed=0.1,
+            ),
+        ),
+    )
     return pl.Quasistatic(robot) if rule == "static" else RULES[rule](robot, dt=0.02)
 
 
@@ -65,7 +100,9 @@ def matrix(entries, values, shape):
 
 
 def hessian(program, w, multipliers, scale=1.0):
-    upper = matrix(program.hessian_entries, program.hessian(w, 1.0, multipliers, scale), (program.size,) * 2)
+    upper = matrix(
+        program.hessian_entries, program.hessian(w, 1.0, multipliers, scale), (program.size,) * 2
+    )
     return upper + upper.T - np.diag(np.diag(upper))
 
 
@@ -82,17 +119,27 @@ def test_blocks_of_the_residual_are_its_derivatives(rule, rng):
     move[model.equations.free] = rng.standard_normal(residual.n_free)
     new, old, control = residual.blocks(q, x, u)
     d, square = move[model.equations.free], (residual.n_free,) * 2
-    g = lambda q, x, u: residual.force(q, x, u)[0]  # noqa: E731
+    g = lambda q, x, u: residual.force(q, x, u)[0]
     found = central(lambda e: g(q + e, x, u), move)
-    np.testing.assert_allclose(matrix(residual.by_new, new, square) @ d, found, atol=1e-6 * np.abs(found).max())
+    np.testing.assert_allclose(
+        matrix(residual.by_new, new, square) @ d, found, atol=1e-6 * np.abs(found).max()
+    )
     for j, values in enumerate(old):
         dx = np.zeros_like(x)
         dx[j * n : (j + 1) * n] = move
         found = central(lambda e, dx=dx: g(q, x + e, u), dx)
-        np.testing.assert_allclose(matrix(residual.by_old, values, square) @ d, found, atol=1e-6 * np.abs(found).max() + 1e-12)
+        np.testing.assert_allclose(
+            matrix(residual.by_old, values, square) @ d,
+            found,
+            atol=1e-6 * np.abs(found).max() + 1e-12,
+        )
         assert residual.used[j] or not found.any()
     found = central(lambda e: g(q, x, u + e), np.ones(1))
-    np.testing.assert_allclose(matrix(residual.by_control, control, (residual.n_free, 1))[:, 0], found, atol=1e-6 * np.abs(found).max())
+    np.testing.assert_allclose(
+        matrix(residual.by_control, control, (residual.n_free, 1))[:, 0],
+        found,
+        atol=1e-6 * np.abs(found).max(),
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -107,13 +154,29 @@ def test_the_residual_vanishes_where_the_step_ends(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_derivatives_of_the_program(rule, rng):
     model = bent(rule, motion=lambda t: np.array([0.0, 0.0, 0.1 * t]))
-    problem = Problem(model=model, steps=4, limits=[Limit(lower=-9, upper=9, order=1), Limit(lower=-99, upper=99, order=2)],
-                      terms=[Wish(effector="tip", residual=lambda y: np.array([y[0] * y[1] - 0.1, np.sin(y[2])])),
-                             Goal(effector="tip", target=(0.1, 0.2, 0.3), what="acceleration", time=0.06), Effort(weight=0.1, order=1)],
-                      constraints=[Constraint(effector="tip", inside=Interval(upper=0.3), function=lambda y: y[:2] ** 2, what="velocity"),
-                                   Constraint(effector="tip", inside=Ball(center=(0, 0, 0), radius=0.5), time=0.08)])  # fmt: skip
+    problem = Problem(
+        model=model,
+        steps=4,
+        limits=[Limit(lower=-9, upper=9, order=1), Limit(lower=-99, upper=99, order=2)],
+        terms=[
+            Wish(effector="tip", residual=lambda y: np.array([y[0] * y[1] - 0.1, np.sin(y[2])])),
+            Goal(effector="tip", target=(0.1, 0.2, 0.3), what="acceleration", time=0.06),
+            Effort(weight=0.1, order=1),
+        ],
+        constraints=[
+            Constraint(
+                effector="tip",
+                inside=Interval(upper=0.3),
+                function=lambda y: y[:2] ** 2,
+                what="velocity",
+            ),
+            Constraint(effector="tip", inside=Ball(center=(0, 0, 0), radius=0.5), time=0.08),
+        ],
+    )
     program = Program(problem=problem)
-    positions = np.tile(model.equations.body.rest, (4, 1)) + 1e-3 * rng.standard_normal((4, model.space.n_dofs))
+    positions = np.tile(model.equations.body.rest, (4, 1)) + 1e-3 * rng.standard_normal(
+        (4, model.space.n_dofs)
+    )
     w, d = program.pack(positions, np.full((4, 1), 0.9)), rng.standard_normal(program.size)
     found = central(lambda e: program.constraints(w + e, 2.0), d)
     J = matrix(program.jacobian_entries, program.jacobian(w, 2.0), (len(found), program.size))
@@ -134,28 +197,41 @@ def test_gradient_and_hessian_of_quadratic_terms_are_exact(rng):
 def test_hessian_of_the_lagrangian_holds_the_curvature_of_the_dynamics(rule, rng):
     program = Program(problem=reach(rule, steps=4), second_order=True)
     now = evaluate(program.problem, 0.05 * rng.standard_normal((4, 6)))
-    w, d = program.pack(now.states[1:, : program.n_dofs], now.controls), rng.standard_normal(program.size)
+    w, d = (
+        program.pack(now.states[1:, : program.n_dofs], now.controls),
+        rng.standard_normal(program.size),
+    )
     multipliers, scale = rng.standard_normal(program.n_positions), 3.0
 
     def slope(w):
-        J = matrix(program.jacobian_entries, program.jacobian(w, scale), (program.n_positions, program.size))
+        J = matrix(
+            program.jacobian_entries,
+            program.jacobian(w, scale),
+            (program.n_positions, program.size),
+        )
         return program.gradient(w) + J.T @ multipliers
 
     change = central(lambda e: slope(w + e), d)
-    np.testing.assert_allclose(hessian(program, w, multipliers, scale) @ d, change, atol=1e-6 * np.abs(change).max())
+    np.testing.assert_allclose(
+        hessian(program, w, multipliers, scale) @ d, change, atol=1e-6 * np.abs(change).max()
+    )
     without = hessian(Program(problem=program.problem), w, multipliers, scale)
     assert np.abs(without @ d - change).max() > 1e-2 * np.abs(change).max()  # the dynamics matter
 
 
 def test_goals_on_velocities_need_the_curvature_of_the_dynamics():
     model, x0 = held_box("bdf2")
-    hit = [Goal(effector="tip", target=(0.5, 0.1, 0.1), time=0.24, weight=500.0),
-           Goal(effector="tip", what="velocity", target=(2.0, 0.0, 0.0), time=0.24, weight=0.5)]  # fmt: skip
+    hit = [
+        Goal(effector="tip", target=(0.5, 0.1, 0.1), time=0.24, weight=500.0),
+        Goal(effector="tip", what="velocity", target=(2.0, 0.0, 0.0), time=0.24, weight=0.5),
+    ]
     problem = Problem(model=model, steps=12, x0=x0, terms=[*hit, Effort(weight=1e-3, order=2)])
     near = gauss_newton(problem, options=Options(tolerance=0.1)).controls
     plan = collocation(problem, guess=near, options=Options(iterations=100), second_order=True)
     assert plan.status, plan.status.text
-    assert plan.notes["nlp cost"] == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
+    assert plan.notes["nlp cost"] == pytest.approx(
+        gauss_newton(problem, options=TIGHT).cost, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize(("rule", "damping"), [("euler", 0.0), ("bdf2", 0.0), ("bdf2", 0.002)])
@@ -167,28 +243,43 @@ def test_finds_the_optimum_of_gauss_newton(rule, damping):
     assert plan.replay(problem.model, problem) == plan.cost
     assert abs(plan.notes["replay gap"]) < 1e-6
     assert plan.notes["ipopt status"] == "Solve_Succeeded"
-    assert max(row.infeasibility for row in plan.history[1:3]) > 1e-3  # it leaves the motions on its way
+    assert (
+        max(row.infeasibility for row in plan.history[1:3]) > 1e-3
+    )  # it leaves the motions on its way
     assert plan.history[-1].infeasibility < 1e-8 * plan.notes["force scale"]
 
 
 def test_starts_from_a_standing_body():
     problem = reach("euler")
-    plan = collocation(problem, simulate_guess=False, guess=problem.guess() + 0.02)  # the hand is elsewhere at once
+    plan = collocation(
+        problem, simulate_guess=False, guess=problem.guess() + 0.02
+    )  # the hand is elsewhere at once
     assert plan.history[0].infeasibility > 0.1
     assert plan.cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
 
 
 def test_point_masses():
     problem = thrown()
-    assert collocation(problem).cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
+    assert collocation(problem).cost == pytest.approx(
+        gauss_newton(problem, options=TIGHT).cost, rel=1e-6
+    )
 
 
-@pytest.mark.parametrize("limits", [[Limit(lower=-1.0, upper=1.3)], [Limit(lower=-2.0, upper=9.0, order=1)],
-                                    [Limit(lower=-80.0, upper=90.0, order=2)]])  # fmt: skip
+@pytest.mark.parametrize(
+    "limits",
+    [
+        [Limit(lower=-1.0, upper=1.3)],
+        [Limit(lower=-2.0, upper=9.0, order=1)],
+        [Limit(lower=-80.0, upper=90.0, order=2)],
+    ],
+)
 def test_active_limits(limits):
     problem, free = thrown(limits=limits), thrown()
     assert problem.excess(collocation(free).controls) > 0.01  # they matter
-    plan, peer = collocation(problem, options=Options(tolerance=1e-8)), gauss_newton(problem, options=TIGHT)
+    plan, peer = (
+        collocation(problem, options=Options(tolerance=1e-8)),
+        gauss_newton(problem, options=TIGHT),
+    )
     assert plan.status, plan.status.text
     assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
     assert plan.excess <= 1e-8
@@ -205,19 +296,33 @@ def test_an_active_limit_of_a_soft_body():
 def test_a_supported_body_and_a_quasistatic_one():
     robot, taut = bent("static").robot, np.array([0.9])
     for model, steps in ((pl.BDF2(robot, dt=0.02), 6), (pl.Quasistatic(robot), 3)):
-        x0 = model.state(pl.equilibrium(pl.Quasistatic(robot), taut).x)  # away from where the cable goes slack, which is a kink
+        x0 = model.state(
+            pl.equilibrium(pl.Quasistatic(robot), taut).x
+        )  # away from where the cable goes slack, which is a kink
         goal = Goal(effector="tip", target=(0.18, 0.02, 0.04), weight=10.0)
-        problem = Problem(model=model, steps=steps, x0=x0, before=taut, terms=[goal, Effort(weight=1e-3, reference=0.9)])
+        problem = Problem(
+            model=model,
+            steps=steps,
+            x0=x0,
+            before=taut,
+            terms=[goal, Effort(weight=1e-3, reference=0.9)],
+        )
         plan, peer = collocation(problem), gauss_newton(problem, options=TIGHT)
         assert plan.status, plan.status.text
         assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
-        assert np.all(Program(problem=problem).unpack(np.zeros(Program(problem=problem).size))[1][:, model.equations.held] ==
-                      model.equations.body.rest[model.equations.held])  # fmt: skip
+        assert np.all(
+            Program(problem=problem).unpack(np.zeros(Program(problem=problem).size))[1][
+                :, model.equations.held
+            ]
+            == model.equations.body.rest[model.equations.held]
+        )
 
 
 def test_keeps_constraints_on_effectors():
     under = Constraint(effector="tip", inside=Interval(lower=-1.0, upper=(1.0, 1.0, 0.03)))
-    near = Constraint(effector="tip", inside=Ball(center=(0.37, 0.03, 0.03), radius=0.01), time=0.16)
+    near = Constraint(
+        effector="tip", inside=Ball(center=(0.37, 0.03, 0.03), radius=0.01), time=0.16
+    )
     for constraint in (under, near):
         plan = collocation(reach("euler", constraints=[constraint]))
         assert plan.status, plan.status.text
@@ -275,8 +380,11 @@ def test_what_a_crash_left_can_go_on(tmp_path):
 
 
 def test_a_signal_between_our_calls_is_not_lost():
-    problem, before = reach("bdf2", steps=10, limits=[Limit(lower=-0.04, upper=0.04)]), signal.getsignal(signal.SIGINT)
-    tell = lambda what, done, total: signal.raise_signal(signal.SIGINT) if done == 3 else None  # noqa: E731
+    problem, before = (
+        reach("bdf2", steps=10, limits=[Limit(lower=-0.04, upper=0.04)]),
+        signal.getsignal(signal.SIGINT),
+    )
+    tell = lambda what, done, total: signal.raise_signal(signal.SIGINT) if done == 3 else None
     plan = collocation(problem, options=Options(progress=tell))
     assert plan.interrupted
     assert len(plan.history) == 4
@@ -301,7 +409,14 @@ def test_what_a_term_raises_passes_through():
 
     model, x0 = held_box("euler")
     with pytest.raises(ValueError, match="no more"):
-        collocation(Problem(model=model, steps=4, x0=x0, terms=[Wish(effector="tip", residual=moody), Effort(weight=1e-3)]))
+        collocation(
+            Problem(
+                model=model,
+                steps=4,
+                x0=x0,
+                terms=[Wish(effector="tip", residual=moody), Effort(weight=1e-3)],
+            )
+        )
 
 
 def test_sentences(monkeypatch):

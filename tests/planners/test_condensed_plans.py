@@ -1,4 +1,5 @@
-"""Plans with a condensed backward pass: goals are reached, limits and constraints are kept, and the exact model agrees."""
+"""Plans with a condensed backward pass: goals are reached, limits and constraints are kept, and the
+exact model agrees."""
 
 import itertools
 from dataclasses import replace
@@ -21,18 +22,33 @@ CLOSE = 0.01 * float(np.linalg.norm(GOAL - START))
 
 def arm(**parts):
     corners = {"a": (0.0, 0.0), "b": (0.04, 0.0), "c": (0.04, 0.04), "d": (0.0, 0.04)}
-    return pl.Robot(**{
-        "shape": pl.Box(size=(0.04, 0.04, 0.16)), "divisions": (2, 2, 6), "order": 1, "material": pl.Material(E=1e5, nu=0.35),
-        "supports": [pl.Support(region="z-")], "damping": pl.Damping(mass=4.0, stiffness=0.03),
-        "actuators": {name: pl.Cable(points=[[x, y, z] for z in (0.0, 0.08, 0.16)], limits=(0.0, 6.0)) for name, (x, y) in corners.items()},
-        "effectors": {"tip": pl.Effector(point=(0.02, 0.02, 0.16))}, **parts})  # fmt: skip
+    return pl.Robot(
+        **{
+            "shape": pl.Box(size=(0.04, 0.04, 0.16)),
+            "divisions": (2, 2, 6),
+            "order": 1,
+            "material": pl.Material(E=1e5, nu=0.35),
+            "supports": [pl.Support(region="z-")],
+            "damping": pl.Damping(mass=4.0, stiffness=0.03),
+            "actuators": {
+                name: pl.Cable(points=[[x, y, z] for z in (0.0, 0.08, 0.16)], limits=(0.0, 6.0))
+                for name, (x, y) in corners.items()
+            },
+            "effectors": {"tip": pl.Effector(point=(0.02, 0.02, 0.16))},
+            **parts,
+        }
+    )
 
 
 def task(model, way=None, **parts):
     way = paths.stops([0.0, STEPS * DT], [START, GOAL], pause=0.08) if way is None else way
     end = STEPS * DT
-    terms = [Goal(effector="tip", target=way, weight=2e4), Goal(effector="tip", target=way(end), time=end, weight=2e5),
-             Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity", weight=0.1), Effort(weight=1e-6)]  # fmt: skip
+    terms = [
+        Goal(effector="tip", target=way, weight=2e4),
+        Goal(effector="tip", target=way(end), time=end, weight=2e5),
+        Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity", weight=0.1),
+        Effort(weight=1e-6),
+    ]
     return Problem(model=model, steps=STEPS, terms=terms, **parts)
 
 
@@ -46,16 +62,26 @@ def exact(model):
     return gauss_newton(task(model))
 
 
-@pytest.mark.parametrize(("derivative", "search", "iterations", "end"), [
-    ("linear", "line", 60, "not converged in 60"),  # it goes on in ever smaller steps
-    ("nonlinear", "line", 120, "settled in"),
-    ("nonlinear", "trust", 120, "settled in"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("derivative", "search", "iterations", "end"),
+    [
+        ("linear", "line", 60, "not converged in 60"),  # it goes on in ever smaller steps
+        ("nonlinear", "line", 120, "settled in"),
+        ("nonlinear", "trust", 120, "settled in"),
+    ],
+)
 def test_a_condensed_plan_reaches_its_goal(model, exact, derivative, search, iterations, end):
-    plan = ddp(task(Condensed(model=model, derivative=derivative)), search=search, options=Options(iterations=iterations))
+    plan = ddp(
+        task(Condensed(model=model, derivative=derivative)),
+        search=search,
+        options=Options(iterations=iterations),
+    )
     assert plan.status.text.startswith(end)
     assert plan.status.ok == (end == "settled in")
-    assert np.linalg.norm(model.effector_rows("tip") @ plan.states[-1][: model.space.n_dofs] - GOAL) <= CLOSE
+    assert (
+        np.linalg.norm(model.effector_rows("tip") @ plan.states[-1][: model.space.n_dofs] - GOAL)
+        <= CLOSE
+    )
     assert plan.excess == 0.0
     assert exact.cost <= plan.cost * (1.0 + 1e-6)  # the exact model finds the optimum, from below
 
@@ -78,7 +104,10 @@ def test_a_fixed_regulariser_that_is_too_small_is_no_success(model):
 
 
 def test_no_iterate_is_worse_than_the_one_before(model):
-    costs = [row.cost for row in ddp(task(Condensed(model=model)), options=Options(iterations=40)).history]
+    costs = [
+        row.cost
+        for row in ddp(task(Condensed(model=model)), options=Options(iterations=40)).history
+    ]
     assert all(later <= earlier for earlier, later in itertools.pairwise(costs))
 
 
@@ -88,12 +117,17 @@ def test_a_forbidden_zone_is_avoided(model, exact):
     zone = keep_out("tip", pl.sphere(middle, 0.002))
     held = gauss_newton(task(model, constraints=[zone]))
     rows = model.effector_rows("tip")
-    near = [min(np.linalg.norm(rows @ x[: model.space.n_dofs] - middle) for x in plan.states) for plan in (exact, held)]
+    near = [
+        min(np.linalg.norm(rows @ x[: model.space.n_dofs] - middle) for x in plan.states)
+        for plan in (exact, held)
+    ]
     assert near[0] < 0.0015
     assert near[1] > 0.002 * (1.0 - 1e-3)
     assert held.status, held.status.text
     seen = ddp(task(Condensed(model=model), constraints=[zone]), options=Options(iterations=60))
-    assert min(np.linalg.norm(rows @ x[: model.space.n_dofs] - middle) for x in seen.states) > 0.002 * (1.0 - 1e-3)
+    assert min(
+        np.linalg.norm(rows @ x[: model.space.n_dofs] - middle) for x in seen.states
+    ) > 0.002 * (1.0 - 1e-3)
     assert seen.status, seen.status.text
 
 
@@ -103,20 +137,30 @@ def test_a_stroke_is_bounded(model, exact, increment, derivative):
     term = model.equations.terms[2][0]
 
     def strokes(plan):
-        taken = np.array([float(term.displacement(model.equations.points(term, x[: model.space.n_dofs]))) for x in plan.states])
+        taken = np.array(
+            [
+                float(term.displacement(model.equations.points(term, x[: model.space.n_dofs])))
+                for x in plan.states
+            ]
+        )
         return np.diff(taken) if increment else taken
 
     bound = 0.8 * strokes(exact).max()
     options = Options(iterations=60, tolerance=1e-5)
     wish = [Stroke(actuator="c", upper=bound, increment=increment)]
     rough = Condensed(model=model, actuators=("c",), derivative=derivative)
-    plan = ddp(task(rough, constraints=wish), options=options)  # whose last rounds are those of gauss_newton
+    plan = ddp(
+        task(rough, constraints=wish), options=options
+    )  # whose last rounds are those of gauss_newton
     assert bound * 0.99 <= strokes(plan).max() <= bound * (1.0 + 1e-4)
 
 
 def test_a_known_disturbance_on_the_way_is_planned_for(exact):
-    """A push that sets in half way: the plan that knows it ends at the goal, the one that does not is off."""
-    push = pl.PointLoad(point=(0.02, 0.02, 0.16), force=lambda t: np.array([0.0, -0.3, 0.0]) * (t > 0.12))
+    """A push that sets in half way: the plan that knows it ends at the goal, the one that does not
+    is off."""
+    push = pl.PointLoad(
+        point=(0.02, 0.02, 0.16), force=lambda t: np.array([0.0, -0.3, 0.0]) * (t > 0.12)
+    )
     pushed = pl.SemiImplicit(arm(loads=[push]), dt=DT)
     plan, blind = ddp(task(Condensed(model=pushed))), pl.simulate(pushed, exact.controls)
     rows = pushed.effector_rows("tip")
@@ -151,14 +195,28 @@ def test_a_goal_beyond_reach_is_said(model):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda m: Stroke(actuator="a", lower=1.0, upper=0.0).on(m, STEPS), "lower must not exceed"),
+        (
+            lambda m: Stroke(actuator="a", lower=1.0, upper=0.0).on(m, STEPS),
+            "lower must not exceed",
+        ),
         (lambda m: Stroke(actuator="aa", upper=1.0).on(m, STEPS), "no actuator 'aa'"),
         (lambda m: keep_out("tip", (0.0, 0.0, 0.0)), "sphere"),
-        (lambda m: Problem(model=m, steps=3, terms=[Stroke(actuator="a", upper=1.0)]), "constraints="),
-        (lambda m: Problem(model=m, steps=3, terms=[Effort()], limits=[pl.problem.Limit()]), "no bound"),
+        (
+            lambda m: Problem(model=m, steps=3, terms=[Stroke(actuator="a", upper=1.0)]),
+            "constraints=",
+        ),
+        (
+            lambda m: Problem(model=m, steps=3, terms=[Effort()], limits=[pl.problem.Limit()]),
+            "no bound",
+        ),
         (lambda m: ddp(task(m), search="golden"), "line, trust"),
         (lambda m: gauss_newton(task(Condensed(model=m))), "plan with ddp"),
-        (lambda m: Problem(model=m, steps=3, terms=[Effort()], limits=[pl.problem.Limit(lower=2.0, upper=1.0)]), "must not exceed"),
+        (
+            lambda m: Problem(
+                model=m, steps=3, terms=[Effort()], limits=[pl.problem.Limit(lower=2.0, upper=1.0)]
+            ),
+            "must not exceed",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(model, make, words):

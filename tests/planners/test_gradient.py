@@ -1,4 +1,5 @@
-"""Plans by gradients: closed forms of a point mass, limits of every order, models that only have a pullback, and trouble on the way."""
+"""Plans by gradients: closed forms of a point mass, limits of every order, models that only have a
+pullback, and trouble on the way."""
 
 from dataclasses import dataclass
 
@@ -16,18 +17,28 @@ from pliant.planners.quadratic import limit_rows, metric, solve_program, within_
 from pliant.problem import Effort, Goal, Limit, Problem
 
 DT, N = 0.1, 10
-GOALS = (Goal(effector="tip", target=(1.0, 0.5), time=1.0, weight=10.0), Goal(effector="tip", target=(0.0, 0.0), time=1.0, what="velocity"))
+GOALS = (
+    Goal(effector="tip", target=(1.0, 0.5), time=1.0, weight=10.0),
+    Goal(effector="tip", target=(0.0, 0.0), time=1.0, what="velocity"),
+)
 TERMS = (*GOALS, Effort(weight=0.01))
 EASY = (*GOALS, Effort(weight=0.3))  # better conditioned, for Adam
 
 
 def rows_of(problem):
-    """F and b of a linear problem, cost = 1/2 |F u - b|^2 over one axis after the other: backward Euler by hand, not by the model."""
+    """F and b of a linear problem, cost = 1/2 |F u - b|^2 over one axis after the other: backward
+    Euler by hand, not by the model."""
     h = DT
     j = np.arange(N)
     place = h * h * (N - j)  # of x_N by u_j: v_k = h sum u, x = h sum v
     speed = h * np.ones(N)
-    F = np.concatenate([np.sqrt(10.0) * place[None], speed[None], np.sqrt(problem.terms[-1].weight * h) * np.eye(N)])
+    F = np.concatenate(
+        [
+            np.sqrt(10.0) * place[None],
+            speed[None],
+            np.sqrt(problem.terms[-1].weight * h) * np.eye(N),
+        ]
+    )
     return F, [np.concatenate([[np.sqrt(10.0) * target], np.zeros(N + 1)]) for target in (1.0, 0.5)]
 
 
@@ -44,7 +55,11 @@ class OnlyPullback(Wrapped):
 
     def step(self, x, u, p=None, k=0):
         step = self.model.step(x, u, p, k)
-        return Step(step.x, Status(ok=False, text="torn"), step.tape) if np.abs(u).max() > self.weak else step
+        return (
+            Step(step.x, Status(ok=False, text="torn"), step.tape)
+            if np.abs(u).max() > self.weak
+            else step
+        )
 
     def pullback(self, step, x_bar):
         return self.model.pullback(step, x_bar)
@@ -53,17 +68,27 @@ class OnlyPullback(Wrapped):
 # Optima
 
 
-BOTH = pytest.mark.parametrize(("optimiser", "terms"), [("lbfgs", TERMS), ("adam", EASY)], ids=["lbfgs", "adam"])
+BOTH = pytest.mark.parametrize(
+    ("optimiser", "terms"), [("lbfgs", TERMS), ("adam", EASY)], ids=["lbfgs", "adam"]
+)
 
 
 @BOTH
 def test_least_effort_of_a_point_mass(optimiser, terms):
     problem = Problem(model=jet(), steps=N, terms=terms)
-    plan = gradient(problem, optimiser=optimiser, options=Options(iterations=500, tolerance=1e-9 if optimiser == "lbfgs" else 1e-5))
+    plan = gradient(
+        problem,
+        optimiser=optimiser,
+        options=Options(iterations=500, tolerance=1e-9 if optimiser == "lbfgs" else 1e-5),
+    )
     u = exact(problem)
     assert plan.status, plan.status.text
-    np.testing.assert_allclose(plan.controls, u, atol=(5e-3 if optimiser == "lbfgs" else 0.05) * np.abs(u).max())
-    assert plan.cost == pytest.approx(evaluate(problem, u).cost, rel=1e-6 if optimiser == "lbfgs" else 1e-3)
+    np.testing.assert_allclose(
+        plan.controls, u, atol=(5e-3 if optimiser == "lbfgs" else 0.05) * np.abs(u).max()
+    )
+    assert plan.cost == pytest.approx(
+        evaluate(problem, u).cost, rel=1e-6 if optimiser == "lbfgs" else 1e-3
+    )
     assert plan.cost == plan.replay(problem.model, problem)
     costs = [row.cost for row in plan.history]
     assert optimiser == "adam" or costs == sorted(costs, reverse=True)
@@ -71,35 +96,77 @@ def test_least_effort_of_a_point_mass(optimiser, terms):
 
 @BOTH
 def test_bounds_of_motors_and_user_hold(optimiser, terms):
-    problem = Problem(model=jet((-3.0, 8.0)), steps=N, terms=terms, limits=[Limit(lower=-4.0, upper=1.2)])
-    plan = gradient(problem, optimiser=optimiser, options=Options(iterations=500, tolerance=1e-9 if optimiser == "lbfgs" else 1e-5))
+    problem = Problem(
+        model=jet((-3.0, 8.0)), steps=N, terms=terms, limits=[Limit(lower=-4.0, upper=1.2)]
+    )
+    plan = gradient(
+        problem,
+        optimiser=optimiser,
+        options=Options(iterations=500, tolerance=1e-9 if optimiser == "lbfgs" else 1e-5),
+    )
     u = exact(problem, -3.0, 1.2)
     assert np.isclose(u, 1.2).any()  # the bound matters
     np.testing.assert_allclose(plan.controls, u, atol=0.02 if optimiser == "lbfgs" else 0.1)
-    assert plan.cost == pytest.approx(evaluate(problem, u).cost, rel=1e-6 if optimiser == "lbfgs" else 1e-3)
+    assert plan.cost == pytest.approx(
+        evaluate(problem, u).cost, rel=1e-6 if optimiser == "lbfgs" else 1e-3
+    )
     assert plan.excess <= 1e-9
 
 
 @BOTH
 def test_rates_and_accelerations_are_kept(optimiser, terms):
-    limits = [Limit(lower=-2.0, upper=2.0), Limit(lower=-5.0, upper=8.0, order=1), Limit(lower=-60.0, upper=60.0, order=2)]
+    limits = [
+        Limit(lower=-2.0, upper=2.0),
+        Limit(lower=-5.0, upper=8.0, order=1),
+        Limit(lower=-60.0, upper=60.0, order=2),
+    ]
     problem = Problem(model=jet(), steps=N, terms=terms, limits=limits)
-    plan = gradient(problem, optimiser=optimiser, options=Options(iterations=500, tolerance=1e-9 if optimiser == "lbfgs" else 1e-5))
+    plan = gradient(
+        problem,
+        optimiser=optimiser,
+        options=Options(iterations=500, tolerance=1e-9 if optimiser == "lbfgs" else 1e-5),
+    )
     F, bs = rows_of(problem)
     G, low, high = limit_rows(problem, problem.guess())
     both = sp.block_diag([F.T @ F] * 2, format="csc")
-    u = solve_program(both, -np.concatenate([F.T @ b for b in bs]), sp.csc_matrix((0, 2 * N)), np.zeros(0), G, low, high).reshape(2, N).T
+    u = (
+        solve_program(
+            both,
+            -np.concatenate([F.T @ b for b in bs]),
+            sp.csc_matrix((0, 2 * N)),
+            np.zeros(0),
+            G,
+            low,
+            high,
+        )
+        .reshape(2, N)
+        .T
+    )
     assert plan.status, plan.status.text
     assert plan.excess <= 1e-8
-    assert plan.cost == pytest.approx(evaluate(problem, u).cost, rel=1e-5 if optimiser == "lbfgs" else 1e-3)
+    assert plan.cost == pytest.approx(
+        evaluate(problem, u).cost, rel=1e-5 if optimiser == "lbfgs" else 1e-3
+    )
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.SemiImplicit, pl.BDF2])
 def test_a_soft_beam_gets_where_gauss_newton_gets(rule):
-    actuators = {"line": pl.Cable(points=[[0.02, 0.02, 0.08], [0.1, 0.05, 0.09], [0.19, 0.02, 0.08]])}
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=4e4, nu=0.35),
-                     supports=(pl.Support(region="x-"),), actuators=actuators, effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
-    terms = [Goal(effector="tip", target=(0.19, 0.05, 0.06), time=0.16, weight=1e5), Effort(weight=0.1, order=1)]
+    actuators = {
+        "line": pl.Cable(points=[[0.02, 0.02, 0.08], [0.1, 0.05, 0.09], [0.19, 0.02, 0.08]])
+    }
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        order=1,
+        material=pl.Material(E=4e4, nu=0.35),
+        supports=(pl.Support(region="x-"),),
+        actuators=actuators,
+        effectors={"tip": pl.Effector(surface="x+")},
+    )
+    terms = [
+        Goal(effector="tip", target=(0.19, 0.05, 0.06), time=0.16, weight=1e5),
+        Effort(weight=0.1, order=1),
+    ]
     problem = Problem(model=rule(robot, dt=0.02), steps=8, terms=terms)
     reference, plan = gauss_newton(problem), gradient(problem)
     assert plan.status, plan.status.text
@@ -116,7 +183,11 @@ def test_a_model_with_a_pullback_is_enough():
 
 
 def test_a_control_that_no_term_holds():
-    problem = Problem(model=jet(), steps=4, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.4), Effort(weight=(1.0, 0.0))])
+    problem = Problem(
+        model=jet(),
+        steps=4,
+        terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.4), Effort(weight=(1.0, 0.0))],
+    )
     plan = gradient(problem)
     assert plan.status, plan.status.text
     np.testing.assert_allclose(plan.controls[:, 1], 0.0, atol=1e-6)
@@ -127,7 +198,12 @@ def test_the_budget_changes_memory_and_not_the_plan():
     plans = {c: gradient(problem, checkpoints=c) for c in ("all", "sqrt", 600)}
     for plan in plans.values():
         np.testing.assert_array_equal(plan.controls, plans["all"].controls)
-    assert plans[600].notes["peak_bytes"] <= 600 < plans["sqrt"].notes["peak_bytes"] < plans["all"].notes["peak_bytes"]
+    assert (
+        plans[600].notes["peak_bytes"]
+        <= 600
+        < plans["sqrt"].notes["peak_bytes"]
+        < plans["all"].notes["peak_bytes"]
+    )
     assert plans["all"].notes["extra_steps"] == 0 < plans[600].notes["extra_steps"]
 
 
@@ -144,11 +220,15 @@ def test_adam_goes_back_to_its_best_where_a_run_fails():
 
 def test_adam_goes_the_same_way_half_as_far_after_a_run_that_fails():
     top = float(np.abs(exact(Problem(model=jet(), steps=N, terms=EASY))).max())
-    problem = Problem(model=OnlyPullback(jet(), weak=0.5 * top), steps=N, terms=EASY)  # before anything else goes wrong
+    problem = Problem(
+        model=OnlyPullback(jet(), weak=0.5 * top), steps=N, terms=EASY
+    )  # before anything else goes wrong
     rows = gradient(problem, optimiser="adam", rate=0.1, options=Options(iterations=60)).history
     first = next(k for k, row in enumerate(rows) if row.failed)
     assert first > 2  # there is something learned to keep
-    assert [row.cost for row in rows[:first]] == sorted((row.cost for row in rows[:first]), reverse=True)
+    assert [row.cost for row in rows[:first]] == sorted(
+        (row.cost for row in rows[:first]), reverse=True
+    )
     assert rows[first + 1].step == pytest.approx(0.5 * rows[first].step)
 
 
@@ -166,10 +246,13 @@ def test_adams_rate_grows_again_after_a_run_that_fails():
 
 @pytest.mark.parametrize("weak", [1.05, 1.5])
 def test_steps_into_the_torn_region_are_recovered(weak):
-    """Motors of 100 N make the first step far too long for a model that breaks a little above what the optimum wants."""
+    """Motors of 100 N make the first step far too long for a model that breaks a little above what
+    the optimum wants."""
     problem = Problem(model=jet((-100.0, 100.0)), steps=N, terms=TERMS)
     u = exact(problem)
-    problem = Problem(model=OnlyPullback(problem.model, weak=weak * np.abs(u).max()), steps=N, terms=TERMS)
+    problem = Problem(
+        model=OnlyPullback(problem.model, weak=weak * np.abs(u).max()), steps=N, terms=TERMS
+    )
     plan = gradient(problem)
     failed = sum(row.failed for row in plan.history)
     assert plan.status, plan.status.text
@@ -190,7 +273,12 @@ def test_an_interrupted_search_keeps_its_best_and_goes_on(tmp_path):
     assert not plan.status
     assert plan.cost == min(row.cost for row in plan.history) == plan.replay(problem.model, problem)
     told = []
-    onward = gradient(problem, options=Options(folder=tmp_path, resume=True, progress=lambda what, done, total: told.append(done)))
+    onward = gradient(
+        problem,
+        options=Options(
+            folder=tmp_path, resume=True, progress=lambda what, done, total: told.append(done)
+        ),
+    )
     assert onward.status
     assert [row.cost for row in onward.history[:4]] == [row.cost for row in plan.history]
     assert told[0] == 4
@@ -208,13 +296,17 @@ def test_a_warm_start_is_quick():
 @pytest.mark.parametrize("planner", [gauss_newton, newton, ddp, gradient])
 def test_a_guess_outside_the_limits_is_brought_inside(planner):
     problem = Problem(model=jet((-2.0, 2.0)), steps=N, terms=TERMS)
-    plan = planner(problem, guess=exact(problem))  # the free optimum, better than any that is allowed
+    plan = planner(
+        problem, guess=exact(problem)
+    )  # the free optimum, better than any that is allowed
     assert plan.excess <= 1e-9
     assert plan.cost == pytest.approx(evaluate(problem, exact(problem, -2.0, 2.0)).cost, rel=1e-6)
 
 
 def test_not_converged_is_said():
-    plan = gradient(Problem(model=jet(), steps=N, terms=TERMS), options=Options(iterations=2, tolerance=1e-12))
+    plan = gradient(
+        Problem(model=jet(), steps=N, terms=TERMS), options=Options(iterations=2, tolerance=1e-12)
+    )
     assert not plan.status
     assert "2 iterations; allow more" in plan.status.text
     assert len(plan.history) == 3
@@ -237,7 +329,10 @@ def test_bad_options_are_sentences(options, says):
 
 def test_a_guess_that_cannot_be_simulated():
     with pytest.raises(StepError, match="torn"):
-        gradient(Problem(model=OnlyPullback(jet(), weak=1.0), steps=N, terms=TERMS), guess=np.full((N, 2), 2.0))
+        gradient(
+            Problem(model=OnlyPullback(jet(), weak=1.0), steps=N, terms=TERMS),
+            guess=np.full((N, 2), 2.0),
+        )
 
 
 # Parts
@@ -263,7 +358,12 @@ def test_the_learned_model_is_bfgs():
 
 
 def test_projection_is_the_nearest_point():
-    problem = Problem(model=jet((-1.0, 1.0)), steps=6, terms=[Effort()], limits=[Limit(lower=-3.0, upper=3.0, order=1)])
+    problem = Problem(
+        model=jet((-1.0, 1.0)),
+        steps=6,
+        terms=[Effort()],
+        limits=[Limit(lower=-3.0, upper=3.0, order=1)],
+    )
     far = 2.0 * np.random.default_rng(2).standard_normal((6, 2))
     near = within_limits(problem, far)
     assert problem.excess(near) <= 1e-8
@@ -271,11 +371,15 @@ def test_projection_is_the_nearest_point():
         inside = near + 0.5 * (other - near)  # between two allowed controls
         assert problem.excess(other) <= 0.0
         assert np.sum((far - near) * (inside - near)) <= 1e-6
-    np.testing.assert_array_equal(within_limits(problem, 0.1 * np.ones((6, 2))), 0.1 * np.ones((6, 2)))
+    np.testing.assert_array_equal(
+        within_limits(problem, 0.1 * np.ones((6, 2))), 0.1 * np.ones((6, 2))
+    )
 
 
 def test_typical_controls():
     problem = Problem(model=jet((-1.0, 3.0)), steps=3, terms=[Effort()])
     np.testing.assert_array_equal(typical(problem, np.zeros((3, 2))), [2.0, 2.0])
     problem = Problem(model=jet(), steps=3, terms=[Effort()])
-    np.testing.assert_array_equal(typical(problem, np.array([[0.0, 1.0], [0.0, -7.0], [0.0, 0.0]])), [1.0, 7.0])
+    np.testing.assert_array_equal(
+        typical(problem, np.array([[0.0, 1.0], [0.0, -7.0], [0.0, 0.0]])), [1.0, 7.0]
+    )

@@ -1,4 +1,5 @@
-"""Algorithm 1 of paper 000: refinement between plans, its convergence (Lemma IV.1), its certificate and its store."""
+"""Algorithm 1 of paper 000: refinement between plans, its convergence (Lemma IV.1), its certificate
+and its store."""
 
 import json
 from dataclasses import replace
@@ -26,7 +27,11 @@ def arm():
 
 
 def problem(model):
-    return Problem(model=model, steps=STEPS, terms=[Goal(effector="laser", target=TARGET, weight=1e3), Effort(weight=1e-3, order=1)])
+    return Problem(
+        model=model,
+        steps=STEPS,
+        terms=[Goal(effector="laser", target=TARGET, weight=1e3), Effort(weight=1e-3, order=1)],
+    )
 
 
 def latent(arm, **options):
@@ -36,7 +41,10 @@ def latent(arm, **options):
 # How often
 
 
-@pytest.mark.parametrize(("cell", "eta", "count"), [(0.5, 0.2, 3), (0.3, 0.1, 3), (1.0, 1.0, 1), (1.0, 0.5, 2), (1.0, 0.49, 3)])
+@pytest.mark.parametrize(
+    ("cell", "eta", "count"),
+    [(0.5, 0.2, 3), (0.3, 0.1, 3), (1.0, 1.0, 1), (1.0, 0.5, 2), (1.0, 0.49, 3)],
+)
 def test_executions_of_algorithm_1(cell, eta, count):
     assert executions(cell, eta) == count
 
@@ -59,30 +67,40 @@ def test_only_latent_models_are_refined(arm):
 
 
 def test_the_objective_converges_to_the_exact_models_plan(arm):
-    """Lemma IV.1 with the scheme's rate: each halving of the cell takes about 2^4 off the difference to the plan with exact shapes."""
+    """Lemma IV.1 with the scheme's rate: each halving of the cell takes about 2^4 off the
+    difference to the plan with exact shapes."""
     refined = plan_refined(problem(latent(arm)), eta=1.0)
-    best = gauss_newton(replace(problem(latent(arm)), model=refined.levels[-1].model.exact()), guess=refined.plan.controls)
+    best = gauss_newton(
+        replace(problem(latent(arm)), model=refined.levels[-1].model.exact()),
+        guess=refined.plan.controls,
+    )
     assert best.status
     gaps = [abs(level.result.cost - best.cost) / best.cost for level in refined.levels]
     rates = np.log2(np.array(gaps[:-1]) / gaps[1:])
     assert len(gaps) == 4
     assert np.all(np.diff(gaps) < 0.0), gaps
     assert 3.0 <= np.mean(rates) <= 5.5, (gaps, rates)
-    np.testing.assert_allclose(refined.plan.controls, best.controls, atol=2e-3 * np.abs(best.controls).max())
+    np.testing.assert_allclose(
+        refined.plan.controls, best.controls, atol=2e-3 * np.abs(best.controls).max()
+    )
 
 
 @pytest.mark.parametrize("method", ["gauss_newton", "ddp", "gradient"])
 def test_with_any_planner(arm, method):
-    refined = plan_refined(problem(latent(arm)), eta=4.0, method=method, options=Options(iterations=60))
+    refined = plan_refined(
+        problem(latent(arm)), eta=4.0, method=method, options=Options(iterations=60)
+    )
     assert refined.plan.method == {"ddp": "ilqr"}.get(method, method)
-    assert refined.plan.cost == pytest.approx(plan_refined(problem(latent(arm)), eta=4.0).plan.cost, rel=1e-3)
+    assert refined.plan.cost == pytest.approx(
+        plan_refined(problem(latent(arm)), eta=4.0).plan.cost, rel=1e-3
+    )
 
 
 def closed_loop(model, gains):
     """(cost, gradient) of a controller u = gains (1, tip) that brings the tip to its target."""
     W = gains.reshape(2, 3)
     rows = model.effector_rows("laser").toarray()
-    sees = lambda x: np.concatenate([[1.0], rows @ model.space.position(x)])  # noqa: E731
+    sees = lambda x: np.concatenate([[1.0], rows @ model.space.position(x)])
     run = pl.simulate(model, lambda k, x: W @ sees(x), steps=STEPS, keep=True)
     miss = np.array([rows @ model.space.position(x) - TARGET for x in run.states[1:]])
     cost = 0.5 * 1e3 * DT * np.sum(miss**2) + 0.5 * 1e-3 * DT * np.sum(run.controls**2)
@@ -97,17 +115,26 @@ def closed_loop(model, gains):
 
 
 def test_feedback_controllers_are_refined_alike(arm):
-    """Equation 6: the same loop over cells, with the parameters of a controller in place of the controls."""
+    """Equation 6: the same loop over cells, with the parameters of a controller in place of the
+    controls."""
 
     def train(model, gains):
-        found = minimize(lambda w: closed_loop(model, w), gains, jac=True, method="L-BFGS-B", options={"maxiter": 200, "ftol": 1e-13})
+        found = minimize(
+            lambda w: closed_loop(model, w),
+            gains,
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 200, "ftol": 1e-13},
+        )
         return found.x
 
     model = latent(arm, domain=(-60.0, 60.0))
     start = np.array([0.5, 0.0, 0.0, 1.0, 0.0, 0.0])
     h, (_, g) = 1e-4, closed_loop(model, start)
     for i, e in enumerate(np.eye(6)):
-        assert (closed_loop(model, start + h * e)[0] - closed_loop(model, start - h * e)[0]) / (2 * h) == pytest.approx(g[i], rel=1e-4)
+        assert (closed_loop(model, start + h * e)[0] - closed_loop(model, start - h * e)[0]) / (
+            2 * h
+        ) == pytest.approx(g[i], rel=1e-4)
     levels = refine(train, model, eta=1.0, guess=start)
     assert [level.cell for level in levels] == [8.0, 4.0, 2.0, 1.0]
     exact = levels[-1].model.exact()
@@ -123,26 +150,39 @@ def test_the_certificate_tells_the_true_errors(arm):
     refined = plan_refined(problem(latent(arm, cell=4.0)), eta=1.0)
     c, model = refined.certificate, refined.levels[-1].model
     exact = model.exact()
-    true = max(np.linalg.norm(model.positions(x) - exact.positions(x)) / np.linalg.norm(exact.positions(x)) for x in refined.plan.states)
+    true = max(
+        np.linalg.norm(model.positions(x) - exact.positions(x)) / np.linalg.norm(exact.positions(x))
+        for x in refined.plan.states
+    )
     assert 0.0 < c.holdout <= true
     assert c.surplus[0] > c.surplus[1] > c.holdout
     for level, coarse, largest in zip(c.surpluses, refined.levels, c.surplus, strict=False):
         assert largest == max(size for _, size in level)
         point, size = level[-1]
-        found, true_shape = coarse.model.family.positions(point), model.family.shapes(point, None)[0]
-        assert size == pytest.approx(np.linalg.norm(found - true_shape) / np.linalg.norm(true_shape), rel=1e-6)
+        found, true_shape = (
+            coarse.model.family.positions(point),
+            model.family.shapes(point, None)[0],
+        )
+        assert size == pytest.approx(
+            np.linalg.norm(found - true_shape) / np.linalg.norm(true_shape), rel=1e-6
+        )
     assert 3.0 <= c.order <= 5.0
     along = [np.array([one.positions(x) for x in refined.plan.states]) for one in (model, exact)]
     mean = np.linalg.norm(along[0] - along[1]) / np.linalg.norm(along[1])
     assert 0.4 * mean <= c.richardson <= 2.5 * mean
     assert c.increment > c.one_step
     full = pl.ImplicitEuler(arm, dt=DT)
-    run = pl.simulate(full, refined.plan.controls, x0=full.state(model.positions(refined.plan.states[0])))
+    run = pl.simulate(
+        full, refined.plan.controls, x0=full.state(model.positions(refined.plan.states[0]))
+    )
     again = replace(problem(model), model=full, x0=run.states[0])
     assert c.replayed == pytest.approx(again.value(run.states, refined.plan.controls), rel=1e-9)
     tips = np.array([arm.place("laser", full.space.position(x)) for x in run.states])
     bases = np.array([arm.place("laser base", full.space.position(x)) for x in run.states])
-    apart = [np.linalg.norm(tips - refined.plan.states[:, :2], axis=1), np.linalg.norm(bases - refined.plan.states[:, 2:4], axis=1)]
+    apart = [
+        np.linalg.norm(tips - refined.plan.states[:, :2], axis=1),
+        np.linalg.norm(bases - refined.plan.states[:, 2:4], axis=1),
+    ]
     assert c.trajectory == pytest.approx(np.max(apart), rel=1e-9)
     assert any("Richardson" in line for line in c.lines())
 
@@ -183,11 +223,17 @@ def test_a_level_that_cannot_be_simulated_leaves_the_ones_before(arm):
     first = plan_refined(problem(latent(arm)), eta=8.0).evaluations
     refined = plan_refined(problem(latent(arm, budget=first + 2)), eta=1.0)
     assert [level.cell for level in refined.levels] == [8.0]
-    assert any("stopped before cell 4" in note and "budget" in note for note in refined.certificate.notes)
+    assert any(
+        "stopped before cell 4" in note and "budget" in note for note in refined.certificate.notes
+    )
 
 
 def test_points_and_options_that_cannot_be_used(arm):
-    wrong = (({"points": 0}, "0 points"), ({"points": -1}, "-1 points"), ({"options": {"iterations": 3}}, "The options of a planner"))
+    wrong = (
+        ({"points": 0}, "0 points"),
+        ({"points": -1}, "-1 points"),
+        ({"options": {"iterations": 3}}, "The options of a planner"),
+    )
     for options, says in wrong:
         with pytest.raises(InputError, match=says):
             plan_refined(problem(latent(arm)), eta=4.0, **options)
@@ -201,7 +247,8 @@ def test_richardson_is_refused_without_three_levels(arm):
 
 
 def test_an_order_that_is_not_the_schemes_is_refused(arm, monkeypatch):
-    """A surrogate that gets no better with its cells promises nothing: its corners are off by noise."""
+    """A surrogate that gets no better with its cells promises nothing: its corners are off by
+    noise."""
     true, rng = corners.evaluate, np.random.default_rng(0)
 
     def noisy(f, x, near):
@@ -209,7 +256,9 @@ def test_an_order_that_is_not_the_schemes_is_refused(arm, monkeypatch):
         return replace(sample, value=sample.value + 2e-6 * rng.standard_normal(sample.value.size))
 
     monkeypatch.setattr(corners, "evaluate", noisy)
-    refined = plan_refined(problem(latent(arm, cell=2.0, workers=1)), eta=0.5, options=Options(iterations=2))
+    refined = plan_refined(
+        problem(latent(arm, cell=2.0, workers=1)), eta=0.5, options=Options(iterations=2)
+    )
     assert not 3.0 <= refined.certificate.order <= 5.0
     assert refined.certificate.richardson is None
     assert any("refused, the order is not 3 to 5" in line for line in refined.certificate.lines())
@@ -238,7 +287,8 @@ def test_the_store_brings_the_same_plan_bit_for_bit(arm, tmp_path):
 
 @pytest.mark.parametrize("stop", [2, 5, 7, 11, 16, 21])
 def test_an_interrupted_run_goes_on_to_the_same_bits(arm, whole, tmp_path, stop):
-    """Wherever it stopped, in the middle of a batch too: plans and all corners; and where the first process still lives."""
+    """Wherever it stopped, in the middle of a batch too: plans and all corners; and where the first
+    process still lives."""
     store = tmp_path / "corners.sqlite"
 
     def interrupt(what, done, total):
@@ -250,9 +300,14 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(arm, whole, tmp_path, stop)
         plan_refined(problem(stopped), eta=2.0)
     model = latent(arm, store=store, workers=1)
     gone_on = plan_refined(problem(model), eta=2.0)
-    first, second = (list(one.levels[-1].model.surrogate.corners.samples.values()) for one in (whole, gone_on))
+    first, second = (
+        list(one.levels[-1].model.surrogate.corners.samples.values()) for one in (whole, gone_on)
+    )
     assert [s.point.tobytes() for s in first] == [s.point.tobytes() for s in second]
-    assert all(np.array_equal(a.value, b.value) and np.array_equal(a.slope, b.slope) for a, b in zip(first, second, strict=True))
+    assert all(
+        np.array_equal(a.value, b.value) and np.array_equal(a.slope, b.slope)
+        for a, b in zip(first, second, strict=True)
+    )
     np.testing.assert_array_equal(gone_on.plan.controls, whole.plan.controls)
     np.testing.assert_array_equal(gone_on.plan.states, whole.plan.states)
 
@@ -263,10 +318,13 @@ def whole(arm):
 
 
 def test_another_cell_on_the_same_store_is_another_lattice(arm, tmp_path):
-    """Corners may be shared, what cells say of them not: the second plan is as good as on a store of its own."""
+    """Corners may be shared, what cells say of them not: the second plan is as good as on a store
+    of its own."""
     store = tmp_path / "corners.sqlite"
     plan_refined(problem(latent(arm, cell=6.0, store=store, workers=1)), eta=3.0)
-    shared, alone = (plan_refined(problem(latent(arm, store=path, workers=1)), eta=4.0) for path in (store, None))
+    shared, alone = (
+        plan_refined(problem(latent(arm, store=path, workers=1)), eta=4.0) for path in (store, None)
+    )
     assert shared.plan.cost == pytest.approx(alone.plan.cost, rel=1e-7)
 
 

@@ -1,4 +1,5 @@
-"""Constraints around every planner: closed forms, an independent program, sets of all kinds, and what cannot be."""
+"""Constraints around every planner: closed forms, an independent program, sets of all kinds, and
+what cannot be."""
 
 from dataclasses import replace
 
@@ -31,8 +32,19 @@ def speeds():
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_least_effort_that_ends_at_a_point(planner):
     """min 1/2 |u|^2 with a . u = 1 has u = a / |a|^2."""
-    problem = Problem(model=jet(), steps=N, terms=[Effort()], constraints=[Constraint(effector="tip", inside=Interval(lower=1.0, upper=1.0),
-                                                                                      time=1.0, function=lambda y: y[:1])])  # fmt: skip
+    problem = Problem(
+        model=jet(),
+        steps=N,
+        terms=[Effort()],
+        constraints=[
+            Constraint(
+                effector="tip",
+                inside=Interval(lower=1.0, upper=1.0),
+                time=1.0,
+                function=lambda y: y[:1],
+            )
+        ],
+    )
     plan = constrained(problem, planner, options=Options(tolerance=1e-10, iterations=1000))
     a = places()[-1]
     assert plan.status, plan.status.text
@@ -45,24 +57,44 @@ def test_least_effort_that_ends_at_a_point(planner):
 
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_a_speed_limit_that_matters(planner):
-    """Against a program written by hand: 1/2 10 (x_N - 1)^2 + 1/2 0.01 dt |u|^2 with v <= 0.8 at every step."""
-    problem = Problem(model=jet(), steps=N, terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0), Effort(weight=0.01)],
-                      constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), what="velocity")])  # fmt: skip
+    """Against a program written by hand: 1/2 10 (x_N - 1)^2 + 1/2 0.01 dt |u|^2 with v <= 0.8 at
+    every step."""
+    problem = Problem(
+        model=jet(),
+        steps=N,
+        terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0), Effort(weight=0.01)],
+        constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), what="velocity")],
+    )
     a, V = places()[-1], speeds()
     H = sp.csc_matrix(10.0 * np.outer(a, a) + 0.01 * DT * np.eye(N))
-    u = solve_program(H, -10.0 * a, sp.csc_matrix((0, N)), np.zeros(0), sp.csc_matrix(V), np.full(N, -np.inf), np.full(N, 0.8))
+    u = solve_program(
+        H,
+        -10.0 * a,
+        sp.csc_matrix((0, N)),
+        np.zeros(0),
+        sp.csc_matrix(V),
+        np.full(N, -np.inf),
+        np.full(N, 0.8),
+    )
     plan = constrained(problem, planner, options=Options(tolerance=1e-9, iterations=1000))
     assert plan.status, plan.status.text
     assert plan.violation <= 1e-6
     assert np.isclose(V @ u, 0.8, atol=1e-6).sum() > 3  # the limit matters at many steps
-    assert plan.cost == pytest.approx(evaluate(problem, np.stack([u, 0.0 * u], axis=1)).cost, rel=1e-4)
+    assert plan.cost == pytest.approx(
+        evaluate(problem, np.stack([u, 0.0 * u], axis=1)).cost, rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
 def test_a_constraint_that_does_not_matter_changes_nothing(planner):
     terms = [Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0), Effort(weight=0.01)]
     free = planner(Problem(model=jet(), steps=N, terms=terms))
-    problem = Problem(model=jet(), steps=N, terms=terms, constraints=[Constraint(effector="tip", inside=Interval(lower=-9.0, upper=9.0))])
+    problem = Problem(
+        model=jet(),
+        steps=N,
+        terms=terms,
+        constraints=[Constraint(effector="tip", inside=Interval(lower=-9.0, upper=9.0))],
+    )
     plan = constrained(problem, planner)
     assert plan.status
     assert plan.violation == 0.0
@@ -70,9 +102,14 @@ def test_a_constraint_that_does_not_matter_changes_nothing(planner):
 
 
 def test_an_obstacle_is_gone_around():
-    """A disc in the way; its complement is no convex set, but the squared distance lies in an interval."""
+    """A disc in the way; its complement is no convex set, but the squared distance lies in an
+    interval."""
     centre, radius = np.array([0.5, 0.02]), 0.2
-    keep = Constraint(effector="tip", inside=Interval(lower=radius**2), function=lambda y: np.array([np.sum((y - centre) ** 2)]))
+    keep = Constraint(
+        effector="tip",
+        inside=Interval(lower=radius**2),
+        function=lambda y: np.array([np.sum((y - centre) ** 2)]),
+    )
     terms = [Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=100.0), Effort(weight=1e-3)]
     problem = Problem(model=jet(), steps=N, terms=terms, constraints=[keep])
     plan = constrained(problem, gauss_newton, guess=np.tile([2.0, -0.1], (N, 1)))
@@ -85,18 +122,31 @@ def test_an_obstacle_is_gone_around():
 
 def test_a_ball_is_a_leash():
     leash = Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=0.5))
-    problem = Problem(model=jet(), steps=N, terms=[Goal(effector="tip", target=(0.6, 0.8), time=1.0, weight=10.0), Effort(weight=1e-3)],
-                      constraints=[leash])  # fmt: skip
+    problem = Problem(
+        model=jet(),
+        steps=N,
+        terms=[Goal(effector="tip", target=(0.6, 0.8), time=1.0, weight=10.0), Effort(weight=1e-3)],
+        constraints=[leash],
+    )
     plan = constrained(problem, gauss_newton)
     assert plan.status, plan.status.text
     np.testing.assert_allclose(plan.states[-1, :2], [0.3, 0.4], atol=1e-3)
 
 
 def test_a_soft_beam_within_a_corridor():
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), order=1, material=pl.Material(E=4e4, nu=0.35),
-                     supports=(pl.Support(region="x-"),), actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
-                     effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
-    terms = [Goal(effector="tip", target=(0.2, 0.07, 0.05), time=0.16, weight=1e4), Effort(weight=1e-3, order=1)]
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        order=1,
+        material=pl.Material(E=4e4, nu=0.35),
+        supports=(pl.Support(region="x-"),),
+        actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
+        effectors={"tip": pl.Effector(surface="x+")},
+    )
+    terms = [
+        Goal(effector="tip", target=(0.2, 0.07, 0.05), time=0.16, weight=1e4),
+        Effort(weight=1e-3, order=1),
+    ]
     free = Problem(model=pl.BDF2(robot, dt=0.02), steps=8, terms=terms)
     wall = Constraint(effector="tip", inside=Interval(upper=0.06), function=lambda y: y[1:2])
     problem = Problem(model=free.model, steps=8, terms=terms, constraints=[wall])
@@ -109,12 +159,23 @@ def test_a_soft_beam_within_a_corridor():
 
 
 def test_units_and_weights_change_nothing():
-    """The same task in other units of cost (a million times) and of constraint (a thousand times): the same controls."""
+    """The same task in other units of cost (a million times) and of constraint (a thousand times):
+    the same controls."""
     found = []
     for weight, unit in ((1.0, 1.0), (1e6, 1.0), (1.0, 1e3), (1e-6, 1e-3)):
-        fast = Constraint(effector="tip", inside=Interval(upper=0.8 * unit), what="velocity", function=lambda y, unit=unit: unit * y)
-        terms = [Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0 * weight), Effort(weight=0.01 * weight)]
-        plan = constrained(Problem(model=jet(), steps=N, terms=terms, constraints=[fast]), gauss_newton)
+        fast = Constraint(
+            effector="tip",
+            inside=Interval(upper=0.8 * unit),
+            what="velocity",
+            function=lambda y, unit=unit: unit * y,
+        )
+        terms = [
+            Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0 * weight),
+            Effort(weight=0.01 * weight),
+        ]
+        plan = constrained(
+            Problem(model=jet(), steps=N, terms=terms, constraints=[fast]), gauss_newton
+        )
         assert plan.status, plan.status.text
         found.append(plan)
     for plan in found[1:]:
@@ -124,18 +185,31 @@ def test_units_and_weights_change_nothing():
 
 @pytest.mark.parametrize("planner", [gauss_newton, gradient])
 def test_what_cannot_be_is_named(planner):
-    constraints = [Constraint(effector="tip", inside=inside, time=0.9) for inside in (Interval(lower=2.0), Interval(upper=1.0))]
-    plan = constrained(Problem(model=jet(), steps=N, terms=[Effort(weight=0.01)], constraints=constraints), planner)
+    constraints = [
+        Constraint(effector="tip", inside=inside, time=0.9)
+        for inside in (Interval(lower=2.0), Interval(upper=1.0))
+    ]
+    plan = constrained(
+        Problem(model=jet(), steps=N, terms=[Effort(weight=0.01)], constraints=constraints), planner
+    )
     assert not plan.status
-    assert "the constraint on the position of 'tip' at t = 0.9 s is still violated by " in plan.status.text
+    assert (
+        "the constraint on the position of 'tip' at t = 0.9 s is still violated by "
+        in plan.status.text
+    )
     assert plan.violation > 0.1
     assert float(plan.status.text.split()[-1]) == pytest.approx(plan.violation, rel=0.5)
 
 
 def test_motors_too_weak_for_a_constraint_are_named():
     """1 N on 1 kg gets 0.55 m far in 1 s of backward Euler, and no further."""
-    there = Constraint(effector="tip", inside=Interval(lower=1.0), time=1.0, function=lambda y: y[:1])
-    plan = constrained(Problem(model=jet((-1.0, 1.0)), steps=N, terms=[Effort()], constraints=[there]), gauss_newton)
+    there = Constraint(
+        effector="tip", inside=Interval(lower=1.0), time=1.0, function=lambda y: y[:1]
+    )
+    plan = constrained(
+        Problem(model=jet((-1.0, 1.0)), steps=N, terms=[Effort()], constraints=[there]),
+        gauss_newton,
+    )
     assert not plan.status
     assert plan.violation == pytest.approx(1.0 - places()[-1].sum(), abs=1e-3)
     assert "violated by 0.45" in plan.status.text
@@ -143,10 +217,16 @@ def test_motors_too_weak_for_a_constraint_are_named():
 
 
 def test_limits_and_constraints_together():
-    problem = Problem(model=jet(), steps=N, terms=[Goal(effector="tip", target=(1.0, 0.5), time=1.0, weight=10.0), Effort(weight=0.01)],
-                      limits=[Limit(lower=-3.0, upper=3.0), Limit(lower=-20.0, upper=20.0, order=1)],
-                      constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), what="velocity")])  # fmt: skip
-    plans = [constrained(problem, planner, options=Options(iterations=1000)) for planner in PLANNERS]
+    problem = Problem(
+        model=jet(),
+        steps=N,
+        terms=[Goal(effector="tip", target=(1.0, 0.5), time=1.0, weight=10.0), Effort(weight=0.01)],
+        limits=[Limit(lower=-3.0, upper=3.0), Limit(lower=-20.0, upper=20.0, order=1)],
+        constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), what="velocity")],
+    )
+    plans = [
+        constrained(problem, planner, options=Options(iterations=1000)) for planner in PLANNERS
+    ]
     for plan in plans:
         assert plan.status, plan.status.text
         assert plan.violation <= 2e-6
@@ -165,13 +245,21 @@ def test_no_planner_overlooks_constraints(planner):
 
 
 def speedy():
-    return Problem(model=jet(), steps=N, terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0), Effort(weight=0.01)],
-                   constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), what="velocity")])  # fmt: skip
+    return Problem(
+        model=jet(),
+        steps=N,
+        terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0), Effort(weight=0.01)],
+        constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), what="velocity")],
+    )
 
 
 def test_the_history_tells_the_violation():
     told = []
-    plan = constrained(speedy(), gauss_newton, options=Options(progress=lambda what, done, total: told.append((done, total))))
+    plan = constrained(
+        speedy(),
+        gauss_newton,
+        options=Options(progress=lambda what, done, total: told.append((done, total))),
+    )
     amounts = [row.infeasibility for row in plan.history]
     assert max(amounts) > 1e-3
     assert amounts[-1] == plan.violation
@@ -194,7 +282,10 @@ def test_an_interrupted_search_is_resumed_with_its_multipliers(tmp_path):
     onward = constrained(speedy(), gauss_newton, options=Options(folder=tmp_path, resume=True))
     assert onward.status, onward.status.text
     assert onward.cost == pytest.approx(whole.cost, rel=1e-4)
-    other = replace(speedy(), terms=[Goal(effector="tip", target=(1.0, 0.1), time=1.0, weight=10.0), Effort(weight=0.01)])
+    other = replace(
+        speedy(),
+        terms=[Goal(effector="tip", target=(1.0, 0.1), time=1.0, weight=10.0), Effort(weight=0.01)],
+    )
     with pytest.raises(InputError, match="planned for another problem"):
         constrained(other, gauss_newton, options=Options(folder=tmp_path, resume=True))
     (tmp_path / "multipliers.json").write_text('{"multipliers": [[1.0]], "penalties": [1.0]}')

@@ -1,4 +1,5 @@
-"""What every planner owes: the common optimum, within limits, bit for bit replayed, from any guess, after any interruption."""
+"""What every planner owes: the common optimum, within limits, bit for bit replayed, from any guess,
+after any interruption."""
 
 from dataclasses import replace
 from functools import cache, partial
@@ -20,7 +21,8 @@ from pliant.problem import Effort, Goal, Limit, Problem, Residual, Reward, stenc
 
 pytest.importorskip("casadi")
 
-# Every planner with every way it can go; Ipopt's tolerance is a hundredth of ours, and below 1e-10 round-off stops it
+# Every planner with every way it can go; Ipopt's tolerance is a hundredth of ours, and below 1e-10
+# round-off stops it
 METHODS = {
     "gauss_newton adjoint": partial(gauss_newton, route="adjoint"),
     "gauss_newton forward": partial(gauss_newton, route="forward"),
@@ -40,17 +42,28 @@ LIMITS = {
     "joints": [Limit(lower=(-np.inf, -0.1, -np.inf), upper=(np.inf, 0.1, np.inf))],
     "rates": [Limit(lower=-0.7, upper=0.7, order=1)],
     "accelerations": [Limit(lower=-7.0, upper=7.0, order=2)],
-    "all": [Limit(lower=-0.05, upper=0.1), Limit(lower=-1.5, upper=0.7, order=1), Limit(lower=-9.0, upper=7.0, order=2)],
+    "all": [
+        Limit(lower=-0.05, upper=0.1),
+        Limit(lower=-1.5, upper=0.7, order=1),
+        Limit(lower=-9.0, upper=7.0, order=2),
+    ],
 }
 every = pytest.mark.parametrize("method", METHODS)
 
 
 def whip(rule=pl.ImplicitEuler, *, damping=0.0, dt=0.03, iterations=100):
     """(model, state) a foam strip whose left end a hand moves and turns, at rest under gravity."""
-    robot = pl.Robot(shape=pl.geometry.Rectangle(size=(0.4, 0.04)), divisions=(3, 1), thickness=0.04, order=1, gravity=(0, -9.81),
-                     material=pl.Material(E=6e4, nu=0.4, density=35.0, law="neo-hookean"), damping=pl.Damping(stiffness=damping),
-                     actuators={"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0, 0.02)))},
-                     effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.4, 0.04)),
+        divisions=(3, 1),
+        thickness=0.04,
+        order=1,
+        gravity=(0, -9.81),
+        material=pl.Material(E=6e4, nu=0.4, density=35.0, law="neo-hookean"),
+        damping=pl.Damping(stiffness=damping),
+        actuators={"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0, 0.02)))},
+        effectors={"tip": pl.Effector(surface="x+")},
+    )
     model = rule(robot, dt=dt, newton=Newton(iterations=iterations))
     return model, model.state(pl.equilibrium(pl.Quasistatic(robot), np.zeros(3)).x)
 
@@ -59,8 +72,14 @@ def hit(*, steps=6, target=(0.3, 0.2), limits=(), weight=100.0, model=None, **pa
     """The tip is to be at a place at the end."""
     model, x0 = whip() if model is None else model
     goal = Goal(effector="tip", target=target, time=steps * model.dt, weight=weight)
-    return Problem(model=model, steps=steps, x0=x0, limits=limits, terms=[goal, Effort(weight=1e-3, order=1), Effort(weight=1e-3, order=2)],
-                   **parts)  # fmt: skip
+    return Problem(
+        model=model,
+        steps=steps,
+        x0=x0,
+        limits=limits,
+        terms=[goal, Effort(weight=1e-3, order=1), Effort(weight=1e-3, order=2)],
+        **parts,
+    )
 
 
 @cache
@@ -115,19 +134,26 @@ def test_the_limits_of_the_cases_hold_the_optimum_back(limits):
     assert optimum(limits) > 1.05 * optimum()
     for band in problem.bands[1:]:
         r = stencilled(band.stencil, solved("newton", limits).controls, np.zeros(3))
-        assert min((band.upper - r).min(), (r - band.lower).min()) == pytest.approx(0.0, abs=1e-6 * band.stencil[0])
+        assert min((band.upper - r).min(), (r - band.lower).min()) == pytest.approx(
+            0.0, abs=1e-6 * band.stencil[0]
+        )
 
 
 @pytest.mark.parametrize("limits", ["free", "all"])
 def test_nothing_near_the_optimum_is_better(limits, rng):
     problem, plan = problem_with(limits), solved("newton", limits)
     for _ in range(10):
-        other = plan.controls + rng.standard_normal(plan.controls.shape) if limits == "free" else _inside(problem, rng)
+        other = (
+            plan.controls + rng.standard_normal(plan.controls.shape)
+            if limits == "free"
+            else _inside(problem, rng)
+        )
         assert evaluate(problem, plan.controls + 1e-3 * (other - plan.controls)).cost > plan.cost
 
 
 def _inside(problem, rng):
-    """Random controls within the limits, at a steady speed; between two points within them is another one."""
+    """Random controls within the limits, at a steady speed; between two points within them is
+    another one."""
     start = 0.005 * rng.uniform(-1, 1, 3)
     controls = np.outer(np.arange(1, problem.steps + 1), start)
     assert problem.excess(controls) == 0.0
@@ -168,7 +194,10 @@ def test_warm_start_from_the_optimum_is_done_at_once(method, limits):
 
 @every
 def test_the_same_call_gives_the_same_bits(method):
-    first, again = solved(method, "all"), METHODS[method](hit(limits=LIMITS["all"]), options=EXACT[method])
+    first, again = (
+        solved(method, "all"),
+        METHODS[method](hit(limits=LIMITS["all"]), options=EXACT[method]),
+    )
     np.testing.assert_array_equal(first.controls, again.controls)
     assert [(row.cost, row.step, row.regulariser) for row in first.history] == [
         (row.cost, row.step, row.regulariser) for row in again.history
@@ -177,7 +206,11 @@ def test_the_same_call_gives_the_same_bits(method):
 
 @every
 def test_a_guess_outside_the_limits_is_brought_within(method):
-    plan = METHODS[method](problem_with("rates"), guess=solved("newton").controls, options=replace(EXACT[method], iterations=400))
+    plan = METHODS[method](
+        problem_with("rates"),
+        guess=solved("newton").controls,
+        options=replace(EXACT[method], iterations=400),
+    )
     assert plan.excess <= 1e-12
     assert plan.cost == pytest.approx(optimum("rates"), rel=1e-5)
 
@@ -190,7 +223,10 @@ def test_a_target_out_of_reach_is_approached_and_said_so(method):
     assert plan.status, plan.status.text
     assert "'tip' at t = 0.09 s is missed by" in plan.status.text
     assert "the closest that this objective and these limits allow" in plan.status.text
-    assert np.linalg.norm(problem.looks[0].see(plan.states, plan.controls, np.zeros(3)) - (1.0, 1.0)) == plan.misses[0][2]
+    assert (
+        np.linalg.norm(problem.looks[0].see(plan.states, plan.controls, np.zeros(3)) - (1.0, 1.0))
+        == plan.misses[0][2]
+    )
     assert plan.cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
 
 
@@ -219,11 +255,22 @@ def test_a_plan_shows_its_goals_and_its_way(capsys):
     plan.show()
     summary, goals, way = capsys.readouterr().out.split("\n\n")
     assert summary == plan.summary()
-    assert goals.split() == ["effector", "time", "[s]", "miss", "[m]", "tip", "0.18", f"{plan.misses[0][2]:.3g}"]
+    assert goals.split() == [
+        "effector",
+        "time",
+        "[s]",
+        "miss",
+        "[m]",
+        "tip",
+        "0.18",
+        f"{plan.misses[0][2]:.3g}",
+    ]
     head, *rows = way.splitlines()
     assert head.split() == ["iteration", "cost", "step", "seconds"]
     assert [int(row.split()[0]) for row in rows] == list(range(len(plan.history)))
-    np.testing.assert_allclose([float(row.split()[1]) for row in rows], [row.cost for row in plan.history], rtol=1e-5)
+    np.testing.assert_allclose(
+        [float(row.split()[1]) for row in rows], [row.cost for row in plan.history], rtol=1e-5
+    )
     assert {len(row) for row in rows} == {len(head)}  # aligned
 
 
@@ -238,7 +285,9 @@ def test_a_plan_without_a_goal_of_a_place_shows_its_way_only(capsys):
 @every
 def test_interrupted_it_keeps_the_best_iterate_and_goes_on(method, tmp_path):
     problem = problem_with("free")
-    torn = METHODS[method](problem, options=replace(EXACT[method], folder=tmp_path, progress=interrupt(2)))
+    torn = METHODS[method](
+        problem, options=replace(EXACT[method], folder=tmp_path, progress=interrupt(2))
+    )
     assert torn.interrupted
     assert not torn.status
     assert "resume" in torn.status.text
@@ -255,7 +304,17 @@ def test_interrupted_it_keeps_the_best_iterate_and_goes_on(method, tmp_path):
 
 
 @every
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"history": [{}], "controls": []}', '{"history": [], "controls": [[1, 2]]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"history": [{}], "controls": []}',
+        '{"history": [], "controls": [[1, 2]]}',
+    ],
+)
 def test_resume_from_a_damaged_file_is_a_sentence(method, text, tmp_path):
     (tmp_path / FILE).write_text(text)
     with pytest.raises(InputError) as caught:
@@ -267,30 +326,50 @@ def test_resume_from_a_damaged_file_is_a_sentence(method, text, tmp_path):
 @every
 def test_a_finished_plan_is_taken_up_again(method, tmp_path):
     done = METHODS[method](problem_with("all"), options=replace(EXACT[method], folder=tmp_path))
-    again = METHODS[method](problem_with("all"), options=replace(EXACT[method], folder=tmp_path, resume=True))
+    again = METHODS[method](
+        problem_with("all"), options=replace(EXACT[method], folder=tmp_path, resume=True)
+    )
     assert again.history[: len(done.history)] == done.history
     assert again.cost == pytest.approx(done.cost, rel=1e-6)
 
 
-OTHERS = {"target": lambda: hit(target=(0.3, 0.2001)), "weight": lambda: hit(weight=100.1), "dt": lambda: hit(model=whip(dt=0.0301)),
-          "start": lambda: replace(hit(), x0=1.01 * hit().x0), "failing": lambda: hit(model=whip(iterations=1))}  # fmt: skip
+OTHERS = {
+    "target": lambda: hit(target=(0.3, 0.2001)),
+    "weight": lambda: hit(weight=100.1),
+    "dt": lambda: hit(model=whip(dt=0.0301)),
+    "start": lambda: replace(hit(), x0=1.01 * hit().x0),
+    "failing": lambda: hit(model=whip(iterations=1)),
+}
 
 
 @pytest.mark.parametrize(
-    ("method", "other"), [*((method, "target") for method in METHODS), *(("newton", other) for other in list(OTHERS)[1:])]
+    ("method", "other"),
+    [
+        *((method, "target") for method in METHODS),
+        *(("newton", other) for other in list(OTHERS)[1:]),
+    ],
 )
 def test_resume_of_another_problem_is_a_sentence(method, other, tmp_path):
-    METHODS[method](problem_with("free"), options=replace(EXACT[method], folder=tmp_path, iterations=3))
+    METHODS[method](
+        problem_with("free"), options=replace(EXACT[method], folder=tmp_path, iterations=3)
+    )
     kept = (tmp_path / FILE).read_bytes()
-    with pytest.raises(InputError, match=r"planned for another problem.*here; plan without resume, or in another folder") as caught:
-        METHODS[method](OTHERS[other](), options=replace(EXACT[method], folder=tmp_path, resume=True))
+    with pytest.raises(
+        InputError,
+        match=r"planned for another problem.*here; plan without resume, or in another folder",
+    ) as caught:
+        METHODS[method](
+            OTHERS[other](), options=replace(EXACT[method], folder=tmp_path, resume=True)
+        )
     assert ("cannot be simulated" in str(caught.value)) == (other == "failing")
     assert (tmp_path / FILE).read_bytes() == kept
 
 
 @every
 def test_resume_from_nothing_begins_anew(method, tmp_path):
-    plan = METHODS[method](hit(steps=2), options=replace(EXACT[method], folder=tmp_path / "new", resume=True))
+    plan = METHODS[method](
+        hit(steps=2), options=replace(EXACT[method], folder=tmp_path / "new", resume=True)
+    )
     assert plan.status, plan.status.text
     assert (tmp_path / "new" / FILE).is_file()
 
@@ -300,7 +379,8 @@ def test_resume_from_nothing_begins_anew(method, tmp_path):
 
 @pytest.mark.parametrize("method", SHOOTING)
 def test_a_trial_that_cannot_be_simulated_is_shortened_and_told(method):
-    """A step that may take 6 Newton iterations fails for fast motions, and the first move is a fast one."""
+    """A step that may take 6 Newton iterations fails for fast motions, and the first move is a fast
+    one."""
     problem = hit(target=(0.0, 0.3), model=whip(iterations=6))
     plan = METHODS[method](problem, options=Options(iterations=15))
     failed = sum(row.failed for row in plan.history)
@@ -314,7 +394,9 @@ def test_a_trial_that_cannot_be_simulated_is_shortened_and_told(method):
 @every
 def test_a_guess_that_cannot_be_simulated_is_a_sentence(method):
     problem = hit(steps=3, model=whip(iterations=2))
-    with pytest.raises(StepError, match=r"The first guess cannot be simulated \(step 0: .*\); give another guess"):
+    with pytest.raises(
+        StepError, match=r"The first guess cannot be simulated \(step 0: .*\); give another guess"
+    ):
         METHODS[method](problem, guess=problem.guess() + 1.0)
 
 
@@ -341,15 +423,24 @@ def curved(rule, damping, effort=0.1):
     model, x0 = whip(rule, damping=damping)
     terms = [
         Goal(effector="tip", target=(0.35, 0.1), time=0.12, weight=20.0),
-        Goal(effector="tip", target=(3.0, 1.0), what="acceleration", time=(0.03, 0.09), weight=1e-3),
+        Goal(
+            effector="tip", target=(3.0, 1.0), what="acceleration", time=(0.03, 0.09), weight=1e-3
+        ),
         Reward(effector="tip", direction=(0.5, 1.0), time=0.12, weight=0.1),
-        Residual(effector="tip", residual=lambda y: np.array([y[0] * y[1], np.sin(3.0 * y[0])]), weight=5.0),
+        Residual(
+            effector="tip",
+            residual=lambda y: np.array([y[0] * y[1], np.sin(3.0 * y[0])]),
+            weight=5.0,
+        ),
         *(Effort(weight=effort * 10.0 ** (-2 * order), order=order) for order in range(4)),
     ]
     return Problem(model=model, steps=4, x0=x0, terms=terms)
 
 
-@pytest.fixture(params=[(pl.ImplicitEuler, 0.0), (pl.ImplicitEuler, 0.01), (pl.BDF2, 0.01)], ids=["euler", "viscous euler", "viscous bdf2"])
+@pytest.fixture(
+    params=[(pl.ImplicitEuler, 0.0), (pl.ImplicitEuler, 0.01), (pl.BDF2, 0.01)],
+    ids=["euler", "viscous euler", "viscous bdf2"],
+)
 def moving(request, rng):
     """A problem, a run away from rest and a direction of its controls."""
     problem = curved(*request.param)
@@ -361,25 +452,38 @@ def test_adjoint_and_forward_rows_are_one_jacobian(moving):
     problem, now, _ = moving
     rows = adjoint_rows(problem, now)
     assert rows.shape == (sum(look.size for look in problem.looks), 4, 3)
-    np.testing.assert_allclose(rows, forward_rows(problem, now), rtol=1e-9, atol=1e-9 * np.abs(rows).max())
-    for look, last in zip(problem.looks, np.cumsum([look.size for look in problem.looks]), strict=True):
-        assert not rows[last - look.size : last, look.step :].any()  # what comes later changes nothing
+    np.testing.assert_allclose(
+        rows, forward_rows(problem, now), rtol=1e-9, atol=1e-9 * np.abs(rows).max()
+    )
+    for look, last in zip(
+        problem.looks, np.cumsum([look.size for look in problem.looks]), strict=True
+    ):
+        assert not rows[
+            last - look.size : last, look.step :
+        ].any()  # what comes later changes nothing
 
 
 def test_gradient_and_hessian_of_the_whole_cost_pass_taylors_test(moving, rate):
     problem, now, d = moving
-    g = smooth_gradient(problem, now.controls) + np.tensordot(slopes(problem, now), adjoint_rows(problem, now), axes=1)
+    g = smooth_gradient(problem, now.controls) + np.tensordot(
+        slopes(problem, now), adjoint_rows(problem, now), axes=1
+    )
     slope, bend = float(np.sum(g * d)), float(np.sum(d * hessian_times(problem, now, d)))
     sizes = 1e-2 * 0.5 ** np.arange(5)
     change = np.array([evaluate(problem, now.controls + e * d).cost - now.cost for e in sizes])
     assert rate(sizes, np.abs(change - sizes * slope)) == pytest.approx(2.0, abs=0.15)
-    assert rate(sizes, np.abs(change - sizes * slope - 0.5 * sizes**2 * bend)) == pytest.approx(3.0, abs=0.2)
+    assert rate(sizes, np.abs(change - sizes * slope - 0.5 * sizes**2 * bend)) == pytest.approx(
+        3.0, abs=0.2
+    )
 
 
 def test_hessian_is_symmetric(moving, rng):
     problem, now, d = moving
     e = rng.standard_normal(d.shape)
-    one, other = np.sum(e * hessian_times(problem, now, d)), np.sum(d * hessian_times(problem, now, e))
+    one, other = (
+        np.sum(e * hessian_times(problem, now, d)),
+        np.sum(d * hessian_times(problem, now, e)),
+    )
     assert one == pytest.approx(other, rel=1e-8)
 
 
@@ -396,22 +500,33 @@ def test_terms_that_look_back_have_one_optimum(method):
 
 def jet(**parts):
     """A ball that a jet drives: linear dynamics, quadratic cost with memory."""
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81), damping=pl.Damping(mass=0.5),
-                     actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
-                     effectors={"ball": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
-    terms = [Goal(effector="ball", target=(0.3, 0.2), weight=50.0), Effort(weight=1e-2, order=1), Effort(weight=1e-3)]
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2),
+        gravity=(0.0, -9.81),
+        damping=pl.Damping(mass=0.5),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+        effectors={"ball": pl.Effector(point=(0.0, 0.0))},
+    )
+    terms = [
+        Goal(effector="ball", target=(0.3, 0.2), weight=50.0),
+        Effort(weight=1e-2, order=1),
+        Effort(weight=1e-3),
+    ]
     return Problem(model=pl.ImplicitEuler(robot, dt=0.05), steps=10, terms=terms, **parts)
 
 
 def test_gains_close_the_loop():
-    """On a linear-quadratic problem the policy is optimal from every state: disturbed, it does what planning anew would do."""
+    """On a linear-quadratic problem the policy is optimal from every state: disturbed, it does what
+    planning anew would do."""
     problem = jet()
     plan, layout = ddp(problem, options=TIGHT), Augmented(problem=problem)
     assert plan.gains.shape == (10, 2, layout.size) == (10, 2, 4 + 2)
     pushed = replace(problem, x0=problem.start + np.array([0.02, -0.03, 0.3, 0.1]))
     states, controls = np.tile(pushed.start, (11, 1)), plan.controls.copy()
     for k in range(10):
-        controls[k] = plan.controls[k] + plan.gains[k] @ (layout.at(k, states, controls) - layout.at(k, plan.states, plan.controls))
+        controls[k] = plan.controls[k] + plan.gains[k] @ (
+            layout.at(k, states, controls) - layout.at(k, plan.states, plan.controls)
+        )
         states[k + 1] = problem.model.step(states[k], controls[k], None, k).x
     closed, best = problem.value(states, controls), ddp(pushed, options=TIGHT).cost
     assert closed == pytest.approx(best, rel=1e-9)
@@ -436,27 +551,51 @@ def test_a_wrong_regulariser_is_a_sentence(regulariser):
 
 def test_friction_is_planned_without_second_derivatives():
     """Exact Newton says what to do instead."""
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2), gravity=(0.0, -9.81),
-                     effectors={"puck": pl.Effector(point=(0, 0))}, actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
-                     contacts=(pl.Contact(obstacle=pl.plane((0, 1)), stiffness=1e3, layer=0.02, friction=0.3),))  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2),
+        gravity=(0.0, -9.81),
+        effectors={"puck": pl.Effector(point=(0, 0))},
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+        contacts=(pl.Contact(obstacle=pl.plane((0, 1)), stiffness=1e3, layer=0.02, friction=0.3),),
+    )
     problem = Problem(
-        model=pl.ImplicitEuler(robot, dt=0.05), steps=4, terms=[Goal(effector="puck", target=(0.1, 0.0)), Effort(weight=1e-4)]
+        model=pl.ImplicitEuler(robot, dt=0.05),
+        steps=4,
+        terms=[Goal(effector="puck", target=(0.1, 0.0)), Effort(weight=1e-4)],
     )
     for exact in (newton, partial(ddp, second_order=True)):
-        with pytest.raises(InputError, match=r"friction.* no second derivatives.*second_order=False"):
+        with pytest.raises(
+            InputError, match=r"friction.* no second derivatives.*second_order=False"
+        ):
             exact(problem)
     assert newton(problem, second_order=False).cost == pytest.approx(ddp(problem).cost, rel=1e-4)
 
 
 def test_an_active_rate_limit_does_not_stall_gauss_newton():
-    """The free step is far longer than the limited one; its trust-region multiplier says nothing about the latter."""
-    strip = pl.Robot(shape=pl.Box(size=(0.2, 0.03, 0.01)), divisions=(5, 1, 1), order=1, gravity=(0, 0, -9.81),
-                     material=pl.Material(E=2e5, nu=0.4, density=200.0), damping=pl.Damping(stiffness=0.005),
-                     actuators={"hand": pl.Gripper(surface="x-", frame=pl.actuators.MovingFrame(origin=(0, 0.015, 0.005)))},
-                     effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    """The free step is far longer than the limited one; its trust-region multiplier says nothing
+    about the latter."""
+    strip = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.03, 0.01)),
+        divisions=(5, 1, 1),
+        order=1,
+        gravity=(0, 0, -9.81),
+        material=pl.Material(E=2e5, nu=0.4, density=200.0),
+        damping=pl.Damping(stiffness=0.005),
+        actuators={
+            "hand": pl.Gripper(
+                surface="x-", frame=pl.actuators.MovingFrame(origin=(0, 0.015, 0.005))
+            )
+        },
+        effectors={"tip": pl.Effector(surface="x+")},
+    )
     model = pl.ImplicitEuler(strip, dt=0.05)
     x0 = model.state(pl.equilibrium(pl.Quasistatic(strip), strip.neutral_controls()).x)
-    around = pl.paths.circle(center=strip.place("tip", model.space.position(x0)) - [0.02, 0, 0], radius=0.02, period=0.4, normal=(0, 1, 0))
+    around = pl.paths.circle(
+        center=strip.place("tip", model.space.position(x0)) - [0.02, 0, 0],
+        radius=0.02,
+        period=0.4,
+        normal=(0, 1, 0),
+    )
     terms = pl.problem.track("tip", around, weight=100.0, effort=1e-4, order=2)
     plan = pl.plan(model, terms, steps=8, x0=x0, limits=[Limit(lower=-0.15, upper=0.15, order=1)])
     assert plan.status

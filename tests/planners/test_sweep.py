@@ -1,4 +1,5 @@
-"""The compiled backward pass over few states is the one that goes stage by stage, with bounds that move and with damping."""
+"""The compiled backward pass over few states is the one that goes stage by stage, with bounds that
+move and with damping."""
 
 import numpy as np
 import pytest
@@ -10,21 +11,35 @@ N, n, m = 12, 5, 3
 
 
 def random_blocks(seed, width):
-    """Convex stages about which every control has a room of about `width`, whose bounds move with the state."""
+    """Convex stages about which every control has a room of about `width`, whose bounds move with
+    the state."""
     r = np.random.default_rng(seed)
     F, G = r.standard_normal((N, n + m, n + m)), r.standard_normal((n, n))
     H = np.swapaxes(F, 1, 2) @ F
     zz = np.concatenate([H[:, :n, :n], (G.T @ G)[None]])
     A, B = np.eye(n) + 0.2 * r.standard_normal((N, n, n)), r.standard_normal((N, n, m))
-    return (r.standard_normal((N + 1, n)), r.standard_normal((N, m)), zz, H[:, n:, :n].copy(), H[:, n:, n:].copy(), A, B,
-            -width * r.random((N, m)), width * r.random((N, m)), r.standard_normal((N, m, n)), r.standard_normal((N, m, n)))  # fmt: skip
+    return (
+        r.standard_normal((N + 1, n)),
+        r.standard_normal((N, m)),
+        zz,
+        H[:, n:, :n].copy(),
+        H[:, n:, n:].copy(),
+        A,
+        B,
+        -width * r.random((N, m)),
+        width * r.random((N, m)),
+        r.standard_normal((N, m, n)),
+        r.standard_normal((N, m, n)),
+    )
 
 
 def by_stages(blocks, damping):
     z, u, zz, uz, uu, A, B, *room = blocks
     P, p, gains, forward, gain, sizes = zz[N], z[N], [], [], 0.0, []
     for k in range(N - 1, -1, -1):
-        ok, K, d, P, p, promised, size = back(z[k], u[k], zz[k], uz[k], uu[k], A[k], B[k], P, p, *(side[k] for side in room), damping)
+        ok, K, d, P, p, promised, size = back(
+            z[k], u[k], zz[k], uz[k], uu[k], A[k], B[k], P, p, *(side[k] for side in room), damping
+        )
         sizes.append(size)
         if not ok:
             return False, gain, np.mean(sizes)
@@ -60,7 +75,8 @@ def test_a_sweep_stops_where_a_curvature_is_not_positive():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_boxed_minimum_presses_outwards(seed):
-    """The conditions of a minimum, from far off and from a box that holds zero only at its corner."""
+    """The conditions of a minimum, from far off and from a box that holds zero only at its
+    corner."""
     r = np.random.default_rng(seed)
     F, g = r.standard_normal((6, 6)), 3.0 * r.standard_normal(6)
     low = -r.random(6) * (r.random(6) < 0.6)

@@ -1,4 +1,5 @@
-"""Limits and constraints: projections by their defining inequality, violations by hand, and bad input."""
+"""Limits and constraints: projections by their defining inequality, violations by hand, and bad
+input."""
 
 from dataclasses import replace
 
@@ -15,13 +16,18 @@ DT = 0.1
 
 
 def jet(limits=(-np.inf, np.inf)):
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=limits)},
-                     effectors={"tip": pl.Effector(point=(0.0, 0.0))})  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]]),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=limits)},
+        effectors={"tip": pl.Effector(point=(0.0, 0.0))},
+    )
     return pl.ImplicitEuler(robot, dt=DT)
 
 
 def problem_of(constraints=(), limits=(), motors=(-np.inf, np.inf), steps=4):
-    return Problem(model=jet(motors), steps=steps, terms=[Effort()], constraints=constraints, limits=limits)
+    return Problem(
+        model=jet(motors), steps=steps, terms=[Effort()], constraints=constraints, limits=limits
+    )
 
 
 REGIONS = {
@@ -46,23 +52,38 @@ def test_a_projection_is_the_nearest_point(name, rng):
 def test_slopes_of_projections(name, rng):
     region, h = REGIONS[name], 1e-6
     for c in 2.0 * rng.standard_normal((20, 2)):
-        J = np.stack([(region.project(c + h * e) - region.project(c - h * e)) / (2.0 * h) for e in np.eye(2)], axis=1)
+        J = np.stack(
+            [
+                (region.project(c + h * e) - region.project(c - h * e)) / (2.0 * h)
+                for e in np.eye(2)
+            ],
+            axis=1,
+        )
         np.testing.assert_allclose(region.slope(c), J, atol=1e-6)
 
 
 def test_violations_by_hand():
     run = np.zeros((5, 4))
     run[2, :2], run[4, :2] = (3.0, 4.0), (0.0, 1.5)
-    assert problem_of([Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=1.0))]).violation(run, np.zeros((4, 2))) == 4.0
+    assert (
+        problem_of(
+            [Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=1.0))]
+        ).violation(run, np.zeros((4, 2)))
+        == 4.0
+    )
     last = Constraint(effector="tip", inside=Interval(upper=1.0), time=0.4)
     assert problem_of([last]).violation(run, np.zeros((4, 2))) == 0.5
-    height = Constraint(effector="tip", inside=Interval(lower=1.5, upper=1.5), time=0.4, function=lambda y: y[1:])
+    height = Constraint(
+        effector="tip", inside=Interval(lower=1.5, upper=1.5), time=0.4, function=lambda y: y[1:]
+    )
     assert problem_of([height]).violation(run, np.zeros((4, 2))) == 0.0
     assert problem_of().violation(run, np.zeros((4, 2))) == 0.0
 
 
 def test_a_constraint_looks_at_velocities_too(rng):
-    problem = problem_of([Constraint(effector="tip", inside=Interval(upper=0.0), what="velocity", time=(0.1, 0.3))])
+    problem = problem_of(
+        [Constraint(effector="tip", inside=Interval(upper=0.0), what="velocity", time=(0.1, 0.3))]
+    )
     u = np.abs(rng.standard_normal((4, 2)))
     run = pl.simulate(problem.model, u)
     assert [watch.look.step for watch in problem.watches] == [1, 3]
@@ -72,55 +93,91 @@ def test_a_constraint_looks_at_velocities_too(rng):
 def pair():
     """Two masses in the plane, each with a jet of its own."""
     at = {"left": (0.0, 0.0), "right": (1.0, 0.0)}
-    robot = pl.Robot(shape=pl.PointMass(points=list(at.values())), actuators={k: pl.actuators.Thrust(point=x) for k, x in at.items()},
-                     effectors={k: pl.Effector(point=x) for k, x in at.items()})  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.PointMass(points=list(at.values())),
+        actuators={k: pl.actuators.Thrust(point=x) for k, x in at.items()},
+        effectors={k: pl.Effector(point=x) for k, x in at.items()},
+    )
     return pl.ImplicitEuler(robot, dt=DT)
 
 
 def test_a_constraint_sees_several_effectors_one_after_the_other():
     """Two masses that are to stay apart: neither of them alone knows how far they are."""
     model, u = pair(), np.tile([3.0, 0.0, -2.0, 1.0], (4, 1))
-    gap = lambda y: np.array([((y[:2] - y[2:]) ** 2).sum()])  # noqa: E731
+    gap = lambda y: np.array([((y[:2] - y[2:]) ** 2).sum()])
     states = pl.simulate(model, u).states
-    moved = DT**2 * np.array([k * (k + 1) / 2 for k in range(1, 5)])  # [s^2] backward Euler from rest under one newton on one kilogram
+    moved = DT**2 * np.array(
+        [k * (k + 1) / 2 for k in range(1, 5)]
+    )  # [s^2] backward Euler from rest under one newton on one kilogram
     left, right = moved[:, None] * u[0, :2], [1.0, 0.0] + moved[:, None] * u[0, 2:]
-    for names, first, second in ((("left", "right"), left, right), (("right", "left"), right, left)):
-        problem = Problem(model=model, steps=4, terms=[Effort()], constraints=[Constraint(effector=names, inside=Interval(lower=1.0),
-                                                                                           function=gap)])  # fmt: skip
+    for names, first, second in (
+        (("left", "right"), left, right),
+        (("right", "left"), right, left),
+    ):
+        problem = Problem(
+            model=model,
+            steps=4,
+            terms=[Effort()],
+            constraints=[Constraint(effector=names, inside=Interval(lower=1.0), function=gap)],
+        )
         for watch, a, b in zip(problem.watches, first, second, strict=True):
             y = watch.look.see(states, u, np.zeros(4))
             np.testing.assert_allclose(y, [*a, *b], atol=1e-13)
             assert watch.look.name == ", ".join(names)
             assert watch.violation(y) == pytest.approx(1.0 - ((a - b) ** 2).sum())
-        assert problem.violation(states, u) == pytest.approx(1.0 - ((left[-1] - right[-1]) ** 2).sum())
-    box = Constraint(effector=("left", "right"), inside=Interval(upper=(9.0, 9.0, 0.5, 9.0)), time=0.4)
-    assert Problem(model=model, steps=4, terms=[Effort()], constraints=[box]).violation(states, u) == pytest.approx(right[-1, 0] - 0.5)
+        assert problem.violation(states, u) == pytest.approx(
+            1.0 - ((left[-1] - right[-1]) ** 2).sum()
+        )
+    box = Constraint(
+        effector=("left", "right"), inside=Interval(upper=(9.0, 9.0, 0.5, 9.0)), time=0.4
+    )
+    assert Problem(model=model, steps=4, terms=[Effort()], constraints=[box]).violation(
+        states, u
+    ) == pytest.approx(right[-1, 0] - 0.5)
 
 
 def test_the_penalty_of_several_effectors_has_the_slope_of_its_cost(rng, taylor):
-    """Through the steps: the gradient of the priced cost by the controls, against the cost itself."""
+    """Through the steps: the gradient of the priced cost by the controls, against the cost
+    itself."""
     model = pair()
-    gap = lambda y: np.array([((y[:2] - y[2:]) ** 2).sum()])  # noqa: E731
-    apart = Constraint(effector=("left", "right"), inside=Interval(lower=1.2), function=gap, time=(0.2, 0.4))
+    gap = lambda y: np.array([((y[:2] - y[2:]) ** 2).sum()])
+    apart = Constraint(
+        effector=("left", "right"), inside=Interval(lower=1.2), function=gap, time=(0.2, 0.4)
+    )
     problem = Problem(model=model, steps=4, terms=[Effort(weight=0.3)], constraints=[apart])
-    priced = problem.with_looks([replace(watch.look, loss=Penalty(watch=watch, multiplier=np.array([-0.3]), penalty=5.0))
-                                 for watch in problem.watches])  # fmt: skip
+    priced = problem.with_looks(
+        [
+            replace(watch.look, loss=Penalty(watch=watch, multiplier=np.array([-0.3]), penalty=5.0))
+            for watch in problem.watches
+        ]
+    )
     u, d = rng.standard_normal((2, 4, 4))
     now = evaluate(priced, u)
-    g = np.einsum("r,rkc->kc", slopes(priced, now), adjoint_rows(priced, now)) + smooth_gradient(priced, u)
-    assert taylor(lambda e: evaluate(priced, u + 10.0 * e * d).cost, 10.0 * np.sum(g * d)) == pytest.approx(2.0, abs=0.1)
+    g = np.einsum("r,rkc->kc", slopes(priced, now), adjoint_rows(priced, now)) + smooth_gradient(
+        priced, u
+    )
+    assert taylor(
+        lambda e: evaluate(priced, u + 10.0 * e * d).cost, 10.0 * np.sum(g * d)
+    ) == pytest.approx(2.0, abs=0.1)
     assert priced.value(now.states, u) > problem.value(now.states, u)
 
 
 def test_a_function_that_has_no_value_at_the_origin_is_one():
     """Such as a beam's spot, whose ends coincide there."""
-    slope = Constraint(effector=("left", "right"), inside=Interval(upper=1.0), function=lambda y: np.array([(y[1] - y[3]) / (y[0] - y[2])]))
+    slope = Constraint(
+        effector=("left", "right"),
+        inside=Interval(upper=1.0),
+        function=lambda y: np.array([(y[1] - y[3]) / (y[0] - y[2])]),
+    )
     assert len(slope.on(pair(), 3)) == 3
 
 
 def test_the_multiplier_of_a_closed_form():
-    """min 1/2 y^2 with y >= 1: y = 1, multiplier -1; there the penalty's slope balances the cost's, whatever the penalty."""
-    watch = problem_of([Constraint(effector="tip", inside=Interval(lower=1.0), function=lambda y: y[:1], time=0.1)]).watches[0]
+    """min 1/2 y^2 with y >= 1: y = 1, multiplier -1; there the penalty's slope balances the cost's,
+    whatever the penalty."""
+    watch = problem_of(
+        [Constraint(effector="tip", inside=Interval(lower=1.0), function=lambda y: y[:1], time=0.1)]
+    ).watches[0]
     for penalty in (0.1, 1.0, 1e4):
         loss = Penalty(watch=watch, multiplier=np.array([-1.0]), penalty=penalty)
         y = np.array([1.0, 0.0])
@@ -135,9 +192,13 @@ def test_excess_is_relative_to_the_width():
     u = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 3.0], [1.0, 3.0]])
     assert problem_of(limits=[Limit(lower=-1.0, upper=1.0)]).excess(u) == pytest.approx(1.0)
     assert problem_of(limits=[Limit(lower=-4.0, upper=4.0)]).excess(u) == 0.0
-    assert problem_of(limits=[Limit(lower=-20.0, upper=20.0, order=1)]).excess(u) == pytest.approx(10.0 / 40.0)
+    assert problem_of(limits=[Limit(lower=-20.0, upper=20.0, order=1)]).excess(u) == pytest.approx(
+        10.0 / 40.0
+    )
     assert problem_of(limits=[Limit(lower=-300.0, upper=300.0, order=2)]).excess(u) == 0.0
-    assert problem_of(motors=(-2.0, 2.0)).excess(u) == pytest.approx(1.0 / 4.0)  # the motors' own limits always hold
+    assert problem_of(motors=(-2.0, 2.0)).excess(u) == pytest.approx(
+        1.0 / 4.0
+    )  # the motors' own limits always hold
 
 
 def test_a_limit_for_each_control():
@@ -162,21 +223,67 @@ def test_a_problem_of_constraints_alone():
         (lambda: Interval(lower=1.0, upper=0.0), "is empty"),
         (lambda: Interval(lower=np.nan), "is empty"),
         (lambda: problem_of([Constraint(effector="tp", inside=Interval())]), "tip"),
-        (lambda: problem_of([Constraint(effector=("tip", "tp"), inside=Interval())]), "no effector 'tp'; did you mean 'tip'"),
-        (lambda: problem_of([Constraint(effector=(), inside=Interval())]), "give its name, or the names of several"),
-        (lambda: problem_of([Constraint(effector=("tip", "tip"), inside=Ball(center=(0.0, 0.0), radius=1.0))]), "gives 4 numbers"),
-        (lambda: problem_of([Constraint(effector="tip", inside=Interval(), time=0.9)]), "outside the horizon"),
-        (lambda: problem_of([Constraint(effector="tip", inside=Interval(), what="heat")]), "choose position"),
-        (lambda: problem_of([Constraint(effector="tip", inside=Interval(), function=lambda y: y[0])]), r"wrap it in np.array"),
-        (lambda: problem_of([Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=-1.0))]), "radius"),
-        (lambda: problem_of([Constraint(effector="tip", inside=Ball(center=(0.0, 0.0, 0.0), radius=1.0))]), "set"),
-        (lambda: problem_of([Constraint(effector="tip", inside=Interval(lower=(0.0, 0.0, 0.0)))]), "set"),
-        (lambda: problem_of(limits=[Limit(lower="low", upper=1.0)]), "A limit is 'low'; give a number"),
-        (lambda: problem_of(limits=[Limit(upper=[1.0, [2.0, 3.0]])]), "A limit is .* give a number"),
+        (
+            lambda: problem_of([Constraint(effector=("tip", "tp"), inside=Interval())]),
+            "no effector 'tp'; did you mean 'tip'",
+        ),
+        (
+            lambda: problem_of([Constraint(effector=(), inside=Interval())]),
+            "give its name, or the names of several",
+        ),
+        (
+            lambda: problem_of(
+                [Constraint(effector=("tip", "tip"), inside=Ball(center=(0.0, 0.0), radius=1.0))]
+            ),
+            "gives 4 numbers",
+        ),
+        (
+            lambda: problem_of([Constraint(effector="tip", inside=Interval(), time=0.9)]),
+            "outside the horizon",
+        ),
+        (
+            lambda: problem_of([Constraint(effector="tip", inside=Interval(), what="heat")]),
+            "choose position",
+        ),
+        (
+            lambda: problem_of(
+                [Constraint(effector="tip", inside=Interval(), function=lambda y: y[0])]
+            ),
+            r"wrap it in np.array",
+        ),
+        (
+            lambda: problem_of(
+                [Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=-1.0))]
+            ),
+            "radius",
+        ),
+        (
+            lambda: problem_of(
+                [Constraint(effector="tip", inside=Ball(center=(0.0, 0.0, 0.0), radius=1.0))]
+            ),
+            "set",
+        ),
+        (
+            lambda: problem_of(
+                [Constraint(effector="tip", inside=Interval(lower=(0.0, 0.0, 0.0)))]
+            ),
+            "set",
+        ),
+        (
+            lambda: problem_of(limits=[Limit(lower="low", upper=1.0)]),
+            "A limit is 'low'; give a number",
+        ),
+        (
+            lambda: problem_of(limits=[Limit(upper=[1.0, [2.0, 3.0]])]),
+            "A limit is .* give a number",
+        ),
         (lambda: problem_of(limits=[Limit(upper=1j)]), "A limit is '1j'; give a number"),
         (lambda: problem_of(limits=[Limit(upper=True)]), "A limit is 'True'; give a number"),
         (lambda: problem_of(limits=[Limit(upper=np.nan)]), "A limit is 'nan'; give a number"),
-        (lambda: problem_of(limits=[Limit(upper=[1.0, 2.0, 3.0])]), "A limit has 3 numbers; give one, or one for each of the 2 controls"),
+        (
+            lambda: problem_of(limits=[Limit(upper=[1.0, 2.0, 3.0])]),
+            "A limit has 3 numbers; give one, or one for each of the 2 controls",
+        ),
     ],
 )
 def test_bad_constraints_are_sentences(make, says):
@@ -185,5 +292,7 @@ def test_bad_constraints_are_sentences(make, says):
 
 
 def test_a_goal_beside_a_constraint_is_no_constraint():
-    problem = Problem(model=jet(), steps=4, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.4)])
+    problem = Problem(
+        model=jet(), steps=4, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.4)]
+    )
     assert not problem.watches

@@ -8,7 +8,9 @@ from pliant.problem import paths
 
 
 def test_a_circle_keeps_its_radius_and_turns_evenly():
-    path = paths.circle(center=(0.1, 0.2, 0.3), radius=0.5, period=4.0, normal=(1.0, 2.0, -1.0), turns=2.0)
+    path = paths.circle(
+        center=(0.1, 0.2, 0.3), radius=0.5, period=4.0, normal=(1.0, 2.0, -1.0), turns=2.0
+    )
     places = np.array([path(t) for t in np.linspace(0.0, 4.0, 201)])
     n = np.array([1.0, 2.0, -1.0]) / np.sqrt(6.0)
     np.testing.assert_allclose(np.linalg.norm(places - [0.1, 0.2, 0.3], axis=1), 0.5, rtol=1e-12)
@@ -21,11 +23,21 @@ def test_a_circle_keeps_its_radius_and_turns_evenly():
     assert turn @ n > 0.0  # by the right hand
 
 
-@pytest.mark.parametrize(("normal", "first"), [(None, (1.0, 0.0, 0.0)), ((0.0, 0.0, -2.0), (1.0, 0.0, 0.0)),
-                                               ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
-                                               ((0.0, 3.0, 0.0), (1.0, 0.0, 0.0))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("normal", "first"),
+    [
+        (None, (1.0, 0.0, 0.0)),
+        ((0.0, 0.0, -2.0), (1.0, 0.0, 0.0)),
+        ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
+        ((0.0, 3.0, 0.0), (1.0, 0.0, 0.0)),
+    ],
+)
 def test_where_a_circle_starts(normal, first):
-    np.testing.assert_allclose(paths.circle(center=(0.0, 0.0, 0.0), radius=1.0, period=1.0, normal=normal)(0.0), first, atol=1e-12)
+    np.testing.assert_allclose(
+        paths.circle(center=(0.0, 0.0, 0.0), radius=1.0, period=1.0, normal=normal)(0.0),
+        first,
+        atol=1e-12,
+    )
 
 
 def test_a_circle_in_the_plane():
@@ -41,7 +53,9 @@ def test_a_spiral_widens_and_rises():
         place = path(t)
         assert np.hypot(*place[:2]) == pytest.approx(0.1 + 0.1 * t)
         assert place[2] == pytest.approx(1.0 + 0.25 * t)
-    assert paths.spiral(center=(0.0, 0.0), radii=(0.0, 1.0), period=1.0)(0.0) == pytest.approx((0.0, 0.0))
+    assert paths.spiral(center=(0.0, 0.0), radii=(0.0, 1.0), period=1.0)(0.0) == pytest.approx(
+        (0.0, 0.0)
+    )
 
 
 def test_a_polyline_has_an_even_speed():
@@ -97,7 +111,9 @@ def test_stops_are_at_rest_at_each_point_and_early_by_the_pause():
     for t, place in zip((0.0, 0.75, 1.0, 2.75, 3.0, 9.0), places[[0, 1, 1, 2, 2, 2]], strict=True):
         np.testing.assert_allclose(way(t), place, atol=1e-12)
         np.testing.assert_allclose((way(t + h) - way(max(t - h, 0.0))) / (2.0 * h), 0.0, atol=1e-3)
-    np.testing.assert_allclose(way(0.375), [0.5, 0.0], atol=1e-12)  # half way in the middle of the time
+    np.testing.assert_allclose(
+        way(0.375), [0.5, 0.0], atol=1e-12
+    )  # half way in the middle of the time
     np.testing.assert_array_equal(paths.stops([0.0], places[:1])(5.0), places[0])
     with pytest.raises(InputError, match="pause"):
         paths.stops([0.0, 1.0], places[:2], pause=1.0)

@@ -1,4 +1,5 @@
-"""Losses and terms: values by hand, every slope and Hessian against finite differences, bands against dense matrices, and bad input."""
+"""Losses and terms: values by hand, every slope and Hessian against finite differences, bands
+against dense matrices, and bad input."""
 
 import numpy as np
 import pytest
@@ -35,9 +36,16 @@ DT = 0.1
 
 
 def jet(rule=pl.ImplicitEuler, actuators=None, limits=(-np.inf, np.inf)):
-    thrust = {"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=limits)} if actuators is None else actuators
-    robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0], [1.0, 0.0]]), actuators=thrust,
-                     effectors={"tip": pl.Effector(point=(0.0, 0.0)), "tail": pl.Effector(point=(1.0, 0.0))})  # fmt: skip
+    thrust = (
+        {"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=limits)}
+        if actuators is None
+        else actuators
+    )
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0], [1.0, 0.0]]),
+        actuators=thrust,
+        effectors={"tip": pl.Effector(point=(0.0, 0.0)), "tail": pl.Effector(point=(1.0, 0.0))},
+    )
     return rule(robot, dt=DT)
 
 
@@ -52,16 +60,34 @@ def bent(y):
 LOSSES = {
     "quadratic": Quadratic(target=np.array([0.3, -0.2]), weight=2.5),
     "linear": Linear(reward=np.array([1.5, -0.5])),
-    "least squares": LeastSquares(residual=lambda y: np.array([y[0] * y[1], np.exp(y[0]), y[1] ** 3]), weight=0.7),
-    "penalty interval": Penalty(watch=watch_of(Constraint(effector="tip", inside=Interval(lower=(-0.1, 0.4), upper=(0.2, 0.9)))),
-                                multiplier=np.array([0.3, -0.6]), penalty=3.0),
-    "penalty ball": Penalty(watch=watch_of(Constraint(effector="tip", inside=Ball(center=(0.1, 0.0), radius=0.3))),
-                            multiplier=np.array([0.2, 0.5]), penalty=2.0),
-    "penalty inside": Penalty(watch=watch_of(Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=9.0))),
-                              multiplier=np.array([0.2, 0.5]), penalty=2.0),
-    "penalty curved": Penalty(watch=watch_of(Constraint(effector="tip", inside=Interval(upper=(-0.2, -0.6)), function=bent)),
-                              multiplier=np.array([0.4, 0.1]), penalty=5.0),
-}  # fmt: skip
+    "least squares": LeastSquares(
+        residual=lambda y: np.array([y[0] * y[1], np.exp(y[0]), y[1] ** 3]), weight=0.7
+    ),
+    "penalty interval": Penalty(
+        watch=watch_of(
+            Constraint(effector="tip", inside=Interval(lower=(-0.1, 0.4), upper=(0.2, 0.9)))
+        ),
+        multiplier=np.array([0.3, -0.6]),
+        penalty=3.0,
+    ),
+    "penalty ball": Penalty(
+        watch=watch_of(Constraint(effector="tip", inside=Ball(center=(0.1, 0.0), radius=0.3))),
+        multiplier=np.array([0.2, 0.5]),
+        penalty=2.0,
+    ),
+    "penalty inside": Penalty(
+        watch=watch_of(Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=9.0))),
+        multiplier=np.array([0.2, 0.5]),
+        penalty=2.0,
+    ),
+    "penalty curved": Penalty(
+        watch=watch_of(
+            Constraint(effector="tip", inside=Interval(upper=(-0.2, -0.6)), function=bent)
+        ),
+        multiplier=np.array([0.4, 0.1]),
+        penalty=5.0,
+    ),
+}
 Y = np.array([0.63, -0.41])
 
 
@@ -83,10 +109,16 @@ def test_hessians_are_those_of_the_slope(name):
     loss, h = LOSSES[name], 1e-5
     columns = [(loss.slope(Y + h * e) - loss.slope(Y - h * e)) / (2.0 * h) for e in np.eye(2)]
     exact = np.stack(columns, axis=1)
-    np.testing.assert_allclose(loss.hessian(Y), exact, atol=1e-6)  # differences of slopes that are themselves exact
+    np.testing.assert_allclose(
+        loss.hessian(Y), exact, atol=1e-6
+    )  # differences of slopes that are themselves exact
     F = loss.factor(Y)
     assert F.shape[1] == 2
-    if name not in ("least squares", "penalty curved", "penalty ball"):  # whose factor leaves the bend out
+    if name not in (
+        "least squares",
+        "penalty curved",
+        "penalty ball",
+    ):  # whose factor leaves the bend out
         np.testing.assert_allclose(F.T @ F, loss.hessian(Y), atol=1e-12)
 
 
@@ -112,7 +144,11 @@ def test_least_squares_at_its_optimum_is_gauss_newton():
 
 def smooth_of(order, steps, n=2):
     rng = np.random.default_rng(order)
-    return Smooth(stencil=difference(order, 0.5), weight=np.arange(1.0, n + 1.0), reference=rng.standard_normal((steps, n)))
+    return Smooth(
+        stencil=difference(order, 0.5),
+        weight=np.arange(1.0, n + 1.0),
+        reference=rng.standard_normal((steps, n)),
+    )
 
 
 def test_differences_are_exact_for_their_polynomials():
@@ -130,9 +166,13 @@ def test_a_smooth_term_and_its_derivatives(order, steps, rng):
     u, d = rng.standard_normal((2, steps, 2))
     g = smooth.gradient(u, before)
     change = smooth.value(u + d, before) - smooth.value(u - d, before)
-    assert change == pytest.approx(2.0 * np.sum(g * d), rel=1e-9, abs=1e-9)  # exact: it is quadratic
+    assert change == pytest.approx(
+        2.0 * np.sum(g * d), rel=1e-9, abs=1e-9
+    )  # exact: it is quadratic
     zero = Smooth(stencil=smooth.stencil, weight=smooth.weight, reference=0.0 * smooth.reference)
-    basis = np.eye(2 * steps).reshape(2 * steps, 2, steps).swapaxes(1, 2)  # one control after the other
+    basis = (
+        np.eye(2 * steps).reshape(2 * steps, 2, steps).swapaxes(1, 2)
+    )  # one control after the other
     H = np.stack([zero.gradient(e, np.zeros(2)).T.ravel() for e in basis])
     width = min(order, steps - 1)
     band = smooth.band(steps, width)
@@ -148,7 +188,9 @@ def test_a_smooth_term_and_its_derivatives(order, steps, rng):
 def test_a_control_that_stands_still_costs_no_rate():
     u = np.tile([3.0, -2.0], (5, 1))
     for order in (1, 2, 3):
-        smooth = Smooth(stencil=difference(order, DT), weight=np.ones(2), reference=np.zeros((5, 2)))
+        smooth = Smooth(
+            stencil=difference(order, DT), weight=np.ones(2), reference=np.zeros((5, 2))
+        )
         assert smooth.value(u, np.array([3.0, -2.0])) == pytest.approx(0.0, abs=1e-12)
         assert smooth.value(u, np.zeros(2)) > 1.0
 
@@ -157,14 +199,17 @@ def test_a_control_that_stands_still_costs_no_rate():
 
 
 def test_what_looks_see_of_a_run(rng):
-    """Positions, velocities and accelerations of a mass under forces, against backward Euler by hand."""
+    """Positions, velocities and accelerations of a mass under forces, against backward Euler by
+    hand."""
     model, u = jet(), rng.standard_normal((6, 2))
     run = pl.simulate(model, u)
     v = DT * np.cumsum(u, axis=0)
     x = DT * np.cumsum(v, axis=0)
     a = np.diff(np.concatenate([np.zeros((1, 2)), v]), axis=0) / DT
     for what, expect in (("position", x), ("velocity", v), ("acceleration", a)):
-        for look, want in zip(Goal(effector="tip", target=(0.0, 0.0), what=what).on(model, 6), expect, strict=True):
+        for look, want in zip(
+            Goal(effector="tip", target=(0.0, 0.0), what=what).on(model, 6), expect, strict=True
+        ):
             np.testing.assert_allclose(look.see(run.states, u, np.zeros(2)), want, atol=1e-10)
     one = Goal(effector="tip", target=(0.0, 9.0), axes="y", time=0.3).on(model, 6)[0]
     np.testing.assert_allclose(one.see(run.states, u, np.zeros(2)), x[2, 1:], atol=1e-12)
@@ -173,13 +218,23 @@ def test_what_looks_see_of_a_run(rng):
 
 def test_a_look_at_controls_before_the_first(rng):
     u, before = rng.standard_normal((4, 2)), np.array([5.0, 6.0])
-    look = Look(name="u", step=2, loss=LOSSES["quadratic"], controls=(np.eye(2), 10.0 * np.eye(2), 100.0 * np.eye(2)))
-    np.testing.assert_allclose(look.see(np.zeros((5, 1)), u, before), u[1] + 10.0 * u[0] + 100.0 * before)
+    look = Look(
+        name="u",
+        step=2,
+        loss=LOSSES["quadratic"],
+        controls=(np.eye(2), 10.0 * np.eye(2), 100.0 * np.eye(2)),
+    )
+    np.testing.assert_allclose(
+        look.see(np.zeros((5, 1)), u, before), u[1] + 10.0 * u[0] + 100.0 * before
+    )
 
 
 def test_a_goal_at_all_times_is_an_integral():
     goal = Goal(effector="tip", target=(2.0, 0.0))
-    coarse, fine = (Problem(model=pl.ImplicitEuler(jet().robot, dt=dt), steps=round(1 / dt), terms=[goal]) for dt in (0.1, 0.01))
+    coarse, fine = (
+        Problem(model=pl.ImplicitEuler(jet().robot, dt=dt), steps=round(1 / dt), terms=[goal])
+        for dt in (0.1, 0.01)
+    )
     still = [np.tile(p.start, (p.steps + 1, 1)) for p in (coarse, fine)]
     assert coarse.value(still[0], coarse.guess()) == pytest.approx(2.0)
     assert fine.value(still[1], fine.guess()) == pytest.approx(2.0)
@@ -187,17 +242,30 @@ def test_a_goal_at_all_times_is_an_integral():
 
 def test_targets_that_move():
     model = jet()
-    looks = Goal(effector="tip", target=paths.waypoints([0.0, 1.0], [[0.0, 0.0], [1.0, 2.0]]), time=(0.2, 0.5)).on(model, 10)
+    looks = Goal(
+        effector="tip",
+        target=paths.waypoints([0.0, 1.0], [[0.0, 0.0], [1.0, 2.0]]),
+        time=(0.2, 0.5),
+    ).on(model, 10)
     np.testing.assert_allclose([look.loss.target for look in looks], [[0.2, 0.4], [0.5, 1.0]])
     assert [look.step for look in looks] == [2, 5]
     looks = Goal(effector="tip", target=[[1.0, 2.0], [3.0, 4.0]], time=(0.5, 0.2)).on(model, 10)
     assert [(look.step, *look.loss.target) for look in looks] == [(5, 1.0, 2.0), (2, 3.0, 4.0)]
-    goal, effort = track("tip", paths.circle(center=(0.0, 0.0), radius=1.0, period=1.0), effort=0.2, order=1, weight=3.0)
+    goal, effort = track(
+        "tip",
+        paths.circle(center=(0.0, 0.0), radius=1.0, period=1.0),
+        effort=0.2,
+        order=1,
+        weight=3.0,
+    )
     assert goal.on(model, 10)[4].loss.weight == pytest.approx(3.0 * DT)
     assert effort.order == 1
 
 
-@pytest.mark.parametrize(("time", "step"), [(0.1, 1), (0.14, 1), (0.16, 2), (0.30000000000000004, 3), (1.0, 10), (1.04, 10), (0.06, 1)])
+@pytest.mark.parametrize(
+    ("time", "step"),
+    [(0.1, 1), (0.14, 1), (0.16, 2), (0.30000000000000004, 3), (1.0, 10), (1.04, 10), (0.06, 1)],
+)
 def test_times_are_rounded_to_steps(time, step):
     assert steps_at("x", time, 10, DT) == [step]
 
@@ -208,7 +276,9 @@ def test_a_state_goal_and_a_residual():
     x = np.arange(10.0, 18.0)
     np.testing.assert_allclose(goal.see(np.stack([x] * 4), np.zeros((3, 2)), np.zeros(2)), x[4:])
     assert len(StateGoal(target=np.zeros(8)).on(model, 3)) == 3
-    look = Residual(effector="tail", residual=lambda y: np.array([y[0] - 1.0]), time=0.3, weight=2.0).on(model, 3)[0]
+    look = Residual(
+        effector="tail", residual=lambda y: np.array([y[0] - 1.0]), time=0.3, weight=2.0
+    ).on(model, 3)[0]
     assert look.loss.value(np.array([3.0, 0.0])) == pytest.approx(4.0)
 
 
@@ -216,15 +286,25 @@ def test_a_state_goal_and_a_residual():
 
 
 def bar(dt=0.05):
-    """A soft bar with a hand at its end and an effector there and at its middle: both move, each in its own way."""
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=2e3, nu=0.3, density=500.0),
-                     supports=(pl.Support(region="x-"),), actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
-                     effectors={"tip": pl.Effector(surface="x+"), "middle": pl.Effector(point=(0.1, 0.05, 0.05))})  # fmt: skip
+    """A soft bar with a hand at its end and an effector there and at its middle: both move, each in
+    its own way."""
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        material=pl.Material(E=2e3, nu=0.3, density=500.0),
+        supports=(pl.Support(region="x-"),),
+        actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
+        effectors={
+            "tip": pl.Effector(surface="x+"),
+            "middle": pl.Effector(point=(0.1, 0.05, 0.05)),
+        },
+    )
     return pl.ImplicitEuler(robot, dt=dt)
 
 
 def ray(y):
-    """Where the line from the middle through the tip meets the plane x = 0.5: a quotient, so that no part of y is seen alone."""
+    """Where the line from the middle through the tip meets the plane x = 0.5: a quotient, so that
+    no part of y is seen alone."""
     tip, middle = y[:3], y[3:]
     return (tip + (0.5 - tip[0]) / (tip[0] - middle[0]) * (tip - middle))[1:]
 
@@ -235,41 +315,60 @@ def test_several_effectors_are_seen_one_after_the_other(rng, what, names):
     model, u = bar(), rng.standard_normal((4, 3))
     run = pl.simulate(model, u)
     term = Residual(effector=names, residual=lambda y: y, what=what)
-    alone = {name: Goal(effector=name, target=np.zeros(3), what=what).on(model, 4) for name in set(names)}
+    alone = {
+        name: Goal(effector=name, target=np.zeros(3), what=what).on(model, 4) for name in set(names)
+    }
     looks = term.on(model, 4)
     assert [look.step for look in looks] == [1, 2, 3, 4]
     for k, look in enumerate(looks):
         seen = look.see(run.states, u, np.zeros(3))
-        np.testing.assert_array_equal(seen, np.concatenate([alone[name][k].see(run.states, u, np.zeros(3)) for name in names]))
+        np.testing.assert_array_equal(
+            seen, np.concatenate([alone[name][k].see(run.states, u, np.zeros(3)) for name in names])
+        )
         assert look.loss.value(seen) == pytest.approx(0.05 * 0.5 * seen @ seen)
         assert all(name in look.name for name in names)
     if what == "position":
         places = [model.robot.place(name, model.space.position(run.states[-1])) for name in names]
         np.testing.assert_allclose(seen, np.concatenate(places), atol=1e-15)
-        assert np.linalg.norm(places[0] - model.robot.place(names[0], model.robot.body().rest)) > 1e-4
+        assert (
+            np.linalg.norm(places[0] - model.robot.place(names[0], model.robot.body().rest)) > 1e-4
+        )
 
 
 def test_one_name_is_the_same_as_a_tuple_of_one(rng):
     model, y = bar(), rng.standard_normal(3)
-    one, alone = (Residual(effector=name, residual=lambda y: y**2, time=0.1, weight=2.0).on(model, 4)[0] for name in (("tip",), "tip"))
+    one, alone = (
+        Residual(effector=name, residual=lambda y: y**2, time=0.1, weight=2.0).on(model, 4)[0]
+        for name in (("tip",), "tip")
+    )
     assert (one.states[0] != alone.states[0]).nnz == 0
     assert (one.name, one.step, one.loss.value(y)) == (alone.name, alone.step, alone.loss.value(y))
 
 
 @pytest.mark.parametrize("rows", [adjoint_rows, forward_rows])
 def test_the_gradient_of_a_cost_that_sees_two_effectors_at_once(rng, taylor, rows):
-    """Through the steps of a soft bar: a beam's spot and how fast its two ends part, against the cost itself."""
+    """Through the steps of a soft bar: a beam's spot and how fast its two ends part, against the
+    cost itself."""
     model, steps = bar(), 4
-    apart = lambda y: y[:3] - y[3:]  # noqa: E731
-    terms = [Residual(effector=("tip", "middle"), residual=lambda y: ray(y) - np.array([0.1, 0.02]), time=(0.1, 0.2), weight=3.0),
-             Residual(effector=("tip", "middle"), residual=apart, what="velocity", weight=0.5)]  # fmt: skip
+    apart = lambda y: y[:3] - y[3:]
+    terms = [
+        Residual(
+            effector=("tip", "middle"),
+            residual=lambda y: ray(y) - np.array([0.1, 0.02]),
+            time=(0.1, 0.2),
+            weight=3.0,
+        ),
+        Residual(effector=("tip", "middle"), residual=apart, what="velocity", weight=0.5),
+    ]
     problem = Problem(model=model, steps=steps, terms=terms)
     u, d = 0.3 * rng.standard_normal((2, steps, 3))
     now = evaluate(problem, u)
     R = rows(problem, now)
     assert R.shape == ((2 + steps) * 6, steps, 3)
     slope = np.einsum("r,rkc,kc->", slopes(problem, now), R, d)
-    assert taylor(lambda e: evaluate(problem, u + 10.0 * e * d).cost, 10.0 * slope) == pytest.approx(2.0, abs=0.1)
+    assert taylor(
+        lambda e: evaluate(problem, u + 10.0 * e * d).cost, 10.0 * slope
+    ) == pytest.approx(2.0, abs=0.1)
     h = 1e-5
     change = (evaluate(problem, u + h * d).cost - evaluate(problem, u - h * d).cost) / (2.0 * h)
     assert slope == pytest.approx(change, rel=1e-6)
@@ -277,15 +376,23 @@ def test_the_gradient_of_a_cost_that_sees_two_effectors_at_once(rng, taylor, row
 
 def test_a_problem_sums_its_terms(rng):
     model, u = jet(), rng.standard_normal((5, 2))
-    terms = [Goal(effector="tip", target=(1.0, 0.0), time=0.5), Effort(weight=2.0), Reward(effector="tip", direction=(0.0, 1.0), time=0.3)]
+    terms = [
+        Goal(effector="tip", target=(1.0, 0.0), time=0.5),
+        Effort(weight=2.0),
+        Reward(effector="tip", direction=(0.0, 1.0), time=0.3),
+    ]
     problem = Problem(model=model, steps=5, terms=terms, before=(0.5, 0.5))
     run = pl.simulate(model, u)
     v = DT * np.cumsum(u, axis=0)
     x = DT * np.cumsum(v, axis=0)
-    assert problem.value(run.states, u) == pytest.approx(0.5 * np.sum((x[-1] - [1.0, 0.0]) ** 2) + DT * np.sum(u * u) - v[2, 1])
+    assert problem.value(run.states, u) == pytest.approx(
+        0.5 * np.sum((x[-1] - [1.0, 0.0]) ** 2) + DT * np.sum(u * u) - v[2, 1]
+    )
     assert [look.step for look in problem.looks] == [3, 5]
     np.testing.assert_array_equal(problem.guess(), np.full((5, 2), 0.5))
-    assert problem.misses(run.states, u) == [("tip", 0.5, pytest.approx(np.linalg.norm(x[-1] - [1.0, 0.0])))]
+    assert problem.misses(run.states, u) == [
+        ("tip", 0.5, pytest.approx(np.linalg.norm(x[-1] - [1.0, 0.0])))
+    ]
 
 
 # Bad input
@@ -301,7 +408,10 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         (Goal(effector="tip", target=(1.0, np.nan)), "nan at entry 1"),
         (Goal(effector="tip", target="there"), "target"),
         (Goal(effector="tip", target=(1.0,)), r"has shape \(1,\); give numbers of shape \(2,\)"),
-        (Goal(effector="tip", target=[[1.0, 2.0]], time=(0.1, 0.2)), r"has shape \(1, 2\); give numbers of shape \(2, 2\)"),
+        (
+            Goal(effector="tip", target=[[1.0, 2.0]], time=(0.1, 0.2)),
+            r"has shape \(1, 2\); give numbers of shape \(2, 2\)",
+        ),
         (Goal(effector="tip", target=lambda t: np.array([t, np.inf])), "at t = 0.1 s is inf"),
         (Goal(**GOAL, time=0.0), "the first time that can be asked for is 0.1 s"),
         (Goal(**GOAL, time=-0.3), "t = -0.3 s, outside the horizon"),
@@ -317,7 +427,10 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         (Goal(**GOAL, axes="z"), "write some of x, y"),
         (Reward(effector="tip", direction=(1.0, 0.0, 0.0)), r"direction has shape \(3,\)"),
         (Reward(effector="tip", direction=(1.0, 0.0), weight=-2.0), "weight -2"),
-        (StateGoal(target=np.zeros(4), part="heat"), "'heat'; this model's state has position, velocity"),
+        (
+            StateGoal(target=np.zeros(4), part="heat"),
+            "'heat'; this model's state has position, velocity",
+        ),
         (StateGoal(target=np.zeros(3)), "shape"),
         (Effort(order=4), "order of an effort is 4"),
         (Effort(weight=-1.0), "-1"),
@@ -331,13 +444,25 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         (Goal(effector="tip", target=[(1.0, 2.0), (1.0,)]), "each time"),
         (Goal(effector="tip", target=(1.0, 2.0), time=[]), "empty list of times"),
         (Residual(effector="tip", residual=lambda y: np.linalg.norm(y - 1.0)), "wrap it"),
-        (Residual(effector=("tip", "tial"), residual=lambda y: y), "no effector 'tial'; did you mean 'tail'"),
+        (
+            Residual(effector=("tip", "tial"), residual=lambda y: y),
+            "no effector 'tial'; did you mean 'tail'",
+        ),
         (Residual(effector=(), residual=lambda y: y), "give its name, or the names of several"),
-        (Residual(effector=("tip", 3), residual=lambda y: y), "give its name, or the names of several"),
+        (
+            Residual(effector=("tip", 3), residual=lambda y: y),
+            "give its name, or the names of several",
+        ),
         (Residual(effector=None, residual=lambda y: y), "effector is 'None'; give its name"),
-        (Residual(effector=("tip", "tail"), residual=lambda y: np.abs(y)), "'tip, tail'.*not analytic"),
+        (
+            Residual(effector=("tip", "tail"), residual=lambda y: np.abs(y)),
+            "'tip, tail'.*not analytic",
+        ),
         (Goal(effector=None, target=(1.0, 0.0)), "give its name"),
-        (Residual(effector="tip", residual=lambda y: np.array([np.linalg.norm(y - 1.0)])), "not analytic"),
+        (
+            Residual(effector="tip", residual=lambda y: np.array([np.linalg.norm(y - 1.0)])),
+            "not analytic",
+        ),
     ],
 )
 def test_terms_that_cannot_be_meant(term, says):
@@ -346,11 +471,20 @@ def test_terms_that_cannot_be_meant(term, says):
 
 
 def test_velocity_needs_inertia():
-    robot = pl.Robot(shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=4e4, nu=0.3),
-                     supports=(pl.Support(region="x-"),), actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
-                     effectors={"tip": pl.Effector(surface="x+")})  # fmt: skip
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.1, 0.1)),
+        divisions=(2, 1, 1),
+        material=pl.Material(E=4e4, nu=0.3),
+        supports=(pl.Support(region="x-"),),
+        actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.05, 0.05))},
+        effectors={"tip": pl.Effector(surface="x+")},
+    )
     with pytest.raises(InputError, match="this model has no velocity; take a rule with inertia"):
-        Problem(model=pl.Quasistatic(robot), steps=1, terms=[Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity")])
+        Problem(
+            model=pl.Quasistatic(robot),
+            steps=1,
+            terms=[Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity")],
+        )
 
 
 @pytest.mark.parametrize("steps", [0, -3, 2.5, "5", None, True, np.nan])
@@ -369,12 +503,24 @@ def test_horizons_that_are_none(steps):
         ({"x0": np.full(8, np.nan)}, "first state is nan"),
         ({"before": (1.0,)}, "control before the first step has shape"),
         ({"before": (np.nan, 0.0)}, "nan"),
-        ({"limits": [Limit(lower=1.0, upper=-1.0)]}, "limits of control 0 .* which nothing can satisfy"),
+        (
+            {"limits": [Limit(lower=1.0, upper=-1.0)]},
+            "limits of control 0 .* which nothing can satisfy",
+        ),
         ({"limits": [Limit(lower=np.nan, upper=1.0)]}, "A limit is 'nan'"),
-        ({"limits": [Limit(lower=(0.0, 0.0, 0.0), upper=1.0)]}, "A limit has 3 numbers; give one, or one for each of the"),
+        (
+            {"limits": [Limit(lower=(0.0, 0.0, 0.0), upper=1.0)]},
+            "A limit has 3 numbers; give one, or one for each of the",
+        ),
         ({"limits": [Limit(lower=0.0, upper=1.0, order=3)]}, "order of a limit is 3"),
-        ({"limits": [Limit(lower=0.5, upper=1.0)]}, "outside its limits 0.5 to 1; start within them"),
-        ({"before": (3.0, 0.0), "limits": [Limit(lower=-1.0, upper=1.0)]}, "3 for control 0, outside its limits"),
+        (
+            {"limits": [Limit(lower=0.5, upper=1.0)]},
+            "outside its limits 0.5 to 1; start within them",
+        ),
+        (
+            {"before": (3.0, 0.0), "limits": [Limit(lower=-1.0, upper=1.0)]},
+            "3 for control 0, outside its limits",
+        ),
     ],
 )
 def test_problems_that_are_none(parts, says):

@@ -7,7 +7,8 @@ from pliant.report import Line, Scene
 
 
 def box_surface(nx, ny, nz):
-    """The surface of a box lattice: points (n, 3) in the unit cube and triangles (m, 3) that turn outward."""
+    """The surface of a box lattice: points (n, 3) in the unit cube and triangles (m, 3) that turn
+    outward."""
     counts = np.array([nx, ny, nz])
     index: dict[tuple[int, ...], int] = {}
     triangles = []
@@ -32,12 +33,16 @@ def bend(points, curvature):
     if abs(curvature) < 1e-9:
         return points.copy()
     radius = 1.0 / curvature - z
-    return np.stack([radius * np.sin(curvature * x), y, 1.0 / curvature - radius * np.cos(curvature * x)], axis=1)
+    return np.stack(
+        [radius * np.sin(curvature * x), y, 1.0 / curvature - radius * np.cos(curvature * x)],
+        axis=1,
+    )
 
 
 @pytest.fixture(scope="session")
 def bar():
-    """A silicone bar 120 x 24 x 24 mm that bends up, with a cable, strain and a target for its tip."""
+    """A silicone bar 120 x 24 x 24 mm that bends up, with a cable, strain and a target for its
+    tip."""
     return bending_bar()
 
 
@@ -50,10 +55,17 @@ def bending_bar(frames=12, cells=(20, 4, 4), **changes):
     tip = np.array([bend(np.array([[0.12, 0.0, 0.032]]), c) for c in curvatures])
     strain = 100 * np.abs(curvatures[:, None] * (points[:, 2] - 0.032))
     options = {
-        "frames": shapes, "facets": facets, "dt": 0.1, "title": "Bending bar", "values": strain,
-        "value_label": "strain [%]", "lines": (Line(points=np.array([bend(cable, c) for c in curvatures])),),
-        "markers": tip, "targets": tip[-1] + [0.004, 0.0, 0.006], "ground": 0.0,
-    }  # fmt: skip
+        "frames": shapes,
+        "facets": facets,
+        "dt": 0.1,
+        "title": "Bending bar",
+        "values": strain,
+        "value_label": "strain [%]",
+        "lines": (Line(points=np.array([bend(cable, c) for c in curvatures])),),
+        "markers": tip,
+        "targets": tip[-1] + [0.004, 0.0, 0.006],
+        "ground": 0.0,
+    }
     return Scene(**{**options, **changes})
 
 
@@ -72,7 +84,20 @@ def sagging_strip(frames=10, **changes):
     b, c, d = a + ny + 1, a + ny + 2, a + 1
     facets = np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
     load = np.linspace(0.0, 1.0, frames)[:, None]
-    shapes = np.stack([np.broadcast_to(rest[:, 0], (frames, len(rest))), rest[:, 1] - 1.2 * load * rest[:, 0] ** 2], axis=2)
+    shapes = np.stack(
+        [
+            np.broadcast_to(rest[:, 0], (frames, len(rest))),
+            rest[:, 1] - 1.2 * load * rest[:, 0] ** 2,
+        ],
+        axis=2,
+    )
     tip = shapes[:, [-1]]
-    options = {"frames": shapes, "facets": facets, "dt": 0.02, "title": "Sagging strip", "markers": tip, "ground": 0.0}
+    options = {
+        "frames": shapes,
+        "facets": facets,
+        "dt": 0.02,
+        "title": "Sagging strip",
+        "markers": tip,
+        "ground": 0.0,
+    }
     return Scene(**{**options, **changes})

@@ -18,7 +18,9 @@ def decoded(path):
     reader = imageio_ffmpeg.read_frames(str(path))
     meta = next(reader)
     width, height = meta["size"]
-    return meta, [np.frombuffer(frame, dtype=np.uint8).reshape(height, width, 3) for frame in reader]
+    return meta, [
+        np.frombuffer(frame, dtype=np.uint8).reshape(height, width, 3) for frame in reader
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,9 @@ def test_the_mp4_decodes_to_the_frames_that_were_drawn(films, strip):
     assert len(frames) == len(strip.frames)
     for k in (0, -1):
         note = plan_film(strip).note
-        assert np.abs(frames[k].astype(float) - draw(strip, k, SIZE, note=note)).mean() < 3.0  # lossy, but the same picture
+        assert (
+            np.abs(frames[k].astype(float) - draw(strip, k, SIZE, note=note)).mean() < 3.0
+        )  # lossy, but the same picture
     assert np.abs(frames[0].astype(float) - frames[-1]).mean() > 3.0
 
 
@@ -49,16 +53,26 @@ def test_the_gif_has_the_same_frames_and_length_as_the_mp4(films, strip):
 
 
 def test_only_the_two_films_are_left_in_the_folder(films):
-    assert sorted(path.name for path in films[0].parent.iterdir()) == ["animation.gif", "animation.mp4"]
+    assert sorted(path.name for path in films[0].parent.iterdir()) == [
+        "animation.gif",
+        "animation.mp4",
+    ]
 
 
 def scene_of(strip, frames, dt):
-    return dataclasses.replace(strip, frames=np.repeat(strip.frames[:1], frames, axis=0), markers=None, dt=dt)
+    return dataclasses.replace(
+        strip, frames=np.repeat(strip.frames[:1], frames, axis=0), markers=None, dt=dt
+    )
 
 
 @pytest.mark.parametrize(
     ("frames", "dt", "play", "speed"),
-    [(101, 0.04, 4.0, 1.0), (2001, 0.01, 12.0, 20.0 / 12.0), (51, 0.002, 2.0, 0.05), (41, None, 4.0, 1.0)],
+    [
+        (101, 0.04, 4.0, 1.0),
+        (2001, 0.01, 12.0, 20.0 / 12.0),
+        (51, 0.002, 2.0, 0.05),
+        (41, None, 4.0, 1.0),
+    ],
 )
 def test_a_film_keeps_the_time_of_the_scene_within_its_limits(strip, frames, dt, play, speed):
     film = plan_film(scene_of(strip, frames, dt))

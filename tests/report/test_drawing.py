@@ -27,7 +27,9 @@ def near(image, at, colour, reach=3):
     """Whether a pixel within `reach` of `at` has about this colour."""
     row, column = at
     patch = image[row - reach : row + reach + 1, column - reach : column + reach + 1].astype(float)
-    return bool((np.abs(patch - 255 * np.array(matplotlib.colors.to_rgb(colour))).max(axis=-1) < 40).any())
+    return bool(
+        (np.abs(patch - 255 * np.array(matplotlib.colors.to_rgb(colour))).max(axis=-1) < 40).any()
+    )
 
 
 def is_blank(image, at):
@@ -81,9 +83,13 @@ def test_the_nearer_of_two_sheets_hides_the_other():
     low, high = (np.column_stack([square, np.full(4, z)]) for z in (0.0, 0.5))
     both = np.concatenate([low, high])[None]
     values = np.repeat([[0.0, 1.0]], 4, axis=1)
-    scene = Scene(frames=both, facets=np.concatenate([facets + 4, facets]), values=values, view=(-60.0, 89.0))
+    scene = Scene(
+        frames=both, facets=np.concatenate([facets + 4, facets]), values=values, view=(-60.0, 89.0)
+    )
     deep = draw(scene, 0, SMALL)[pixel(scene, [0.6, 0.4, 0.5])]
-    assert deep.astype(int).sum() < 400  # the upper one, drawn dark though it comes first in the list
+    assert (
+        deep.astype(int).sum() < 400
+    )  # the upper one, drawn dark though it comes first in the list
 
 
 @pytest.mark.parametrize("corners", [1, 2])
@@ -113,7 +119,9 @@ def test_the_creases_of_a_box_stay_sharp(bar):
     assert outward(corners) == 1.0
     assert outward(corners[:, ::-1]) == -1.0
     facing = corner_normals(skin, corners)
-    np.testing.assert_allclose(np.abs(facing).max(axis=-1), 1.0)  # each corner keeps the normal of its own side
+    np.testing.assert_allclose(
+        np.abs(facing).max(axis=-1), 1.0
+    )  # each corner keeps the normal of its own side
 
 
 def test_the_normals_of_a_sphere_are_smooth():

@@ -49,7 +49,9 @@ def test_every_series_is_drawn_in_its_own_colour():
 @pytest.mark.parametrize("kind", ["line", "points", "both", "steps"])
 @pytest.mark.parametrize("log", [False, True])
 def test_every_kind_and_axis_draws(kind, log):
-    assert has_colour(plot_png(plot(kind=kind, log_x=log, log_y=log, references={"paper": 0.5})), SERIES[0])
+    assert has_colour(
+        plot_png(plot(kind=kind, log_x=log, log_y=log, references={"paper": 0.5})), SERIES[0]
+    )
 
 
 def test_svg_is_well_formed_and_dated_nowhere():

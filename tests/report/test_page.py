@@ -12,10 +12,19 @@ from pliant.report import Plot, render_report, write_report
 
 VOID = {"meta", "img", "br", "link", "input"}
 RESULT = {
-    "name": "circle", "paper": "Doe 2024", "status": "done", "seed": 7, "versions": {"pliant": "0.1.0"}, "seconds": 1.5,
-    "metrics": {"tip error": {"value": 0.00123456, "unit": "m", "paper": 0.0014}, "steps": {"value": np.int64(200)}},
-    "settings": {"dt": 0.02}, "shows": "The tip follows a circle.",
-}  # fmt: skip
+    "name": "circle",
+    "paper": "Doe 2024",
+    "status": "done",
+    "seed": 7,
+    "versions": {"pliant": "0.1.0"},
+    "seconds": 1.5,
+    "metrics": {
+        "tip error": {"value": 0.00123456, "unit": "m", "paper": 0.0014},
+        "steps": {"value": np.int64(200)},
+    },
+    "settings": {"dt": 0.02},
+    "shows": "The tip follows a circle.",
+}
 PLOT = Plot(title="Error", x="t [s]", y="e [m]", series={"e": (np.arange(3.0), np.arange(3.0))})
 
 
@@ -30,7 +39,11 @@ class Outline(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
-        self.sources += [value for name, value in attributes if name in ("src", "href", "srcset", "poster", "data")]
+        self.sources += [
+            value
+            for name, value in attributes
+            if name in ("src", "href", "srcset", "poster", "data")
+        ]
         if tag not in VOID:
             self.open.append(tag)
 
@@ -84,10 +97,14 @@ def test_the_page_works_alone(tmp_path, name, tag):
 def test_hostile_text_stays_text():
     bad = '<script>alert("x")</script>'
     changes = {
-        "name": bad, "paper": bad, "status": bad, "shows": bad, "versions": {bad: bad},
+        "name": bad,
+        "paper": bad,
+        "status": bad,
+        "shows": bad,
+        "versions": {bad: bad},
         "settings": {bad: [bad, {bad: 1}]},
         "metrics": {bad: {"value": bad, "unit": bad, "paper": bad}},
-    }  # fmt: skip
+    }
     page = outline(**changes)
     assert "script" not in page.tags
     assert bad in page.words
@@ -96,7 +113,9 @@ def test_hostile_text_stays_text():
 
 
 def test_a_result_without_extras_is_a_page_without_empty_boxes():
-    page = Outline(render_report({**RESULT, "metrics": {}, "settings": {}, "shows": "", "paper": None}))
+    page = Outline(
+        render_report({**RESULT, "metrics": {}, "settings": {}, "shows": "", "paper": None})
+    )
     assert page.tags.count("section") == 1
     assert "Plots" not in page.words
 
@@ -107,7 +126,9 @@ def test_the_page_is_deterministic():
 
 def test_what_is_missing_is_named(tmp_path):
     with pytest.raises(InputError, match="lacks seed, metrics"):
-        render_report({name: value for name, value in RESULT.items() if name not in ("seed", "metrics")})
+        render_report(
+            {name: value for name, value in RESULT.items() if name not in ("seed", "metrics")}
+        )
     with pytest.raises(InputError, match=r"film.mp4 does not exist"):
         write_report(tmp_path, RESULT, media=["film.mp4"])
     with pytest.raises(InputError, match=r"film.avi cannot be put"):

@@ -37,16 +37,28 @@ ROBOT_FILES = {
     "section twice": (SOUND + "[task]\n", r"not TOML.*twice"),
     "no material": (changed("[material]\nE = 1e5\nnu = 0.4\n", ""), r"material: this is missing"),
     "unknown section": (SOUND + "[contact]\n", r"'contact'.*did you mean 'contacts'"),
-    "unknown key": (changed("divisions", "division"), r"geometry.*'division'.*did you mean 'divisions'"),
+    "unknown key": (
+        changed("divisions", "division"),
+        r"geometry.*'division'.*did you mean 'divisions'",
+    ),
     "key of two lines": (SOUND + '["a\\nb"]\n', r"no key"),
     "unknown shape": (changed('"box"', '"bax"'), r"geometry.*bax.*did you mean 'box'"),
     "no shape": (changed(SHAPE, ""), r"shape, mesh, surface, silhouette, parts, and has none"),
-    "two shapes": (changed('shape = "box"', 'shape = "box"\nmesh = "a.vtu"'), r"has shape and mesh"),
-    "text for a number": (changed("1e5", '"soft"'), r'material\.E: this is "soft"; it must be a number'),
+    "two shapes": (
+        changed('shape = "box"', 'shape = "box"\nmesh = "a.vtu"'),
+        r"has shape and mesh",
+    ),
+    "text for a number": (
+        changed("1e5", '"soft"'),
+        r'material\.E: this is "soft"; it must be a number',
+    ),
     "true for a number": (changed("1e5", "true"), r"material\.E: this is true"),
     "nan for a number": (changed("1e5", "nan"), r"material\.E"),
     "date for a number": (changed("1e5", "2020-01-01"), r"material\.E"),
-    "short list": (changed("[0.1, 0.02, 0.02]", "[0.1, 0.02]"), r"geometry\.size\[2\]: this is missing"),
+    "short list": (
+        changed("[0.1, 0.02, 0.02]", "[0.1, 0.02]"),
+        r"geometry\.size\[2\]: this is missing",
+    ),
     "long list": (changed("[0.1, 0.02, 0.02]", "[1, 1, 1, 1]"), r"geometry\.size.*shorter"),
     "nu one half": (changed("nu = 0.4", "nu = 0.5"), r"material: Poisson's ratio is 0\.5"),
     "unknown law": (changed("nu = 0.4", 'nu = 0.4\nlaw = "hooke"'), r"material.*'hooke'"),
@@ -58,31 +70,70 @@ ROBOT_FILES = {
         r"supports\[0\].*2 numbers.*3D",
     ),
     "unknown actuator": (changed('"cable"', '"cabel"'), r"actuators\.tendon.*did you mean 'cable'"),
-    "actuator of no type": (changed('type = "cable"', ""), r"actuators\.tendon: the key 'type' is missing"),
+    "actuator of no type": (
+        changed('type = "cable"', ""),
+        r"actuators\.tendon: the key 'type' is missing",
+    ),
     "cable of one point": (changed(", [0.1, 0.01, 0.01]", ""), r"actuators\.tendon.*has 1"),
-    "cable of uneven points": (changed("[0.1, 0.01, 0.01]", "[0.1, 0.01]"), r"tendon\.points: row 1 has 2 numbers"),
-    "cable outside": (changed("[0.1, 0.01, 0.01]", "[0.2, 0.01, 0.01]"), r"actuators\.tendon.*\[0\.2, 0\.01"),
+    "cable of uneven points": (
+        changed("[0.1, 0.01, 0.01]", "[0.1, 0.01]"),
+        r"tendon\.points: row 1 has 2 numbers",
+    ),
+    "cable outside": (
+        changed("[0.1, 0.01, 0.01]", "[0.2, 0.01, 0.01]"),
+        r"actuators\.tendon.*\[0\.2, 0\.01",
+    ),
     "limits swapped": (changed("[0, 8]", "[8, 0]"), r"actuators\.tendon.*8"),
     "gravity in the plane": (changed("[0, 0, -9.81]", "[0, -9.81]"), r"gravity.*2 numbers.*3D"),
-    "obstacle in the plane": (SOUND + '[[contacts]]\ntype = "plane"\nnormal = [0, 1]\n', r"contacts\[0\].*3"),
-    "obstacle of no kind": (SOUND + '[[contacts]]\ntype = "plan"\n', r"contacts\[0\].*did you mean 'plane'"),
-    "load of a wrong key": (SOUND + '[[loads]]\nsurface = "x+"\nforce = [1, 0, 0]\n', r"loads\[0\].*'force'"),
-    "effector twice": (SOUND + '[effectors.tip]\nsurface = "x+"\npoint = [0, 0, 0]\n', r"effectors\.tip"),
+    "obstacle in the plane": (
+        SOUND + '[[contacts]]\ntype = "plane"\nnormal = [0, 1]\n',
+        r"contacts\[0\].*3",
+    ),
+    "obstacle of no kind": (
+        SOUND + '[[contacts]]\ntype = "plan"\n',
+        r"contacts\[0\].*did you mean 'plane'",
+    ),
+    "load of a wrong key": (
+        SOUND + '[[loads]]\nsurface = "x+"\nforce = [1, 0, 0]\n',
+        r"loads\[0\].*'force'",
+    ),
+    "effector twice": (
+        SOUND + '[effectors.tip]\nsurface = "x+"\npoint = [0, 0, 0]\n',
+        r"effectors\.tip",
+    ),
     "damping negative": (SOUND + "[damping]\nmass = -1\n", r"damping.*-1"),
-    "mesh from the web": (changed(SHAPE, 'mesh = "https://a.b/c.vtu"'), r"geometry\.mesh.*beside it"),
+    "mesh from the web": (
+        changed(SHAPE, 'mesh = "https://a.b/c.vtu"'),
+        r"geometry\.mesh.*beside it",
+    ),
     "mesh of the system": (changed(SHAPE, 'mesh = "/etc/passwd"'), r"geometry\.mesh.*beside it"),
     "mesh above": (changed(SHAPE, 'mesh = "../../a.vtu"'), r"geometry\.mesh.*leaves the folder"),
     "mesh not there": (changed(SHAPE, 'mesh = "a.vtu"'), r"geometry.*no file.*a\.vtu"),
     "mesh of a long name": (changed(SHAPE, f'mesh = "{5000 * "a"}"'), r"geometry"),
-    "surface without cell": (changed(SHAPE, 'surface = "a.stl"'), r"geometry\.cell: this is missing"),
-    "part of no size": (changed(SHAPE, 'parts = { arm = { shape = "box" } }'), r"geometry\.parts\.arm\.size"),
+    "surface without cell": (
+        changed(SHAPE, 'surface = "a.stl"'),
+        r"geometry\.cell: this is missing",
+    ),
+    "part of no size": (
+        changed(SHAPE, 'parts = { arm = { shape = "box" } }'),
+        r"geometry\.parts\.arm\.size",
+    ),
     "dt zero": (changed("dt = 0.01", "dt = 0"), r"task.*dt is 0 s"),
     "no dt": (changed("dt = 0.01", ""), r"task.*needs a time step"),
-    "unknown rule": (changed("dt = 0.01", 'dt = 0.01\nrule = "bdf3"'), r"task.*did you mean 'bdf2'"),
+    "unknown rule": (
+        changed("dt = 0.01", 'dt = 0.01\nrule = "bdf3"'),
+        r"task.*did you mean 'bdf2'",
+    ),
     "no steps": (changed("dt = 0.01", "dt = 0.01\nsteps = 0"), r"task.*steps is 0"),
-    "two controls": (changed("controls = [1]", "controls = [1, 2]"), r"task.*2 numbers.*1 \(tendon\)"),
+    "two controls": (
+        changed("controls = [1]", "controls = [1, 2]"),
+        r"task.*2 numbers.*1 \(tendon\)",
+    ),
     "control beyond the limits": (changed("controls = [1]", "controls = [9]"), r"task.*9 .*0 to 8"),
-    "keyframes uneven": (changed("[1]\n", "{ times = [0, 1], values = [[1]] }\n"), r"task\.controls.*2 times"),
+    "keyframes uneven": (
+        changed("[1]\n", "{ times = [0, 1], values = [[1]] }\n"),
+        r"task\.controls.*2 times",
+    ),
 }
 
 
@@ -95,7 +146,10 @@ def test_a_bad_robot_file_ends_in_one_sentence(case, given, one_sentence):
 PLACES = {
     "not there": (lambda folder: load_robot(folder / "none.toml"), r"no robot file.*none\.toml"),
     "a folder": (load_robot, r"no robot file"),
-    "a long name": (lambda folder: load_robot(folder / (5000 * "a")), r"cannot be read|no robot file"),
+    "a long name": (
+        lambda folder: load_robot(folder / (5000 * "a")),
+        r"cannot be read|no robot file",
+    ),
 }
 
 

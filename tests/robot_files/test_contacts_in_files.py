@@ -7,8 +7,14 @@ import pliant as pl
 from pliant.core import InputError
 from pliant.robot_files import load_robot, load_task
 
-BOX = '[geometry]\nshape = "box"\nsize = [0.1, 0.02, 0.02]\ndivisions = [4, 1, 1]\norder = 1\n[material]\nE = 1e5\nnu = 0.4\n'
-STRIP = '[geometry]\nshape = "rectangle"\nsize = [0.1, 0.02]\ndivisions = [4, 1]\norder = 1\n[material]\nE = 1e5\nnu = 0.4\n'
+BOX = (
+    '[geometry]\nshape = "box"\nsize = [0.1, 0.02, 0.02]\ndivisions = [4, 1, 1]\norder = '
+    "1\n[material]\nE = 1e5\nnu = 0.4\n"
+)
+STRIP = (
+    '[geometry]\nshape = "rectangle"\nsize = [0.1, 0.02]\ndivisions = [4, 1]\norder = '
+    "1\n[material]\nE = 1e5\nnu = 0.4\n"
+)
 
 
 @pytest.fixture
@@ -22,7 +28,10 @@ def written(tmp_path):
 
 
 def test_a_terrain_is_that_of_the_file(written):
-    text = '[[contacts]]\ntype = "terrain"\nheights = [[0, 0.01], [0.02, 0]]\nspacing = 0.1\norigin = [0, -0.05, 0]\nfriction = 0.4\n'
+    text = (
+        '[[contacts]]\ntype = "terrain"\nheights = [[0, 0.01], [0.02, 0]]\nspacing = 0.1\norigin '
+        "= [0, -0.05, 0]\nfriction = 0.4\n"
+    )
     (contact,) = load_robot(written(BOX + text)).contacts
     assert contact.friction == 0.4
     at = np.array([[0.0, 0.05, 0.01], [0.1, -0.05, 0.02]])
@@ -48,17 +57,41 @@ def test_a_kind_for_particles_is_read_and_told_of_when_stepped(written):
     ("text", "says"),
     [
         ('type = "terrain"\nspacing = 0.1', r"contacts\[0\].heights: this is missing"),
-        ('type = "terrain"\nheights = [[0, 1], [0]]\nspacing = 0.1', r"contacts\[0\].heights: row 1 has 1 numbers, but row 0 has 2"),
-        ('type = "terrain"\nheights = "hill.png"\nspacing = 0.1', r"contacts\[0\].heights: this is .hill.png.; it must be a list"),
-        ('type = "terrain"\nheights = [0, "a"]\nspacing = 0.1', r'contacts\[0\].heights\[1\]: this is "a"; it must be a number'),
-        ('type = "terrain"\nheights = [0, nan]\nspacing = 0.1', r"contacts\[0\].heights\[1\]: .*finite number"),
-        ('type = "terrain"\nheights = []\nspacing = 0.1', r"contacts\[0\]: The heights of a terrain are"),
-        ('type = "terrain"\nheights = [0, 1]\nspacing = 0.1', r"contacts\[0\]: The obstacle of a contact does not fit a body in 3 dim"),
+        (
+            'type = "terrain"\nheights = [[0, 1], [0]]\nspacing = 0.1',
+            r"contacts\[0\].heights: row 1 has 1 numbers, but row 0 has 2",
+        ),
+        (
+            'type = "terrain"\nheights = "hill.png"\nspacing = 0.1',
+            r"contacts\[0\].heights: this is .hill.png.; it must be a list",
+        ),
+        (
+            'type = "terrain"\nheights = [0, "a"]\nspacing = 0.1',
+            r'contacts\[0\].heights\[1\]: this is "a"; it must be a number',
+        ),
+        (
+            'type = "terrain"\nheights = [0, nan]\nspacing = 0.1',
+            r"contacts\[0\].heights\[1\]: .*finite number",
+        ),
+        (
+            'type = "terrain"\nheights = []\nspacing = 0.1',
+            r"contacts\[0\]: The heights of a terrain are",
+        ),
+        (
+            'type = "terrain"\nheights = [0, 1]\nspacing = 0.1',
+            r"contacts\[0\]: The obstacle of a contact does not fit a body in 3 dim",
+        ),
         ('type = "terrain"\nheights = [[0, 1]]\nspacing = -1', r"The spacing of a terrain is -1 m"),
-        ('type = "plane"\nnormal = [0, 0, 1]\nkind = "stick"', r"There is no kind of contact 'stick'; did you mean 'sticky'"),
-        ('type = "plane"\nnormal = [0, 0, 1]\nsurface = "z"', r"contacts\[0\]: The mesh has no surface or region 'z'"),
+        (
+            'type = "plane"\nnormal = [0, 0, 1]\nkind = "stick"',
+            r"There is no kind of contact 'stick'; did you mean 'sticky'",
+        ),
+        (
+            'type = "plane"\nnormal = [0, 0, 1]\nsurface = "z"',
+            r"contacts\[0\]: The mesh has no surface or region 'z'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_bad_contact_is_one_sentence(written, text, says):
     with pytest.raises(InputError, match=says) as caught:
         load_robot(written(f"{BOX}[[contacts]]\n{text}\n"))

@@ -31,7 +31,8 @@ def written(tmp_path):
 
 
 def test_a_gripper_and_a_tether_are_those_of_the_file(written):
-    robot = load_robot(written("""
+    robot = load_robot(
+        written("""
 [actuators.hand]
 type = "gripper"
 surface = "x-"
@@ -44,30 +45,47 @@ anchor = [0.1, 0.01, 0.2]
 length = 0.25
 stiffness = 500
 frame = { type = "moving", origin = [0.1, 0.01, 0.15], start = [0, 0, 0, 0, 0, 0.5] }
-"""))  # fmt: skip
+""")  # noqa: E501
+    )
     hand, leash = robot.actuators["hand"], robot.actuators["leash"]
     assert isinstance(hand.frame, MovingFrame)
     assert hand.stiffness == 2e6
     assert (leash.length, leash.stiffness) == (0.25, 500)
     np.testing.assert_array_equal(leash.anchor, [0.1, 0.01, 0.2])
-    np.testing.assert_array_equal(robot.control_limits()[1], [0.1, 0.1, np.inf, 1, 1, 1, np.inf, np.inf, np.inf, np.pi, np.pi, np.pi])
+    np.testing.assert_array_equal(
+        robot.control_limits()[1],
+        [0.1, 0.1, np.inf, 1, 1, 1, np.inf, np.inf, np.inf, np.pi, np.pi, np.pi],
+    )
     np.testing.assert_array_equal(robot.neutral_controls(), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.5])
 
 
 def test_an_arm_is_read_from_the_file_beside(written):
-    task = load_task(written(HAND + 'frame = { type = "arm", file = "my_arm.toml", side = "right" }\n[task]\ndt = 0.01\nsteps = 1'))
+    task = load_task(
+        written(
+            HAND + 'frame = { type = "arm", file = "my_arm.toml", side = "right" }\n[task]\ndt = '
+            "0.01\nsteps = 1"
+        )
+    )
     arm = task.robot.actuators["hand"].frame
     assert isinstance(arm, Arm)
-    np.testing.assert_array_equal(task.control(0), arm.start)  # nothing driven: the arm stays where it is
+    np.testing.assert_array_equal(
+        task.control(0), arm.start
+    )  # nothing driven: the arm stays where it is
     model = task.model()
     step = model.step(model.initial_state(), task.control(0))
     np.testing.assert_allclose(step.x, model.initial_state(), atol=1e-12)
 
 
 def test_a_control_outside_a_limit_of_its_own_is_refused(written):
-    with pytest.raises(InputError, match=r"Control 1 is 1 in row 0, outside its limits -2.5045 to 0.7592"):
-        load_task(written(HAND + 'frame = { type = "arm", file = "my_arm.toml", side = "right" }\n'
-                          "[task]\ndt = 0.01\ncontrols = [0, 1, 0, 0, 0, 0, 0]"))  # fmt: skip
+    with pytest.raises(
+        InputError, match=r"Control 1 is 1 in row 0, outside its limits -2.5045 to 0.7592"
+    ):
+        load_task(
+            written(
+                HAND + 'frame = { type = "arm", file = "my_arm.toml", side = "right" }\n'
+                "[task]\ndt = 0.01\ncontrols = [0, 1, 0, 0, 0, 0, 0]"
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -77,13 +95,25 @@ def test_a_control_outside_a_limit_of_its_own_is_refused(written):
         ('{ type = "moveing", origin = [0, 0, 0] }', "did you mean 'moving'"),
         ("{ origin = [0, 0, 0] }", "the key 'type' is missing; choose one of moving, arm"),
         ('"moving"', "must be a table of keys"),
-        ('{ type = "moving", origin = [0, 0] }', "actuators.hand: The frame of a gripper is 2D, but the body is 3D"),
-        ('{ type = "moving", origin = [0, 0, 0], start = [0, 0, 0, 9, 0, 0] }', "'rotation x' at 9, outside its limits"),
+        (
+            '{ type = "moving", origin = [0, 0] }',
+            "actuators.hand: The frame of a gripper is 2D, but the body is 3D",
+        ),
+        (
+            '{ type = "moving", origin = [0, 0, 0], start = [0, 0, 0, 9, 0, 0] }',
+            "'rotation x' at 9, outside its limits",
+        ),
         ('{ type = "moving", origin = [0, 0, nan] }', "finite number"),
         ('{ type = "arm", file = "other.toml" }', r"other.toml: There is no such arm file"),
         ('{ type = "arm", file = "../my_arm.toml" }', "leaves the folder"),
-        ('{ type = "arm", file = "my_arm.toml", side = "middle" }', "no side 'middle'; choose one of right, left"),
-        ('{ type = "arm", file = "my_arm.toml", side = "left", start = [0, 2, 0, 0, 0, 0, 0] }', "'2' at 2, outside its limits"),
+        (
+            '{ type = "arm", file = "my_arm.toml", side = "middle" }',
+            "no side 'middle'; choose one of right, left",
+        ),
+        (
+            '{ type = "arm", file = "my_arm.toml", side = "left", start = [0, 2, 0, 0, 0, 0, 0] }',
+            "'2' at 2, outside its limits",
+        ),
         ('{ type = "arm", file = "my_arm.toml", side = "left", hand = 1 }', "no key 'hand' here"),
     ],
 )
@@ -94,6 +124,9 @@ def test_a_bad_frame_is_one_sentence(written, frame, says):
 
 
 def test_the_guide_names_every_key_of_a_frame():
-    keys = {key for kind in FRAMES.values() for key in kind.__origin__.model_fields} | {"xyz", "rpy"}
+    keys = {key for kind in FRAMES.values() for key in kind.__origin__.model_fields} | {
+        "xyz",
+        "rpy",
+    }
     assert [key for key in sorted(keys) if f"`{key}`" not in GUIDE] == []
     assert all(f'`"{name}"`' in GUIDE for name in FRAMES)

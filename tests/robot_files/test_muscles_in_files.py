@@ -56,11 +56,23 @@ region = "hip"
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('type = "muscle"\nregion = "lag"\naxis = [1, 0, 0]', "actuators.a: The body has no region 'lag'; did you mean 'leg'"),
+        (
+            'type = "muscle"\nregion = "lag"\naxis = [1, 0, 0]',
+            "actuators.a: The body has no region 'lag'; did you mean 'leg'",
+        ),
         ('type = "muscle"\nregion = "leg"', "actuators.a.axis: this is missing"),
-        ('type = "muscle"\nregion = "leg"\naxis = [0, 0, 0]', "actuators.a: The axis of a muscle is zero"),
-        ('type = "muscle"\nregion = "leg"\naxis = [1, 0]', "actuators.a: The axis of a muscle has shape"),
-        ('type = "fluidic"\nregion = 3', "actuators.a.region: this is 3; it must be text in quotes"),
+        (
+            'type = "muscle"\nregion = "leg"\naxis = [0, 0, 0]',
+            "actuators.a: The axis of a muscle is zero",
+        ),
+        (
+            'type = "muscle"\nregion = "leg"\naxis = [1, 0]',
+            "actuators.a: The axis of a muscle has shape",
+        ),
+        (
+            'type = "fluidic"\nregion = 3',
+            "actuators.a.region: this is 3; it must be text in quotes",
+        ),
         ('type = "fluidic"\nregion = "leg"\naxis = [1, 0, 0]', "no key 'axis' here"),
     ],
 )

@@ -30,9 +30,25 @@ type = "pressure"
 cavity = "chamber 1-2"
 limits = [-1e3, 3e4]
 """
-THREAD = '[actuators.thread]\ntype = "fibres"\nregion = "ribs"\nstiffness = 1e6\ndirection = "rays"\n'
-# A cube of eight points with a small one inside it, one triangle a row: the void of an STL becomes "cavity-1".
-CUBE = [(0, 2, 1), (1, 2, 3), (4, 5, 6), (5, 7, 6), (0, 1, 4), (1, 5, 4), (2, 6, 3), (3, 6, 7), (0, 4, 2), (2, 4, 6), (1, 3, 5), (3, 7, 5)]
+THREAD = (
+    '[actuators.thread]\ntype = "fibres"\nregion = "ribs"\nstiffness = 1e6\ndirection = "rays"\n'
+)
+# A cube of eight points with a small one inside it, one triangle a row: the void of an STL becomes
+# "cavity-1".
+CUBE = [
+    (0, 2, 1),
+    (1, 2, 3),
+    (4, 5, 6),
+    (5, 7, 6),
+    (0, 1, 4),
+    (1, 5, 4),
+    (2, 6, 3),
+    (3, 6, 7),
+    (0, 4, 2),
+    (2, 4, 6),
+    (1, 3, 5),
+    (3, 7, 5),
+]
 
 
 @pytest.fixture
@@ -49,9 +65,19 @@ def test_both_are_those_of_the_file(read):
     robot = read(ARM + THREAD)
     air, thread = robot.actuators.values()
     assert isinstance(air, Pressure)
-    assert (air.cavity, air.drive, air.limits, air.bulk) == ("chamber 1-2", "pressure", (-1e3, 3e4), 1e6)
+    assert (air.cavity, air.drive, air.limits, air.bulk) == (
+        "chamber 1-2",
+        "pressure",
+        (-1e3, 3e4),
+        1e6,
+    )
     assert isinstance(thread, Fibres)
-    assert (thread.region, thread.stiffness, thread.direction, thread.n_controls) == ("ribs", 1e6, rays, 0)
+    assert (thread.region, thread.stiffness, thread.direction, thread.n_controls) == (
+        "ribs",
+        1e6,
+        rays,
+        0,
+    )
     assert robot.n_controls == 1
     assert thread.on(robot.body()).weights.shape[1] == robot.body().mesh.n_points
 
@@ -59,11 +85,18 @@ def test_both_are_those_of_the_file(read):
 def test_the_void_of_a_surface_is_cavity_1(read, tmp_path):
     corners = np.array([(x, y, z) for z in (0, 1) for y in (0, 1) for x in (0, 1)], float)
     skin = np.concatenate([corners[np.array(CUBE)], (0.3 + 0.4 * corners)[np.array(CUBE)[:, ::-1]]])
-    facets = "".join("facet normal 0 0 0\nouter loop\n" + "".join(f"vertex {x} {y} {z}\n" for x, y, z in tri) + "endloop\nendfacet\n"
-                     for tri in 0.1 * skin)  # fmt: skip
+    facets = "".join(
+        "facet normal 0 0 0\nouter loop\n"
+        + "".join(f"vertex {x} {y} {z}\n" for x, y, z in tri)
+        + "endloop\nendfacet\n"
+        for tri in 0.1 * skin
+    )
     (tmp_path / "bag.stl").write_text(f"solid bag\n{facets}endsolid bag\n")
-    robot = read('[geometry]\nsurface = "bag.stl"\ncell = 0.01\nmethod = "lattice"\norder = 1\n[material]\nE = 1e5\nnu = 0.3\n'
-                 '[actuators.air]\ntype = "pressure"\ncavity = "cavity-1"\ndrive = "volume"\nbulk = 2e5\n')  # fmt: skip
+    robot = read(
+        '[geometry]\nsurface = "bag.stl"\ncell = 0.01\nmethod = "lattice"\norder = '
+        '1\n[material]\nE = 1e5\nnu = 0.3\n[actuators.air]\ntype = "pressure"\ncavity = '
+        '"cavity-1"\ndrive = "volume"\nbulk = 2e5\n'
+    )
     air = robot.actuators["air"].on(robot.body())
     assert air.rest_volume == pytest.approx(0.04**3, rel=1e-6)
     assert (air.drive, air.bulk) == ("volume", 2e5)
@@ -75,17 +108,31 @@ def test_check_says_how_much_a_cavity_holds(tmp_path):
     arc = 2 * np.pi / 3 - 2 * 0.003 / 0.014
     chords = 2 * np.sin(arc / 4) * np.cos(arc / 4) / (arc / 2)  # two straight cells along the arc
     held = 0.5 * arc * chords * (0.01**2 - 0.004**2) * 0.05
-    assert dict(check(path).facts)["cavity air"] == f"{1e6 * held:.4g} ml, closed by 20 facets, driven by pressure"
+    assert (
+        dict(check(path).facts)["cavity air"]
+        == f"{1e6 * held:.4g} ml, closed by 20 facets, driven by pressure"
+    )
 
 
 def test_check_weighs_a_liquid_and_doubts_one_that_is_heavier_than_metals(tmp_path):
     path = tmp_path / "arm.toml"
     for density, doubts in ((1000.0, 0), (1e6, 1)):
-        path.write_text("gravity = [0.0, 0.0, 0.0]\n" + ARM.replace('type = "pressure"', f'type = "hydraulic"\ndensity = {density}'))
+        path.write_text(
+            "gravity = [0.0, 0.0, 0.0]\n"
+            + ARM.replace('type = "pressure"', f'type = "hydraulic"\ndensity = {density}')
+        )
         found = check(path)
-        volume, weight = (float(text.split()[0]) for text in dict(found.facts)["cavity air"].split(", ")[:2])
+        volume, weight = (
+            float(text.split()[0]) for text in dict(found.facts)["cavity air"].split(", ")[:2]
+        )
         assert weight == pytest.approx(1e-6 * density * volume, rel=1e-3)
-        assert sum("more than any metal; if it is in g/m^3, write 1000." in text for text in found.warnings) == doubts
+        assert (
+            sum(
+                "more than any metal; if it is in g/m^3, write 1000." in text
+                for text in found.warnings
+            )
+            == doubts
+        )
 
 
 @pytest.mark.parametrize(

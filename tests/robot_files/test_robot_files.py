@@ -1,4 +1,5 @@
-"""Robot files: what they say is what is built, and the examples move as beams, bars and floors do."""
+"""Robot files: what they say is what is built, and the examples move as beams, bars and floors
+do."""
 
 import re
 from pathlib import Path
@@ -35,14 +36,18 @@ def tip(model, name: str, states) -> np.ndarray:
     """(k, dim) [m] the places of an effector."""
     body = model.robot.body()
     row = model.robot.effectors[name].on(body)
-    return np.array([(row @ model.space.position(x).reshape(-1, body.dim))[0] for x in np.atleast_2d(states)])
+    return np.array(
+        [(row @ model.space.position(x).reshape(-1, body.dim))[0] for x in np.atleast_2d(states)]
+    )
 
 
 def test_the_strip_hangs_as_a_plane_strain_beam():
     model = pl.Quasistatic(load_robot(EXAMPLES / "strip.toml"))
     sag = 0.005 - tip(model, "tip", pl.equilibrium(model, np.zeros(0)).x)[0, 1]
     L, h, E, weight = 0.2, 0.01, 2e7 / (1 - 0.3**2), 1000 * 9.81 * 0.01  # per metre of thickness
-    assert sag == pytest.approx(weight * L**4 / (8 * E * h**3 / 12), rel=0.01)  # sag^2 / L^2 = 0.3 % from linear
+    assert sag == pytest.approx(
+        weight * L**4 / (8 * E * h**3 / 12), rel=0.01
+    )  # sag^2 / L^2 = 0.3 % from linear
 
 
 def test_the_strip_swings_at_its_natural_frequency():
@@ -52,7 +57,9 @@ def test_the_strip_swings_at_its_natural_frequency():
     lowest = np.argmin(tip(model, "tip", run.states)[:, 1]) * task.dt
     stiffness, mass = 2e7 / (1 - 0.3**2) * 0.01**3 / 12, 1000 * 0.01
     half_period = np.pi / (1.8751**2 * np.sqrt(stiffness / (mass * 0.2**4)))
-    assert lowest == pytest.approx(half_period, rel=0.03)  # higher modes move the lowest moment a little
+    assert lowest == pytest.approx(
+        half_period, rel=0.03
+    )  # higher modes move the lowest moment a little
 
 
 def test_the_arm_stretches_as_two_bars_in_series_and_bends_to_the_pulled_side():
@@ -60,7 +67,9 @@ def test_the_arm_stretches_as_two_bars_in_series_and_bends_to_the_pulled_side():
     model = task.model()
     hanging = tip(model, "hand", pl.equilibrium(model, np.zeros(2)).x)[0]
     stretch = (500 + 1000 * 9.81 * (0.02 + 0.10 / 2)) * 0.10 / 2e5
-    assert -0.02 - hanging[2] == pytest.approx(stretch, rel=0.05)  # the ceiling hinders the first width's contraction
+    assert -0.02 - hanging[2] == pytest.approx(
+        stretch, rel=0.05
+    )  # the ceiling hinders the first width's contraction
     run = pl.simulate(model, lambda k, x: task.control(k), steps=task.steps)
     assert np.all(np.diff(tip(model, "hand", run.states)[:, 0]) < -1e-3)  # left is -x
     assert run.controls[:, 0] == pytest.approx([0.25, 0.5, 0.75, 1.0])
@@ -79,47 +88,69 @@ SOLIDS = {
     "box": ("size = [0.2, 0.1, 0.1]", 0.002),
     "cylinder": ("radius = 0.1\nlength = 0.2", 0.002 * np.pi),
     "tube": ("outer = 0.1\ninner = 0.05\nlength = 0.2", 0.0015 * np.pi),
-    "vessel": ("radius = 0.1\nwall = 0.05\nlength = 0.2\ncap = 0.04", (0.002 - 0.05**2 * 0.12) * np.pi),
+    "vessel": (
+        "radius = 0.1\nwall = 0.05\nlength = 0.2\ncap = 0.04",
+        (0.002 - 0.05**2 * 0.12) * np.pi,
+    ),
     # Two chambers of half a turn less a rib of 0.1 m at 0.05 m, which is 2 rad
-    "chambered": ("radius = 0.1\ncore = 0.02\nwall = 0.02\nrib = 0.1\nsection = 0.2\ncap = 0.05\nchambers = 2",
-                  0.003 * np.pi - (np.pi - 2) * (0.08**2 - 0.02**2) * 0.2),
+    "chambered": (
+        "radius = 0.1\ncore = 0.02\nwall = 0.02\nrib = 0.1\nsection = 0.2\ncap = 0.05\nchambers "
+        "= 2",
+        0.003 * np.pi - (np.pi - 2) * (0.08**2 - 0.02**2) * 0.2,
+    ),
     "ellipsoid": ("radii = [0.1, 0.1, 0.2]", 0.008 / 3 * np.pi),
     "strip": ("length = 0.2\nwidth = 0.1\nthickness = 0.05", 0.001),
     "rectangle": ("size = [0.2, 0.1]", 0.02),
     "disc": ("radius = 0.1", 0.01 * np.pi),
     "ring": ("outer = 0.1\ninner = 0.05", 0.0075 * np.pi),
     "polygon": ("points = [[0, 0], [0.2, 0], [0, 0.1]]", 0.01),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_has_its_volume(written, shape):
     keys, volume = SOLIDS[shape]
     robot = load_robot(written(f'[geometry]\nshape = "{shape}"\n{keys}\ncell = 0.04\n{MATERIAL}'))
-    assert robot.mesh().volumes().sum() == pytest.approx(volume, rel=0.02)  # round sides: quadratic cells
+    assert robot.mesh().volumes().sum() == pytest.approx(
+        volume, rel=0.02
+    )  # round sides: quadratic cells
     assert robot.order == 2
 
 
 def test_a_mesh_file_is_scaled_and_keeps_its_regions(written, tmp_path):
     box = pl.Box(size=(100, 20, 20)).mesh(divisions=(2, 1, 1))
     half = np.repeat([1, 2], box.n_cells // 2)
-    meshio.Mesh(box.points, [("tetra", box.cells)], cell_data={"region": [half]}).write(tmp_path / "box.vtu")
+    meshio.Mesh(box.points, [("tetra", box.cells)], cell_data={"region": [half]}).write(
+        tmp_path / "box.vtu"
+    )
     text = '[geometry]\nmesh = "box.vtu"\nscale = 0.001\n'
-    robot = load_robot(written(text + "[material.1]\nE = 1e5\nnu = 0.4\n[material.2]\nE = 2e5\nnu = 0.4\n"))
+    robot = load_robot(
+        written(text + "[material.1]\nE = 1e5\nnu = 0.4\n[material.2]\nE = 2e5\nnu = 0.4\n")
+    )
     assert robot.mesh().size == pytest.approx(np.hypot(0.1, 0.02 * np.sqrt(2)))
     assert sorted(set(robot.body().fields.E)) == [1e5, 2e5]
 
 
 def test_a_surface_file_is_filled(written, tmp_path):
     trimesh.creation.icosphere(radius=10).export(tmp_path / "ball.stl")
-    robot = load_robot(written(f'[geometry]\nsurface = "ball.stl"\nscale = 0.001\ncell = 0.003\norder = 1\n{MATERIAL}'))
+    robot = load_robot(
+        written(
+            f'[geometry]\nsurface = "ball.stl"\nscale = 0.001\ncell = 0.003\norder = 1\n{MATERIAL}'
+        )
+    )
     assert robot.mesh().volumes().sum() == pytest.approx(4 / 3 * np.pi * 1e-6, rel=0.05)
 
 
 @pytest.mark.parametrize(("depth", "dim"), [("", 2), ("depth = 0.02", 3)])
 def test_a_silhouette_is_plane_or_extruded(written, tmp_path, depth, dim):
-    Image.fromarray(np.pad(np.zeros((20, 40), np.uint8), 5, constant_values=255)).save(tmp_path / "bar.png")
-    robot = load_robot(written(f'[geometry]\nsilhouette = "bar.png"\nheight = 0.1\ncell = 0.02\n{depth}\n{MATERIAL}'))
+    Image.fromarray(np.pad(np.zeros((20, 40), np.uint8), 5, constant_values=255)).save(
+        tmp_path / "bar.png"
+    )
+    robot = load_robot(
+        written(
+            f'[geometry]\nsilhouette = "bar.png"\nheight = 0.1\ncell = 0.02\n{depth}\n{MATERIAL}'
+        )
+    )
     assert robot.mesh().dim == dim
     assert robot.mesh().volumes().sum() == pytest.approx(0.02 * (0.02 if dim == 3 else 1), rel=0.03)
 
@@ -128,15 +159,23 @@ def test_the_colours_of_a_silhouette_name_regions(written, tmp_path):
     picture = np.full((30, 50, 3), 255, np.uint8)
     picture[5:25, 5:25], picture[5:25, 25:45] = (255, 0, 0), (0, 255, 255)
     Image.fromarray(picture).save(tmp_path / "bar.png")
-    text = '[geometry]\nsilhouette = "bar.png"\nheight = 0.1\ncell = 0.02\nregions = { red = "hard", "#00ffff" = "soft" }\n'
-    robot = load_robot(written(text + "[material.hard]\nE = 2e5\nnu = 0.4\n[material.soft]\nE = 1e5\nnu = 0.4\n"))
+    text = (
+        '[geometry]\nsilhouette = "bar.png"\nheight = 0.1\ncell = 0.02\nregions = { red = '
+        '"hard", "#00ffff" = "soft" }\n'
+    )
+    robot = load_robot(
+        written(text + "[material.hard]\nE = 2e5\nnu = 0.4\n[material.soft]\nE = 1e5\nnu = 0.4\n")
+    )
     centres = robot.mesh().points[robot.mesh().corners].mean(axis=1)
     assert (centres[robot.body().fields.E == 2e5][:, 0] < 0.11).all()
     assert (centres[robot.body().fields.E == 1e5][:, 0] > 0.09).all()
 
 
 def test_the_attachments_are_those_of_the_file(written):
-    robot = load_robot(written(BOX + """
+    robot = load_robot(
+        written(
+            BOX
+            + """
 [[supports]]
 region = "x-"
 axes = "xy"
@@ -168,12 +207,16 @@ end = [1, 0, -1]
 radius = 0.5
 [damping]
 mass = 1
-"""))  # fmt: skip
+"""
+        )
+    )
     assert robot.supports[0].motion(1.0) == pytest.approx([0.01, 0, 0])
     assert robot.n_controls == 4
     assert robot.control_limits()[1][3] == np.inf
     assert robot.actuators["pull"].drive == "length"
-    assert sum(load.on(robot.body()) for load in robot.loads).reshape(-1, 3).sum(axis=0) == pytest.approx([1, 0.04, 0])
+    assert sum(load.on(robot.body()) for load in robot.loads).reshape(-1, 3).sum(
+        axis=0
+    ) == pytest.approx([1, 0.04, 0])
     assert [contact.friction for contact in robot.contacts] == [0.2, 0.0]
     assert robot.damping == pl.Damping(mass=1.0)
 
@@ -186,7 +229,9 @@ def test_keyframes_are_straight_between_and_constant_outside():
 @pytest.mark.parametrize("rule", ["quasistatic", "implicit-euler", "bdf2", "semi-implicit"])
 def test_every_rule_takes_a_step(written, rule):
     dt = "" if rule == "quasistatic" else "dt = 0.01"
-    task = load_task(written(f'{BOX}\n[[supports]]\nregion = "x-"\n[task]\nrule = "{rule}"\n{dt}\nsteps = 1'))
+    task = load_task(
+        written(f'{BOX}\n[[supports]]\nregion = "x-"\n[task]\nrule = "{rule}"\n{dt}\nsteps = 1')
+    )
     model = task.model(design=["body.E"])
     step = model.step(model.initial_state(), task.control(0))
     assert step.status
@@ -200,20 +245,26 @@ def test_the_example_of_the_guide_runs(written):
 
 
 def test_the_guide_names_every_key():
-    made = [*ACTUATORS.values(), *OBSTACLES.values(), *(kind for name, kind in SOURCES.items() if name != "shape")]
+    made = [
+        *ACTUATORS.values(),
+        *OBSTACLES.values(),
+        *(kind for name, kind in SOURCES.items() if name != "shape"),
+    ]
     keys = {key for kind in made for key in kind.__origin__.model_fields}
     keys |= {key for shape in SHAPES.values() for key in keys_of(shape)} | set(SHAPES) | set(ROBOT)
     assert [key for key in sorted(keys) if f"`{key}`" not in GUIDE] == []
 
 
 def test_a_patch_names_a_surface_that_a_support_can_hold(written):
-    robot = load_robot(written(f'''{BOX}
+    robot = load_robot(
+        written(f"""{BOX}
 [surfaces.foot]
 lower = [-1, -1, -1]
 upper = [0.001, 1, 1]
 [[supports]]
 region = "foot"
-'''))  # fmt: skip
+""")
+    )
     np.testing.assert_array_equal(robot.body().region("foot"), robot.body().region("x-"))
     with pytest.raises(InputError, match="No boundary facet belongs to surface 'foot'"):
         load_robot(written(f"{BOX}\n[surfaces.foot]\nlower = [5, 5, 5]\nupper = [6, 6, 6]"))

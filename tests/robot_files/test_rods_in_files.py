@@ -35,14 +35,19 @@ point = [0.2, 0, 0.2]
 dt = 0.01
 steps = 3
 controls = [0.1]
-"""
+"""  # noqa: E501
 
 
 def test_a_file_of_rods_is_the_robot_in_python(given):
     robot = load_robot(given(CRANE))
     mast, boom = pl.geometry.Round(radius=0.01), pl.geometry.Bar(width=0.02, height=0.01)
-    rods = pl.geometry.Rods(points=[[0, 0, 0], [0, 0, 0.2], [0.2, 0, 0.2]], rods=[[0, 1], [1, 2]], section={"mast": mast, "boom": boom},
-                            regions={"foot": [0], "tip": [2]}, parts={"mast": [0], "boom": [1]}).refine(4)  # fmt: skip
+    rods = pl.geometry.Rods(
+        points=[[0, 0, 0], [0, 0, 0.2], [0.2, 0, 0.2]],
+        rods=[[0, 1], [1, 2]],
+        section={"mast": mast, "boom": boom},
+        regions={"foot": [0], "tip": [2]},
+        parts={"mast": [0], "boom": [1]},
+    ).refine(4)
     np.testing.assert_array_equal(robot.shape.points, rods.points)
     np.testing.assert_array_equal(robot.shape.rods, rods.rods)
     assert robot.shape.sections == rods.sections
@@ -55,8 +60,14 @@ def test_a_file_of_rods_is_the_robot_in_python(given):
     ("change", "says"),
     [
         (("rods = [[0, 1], [1, 2]]", "rods = [[0, 1], [1, 9]]"), "geometry: Rod 1 names point 9"),
-        (('region = "foot"', 'region = "fot"'), r"actuators\.motor: The rods have no region 'fot'; did you mean 'foot'"),
-        (("radius = 0.01", "radious = 0.01"), r"geometry\.section\.mast: there is no key 'radious' here; did you mean 'radius'"),
+        (
+            ('region = "foot"', 'region = "fot"'),
+            r"actuators\.motor: The rods have no region 'fot'; did you mean 'foot'",
+        ),
+        (
+            ("radius = 0.01", "radious = 0.01"),
+            r"geometry\.section\.mast: there is no key 'radious' here; did you mean 'radius'",
+        ),
         (("divide = 4", "divide = 0"), "geometry: Rods cannot be divided into 0"),
         (("divide = 4", "cell = 0.1"), "geometry: there is no key 'cell' here"),
         (('type = "bar"', 'type = "tube"'), 'there is no type "tube"'),

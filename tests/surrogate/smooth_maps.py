@@ -20,18 +20,26 @@ class Polynomial:
 
     def derivative(self, x, orders):
         """(outputs,) differentiated along each axis as often as `orders` (d,) says."""
-        return np.prod(perm(self.powers, orders) * x ** np.maximum(self.powers - orders, 0), axis=1) @ self.coefficients
+        return (
+            np.prod(perm(self.powers, orders) * x ** np.maximum(self.powers - orders, 0), axis=1)
+            @ self.coefficients
+        )
 
     def __call__(self, x, near=None):
         d = len(x)
-        return self.derivative(x, np.zeros(d, int)), np.column_stack([self.derivative(x, axis) for axis in np.eye(d, dtype=int)])
+        return self.derivative(x, np.zeros(d, int)), np.column_stack(
+            [self.derivative(x, axis) for axis in np.eye(d, dtype=int)]
+        )
 
 
 def waves(x, near=None):
-    """(value (3,), slope (3, d)) of smooth functions that are no sums or products of functions of one axis."""
+    """(value (3,), slope (3, d)) of smooth functions that are no sums or products of functions of
+    one axis."""
     a, b = np.linspace(0.6, 1.1, len(x)), np.linspace(0.5, -0.4, len(x))
     phase, hill, growth = a @ x + 0.3 * x @ x, 1.0 / (1.0 + 0.3 * x @ x), np.exp(b @ x)
-    return np.array([np.sin(phase), hill, growth]), np.array([np.cos(phase) * (a + 0.6 * x), -0.6 * hill**2 * x, growth * b])
+    return np.array([np.sin(phase), hill, growth]), np.array(
+        [np.cos(phase) * (a + 0.6 * x), -0.6 * hill**2 * x, growth * b]
+    )
 
 
 class Counted:
@@ -53,11 +61,14 @@ def errors(surrogate, f, points):
 
 def numeric_slope(f, x, e):
     """(n, d) central differences of f: R^d -> R^n."""
-    return np.column_stack([(f(x + e * axis) - f(x - e * axis)) / (2.0 * e) for axis in np.eye(len(x))])
+    return np.column_stack(
+        [(f(x + e * axis) - f(x - e * axis)) / (2.0 * e) for axis in np.eye(len(x))]
+    )
 
 
 def second_matrices(rows, d):
-    """(r, d, d) the matrices of the second derivatives that rows (1 + d + d (d + 1) / 2, r) end with."""
+    """(r, d, d) the matrices of the second derivatives that rows (1 + d + d (d + 1) / 2, r) end
+    with."""
     out = np.empty((rows.shape[1], d, d))
     i, j = np.triu_indices(d)
     out[:, i, j] = out[:, j, i] = rows[1 + d :].T

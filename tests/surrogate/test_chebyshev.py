@@ -1,10 +1,19 @@
-"""Chebyshev: exact for polynomials of its degree, spectral beyond, from fewer points than it has coefficients."""
+"""Chebyshev: exact for polynomials of its degree, spectral beyond, from fewer points than it has
+coefficients."""
 
 from math import comb
 
 import numpy as np
 import pytest
-from smooth_maps import Counted, Polynomial, errors, numeric_slope, powers_up_to, second_matrices, waves
+from smooth_maps import (
+    Counted,
+    Polynomial,
+    errors,
+    numeric_slope,
+    powers_up_to,
+    second_matrices,
+    waves,
+)
 
 from pliant.surrogate import Chebyshev, Corners, Grid
 from pliant.surrogate.chebyshev import nested_points, products, total_degree
@@ -15,7 +24,9 @@ dims = pytest.mark.parametrize("d", [1, 2, 3, 4])
 
 def chebyshev(f, d, degree, domain=None, oversampling=2.0, **options):
     domain = (LOWER[:d], UPPER[:d]) if domain is None else domain
-    return Chebyshev(Corners(f, dim=d, **options), domain=domain, degree=degree, oversampling=oversampling)
+    return Chebyshev(
+        Corners(f, dim=d, **options), domain=domain, degree=degree, oversampling=oversampling
+    )
 
 
 def inside(rng, n, d):
@@ -45,7 +56,11 @@ def test_points_are_nested_and_even_in_angle(d):
     np.testing.assert_array_equal(many[:37], nested_points(37, d))
     assert np.abs(many).max() <= 1.0
     assert len(np.unique(many, axis=0)) == 500
-    np.testing.assert_allclose(np.sort(np.arccos(many), axis=0), np.pi * (np.arange(500)[:, None] + 0.5) / 500 * np.ones(d), atol=0.07)
+    np.testing.assert_allclose(
+        np.sort(np.arccos(many), axis=0),
+        np.pi * (np.arange(500)[:, None] + 0.5) / 500 * np.ones(d),
+        atol=0.07,
+    )
 
 
 # Accuracy
@@ -59,7 +74,9 @@ def test_polynomials_of_its_degree_are_exact(rng, d):
     axes = np.eye(d, dtype=int)
     for x in inside(rng, 20, d):
         bends = np.moveaxis([[f.derivative(x, i + j) for j in axes] for i in axes], 2, 0)
-        for got, want in zip((*p(x), second_matrices(p.rows(x, second=True), d)), (*f(x), bends), strict=True):
+        for got, want in zip(
+            (*p(x), second_matrices(p.rows(x, second=True), d)), (*f(x), bends), strict=True
+        ):
             np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10 * np.abs(bends).max())
 
 
@@ -70,7 +87,8 @@ def test_a_polynomial_of_higher_degree_is_not_exact(rng):
 
 @dims
 def test_the_error_falls_by_a_factor_with_each_degree(rng, d):
-    """waves has a pole where x @ x = -1/0.3, so that errors over a box of half-width 3/4 fall by about 5 with each degree."""
+    """waves has a pole where x @ x = -1/0.3, so that errors over a box of half-width 3/4 fall by
+    about 5 with each degree."""
     degrees, points = np.arange(2, 9 if d < 3 else 7), inside(rng, 100, d)
     off = np.array([errors(chebyshev(waves, d, degree), waves, points) for degree in degrees])
     factors = np.exp(-np.polyfit(degrees, np.log(off), 1)[0])
@@ -108,7 +126,8 @@ def test_it_has_the_face_of_a_grid(rng):
 
 @dims
 def test_slopes_are_used(d):
-    """Values alone would be fewer equations than unknowns; with slopes there are twice as many, whatever d is."""
+    """Values alone would be fewer equations than unknowns; with slopes there are twice as many,
+    whatever d is."""
     f = Counted(waves)
     p = chebyshev(f, d, 5)
     m = comb(5 + d, d)
@@ -143,9 +162,10 @@ def test_points_without_a_value_are_left_out(rng):
 
 
 def test_a_basis_that_grows_changes_nothing_but_the_tolerance(rng):
-    """The later corners have more coefficients than the first, and the polynomial is the same to the tolerance of the compression."""
+    """The later corners have more coefficients than the first, and the polynomial is the same to
+    the tolerance of the compression."""
     frame = np.linalg.qr(rng.standard_normal((200, 3)))[0]
-    f = lambda x, near=None: tuple(frame @ part for part in waves(x))  # noqa: E731
+    f = lambda x, near=None: tuple(frame @ part for part in waves(x))
     plain, short = chebyshev(f, 2, 6), chebyshev(f, 2, 6, compress=1e-9)
     assert short.coefficients.shape[1] == 3 > short.corners.fetch(short.points[:1])[0].rows.shape[1]
     for x in inside(rng, 10, 2):
@@ -167,12 +187,16 @@ def test_a_constant_is_one(compress):
 def test_outside_the_domain_is_a_sentence(one_sentence):
     p = chebyshev(waves, 2, 2)
     p(UPPER[:2])
-    one_sentence(lambda: p(np.array([0.0, 1.1])), "outside the surrogate's domain: axis 1 goes from 0.2 to 1")
+    one_sentence(
+        lambda: p(np.array([0.0, 1.1])), "outside the surrogate's domain: axis 1 goes from 0.2 to 1"
+    )
 
 
 @pytest.mark.parametrize("domain", [None, ((-1.0, -np.inf), (1.0, 1.0))])
 def test_a_domain_without_end_is_refused(one_sentence, domain):
-    one_sentence(lambda: Chebyshev(Corners(waves, dim=2), domain=domain, degree=2), "finite along every axis")
+    one_sentence(
+        lambda: Chebyshev(Corners(waves, dim=2), domain=domain, degree=2), "finite along every axis"
+    )
 
 
 @pytest.mark.parametrize("degree", [0, 2.5, "high", True])
@@ -182,21 +206,29 @@ def test_a_degree_that_is_none_is_refused(one_sentence, degree):
 
 @pytest.mark.parametrize("oversampling", [0.9, np.nan, np.inf])
 def test_fewer_equations_than_unknowns_are_refused(one_sentence, oversampling):
-    one_sentence(lambda: chebyshev(waves, 2, 3, oversampling=oversampling), "oversampling is .* at least 1")
+    one_sentence(
+        lambda: chebyshev(waves, 2, 3, oversampling=oversampling), "oversampling is .* at least 1"
+    )
 
 
 def test_a_budget_that_is_too_small_is_told_before_it_is_spent(one_sentence):
     f = Counted(waves)
     one_sentence(
-        lambda: chebyshev(f, 4, 8, budget=100), "Degree 8 in 4 dimensions takes 198 exact evaluations; the budget is 100: raise it to 198"
+        lambda: chebyshev(f, 4, 8, budget=100),
+        "Degree 8 in 4 dimensions takes 198 exact evaluations; the budget is 100: raise it to 198",
     )
     assert not f.points
     p = chebyshev(f, 2, 4, budget=20)  # 10 points
-    one_sentence(lambda: p.raised(8), "takes 30 exact evaluations; the budget is 20: raise it to 30")
+    one_sentence(
+        lambda: p.raised(8), "takes 30 exact evaluations; the budget is 20: raise it to 30"
+    )
     p.raised(6)
     other = Corners(waves, dim=2, budget=20)
     Grid(other, cell=1.0)(np.zeros(2))
-    one_sentence(lambda: Chebyshev(other, domain=(-1, 1), degree=6), "takes 19 .* is 20, of which 4 are spent elsewhere: raise it to 23")
+    one_sentence(
+        lambda: Chebyshev(other, domain=(-1, 1), degree=6),
+        "takes 19 .* is 20, of which 4 are spent elsewhere: raise it to 23",
+    )
 
 
 def test_too_many_failures_are_a_sentence(one_sentence):
@@ -205,12 +237,20 @@ def test_too_many_failures_are_a_sentence(one_sentence):
             raise RuntimeError("the step did not converge")
         return waves(x)
 
-    one_sentence(lambda: chebyshev(f, 2, 4), r"no value at \d+ of 10 points .*did not converge.* equations for the 15 coefficients")
-    one_sentence(lambda: chebyshev(lambda x, near: (np.full(2, np.nan), np.zeros((2, 2))), 2, 4), "at 10 of 10 points")
+    one_sentence(
+        lambda: chebyshev(f, 2, 4),
+        r"no value at \d+ of 10 points .*did not converge.* equations for the 15 coefficients",
+    )
+    one_sentence(
+        lambda: chebyshev(lambda x, near: (np.full(2, np.nan), np.zeros((2, 2))), 2, 4),
+        "at 10 of 10 points",
+    )
 
 
 def test_equations_that_do_not_suffice_are_a_sentence(one_sentence):
-    """Values and slopes at two points of the plane are six equations for the six coefficients of a quadratic, but never independent."""
+    """Values and slopes at two points of the plane are six equations for the six coefficients of a
+    quadratic, but never independent."""
     one_sentence(
-        lambda: chebyshev(waves, 2, 2, oversampling=1.0), "leave 1 of the 6 coefficients of degree 2 open; raise the oversampling from 1"
+        lambda: chebyshev(waves, 2, 2, oversampling=1.0),
+        "leave 1 of the 6 coefficients of degree 2 open; raise the oversampling from 1",
     )

@@ -1,4 +1,5 @@
-"""Compression: long vectors in few numbers, in a basis that grows when it must and never changes what it has."""
+"""Compression: long vectors in few numbers, in a basis that grows when it must and never changes
+what it has."""
 
 import numpy as np
 import pytest
@@ -33,10 +34,11 @@ def test_the_basis_grows_to_the_rank_of_the_map_and_no_further(rng):
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-4, 1e-8])
 def test_what_comes_back_is_within_the_tolerance(rng, tolerance):
-    """Directions whose size falls by ten each: the basis takes those that matter, and a value and each slope are right to tolerance."""
+    """Directions whose size falls by ten each: the basis takes those that matter, and a value and
+    each slope are right to tolerance."""
     frame = np.linalg.qr(rng.standard_normal((N, 12)))[0] * 0.1 ** np.arange(12)
     a, compression = rng.standard_normal((12, D)), Compression(tolerance)
-    f = lambda x: (frame @ np.sin(3.0 * a @ x), frame @ (3.0 * np.cos(3.0 * a @ x)[:, None] * a))  # noqa: E731
+    f = lambda x: (frame @ np.sin(3.0 * a @ x), frame @ (3.0 * np.cos(3.0 * a @ x)[:, None] * a))
     for x in rng.uniform(-1.0, 1.0, (40, D)):
         value, slope = f(x)
         got, change = compression.expand(compression.absorb(value, slope))

@@ -1,4 +1,5 @@
-"""Corners on disk: read back bit for bit, computed once by however many processes, none lost to kill -9, damage named."""
+"""Corners on disk: read back bit for bit, computed once by however many processes, none lost to
+kill -9, damage named."""
 
 import os
 import signal
@@ -30,15 +31,29 @@ def points(n):
 
 
 def bits(sample):
-    return sample.point.tobytes(), sample.value.tobytes(), sample.slope.tobytes(), sample.slope.shape, sample.note, sample.failed
+    return (
+        sample.point.tobytes(),
+        sample.value.tobytes(),
+        sample.slope.tobytes(),
+        sample.slope.shape,
+        sample.note,
+        sample.failed,
+    )
 
 
 @pytest.mark.parametrize("name", [None, "corners.db"])
 def test_a_sample_reads_back_bit_for_bit(tmp_path, name):
     store = CornerStore(name and tmp_path / name, key="arm")
-    failed = Sample(point=np.ones(2), value=np.zeros(0), slope=np.zeros((0, 2)), failed="no equilibrium: ü")
+    failed = Sample(
+        point=np.ones(2), value=np.zeros(0), slope=np.zeros((0, 2)), failed="no equilibrium: ü"
+    )
     turned = sample_at([0.3, 0.2], note="warm start")
-    turned = Sample(point=turned.point, value=turned.value, slope=np.asfortranarray(turned.slope), note=turned.note)
+    turned = Sample(
+        point=turned.point,
+        value=turned.value,
+        slope=np.asfortranarray(turned.slope),
+        note=turned.note,
+    )
     store.put(turned)
     store.put(failed)
     if name:
@@ -110,7 +125,10 @@ def test_minus_zero_is_zero():
 
 
 def test_models_in_one_file_do_not_see_each_other(tmp_path):
-    with CornerStore(tmp_path / "c", key="arm") as arm, CornerStore(tmp_path / "c", key="leg") as leg:
+    with (
+        CornerStore(tmp_path / "c", key="arm") as arm,
+        CornerStore(tmp_path / "c", key="leg") as leg,
+    ):
         x = points(1)[0]
         arm.put(sample_at(x, note="arm"))
         assert leg.ask([x]) == [0]
@@ -133,10 +151,18 @@ def test_the_first_cell_owns_a_corner_of_a_level(tmp_path):
 
 
 def child(code, *args):
-    head = f"import sys\nimport numpy as np\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom test_corner_store import *\n"
+    head = (
+        "import sys\nimport numpy as np\nsys.path.insert(0, "
+        f"{str(Path(__file__).parent)!r})\nfrom test_corner_store import *\n"
+    )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen([sys.executable, "-c", head + code, *map(str, args)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                            env=env)  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-c", head + code, *map(str, args)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=env,
+    )
 
 
 TOGETHER = """
@@ -159,7 +185,7 @@ for k in range(0, 60, 6):
     assert all(sample is not None for sample in store.wait(batch))
 store.close()
 print([made, np.concatenate(cells).tolist()], flush=True)
-"""
+"""  # noqa: E501
 
 
 def test_two_processes_compute_each_point_once_and_agree_on_the_owners(tmp_path):
@@ -176,8 +202,12 @@ def test_two_processes_compute_each_point_once_and_agree_on_the_owners(tmp_path)
     assert made_1[:6] == [x.tolist() for x in points(60)[:-7:-1]]
     assert cells_0 == cells_1
     with CornerStore(tmp_path / "c", key="arm") as store:
-        assert {tuple(s.point): s.note for s in store.samples()} == {tuple(x): n for n, m in (("0", made_0), ("1", made_1)) for x in m}
-        assert [s.value.tobytes() for s in store.get(points(60))] == [sample_at(x).value.tobytes() for x in points(60)]
+        assert {tuple(s.point): s.note for s in store.samples()} == {
+            tuple(x): n for n, m in (("0", made_0), ("1", made_1)) for x in m
+        }
+        assert [s.value.tobytes() for s in store.get(points(60))] == [
+            sample_at(x).value.tobytes() for x in points(60)
+        ]
 
 
 KILLED = """
@@ -253,22 +283,45 @@ def foreign(path):
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda p: p.write_bytes(b"not a database" * 100), r"holds something else than corners; delete it"),
+        (
+            lambda p: p.write_bytes(b"not a database" * 100),
+            r"holds something else than corners; delete it",
+        ),
         (lambda p: p.write_bytes(b"a note"), r"holds something else than corners; delete it"),
         (lambda p: cut(p, 0.5), r"is damaged; delete it"),
         (lambda p: cut(p, 0.01), r"(is damaged|something else than corners); delete it"),
-        (lambda p: flip(p, sample_at(points(200)[7]).value.tobytes()), r"damaged \(corner 8 has another checksum\); delete it"),
-        (lambda p: flip(p, sample_at(points(200)[7]).slope.tobytes()), r"damaged \(corner 8 has another checksum\); delete it"),
-        (lambda p: run(p, "UPDATE corners SET failed = x'78' WHERE number = 3"), r"damaged \(corner 3 has another checksum\)"),
-        (lambda p: run(p, "UPDATE corners SET slope = 1.5 WHERE number = 3"), r"damaged \(corner 3 has another checksum\)"),
+        (
+            lambda p: flip(p, sample_at(points(200)[7]).value.tobytes()),
+            r"damaged \(corner 8 has another checksum\); delete it",
+        ),
+        (
+            lambda p: flip(p, sample_at(points(200)[7]).slope.tobytes()),
+            r"damaged \(corner 8 has another checksum\); delete it",
+        ),
+        (
+            lambda p: run(p, "UPDATE corners SET failed = x'78' WHERE number = 3"),
+            r"damaged \(corner 3 has another checksum\)",
+        ),
+        (
+            lambda p: run(p, "UPDATE corners SET slope = 1.5 WHERE number = 3"),
+            r"damaged \(corner 3 has another checksum\)",
+        ),
         (lambda p: run(p, "DROP TABLE corners"), r"no such table.*is damaged; delete it"),
         (foreign, r"is a database of another program; give another name"),
-        (lambda p: run(p, "PRAGMA application_id = 1"), r"is a database of another program; give another name"),
-        (lambda p: run(p, "PRAGMA user_version = 2"), r"newer Pliant \(version 2 of such files, here 1\); update"),
+        (
+            lambda p: run(p, "PRAGMA application_id = 1"),
+            r"is a database of another program; give another name",
+        ),
+        (
+            lambda p: run(p, "PRAGMA user_version = 2"),
+            r"newer Pliant \(version 2 of such files, here 1\); update",
+        ),
         (lambda p: (p.unlink(), p.mkdir()), r"is a folder; give the name of a file"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named_with_its_remedy(tmp_path, one_sentence, break_it, message):
+def test_a_file_that_cannot_be_used_is_named_with_its_remedy(
+    tmp_path, one_sentence, break_it, message
+):
     path = filled(tmp_path / "corners.db")
     break_it(path)
     before = None if path.is_dir() else path.read_bytes()
@@ -285,8 +338,14 @@ def test_a_file_that_cannot_be_used_is_named_with_its_remedy(tmp_path, one_sente
 
 def test_a_place_where_nothing_can_be_written_is_a_sentence(tmp_path, one_sentence):
     (tmp_path / "file").write_text("x")
-    one_sentence(lambda: CornerStore(tmp_path / "file" / "c", key="arm"), r"a part of this path is a file.*choose another place")
-    one_sentence(lambda: CornerStore(tmp_path / (300 * "x"), key="arm"), r"could not be written.*choose another place")
+    one_sentence(
+        lambda: CornerStore(tmp_path / "file" / "c", key="arm"),
+        r"a part of this path is a file.*choose another place",
+    )
+    one_sentence(
+        lambda: CornerStore(tmp_path / (300 * "x"), key="arm"),
+        r"could not be written.*choose another place",
+    )
 
 
 def test_an_empty_file_is_a_new_store(tmp_path):
@@ -300,8 +359,13 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path, one_sentence):
     with CornerStore(filled(tmp_path / "c"), key="arm") as store:
         store._db.execute("PRAGMA max_page_count = 1")  # which sets it to the present size
         large = Sample(point=np.full(2, 5.0), value=np.zeros(10**4), slope=np.zeros((10**4, 2)))
-        one_sentence(lambda: store.put(large), r"c cannot be used \(database or disk is full\): .*free some space")
-        one_sentence(lambda: store.ask([np.full(2, float(k)) for k in range(10**4)]), r"free some space")
+        one_sentence(
+            lambda: store.put(large),
+            r"c cannot be used \(database or disk is full\): .*free some space",
+        )
+        one_sentence(
+            lambda: store.ask([np.full(2, float(k)) for k in range(10**4)]), r"free some space"
+        )
         assert len(store.samples()) == 200
         store._db.execute("PRAGMA max_page_count = 100000")
         store.put(large)
@@ -309,16 +373,25 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path, one_sentence):
 
 
 @pytest.mark.parametrize(
-    ("pragma", "message"), [("query_only = 1", "you may not write there"), ("busy_timeout = 10", "another program keeps it locked")]
+    ("pragma", "message"),
+    [
+        ("query_only = 1", "you may not write there"),
+        ("busy_timeout = 10", "another program keeps it locked"),
+    ],
 )
-def test_a_file_that_may_not_be_written_and_one_that_is_locked(tmp_path, one_sentence, pragma, message):
+def test_a_file_that_may_not_be_written_and_one_that_is_locked(
+    tmp_path, one_sentence, pragma, message
+):
     with CornerStore(filled(tmp_path / "c"), key="arm") as store:
         other = sqlite3.connect(tmp_path / "c", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         store._db.execute(f"PRAGMA {pragma}")
         if "query" in pragma:
             other.execute("ROLLBACK")
-        for use in (lambda: store.put(sample_at([5.0, 5.0])), lambda: store.own(0, np.zeros((1, 2), int), np.zeros(2, int))):
+        for use in (
+            lambda: store.put(sample_at([5.0, 5.0])),
+            lambda: store.own(0, np.zeros((1, 2), int), np.zeros(2, int)),
+        ):
             one_sentence(use, message)
         assert len(store.samples()) == 200  # reading goes on
         other.close()
@@ -330,7 +403,10 @@ def test_opening_waits_for_a_lock_only_so_long(tmp_path, monkeypatch, one_senten
     other = sqlite3.connect(tmp_path / "c", isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
-    one_sentence(lambda: CornerStore(tmp_path / "c", key="arm"), r"c cannot be used \(database is locked\): .*end that program")
+    one_sentence(
+        lambda: CornerStore(tmp_path / "c", key="arm"),
+        r"c cannot be used \(database is locked\): .*end that program",
+    )
     other.close()
     with CornerStore(tmp_path / "c", key="arm") as store:
         assert len(store.samples()) == 200
@@ -341,7 +417,10 @@ def test_opening_waits_for_a_lock_only_so_long(tmp_path, monkeypatch, one_senten
     [
         (lambda s: s.ask([np.array([1.0, np.nan])]), "point of a sample is nan at entry 1"),
         (lambda s: s.get([np.zeros((2, 2))]), r"point of a sample has shape \(2, 2\)"),
-        (lambda s: s.put(Sample(point=np.zeros(2), value=np.zeros(3), slope=np.zeros((2, 3)))), r"slope of shape \(2, 3\).*\(N, 2\)"),
+        (
+            lambda s: s.put(Sample(point=np.zeros(2), value=np.zeros(3), slope=np.zeros((2, 3)))),
+            r"slope of shape \(2, 3\).*\(N, 2\)",
+        ),
         (lambda s: s.own(0, np.zeros((3, 2)), np.zeros(2, int)), "whole numbers"),
         (lambda s: s.own(0, np.zeros((3, 2), int), np.zeros(3, int)), r"shape \(n, d\)"),
         (lambda s: CornerStore(None, key=3), "content hash"),

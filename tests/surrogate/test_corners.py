@@ -66,11 +66,15 @@ def test_what_is_missing_is_one_batch_and_comes_back_in_the_order_of_the_points(
     found = corners.fetch(POINTS)
     assert [len(batch) for batch in crew.batches] == [1, 3]
     np.testing.assert_array_equal([x for x, _ in crew.batches[1]], POINTS[1:])
-    np.testing.assert_array_equal([corner.rows[0] for corner in found], [waves(x)[0] for x in POINTS])
+    np.testing.assert_array_equal(
+        [corner.rows[0] for corner in found], [waves(x)[0] for x in POINTS]
+    )
 
 
 def test_the_order_in_which_a_crew_answers_changes_nothing():
-    here, there = (Corners(waves, dim=2, compress=1e-9, crew=crew) for crew in (None, Recorder(waves)))
+    here, there = (
+        Corners(waves, dim=2, compress=1e-9, crew=crew) for crew in (None, Recorder(waves))
+    )
     for a, b in zip(here.fetch(POINTS), there.fetch(POINTS), strict=True):
         np.testing.assert_array_equal(a.rows, b.rows)
 
@@ -115,8 +119,14 @@ def test_a_failed_sample_is_no_warm_start():
     np.testing.assert_array_equal(seen[2].point, [1.0])
 
 
-@pytest.mark.parametrize(("how", "why"), [(raises, "did not converge"), (lambda x: (np.full(3, np.nan), np.zeros((3, 2))), "not finite"),
-                                          (lambda x: (np.zeros(3), np.full((3, 2), np.inf)), "not finite")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        (raises, "did not converge"),
+        (lambda x: (np.full(3, np.nan), np.zeros((3, 2))), "not finite"),
+        (lambda x: (np.zeros(3), np.full((3, 2), np.inf)), "not finite"),
+    ],
+)
 def test_a_failure_is_a_value_of_its_point_alone(how, why):
     f = Counted(failing(POINTS[1], how))
     corners = Corners(f, dim=2)
@@ -150,7 +160,9 @@ def test_what_is_interpolated_may_be_more_than_the_map_gives(compress):
     """A lift, compressed or not, comes back by `expand`, in whatever units changes are compared."""
 
     def lift(value, slope):
-        return np.concatenate([value, np.sin(value)]), np.vstack([slope, np.cos(value)[:, None] * slope])
+        return np.concatenate([value, np.sin(value)]), np.vstack(
+            [slope, np.cos(value)[:, None] * slope]
+        )
 
     corners = Corners(waves, dim=2, lift=lift, compress=compress, unit=np.array([0.5, 20.0]))
     for x, corner in zip(POINTS, corners.fetch(POINTS), strict=True):
@@ -160,7 +172,10 @@ def test_what_is_interpolated_may_be_more_than_the_map_gives(compress):
 
 @pytest.mark.parametrize("value", [np.zeros((3, 1)), np.zeros(2), 1.0])
 def test_a_map_of_another_shape_is_refused(one_sentence, value):
-    one_sentence(lambda: Corners(lambda x, near: (value, np.zeros((3, 2))), dim=2).fetch(POINTS), r"slope of shape \(3, 2\).*give \(N,\)")
+    one_sentence(
+        lambda: Corners(lambda x, near: (value, np.zeros((3, 2))), dim=2).fetch(POINTS),
+        r"slope of shape \(3, 2\).*give \(N,\)",
+    )
 
 
 @pytest.mark.parametrize("dim", [0, 7, 2.5])

@@ -1,10 +1,18 @@
-"""Hermite: the functions of an axis, their products, and mixed derivatives that make cubics exact."""
+"""Hermite: the functions of an axis, their products, and mixed derivatives that make cubics
+exact."""
 
 import numpy as np
 import pytest
 from smooth_maps import Polynomial, numeric_slope, second_matrices
 
-from pliant.surrogate.hermite import axis_functions, contract, contraction, corner_offsets, mixed_derivatives, table_places
+from pliant.surrogate.hermite import (
+    axis_functions,
+    contract,
+    contraction,
+    corner_offsets,
+    mixed_derivatives,
+    table_places,
+)
 
 H = np.array([0.7, 0.3, 1.9, 1.1])
 dims = pytest.mark.parametrize("d", [1, 2, 3, 4])
@@ -59,12 +67,15 @@ def test_products_are_cardinal(d):
 
 @dims
 def test_weights_have_the_derivatives_they_say(rng, d):
-    """The rows of slopes are the derivatives of the row of values, and those of second derivatives the derivatives of the slopes."""
+    """The rows of slopes are the derivatives of the row of values, and those of second derivatives
+    the derivatives of the slopes."""
     h = H[:d]
     for t in rng.uniform(0.1, 0.9, (5, d)):
         w = weights(t, h, True)
         np.testing.assert_array_equal(w[: 1 + d], weights(t, h))
-        np.testing.assert_allclose(w[1 : 1 + d].T, numeric_slope(lambda t: weights(t, h)[0], t, 1e-5) / h, atol=1e-8)
+        np.testing.assert_allclose(
+            w[1 : 1 + d].T, numeric_slope(lambda t: weights(t, h)[0], t, 1e-5) / h, atol=1e-8
+        )
         bends = second_matrices(w, d)
         for i in range(d):
             change = numeric_slope(lambda t, i=i: weights(t, h)[1 + i], t, 1e-5) / h

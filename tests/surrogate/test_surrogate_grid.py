@@ -1,4 +1,5 @@
-"""Grid: fourth order, C1, exact for cubics, built on demand; what it was asked first changes it by no more than its order."""
+"""Grid: fourth order, C1, exact for cubics, built on demand; what it was asked first changes it by
+no more than its order."""
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ def grid(f, d, cell=0.5, origin=0.25, domain=None, **options):
 
 
 def scaled_queries(d, cell):
-    """(60, d) places in the same 4^d cells about a point whatever the cell is, so that corners have the same owners too."""
+    """(60, d) places in the same 4^d cells about a point whatever the cell is, so that corners have
+    the same owners too."""
     return 0.25 + cell * np.random.default_rng(1).uniform(-2.0, 2.0, (60, d))
 
 
@@ -32,7 +34,8 @@ def measured_orders(rate, d):
 
 @dims
 def test_values_are_of_fourth_order_and_slopes_of_third(rate, d):
-    """Errors go as C h^4 (1 + O(h)), and as h^3; with h from 1/16 down, an O(h) of about h makes an order wrong by less than 0.1."""
+    """Errors go as C h^4 (1 + O(h)), and as h^3; with h from 1/16 down, an O(h) of about h makes an
+    order wrong by less than 0.1."""
     value, slope = measured_orders(rate, d)
     assert value == pytest.approx(4.0, abs=0.1)
     assert slope == pytest.approx(3.0, abs=0.1)
@@ -40,7 +43,8 @@ def test_values_are_of_fourth_order_and_slopes_of_third(rate, d):
 
 @dims
 def test_without_mixed_derivatives_the_order_is_two(rate, monkeypatch, d):
-    """What the measurement above would say of a grid whose mixed derivatives are zero: h^2 times what they should be is missing."""
+    """What the measurement above would say of a grid whose mixed derivatives are zero: h^2 times
+    what they should be is missing."""
 
     def none(values, h):
         several = [subset.bit_count() > 1 for subset in range(2**d)]
@@ -62,7 +66,12 @@ def test_cubics_are_reproduced(rng, d):
             np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
         axes = np.eye(d, dtype=int)
         bends = [[f.derivative(x, i + j) for j in axes] for i in axes]
-        np.testing.assert_allclose(second_matrices(g.rows(x, second=True), d), np.moveaxis(bends, 2, 0), rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(
+            second_matrices(g.rows(x, second=True), d),
+            np.moveaxis(bends, 2, 0),
+            rtol=1e-10,
+            atol=1e-10,
+        )
 
 
 @dims
@@ -79,8 +88,11 @@ def test_a_corner_gives_what_the_exact_map_gave(d):
 
 
 @dims
-def test_the_slope_is_the_derivative_of_the_value_and_the_second_derivatives_that_of_the_slope(rng, d):
-    """Inside a cell the interpolant is a polynomial, of third degree along an axis: a central difference of 1e-4 is right to 1e-8 f'''."""
+def test_the_slope_is_the_derivative_of_the_value_and_the_second_derivatives_that_of_the_slope(
+    rng, d
+):
+    """Inside a cell the interpolant is a polynomial, of third degree along an axis: a central
+    difference of 1e-4 is right to 1e-8 f'''."""
     g = grid(waves, d, origin=0.0)
     for cell in rng.integers(-2, 2, (6, d)):
         x = 0.5 * (cell + rng.uniform(0.01, 0.99, d))
@@ -94,14 +106,17 @@ def test_the_slope_is_the_derivative_of_the_value_and_the_second_derivatives_tha
 
 
 def face_jumps(below, above, d):
-    """(60, 2) the largest jumps of value and slope across faces of cells of 1/2, between what one grid says below and one says above."""
+    """(60, 2) the largest jumps of value and slope across faces of cells of 1/2, between what one
+    grid says below and one says above."""
     rng, jumps = np.random.default_rng(2), []
     for axis in rng.integers(0, d, 60):
         x = rng.uniform(-1.0, 1.0, d)
         x[axis] = 0.5 * rng.integers(-2, 3)
         step = np.zeros(d)
         step[axis] = 1e-15
-        jumps.append([np.abs(a - b).max() for a, b in zip(below(x - step), above(x + step), strict=True)])
+        jumps.append(
+            [np.abs(a - b).max() for a, b in zip(below(x - step), above(x + step), strict=True)]
+        )
     return np.array(jumps)
 
 
@@ -114,7 +129,8 @@ def test_nothing_jumps_across_a_face(d, compress):
 
 @dims
 def test_mixed_derivatives_of_each_cell_by_itself_would_make_slopes_jump(d):
-    """Two grids that own no corner in common show what the test above would say if a corner's data were not one for all its cells."""
+    """Two grids that own no corner in common show what the test above would say if a corner's data
+    were not one for all its cells."""
     below, above = (grid(waves, d, origin=0.0) for _ in range(2))
     assert face_jumps(below, above, d).max() > 1e-4
 
@@ -160,7 +176,14 @@ def test_with_one_store_another_order_of_queries_gives_the_same_bits(d, compress
 def test_corners_are_made_when_a_query_needs_them_and_once():
     f = Counted(waves)
     g = grid(f, 2, cell=1.0, origin=0.0)
-    for x, count in [((0.2, 0.3), 4), ((0.9, 0.1), 4), ((1.2, 0.3), 6), ((1.2, 1.3), 8), ((0.5, 1.5), 9), ((5.5, 5.5), 13)]:
+    for x, count in [
+        ((0.2, 0.3), 4),
+        ((0.9, 0.1), 4),
+        ((1.2, 0.3), 6),
+        ((1.2, 1.3), 8),
+        ((0.5, 1.5), 9),
+        ((5.5, 5.5), 13),
+    ]:
         assert g.holds(np.array(x)) == (len(f.points) == count)
         g(np.array(x))
         assert g.holds(np.array(x))
@@ -171,7 +194,8 @@ def test_corners_are_made_when_a_query_needs_them_and_once():
 
 @dims
 def test_a_refined_grid_stands_on_the_same_corners(d):
-    """A cell of 2^d corners and its 2^d parts: 3^d corners in all, none of them twice with another last bit."""
+    """A cell of 2^d corners and its 2^d parts: 3^d corners in all, none of them twice with another
+    last bit."""
     f = Counted(waves)
     coarse = grid(f, d, cell=0.3, origin=None)  # from -0.1
     coarse(np.zeros(d))
@@ -194,7 +218,9 @@ def test_a_corner_has_the_same_bits_on_every_level(rng, level):
     for index in rng.integers(-50, 50, (20, 2)):
         coarse(coarse.origin + coarse.cell * (index + 0.5))
         made = len(f.points)
-        fine(coarse.origin + coarse.cell * index + 0.5 * fine.size)  # its lowest corner is one of the coarse cell
+        fine(
+            coarse.origin + coarse.cell * index + 0.5 * fine.size
+        )  # its lowest corner is one of the coarse cell
         assert len(f.points) - made <= 3
 
 
@@ -232,7 +258,9 @@ def test_a_corner_without_a_value_spoils_its_own_cells_only(one_sentence, how):
     f = Counted(f)
     g = grid(f, 2, cell=1.0, origin=0.0)
     for x in [(0.5, 1.5), (1.5, 2.5), (0.5, 1.5)]:
-        one_sentence(lambda x=x: g(np.array(x)), r"corner \[1\. 2\.\].*(did not converge|not finite)")
+        one_sentence(
+            lambda x=x: g(np.array(x)), r"corner \[1\. 2\.\].*(did not converge|not finite)"
+        )
     for x in [(0.5, 0.5), (2.5, 1.5)]:
         np.testing.assert_allclose(g(np.array(x))[0], waves(np.array(x))[0], atol=0.3)
     assert len(f.points) == len({tuple(x) for x in f.points}) == g.evaluations
@@ -247,19 +275,31 @@ def test_a_spent_budget_is_a_sentence_and_what_is_known_goes_on(one_sentence):
     assert g.evaluations == 6
 
 
-@pytest.mark.parametrize(("cell", "says"), [(0.0, "is 0 along axis 0.*positive"), ((1.0, -2.0), "is -2 along axis 1"), (np.nan, "finite"),
-                                            ((1.0, 1.0, 1.0), r"shape \(3,\)"), ("wide", "give numbers")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        (0.0, "is 0 along axis 0.*positive"),
+        ((1.0, -2.0), "is -2 along axis 1"),
+        (np.nan, "finite"),
+        ((1.0, 1.0, 1.0), r"shape \(3,\)"),
+        ("wide", "give numbers"),
+    ],
+)
 def test_a_cell_that_is_none_is_refused(one_sentence, cell, says):
     one_sentence(lambda: grid(waves, 2, cell=cell), says)
 
 
-@pytest.mark.parametrize("domain", [((0.0, 0.0), (1.0, 0.0)), ((0.0, 0.0), (1.0, np.nan)), (1.0, -1.0)])
+@pytest.mark.parametrize(
+    "domain", [((0.0, 0.0), (1.0, 0.0)), ((0.0, 0.0), (1.0, np.nan)), (1.0, -1.0)]
+)
 def test_a_domain_that_is_none_is_refused(one_sentence, domain):
     one_sentence(lambda: grid(waves, 2, domain=domain), "lower end must lie below")
 
 
 def test_a_map_of_another_shape_is_refused(one_sentence):
-    one_sentence(lambda: grid(lambda x, near: (x, np.eye(3)), 2)(np.zeros(2)), r"slope of shape \(3, 3\)")
+    one_sentence(
+        lambda: grid(lambda x, near: (x, np.eye(3)), 2)(np.zeros(2)), r"slope of shape \(3, 3\)"
+    )
 
 
 @pytest.mark.parametrize("level", [2.5, -1, "a", True])

@@ -1,4 +1,5 @@
-"""Tree: C1 also between leaves of different levels, exact for cubics, deep only where the map bends, and as accurate as it was asked."""
+"""Tree: C1 also between leaves of different levels, exact for cubics, deep only where the map
+bends, and as accurate as it was asked."""
 
 from functools import cache
 
@@ -32,7 +33,14 @@ def distance(x):
 
 
 def tree(f, d, *, cell=1.0, tolerance=3e-3, origin=0.0, domain=None, deepest=8, **options):
-    return Tree(Corners(f, dim=d, **options), cell=cell, tolerance=tolerance, origin=origin, domain=domain, deepest=deepest)
+    return Tree(
+        Corners(f, dim=d, **options),
+        cell=cell,
+        tolerance=tolerance,
+        origin=origin,
+        domain=domain,
+        deepest=deepest,
+    )
 
 
 def leaf(t, x):
@@ -60,7 +68,8 @@ def worst(surrogate, f, points):
 
 
 def faces(t, points, rng):
-    """[(below, above, axis)] places to both sides of all faces of the leaves of some points, at random on each face."""
+    """[(below, above, axis)] places to both sides of all faces of the leaves of some points, at
+    random on each face."""
     out = []
     for x in points:
         lower, upper = box(t, x)
@@ -87,32 +96,47 @@ def settled(t, points, rng):
 
 
 def face_jumps(t, places):
-    """((n, 2) the largest jump of value and slope across each face, (n,) by how many levels its two leaves differ)."""
+    """((n, 2) the largest jump of value and slope across each face, (n,) by how many levels its two
+    leaves differ)."""
     jumps, steps = [], []
     for below, above, axis in places:
-        assert box(t, below)[1][axis] == above[axis] == box(t, above)[0][axis]  # it is a face of both
+        assert (
+            box(t, below)[1][axis] == above[axis] == box(t, above)[0][axis]
+        )  # it is a face of both
         jumps.append([np.abs(a - b).max() for a, b in zip(t(below), t(above), strict=True)])
         steps.append(abs(leaf(t, below)[0] - leaf(t, above)[0]))
     return np.array(jumps), np.array(steps)
 
 
 def near_the_ridge(d):
-    """((n, d) places on both sides of the ridge and on it; the tree's options that make it deep there)"""
+    """((n, d) places on both sides of the ridge and on it; the tree's options that make it deep
+    there)"""
     count = {1: 30, 2: 30, 3: 5}[d]
     points = np.random.default_rng(3).uniform(0.0, 1.0, (count, d))
-    points[:, 0] = PLACE - points[:, 1:] @ NORMAL[1:d] + {1: 0.9, 2: 0.3, 3: 0.3}[d] * np.linspace(-1.0, 1.0, count)
-    return points, {1: {"tolerance": 1e-4}, 2: {"tolerance": 3e-3, "deepest": 6}, 3: {"tolerance": 2e-2, "deepest": 4}}[d]
+    points[:, 0] = (
+        PLACE
+        - points[:, 1:] @ NORMAL[1:d]
+        + {1: 0.9, 2: 0.3, 3: 0.3}[d] * np.linspace(-1.0, 1.0, count)
+    )
+    return points, {
+        1: {"tolerance": 1e-4},
+        2: {"tolerance": 3e-3, "deepest": 6},
+        3: {"tolerance": 2e-2, "deepest": 4},
+    }[d]
 
 
 def beside_a_cubic(d):
     """A ridge, which deepens a tree, and after it a cubic, which does not."""
     ridge, cubic = Ridge(12.0), Polynomial(np.random.default_rng(4), d, 3)
-    return lambda x, near=None: tuple(np.concatenate(parts) for parts in zip(ridge(x), cubic(x), strict=True))
+    return lambda x, near=None: tuple(
+        np.concatenate(parts) for parts in zip(ridge(x), cubic(x), strict=True)
+    )
 
 
 @cache
 def deep(d, compress):
-    """(a tree of many levels, the places at faces between its leaves); what is asked of it there changes it no more."""
+    """(a tree of many levels, the places at faces between its leaves); what is asked of it there
+    changes it no more."""
     points, options = near_the_ridge(d)
     t = tree(beside_a_cubic(d), d, compress=compress, **options)
     return t, settled(t, points, np.random.default_rng(2))
@@ -120,7 +144,8 @@ def deep(d, compress):
 
 @pytest.mark.parametrize(("d", "compress"), [(1, None), (2, None), (3, None), (2, 1e-6)])
 def test_nothing_jumps_across_a_face_also_between_levels(d, compress):
-    """Slopes are of the order of the steepness 12, second derivatives of 12^2: one unit in the last place of x is 1e-14 of a slope."""
+    """Slopes are of the order of the steepness 12, second derivatives of 12^2: one unit in the last
+    place of x is 1e-14 of a slope."""
     jumps, steps = face_jumps(*deep(d, compress))
     assert (steps == 0).sum() > 10
     assert (steps == 1).sum() > 5
@@ -131,13 +156,16 @@ def test_nothing_jumps_across_a_face_also_between_levels(d, compress):
 
 @pytest.mark.parametrize("first", ["the larger", "the smaller"])
 def test_nothing_jumps_whichever_leaf_is_asked_first(first):
-    """A smaller leaf gives its corners better mixed derivatives than a larger one did; what was made of the old ones is made anew."""
+    """A smaller leaf gives its corners better mixed derivatives than a larger one did; what was
+    made of the old ones is made anew."""
     t, places = deep(2, None)
     seen = 0
     for below, above, _ in places:
         sides = sorted((below, above), key=lambda x: leaf(t, x)[0], reverse=first == "the smaller")
         if leaf(t, below)[0] != leaf(t, above)[0]:
-            fresh = Tree(t.corners, cell=t.size, origin=t.origin, tolerance=t.tolerance, deepest=t.deepest)
+            fresh = Tree(
+                t.corners, cell=t.size, origin=t.origin, tolerance=t.tolerance, deepest=t.deepest
+            )
             fresh._split |= t._split
             for x in sides:
                 fresh(x)
@@ -148,12 +176,16 @@ def test_nothing_jumps_whichever_leaf_is_asked_first(first):
 
 
 def test_a_corner_has_the_mixed_derivatives_of_the_smallest_leaf_that_was_asked():
-    """Three quarters of a cell are split, the fourth is not; they meet at its middle, which then is no hanging corner."""
+    """Three quarters of a cell are split, the fourth is not; they meet at its middle, which then is
+    no hanging corner."""
     small, large, middle = np.array([0.4, 0.3]), np.array([0.7, 0.6]), np.array([0.5, 0.5])
     bends = []
     for queries in ([large], [small], [large, small], [small, large]):
         t = tree(waves, 2, tolerance=1e9)
-        t._split |= {(0, np.zeros(2, int).tobytes()), *((1, np.array(part).tobytes()) for part in ((0, 0), (0, 1), (1, 0)))}
+        t._split |= {
+            (0, np.zeros(2, int).tobytes()),
+            *((1, np.array(part).tobytes()) for part in ((0, 0), (0, 1), (1, 0))),
+        }
         for x in queries:
             t(x)
         bends.append(t.rows(middle, second=True)[4])
@@ -163,9 +195,13 @@ def test_a_corner_has_the_mixed_derivatives_of_the_smallest_leaf_that_was_asked(
 
 
 def test_a_leaf_that_hangs_on_two_takes_what_they_say_in_the_end():
-    """The larger of the two is read first; then the smaller one gives their common corner (1/2, 0) better mixed derivatives."""
+    """The larger of the two is read first; then the smaller one gives their common corner (1/2, 0)
+    better mixed derivatives."""
     t = tree(waves, 2, tolerance=1e9)
-    t._split |= {(level, np.array(index).tobytes()) for level, index in ((0, (0, 0)), (1, (1, 0)), (2, (2, 1)))}
+    t._split |= {
+        (level, np.array(index).tobytes())
+        for level, index in ((0, (0, 0)), (1, (1, 0)), (2, (2, 1)))
+    }
     above, below = np.array([0.5, 0.3]), np.array([np.nextafter(0.5, 0.0), 0.3])
     assert [leaf(t, x)[0] for x in (above, below, np.array([0.6, 0.2]))] == [3, 1, 2]
     t(above)
@@ -174,7 +210,8 @@ def test_a_leaf_that_hangs_on_two_takes_what_they_say_in_the_end():
 
 
 def test_hanging_corners_with_data_of_their_own_would_make_it_jump(monkeypatch):
-    """What the test above would say if corners on the side of a larger leaf had the exact values that they have at hand."""
+    """What the test above would say if corners on the side of a larger leaf had the exact values
+    that they have at hand."""
     monkeypatch.setattr(Tree, "_hangs", lambda self, node, level: False)
     jumps, steps = face_jumps(*deep.__wrapped__(2, None))
     assert jumps[steps > 0, 0].max() > 1e-5
@@ -183,9 +220,12 @@ def test_hanging_corners_with_data_of_their_own_would_make_it_jump(monkeypatch):
 
 
 @dims
-def test_the_slope_is_the_derivative_of_the_value_and_the_second_derivatives_that_of_the_slope(rng, d):
-    """Inside a leaf the interpolant is a polynomial of third degree along an axis: central differences of e are right to e^2 times
-    the third derivative, which is up to 12^3 times a few."""
+def test_the_slope_is_the_derivative_of_the_value_and_the_second_derivatives_that_of_the_slope(
+    rng, d
+):
+    """Inside a leaf the interpolant is a polynomial of third degree along an axis: central
+    differences of e are right to e^2 times the third derivative, which is up to 12^3 times a
+    few."""
     t, places = deep(d, None)
     levels, e = set(), 1e-5
     for _, above, _ in places[::2]:
@@ -215,7 +255,12 @@ def test_cubics_are_reproduced_on_one_level(rng, d):
             np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
         axes = np.eye(d, dtype=int)
         bends = [[f.derivative(x, i + j) for j in axes] for i in axes]
-        np.testing.assert_allclose(second_matrices(t.rows(x, second=True), d), np.moveaxis(bends, 2, 0), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            second_matrices(t.rows(x, second=True), d),
+            np.moveaxis(bends, 2, 0),
+            rtol=1e-9,
+            atol=1e-9,
+        )
         assert leaf(t, x)[0] == 1
 
 
@@ -232,8 +277,9 @@ def test_cubics_are_reproduced_between_levels_too(d):
 @pytest.mark.parametrize(("d", "steepness"), [(1, 12.0), (2, 6.0), (2, 12.0), (2, 20.0), (3, 6.0)])
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-4])
 def test_the_error_at_the_queries_is_of_the_order_of_the_tolerance(d, steepness, tolerance):
-    """A leaf's estimate is between a sixteenth of the tolerance and the tolerance, since that of its parent was too large; and it is one
-    of fourth order on cells that may be as large as the ridge is wide, right to a factor of a few."""
+    """A leaf's estimate is between a sixteenth of the tolerance and the tolerance, since that of
+    its parent was too large; and it is one of fourth order on cells that may be as large as the
+    ridge is wide, right to a factor of a few."""
     f = Ridge(steepness)
     t = tree(f, d, cell=0.5 if steepness < 12.0 else 1.0, tolerance=tolerance, deepest=12)
     off = worst(t, f, path(d, 120 if d < 3 else 30))
@@ -254,10 +300,13 @@ def test_it_deepens_near_the_ridge_alone(d):
     assert levels.max() < 8  # and that by the tolerance, not by `deepest`
 
 
-@pytest.mark.parametrize(("d", "tolerance", "fewer"), [(1, 1e-3, 2.5), (1, 1e-4, 3.0), (2, 1e-3, 1.8), (2, 1e-4, 2.5)])
+@pytest.mark.parametrize(
+    ("d", "tolerance", "fewer"), [(1, 1e-3, 2.5), (1, 1e-4, 3.0), (2, 1e-3, 1.8), (2, 1e-4, 2.5)]
+)
 def test_it_takes_fewer_exact_evaluations_than_a_grid_that_is_as_accurate(d, tolerance, fewer):
-    """Along a path that crosses the ridge once. The grid pays its cell along the whole path, the tree only where it bends; the factors
-    are about the share of the path that is far from the ridge, and grow with the accuracy."""
+    """Along a path that crosses the ridge once. The grid pays its cell along the whole path, the
+    tree only where it bends; the factors are about the share of the path that is far from the
+    ridge, and grow with the accuracy."""
     f, points = Ridge(12.0), path(d, 500)
     t = tree(f, d, tolerance=tolerance)
     off = worst(t, f, points)
@@ -275,7 +324,8 @@ def test_it_takes_fewer_exact_evaluations_than_a_grid_that_is_as_accurate(d, tol
 @dims
 @pytest.mark.parametrize("compress", [None, 1e-9])
 def test_the_same_queries_give_the_same_bits_on_the_same_corners(d, compress):
-    """Also where the basis of the compressed corners has grown meanwhile: new directions are zero in what was known before."""
+    """Also where the basis of the compressed corners has grown meanwhile: new directions are zero
+    in what was known before."""
     points, options = near_the_ridge(d)
     f = Counted(Ridge(12.0))
     first = tree(f, d, compress=compress, **options)
@@ -317,12 +367,15 @@ def test_no_corner_is_asked_for_twice():
 
 @dims
 def test_a_first_query_takes_a_largest_cell_and_one_of_its_parts(d):
-    """2^d corners of each, one of them common: nothing of its neighbours, which may lie where the map has no value."""
+    """2^d corners of each, one of them common: nothing of its neighbours, which may lie where the
+    map has no value."""
     f = Counted(Polynomial(np.random.default_rng(1), d, 3))
     t = tree(f, d, tolerance=1e-6)
     t(np.full(d, 0.2))
     assert len(f.points) == t.evaluations == 2 * 2**d - 1
-    assert {tuple(x) for x in f.points} == {tuple(size * np.array(i, float)) for size in (1.0, 0.5) for i in np.ndindex(*(2,) * d)}
+    assert {tuple(x) for x in f.points} == {
+        tuple(size * np.array(i, float)) for size in (1.0, 0.5) for i in np.ndindex(*(2,) * d)
+    }
 
 
 def test_it_is_no_deeper_than_it_may_be():
@@ -336,7 +389,10 @@ def test_it_is_no_deeper_than_it_may_be():
 
 def test_one_level_is_the_grid_of_half_the_cell(rng):
     points = rng.uniform(-1.0, 1.0, (30, 2))
-    t, g = tree(waves, 2, tolerance=1e-12, deepest=1), Grid(Corners(waves, dim=2), cell=1.0, origin=0.0, level=1)
+    t, g = (
+        tree(waves, 2, tolerance=1e-12, deepest=1),
+        Grid(Corners(waves, dim=2), cell=1.0, origin=0.0, level=1),
+    )
     np.testing.assert_array_equal([t.rows(x) for x in points], [g.rows(x) for x in points])
     assert t.evaluations == g.evaluations
 
@@ -414,11 +470,16 @@ def test_outside_the_domain_is_a_sentence(one_sentence):
     assert t.holds(np.array([1.0, 0.5]))
 
 
-@pytest.mark.parametrize("bad", [(1.0, 1.0), (0.5, 0.5)], ids=["of the largest cell", "of its part"])
+@pytest.mark.parametrize(
+    "bad", [(1.0, 1.0), (0.5, 0.5)], ids=["of the largest cell", "of its part"]
+)
 def test_a_corner_without_a_value_spoils_its_own_cells_only(one_sentence, bad):
     t = tree(no_value_at(np.array(bad)), 2)
     for _ in range(2):
-        one_sentence(lambda: t(np.array([0.3, 0.3])), rf"corner \[{bad[0]:g}\S* {bad[1]:g}\S*\].*did not converge.*smaller cell")
+        one_sentence(
+            lambda: t(np.array([0.3, 0.3])),
+            rf"corner \[{bad[0]:g}\S* {bad[1]:g}\S*\].*did not converge.*smaller cell",
+        )
         assert not t.holds(np.array([0.3, 0.3]))
     with pytest.raises(SampleError):
         t(np.array([0.3, 0.3]))
@@ -428,7 +489,9 @@ def test_a_corner_without_a_value_spoils_its_own_cells_only(one_sentence, bad):
 
 def test_a_grid_does_not_hold_what_it_cannot_answer():
     """Known corners alone are no answer: one may have no value, and a query may lie outside."""
-    g = Grid(Corners(no_value_at(np.array([1.0, 1.0])), dim=2), cell=1.0, origin=0.0, domain=(0.0, 2.5))
+    g = Grid(
+        Corners(no_value_at(np.array([1.0, 1.0])), dim=2), cell=1.0, origin=0.0, domain=(0.0, 2.5)
+    )
     inside, outside = np.array([0.5, 0.5]), np.array([2.7, 0.5])
     with pytest.raises(SampleError):
         g(inside)
@@ -447,20 +510,25 @@ def test_a_spent_budget_is_a_sentence_and_what_is_known_goes_on(one_sentence):
     t(far)
 
 
-@pytest.mark.parametrize(("options", "says"), [
-    ({"tolerance": 0.0}, "tolerance of a tree is 0"),
-    ({"tolerance": -1.0}, "tolerance of a tree is -1"),
-    ({"tolerance": np.nan}, "tolerance of a tree"),
-    ({"deepest": 0}, "0 levels deep; take 1 to 20"),
-    ({"deepest": 21}, "21 levels deep; take 1 to 20"),
-    ({"cell": 0.0}, "cell of a tree is 0 along axis 0.*positive"),
-    ({"cell": (1.0, 1.0, 1.0)}, r"shape \(3,\)"),
-    ({"origin": np.nan}, "origin of a tree"),
-    ({"domain": (1.0, -1.0)}, "lower end must lie below"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"tolerance": 0.0}, "tolerance of a tree is 0"),
+        ({"tolerance": -1.0}, "tolerance of a tree is -1"),
+        ({"tolerance": np.nan}, "tolerance of a tree"),
+        ({"deepest": 0}, "0 levels deep; take 1 to 20"),
+        ({"deepest": 21}, "21 levels deep; take 1 to 20"),
+        ({"cell": 0.0}, "cell of a tree is 0 along axis 0.*positive"),
+        ({"cell": (1.0, 1.0, 1.0)}, r"shape \(3,\)"),
+        ({"origin": np.nan}, "origin of a tree"),
+        ({"domain": (1.0, -1.0)}, "lower end must lie below"),
+    ],
+)
 def test_a_tree_that_is_none_is_refused(one_sentence, options, says):
     one_sentence(lambda: tree(waves, 2, **options), says)
 
 
 def test_a_map_of_another_shape_is_refused(one_sentence):
-    one_sentence(lambda: tree(lambda x, near: (x, np.eye(3)), 2)(np.zeros(2)), r"slope of shape \(3, 3\)")
+    one_sentence(
+        lambda: tree(lambda x, near: (x, np.eye(3)), 2)(np.zeros(2)), r"slope of shape \(3, 3\)"
+    )

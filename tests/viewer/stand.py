@@ -1,4 +1,5 @@
-"""What the tests of the page share: a small arm, a server in a thread, and the page's side of the socket."""
+"""What the tests of the page share: a small arm, a server in a thread, and the page's side of the
+socket."""
 
 import asyncio
 import json
@@ -55,9 +56,11 @@ def served(session: Session, **more) -> Iterator[Stand]:
     async def run() -> None:
         stop = asyncio.Event()
         here = asyncio.get_running_loop()
-        count = lambda: tasks.put(len(asyncio.all_tasks()))  # noqa: E731
-        ask = lambda: here.call_soon_threadsafe(count)  # noqa: E731
-        await server.run(lambda url: told.put((url, lambda: here.call_soon_threadsafe(stop.set), ask)), stop)
+        count = lambda: tasks.put(len(asyncio.all_tasks()))
+        ask = lambda: here.call_soon_threadsafe(count)
+        await server.run(
+            lambda url: told.put((url, lambda: here.call_soon_threadsafe(stop.set), ask)), stop
+        )
 
     def work() -> None:
         try:
@@ -118,7 +121,9 @@ def an_error(message: dict) -> bool:
 
 def led(session, by, ticks=60):
     """The session after some ticks towards its first place moved `by` [m]."""
-    session.hear({"say": "target", "effector": "laser", "at": (session.places["laser"] + by).tolist()})
+    session.hear(
+        {"say": "target", "effector": "laser", "at": (session.places["laser"] + by).tolist()}
+    )
     for _ in range(ticks):
         session.tick()
 

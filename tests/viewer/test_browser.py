@@ -1,6 +1,8 @@
-"""The page as a person sees it, in a real Chromium without a window. `make test` finds or installs one; CHROMIUM names another.
+"""The page as a person sees it, in a real Chromium without a window. `make test` finds or installs
+one; CHROMIUM names another.
 
-PLIANT_PICTURES=docs/pictures pytest tests/viewer/test_browser.py -k pictures   takes the pictures of the guide anew.
+PLIANT_PICTURES=docs/pictures pytest tests/viewer/test_browser.py -k pictures   takes the pictures
+of the guide anew.
 """
 
 import csv
@@ -22,8 +24,12 @@ from pliant.viewer import session_of
 from pliant.viewer.chromium import chromium_flags, find_chromium
 from pliant.zoo.robots import hydraulic_pendulum, line_arm
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright; install the extra dev")
-pytestmark = pytest.mark.skipif(find_chromium() is None, reason="THE BROWSER TESTS ARE LEFT OUT: there is no Chromium or Chrome")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="the browser tests need playwright; install the extra dev"
+)
+pytestmark = pytest.mark.skipif(
+    find_chromium() is None, reason="THE BROWSER TESTS ARE LEFT OUT: there is no Chromium or Chrome"
+)
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +44,25 @@ def chrome():
 def open_page(chrome):
     """open_page(url): a new window, which must not complain or look elsewhere."""
     faults = []
-    gone = "WebSocket connection to"  # what Chromium says of a server that has ended, as a test wants it to
+    # what Chromium says of a server that has ended, as a test wants it to
+    gone = "WebSocket connection to"
 
     def go(url, size=(900, 600), script="", **more):
-        page = chrome.new_context(viewport={"width": size[0], "height": size[1]}, accept_downloads=True, **more).new_page()
+        page = chrome.new_context(
+            viewport={"width": size[0], "height": size[1]}, accept_downloads=True, **more
+        ).new_page()
         page.add_init_script(script)
-        page.on("console", lambda m: faults.append(m.text) if m.type == "error" and not m.text.startswith(gone) else None)
+        page.on(
+            "console",
+            lambda m: (
+                faults.append(m.text) if m.type == "error" and not m.text.startswith(gone) else None
+            ),
+        )
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: None if request.url.startswith(url) else faults.append(request.url))
+        page.on(
+            "request",
+            lambda request: None if request.url.startswith(url) else faults.append(request.url),
+        )
         page.goto(url)
         return page
 
@@ -68,10 +85,19 @@ def live(open_page):
 def stand(live):
     """The server, with the robot at rest."""
     stand, page, start = live
-    messages = ({"say": "pause", "on": False}, {"say": "mode", "mode": "follow"}, {"say": "colour", "by": "strain"}, {"say": "reset"})
+    messages = (
+        {"say": "pause", "on": False},
+        {"say": "mode", "mode": "follow"},
+        {"say": "colour", "by": "strain"},
+        {"say": "reset"},
+    )
     for message in messages:
         stand.server.loop.hear(json.dumps(message))
-    wait(page, lambda: np.abs(place(page) - start).max() < 1e-9 and status(page) == "at the target", "no rest")
+    wait(
+        page,
+        lambda: np.abs(place(page) - start).max() < 1e-9 and status(page) == "at the target",
+        "no rest",
+    )
     return stand
 
 
@@ -83,7 +109,10 @@ def page(live, stand):
 def wait(page, done, what="", seconds=40.0):
     end = time.monotonic() + seconds
     while not (found := done()):
-        assert time.monotonic() < end, f"{what}: {page.locator('#status').inner_text()} {page.locator('#toast').text_content()}"
+        assert time.monotonic() < end, (
+            f"{what}: {page.locator('#status').inner_text()} "
+            f"{page.locator('#toast').text_content()}"
+        )
         page.wait_for_timeout(30)
     return found
 
@@ -100,12 +129,19 @@ def opened(open_page, stand, **more):
 
 def place(page, effector=0) -> np.ndarray:
     """[m] where the page says that an effector is."""
-    return np.array(page.locator(".target").nth(effector).get_attribute("data-place").split(), float)
+    return np.array(
+        page.locator(".target").nth(effector).get_attribute("data-place").split(), float
+    )
 
 
 def typed(page) -> np.ndarray:
     """[m] the target in the panel."""
-    return 1e-3 * np.array([float(box.input_value()) for box in page.locator(".target").first.locator(".axes input").all()])
+    return 1e-3 * np.array(
+        [
+            float(box.input_value())
+            for box in page.locator(".target").first.locator(".axes input").all()
+        ]
+    )
 
 
 def status(page) -> str:
@@ -120,7 +156,9 @@ def screenshot(page) -> np.ndarray:
 def canvas_pixels(page, shot=None) -> np.ndarray:
     """(h, w, 3) what the picture shows, without what stands before it."""
     box = page.locator("#view").bounding_box()
-    return (screenshot(page) if shot is None else shot)[90 : int(box["height"]) - 100, : int(box["width"])]
+    return (screenshot(page) if shot is None else shot)[
+        90 : int(box["height"]) - 100, : int(box["width"])
+    ]
 
 
 def test_the_page_opens_and_the_robot_is_seen(page, stand):
@@ -143,7 +181,11 @@ def test_a_drag_moves_the_target_and_the_robot_follows(page, stand):
     page.mouse.move(x + 30, y + 4, steps=8)
     page.mouse.up()
     wait(page, lambda: np.linalg.norm(typed(page) - was) > 5e-3, "the target did not move")
-    wait(page, lambda: status(page) == "at the target" or "out of reach" in status(page), "it does not settle")
+    wait(
+        page,
+        lambda: status(page) == "at the target" or "out of reach" in status(page),
+        "it does not settle",
+    )
     way, came = typed(page) - was, place(page) - first
     assert came @ way > 0.8 * (way @ way)
     np.testing.assert_allclose(stand.session.places["laser"], place(page), atol=1e-6)
@@ -196,7 +238,10 @@ def test_before_the_first_frame_nothing_is_said_and_nothing_fails(open_page, arm
     said = []
     with served(arm) as other:
         loop = other.server.loop
-        loop.watch, loop.hear = lambda on: None, said.append  # the page gets its scene, and no frame
+        loop.watch, loop.hear = (
+            lambda on: None,
+            said.append,
+        )  # the page gets its scene, and no frame
         page = open_page(other.url)
         wait(page, lambda: page.locator(".axes input").count(), "no scene")
         for key in (" ", "c", "m", "r", "p", "0", "ArrowLeft"):
@@ -221,11 +266,16 @@ def test_by_hand_a_slider_moves_the_robot(page, stand):
     box = slider.bounding_box()
     page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
     wait(page, lambda: stand.session.pose.u[0] > 4.0, "no tension")
-    wait(page, lambda: place(page)[0] < first[0] - 5e-3, "the arm does not bend to the line that pulls")
+    wait(
+        page,
+        lambda: place(page)[0] < first[0] - 5e-3,
+        "the arm does not bend to the line that pulls",
+    )
 
 
 def test_a_slider_keeps_what_is_wished_of_the_others(page, stand, monkeypatch):
-    """Also where frames still tell of the time before the last wish, as with a robot that ticks slowly."""
+    """Also where frames still tell of the time before the last wish, as with a robot that ticks
+    slowly."""
     page.locator("#mode button").nth(1).click()
     sliders = page.locator(".actuator input")
     wait(page, lambda: sliders.first.is_enabled(), "still not by hand")
@@ -254,15 +304,26 @@ def test_a_key_that_is_held_says_once_what_it_says_and_arrows_go_on(page, stand)
     for _ in range(4):
         page.keyboard.down("ArrowRight")
     page.keyboard.up("ArrowRight")
-    wait(page, lambda: np.linalg.norm(typed(page) - was) > 4.5 * once, "a held arrow does not go on")
+    wait(
+        page, lambda: np.linalg.norm(typed(page) - was) > 4.5 * once, "a held arrow does not go on"
+    )
 
 
-LATE = "const soon = requestAnimationFrame; window.requestAnimationFrame = (work) => setTimeout(() => soon(work), 60);"
-DENSITY = "() => document.getElementById('view').width / document.getElementById('view').clientWidth"
-SMOOTH = "() => document.getElementById('view').getContext('webgl2').getContextAttributes().antialias"
+LATE = (
+    "const soon = requestAnimationFrame; window.requestAnimationFrame = (work) => setTimeout(() "
+    "=> soon(work), 60);"
+)
+DENSITY = (
+    "() => document.getElementById('view').width / document.getElementById('view').clientWidth"
+)
+SMOOTH = (
+    "() => document.getElementById('view').getContext('webgl2').getContextAttributes().antialias"
+)
 
 
-def test_without_a_graphics_card_a_picture_has_no_more_pixels_than_the_page_and_fewer_where_it_is_late(open_page, arm):
+def test_without_a_graphics_card_a_picture_has_no_more_pixels_than_the_page_and_fewer_where_it_is_late(  # noqa: E501
+    open_page, arm
+):
     with served(arm) as other:
         page = opened(open_page, other, device_scale_factor=2)
         assert page.evaluate(DENSITY) <= 1.0
@@ -283,7 +344,7 @@ LOSE = """async () => {
     act();
     await done;
   }
-}"""
+}"""  # noqa: E501
 KINDS = ("WebGLBuffer", "WebGLVertexArrayObject", "WebGLProgram", "WebGLShader")
 
 
@@ -292,19 +353,32 @@ def test_a_card_that_was_lost_comes_back_and_nothing_of_it_is_left(page, stand):
     for _ in range(3):
         page.evaluate(LOSE)
         seen = frames(page)
-        wait(page, lambda seen=seen: frames(page) > seen + 3, "no frames")  # some objects are made with the first that needs them
-        wait(page, lambda: (np.ptp(canvas_pixels(page), axis=2) > 25).mean() > 0.02, "nothing is drawn any more")
+        wait(
+            page, lambda seen=seen: frames(page) > seen + 3, "no frames"
+        )  # some objects are made with the first that needs them
+        wait(
+            page,
+            lambda: (np.ptp(canvas_pixels(page), axis=2) > 25).mean() > 0.02,
+            "nothing is drawn any more",
+        )
         after.append(held(page))
     assert after[2] == after[1]
-    assert page.evaluate("() => document.getElementById('view').getContext('webgl2').getError()") == 0
+    assert (
+        page.evaluate("() => document.getElementById('view').getContext('webgl2').getError()") == 0
+    )
 
 
 def held(page) -> dict[str, int]:
-    """How many things of the graphics card the page holds on to, after its rubbish was collected."""
+    """How many things of the graphics card the page holds on to, after its rubbish was
+    collected."""
     tools, count = page.context.new_cdp_session(page), {}
     for kind in KINDS:
-        mould = tools.send("Runtime.evaluate", {"expression": f"{kind}.prototype"})["result"]["objectId"]
-        found = tools.send("Runtime.queryObjects", {"prototypeObjectId": mould})["objects"]["objectId"]
+        mould = tools.send("Runtime.evaluate", {"expression": f"{kind}.prototype"})["result"][
+            "objectId"
+        ]
+        found = tools.send("Runtime.queryObjects", {"prototypeObjectId": mould})["objects"][
+            "objectId"
+        ]
         length = {"objectId": found, "functionDeclaration": "function () { return this.length; }"}
         count[kind] = tools.send("Runtime.callFunctionOn", length)["result"]["value"]
     tools.detach()
@@ -324,7 +398,9 @@ def test_a_recording_is_made_replayed_and_downloaded(page, stand):
     rows = list(csv.reader(Path(download.value.path()).read_text().splitlines()))
     assert download.value.suggested_filename == "commands.csv"
     assert len(rows) == stand.session.replayed.ticks + 1
-    np.testing.assert_array_equal(np.array(rows[-1][1:], float), stand.session.replayed.controls[-1])
+    np.testing.assert_array_equal(
+        np.array(rows[-1][1:], float), stand.session.replayed.controls[-1]
+    )
     with page.expect_download() as download:
         page.locator("#plan").click()
     assert json.loads(Path(download.value.path()).read_text())["method"] == "drive"
@@ -354,7 +430,11 @@ def test_a_reload_goes_on_and_a_robot_that_is_gone_is_told(open_page, arm):
         page.reload()
         wait(page, lambda: frames(page) > 2, "nothing after a reload")
         assert other.session.pose.k > k
-    wait(page, lambda: "gone" in page.locator("#veil-title").inner_text(), "nobody says that the robot is gone")
+    wait(
+        page,
+        lambda: "gone" in page.locator("#veil-title").inner_text(),
+        "nobody says that the robot is gone",
+    )
     page.context.close()
 
 
@@ -368,22 +448,39 @@ def _check_telephone(page):
 
 
 def test_pictures_of_the_guide(open_page, tmp_path):
-    """An arm that is pulled past a ball, and a pendulum whose water weighs on its walls: robot, obstacle and liquid are seen."""
-    folder, fine = Path(os.environ.get("PLIANT_PICTURES", tmp_path)), "PLIANT_PICTURES" in os.environ
-    arm = replace(line_arm(layers=12, across=3 if fine else 2), contacts=[Contact(obstacle=sphere((0.085, -0.02, 0.12), 0.035))])
-    pixels = _picture(open_page, arm, np.array([4.0, 6.0, 10.0, 4.0]), {}, folder / "drive-arm.png", fine)
+    """An arm that is pulled past a ball, and a pendulum whose water weighs on its walls: robot,
+    obstacle and liquid are seen."""
+    folder, fine = (
+        Path(os.environ.get("PLIANT_PICTURES", tmp_path)),
+        "PLIANT_PICTURES" in os.environ,
+    )
+    arm = replace(
+        line_arm(layers=12, across=3 if fine else 2),
+        contacts=[Contact(obstacle=sphere((0.085, -0.02, 0.12), 0.035))],
+    )
+    pixels = _picture(
+        open_page, arm, np.array([4.0, 6.0, 10.0, 4.0]), {}, folder / "drive-arm.png", fine
+    )
     stone = np.ptp(pixels, axis=2) < 22
     dark = pixels.max(axis=2) < 205
     assert (stone & dark).mean() > 0.01  # the ball is grey
     pendulum = hydraulic_pendulum(order=2 if fine else 1)
     held = np.array([0.0, 0.0, 9e3, 6e3])
-    pixels = _picture(open_page, pendulum, held, {"say": "colour", "by": "weight"}, folder / "drive-pendulum.png", fine)
+    pixels = _picture(
+        open_page,
+        pendulum,
+        held,
+        {"say": "colour", "by": "weight"},
+        folder / "drive-pendulum.png",
+        fine,
+    )
     warm = pixels[..., 0] - pixels[..., 2] > 30
     assert warm.mean() > 0.005  # where the liquid presses most, through the skin
 
 
 def _picture(open_page, robot, held, message, path, fine):
-    """(h, w, 3) the page after the robot was led to where controls would hold it; written to a file."""
+    """(h, w, 3) the page after the robot was led to where controls would hold it; written to a
+    file."""
     session = session_of(robot)
     name, there = session.active[0], equilibrium(Quasistatic(robot), held).x
     if message:

@@ -40,6 +40,10 @@ def test_the_loop_is_measured_and_told(session):
     assert REPORTS["drive"](numbers).tables == told.tables
 
 
-@pytest.mark.skipif(find_chromium() is None, reason="THE BROWSER TESTS ARE LEFT OUT: there is no Chromium or Chrome")
+@pytest.mark.skipif(
+    find_chromium() is None, reason="THE BROWSER TESTS ARE LEFT OUT: there is no Chromium or Chrome"
+)
 def test_a_browser_is_attached_and_draws(session):
-    checked(asyncio.run(watched(session, TICKS, find_chromium())))  # which has no figures unless the page drew its first frames
+    checked(
+        asyncio.run(watched(session, TICKS, find_chromium()))
+    )  # which has no figures unless the page drew its first frames

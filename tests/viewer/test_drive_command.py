@@ -1,4 +1,5 @@
-"""`pliant drive` as it is typed: it serves until Ctrl-C, goes without a page, and says in one sentence what it cannot do."""
+"""`pliant drive` as it is typed: it serves until Ctrl-C, goes without a page, and says in one
+sentence what it cannot do."""
 
 import signal
 import subprocess
@@ -49,7 +50,8 @@ def finger(tmp_path) -> Path:
 
 @pytest.fixture
 def pliant(monkeypatch, capsys):
-    """pliant(*words): (exit status, standard output, standard error) of a command in this process."""
+    """pliant(*words): (exit status, standard output, standard error) of a command in this
+    process."""
 
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["pliant", "drive", *words])
@@ -61,7 +63,11 @@ def pliant(monkeypatch, capsys):
 
 
 def test_it_serves_until_it_is_interrupted(finger):
-    child = subprocess.Popen([sys.executable, "-m", "pliant.cli", "drive", str(finger), "--no-browser"], stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-m", "pliant.cli", "drive", str(finger), "--no-browser"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     url = child.stdout.readline().strip()
     assert url.startswith("http://127.0.0.1:")
     with urllib.request.urlopen(url, timeout=30) as page:
@@ -71,7 +77,9 @@ def test_it_serves_until_it_is_interrupted(finger):
     child.stdout.close()
 
 
-def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(pliant, finger, tmp_path):
+def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(
+    pliant, finger, tmp_path
+):
     status, out, said = pliant(str(finger), "--headless", "0.5", "--record", str(tmp_path / "made"))
     assert status == 0, said
     assert "p99 [ms]" in out
@@ -79,9 +87,21 @@ def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(pli
     made = load_recording(tmp_path / "made" / "recording-001")
     assert made.names == ("low", "high")
     assert made.ticks == 30
-    assert pliant(str(finger), "--headless", "0.5", "--replay", str(tmp_path / "made" / "recording-001"))[0] == 0
-    assert pliant(str(finger), "--headless", "0.2", "--dynamic", "--record", str(tmp_path / "swung"))[0] == 0
-    np.testing.assert_allclose(load_recording(tmp_path / "swung" / "recording-001").times, np.arange(1, 13) / 60.0)
+    assert (
+        pliant(
+            str(finger), "--headless", "0.5", "--replay", str(tmp_path / "made" / "recording-001")
+        )[0]
+        == 0
+    )
+    assert (
+        pliant(str(finger), "--headless", "0.2", "--dynamic", "--record", str(tmp_path / "swung"))[
+            0
+        ]
+        == 0
+    )
+    np.testing.assert_allclose(
+        load_recording(tmp_path / "swung" / "recording-001").times, np.arange(1, 13) / 60.0
+    )
 
 
 def test_a_program_that_is_killed_leaves_what_it_recorded(pliant, finger, tmp_path):
@@ -98,7 +118,10 @@ def test_a_program_that_is_killed_leaves_what_it_recorded(pliant, finger, tmp_pa
     np.testing.assert_allclose(made.times, np.arange(1, made.ticks + 1) / 60.0)
     assert pliant(str(finger), "--headless", "0.2", "--replay", str(home))[0] == 0
     made.save(home)
-    assert sorted(path.name for path in home.iterdir() if path.suffix != ".tmp") == ["commands.csv", "plan.json"]
+    assert sorted(path.name for path in home.iterdir() if path.suffix != ".tmp") == [
+        "commands.csv",
+        "plan.json",
+    ]
     assert load_recording(home).ticks == made.ticks
 
 

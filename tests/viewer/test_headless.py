@@ -37,7 +37,9 @@ def test_without_a_page_a_replay_ends_with_its_last_row(arm):
     arm.hear({"say": "replay"})
     found = headless(arm, seconds=1.0)
     assert found["ticks"] == 5
-    assert found["error at the end [mm]"] == pytest.approx(1e3 * np.linalg.norm(made.targets[-1, 0] - arm.places["laser"]), rel=1e-12)
+    assert found["error at the end [mm]"] == pytest.approx(
+        1e3 * np.linalg.norm(made.targets[-1, 0] - arm.places["laser"]), rel=1e-12
+    )
     assert found["error at the end [mm]"] > 0.1
 
 
@@ -53,7 +55,11 @@ def test_what_could_not_be_kept_is_told_without_a_page(arm, monkeypatch):
     assert headless(arm, seconds=0.1)["at the end"] == "moving"
     follow = type(arm.controller).follow
     fold = {"state": "unkept", "text": "there is no balance beyond here"}
-    monkeypatch.setattr(type(arm.controller), "follow", lambda self, pose, targets: replace(follow(self, pose, targets), **fold))
+    monkeypatch.setattr(
+        type(arm.controller),
+        "follow",
+        lambda self, pose, targets: replace(follow(self, pose, targets), **fold),
+    )
     assert headless(arm, seconds=0.1)["at the end"] == fold["text"]
 
 
@@ -91,7 +97,12 @@ def test_an_interrupt_without_a_page_keeps_what_was_recorded(arm, monkeypatch, t
 def test_a_script_and_a_replay_contradict_each_other(arm, one_sentence):
     recorded(arm, ticks=2)
     arm.hear({"say": "replay"})
-    one_sentence(lambda: headless(arm, seconds=0.1, script=Keyframes(times=np.zeros(1), values=np.zeros((1, 3)))), "targets of its own")
+    one_sentence(
+        lambda: headless(
+            arm, seconds=0.1, script=Keyframes(times=np.zeros(1), values=np.zeros((1, 3)))
+        ),
+        "targets of its own",
+    )
 
 
 def test_without_a_script_it_goes_round(arm):
@@ -104,8 +115,12 @@ def test_bad_scripts_and_robots_are_sentences(arm, tmp_path, one_sentence):
     file = tmp_path / "way.csv"
     file.write_text("0,1\n1,a\n")
     one_sentence(lambda: load_script(file), "not a table")
-    for text, words in (("x,y,z,t\n1,2,3,0\n", "not the time"), ("", "as many places"), ("0,1,2,3\n1,2\n", "as many places"),
-                        ("0\n1\n", "as many places")):  # fmt: skip
+    for text, words in (
+        ("x,y,z,t\n1,2,3,0\n", "not the time"),
+        ("", "as many places"),
+        ("0,1,2,3\n1,2\n", "as many places"),
+        ("0\n1\n", "as many places"),
+    ):
         file.write_text(text)
         one_sentence(lambda: load_script(file), words)
     file.write_text("0,1e9,0,0\n1,0,0,0\n")
@@ -113,12 +128,23 @@ def test_bad_scripts_and_robots_are_sentences(arm, tmp_path, one_sentence):
     one_sentence(lambda: load_script(tmp_path / "none.csv"), "cannot be read")
     file.write_text("")
     one_sentence(lambda: load_script(file), "not a table")
-    one_sentence(lambda: headless(arm, seconds=1.0, script=Keyframes(times=np.zeros(1), values=np.zeros((1, 2)))), "3 for each of laser")
+    one_sentence(
+        lambda: headless(
+            arm, seconds=1.0, script=Keyframes(times=np.zeros(1), values=np.zeros((1, 2)))
+        ),
+        "3 for each of laser",
+    )
     one_sentence(lambda: headless(arm, seconds=0.0), "must be a positive")
-    one_sentence(lambda: session_of(line_arm(layers=4, across=2), effectors=("lasr",)), "did you mean 'laser'")
+    one_sentence(
+        lambda: session_of(line_arm(layers=4, across=2), effectors=("lasr",)),
+        "did you mean 'laser'",
+    )
     bare = replace(line_arm(layers=4, across=2), effectors={})
     one_sentence(lambda: session_of(bare), "no effector")
-    one_sentence(lambda: session_of(replace(bare, actuators={}, effectors={"tip": Effector(surface="z+")})), "no actuators")
+    one_sentence(
+        lambda: session_of(replace(bare, actuators={}, effectors={"tip": Effector(surface="z+")})),
+        "no actuators",
+    )
     one_sentence(lambda: session_of(biped()), "biped cannot be held .* --dynamic")
 
 

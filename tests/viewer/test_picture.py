@@ -1,4 +1,5 @@
-"""What is drawn is the body: its skin encloses it, cavities are its voids, weights add up, and obstacles stand where they are."""
+"""What is drawn is the body: its skin encloses it, cavities are its voids, weights add up, and
+obstacles stand where they are."""
 
 from dataclasses import replace
 
@@ -17,14 +18,22 @@ BOX = (np.full(3, -0.5), np.full(3, 0.5))
 
 
 @pytest.mark.parametrize(
-    ("robot", "count"), [(stiff_flop(order=1), 6), (line_arm(layers=4, across=2, order=2), 0)], ids=["chambers", "middle nodes"]
+    ("robot", "count"),
+    [(stiff_flop(order=1), 6), (line_arm(layers=4, across=2, order=2), 0)],
+    ids=["chambers", "middle nodes"],
 )
 def test_the_skin_about_the_body_less_its_cavities_is_the_body(robot, count):
     head, arrays = Picture(robot=robot).scene()
-    points, cavities = arrays["rest"], [arrays[name] for name in arrays if name.startswith("cavity ")]
+    points, cavities = (
+        arrays["rest"],
+        [arrays[name] for name in arrays if name.startswith("cavity ")],
+    )
     assert len(cavities) == count
     assert is_closed(arrays["skin"])
-    outside, voids = enclosed_volume(points, arrays["skin"]), -sum(enclosed_volume(points, wall) for wall in cavities)
+    outside, voids = (
+        enclosed_volume(points, arrays["skin"]),
+        -sum(enclosed_volume(points, wall) for wall in cavities),
+    )
     assert outside - voids == pytest.approx(robot.body().volumes().sum(), rel=1e-12)
     assert head["colours"] == ("strain", "none")
 
@@ -32,7 +41,9 @@ def test_the_skin_about_the_body_less_its_cavities_is_the_body(robot, count):
 def test_strain_is_zero_at_rest_and_follows_a_stretch():
     picture = Picture(robot=line_arm(layers=4, across=2))
     rest = picture.rest
-    np.testing.assert_allclose(picture.frame(rest.ravel(), np.zeros(4), "strain")["values"], 0.0, atol=1e-14)
+    np.testing.assert_allclose(
+        picture.frame(rest.ravel(), np.zeros(4), "strain")["values"], 0.0, atol=1e-14
+    )
     stretched = picture.frame((rest * [1.0, 1.0, 1.1]).ravel(), np.zeros(4), "strain")["values"]
     np.testing.assert_allclose(stretched, 0.5 * (1.1**2 - 1.0), rtol=1e-12)
 
@@ -43,8 +54,16 @@ def test_the_weight_of_the_liquid_adds_up():
     assert "weight" in picture.colours
     liquid = picture._liquids[0]
     force = picture.pressed(picture.rest.ravel())
-    weight = robot.actuators[next(iter(robot.actuators))].density * liquid.wall.rest_volume * np.array(robot.gravity)
-    np.testing.assert_allclose(force.sum(axis=0), sum(1 for _ in picture._liquids) * weight, atol=1e-10 * np.abs(weight).max())
+    weight = (
+        robot.actuators[next(iter(robot.actuators))].density
+        * liquid.wall.rest_volume
+        * np.array(robot.gravity)
+    )
+    np.testing.assert_allclose(
+        force.sum(axis=0),
+        sum(1 for _ in picture._liquids) * weight,
+        atol=1e-10 * np.abs(weight).max(),
+    )
     values = picture.frame(picture.rest.ravel(), robot.neutral_controls(), "weight")["values"]
     assert values.sum() >= np.linalg.norm(weight)
 
@@ -53,7 +72,11 @@ def test_cables_run_through_their_points_to_their_guides():
     robot = line_arm(layers=4, across=2)
     picture = Picture(robot=robot)
     drawn = picture.frame(picture.rest.ravel(), np.zeros(4), "none")["lines"]
-    np.testing.assert_allclose(drawn, np.concatenate([np.asarray(cable.points) for cable in robot.actuators.values()]), atol=1e-12)
+    np.testing.assert_allclose(
+        drawn,
+        np.concatenate([np.asarray(cable.points) for cable in robot.actuators.values()]),
+        atol=1e-12,
+    )
 
 
 def test_rods_and_plane_bodies_are_drawn():
@@ -91,7 +114,10 @@ def test_a_slope_is_drawn_flat_and_level_ground_as_such():
     np.testing.assert_allclose(points @ (normal / np.linalg.norm(normal)), 0.01, atol=1e-12)
     a, b, c = (points[triangles[:, i]] for i in range(3))
     assert np.all(np.cross(b - a, c - a) @ normal >= 0.0)  # outward is up
-    arm = replace(line_arm(layers=4, across=2), contacts=[Contact(obstacle=plane((0, 0, 1), -0.02)), Contact(obstacle=slope)])
+    arm = replace(
+        line_arm(layers=4, across=2),
+        contacts=[Contact(obstacle=plane((0, 0, 1), -0.02)), Contact(obstacle=slope)],
+    )
     head, arrays = Picture(robot=arm).scene()
     assert head["ground"] == {"height": -0.02, "real": True}
     assert "obstacle 0 triangles" in arrays

@@ -1,4 +1,5 @@
-"""What a session records can be saved, replayed and priced as a plan, and is on disk while it is recorded."""
+"""What a session records can be saved, replayed and priced as a plan, and is on disk while it is
+recorded."""
 
 import csv
 import json
@@ -30,7 +31,13 @@ def test_a_recording_is_saved_whole_and_read_back(arm, tmp_path):
 def test_the_commands_are_a_table_with_times(arm):
     made = recorded(arm)
     head, *rows = list(csv.reader(StringIO(made.commands())))
-    assert head == ["time [s]", "front-left [N]", "front-right [N]", "back-right [N]", "back-left [N]"]
+    assert head == [
+        "time [s]",
+        "front-left [N]",
+        "front-right [N]",
+        "back-right [N]",
+        "back-left [N]",
+    ]
     table = np.array(rows, float)
     assert np.all(np.diff(table[:, 0]) > 0.0)
     np.testing.assert_array_equal(table[:, 1:], made.controls)
@@ -46,7 +53,9 @@ def test_a_quasistatic_replay_comes_to_the_same_place(arm):
         arm.tick()
         places.append(arm.places["laser"])
     assert arm.wish.mode == "manual"
-    np.testing.assert_allclose(places, made.places[:, 0], atol=3e-3 * LENGTH)  # on its way a tick is not in balance
+    np.testing.assert_allclose(
+        places, made.places[:, 0], atol=3e-3 * LENGTH
+    )  # on its way a tick is not in balance
     np.testing.assert_allclose(arm.position, end, atol=1e-5 * LENGTH)
 
 
@@ -95,7 +104,9 @@ def test_a_replay_tells_how_far_it_is_from_its_targets(arm):
     arm.hear({"say": "replay"})
     for k in range(made.ticks):
         arm.tick()
-        assert arm.error == pytest.approx(np.linalg.norm(made.targets[k, 0] - arm.places["laser"]), rel=1e-12)
+        assert arm.error == pytest.approx(
+            np.linalg.norm(made.targets[k, 0] - arm.places["laser"]), rel=1e-12
+        )
         assert arm.error > 1e-4
     arm.tick()
     assert arm.error == 0.0  # by hand there is no target
@@ -130,7 +141,13 @@ def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
     before = arm.pose
     with pytest.raises(StepError):
         arm.hear({"say": "replay"})
-    assert (arm.pose, arm.active, arm.controller, arm.wish.mode, arm.played) == (before, active, controller, "follow", None)
+    assert (arm.pose, arm.active, arm.controller, arm.wish.mode, arm.played) == (
+        before,
+        active,
+        controller,
+        "follow",
+        None,
+    )
 
 
 def test_a_dynamic_replay_is_the_same_to_rounding(swinging):
@@ -152,14 +169,23 @@ def test_a_recording_is_a_plan_that_replays_to_its_cost(swinging):
     assert plan.excess == 0.0
     np.testing.assert_allclose(plan.states[-1], swinging.pose.x, atol=1e-12)
     way = model.effector_rows("laser") @ plan.states[1:, : model.space.n_dofs].T
-    np.testing.assert_allclose(plan.cost, 0.5 * np.sum((way.T - made.targets[:, 0]) ** 2) * model.dt, rtol=1e-9)
+    np.testing.assert_allclose(
+        plan.cost, 0.5 * np.sum((way.T - made.targets[:, 0]) ** 2) * model.dt, rtol=1e-9
+    )
 
 
 def test_a_plan_needs_the_steps_and_the_time_of_its_recording(swinging, one_sentence):
     made = recorded(swinging, ticks=3)
-    one_sentence(lambda: made.plan(SemiImplicit(swinging.robot, dt=0.01)), "ticks of 0.0166667 s and the model steps of 0.01 s")
+    one_sentence(
+        lambda: made.plan(SemiImplicit(swinging.robot, dt=0.01)),
+        "ticks of 0.0166667 s and the model steps of 0.01 s",
+    )
     moving = SemiImplicit(
-        replace(swinging.robot, supports=[replace(s, motion=lambda t: (0, 0, 0)) for s in swinging.robot.supports]), dt=1 / 60
+        replace(
+            swinging.robot,
+            supports=[replace(s, motion=lambda t: (0, 0, 0)) for s in swinging.robot.supports],
+        ),
+        dt=1 / 60,
     )
     one_sentence(lambda: replace(made, tick=5).plan(moving), "a plan begins at time zero")
     assert replace(made, tick=0).plan(moving).status
@@ -181,7 +207,9 @@ def test_a_recording_of_another_robot_or_file_is_a_sentence(arm, swinging, tmp_p
     assert "paused" in arm.said
 
 
-@pytest.mark.parametrize("change", [{"dt": "abc"}, {"tick": "x"}, {"tick": -1}, {"units": []}, {"dt": -0.1}])
+@pytest.mark.parametrize(
+    "change", [{"dt": "abc"}, {"tick": "x"}, {"tick": -1}, {"units": []}, {"dt": -0.1}]
+)
 def test_a_damaged_recording_is_a_sentence(arm, tmp_path, one_sentence, change):
     made = recorded(arm, ticks=3)
     (tmp_path / "plan.json").write_text(json.dumps({**made.content(), **change}))
@@ -220,7 +248,10 @@ def test_a_recording_that_is_lost_at_the_end_is_said(arm, taken, one_sentence):
     one_sentence(lambda: headless(arm, seconds=0.05), "could not be saved .* record again")
     arm.hear({"say": "record", "on": True})
     arm.tick()
-    one_sentence(lambda: drive(arm, told=lambda url: signal.raise_signal(signal.SIGINT)), "could not be saved .* record again")
+    one_sentence(
+        lambda: drive(arm, told=lambda url: signal.raise_signal(signal.SIGINT)),
+        "could not be saved .* record again",
+    )
 
 
 def test_recordings_go_to_their_folder(arm, tmp_path):

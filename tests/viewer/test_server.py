@@ -1,4 +1,5 @@
-"""The server lets in one page that knows the token and comes from itself, and nothing that it says can harm the robot."""
+"""The server lets in one page that knows the token and comes from itself, and nothing that it says
+can harm the robot."""
 
 import asyncio
 import gc
@@ -22,14 +23,21 @@ from pliant.viewer.loop import Loop
 from pliant.viewer.recording import load_recording
 from pliant.viewer.server import Server
 
-UPGRADE = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+UPGRADE = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
 
 
 def ask(stand, path="", *, method="GET", host=None, token=True, **headers):
     """(status, headers, body) of a plain request."""
     where = urlsplit(stand.url)
     line = http.client.HTTPConnection(where.hostname, where.port, timeout=30)
-    line.putrequest(method, where.path + path if token is True else f"/{token}/{path}", skip_host=True)
+    line.putrequest(
+        method, where.path + path if token is True else f"/{token}/{path}", skip_host=True
+    )
     for name, value in {"Host": stand.host if host is None else host, **headers}.items():
         if value:
             line.putheader(name, value)
@@ -66,16 +74,28 @@ def test_a_page_can_only_be_got(stand, method, path):
 
 def test_the_page_names_nothing_outside_itself():
     for name, text in page_files().items():
-        found = re.findall(rb"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}", text.replace(b"http://www.w3.org/2000/svg", b""))
+        found = re.findall(
+            rb"(?:https?:)?//[a-z0-9.-]+\.[a-z]{2,}",
+            text.replace(b"http://www.w3.org/2000/svg", b""),
+        )
         assert found == [], name
 
 
 @pytest.mark.parametrize("path", ["", "main.js", "socket", "plan.json"])
 @pytest.mark.parametrize(
     "change",
-    [{"token": "wrong"}, {"token": ""}, {"host": "evil.example"}, {"host": ""}, {"host": "127.0.0.1"}, {"host": "localhost.evil:80"},
-     {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "https://{host}"}],
-)  # fmt: skip
+    [
+        {"token": "wrong"},
+        {"token": ""},
+        {"host": "evil.example"},
+        {"host": ""},
+        {"host": "127.0.0.1"},
+        {"host": "localhost.evil:80"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "https://{host}"},
+    ],
+)
 def test_a_wrong_token_host_or_origin_gets_403(stand, path, change):
     change = {key: value.replace("{host}", stand.host) for key, value in change.items()}
     more = {**UPGRADE, "Origin": f"http://{stand.host}"} if path == "socket" else {}
@@ -103,7 +123,9 @@ class Sent(dict):
 def test_a_door_to_everywhere_takes_numbers_and_no_names():
     door = Door(token="t", address="0.0.0.0", port=80)
     assert door.path("/t/", Sent(Host="192.168.1.7:80")) == ""
-    assert door.path("/t/", Sent(Host="robot.example:80")) is None  # a name can be rebound to this address
+    assert (
+        door.path("/t/", Sent(Host="robot.example:80")) is None
+    )  # a name can be rebound to this address
     there = Door(token="t", address="192.168.1.7", port=80)
     assert there.path("/t/main.js?x=1", Sent(Host="192.168.1.7:80")) == "main.js"
     assert there.path("/t/", Sent(Host="127.0.0.1:80")) is None
@@ -150,12 +172,22 @@ def test_a_page_learns_the_scene_and_drives(stand):
     with stand.open() as page:
         scene = unpacked(page.recv(timeout=30))
         assert scene["type"] == "scene"
-        assert [control["name"] for control in scene["controls"]] == ["front-left", "front-right", "back-right", "back-left"]
+        assert [control["name"] for control in scene["controls"]] == [
+            "front-left",
+            "front-right",
+            "back-right",
+            "back-left",
+        ]
         first = until(page, a_frame)
         assert len(first["arrays"]["points"]) == len(scene["arrays"]["rest"])
         target = (np.array(first["places"]["laser"]) + REACHABLE).tolist()
         say(page, "target", effector="laser", at=target)
-        there = until(page, lambda m: a_frame(m) and m["text"] == "at the target" and m["targets"]["laser"] == target)
+        there = until(
+            page,
+            lambda m: (
+                a_frame(m) and m["text"] == "at the target" and m["targets"]["laser"] == target
+            ),
+        )
         np.testing.assert_allclose(there["places"]["laser"], target, atol=2e-5)
 
 
@@ -172,10 +204,19 @@ def test_one_frame_is_under_way_at_a_time(stand):
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"say": "fly"}', '{"say": "target", "effector": "laser", "at": [NaN, 0, 0]}',
-     '{"say": "target", "effector": "laser", "at": [1e400, 0, 0]}', '{"say": "target", "effector": "laser", "at": [9e9, 0, 0]}',
-     '{"say": "controls", "values": "x"}', b"\x00\xff", "{" * 5000, '{"say": "active", "effectors": [[]]}'],
-)  # fmt: skip
+    [
+        "{",
+        "[]",
+        '{"say": "fly"}',
+        '{"say": "target", "effector": "laser", "at": [NaN, 0, 0]}',
+        '{"say": "target", "effector": "laser", "at": [1e400, 0, 0]}',
+        '{"say": "target", "effector": "laser", "at": [9e9, 0, 0]}',
+        '{"say": "controls", "values": "x"}',
+        b"\x00\xff",
+        "{" * 5000,
+        '{"say": "active", "effectors": [[]]}',
+    ],
+)
 def test_what_a_page_should_not_say_is_answered_with_a_sentence(stand, text):
     with stand.open() as page:
         until(page, a_frame)
@@ -310,7 +351,9 @@ def test_a_recording_is_downloaded(stand):
         say(page, "record", on=True)
         until(page, lambda m: a_frame(m) and (m["recording"] or 0) > 5)
         say(page, "record", on=False)
-        made = until(page, lambda m: a_frame(m) and m["recorded"] and m["recording"] is None)["recorded"]
+        made = until(page, lambda m: a_frame(m) and m["recorded"] and m["recording"] is None)[
+            "recorded"
+        ]
         status, headers, body = ask(stand, "commands.csv")
         assert status == 200
         assert headers["Content-Disposition"] == 'attachment; filename="commands.csv"'

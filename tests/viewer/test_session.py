@@ -26,7 +26,11 @@ def test_by_hand_the_robot_comes_to_the_balance_of_its_controls(arm):
     for _ in range(40):
         arm.tick()
     np.testing.assert_allclose(arm.pose.u, [3.0, 0.0, 1.0, 0.0], atol=1e-12)
-    np.testing.assert_allclose(arm.position, equilibrium(Quasistatic(arm.robot), arm.pose.u, x0=arm.position).x, atol=1e-6 * LENGTH)
+    np.testing.assert_allclose(
+        arm.position,
+        equilibrium(Quasistatic(arm.robot), arm.pose.u, x0=arm.position).x,
+        atol=1e-6 * LENGTH,
+    )
 
 
 def test_nothing_jumps_when_the_mode_changes(arm):
@@ -71,7 +75,12 @@ def test_another_effector_takes_over_where_the_robot_is(arm):
 
 def test_a_robot_whose_support_moves_is_not_thrown_back_when_another_effector_takes_over():
     robot = line_arm(layers=4, across=2)
-    moving = session_of(replace(robot, supports=[replace(s, motion=lambda t: (0.02 * t, 0.0, 0.0)) for s in robot.supports]))
+    moving = session_of(
+        replace(
+            robot,
+            supports=[replace(s, motion=lambda t: (0.02 * t, 0.0, 0.0)) for s in robot.supports],
+        )
+    )
     for _ in range(60):
         moving.tick()
     before = moving.position.copy()
@@ -80,12 +89,20 @@ def test_a_robot_whose_support_moves_is_not_thrown_back_when_another_effector_ta
     moving.hear({"say": "mode", "mode": "manual"})
     moving.tick()
     held = moving.picture.rest[:, 2] == 0.0
-    np.testing.assert_allclose((moving.position - before).reshape(-1, 3)[held], [[0.02 / 60.0, 0.0, 0.0]] * held.sum(), atol=1e-12)
+    np.testing.assert_allclose(
+        (moving.position - before).reshape(-1, 3)[held],
+        [[0.02 / 60.0, 0.0, 0.0]] * held.sum(),
+        atol=1e-12,
+    )
 
 
 def test_a_wish_that_is_refused_leaves_everything_as_it_was(arm):
     wish = arm.wish
-    for message in ({"say": "replay"}, {"say": "target", "effector": "laser", "at": [None, 0, 0]}, {"say": "mode", "mode": "x"}):
+    for message in (
+        {"say": "replay"},
+        {"say": "target", "effector": "laser", "at": [None, 0, 0]},
+        {"say": "mode", "mode": "x"},
+    ):
         with pytest.raises(InputError):
             arm.hear(message)
         assert arm.wish is wish
@@ -97,7 +114,9 @@ def test_a_step_that_fails_pauses_and_says_why(arm, monkeypatch):
 
     before = arm.pose
     with monkeypatch.context() as patch:
-        patch.setattr(type(arm.controller), "follow", lambda self, pose, targets: fails(pose, targets))
+        patch.setattr(
+            type(arm.controller), "follow", lambda self, pose, targets: fails(pose, targets)
+        )
         arm.tick()
     assert arm.pose is before
     assert arm.wish.paused
@@ -121,7 +140,11 @@ def test_what_is_shown_after_a_reset_or_another_effector_is_of_now(arm):
 
 
 def test_what_went_wrong_is_said_until_somebody_answers_it(arm):
-    for word in ({"say": "pause", "on": True}, {"say": "record", "on": True}, {"say": "record", "on": False}):
+    for word in (
+        {"say": "pause", "on": True},
+        {"say": "record", "on": True},
+        {"say": "record", "on": False},
+    ):
         arm.hear(word)
     led(arm, REACHABLE, ticks=1)
     arm.hear({"say": "colour", "by": arm.frame.colours[0]})

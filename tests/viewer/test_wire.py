@@ -1,4 +1,5 @@
-"""Messages to the page hold what they were given, and what comes from it is understood or refused in a sentence."""
+"""Messages to the page hold what they were given, and what comes from it is understood or refused
+in a sentence."""
 
 import json
 
@@ -13,7 +14,9 @@ from pliant.viewer.wish import Frame, Wish, heard
 
 def test_a_message_holds_its_arrays_word_by_word(rng):
     x, n = rng.standard_normal((7, 3)), np.arange(5)
-    message = packed({"type": "frame", "text": "µm, ü"}, {"points": x, "numbers": n, "none": np.zeros(0)})
+    message = packed(
+        {"type": "frame", "text": "µm, ü"}, {"points": x, "numbers": n, "none": np.zeros(0)}
+    )
     out = unpacked(message)
     assert out["text"] == "µm, ü"
     assert len(message) % 4 == 0
@@ -29,14 +32,28 @@ def test_a_head_that_json_cannot_hold_is_refused():
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("{", "not JSON"), ('{"say": "target", "at": [NaN, 0, 0]}', "NaN"), ('{"say": Infinity}', "Infinity"), ("[1]", "says nothing"),
-     ('{"say": 3}', "says nothing"), ("null", "says nothing"), ("[" * 100_000, "not JSON"), (b"\x00\x01", "2 bytes")],
-)  # fmt: skip
+    [
+        ("{", "not JSON"),
+        ('{"say": "target", "at": [NaN, 0, 0]}', "NaN"),
+        ('{"say": Infinity}', "Infinity"),
+        ("[1]", "says nothing"),
+        ('{"say": 3}', "says nothing"),
+        ("null", "says nothing"),
+        ("[" * 100_000, "not JSON"),
+        (b"\x00\x01", "2 bytes"),
+    ],
+)
 def test_what_is_not_a_message_is_a_sentence(text, says, one_sentence):
     one_sentence(lambda: understood(text), says)
 
 
-FRAME = Frame(middle=np.zeros(3), size=0.2, lower=np.zeros(2), upper=np.array([10.0, np.inf]), colours=("strain", "none"))
+FRAME = Frame(
+    middle=np.zeros(3),
+    size=0.2,
+    lower=np.zeros(2),
+    upper=np.array([10.0, np.inf]),
+    colours=("strain", "none"),
+)
 WISH = Wish(active=("tip",), targets={"tip": np.zeros(3), "base": np.ones(3)}, controls=np.zeros(2))
 
 

@@ -7,9 +7,18 @@ from pliant.geometry import Rods, Round
 from pliant.zoo.check import _beams
 from pliant.zoo.pictures import scene
 
-RODS = Rods(points=[[0, 0, 0], [0.2, 0, 0]], rods=[[0, 1]], section=Round(radius=0.01), regions={"start": [0]}).refine(4)
-ROBOT = pl.Robot(shape=RODS, material=pl.Material(E=1e6, nu=0.3, density=1000.0), supports=[pl.Support(region="start")],
-                 effectors={"tip": pl.Effector(point=(0.2, 0, 0))})  # fmt: skip
+RODS = Rods(
+    points=[[0, 0, 0], [0.2, 0, 0]],
+    rods=[[0, 1]],
+    section=Round(radius=0.01),
+    regions={"start": [0]},
+).refine(4)
+ROBOT = pl.Robot(
+    shape=RODS,
+    material=pl.Material(E=1e6, nu=0.3, density=1000.0),
+    supports=[pl.Support(region="start")],
+    effectors={"tip": pl.Effector(point=(0.2, 0, 0))},
+)
 
 
 def test_bars_join_the_places():

@@ -1,4 +1,5 @@
-"""The Diamond: a sound mesh, its symmetry, its workspace, and steps that stay stable at full tension."""
+"""The Diamond: a sound mesh, its symmetry, its workspace, and steps that stay stable at full
+tension."""
 
 from itertools import pairwise
 
@@ -21,7 +22,10 @@ def tip(model, x):
     return model.robot.place("tip", model.space.position(x))
 
 
-@pytest.mark.parametrize(("options", "nodes"), [({}, 702), ({"along": 45}, 1638), ({"across": 4, "along": 12}, 2 * 125 + 4 * 25 * 11)])
+@pytest.mark.parametrize(
+    ("options", "nodes"),
+    [({}, 702), ({"along": 45}, 1638), ({"across": 4, "along": 12}, 2 * 125 + 4 * 25 * 11)],
+)
 def test_limbs_and_blocks_are_one_sound_mesh(options, nodes):
     mesh = pl.robots.diamond(**options).mesh()
     quality = pl.geometry.quality(mesh)
@@ -30,7 +34,10 @@ def test_limbs_and_blocks_are_one_sound_mesh(options, nodes):
     assert not quality.warnings()
     assert sum(len(cells) for cells in mesh.regions.values()) == mesh.n_cells
     assert mesh.points[mesh.nodes("tip face"), 2] == pytest.approx(HEIGHT, abs=1e-12)
-    legs, blocks = 8 * 0.025 * 0.025 * 0.0845, 2 * 0.025**3  # a slanted limb has its run times its upright section
+    legs, blocks = (
+        8 * 0.025 * 0.025 * 0.0845,
+        2 * 0.025**3,
+    )  # a slanted limb has its run times its upright section
     assert quality.total_volume == pytest.approx(legs + blocks, rel=1e-9)
 
 
@@ -45,7 +52,10 @@ def test_it_stands_and_sags_straight_down(standing):
 def test_a_cable_pulls_the_tip_by_centimetres_and_its_neighbour_a_quarter_turn_on(standing):
     model, x0 = standing
     full = model.robot.control_limits()[1][0]
-    moves = [tip(model, pl.equilibrium(model, full * np.eye(4)[k], x0=x0).x) - tip(model, x0) for k in range(4)]
+    moves = [
+        tip(model, pl.equilibrium(model, full * np.eye(4)[k], x0=x0).x) - tip(model, x0)
+        for k in range(4)
+    ]
     assert np.linalg.norm(moves[0][:2]) > 0.02
     assert abs(moves[0][1]) < 1e-8
     turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
@@ -61,7 +71,9 @@ def test_four_cables_lift_the_tip(standing):
 
 
 @pytest.mark.parametrize("pulled", [[0], [0, 1], [0, 1, 2, 3]])
-def test_the_semi_implicit_step_takes_full_tension_at_once_and_ends_in_the_equilibrium(standing, pulled):
+def test_the_semi_implicit_step_takes_full_tension_at_once_and_ends_in_the_equilibrium(
+    standing, pulled
+):
     still, x0 = standing
     model = pl.SemiImplicit(still.robot, dt=0.01)
     u = np.zeros(4)

@@ -1,4 +1,5 @@
-"""The robots of paper 002: what they are made of, what water does to them that air does not, and rest over the range of their pumps."""
+"""The robots of paper 002: what they are made of, what water does to them that air does not, and
+rest over the range of their pumps."""
 
 from functools import cache
 
@@ -10,7 +11,11 @@ from pliant.geometry import Chambered, Vessel, cavities
 from pliant.geometry.cavities import enclosed
 from pliant.zoo.robots.cylinder import droop
 
-MAKE = {"cylinder": pl.robots.silicone_cylinder, "finger": pl.robots.hydraulic_finger, "pendulum": pl.robots.hydraulic_pendulum}
+MAKE = {
+    "cylinder": pl.robots.silicone_cylinder,
+    "finger": pl.robots.hydraulic_finger,
+    "pendulum": pl.robots.hydraulic_pendulum,
+}
 COARSE = {"cylinder": {}, "finger": {"along": 3}, "pendulum": {}}
 
 
@@ -21,7 +26,8 @@ def model(name, fluid):
 
 @cache
 def held(name, fluid, shares, stages=2):
-    """(n_dofs,) [m] at rest with controls as shares of the way from their lower to their upper limits."""
+    """(n_dofs,) [m] at rest with controls as shares of the way from their lower to their upper
+    limits."""
     still = model(name, fluid)
     low, high = still.control_limits()
     step = still.step(still.initial_state(), low)
@@ -45,20 +51,26 @@ def grown(name, fluid, *shares):
 # What they are made of
 
 
-@pytest.mark.parametrize(("name", "nodes", "volumes"), [
-    ("cylinder", 366, [48.74]), ("finger", 1188, [17.28]), ("pendulum", 1427, 4 * [9.849])])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "nodes", "volumes"),
+    [("cylinder", 366, [48.74]), ("finger", 1188, [17.28]), ("pendulum", 1427, 4 * [9.849])],
+)
 def test_they_are_made_as_described(name, nodes, volumes):
     robot = MAKE[name]()
     mesh = robot.mesh()
     assert mesh.n_points == nodes
     assert mesh.n_points < 2000
     assert robot.n_controls == len(volumes)
-    np.testing.assert_allclose([-1e6 * enclosed(mesh.points, wall) for wall in cavities(mesh)], volumes, rtol=2e-3)
+    np.testing.assert_allclose(
+        [-1e6 * enclosed(mesh.points, wall) for wall in cavities(mesh)], volumes, rtol=2e-3
+    )
     walls = {frozenset(map(int, np.unique(wall))) for wall in cavities(mesh)}
     fluids = [a for a in robot.actuators.values() if isinstance(a, pl.actuators.Hydraulic)]
     assert {frozenset(map(int, mesh.nodes(a.cavity))) for a in fluids} == walls
     air = MAKE[name](fluid="air")
-    assert [type(a).__name__ for a in air.actuators.values()][: len(volumes)] == len(volumes) * ["Pressure"]
+    assert [type(a).__name__ for a in air.actuators.values()][: len(volumes)] == len(volumes) * [
+        "Pressure"
+    ]
     np.testing.assert_array_equal(air.control_limits(), robot.control_limits())
 
 
@@ -69,18 +81,37 @@ def test_a_vessel_holds_what_its_measures_say(rate):
     for around in (6, 12, 24):
         mesh = can.mesh(divisions=(around, 2, 1), order=2)
         errors.append(abs(-enclosed(mesh.points, mesh.facets("cavity")) / void - 1.0))
-        assert mesh.volumes().sum() == pytest.approx(np.pi * 0.03**2 * 0.1 - void, rel=2.0 * errors[-1])
-    assert rate([1 / 6, 1 / 12, 1 / 24], errors) == pytest.approx(4.0, abs=0.1)  # of arcs by parabolas
+        assert mesh.volumes().sum() == pytest.approx(
+            np.pi * 0.03**2 * 0.1 - void, rel=2.0 * errors[-1]
+        )
+    assert rate([1 / 6, 1 / 12, 1 / 24], errors) == pytest.approx(
+        4.0, abs=0.1
+    )  # of arcs by parabolas
     low, high = can.bounds()
-    np.testing.assert_allclose([mesh.points.min(axis=0), mesh.points.max(axis=0)], [low, high], atol=1e-12)
+    np.testing.assert_allclose(
+        [mesh.points.min(axis=0), mesh.points.max(axis=0)], [low, high], atol=1e-12
+    )
     points = np.random.default_rng(5).uniform(low, high, (2000, 3))
-    assert can.contains(points).mean() * 0.06**2 * 0.1 == pytest.approx(mesh.volumes().sum(), rel=0.05)
+    assert can.contains(points).mean() * 0.06**2 * 0.1 == pytest.approx(
+        mesh.volumes().sum(), rel=0.05
+    )
     assert can.contains(mesh.points[mesh.corners].mean(axis=1)).all()
 
 
 def test_a_stem_is_a_cone_and_a_cylinder_more():
-    plain = {"radius": 0.02, "core": 0.004, "wall": 0.004, "rib": 0.004, "section": 0.04, "cap": 0.008, "chambers": 4}
-    without, slender = (Chambered(**plain, **more).mesh(divisions=(4, 2, 2), order=2) for more in ({}, {"stem": 0.05, "neck": 0.006}))
+    plain = {
+        "radius": 0.02,
+        "core": 0.004,
+        "wall": 0.004,
+        "rib": 0.004,
+        "section": 0.04,
+        "cap": 0.008,
+        "chambers": 4,
+    }
+    without, slender = (
+        Chambered(**plain, **more).mesh(divisions=(4, 2, 2), order=2)
+        for more in ({}, {"stem": 0.05, "neck": 0.006})
+    )
     cone = np.pi * 0.008 / 3 * (0.02**2 + 0.02 * 0.006 + 0.006**2)
     more = cone + np.pi * 0.006**2 * 0.05 - np.pi * 0.02**2 * 0.008
     assert slender.volumes().sum() - without.volumes().sum() == pytest.approx(more, rel=1e-3)
@@ -97,14 +128,20 @@ def test_a_stem_is_a_cone_and_a_cylinder_more():
 
 def test_the_cylinder_droops_more_when_it_is_full_of_water():
     """Fig. 4: four cases. A straight beam of that stiffness and weight bends by about as much."""
-    angles = [droop(model("cylinder", fluid).robot, held("cylinder", fluid, (share,))) for fluid in ("air", "water") for share in (0, 1)]
+    angles = [
+        droop(model("cylinder", fluid).robot, held("cylinder", fluid, (share,)))
+        for fluid in ("air", "water")
+        for share in (0, 1)
+    ]
     air, full_air, water, full_water = angles
     assert water > 1.6 * air
     assert full_air < air  # a cylinder under pressure is thicker and stiffer
     assert full_water > full_air + 8.0
     w = 9.81 * (1100.0 * (np.pi * 0.016**2 * 0.12 - 4.87e-5)) / 0.12  # [N/m]
     beam = np.degrees(w * 0.12**3 / (6 * 2e5 * np.pi / 4 * (0.016**4 - 0.012**4)))
-    assert air == pytest.approx(beam, rel=0.2)  # it is as thick as a quarter of its length, and has caps
+    assert air == pytest.approx(
+        beam, rel=0.2
+    )  # it is as thick as a quarter of its length, and has caps
 
 
 def test_the_pump_of_the_cylinder_puts_in_15_ml():
@@ -116,16 +153,22 @@ def test_the_pump_of_the_cylinder_puts_in_15_ml():
 def test_the_droop_is_near_that_of_a_finer_mesh():
     fine = pl.robots.silicone_cylinder(divisions=(8, 4, 1))
     q = pl.equilibrium(pl.Quasistatic(fine), np.array([1.0])).x
-    assert droop(fine, q) == pytest.approx(droop(model("cylinder", "water").robot, held("cylinder", "water", (0.0,))), abs=1.0)
+    assert droop(fine, q) == pytest.approx(
+        droop(model("cylinder", "water").robot, held("cylinder", "water", (0.0,))), abs=1.0
+    )
 
 
 def test_water_lets_the_finger_reach_lower_and_air_higher():
     """Fig. 5: the volume bends it upwards and the weight counters that."""
-    low_water, low_air, high_water, high_air = (tip("finger", fluid, share) for share in (0.0, 1.0) for fluid in ("water", "air"))
+    low_water, low_air, high_water, high_air = (
+        tip("finger", fluid, share) for share in (0.0, 1.0) for fluid in ("water", "air")
+    )
     assert low_water[2] < low_air[2] - 0.004
     assert high_air[2] > high_water[2] + 0.008
     assert high_water[2] - low_water[2] > 0.02
-    assert np.abs([low_water[1], high_water[1], low_air[1], high_air[1]]).max() < 1e-3  # it stays in its plane
+    assert (
+        np.abs([low_water[1], high_water[1], low_air[1], high_air[1]]).max() < 1e-3
+    )  # it stays in its plane
 
 
 def test_the_pendulum_leans_to_any_side_and_lengthens():
@@ -143,11 +186,15 @@ def test_the_pendulum_leans_to_any_side_and_lengthens():
 
 
 def test_the_pendulum_hangs_lower_with_water():
-    assert tip("pendulum", "water", 0.0, 0.0, 0.0, 0.0)[2] < tip("pendulum", "air", 0.0, 0.0, 0.0, 0.0)[2] - 0.002
+    assert (
+        tip("pendulum", "water", 0.0, 0.0, 0.0, 0.0)[2]
+        < tip("pendulum", "air", 0.0, 0.0, 0.0, 0.0)[2] - 0.002
+    )
 
 
 def test_the_finger_swings_and_settles_with_its_water():
-    """Dynamics with the mass of the water: a jump of the pump, and the finger comes to its equilibrium."""
+    """Dynamics with the mass of the water: a jump of the pump, and the finger comes to its
+    equilibrium."""
     still = model("finger", "water")
     swinging = pl.SemiImplicit(still.robot, dt=0.01)
     x = swinging.state(held("finger", "water", (0.0,)))
@@ -155,7 +202,10 @@ def test_the_finger_swings_and_settles_with_its_water():
         step = swinging.step(x, np.array([8e3]), None, k)
         assert step.status, step.status.text
         x = step.x
-    places = [still.robot.place("tip", q) for q in (swinging.space.position(x), pl.equilibrium(still, np.array([8e3])).x)]
+    places = [
+        still.robot.place("tip", q)
+        for q in (swinging.space.position(x), pl.equilibrium(still, np.array([8e3])).x)
+    ]
     np.testing.assert_allclose(*places, atol=5e-4)
 
 
@@ -163,18 +213,47 @@ def test_the_finger_swings_and_settles_with_its_water():
     ("make", "says"),
     [
         (lambda: pl.robots.hydraulic_finger(fluid="watr"), "fluid is 'watr'; did you mean 'water'"),
-        (lambda: pl.robots.silicone_cylinder(fluid=None), "fluid is 'None'; choose one of water, air"),
-        (lambda: pl.robots.hydraulic_finger(along=1), "1 cells along its cavity; give a whole number, 2 or more"),
-        (lambda: pl.robots.hydraulic_finger(highest=-1.0), "lower limit 0 .*not below its upper limit -1"),
+        (
+            lambda: pl.robots.silicone_cylinder(fluid=None),
+            "fluid is 'None'; choose one of water, air",
+        ),
+        (
+            lambda: pl.robots.hydraulic_finger(along=1),
+            "1 cells along its cavity; give a whole number, 2 or more",
+        ),
+        (
+            lambda: pl.robots.hydraulic_finger(highest=-1.0),
+            "lower limit 0 .*not below its upper limit -1",
+        ),
         (lambda: Vessel(radius=0.01, wall=0.01, length=0.1, cap=0.01), "leave no void"),
         (lambda: Vessel(radius=0.01, wall=0.002, length=0.1, cap=0.05), "leave no void"),
-        (lambda: Vessel(radius=np.nan, wall=0.002, length=0.1, cap=0.01), "radius of a Vessel is nan"),
-        (lambda: Vessel(radius=0.01, wall=0.002, length=0.1, cap=0.01).mesh(divisions=(3, 1, 1)), "at least \\(6, 1, 1\\)"),
         (
-            lambda: Chambered(radius=0.02, core=0.004, wall=0.004, rib=0.004, section=0.04, cap=0.008, stem=-1.0),
+            lambda: Vessel(radius=np.nan, wall=0.002, length=0.1, cap=0.01),
+            "radius of a Vessel is nan",
+        ),
+        (
+            lambda: Vessel(radius=0.01, wall=0.002, length=0.1, cap=0.01).mesh(divisions=(3, 1, 1)),
+            "at least \\(6, 1, 1\\)",
+        ),
+        (
+            lambda: Chambered(
+                radius=0.02, core=0.004, wall=0.004, rib=0.004, section=0.04, cap=0.008, stem=-1.0
+            ),
             "stem of a Chambered is -1",
         ),
-        (lambda: Chambered(radius=0.02, core=0.004, wall=0.004, rib=0.004, section=0.04, cap=0.008, stem=0.1, neck=0.03), "wider than"),
+        (
+            lambda: Chambered(
+                radius=0.02,
+                core=0.004,
+                wall=0.004,
+                rib=0.004,
+                section=0.04,
+                cap=0.008,
+                stem=0.1,
+                neck=0.03,
+            ),
+            "wider than",
+        ),
     ],
 )
 def test_a_bad_description_is_refused(one_sentence, make, says):

@@ -1,4 +1,5 @@
-"""The experiments of paper 002: a droop like a beam's, columns as heavy as the water, targets reached or left at the nearest place."""
+"""The experiments of paper 002: a droop like a beam's, columns as heavy as the water, targets
+reached or left at the nearest place."""
 
 from dataclasses import replace
 from functools import cache
@@ -54,27 +55,37 @@ def hanging(fluid):
 
 
 def beam_angle(fluid):
-    """[degrees] of the end of a slender cantilever under the weight of its wall, its end cap and what fills it."""
+    """[degrees] of the end of a slender cantilever under the weight of its wall, its end cap and
+    what fills it."""
     inner, g = RADIUS - WALL, 9.81
     EI = 2e5 * np.pi / 4 * (RADIUS**4 - inner**4)
-    wall, filled = np.pi * (RADIUS**2 - inner**2) * 1100.0 * g, np.pi * inner**2 * g  # [N/m], the second for each kg/m^3
+    wall, filled = (
+        np.pi * (RADIUS**2 - inner**2) * 1100.0 * g,
+        np.pi * inner**2 * g,
+    )  # [N/m], the second for each kg/m^3
     slope = wall * LENGTH**3 / 6 + 1100.0 * filled * CAP * (LENGTH - CAP / 2) ** 2 / 2
     slope += (1000.0 if fluid == "water" else 0.0) * filled * ((LENGTH - CAP) ** 3 - CAP**3) / 6
     return np.degrees(slope / EI)
 
 
 def test_the_cylinder_droops_as_a_beam_does():
-    """A beam theory of small slopes is too soft by as much for both fluids, so that their ratio is better than either."""
+    """A beam theory of small slopes is too soft by as much for both fluids, so that their ratio is
+    better than either."""
     angles = {fluid: droop(can(fluid), hanging(fluid)) for fluid in ("air", "water")}
     for fluid, angle in angles.items():
         assert 0.85 < angle / beam_angle(fluid) < 1.0
-    assert angles["water"] / angles["air"] == pytest.approx(beam_angle("water") / beam_angle("air"), rel=0.03)
+    assert angles["water"] / angles["air"] == pytest.approx(
+        beam_angle("water") / beam_angle("air"), rel=0.03
+    )
 
 
 def test_the_flat_wall_comes_to_the_curved_one_with_the_square_of_its_triangles():
     body = can("water").body()
     exact = cylinder.rest_volume(can("water"))
-    off = [exact - measures(*cylinder.wall_points(body, "cavity", halvings)).volume for halvings in (1, 2, 3)]
+    off = [
+        exact - measures(*cylinder.wall_points(body, "cavity", halvings)).volume
+        for halvings in (1, 2, 3)
+    ]
     assert off[0] > 0.0
     np.testing.assert_allclose([off[0] / off[1], off[1] / off[2]], 4.0, rtol=0.05)
 
@@ -106,7 +117,9 @@ def test_water_holds_the_finger_down_at_every_pressure():
         np.testing.assert_allclose(places[:, 1], 0.0, atol=1e-4)
 
 
-@pytest.mark.parametrize(("fluid", "reached"), [("water", {"low", "far horizontal"}), ("air", {"high"})])
+@pytest.mark.parametrize(
+    ("fluid", "reached"), [("water", {"low", "far horizontal"}), ("air", {"high"})]
+)
 def test_each_fluid_reaches_its_own_targets_alone(fluid, reached):
     wish, led = fingers(fluid)
     assert {name for name, visit in led.visits.items() if visit.reached} == reached
@@ -126,8 +139,12 @@ def test_targets_are_the_same_for_both_fluids_and_out_of_reach_is_the_nearest_by
     for name in ("far horizontal", "high"):
         visit = led.visits[name]
         np.testing.assert_array_equal(visit.target, fingers("water")[0].targets[name])
-        away = lambda p, at=visit.target: np.linalg.norm(wish.robot.place("tip", pl.equilibrium(model, np.array([p])).x) - at)  # noqa: E731
-        best = minimize_scalar(away, bounds=(low, high), method="bounded", options={"xatol": 1e-4 * high})
+        away = lambda p, at=visit.target: np.linalg.norm(
+            wish.robot.place("tip", pl.equilibrium(model, np.array([p])).x) - at
+        )
+        best = minimize_scalar(
+            away, bounds=(low, high), method="bounded", options={"xatol": 1e-4 * high}
+        )
         assert visit.pose.error <= best.fun + 1e-6
 
 
@@ -162,7 +179,9 @@ def test_the_cosine_of_what_is_left():
     limits = np.zeros(2), np.ones(2)
     ways, miss = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, -4.0])
     assert left_over(ways, miss, np.array([0.5, 0.5]), limits) == pytest.approx(0.8)
-    assert left_over(ways, miss, np.array([0.5, 0.0]), limits) == pytest.approx(0.6)  # the second would have to go below its limit
+    assert left_over(ways, miss, np.array([0.5, 0.0]), limits) == pytest.approx(
+        0.6
+    )  # the second would have to go below its limit
     assert left_over(ways, miss, np.array([1.0, 0.0]), limits) == 0.0
 
 
@@ -171,20 +190,28 @@ def test_a_wrong_outcome_is_said():
     low = led.visits["low"]
 
     def said(**changes):
-        return " ".join(wrong(wish, replace(led, visits={**led.visits, "low": replace(low, **changes)})))
+        return " ".join(
+            wrong(wish, replace(led, visits={**led.visits, "low": replace(low, **changes)}))
+        )
 
     assert "'low' is within reach" not in said()
     assert "'low' is out of reach" in said(reached=False)
     assert "from balance" in said(drift=1e-4)
     assert "outside its limits" in " ".join(wrong(wish, replace(led, excess=0.1)))
     off = replace(led.visits["high"], left=0.5)
-    assert "nearest place" in " ".join(wrong(wish, replace(led, visits={**led.visits, "high": off})))
+    assert "nearest place" in " ".join(
+        wrong(wish, replace(led, visits={**led.visits, "high": off}))
+    )
     high = led.visits["high"]
     short = replace(high, pose=replace(high.pose, error=high.pose.error + 1e-3))
-    assert "can be had" in " ".join(finger.not_nearest(reach()["water"], replace(led, visits={"high": short})))
+    assert "can be had" in " ".join(
+        finger.not_nearest(reach()["water"], replace(led, visits={"high": short}))
+    )
 
 
-@pytest.mark.parametrize("name", ["cylinder-air-water", "finger-hydraulic", "finger-pneumatic", "pendulum-hydraulic"])
+@pytest.mark.parametrize(
+    "name", ["cylinder-air-water", "finger-hydraulic", "finger-pneumatic", "pendulum-hydraulic"]
+)
 def test_the_probe_is_a_robot_to_be_driven(name):
     experiment = find(name)
     model, x, u = experiment.probe(experiment.chosen(quick=True))
@@ -199,7 +226,10 @@ def test_a_lead_goes_on_from_target_to_target():
     wish, _ = fingers("water")
     targets = {name: wish.targets[name] for name in ("far horizontal", "low")}
     led = lead(Lead(robot=wish.robot, targets=targets, glide=2))
-    ends = [len(led.wanted) - 1 - np.argmax((led.wanted == at).all(axis=1)[::-1]) for at in targets.values()]
+    ends = [
+        len(led.wanted) - 1 - np.argmax((led.wanted == at).all(axis=1)[::-1])
+        for at in targets.values()
+    ]
     for end, visit in zip(ends, led.visits.values(), strict=True):
         np.testing.assert_array_equal(led.states[end + 1], visit.pose.x)
     assert len(led.states) == len(led.controls) + 1 == len(led.seconds) + 1

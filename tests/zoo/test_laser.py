@@ -1,4 +1,5 @@
-"""The laser at the tip of a soft arm: rays by hand, goals that are met where they are aimed, and a run that resumes on its exact shapes."""
+"""The laser at the tip of a soft arm: rays by hand, goals that are met where they are aimed, and a
+run that resumes on its exact shapes."""
 
 import html
 import shutil
@@ -29,13 +30,21 @@ every = pytest.mark.parametrize("name", TASKS)
 # Rays
 
 
-@pytest.mark.parametrize(("lens", "base", "plate", "meets"), [
-    ((0.0, 0.0, 0.2), (0.0, 0.0, 0.1), 0.5, (0.0, 0.0)),  # straight up
-    ((0.1, 0.0, 0.2), (0.0, 0.0, 0.1), 0.5, (0.4, 0.0)),  # at 45 degrees: as far across as up
-    ((0.3, -0.1, 0.2), (0.1, 0.0, 0.1), 0.4, (0.7, -0.3)),  # twice the way from base to lens beyond the lens
-    ((0.3, -0.1, 0.2), (0.1, 0.0, 0.1), 0.2, (0.3, -0.1)),  # the plate at the lens
-    ((0.1, 0.2), (0.0, 0.1), 0.5, (0.4,)),  # in the plane
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lens", "base", "plate", "meets"),
+    [
+        ((0.0, 0.0, 0.2), (0.0, 0.0, 0.1), 0.5, (0.0, 0.0)),  # straight up
+        ((0.1, 0.0, 0.2), (0.0, 0.0, 0.1), 0.5, (0.4, 0.0)),  # at 45 degrees: as far across as up
+        (
+            (0.3, -0.1, 0.2),
+            (0.1, 0.0, 0.1),
+            0.4,
+            (0.7, -0.3),
+        ),  # twice the way from base to lens beyond the lens
+        ((0.3, -0.1, 0.2), (0.1, 0.0, 0.1), 0.2, (0.3, -0.1)),  # the plate at the lens
+        ((0.1, 0.2), (0.0, 0.1), 0.5, (0.4,)),  # in the plane
+    ],
+)
 def test_the_beam_meets_the_plate_where_the_ray_does(lens, base, plate, meets):
     np.testing.assert_allclose(spot_on(plate)(np.array([*lens, *base])), meets, atol=1e-15)
 
@@ -44,11 +53,14 @@ def test_the_spot_lies_on_the_line_through_base_and_lens(rng):
     for _ in range(10):
         lens, base = rng.standard_normal((2, 3))
         spot = np.append(spot_on(0.7)(np.concatenate([lens, base])), 0.7)
-        np.testing.assert_allclose(np.cross(spot - base, lens - base), 0.0, atol=1e-12 * np.linalg.norm(spot - base))
+        np.testing.assert_allclose(
+            np.cross(spot - base, lens - base), 0.0, atol=1e-12 * np.linalg.norm(spot - base)
+        )
 
 
 def test_a_still_arm_points_straight_up():
-    """At rest the base is below the lens, so that the beam meets every plate above the middle of the arm."""
+    """At rest the base is below the lens, so that the beam meets every plate above the middle of
+    the arm."""
     for robot, dim in ((line_arm(layers=8, across=2), 3), (plane_arm(layers=8, across=2), 2)):
         y = np.concatenate([robot.place(name, robot.body().rest) for name in BEAM])
         assert y[dim - 1] > y[2 * dim - 1]
@@ -63,7 +75,9 @@ def test_an_aim_costs_nothing_at_its_goal_and_by_its_square_elsewhere():
     np.testing.assert_allclose(look.loss.residual(np.array([0.1, 0.2, 0.0, 0.1])), 0.0, atol=1e-15)
     assert look.loss.value(np.array([0.1, 0.2, 0.0, 0.1])) == pytest.approx(0.0, abs=1e-28)
     assert look.loss.value(np.array([0.0, 0.2, 0.0, 0.1])) == pytest.approx(1.5 * 0.4**2)
-    places = np.concatenate([model.robot.place(name, model.positions(model.initial_state())) for name in BEAM])
+    places = np.concatenate(
+        [model.robot.place(name, model.positions(model.initial_state())) for name in BEAM]
+    )
     seen = look.see(np.tile(model.initial_state(), (5, 1)), np.zeros((4, 2)), np.zeros(2))
     np.testing.assert_allclose(seen, places, atol=1e-9)  # lens first, then base
 
@@ -73,7 +87,8 @@ def test_an_aim_costs_nothing_at_its_goal_and_by_its_square_elsewhere():
 
 @every
 def test_a_task_asks_for_what_it_draws(name):
-    """At each of its times a goal is met by the ray that the picture shows, and by no ray beside it."""
+    """At each of its times a goal is met by the ray that the picture shows, and by no ray beside
+    it."""
     settings = find(name).chosen(quick=True)
     task = TASKS[name](settings)
     model = Latent(task.robot, dt=task.dt, cell=task.cell, start=task.start)
@@ -83,7 +98,9 @@ def test_a_task_asks_for_what_it_draws(name):
     np.testing.assert_allclose(task.wanted[:, -1], task.plate)
     for look in looks:
         goal = wanted_at(name, settings, look.step)
-        y = np.concatenate([[*goal, task.plate], np.append(0.5 * goal, 0.1)])  # a ray whose lens is on the plate, at its goal
+        y = np.concatenate(
+            [[*goal, task.plate], np.append(0.5 * goal, 0.1)]
+        )  # a ray whose lens is on the plate, at its goal
         np.testing.assert_allclose(look.loss.residual(y), 0.0, atol=1e-12)
         assert np.linalg.norm(look.loss.residual(y + 0.01)) > 1e-3
     last = wanted_at(name, settings, task.steps)
@@ -105,7 +122,8 @@ def wanted_at(name, s, step):
 
 
 def test_the_clamps_are_in_the_way_and_their_constraint_is_their_distance():
-    """The straight way to the goal runs through both; a spot on a clamp's edge is at the limit, and its middle is the farthest inside."""
+    """The straight way to the goal runs through both; a spot on a clamp's edge is at the limit, and
+    its middle is the farthest inside."""
     task = arm_obstacles.task(find("arm-obstacles").chosen(quick=True))
     (constraint,) = task.constraints
     assert constraint.effector == BEAM
@@ -144,7 +162,9 @@ def first(quickly, tmp_path_factory):
 
 def values(result):
     """The metrics that are no times."""
-    return {name: metric["value"] for name, metric in result["metrics"].items() if metric["unit"] != "s"}
+    return {
+        name: metric["value"] for name, metric in result["metrics"].items() if metric["unit"] != "s"
+    }
 
 
 def corners(folder: Path):
@@ -162,14 +182,18 @@ def test_the_beam_reaches_its_path_and_the_numbers_say_how_well(first):
     assert read_json(folder / "result.json") == result
     found = values(result)
     assert found["exact evaluations"] == len(corners(folder)) > 4
-    assert found["fewer by"] == pytest.approx(found["shapes asked for"] / found["exact evaluations"])
+    assert found["fewer by"] == pytest.approx(
+        found["shapes asked for"] / found["exact evaluations"]
+    )
     assert found["fewer by"] > 2.0
     assert 0.0 < found["error of a step"] < 1e-5
     assert found["error of a step"] < found["error of a step beside its increment"] < 0.1
     assert 0.0 < found["error at random points of the plan"] < 1e-5
     assert found["observed order"] == pytest.approx(4.0, abs=1.0)
     assert found["executions"] == 3  # 6 N, 3 N and 1.5 N
-    assert found["objective replayed with all nodes free"] == pytest.approx(found["objective"], rel=0.01)
+    assert found["objective replayed with all nodes free"] == pytest.approx(
+        found["objective"], rel=0.01
+    )
 
 
 def test_the_beam_of_the_stored_run_is_where_the_metric_says(first):
@@ -184,7 +208,9 @@ def test_the_beam_of_the_stored_run_is_where_the_metric_says(first):
     for x in states:
         (x1, z1), (x0, z0) = (robot.place(name, x[:n]) for name in BEAM)
         spots.append(x0 + (x1 - x0) * (s["plate"] - z0) / (z1 - z0))
-    off = np.abs(np.array(spots) - [wanted_at("arm-2d", s, k)[0] for k in range(s["steps"] + 1)]).max()
+    off = np.abs(
+        np.array(spots) - [wanted_at("arm-2d", s, k)[0] for k in range(s["steps"] + 1)]
+    ).max()
     assert result["metrics"]["off the path on replay"]["value"] == pytest.approx(off, rel=1e-6)
     assert off < s["wanted"] * s["reach"]
     assert np.ptp(spots) > 1.9 * s["reach"]
@@ -194,7 +220,13 @@ def test_the_report_holds_the_lines_of_the_certificate(first):
     result, folder = first
     text = html.unescape((folder / "report.html").read_text())
     assert len(result["notes"]) >= 6
-    for start in ("surplus of each level", "observed order", "error at random points", "error of a step", "replay with the full model"):
+    for start in (
+        "surplus of each level",
+        "observed order",
+        "error at random points",
+        "error of a step",
+        "replay with the full model",
+    ):
         assert any(note.startswith(start) for note in result["notes"])
     for note in result["notes"]:
         assert note in text
@@ -202,7 +234,9 @@ def test_the_report_holds_the_lines_of_the_certificate(first):
         assert name in text
 
 
-def test_resuming_makes_no_exact_evaluation_and_gives_the_same_numbers(first, quickly, monkeypatch, tmp_path):
+def test_resuming_makes_no_exact_evaluation_and_gives_the_same_numbers(
+    first, quickly, monkeypatch, tmp_path
+):
     result, folder = first[0], shutil.copytree(first[1], tmp_path / "copy")
     before = [(tuple(s.point), s.value.tobytes()) for s in corners(folder)]
     (folder / "result.json").unlink()
@@ -222,7 +256,9 @@ def test_without_resuming_the_shapes_are_found_anew(first, quickly, monkeypatch,
     """The spy of the test above sees what there is to see."""
     result, folder = first[0], shutil.copytree(first[1], tmp_path / "copy")
     put, made = CornerStore.put, []
-    monkeypatch.setattr(CornerStore, "put", lambda self, sample: (made.append(sample), put(self, sample)))
+    monkeypatch.setattr(
+        CornerStore, "put", lambda self, sample: (made.append(sample), put(self, sample))
+    )
     fresh = quickly(out=folder)
     assert len(made) == values(fresh)["exact evaluations"]
     assert values(fresh) == values(result)
@@ -230,7 +266,10 @@ def test_without_resuming_the_shapes_are_found_anew(first, quickly, monkeypatch,
 
 @pytest.mark.parametrize("name", ["cantilever", "block-drop"])
 def test_a_cluster_for_what_has_no_use_for_one_is_refused(name, one_sentence, tmp_path):
-    one_sentence(lambda: run(find(name), out=tmp_path / "none", cluster="tcp://127.0.0.1:1"), f"{name} makes no exact .* without --cluster")
+    one_sentence(
+        lambda: run(find(name), out=tmp_path / "none", cluster="tcp://127.0.0.1:1"),
+        f"{name} makes no exact .* without --cluster",
+    )
     assert not (tmp_path / "none").exists()
     with pytest.raises(InputError):
         run(find(name), cluster="tcp://127.0.0.1:1")

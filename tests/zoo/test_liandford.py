@@ -33,13 +33,18 @@ def test_a_third_of_a_turn_carries_one_motion_into_another(robot, still):
     angles = np.array([0.5, 0.1, 0.0, -0.2, 0.0, 0.3])
     c, s = np.cos(2.0 * np.pi / 3.0), np.sin(2.0 * np.pi / 3.0)
     turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
-    first, second = place(robot, still, angles, "top"), place(robot, still, np.roll(angles, 2), "top")
+    first, second = (
+        place(robot, still, angles, "top"),
+        place(robot, still, np.roll(angles, 2), "top"),
+    )
     np.testing.assert_allclose(second, turn @ first, atol=1e-8)
 
 
 def test_the_bar_stays_as_long_as_it_is(robot, still):
     x = pl.equilibrium(still, np.array([0.8, 0.7, 0.1, -0.6, -0.5, 0.1])).x
-    assert np.linalg.norm(robot.place("top", x) - robot.place("bottom", x)) == pytest.approx(0.06, rel=1e-4)
+    assert np.linalg.norm(robot.place("top", x) - robot.place("bottom", x)) == pytest.approx(
+        0.06, rel=1e-4
+    )
 
 
 def test_too_few_cells_is_a_sentence():

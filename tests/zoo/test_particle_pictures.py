@@ -1,4 +1,5 @@
-"""Pictures and files of particles: colours follow the strain and the actuation, obstacles stand where they are, VTK files read back."""
+"""Pictures and files of particles: colours follow the strain and the actuation, obstacles stand
+where they are, VTK files read back."""
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -54,7 +55,9 @@ def test_values_are_the_size_of_the_green_strain_as_finite_elements_have_it():
     model = flat()
     F = np.array([[1.2, 0.3], [0.0, 0.9]])
     place = model.body.rest.reshape(-1, 2) @ F.T
-    scene = particle_scene(model, model.state(place.ravel(), deformation=np.tile(F, (len(place), 1, 1)))[None])
+    scene = particle_scene(
+        model, model.state(place.ravel(), deformation=np.tile(F, (len(place), 1, 1)))[None]
+    )
     twin = model.robot.body()
     moved = twin.rest.reshape(-1, 2) @ F.T
     np.testing.assert_allclose(scene.values[0], 100.0 * twin.strain(moved.ravel())[0], rtol=1e-9)
@@ -69,7 +72,13 @@ def test_the_colour_of_a_dot_follows_its_strain():
 
     def seen(k, point):
         x, y = point
-        return draw(scene, k)[int((top - y) / (top - bottom) * 720), int((x - left) / (right - left) * 960)].astype(int).sum()
+        return (
+            draw(scene, k)[
+                int((top - y) / (top - bottom) * 720), int((x - left) / (right - left) * 960)
+            ]
+            .astype(int)
+            .sum()
+        )
 
     point, other = model.body.seeds.points[[0, -1]]
     assert seen(1, point) < 300  # deep red
@@ -85,19 +94,38 @@ def test_a_body_without_strain_is_pale_and_not_the_colour_of_its_round_off():
 
 
 def test_actuation_colours_the_region_of_a_muscle_by_its_stress():
-    model = flat(actuators={"muscle": Muscle(region=LEFT, axis=(1.0, 0.0), limits=(-1e3, 1e3)), "fluid": Fluidic(region=LEFT)})
+    model = flat(
+        actuators={
+            "muscle": Muscle(region=LEFT, axis=(1.0, 0.0), limits=(-1e3, 1e3)),
+            "fluid": Fluidic(region=LEFT),
+        }
+    )
     states = stretched(model, [1.0, 1.0, 1.0])
-    scene = particle_scene(model, states, controls=[[500.0, 0.0], [-1000.0, 2000.0]], colour="actuation")
+    scene = particle_scene(
+        model, states, controls=[[500.0, 0.0], [-1000.0, 2000.0]], colour="actuation"
+    )
     driven = model.body.seeds.points[:, 0] < 0.1
-    np.testing.assert_allclose(scene.values[:, driven], np.repeat([[0.0], [0.5], [1.0]], driven.sum(), axis=1))
+    np.testing.assert_allclose(
+        scene.values[:, driven], np.repeat([[0.0], [0.5], [1.0]], driven.sum(), axis=1)
+    )
     assert not scene.values[:, ~driven].any()
     assert scene.value_label == "stress [kPa]"
 
 
 def test_a_cable_is_as_thick_as_it_pulls_whatever_drives_it():
     ends = [(0.01, 0.05), (0.19, 0.05)]
-    model = flat(actuators={"by tension": pl.Cable(points=ends), "by length": pl.Cable(points=ends, drive="length", stiffness=100.0)})
-    scene = particle_scene(model, stretched(model, [1.0, 1.0, 1.0]), controls=[[4.0, 1.0], [2.0, 0.5]], colour="actuation")
+    model = flat(
+        actuators={
+            "by tension": pl.Cable(points=ends),
+            "by length": pl.Cable(points=ends, drive="length", stiffness=100.0),
+        }
+    )
+    scene = particle_scene(
+        model,
+        stretched(model, [1.0, 1.0, 1.0]),
+        controls=[[4.0, 1.0], [2.0, 0.5]],
+        colour="actuation",
+    )
     first, second = scene.lines
     np.testing.assert_allclose(first.pull, [0.0, 4.0 / 9.0, 2.0 / 9.0], atol=1e-12)
     np.testing.assert_allclose(second.pull, [0.0, 0.0, 1.0], atol=1e-12)  # 100 N/m x half of 0.18 m
@@ -114,8 +142,12 @@ def test_without_controls_cables_are_drawn_as_they_are():
 
 
 def test_a_run_becomes_a_film_with_all_its_frames(tmp_path: Path):
-    model = flat(contacts=[FLOOR], gravity=(0.0, -9.81), effectors={"tip": pl.Effector(point=(0.2, 0.05))},
-                 actuators={"cable": pl.Cable(points=[(0.01, 0.02), (0.19, 0.02)])})  # fmt: skip
+    model = flat(
+        contacts=[FLOOR],
+        gravity=(0.0, -9.81),
+        effectors={"tip": pl.Effector(point=(0.2, 0.05))},
+        actuators={"cable": pl.Cable(points=[(0.01, 0.02), (0.19, 0.02)])},
+    )
     run = simulate(model, np.full((6, 1), 2.0))
     scene = particle_scene(model, run.states, controls=run.controls, targets=[[0.25, 0.05]])
     assert len(scene.frames) == 7
@@ -129,7 +161,9 @@ def test_a_run_becomes_a_film_with_all_its_frames(tmp_path: Path):
 
 
 def test_in_space_only_the_particles_that_can_be_seen_are_drawn():
-    model = pl.MaterialPoint(pl.Robot(shape=pl.Box(size=(0.2, 0.2, 0.2)), cell=0.1, material=SOFT), dt=0.005, cell=0.02)
+    model = pl.MaterialPoint(
+        pl.Robot(shape=pl.Box(size=(0.2, 0.2, 0.2)), cell=0.1, material=SOFT), dt=0.005, cell=0.02
+    )
     drawn = particle_scene(model, at_rest(model)).facets[:, 0]
     points = model.body.seeds.points
     depth = np.minimum(points, 0.2 - points).min(axis=1)
@@ -141,7 +175,9 @@ def test_in_space_only_the_particles_that_can_be_seen_are_drawn():
 def test_the_picture_goes_along_with_a_body_that_goes_far():
     model = flat(contacts=[FLOOR])
     rest = model.body.rest.reshape(-1, 2)
-    states = np.array([model.state((rest + [way, 0.0]).ravel()) for way in np.linspace(0.0, 1.0, 11)])
+    states = np.array(
+        [model.state((rest + [way, 0.0]).ravel()) for way in np.linspace(0.0, 1.0, 11)]
+    )
     assert particle_scene(model, states).follow
     assert not particle_scene(model, states[:5]).follow
 
@@ -206,10 +242,21 @@ def test_vtk_files_read_back_as_written(make, tmp_path: Path):
     model = make()
     rng = np.random.default_rng(1)
     n, d = model.body.n_particles, model.dim
-    states = np.array([model.state(model.body.rest + 0.01 * k, rng.normal(size=n * d),
-                                   deformation=np.eye(d) + 0.1 * rng.normal(size=(n, d, d))) for k in range(5)])  # fmt: skip
+    states = np.array(
+        [
+            model.state(
+                model.body.rest + 0.01 * k,
+                rng.normal(size=n * d),
+                deformation=np.eye(d) + 0.1 * rng.normal(size=(n, d, d)),
+            )
+            for k in range(5)
+        ]
+    )
     index = write_vtk(tmp_path, model, states, every=2)
-    frames = [(float(entry.get("timestep")), entry.get("file")) for entry in ElementTree.parse(index).iter("DataSet")]
+    frames = [
+        (float(entry.get("timestep")), entry.get("file"))
+        for entry in ElementTree.parse(index).iter("DataSet")
+    ]
     assert frames == [(k * model.dt, f"particles-{k // 2:06d}.vtu") for k in (0, 2, 4)]
     for (_, name), x in zip(frames, states[::2], strict=True):
         mesh, parts = meshio.read(tmp_path / name), model.space.split(x)
@@ -218,14 +265,19 @@ def test_vtk_files_read_back_as_written(make, tmp_path: Path):
         np.testing.assert_array_equal(mesh.point_data["velocity"][:, :d].ravel(), parts.velocity)
         assert mesh.points.shape == mesh.point_data["velocity"].shape == (n, 3)
         np.testing.assert_allclose(mesh.point_data["J"], np.linalg.det(F))
-        np.testing.assert_allclose(mesh.point_data["strain"], np.linalg.norm(np.einsum("nji,njk->nik", F, F) - np.eye(d), axis=(1, 2)) / 2)
+        np.testing.assert_allclose(
+            mesh.point_data["strain"],
+            np.linalg.norm(np.einsum("nji,njk->nik", F, F) - np.eye(d), axis=(1, 2)) / 2,
+        )
         assert [(block.type, len(block.data)) for block in mesh.cells] == [("vertex", n)]
 
 
 def test_vtk_files_number_the_materials_in_their_order(tmp_path: Path):
     points = np.array([[0.0, 0.0], [0.1, 0.0], [0.2, 0.0], [0.0, 0.1], [0.1, 0.1], [0.2, 0.1]])
     cells = np.array([[0, 1, 3], [1, 4, 3], [1, 2, 4], [2, 5, 4]])
-    mesh = pl.Mesh(points=points, cells=cells, regions={"left": np.array([0, 1]), "right": np.array([2, 3])})
+    mesh = pl.Mesh(
+        points=points, cells=cells, regions={"left": np.array([0, 1]), "right": np.array([2, 3])}
+    )
     model = flat(shape=mesh, cell=None, order=1, material={"right": HARD, "left": SOFT})
     write_vtk(tmp_path, model, at_rest(model))
     found = meshio.read(tmp_path / "particles-000000.vtu")
@@ -239,7 +291,12 @@ def test_frames_of_an_earlier_run_do_not_stay(tmp_path: Path):
     (tmp_path / "particles-notes.vtu").write_text("mine")
     write_vtk(tmp_path, model, np.repeat(at_rest(model), 2, axis=0))
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["particles-000000.vtu", "particles-000001.vtu", "particles-notes.vtu", "particles.pvd"]
+    assert names == [
+        "particles-000000.vtu",
+        "particles-000001.vtu",
+        "particles-notes.vtu",
+        "particles.pvd",
+    ]
 
 
 # Bad input
@@ -250,14 +307,20 @@ def test_frames_of_an_earlier_run_do_not_stay(tmp_path: Path):
     [
         ({"colour": "stress"}, "cannot be coloured by 'stress'; "),
         ({"colour": "actuation"}, "the controls are needed"),
-        ({"controls": np.zeros((5, 1))}, r"5 controls for 3 states; give 2, one for each step between them, or 3"),
+        (
+            {"controls": np.zeros((5, 1))},
+            r"5 controls for 3 states; give 2, one for each step between them, or 3",
+        ),
         ({"controls": np.zeros((2, 3))}, r"controls has shape \(2, 3\)"),
         ({"marked": ("tpi",)}, "no effector 'tpi'; did you mean 'tip'"),
         ({"targets": [[0.0, 0.0, 0.0]]}, "`targets`"),
     ],
 )
 def test_a_picture_that_cannot_be_made_is_a_sentence(options, sentence):
-    model = flat(actuators={"cable": pl.Cable(points=[(0.01, 0.05), (0.19, 0.05)])}, effectors={"tip": pl.Effector(point=(0.2, 0.05))})
+    model = flat(
+        actuators={"cable": pl.Cable(points=[(0.01, 0.05), (0.19, 0.05)])},
+        effectors={"tip": pl.Effector(point=(0.2, 0.05))},
+    )
     with pytest.raises(InputError, match=sentence):
         particle_scene(model, np.repeat(at_rest(model), 3, axis=0), **options)
 
@@ -265,7 +328,10 @@ def test_a_picture_that_cannot_be_made_is_a_sentence(options, sentence):
 def test_states_of_another_model_are_a_sentence(tmp_path: Path):
     model, other = flat(), solid()
     for make in (particle_scene, lambda m, x: write_vtk(tmp_path / "out", m, x)):
-        with pytest.raises(InputError, match=r"The array of states has shape \(1, \d+\); give numbers of shape \(n, \d+\)"):
+        with pytest.raises(
+            InputError,
+            match=r"The array of states has shape \(1, \d+\); give numbers of shape \(n, \d+\)",
+        ):
             make(model, at_rest(other))
         with pytest.raises(InputError, match="The array of states is nan at entry 0, 0"):
             make(model, np.full_like(at_rest(model), np.nan))
@@ -289,7 +355,11 @@ def test_files_that_cannot_be_written_are_a_sentence(tmp_path: Path):
     ("points", "fields", "sentence"),
     [
         (np.zeros((3, 4)), {}, r"shape \(3, 4\); give some of \(n, 2\) or \(n, 3\)"),
-        (np.zeros((3, 2)), {"heat": np.zeros(4)}, r"The field 'heat' of a VTK file has shape \(4,\)"),
+        (
+            np.zeros((3, 2)),
+            {"heat": np.zeros(4)},
+            r"The field 'heat' of a VTK file has shape \(4,\)",
+        ),
         (np.zeros((3, 2)), {"heat": np.full(3, np.inf)}, "The field 'heat' of a VTK file is inf"),
     ],
 )
@@ -301,8 +371,14 @@ def test_points_that_vtk_cannot_hold_are_a_sentence(points, fields, sentence, tm
 
 
 def test_truth_values_are_written_as_whole_numbers(tmp_path: Path):
-    held, counted = ({"held": value} for value in (np.array([True, False, True]), np.array([1, 0, 1])))
+    held, counted = (
+        {"held": value} for value in (np.array([True, False, True]), np.array([1, 0, 1]))
+    )
     for name, fields in (("held", held), ("counted", counted)):
-        write_point_frames(tmp_path / name, [PointFrame(time=0.0, points=np.zeros((3, 2)), fields=fields)])
-    first, second = (sorted((tmp_path / name).rglob("*.vtu"))[0].read_text() for name in ("held", "counted"))
+        write_point_frames(
+            tmp_path / name, [PointFrame(time=0.0, points=np.zeros((3, 2)), fields=fields)]
+        )
+    first, second = (
+        sorted((tmp_path / name).rglob("*.vtu"))[0].read_text() for name in ("held", "counted")
+    )
     assert first == second

@@ -1,4 +1,5 @@
-"""The experiments of paper 003: targets hit, arms within what they can do, plans that replay, and planning that survives kill -9."""
+"""The experiments of paper 003: targets hit, arms within what they can do, plans that replay, and
+planning that survives kill -9."""
 
 import json
 import os
@@ -26,11 +27,16 @@ every = pytest.mark.parametrize("name", MAKERS)
 
 @cache
 def performed(name):
-    """(outcome, trajectory, plan.json) of an experiment in its quick setting, without its report and film."""
+    """(outcome, trajectory, plan.json) of an experiment in its quick setting, without its report
+    and film."""
     experiment = find(name)
     with TemporaryDirectory() as folder:
         here = Run(settings=experiment.chosen(quick=True), folder=Path(folder), identity=name)
-        return experiment.perform(here), read_trajectory(folder), read_json(Path(folder) / "plan" / "plan.json")
+        return (
+            experiment.perform(here),
+            read_trajectory(folder),
+            read_json(Path(folder) / "plan" / "plan.json"),
+        )
 
 
 def task_of(name):
@@ -53,8 +59,13 @@ def test_every_target_is_hit_within_a_centimetre(name):
     assert max(misses) <= 0.01
     assert outcome.metrics["worst miss of a target"].value == pytest.approx(max(misses), abs=1e-12)
     assert outcome.reached, outcome.sentence
-    first = path.path[0][: robot.body().rest.size]  # a target that is hit without moving would show nothing
-    assert all(np.linalg.norm(robot.place(goal.effector, first) - np.atleast_2d(goal.target)[-1]) > 0.05 for goal in task.targets)
+    first = path.path[0][
+        : robot.body().rest.size
+    ]  # a target that is hit without moving would show nothing
+    assert all(
+        np.linalg.norm(robot.place(goal.effector, first) - np.atleast_2d(goal.target)[-1]) > 0.05
+        for goal in task.targets
+    )
 
 
 @every
@@ -67,7 +78,10 @@ def test_the_arms_can_do_it(name):
     assert u.shape == (task.steps, sum(len(arm.joints) for arm in held))
     start = np.concatenate([arm.start for arm in held])
     lower, upper = (np.concatenate([arm.limits[side] for arm in held]) for side in (0, 1))
-    speed, strength = (np.concatenate([getattr(arm, what) for arm in held]) for what in ("velocity", "acceleration"))
+    speed, strength = (
+        np.concatenate([getattr(arm, what) for arm in held])
+        for what in ("velocity", "acceleration")
+    )
     rate = np.diff(np.vstack([start, u]), axis=0) / h
     bend = np.diff(np.vstack([np.zeros_like(start), rate]), axis=0) / h
     assert np.all(u >= lower - 1e-9)
@@ -91,10 +105,19 @@ def test_the_replay_is_the_plan_bit_for_bit(name):
 def test_planning_that_is_killed_resumes_to_the_same_optimum(tmp_path):
     name, settings = "whip-1", {"layers": "5", "steps": "16"}
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    whole = find(name).perform(Run(settings=find(name).chosen(settings, quick=True), folder=tmp_path / "whole", identity=name))
+    whole = find(name).perform(
+        Run(
+            settings=find(name).chosen(settings, quick=True),
+            folder=tmp_path / "whole",
+            identity=name,
+        )
+    )
     torn = tmp_path / "torn"
-    child = subprocess.Popen([sys.executable, "-m", "pliant.cli", "run", name, "--quick", *words, "--out", str(torn)],
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    child = subprocess.Popen(
+        [sys.executable, "-m", "pliant.cli", "run", name, "--quick", *words, "--out", str(torn)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     while _iterations(torn) < 3:
         assert child.poll() is None, "the run ended before it could be killed"
         time.sleep(0.005)
@@ -107,7 +130,9 @@ def test_planning_that_is_killed_resumes_to_the_same_optimum(tmp_path):
     result = run(find(name), out=torn, quick=True, overrides=settings, resume=True)
     again = read_json(torn / "plan" / "plan.json")
     assert result["status"] == "done"
-    assert result["metrics"]["objective"]["value"] == pytest.approx(whole.metrics["objective"].value, rel=1e-6)
+    assert result["metrics"]["objective"]["value"] == pytest.approx(
+        whole.metrics["objective"].value, rel=1e-6
+    )
     assert again["history"][: len(kept["history"])] == kept["history"]
     np.testing.assert_array_equal(read_trajectory(torn).controls, np.array(again["controls"]))
 

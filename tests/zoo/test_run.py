@@ -1,4 +1,5 @@
-"""Experiments: every registered one runs, writes a whole folder, passes its gradcheck, and resumes bit for bit after kill -9."""
+"""Experiments: every registered one runs, writes a whole folder, passes its gradcheck, and resumes
+bit for bit after kill -9."""
 
 import os
 import signal
@@ -20,7 +21,12 @@ from pliant.zoo.registry import EXPERIMENTS, find
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_quick_run_reaches_its_goal_and_writes_a_whole_folder(name: str, tmp_path: Path) -> None:
     seen = []
-    result = run(find(name), out=tmp_path, quick=True, progress=lambda what, done, total: seen.append((done, total)))
+    result = run(
+        find(name),
+        out=tmp_path,
+        quick=True,
+        progress=lambda what, done, total: seen.append((done, total)),
+    )
     assert result["status"] == "done"
     assert read_json(tmp_path / "result.json") == result
     assert {"name", "paper", "status", "seed", "versions", "seconds", "metrics"} <= set(result)
@@ -40,10 +46,14 @@ def test_every_derivative_of_an_experiment_is_right(name: str) -> None:
 
 
 def test_settings_are_read_in_their_type_and_change_the_run(tmp_path: Path) -> None:
-    result = run(find("cantilever"), out=tmp_path, quick=True, overrides={"load": "2", "cells": "8"})
+    result = run(
+        find("cantilever"), out=tmp_path, quick=True, overrides={"load": "2", "cells": "8"}
+    )
     assert result["settings"]["load"] == 2.0
     assert result["settings"]["cells"] == 8
-    assert result["metrics"]["elastica"]["value"] == pytest.approx(0.49, abs=0.01)  # Bisshopp and Drucker's table: 0.493
+    assert result["metrics"]["elastica"]["value"] == pytest.approx(
+        0.49, abs=0.01
+    )  # Bisshopp and Drucker's table: 0.493
 
 
 @pytest.mark.parametrize(
@@ -76,8 +86,22 @@ def test_killed_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     whole, torn = tmp_path / "whole", tmp_path / "torn"
     settings = {"steps": "90", "cells": "2"}
     run(find("block-drop"), out=whole, quick=True, overrides=settings)
-    words = ["run", "block-drop", "--quick", "--set", "steps=90", "--set", "cells=2", "--out", str(torn)]
-    child = subprocess.Popen([sys.executable, "-m", "pliant.cli", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = [
+        "run",
+        "block-drop",
+        "--quick",
+        "--set",
+        "steps=90",
+        "--set",
+        "cells=2",
+        "--out",
+        str(torn),
+    ]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "pliant.cli", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     while not list((torn / "trajectory").glob("chunk-*.npz")):
         assert child.poll() is None, "the run ended before it could be killed"
         time.sleep(0.005)
@@ -105,16 +129,24 @@ def test_resume_with_other_settings_leaves_a_finished_run_alone(tmp_path: Path) 
     assert run(find("cantilever"), out=tmp_path, quick=True, resume=True) == whole
 
 
-@pytest.mark.parametrize(("overrides", "cluster", "says"), [
-    ({"eta": "100"}, None, "larger than the cell"),
-    ({"cell": "0"}, None, "cell is 0"),
-    ({}, "nonsense", "No scheduler answers"),
-])  # fmt: skip
-def test_a_slip_removes_nothing(tmp_path: Path, overrides: dict[str, str], cluster: str | None, says: str) -> None:
+@pytest.mark.parametrize(
+    ("overrides", "cluster", "says"),
+    [
+        ({"eta": "100"}, None, "larger than the cell"),
+        ({"cell": "0"}, None, "cell is 0"),
+        ({}, "nonsense", "No scheduler answers"),
+    ],
+)
+def test_a_slip_removes_nothing(
+    tmp_path: Path, overrides: dict[str, str], cluster: str | None, says: str
+) -> None:
     for name in ("result.json", "corners.sqlite"):
         (tmp_path / name).write_text("{}")
     if cluster:
         pytest.importorskip("distributed")
     with pytest.raises(PliantError, match=says):
         run(find("arm-2d"), out=tmp_path, quick=True, overrides=overrides, cluster=cluster)
-    assert [(tmp_path / name).read_text() for name in ("result.json", "corners.sqlite")] == ["{}", "{}"]
+    assert [(tmp_path / name).read_text() for name in ("result.json", "corners.sqlite")] == [
+        "{}",
+        "{}",
+    ]

@@ -1,4 +1,5 @@
-"""The Stiff-Flop arm: closed chambers, bending away from the one under pressure, and steps that stay sound over the whole range."""
+"""The Stiff-Flop arm: closed chambers, bending away from the one under pressure, and steps that
+stay sound over the whole range."""
 
 from functools import cache
 
@@ -47,15 +48,23 @@ def test_the_arm_has_six_equal_closed_chambers_and_hangs_from_its_base():
     robot = pl.robots.stiff_flop()
     mesh, (low, high) = robot.mesh(), robot.control_limits()
     assert robot.n_controls == 6
-    assert list(robot.actuators)[:6] == [f"{part}-{k}" for part in ("upper", "lower") for k in (1, 2, 3)]
+    assert list(robot.actuators)[:6] == [
+        f"{part}-{k}" for part in ("upper", "lower") for k in (1, 2, 3)
+    ]
     np.testing.assert_array_equal(low, 0.0)
     np.testing.assert_array_equal(high, HIGHEST)
     assert mesh.n_points < 2000
     walls = cavities(mesh)
-    np.testing.assert_allclose([enclosed(mesh.points, wall) for wall in walls], enclosed(mesh.points, walls[0]), rtol=1e-9)
+    np.testing.assert_allclose(
+        [enclosed(mesh.points, wall) for wall in walls], enclosed(mesh.points, walls[0]), rtol=1e-9
+    )
     assert len(walls) == 6
-    np.testing.assert_allclose(robot.place("tip", robot.body().rest), (0.0, 0.0, -0.215), atol=1e-12)
-    np.testing.assert_allclose(robot.place("middle", robot.body().rest), (0.0, 0.0, -0.1075), atol=1e-12)
+    np.testing.assert_allclose(
+        robot.place("tip", robot.body().rest), (0.0, 0.0, -0.215), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        robot.place("middle", robot.body().rest), (0.0, 0.0, -0.1075), atol=1e-12
+    )
     for name, z in (("upper-1", -0.055), ("lower-1", -0.16)):
         place = mesh.points[mesh.nodes(robot.actuators[name].cavity)].mean(axis=0)
         assert place[2] == pytest.approx(z, abs=1e-3)
@@ -74,7 +83,8 @@ def test_one_chamber_at_its_highest_pressure_bends_its_own_section():
 
 
 def test_the_three_chambers_bend_towards_three_sides():
-    """The cut of the cells into tetrahedra has no threefold symmetry, which a coarse mesh shows in the last percents."""
+    """The cut of the cells into tetrahedra has no threefold symmetry, which a coarse mesh shows in
+    the last percents."""
     ways = np.array([tip(tuple(np.eye(6)[k]))[:2] for k in range(3)])
     np.testing.assert_allclose(np.linalg.norm(ways, axis=1), np.linalg.norm(ways[0]), rtol=0.05)
     angles = np.unwrap(np.arctan2(ways[:, 1], ways[:, 0]))
@@ -88,7 +98,10 @@ def test_all_chambers_together_lengthen_the_arm():
 
 
 def test_a_finer_mesh_bends_little_further():
-    coarse, fine = (tip((0.0, 0.0, 0.0, 0.4, 0.0, 0.0), divisions=divisions, stages=1)[0] for divisions in ((2, 2, 1), (3, 4, 1)))
+    coarse, fine = (
+        tip((0.0, 0.0, 0.0, 0.4, 0.0, 0.0), divisions=divisions, stages=1)[0]
+        for divisions in ((2, 2, 1), (3, 4, 1))
+    )
     assert 0.9 < coarse / fine < 1.0  # elements are too stiff, never too soft
 
 

@@ -1,4 +1,5 @@
-"""Actuators, each written once for every body: what a unit of control does to it, and what the motor can do."""
+"""Actuators, each written once for every body: what a unit of control does to it, and what the
+motor can do."""
 
 from pliant.actuators.arm import Arm, Joint
 from pliant.actuators.arm_file import load_arm
@@ -14,8 +15,33 @@ from pliant.actuators.servo import AttachedServo, Servo
 from pliant.actuators.thrust import AttachedThrust, Thrust
 
 __all__ = [
-    "Arm", "AttachedCable", "AttachedFibres", "AttachedGripper", "AttachedLiquid", "AttachedPressure", "AttachedServo",
-    "AttachedStress", "AttachedTether", "AttachedThrust", "Cable", "Continued", "ContinuedTerm", "Driven", "Fibres", "Fluidic", "Frame",
-    "Gripper", "Hydraulic", "Joint", "MovingFrame", "Muscle", "Pressure", "Servo", "Tether", "Thrust", "liquid_of", "load_arm",
+    "Arm",
+    "AttachedCable",
+    "AttachedFibres",
+    "AttachedGripper",
+    "AttachedLiquid",
+    "AttachedPressure",
+    "AttachedServo",
+    "AttachedStress",
+    "AttachedTether",
+    "AttachedThrust",
+    "Cable",
+    "Continued",
+    "ContinuedTerm",
+    "Driven",
+    "Fibres",
+    "Fluidic",
+    "Frame",
+    "Gripper",
+    "Hydraulic",
+    "Joint",
+    "MovingFrame",
+    "Muscle",
+    "Pressure",
+    "Servo",
+    "Tether",
+    "Thrust",
+    "liquid_of",
+    "load_arm",
     "merged_constraint",
-]  # fmt: skip
+]

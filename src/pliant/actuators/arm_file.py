@@ -1,4 +1,5 @@
-"""Arm files: a serial arm as TOML in SI units, with its joints in order and one or more sides where such an arm stands."""
+"""Arm files: a serial arm as TOML in SI units, with its joints in order and one or more sides where
+such an arm stands."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,8 @@ SIDE = ("xyz", "rpy", "start")
 
 
 def load_arm(path: str | Path, *, side: str | None = None, start: ArrayLike | None = None) -> Arm:
-    """The arm of a TOML file on one of its sides (None: the only one); `start` (n_joints,) [rad] replaces the file's."""
+    """The arm of a TOML file on one of its sides (None: the only one); `start` (n_joints,) [rad]
+    replaces the file's."""
     path = Path(path)
     try:
         table = _taken("the file", _parsed(path), ("name", "grip", "joints", "sides"))
@@ -38,7 +40,9 @@ def _picked(side: str | None, sides: Iterable[str]) -> str:
     if side is None and len(names) == 1:
         return names[0]
     if side is None:
-        raise InputError(f"The arm has the sides {', '.join(names) or 'none'}; name one with side=... .")
+        raise InputError(
+            f"The arm has the sides {', '.join(names) or 'none'}; name one with side=... ."
+        )
     if side not in names:
         raise InputError(f"The arm has no side '{side}'; {nearest(side, names)}")
     return side
@@ -66,13 +70,19 @@ def _parsed(path: Path) -> dict[str, Any]:
     """The tables of a TOML file of a decent size."""
     try:
         if not path.is_file():
-            raise InputError(f"There is no such arm file; check the path, which is taken from {Path.cwd()}.")
+            raise InputError(
+                f"There is no such arm file; check the path, which is taken from {Path.cwd()}."
+            )
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise InputError(f"The file has more than {MOST_BYTES} bytes; an arm needs a few hundred.")
+            raise InputError(
+                f"The file has more than {MOST_BYTES} bytes; an arm needs a few hundred."
+            )
         return tomllib.loads(data.decode("utf-8-sig"))
     except OSError as error:
-        raise InputError(f"The file cannot be read ({error.strerror}); check its permissions.") from None
+        raise InputError(
+            f"The file cannot be read ({error.strerror}); check its permissions."
+        ) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"The file is not TOML: {error}; mend that place.") from None

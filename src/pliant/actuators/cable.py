@@ -14,16 +14,21 @@ from pliant.core import Array, InputError, check_limits, finite_array, require_p
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cable:
-    """A cable through material points; `guide` is a fixed pulley in space that it runs to after the last point.
+    """A cable through material points; `guide` is a fixed pulley in space that it runs to after the
+    last point.
 
-    drive "tension": the control is the tension [N], slack below zero, so f = -T dL/dq. drive "length": the control is the
-    free length as a share of the rest length, and the cable is a one-sided spring (paper 004 eq. 17).
+    drive "tension": the control is the tension [N], slack below zero, so f = -T dL/dq. drive
+    "length": the control is the free length as a share of the rest length, and the cable is a
+    one-sided spring (paper 004 eq. 17).
     """
 
     points: ArrayLike  # (n, dim) [m] rest positions, in order along the cable
     guide: ArrayLike | None = None  # (dim,) [m]
     drive: str = "tension"
-    limits: tuple[float, float] = (0.0, inf)  # what the motor can do: tension [N] or share of the rest length [-]
+    limits: tuple[float, float] = (
+        0.0,
+        inf,
+    )  # what the motor can do: tension [N] or share of the rest length [-]
     stiffness: float = 1e3  # [N/m] of a length-driven cable
 
     def __post_init__(self) -> None:
@@ -31,7 +36,10 @@ class Cable:
         if self.guide is not None:
             finite_array("The guide of a cable", self.guide, (points.shape[1],), "m")
         if len(points) + (self.guide is not None) < 2:
-            raise InputError(f"A cable needs at least two points and has {len(points)}; add the point where it ends, or a guide.")
+            raise InputError(
+                f"A cable needs at least two points and has {len(points)}; add the point where "
+                "it ends, or a guide."
+            )
         if self.drive not in ("tension", "length"):
             raise InputError(f"A cable is driven by 'tension' or 'length', not by '{self.drive}'.")
         check_limits("a cable", self.limits)
@@ -43,7 +51,8 @@ class Cable:
 
     @property
     def neutral(self) -> float:
-        """The control at which the cable does nothing at rest: no tension, or its whole rest length."""
+        """The control at which the cable does nothing at rest: no tension, or its whole rest
+        length."""
         return 0.0 if self.drive == "tension" else 1.0
 
     def path(self) -> Array:
@@ -61,14 +70,23 @@ class Cable:
         outside[m:] = path[m:]
         lengths = np.linalg.norm(np.diff(path, axis=0), axis=1)
         if (lengths == 0.0).any():
-            raise InputError(f"Cable points {np.argmin(lengths)} and {np.argmin(lengths) + 1} coincide; remove one of them.")
-        return AttachedCable(weights=(difference[:, :m] @ anchors).tocsr(), offset=difference @ outside, rest_length=lengths.sum(),
-                             drive=self.drive, stiffness=self.stiffness)  # fmt: skip
+            raise InputError(
+                f"Cable points {np.argmin(lengths)} and {np.argmin(lengths) + 1} coincide; "
+                "remove one of them."
+            )
+        return AttachedCable(
+            weights=(difference[:, :m] @ anchors).tocsr(),
+            offset=difference @ outside,
+            rest_length=lengths.sum(),
+            drive=self.drive,
+            stiffness=self.stiffness,
+        )
 
 
 @njit(error_model="numpy", cache=True)
 def tension(by_length, length, u, rest_length, stiffness):
-    """[N] of a cable: its control, or a one-sided spring beyond its free length; analytic in complex lengths."""
+    """[N] of a cable: its control, or a one-sided spring beyond its free length; analytic in
+    complex lengths."""
     free = max(u, 0.0)
     if not by_length:
         return free + 0.0 * length
@@ -106,7 +124,9 @@ class AttachedCable:
     def energy(self, y: Array, u: Array) -> float:
         length = self.length(y)
         tension = self._tension(length, u)
-        return float(tension * length if self.drive == "tension" else 0.5 * tension**2 / self.stiffness)
+        return float(
+            tension * length if self.drive == "tension" else 0.5 * tension**2 / self.stiffness
+        )
 
     def gradient(self, y: Array, u: Array) -> Array:
         r = _norm(y)
@@ -115,7 +135,9 @@ class AttachedCable:
     def curvature(self, y: Array, u: Array) -> Array:
         r = _norm(y)
         t = y / r[:, None]
-        return (self._tension(r.sum(), u) / r)[:, None, None] * (np.eye(y.shape[1]) - t[:, :, None] * t[:, None, :])
+        return (self._tension(r.sum(), u) / r)[:, None, None] * (
+            np.eye(y.shape[1]) - t[:, :, None] * t[:, None, :]
+        )
 
     def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
         r = _norm(y)
@@ -127,10 +149,17 @@ class AttachedCable:
         t = (y / r[:, None])[None]
         if self.drive == "tension":
             return t * (u[0] >= 0.0)
-        return -self.stiffness * self.rest_length * t * (u[0] >= 0.0 and np.real(self._tension(r.sum(), u)) > 0.0)
+        return (
+            -self.stiffness
+            * self.rest_length
+            * t
+            * (u[0] >= 0.0 and np.real(self._tension(r.sum(), u)) > 0.0)
+        )
 
     def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
-        return np.zeros(1)  # the force is linear in the tension and in the length, apart from where it goes slack
+        return np.zeros(
+            1
+        )  # the force is linear in the tension and in the length, apart from where it goes slack
 
 
 def _norm(y: Array) -> Array:
@@ -143,7 +172,8 @@ def _norm(y: Array) -> Array:
 
 @njit(error_model="numpy", cache=True)
 def _segments(nodes, weights, offset, q):
-    """((n_segments, dim) the segments, (n_segments,) their lengths) from positions q (n, dim); weights (n_segments, n_nodes)."""
+    """((n_segments, dim) the segments, (n_segments,) their lengths) from positions q (n, dim);
+    weights (n_segments, n_nodes)."""
     y = offset.copy()
     for s in range(len(y)):
         for k in range(len(nodes)):
@@ -165,7 +195,8 @@ def pull_nodes(nodes, weights, offset, by_length, rest_length, stiffness, u, q, 
 
 @njit(error_model="numpy", cache=True)
 def pull_nodes_back(nodes, weights, offset, by_length, rest_length, stiffness, u, q, bar, q_bar):
-    """Add the gradient of bar (n, dim) . force by the positions to q_bar; gives that by the control."""
+    """Add the gradient of bar (n, dim) . force by the positions to q_bar; gives that by the
+    control."""
     y, r = _segments(nodes, weights, offset, q)
     dy, _ = _segments(nodes, weights, 0.0 * offset, bar)
     pull = tension(by_length, r.sum(), u, rest_length, stiffness)
@@ -179,7 +210,9 @@ def pull_nodes_back(nodes, weights, offset, by_length, rest_length, stiffness, u
         for s in range(len(y)):
             for i in range(y.shape[1]):
                 t = y[s, i] / r[s]
-                q_bar[nodes[k], i] -= weights[s, k] * (pull / r[s] * (dy[s, i] - along[s] * t) + spring * t)
+                q_bar[nodes[k], i] -= weights[s, k] * (
+                    pull / r[s] * (dy[s, i] - along[s] * t) + spring * t
+                )
     if u < 0.0 or (by_length and pull <= 0.0):
         return 0.0
     return stiffness * rest_length * stretched if by_length else -stretched

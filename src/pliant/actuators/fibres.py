@@ -1,4 +1,5 @@
-"""Fibres laid into the material: stiff along their direction only, as the thread wound around a pneumatic chamber."""
+"""Fibres laid into the material: stiff along their direction only, as the thread wound around a
+pneumatic chamber."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,14 +17,16 @@ from pliant.geometry.cells import shape_values
 
 
 def hoops(points: Array) -> Array:
-    """(k, dim) the direction around the z axis (in the plane, around the origin) at points (k, dim) [m]."""
+    """(k, dim) the direction around the z axis (in the plane, around the origin) at points (k, dim)
+    [m]."""
     around = np.zeros_like(points)
     around[:, 0], around[:, 1] = -points[:, 1], points[:, 0]
     return around
 
 
 def rays(points: Array) -> Array:
-    """(k, dim) the direction away from the z axis (in the plane, from the origin) at points (k, dim) [m]."""
+    """(k, dim) the direction away from the z axis (in the plane, from the origin) at points (k,
+    dim) [m]."""
     away = points.copy()
     away[:, 2:] = 0.0
     return away
@@ -31,12 +34,15 @@ def rays(points: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fibres:
-    """Fibres spread evenly over a region; they have no control. Their energy is stiffness/2 e^2 per volume, with the Green strain
-    e = (|F a|^2 - 1) / 2 along their rest direction a in the middle of each cell: at more points, stiff fibres would lock it."""
+    """Fibres spread evenly over a region; they have no control. Their energy is stiffness/2 e^2 per
+    volume, with the Green strain e = (|F a|^2 - 1) / 2 along their rest direction a in the middle
+    of each cell: at more points, stiff fibres would lock it."""
 
     region: str | Domain  # a region or material by name, or a shape in rest coordinates
     stiffness: float  # [Pa] Young's modulus of the fibres times their share of the volume
-    direction: Callable[[Array], Array] = hoops  # rest points (k, dim) [m] -> directions (k, dim) of any length
+    direction: Callable[[Array], Array] = (
+        hoops  # rest points (k, dim) [m] -> directions (k, dim) of any length
+    )
 
     def __post_init__(self) -> None:
         require_positive("The stiffness of the fibres", self.stiffness, "Pa")
@@ -55,20 +61,33 @@ class Fibres:
 
     def on(self, body: Matter) -> "AttachedFibres":
         if not isinstance(body, Solid):
-            raise InputError(f"{type(body).__name__} cannot hold fibres; give the robot a shape or a mesh, and step it as a solid.")
+            raise InputError(
+                f"{type(body).__name__} cannot hold fibres; give the robot a shape or a mesh, "
+                "and step it as a solid."
+            )
         cells = chosen(body, self.region)
         nodes, middle = body.mesh.cells[cells], np.full((1, body.dim + 1), 1.0 / (body.dim + 1))
-        at = np.einsum("a,cai->ci", shape_values(middle, body.mesh.order)[0], body.mesh.points[nodes])
+        at = np.einsum(
+            "a,cai->ci", shape_values(middle, body.mesh.order)[0], body.mesh.points[nodes]
+        )
         a = finite_array("The direction of the fibres", self.direction(at), at.shape)
         length = np.linalg.norm(a, axis=1, keepdims=True)
         if not length.all():
-            raise InputError(f"The fibres have no direction near {at[np.argmin(length)].round(6).tolist()} m; let it be a vector all over "
-                             "their region.")  # fmt: skip
+            raise InputError(
+                f"The fibres have no direction near {at[np.argmin(length)].round(6).tolist()} m; "
+                "let it be a vector all over their region."
+            )
         grads, _ = gradients(body.mesh.points, nodes, body.mesh.order, middle)
         slope = np.einsum("cai,ci->ca", grads[:, 0], a / length)
         rows = np.repeat(np.arange(len(nodes)), nodes.shape[1])
-        weights = sp.csr_matrix((slope.ravel(), (rows, nodes.ravel())), shape=(len(nodes), body.mesh.n_points))
-        return AttachedFibres(weights=weights, offset=np.zeros_like(at), stiffness=self.stiffness * body.volumes()[cells])
+        weights = sp.csr_matrix(
+            (slope.ravel(), (rows, nodes.ravel())), shape=(len(nodes), body.mesh.n_points)
+        )
+        return AttachedFibres(
+            weights=weights,
+            offset=np.zeros_like(at),
+            stiffness=self.stiffness * body.volumes()[cells],
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,4 +1,5 @@
-"""A force in space on a point of the body, each component a control: a hand that pulls, a propeller, an ideal motor."""
+"""A force in space on a point of the body, each component a control: a hand that pulls, a
+propeller, an ideal motor."""
 
 from dataclasses import dataclass
 from math import inf
@@ -13,7 +14,8 @@ from pliant.core import Array, check_limits, finite_array
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Thrust:
-    """A dead force at a material point; its controls are the components along the world's axes [N]."""
+    """A dead force at a material point; its controls are the components along the world's axes
+    [N]."""
 
     point: ArrayLike  # (dim,) [m] rest position
     limits: tuple[float, float] = (-inf, inf)  # [N] of each component

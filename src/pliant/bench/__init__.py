@@ -1,4 +1,5 @@
-"""Benchmarks: each runs in a child process of its own and gives ratios to peers that do the same work in the same run."""
+"""Benchmarks: each runs in a child process of its own and gives ratios to peers that do the same
+work in the same run."""
 
 import json
 import os
@@ -15,11 +16,18 @@ def bench(name: str, *, quick: bool = False) -> Report:
     """Run a benchmark by name."""
     if name not in REPORTS:
         raise InputError(f"There is no benchmark '{name}'; {nearest(name, REPORTS)}")
-    child = subprocess.run([sys.executable, "-m", f"pliant.bench.{name}", *(["quick"] if quick else [])],
-                           env={**os.environ, **ONE_THREAD, **THREADS.get(name, {})}, capture_output=True, text=True)  # fmt: skip
+    child = subprocess.run(
+        [sys.executable, "-m", f"pliant.bench.{name}", *(["quick"] if quick else [])],
+        env={**os.environ, **ONE_THREAD, **THREADS.get(name, {})},
+        capture_output=True,
+        text=True,
+    )
     if child.returncode:
         said = child.stderr.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
-        raise PliantError(f"The benchmark stopped ({said[0]}); run python -m pliant.bench.{name} to see all it says.")
+        raise PliantError(
+            f"The benchmark stopped ({said[0]}); run python -m pliant.bench.{name} to see all it "
+            "says."
+        )
     return REPORTS[name](json.loads(child.stdout.strip().splitlines()[-1]))
 
 
@@ -60,8 +68,15 @@ def _mpm_report(numbers: dict[str, Any]) -> Report:
 
 
 def _fem_report(sizes: list[dict[str, Any]]) -> Report:
-    ours = [[f"{n['vertices']:,}", *(f"{n['ours'][key]:.2f}" for key in PARTS), f"{n['ours']['newton iterations']:.0f}",
-             f"{share(n):.0%}"] for n in sizes]  # fmt: skip
+    ours = [
+        [
+            f"{n['vertices']:,}",
+            *(f"{n['ours'][key]:.2f}" for key in PARTS),
+            f"{n['ours']['newton iterations']:.0f}",
+            f"{share(n):.0%}",
+        ]
+        for n in sizes
+    ]
     columns = ["vertices", *(f"{key} [ms]" for key in PARTS), "Newton", "assembly of the step"]
     peers, notes = [], []
     for n in sizes:
@@ -72,32 +87,75 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
             elif theirs[part] is not None:
                 ratio = theirs[part] / n["ours"][mine]
                 apart = f"{theirs['difference']:.1e}" if part == "step" else ""
-                peers.append([f"{n['vertices']:,}", peer, part, f"{theirs[part]:.1f}", f"{n['ours'][mine]:.2f}", f"{ratio:.1f}x", apart])
+                peers.append(
+                    [
+                        f"{n['vertices']:,}",
+                        peer,
+                        part,
+                        f"{theirs[part]:.1f}",
+                        f"{n['ours'][mine]:.2f}",
+                        f"{ratio:.1f}x",
+                        apart,
+                    ]
+                )
     notes.append(
-        "Medians, one thread each, one run. Difference: largest node distance over largest displacement. scikit-fem does the same "
-        "backward Euler; Drake steps by Newmark (1/2, 1) with a one-point mass and stops Newton at 1e-2, so it lies O(dt) away."
+        "Medians, one thread each, one run. Difference: largest node distance over largest "
+        "displacement. scikit-fem does the same backward Euler; Drake steps by Newmark (1/2, 1) "
+        "with a one-point mass and stops Newton at 1e-2, so it lies O(dt) away."
     )
-    factors = [[f"{n['vertices']:,}", solver, *(f"{ms:.2f}" for ms in parts.values()), "chosen" if solver == n["ours"]["solver"] else ""]
-               for n in sizes for solver, parts in n["ours"]["factors"].items()]  # fmt: skip
-    tables = [("Pliant", columns, ours),
-              ("Beside the peers", ["vertices", "peer", "work", "peer [ms]", "ours [ms]", "ahead", "difference"], peers),
-              ("Sparse factors", ["vertices", "solver", "factor [ms]", "one side [ms]", "five sides [ms]", ""], factors)]  # fmt: skip
+    factors = [
+        [
+            f"{n['vertices']:,}",
+            solver,
+            *(f"{ms:.2f}" for ms in parts.values()),
+            "chosen" if solver == n["ours"]["solver"] else "",
+        ]
+        for n in sizes
+        for solver, parts in n["ours"]["factors"].items()
+    ]
+    tables = [
+        ("Pliant", columns, ours),
+        (
+            "Beside the peers",
+            ["vertices", "peer", "work", "peer [ms]", "ours [ms]", "ahead", "difference"],
+            peers,
+        ),
+        (
+            "Sparse factors",
+            ["vertices", "solver", "factor [ms]", "one side [ms]", "five sides [ms]", ""],
+            factors,
+        ),
+    ]
     return Report(tables=tables, notes=list(dict.fromkeys(notes)), numbers=sizes)
 
 
 PARTS = ("tangent", "forces", "factor", "implicit step", "semi-implicit step", "vjp")
-PAIRS = (("drake corotated", "step", "implicit step"), ("drake linear", "step", "semi-implicit step"),
-         ("scikit-fem corotated", "step", "implicit step"), ("scikit-fem corotated", "assembly", "assembly"),
-         ("scikit-fem corotated", "factor", "factor"))  # fmt: skip
+PAIRS = (
+    ("drake corotated", "step", "implicit step"),
+    ("drake linear", "step", "semi-implicit step"),
+    ("scikit-fem corotated", "step", "implicit step"),
+    ("scikit-fem corotated", "assembly", "assembly"),
+    ("scikit-fem corotated", "factor", "factor"),
+)
 
 
 def share(n: dict[str, Any]) -> float:
     """The share of an implicit step that assembly takes: every tangent and every force."""
     mine = n["ours"]
-    return (mine["factorisations"] * mine["tangent"] + mine["evaluations"] * mine["forces"]) / mine["implicit step"]
+    return (mine["factorisations"] * mine["tangent"] + mine["evaluations"] * mine["forces"]) / mine[
+        "implicit step"
+    ]
 
 
-THREADS = {name: {"NUMBA_NUM_THREADS": "2"} for name in ("fluid", "mpm")}  # which it then uses one or both of
-REPORTS: dict[str, Callable[[Any], Report]] = {"condensed": _condensed_report, "drive": _drive_report, "fem": _fem_report,
-                                                "fluid": _fluid_report, "mpm": _mpm_report, "planning": _planning_report,
-                                                "surrogate": _surrogate_report}  # fmt: skip
+THREADS = {
+    name: {"NUMBA_NUM_THREADS": "2"} for name in ("fluid", "mpm")
+}  # which it then uses one or both of
+REPORTS: dict[str, Callable[[Any], Report]] = {
+    "condensed": _condensed_report,
+    "drive": _drive_report,
+    "fem": _fem_report,
+    "fluid": _fluid_report,
+    "mpm": _mpm_report,
+    "planning": _planning_report,
+    "surrogate": _surrogate_report,
+}

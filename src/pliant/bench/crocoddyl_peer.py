@@ -1,8 +1,9 @@
 """Crocoddyl's control-limited DDP as a peer: its backward pass on the very stages that ours takes.
 
-The stages are linear-quadratic action models about z = 0 and u = 0, whose derivatives are found before the clock starts. Crocoddyl leaves
-out of V_z what a clamped control does that is still to move (Q_zu k of the clamped ones), so that both agree only where clamped controls
-already rest on their bounds: `settled` leads there.
+The stages are linear-quadratic action models about z = 0 and u = 0, whose derivatives are found
+before the clock starts. Crocoddyl leaves out of V_z what a clamped control does that is still to
+move (Q_zu k of the clamped ones), so that both agree only where clamped controls already rest on
+their bounds: `settled` leads there.
 """
 
 from typing import Any
@@ -17,13 +18,26 @@ Stages = tuple[Array, ...]  # Expansion.blocks
 
 
 def crocoddyl_solver(stages: Stages) -> Any:
-    """SolverBoxDDP at z = 0 and u = 0, all derivatives found; backwardPass() is then the linear-quadratic work alone."""
+    """SolverBoxDDP at z = 0 and u = 0, all derivatives found; backwardPass() is then the
+    linear-quadratic work alone."""
     crocoddyl = _import_crocoddyl()
     z, u, zz, uz, uu, A, B, low, high, *_ = stages
     N, m = u.shape
     n = z.shape[1]
-    last = crocoddyl.ActionModelLQR(np.eye(n), np.zeros((n, m)), zz[N], np.zeros((m, m)), np.zeros((n, m)), np.zeros(n), z[N], np.zeros(m))
-    models = [crocoddyl.ActionModelLQR(A[k], B[k], zz[k], uu[k], uz[k].T.copy(), np.zeros(n), z[k], u[k]) for k in range(N)]
+    last = crocoddyl.ActionModelLQR(
+        np.eye(n),
+        np.zeros((n, m)),
+        zz[N],
+        np.zeros((m, m)),
+        np.zeros((n, m)),
+        np.zeros(n),
+        z[N],
+        np.zeros(m),
+    )
+    models = [
+        crocoddyl.ActionModelLQR(A[k], B[k], zz[k], uu[k], uz[k].T.copy(), np.zeros(n), z[k], u[k])
+        for k in range(N)
+    ]
     for k, model in enumerate(models):
         model.u_lb, model.u_ub = low[k], high[k]
     problem = crocoddyl.ShootingProblem(np.zeros(n), models, last)
@@ -40,7 +54,9 @@ def _import_crocoddyl() -> Any:
     try:
         import crocoddyl
     except ImportError as error:
-        raise MissingExtra("Crocoddyl is not installed. Run: pip install 'pliant[bench]'.") from error
+        raise MissingExtra(
+            "Crocoddyl is not installed. Run: pip install 'pliant[bench]'."
+        ) from error
     return crocoddyl
 
 
@@ -50,8 +66,8 @@ def crocoddyl_policy(solver: Any) -> tuple[Array, Array]:
 
 
 def settled(stages: Stages, tries: int = 1000) -> Stages:
-    """The stages about the optimum of their own linear-quadratic problem within the limits, by our passes, damped where a step goes too
-    far."""
+    """The stages about the optimum of their own linear-quadratic problem within the limits, by our
+    passes, damped where a step goes too far."""
     damping, width = 0.0, float(np.abs(stages[8] - stages[7]).max())
     for _ in range(tries):
         _, gains, forward, promised, size = sweep(*(*stacked(stages), damping))
@@ -78,7 +94,10 @@ def _run(stages: Stages, gains: Array, forward: Array) -> tuple[Array, Array]:
 def _slopes(stages: Stages, x: Array, d: Array) -> tuple[Array, Array]:
     """What a run adds to the slopes z and u."""
     _, _, zz, uz, uu, *_ = stages
-    by_x, by_d = np.einsum("kij,kj->ki", zz, x), np.einsum("kij,kj->ki", uz, x[:-1]) + np.einsum("kij,kj->ki", uu, d)
+    by_x, by_d = (
+        np.einsum("kij,kj->ki", zz, x),
+        np.einsum("kij,kj->ki", uz, x[:-1]) + np.einsum("kij,kj->ki", uu, d),
+    )
     by_x[:-1] += np.einsum("kji,kj->ki", uz, d)
     return by_x, by_d
 

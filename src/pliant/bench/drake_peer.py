@@ -1,9 +1,11 @@
-"""Drake's deformable bodies as a peer: the same clamped arm, mesh, gravity and time step, stepped by MultibodyPlant.
+"""Drake's deformable bodies as a peer: the same clamped arm, mesh, gravity and time step, stepped
+by MultibodyPlant.
 
-Drake is not backward Euler with a consistent mass. From its sources, and confirmed by replaying its steps:
-it solves M (v' - v) / h = f(q') + f_gravity with q' = q + h (v + v') / 2 (Newmark with beta 1/2, gamma 1), M comes from
-one quadrature point a tetrahedron (rho V / 16 between any two of its nodes), and the corotated law stops at 1e-2 of the
-first residual. The linear law takes each rotation from the start of the step, and so solves one linear system.
+Drake is not backward Euler with a consistent mass. From its sources, and confirmed by replaying its
+steps: it solves M (v' - v) / h = f(q') + f_gravity with q' = q + h (v + v') / 2 (Newmark with beta
+1/2, gamma 1), M comes from one quadrature point a tetrahedron (rho V / 16 between any two of its
+nodes), and the corotated law stops at 1e-2 of the first residual. The linear law takes each
+rotation from the start of the step, and so solves one linear system.
 """
 
 from collections.abc import Iterator
@@ -38,7 +40,9 @@ def step_with_drake(case: Case, *, steps: int, law: str = "corotated") -> PeerRu
     plant.mutable_gravity_field().set_gravity_vector(case.gravity)
     bodies = plant.mutable_deformable_model()
     with _geometry(case.points, case.cells) as geometry:
-        arm = bodies.RegisterDeformableBody(geometry, material, 1.0)  # the length matters for primitive shapes only
+        arm = bodies.RegisterDeformableBody(
+            geometry, material, 1.0
+        )  # the length matters for primitive shapes only
     bodies.SetWallBoundaryCondition(arm, *_wall(case.points, case.clamped))
     plant.Finalize()
 
@@ -47,7 +51,9 @@ def step_with_drake(case: Case, *, steps: int, law: str = "corotated") -> PeerRu
     seconds = np.array([_advance(simulator, k, case.dt) for k in range(1, steps + 1)])
     context = plant.GetMyContextFromRoot(simulator.get_context())
     positions = bodies.GetPositions(context, arm).T
-    return PeerRun(name=f"Drake, {law}", seconds_per_step=seconds, positions=np.ascontiguousarray(positions))
+    return PeerRun(
+        name=f"Drake, {law}", seconds_per_step=seconds, positions=np.ascontiguousarray(positions)
+    )
 
 
 def _import_drake() -> tuple[Any, Any, Any, Any]:
@@ -68,22 +74,32 @@ def _advance(simulator: Any, k: int, dt: float) -> float:
     except RuntimeError as error:
         raise StepError(f"Drake stopped in step {k}: {error} Halve dt.") from error
     seconds = perf_counter() - start
-    # Drake counts a step of a plant with sampled output ports, the default, as an unrestricted update
+    # Drake counts a step of a plant with sampled output ports, the default, as an unrestricted
+    # update
     updates = simulator.get_num_unrestricted_updates() + simulator.get_num_discrete_updates()
     if updates != k:
-        raise StepError(f"Drake made {updates} updates in {k} steps of {dt!r} s, so a time is not that of one step. "
-                        "Choose a dt with fewer digits.")  # fmt: skip
+        raise StepError(
+            f"Drake made {updates} updates in {k} steps of {dt!r} s, so a time is not that of "
+            "one step. Choose a dt with fewer digits."
+        )
     return seconds
 
 
 @contextmanager
 def _geometry(points: Array, cells: Array) -> Iterator[Any]:
-    """The mesh as Drake takes it: a legacy VTK file, which must last until the body is registered."""
+    """The mesh as Drake takes it: a legacy VTK file, which must last until the body is
+    registered."""
     from pydrake.geometry import GeometryInstance, Mesh, ProximityProperties
     from pydrake.math import RigidTransform
 
     lines = [
-        *("# vtk DataFile Version 3.0", "arm", "ASCII", "DATASET UNSTRUCTURED_GRID", f"POINTS {len(points)} double"),
+        *(
+            "# vtk DataFile Version 3.0",
+            "arm",
+            "ASCII",
+            "DATASET UNSTRUCTURED_GRID",
+            f"POINTS {len(points)} double",
+        ),
         *(f"{float(x)!r} {float(y)!r} {float(z)!r}" for x, y, z in points),
         f"CELLS {len(cells)} {5 * len(cells)}",
         *(f"4 {a} {b} {c} {d}" for a, b, c, d in cells),
@@ -94,12 +110,15 @@ def _geometry(points: Array, cells: Array) -> Iterator[Any]:
         path = Path(folder) / "arm.vtk"
         path.write_text("\n".join(lines) + "\n")
         geometry = GeometryInstance(RigidTransform(), Mesh(path), "arm")
-        geometry.set_proximity_properties(ProximityProperties())  # Drake aborts without this role, contact or not
+        geometry.set_proximity_properties(
+            ProximityProperties()
+        )  # Drake aborts without this role, contact or not
         yield geometry
 
 
 def _wall(points: Array, clamped: Array) -> tuple[Array, Array]:
-    """A point on, and the normal of, a plane with just the clamped nodes behind it: all that Drake removes exactly."""
+    """A point on, and the normal of, a plane with just the clamped nodes behind it: all that Drake
+    removes exactly."""
     centre = points[clamped].mean(axis=0)
     for axis in np.linalg.svd(points[clamped] - centre, full_matrices=False)[2][::-1]:
         for n in (axis, -axis):
@@ -107,5 +126,7 @@ def _wall(points: Array, clamped: Array) -> tuple[Array, Array]:
             last, first = height[clamped].max(), height[~clamped].min()
             if last < first:
                 return centre + 0.5 * (last + first) * n, n
-    raise InputError("Drake clamps the nodes behind a plane, and no plane along the clamped nodes parts them from the "
-                     "free ones. Clamp a flat end of the body.")  # fmt: skip
+    raise InputError(
+        "Drake clamps the nodes behind a plane, and no plane along the clamped nodes parts them "
+        "from the free ones. Clamp a flat end of the body."
+    )

@@ -1,4 +1,5 @@
-"""`pliant bench fluid`: the weight of a fluid by columns and exactly, on one and two threads, beside rays of embree in one run.
+"""`pliant bench fluid`: the weight of a fluid by columns and exactly, on one and two threads,
+beside rays of embree in one run.
 
 Run as a module in a child process, so that the threads are set before any library is imported.
 """
@@ -28,17 +29,30 @@ AIM = 20.0
 def measure(quick: bool) -> list[dict[str, Any]]:
     """The milliseconds of each wall and grid."""
     walls = {"sphere": ball(0.01), "hare": hare(0.02, parts=20 if quick else 67)}
-    return [{"wall": name, "triangles": len(wall.triangles), **_wall(wall, GRIDS[:4] if quick else GRIDS)} for name, wall in walls.items()]
+    return [
+        {
+            "wall": name,
+            "triangles": len(wall.triangles),
+            **_wall(wall, GRIDS[:4] if quick else GRIDS),
+        }
+        for name, wall in walls.items()
+    ]
 
 
 def _wall(wall: Surface, grids: tuple[int, ...]) -> dict[str, Any]:
     gravity = np.array([0.0, 0.0, -G])
     exact = partial(hydrostatics, wall.points, wall.triangles, density=DENSITY, gravity=gravity)
-    columns = partial(column_weights, wall.points, wall.triangles, density=DENSITY, gravity=gravity, check=False)
+    columns = partial(
+        column_weights, wall.points, wall.triangles, density=DENSITY, gravity=gravity, check=False
+    )
     out: dict[str, Any] = {"volume": exact().volume, "exact": _on_threads(exact), "grids": []}
     for grid in grids:
         found = columns(grid=grid)
-        row = {"grid": grid, "error": found.volume / out["volume"] - 1.0, "columns": _on_threads(partial(columns, grid=grid))}
+        row = {
+            "grid": grid,
+            "error": found.volume / out["volume"] - 1.0,
+            "columns": _on_threads(partial(columns, grid=grid)),
+        }
         try:
             row["embree"] = _embree(wall, grid, found.weights)
         except MissingExtra as error:
@@ -49,9 +63,14 @@ def _wall(wall: Surface, grids: tuple[int, ...]) -> dict[str, Any]:
 
 def _embree(wall: Surface, grid: int, weights: np.ndarray) -> dict[str, float]:
     """Milliseconds of its parts, and how far its weights are from ours."""
-    runs = [weigh_with_embree(wall, grid, density=DENSITY, g=G) for _ in range(4 if grid <= LOOK else 2)][1:]
+    runs = [
+        weigh_with_embree(wall, grid, density=DENSITY, g=G) for _ in range(4 if grid <= LOOK else 2)
+    ][1:]
     apart = float(np.abs(runs[0].weights - weights).max() / weights.max())
-    parts = {part: 1e3 * median(getattr(one, part) for one in runs) for part in ("build", "cast", "share")}
+    parts = {
+        part: 1e3 * median(getattr(one, part) for one in runs)
+        for part in ("build", "cast", "share")
+    }
     return {**parts, "whole": sum(parts.values()), "apart": apart, "unmatched": runs[0].unmatched}
 
 
@@ -66,22 +85,66 @@ def _on_threads(work: Callable[[], Any]) -> dict[str, float]:
 
 
 def report(walls: list[dict[str, Any]]) -> Report:
-    ours = [[w["wall"], f"{row['grid']}^2", f"{row['columns']['1']:.2f}", f"{row['columns']['2']:.2f}", f"{100 * row['error']:.4f}",
-             f"{row['columns']['1'] / w['exact']['1']:.1f}x"] for w in walls for row in w["grids"]]  # fmt: skip
-    ours += [[w["wall"], "exact", f"{w['exact']['1']:.3f}", f"{w['exact']['2']:.3f}", "0", "1x"] for w in walls]
-    peers = [[w["wall"], f"{row['grid']}^2", *(f"{row['embree'][part]:.1f}" for part in ("build", "cast", "share")),
-              f"{row['embree']['whole'] / row['columns']['1']:.1f}x", f"{_moved_not(row):.1f}x", f"{row['embree']['unmatched']}",
-              f"{row['embree']['apart']:.0e}"] for w in walls for row in w["grids"] if "embree" in row]  # fmt: skip
+    ours = [
+        [
+            w["wall"],
+            f"{row['grid']}^2",
+            f"{row['columns']['1']:.2f}",
+            f"{row['columns']['2']:.2f}",
+            f"{100 * row['error']:.4f}",
+            f"{row['columns']['1'] / w['exact']['1']:.1f}x",
+        ]
+        for w in walls
+        for row in w["grids"]
+    ]
+    ours += [
+        [w["wall"], "exact", f"{w['exact']['1']:.3f}", f"{w['exact']['2']:.3f}", "0", "1x"]
+        for w in walls
+    ]
+    peers = [
+        [
+            w["wall"],
+            f"{row['grid']}^2",
+            *(f"{row['embree'][part]:.1f}" for part in ("build", "cast", "share")),
+            f"{row['embree']['whole'] / row['columns']['1']:.1f}x",
+            f"{_moved_not(row):.1f}x",
+            f"{row['embree']['unmatched']}",
+            f"{row['embree']['apart']:.0e}",
+        ]
+        for w in walls
+        for row in w["grids"]
+        if "embree" in row
+    ]
     notes = sorted({row["missing"] for w in walls for row in w["grids"] if "missing" in row})
     notes += [aim(w) for w in walls]
-    notes.append("Medians of one run. The rays run on one thread, as ours do in `ahead`; a wall that has moved needs a new scene, which "
-                 "`ahead, scene kept` leaves out. Apart: largest difference of a node's weight, over the largest weight. A ray that enters "
-                 "and does not leave is unmatched, and left out.")  # fmt: skip
-    tables = [(f"Columns and the exact weight ({', '.join(_size(w) for w in walls)})",
-               ["wall", "grid", "1 thread [ms]", "2 threads [ms]", "volume error [%]", "to exact"], ours),
-              ("Beside rays of embree",
-               ["wall", "grid", "scene [ms]", "rays [ms]", "sorted [ms]", "ahead", "ahead, scene kept", "unmatched", "apart"],
-               peers)]  # fmt: skip
+    notes.append(
+        "Medians of one run. The rays run on one thread, as ours do in `ahead`; a wall that has "
+        "moved needs a new scene, which `ahead, scene kept` leaves out. Apart: largest "
+        "difference of a node's weight, over the largest weight. A ray that enters and does not "
+        "leave is unmatched, and left out."
+    )
+    tables = [
+        (
+            f"Columns and the exact weight ({', '.join(_size(w) for w in walls)})",
+            ["wall", "grid", "1 thread [ms]", "2 threads [ms]", "volume error [%]", "to exact"],
+            ours,
+        ),
+        (
+            "Beside rays of embree",
+            [
+                "wall",
+                "grid",
+                "scene [ms]",
+                "rays [ms]",
+                "sorted [ms]",
+                "ahead",
+                "ahead, scene kept",
+                "unmatched",
+                "apart",
+            ],
+            peers,
+        ),
+    ]
     return Report(tables=tables, notes=notes, numbers=walls)
 
 
@@ -97,10 +160,16 @@ def aim(wall: dict[str, Any]) -> str:
     """What came of the aims at the grid that they are set at."""
     row = next(row for row in wall["grids"] if row["grid"] == LOOK)
     exact = row["columns"]["1"] / wall["exact"]["1"]
-    said = f"{wall['wall']} at {LOOK}^2: the exact weight {exact:.0f}x faster than the columns (aim {AIM:.0f}x)"
+    said = (
+        f"{wall['wall']} at {LOOK}^2: the exact weight {exact:.0f}x faster than the columns (aim "
+        f"{AIM:.0f}x)"
+    )
     if "embree" not in row:
         return said + "."
-    return said + f", the columns {row['embree']['whole'] / row['columns']['1']:.0f}x faster than embree (aim {AIM:.0f}x)."
+    return (
+        said + f", the columns {row['embree']['whole'] / row['columns']['1']:.0f}x faster than "
+        f"embree (aim {AIM:.0f}x)."
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Nanoseconds a particle and substep of the material point method, forward and backward, beside a C++ loop, Taichi and Warp on one scene.
+"""Nanoseconds a particle and substep of the material point method, forward and backward, beside a
+C++ loop, Taichi and Warp on one scene.
 
-Ours is what a user runs: MaterialPoint.step of a Robot, and the substeps that its pullback keeps and goes back over. `forward` keeps
-nothing but the state; `backward` goes from the kept substeps to the gradient, without the run that keeps them.
+Ours is what a user runs: MaterialPoint.step of a Robot, and the substeps that its pullback keeps
+and goes back over. `forward` keeps nothing but the state; `backward` goes from the kept substeps to
+the gradient, without the run that keeps them.
 """
 
 import json
@@ -34,18 +36,35 @@ from pliant.robot import Robot
 
 REPEATS = 5
 LARGE = (75, 45, 41)  # particles of the memory case: 138,375, as paper 004's octoped
-PEERS: dict[str, Callable[..., MpmRun]] = {"C++": run_with_cpp, "Taichi": run_with_taichi, "Warp": run_with_warp}
+PEERS: dict[str, Callable[..., MpmRun]] = {
+    "C++": run_with_cpp,
+    "Taichi": run_with_taichi,
+    "Warp": run_with_warp,
+}
 
 
 def model_of(scene: Scene) -> MaterialPoints:
     """The scene's block as a robot whose particles lie where the scene has them."""
     spacing, lower = scene.cell / 2, scene.x.min(axis=0) - scene.cell / 4
     size = tuple(np.round((np.ptp(scene.x, axis=0) + spacing) / spacing) * spacing)
-    shape = Box(size=size, origin=tuple(lower)) if scene.dim == 3 else Rectangle(size=size, origin=tuple(lower))
+    shape = (
+        Box(size=size, origin=tuple(lower))
+        if scene.dim == 3
+        else Rectangle(size=size, origin=tuple(lower))
+    )
     up = np.eye(scene.dim)[-1]
-    robot = Robot(name="block", shape=shape, divisions=(2,) * scene.dim, order=1, gravity=scene.gravity,
-                  contacts=[Contact(obstacle=plane(up))], material=Material(E=YOUNG, nu=POISSON, density=DENSITY))  # fmt: skip
-    return MaterialPoint(robot, dt=scene.tau * scene.substeps, cell=scene.cell, substeps=scene.substeps)
+    robot = Robot(
+        name="block",
+        shape=shape,
+        divisions=(2,) * scene.dim,
+        order=1,
+        gravity=scene.gravity,
+        contacts=[Contact(obstacle=plane(up))],
+        material=Material(E=YOUNG, nu=POISSON, density=DENSITY),
+    )
+    return MaterialPoint(
+        robot, dt=scene.tau * scene.substeps, cell=scene.cell, substeps=scene.substeps
+    )
 
 
 def run_ours(scene: Scene, *, threads: int = 1, repeats: int = REPEATS) -> MpmRun:
@@ -63,8 +82,16 @@ def run_ours(scene: Scene, *, threads: int = 1, repeats: int = REPEATS) -> MpmRu
         seconds.append((in_place, *_gradient_times(model, step, x_bar)))
     gradient = model.pullback(step, x_bar)[0][n * dim : 2 * n * dim].reshape(n, dim)
     in_place, forward, backward = np.array(seconds[1:]).T
-    return MpmRun(name="Pliant", threads=threads, positions=positions, loss=float(np.sum(scene.weights * positions)), gradient=gradient,
-                  in_place=in_place, forward=forward, backward=backward)  # fmt: skip
+    return MpmRun(
+        name="Pliant",
+        threads=threads,
+        positions=positions,
+        loss=float(np.sum(scene.weights * positions)),
+        gradient=gradient,
+        in_place=in_place,
+        forward=forward,
+        backward=backward,
+    )
 
 
 def _gradient_times(model: MaterialPoints, step: Any, x_bar: Array) -> tuple[float, float]:
@@ -79,7 +106,8 @@ def _gradient_times(model: MaterialPoints, step: Any, x_bar: Array) -> tuple[flo
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """All peers on both scenes with one and two threads, the cold start and the memory of a long gradient."""
+    """All peers on both scenes with one and two threads, the cold start and the memory of a long
+    gradient."""
     cases = []
     for name in ("2d", "3d"):
         scene = make_scene(name, small=quick)
@@ -92,26 +120,57 @@ def measure(quick: bool) -> dict[str, Any]:
                 try:
                     cases.append(_case(scene, run(scene, threads=threads, repeats=REPEATS), mine))
                 except PliantError as error:
-                    cases.append({"scene": scene.name, "peer": peer, "threads": threads, "missing": str(error)})
+                    cases.append(
+                        {
+                            "scene": scene.name,
+                            "peer": peer,
+                            "threads": threads,
+                            "missing": str(error),
+                        }
+                    )
     return {"cases": cases, "cold": _child("cold"), "memory": {} if quick else _child("memory")}
 
 
 def _case(scene: Scene, run: MpmRun, mine: MpmRun) -> dict[str, Any]:
     each = 1e9 / (len(scene.x) * scene.substeps)
-    apart = float(np.abs(run.positions - mine.positions).max() / np.abs(mine.positions - scene.x).max())
+    apart = float(
+        np.abs(run.positions - mine.positions).max() / np.abs(mine.positions - scene.x).max()
+    )
     slope = float(np.abs(run.gradient - mine.gradient).max() / np.abs(mine.gradient).max())
-    return {"scene": scene.name, "particles": len(scene.x), "peer": run.name, "threads": run.threads,
-            **{key: each * float(np.median(getattr(run, key))) for key in ("in_place", "forward", "backward")},
-            "positions apart": apart, "gradients apart": slope}  # fmt: skip
+    return {
+        "scene": scene.name,
+        "particles": len(scene.x),
+        "peer": run.name,
+        "threads": run.threads,
+        **{
+            key: each * float(np.median(getattr(run, key)))
+            for key in ("in_place", "forward", "backward")
+        },
+        "positions apart": apart,
+        "gradients apart": slope,
+    }
 
 
 def _child(what: str) -> dict[str, Any]:
     """A case in a process of its own; for the cold start with an empty cache of compiled code."""
     with TemporaryDirectory() as empty:
-        env = {**os.environ, "NUMBA_NUM_THREADS": "2", **({"NUMBA_CACHE_DIR": empty} if what == "cold" else {})}
-        child = subprocess.run([sys.executable, "-m", "pliant.bench.mpm", what], env=env, capture_output=True, text=True)
+        env = {
+            **os.environ,
+            "NUMBA_NUM_THREADS": "2",
+            **({"NUMBA_CACHE_DIR": empty} if what == "cold" else {}),
+        }
+        child = subprocess.run(
+            [sys.executable, "-m", "pliant.bench.mpm", what],
+            env=env,
+            capture_output=True,
+            text=True,
+        )
     said = child.stdout.strip().splitlines()
-    return json.loads(said[-1]) if not child.returncode and said else {"error": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
+    return (
+        json.loads(said[-1])
+        if not child.returncode and said
+        else {"error": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
+    )
 
 
 def cold() -> dict[str, Any]:
@@ -127,15 +186,25 @@ def cold() -> dict[str, Any]:
 def memory() -> dict[str, Any]:
     """Peak memory of the gradient over 600 substeps of 138,375 particles."""
     h = 1 / 40
-    robot = Robot(name="block", shape=Box(size=tuple(h / 2 * np.array(LARGE))), divisions=(2, 2, 2), order=1, gravity=(0.0, 0.0, -9.81),
-                  material=Material(E=YOUNG, nu=POISSON))  # fmt: skip
+    robot = Robot(
+        name="block",
+        shape=Box(size=tuple(h / 2 * np.array(LARGE))),
+        divisions=(2, 2, 2),
+        order=1,
+        gravity=(0.0, 0.0, -9.81),
+        material=Material(E=YOUNG, nu=POISSON),
+    )
     tau = 0.2 * h * np.sqrt(DENSITY / YOUNG)
     model = MaterialPoint(robot, dt=600 * tau, cell=h, substeps=600)
     began = time.perf_counter()
     step = model.step(model.initial_state(), np.zeros(0))
     model.pullback(step, np.ones(model.space.size))
-    return {"particles": model.body.n_particles, "substeps": 600, "seconds": time.perf_counter() - began,
-            "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2}  # fmt: skip
+    return {
+        "particles": model.body.n_particles,
+        "substeps": 600,
+        "seconds": time.perf_counter() - began,
+        "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2,
+    }
 
 
 def report(numbers: dict[str, Any]) -> Report:
@@ -143,10 +212,24 @@ def report(numbers: dict[str, Any]) -> Report:
     found = [case for case in cases if "missing" not in case]
     rows = []
     for case in found:
-        mine = next(c for c in found if (c["scene"], c["threads"], c["peer"]) == (case["scene"], case["threads"], "Pliant"))
-        rows.append([case["scene"], case["peer"], str(case["threads"]), f"{case['in_place']:.0f}", f"{case['backward']:.0f}",
-                     f"{case['in_place'] / mine['in_place']:.2f}x", f"{case['backward'] / mine['backward']:.2f}x",
-                     f"{case['positions apart']:.0e}", f"{case['gradients apart']:.0e}"])  # fmt: skip
+        mine = next(
+            c
+            for c in found
+            if (c["scene"], c["threads"], c["peer"]) == (case["scene"], case["threads"], "Pliant")
+        )
+        rows.append(
+            [
+                case["scene"],
+                case["peer"],
+                str(case["threads"]),
+                f"{case['in_place']:.0f}",
+                f"{case['backward']:.0f}",
+                f"{case['in_place'] / mine['in_place']:.2f}x",
+                f"{case['backward'] / mine['backward']:.2f}x",
+                f"{case['positions apart']:.0e}",
+                f"{case['gradients apart']:.0e}",
+            ]
+        )
     columns = [
         "scene",
         "peer",
@@ -160,18 +243,31 @@ def report(numbers: dict[str, Any]) -> Report:
     ]
     notes = sorted({case["missing"] for case in cases if "missing" in case})
     if "gradient" in numbers["cold"]:
-        notes.append(f"Cold start, all compiled: first step after {numbers['cold']['step']:.0f} s, first gradient after "
-                     f"{numbers['cold']['gradient']:.0f} s.")  # fmt: skip
-    notes += [f"The case '{key}' stopped: {numbers[key]['error']}" for key in ("cold", "memory") if "error" in numbers[key]]
+        notes.append(
+            f"Cold start, all compiled: first step after {numbers['cold']['step']:.0f} s, first "
+            f"gradient after {numbers['cold']['gradient']:.0f} s."
+        )
+    notes += [
+        f"The case '{key}' stopped: {numbers[key]['error']}"
+        for key in ("cold", "memory")
+        if "error" in numbers[key]
+    ]
     if "gigabytes" in numbers["memory"]:
         m = numbers["memory"]
-        notes.append(f"{m['particles']:,} particles, {m['substeps']} substeps with the gradient: {m['gigabytes']:.2f} GB at its peak, "
-                     f"{m['seconds']:.0f} s.")  # fmt: skip
-    notes.append("Medians of one run, a particle and substep. Forward keeps the last state only; backward excludes the run that keeps the "
-                 "states. Apart: beside ours, relative to the largest way and gradient. Warp runs on one thread.")  # fmt: skip
+        notes.append(
+            f"{m['particles']:,} particles, {m['substeps']} substeps with the gradient: "
+            f"{m['gigabytes']:.2f} GB at its peak, {m['seconds']:.0f} s."
+        )
+    notes.append(
+        "Medians of one run, a particle and substep. Forward keeps the last state only; backward "
+        "excludes the run that keeps the states. Apart: beside ours, relative to the largest way "
+        "and gradient. Warp runs on one thread."
+    )
     return Report(tables=[("Material points", columns, rows)], notes=notes, numbers=numbers)
 
 
 if __name__ == "__main__":
     what = sys.argv[1] if len(sys.argv) > 1 else ""
-    print(json.dumps({"cold": cold, "memory": memory}.get(what, lambda: measure(what == "quick"))()))
+    print(
+        json.dumps({"cold": cold, "memory": memory}.get(what, lambda: measure(what == "quick"))())
+    )

@@ -1,4 +1,5 @@
-"""What a peer of `bench mpm` gives back, and the child process that a peer with a runtime of its own runs in."""
+"""What a peer of `bench mpm` gives back, and the child process that a peer with a runtime of its
+own runs in."""
 
 import subprocess
 import sys
@@ -16,9 +17,11 @@ from pliant.core import Array, InputError, MissingExtra, StepError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MpmRun:
-    """What a peer made of a scene. Seconds are wall clock after one whole run to warm up, one number a repeat.
+    """What a peer made of a scene. Seconds are wall clock after one whole run to warm up, one
+    number a repeat.
 
-    Clearing the grids is inside every number; setting the initial state, seeding the adjoint of x and clearing stored adjoints are not.
+    Clearing the grids is inside every number; setting the initial state, seeding the adjoint of x
+    and clearing stored adjoints are not.
     """
 
     name: str  # of the peer, with its version
@@ -27,8 +30,12 @@ class MpmRun:
     loss: float
     gradient: Array  # (n, dim) [s/m], of the loss by the initial velocities
     in_place: Array  # (repeats,) [s], all substeps, only the last state kept
-    forward: Array  # (repeats,) [s], all substeps, with every state and grid kept for the backward run
-    backward: Array  # (repeats,) [s], from the kept states to the gradient, the forward run excluded
+    forward: (
+        Array  # (repeats,) [s], all substeps, with every state and grid kept for the backward run
+    )
+    backward: (
+        Array  # (repeats,) [s], from the kept states to the gradient, the forward run excluded
+    )
 
 
 def check_run(scene: Scene, *, threads: int, repeats: int) -> None:
@@ -40,35 +47,47 @@ def check_run(scene: Scene, *, threads: int, repeats: int) -> None:
 
 
 def check_inside(scene: Scene, positions: Array) -> None:
-    """A sentence for particles that ended outside the grid, where a peer may have written past its memory."""
+    """A sentence for particles that ended outside the grid, where a peer may have written past its
+    memory."""
     base = np.floor(positions / scene.cell - 0.5) - scene.origin
     bad = np.flatnonzero(~((base >= 0) & (base + 2 < scene.shape)).all(axis=1))
     if bad.size:
-        raise StepError(f"{bad.size} of {len(positions)} particles left the grid (first: particle {bad[0]} at {positions[bad[0]]} m). "
-                        "Shorten the substep tau or widen the grid.")  # fmt: skip
+        raise StepError(
+            f"{bad.size} of {len(positions)} particles left the grid (first: particle {bad[0]} "
+            f"at {positions[bad[0]]} m). Shorten the substep tau or widen the grid."
+        )
 
 
 def run_in_child(module: str, package: str, scene: Scene, *, threads: int, repeats: int) -> MpmRun:
-    """The run of `python -m module`, which serves one by `serve`, as the package keeps its threads and memory for a whole process."""
+    """The run of `python -m module`, which serves one by `serve`, as the package keeps its threads
+    and memory for a whole process."""
     check_run(scene, threads=threads, repeats=repeats)
     if find_spec(package) is None:
-        raise MissingExtra(f"{package.capitalize()} is not installed. Run: pip install 'pliant[bench]'.")
+        raise MissingExtra(
+            f"{package.capitalize()} is not installed. Run: pip install 'pliant[bench]'."
+        )
     with TemporaryDirectory() as folder:
         np.savez(Path(folder) / "scene.npz", **asdict(scene))
         words = [sys.executable, "-m", module, folder, str(threads), str(repeats)]
         child = subprocess.run(words, capture_output=True, text=True)
         if child.returncode:
             said = child.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-            raise StepError(f"{package.capitalize()} stopped on the scene '{scene.name}' with exit status {child.returncode} ({said[0]}). "
-                            f"Ask for fewer than {scene.substeps} substeps if memory was short: it keeps every state.")  # fmt: skip
+            raise StepError(
+                f"{package.capitalize()} stopped on the scene '{scene.name}' with exit status "
+                f"{child.returncode} ({said[0]}). Ask for fewer than {scene.substeps} substeps "
+                "if memory was short: it keeps every state."
+            )
         with np.load(Path(folder) / "run.npz") as got:
-            run = MpmRun(**{key: got[key] if got[key].ndim else got[key].item() for key in got.files})
+            run = MpmRun(
+                **{key: got[key] if got[key].ndim else got[key].item() for key in got.files}
+            )
     check_inside(scene, run.positions)
     return run
 
 
 def serve(peer: Callable[[Scene, int, int], MpmRun], arguments: list[str]) -> None:
-    """The child's side: read the scene from the folder, run the peer on it and leave the run there."""
+    """The child's side: read the scene from the folder, run the peer on it and leave the run
+    there."""
     folder, threads, repeats = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     with np.load(folder / "scene.npz") as got:
         scene = Scene(**{key: got[key] if got[key].ndim else got[key].item() for key in got.files})

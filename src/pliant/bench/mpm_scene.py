@@ -1,4 +1,5 @@
-"""The scene that every peer of `bench mpm` steps: an elastic block, falling and turning slowly, meets a floor."""
+"""The scene that every peer of `bench mpm` steps: an elastic block, falling and turning slowly,
+meets a floor."""
 
 from dataclasses import dataclass
 from math import ceil, sqrt
@@ -10,16 +11,25 @@ from pliant.core import Array, InputError, nearest
 YOUNG, POISSON, DENSITY = 1e5, 0.3, 1000.0  # [Pa], -, [kg/m^3]
 GRAVITY = -9.81  # [m/s^2] along the last axis
 FALL = -1.0  # [m/s] along the last axis
-GAP = 1.1  # cells from the floor to the block; the splines of its lowest particles, those of three cells, just reach the floor
+# cells from the floor to the block; the splines of its lowest particles, those of three cells, just
+# reach the floor
+GAP = 1.1
 COURANT = 0.2  # cells that a pressure wave crosses in one substep
-SIZES = {"2d": ((160, 80), 1 / 80), "3d": ((75, 45, 25), 1 / 40)}  # particles along each axis, two a cell; cell [m]
+SIZES = {
+    "2d": ((160, 80), 1 / 80),
+    "3d": ((75, 45, 25), 1 / 40),
+}  # particles along each axis, two a cell; cell [m]
 SMALL = {"2d": (24, 12), "3d": (10, 6, 5)}
-SPIN = {"2d": np.array([[0.0, -0.5], [0.5, 0.0]]), "3d": np.array([[0.0, -0.4, 0.3], [0.4, 0.0, -0.5], [-0.3, 0.5, 0.0]])}  # [1/s]
+SPIN = {
+    "2d": np.array([[0.0, -0.5], [0.5, 0.0]]),
+    "3d": np.array([[0.0, -0.4, 0.3], [0.4, 0.0, -0.5], [-0.3, 0.5, 0.0]]),
+}  # [1/s]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scene:
-    """Particles on a grid whose nodes lie at whole multiples of `cell`, and what a run of them is asked for.
+    """Particles on a grid whose nodes lie at whole multiples of `cell`, and what a run of them is
+    asked for.
 
     In two dimensions the strain is plane, and mass and volume are those of a metre of depth.
     """
@@ -48,7 +58,8 @@ class Scene:
 
 
 def make_scene(name: str, *, small: bool = False, substeps: int | None = None) -> Scene:
-    """The block "2d" (12,800 particles) or "3d" (84,375) with 50 substeps; `small` has some 300 particles and 20 substeps."""
+    """The block "2d" (12,800 particles) or "3d" (84,375) with 50 substeps; `small` has some 300
+    particles and 20 substeps."""
     if name not in SIZES:
         raise InputError(f"There is no scene '{name}'; {nearest(name, SIZES)}")
     steps = (20 if small else 50) if substeps is None else substeps
@@ -57,7 +68,10 @@ def make_scene(name: str, *, small: bool = False, substeps: int | None = None) -
     counts, h = (SMALL[name] if small else SIZES[name][0]), SIZES[name][1]
     dim = len(counts)
     low = h * np.array([*[0.0] * (dim - 1), GAP])
-    x = low + h / 2 * (np.stack(np.meshgrid(*map(np.arange, counts), indexing="ij"), axis=-1).reshape(-1, dim) + 0.5)
+    x = low + h / 2 * (
+        np.stack(np.meshgrid(*map(np.arange, counts), indexing="ij"), axis=-1).reshape(-1, dim)
+        + 0.5
+    )
     n = len(x)
     fall, gravity = np.zeros((2, dim))
     fall[-1], gravity[-1] = FALL, GRAVITY
@@ -93,7 +107,8 @@ def _travel(v: Array, time: float) -> float:
 
 
 def _grid(x: Array, travel: float) -> tuple[Array, Array]:
-    """(first node, nodes along each axis) of the box of the particles; a stencil lies within [floor(x) - 1, floor(x) + 2]."""
+    """(first node, nodes along each axis) of the box of the particles; a stencil lies within
+    [floor(x) - 1, floor(x) + 2]."""
     low, high = np.floor(x.min(axis=0)).astype(np.int64), np.floor(x.max(axis=0)).astype(np.int64)
     margin = ceil(travel)
     origin = low - 1 - margin

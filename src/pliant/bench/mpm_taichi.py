@@ -1,8 +1,11 @@
-"""Taichi as a peer: the substep as three kernels on fields that keep every substep, and their adjoints by Taichi's own autodiff.
+"""Taichi as a peer: the substep as three kernels on fields that keep every substep, and their
+adjoints by Taichi's own autodiff.
 
-The backward run calls `kernel.grad` in reverse order, as a Tape does. The loops over a stencil are unrolled (`ti.static`): loops of the
-run gave silently wrong gradients. Products shared between nodes are taken out of them, which does not change the speed but brings the
-compilation of the 3D adjoints from four minutes to under one. The stress is P F^T = mu (F F^T - I) + lam log(J) I, as in the C++.
+The backward run calls `kernel.grad` in reverse order, as a Tape does. The loops over a stencil are
+unrolled (`ti.static`): loops of the run gave silently wrong gradients. Products shared between
+nodes are taken out of them, which does not change the speed but brings the compilation of the 3D
+adjoints from four minutes to under one. The stress is P F^T = mu (F F^T - I) + lam log(J) I, as in
+the C++.
 """
 
 # mypy: disable-error-code="valid-type, name-defined"
@@ -51,7 +54,12 @@ def peer(scene: Scene, threads: int, repeats: int) -> MpmRun:
         ti.sync()
 
     def start() -> None:
-        for field, values in ((state.x, scene.x), (state.v, scene.v), (state.C, scene.C), (state.F, scene.F)):
+        for field, values in (
+            (state.x, scene.x),
+            (state.v, scene.v),
+            (state.C, scene.C),
+            (state.F, scene.F),
+        ):
             put(field, 0, values.reshape(len(values), -1))
 
     seconds = []
@@ -66,17 +74,26 @@ def peer(scene: Scene, threads: int, repeats: int) -> MpmRun:
     positions, gradient = state.x.to_numpy()[-1], state.v.grad.to_numpy()[0]
     in_place, kept, back = np.array(seconds[1:]).T
     version = ".".join(map(str, ti.__version__))
-    return MpmRun(name=f"Taichi {version}", threads=threads, positions=positions, loss=float(np.sum(scene.weights * positions)),
-                  gradient=gradient, in_place=in_place, forward=kept, backward=back)  # fmt: skip
+    return MpmRun(
+        name=f"Taichi {version}",
+        threads=threads,
+        positions=positions,
+        loss=float(np.sum(scene.weights * positions)),
+        gradient=gradient,
+        in_place=in_place,
+        forward=kept,
+        backward=back,
+    )
 
 
 def _fields(ti: Any, scene: Scene) -> SimpleNamespace:
-    """Particles (substeps + 1, n), nodes (substeps, *shape) and the constants of each particle (n,)."""
+    """Particles (substeps + 1, n), nodes (substeps, *shape) and the constants of each particle
+    (n,)."""
     n, dim = scene.x.shape
     particles, nodes = (scene.substeps + 1, n), (scene.substeps, *scene.shape.tolist())
-    vector = lambda shape: ti.Vector.field(dim, ti.f64, shape=shape, needs_grad=True)  # noqa: E731
-    matrix = lambda: ti.Matrix.field(dim, dim, ti.f64, shape=particles, needs_grad=True)  # noqa: E731
-    constant = lambda: ti.field(ti.f64, shape=n)  # noqa: E731
+    vector = lambda shape: ti.Vector.field(dim, ti.f64, shape=shape, needs_grad=True)
+    matrix = lambda: ti.Matrix.field(dim, dim, ti.f64, shape=particles, needs_grad=True)
+    constant = lambda: ti.field(ti.f64, shape=n)
     state = SimpleNamespace(
         x=vector(particles),
         v=vector(particles),
@@ -104,7 +121,10 @@ def _kernels(ti: Any, scene: Scene, state: SimpleNamespace) -> tuple[Any, Any, A
     h, tau, floor, height = scene.cell, scene.tau, scene.floor, int(scene.origin[-1])
     affine = 4 / h**2
     shape = tuple(scene.shape.tolist())
-    origin, gravity = ti.Vector(scene.origin.tolist(), dt=ti.i32), ti.Vector(scene.gravity.tolist(), dt=ti.f64)
+    origin, gravity = (
+        ti.Vector(scene.origin.tolist(), dt=ti.i32),
+        ti.Vector(scene.gravity.tolist(), dt=ti.f64),
+    )
     eye = ti.Matrix(np.eye(dim).tolist(), dt=ti.f64)
 
     @ti.kernel
@@ -122,7 +142,10 @@ def _kernels(ti: Any, scene: Scene, state: SimpleNamespace) -> tuple[Any, Any, A
             E = F[s, p]
             K = mu[p] * (E @ E.transpose() - eye) + lam[p] * ti.log(E.determinant()) * eye
             G = -tau * affine * volume[p] * K + mass[p] * C[s, p]
-            g = [[G[:, a] * ((i - f[a]) * h) for a in ti.static(range(dim))] for i in ti.static(range(3))]
+            g = [
+                [G[:, a] * ((i - f[a]) * h) for a in ti.static(range(dim))]
+                for i in ti.static(range(3))
+            ]
             q = mass[p] * v[s, p]
             for i, j in ti.static(ti.ndrange(3, 3)):
                 w_ij = w[i][0] * w[j][1]
@@ -163,7 +186,10 @@ def _kernels(ti: Any, scene: Scene, state: SimpleNamespace) -> tuple[Any, Any, A
                     u += a
                     B += a.outer_product(ti.Vector([d[i][0], d[j][1]]))
                 else:
-                    c = [w[k][2] * velocity[s, base - origin + ti.Vector([i, j, k])] for k in ti.static(range(3))]
+                    c = [
+                        w[k][2] * velocity[s, base - origin + ti.Vector([i, j, k])]
+                        for k in ti.static(range(3))
+                    ]
                     a = w_ij * (c[0] + c[1] + c[2])
                     b = w_ij * (c[0] * d[0][2] + c[1] * d[1][2] + c[2] * d[2][2])
                     u += a
@@ -177,7 +203,8 @@ def _kernels(ti: Any, scene: Scene, state: SimpleNamespace) -> tuple[Any, Any, A
 
 
 def _put(ti: Any) -> Any:
-    """put(field, s, values): the rows of values (n, ...) become the vectors or matrices of substep s."""
+    """put(field, s, values): the rows of values (n, ...) become the vectors or matrices of substep
+    s."""
 
     @ti.kernel
     def put(field: ti.template(), s: ti.i32, values: ti.types.ndarray()):

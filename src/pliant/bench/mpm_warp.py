@@ -1,8 +1,10 @@
-"""NVIDIA Warp on the CPU as a peer: the substep as four kernels on arrays that keep every substep, recorded on its wp.Tape.
+"""NVIDIA Warp on the CPU as a peer: the substep as four kernels on arrays that keep every substep,
+recorded on its wp.Tape.
 
-Warp runs a kernel on one thread of a CPU. The loops over a stencil are not unrolled, which took the 3D adjoint to a third of its time;
-but then Warp's adjoint does not have the sums that such a loop made, so what is not linear in them (`move`) is a kernel of its own that
-reads them from memory. The stress is P F^T = mu (F F^T - I) + lam log(J) I, as in the C++.
+Warp runs a kernel on one thread of a CPU. The loops over a stencil are not unrolled, which took the
+3D adjoint to a third of its time; but then Warp's adjoint does not have the sums that such a loop
+made, so what is not linear in them (`move`) is a kernel of its own that reads them from memory. The
+stress is P F^T = mu (F F^T - I) + lam log(J) I, as in the C++.
 """
 
 # mypy: disable-error-code="valid-type, index, name-defined"
@@ -52,14 +54,22 @@ def peer(scene: Scene, threads: int, repeats: int) -> MpmRun:
         in_place, _ = _time(lambda: forward(False))
         _start(state, scene)
         kept, tape = _time(lambda: forward(True))
-        back, _ = _time(lambda: tape.backward(grads={state.x[-1]: seed}))  # noqa: B023, called at once
+        back, _ = _time(lambda: tape.backward(grads={state.x[-1]: seed}))  # noqa: B023
         seconds.append((in_place, kept, back))
         gradient = state.v[0].grad.numpy().copy()
         tape.zero()  # here, since a tape knows only after its backward run which adjoints to clear
     in_place, kept, back = np.array(seconds[1:]).T
     positions = state.x[-1].numpy()
-    return MpmRun(name=f"Warp {wp.__version__}", threads=threads, positions=positions, loss=float(np.sum(scene.weights * positions)),
-                  gradient=gradient, in_place=in_place, forward=kept, backward=back)  # fmt: skip
+    return MpmRun(
+        name=f"Warp {wp.__version__}",
+        threads=threads,
+        positions=positions,
+        loss=float(np.sum(scene.weights * positions)),
+        gradient=gradient,
+        in_place=in_place,
+        forward=kept,
+        backward=back,
+    )
 
 
 def _arrays(wp: Any, scene: Scene) -> SimpleNamespace:
@@ -67,7 +77,9 @@ def _arrays(wp: Any, scene: Scene) -> SimpleNamespace:
     n, dim = scene.x.shape
     vector, matrix = wp.types.vector(dim, wp.float64), wp.types.matrix((dim, dim), wp.float64)
     nodes = tuple(scene.shape.tolist())
-    many = lambda count, shape, kind: [wp.zeros(shape, dtype=kind, requires_grad=True) for _ in range(count)]  # noqa: E731
+    many = lambda count, shape, kind: [
+        wp.zeros(shape, dtype=kind, requires_grad=True) for _ in range(count)
+    ]
     return SimpleNamespace(
         x=many(scene.substeps + 1, n, vector),
         v=many(scene.substeps + 1, n, vector),
@@ -76,13 +88,20 @@ def _arrays(wp: Any, scene: Scene) -> SimpleNamespace:
         momentum=many(scene.substeps, nodes, vector),
         node_mass=many(scene.substeps, nodes, wp.float64),
         velocity=many(scene.substeps, nodes, vector),
-        constants=[wp.array(a, dtype=wp.float64) for a in (scene.mass, scene.volume, scene.mu, scene.lam)],
+        constants=[
+            wp.array(a, dtype=wp.float64) for a in (scene.mass, scene.volume, scene.mu, scene.lam)
+        ],
     )
 
 
 def _start(state: SimpleNamespace, scene: Scene) -> None:
     """The scene's particles as the first state."""
-    for arrays, values in ((state.x, scene.x), (state.v, scene.v), (state.C, scene.C), (state.F, scene.F)):
+    for arrays, values in (
+        (state.x, scene.x),
+        (state.v, scene.v),
+        (state.C, scene.C),
+        (state.F, scene.F),
+    ):
         arrays[0].assign(values)
 
 
@@ -95,10 +114,20 @@ def _substep(wp: Any, scene: Scene, state: SimpleNamespace) -> Callable[[int, in
         momentum, mass, velocity = state.momentum[s], state.node_mass[s], state.velocity[s]
         momentum.zero_()
         mass.zero_()
-        wp.launch(scatter, n, inputs=[state.x[s], state.v[s], state.C[s], state.F[s], *state.constants], outputs=[momentum, mass])
+        wp.launch(
+            scatter,
+            n,
+            inputs=[state.x[s], state.v[s], state.C[s], state.F[s], *state.constants],
+            outputs=[momentum, mass],
+        )
         wp.launch(sweep, nodes, inputs=[momentum, mass], outputs=[velocity])
         wp.launch(gather, n, inputs=[state.x[s], velocity], outputs=[state.v[then], state.C[then]])
-        wp.launch(move, n, inputs=[state.x[s], state.F[s], state.v[then], state.C[then]], outputs=[state.x[then], state.F[then]])
+        wp.launch(
+            move,
+            n,
+            inputs=[state.x[s], state.F[s], state.v[then], state.C[then]],
+            outputs=[state.x[then], state.F[then]],
+        )
 
     return step
 
@@ -107,11 +136,23 @@ def _kernels(wp: Any, scene: Scene) -> tuple[Any, Any, Any, Any]:
     """(scatter, sweep, gather, move), compiled for the scene's dimension."""
     dim = scene.dim
     vector, matrix = wp.types.vector(dim, wp.float64), wp.types.matrix((dim, dim), wp.float64)
-    vectors, matrices, scalars = wp.array(dtype=vector), wp.array(dtype=matrix), wp.array(dtype=wp.float64)
-    node_vectors, node_scalars = wp.array(dtype=vector, ndim=dim), wp.array(dtype=wp.float64, ndim=dim)
-    number = lambda value: wp.constant(wp.float64(value))  # noqa: E731
+    vectors, matrices, scalars = (
+        wp.array(dtype=vector),
+        wp.array(dtype=matrix),
+        wp.array(dtype=wp.float64),
+    )
+    node_vectors, node_scalars = (
+        wp.array(dtype=vector, ndim=dim),
+        wp.array(dtype=wp.float64, ndim=dim),
+    )
+    number = lambda value: wp.constant(wp.float64(value))
     zero, half, three_quarters, three_halves, two = map(number, (0.0, 0.5, 0.75, 1.5, 2.0))
-    h, per_cell, tau, floor = number(scene.cell), number(1 / scene.cell), number(scene.tau), number(scene.floor)
+    h, per_cell, tau, floor = (
+        number(scene.cell),
+        number(1 / scene.cell),
+        number(scene.tau),
+        number(scene.floor),
+    )
     affine = number(4 / scene.cell**2)
     pull = number(-scene.tau * 4 / scene.cell**2)
     origin = wp.constant(wp.types.vector(3, wp.int32)(*scene.origin.tolist(), *[0] * (3 - dim)))
@@ -124,7 +165,9 @@ def _kernels(wp: Any, scene: Scene) -> tuple[Any, Any, Any, Any]:
         l = three_halves * ones - f
         c = f - ones
         r = f - half * ones
-        return wp.matrix_from_rows(half * wp.cw_mul(l, l), three_quarters * ones - wp.cw_mul(c, c), half * wp.cw_mul(r, r))
+        return wp.matrix_from_rows(
+            half * wp.cw_mul(l, l), three_quarters * ones - wp.cw_mul(c, c), half * wp.cw_mul(r, r)
+        )
 
     @wp.func
     def ways(f: vector):
@@ -138,8 +181,18 @@ def _kernels(wp: Any, scene: Scene) -> tuple[Any, Any, Any, Any]:
         return base
 
     @wp.kernel
-    def scatter(x: vectors, v: vectors, C: matrices, F: matrices, mass: scalars, volume: scalars, mu: scalars, lam: scalars,
-                momentum: node_vectors, node_mass: node_scalars):  # fmt: skip
+    def scatter(
+        x: vectors,
+        v: vectors,
+        C: matrices,
+        F: matrices,
+        mass: scalars,
+        volume: scalars,
+        mu: scalars,
+        lam: scalars,
+        momentum: node_vectors,
+        node_mass: node_scalars,
+    ):
         p = wp.tid()
         base = first(x[p])
         f = x[p] * per_cell - base
@@ -168,7 +221,9 @@ def _kernels(wp: Any, scene: Scene) -> tuple[Any, Any, Any, Any]:
                     q_ij = q_i + d[j, 1] * column[1]
                     for k in range(3):
                         weight = w_ij * w[k, 2]
-                        wp.atomic_add(momentum, a + i, b + j, c + k, weight * (q_ij + d[k, 2] * column[2]))
+                        wp.atomic_add(
+                            momentum, a + i, b + j, c + k, weight * (q_ij + d[k, 2] * column[2])
+                        )
                         wp.atomic_add(node_mass, a + i, b + j, c + k, weight * mass[p])
 
     @wp.func
@@ -221,7 +276,14 @@ def _kernels(wp: Any, scene: Scene) -> tuple[Any, Any, Any, Any]:
         C_next[p] = affine * B
 
     @wp.kernel
-    def move(x: vectors, F: matrices, v_next: vectors, C_next: matrices, x_next: vectors, F_next: matrices):
+    def move(
+        x: vectors,
+        F: matrices,
+        v_next: vectors,
+        C_next: matrices,
+        x_next: vectors,
+        F_next: matrices,
+    ):
         p = wp.tid()
         F_old = F[p]
         x_next[p] = x[p] + tau * v_next[p]

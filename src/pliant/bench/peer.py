@@ -28,17 +28,27 @@ class PeerRun:
     name: str
     seconds_per_step: Array  # (steps,) [s], wall clock
     positions: Array  # (n, 3) [m], after the last step
-    assembly: float | None = None  # [s], mean of one tangent and one residual; None if the peer does not show it
-    factor: float | None = None  # [s], mean of one sparse factorisation; None if the peer does not show it
+    assembly: float | None = (
+        None  # [s], mean of one tangent and one residual; None if the peer does not show it
+    )
+    factor: float | None = (
+        None  # [s], mean of one sparse factorisation; None if the peer does not show it
+    )
 
 
 def check_mesh(case: Case) -> None:
-    """A sentence for a mesh that a peer would answer with a crash: Drake aborts the process at an inverted cell."""
+    """A sentence for a mesh that a peer would answer with a crash: Drake aborts the process at an
+    inverted cell."""
     points, cells, clamped = case.points, case.cells, case.clamped
     if not 0 < np.count_nonzero(clamped) < len(points):
-        raise InputError(f"{np.count_nonzero(clamped)} of {len(points)} nodes are clamped. Clamp those of one end.")
+        raise InputError(
+            f"{np.count_nonzero(clamped)} of {len(points)} nodes are clamped. Clamp those of one "
+            "end."
+        )
     volume = np.linalg.det(points[cells[:, 1:]] - points[cells[:, :1]]) / 6
     bad = np.flatnonzero(~(volume > 0))
     if bad.size:
-        raise MeshError(f"{bad.size} of {len(cells)} tetrahedra are inverted or flat (first: cell {bad[0]}, volume "
-                        f"{volume[bad[0]]:.2e} m^3). Swap two vertices of each.")  # fmt: skip
+        raise MeshError(
+            f"{bad.size} of {len(cells)} tetrahedra are inverted or flat (first: cell {bad[0]}, "
+            f"volume {volume[bad[0]]:.2e} m^3). Swap two vertices of each."
+        )

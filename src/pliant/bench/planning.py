@@ -1,8 +1,10 @@
-"""Seconds an iteration of every planner against the horizon, on the rod and the cloth of paper 003 (its Fig. 3).
+"""Seconds an iteration of every planner against the horizon, on the rod and the cloth of paper 003
+(its Fig. 3).
 
-Each case runs in a process of its own, so that its peak memory is its own. An iteration is everything between two accepted runs:
-derivatives, the step and the trial runs. The objective is the paper's: targets of the tip or the corners at the end, and the
-acceleration (and rate) of the joints.
+Each case runs in a process of its own, so that its peak memory is its own. An iteration is
+everything between two accepted runs: derivatives, the step and the trial runs. The objective is the
+paper's: targets of the tip or the corners at the end, and the acceleration (and rate) of the
+joints.
 """
 
 import json
@@ -29,14 +31,23 @@ DT = 0.025  # [s]
 PATIENCE = 200  # [s] for one case; only collocation on large bodies takes longer
 METHODS: dict[str, Any] = {
     "gauss_newton": gauss_newton,
-    "batch Gauss-Newton": lambda problem, options: newton(problem, options=options, second_order=False),
+    "batch Gauss-Newton": lambda problem, options: newton(
+        problem, options=options, second_order=False
+    ),
     "batch Newton": newton,
     "ddp (iLQR)": ddp,
     "collocation": collocation,
     "gradient": gradient,
 }
-LIMITS = {"batch Newton": 40}  # longer horizons of the exact Hessian take many minutes and gigabytes, and only show the cube
-COUNTED = {"ddp (iLQR)": 1, "batch Newton": 1, "collocation": 1, "batch Gauss-Newton": 2}  # iterations that are timed; 3 by default
+LIMITS = {
+    "batch Newton": 40
+}  # longer horizons of the exact Hessian take many minutes and gigabytes, and only show the cube
+COUNTED = {
+    "ddp (iLQR)": 1,
+    "batch Newton": 1,
+    "collocation": 1,
+    "batch Gauss-Newton": 2,
+}  # iterations that are timed; 3 by default
 
 
 BODIES = {"pendulum": "pendulum-1", "rod": "whip-1", "strip": "cloth-thin", "cloth": "cloth-toss"}
@@ -44,34 +55,56 @@ MAKERS = {**pendulum.MAKERS, **whip.MAKERS, **lay_cloth.MAKERS}
 
 
 def problem(body: str, steps: int) -> Problem:
-    """An experiment's body with another number of steps of the same length, and targets 5 cm ahead of where it hangs: near enough for
-    every method's first trial to be accepted, so that an iteration is the same work for all."""
+    """An experiment's body with another number of steps of the same length, and targets 5 cm ahead
+    of where it hangs: near enough for every method's first trial to be accepted, so that an
+    iteration is the same work for all."""
     made = MAKERS[BODIES[body]](find(BODIES[body]).settings)
     robot, time = made.robot, DT * steps
     ends = [name for name in robot.effectors if not name.endswith("grip")]
-    goals = [Goal(effector=name, target=robot.place(name, robot.body().rest) + np.array([0.05, 0.0, 0.0]), time=time, weight=100.0)
-             for name in ends]  # fmt: skip
+    goals = [
+        Goal(
+            effector=name,
+            target=robot.place(name, robot.body().rest) + np.array([0.05, 0.0, 0.0]),
+            time=time,
+            weight=100.0,
+        )
+        for name in ends
+    ]
     task = replace(made, steps=steps, time=time, targets=goals, terms=lay_cloth.EFFORT)
     return problem_of(task, task.model)
 
 
 def case(body: str, steps: int, method: str) -> dict[str, Any]:
-    """One method on one problem: seconds an iteration (median) and the memory that planning added at its peak."""
+    """One method on one problem: seconds an iteration (median) and the memory that planning added
+    at its peak."""
     count = COUNTED.get(method, 3)
     try:
         METHODS[method](problem(body, 2), options=Options(iterations=1))  # compiles and warms up
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        plan: Plan = METHODS[method](problem(body, steps), options=Options(iterations=count, tolerance=1e-14))
+        plan: Plan = METHODS[method](
+            problem(body, steps), options=Options(iterations=count, tolerance=1e-14)
+        )
     except MissingExtra as error:
         return {"missing": str(error)}
     seconds = np.diff([row.seconds for row in plan.history])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"seconds": float(np.median(seconds)), "iterations": len(seconds), "megabytes": (peak - before) / 1024.0, "cost": plan.cost}
+    return {
+        "seconds": float(np.median(seconds)),
+        "iterations": len(seconds),
+        "megabytes": (peak - before) / 1024.0,
+        "cost": plan.cost,
+    }
 
 
 def cases(quick: bool, bodies: Sequence[str]) -> list[tuple[str, int, str]]:
     steps = STEPS[:2] if quick else STEPS
-    return [(body, n, method) for body in bodies for n in steps for method in METHODS if n <= LIMITS.get(method, n)]
+    return [
+        (body, n, method)
+        for body in bodies
+        for n in steps
+        for method in METHODS
+        if n <= LIMITS.get(method, n)
+    ]
 
 
 def measure(quick: bool, bodies: Sequence[str] = ("rod", "cloth")) -> list[dict[str, Any]]:
@@ -86,26 +119,48 @@ def measure(quick: bool, bodies: Sequence[str] = ("rod", "cloth")) -> list[dict[
 def _child(words: list[str]) -> dict[str, Any]:
     """What a case printed, or why it did not."""
     try:
-        child = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **ONE_THREAD}, timeout=PATIENCE)
+        child = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **ONE_THREAD},
+            timeout=PATIENCE,
+        )
     except subprocess.TimeoutExpired:
         return {"error": f"it took over {PATIENCE} s"}
     said = child.stdout.strip().splitlines()
-    return json.loads(said[-1]) if not child.returncode and said else {"error": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
+    return (
+        json.loads(said[-1])
+        if not child.returncode and said
+        else {"error": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
+    )
 
 
 def exponent(rows: list[dict[str, Any]], key: str) -> float:
     """The growth of a number with the horizon, as a power."""
-    return float(np.polyfit(np.log([row["steps"] for row in rows]), np.log([max(row[key], 1e-9) for row in rows]), 1)[0])
+    return float(
+        np.polyfit(
+            np.log([row["steps"] for row in rows]), np.log([max(row[key], 1e-9) for row in rows]), 1
+        )[0]
+    )
 
 
 def report(numbers: list[dict[str, Any]]) -> Report:
     tables, notes = [], sorted({row["missing"] for row in numbers if "missing" in row})
-    notes += [f"{row['method']} on the {row['body']} at {row['steps']} steps stopped: {row['error']}" for row in numbers if "error" in row]
+    notes += [
+        f"{row['method']} on the {row['body']} at {row['steps']} steps stopped: {row['error']}"
+        for row in numbers
+        if "error" in row
+    ]
     steps = sorted({row["steps"] for row in numbers})
     for body in dict.fromkeys(row["body"] for row in numbers):
         rows = []
         for method in METHODS:
-            mine = [row for row in numbers if row["body"] == body and row["method"] == method and "seconds" in row]
+            mine = [
+                row
+                for row in numbers
+                if row["body"] == body and row["method"] == method and "seconds" in row
+            ]
             at = {row["steps"]: row for row in mine}
             if mine:
                 grown = [
@@ -113,16 +168,34 @@ def report(numbers: list[dict[str, Any]]) -> Report:
                     " / ".join(f"{row['megabytes']:.0f}" for row in mine),
                 ]
                 rows.append(
-                    [method, *(f"{at[n]['seconds']:.3f}" if n in at else "-" for n in steps), *grown, _ahead(numbers, body, method)]
+                    [
+                        method,
+                        *(f"{at[n]['seconds']:.3f}" if n in at else "-" for n in steps),
+                        *grown,
+                        _ahead(numbers, body, method),
+                    ]
                 )
-        columns = ["method", *(f"{n} steps [s]" for n in steps), "exponent", "memory [MB] at each", "gauss_newton ahead at 40"]
+        columns = [
+            "method",
+            *(f"{n} steps [s]" for n in steps),
+            "exponent",
+            "memory [MB] at each",
+            "gauss_newton ahead at 40",
+        ]
         tables.append((f"Seconds an iteration, {body}", columns, rows))
-    notes.append("One thread each, one run, a process for each case. Memory: what planning added to the process at its peak.")
+    notes.append(
+        "One thread each, one run, a process for each case. Memory: what planning added to the "
+        "process at its peak."
+    )
     return Report(tables=tables, notes=notes, numbers=numbers)
 
 
 def _ahead(numbers: list[dict[str, Any]], body: str, method: str) -> str:
-    found = {row["method"]: row for row in numbers if row["body"] == body and row["steps"] == 40 and "seconds" in row}
+    found = {
+        row["method"]: row
+        for row in numbers
+        if row["body"] == body and row["steps"] == 40 and "seconds" in row
+    }
     if method not in found or "gauss_newton" not in found:
         return "-"
     return f"{found[method]['seconds'] / found['gauss_newton']['seconds']:.1f}x"

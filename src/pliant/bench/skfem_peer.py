@@ -1,4 +1,5 @@
-"""scikit-fem as a peer: the same clamped arm by backward Euler, consistent mass, full Newton, as its examples do it."""
+"""scikit-fem as a peer: the same clamped arm by backward Euler, consistent mass, full Newton, as
+its examples do it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,9 @@ TOLERANCE = 1e-8  # of the first residual of the step or the weight, whichever i
 MAX_NEWTON = 50
 EYE = np.eye(3)[:, :, None, None]  # arrays at the quadrature points end in (cells, 1)
 EYE4 = np.einsum("ik,jl->ijkl", np.eye(3), np.eye(3))[..., None, None]
-EPS = np.array([[[(i - j) * (j - k) * (k - i) / 2 for k in range(3)] for j in range(3)] for i in range(3)])
+EPS = np.array(
+    [[[(i - j) * (j - k) * (k - i) / 2 for k in range(3)] for j in range(3)] for i in range(3)]
+)
 EPS_EPS = np.einsum("ikm,jln->ijklmn", EPS, EPS)
 
 # P (3, 3, m, 1) [Pa], and on request dP/dF (3, 3, 3, 3, m, 1) [Pa]
@@ -78,7 +81,8 @@ def step_with_skfem(case: Case, *, steps: int, law: str = "corotated") -> PeerRu
 
 
 def newton_step(arm: Arm, u: Array, v: Array, clock: Clock) -> Array:
-    """The displacement (3n,) after one backward Euler step: M (u' - u - h v) / h^2 + f(u') = weight."""
+    """The displacement (3n,) after one backward Euler step: M (u' - u - h v) / h^2 + f(u') =
+    weight."""
     u = predicted = u + arm.dt * v
     small = TOLERANCE * float(np.linalg.norm(arm.weight))
     for iteration in range(MAX_NEWTON):
@@ -93,7 +97,10 @@ def newton_step(arm: Arm, u: Array, v: Array, clock: Clock) -> Array:
         K = arm.mass / arm.dt**2 + _stiffness(arm.basis, tangent())
         clock.assembly.append(perf_counter() - start)
         u = u - _solve(K, r, arm.fixed, clock)
-    raise StepError(f"scikit-fem's Newton left a residual of {norm:.1e} N after {MAX_NEWTON} iterations. Halve dt.")
+    raise StepError(
+        f"scikit-fem's Newton left a residual of {norm:.1e} N after {MAX_NEWTON} iterations. "
+        "Halve dt."
+    )
 
 
 def corotated(F: Array, mu: float, lam: float) -> Stress:
@@ -102,7 +109,9 @@ def corotated(F: Array, mu: float, lam: float) -> Stress:
 
     U, _, V = np.linalg.svd(np.moveaxis(F, (0, 1), (-2, -1)))
     V[..., 2, :] *= np.linalg.det(U @ V)[..., None]  # R is a rotation, also in an inverted cell
-    R = np.ascontiguousarray(np.moveaxis(U @ V, (-2, -1), (0, 1)))  # cells last, as the forms read them
+    R = np.ascontiguousarray(
+        np.moveaxis(U @ V, (-2, -1), (0, 1))
+    )  # cells last, as the forms read them
     J = det(F)
     cofactor = J * transpose(inv(F))
 
@@ -135,7 +144,10 @@ def neo_hookean(F: Array, mu: float, lam: float) -> Stress:
     return mu * (F - H) + lam * log_J * H, tangent
 
 
-LAWS: dict[str, Callable[[Array, float, float], Stress]] = {"corotated": corotated, "neo-hookean": neo_hookean}
+LAWS: dict[str, Callable[[Array, float, float], Stress]] = {
+    "corotated": corotated,
+    "neo-hookean": neo_hookean,
+}
 
 
 def _import_skfem() -> tuple[Any, Any]:
@@ -143,7 +155,9 @@ def _import_skfem() -> tuple[Any, Any]:
         import skfem
         from skfem import helpers
     except ImportError as error:
-        raise MissingExtra("scikit-fem is not installed. Run: pip install 'pliant[bench]'.") from error
+        raise MissingExtra(
+            "scikit-fem is not installed. Run: pip install 'pliant[bench]'."
+        ) from error
     return skfem, helpers
 
 
@@ -172,8 +186,11 @@ def _solve(K: Any, r: Array, fixed: Array, clock: Clock) -> Array:
     K_free, r_free, du, free = condense(K, r, D=fixed)
     K_free = K_free.tocsc()
     start = perf_counter()
-    # SuperLU's options for a symmetric matrix: 1.3 to 2.5 times faster than its defaults, which skfem.solve takes
-    factor = splu(K_free, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    # SuperLU's options for a symmetric matrix: 1.3 to 2.5 times faster than its defaults, which
+    # skfem.solve takes
+    factor = splu(
+        K_free, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+    )
     clock.factor.append(perf_counter() - start)
     du[free] = factor.solve(r_free)
     return du

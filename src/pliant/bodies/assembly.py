@@ -1,6 +1,8 @@
-"""Compiled loops of a solid: cell energies, forces and their derivatives along vectors, and the sums over cells that share a node.
+"""Compiled loops of a solid: cell energies, forces and their derivatives along vectors, and the
+sums over cells that share a node.
 
-Cells write to their own place and nodes then gather in a fixed order, so that the bits do not depend on the threads.
+Cells write to their own place and nodes then gather in a fixed order, so that the bits do not
+depend on the threads.
 """
 
 from typing import NamedTuple
@@ -37,7 +39,8 @@ class Cells(NamedTuple):
 
 
 class Viscous(NamedTuple):
-    """The viscous share of a step: stress = sum over steps of rate * Green strain through viscosity times the moduli."""
+    """The viscous share of a step: stress = sum over steps of rate * Green strain through viscosity
+    times the moduli."""
 
     rate: float  # [1/s] weight of the new step's strain in the strain rate; 0: no viscosity
     time: float  # [s] viscosity: the viscous moduli are this times (mu, lam)
@@ -90,14 +93,23 @@ def cell_moduli(moduli, c):
 def strain_rate(F, rate, past):
     E = mtm(F, F)
     half = 0.5 * rate
-    return (half * (E[0] - 1.0) + past[0], half * E[1] + past[1], half * E[2] + past[2],
-            half * E[3] + past[3], half * (E[4] - 1.0) + past[4], half * E[5] + past[5],
-            half * E[6] + past[6], half * E[7] + past[7], half * (E[8] - 1.0) + past[8])  # fmt: skip
+    return (
+        half * (E[0] - 1.0) + past[0],
+        half * E[1] + past[1],
+        half * E[2] + past[2],
+        half * E[3] + past[3],
+        half * (E[4] - 1.0) + past[4],
+        half * E[5] + past[5],
+        half * E[6] + past[6],
+        half * E[7] + past[7],
+        half * (E[8] - 1.0) + past[8],
+    )
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def cell_forces(cells, moduli, viscous, q, dim):
-    """((n_cells,) [J], (n_cells, n_nodes, dim) [N]) the energy of each cell, infinite where a barrier is broken, and its gradient."""
+    """((n_cells,) [J], (n_cells, n_nodes, dim) [N]) the energy of each cell, infinite where a
+    barrier is broken, and its gradient."""
     n, points = cells.weights.shape
     energy, forces = np.zeros(n), np.zeros((n, cells.nodes.shape[1], dim))
     for c in prange(n):
@@ -142,14 +154,22 @@ def cell_products(cells, moduli, q, y, dim):
             nodes, grads = cells.nodes[c], cells.grads[c, g]
             F = deformation(q, nodes, grads, dim)
             R = rotation_if_needed(cells.law[c], F, dim)
-            dP = laws.differential(cells.law[c], F, R, field_gradient(y, nodes, grads, dim), cell_moduli(moduli, c), cells.power[c])
+            dP = laws.differential(
+                cells.law[c],
+                F,
+                R,
+                field_gradient(y, nodes, grads, dim),
+                cell_moduli(moduli, c),
+                cells.power[c],
+            )
             _spread(out[c], cells.weights[c, g], dP, grads, dim)
     return out
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def field_gradients(cells, y, dim):
-    """(n_cells, n_points, dim, dim) the gradient of a nodal vector field with respect to rest coordinates."""
+    """(n_cells, n_points, dim, dim) the gradient of a nodal vector field with respect to rest
+    coordinates."""
     n, points = cells.weights.shape
     out = np.empty((n, points, dim, dim))
     for c in prange(n):
@@ -163,13 +183,16 @@ def field_gradients(cells, y, dim):
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def viscous_products(cells, moduli, q, level, y, dim):
-    """(n_cells, n_nodes, dim) the forces of the stress F(q) hooke(sym(F(level)^T grad y)) with moduli (n_cells, 2)."""
+    """(n_cells, n_nodes, dim) the forces of the stress F(q) hooke(sym(F(level)^T grad y)) with
+    moduli (n_cells, 2)."""
     n, points = cells.weights.shape
     out = np.zeros((n, cells.nodes.shape[1], dim))
     for c in prange(n):
         for g in range(points):
             nodes, grads = cells.nodes[c], cells.grads[c, g]
-            E = sym(mtm(field_gradient(level, nodes, grads, dim), field_gradient(y, nodes, grads, dim)))
+            E = sym(
+                mtm(field_gradient(level, nodes, grads, dim), field_gradient(y, nodes, grads, dim))
+            )
             P = mm(field_gradient(q, nodes, grads, dim), laws.hooke(moduli[c, 0], moduli[c, 1], E))
             _spread(out[c], cells.weights[c, g], P, grads, dim)
     return out
@@ -177,7 +200,8 @@ def viscous_products(cells, moduli, q, level, y, dim):
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def cell_third(cells, moduli, q, y, z, dim):
-    """(n_cells, n_nodes, dim) the gradient of y^T K(q) z with respect to q, by the complex step of the stress differential."""
+    """(n_cells, n_nodes, dim) the gradient of y^T K(q) z with respect to q, by the complex step of
+    the stress differential."""
     n, points = cells.weights.shape
     out = np.zeros((n, cells.nodes.shape[1], dim))
     for c in prange(n):
@@ -188,16 +212,38 @@ def cell_third(cells, moduli, q, y, z, dim):
             R = rotation_if_needed(cells.law[c], F, dim)
             dR = rotation_differential(F, R, Y) if laws.needs_rotation(cells.law[c]) else Y
             step = complex(0.0, TINY)
-            dP = laws.differential(cells.law[c], add(F, scale(step, Y)), add(R, scale(step, dR)), scale(complex(1.0, 0.0), Z),
-                                   cell_moduli(moduli, c), cells.power[c])  # fmt: skip
-            _spread(out[c], cells.weights[c, g] / TINY, (dP[0].imag, dP[1].imag, dP[2].imag, dP[3].imag, dP[4].imag,
-                                                         dP[5].imag, dP[6].imag, dP[7].imag, dP[8].imag), grads, dim)  # fmt: skip
+            dP = laws.differential(
+                cells.law[c],
+                add(F, scale(step, Y)),
+                add(R, scale(step, dR)),
+                scale(complex(1.0, 0.0), Z),
+                cell_moduli(moduli, c),
+                cells.power[c],
+            )
+            _spread(
+                out[c],
+                cells.weights[c, g] / TINY,
+                (
+                    dP[0].imag,
+                    dP[1].imag,
+                    dP[2].imag,
+                    dP[3].imag,
+                    dP[4].imag,
+                    dP[5].imag,
+                    dP[6].imag,
+                    dP[7].imag,
+                    dP[8].imag,
+                ),
+                grads,
+                dim,
+            )
     return out
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def gather_blocks(blocks, start, source, flip):
-    """(n_pairs, dim, dim) sum of the cell blocks of each node pair, in the fixed order of `source`; some transposed."""
+    """(n_pairs, dim, dim) sum of the cell blocks of each node pair, in the fixed order of `source`;
+    some transposed."""
     flat = blocks.reshape(-1, blocks.shape[2], blocks.shape[3])
     dim = blocks.shape[2]
     n = len(start) - 1

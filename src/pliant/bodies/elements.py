@@ -1,4 +1,5 @@
-"""Quadrature and shape gradients of the four elements: 4- and 10-node tetrahedra, 3- and 6-node triangles."""
+"""Quadrature and shape gradients of the four elements: 4- and 10-node tetrahedra, 3- and 6-node
+triangles."""
 
 from math import factorial
 
@@ -10,21 +11,27 @@ from pliant.geometry.cells import shape_gradients
 
 
 def quadrature(dim: int, degree: int) -> tuple[Array, Array]:
-    """(barycentric points (k, dim + 1), weights (k,) that sum to one), exact for polynomials of the degree."""
+    """(barycentric points (k, dim + 1), weights (k,) that sum to one), exact for polynomials of the
+    degree."""
     if degree == 1:
         return np.full((1, dim + 1), 1.0 / (dim + 1)), np.ones(1)
     if degree == 2:
         a = {2: 2.0 / 3.0, 3: (5.0 + 3.0 * np.sqrt(5.0)) / 20.0}[dim]
         b = (1.0 - a) / dim
-        return np.full((dim + 1, dim + 1), b) + (a - b) * np.eye(dim + 1), np.full(dim + 1, 1.0 / (dim + 1))
+        return np.full((dim + 1, dim + 1), b) + (a - b) * np.eye(dim + 1), np.full(
+            dim + 1, 1.0 / (dim + 1)
+        )
     return _collapsed_gauss(dim, (degree + dim + 1) // 2)
 
 
 def _collapsed_gauss(dim: int, n: int) -> tuple[Array, Array]:
-    """Gauss points of a cube folded onto the simplex (Duffy's map): any degree, used once for the mass matrix."""
+    """Gauss points of a cube folded onto the simplex (Duffy's map): any degree, used once for the
+    mass matrix."""
     x, w = np.polynomial.legendre.leggauss(n)
     grid = np.stack(np.meshgrid(*[0.5 * (x + 1.0)] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
-    weights = np.prod(np.stack(np.meshgrid(*[w] * dim, indexing="ij"), axis=-1).reshape(-1, dim), axis=1)
+    weights = np.prod(
+        np.stack(np.meshgrid(*[w] * dim, indexing="ij"), axis=-1).reshape(-1, dim), axis=1
+    )
     bary, rest = np.zeros((len(grid), dim + 1)), np.ones(len(grid))
     for axis in range(dim):
         bary[:, axis] = rest * grid[:, axis]
@@ -35,7 +42,8 @@ def _collapsed_gauss(dim: int, n: int) -> tuple[Array, Array]:
 
 
 def gradients(points: Array, cells: Array, order: int, bary: Array) -> tuple[Array, Array]:
-    """Shape gradients (n_cells, k, n_nodes, dim) [1/m] and measures (n_cells, k) [m^dim], Jacobian times simplex volume."""
+    """Shape gradients (n_cells, k, n_nodes, dim) [1/m] and measures (n_cells, k) [m^dim], Jacobian
+    times simplex volume."""
     slopes = shape_gradients(bary, order)
     jacobian = np.einsum("cai,gak->cgik", points[cells], slopes)
     measure = np.linalg.det(jacobian) / factorial(points.shape[1])
@@ -43,10 +51,12 @@ def gradients(points: Array, cells: Array, order: int, bary: Array) -> tuple[Arr
 
 
 def facet_shares(nodes: Array, *, even: bool) -> Array:
-    """(n_facets, n_nodes) [m^dim-1] what each node carries of its facet's measure, for facets of nodes (n_facets, n_nodes, dim).
+    """(n_facets, n_nodes) [m^dim-1] what each node carries of its facet's measure, for facets of
+    nodes (n_facets, n_nodes, dim).
 
-    Exact: the integral of the node's shape function, zero at the corners of a flat 6-node facet. Even: the measure divided in
-    proportion to the integral of the shape function squared, positive everywhere, as a penalty on the nodes needs.
+    Exact: the integral of the node's shape function, zero at the corners of a flat 6-node facet.
+    Even: the measure divided in proportion to the integral of the shape function squared, positive
+    everywhere, as a penalty on the nodes needs.
     """
     dim = nodes.shape[2]
     order = 1 if nodes.shape[1] == dim else 2
@@ -57,4 +67,8 @@ def facet_shares(nodes: Array, *, even: bool) -> Array:
         measure = weight * np.sqrt(np.linalg.det(np.swapaxes(t, 1, 2) @ t)) / (dim - 1)
         exact += measure[:, None] * value
         squared += measure[:, None] * value**2
-    return exact.sum(axis=1, keepdims=True) * squared / squared.sum(axis=1, keepdims=True) if even else exact
+    return (
+        exact.sum(axis=1, keepdims=True) * squared / squared.sum(axis=1, keepdims=True)
+        if even
+        else exact
+    )

@@ -1,8 +1,10 @@
-"""The grid of the material point method: which nodes particles reach, how its nodes move, and what walls do to them; with the adjoints.
+"""The grid of the material point method: which nodes particles reach, how its nodes move, and what
+walls do to them; with the adjoints.
 
-Particles are binned by slabs of the grid along x. Slabs of one colour share no node, so that threads never write to one place, and the
-order of all sums, and with it every bit, does not depend on how many threads there are. A node of the grid is four numbers: momentum
-(then velocity) and mass. In the plane the third axis has one layer.
+Particles are binned by slabs of the grid along x. Slabs of one colour share no node, so that
+threads never write to one place, and the order of all sums, and with it every bit, does not depend
+on how many threads there are. A node of the grid is four numbers: momentum (then velocity) and
+mass. In the plane the third axis has one layer.
 """
 
 from itertools import product
@@ -15,7 +17,9 @@ from numba import get_num_threads, njit, prange
 from pliant.core import Array
 from pliant.kernels import FAST, axpy, inner
 
-SLAB = 2  # cells along x, as few as keep slabs of one colour from sharing a node: many slabs share work evenly
+# cells along x, as few as keep slabs of one colour from sharing a node: many slabs share work
+# evenly
+SLAB = 2
 
 
 class Cloud(NamedTuple):
@@ -44,7 +48,8 @@ class Rules(NamedTuple):
 
 
 class Box(NamedTuple):
-    """Where the grid's arrays lie: node (0, 0, 0) is node (ox, oy, oz) of the endless lattice; nx, ny, nz are their sizes."""
+    """Where the grid's arrays lie: node (0, 0, 0) is node (ox, oy, oz) of the endless lattice; nx,
+    ny, nz are their sizes."""
 
     ox: int
     oy: int
@@ -59,8 +64,11 @@ class Bins(NamedTuple):
 
     order: Array  # (n,) particle indices, slab after slab, the even slabs before the odd ones
     start: Array  # (n_slabs + 1,) first place of each slab in `order`, in this order
-    cuts: Array  # (2, n_threads + 1) of each colour, where in `order` each thread begins, always at a slab
-    reach: Array  # (nx, 4) of each plane of nodes: first and last y, first and last z that particles reach; first > last for none
+    # (2, n_threads + 1) of each colour, where in `order` each thread begins, always at a slab
+    cuts: Array
+    # (nx, 4) of each plane of nodes: first and last y, first and last z that particles reach; first
+    # > last for none
+    reach: Array
 
 
 class Walls(NamedTuple):
@@ -77,8 +85,8 @@ class Walls(NamedTuple):
 STICKY, SLIP, SEPARATE = 0, 1, 2  # the third with friction, which may be zero
 
 
-# Small pieces. They take numbers and tuples; one that takes an array is short enough to vanish in its caller, for an array that is handed
-# to a real function costs a count of its users
+# Small pieces. They take numbers and tuples; one that takes an array is short enough to vanish in
+# its caller, for an array that is handed to a real function costs a count of its users
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
@@ -191,7 +199,9 @@ def met_back(kind, friction, n, v, bar):
         return (flat, 0.0) if friction == 0.0 else ((0.0, 0.0, 0.0), 0.0)
     way = (t[0] / size, t[1] / size, t[2] / size)
     along = inner(flat, way)
-    out = axpy(left / size, axpy(-along, way, flat), (along * way[0], along * way[1], along * way[2]))
+    out = axpy(
+        left / size, axpy(-along, way, flat), (along * way[0], along * way[1], along * way[2])
+    )
     return axpy(friction * along, n, out), s * along
 
 
@@ -201,16 +211,24 @@ def met_back(kind, friction, n, v, bar):
 def bins_for(n: int, box: Box) -> Bins:
     """Empty bins of n particles in a box, shared among as many threads as there are now."""
     slabs = -(-box.nx // SLAB)
-    return Bins(np.zeros(n, np.int64), np.zeros(slabs + 1, np.int64), np.zeros((2, get_num_threads() + 1), np.int64),
-                np.zeros((box.nx, 4), np.int64))  # fmt: skip
+    return Bins(
+        np.zeros(n, np.int64),
+        np.zeros(slabs + 1, np.int64),
+        np.zeros((2, get_num_threads() + 1), np.int64),
+        np.zeros((box.nx, 4), np.int64),
+    )
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def sort(pos, box, dim, inv_h, bins):
-    """Fill the bins; False where a particle's nodes do not lie in the box. Threads share the particles one block after the other, so that
-    within a slab they stay in their order."""
+    """Fill the bins; False where a particle's nodes do not lie in the box. Threads share the
+    particles one block after the other, so that within a slab they stay in their order."""
     n, nx, slabs, threads = len(pos), box.nx, len(bins.start) - 1, bins.cuts.shape[1] - 1
-    count, reach, lost = np.zeros((threads, slabs), np.int64), np.empty((threads, nx, 4), np.int64), np.zeros(threads, np.int64)
+    count, reach, lost = (
+        np.zeros((threads, slabs), np.int64),
+        np.empty((threads, nx, 4), np.int64),
+        np.zeros(threads, np.int64),
+    )
     for g in prange(threads):
         _empty(reach[g], box)
         for p in range(g * n // threads, (g + 1) * n // threads):
@@ -235,7 +253,12 @@ def sort(pos, box, dim, inv_h, bins):
     for g in range(threads):
         for i in range(nx):
             a, b = bins.reach[i], reach[g, i]
-            a[0], a[1], a[2], a[3] = min(a[0], b[0]), max(a[1], b[1]), min(a[2], b[2]), max(a[3], b[3])
+            a[0], a[1], a[2], a[3] = (
+                min(a[0], b[0]),
+                max(a[1], b[1]),
+                min(a[2], b[2]),
+                max(a[3], b[3]),
+            )
     _widen(bins.reach, 2 if dim == 3 else 0)
     _share(bins)
     return True
@@ -243,8 +266,9 @@ def sort(pos, box, dim, inv_h, bins):
 
 @njit(error_model="numpy", cache=True)
 def _line_up(order, count, pos, first, last, ox, inv_h):
-    """Particles from first to last into `order`, each at the next place of its slab. A function, because Numba takes a loop that writes
-    to a field of a tuple, and to nothing else, for one without effect."""
+    """Particles from first to last into `order`, each at the next place of its slab. A function,
+    because Numba takes a loop that writes to a field of a tuple, and to nothing else, for one
+    without effect."""
     for p in range(first, last):
         s = _rank(place(pos[p, 0], inv_h)[0] - ox, len(count))
         order[count[s]] = p
@@ -259,11 +283,16 @@ def _empty(reach, box):
 
 @njit(error_model="numpy", cache=True)
 def _cell(pos, p, box, dim, inv_h):
-    """Where in the box a particle's first node is; the first number is -1 if not all its nodes are in there."""
+    """Where in the box a particle's first node is; the first number is -1 if not all its nodes are
+    in there."""
     x, y, z = pos[p, 0], pos[p, 1], pos[p, 2] if dim == 3 else 0.0
     if not (abs(x) < 1e9 and abs(y) < 1e9 and abs(z) < 1e9):
         return -1, 0, 0
-    i, j, k = place(x, inv_h)[0] - box.ox, place(y, inv_h)[0] - box.oy, place(z, inv_h)[0] - box.oz if dim == 3 else 0
+    i, j, k = (
+        place(x, inv_h)[0] - box.ox,
+        place(y, inv_h)[0] - box.oy,
+        place(z, inv_h)[0] - box.oz if dim == 3 else 0,
+    )
     out = j < 0 or k < 0 or i + 2 >= box.nx or j + 2 >= box.ny or (dim == 3 and k + 2 >= box.nz)
     return -1 if out else i, j, k
 
@@ -294,14 +323,20 @@ def _share(bins):
 
 @njit(error_model="numpy", cache=True)
 def _widen(reach, deep):
-    """From the particles' first nodes to all that they touch: three planes, three lines, three nodes."""
+    """From the particles' first nodes to all that they touch: three planes, three lines, three
+    nodes."""
     for i in range(len(reach) - 1, -1, -1):
         lo, hi, front, back = reach[i, 0], reach[i, 1], reach[i, 2], reach[i, 3]
         for back_by in range(1, 3):
             if i >= back_by:
                 lo, hi = min(lo, reach[i - back_by, 0]), max(hi, reach[i - back_by, 1])
                 front, back = min(front, reach[i - back_by, 2]), max(back, reach[i - back_by, 3])
-        reach[i, 0], reach[i, 1], reach[i, 2], reach[i, 3] = lo, hi if hi < 0 else hi + 2, front, back if back < 0 else back + deep
+        reach[i, 0], reach[i, 1], reach[i, 2], reach[i, 3] = (
+            lo,
+            hi if hi < 0 else hi + 2,
+            front,
+            back if back < 0 else back + deep,
+        )
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
@@ -319,7 +354,8 @@ def clear(grid, box, bins):
 
 @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
 def move_grid(rules, box, bins, walls, grid, before):
-    """A4 with gravity and damping, then the walls; `before` (n_walls, 3) receives what the walls' nodes had."""
+    """A4 with gravity and damping, then the walls; `before` (n_walls, 3) receives what the walls'
+    nodes had."""
     ny, nz, tau, decay = box.ny, box.nz, rules.tau, rules.decay
     for i in prange(len(bins.reach)):
         for j in range(bins.reach[i, 0], bins.reach[i, 1] + 1):
@@ -348,7 +384,8 @@ def reached(reach, r, ny, nz):
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
 def wall_back(walls, a, grid, before, grid_bar, friction_bar):
-    """The adjoint of what the walls did to node a; the conditions before each are applied again to know what it met."""
+    """The adjoint of what the walls did to node a; the conditions before each are applied again to
+    know what it met."""
     r, first = walls.node[a], walls.first[a]
     v, bar = vector(before, a, 3), vector(grid_bar, r, 3)
     for back in range(walls.first[a + 1] - first):
@@ -364,8 +401,9 @@ def wall_back(walls, a, grid, before, grid_bar, friction_bar):
 
 @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
 def move_grid_back(rules, box, bins, walls, grid, before, grid_bar, friction_bar):
-    """From the gradient by the nodes' velocities: in place that by their momenta and masses; friction_bar (n_conditions,) is added to.
-    The grid is left with the velocities before the walls."""
+    """From the gradient by the nodes' velocities: in place that by their momenta and masses;
+    friction_bar (n_conditions,) is added to. The grid is left with the velocities before the
+    walls."""
     ny, nz, reach, node = box.ny, box.nz, bins.reach, walls.node
     for a in prange(len(node)):
         if reached(reach, node[a], ny, nz):
@@ -377,6 +415,10 @@ def move_grid_back(rules, box, bins, walls, grid, before, grid_bar, friction_bar
                 m = grid[r, 3]
                 if m > 0.0:
                     bar, s = vector(grid_bar, r, 3), rules.decay / m
-                    own = axpy(1.0 / rules.decay, vector(grid, r, 3), (-rules.tau * rules.gx, -rules.tau * rules.gy, -rules.tau * rules.gz))
+                    own = axpy(
+                        1.0 / rules.decay,
+                        vector(grid, r, 3),
+                        (-rules.tau * rules.gx, -rules.tau * rules.gy, -rules.tau * rules.gz),
+                    )
                     put_vector(grid_bar, r, 3, (s * bar[0], s * bar[1], s * bar[2]))
                     grid_bar[r, 3] = -s * inner(own, bar)

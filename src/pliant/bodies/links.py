@@ -6,14 +6,16 @@ from pliant.core import Array
 
 
 def upper_nodes(n: int) -> tuple[Array, Array]:
-    """Local nodes (a, b), a <= b, of the blocks of a cell with n nodes, in the order of `stiffness.cell_stiffness`."""
+    """Local nodes (a, b), a <= b, of the blocks of a cell with n nodes, in the order of
+    `stiffness.cell_stiffness`."""
     a, b = np.triu_indices(n)
     order = np.lexsort((a, b))
     return a[order], b[order]
 
 
 def pair_links(cells: Array, n_nodes: int) -> tuple[Array, Array, Array, Array]:
-    """(pairs, start, source, flip): the blocks of cells (n_cells, nodes) that add up to each node pair i >= j."""
+    """(pairs, start, source, flip): the blocks of cells (n_cells, nodes) that add up to each node
+    pair i >= j."""
     a, b = upper_nodes(cells.shape[1])
     i, j = cells[:, a].ravel(), cells[:, b].ravel()
     low, high = np.minimum(i, j), np.maximum(i, j)

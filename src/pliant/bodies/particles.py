@@ -1,4 +1,5 @@
-"""A body of material points for the material point method: what each weighs, and what hangs on which."""
+"""A body of material points for the material point method: what each weighs, and what hangs on
+which."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ NEIGHBOURS = 1.6  # spacings: how far a material point looks for the particles t
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Particles:
-    """Points of a mesh with the volume each stands for. `materials` names regions of the mesh, together all of it, as for a Solid."""
+    """Points of a mesh with the volume each stands for. `materials` names regions of the mesh,
+    together all of it, as for a Solid."""
 
     mesh: Mesh
     seeds: Seeds
@@ -34,8 +36,11 @@ class Particles:
         require_positive("The thickness", self.thickness, "m")
         if (self._owner < 0).any():
             bad = int(np.argmin(self._owner))
-            raise InputError(f"{(self._owner < 0).sum()} of {len(self._owner)} particles have no material (first: particle {bad}). Name "
-                             f"one for each region of the mesh: {', '.join(self.mesh.regions)}.")  # fmt: skip
+            raise InputError(
+                f"{(self._owner < 0).sum()} of {len(self._owner)} particles have no material "
+                f"(first: particle {bad}). Name one for each region of the mesh: "
+                f"{', '.join(self.mesh.regions)}."
+            )
 
     @property
     def dim(self) -> int:
@@ -58,8 +63,10 @@ class Particles:
         owner = np.full(self.n_particles, -1)
         for k, name in enumerate(self.materials):
             if name != "body" and name not in self.seeds.regions:
-                raise InputError(f"There is a material for '{name}', but the mesh has no such region; it has "
-                                 f"{', '.join(self.mesh.regions)}.")  # fmt: skip
+                raise InputError(
+                    f"There is a material for '{name}', but the mesh has no such region; it has "
+                    f"{', '.join(self.mesh.regions)}."
+                )
             owner[self.seeds.regions.get(name, slice(None))] = k
         return owner
 
@@ -76,19 +83,38 @@ class Particles:
 
     @cached_property
     def fields(self) -> Fields:
-        return Fields(E=self._pick("E").astype(float), nu=self._pick("nu").astype(float), density=self._pick("density").astype(float),
-                      power=self._pick("power"))  # fmt: skip
+        return Fields(
+            E=self._pick("E").astype(float),
+            nu=self._pick("nu").astype(float),
+            density=self._pick("density").astype(float),
+            power=self._pick("power"),
+        )
 
     @property
     def bounds(self) -> dict[str, tuple[float, float, str]]:
-        return {"E": (0.0, np.inf, "Pa"), "nu": (-1.0, 0.5, "-"), "density": (0.0, np.inf, "kg/m^3")}
+        return {
+            "E": (0.0, np.inf, "Pa"),
+            "nu": (-1.0, 0.5, "-"),
+            "density": (0.0, np.inf, "kg/m^3"),
+        }
 
     def cloud(self, fields: Fields, volumes: Array | None = None) -> Cloud:
-        """What the compiled loops read, for fields and (None: at rest) volumes [m^3] of each particle."""
-        volumes, by_nu = self.volumes() if volumes is None else volumes, moduli_slope(fields.E, fields.nu, fields.power)
+        """What the compiled loops read, for fields and (None: at rest) volumes [m^3] of each
+        particle."""
+        volumes, by_nu = (
+            self.volumes() if volumes is None else volumes,
+            moduli_slope(fields.E, fields.nu, fields.power),
+        )
         law = np.array([LAWS[m.law] for m in self.materials.values()])[self._owner]
-        return Cloud(fields.density * volumes, volumes, law, fields.power.astype(np.int64), fields.moduli,
-                     moduli(1.0 + 0.0 * fields.E, fields.nu, fields.power), by_nu)  # fmt: skip
+        return Cloud(
+            fields.density * volumes,
+            volumes,
+            law,
+            fields.power.astype(np.int64),
+            fields.moduli,
+            moduli(1.0 + 0.0 * fields.E, fields.nu, fields.power),
+            by_nu,
+        )
 
     def spacing(self) -> float:
         """[m] from a particle to its neighbour at rest."""
@@ -114,8 +140,9 @@ class Particles:
         return cKDTree(self.seeds.points)
 
     def locate(self, points: Array) -> sp.csr_matrix:
-        """(k, n_particles) the moving-least-squares interpolation to material points (k, dim) [m] of the rest shape: exact for affine
-        motions, so that a force spread by it keeps its size and its moment."""
+        """(k, n_particles) the moving-least-squares interpolation to material points (k, dim) [m]
+        of the rest shape: exact for affine motions, so that a force spread by it keeps its size and
+        its moment."""
         at = np.atleast_2d(np.asarray(points, float))
         self.mesh.locate(at)  # a point outside is a sentence
         rows, cols, data = [], [], []
@@ -127,13 +154,17 @@ class Particles:
         return sp.csr_matrix((data, (rows, cols)), shape=(len(at), self.n_particles))
 
     def _around(self, x: Array) -> Array:
-        """The particles near a point that carry it: enough of them, and not all in one plane, unless the body is that thin."""
+        """The particles near a point that carry it: enough of them, and not all in one plane,
+        unless the body is that thin."""
         radius = NEIGHBOURS * self.spacing()
         while True:
             near = np.sort(np.array(self.tree.query_ball_point(x, radius), dtype=np.int64))
             if len(near) >= min(2 * (self.dim + 1), self.n_particles):
                 away = self.seeds.points[near] - self.seeds.points[near].mean(axis=0)
-                if radius > 2.0 * NEIGHBOURS * self.spacing() or np.linalg.svd(away, compute_uv=False)[-1] > 0.5 * self.spacing():
+                if (
+                    radius > 2.0 * NEIGHBOURS * self.spacing()
+                    or np.linalg.svd(away, compute_uv=False)[-1] > 0.5 * self.spacing()
+                ):
                     return near
             radius *= 1.25
 
@@ -144,15 +175,17 @@ class Particles:
         return np.flatnonzero(np.abs(self.patch(name)) > 1e-12 * self.spacing() ** (self.dim - 1))
 
     def patch(self, name: str | None, *, even: bool = False) -> Array:
-        """(n_particles,) [m^2] the share of each particle of a named surface's area (None: the whole boundary). `even` gives every share
-        to the nearest particles, all of them positive."""
+        """(n_particles,) [m^2] the share of each particle of a named surface's area (None: the
+        whole boundary). `even` gives every share to the nearest particles, all of them positive."""
         facets = self.mesh.boundary() if name is None else self.mesh.facets(name)
         depth = self.thickness if self.dim == 2 else 1.0
         nodes, share = np.unique(facets), np.zeros(len(self.mesh.points))
         np.add.at(share, facets.ravel(), facet_shares(self.mesh.points[facets], even=even).ravel())
         at = self.mesh.points[nodes]
         if even:
-            return depth * np.bincount(self.tree.query(at)[1], share[nodes], minlength=self.n_particles)
+            return depth * np.bincount(
+                self.tree.query(at)[1], share[nodes], minlength=self.n_particles
+            )
         return depth * (self.locate(at).T @ share[nodes])
 
     def bulk(self, cells: Array) -> Array:
@@ -168,20 +201,24 @@ class Particles:
 
 
 def _affine_shares(away: Array) -> Array:
-    """(k,) weights of points at `away` (k, dim) [m] that give back every affine function at the origin, largest for the near ones; of
-    points in one plane every function affine in it."""
+    """(k,) weights of points at `away` (k, dim) [m] that give back every affine function at the
+    origin, largest for the near ones; of points in one plane every function affine in it."""
     size = np.linalg.norm(away, axis=1)
     reach = max(float(size.max()), 1e-300)
     weight = (1.0 - 0.9 * size / reach) ** 2
     middle = weight @ away / weight.sum()
     basis = np.column_stack([np.ones(len(away)), (away - middle) / reach])
     moment = basis.T @ (weight[:, None] * basis)
-    return weight * (basis @ (np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ np.append(1.0, -middle / reach)))
+    return weight * (
+        basis
+        @ (np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ np.append(1.0, -middle / reach))
+    )
 
 
 @njit(error_model="numpy", cache=True)
 def soundness(place, F, bonds):
-    """(least det F, whose it is, largest distance [m] of two neighbours, which bond) of places (n, dim) and F (n, dim^2)."""
+    """(least det F, whose it is, largest distance [m] of two neighbours, which bond) of places (n,
+    dim) and F (n, dim^2)."""
     least, who, gap, which, dim = np.inf, 0, 0.0, 0, place.shape[1]
     for p in range(len(place)):
         J = det(matrix(F, p, dim, 1.0))

@@ -23,7 +23,10 @@ class PointMass:
         require_positive("The mass", self.mass_each, "kg")
         points = finite_array("The array of points of a PointMass", self.points, (None, None), "m")
         if not len(points) or points.shape[1] not in (2, 3):
-            raise InputError(f"The points of a PointMass have shape {points.shape}; pass at least one position, (n, 2) or (n, 3).")
+            raise InputError(
+                f"The points of a PointMass have shape {points.shape}; pass at least one "
+                "position, (n, 2) or (n, 3)."
+            )
 
     @property
     def dim(self) -> int:
@@ -44,7 +47,9 @@ class PointMass:
     @cached_property
     def fields(self) -> Fields:
         n = len(self.points)
-        return Fields(E=np.ones(n), nu=np.zeros(n), density=np.full(n, self.mass_each), power=np.zeros(n, int))
+        return Fields(
+            E=np.ones(n), nu=np.zeros(n), density=np.full(n, self.mass_each), power=np.zeros(n, int)
+        )
 
     @property
     def bounds(self) -> dict[str, tuple[float, float, str]]:
@@ -66,7 +71,9 @@ class PointMass:
         return 0.01
 
     def hardness(self) -> float:
-        raise InputError("A contact of point masses needs a stiffness [N/m]; give Contact(stiffness=...).")
+        raise InputError(
+            "A contact of point masses needs a stiffness [N/m]; give Contact(stiffness=...)."
+        )
 
     def cell_centres(self) -> Array:
         return np.array(self.points, float)
@@ -81,9 +88,13 @@ class PointMass:
         near = apart.argmin(axis=1)
         for row, k in enumerate(near):
             if apart[row, k] > 1e-9:
-                raise InputError(f"Point {row} at {np.atleast_2d(points)[row]} m is {apart[row, k]:.3g} m away from the nearest point "
-                                 "mass; attach to the position of one.")  # fmt: skip
-        return sp.csr_matrix((np.ones(len(near)), (np.arange(len(near)), near)), shape=(len(near), len(self.points)))
+                raise InputError(
+                    f"Point {row} at {np.atleast_2d(points)[row]} m is {apart[row, k]:.3g} m "
+                    "away from the nearest point mass; attach to the position of one."
+                )
+        return sp.csr_matrix(
+            (np.ones(len(near)), (np.arange(len(near)), near)), shape=(len(near), len(self.points))
+        )
 
     def region(self, name: str) -> Array:
         if name != "body":
@@ -100,13 +111,17 @@ class PointMass:
             self.region(name)
         return np.ones(len(self.points))
 
-    def energy(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY) -> tuple[float, Array]:
+    def energy(
+        self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY
+    ) -> tuple[float, Array]:
         return 0.0, np.zeros_like(q)
 
     def gradient(self, q: Array, fields: Fields) -> Array:
         return np.zeros_like(q)
 
-    def stiffness(self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False) -> Array:
+    def stiffness(
+        self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False
+    ) -> Array:
         return np.zeros((len(self.points), self.dim, self.dim))
 
     def linearised(self, q: Array, fields: Fields, viscosity: float) -> tuple[Array, Array]:
@@ -122,22 +137,32 @@ class PointMass:
     def field_stiffness(self, q: Array, fields: Fields, change: Fields, y: Array) -> Array:
         return np.zeros_like(q)
 
-    def field_stiffness_work(self, q: Array, fields: Fields, y: Array, z: Array) -> tuple[Array, Array]:
+    def field_stiffness_work(
+        self, q: Array, fields: Fields, y: Array, z: Array
+    ) -> tuple[Array, Array]:
         return np.zeros(len(self.points)), np.zeros(len(self.points))
 
     def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array:
         return np.zeros_like(q)
 
-    def field_forces(self, q: Array, fields: Fields, change: Fields, viscous: Viscous = NO_VISCOSITY) -> Array:
+    def field_forces(
+        self, q: Array, fields: Fields, change: Fields, viscous: Viscous = NO_VISCOSITY
+    ) -> Array:
         return np.zeros_like(q)
 
-    def field_work(self, q: Array, fields: Fields, y: Array, viscous: Viscous = NO_VISCOSITY) -> tuple[Array, Array]:
+    def field_work(
+        self, q: Array, fields: Fields, y: Array, viscous: Viscous = NO_VISCOSITY
+    ) -> tuple[Array, Array]:
         return np.zeros(len(self.points)), np.zeros(len(self.points))
 
-    def viscous(self, fields: Fields, time: float, rates: Sequence[float], levels: Sequence[Array]) -> Viscous:
+    def viscous(
+        self, fields: Fields, time: float, rates: Sequence[float], levels: Sequence[Array]
+    ) -> Viscous:
         return NO_VISCOSITY
 
-    def viscous_at(self, fields: Fields, time: float, rate: float, q: Array, velocity: Array) -> Viscous:
+    def viscous_at(
+        self, fields: Fields, time: float, rate: float, q: Array, velocity: Array
+    ) -> Viscous:
         return NO_VISCOSITY
 
     def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:
@@ -155,8 +180,16 @@ class PointMass:
     def viscous_moved_cells(self, q: Array, w: Array, moduli: Array) -> Array:
         return np.zeros((len(self.points), self.dim, self.dim))
 
-    def viscous_third(self, q: Array, viscous: Viscous, y: Array, dq: Array, rates: Sequence[float], levels: Sequence[Array],
-                      changes: Sequence[Array]) -> tuple[Array, list[Array]]:  # fmt: skip
+    def viscous_third(
+        self,
+        q: Array,
+        viscous: Viscous,
+        y: Array,
+        dq: Array,
+        rates: Sequence[float],
+        levels: Sequence[Array],
+        changes: Sequence[Array],
+    ) -> tuple[Array, list[Array]]:
         return np.zeros_like(q), [np.zeros_like(q) for _ in levels]
 
     def mass(self, density: Array) -> Array:

@@ -1,8 +1,9 @@
-"""How a rod is strained by the places and turns of its two ends, with first and second derivatives; all analytic in complex unknowns.
+"""How a rod is strained by the places and turns of its two ends, with first and second derivatives;
+all analytic in complex unknowns.
 
-With t = x_2 - x_1, l = |t|, e = t / l and the sides b_i = R_i b, c_i = R_i c of each end's section, the measures are
-p = (l, e.b_1, e.c_1, e.b_2, e.c_2, (b_1.c_2 - c_1.b_2) / 2), which no rigid motion changes. The strains are p with the length at rest
-taken off and its sines made angles.
+With t = x_2 - x_1, l = |t|, e = t / l and the sides b_i = R_i b, c_i = R_i c of each end's section,
+the measures are p = (l, e.b_1, e.c_1, e.b_2, e.c_2, (b_1.c_2 - c_1.b_2) / 2), which no rigid motion
+changes. The strains are p with the length at rest taken off and its sines made angles.
 """
 
 from dataclasses import dataclass
@@ -45,7 +46,8 @@ class RodStrains:
 
     @cached_property
     def _side_slopes(self) -> Array:
-        """(m, 2, 2, 3, 3) the derivative of the sides: rod, end, (b, c), component of theta, component."""
+        """(m, 2, 2, 3, 3) the derivative of the sides: rod, end, (b, c), component of theta,
+        component."""
         by_side = self._turns.slopes.reshape(-1, 18, 3) @ np.swapaxes(self.axes[:, 1:], 1, 2)
         return np.ascontiguousarray(np.moveaxis(by_side.reshape(-1, 2, 3, 3, 2), 4, 2))
 
@@ -60,7 +62,8 @@ class RodStrains:
 
     @cached_property
     def _crossed(self) -> Array:
-        """(m, 2, 2, 3) of each side the one of the other end that it twists against, with the sign that it has in p."""
+        """(m, 2, 2, 3) of each side the one of the other end that it twists against, with the sign
+        that it has in p."""
         return SIGNS[:, :, None] * self._turned[:, ::-1, :0:-1]
 
     @cached_property
@@ -69,7 +72,9 @@ class RodStrains:
         (length, e), p, J = self._chord, self.measures, self._side_slopes
         out = np.zeros((len(e), 6, 4, 3), dtype=self.ends.dtype)
         out[:, 0, 1] = e
-        out[:, 1:5, 1] = (self._turned[:, :, 1:].reshape(-1, 4, 3) - p[:, 1:5, None] * e[:, None]) / length[:, None, None]
+        out[:, 1:5, 1] = (
+            self._turned[:, :, 1:].reshape(-1, 4, 3) - p[:, 1:5, None] * e[:, None]
+        ) / length[:, None, None]
         out[:, :, 0] = -out[:, :, 1]
         leaned = (J.reshape(-1, 12, 3) @ e[:, :, None]).reshape(-1, 4, 3)
         out[:, 1:3, 2], out[:, 3:5, 3] = leaned[:, :2], leaned[:, 2:]
@@ -84,13 +89,21 @@ class RodStrains:
         ee = e[:, :, None] * e[:, None, :]
         flat = (np.eye(3) - ee) / length
         v = np.sum(pull * self._turned[:, :, 1:], axis=(1, 2))
-        ev, ve = np.sum(e * v, axis=1)[:, None, None] / length, v[:, :, None] * e[:, None, :] / length
-        along = (s[:, 0, None, None] - ev) * flat + (2.0 * ev * ee - ve - np.swapaxes(ve, 1, 2)) / length
-        # At a fixed chord and a fixed other end, an end's turn changes M : R with M the sum over its sides of w v^T
+        ev, ve = (
+            np.sum(e * v, axis=1)[:, None, None] / length,
+            v[:, :, None] * e[:, None, :] / length,
+        )
+        along = (s[:, 0, None, None] - ev) * flat + (
+            2.0 * ev * ee - ve - np.swapaxes(ve, 1, 2)
+        ) / length
+        # At a fixed chord and a fixed other end, an end's turn changes M : R with M the sum over
+        # its sides of w v^T
         w = pull * e[:, None, None] + twist[:, None] * self._crossed
         bent = self._turns.bend(np.swapaxes(w, 2, 3) @ self.axes[:, None, 1:])
         mixed = np.sum(pull[..., None] * J, axis=2).reshape(-1, 6, 3) @ flat
-        twisted = twist * (J[:, 0, 0] @ np.swapaxes(J[:, 1, 1], 1, 2) - J[:, 0, 1] @ np.swapaxes(J[:, 1, 0], 1, 2))
+        twisted = twist * (
+            J[:, 0, 0] @ np.swapaxes(J[:, 1, 1], 1, 2) - J[:, 0, 1] @ np.swapaxes(J[:, 1, 0], 1, 2)
+        )
         out = np.empty((len(e), 12, 12), dtype=mixed.dtype)
         out[:, :3, :3] = out[:, 3:6, 3:6] = along
         out[:, :3, 3:6] = out[:, 3:6, :3] = -along
@@ -109,7 +122,8 @@ class RodStrains:
 
     @cached_property
     def _gains(self) -> tuple[Array, ...]:
-        """(m, 2, 1, 1) each: g = asin(x) / x at the sine x of each end, and its first two derivatives in x^2."""
+        """(m, 2, 1, 1) each: g = asin(x) / x at the sine x of each end, and its first two
+        derivatives in x^2."""
         return tuple(g[:, :, None, None] for g in angle_gain(np.sum(self._sines**2, axis=2)))
 
     @cached_property
@@ -119,7 +133,8 @@ class RodStrains:
 
     @cached_property
     def strains(self) -> Array:
-        """(m, 6) the lengthening [m], the angles [rad] of each end to the chord along b and c, the twist [rad]."""
+        """(m, 6) the lengthening [m], the angles [rad] of each end to the chord along b and c, the
+        twist [rad]."""
         out = self.measures.copy()
         out[:, 0] -= self.lengths
         out[:, 1:5] = (self._gains[0][..., 0] * self._sines).reshape(-1, 4)
@@ -153,7 +168,8 @@ class RodStrains:
         return np.swapaxes(B, 1, 2) @ self._gain_bend(s) @ B + self._measure_bend(s_p)
 
     def cosines(self) -> Array:
-        """(m, 3) of the angles of both ends to the chord and of the twist; where one is not positive, the strains fold back."""
+        """(m, 3) of the angles of both ends to the chord and of the twist; where one is not
+        positive, the strains fold back."""
         one, other = np.moveaxis(self._turned, 1, 0)
         leaned = self._turned[:, :, 0] @ self._chord[1][:, :, None]
         twist = 0.5 * np.sum(one[:, 1:] * other[:, 1:], axis=(1, 2))
@@ -161,14 +177,21 @@ class RodStrains:
 
 
 def _by_end(first: Array, ends: Array, last: Array) -> Array:
-    """(m, 6, 6) from the shares of the length (m,), of each end's angles (m, 2, 2, 2) and of the twist (m,), which do not mix."""
+    """(m, 6, 6) from the shares of the length (m,), of each end's angles (m, 2, 2, 2) and of the
+    twist (m,), which do not mix."""
     out = np.zeros((len(ends), 6, 6), dtype=ends.dtype)
-    out[:, 0, 0], out[:, 1:3, 1:3], out[:, 3:5, 3:5], out[:, 5, 5] = first, ends[:, 0], ends[:, 1], last
+    out[:, 0, 0], out[:, 1:3, 1:3], out[:, 3:5, 3:5], out[:, 5, 5] = (
+        first,
+        ends[:, 0],
+        ends[:, 1],
+        last,
+    )
     return out
 
 
 def angle_gain(S: Array) -> tuple[Array, Array, Array]:
-    """g = asin(x) / x at S = x^2, with its first two derivatives in S; by their series near zero."""
+    """g = asin(x) / x at S = x^2, with its first two derivatives in S; by their series near
+    zero."""
     near = S.real < NEAR
     series = _series(np.where(near, S, 0.0))
     if near.all():
@@ -199,4 +222,6 @@ def _coefficient(k: int) -> float:
     return comb(2 * k, k) / (4.0**k * (2 * k + 1))
 
 
-SERIES = np.array([[_coefficient(k + d) * perm(k + d, d) for k in range(14)] for d in range(3)])  # of g, g' and g''
+SERIES = np.array(
+    [[_coefficient(k + d) * perm(k + d, d) for k in range(14)] for d in range(3)]
+)  # of g, g' and g''

@@ -1,4 +1,5 @@
-"""Compiled loops for the stiffness of a solid's cells, in closed form for every law (docs/decisions/0002)."""
+"""Compiled loops for the stiffness of a solid's cells, in closed form for every law
+(docs/decisions/0002)."""
 
 import numpy as np
 from numba import njit, prange
@@ -11,8 +12,17 @@ from pliant.materials import laws
 @njit(error_model="numpy", cache=True)
 def _unit(k):
     """The matrix whose entry k is one."""
-    return (1.0 * (k == 0), 1.0 * (k == 1), 1.0 * (k == 2), 1.0 * (k == 3), 1.0 * (k == 4),
-            1.0 * (k == 5), 1.0 * (k == 6), 1.0 * (k == 7), 1.0 * (k == 8))  # fmt: skip
+    return (
+        1.0 * (k == 0),
+        1.0 * (k == 1),
+        1.0 * (k == 2),
+        1.0 * (k == 3),
+        1.0 * (k == 4),
+        1.0 * (k == 5),
+        1.0 * (k == 6),
+        1.0 * (k == 7),
+        1.0 * (k == 8),
+    )
 
 
 @njit(error_model="numpy", cache=True)
@@ -23,7 +33,13 @@ def _tangent(C, law, F, R, moduli, power, dim):
             col = 3 * j + l
             unit = _unit(col)
             dP = laws.differential(law, F, R, unit, moduli, power)
-            C[0, col], C[1, col], C[2, col], C[3, col], C[4, col] = dP[0], dP[1], dP[2], dP[3], dP[4]
+            C[0, col], C[1, col], C[2, col], C[3, col], C[4, col] = (
+                dP[0],
+                dP[1],
+                dP[2],
+                dP[3],
+                dP[4],
+            )
             C[5, col], C[6, col], C[7, col], C[8, col] = dP[5], dP[6], dP[7], dP[8]
 
 
@@ -63,7 +79,11 @@ def _project(C, dim):
 @njit(error_model="numpy", cache=True)
 def _apply(A, x, y, z):
     """A (x, y, z)"""
-    return A[0] * x + A[1] * y + A[2] * z, A[3] * x + A[4] * y + A[5] * z, A[6] * x + A[7] * y + A[8] * z
+    return (
+        A[0] * x + A[1] * y + A[2] * z,
+        A[3] * x + A[4] * y + A[5] * z,
+        A[6] * x + A[7] * y + A[8] * z,
+    )
 
 
 @njit(error_model="numpy", cache=True)
@@ -96,9 +116,27 @@ def add_even(out, F, g, u, s, slope, bend, dim):
             ax, ay, az = _row(g, a)
             ux, uy, uz = bend * u[a, 0], bend * u[a, 1], bend * u[a, 2]
             e = s * (ax * bx + ay * by + az * bz)
-            cx, cy, cz = _apply(F, slope * (ay * bz - az * by), slope * (az * bx - ax * bz), slope * (ax * by - ay * bx))
-            _add(out[k], (e + ux * vx, ux * vy + cz, ux * vz - cy, uy * vx - cz, e + uy * vy, uy * vz + cx,
-                          uz * vx + cy, uz * vy - cx, e + uz * vz), dim)  # fmt: skip
+            cx, cy, cz = _apply(
+                F,
+                slope * (ay * bz - az * by),
+                slope * (az * bx - ax * bz),
+                slope * (ax * by - ay * bx),
+            )
+            _add(
+                out[k],
+                (
+                    e + ux * vx,
+                    ux * vy + cz,
+                    ux * vz - cy,
+                    uy * vx - cz,
+                    e + uy * vy,
+                    uy * vz + cx,
+                    uz * vx + cy,
+                    uz * vy - cx,
+                    e + uz * vz,
+                ),
+                dim,
+            )
             k += 1
 
 
@@ -115,15 +153,28 @@ def add_turning(out, H, v, t, l, dim):
         for a in range(b + 1):
             i, j, m = _row(v, a)
             li, lj, lm = l * i, l * j, l * m
-            _add(out[k], (li * x - j * p2 + m * p1, li * y - j * q2 + m * q1, li * z - j * r2 + m * r1,
-                          lj * x - m * p0 + i * p2, lj * y - m * q0 + i * q2, lj * z - m * r0 + i * r2,
-                          lm * x - i * p1 + j * p0, lm * y - i * q1 + j * q0, lm * z - i * r1 + j * r0), dim)  # fmt: skip
+            _add(
+                out[k],
+                (
+                    li * x - j * p2 + m * p1,
+                    li * y - j * q2 + m * q1,
+                    li * z - j * r2 + m * r1,
+                    lj * x - m * p0 + i * p2,
+                    lj * y - m * q0 + i * q2,
+                    lj * z - m * r0 + i * r2,
+                    lm * x - i * p1 + j * p0,
+                    lm * y - i * q1 + j * q0,
+                    lm * z - i * r1 + j * r0,
+                ),
+                dim,
+            )
             k += 1
 
 
 @njit(error_model="numpy", cache=True)
 def _add_viscous(out, FF, S, g, w, mu, lam, dim):
-    """Blocks a <= b += (ga . S gb) I + mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T, with w = F g."""
+    """Blocks a <= b += (ga . S gb) I + mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T, with w = F
+    g."""
     k = 0
     for b in range(g.shape[0]):
         bx, by, bz = _row(g, b)
@@ -134,10 +185,21 @@ def _add_viscous(out, FF, S, g, w, mu, lam, dim):
             i, j, m = _row(w, a)
             e, d = ax * sx + ay * sy + az * sz, mu * (ax * bx + ay * by + az * bz)
             both = mu + lam
-            _add(out[k], (e + d * FF[0] + both * i * x, d * FF[1] + lam * i * y + mu * x * j, d * FF[2] + lam * i * z + mu * x * m,
-                          d * FF[3] + lam * j * x + mu * y * i, e + d * FF[4] + both * j * y, d * FF[5] + lam * j * z + mu * y * m,
-                          d * FF[6] + lam * m * x + mu * z * i, d * FF[7] + lam * m * y + mu * z * j, e + d * FF[8] + both * m * z),
-                 dim)  # fmt: skip
+            _add(
+                out[k],
+                (
+                    e + d * FF[0] + both * i * x,
+                    d * FF[1] + lam * i * y + mu * x * j,
+                    d * FF[2] + lam * i * z + mu * x * m,
+                    d * FF[3] + lam * j * x + mu * y * i,
+                    e + d * FF[4] + both * j * y,
+                    d * FF[5] + lam * j * z + mu * y * m,
+                    d * FF[6] + lam * m * x + mu * z * i,
+                    d * FF[7] + lam * m * y + mu * z * j,
+                    e + d * FF[8] + both * m * z,
+                ),
+                dim,
+            )
             k += 1
 
 
@@ -150,7 +212,8 @@ def push(out, A, g):
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def cell_stiffness(cells, moduli, viscous, q, dim):
-    """(n_cells, n_nodes (n_nodes + 1) / 2, dim, dim) [N/m] blocks (a, b), a <= b, b slowest, of each cell's energy Hessian."""
+    """(n_cells, n_nodes (n_nodes + 1) / 2, dim, dim) [N/m] blocks (a, b), a <= b, b slowest, of
+    each cell's energy Hessian."""
     n, points = cells.weights.shape
     m = cells.nodes.shape[1]
     out = np.zeros((n, m * (m + 1) // 2, dim, dim))
@@ -166,23 +229,35 @@ def cell_stiffness(cells, moduli, viscous, q, dim):
                         g[a, i] = cells.grads[c, k, a, i]
                 F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
                 R = rotation_if_needed(law, F, dim)
-                s, t, l, slope, bend = laws.tangent(law, F, R, cell_moduli(moduli, c), cells.power[c])
+                s, t, l, slope, bend = laws.tangent(
+                    law, F, R, cell_moduli(moduli, c), cells.power[c]
+                )
                 push(pushed, cofactor(F), g)
                 add_even(out[c], F, g, pushed, weight * s, weight * slope, weight * bend, dim)
                 if laws.needs_rotation(law):
                     push(pushed, R, g)
-                    add_turning(out[c], mm(R, mmt(spin_inverse(F, R), R)), pushed, weight * t, weight * l, dim)
+                    add_turning(
+                        out[c],
+                        mm(R, mmt(spin_inverse(F, R), R)),
+                        pushed,
+                        weight * t,
+                        weight * l,
+                        dim,
+                    )
                 if viscous.rate > 0.0:
                     mu, lam = weight * viscous.moduli[c, 0], weight * viscous.moduli[c, 1]
                     S = laws.hooke(mu, lam, strain_rate(F, viscous.rate, viscous.past[c, k]))
                     push(pushed, F, g)
-                    _add_viscous(out[c], mmt(F, F), S, g, pushed, viscous.rate * mu, viscous.rate * lam, dim)
+                    _add_viscous(
+                        out[c], mmt(F, F), S, g, pushed, viscous.rate * mu, viscous.rate * lam, dim
+                    )
     return out
 
 
 @njit(error_model="numpy", cache=True)
 def _add_contracted(out, C, CG, weight, grads, dim):
-    """Blocks a <= b of one quadrature point: K_ab[i, j] += weight grad N_a[k] C[(i k), (j l)] grad N_b[l]."""
+    """Blocks a <= b of one quadrature point: K_ab[i, j] += weight grad N_a[k] C[(i k), (j l)] grad
+    N_b[l]."""
     t = 0
     for b in range(grads.shape[0]):
         for r in range(3 * dim):
@@ -201,7 +276,8 @@ def _add_contracted(out, C, CG, weight, grads, dim):
 
 @njit(error_model="numpy", cache=True)
 def cell_positive_stiffness(cells, moduli, viscous, q, dim):
-    """As `cell_stiffness`, with the tangent at every quadrature point made positive semidefinite; slower, for rescues."""
+    """As `cell_stiffness`, with the tangent at every quadrature point made positive semidefinite;
+    slower, for rescues."""
     n, points = cells.weights.shape
     m = cells.nodes.shape[1]
     out = np.zeros((n, m * (m + 1) // 2, dim, dim))
@@ -213,7 +289,9 @@ def cell_positive_stiffness(cells, moduli, viscous, q, dim):
             _tangent(C, cells.law[c], F, R, cell_moduli(moduli, c), cells.power[c], dim)
             if viscous.rate > 0.0:
                 E = strain_rate(F, viscous.rate, viscous.past[c, k])
-                _add_viscous_tangent(C, F, E, viscous.rate, viscous.moduli[c, 0], viscous.moduli[c, 1], dim)
+                _add_viscous_tangent(
+                    C, F, E, viscous.rate, viscous.moduli[c, 0], viscous.moduli[c, 1], dim
+                )
             _project(C, dim)
             _add_contracted(out[c], C, CG, cells.weights[c, k], cells.grads[c, k], dim)
     return out

@@ -1,18 +1,35 @@
-"""Compiled loops for what derivatives of many columns need of a solid's cells as whole matrices: the stiffness, its change along a
-direction, and the viscous forces."""
+"""Compiled loops for what derivatives of many columns need of a solid's cells as whole matrices:
+the stiffness, its change along a direction, and the viscous forces."""
 
 import numpy as np
 from numba import njit, prange
 
-from pliant.bodies.assembly import TINY, cell_moduli, deformation, field_gradient, rotation_if_needed
+from pliant.bodies.assembly import (
+    TINY,
+    cell_moduli,
+    deformation,
+    field_gradient,
+    rotation_if_needed,
+)
 from pliant.bodies.stiffness import add_even, add_turning, push
-from pliant.kernels import add, cofactor, mm, mmt, mtm, rotation_differential, scale, spin_inverse, sym
+from pliant.kernels import (
+    add,
+    cofactor,
+    mm,
+    mmt,
+    mtm,
+    rotation_differential,
+    scale,
+    spin_inverse,
+    sym,
+)
 from pliant.materials import laws
 
 
 @njit(error_model="numpy", cache=True)
 def _mirror(K, T, blocks):
-    """Both halves of K and T (nodes, dim, nodes, dim) from complex blocks a <= b, whose imaginary parts are TINY times those of T."""
+    """Both halves of K and T (nodes, dim, nodes, dim) from complex blocks a <= b, whose imaginary
+    parts are TINY times those of T."""
     k, dim = 0, K.shape[1]
     for b in range(K.shape[0]):
         for a in range(b + 1):
@@ -25,8 +42,8 @@ def _mirror(K, T, blocks):
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def cell_stiffness_moved(cells, moduli, q, w, dim):
-    """(K [N/m], T), (n_cells, n_nodes, dim, n_nodes, dim) each: every cell's elastic stiffness and its derivative along w, by the complex
-    step of the closed form."""
+    """(K [N/m], T), (n_cells, n_nodes, dim, n_nodes, dim) each: every cell's elastic stiffness and
+    its derivative along w, by the complex step of the closed form."""
     n, points = cells.weights.shape
     m = cells.nodes.shape[1]
     K, T = np.empty((n, m, dim, m, dim)), np.empty((n, m, dim, m, dim))
@@ -46,20 +63,30 @@ def cell_stiffness_moved(cells, moduli, q, w, dim):
                 R0 = rotation_if_needed(law, F0, dim)
                 dR = rotation_differential(F0, R0, W) if laws.needs_rotation(law) else W
                 F, R = add(F0, scale(step, W)), add(R0, scale(step, dR))
-                s, t, l, slope, bend = laws.tangent(law, F, R, cell_moduli(moduli, c), cells.power[c])
+                s, t, l, slope, bend = laws.tangent(
+                    law, F, R, cell_moduli(moduli, c), cells.power[c]
+                )
                 push(pushed, cofactor(F), g)
                 add_even(blocks, F, g, pushed, weight * s, weight * slope, weight * bend, dim)
                 if laws.needs_rotation(law):
                     push(pushed, R, g)
-                    add_turning(blocks, mm(R, mmt(spin_inverse(F, R), R)), pushed, weight * t, weight * l, dim)
+                    add_turning(
+                        blocks,
+                        mm(R, mmt(spin_inverse(F, R), R)),
+                        pushed,
+                        weight * t,
+                        weight * l,
+                        dim,
+                    )
             _mirror(K[c], T[c], blocks)
     return K, T
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def cell_viscosity(cells, moduli, q, level, turning, dim):
-    """(n_cells, n_nodes, dim, n_nodes, dim) `assembly.viscous_products` as matrices: mu ((ga . gb) F L^T + wb za^T) + lam wa zb^T, where
-    F = F(q), L = F(level), w = F g, z = L g. With `turning` also (ga . S gb) I: the stress S of the strain sym(F^T L) turns with F."""
+    """(n_cells, n_nodes, dim, n_nodes, dim) `assembly.viscous_products` as matrices: mu ((ga . gb)
+    F L^T + wb za^T) + lam wa zb^T, where F = F(q), L = F(level), w = F g, z = L g. With `turning`
+    also (ga . S gb) I: the stress S of the strain sym(F^T L) turns with F."""
     n, points = cells.weights.shape
     m = cells.nodes.shape[1]
     out = np.zeros((n, m, dim, m, dim))
@@ -73,7 +100,10 @@ def cell_viscosity(cells, moduli, q, level, turning, dim):
                 for a in range(m):
                     for i in range(dim):
                         g[a, i] = grads[a, i]
-                F, L = field_gradient(q, nodes, grads, dim), field_gradient(level, nodes, grads, dim)
+                F, L = (
+                    field_gradient(q, nodes, grads, dim),
+                    field_gradient(level, nodes, grads, dim),
+                )
                 push(w, F, g)
                 push(z, L, g)
                 if turning:
@@ -85,6 +115,10 @@ def cell_viscosity(cells, moduli, q, level, turning, dim):
                         turned = g[a, 0] * s[b, 0] + g[a, 1] * s[b, 1] + g[a, 2] * s[b, 2]
                         for i in range(dim):
                             for j in range(dim):
-                                out[c, a, i, b, j] += gg * FL[3 * i + j] + mu * w[b, i] * z[a, j] + lam * w[a, i] * z[b, j]
+                                out[c, a, i, b, j] += (
+                                    gg * FL[3 * i + j]
+                                    + mu * w[b, i] * z[a, j]
+                                    + lam * w[a, i] * z[b, j]
+                                )
                             out[c, a, i, b, i] += turned
     return out

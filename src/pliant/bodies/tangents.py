@@ -1,7 +1,9 @@
-"""One compiled loop for the forces and the stiffness of a solid's cells, for steps that need both at one place.
+"""One compiled loop for the forces and the stiffness of a solid's cells, for steps that need both
+at one place.
 
-What a law says is found cell by cell; what is most of the work, the rotations and the blocks, for WIDE cells side by side: the last index
-of a scratch array is the cell, and a processor takes several of them at once.
+What a law says is found cell by cell; what is most of the work, the rotations and the blocks, for
+WIDE cells side by side: the last index of a scratch array is the cell, and a processor takes
+several of them at once.
 """
 
 import numpy as np
@@ -48,7 +50,11 @@ def _push(out, A, g):
     for a in range(g.shape[0]):
         for i in range(3):
             for n in range(WIDE):
-                out[a, i, n] = A[3 * i, n] * g[a, 0, n] + A[3 * i + 1, n] * g[a, 1, n] + A[3 * i + 2, n] * g[a, 2, n]
+                out[a, i, n] = (
+                    A[3 * i, n] * g[a, 0, n]
+                    + A[3 * i + 1, n] * g[a, 1, n]
+                    + A[3 * i + 2, n] * g[a, 2, n]
+                )
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
@@ -57,15 +63,30 @@ def _square(out, A):
     for i in range(3):
         for j in range(3):
             for n in range(WIDE):
-                out[3 * i + j, n] = A[3 * i, n] * A[3 * j, n] + A[3 * i + 1, n] * A[3 * j + 1, n] + A[3 * i + 2, n] * A[3 * j + 2, n]
+                out[3 * i + j, n] = (
+                    A[3 * i, n] * A[3 * j, n]
+                    + A[3 * i + 1, n] * A[3 * j + 1, n]
+                    + A[3 * i + 2, n] * A[3 * j + 2, n]
+                )
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
 def _turn(R, F, sound, dim):
-    """The rotations of F: Higham's iteration as in kernels.polar, and one by one where a matrix is near flat or inverted."""
+    """The rotations of F: Higham's iteration as in kernels.polar, and one by one where a matrix is
+    near flat or inverted."""
     for n in range(WIDE):
         M = _at(F, n)
-        size = np.sqrt(M[0] ** 2 + M[1] ** 2 + M[2] ** 2 + M[3] ** 2 + M[4] ** 2 + M[5] ** 2 + M[6] ** 2 + M[7] ** 2 + M[8] ** 2)
+        size = np.sqrt(
+            M[0] ** 2
+            + M[1] ** 2
+            + M[2] ** 2
+            + M[3] ** 2
+            + M[4] ** 2
+            + M[5] ** 2
+            + M[6] ** 2
+            + M[7] ** 2
+            + M[8] ** 2
+        )
         C = cofactor(M)
         sound[n] = M[0] * C[0] + M[1] * C[1] + M[2] * C[2] - SOUND * size**3
         unit = np.sqrt(3.0) / size
@@ -98,7 +119,9 @@ def _add_even(B, g, s):
     for b in range(g.shape[0]):
         for a in range(b + 1):
             for n in range(WIDE):
-                e = s[n] * (g[a, 0, n] * g[b, 0, n] + g[a, 1, n] * g[b, 1, n] + g[a, 2, n] * g[b, 2, n])
+                e = s[n] * (
+                    g[a, 0, n] * g[b, 0, n] + g[a, 1, n] * g[b, 1, n] + g[a, 2, n] * g[b, 2, n]
+                )
                 B[k, 0, n] += e
                 B[k, 4, n] += e
                 B[k, 8, n] += e
@@ -112,7 +135,9 @@ def _add_viscous(B, g, w, FF, mu, lam):
     for b in range(g.shape[0]):
         for a in range(b + 1):
             for n in range(WIDE):
-                d = mu[n] * (g[a, 0, n] * g[b, 0, n] + g[a, 1, n] * g[b, 1, n] + g[a, 2, n] * g[b, 2, n])
+                d = mu[n] * (
+                    g[a, 0, n] * g[b, 0, n] + g[a, 1, n] * g[b, 1, n] + g[a, 2, n] * g[b, 2, n]
+                )
                 i, j, m = w[a, 0, n], w[a, 1, n], w[a, 2, n]
                 x, y, z = w[b, 0, n], w[b, 1, n], w[b, 2, n]
                 li, lj, lm = lam[n] * i, lam[n] * j, lam[n] * m
@@ -136,9 +161,21 @@ def _add_turning(B, v, l, H, P):
     for b in range(v.shape[0]):
         for n in range(WIDE):  # P = H [vb]x
             x, y, z = v[b, 0, n], v[b, 1, n], v[b, 2, n]
-            P[0, n], P[1, n], P[2, n] = H[1, n] * z - H[2, n] * y, H[4, n] * z - H[5, n] * y, H[7, n] * z - H[8, n] * y
-            P[3, n], P[4, n], P[5, n] = H[2, n] * x - H[0, n] * z, H[5, n] * x - H[3, n] * z, H[8, n] * x - H[6, n] * z
-            P[6, n], P[7, n], P[8, n] = H[0, n] * y - H[1, n] * x, H[3, n] * y - H[4, n] * x, H[6, n] * y - H[7, n] * x
+            P[0, n], P[1, n], P[2, n] = (
+                H[1, n] * z - H[2, n] * y,
+                H[4, n] * z - H[5, n] * y,
+                H[7, n] * z - H[8, n] * y,
+            )
+            P[3, n], P[4, n], P[5, n] = (
+                H[2, n] * x - H[0, n] * z,
+                H[5, n] * x - H[3, n] * z,
+                H[8, n] * x - H[6, n] * z,
+            )
+            P[6, n], P[7, n], P[8, n] = (
+                H[0, n] * y - H[1, n] * x,
+                H[3, n] * y - H[4, n] * x,
+                H[6, n] * y - H[7, n] * x,
+            )
         for a in range(b + 1):
             for n in range(WIDE):
                 i, j, m = v[a, 0, n], v[a, 1, n], v[a, 2, n]
@@ -165,8 +202,11 @@ def _add_volume(B, g, u, F, slope, bend):
                 ax, ay, az = slope[n] * g[a, 0, n], slope[n] * g[a, 1, n], slope[n] * g[a, 2, n]
                 bx, by, bz = g[b, 0, n], g[b, 1, n], g[b, 2, n]
                 p, q, r = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
-                cx, cy, cz = (F[0, n] * p + F[1, n] * q + F[2, n] * r, F[3, n] * p + F[4, n] * q + F[5, n] * r,
-                              F[6, n] * p + F[7, n] * q + F[8, n] * r)  # fmt: skip
+                cx, cy, cz = (
+                    F[0, n] * p + F[1, n] * q + F[2, n] * r,
+                    F[3, n] * p + F[4, n] * q + F[5, n] * r,
+                    F[6, n] * p + F[7, n] * q + F[8, n] * r,
+                )
                 i, j, m = bend[n] * u[a, 0, n], bend[n] * u[a, 1, n], bend[n] * u[a, 2, n]
                 x, y, z = u[b, 0, n], u[b, 1, n], u[b, 2, n]
                 B[k, 0, n] += i * x
@@ -183,7 +223,8 @@ def _add_volume(B, g, u, F, slope, bend):
 
 @njit(error_model="numpy", cache=True)
 def _look(cells, q, first, k, x, g, dim):
-    """Positions x and shape gradients g of the nodes of WIDE cells at quadrature point k; is there a law that turns?"""
+    """Positions x and shape gradients g of the nodes of WIDE cells at quadrature point k; is there
+    a law that turns?"""
     turning, last = False, len(cells.nodes) - 1
     for lane in range(WIDE):
         c = min(first + lane, last)  # beyond the last cell it is done again, and not looked at
@@ -197,12 +238,18 @@ def _look(cells, q, first, k, x, g, dim):
 
 @njit(error_model="numpy", cache=True)
 def _weigh(cells, moduli, first, k, F, R, P, H, C, numbers):
-    """What the laws say of WIDE cells, times their weights: the stress P, H of `_add_turning`, the cofactor C and the five numbers of
-    laws.tangent but t, which is in H, then mu and lam; is there a law that looks at the volume?"""
+    """What the laws say of WIDE cells, times their weights: the stress P, H of `_add_turning`, the
+    cofactor C and the five numbers of laws.tangent but t, which is in H, then mu and lam; is there
+    a law that looks at the volume?"""
     volume, last = False, len(cells.nodes) - 1
     for lane in range(WIDE):
         c = min(first + lane, last)
-        law, power, weight, own = cells.law[c], cells.power[c], cells.weights[c, k], cell_moduli(moduli, c)
+        law, power, weight, own = (
+            cells.law[c],
+            cells.power[c],
+            cells.weights[c, k],
+            cell_moduli(moduli, c),
+        )
         A, Q = _at(F, lane), _at(R, lane)
         _keep(P, lane, scale(weight, laws.stress(law, A, Q, own, power)))
         s, t, l, slope, bend = laws.tangent(law, A, Q, own, power)
@@ -219,14 +266,20 @@ def _weigh(cells, moduli, first, k, F, R, P, H, C, numbers):
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def cell_tangents(cells, moduli, viscosity, q, dim):
-    """((n_cells, n_nodes, dim) [N], (n_groups, n_nodes (n_nodes + 1) / 2, 9, WIDE) [N/m]): the gradient of each cell's energy, and the
-    blocks (a, b), a <= b, b slowest, of its Hessian and of `viscosity` [-] times the viscous one, WIDE cells side by side."""
+    """((n_cells, n_nodes, dim) [N], (n_groups, n_nodes (n_nodes + 1) / 2, 9, WIDE) [N/m]): the
+    gradient of each cell's energy, and the blocks (a, b), a <= b, b slowest, of its Hessian and of
+    `viscosity` [-] times the viscous one, WIDE cells side by side."""
     n, points = cells.weights.shape
     m = cells.nodes.shape[1]
     groups = (n + WIDE - 1) // WIDE
     forces, out = np.zeros((n, m, dim)), np.zeros((groups, m * (m + 1) // 2, 9, WIDE))
     for part in prange((groups + TOGETHER - 1) // TOGETHER):
-        vectors, matrices, numbers, sound = np.zeros((4, m, 3, WIDE)), np.zeros((5, 9, WIDE)), np.zeros((6, WIDE)), np.zeros(WIDE)
+        vectors, matrices, numbers, sound = (
+            np.zeros((4, m, 3, WIDE)),
+            np.zeros((5, 9, WIDE)),
+            np.zeros((6, WIDE)),
+            np.zeros(WIDE),
+        )
         x, g, y, f = vectors[0], vectors[1], vectors[2], vectors[3]
         F, R, P, H, C = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4]
         for group in range(part * TOGETHER, min(groups, (part + 1) * TOGETHER)):
@@ -258,8 +311,8 @@ def cell_tangents(cells, moduli, viscosity, q, dim):
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def gather_wide(blocks, start, source, flip, dim):
-    """(n_pairs, dim, dim) sum of the blocks of each node pair, in the fixed order of `source`: where each begins in `blocks`; some are
-    transposed."""
+    """(n_pairs, dim, dim) sum of the blocks of each node pair, in the fixed order of `source`:
+    where each begins in `blocks`; some are transposed."""
     flat = blocks.reshape(-1)
     n = len(start) - 1
     out = np.empty((n, dim, dim))
@@ -284,6 +337,7 @@ def gather_wide(blocks, start, source, flip, dim):
 
 
 def wide_places(source: Array, per_cell: int) -> Array:
-    """(n,) where each block of a list `source` = cell * per_cell + block begins in the blocks of `cell_tangents`."""
+    """(n,) where each block of a list `source` = cell * per_cell + block begins in the blocks of
+    `cell_tangents`."""
     cell, k = source // per_cell, source % per_cell
     return ((cell // WIDE) * per_cell + k) * 9 * WIDE + cell % WIDE

@@ -1,5 +1,6 @@
-"""Compiled transfers of the material point method (paper 004, A1-A8): particles give mass and momentum to a grid and take velocities
-back; and the adjoint of each, derived by hand. Matrices of the plane are held as in space with the identity out of plane.
+"""Compiled transfers of the material point method (paper 004, A1-A8): particles give mass and
+momentum to a grid and take velocities back; and the adjoint of each, derived by hand. Matrices of
+the plane are held as in space with the identity out of plane.
 """
 
 from functools import cache
@@ -9,7 +10,22 @@ import numpy as np
 from numba import njit, prange
 
 from pliant.bodies.grid import first_node, matrix, put_matrix, put_vector, shares, slopes, vector
-from pliant.kernels import FAST, add, axpy, dot, inner, mm, mmt, mtm, plane_rotation, rotation, scale, sym, times, transposed
+from pliant.kernels import (
+    FAST,
+    add,
+    axpy,
+    dot,
+    inner,
+    mm,
+    mmt,
+    mtm,
+    plane_rotation,
+    rotation,
+    scale,
+    sym,
+    times,
+    transposed,
+)
 from pliant.kernels.lanes import lane, lanes, load, store
 from pliant.materials import laws
 
@@ -53,7 +69,8 @@ def viscous_back(moduli, viscosity, C, F, K_bar):
 
 @njit(error_model="numpy", cache=True, fastmath=FAST, forceinline=True)
 def passive_stress(law, F, R, moduli, power, viscosity, C):
-    """The Kirchhoff stress of the material: its law's and the viscous one. It is linear in the moduli."""
+    """The Kirchhoff stress of the material: its law's and the viscous one. It is linear in the
+    moduli."""
     K = laws.kirchhoff(law, F, R, moduli, power)
     return add(K, framed(F, viscous_stress(moduli, viscosity, C, F))) if viscosity > 0.0 else K
 
@@ -76,7 +93,17 @@ def column(A, k):
 @njit(error_model="numpy", cache=True)
 def columns(X, Y, Z):
     """The matrix of three columns."""
-    return (lane(X, 0), lane(Y, 0), lane(Z, 0), lane(X, 1), lane(Y, 1), lane(Z, 1), lane(X, 2), lane(Y, 2), lane(Z, 2))
+    return (
+        lane(X, 0),
+        lane(Y, 0),
+        lane(Z, 0),
+        lane(X, 1),
+        lane(Y, 1),
+        lane(Z, 1),
+        lane(X, 2),
+        lane(Y, 2),
+        lane(Z, 2),
+    )
 
 
 @njit(error_model="numpy", cache=True)
@@ -116,8 +143,9 @@ def spread(grid, box, r, h, at, dim, Q, X, Y, Z):
 
 @njit(error_model="numpy", cache=True, forceinline=True)
 def gather_slope(grid, box, r, h, at, dim, Q, X, Y, Z):
-    """(V, VX, VY, VZ, slope): the nodes' rows times their shares, and times the way to them along each axis; and the slope by the
-    particle's place, in units of a cell, of the sum over nodes of their shares of row . (Q + X dx + Y dy + Z dz), the ways held."""
+    """(V, VX, VY, VZ, slope): the nodes' rows times their shares, and times the way to them along
+    each axis; and the slope by the particle's place, in units of a cell, of the sum over nodes of
+    their shares of row . (Q + X dx + Y dy + Z dz), the ways held."""
     wx, wy, wz = shares(at[0]), shares(at[1]), shares(at[2])
     mx, my, mz = levers(at[0], wx, h), levers(at[1], wy, h), levers(at[2], wz, h)
     sx, sy, sz = slopes(at[0]), slopes(at[1]), slopes(at[2])
@@ -159,7 +187,8 @@ def gather_slope(grid, box, r, h, at, dim, Q, X, Y, Z):
 
 @njit(error_model="numpy", cache=True, forceinline=True)
 def gather(grid, box, r, h, at, dim):
-    """(V, VX, VY, VZ): the nodes' rows times their shares, and times the way to them along each axis; the slope falls away unused."""
+    """(V, VX, VY, VZ): the nodes' rows times their shares, and times the way to them along each
+    axis; the slope falls away unused."""
     none = lanes(0.0, 0.0, 0.0, 0.0)
     return gather_slope(grid, box, r, h, at, dim, none, none, none, none)[:4]
 
@@ -168,7 +197,8 @@ def gather(grid, box, r, h, at, dim):
 
 
 class Loops(NamedTuple):
-    """The compiled transfers of one dimension; each `back` is the adjoint of the one it is named after."""
+    """The compiled transfers of one dimension; each `back` is the adjoint of the one it is named
+    after."""
 
     to_grid: Any
     to_particles: Any
@@ -189,16 +219,35 @@ def compiled(dim: int) -> Loops:
                 for t in range(bins.cuts[colour, g], bins.cuts[colour, g + 1]):
                     p = np.uintp(bins.order[t])
                     m, law, mod = cloud.mass[p], cloud.law[p], vector(cloud.moduli, p, 3)
-                    C, f, v = matrix(affine, p, dim, 0.0), matrix(F, p, dim, 1.0), vector(vel, p, dim)
-                    K = passive_stress(law, f, turned(law, f, dim), mod, cloud.power[p], rules.viscosity, C)
+                    C, f, v = (
+                        matrix(affine, p, dim, 0.0),
+                        matrix(F, p, dim, 1.0),
+                        vector(vel, p, dim),
+                    )
+                    K = passive_stress(
+                        law, f, turned(law, f, dim), mod, cloud.power[p], rules.viscosity, C
+                    )
                     if acted:
                         K = add(K, framed(f, matrix(act, p, dim, 0.0)))
-                    G = add(scale(-4.0 * rules.tau * cloud.volume[p] * inv_h * inv_h, K), scale(m, C))
+                    G = add(
+                        scale(-4.0 * rules.tau * cloud.volume[p] * inv_h * inv_h, K), scale(m, C)
+                    )
                     q = (m * v[0], m * v[1], m * v[2])
                     if forced:
                         q = axpy(rules.tau, vector(force, p, dim), q)
                     r, at = first_node(pos, p, box, inv_h, dim)
-                    spread(grid, box, r, h, at, dim, lanes(q[0], q[1], q[2], m), column(G, 0), column(G, 1), column(G, 2))
+                    spread(
+                        grid,
+                        box,
+                        r,
+                        h,
+                        at,
+                        dim,
+                        lanes(q[0], q[1], q[2], m),
+                        column(G, 0),
+                        column(G, 1),
+                        column(G, 2),
+                    )
 
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
     def to_particles(rules, box, bins, grid, pos, vel, affine, F):
@@ -210,25 +259,44 @@ def compiled(dim: int) -> Loops:
                 p = np.uintp(bins.order[t])
                 r, at = first_node(pos, p, box, inv_h, dim)
                 V, X, Y, Z = gather(grid, box, r, h, at, dim)
-                C, v, f = scale(4.0 * inv_h * inv_h, columns(X, Y, Z)), first_three(V), matrix(F, p, dim, 1.0)
+                C, v, f = (
+                    scale(4.0 * inv_h * inv_h, columns(X, Y, Z)),
+                    first_three(V),
+                    matrix(F, p, dim, 1.0),
+                )
                 put_vector(pos, p, dim, axpy(tau, v, vector(pos, p, dim)))
                 put_vector(vel, p, dim, v)
                 put_matrix(affine, p, dim, C)
                 put_matrix(F, p, dim, add(f, scale(tau, mm(C, f))))
 
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
-    def to_particles_back(rules, box, bins, grid, grid_bar, pos, F, pos_bar, vel_bar, affine_bar, F_bar):
-        """From the gradient by the state after a substep: that by the grid's velocities, added to a clear grid_bar, and in place what
-        goes straight to the positions and F before. The share of vel_bar and affine_bar is used up."""
+    def to_particles_back(
+        rules, box, bins, grid, grid_bar, pos, F, pos_bar, vel_bar, affine_bar, F_bar
+    ):
+        """From the gradient by the state after a substep: that by the grid's velocities, added to a
+        clear grid_bar, and in place what goes straight to the positions and F before. The share of
+        vel_bar and affine_bar is used up."""
         h, inv_h, tau = rules.h, 1.0 / rules.h, rules.tau
         for colour in range(2):
             for g in prange(bins.cuts.shape[1] - 1):
                 for t in range(bins.cuts[colour, g], bins.cuts[colour, g + 1]):
                     p = np.uintp(bins.order[t])
-                    f, F_new, x_bar = matrix(F, p, dim, 1.0), matrix(F_bar, p, dim, 0.0), vector(pos_bar, p, dim)
+                    f, F_new, x_bar = (
+                        matrix(F, p, dim, 1.0),
+                        matrix(F_bar, p, dim, 0.0),
+                        vector(pos_bar, p, dim),
+                    )
                     v = axpy(tau, x_bar, vector(vel_bar, p, dim))
-                    B = scale(4.0 * inv_h * inv_h, add(matrix(affine_bar, p, dim, 0.0), scale(tau, mmt(F_new, f))))
-                    Q, X, Y, Z = lanes(v[0], v[1], v[2], 0.0), column(B, 0), column(B, 1), column(B, 2)
+                    B = scale(
+                        4.0 * inv_h * inv_h,
+                        add(matrix(affine_bar, p, dim, 0.0), scale(tau, mmt(F_new, f))),
+                    )
+                    Q, X, Y, Z = (
+                        lanes(v[0], v[1], v[2], 0.0),
+                        column(B, 0),
+                        column(B, 1),
+                        column(B, 2),
+                    )
                     r, at = first_node(pos, p, box, inv_h, dim)
                     spread(grid_bar, box, r, h, at, dim, Q, X, Y, Z)
                     V, VX, VY, VZ, slope = gather_slope(grid, box, r, h, at, dim, Q, X, Y, Z)
@@ -238,16 +306,50 @@ def compiled(dim: int) -> Loops:
                     put_vector(pos_bar, p, dim, axpy(-1.0, back, axpy(inv_h, slope, x_bar)))
 
     @njit(error_model="numpy", cache=True, parallel=True, fastmath=FAST)
-    def to_grid_back(rules, cloud, box, bins, grid_bar, pos, vel, affine, F, act, force, pos_bar, vel_bar, affine_bar, F_bar,
-                     act_bar, force_bar, mass_bar, volume_bar, E_bar, nu_bar):  # fmt: skip
-        """From the gradient by momenta and masses of the nodes: that by the state before the substep, and by the particles' numbers,
-        added to what is there (vel_bar, affine_bar and force_bar are set). E_bar and nu_bar may be empty."""
-        h, inv_h, tau, acted, forced, wanted = rules.h, 1.0 / rules.h, rules.tau, len(act) > 0, len(force) > 0, len(E_bar) > 0
+    def to_grid_back(
+        rules,
+        cloud,
+        box,
+        bins,
+        grid_bar,
+        pos,
+        vel,
+        affine,
+        F,
+        act,
+        force,
+        pos_bar,
+        vel_bar,
+        affine_bar,
+        F_bar,
+        act_bar,
+        force_bar,
+        mass_bar,
+        volume_bar,
+        E_bar,
+        nu_bar,
+    ):
+        """From the gradient by momenta and masses of the nodes: that by the state before the
+        substep, and by the particles' numbers, added to what is there (vel_bar, affine_bar and
+        force_bar are set). E_bar and nu_bar may be empty."""
+        h, inv_h, tau, acted, forced, wanted = (
+            rules.h,
+            1.0 / rules.h,
+            rules.tau,
+            len(act) > 0,
+            len(force) > 0,
+            len(E_bar) > 0,
+        )
         n, threads = len(pos), bins.cuts.shape[1] - 1
         for g in prange(threads):
             for t in range(g * n // threads, (g + 1) * n // threads):
                 p = np.uintp(bins.order[t])
-                m, law, mod, power = cloud.mass[p], cloud.law[p], vector(cloud.moduli, p, 3), cloud.power[p]
+                m, law, mod, power = (
+                    cloud.mass[p],
+                    cloud.law[p],
+                    vector(cloud.moduli, p, 3),
+                    cloud.power[p],
+                )
                 C, f, v = matrix(affine, p, dim, 0.0), matrix(F, p, dim, 1.0), vector(vel, p, dim)
                 R = turned(law, f, dim)
                 K = passive_stress(law, f, R, mod, power, rules.viscosity, C)
@@ -272,8 +374,12 @@ def compiled(dim: int) -> Loops:
                     more, by_C = viscous_back(mod, rules.viscosity, C, f, K_bar)
                     by_F, C_bar = add(by_F, more), add(C_bar, by_C)
                 if wanted:
-                    E_bar[p] += moduli_back(law, f, R, vector(cloud.by_E, p, 3), power, rules.viscosity, C, K_bar)
-                    nu_bar[p] += moduli_back(law, f, R, vector(cloud.by_nu, p, 3), power, rules.viscosity, C, K_bar)
+                    E_bar[p] += moduli_back(
+                        law, f, R, vector(cloud.by_E, p, 3), power, rules.viscosity, C, K_bar
+                    )
+                    nu_bar[p] += moduli_back(
+                        law, f, R, vector(cloud.by_nu, p, 3), power, rules.viscosity, C, K_bar
+                    )
                 mass_bar[p] += inner(P, v) + lane(V, 3) + dot(C, G_bar)
                 volume_bar[p] += factor * dot(K, G_bar)
                 if forced:

@@ -20,14 +20,23 @@ class CellSums:
     @cached_property
     def dofs(self) -> Array:
         """(n_cells, k dim) the unknowns of each cell."""
-        return (self.cell_nodes[:, :, None] * self.dim + np.arange(self.dim)).reshape(len(self.cell_nodes), -1)
+        return (self.cell_nodes[:, :, None] * self.dim + np.arange(self.dim)).reshape(
+            len(self.cell_nodes), -1
+        )
 
     @cached_property
     def _layout(self) -> tuple[Array, Array, Array]:
-        """(place of every entry of the cells' matrices in the data, indices, indptr) of compressed rows."""
+        """(place of every entry of the cells' matrices in the data, indices, indptr) of compressed
+        rows."""
         n, dim, axis = self.n_nodes, self.dim, np.arange(self.dim)
-        keys, pair = np.unique(self.cell_nodes[:, :, None].astype(np.int64) * n + self.cell_nodes[:, None, :], return_inverse=True)
-        pair, first = pair.reshape(*self.cell_nodes.shape, -1), np.searchsorted(keys, n * np.arange(n + 1, dtype=np.int64))
+        keys, pair = np.unique(
+            self.cell_nodes[:, :, None].astype(np.int64) * n + self.cell_nodes[:, None, :],
+            return_inverse=True,
+        )
+        pair, first = (
+            pair.reshape(*self.cell_nodes.shape, -1),
+            np.searchsorted(keys, n * np.arange(n + 1, dtype=np.int64)),
+        )
         # A node's dim rows stand one after the other, each with dim numbers for every neighbour
         width = dim * np.diff(first)
         indptr = np.concatenate([[0], np.cumsum(np.repeat(width, dim))])

@@ -13,9 +13,14 @@ def check_state(x: Array, size: int) -> Array:
 def check_step(step: Step, model: Dynamics) -> None:
     """A sentence where a step has no derivative in a model."""
     if not step.status or step.tape is None or step.tape.owner is not model:
-        why = "is not one of this model's" if step.status else "failed: " + step.status.text.rstrip(".")
+        why = (
+            "is not one of this model's"
+            if step.status
+            else "failed: " + step.status.text.rstrip(".")
+        )
         raise InputError(
-            f"This step has no derivative, because it {why}. Linearise a step that this very model's step gave, with a status that is ok."
+            f"This step has no derivative, because it {why}. Linearise a step that this very "
+            "model's step gave, with a status that is ok."
         )
 
 
@@ -23,5 +28,8 @@ def check_dt(dt: float) -> float:
     """[s] a time step that mechanics can use, or a sentence."""
     h = require_positive("The time step dt", dt, "s")
     if not 1e-9 <= h <= 1e4:
-        raise InputError(f"The time step dt is {h:g} s; a soft robot needs one between 1e-9 and 1e4 s, usually about 0.01 s.")
+        raise InputError(
+            f"The time step dt is {h:g} s; a soft robot needs one between 1e-9 and 1e4 s, "
+            "usually about 0.01 s."
+        )
     return h

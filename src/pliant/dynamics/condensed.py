@@ -1,11 +1,12 @@
-"""Condensed dynamics: a whole model seen through its effectors and actuators alone (paper 001 eq. 8-13).
+"""Condensed dynamics: a whole model seen through its effectors and actuators alone (paper 001 eq.
+8-13).
 
-The step stays that of the model. Its derivative is taken over X = (p, p'), the places p = H_e q of the effectors and their velocities, few
-numbers, so that dynamic programming never holds a mesh. With A of the semi-implicit step, W_ij = H_i A^-1 H_j^T couples effectors e and
-actuators a, and
+The step stays that of the model. Its derivative is taken over X = (p, p'), the places p = H_e q of
+the effectors and their velocities, few numbers, so that dynamic programming never holds a mesh.
+With A of the semi-implicit step, W_ij = H_i A^-1 H_j^T couples effectors e and actuators a, and
     X' = [[1, h], [0, 1]] X + [h, 1] H_e A^-1 b(q, v) + [h^2, h] W_ea u.
-The printed derivatives leave out that b changes with X ("linear"), or keep what the effectors' own share of K and D says of it
-("nonlinear"); "exact" is the sensitivity of the whole step.
+The printed derivatives leave out that b changes with X ("linear"), or keep what the effectors' own
+share of K and D says of it ("nonlinear"); "exact" is the sensitivity of the whole step.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,18 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.core import Array, InputError, Linearizable, Linearization, Params, Space, Step, check_controls, nearest, require_kind
+from pliant.core import (
+    Array,
+    InputError,
+    Linearizable,
+    Linearization,
+    Params,
+    Space,
+    Step,
+    check_controls,
+    nearest,
+    require_kind,
+)
 from pliant.dynamics.equations import Equations
 from pliant.dynamics.semi_implicit import Linearised
 from pliant.dynamics.stepping import Stepping
@@ -26,8 +38,8 @@ DERIVATIVES = ("linear", "nonlinear", "exact")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Coupling:
-    """What a unit of each control does to the effectors' and the actuators' velocities over one step, times h (eq. 4), and what the
-    effectors do without any: W_ij = H_i A^-1 H_j^T."""
+    """What a unit of each control does to the effectors' and the actuators' velocities over one
+    step, times h (eq. 4), and what the effectors do without any: W_ij = H_i A^-1 H_j^T."""
 
     ea: Array  # (n_places, n_controls) W_ea [1/kg for forces]
     aa: Array  # (n_controls, n_controls) W_aa
@@ -36,9 +48,11 @@ class Coupling:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Condensed:
-    """A model whose derivatives live on its effectors; `derivative` is "linear", "nonlinear" (eq. 13) or "exact".
+    """A model whose derivatives live on its effectors; `derivative` is "linear", "nonlinear" (eq.
+    13) or "exact".
 
-    `actuators` names those whose own points are followed too, for constraints on their displacement.
+    `actuators` names those whose own points are followed too, for constraints on their
+    displacement.
     """
 
     model: Stepping
@@ -47,19 +61,43 @@ class Condensed:
     derivative: str = "linear"
 
     def __post_init__(self) -> None:
-        require_kind("The model to condense", self.model, Stepping, "give SemiImplicit(robot, dt=...) or another rule of a robot")
-        require_kind("The model to condense", self.model, Linearizable, "give a rule that can be linearised, such as SemiImplicit")
+        require_kind(
+            "The model to condense",
+            self.model,
+            Stepping,
+            "give SemiImplicit(robot, dt=...) or another rule of a robot",
+        )
+        require_kind(
+            "The model to condense",
+            self.model,
+            Linearizable,
+            "give a rule that can be linearised, such as SemiImplicit",
+        )
         if self.derivative not in DERIVATIVES:
-            raise InputError(f"The derivative of a condensed model is '{self.derivative}'; {nearest(self.derivative, DERIVATIVES)}")
+            raise InputError(
+                f"The derivative of a condensed model is '{self.derivative}'; "
+                f"{nearest(self.derivative, DERIVATIVES)}"
+            )
         if not any(self.model.space.rate):
-            raise InputError("A condensed model follows velocities, which this rule has not; take SemiImplicit or ImplicitEuler.")
+            raise InputError(
+                "A condensed model follows velocities, which this rule has not; take "
+                "SemiImplicit or ImplicitEuler."
+            )
         if self.space.parts != ("position", "velocity"):
-            raise InputError("A condensed model needs a rule whose new place is the old one plus h times the new velocity; take "
-                             "SemiImplicit or ImplicitEuler.")  # fmt: skip
+            raise InputError(
+                "A condensed model needs a rule whose new place is the old one plus h times the "
+                "new velocity; take SemiImplicit or ImplicitEuler."
+            )
         if not self.exact and self.model.params.size:
-            raise InputError("A condensed derivative knows no design variables; leave `design` out, or take derivative='exact'.")
+            raise InputError(
+                "A condensed derivative knows no design variables; leave `design` out, or take "
+                "derivative='exact'."
+            )
         if not self.names:
-            raise InputError(f"{self.robot.name} has no effector to condense to; give it one, such as Effector(point=...).")
+            raise InputError(
+                f"{self.robot.name} has no effector to condense to; give it one, such as "
+                "Effector(point=...)."
+            )
         _ = self.places  # what is wrong with a name is a sentence now
 
     # The waist: the model's own but for the derivative
@@ -112,15 +150,23 @@ class Condensed:
         return self.linearize(step).vjp(x_bar)
 
     def linearize(self, step: Step) -> Linearization:
-        """The derivative as operators over the whole state: what the condensed one says of X, and nothing of the rest."""
+        """The derivative as operators over the whole state: what the condensed one says of X, and
+        nothing of the rest."""
         if self.exact:
             return self.whole.linearize(step)
         A, B = self.stage(step)
         E, lift = self.seen, self.lift
         return Linearization(
-            n_state=self.space.size, n_controls=self.n_controls, n_params=0,
+            n_state=self.space.size,
+            n_controls=self.n_controls,
+            n_params=0,
             push=lambda dx, du, dp: lift @ (A @ (E @ dx) + B @ du),
-            pull=lambda bar: (E.T @ (A.T @ (lift.T @ bar)), B.T @ (lift.T @ bar), np.zeros((0, bar.shape[1]))))  # fmt: skip
+            pull=lambda bar: (
+                E.T @ (A.T @ (lift.T @ bar)),
+                B.T @ (lift.T @ bar),
+                np.zeros((0, bar.shape[1])),
+            ),
+        )
 
     @property
     def exact(self) -> bool:
@@ -139,25 +185,33 @@ class Condensed:
 
     @cached_property
     def places(self) -> sp.csr_matrix:
-        """(n_places, n_dofs) H_e: the effectors one after the other, then the points of the followed actuators."""
+        """(n_places, n_dofs) H_e: the effectors one after the other, then the points of the
+        followed actuators."""
         rows = [self.model.effector_rows(name) for name in self.names]
         rows += [self.equations.attached(name)[1] for name in self._followed]
         return sp.vstack(rows, format="csr")
 
     @cached_property
     def seen(self) -> sp.csr_matrix:
-        """(n_seen, n_state) what the derivative is taken over: X = (H_e q, H_e v); of an exact one, the whole state."""
+        """(n_seen, n_state) what the derivative is taken over: X = (H_e q, H_e v); of an exact one,
+        the whole state."""
         n = self.space.size
         if self.exact:
             return sp.identity(n, format="csr")
         H = self.places
         position = sp.hstack([H, sp.csr_matrix((H.shape[0], n - H.shape[1]))])
-        speed = sp.hstack([*(rate * H for rate in self.space.rate), sp.csr_matrix((H.shape[0], n - len(self.space.rate) * H.shape[1]))])
+        speed = sp.hstack(
+            [
+                *(rate * H for rate in self.space.rate),
+                sp.csr_matrix((H.shape[0], n - len(self.space.rate) * H.shape[1])),
+            ]
+        )
         return sp.vstack([position, speed], format="csr")
 
     @cached_property
     def lift(self) -> sp.csr_matrix:
-        """(n_state, n_seen) the least change of the state that is seen as a change of X, E^T (E E^T)^+; H_e^T where effectors are nodes."""
+        """(n_state, n_seen) the least change of the state that is seen as a change of X, E^T (E
+        E^T)^+; H_e^T where effectors are nodes."""
         E = self.seen
         if self.exact:
             return E.T
@@ -171,7 +225,9 @@ class Condensed:
             lin = self.whole.linearize(step)
             return lin.dense_state(), lin.dense_controls()
         B = self.seen @ self._control_response(step)
-        return (self._flight if self.derivative == "linear" else self._flight + self._restoring(step)), B
+        return (
+            self._flight if self.derivative == "linear" else self._flight + self._restoring(step)
+        ), B
 
     @cached_property
     def _flight(self) -> Array:
@@ -186,7 +242,8 @@ class Condensed:
         return self.model.control_response(step)
 
     def _restoring(self, step: Step) -> Array:
-        """(n_seen, n_seen) how the forces on the effectors' own nodes answer their motion, by A^-1; all else stands still (eq. 13)."""
+        """(n_seen, n_seen) how the forces on the effectors' own nodes answer their motion, by A^-1;
+        all else stands still (eq. 13)."""
         lift = self.lift.toarray()
         if not isinstance(self.model, Linearised):
             return self.seen @ self.whole.linearize(step).jvp(lift) - self._flight
@@ -197,7 +254,10 @@ class Condensed:
         """W_ea, W_aa and the free motion of the effectors at a step of the model."""
         h, n = self.dt, self.equations.n_dofs
         response = self._control_response(step)
-        speed = sum((rate * response[j * n : (j + 1) * n] for j, rate in enumerate(self.space.rate)), np.zeros((n, self.n_controls)))
+        speed = sum(
+            (rate * response[j * n : (j + 1) * n] for j, rate in enumerate(self.space.rate)),
+            np.zeros((n, self.n_controls)),
+        )
         t = step.tape
         toward = -self.equations.control_columns(self.space.position(t.x), t.u)  # H_a^T
         ea = self.places @ speed / h
@@ -206,12 +266,15 @@ class Condensed:
 
     @property
     def affine(self) -> bool:
-        """Whether eq. 11 holds for every control at once: where no actuator is a spring that its control moves."""
-        return isinstance(self.model, Linearised) and not any(term.stiff for term, part in self.equations.terms if part.stop > part.start)
+        """Whether eq. 11 holds for every control at once: where no actuator is a spring that its
+        control moves."""
+        return isinstance(self.model, Linearised) and not any(
+            term.stiff for term, part in self.equations.terms if part.stop > part.start
+        )
 
     def predict(self, step: Step, u: Array) -> Array:
-        """(2 n_places,) X' of eq. 11 for another control u; of a semi-implicit step whose forces are linear in u it is that of the
-        whole model."""
+        """(2 n_places,) X' of eq. 11 for another control u; of a semi-implicit step whose forces
+        are linear in u it is that of the whole model."""
         c, h = self.coupling(step), self.dt
         u = check_controls(u, self.n_controls)
         x = step.tape.x

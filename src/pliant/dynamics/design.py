@@ -14,7 +14,8 @@ FIELDS = ("E", "nu", "density")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Design:
-    """Names such as "soft.E" (one number for a material) or "cells.density" (one for each cell), seen as one flat array."""
+    """Names such as "soft.E" (one number for a material) or "cells.density" (one for each cell),
+    seen as one flat array."""
 
     body: Matter
     names: Sequence[str] = ()
@@ -22,18 +23,25 @@ class Design:
 
     def __post_init__(self) -> None:
         if isinstance(self.names, str) or len(set(self.names)) < len(self.names):
-            raise InputError(f"The design parameters are {self.names!r}; give a list of different names such as ['body.E'].")
+            raise InputError(
+                f"The design parameters are {self.names!r}; give a list of different names such "
+                "as ['body.E']."
+            )
         self._check_overlap()
-        self.params  # noqa: B018, an unknown name is a sentence now, not at the first step
+        self.params  # noqa: B018
 
     def _check_overlap(self) -> None:
-        """One field of one cell may be named once only, or its value and its derivative would part."""
+        """One field of one cell may be named once only, or its value and its derivative would
+        part."""
         names = [name.partition(".") for name in self.names]
         for key in {key for _, _, key in names}:
             groups = [group for group, _, name in names if name == key]
             if "cells" in groups and len(groups) > 1:
-                raise InputError(f"The design names cells.{key} beside {', '.join(set(groups) - {'cells'})}.{key}, which are the same "
-                                 "numbers; name one of the two.")  # fmt: skip
+                raise InputError(
+                    f"The design names cells.{key} beside "
+                    f"{', '.join(set(groups) - {'cells'})}.{key}, which are the same numbers; "
+                    "name one of the two."
+                )
 
     @cached_property
     def params(self) -> Params:
@@ -43,7 +51,9 @@ class Design:
         group, _, key = name.partition(".")
         known = [f"{g}.{k}" for g in (*self.body.groups, "cells") for k in self.body.bounds]
         if name not in known:
-            raise InputError(f"There is no parameter '{name}'; this robot has {', '.join([*known, *self.also])}.")
+            raise InputError(
+                f"There is no parameter '{name}'; this robot has {', '.join([*known, *self.also])}."
+            )
         lower, upper, unit = self.body.bounds[key]
         values = getattr(self.body.fields, key)
         value = values.copy() if group == "cells" else values[self.body.groups[group][:1]]

@@ -1,4 +1,5 @@
-"""A robot's equations of motion: energies, forces and tangents of body, attachments and contacts on its free unknowns."""
+"""A robot's equations of motion: energies, forces and tangents of body, attachments and contacts on
+its free unknowns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +32,8 @@ class Numbers:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Equations(Attachments):
-    """Everything of a robot that does not depend on the stepping rule. All vectors are (n_dofs,) unless said otherwise."""
+    """Everything of a robot that does not depend on the stepping rule. All vectors are (n_dofs,)
+    unless said otherwise."""
 
     robot: Robot
     design: Sequence[str] = ()  # active parameters: "soft.E", "body.nu", "cells.density", ...
@@ -60,7 +62,8 @@ class Equations(Attachments):
 
     @cached_property
     def terms(self) -> tuple[tuple[Term, slice], ...]:  # type: ignore[override]
-        """Each attachment with its share of the controls: actuators first, then contacts and the weight of liquids."""
+        """Each attachment with its share of the controls: actuators first, then contacts and the
+        weight of liquids."""
         made = of_actuators(self.robot, lambda actuator: actuator.on(self.body))
         check_one_fluid_each(self.robot.actuators, self.body)
         end = slice(self.robot.n_controls, self.robot.n_controls)
@@ -72,17 +75,27 @@ class Equations(Attachments):
 
     @cached_property
     def _liquids(self) -> tuple[AttachedLiquid, ...]:
-        """What fills the cavities of hydraulic actuators; gravity is the robot's, so they ask for it here."""
-        made = of_actuators(self.robot, lambda actuator: liquid_of(actuator, self.body, self.robot.gravity))
+        """What fills the cavities of hydraulic actuators; gravity is the robot's, so they ask for
+        it here."""
+        made = of_actuators(
+            self.robot, lambda actuator: liquid_of(actuator, self.body, self.robot.gravity)
+        )
         return tuple(liquid for liquid, _ in made if liquid is not None)
 
     @cached_property
     def drags(self) -> tuple[Drag, ...]:
-        return tuple(Friction(contact=contact) for contact in self._contacts if contact.contact.friction > 0.0)
+        return tuple(
+            Friction(contact=contact)
+            for contact in self._contacts
+            if contact.contact.friction > 0.0
+        )
 
     @cached_property
     def _steady_load(self) -> Array:
-        return sum((load.on(self.body) for load in self.robot.loads if not load.timed), np.zeros(self.n_dofs))
+        return sum(
+            (load.on(self.body) for load in self.robot.loads if not load.timed),
+            np.zeros(self.n_dofs),
+        )
 
     @cached_property
     def _changing(self) -> tuple[tuple[PointLoad | SurfaceLoad, Array], ...]:
@@ -90,14 +103,20 @@ class Equations(Attachments):
         return tuple((load, load.share(self.body)) for load in self.robot.loads if load.timed)
 
     def _changing_load(self, time: float) -> Array:
-        parts = (np.outer(share, load.value(self.dim, time)).ravel() for load, share in self._changing)
+        parts = (
+            np.outer(share, load.value(self.dim, time)).ravel() for load, share in self._changing
+        )
         return sum(parts, np.zeros(self.n_dofs))
 
     @cached_property
     def gravity(self) -> Array:
         """(n_dofs,) [m/s^2] the acceleration of gravity at every place, zero at turns."""
         dim = self.body.dim
-        g = np.zeros(dim) if self.robot.gravity is None else finite_array("Gravity", self.robot.gravity, (dim,), "m/s^2")
+        g = (
+            np.zeros(dim)
+            if self.robot.gravity is None
+            else finite_array("Gravity", self.robot.gravity, (dim,), "m/s^2")
+        )
         return np.outer(self.body.is_place, g).ravel()
 
     def effector_rows(self, name: str) -> sp.csr_matrix:
@@ -105,9 +124,12 @@ class Equations(Attachments):
         return sp.kron(self.robot.row(name), sp.identity(self.body.dim), format="csr")
 
     def attached(self, name: str) -> tuple[Term, sp.csr_matrix]:
-        """(an actuator on the body, (n_points dim, n_dofs) the rows of the points that it looks at), by its name."""
+        """(an actuator on the body, (n_points dim, n_dofs) the rows of the points that it looks
+        at), by its name."""
         if name not in self.robot.actuators:
-            raise InputError(f"{self.robot.name} has no actuator '{name}'; {nearest(name, self.robot.actuators)}")
+            raise InputError(
+                f"{self.robot.name} has no actuator '{name}'; {nearest(name, self.robot.actuators)}"
+            )
         term = self.terms[list(self.robot.actuators).index(name)][0]
         return term, sp.kron(term.weights, sp.identity(self.dim), format="csr")
 
@@ -132,9 +154,13 @@ class Equations(Attachments):
             axes = [axis for axis in range(self.body.dim) if "xyz"[axis] in support.axes]
             nodes = self.body.region(support.region)
             if not axes or not len(nodes):
-                raise InputError(f"The support on '{support.region}' along '{support.axes}' holds nothing of a body in {self.body.dim} "
-                                 "dimensions; name other axes or another region.")  # fmt: skip
-            out.append(((nodes[:, None] * self.body.dim + np.array(axes)).ravel(), (support.motion, axes)))
+                raise InputError(
+                    f"The support on '{support.region}' along '{support.axes}' holds nothing of "
+                    f"a body in {self.body.dim} dimensions; name other axes or another region."
+                )
+            out.append(
+                ((nodes[:, None] * self.body.dim + np.array(axes)).ravel(), (support.motion, axes))
+            )
         return out
 
     def place_supports(self, q: Array, time: float) -> Array:
@@ -143,9 +169,15 @@ class Equations(Attachments):
         for dofs, (motion, axes) in self._supports:
             dim = self.body.dim
             move = (
-                np.zeros(dim) if motion is None else finite_array(f"The motion of a support at t = {time:g} s", motion(time), (dim,), "m")
+                np.zeros(dim)
+                if motion is None
+                else finite_array(
+                    f"The motion of a support at t = {time:g} s", motion(time), (dim,), "m"
+                )
             )
-            shift = np.outer(self.body.is_place[dofs[:: len(axes)] // dim], move[axes]).ravel()  # a motion moves places and turns nothing
+            shift = np.outer(
+                self.body.is_place[dofs[:: len(axes)] // dim], move[axes]
+            ).ravel()  # a motion moves places and turns nothing
             q[dofs] = self.body.rest[dofs] + shift
         return q
 
@@ -156,22 +188,45 @@ class Equations(Attachments):
         middle = x[held].mean(axis=0) if held.any() else x[is_place].mean(axis=0)
         planes = [(1, 2), (2, 0), (0, 1)] if dim == 3 else [(0, 1)]
         names = [f"translation along {'xyz'[a]}" for a in range(dim)]
-        names += [f"rotation about {'xyz'[a]}" for a in range(3)] if dim == 3 else ["rotation in the plane"]
+        names += (
+            [f"rotation about {'xyz'[a]}" for a in range(3)]
+            if dim == 3
+            else ["rotation in the plane"]
+        )
         modes = [np.outer(is_place, np.eye(dim)[a]) for a in range(dim)]
         for axis, (i, j) in enumerate(planes):
             turn = np.zeros_like(x)
             turn[:, i], turn[:, j] = -(x - middle)[:, j], (x - middle)[:, i]
             turn[~is_place] = np.eye(3)[axis, :dim]
             modes.append(turn)
-        basis = np.stack([mode.ravel() / np.linalg.norm(mode) if np.any(mode) else mode.ravel() for mode in modes], axis=1)
+        basis = np.stack(
+            [
+                mode.ravel() / np.linalg.norm(mode) if np.any(mode) else mode.ravel()
+                for mode in modes
+            ],
+            axis=1,
+        )
         neutral = self.robot.neutral_controls()
-        answer = lambda mode: self.terms_times(self.body.rest, neutral, mode, stiff_only=True)  # noqa: E731
-        springs, shaken = [answer(mode) for mode in basis.T], np.random.default_rng(0).standard_normal(self.n_dofs)
-        # Of a shake, too: a fluid of a given volume answers that, but rigid motions with round-off alone, which holds nothing.
-        stiff = np.stack(springs, axis=1) / max(1e-300, *(float(np.linalg.norm(f)) for f in (*springs, answer(shaken / self.n_dofs**0.5))))
-        _, s, vt = np.linalg.svd(np.vstack([basis[self.held], stiff, np.zeros((len(names), len(names)))]))
+        answer = lambda mode: self.terms_times(self.body.rest, neutral, mode, stiff_only=True)
+        springs, shaken = (
+            [answer(mode) for mode in basis.T],
+            np.random.default_rng(0).standard_normal(self.n_dofs),
+        )
+        # Of a shake, too: a fluid of a given volume answers that, but rigid motions with round-off
+        # alone, which holds nothing.
+        stiff = np.stack(springs, axis=1) / max(
+            1e-300,
+            *(float(np.linalg.norm(f)) for f in (*springs, answer(shaken / self.n_dofs**0.5))),
+        )
+        _, s, vt = np.linalg.svd(
+            np.vstack([basis[self.held], stiff, np.zeros((len(names), len(names)))])
+        )
         loose = vt[s < 1e-9 * max(1.0, s.max(initial=0.0))]
-        return [names[k] for k in range(len(names)) if loose.size and np.abs(loose[:, k]).max() > 1e-6 and np.any(modes[k])]
+        return [
+            names[k]
+            for k in range(len(names))
+            if loose.size and np.abs(loose[:, k]).max() > 1e-6 and np.any(modes[k])
+        ]
 
     # Parameters
 
@@ -184,13 +239,20 @@ class Equations(Attachments):
         return self.variables.params
 
     def numbers(self, p: Array | None, time: float = 0.0) -> Numbers:
-        """The fields and masses for a parameter vector (None: as described), with the loads at a time [s]: that of a step's end."""
+        """The fields and masses for a parameter vector (None: as described), with the loads at a
+        time [s]: that of a step's end."""
         fields = self.variables.fields(p)
-        return self.at_time(self._default_numbers if fields is self.body.fields else self._numbers(fields), time)
+        return self.at_time(
+            self._default_numbers if fields is self.body.fields else self._numbers(fields), time
+        )
 
     def at_time(self, numbers: Numbers, time: float) -> Numbers:
         """`numbers` with the loads at another time [s]."""
-        return replace(numbers, outside=self._outside(numbers.weight, time)) if self._changing else numbers
+        return (
+            replace(numbers, outside=self._outside(numbers.weight, time))
+            if self._changing
+            else numbers
+        )
 
     @cached_property
     def _default_numbers(self) -> Numbers:
@@ -203,7 +265,13 @@ class Equations(Attachments):
         if self._liquids:  # they move, but their weight is that of the pressure on their walls
             pair_mass = pair_mass + self._liquid_mass
             mass = self._mass_matrix(pair_mass)
-        return Numbers(fields=fields, mass=mass, pair_mass=pair_mass, weight=weight, outside=self._outside(weight, 0.0))
+        return Numbers(
+            fields=fields,
+            mass=mass,
+            pair_mass=pair_mass,
+            weight=weight,
+            outside=self._outside(weight, 0.0),
+        )
 
     @cached_property
     def _liquid_mass(self) -> Array:
@@ -215,20 +283,25 @@ class Equations(Attachments):
         """(n_nodes, n_nodes) [kg]"""
         i, j = self.body.pairs.T
         n, off = self.n_dofs // self.body.dim, i != j
-        values, rows, cols = (np.concatenate([a, b[off]]) for a, b in ((pair_mass, pair_mass), (i, j), (j, i)))
+        values, rows, cols = (
+            np.concatenate([a, b[off]]) for a, b in ((pair_mass, pair_mass), (i, j), (j, i))
+        )
         return sp.csr_matrix((values, (rows, cols)), shape=(n, n))
 
     def _outside(self, weight: Array, time: float) -> Array:
         return self._steady_load + self._changing_load(time) + weight
 
     def mass_of(self, density: Array, y: Array) -> Array:
-        """The body's mass matrix for a density [kg/m^3] in each cell, times y; for derivatives, so the density may have any sign."""
+        """The body's mass matrix for a density [kg/m^3] in each cell, times y; for derivatives, so
+        the density may have any sign."""
         M = self._mass_matrix(self.body.mass(density))
         return (M @ y.reshape(M.shape[0], -1)).reshape(y.shape)
 
     @cached_property
     def tangent(self) -> Tangent:
-        looks = [(term.weights, term.group) for term, _ in self.terms] + [(drag.weights, 1) for drag in self.drags]
+        looks = [(term.weights, term.group) for term, _ in self.terms] + [
+            (drag.weights, 1) for drag in self.drags
+        ]
         return Tangent(body=self.body, held=self.held, looks=looks, solver=self.solver)
 
     # Energies and forces
@@ -238,6 +311,7 @@ class Equations(Attachments):
         return (numbers.mass @ y.reshape(numbers.mass.shape[0], -1)).reshape(y.shape)
 
     def given(self, numbers: Numbers, q: Array, u: Array) -> tuple[float, Array]:
-        """Energy [J] and gradient [N] of all that is not the body's own: gravity, loads, actuators and contacts."""
+        """Energy [J] and gradient [N] of all that is not the body's own: gravity, loads, actuators
+        and contacts."""
         energy, g = self.pull(q, u)
         return energy - float(numbers.outside @ (q - self.body.rest)), g - numbers.outside

@@ -1,5 +1,6 @@
-"""Families of shapes, which give Latent what its equation needs as rows of coefficients: value, slopes and second derivatives of the
-positions, of what viscosity acts on, and of what the controls do their work on. One solves for every shape, one asks a surrogate."""
+"""Families of shapes, which give Latent what its equation needs as rows of coefficients: value,
+slopes and second derivatives of the positions, of what viscosity acts on, and of what the controls
+do their work on. One solves for every shape, one asks a surrogate."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,7 +20,8 @@ RECENT = 2000  # queries whose answers are kept
 
 
 class Family(Protocol):
-    """Shapes as rows of r coefficients, (1 + d, r) or with second derivatives (1 + d + d (d + 1) / 2, r)."""
+    """Shapes as rows of r coefficients, (1 + d, r) or with second derivatives (1 + d + d (d + 1) /
+    2, r)."""
 
     @property
     def shapes(self) -> Shapes: ...
@@ -29,7 +31,8 @@ class Family(Protocol):
     def cheap_curvature(self) -> bool: ...  # do second derivatives cost no more than slopes?
     def rows(self, a: Array, second: bool = False) -> Array: ...
     def weigh(self, moved: Array, strained: Array) -> Array:
-        """(r,) the force on the coefficients from the mass at `moved` (r,) and from the viscosity at `strained` (r,)."""
+        """(r,) the force on the coefficients from the mass at `moved` (r,) and from the viscosity
+        at `strained` (r,)."""
         ...
 
     def lengths(self, rows: Array) -> Array: ...  # (n, r) -> (n, d)
@@ -43,8 +46,11 @@ class ExactFamily:
 
     cheap_curvature = False
 
-    def __init__(self, shapes: Shapes, *, unit: Array | float = 1.0, known: Sequence[Sample] = ()) -> None:
-        """`known` are shapes to start from: only these and the neutral one, so that a shape does not depend on what was asked before."""
+    def __init__(
+        self, shapes: Shapes, *, unit: Array | float = 1.0, known: Sequence[Sample] = ()
+    ) -> None:
+        """`known` are shapes to start from: only these and the neutral one, so that a shape does
+        not depend on what was asked before."""
         self.shapes, self._starts = shapes, [shapes.home, *(s for s in known if not s.failed)]
         self.unit = np.broadcast_to(np.asarray(unit, float), (shapes.dim,)).copy()
         self._made: dict[bytes, Sample] = {}
@@ -54,7 +60,9 @@ class ExactFamily:
     def _sample(self, a: Array) -> Sample:
         key = a.tobytes()
         if key not in self._made:
-            near = self._starts[int(np.argmin([np.linalg.norm((s.point - a) / self.unit) for s in self._starts]))]
+            near = self._starts[
+                int(np.argmin([np.linalg.norm((s.point - a) / self.unit) for s in self._starts]))
+            ]
             q, J, note = self.shapes(a, near)
             self.evaluations += 1
             if len(self._made) >= RECENT:
@@ -71,8 +79,12 @@ class ExactFamily:
             rows = [value, *slope.T]
             if second:
                 pairs = combinations_with_replacement(range(shapes.dim), 2)
-                rows += [shapes.lifted_curvature(s.value, s.slope[:, i], s.slope[:, j], bent)
-                         for (i, j), bent in zip(pairs, shapes.curvatures(a, s.value, s.slope), strict=True)]  # fmt: skip
+                rows += [
+                    shapes.lifted_curvature(s.value, s.slope[:, i], s.slope[:, j], bent)
+                    for (i, j), bent in zip(
+                        pairs, shapes.curvatures(a, s.value, s.slope), strict=True
+                    )
+                ]
             while len(self._rows) >= ROWS:
                 del self._rows[next(iter(self._rows))]
             found = self._rows[key] = np.array(rows)
@@ -80,7 +92,13 @@ class ExactFamily:
 
     def weigh(self, moved: Array, strained: Array) -> Array:
         q, s, length = self.shapes.parts
-        return np.concatenate([self.shapes.inertia(moved[q]), self.shapes.viscosity * strained[s], np.zeros(length.stop - length.start)])
+        return np.concatenate(
+            [
+                self.shapes.inertia(moved[q]),
+                self.shapes.viscosity * strained[s],
+                np.zeros(length.stop - length.start),
+            ]
+        )
 
     def lengths(self, rows: Array) -> Array:
         return rows[:, self.shapes.parts[2]]
@@ -96,17 +114,24 @@ class ExactFamily:
 
 
 class Interpolated:
-    """Asks a surrogate of the lifted map whose corners are compressed; all products are of a few coefficients. Sums run in one order, so
-    that a basis that has grown meanwhile changes no bit of what was known before."""
+    """Asks a surrogate of the lifted map whose corners are compressed; all products are of a few
+    coefficients. Sums run in one order, so that a basis that has grown meanwhile changes no bit of
+    what was known before."""
 
     cheap_curvature = True
 
     def __init__(self, shapes: Shapes, surrogate: Surrogate) -> None:
         if surrogate.corners.compression is None:
-            raise InputError("The corners of a latent model must be compressed; give Corners(..., compress=1e-6).")
+            raise InputError(
+                "The corners of a latent model must be compressed; give Corners(..., "
+                "compress=1e-6)."
+            )
         self.shapes, self.surrogate, self._changes = shapes, surrogate, surrogate.changes
         self._mass = self._viscous = np.zeros((0, 0))
-        self._length, self._place = np.zeros((shapes.dim, 0)), np.zeros((shapes.effectors.shape[0], 0))
+        self._length, self._place = (
+            np.zeros((shapes.dim, 0)),
+            np.zeros((shapes.effectors.shape[0], 0)),
+        )
         self._recent: dict[bytes, Array] = {}
         self.queries = 0  # shapes that were asked for, each of which the exact family would solve
 
@@ -149,9 +174,15 @@ class Interpolated:
             moved = self.shapes.inertia(columns[j][q])
             for i in range(j + 1):
                 mass[i, j] = mass[j, i] = dot(columns[i][q], moved)
-                viscous[i, j] = viscous[j, i] = self.shapes.viscosity * dot(columns[i][s], columns[j][s])
-        self._length = np.column_stack([self._length, *(column[length] for column in columns[old:])])
-        self._place = np.column_stack([self._place, *(self.shapes.effectors @ column[q] for column in columns[old:])])
+                viscous[i, j] = viscous[j, i] = self.shapes.viscosity * dot(
+                    columns[i][s], columns[j][s]
+                )
+        self._length = np.column_stack(
+            [self._length, *(column[length] for column in columns[old:])]
+        )
+        self._place = np.column_stack(
+            [self._place, *(self.shapes.effectors @ column[q] for column in columns[old:])]
+        )
         self._mass, self._viscous = mass, viscous
 
     def weigh(self, moved: Array, strained: Array) -> Array:

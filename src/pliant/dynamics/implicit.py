@@ -1,8 +1,10 @@
-"""Implicit stepping: quasistatic, backward Euler (BDF1) and BDF2, one residual with three tables of coefficients.
+"""Implicit stepping: quasistatic, backward Euler (BDF1) and BDF2, one residual with three tables of
+coefficients.
 
-The new positions q' make g(q') = M a + damping + dW/dq' = 0 (paper 000 eq. 2 and 7, paper 003 eq. 4), where the acceleration a is
-a combination of q' and the parts of the state. g is the gradient of an incremental potential, so Newton's method with a line
-search finds q', and its sparse factor gives every derivative of the step by the implicit function theorem.
+The new positions q' make g(q') = M a + damping + dW/dq' = 0 (paper 000 eq. 2 and 7, paper 003 eq.
+4), where the acceleration a is a combination of q' and the parts of the state. g is the gradient of
+an incremental potential, so Newton's method with a line search finds q', and its sparse factor
+gives every derivative of the step by the implicit function theorem.
 """
 
 from collections.abc import Sequence
@@ -36,7 +38,8 @@ from pliant.robot import Robot
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The coefficients of a stepping rule over (q', part 0, part 1, ...) of the state; part 0 is the position q."""
+    """The coefficients of a stepping rule over (q', part 0, part 1, ...) of the state; part 0 is
+    the position q."""
 
     parts: tuple[str, ...]
     acceleration: tuple[float, ...]
@@ -48,8 +51,8 @@ class Rule:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tape:
-    """What a step's derivatives need. The factor is not kept: `linearize` makes it anew at the step's end, so that a long rollout
-    holds vectors and no factors."""
+    """What a step's derivatives need. The factor is not kept: `linearize` makes it anew at the
+    step's end, so that a long rollout holds vectors and no factors."""
 
     owner: "Implicit"
     x: Array
@@ -70,48 +73,86 @@ class Implicit(Stepping):
     def space(self) -> Space:
         return Space(parts=self.rule.parts, n_dofs=self.equations.n_dofs, rate=self.rule.rate)
 
-    def state(self, position: Array, velocity: Array | None = None, acceleration: Array | None = None) -> Array:
-        """The state with given positions [m], velocities [m/s] and (BDF2 only) accelerations [m/s^2], each (n_dofs,)."""
+    def state(
+        self, position: Array, velocity: Array | None = None, acceleration: Array | None = None
+    ) -> Array:
+        """The state with given positions [m], velocities [m/s] and (BDF2 only) accelerations
+        [m/s^2], each (n_dofs,)."""
         n = (self.equations.n_dofs,)
         q = finite_array("The position", position, n, "m")
-        v = np.zeros_like(q) if velocity is None else finite_array("The velocity", velocity, n, "m/s")
-        a = np.zeros_like(q) if acceleration is None else finite_array("The acceleration", acceleration, n, "m/s^2")
+        v = (
+            np.zeros_like(q)
+            if velocity is None
+            else finite_array("The velocity", velocity, n, "m/s")
+        )
+        a = (
+            np.zeros_like(q)
+            if acceleration is None
+            else finite_array("The acceleration", acceleration, n, "m/s^2")
+        )
         h = self.dt
-        made = {"position": q, "velocity": v, "previous": q - h * v + 0.5 * h**2 * a, "before": q - 2.0 * h * v + 2.0 * h**2 * a}
+        made = {
+            "position": q,
+            "velocity": v,
+            "previous": q - h * v + 0.5 * h**2 * a,
+            "before": q - 2.0 * h * v + 2.0 * h**2 * a,
+        }
         return np.concatenate([made[part] for part in self.rule.parts])
 
     # Stepping
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
-        """The state one step on; k is the step's index in time, which moving supports and changing loads look at: both are taken at
-        its end."""
+        """The state one step on; k is the step's index in time, which moving supports and changing
+        loads look at: both are taken at its end."""
         u = check_controls(u, self.n_controls)
         x = check_state(x, self.space.size)
         parts = np.split(x, len(self.rule.parts))
         end = (k + 1) * self.dt
         numbers = self.equations.numbers(p, end)
         viscous = self._viscous(numbers, parts)
-        q, status = self._solve(numbers, viscous, parts, u, self.equations.place_supports(parts[0], end))
+        q, status = self._solve(
+            numbers, viscous, parts, u, self.equations.place_supports(parts[0], end)
+        )
         new = np.concatenate([_combine(row, [q, *parts]) for row in self.rule.following])
-        return Step(new, status, Tape(owner=self, x=x, u=u.copy(), q=q, numbers=numbers, viscous=viscous))
+        return Step(
+            new, status, Tape(owner=self, x=x, u=u.copy(), q=q, numbers=numbers, viscous=viscous)
+        )
 
     def _viscous(self, numbers: Numbers, parts: list[Array]) -> Viscous:
         time = self.robot.damping.stiffness if self.rule.velocity[0] > 0.0 else 0.0
-        used = [(r, y) for r, y in zip(self.rule.velocity[1:], parts, strict=True) if r != 0.0 and time > 0.0]
-        return self.equations.body.viscous(numbers.fields, time, [self.rule.velocity[0] * (time > 0.0), *(r for r, _ in used)],
-                                           [y for _, y in used])  # fmt: skip
+        used = [
+            (r, y)
+            for r, y in zip(self.rule.velocity[1:], parts, strict=True)
+            if r != 0.0 and time > 0.0
+        ]
+        return self.equations.body.viscous(
+            numbers.fields,
+            time,
+            [self.rule.velocity[0] * (time > 0.0), *(r for r, _ in used)],
+            [y for _, y in used],
+        )
 
     @property
     def inertia(self) -> Array:
         """Coefficients of M over (q', parts): acceleration plus mass damping times velocity."""
-        return np.array(self.rule.acceleration) + self.robot.damping.mass * np.array(self.rule.velocity)
+        return np.array(self.rule.acceleration) + self.robot.damping.mass * np.array(
+            self.rule.velocity
+        )
 
     def at(self, numbers: Numbers, x: Array, u: Array, q: Array) -> Tape:
         """The tape of a step from x that would end at positions q, in balance or not."""
-        return Tape(owner=self, x=x, u=u, q=q, numbers=numbers, viscous=self._viscous(numbers, np.split(x, len(self.rule.parts))))
+        return Tape(
+            owner=self,
+            x=x,
+            u=u,
+            q=q,
+            numbers=numbers,
+            viscous=self._viscous(numbers, np.split(x, len(self.rule.parts))),
+        )
 
     def forces(self, t: Tape) -> tuple[float, Array, float]:
-        """(the incremental potential [J], its gradient g (n_dofs,) [N], the largest force at work [N]) at a tape's positions."""
+        """(the incremental potential [J], its gradient g (n_dofs,) [N], the largest force at work
+        [N]) at a tape's positions."""
         parts = np.split(t.x, len(self.rule.parts))
         return self._forces(t.numbers, t.viscous, self._pull(parts), parts[0], t.u, t.q)
 
@@ -120,7 +161,9 @@ class Implicit(Stepping):
         c = self.inertia
         return -_combine(c[1:], parts) / c[0] if c[0] > 0.0 else parts[0]
 
-    def _forces(self, numbers: Numbers, viscous: Viscous, pull: Array, old: Array, u: Array, q: Array) -> tuple[float, Array, float]:
+    def _forces(
+        self, numbers: Numbers, viscous: Viscous, pull: Array, old: Array, u: Array, q: Array
+    ) -> tuple[float, Array, float]:
         eq = self.equations
         energy, inside = eq.body.energy(q, numbers.fields, viscous)
         inertia = self.inertia[0] * eq.mass_times(numbers, q - pull)
@@ -130,7 +173,9 @@ class Implicit(Stepping):
         scale = max(float(np.abs(f).max()) for f in (inertia, inside, given_force))
         return value, inertia + inside + given_force + drag_force, scale
 
-    def _solve(self, numbers: Numbers, viscous: Viscous, parts: list[Array], u: Array, placed: Array) -> tuple[Array, Status]:
+    def _solve(
+        self, numbers: Numbers, viscous: Viscous, parts: list[Array], u: Array, placed: Array
+    ) -> tuple[Array, Status]:
         eq, c = self.equations, self.inertia
         free, old, pull = eq.free, parts[0], self._pull(parts)
 
@@ -143,27 +188,43 @@ class Implicit(Stepping):
             value, g, scale = self._forces(numbers, viscous, pull, old, u, full(z))
             return value, g[free], scale
 
-        noise = 1e-14 * float(numbers.fields.E @ eq.body.volumes())  # [J] energy densities cancel from about E
+        noise = 1e-14 * float(
+            numbers.fields.E @ eq.body.volumes()
+        )  # [J] energy densities cancel from about E
         still = "approach the load in smaller stages, or check its size and unit"
         if any(isinstance(term, AttachedPressure) for term, _ in eq.terms):
             still += ": beyond a cavity's largest pressure there is no balance"
-        potential = Potential(evaluate=evaluate, floor=self._floor(numbers.fields), noise=noise,
-                              remedy="take a smaller time step" if c[0] > 0.0 else still,
-                              factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project))  # fmt: skip
+        potential = Potential(
+            evaluate=evaluate,
+            floor=self._floor(numbers.fields),
+            noise=noise,
+            remedy="take a smaller time step" if c[0] > 0.0 else still,
+            factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project),
+        )
         guess = _combine(self.rule.guess, parts)[free]
         z, status = minimise(potential, guess, self.newton)
-        if not status and not np.array_equal(guess, placed[free]):  # the extrapolation may have led astray
+        if not status and not np.array_equal(
+            guess, placed[free]
+        ):  # the extrapolation may have led astray
             z, status = minimise(potential, placed[free], self.newton)
         beyond = "" if status else eq.body.beyond(full(z))
         return full(z), replace(status, text=f"{beyond}.") if beyond else status
 
     def _floor(self, fields: Fields) -> float:
-        """[N] round-off of a nodal force: strains are known to eps times size over cell, on a facet of a cell."""
+        """[N] round-off of a nodal force: strains are known to eps times size over cell, on a facet
+        of a cell."""
         body = self.equations.body
         cell = body.cell_size()
         facet = float((body.volumes() / cell).max())
         viscous = 1.0 + self.robot.damping.stiffness * self.rule.velocity[0]
-        return 1e-14 * float(fields.E.max()) * float(np.abs(body.rest).max(initial=0.0)) / cell * facet * viscous
+        return (
+            1e-14
+            * float(fields.E.max())
+            * float(np.abs(body.rest).max(initial=0.0))
+            / cell
+            * facet
+            * viscous
+        )
 
     # Friction
 
@@ -184,7 +245,9 @@ class Implicit(Stepping):
 
     # Factor and derivatives
 
-    def _factor(self, numbers: Numbers, viscous: Viscous, q: Array, old: Array, u: Array, project: bool) -> linalg.Solve | None:
+    def _factor(
+        self, numbers: Numbers, viscous: Viscous, q: Array, old: Array, u: Array, project: bool
+    ) -> linalg.Solve | None:
         eq = self.equations
         values, columns, weights = self._tangent_values(numbers, viscous, q, old, u, project)
         if project:
@@ -192,32 +255,47 @@ class Implicit(Stepping):
         return eq.tangent.factor(values, columns, weights)
 
     def tangent_values(self, t: Tape) -> tuple[Array, Array, Array]:
-        """dg/dq' at a tape's positions: (nnz,) in the pattern of the factor, and the rank-one shares ((n_dofs, r), (r,)) beside."""
-        return self._tangent_values(t.numbers, t.viscous, t.q, np.split(t.x, len(self.rule.parts))[0], t.u, False)
+        """dg/dq' at a tape's positions: (nnz,) in the pattern of the factor, and the rank-one
+        shares ((n_dofs, r), (r,)) beside."""
+        return self._tangent_values(
+            t.numbers, t.viscous, t.q, np.split(t.x, len(self.rule.parts))[0], t.u, False
+        )
 
-    def _tangent_values(self, numbers: Numbers, viscous: Viscous, q: Array, old: Array, u: Array,
-                        project: bool) -> tuple[Array, Array, Array]:  # fmt: skip
+    def _tangent_values(
+        self, numbers: Numbers, viscous: Viscous, q: Array, old: Array, u: Array, project: bool
+    ) -> tuple[Array, Array, Array]:
         eq = self.equations
         blocks = eq.body.stiffness(q, numbers.fields, viscous, project=project)
-        points = eq.term_blocks(q, u) + [np.zeros((d.weights.shape[0], eq.body.dim, eq.body.dim)) for d in eq.drags]
+        points = eq.term_blocks(q, u) + [
+            np.zeros((d.weights.shape[0], eq.body.dim, eq.body.dim)) for d in eq.drags
+        ]
         for k, drag in enumerate(self._drags()):
-            points[len(eq.terms) + k] = drag.curvature(self._points(drag, q), self._points(drag, old), self.dt)
-        return eq.tangent.values(blocks, self.inertia[0] * numbers.pair_mass, points, project), *eq.rank_columns(q, u)
+            points[len(eq.terms) + k] = drag.curvature(
+                self._points(drag, q), self._points(drag, old), self.dt
+            )
+        return eq.tangent.values(
+            blocks, self.inertia[0] * numbers.pair_mass, points, project
+        ), *eq.rank_columns(q, u)
 
     def tangent(self, step: Step) -> linalg.Solve:
         """The solve with dg/dq' at the step's end, on the free unknowns."""
         solve = self._own_factor(step.tape)
         if solve is None:
-            raise InputError("The step ended at a point that is not a strict minimum of its energy (a fold or a bifurcation), where it has "
-                             "no derivative; perturb the control or the state.")  # fmt: skip
+            raise InputError(
+                "The step ended at a point that is not a strict minimum of its energy (a fold or "
+                "a bifurcation), where it has no derivative; perturb the control or the state."
+            )
         return solve
 
     def ends_in_minimum(self, step: Step) -> bool:
-        """Whether the step's end is a strict minimum of its energy, which a small push does not end."""
+        """Whether the step's end is a strict minimum of its energy, which a small push does not
+        end."""
         return self._own_factor(step.tape) is not None
 
     def _own_factor(self, t: Tape) -> linalg.Solve | None:
-        return self._factor(t.numbers, t.viscous, t.q, np.split(t.x, len(self.rule.parts))[0], t.u, False)
+        return self._factor(
+            t.numbers, t.viscous, t.q, np.split(t.x, len(self.rule.parts))[0], t.u, False
+        )
 
     def linearize(self, step: Step) -> Linearization:
         """The derivative of a step as operators, through its own factor."""
@@ -226,9 +304,13 @@ class Implicit(Stepping):
         columns = self.equations.control_columns(step.tape.q, step.tape.u)
 
         return Linearization(
-            n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
+            n_state=self.space.size,
+            n_controls=self.n_controls,
+            n_params=self.params.size,
             push=lambda dx, du, dp: self._jvp(step, solve, columns, dx, du, dp),
-            pull=lambda x_bar: self._vjp(step, solve, columns, x_bar), solve=solve)  # fmt: skip
+            pull=lambda x_bar: self._vjp(step, solve, columns, x_bar),
+            solve=solve,
+        )
 
     @property
     def bends(self) -> bool:
@@ -236,7 +318,8 @@ class Implicit(Stepping):
         return not self._drags()
 
     def bend(self, step: Step, x_bar: Array, lin: Linearization | None = None) -> Bend:
-        """How the pullback of x_bar changes with x and u; `lin` is the step's linearisation, where it is at hand."""
+        """How the pullback of x_bar changes with x and u; `lin` is the step's linearisation, where
+        it is at hand."""
         check_step(step, self)
         return bend(self, step, x_bar, self.linearize(step) if lin is None else lin)
 
@@ -244,7 +327,9 @@ class Implicit(Stepping):
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
         return self.linearize(step).vjp(x_bar)
 
-    def _jvp(self, step: Step, solve: linalg.Solve, columns: Array, dx: Array, du: Array, dp: Array) -> Array:
+    def _jvp(
+        self, step: Step, solve: linalg.Solve, columns: Array, dx: Array, du: Array, dp: Array
+    ) -> Array:
         eq, t, c = self.equations, step.tape, self.inertia
         parts, dparts = (np.split(y, len(self.rule.parts)) for y in (t.x, dx))
         dg = eq.mass_times(t.numbers, _combine(c[1:], dparts)) + columns @ du
@@ -261,13 +346,16 @@ class Implicit(Stepping):
         return np.concatenate([_combine(row, [dq, *dparts]) for row in self.rule.following])
 
     def _viscous_columns(self, t: Tape, q: Array, level: Array, change: Array) -> Array:
-        push = lambda dy: (self.equations.body.viscous_push(q, level, dy, t.viscous.moduli),)  # noqa: E731
+        push = lambda dy: (self.equations.body.viscous_push(q, level, dy, t.viscous.moduli),)
         return by_columns(push, change)[0]
 
     def _drag_columns(self, drag, slope: Array, change: Array) -> Array:
-        """(n_dofs, k) a drag's change for slopes (n_points, dim, dim) of its gradient and changes (n_dofs, k) of the nodes."""
+        """(n_dofs, k) a drag's change for slopes (n_points, dim, dim) of its gradient and changes
+        (n_dofs, k) of the nodes."""
         dim = self.equations.body.dim
-        moved = (drag.weights @ change.reshape(len(change) // dim, -1)).reshape(-1, dim, change.shape[1])
+        moved = (drag.weights @ change.reshape(len(change) // dim, -1)).reshape(
+            -1, dim, change.shape[1]
+        )
         push = np.einsum("nij,njk->nik", slope, moved)
         return (drag.weights.T @ push.reshape(len(push), -1)).reshape(change.shape)
 
@@ -277,11 +365,14 @@ class Implicit(Stepping):
         return forces + self.equations.mass_of(change.density, self._specific_force(t))
 
     def _specific_force(self, t: Tape) -> Array:
-        """(n_dofs,) [m/s^2] what the mass matrix multiplies: acceleration + damping velocity - gravity."""
+        """(n_dofs,) [m/s^2] what the mass matrix multiplies: acceleration + damping velocity -
+        gravity."""
         parts = np.split(t.x, len(self.rule.parts))
         return _combine(self.inertia, [t.q, *parts]) - self.equations.gravity
 
-    def _vjp(self, step: Step, solve: linalg.Solve, columns: Array, x_bar: Array) -> tuple[Array, Array, Array]:
+    def _vjp(
+        self, step: Step, solve: linalg.Solve, columns: Array, x_bar: Array
+    ) -> tuple[Array, Array, Array]:
         eq, t, bars = self.equations, step.tape, np.split(x_bar, len(self.rule.parts))
         table = np.array(self.rule.following)
         y = np.zeros((eq.n_dofs, x_bar.shape[1]))
@@ -293,8 +384,11 @@ class Implicit(Stepping):
         by_x, by_u = self.state_share(step, y, columns)
         return kept + by_x, by_u, p_bar
 
-    def state_share(self, step: Step, y: Array, columns: Array | None = None) -> tuple[Array, Array]:
-        """((n_state, k), (n_controls, k)) the derivatives of y . g by the old state and the control, for columns y (n_dofs, k)."""
+    def state_share(
+        self, step: Step, y: Array, columns: Array | None = None
+    ) -> tuple[Array, Array]:
+        """((n_state, k), (n_controls, k)) the derivatives of y . g by the old state and the
+        control, for columns y (n_dofs, k)."""
         eq, t, c = self.equations, step.tape, self.inertia
         parts = np.split(t.x, len(self.rule.parts))
         columns = eq.control_columns(t.q, t.u) if columns is None else columns
@@ -315,33 +409,88 @@ class Implicit(Stepping):
 
 
 def _combine(coefficients: Sequence[float] | Array, vectors: Sequence[Array]) -> Array:
-    return sum((c * v for c, v in zip(coefficients, vectors, strict=True) if c != 0.0), np.zeros_like(vectors[0]))
+    return sum(
+        (c * v for c, v in zip(coefficients, vectors, strict=True) if c != 0.0),
+        np.zeros_like(vectors[0]),
+    )
 
 
-def Quasistatic(robot: Robot, *, design: Sequence[str] = (), newton: Newton | None = None, solver: str | None = None) -> Implicit:
-    """Each step is the equilibrium 0 = p(q') + c(q', u) (paper 000 eq. 7), found from the last one; friction has no say."""
+def Quasistatic(
+    robot: Robot,
+    *,
+    design: Sequence[str] = (),
+    newton: Newton | None = None,
+    solver: str | None = None,
+) -> Implicit:
+    """Each step is the equilibrium 0 = p(q') + c(q', u) (paper 000 eq. 7), found from the last one;
+    friction has no say."""
     equations = Equations(robot=robot, design=design, solver=solver)
     loose = equations.free_rigid_motions()
     if loose:
-        raise InputError(f"{robot.name} cannot be held in a quasistatic solve: nothing stops its {', '.join(loose)}. Add a Support, or "
-                         "let it move with inertia: by ImplicitEuler or SemiImplicit, or with pliant drive --dynamic.")  # fmt: skip
-    rule = Rule(parts=("position",), acceleration=(0.0, 0.0), velocity=(0.0, 0.0), following=((1.0, 0.0),), guess=(1.0,), rate=(0.0,))
+        raise InputError(
+            f"{robot.name} cannot be held in a quasistatic solve: nothing stops its "
+            f"{', '.join(loose)}. Add a Support, or let it move with inertia: by ImplicitEuler "
+            "or SemiImplicit, or with pliant drive --dynamic."
+        )
+    rule = Rule(
+        parts=("position",),
+        acceleration=(0.0, 0.0),
+        velocity=(0.0, 0.0),
+        following=((1.0, 0.0),),
+        guess=(1.0,),
+        rate=(0.0,),
+    )
     return Implicit(equations=equations, rule=rule, dt=1.0, newton=newton or Newton())
 
 
-def ImplicitEuler(robot: Robot, *, dt: float, design: Sequence[str] = (), newton: Newton | None = None,
-                  solver: str | None = None) -> Implicit:  # fmt: skip
+def ImplicitEuler(
+    robot: Robot,
+    *,
+    dt: float,
+    design: Sequence[str] = (),
+    newton: Newton | None = None,
+    solver: str | None = None,
+) -> Implicit:
     """Backward Euler (BDF1): first order, unconditionally stable; state (position, velocity)."""
     h = check_dt(dt)
-    rule = Rule(parts=("position", "velocity"), acceleration=(1 / h**2, -1 / h**2, -1 / h), velocity=(1 / h, -1 / h, 0.0),
-                following=((1.0, 0.0, 0.0), (1 / h, -1 / h, 0.0)), guess=(1.0, h), rate=(0.0, 1.0))  # fmt: skip
-    return Implicit(equations=Equations(robot=robot, design=design, solver=solver), rule=rule, dt=h, newton=newton or Newton())
+    rule = Rule(
+        parts=("position", "velocity"),
+        acceleration=(1 / h**2, -1 / h**2, -1 / h),
+        velocity=(1 / h, -1 / h, 0.0),
+        following=((1.0, 0.0, 0.0), (1 / h, -1 / h, 0.0)),
+        guess=(1.0, h),
+        rate=(0.0, 1.0),
+    )
+    return Implicit(
+        equations=Equations(robot=robot, design=design, solver=solver),
+        rule=rule,
+        dt=h,
+        newton=newton or Newton(),
+    )
 
 
-def BDF2(robot: Robot, *, dt: float, design: Sequence[str] = (), newton: Newton | None = None, solver: str | None = None) -> Implicit:
-    """Second order backward differences (paper 003 eq. 4); state (position, previous, before), the last three positions."""
+def BDF2(
+    robot: Robot,
+    *,
+    dt: float,
+    design: Sequence[str] = (),
+    newton: Newton | None = None,
+    solver: str | None = None,
+) -> Implicit:
+    """Second order backward differences (paper 003 eq. 4); state (position, previous, before), the
+    last three positions."""
     h = check_dt(dt)
-    rule = Rule(parts=("position", "previous", "before"), acceleration=(2 / h**2, -5 / h**2, 4 / h**2, -1 / h**2),
-                velocity=(1.5 / h, -2 / h, 0.5 / h, 0.0), guess=(3.0, -3.0, 1.0), rate=(1.5 / h, -2 / h, 0.5 / h),
-                following=((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)))  # fmt: skip
-    return Implicit(equations=Equations(robot=robot, design=design, solver=solver), rule=rule, dt=h, newton=newton or Newton())
+    rule = Rule(
+        parts=("position", "previous", "before"),
+        acceleration=(2 / h**2, -5 / h**2, 4 / h**2, -1 / h**2),
+        velocity=(1.5 / h, -2 / h, 0.5 / h, 0.0),
+        guess=(3.0, -3.0, 1.0),
+        rate=(1.5 / h, -2 / h, 0.5 / h),
+        following=((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0)),
+    )
+    return Implicit(
+        equations=Equations(robot=robot, design=design, solver=solver),
+        rule=rule,
+        dt=h,
+        newton=newton or Newton(),
+    )

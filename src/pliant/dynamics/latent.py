@@ -1,9 +1,11 @@
-"""Latent dynamics (paper 000 eq. 8): a robot moves among the shapes f(a) that its own controls could hold.
+"""Latent dynamics (paper 000 eq. 8): a robot moves among the shapes f(a) that its own controls
+could hold.
 
-The implicit Euler step, projected on the slopes of f (Galerkin), is an equation for the new latent numbers a':
+The implicit Euler step, projected on the slopes of f (Galerkin), is an equation for the new latent
+numbers a':
     J'^T [M (f' - 2 f + f_before) / h^2 + damping] + (dl/da')^T (u - a') = 0.
-The forces of the body need not be known: at f(a') they are in balance with the controls a', so that what is left is the work of u - a' on
-what the actuators act on, l (the lengths of cables).
+The forces of the body need not be known: at f(a') they are in balance with the controls a', so that
+what is left is the work of u - a' on what the actuators act on, l (the lengths of cables).
 """
 
 from collections.abc import Callable
@@ -16,7 +18,19 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, Linearization, Params, Space, Status, Step, StepError, check_controls, finite_array, require_kind
+from pliant.core import (
+    Array,
+    InputError,
+    Linearization,
+    Params,
+    Space,
+    Status,
+    Step,
+    StepError,
+    check_controls,
+    finite_array,
+    require_kind,
+)
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.families import ExactFamily, Family, Interpolated
 from pliant.dynamics.shapes import Shapes
@@ -29,7 +43,9 @@ from pliant.surrogate.domain import check_lengths
 
 COMPRESS = 1e-6  # tolerance of the basis of shapes, beside what a cell's change of control moves
 ITERATIONS = 60
-Found = tuple[Array, Array, Array]  # residual, its slope, and that without the curvature of the shapes
+Found = tuple[
+    Array, Array, Array
+]  # residual, its slope, and that without the curvature of the shapes
 EXACT = 1e-12  # of a latent number, beside its unit
 SMALL = 1e-9  # what a step may end at where round-off lets it no nearer
 SINGULAR = 1e12  # the condition from which on controls count as dependent
@@ -45,8 +61,8 @@ class Tape:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Embedded:
-    """Dynamics in the latent numbers of a family of shapes; the state holds the effectors' places too, now and before, so that goals see
-    them as they see those of any model. Made by Latent."""
+    """Dynamics in the latent numbers of a family of shapes; the state holds the effectors' places
+    too, now and before, so that goals see them as they see those of any model. Made by Latent."""
 
     family: Family
     dt: float  # [s]
@@ -67,7 +83,12 @@ class Embedded:
     @property
     def space(self) -> Space:
         k, d = self.family.shapes.effectors.shape[0], self.n_controls
-        return Space(parts=("position", "previous", "latent", "before"), n_dofs=k, rate=(1.0 / self.dt, -1.0 / self.dt), sizes=(k, k, d, d))
+        return Space(
+            parts=("position", "previous", "latent", "before"),
+            n_dofs=k,
+            rate=(1.0 / self.dt, -1.0 / self.dt),
+            sizes=(k, k, d, d),
+        )
 
     def control_limits(self) -> tuple[Array, Array]:
         return self.robot.control_limits()
@@ -102,15 +123,24 @@ class Embedded:
         return replace(self, family=Interpolated(self.family.shapes, self.surrogate.refined()))
 
     def exact(self) -> "Embedded":
-        """The same model with every shape solved for exactly, from the nearest of the known ones."""
-        known = list(self.family.surrogate.corners.samples.values()) if isinstance(self.family, Interpolated) else ()
-        return replace(self, family=ExactFamily(self.family.shapes, unit=self.family.unit, known=known))
+        """The same model with every shape solved for exactly, from the nearest of the known
+        ones."""
+        known = (
+            list(self.family.surrogate.corners.samples.values())
+            if isinstance(self.family, Interpolated)
+            else ()
+        )
+        return replace(
+            self, family=ExactFamily(self.family.shapes, unit=self.family.unit, known=known)
+        )
 
     @property
     def surrogate(self) -> Surrogate:
         """What stands in for the exact shapes."""
         if not isinstance(self.family, Interpolated):
-            raise InputError("This latent model solves for every shape exactly; it has no surrogate to refine.")
+            raise InputError(
+                "This latent model solves for every shape exactly; it has no surrogate to refine."
+            )
         return self.family.surrogate
 
     def close(self) -> None:
@@ -120,7 +150,8 @@ class Embedded:
     # Stepping
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
-        """The state one step on. Where the surrogate has no value the step fails, and its text says where."""
+        """The state one step on. Where the surrogate has no value the step fails, and its text says
+        where."""
         u = check_controls(u, self.n_controls).copy()
         x = check_state(x, self.space.size)
         now = self.space.split(x)
@@ -129,18 +160,23 @@ class Embedded:
             place = self.family.place(self.family.rows(a)[0])
         except (SampleError, StepError) as error:  # the latter where an exact shape was not found
             return Step(x, Status(ok=False, text=str(error)), None)
-        tape = Tape(owner=self, latent=np.stack([a, now.latent, now.before]), slope=slope, controls=u)
+        tape = Tape(
+            owner=self, latent=np.stack([a, now.latent, now.before]), slope=slope, controls=u
+        )
         return Step(np.concatenate([place, now.position, a, now.latent]), status, tape)
 
     @property
     def _rates(self) -> tuple[float, float, float, float]:
-        """Coefficients of the mass over the new, the last and the one before, and of the viscosity over the new less the last."""
+        """Coefficients of the mass over the new, the last and the one before, and of the viscosity
+        over the new less the last."""
         h, c = self.dt, self.robot.damping.mass
         return 1.0 / h**2 + c / h, -2.0 / h**2 - c / h, 1.0 / h**2, 1.0 / h
 
-    def _residual(self, a: Array, u: Array, past: Array, last: Array, curved: bool = True) -> tuple[Array, Array, Array]:
-        """(g (d,), dg/da' (d, d), its part without the shapes' curvature) at new latent numbers; `past`: the mass's share of old rows.
-        Where it is not `curved`, the second is the third."""
+    def _residual(
+        self, a: Array, u: Array, past: Array, last: Array, curved: bool = True
+    ) -> tuple[Array, Array, Array]:
+        """(g (d,), dg/da' (d, d), its part without the shapes' curvature) at new latent numbers;
+        `past`: the mass's share of old rows. Where it is not `curved`, the second is the third."""
         d, family = len(a), self.family
         rows = family.rows(a, curved)
         c0, _, _, rate = self._rates
@@ -165,10 +201,11 @@ class Embedded:
         return _added(c1, last, c2 * older), last
 
     def _solve(self, a: Array, before: Array, u: Array) -> tuple[Array, Array, Status]:
-        """Newton's method with the natural monotonicity test: the interpolant is C1, so that a step across a face may have to be cut."""
+        """Newton's method with the natural monotonicity test: the interpolant is C1, so that a step
+        across a face may have to be cut."""
         past, last = self._past(a, before)
         unit, curved = self.family.unit, self.family.cheap_curvature
-        residual = lambda at: self._residual(at, u, past, last, curved)  # noqa: E731
+        residual = lambda at: self._residual(at, u, past, last, curved)
         now, (g, full, flat) = self._first(residual, 2.0 * a - before, a)
         change, k = np.inf, 0
         for k in range(ITERATIONS):  # noqa: B007
@@ -183,22 +220,39 @@ class Embedded:
             now, (g, full, flat) = trial, found
         full = full if curved else self._residual(now, u, past, last)[1]
         ok = change <= SMALL
-        text = "converged" if ok else (f"the latent step did not converge in {ITERATIONS} iterations (last change {change:.1e} of a unit); "
-                                       "take a smaller time step")  # fmt: skip
+        text = (
+            "converged"
+            if ok
+            else (
+                f"the latent step did not converge in {ITERATIONS} iterations (last change "
+                f"{change:.1e} of a unit); take a smaller time step"
+            )
+        )
         return now, full, Status(ok=ok, text=text, iterations=k, residual=float(np.abs(g).max()))
 
-    def _first(self, residual: Callable[[Array], Found], guess: Array, old: Array) -> tuple[Array, Found]:
-        """Where to start: at a guess, or where the surrogate does not reach there, at the old numbers."""
+    def _first(
+        self, residual: Callable[[Array], Found], guess: Array, old: Array
+    ) -> tuple[Array, Found]:
+        """Where to start: at a guess, or where the surrogate does not reach there, at the old
+        numbers."""
         try:
             return guess, residual(guess)
         except SampleError:
             return old, residual(old)
 
     def _shorten(
-        self, residual: Callable[[Array], Found], now: Array, moved: Array, slope: Array, change: float
+        self,
+        residual: Callable[[Array], Found],
+        now: Array,
+        moved: Array,
+        slope: Array,
+        change: float,
     ) -> tuple[Array, Found, float]:
-        """(trial, what was found there, the change that is left) along a step that is halved until it brings enough, or ends too far."""
-        share = min(1.0, 2.0 / change)  # a leap of more than two cells only builds corners that nobody needs
+        """(trial, what was found there, the change that is left) along a step that is halved until
+        it brings enough, or ends too far."""
+        share = min(
+            1.0, 2.0 / change
+        )  # a leap of more than two cells only builds corners that nobody needs
         while True:
             trial = now + share * moved
             try:
@@ -220,8 +274,12 @@ class Embedded:
         new, last, older = (family.rows(a)[1:] for a in t.latent)
         _, c1, c2, rate = self._rates
         new = new[:d]
-        by_last = np.stack([dots(new, family.weigh(c1 * row, -rate * row)) for row in last[:d]], axis=1)
-        by_older = np.stack([dots(new, family.weigh(c2 * row, 0.0 * row)) for row in older[:d]], axis=1)
+        by_last = np.stack(
+            [dots(new, family.weigh(c1 * row, -rate * row)) for row in last[:d]], axis=1
+        )
+        by_older = np.stack(
+            [dots(new, family.weigh(c2 * row, 0.0 * row)) for row in older[:d]], axis=1
+        )
         by_u = family.lengths(new)
         return -_solved(t.slope, np.hstack([by_last, by_older, by_u])), family.places(new).T
 
@@ -238,8 +296,13 @@ class Embedded:
         A[before, latent] = np.eye(d)
         B = np.zeros((self.space.size, d))
         B[latent], B[:k] = moved[:, 2 * d :], placed @ moved[:, 2 * d :]
-        return Linearization(n_state=len(A), n_controls=d, n_params=0, push=lambda dx, du, dp: A @ dx + B @ du,
-                             pull=lambda x_bar: (A.T @ x_bar, B.T @ x_bar, np.zeros((0, x_bar.shape[1]))))  # fmt: skip
+        return Linearization(
+            n_state=len(A),
+            n_controls=d,
+            n_params=0,
+            push=lambda dx, du, dp: A @ dx + B @ du,
+            pull=lambda x_bar: (A.T @ x_bar, B.T @ x_bar, np.zeros((0, x_bar.shape[1]))),
+        )
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar."""
@@ -247,10 +310,16 @@ class Embedded:
 
 
 def _solved(slope: Array, right: Array) -> Array:
-    """slope^-1 right, or a sentence: two controls that do the same, or one that does nothing, name no shapes."""
+    """slope^-1 right, or a sentence: two controls that do the same, or one that does nothing, name
+    no shapes."""
     size = np.sqrt(np.abs(np.diag(slope)))  # of each control, whatever its unit
-    if np.all(np.isfinite(slope)) and (not np.all(size > 0.0) or np.linalg.cond(slope / np.outer(size, size)) > SINGULAR):
-        raise SampleError("The controls do not name one shape each: one of them does nothing here, or two do the same; take one away.")
+    if np.all(np.isfinite(slope)) and (
+        not np.all(size > 0.0) or np.linalg.cond(slope / np.outer(size, size)) > SINGULAR
+    ):
+        raise SampleError(
+            "The controls do not name one shape each: one of them does nothing here, or two do "
+            "the same; take one away."
+        )
     return np.linalg.solve(slope, right)
 
 
@@ -273,30 +342,73 @@ def _steady(slope: Array) -> bool:
     return True
 
 
-def Latent(robot: Robot, *, dt: float, cell: ArrayLike | None = None, start: ArrayLike | None = None, domain: Any = None,
-           store: str | Path | None = None, workers: int | None = None, cluster: str | None = None, compress: float = COMPRESS,
-           budget: int | None = None, surrogate: Callable[[Corners], Surrogate] | None = None,
-           progress: Progress = lambda what, done, total: None) -> Embedded:  # fmt: skip
-    """A robot's dynamics among the shapes that its controls hold, on a grid of these shapes that builds itself (paper 000).
+def Latent(
+    robot: Robot,
+    *,
+    dt: float,
+    cell: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    domain: Any = None,
+    store: str | Path | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    compress: float = COMPRESS,
+    budget: int | None = None,
+    surrogate: Callable[[Corners], Surrogate] | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Embedded:
+    """A robot's dynamics among the shapes that its controls hold, on a grid of these shapes that
+    builds itself (paper 000).
 
-    `cell` is the size of the grid's cells in units of the controls, one number or one each (None: a quarter of what the motors can do);
-    `start` (d,) are the controls of the first shape (None: the neutral ones); `domain` (lower, upper) is where shapes may be asked for
-    (None: what the motors can do, and half as much beyond). Exact shapes are kept in the file `store`, found by `workers` processes or by
-    the dask cluster at an address, and `budget` is the most of them. `surrogate` makes another stand-in of the corners, such as
-    lambda corners: Tree(corners, cell=2.0, tolerance=1e-5).
+    `cell` is the size of the grid's cells in units of the controls, one number or one each (None: a
+    quarter of what the motors can do); `start` (d,) are the controls of the first shape (None: the
+    neutral ones); `domain` (lower, upper) is where shapes may be asked for (None: what the motors
+    can do, and half as much beyond). Exact shapes are kept in the file `store`, found by `workers`
+    processes or by the dask cluster at an address, and `budget` is the most of them. `surrogate`
+    makes another stand-in of the corners, such as lambda corners: Tree(corners, cell=2.0,
+    tolerance=1e-5).
     """
     shapes = Shapes(robot=robot)
     d = shapes.dim
     lower, upper = robot.control_limits()
-    first = robot.neutral_controls() if start is None else finite_array("The array of first controls", start, (d,))
+    first = (
+        robot.neutral_controls()
+        if start is None
+        else finite_array("The array of first controls", start, (d,))
+    )
     if cell is None and not np.all(np.isfinite(upper - lower)):
         raise InputError(
-            f"The controls of {robot.name} have no limits, so that the cell has no default; give one in units of the controls."
+            f"The controls of {robot.name} have no limits, so that the cell has no default; give "
+            "one in units of the controls."
         )
-    size = check_lengths("The cell of a latent model", (upper - lower) / 4.0 if cell is None else cell, d)
-    inside = domain if domain is not None else (lower - 0.5 * (upper - lower), upper + 0.5 * (upper - lower))
-    corners = Corners(shapes, dim=d, store=CornerStore(store, key=shapes.key), crew=crew(job(shapes), workers=workers, cluster=cluster),
-                      compress=compress, lift=shapes.lift, unit=size, budget=budget, progress=progress)  # fmt: skip
-    made = Grid(corners, cell=size, origin=first - size / 3.0, domain=inside) if surrogate is None else surrogate(corners)
-    require_kind("The surrogate", made, Surrogate, "give a function of the corners that makes a Grid, a Tree or a Chebyshev")
+    size = check_lengths(
+        "The cell of a latent model", (upper - lower) / 4.0 if cell is None else cell, d
+    )
+    inside = (
+        domain
+        if domain is not None
+        else (lower - 0.5 * (upper - lower), upper + 0.5 * (upper - lower))
+    )
+    corners = Corners(
+        shapes,
+        dim=d,
+        store=CornerStore(store, key=shapes.key),
+        crew=crew(job(shapes), workers=workers, cluster=cluster),
+        compress=compress,
+        lift=shapes.lift,
+        unit=size,
+        budget=budget,
+        progress=progress,
+    )
+    made = (
+        Grid(corners, cell=size, origin=first - size / 3.0, domain=inside)
+        if surrogate is None
+        else surrogate(corners)
+    )
+    require_kind(
+        "The surrogate",
+        made,
+        Surrogate,
+        "give a function of the corners that makes a Grid, a Tree or a Chebyshev",
+    )
     return Embedded(family=Interpolated(shapes, made), dt=check_dt(dt), start=first)

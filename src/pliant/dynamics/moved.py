@@ -1,4 +1,5 @@
-"""How the residual of a semi-implicit step changes with the state that it starts from, for one column or for hundreds."""
+"""How the residual of a semi-implicit step changes with the state that it starts from, for one
+column or for hundreds."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,8 +17,9 @@ FEW = 4  # columns; for more, the body's share is worth a sparse matrix
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Moved:
-    """The derivative of g = A(q, v) w - M v + h dW/dq(q, u) by q and v at a fixed w of the free unknowns. That of a held one is
-    (place - q) / h and moves with its q, so that h K, which sees q + h w, does not see it. Columns are (n_dofs, k)."""
+    """The derivative of g = A(q, v) w - M v + h dW/dq(q, u) by q and v at a fixed w of the free
+    unknowns. That of a held one is (place - q) / h and moves with its q, so that h K, which sees q
+    + h w, does not see it. Columns are (n_dofs, k)."""
 
     equations: Equations
     sums: CellSums
@@ -31,12 +33,18 @@ class Moved:
     def times(self, dq: Array, dv: Array) -> Array:
         """(n_dofs, k) [kg m/s] the change of the residual."""
         eq, h, held = self.equations, self.dt, self._held(dq)
-        out = self._of_body(dq) + h * eq.terms_times(self.q, self.u, dq) - eq.mass_times(self.numbers, dv + self._inertia * held)
+        out = (
+            self._of_body(dq)
+            + h * eq.terms_times(self.q, self.u, dq)
+            - eq.mass_times(self.numbers, dv + self._inertia * held)
+        )
         out += h * h * eq.terms_third(self.q, self.u, self.w, dq, stiff_only=True)
         if held.any():
             out -= h * eq.terms_times(self.q, self.u, held, stiff_only=True)
         for drag, by_q, by_v, D in self._drags:
-            push = h * (by_q @ self._points(drag, dq) + by_v @ self._points(drag, dv)) - D @ self._points(drag, held)
+            push = h * (
+                by_q @ self._points(drag, dq) + by_v @ self._points(drag, dv)
+            ) - D @ self._points(drag, held)
             out += self._spread(drag, push)
         return out
 
@@ -78,12 +86,18 @@ class Moved:
     def _viscous_moduli(self) -> Array | None:
         """Those of every strain rate; None without viscosity."""
         time = self.equations.robot.damping.stiffness
-        return self.equations.body.viscous(self.numbers.fields, time, [1.0], []).moduli if time > 0.0 else None
+        return (
+            self.equations.body.viscous(self.numbers.fields, time, [1.0], []).moduli
+            if time > 0.0
+            else None
+        )
 
     def _of_body_along(self, dq: Array) -> Array:
         body, fields, h, m = self.equations.body, self.numbers.fields, self.dt, self._viscous_moduli
         held = np.where(self.equations.held, dq, 0.0)
-        out = h * body.stiffness_times(self.q, fields, dq - held) + h * h * body.third(self.q, fields, dq, self.w)
+        out = h * body.stiffness_times(self.q, fields, dq - held) + h * h * body.third(
+            self.q, fields, dq, self.w
+        )
         if m is not None:
             out += h * body.viscous_moved(self.q, self.w, dq, m)
             out -= body.viscous_push(self.q, self.q, held, m) if held.any() else 0.0
@@ -96,11 +110,14 @@ class Moved:
         if m is not None:
             out += h * body.viscous_moved_back(self.q, self.w, y, m)
             drag = body.viscous_push(self.q, self.q, y, m)
-        return out + np.where(self.equations.held, -drag, h * body.stiffness_times(self.q, fields, y))
+        return out + np.where(
+            self.equations.held, -drag, h * body.stiffness_times(self.q, fields, y)
+        )
 
     @cached_property
     def _matrix(self) -> sp.csr_matrix:
-        """(n_dofs, n_dofs) the same for many columns: h K of the free and -D of the held unknowns, h^2 dK/dq w + h dD/dq w of all."""
+        """(n_dofs, n_dofs) the same for many columns: h K of the free and -D of the held unknowns,
+        h^2 dK/dq w + h dD/dq w of all."""
         body, h, m = self.equations.body, self.dt, self._viscous_moduli
         held = self.equations.held[self.sums.dofs][:, None, :].astype(float)
         K, T = body.stiffness_cells(self.q, self.numbers.fields, self.w)
@@ -123,10 +140,15 @@ class Moved:
 
     @cached_property
     def _drags(self) -> list[tuple[Drag, Array, Array, Array]]:
-        """Each drag with the derivatives (n_points, dim, dim) of its force by old positions, old and new velocities."""
+        """Each drag with the derivatives (n_points, dim, dim) of its force by old positions, old
+        and new velocities."""
         return [(drag, *self._drag_slopes(drag)) for drag in self.equations.drags]
 
     def _drag_slopes(self, drag: Drag) -> tuple[Array, Array, Array]:
         y, s, new = (self._points(drag, part)[..., 0] for part in (self.q, self.v, self.w))
-        push = lambda at, speed: np.einsum("nij,nj->ni", drag.viscosity(at, speed), new)  # noqa: E731
-        return complex_slopes(lambda at: push(at, s), y), complex_slopes(lambda speed: push(y, speed), s), drag.viscosity(y, s)
+        push = lambda at, speed: np.einsum("nij,nj->ni", drag.viscosity(at, speed), new)
+        return (
+            complex_slopes(lambda at: push(at, s), y),
+            complex_slopes(lambda speed: push(y, speed), s),
+            drag.viscosity(y, s),
+        )

@@ -37,7 +37,11 @@ class Pull:
 
     def add_back(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
         """Add the gradient of bar (n, dim) . force by the positions; gives that by its controls."""
-        y, dy, u = self.weights @ position[self.particles] + self.term.offset, self.weights @ bar[self.particles], u[self.part]
+        y, dy, u = (
+            self.weights @ position[self.particles] + self.term.offset,
+            self.weights @ bar[self.particles],
+            u[self.part],
+        )
         H = self.term.curvature(y, u)
         push = np.matmul(H, dy.reshape(*H.shape[:2], 1)).reshape(dy.shape)
         for column, weight in zip(*self.term.ranks(y, u), strict=True):
@@ -58,26 +62,46 @@ class CablePull:
     @cached_property
     def _numbers(self) -> tuple[Any, ...]:
         cable = self.cable
-        return self.particles, self.weights, cable.offset, cable.stiff, cable.rest_length, cable.stiffness
+        return (
+            self.particles,
+            self.weights,
+            cable.offset,
+            cable.stiff,
+            cable.rest_length,
+            cable.stiffness,
+        )
 
     def add_force(self, position: Array, u: Array, force: Array) -> None:
         pull_nodes(*self._numbers, float(u[self.part.start]), position, force)  # type: ignore[call-arg]
 
     def add_back(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
-        return np.array([pull_nodes_back(*self._numbers, float(u[self.part.start]), position, bar, position_bar)])  # type: ignore[call-arg]
+        return np.array(
+            [
+                pull_nodes_back(  # type: ignore[call-arg]
+                    *self._numbers, float(u[self.part.start]), position, bar, position_bar
+                )
+            ]
+        )
 
 
 def pulls_of(robot: Robot, body: Particles) -> list[Pull | CablePull]:
     """The actuators that pull at a few particles, rather than stress a region."""
-    made = of_actuators(robot, lambda actuator: None if isinstance(actuator, Stressing) else actuator.on(body))
+    made = of_actuators(
+        robot, lambda actuator: None if isinstance(actuator, Stressing) else actuator.on(body)
+    )
     return [_pull_of(term, part) for term, part in made if term is not None]
 
 
 def frequency(pulls: list[Pull | CablePull], robot: Robot, body: Particles, cell: float) -> float:
-    """[rad/s] how fast the pulls make particles swing, as the grid carries them: power iteration on their stiffness at rest, all taut."""
+    """[rad/s] how fast the pulls make particles swing, as the grid carries them: power iteration on
+    their stiffness at rest, all taut."""
     if not pulls:
         return 0.0
-    low, neutral, at = robot.control_limits()[0], robot.neutral_controls(), body.rest.reshape(-1, body.dim)
+    low, neutral, at = (
+        robot.control_limits()[0],
+        robot.neutral_controls(),
+        body.rest.reshape(-1, body.dim),
+    )
     u = np.where(np.isfinite(low), low, neutral - 0.01 * np.maximum(np.abs(neutral), 1.0))
     W = node_shares(at, cell)
     node_mass = W.T @ (body.fields.density * body.volumes())

@@ -1,8 +1,8 @@
 """Semi-implicit stepping: one linearisation and one solve a step (paper 001 eq. 2).
 
 With all forces linearised at the step's start, the new velocity w solves
-M (w - v) + h [alpha M w + D(q) w + h K(q) w + dW/dq(q, u)] = 0, and q' = q + h w. D and K are taken at q, so the derivative of the
-step needs the third derivative of the energy, contracted with w.
+M (w - v) + h [alpha M w + D(q) w + h K(q) w + dW/dq(q, u)] = 0, and q' = q + h w. D and K are taken
+at q, so the derivative of the step needs the third derivative of the energy, contracted with w.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,16 @@ import numpy as np
 
 from pliant import linalg
 from pliant.bodies import Fields
-from pliant.core import Array, Linearization, Space, Status, Step, by_columns, check_controls, finite_array
+from pliant.core import (
+    Array,
+    Linearization,
+    Space,
+    Status,
+    Step,
+    by_columns,
+    check_controls,
+    finite_array,
+)
 from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.checks import check_dt, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
@@ -46,11 +55,18 @@ class Linearised(Stepping):
         """The state with given positions [m] and velocities [m/s], each (n_dofs,)."""
         n = (self.equations.n_dofs,)
         q = finite_array("The position", position, n, "m")
-        return np.concatenate([q, np.zeros_like(q) if velocity is None else finite_array("The velocity", velocity, n, "m/s")])
+        return np.concatenate(
+            [
+                q,
+                np.zeros_like(q)
+                if velocity is None
+                else finite_array("The velocity", velocity, n, "m/s"),
+            ]
+        )
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
-        """The state one step on; k is the step's index in time, which moving supports and changing loads look at: both are taken at
-        its end."""
+        """The state one step on; k is the step's index in time, which moving supports and changing
+        loads look at: both are taken at its end."""
         eq, h = self.equations, self.dt
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         q, v = np.split(x, 2)
@@ -59,55 +75,94 @@ class Linearised(Stepping):
         forces, blocks = eq.body.linearised(q, numbers.fields, self.robot.damping.stiffness / h)
         solve = self._factor(numbers, blocks, q, v, u)
         if solve is None:
-            return Step(x, Status(ok=False, text="The linearised system is not positive definite: the step is long for so much stress, or "
-                                  "the body is buckled; take a smaller time step, or use ImplicitEuler."))  # fmt: skip
+            return Step(
+                x,
+                Status(
+                    ok=False,
+                    text="The linearised system is not positive definite: the step is long for so "
+                    "much stress, or the body is buckled; take a smaller time step, or use "
+                    "ImplicitEuler.",
+                ),
+            )
         w[eq.free] = solve(-self._residual(numbers, forces, q, v, w, u)[eq.free])
         new = np.concatenate([q + h * w, w])
         status = Status(iterations=1)
         if not np.all(np.isfinite(new)):
             return Step(
-                x, Status(ok=False, text="The step overflowed; take a smaller time step or smaller controls, or use ImplicitEuler.")
+                x,
+                Status(
+                    ok=False,
+                    text="The step overflowed; take a smaller time step or smaller controls, or "
+                    "use ImplicitEuler.",
+                ),
             )
         if eq.body.inverted(new[: eq.n_dofs]) is not None:
             what = eq.body.beyond(new[: eq.n_dofs]) or "The step turned a cell inside out"
-            status = Status(ok=False, iterations=1, text=f"{what}; take a smaller time step, or use ImplicitEuler.")
-        return Step(new, status, Tape(owner=self, x=x, u=u.copy(), w=w, numbers=numbers, solve=solve))
+            status = Status(
+                ok=False,
+                iterations=1,
+                text=f"{what}; take a smaller time step, or use ImplicitEuler.",
+            )
+        return Step(
+            new, status, Tape(owner=self, x=x, u=u.copy(), w=w, numbers=numbers, solve=solve)
+        )
 
-    def _residual(self, numbers: Numbers, inside: Array, q: Array, v: Array, w: Array, u: Array) -> Array:
+    def _residual(
+        self, numbers: Numbers, inside: Array, q: Array, v: Array, w: Array, u: Array
+    ) -> Array:
         """g(w) [kg m/s], linear in w; `inside` is the gradient of the body's own energy at q."""
         eq, h = self.equations, self.dt
         forces = inside + eq.push(q, u) - numbers.outside
         if not w.any():
             return h * forces - eq.mass_times(numbers, v)
         # only moving supports have a velocity before the solve
-        forces += h * self._stiffness_times(numbers, q, u, w, stiff_only=True) + self._damping_force(numbers, q, v, w)
-        return eq.mass_times(numbers, w - v) + h * (self.robot.damping.mass * eq.mass_times(numbers, w) + forces)
+        forces += h * self._stiffness_times(
+            numbers, q, u, w, stiff_only=True
+        ) + self._damping_force(numbers, q, v, w)
+        return eq.mass_times(numbers, w - v) + h * (
+            self.robot.damping.mass * eq.mass_times(numbers, w) + forces
+        )
 
-    def _stiffness_times(self, numbers: Numbers, q: Array, u: Array, y: Array, *, stiff_only: bool) -> Array:
-        """K(q) y with K the Hessian of the energies; tensions count as given forces where `stiff_only`, as in the paper."""
+    def _stiffness_times(
+        self, numbers: Numbers, q: Array, u: Array, y: Array, *, stiff_only: bool
+    ) -> Array:
+        """K(q) y with K the Hessian of the energies; tensions count as given forces where
+        `stiff_only`, as in the paper."""
         elastic = self.equations.body.stiffness_times(q, numbers.fields, y)
         return elastic + self.equations.terms_times(q, u, y, stiff_only=stiff_only)
 
     def _damping_force(self, numbers: Numbers, q: Array, v: Array, w: Array) -> Array:
         eq, time = self.equations, self.robot.damping.stiffness
-        out = eq.body.viscous_push(q, q, w, self._viscous_moduli(numbers, time)) if time > 0.0 else np.zeros_like(q)
+        out = (
+            eq.body.viscous_push(q, q, w, self._viscous_moduli(numbers, time))
+            if time > 0.0
+            else np.zeros_like(q)
+        )
         for drag in eq.drags:
             D = drag.viscosity(self._points(drag, q), self._points(drag, v))
             out += (drag.weights.T @ np.einsum("nij,nj->ni", D, self._points(drag, w))).ravel()
         return out
 
     def _viscous_moduli(self, numbers: Numbers, time: float) -> Array:
-        return self.equations.body.viscous(numbers.fields, time, [1.0], []).moduli  # those of every strain rate
+        return self.equations.body.viscous(
+            numbers.fields, time, [1.0], []
+        ).moduli  # those of every strain rate
 
     def _points(self, drag, y: Array) -> Array:
         return drag.weights @ y.reshape(-1, self.equations.body.dim)
 
-    def _factor(self, numbers: Numbers, blocks: Array, q: Array, v: Array, u: Array) -> linalg.Solve | None:
+    def _factor(
+        self, numbers: Numbers, blocks: Array, q: Array, v: Array, u: Array
+    ) -> linalg.Solve | None:
         """The solve with A; `blocks` are those of h K + D of the body over h."""
         eq, h = self.equations, self.dt
         points = [None if H is None else h**2 * H for H in eq.term_blocks(q, u, stiff_only=True)]
-        points += [h * drag.viscosity(self._points(drag, q), self._points(drag, v)) for drag in eq.drags]
-        values = eq.tangent.values(h**2 * blocks, (1.0 + h * self.robot.damping.mass) * numbers.pair_mass, points)
+        points += [
+            h * drag.viscosity(self._points(drag, q), self._points(drag, v)) for drag in eq.drags
+        ]
+        values = eq.tangent.values(
+            h**2 * blocks, (1.0 + h * self.robot.damping.mass) * numbers.pair_mass, points
+        )
         columns, weights = eq.rank_columns(q, u, stiff_only=True)
         return eq.tangent.factor(values, columns, h**2 * weights)
 
@@ -117,18 +172,33 @@ class Linearised(Stepping):
         """The derivative of a step as operators, through its own factor."""
         check_step(step, self)
         t, moved, columns = step.tape, self._moved(step.tape), self._control_columns(step.tape)
-        return Linearization(n_state=self.space.size, n_controls=self.n_controls, n_params=self.params.size,
-                             push=lambda dx, du, dp: self._jvp(t, moved, columns, dx, du, dp),
-                             pull=lambda x_bar: self._vjp(t, moved, columns, x_bar))  # fmt: skip
+        return Linearization(
+            n_state=self.space.size,
+            n_controls=self.n_controls,
+            n_params=self.params.size,
+            push=lambda dx, du, dp: self._jvp(t, moved, columns, dx, du, dp),
+            pull=lambda x_bar: self._vjp(t, moved, columns, x_bar),
+        )
 
     @cached_property
     def _sums(self) -> CellSums:
         body = self.equations.body
-        return CellSums(cell_nodes=body.cell_nodes, n_nodes=self.equations.n_dofs // body.dim, dim=body.dim)
+        return CellSums(
+            cell_nodes=body.cell_nodes, n_nodes=self.equations.n_dofs // body.dim, dim=body.dim
+        )
 
     def _moved(self, t: Tape) -> Moved:
         q, v = np.split(t.x, 2)
-        return Moved(equations=self.equations, sums=self._sums, dt=self.dt, numbers=t.numbers, q=q, v=v, u=t.u, w=t.w)
+        return Moved(
+            equations=self.equations,
+            sums=self._sums,
+            dt=self.dt,
+            numbers=t.numbers,
+            q=q,
+            v=v,
+            u=t.u,
+            w=t.w,
+        )
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
@@ -137,7 +207,9 @@ class Linearised(Stepping):
     def _control_columns(self, t: Tape) -> Array:
         """(n_dofs, n_controls) the derivative of the residual by the controls."""
         eq, h, q = self.equations, self.dt, t.x[: self.equations.n_dofs]
-        return h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(q, t.u, t.w, stiff_only=True)
+        return h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(
+            q, t.u, t.w, stiff_only=True
+        )
 
     def _jvp(self, t: Tape, moved: Moved, columns: Array, dx: Array, du: Array, dp: Array) -> Array:
         """(n_state, k), all columns in one solve."""
@@ -157,7 +229,9 @@ class Linearised(Stepping):
         """(n_dofs,) the change of the residual with the parameters."""
         eq, (q, v) = self.equations, np.split(t.x, 2)
         change = eq.variables.spread(dp)
-        return self.dt * self._field_forces(t, q, change) + eq.mass_of(change.density, self._specific_impulse(t, v))
+        return self.dt * self._field_forces(t, q, change) + eq.mass_of(
+            change.density, self._specific_impulse(t, v)
+        )
 
     def control_response(self, step: Step) -> Array:
         """(n_state, n_controls) dx'/du, all controls in one solve."""
@@ -165,18 +239,22 @@ class Linearised(Stepping):
         return self._ended(self._control_columns(step.tape), step.tape)
 
     def frozen_response(self, step: Step, dx: Array) -> Array:
-        """(n_dofs, k) the change of w - v with columns dx (n_state, k) of a few nodes, where A stands still: A^-1 [h K dq + (h^2 K + h D)
-        dv] with the signs of paper 001 eq. 13. Since h^2 K + h D is A - M, no more than K dq is needed."""
+        """(n_dofs, k) the change of w - v with columns dx (n_state, k) of a few nodes, where A
+        stands still: A^-1 [h K dq + (h^2 K + h D) dv] with the signs of paper 001 eq. 13. Since h^2
+        K + h D is A - M, no more than K dq is needed."""
         check_step(step, self)
         eq, t, h = self.equations, step.tape, self.dt
         q, (dq, dv) = t.x[: eq.n_dofs], np.split(dx, 2)
-        push = self._few_times(eq.body.stiffness(q, t.numbers.fields), dq) + eq.terms_times(q, t.u, dq, stiff_only=True)
+        push = self._few_times(eq.body.stiffness(q, t.numbers.fields), dq) + eq.terms_times(
+            q, t.u, dq, stiff_only=True
+        )
         out = self._ended(h * push - eq.mass_times(t.numbers, dv), t)[eq.n_dofs :]
         out[eq.free] -= dv[eq.free]
         return out
 
     def _few_times(self, blocks: Array, dq: Array) -> Array:
-        """(n_dofs, k) node-pair blocks (n_pairs, dim, dim) times columns (n_dofs, k) that move a few nodes only."""
+        """(n_dofs, k) node-pair blocks (n_pairs, dim, dim) times columns (n_dofs, k) that move a
+        few nodes only."""
         body = self.equations.body
         Y = dq.reshape(-1, body.dim, dq.shape[1])
         pairs = body.pairs
@@ -195,7 +273,9 @@ class Linearised(Stepping):
     def _linear_part(self, t: Tape, q: Array, v: Array, w: Array) -> Array:
         """A w: the residual's share that is linear in the new velocity."""
         eq, h = self.equations, self.dt
-        forces = h * self._stiffness_times(t.numbers, q, t.u, w, stiff_only=True) + self._damping_force(t.numbers, q, v, w)
+        forces = h * self._stiffness_times(
+            t.numbers, q, t.u, w, stiff_only=True
+        ) + self._damping_force(t.numbers, q, v, w)
         return (1.0 + h * self.robot.damping.mass) * eq.mass_times(t.numbers, w) + h * forces
 
     def _specific_impulse(self, t: Tape, v: Array) -> Array:
@@ -205,11 +285,13 @@ class Linearised(Stepping):
     def _field_forces(self, t: Tape, q: Array, change: Fields) -> Array:
         eq = self.equations
         viscous = eq.body.viscous_at(t.numbers.fields, self.robot.damping.stiffness, 1.0, q, t.w)
-        return eq.body.field_forces(q, t.numbers.fields, change, viscous) + self.dt * eq.body.field_stiffness(
-            q, t.numbers.fields, change, t.w
-        )
+        return eq.body.field_forces(
+            q, t.numbers.fields, change, viscous
+        ) + self.dt * eq.body.field_stiffness(q, t.numbers.fields, change, t.w)
 
-    def _vjp(self, t: Tape, moved: Moved, columns: Array, x_bar: Array) -> tuple[Array, Array, Array]:
+    def _vjp(
+        self, t: Tape, moved: Moved, columns: Array, x_bar: Array
+    ) -> tuple[Array, Array, Array]:
         """The transpose of `_jvp`, all columns in one solve."""
         eq, h = self.equations, self.dt
         q_bar, w_bar = np.split(x_bar, 2)
@@ -219,18 +301,30 @@ class Linearised(Stepping):
         dq, dv = moved.back(y)
         dq += q_bar
         dq[eq.held] -= w_bar[eq.held] / h
-        p_bar = by_columns(lambda row: (self._field_pull(t, row),), y)[0] if self.params.size else np.zeros((0, y.shape[1]))
+        p_bar = (
+            by_columns(lambda row: (self._field_pull(t, row),), y)[0]
+            if self.params.size
+            else np.zeros((0, y.shape[1]))
+        )
         return np.concatenate([dq, dv]), columns.T @ y, p_bar
 
     def _field_pull(self, t: Tape, y: Array) -> Array:
         """(n_params,) the transpose of `_field_push`."""
         eq, h, (q, v) = self.equations, self.dt, np.split(t.x, 2)
         viscous = eq.body.viscous_at(t.numbers.fields, self.robot.damping.stiffness, 1.0, q, t.w)
-        first, second = eq.body.field_work(q, t.numbers.fields, y, viscous), eq.body.field_stiffness_work(q, t.numbers.fields, y, t.w)
+        first, second = (
+            eq.body.field_work(q, t.numbers.fields, y, viscous),
+            eq.body.field_stiffness_work(q, t.numbers.fields, y, t.w),
+        )
         by_E, by_nu = (h * a + h * h * b for a, b in zip(first, second, strict=True))
         return eq.variables.collect(by_E, by_nu, eq.body.mass_work(y, self._specific_impulse(t, v)))
 
 
-def SemiImplicit(robot: Robot, *, dt: float, design: Sequence[str] = (), solver: str | None = None) -> Linearised:
-    """One linearisation a step (paper 001 eq. 2): quick, first order, stable for moderate steps; state (position, velocity)."""
-    return Linearised(equations=Equations(robot=robot, design=design, solver=solver), dt=check_dt(dt))
+def SemiImplicit(
+    robot: Robot, *, dt: float, design: Sequence[str] = (), solver: str | None = None
+) -> Linearised:
+    """One linearisation a step (paper 001 eq. 2): quick, first order, stable for moderate steps;
+    state (position, velocity)."""
+    return Linearised(
+        equations=Equations(robot=robot, design=design, solver=solver), dt=check_dt(dt)
+    )

@@ -1,17 +1,30 @@
-"""Run a model over time, and bring one to rest: the two verbs that turn a failed step into a sentence."""
+"""Run a model over time, and bring one to rest: the two verbs that turn a failed step into a
+sentence."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, Reversible, Step, StepError, check_controls, finite_array, is_whole
+from pliant.core import (
+    Array,
+    Dynamics,
+    InputError,
+    Reversible,
+    Step,
+    StepError,
+    check_controls,
+    finite_array,
+    is_whole,
+)
 from pliant.dynamics.implicit import Implicit
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
 BEFORE = -1  # the step that ends at time zero
-UNSTABLE = ("converged to a balance that a small push would end; for the one that the robot would leave for, begin beside it (x0=...), or "
-            "add a small load")  # fmt: skip
+UNSTABLE = (
+    "converged to a balance that a small push would end; for the one that the robot would leave "
+    "for, begin beside it (x0=...), or add a small load"
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,7 +37,12 @@ class Rollout:
 
 
 def march(
-    model: Dynamics, controls: Array | Policy, n: int, x: Array, p: Array | None = None, first: int = 0
+    model: Dynamics,
+    controls: Array | Policy,
+    n: int,
+    x: Array,
+    p: Array | None = None,
+    first: int = 0,
 ) -> Iterator[tuple[Array, Step]]:
     """Step n times from x; yields (control, step) and raises the status of a step that failed."""
     for k in range(first, first + n):
@@ -36,14 +54,24 @@ def march(
         yield u, step
 
 
-def simulate(model: Dynamics, controls: Array | Policy, *, steps: int | None = None, x0: Array | None = None,
-             p: Array | None = None, keep: bool = False) -> Rollout:  # fmt: skip
-    """Run a model under controls (steps, n_controls), or under a policy for `steps` steps; `keep` holds on to every tape."""
+def simulate(
+    model: Dynamics,
+    controls: Array | Policy,
+    *,
+    steps: int | None = None,
+    x0: Array | None = None,
+    p: Array | None = None,
+    keep: bool = False,
+) -> Rollout:
+    """Run a model under controls (steps, n_controls), or under a policy for `steps` steps; `keep`
+    holds on to every tape."""
     if not callable(controls):
         controls = finite_array("The array of controls", controls, (None, model.n_controls))
         steps = len(controls) if steps is None else steps
         if steps > len(controls):
-            raise InputError(f"There are controls for {len(controls)} steps, but {steps} were asked for.")
+            raise InputError(
+                f"There are controls for {len(controls)} steps, but {steps} were asked for."
+            )
     if not is_whole(steps) or steps < 1:
         raise InputError(f"The number of steps is {steps}; say how many with steps=..., 1 or more.")
     x = model.initial_state() if x0 is None else np.asarray(x0, float)
@@ -52,12 +80,17 @@ def simulate(model: Dynamics, controls: Array | Policy, *, steps: int | None = N
         states.append(step.x)
         used.append(u)
         kept += [step] if keep else []
-    return Rollout(states=np.array(states), controls=np.array(used).reshape(steps, model.n_controls), steps=tuple(kept))
+    return Rollout(
+        states=np.array(states),
+        controls=np.array(used).reshape(steps, model.n_controls),
+        steps=tuple(kept),
+    )
 
 
 def pullback(model: Reversible, rollout: Rollout, x_bar: Array) -> tuple[Array, Array, Array]:
-    """The gradient of a function of a rollout's last state by the first state (n_state,), by all controls (steps, n_controls) and by
-    the parameters (n_params,), from its gradient x_bar by the last state; the rollout is one of simulate(..., keep=True)."""
+    """The gradient of a function of a rollout's last state by the first state (n_state,), by all
+    controls (steps, n_controls) and by the parameters (n_params,), from its gradient x_bar by the
+    last state; the rollout is one of simulate(..., keep=True)."""
     if len(rollout.steps) != len(rollout.controls):
         raise InputError("This rollout kept no tapes; run simulate(..., keep=True).")
     u_bars, p_bar = np.zeros_like(rollout.controls), np.zeros(model.params.size)
@@ -67,12 +100,17 @@ def pullback(model: Reversible, rollout: Rollout, x_bar: Array) -> tuple[Array, 
     return x_bar, u_bars, p_bar
 
 
-def equilibrium(model: Implicit, u: Array, *, x0: Array | None = None, p: Array | None = None) -> Step:
-    """The equilibrium of a Quasistatic model under a control, or a sentence why there is none; supports and loads are those of time zero.
-    Where it cannot be found at once, the controls are brought from those that do nothing to u in stages. The text of its status says where
-    a small push would end it."""
+def equilibrium(
+    model: Implicit, u: Array, *, x0: Array | None = None, p: Array | None = None
+) -> Step:
+    """The equilibrium of a Quasistatic model under a control, or a sentence why there is none;
+    supports and loads are those of time zero. Where it cannot be found at once, the controls are
+    brought from those that do nothing to u in stages. The text of its status says where a small
+    push would end it."""
     if not isinstance(model, Implicit) or model.rule.acceleration[0] != 0.0:
-        raise InputError("An equilibrium needs a model without inertia; make one with Quasistatic(robot).")
+        raise InputError(
+            "An equilibrium needs a model without inertia; make one with Quasistatic(robot)."
+        )
     x = model.initial_state() if x0 is None else np.asarray(x0, float)
     u = check_controls(u, model.n_controls)
     step, start = model.step(x, u, p, BEFORE), model.robot.neutral_controls()
@@ -87,4 +125,8 @@ def equilibrium(model: Implicit, u: Array, *, x0: Array | None = None, p: Array 
             at = step.x
     if not step.status:
         raise StepError(f"No equilibrium was found: {step.status.text}")
-    return step if model.ends_in_minimum(step) else replace(step, status=replace(step.status, text=UNSTABLE))
+    return (
+        step
+        if model.ends_in_minimum(step)
+        else replace(step, status=replace(step.status, text=UNSTABLE))
+    )

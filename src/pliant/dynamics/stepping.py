@@ -43,7 +43,9 @@ class Stepping(ABC):
 
     def without_contacts(self, contacts: Sequence[Contact]) -> Self:
         """The same model, on the same body, of a robot without some of its contacts."""
-        return replace(self, equations=replace(self.equations, robot=self.robot.without_contacts(contacts)))
+        return replace(
+            self, equations=replace(self.equations, robot=self.robot.without_contacts(contacts))
+        )
 
     def control_limits(self) -> tuple[Array, Array]:
         return self.robot.control_limits()

@@ -1,4 +1,5 @@
-"""The sparse tangent: node-pair blocks of a body and its attachments, gathered into the pattern of the factor."""
+"""The sparse tangent: node-pair blocks of a body and its attachments, gathered into the pattern of
+the factor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,16 +15,22 @@ from pliant.core import Array, InputError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tangent:
-    """Where every number of the matrix goes; found once for a body, its supports and what is attached to it."""
+    """Where every number of the matrix goes; found once for a body, its supports and what is
+    attached to it."""
 
     body: Body
     held: Array  # (n_dofs,) bool
-    looks: Sequence[tuple[sp.csr_matrix, int]]  # of each attachment: its weights (n_points, n_nodes), points in a group
+    looks: Sequence[
+        tuple[sp.csr_matrix, int]
+    ]  # of each attachment: its weights (n_points, n_nodes), points in a group
     solver: str | None = None
 
     def __post_init__(self) -> None:
         if self.solver not in (None, "cholmod", "fronts"):
-            raise InputError(f"There is no sparse solver '{self.solver}'; choose 'fronts', 'cholmod' or None for the quicker one here.")
+            raise InputError(
+                f"There is no sparse solver '{self.solver}'; choose 'fronts', 'cholmod' or None "
+                "for the quicker one here."
+            )
 
     @property
     def _nodes(self) -> int:
@@ -31,9 +38,16 @@ class Tangent:
 
     @cached_property
     def _layout(self) -> tuple[Array, linalg.Pattern, Array]:
-        """(keys of all node pairs, pattern of the free unknowns, where in the blocks of these pairs its values lie)."""
-        keys = np.unique(np.concatenate([self._keys(self.body.pairs), *(self._keys(t[0]) for t in self._triplets)]))
-        return keys, *_free_pattern(np.stack([keys % self._nodes, keys // self._nodes], axis=1), self.held, self.body.dim)
+        """(keys of all node pairs, pattern of the free unknowns, where in the blocks of these pairs
+        its values lie)."""
+        keys = np.unique(
+            np.concatenate(
+                [self._keys(self.body.pairs), *(self._keys(t[0]) for t in self._triplets)]
+            )
+        )
+        return keys, *_free_pattern(
+            np.stack([keys % self._nodes, keys // self._nodes], axis=1), self.held, self.body.dim
+        )
 
     def _keys(self, pairs: Array) -> Array:
         return pairs @ np.array([1, self._nodes])
@@ -44,26 +58,40 @@ class Tangent:
 
     @cached_property
     def _of_body(self) -> tuple[Array, Array, Array, Array]:
-        """(of each value its place in the body's blocks; the values that the body has none of; those on the diagonals of blocks; the body's
-        pair of each of these)."""
+        """(of each value its place in the body's blocks; the values that the body has none of;
+        those on the diagonals of blocks; the body's pair of each of these)."""
         (keys, _, gather), size = self._layout, self.body.dim**2
         own = np.full(len(keys), -1)
         own[np.searchsorted(keys, self._keys(self.body.pairs))] = np.arange(len(self.body.pairs))
         pair, entry = own[gather // size], gather % size
         diagonal = np.flatnonzero((entry % (self.body.dim + 1) == 0) & (pair >= 0))
-        return np.maximum(pair, 0) * size + entry, np.flatnonzero(pair < 0), diagonal, pair[diagonal]
+        return (
+            np.maximum(pair, 0) * size + entry,
+            np.flatnonzero(pair < 0),
+            diagonal,
+            pair[diagonal],
+        )
 
     @cached_property
     def _of_points(self) -> list[tuple[Array, sp.csr_matrix]]:
-        """Of each attachment: the values that it changes, and how from the numbers of its Hessians."""
+        """Of each attachment: the values that it changes, and how from the numbers of its
+        Hessians."""
         (keys, _, gather), dim = self._layout, self.body.dim
         place = np.full(len(keys) * dim**2, -1)
         place[gather] = np.arange(len(gather))
         out = []
-        for (weights, points), (pairs, group, a, b, coefficient) in zip(self.looks, self._triplets, strict=True):
+        for (weights, points), (pairs, group, a, b, coefficient) in zip(
+            self.looks, self._triplets, strict=True
+        ):
             r, c = np.arange(dim)[:, None], np.arange(dim)
-            to = place[np.searchsorted(keys, self._keys(pairs))[:, None, None] * dim**2 + r * dim + c]
-            source = ((group * points + a)[:, None, None] * dim + r) * points * dim + b[:, None, None] * dim + c
+            to = place[
+                np.searchsorted(keys, self._keys(pairs))[:, None, None] * dim**2 + r * dim + c
+            ]
+            source = (
+                ((group * points + a)[:, None, None] * dim + r) * points * dim
+                + b[:, None, None] * dim
+                + c
+            )
             share, keep = np.broadcast_to(coefficient[:, None, None], to.shape), to >= 0
             rows, which = np.unique(to[keep], return_inverse=True)
             shape = (len(rows), weights.shape[0] // points * (points * dim) ** 2)
@@ -74,9 +102,16 @@ class Tangent:
     def analysis(self) -> linalg.Analysis:
         return linalg.analyse(self._layout[1], self.solver)
 
-    def values(self, body_blocks: Array, pair_mass: Array, point_blocks: Sequence[Array | None], project: bool = False) -> Array:
-        """(nnz,) the free tangent in the factor's pattern: blocks (n_pairs, dim, dim) and masses (n_pairs,) of the body's node pairs,
-        and the Hessians of all points (None: those of an attachment that does not count); `project` makes the last positive."""
+    def values(
+        self,
+        body_blocks: Array,
+        pair_mass: Array,
+        point_blocks: Sequence[Array | None],
+        project: bool = False,
+    ) -> Array:
+        """(nnz,) the free tangent in the factor's pattern: blocks (n_pairs, dim, dim) and masses
+        (n_pairs,) of the body's node pairs, and the Hessians of all points (None: those of an
+        attachment that does not count); `project` makes the last positive."""
         source, none, diagonal, pair = self._of_body
         values = np.take(body_blocks, source)
         values[none] = 0.0
@@ -87,7 +122,8 @@ class Tangent:
         return values
 
     def factor(self, values: Array, columns: Array, weights: Array) -> linalg.Solve | None:
-        """The solve on the free unknowns with a tangent and its rank-one shares, None where it is not positive definite."""
+        """The solve on the free unknowns with a tangent and its rank-one shares, None where it is
+        not positive definite."""
         if not np.all(np.isfinite(values)):
             return None
         solve = self.analysis.factor(values)
@@ -95,11 +131,17 @@ class Tangent:
             return linalg.factor_with(self.analysis.pattern, values, columns[~self.held], weights)
         return None if solve is None else linalg.low_rank(solve, columns[~self.held], weights)
 
-    def factor_shifted(self, values: Array, pair_mass: Array, columns: Array, weights: Array) -> linalg.Solve | None:
+    def factor_shifted(
+        self, values: Array, pair_mass: Array, columns: Array, weights: Array
+    ) -> linalg.Solve | None:
         """As `factor`, with as much mass added as it takes to make the tangent positive."""
         if not np.all(np.isfinite(values)):
             return None
-        unit = self.values(np.zeros((len(pair_mass), self.body.dim, self.body.dim)), pair_mass, len(self.looks) * [None])
+        unit = self.values(
+            np.zeros((len(pair_mass), self.body.dim, self.body.dim)),
+            pair_mass,
+            len(self.looks) * [None],
+        )
         ratio = np.abs(values).max() / np.abs(unit).max()
         for share in (0.0, 1e-8, 1e-6, 1e-4, 1e-2, 1.0):
             solve = self.analysis.factor(values + share * ratio * unit)
@@ -115,7 +157,8 @@ def _positive(H: Array) -> Array:
 
 
 def _pair_triplets(weights: sp.csr_matrix, group: int) -> tuple[Array, ...]:
-    """For every pair of nodes i >= j that a group of points looks at: (pairs (k, 2), group, point a, point b, coefficient)."""
+    """For every pair of nodes i >= j that a group of points looks at: (pairs (k, 2), group, point
+    a, point b, coefficient)."""
     rows: list[tuple] = []
     index, data, start = weights.indices, weights.data, weights.indptr
     for k in range(weights.shape[0] // group * group * group):
@@ -123,16 +166,26 @@ def _pair_triplets(weights: sp.csr_matrix, group: int) -> tuple[Array, ...]:
         A, B = (slice(start[g * group + c], start[g * group + c + 1]) for c in (a, b))
         i, j = np.repeat(index[A], len(index[B])), np.tile(index[B], len(index[A]))
         keep = i >= j
-        rows.append((np.stack([i, j], 1)[keep], *(np.full(keep.sum(), c) for c in (g, a, b)), np.outer(data[A], data[B]).ravel()[keep]))
+        rows.append(
+            (
+                np.stack([i, j], 1)[keep],
+                *(np.full(keep.sum(), c) for c in (g, a, b)),
+                np.outer(data[A], data[B]).ravel()[keep],
+            )
+        )
     if not rows:
         return np.zeros((0, 2), int), *(np.zeros(0, int) for _ in range(3)), np.zeros(0)
     return tuple(np.concatenate(column) for column in zip(*rows, strict=True))
 
 
 def _free_pattern(pairs: Array, held: Array, dim: int) -> tuple[linalg.Pattern, Array]:
-    """The lower triangle of the free unknowns for node pairs i >= j, and where in the blocks its values lie."""
+    """The lower triangle of the free unknowns for node pairs i >= j, and where in the blocks its
+    values lie."""
     number = np.cumsum(~held) - 1
-    block, r, c = (m.ravel() for m in np.meshgrid(np.arange(len(pairs)), np.arange(dim), np.arange(dim), indexing="ij"))
+    block, r, c = (
+        m.ravel()
+        for m in np.meshgrid(np.arange(len(pairs)), np.arange(dim), np.arange(dim), indexing="ij")
+    )
     row, col = pairs[block, 0] * dim + r, pairs[block, 1] * dim + c
     keep = np.flatnonzero((row >= col) & ~held[row] & ~held[col])
     row, col = number[row[keep]], number[col[keep]]

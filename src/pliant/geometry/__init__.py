@@ -7,7 +7,13 @@ from pliant.geometry.columns import Columns, column_weights
 from pliant.geometry.discs import Cylinder, Disc, Ellipsoid
 from pliant.geometry.extrude import extruded
 from pliant.geometry.fill import fill
-from pliant.geometry.fluid import Hydrostatics, Measures, hydrostatic_stiffness, hydrostatics, measures
+from pliant.geometry.fluid import (
+    Hydrostatics,
+    Measures,
+    hydrostatic_stiffness,
+    hydrostatics,
+    measures,
+)
 from pliant.geometry.free_surface import FreeSurface, partly_filled
 from pliant.geometry.load import Limits, load_mesh, load_surface
 from pliant.geometry.mesh import Mesh, with_surface

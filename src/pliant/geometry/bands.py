@@ -1,13 +1,16 @@
 """A band of rows of columns: where triangles meet them, and the fluid between. Compiled.
 
-A triangle meets row j in a span between two of its edges. Two triangles compute their common edge in the same way, to the last bit, and a
-span holds its left end but not its right one, as a row holds the lower end of an edge but not the upper one. So a column on an edge or on a
-node counts once, and every column leaves the fluid as often as it enters it.
+A triangle meets row j in a span between two of its edges. Two triangles compute their common edge
+in the same way, to the last bit, and a span holds its left end but not its right one, as a row
+holds the lower end of an edge but not the upper one. So a column on an edge or on a node counts
+once, and every column leaves the fluid as often as it enters it.
 
-Plain arrays, used again for each band, hold what is found. A cell is one column of the band, seen from above (a top, where the fluid ends)
-or from below (a bottom, where it begins); with `cells` columns in the band, bottoms follow `cells` after tops.
+Plain arrays, used again for each band, hold what is found. A cell is one column of the band, seen
+from above (a top, where the fluid ends) or from below (a bottom, where it begins); with `cells`
+columns in the band, bottoms follow `cells` after tops.
 
-    spans (n, 3) int32           first cell, number of cells, the owner: a triangle, counted within the band
+    spans (n, 3) int32           first cell, number of cells, the owner: a triangle, counted within
+    the band
     lines (n, 2)                 height at the first cell [m], its slope [m/column]
     heights (2 cells,) [m]       EMPTY, or that of the only crossing, or SEVERAL
     owners (2 cells,) int32      its owner; where there are several, the last link of their chain
@@ -26,9 +29,11 @@ EMPTY, SEVERAL = np.inf, -np.inf
 
 @njit(error_model="numpy", cache=True)
 def find_spans(q, triangles, members, window, cells, spans, lines):
-    """How many spans the triangles have in the rows first to last - 1; window = (first, last, columns).
+    """How many spans the triangles have in the rows first to last - 1; window = (first, last,
+    columns).
 
-    Each is written, and stays only if it holds a column: to ask before would cost more, for nothing tells the answer early.
+    Each is written, and stays only if it holds a column: to ask before would cost more, for nothing
+    tells the answer early.
     """
     (first, last, columns), n = window, 0
     for m in range(members.shape[0]):
@@ -44,7 +49,8 @@ def find_spans(q, triangles, members, window, cells, spans, lines):
                 s = (j - y1) * upper
                 u, k = x1 + s * (x2 - x1), h1 + s * (h2 - h1)
             i, slope = ceil(min(x, u)), (k - h) / (u - x)
-            # An outward triangle that faces up runs counterclockwise seen from above: its middle corner lies to the right of its long edge
+            # An outward triangle that faces up runs counterclockwise seen from above: its middle
+            # corner lies to the right of its long edge
             spans[n, 0] = (j - first) * columns + i + (0 if (u > x) == even else cells)
             spans[n, 1] = ceil(max(x, u)) - i
             spans[n, 2] = m
@@ -56,7 +62,8 @@ def find_spans(q, triangles, members, window, cells, spans, lines):
 
 @njit(error_model="numpy", cache=True)
 def _upward(q, triangles, t):
-    """The corners of a triangle from the lowest row to the highest, and whether that turns it as it was."""
+    """The corners of a triangle from the lowest row to the highest, and whether that turns it as it
+    was."""
     a, b, c, even = triangles[t, 0], triangles[t, 1], triangles[t, 2], True
     if q[a, 1] > q[b, 1]:
         a, b, even = b, a, not even
@@ -64,7 +71,12 @@ def _upward(q, triangles, t):
         b, c, even = c, b, not even
     if q[a, 1] > q[b, 1]:
         a, b, even = b, a, not even
-    return (q[a, 0], q[a, 1], q[a, 2]), (q[b, 0], q[b, 1], q[b, 2]), (q[c, 0], q[c, 1], q[c, 2]), even
+    return (
+        (q[a, 0], q[a, 1], q[a, 2]),
+        (q[b, 0], q[b, 1], q[b, 2]),
+        (q[c, 0], q[c, 1], q[c, 2]),
+        even,
+    )
 
 
 @njit(error_model="numpy", cache=True)
@@ -95,8 +107,9 @@ def _chain(cell, h, owner, heights, owners, links, further, used):
 
 @njit(error_model="numpy", cache=True)
 def match(j, start, columns, heights, owners, links, further, carried, order):
-    """(sum of section heights, sections, columns that do not match) of row j, from cell `start` on; sections over one triangle that follow
-    each other are summed before they are carried. `order` (crossings, 3) is room to sort in."""
+    """(sum of section heights, sections, columns that do not match) of row j, from cell `start` on;
+    sections over one triangle that follow each other are summed before they are carried. `order`
+    (crossings, 3) is room to sort in."""
     total, sections, unmatched = 0.0, 0, 0
     owner, run, moment, cells = -1, 0.0, 0.0, heights.shape[0] // 2
     for i in range(columns):
@@ -132,8 +145,8 @@ def _carry(carried, owner, height, moment, j):
 
 @njit(error_model="numpy", cache=True)
 def _sorted(top, bottom, links, further, order):
-    """(sections, whether there are as many tops) of two chains: the lowest top ends the section of the lowest bottom, and so on. `order`
-    gets tops, bottoms and the bottoms' owners, upwards."""
+    """(sections, whether there are as many tops) of two chains: the lowest top ends the section of
+    the lowest bottom, and so on. `order` gets tops, bottoms and the bottoms' owners, upwards."""
     tops = bottoms = 0
     while top >= 0:
         _insert(order, 0, tops, further[top], 0.0)
@@ -157,14 +170,21 @@ def _insert(order, side, n, h, owner):
 
 @njit(error_model="numpy", cache=True)
 def spread(q, triangles, t, carried, m, sums):
-    """What triangle t carries, as the band's number m, goes to its nodes by barycentric coordinates, and it carries nothing any more."""
+    """What triangle t carries, as the band's number m, goes to its nodes by barycentric
+    coordinates, and it carries nothing any more."""
     a, b, c = triangles[t, 0], triangles[t, 1], triangles[t, 2]
-    h, x, y = carried[m, 0], carried[m, 1] - carried[m, 0] * q[a, 0], carried[m, 2] - carried[m, 0] * q[a, 1]
+    h, x, y = (
+        carried[m, 0],
+        carried[m, 1] - carried[m, 0] * q[a, 0],
+        carried[m, 2] - carried[m, 0] * q[a, 1],
+    )
     ux, uy, vx, vy = q[b, 0] - q[a, 0], q[b, 1] - q[a, 1], q[c, 0] - q[a, 0], q[c, 1] - q[a, 1]
     area = ux * vy - uy * vx
     to_b, to_c = (x * vy - y * vx) / area, (y * ux - x * uy) / area
     low, high = min(h, 0.0), max(h, 0.0)
-    to_b = min(max(to_b, low), high) if area != 0.0 else h / 3.0  # rounding, over a triangle that is nearly upright
+    to_b = (
+        min(max(to_b, low), high) if area != 0.0 else h / 3.0
+    )  # rounding, over a triangle that is nearly upright
     to_c = min(max(to_c, low - min(to_b, 0.0)), high - max(to_b, 0.0)) if area != 0.0 else h / 3.0
     sums[a] += h - to_b - to_c
     sums[b] += to_b

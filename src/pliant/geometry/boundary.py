@@ -8,10 +8,13 @@ from pliant.geometry.mesh import Mesh
 
 
 def is_closed(facets: Array) -> bool:
-    """Whether the outward facets, edges or triangles, have no rim: each of their ends is met as often as left."""
+    """Whether the outward facets, edges or triangles, have no rim: each of their ends is met as
+    often as left."""
     if facets.shape[1] == 2:
         n = int(facets.max()) + 1
-        return bool((np.bincount(facets[:, 0], minlength=n) == np.bincount(facets[:, 1], minlength=n)).all())
+        return bool(
+            (np.bincount(facets[:, 0], minlength=n) == np.bincount(facets[:, 1], minlength=n)).all()
+        )
     edges = facets[:, np.array(FACETS[3])].reshape(-1, 2)
     n = int(facets.max()) + 1
     forth, back = np.sort(edges @ np.array([n, 1])), np.sort(edges[:, ::-1] @ np.array([n, 1]))
@@ -20,17 +23,22 @@ def is_closed(facets: Array) -> bool:
 
 def boundary_volume(mesh: Mesh) -> float:
     """[m^3] the integral of x . n / dim over the boundary; exact for curved facets too."""
-    facets = mesh.points[mesh.boundary()] - mesh.points.mean(axis=0)  # near the origin, where rounding is least
+    facets = mesh.points[mesh.boundary()] - mesh.points.mean(
+        axis=0
+    )  # near the origin, where rounding is least
     return float(sum(flux(facets, at, weight) for at, weight in facet_rule(mesh.dim, mesh.order)))
 
 
 def facet_rule(dim: int, order: int) -> list[tuple[Array, float]]:
-    """Quadrature on a facet: Gauss on an edge, seven points (degree 5) on a triangle; one point when it is straight."""
+    """Quadrature on a facet: Gauss on an edge, seven points (degree 5) on a triangle; one point
+    when it is straight."""
     if order == 1:
         return [(np.full(dim, 1 / dim), 1.0)]
     if dim == 2:
         s = np.sqrt(0.15)
-        return [(np.array([0.5 - d, 0.5 + d]), w) for d, w in ((-s, 5 / 18), (0.0, 4 / 9), (s, 5 / 18))]
+        return [
+            (np.array([0.5 - d, 0.5 + d]), w) for d, w in ((-s, 5 / 18), (0.0, 4 / 9), (s, 5 / 18))
+        ]
     rule = [(np.full(3, 1 / 3), 0.225)]
     for a, w in ((0.059715871789770, 0.132394152788506), (0.797426985353087, 0.125939180544827)):
         rule += [(np.roll([a, (1 - a) / 2, (1 - a) / 2], k), w) for k in range(3)]
@@ -54,11 +62,14 @@ def line_shape(at: Array, n_nodes: int) -> tuple[Array, Array]:
     a, b = at
     if n_nodes == 2:
         return np.array([a, b]), np.array([-1.0, 1.0])
-    return np.array([a * (2 * a - 1), b * (2 * b - 1), 4 * a * b]), np.array([1 - 4 * a, 4 * b - 1, 4 * (a - b)])
+    return np.array([a * (2 * a - 1), b * (2 * b - 1), 4 * a * b]), np.array(
+        [1 - 4 * a, 4 * b - 1, 4 * (a - b)]
+    )
 
 
 def facet_shape(at: Array, order: int) -> tuple[Array, Array]:
-    """((n_nodes,), (n_nodes, dim - 1)) shape functions and slopes of an edge or a triangle at one barycentric point (dim,)."""
+    """((n_nodes,), (n_nodes, dim - 1)) shape functions and slopes of an edge or a triangle at one
+    barycentric point (dim,)."""
     if at.size == 2:
         value, slope = line_shape(at, 2 if order == 1 else 3)
         return value, slope[:, None]

@@ -1,4 +1,5 @@
-"""Simplex cells as arrays: their facets, edges, Jacobians, and the repairs that make a sound mesh out of a bad one."""
+"""Simplex cells as arrays: their facets, edges, Jacobians, and the repairs that make a sound mesh
+out of a bad one."""
 
 from math import factorial
 
@@ -17,7 +18,8 @@ FACETS = {  # nodes of a cell -> its outward facets, corners first
     4: ((1, 2, 3), (0, 3, 2), (0, 1, 3), (0, 2, 1)),
     10: ((1, 2, 3, 5, 9, 8), (0, 3, 2, 7, 9, 6), (0, 1, 3, 4, 8, 7), (0, 2, 1, 6, 5, 4)),
 }
-# The determinant of a quadratic map has degree 2 in the plane and 3 in space; these rules integrate it exactly.
+# The determinant of a quadratic map has degree 2 in the plane and 3 in space; these rules integrate
+# it exactly.
 RULES = {
     2: (np.array([[4, 1, 1], [1, 4, 1], [1, 1, 4]]) / 6, np.full(3, 1 / 3)),
     3: (
@@ -28,7 +30,8 @@ RULES = {
 
 
 def sorted_groups(rows: Array) -> tuple[Array, Array, Array]:
-    """Groups of equal rows, each row taken as a set: (order, start of each group in it, size of each group)."""
+    """Groups of equal rows, each row taken as a set: (order, start of each group in it, size of
+    each group)."""
     rows = np.sort(rows, axis=1)
     order = np.lexsort(rows.T[::-1])
     ranked = rows[order]
@@ -39,7 +42,8 @@ def sorted_groups(rows: Array) -> tuple[Array, Array, Array]:
 
 
 def cell_facets(cells: Array) -> Array:
-    """(n_facets per cell * n_cells, nodes per facet) every facet of every cell, outward, cell by cell."""
+    """(n_facets per cell * n_cells, nodes per facet) every facet of every cell, outward, cell by
+    cell."""
     table = np.array(FACETS[cells.shape[1]])
     return cells[:, table].reshape(-1, table.shape[1])
 
@@ -88,7 +92,8 @@ def shape_values(bary: Array, order: int) -> Array:
 
 
 def shape_gradients(bary: Array, order: int) -> Array:
-    """(k, n_nodes, dim) derivatives of the shape functions in the last dim barycentric coordinates."""
+    """(k, n_nodes, dim) derivatives of the shape functions in the last dim barycentric
+    coordinates."""
     k, corners = bary.shape
     if order == 1:
         slope = np.broadcast_to(np.eye(corners), (k, corners, corners))
@@ -110,25 +115,33 @@ def determinants(J: Array) -> Array:
 
 
 def jacobians(points: Array, cells: Array, bary: Array) -> Array:
-    """(n_cells, dim, dim) derivative dx/dxi of each cell's map at one barycentric point (dim + 1,)."""
+    """(n_cells, dim, dim) derivative dx/dxi of each cell's map at one barycentric point (dim +
+    1,)."""
     order = 1 if cells.shape[1] == bary.size else 2
     slope = shape_gradients(bary[None], order)[0]
     return np.einsum("kai,aj->kij", points[cells], slope)
 
 
 def signed_volumes(points: Array, cells: Array) -> Array:
-    """(n_cells,) volume [m^3] (area [m^2] in the plane), negative for an inverted cell; exact for curved cells."""
+    """(n_cells,) volume [m^3] (area [m^2] in the plane), negative for an inverted cell; exact for
+    curved cells."""
     dim = points.shape[1]
     bary, weights = RULES[dim]
     if cells.shape[1] == dim + 1:
         bary, weights = np.full((1, dim + 1), 1 / (dim + 1)), np.ones(1)
-    parts = [w * determinants(jacobians(points, cells, at)) for at, w in zip(bary, weights, strict=True)]
+    parts = [
+        w * determinants(jacobians(points, cells, at)) for at, w in zip(bary, weights, strict=True)
+    ]
     return np.sum(parts, axis=0) / factorial(dim)
 
 
 def oriented(points: Array, cells: Array) -> Array:
     """`cells` with two vertices swapped in each inverted cell (their middle nodes follow)."""
-    swap = np.array({3: (0, 2, 1), 6: (0, 2, 1, 5, 4, 3), 4: (0, 1, 3, 2), 10: (0, 1, 3, 2, 4, 8, 7, 6, 5, 9)}[cells.shape[1]])
+    swap = np.array(
+        {3: (0, 2, 1), 6: (0, 2, 1, 5, 4, 3), 4: (0, 1, 3, 2), 10: (0, 1, 3, 2, 4, 8, 7, 6, 5, 9)}[
+            cells.shape[1]
+        ]
+    )
     corners = cells[:, : DIMENSION[cells.shape[1]] + 1]
     bad = signed_volumes(np.asarray(points, dtype=float), corners) < 0
     fixed = np.array(cells)
@@ -137,17 +150,21 @@ def oriented(points: Array, cells: Array) -> Array:
 
 
 def coincident(points: Array, tolerance: float | None = None) -> Array:
-    """(n_points,) for each point the first one within `tolerance` [m] of it, by default 1e-9 of the size."""
+    """(n_points,) for each point the first one within `tolerance` [m] of it, by default 1e-9 of the
+    size."""
     reach = 1e-9 * np.linalg.norm(np.ptp(points, axis=0)) if tolerance is None else tolerance
     pairs = cKDTree(points).query_pairs(reach, output_type="ndarray")
-    graph = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(points), len(points)))
+    graph = coo_array(
+        (np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(points), len(points))
+    )
     _, group = connected_components(graph, directed=False)
     _, first = np.unique(group, return_index=True)
     return first[group]
 
 
 def merged(points: Array, cells: Array, *, tolerance: float | None = None) -> tuple[Array, Array]:
-    """(points, cells) with nodes closer than `tolerance` [m] (by default 1e-9 of the size) made one."""
+    """(points, cells) with nodes closer than `tolerance` [m] (by default 1e-9 of the size) made
+    one."""
     return compacted(points, coincident(np.asarray(points, dtype=float), tolerance)[cells])
 
 

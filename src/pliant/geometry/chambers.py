@@ -8,7 +8,14 @@ import numpy as np
 
 from pliant.core import Array, InputError, require_number, require_positive
 from pliant.geometry.cells import compacted
-from pliant.geometry.lattice import charted, check_count, checked_cell, checked_divisions, counts_along, grid_of
+from pliant.geometry.lattice import (
+    charted,
+    check_count,
+    checked_cell,
+    checked_divisions,
+    counts_along,
+    grid_of,
+)
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.rings import polar_lattice, to_circle
 from pliant.geometry.shapes import checked_vector, within
@@ -16,13 +23,15 @@ from pliant.geometry.shapes import checked_vector, within
 
 @dataclass(frozen=True, kw_only=True)
 class Chambered:
-    """A cylinder around the z axis, from its origin upwards, of sections with closed chambers between solid caps.
+    """A cylinder around the z axis, from its origin upwards, of sections with closed chambers
+    between solid caps.
 
-    Each chamber is a sector of a ring between a solid core and the outer wall; radial ribs part them. The first lies about the x
-    axis, the others follow counterclockwise. A solid stem may go on from the last cap, which narrows to it. Surfaces "bottom", "top",
-    "side", and "chamber s-k" for chamber k of section s, both counted from 1; regions "core", "ribs" and "wall", each with its share of
-    the caps and the stem. `divisions` is (arc, layers, through): cells along a chamber's arc, layers along a section, cells through the
-    core, ribs, wall and caps.
+    Each chamber is a sector of a ring between a solid core and the outer wall; radial ribs part
+    them. The first lies about the x axis, the others follow counterclockwise. A solid stem may go
+    on from the last cap, which narrows to it. Surfaces "bottom", "top", "side", and "chamber s-k"
+    for chamber k of section s, both counted from 1; regions "core", "ribs" and "wall", each with
+    its share of the caps and the stem. `divisions` is (arc, layers, through): cells along a
+    chamber's arc, layers along a section, cells through the core, ribs, wall and caps.
     """
 
     radius: float  # [m]
@@ -42,17 +51,35 @@ class Chambered:
         for name in ("radius", "core", "wall", "rib", "section", "cap"):
             require_positive(f"The {name} of a Chambered", getattr(self, name), "m")
         if self.sections < 1 or self.chambers < 2:
-            raise InputError(f"A Chambered has {self.sections} sections of {self.chambers} chambers; give at least 1 of at least 2.")
+            raise InputError(
+                f"A Chambered has {self.sections} sections of {self.chambers} chambers; give at "
+                "least 1 of at least 2."
+            )
         if not self.core + self.wall < self.radius:
-            raise InputError(f"The core of {self.core:g} m and the wall of {self.wall:g} m leave no chamber within the radius of "
-                             f"{self.radius:g} m; make them thinner.")  # fmt: skip
+            raise InputError(
+                f"The core of {self.core:g} m and the wall of {self.wall:g} m leave no chamber "
+                f"within the radius of {self.radius:g} m; make them thinner."
+            )
         if not self.chambers * self._rib_angle < 2 * np.pi:
-            raise InputError(f"{self.chambers} ribs of {self.rib:g} m leave no chamber between them; make them thinner.")
+            raise InputError(
+                f"{self.chambers} ribs of {self.rib:g} m leave no chamber between them; make "
+                "them thinner."
+            )
         if not 0.0 <= require_number("The stem of a Chambered", self.stem, "m") < np.inf:
-            raise InputError(f"The stem of a Chambered is {self.stem:g} m long; give zero or a positive number.")
-        if self.neck is not None and not require_positive("The neck of a Chambered", self.neck, "m") <= self.radius:
-            raise InputError(f"The neck of {self.neck:g} m is wider than the radius of {self.radius:g} m; make it narrower.")
-        object.__setattr__(self, "origin", checked_vector("The origin of a Chambered", self.origin, 3))
+            raise InputError(
+                f"The stem of a Chambered is {self.stem:g} m long; give zero or a positive number."
+            )
+        if (
+            self.neck is not None
+            and not require_positive("The neck of a Chambered", self.neck, "m") <= self.radius
+        ):
+            raise InputError(
+                f"The neck of {self.neck:g} m is wider than the radius of {self.radius:g} m; "
+                "make it narrower."
+            )
+        object.__setattr__(
+            self, "origin", checked_vector("The origin of a Chambered", self.origin, 3)
+        )
 
     @property
     def length(self) -> float:
@@ -80,39 +107,75 @@ class Chambered:
 
     def bounds(self) -> tuple[Array, Array]:
         foot = np.asarray(self.origin, dtype=float)
-        return foot - (self.radius, self.radius, 0.0), foot + (self.radius, self.radius, self.length)
+        return foot - (self.radius, self.radius, 0.0), foot + (
+            self.radius,
+            self.radius,
+            self.length,
+        )
 
     def contains(self, points: Array) -> Array:
         x, y, z = (np.asarray(points) - self.origin).T
         radius, angle = np.hypot(x, y), np.arctan2(y, x)
         turn, pitch = 2 * np.pi / self.chambers, self.section + self.cap
-        aside = np.abs((angle + turn / 2) % turn - turn / 2)  # [rad] from the middle of the nearest chamber
+        aside = np.abs(
+            (angle + turn / 2) % turn - turn / 2
+        )  # [rad] from the middle of the nearest chamber
         hollow = (aside < self._arc / 2) & (radius > self.core) & (radius < self.radius - self.wall)
         hollow &= (z % pitch > self.cap) & (z < self._shoulder - self.cap)
         return (radius <= self.radius * self._slimness(z)) & (z >= 0) & (z <= self.length) & ~hollow
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         arc, layers, through = counts = self._counts(cell, divisions)
-        angles = ticks([(self._arc, arc), (self._rib_angle, self._rib_cells(arc, through))] * self.chambers)
-        radii = ticks([(self.core, through), (self.radius - self.wall - self.core, through), (self.wall, through)])
-        stem = [(self.stem, max(1, round(self.stem * layers / self.section)))] if self.stem > 0.0 else []
-        heights = ticks([(self.cap, through), (self.section, layers)] * self.sections + [(self.cap, through)] + stem)
+        angles = ticks(
+            [(self._arc, arc), (self._rib_angle, self._rib_cells(arc, through))] * self.chambers
+        )
+        radii = ticks(
+            [
+                (self.core, through),
+                (self.radius - self.wall - self.core, through),
+                (self.wall, through),
+            ]
+        )
+        stem = (
+            [(self.stem, max(1, round(self.stem * layers / self.section)))]
+            if self.stem > 0.0
+            else []
+        )
+        heights = ticks(
+            [(self.cap, through), (self.section, layers)] * self.sections
+            + [(self.cap, through)]
+            + stem
+        )
         cubes = (len(angles) - 1, len(radii) - 1, len(heights) - 1)
         check_count(factorial(3) * float(np.prod(cubes)))
         lattice, cells = polar_lattice(cubes)
         centres = grid_of(cubes) + 0.5
         hollow = np.any([within(centres, *box) for box in self._boxes(counts).values()], axis=0)
-        lattice, cells = compacted(lattice, joined_on_axis(lattice, cells[np.repeat(~hollow, factorial(3))]))
+        lattice, cells = compacted(
+            lattice, joined_on_axis(lattice, cells[np.repeat(~hollow, factorial(3))])
+        )
         i, j, k = lattice.T
         sides = {"bottom": k == 0, "top": k == cubes[2], "side": j == cubes[1]}
         sides |= {name: within(lattice, *box) for name, box in self._boxes(counts).items()}
         angle = angles[i] - self._arc / 2
-        ray = np.where(j > 0, 1.0, 0.0) * np.array([np.cos(angle), np.sin(angle)])  # none on the axis, where there is no angle
+        ray = np.where(j > 0, 1.0, 0.0) * np.array(
+            [np.cos(angle), np.sin(angle)]
+        )  # none on the axis, where there is no angle
         radius = radii[j] * self._slimness(heights[k])
         # The polar lattice (angle, radius, z) is left-handed in space.
-        mesh = charted(np.column_stack([*ray, radius, heights[k]]), cells[:, [0, 1, 3, 2]], self._chart, order, sides)
+        mesh = charted(
+            np.column_stack([*ray, radius, heights[k]]),
+            cells[:, [0, 1, 3, 2]],
+            self._chart,
+            order,
+            sides,
+        )
         slab = j[cells].min(axis=1) // through  # core, chambers and ribs, wall
-        regions = {name: np.flatnonzero(slab == n) for n, name in enumerate(("core", "ribs", "wall"))}
+        regions = {
+            name: np.flatnonzero(slab == n) for n, name in enumerate(("core", "ribs", "wall"))
+        }
         return replace(mesh, regions={**mesh.regions, **regions})
 
     def _chart(self, p: Array) -> Array:
@@ -123,7 +186,11 @@ class Chambered:
         if divisions is not None:
             return checked_divisions(divisions, 3, (1, 1, 1))
         cell = checked_cell(cell, self.radius / 2)
-        sizes = ((self.radius - self.wall) * self._arc, self.section, min(self.wall, self.rib, self.core, self.cap))
+        sizes = (
+            (self.radius - self.wall) * self._arc,
+            self.section,
+            min(self.wall, self.rib, self.core, self.cap),
+        )
         return counts_along(sizes, cell)
 
     def _rib_cells(self, arc: int, through: int) -> int:
@@ -131,11 +198,18 @@ class Chambered:
         return max(through, int(np.ceil(arc * self._rib_angle / self._arc - 1e-9)))
 
     def _boxes(self, counts: tuple[int, ...]) -> dict[str, tuple[Array, Array]]:
-        """The lower and upper corner of each chamber in the lattice (angle, radius, z), by the name of its surface."""
+        """The lower and upper corner of each chamber in the lattice (angle, radius, z), by the name
+        of its surface."""
         arc, layers, through = counts
         size, out = np.array([arc, through, layers]), {}
         for s, k in np.ndindex(self.sections, self.chambers):
-            lower = np.array([k * (arc + self._rib_cells(arc, through)), through, s * (layers + through) + through])
+            lower = np.array(
+                [
+                    k * (arc + self._rib_cells(arc, through)),
+                    through,
+                    s * (layers + through) + through,
+                ]
+            )
             out[f"chamber {s + 1}-{k + 1}"] = lower, lower + size
         return out
 
@@ -147,7 +221,9 @@ def ticks(parts: Sequence[tuple[float, int]]) -> Array:
 
 def joined_on_axis(lattice: Array, cells: Array) -> Array:
     """The cells with one point for all angles on the axis, without those that this flattens."""
-    first = np.where(lattice[:, 1] == 0, lattice[:, 2], np.arange(len(lattice)))  # the first angle's points come first
+    first = np.where(
+        lattice[:, 1] == 0, lattice[:, 2], np.arange(len(lattice))
+    )  # the first angle's points come first
     cells = first[cells]
     ranked = np.sort(cells, axis=1)
     return cells[(ranked[:, 1:] != ranked[:, :-1]).all(axis=1)]

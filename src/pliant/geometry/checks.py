@@ -1,4 +1,5 @@
-"""What a Mesh must fulfil; each check raises one sentence with the number, the place and the remedy."""
+"""What a Mesh must fulfil; each check raises one sentence with the number, the place and the
+remedy."""
 
 from collections.abc import Mapping
 
@@ -26,24 +27,38 @@ def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
         points, cells = np.asarray(points, dtype=float), np.asarray(cells)
     except (TypeError, ValueError):  # text, ragged lists, complex numbers
         raise MeshError(
-            f"The points are {str(points)[:40]!r}..., not a table of numbers; pass (n_points, 2) or (n_points, 3) [m]."
+            f"The points are {str(points)[:40]!r}..., not a table of numbers; pass (n_points, 2) "
+            "or (n_points, 3) [m]."
         ) from None
     if points.ndim != 2 or points.shape[1] not in (2, 3):
-        raise MeshError(f"The points have shape {points.shape}; pass an array of shape (n_points, 2) or (n_points, 3).")
+        raise MeshError(
+            f"The points have shape {points.shape}; pass an array of shape (n_points, 2) or "
+            "(n_points, 3)."
+        )
     if cells.ndim != 2 or len(cells) == 0 or len(points) == 0:
-        raise MeshError(f"The mesh is empty: {len(points)} points and cells of shape {cells.shape}. Pass at least one cell.")
+        raise MeshError(
+            f"The mesh is empty: {len(points)} points and cells of shape {cells.shape}. Pass at "
+            "least one cell."
+        )
     if DIMENSION.get(cells.shape[1]) != points.shape[1]:
-        raise MeshError(f"Cells of {cells.shape[1]} nodes do not fit points in {points.shape[1]}D; "
-                        "use 3 or 6 nodes in 2D and 4 or 10 nodes in 3D.")  # fmt: skip
+        raise MeshError(
+            f"Cells of {cells.shape[1]} nodes do not fit points in {points.shape[1]}D; "
+            "use 3 or 6 nodes in 2D and 4 or 10 nodes in 3D."
+        )
     if not np.issubdtype(cells.dtype, np.integer):
         raise MeshError(f"The cells have type {cells.dtype}; pass integer point indices.")
     points = frozen(points, np.float64)
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if bad.size:
-        raise MeshError(f"{bad.size} of {len(points)} points are not finite (first: point {bad[0]}, {points[bad[0]]}). "
-                        "Replace or drop them.")  # fmt: skip
+        raise MeshError(
+            f"{bad.size} of {len(points)} points are not finite (first: point {bad[0]}, "
+            f"{points[bad[0]]}). Replace or drop them."
+        )
     if np.abs(points).max() > 1e9:
-        raise MeshError(f"The points reach {np.abs(points).max():g} m; no robot is larger than 1e9 m, so check the units.")
+        raise MeshError(
+            f"The points reach {np.abs(points).max():g} m; no robot is larger than 1e9 m, so "
+            "check the units."
+        )
     return points, frozen(cells, np.int64)
 
 
@@ -59,16 +74,22 @@ def check_topology(points: Array, cells: Array) -> None:
     n = len(points)
     bad = np.flatnonzero(((cells < 0) | (cells >= n)).any(axis=1))
     if bad.size:
-        raise MeshError(f"{bad.size} of {len(cells)} cells name points outside 0..{n - 1} (first: cell {bad[0]}, "
-                        f"{cells[bad[0]].tolist()}). Count points from 0.")  # fmt: skip
+        raise MeshError(
+            f"{bad.size} of {len(cells)} cells name points outside 0..{n - 1} (first: cell "
+            f"{bad[0]}, {cells[bad[0]].tolist()}). Count points from 0."
+        )
     bad = np.flatnonzero((np.diff(np.sort(cells, axis=1), axis=1) == 0).any(axis=1))
     if bad.size:
-        raise MeshError(f"{bad.size} of {len(cells)} cells name a point twice (first: cell {bad[0]}, "
-                        f"{cells[bad[0]].tolist()}). Drop those cells.")  # fmt: skip
+        raise MeshError(
+            f"{bad.size} of {len(cells)} cells name a point twice (first: cell {bad[0]}, "
+            f"{cells[bad[0]].tolist()}). Drop those cells."
+        )
     loose = np.flatnonzero(np.bincount(cells.ravel(), minlength=n) == 0)
     if loose.size:
-        raise MeshError(f"{loose.size} of {n} points belong to no cell (first: point {loose[0]}). "
-                        "Drop them with geometry.compacted(points, cells).")  # fmt: skip
+        raise MeshError(
+            f"{loose.size} of {n} points belong to no cell (first: point {loose[0]}). "
+            "Drop them with geometry.compacted(points, cells)."
+        )
 
 
 def check_neighbours(cells: Array, dim: int) -> None:
@@ -76,14 +97,18 @@ def check_neighbours(cells: Array, dim: int) -> None:
     order, start, count = sorted_groups(cells[:, : dim + 1])
     if (count > 1).any():
         first = order[start[count > 1][0] :][:2]
-        raise MeshError(f"{(count - 1).sum()} cells are duplicates (first: cells {first[0]} and {first[1]}). "
-                        "Drop one of each.")  # fmt: skip
+        raise MeshError(
+            f"{(count - 1).sum()} cells are duplicates (first: cells {first[0]} and {first[1]}). "
+            "Drop one of each."
+        )
     facets = cell_facets(cells)[:, :dim]
     order, start, count = sorted_groups(facets)
     if (count > 2).any():
         first = facets[order[start[count > 2][0]]].tolist()
-        raise MeshError(f"{(count > 2).sum()} facets are shared by more than two cells (first: points {first}). "
-                        "Cells overlap there; mesh the body anew.")  # fmt: skip
+        raise MeshError(
+            f"{(count > 2).sum()} facets are shared by more than two cells (first: points "
+            f"{first}). Cells overlap there; mesh the body anew."
+        )
 
 
 def check_coincident(points: Array) -> None:
@@ -94,8 +119,11 @@ def check_coincident(points: Array) -> None:
     if bad.size:
         first = bad[0]
         twin = nearest[first][nearest[first] != first][0]
-        raise MeshError(f"{bad.size} of {len(points)} nodes coincide with another (first: nodes {first} and {twin} at "
-                        f"{points[first].tolist()} m). Make them one with geometry.merged(points, cells).")  # fmt: skip
+        raise MeshError(
+            f"{bad.size} of {len(points)} nodes coincide with another (first: nodes {first} and "
+            f"{twin} at {points[first].tolist()} m). Make them one with geometry.merged(points, "
+            "cells)."
+        )
 
 
 def check_volumes(points: Array, cells: Array) -> None:
@@ -104,30 +132,40 @@ def check_volumes(points: Array, cells: Array) -> None:
     unit = f"m^{dim}"
     corners = cells[:, : dim + 1]
     volume = signed_volumes(points, corners)
-    longest = np.max([np.linalg.norm(points[a] - points[b], axis=1) for a in corners.T for b in corners.T], axis=0)
+    longest = np.max(
+        [np.linalg.norm(points[a] - points[b], axis=1) for a in corners.T for b in corners.T],
+        axis=0,
+    )
     bad = np.flatnonzero(np.abs(volume) <= FLAT * longest**dim)
     if bad.size:
-        raise MeshError(f"{bad.size} of {len(cells)} {kind} are flat (first: cell {bad[0]}, volume "
-                        f"{volume[bad[0]]:.2e} {unit} with a longest edge of {longest[bad[0]]:.2e} m). "
-                        "Drop them or mesh the body anew.")  # fmt: skip
+        raise MeshError(
+            f"{bad.size} of {len(cells)} {kind} are flat (first: cell {bad[0]}, volume "
+            f"{volume[bad[0]]:.2e} {unit} with a longest edge of {longest[bad[0]]:.2e} m). "
+            "Drop them or mesh the body anew."
+        )
     bad = np.flatnonzero(volume < 0)
     if bad.size:
-        raise MeshError(f"{bad.size} of {len(cells)} {kind} are inverted (first: cell {bad[0]}, volume "
-                        f"{volume[bad[0]]:.2e} {unit}). Swap two vertices of each, or pass "
-                        "geometry.oriented(points, cells).")  # fmt: skip
+        raise MeshError(
+            f"{bad.size} of {len(cells)} {kind} are inverted (first: cell {bad[0]}, volume "
+            f"{volume[bad[0]]:.2e} {unit}). Swap two vertices of each, or pass "
+            "geometry.oriented(points, cells)."
+        )
     if cells.shape[1] > dim + 1:
         check_curved(points, cells, volume)
 
 
 def check_curved(points: Array, cells: Array, volume: Array) -> None:
-    """A quadratic cell must not fold: its Jacobian is positive at the corners and the quadrature points."""
+    """A quadratic cell must not fold: its Jacobian is positive at the corners and the quadrature
+    points."""
     dim = points.shape[1]
     for at in np.vstack([np.eye(dim + 1), RULES[dim][0]]):
         bad = np.flatnonzero(determinants(jacobians(points, cells, at)) <= 1e-6 * volume)
         if bad.size:
-            raise MeshError(f"{bad.size} of {len(cells)} quadratic cells fold over (first: cell {bad[0]}, at "
-                            f"barycentric {at.round(2).tolist()}). Move their middle nodes towards the middle of "
-                            "the edges.")  # fmt: skip
+            raise MeshError(
+                f"{bad.size} of {len(cells)} quadratic cells fold over (first: cell {bad[0]}, at "
+                f"barycentric {at.round(2).tolist()}). Move their middle nodes towards the "
+                "middle of the edges."
+            )
 
 
 def checked_regions(regions: Mapping[str, Array], n_cells: int) -> dict[str, Array]:
@@ -138,10 +176,16 @@ def checked_regions(regions: Mapping[str, Array], n_cells: int) -> dict[str, Arr
         if chosen.dtype == bool and chosen.shape == (n_cells,):
             chosen = np.flatnonzero(chosen)
         if chosen.ndim != 1 or (chosen.size and not np.issubdtype(chosen.dtype, np.integer)):
-            raise MeshError(f"Region '{name}' has shape {chosen.shape} and type {chosen.dtype}; pass a list of cell indices.")
+            raise MeshError(
+                f"Region '{name}' has shape {chosen.shape} and type {chosen.dtype}; pass a list "
+                "of cell indices."
+            )
         bad = chosen[(chosen < 0) | (chosen >= n_cells)]
         if bad.size:
-            raise MeshError(f"Region '{name}' names cell {bad[0]}, but the cells are 0..{n_cells - 1}. Count cells from 0.")
+            raise MeshError(
+                f"Region '{name}' names cell {bad[0]}, but the cells are 0..{n_cells - 1}. Count "
+                "cells from 0."
+            )
         out[name] = frozen(np.unique(chosen), np.int64)
     return out
 
@@ -152,11 +196,16 @@ def checked_surfaces(surfaces: Mapping[str, Array], boundary: Array, dim: int) -
     for name, facets in surfaces.items():
         facets = np.asarray(facets)
         if facets.ndim != 2 or facets.shape[1] not in (dim, boundary.shape[1]):
-            raise MeshError(f"Surface '{name}' has shape {facets.shape}; pass facets of shape (k, {boundary.shape[1]}).")
+            raise MeshError(
+                f"Surface '{name}' has shape {facets.shape}; pass facets of shape (k, "
+                f"{boundary.shape[1]})."
+            )
         row = matched(facets, boundary, dim)
         bad = np.flatnonzero(row < 0)
         if bad.size:
-            raise MeshError(f"{bad.size} of {len(facets)} facets of surface '{name}' are not on the boundary (first: "
-                            f"{facets[bad[0]].tolist()}). Choose rows of mesh.boundary().")  # fmt: skip
+            raise MeshError(
+                f"{bad.size} of {len(facets)} facets of surface '{name}' are not on the boundary "
+                f"(first: {facets[bad[0]].tolist()}). Choose rows of mesh.boundary()."
+            )
         out[name] = frozen(boundary[np.unique(row)], np.int64)
     return out

@@ -1,4 +1,5 @@
-"""Do triangles meet elsewhere than where they are joined? Compiled, by a sweep along the longest side."""
+"""Do triangles meet elsewhere than where they are joined? Compiled, by a sweep along the longest
+side."""
 
 import numpy as np
 from numba import njit, prange
@@ -10,7 +11,8 @@ NEAR = 1e-10  # of the size of two triangles: closer than this they touch
 
 
 def crossing_pair(points: Array, triangles: Array) -> tuple[int, int] | None:
-    """The first two triangles that meet elsewhere than in a common node or edge; None where there are none."""
+    """The first two triangles that meet elsewhere than in a common node or edge; None where there
+    are none."""
     points, triangles = np.asarray(points, dtype=float), np.asarray(triangles, dtype=np.int64)
     centred = points - points.mean(axis=0)  # near the origin, where rounding is least
     corners = centred[triangles]
@@ -18,19 +20,32 @@ def crossing_pair(points: Array, triangles: Array) -> tuple[int, int] | None:
     axis = int(np.ptp(centred, axis=0).argmax())
     order = np.argsort(lower[:, axis], kind="stable")
     sides = np.roll(np.arange(3), -axis)  # the sweep runs along the first
-    met = run(_partners, len(order), centred, triangles[order], lower[order][:, sides], upper[order][:, sides])
+    met = run(
+        _partners,
+        len(order),
+        centred,
+        triangles[order],
+        lower[order][:, sides],
+        upper[order][:, sides],
+    )
     found = np.flatnonzero(met >= 0)
     return None if not found.size else (int(order[found[0]]), int(order[met[found[0]]]))
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
 def _partners(points, triangles, lower, upper):
-    """(k,) for each triangle the first one after it that it meets, -1 for none; they are sorted by the lower end of their boxes."""
+    """(k,) for each triangle the first one after it that it meets, -1 for none; they are sorted by
+    the lower end of their boxes."""
     met = np.full(triangles.shape[0], -1)
     for i in prange(triangles.shape[0]):
         j = i + 1
         while j < triangles.shape[0] and lower[j, 0] <= upper[i, 0]:
-            apart = lower[j, 1] > upper[i, 1] or upper[j, 1] < lower[i, 1] or lower[j, 2] > upper[i, 2] or upper[j, 2] < lower[i, 2]
+            apart = (
+                lower[j, 1] > upper[i, 1]
+                or upper[j, 1] < lower[i, 1]
+                or lower[j, 2] > upper[i, 2]
+                or upper[j, 2] < lower[i, 2]
+            )
             if not apart and _meet(points, triangles[i], triangles[j]):
                 met[i] = j
                 break
@@ -47,7 +62,9 @@ def _meet(points, A, B):
             side = _side(points, A[0], A[1], A[2], b)
             low, high = min(low, side), max(high, side)
     if low > 0.0 or high < 0.0:
-        return low > high  # all of B's own corners lie on one side; where it has none it is A once more
+        return (
+            low > high
+        )  # all of B's own corners lie on one side; where it has none it is A once more
     if low == high:
         return _overlap(points, A, B)
     return _shared(A, B) < 2 and (_pierced(points, A, B) or _pierced(points, B, A))
@@ -74,30 +91,56 @@ def _pierced(points, A, B):
 
 @njit(error_model="numpy", cache=True)
 def _meets(points, p, q, B):
-    """Whether the edge from p to q, ends included, meets the triangle B, rim included; not where it lies in its plane."""
+    """Whether the edge from p to q, ends included, meets the triangle B, rim included; not where it
+    lies in its plane."""
     a, b = _side(points, B[0], B[1], B[2], p), _side(points, B[0], B[1], B[2], q)
     if a * b > 0.0 or (a == 0.0 and b == 0.0):
         return False
-    u, v, w = _side(points, p, q, B[0], B[1]), _side(points, p, q, B[1], B[2]), _side(points, p, q, B[2], B[0])
+    u, v, w = (
+        _side(points, p, q, B[0], B[1]),
+        _side(points, p, q, B[1], B[2]),
+        _side(points, p, q, B[2], B[0]),
+    )
     return not (min(u, v, w) < 0.0 < max(u, v, w))
 
 
 @njit(error_model="numpy", cache=True)
 def _side(points, a, b, c, d):
     """On which side of the plane of a, b, c the node d lies: 1, -1, or 0 within NEAR."""
-    u0, u1, u2 = points[b, 0] - points[a, 0], points[b, 1] - points[a, 1], points[b, 2] - points[a, 2]
-    v0, v1, v2 = points[c, 0] - points[a, 0], points[c, 1] - points[a, 1], points[c, 2] - points[a, 2]
-    w0, w1, w2 = points[d, 0] - points[a, 0], points[d, 1] - points[a, 1], points[d, 2] - points[a, 2]
+    u0, u1, u2 = (
+        points[b, 0] - points[a, 0],
+        points[b, 1] - points[a, 1],
+        points[b, 2] - points[a, 2],
+    )
+    v0, v1, v2 = (
+        points[c, 0] - points[a, 0],
+        points[c, 1] - points[a, 1],
+        points[c, 2] - points[a, 2],
+    )
+    w0, w1, w2 = (
+        points[d, 0] - points[a, 0],
+        points[d, 1] - points[a, 1],
+        points[d, 2] - points[a, 2],
+    )
     volume = u0 * (v1 * w2 - v2 * w1) + u1 * (v2 * w0 - v0 * w2) + u2 * (v0 * w1 - v1 * w0)
-    bound = abs(u0) * (abs(v1 * w2) + abs(v2 * w1)) + abs(u1) * (abs(v2 * w0) + abs(v0 * w2)) + abs(u2) * (abs(v0 * w1) + abs(v1 * w0))
+    bound = (
+        abs(u0) * (abs(v1 * w2) + abs(v2 * w1))
+        + abs(u1) * (abs(v2 * w0) + abs(v0 * w2))
+        + abs(u2) * (abs(v0 * w1) + abs(v1 * w0))
+    )
     return 0.0 if abs(volume) <= NEAR * bound else (1.0 if volume > 0.0 else -1.0)
 
 
 @njit(error_model="numpy", cache=True)
 def _overlap(points, A, B):
-    """Whether two triangles of one plane share more than a rim: no edge of either has the other on its far side."""
+    """Whether two triangles of one plane share more than a rim: no edge of either has the other on
+    its far side."""
     e, f = points[A[1]] - points[A[0]], points[A[2]] - points[A[0]]
-    n0, n1, n2 = abs(e[1] * f[2] - e[2] * f[1]), abs(e[2] * f[0] - e[0] * f[2]), abs(e[0] * f[1] - e[1] * f[0])
+    n0, n1, n2 = (
+        abs(e[1] * f[2] - e[2] * f[1]),
+        abs(e[2] * f[0] - e[0] * f[2]),
+        abs(e[0] * f[1] - e[1] * f[0]),
+    )
     drop = 0 if (n0 >= n1 and n0 >= n2) else (1 if n1 >= n2 else 2)
     i, j = (drop + 1) % 3, (drop + 2) % 3
     return not (_parted(points, A, B, i, j) or _parted(points, B, A, i, j))
@@ -107,11 +150,19 @@ def _overlap(points, A, B):
 def _parted(points, A, B, i, j):
     """Whether an edge of A has B on its far side, seen along one axis."""
     for k in range(3):
-        a, b, inner = A[k], A[(k + 1) % 3], _turn(points, A[k], A[(k + 1) % 3], A[(k + 2) % 3], i, j)
+        a, b, inner = (
+            A[k],
+            A[(k + 1) % 3],
+            _turn(points, A[k], A[(k + 1) % 3], A[(k + 2) % 3], i, j),
+        )
         if inner == 0.0:
             return True  # a triangle without area holds nothing
         if (
-            max(inner * _turn(points, a, b, B[0], i, j), inner * _turn(points, a, b, B[1], i, j), inner * _turn(points, a, b, B[2], i, j))
+            max(
+                inner * _turn(points, a, b, B[0], i, j),
+                inner * _turn(points, a, b, B[1], i, j),
+                inner * _turn(points, a, b, B[2], i, j),
+            )
             <= 0.0
         ):
             return True
@@ -120,7 +171,12 @@ def _parted(points, A, B, i, j):
 
 @njit(error_model="numpy", cache=True)
 def _turn(points, a, b, c, i, j):
-    """1 where c lies to the left of the line from a to b in the plane of axes i and j, -1 to the right, 0 on it."""
+    """1 where c lies to the left of the line from a to b in the plane of axes i and j, -1 to the
+    right, 0 on it."""
     left = (points[b, i] - points[a, i]) * (points[c, j] - points[a, j])
     right = (points[b, j] - points[a, j]) * (points[c, i] - points[a, i])
-    return 0.0 if abs(left - right) <= NEAR * (abs(left) + abs(right)) else (1.0 if left > right else -1.0)
+    return (
+        0.0
+        if abs(left - right) <= NEAR * (abs(left) + abs(right))
+        else (1.0 if left > right else -1.0)
+    )

@@ -1,4 +1,5 @@
-"""Round shapes around a middle, Disc, Cylinder and Ellipsoid: square rings of a lattice, each mapped onto a circle."""
+"""Round shapes around a middle, Disc, Cylinder and Ellipsoid: square rings of a lattice, each
+mapped onto a circle."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +22,11 @@ from pliant.geometry.shapes import checked_vector
 
 
 def to_ball(cube: Array) -> Array:
-    """Map the cube [-1, 1]^dim onto the unit ball, shell by shell and with equal angles along each side.
+    """Map the cube [-1, 1]^dim onto the unit ball, shell by shell and with equal angles along each
+    side.
 
-    The map bends only at the planes |x| = |y|, where the cuts that point towards the middle have faces; so each cell
-    is mapped smoothly, and no cell flattens however fine the lattice.
+    The map bends only at the planes |x| = |y|, where the cuts that point towards the middle have
+    faces; so each cell is mapped smoothly, and no cell flattens however fine the lattice.
     """
     radius = np.abs(cube).max(axis=1, keepdims=True)
     ray = np.tan(np.pi / 4 * cube / np.where(radius > 0, radius, 1.0))
@@ -64,14 +66,18 @@ class Disc:
     def contains(self, points: Array) -> Array:
         return np.linalg.norm(np.asarray(points) - self.origin, axis=1) <= self.radius
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         if divisions is not None:
             (rings,) = checked_divisions(divisions, 1, (1,))
         else:
             rings = rings_within(self.radius, checked_cell(cell, self.radius / 10), 2)
         lattice, cells = ball_lattice(2, rings)
         rim = {"outside": np.abs(lattice).max(axis=1) == rings}
-        return charted(lattice, cells, lambda p: self.origin + self.radius * to_ball(p / rings), order, rim)
+        return charted(
+            lattice, cells, lambda p: self.origin + self.radius * to_ball(p / rings), order, rim
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +92,12 @@ class Ellipsoid:
     dim = 3
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radii", checked_vector("The radii of an Ellipsoid", self.radii, 3, positive=True))
-        object.__setattr__(self, "origin", checked_vector("The origin of an Ellipsoid", self.origin, 3))
+        object.__setattr__(
+            self, "radii", checked_vector("The radii of an Ellipsoid", self.radii, 3, positive=True)
+        )
+        object.__setattr__(
+            self, "origin", checked_vector("The origin of an Ellipsoid", self.origin, 3)
+        )
 
     def bounds(self) -> tuple[Array, Array]:
         centre, radii = np.asarray(self.origin, dtype=float), np.asarray(self.radii, dtype=float)
@@ -96,7 +106,9 @@ class Ellipsoid:
     def contains(self, points: Array) -> Array:
         return np.linalg.norm((np.asarray(points) - self.origin) / self.radii, axis=1) <= 1.0
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         if divisions is not None:
             (rings,) = checked_divisions(divisions, 1, (1,))
         else:
@@ -104,7 +116,9 @@ class Ellipsoid:
         lattice, cells = ball_lattice(3, rings)
         rim = {"outside": np.abs(lattice).max(axis=1) == rings}
         radii = np.asarray(self.radii, dtype=float)
-        return charted(lattice, cells, lambda p: self.origin + radii * to_ball(p / rings), order, rim)
+        return charted(
+            lattice, cells, lambda p: self.origin + radii * to_ball(p / rings), order, rim
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,21 +136,33 @@ class Cylinder:
     def __post_init__(self) -> None:
         require_positive("The radius of a Cylinder", self.radius, "m")
         require_positive("The length of a Cylinder", self.length, "m")
-        object.__setattr__(self, "origin", checked_vector("The origin of a Cylinder", self.origin, 3))
+        object.__setattr__(
+            self, "origin", checked_vector("The origin of a Cylinder", self.origin, 3)
+        )
 
     def bounds(self) -> tuple[Array, Array]:
         foot = np.asarray(self.origin, dtype=float)
-        return foot - (self.radius, self.radius, 0.0), foot + (self.radius, self.radius, self.length)
+        return foot - (self.radius, self.radius, 0.0), foot + (
+            self.radius,
+            self.radius,
+            self.length,
+        )
 
     def contains(self, points: Array) -> Array:
         x = np.asarray(points) - self.origin
-        return (np.hypot(x[:, 0], x[:, 1]) <= self.radius) & (x[:, 2] >= 0) & (x[:, 2] <= self.length)
+        return (
+            (np.hypot(x[:, 0], x[:, 1]) <= self.radius) & (x[:, 2] >= 0) & (x[:, 2] <= self.length)
+        )
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         rings, layers = self._counts(cell, divisions)
         check_count(24 * rings**2 * layers)
         round_flips = towards_middle(2 * rings)
-        lattice, cells = kuhn((2 * rings, 2 * rings, layers), (round_flips, round_flips, np.arange(layers) % 2))
+        lattice, cells = kuhn(
+            (2 * rings, 2 * rings, layers), (round_flips, round_flips, np.arange(layers) % 2)
+        )
         lattice = lattice - (rings, rings, 0)
         sides = {
             "bottom": lattice[:, 2] == 0,

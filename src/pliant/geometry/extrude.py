@@ -9,14 +9,19 @@ from pliant.geometry.mesh import Mesh
 
 
 def extruded(mesh: Mesh, *, thickness: float, layers: int = 1) -> Mesh:
-    """The flat `mesh` pulled along z from 0 to `thickness` [m]; surfaces "bottom", "top", and those of its outline.
+    """The flat `mesh` pulled along z from 0 to `thickness` [m]; surfaces "bottom", "top", and those
+    of its outline.
 
-    Each triangle becomes prisms of three tetrahedra. Their cuts follow the numbers of the points, so neighbours agree;
-    every second layer is mirrored, so that an even number of layers is symmetric about the middle.
+    Each triangle becomes prisms of three tetrahedra. Their cuts follow the numbers of the points,
+    so neighbours agree; every second layer is mirrored, so that an even number of layers is
+    symmetric about the middle.
     """
     require_positive("The thickness of the extrusion", thickness, "m")
     if mesh.dim != 2 or mesh.order != 1:
-        raise MeshError(f"The mesh to extrude has dim {mesh.dim} and order {mesh.order}; pass a flat mesh of order 1.")
+        raise MeshError(
+            f"The mesh to extrude has dim {mesh.dim} and order {mesh.order}; pass a flat mesh of "
+            "order 1."
+        )
     if layers < 1:
         raise InputError(f"The extrusion has {layers} layers; pass at least 1.")
     check_count(3 * layers * mesh.n_cells)
@@ -25,7 +30,9 @@ def extruded(mesh: Mesh, *, thickness: float, layers: int = 1) -> Mesh:
     points = np.column_stack([np.tile(mesh.points, (layers + 1, 1)), z])
     cells = np.vstack([prisms(mesh.cells, layer, n) for layer in range(layers)])
     cells = oriented(points, cells)
-    regions = {name: in_layers(chosen, layers, mesh.n_cells) for name, chosen in mesh.regions.items()}
+    regions = {
+        name: in_layers(chosen, layers, mesh.n_cells) for name, chosen in mesh.regions.items()
+    }
     return Mesh(points=points, cells=cells, regions=regions, surfaces=sides(mesh, cells, layers))
 
 
@@ -33,8 +40,11 @@ def prisms(triangles: Array, layer: int, n: int) -> Array:
     """(3 m, 4) the tetrahedra of one layer, three blocks of m."""
     a, b, c = np.sort(triangles, axis=1).T
     low, high = (layer * n, (layer + 1) * n)[:: -1 if layer % 2 else 1]
-    blocks = ((a + low, b + low, c + low, c + high), (a + low, b + low, b + high, c + high),
-              (a + low, a + high, b + high, c + high))  # fmt: skip
+    blocks = (
+        (a + low, b + low, c + low, c + high),
+        (a + low, b + low, b + high, c + high),
+        (a + low, a + high, b + high, c + high),
+    )
     return np.vstack([np.column_stack(block) for block in blocks])
 
 
@@ -47,9 +57,15 @@ def sides(mesh: Mesh, cells: Array, layers: int) -> dict[str, Array]:
     """The facets over each named side of the outline, and the two caps."""
     facets, n = boundary_facets(cells), mesh.n_points
     level, below = facets // n, facets % n
-    named = {"bottom": facets[(level == 0).all(axis=1)], "top": facets[(level == layers).all(axis=1)]}
+    named = {
+        "bottom": facets[(level == 0).all(axis=1)],
+        "top": facets[(level == layers).all(axis=1)],
+    }
     walls = level.min(axis=1) != level.max(axis=1)
-    low, high = below.min(axis=1), below.max(axis=1)  # a wall's facet has two points over one another
+    low, high = (
+        below.min(axis=1),
+        below.max(axis=1),
+    )  # a wall's facet has two points over one another
     for name, edges in mesh.surfaces.items():
         ends = np.sort(edges, axis=1)
         named[name] = facets[walls & np.isin(low * n + high, ends[:, 0] * n + ends[:, 1])]

@@ -17,7 +17,8 @@ from pliant.geometry.surface import Surface
 from pliant.geometry.union import Union
 
 SECONDS = 600.0  # gmsh may not take longer
-# The points and triangles go in, a conforming mesh of the volume comes out; sharp edges (over 40 degrees) are kept.
+# The points and triangles go in, a conforming mesh of the volume comes out; sharp edges (over 40
+# degrees) are kept.
 GMSH = """
 import sys, numpy as np, gmsh
 data = np.load(sys.argv[1], allow_pickle=False)
@@ -45,12 +46,15 @@ np.savez(sys.argv[2], points=points.reshape(-1, 3), cells=number[nodes.astype(in
 def fill(surface: Surface, cell: float, *, method: str = "stuffing") -> Mesh:
     """Tetrahedra of about `cell` [m] inside a closed surface; surface "outside", region "body".
 
-    "stuffing" follows the surface with good angles but rounds off edges sharper than a cell; "lattice" keeps the cubes
-    whose middle is inside, with stairs; "gmsh" keeps sharp edges and needs the extra package.
+    "stuffing" follows the surface with good angles but rounds off edges sharper than a cell;
+    "lattice" keeps the cubes whose middle is inside, with stairs; "gmsh" keeps sharp edges and
+    needs the extra package.
     """
     methods = {"stuffing": by_stuffing, "lattice": by_lattice, "gmsh": by_gmsh}
     if method not in methods:
-        raise InputError(f"There is no method '{method}' to fill a surface. Choose one of {', '.join(methods)}.")
+        raise InputError(
+            f"There is no method '{method}' to fill a surface. Choose one of {', '.join(methods)}."
+        )
     return methods[method](surface, checked_cell(cell, 0.0))
 
 
@@ -71,14 +75,28 @@ def by_gmsh(surface: Surface, cell: float) -> Mesh:
         given, out = Path(folder) / "surface.npz", Path(folder) / "mesh.npz"
         np.savez(given, points=surface.points, triangles=surface.triangles, cell=cell)
         try:
-            child = subprocess.run([sys.executable, "-c", GMSH, str(given), str(out)], capture_output=True, timeout=SECONDS)
+            child = subprocess.run(
+                [sys.executable, "-c", GMSH, str(given), str(out)],
+                capture_output=True,
+                timeout=SECONDS,
+            )
         except subprocess.TimeoutExpired as error:
-            raise MeshError(f"gmsh took over {SECONDS:g} s. Choose a larger cell or method='stuffing'.") from error
+            raise MeshError(
+                f"gmsh took over {SECONDS:g} s. Choose a larger cell or method='stuffing'."
+            ) from error
         if child.returncode != 0 or not out.is_file():
-            reason = child.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no reason given"]
-            raise MeshError(f"gmsh could not fill the surface ({reason[0][:200]}). Use method='stuffing'.")
+            reason = child.stderr.decode(errors="replace").strip().splitlines()[-1:] or [
+                "no reason given"
+            ]
+            raise MeshError(
+                f"gmsh could not fill the surface ({reason[0][:200]}). Use method='stuffing'."
+            )
         with np.load(out, allow_pickle=False) as found:
             points, cells = compacted(found["points"], found["cells"])
     cells = oriented(points, cells)
-    return Mesh(points=points, cells=cells, regions={"body": np.arange(len(cells))},
-                surfaces={"outside": boundary_facets(cells)})  # fmt: skip
+    return Mesh(
+        points=points,
+        cells=cells,
+        regions={"body": np.arange(len(cells))},
+        surfaces={"outside": boundary_facets(cells)},
+    )

@@ -1,8 +1,10 @@
-"""The exact weight of a fluid at rest in a closed wall: polynomials of the wall's nodes, so that every derivative is exact as well.
+"""The exact weight of a fluid at rest in a closed wall: polynomials of the wall's nodes, so that
+every derivative is exact as well.
 
-A fluid that fills its cavity presses with p(x) = p0 + rho g . (x - x0) on every wall. These forces are minus the gradient of the
-potential E = -(the integral of p over the fluid), and both parts of that integral, the volume and the first moment of g . x, are signed
-sums over the facets of the wall.
+A fluid that fills its cavity presses with p(x) = p0 + rho g . (x - x0) on every wall. These forces
+are minus the gradient of the potential E = -(the integral of p over the fluid), and both parts of
+that integral, the volume and the first moment of g . x, are signed sums over the facets of the
+wall.
 """
 
 from dataclasses import dataclass
@@ -40,31 +42,47 @@ class Hydrostatics:
 
 
 def measures(points: Array, triangles: Array) -> Measures:
-    """Volume, area and centroid of a closed surface, points (n, 3) [m] and outward triangles (k, 3), by signed sums."""
+    """Volume, area and centroid of a closed surface, points (n, 3) [m] and outward triangles (k,
+    3), by signed sums."""
     points, triangles = checked_wall(points, triangles)
     centre = points.mean(axis=0)  # measured from there, where rounding is least
     a, b, c = (points[triangles[:, i]] - centre for i in range(3))
     normal = np.cross(b - a, c - a)
     cones = np.einsum("ki,ki->k", a, normal) / 6
-    volume = _held(float(cones.sum()), float(np.abs(normal.sum(axis=0)).max()), float(np.abs(normal).sum()))
+    volume = _held(
+        float(cones.sum()), float(np.abs(normal.sum(axis=0)).max()), float(np.abs(normal).sum())
+    )
     return Measures(
-        volume=volume, area=float(np.linalg.norm(normal, axis=1).sum() / 2), centroid=centre + cones @ (a + b + c) / (4 * volume)
+        volume=volume,
+        area=float(np.linalg.norm(normal, axis=1).sum() / 2),
+        centroid=centre + cones @ (a + b + c) / (4 * volume),
     )
 
 
-def hydrostatics(points: Array, triangles: Array, *, density: float, gravity: Array, pressure: float = 0.0,
-                 datum: Array | None = None) -> Hydrostatics:  # fmt: skip
+def hydrostatics(
+    points: Array,
+    triangles: Array,
+    *,
+    density: float,
+    gravity: Array,
+    pressure: float = 0.0,
+    datum: Array | None = None,
+) -> Hydrostatics:
     """The exact load of a fluid on its whole wall, points (n, 3) [m] and outward triangles (k, 3).
 
-    The pressure is `pressure` [Pa] at the place `datum` (3,) [m], by default the highest corner, and grows by density [kg/m^3] times
-    gravity (3,) [m/s^2] from there. The forces are linear in the pressure, the density and the gravity, so that their derivatives in
-    these are the forces of one of them alone; `hydrostatic_stiffness` is the derivative in the points, for a datum that stays.
+    The pressure is `pressure` [Pa] at the place `datum` (3,) [m], by default the highest corner,
+    and grows by density [kg/m^3] times gravity (3,) [m/s^2] from there. The forces are linear in
+    the pressure, the density and the gravity, so that their derivatives in these are the forces of
+    one of them alone; `hydrostatic_stiffness` is the derivative in the points, for a datum that
+    stays.
     """
     points, triangles = as_wall(points, triangles)
     slope, p0 = _slope(density, gravity), _number("The pressure of the fluid", pressure, "Pa")
     found = _load(points, triangles, slope, p0, None if datum is None else _datum(datum))
     forces, sums = found if found is not None else refuse_wall(points, triangles)
-    return Hydrostatics(volume=_held(sums.volume, sums.leak, sums.size), energy=-sums.content, forces=forces[:, :3])
+    return Hydrostatics(
+        volume=_held(sums.volume, sums.leak, sums.size), energy=-sums.content, forces=forces[:, :3]
+    )
 
 
 class Sums(NamedTuple):
@@ -76,8 +94,11 @@ class Sums(NamedTuple):
     size: float  # [m^2] the sum of their sizes, doubled
 
 
-def _load(points: Array, triangles: Array, slope: Array, p0: float, datum: Array | None) -> tuple[Array, Sums] | None:
-    """(forces (n, 4), of which three count, sums) as `_pressed` gives them; None where points or triangles are not sound."""
+def _load(
+    points: Array, triangles: Array, slope: Array, p0: float, datum: Array | None
+) -> tuple[Array, Sums] | None:
+    """(forces (n, 4), of which three count, sums) as `_pressed` gives them; None where points or
+    triangles are not sound."""
     tip = int(triangles[0, 0])
     if not 0 <= tip < len(points):
         return None
@@ -87,20 +108,34 @@ def _load(points: Array, triangles: Array, slope: Array, p0: float, datum: Array
     if datum is not None:
         return _pressed(table, triangles, p0 + float(slope @ (points[tip] - datum)))
     found = _pressed(table, triangles, p0 - 24.0 * table[top, 3])
-    if found is None or any(found[0][top, :3].tolist()):  # nearly always: the highest node is one of the wall's
+    if found is None or any(
+        found[0][top, :3].tolist()
+    ):  # nearly always: the highest node is one of the wall's
         return found
     return _pressed(table, triangles, p0 - 24.0 * _least_of_corners(table, triangles))
 
 
-def hydrostatic_stiffness(points: Array, triangles: Array, *, density: float, gravity: Array, pressure: float = 0.0,
-                          datum: Array | None = None) -> sp.csr_array:  # fmt: skip
-    """(3 n, 3 n) [N/m] symmetric, the Hessian of the energy of `hydrostatics`: -d(forces)/d(points)."""
-    hydrostatics(points, triangles, density=density, gravity=gravity, pressure=pressure, datum=datum)  # refuses what has no Hessian
+def hydrostatic_stiffness(
+    points: Array,
+    triangles: Array,
+    *,
+    density: float,
+    gravity: Array,
+    pressure: float = 0.0,
+    datum: Array | None = None,
+) -> sp.csr_array:
+    """(3 n, 3 n) [N/m] symmetric, the Hessian of the energy of `hydrostatics`:
+    -d(forces)/d(points)."""
+    hydrostatics(
+        points, triangles, density=density, gravity=gravity, pressure=pressure, datum=datum
+    )  # refuses what has no Hessian
     points, triangles = checked_wall(points, triangles)
     slope, corners = _slope(density, gravity), points[triangles]
     datum = corners.reshape(-1, 3)[np.argmin(corners @ slope)] if datum is None else _datum(datum)
     y = (corners - datum).reshape(len(triangles), 9)
-    blocks = _number("The pressure of the fluid", pressure, "Pa") * volume_hessians(volume_form(3, 1), y)
+    blocks = _number("The pressure of the fluid", pressure, "Pa") * volume_hessians(
+        volume_form(3, 1), y
+    )
     blocks = -(blocks + first_moment(y, 3, 1, slope)[2])
     rows = (3 * triangles[:, :, None] + np.arange(3)).reshape(len(triangles), 9)
     at = (np.repeat(rows, 9, axis=1).ravel(), np.tile(rows, (1, 9)).ravel())
@@ -123,23 +158,32 @@ def _datum(place: Array) -> Array:
 
 
 def _held(volume: float, leak: float, size: float) -> float:
-    """The volume, or a sentence: the area vectors of a closed surface sum to zero, but for a leak that is none beside their sizes."""
+    """The volume, or a sentence: the area vectors of a closed surface sum to zero, but for a leak
+    that is none beside their sizes."""
     if leak > 1e-9 * size:
-        raise MeshError("The wall leaks: the area vectors of its triangles do not sum to zero. Close its holes, and let all triangles "
-                        "point outward; geometry.check_wall says where.")  # fmt: skip
+        raise MeshError(
+            "The wall leaks: the area vectors of its triangles do not sum to zero. Close its "
+            "holes, and let all triangles point outward; geometry.check_wall says where."
+        )
     none = 1e-12 * size**1.5  # what rounding may leave
     if not volume > none:
         flat = volume >= -none
-        raise MeshError(f"The wall encloses {volume:.3g} m^3: "
-                        + ("it is flat and holds no fluid. Leave a volume." if flat else
-                           "its triangles point inward. Pass triangles[:, ::-1]."))  # fmt: skip
+        raise MeshError(
+            f"The wall encloses {volume:.3g} m^3: "
+            + (
+                "it is flat and holds no fluid. Leave a volume."
+                if flat
+                else "its triangles point inward. Pass triangles[:, ::-1]."
+            )
+        )
     return volume
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
 def _wet(points, tip, slope):
-    """(table (n, 4), the node where slope . x is least, whether all points are finite and no further than FAR). The table holds the points
-    from node `tip`, and a 24th of slope . x, in one row each: four lanes."""
+    """(table (n, 4), the node where slope . x is least, whether all points are finite and no
+    further than FAR). The table holds the points from node `tip`, and a 24th of slope . x, in one
+    row each: four lanes."""
     table, top, sound = np.empty((points.shape[0], 4)), tip, True
     x0, y0, z0 = points[tip, 0], points[tip, 1], points[tip, 2]
     a, b, c, least = slope[0] / 24.0, slope[1] / 24.0, slope[2] / 24.0, 0.0
@@ -159,24 +203,38 @@ def _least_of_corners(table, triangles):
     """As `_wet` has it, but of the nodes that triangles name."""
     least = 0.0
     for t in range(triangles.shape[0]):
-        least = min(least, table[triangles[t, 0], 3], table[triangles[t, 1], 3], table[triangles[t, 2], 3])
+        least = min(
+            least, table[triangles[t, 0], 3], table[triangles[t, 1], 3], table[triangles[t, 2], 3]
+        )
     return least
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
 def _pressed(table, triangles, p0):
-    """(forces (n, 4), of which three count, sums) of a pressure that is p0 at the table's tip, none where a triangle names no node.
+    """(forces (n, 4), of which three count, sums) of a pressure that is p0 at the table's tip, none
+    where a triangle names no node.
 
-    The pressure times each shape function, integrated over each triangle, is n A (sum p + p_i) / 12. Volumes are those of cones from the
-    tip. On one thread: a triangle takes some nanoseconds, and a second thread would need nodes of its own to sum to."""
-    forces, beyond, four = np.zeros(table.shape), np.uint64(table.shape[0]), lanes(0.0, 0.0, 0.0, p0 / 6.0)
+    The pressure times each shape function, integrated over each triangle, is n A (sum p + p_i) /
+    12. Volumes are those of cones from the tip. On one thread: a triangle takes some nanoseconds,
+    and a second thread would need nodes of its own to sum to."""
+    forces, beyond, four = (
+        np.zeros(table.shape),
+        np.uint64(table.shape[0]),
+        lanes(0.0, 0.0, 0.0, p0 / 6.0),
+    )
     volume = content = leak = size = lanes(0.0, 0.0, 0.0, 0.0)
     for t in range(triangles.shape[0]):
         i, j, k = triangles[t, 0], triangles[t, 1], triangles[t, 2]
-        if np.uint64(i) >= beyond or np.uint64(j) >= beyond or np.uint64(k) >= beyond:  # a number below zero is a large one
+        if (
+            np.uint64(i) >= beyond or np.uint64(j) >= beyond or np.uint64(k) >= beyond
+        ):  # a number below zero is a large one
             return None
         A, B, C = load(table, i), load(table, j), load(table, k)
-        e, f, p = B - A, C - A, (A + B) + (C + four)  # the fourth of p: the pressure of all corners and of the tip
+        e, f, p = (
+            B - A,
+            C - A,
+            (A + B) + (C + four),
+        )  # the fourth of p: the pressure of all corners and of the tip
         n = turned(e * turned(f) - turned(e) * f)  # twice the area
         store(forces, i, load(forces, i) + last(p + A) * n)
         store(forces, j, load(forces, j) + last(p + B) * n)

@@ -1,8 +1,10 @@
-"""Read files of other programs. Runs as a script in a child process of load.py, so it imports nothing of Pliant.
+"""Read files of other programs. Runs as a script in a child process of load.py, so it imports
+nothing of Pliant.
 
     python foreign.py KIND PATH OUT.npz MEMORY_BYTES
 
-A fault ends as one sentence on standard output with exit status 3; whatever else happens, the parent speaks for.
+A fault ends as one sentence on standard output with exit status 3; whatever else happens, the
+parent speaks for.
 """
 
 import re
@@ -18,11 +20,22 @@ MOST_PIXELS = 50_000_000
 MOST_LABELS = 1000
 CELLS = {"tetra10": 3, "tetra": 3, "triangle6": 2, "triangle": 2}  # what Pliant can use, best first
 FACETS = {"tetra10": "triangle6", "tetra": "triangle", "triangle6": "line3", "triangle": "line"}
-LABELS = ("gmsh:physical", "medit:ref", "region", "regions", "material", "material_id", "subdomain", "CellEntityIds")
+LABELS = (
+    "gmsh:physical",
+    "medit:ref",
+    "region",
+    "regions",
+    "material",
+    "material_id",
+    "subdomain",
+    "CellEntityIds",
+)
 
 NO_MESH = {
-    "<!ENTITY": "is XML with entities of its own, which may unfold without end. Save it as a plain VTU file",
-    "<Xdmf": "is XDMF, which keeps its numbers in other files. Convert it to VTU (meshio convert IN OUT.vtu)",
+    "<!ENTITY": "is XML with entities of its own, which may unfold without end. Save it as a "
+    "plain VTU file",
+    "<Xdmf": "is XDMF, which keeps its numbers in other files. Convert it to VTU (meshio convert "
+    "IN OUT.vtu)",
     "\x89HDF": "is HDF5, which needs its XDMF file. Convert it to VTU (meshio convert IN OUT.vtu)",
     "\x89PNG": "is a PNG picture. Read it with load_silhouette",
 }
@@ -53,7 +66,9 @@ def mesh_format(head: bytes, size: int) -> str:
         raise Refused(f"is a VTK file of type {other[1]}. Save it as an UnstructuredGrid (VTU)")
     if surface_format(head, size) != "unknown":
         raise Refused("holds a surface, not cells. Read it with load_surface and mesh it with fill")
-    raise Refused("is no mesh that Pliant knows. Save it as VTU, VTK, gmsh, Abaqus (.inp) or Medit (.mesh)")
+    raise Refused(
+        "is no mesh that Pliant knows. Save it as VTU, VTK, gmsh, Abaqus (.inp) or Medit (.mesh)"
+    )
 
 
 def surface_format(head: bytes, size: int) -> str:
@@ -80,15 +95,21 @@ def read_mesh(path: Path) -> dict[str, np.ndarray]:
     types = [block.type for block in mesh.cells]
     kind = next((kind for kind in CELLS if kind in types), None)
     if kind is None:
-        raise Refused(f"holds no tetrahedra or triangles, only {', '.join(sorted(set(types))) or 'no cells'}. "
-                      "Split its cells into tetrahedra")  # fmt: skip
+        raise Refused(
+            "holds no tetrahedra or triangles, only "
+            f"{', '.join(sorted(set(types))) or 'no cells'}. Split its cells into tetrahedra"
+        )
     other = [k for k in CELLS if k != kind and CELLS[k] == CELLS[kind] and k in types]
     if other:
         raise Refused(f"mixes {kind} with {other[0]} cells. Use one order of cells throughout")
     out = {"points": flattened(np.asarray(mesh.points, dtype=float), CELLS[kind])}
     for role, name in (("cells", kind), ("facets", FACETS[kind])):
         blocks = [i for i, t in enumerate(types) if t == name]
-        out[role] = np.vstack([mesh.cells[i].data for i in blocks]) if blocks else np.zeros((0, 1), dtype=int)
+        out[role] = (
+            np.vstack([mesh.cells[i].data for i in blocks])
+            if blocks
+            else np.zeros((0, 1), dtype=int)
+        )
         sets = sets_of(mesh, blocks, CELLS[kind] - (role == "facets"))
         out[f"{role}_names"] = np.array(list(sets), dtype=str)
         out |= {f"{role}_set_{i}": chosen for i, chosen in enumerate(sets.values())}
@@ -102,16 +123,24 @@ def flattened(points: np.ndarray, dim: int) -> np.ndarray:
     if dim == 3 or points.shape[1] == 2:
         return points
     if np.ptp(points[:, 2]) > 1e-9 * np.ptp(points, axis=0).max():
-        raise Refused("holds triangles in space, a surface without cells inside. Read it with load_surface and use fill")
+        raise Refused(
+            "holds triangles in space, a surface without cells inside. Read it with load_surface "
+            "and use fill"
+        )
     return points[:, :2]
 
 
 def sets_of(mesh: Any, blocks: list[int], dim: int) -> dict[str, np.ndarray]:
-    """Named sets over the given blocks, as indices into them all: element sets first, else a whole-number label."""
+    """Named sets over the given blocks, as indices into them all: element sets first, else a
+    whole-number label."""
     start = np.cumsum([0] + [len(mesh.cells[i].data) for i in blocks])
     out = {}
     for name, members in mesh.cell_sets.items():
-        parts = [np.asarray(members[i], dtype=int) + s for i, s in zip(blocks, start, strict=False) if len(members[i])]
+        parts = [
+            np.asarray(members[i], dtype=int) + s
+            for i, s in zip(blocks, start, strict=False)
+            if len(members[i])
+        ]
         if parts and ":" not in name:  # names with a colon are gmsh's own book-keeping
             out[name] = np.concatenate(parts)
     label = next((name for name in LABELS if name in mesh.cell_data), None)
@@ -137,7 +166,9 @@ def read_surface(path: Path) -> dict[str, np.ndarray]:
         shape: Any = trimesh.load(file, file_type=found, force="mesh", process=False)
     shape.merge_vertices(merge_tex=True, merge_norm=True)
     triangles = np.asarray(shape.faces)
-    whole = (triangles != np.roll(triangles, 1, axis=1)).all(axis=1)  # a triangle with a repeated vertex has no area
+    whole = (triangles != np.roll(triangles, 1, axis=1)).all(
+        axis=1
+    )  # a triangle with a repeated vertex has no area
     if not whole.any():
         raise Refused("has 0 triangles. Write it anew")
     return {"points": np.asarray(shape.vertices, dtype=float), "triangles": triangles[whole]}
@@ -149,8 +180,10 @@ def checked_surface_format(file: BinaryIO, size: int) -> str:
     found = surface_format(head, size)
     count = int.from_bytes(head[80:84], "little")
     if found == "unknown" and size >= 84 and b"\0" in head and not head.startswith(b"\x89"):
-        raise Refused(f"is cut short or no STL: as binary STL it announces {count} triangles, {84 + 50 * count} "
-                      f"bytes, but has {size} bytes. Write it anew")  # fmt: skip
+        raise Refused(
+            f"is cut short or no STL: as binary STL it announces {count} triangles, "
+            f"{84 + 50 * count} bytes, but has {size} bytes. Write it anew"
+        )
     if found == "unknown":
         raise Refused("is no surface that Pliant knows. Save it as STL, OBJ or PLY")
     if found == "stl_ascii" and b"endsolid" not in tail_of(file, size):
@@ -167,7 +200,8 @@ def tail_of(file: BinaryIO, size: int) -> bytes:
 
 
 def read_picture(path: Path) -> dict[str, np.ndarray]:
-    """cover (rows, columns) uint8: 255 inside, 0 outside; alpha decides if any pixel is clear, darkness otherwise."""
+    """cover (rows, columns) uint8: 255 inside, 0 outside; alpha decides if any pixel is clear,
+    darkness otherwise."""
     rgba = read_colours(path)["rgba"]
     alpha = rgba[:, :, 3]
     dark = 255 - np.asarray(rgba[:, :, :3] @ np.array([0.299, 0.587, 0.114]), dtype=np.uint8)
@@ -181,14 +215,24 @@ def read_colours(path: Path) -> dict[str, np.ndarray]:
     with path.open("rb") as file:
         if file.read(8) != b"\x89PNG\r\n\x1a\n":
             raise Refused("is no PNG picture. Save the silhouette as PNG")
-    Image.MAX_IMAGE_PIXELS = None  # opening reads the header only; the check below comes before any decoding
+    Image.MAX_IMAGE_PIXELS = (
+        None  # opening reads the header only; the check below comes before any decoding
+    )
     with Image.open(path, formats=("PNG",)) as image:
         if image.width * image.height > MOST_PIXELS:
-            raise Refused(f"has {image.width} x {image.height} pixels, over the limit of {MOST_PIXELS}. Make it smaller")
+            raise Refused(
+                f"has {image.width} x {image.height} pixels, over the limit of {MOST_PIXELS}. "
+                "Make it smaller"
+            )
         return {"rgba": np.asarray(image.convert("RGBA"))}
 
 
-READERS = {"mesh": read_mesh, "surface": read_surface, "picture": read_picture, "colours": read_colours}
+READERS = {
+    "mesh": read_mesh,
+    "surface": read_surface,
+    "picture": read_picture,
+    "colours": read_colours,
+}
 
 
 def main(kind: str, path: str, out: str, memory: str) -> int:
@@ -202,9 +246,15 @@ def main(kind: str, path: str, out: str, memory: str) -> int:
     except Refused as error:
         print(error)
         return REFUSED
-    except (Exception, SystemExit) as error:  # foreign parsers raise, and meshio exits, in every way there is
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # foreign parsers raise, and meshio exits, in every way there is
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
-            print(f"needs more than {int(memory) / 1e9:.2g} GB to unpack. If it is sound, raise Limits(memory=...)")
+            print(
+                f"needs more than {int(memory) / 1e9:.2g} GB to unpack. If it is sound, raise "
+                "Limits(memory=...)"
+            )
             return REFUSED
         reason = " ".join(str(error).split())[:200]
         print(f"cannot be read ({type(error).__name__}: {reason}). Is it cut short? Write it anew")

@@ -1,4 +1,5 @@
-"""A height field over a line or a plane: the cubic B-spline through its heights, with derivatives."""
+"""A height field over a line or a plane: the cubic B-spline through its heights, with
+derivatives."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,12 +10,15 @@ from scipy.ndimage import spline_filter
 
 from pliant.core import Array
 
-MARGIN = 24  # grid points added beyond each edge: what the spline feels of the field there has died away to round-off
+# grid points added beyond each edge: what the spline feels of the field there has died away to
+# round-off
+MARGIN = 24
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeightField:
-    """Heights on an even grid, twice continuous between; beyond the grid the edge's height goes on, after a ripple of about a cell."""
+    """Heights on an even grid, twice continuous between; beyond the grid the edge's height goes on,
+    after a ripple of about a cell."""
 
     heights: Array  # (nx,) or (nx, ny) [m]
     spacing: float  # [m]
@@ -26,34 +30,61 @@ class HeightField:
 
     @cached_property
     def steepest(self) -> float:
-        """[-] a slope that the field nowhere exceeds; the slope of a B-spline lies within the differences of its coefficients."""
-        rises = [np.abs(np.diff(self._coefficients, axis=axis)).max() for axis in range(self.heights.ndim)]
+        """[-] a slope that the field nowhere exceeds; the slope of a B-spline lies within the
+        differences of its coefficients."""
+        rises = [
+            np.abs(np.diff(self._coefficients, axis=axis)).max()
+            for axis in range(self.heights.ndim)
+        ]
         return float(np.linalg.norm(rises)) / self.spacing
 
     def at(self, x: Array) -> tuple[Array, Array, Array]:
-        """(height (k,) [m], slope (k, m), bend (k, m, m) [1/m]) at places (k, m) [m], m = heights.ndim; analytic in complex places."""
+        """(height (k,) [m], slope (k, m), bend (k, m, m) [1/m]) at places (k, m) [m], m =
+        heights.ndim; analytic in complex places."""
         m, last = self.heights.ndim, np.array(self._coefficients.shape) - 2
         t = (x - self.origin) / self.spacing + MARGIN
         t = np.where(t.real < 1.0, 1.0, np.where(t.real > last, last, t))
         first = np.clip(np.floor(t.real), 1, last - 1).astype(np.int64)
         basis, near = _basis(t - first), first[:, :, None] + np.arange(-1, 3)
-        c = self._coefficients[near[:, 0]] if m == 1 else self._coefficients[near[:, 0, :, None], near[:, 1, None, :]]
+        c = (
+            self._coefficients[near[:, 0]]
+            if m == 1
+            else self._coefficients[near[:, 0, :, None], near[:, 1, None, :]]
+        )
         order = np.eye(m, dtype=int)  # of the derivative along each axis
         slope = [_contracted(c, basis, order[i]) / self.spacing for i in range(m)]
-        bend = [_contracted(c, basis, order[i] + order[j]) / self.spacing**2 for i, j in product(range(m), repeat=2)]
-        return _contracted(c, basis, 0 * order[0]), np.stack(slope, axis=1), np.stack(bend, axis=1).reshape(-1, m, m)
+        bend = [
+            _contracted(c, basis, order[i] + order[j]) / self.spacing**2
+            for i, j in product(range(m), repeat=2)
+        ]
+        return (
+            _contracted(c, basis, 0 * order[0]),
+            np.stack(slope, axis=1),
+            np.stack(bend, axis=1).reshape(-1, m, m),
+        )
 
 
 def _basis(f: Array) -> tuple[Array, Array, Array]:
-    """(k, m, 4) each: the four cubic B-splines over a cell at shares f (k, m) of it, their slopes and their bends."""
+    """(k, m, 4) each: the four cubic B-splines over a cell at shares f (k, m) of it, their slopes
+    and their bends."""
     g = 1.0 - f
-    values = g**3 / 6.0, 2.0 / 3.0 - f * f * (1.0 - 0.5 * f), 2.0 / 3.0 - g * g * (1.0 - 0.5 * g), f**3 / 6.0
+    values = (
+        g**3 / 6.0,
+        2.0 / 3.0 - f * f * (1.0 - 0.5 * f),
+        2.0 / 3.0 - g * g * (1.0 - 0.5 * g),
+        f**3 / 6.0,
+    )
     slopes = -0.5 * g * g, f * (1.5 * f - 2.0), g * (2.0 - 1.5 * g), 0.5 * f * f
     bends = g, 3.0 * f - 2.0, 3.0 * g - 2.0, f
     return np.stack(values, axis=-1), np.stack(slopes, axis=-1), np.stack(bends, axis=-1)
 
 
 def _contracted(c: Array, basis: tuple[Array, Array, Array], order: Array) -> Array:
-    """(k,) the coefficients c (k, 4) or (k, 4, 4) with the splines of the given order along each axis."""
+    """(k,) the coefficients c (k, 4) or (k, 4, 4) with the splines of the given order along each
+    axis."""
     sides = [basis[n][:, axis] for axis, n in enumerate(order)]
-    return np.einsum("ka,ka->k", c, *sides) if len(sides) == 1 else np.einsum("kab,ka,kb->k", c, *sides)
+    return (
+        np.einsum("ka,ka->k", c, *sides)
+        if len(sides) == 1
+        else np.einsum("kab,ka,kb->k", c, *sides)
+    )

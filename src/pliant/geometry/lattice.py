@@ -14,11 +14,12 @@ MOST_CELLS = 2_000_000
 
 
 def kuhn(counts: Sequence[int], flips: Sequence[Array] | None = None) -> tuple[Array, Array]:
-    """Lattice points (n_points, dim) int and simplices of a grid of counts cubes, dim! in each cube, cube by cube.
+    """Lattice points (n_points, dim) int and simplices of a grid of counts cubes, dim! in each
+    cube, cube by cube.
 
-    Kuhn's cut runs from the lowest corner of a cube to the highest; `flips[axis][i]` mirrors slab i. Slabs may be
-    mirrored at will, because a shared face depends on the other axes only. By default every second slab is, so the
-    mesh is symmetric about the middle for even counts.
+    Kuhn's cut runs from the lowest corner of a cube to the highest; `flips[axis][i]` mirrors slab
+    i. Slabs may be mirrored at will, because a shared face depends on the other axes only. By
+    default every second slab is, so the mesh is symmetric about the middle for even counts.
     """
     dim = len(counts)
     check_count(factorial(dim) * prod(int(n) for n in counts))
@@ -28,7 +29,10 @@ def kuhn(counts: Sequence[int], flips: Sequence[Array] | None = None) -> tuple[A
     stride = np.append(np.cumprod((np.asarray(counts) + 1)[::-1])[-2::-1], 1)
     cells = []
     for axes in permutations(range(dim)):
-        path = np.array([[axes.index(axis) < step for axis in range(dim)] for step in range(dim + 1)], dtype=np.int64)
+        path = np.array(
+            [[axes.index(axis) < step for axis in range(dim)] for step in range(dim + 1)],
+            dtype=np.int64,
+        )
         simplex = (cubes[:, None] + (path[None] ^ mirror[:, None])) @ stride
         odd = (round(np.linalg.det(np.eye(dim)[list(axes)])) < 0) ^ (mirror.sum(axis=1) % 2 == 1)
         simplex[odd] = simplex[odd][:, [*range(dim - 1), dim, dim - 1]]
@@ -48,11 +52,15 @@ def towards_middle(n: int) -> Array:
 
 def check_count(n_cells: float) -> None:
     if n_cells > MOST_CELLS:
-        raise MeshError(f"This mesh would have about {n_cells:.3g} cells, over the limit of {MOST_CELLS}. Choose a larger cell.")
+        raise MeshError(
+            f"This mesh would have about {n_cells:.3g} cells, over the limit of {MOST_CELLS}. "
+            "Choose a larger cell."
+        )
 
 
 def counts_along(size: Sequence[float] | Array, cell: float) -> tuple[int, ...]:
-    """How many cubes of about `cell` [m] fit along each side; refuses a mesh that would not fit in memory."""
+    """How many cubes of about `cell` [m] fit along each side; refuses a mesh that would not fit in
+    memory."""
     with np.errstate(over="ignore"):  # an endless count is refused like any other that is too large
         wanted = np.maximum(1.0, np.round(np.asarray(size) / cell))
         check_count(factorial(len(size)) * float(np.prod(wanted)))
@@ -63,29 +71,52 @@ def checked_cell(cell: float | None, default: float) -> float:
     return require_positive("The cell size", default if cell is None else cell, "m")
 
 
-def checked_divisions(divisions: Sequence[int] | int, n: int, least: Sequence[int]) -> tuple[int, ...]:
+def checked_divisions(
+    divisions: Sequence[int] | int, n: int, least: Sequence[int]
+) -> tuple[int, ...]:
     """`divisions` as n whole numbers, each at least its lower limit."""
     values = np.atleast_1d(np.asarray(divisions))
-    if values.shape != (n,) or not np.issubdtype(values.dtype, np.integer) or (values < least).any():
-        raise InputError(f"The divisions are {divisions}; this shape takes {n} whole numbers, at least {tuple(least)}.")
+    if (
+        values.shape != (n,)
+        or not np.issubdtype(values.dtype, np.integer)
+        or (values < least).any()
+    ):
+        raise InputError(
+            f"The divisions are {divisions}; this shape takes {n} whole numbers, at least "
+            f"{tuple(least)}."
+        )
     return tuple(int(v) for v in values)
 
 
 def check_order(order: int) -> None:
     if order not in (1, 2):
-        raise InputError(f"The order is {order}; cells have order 1 (corners) or 2 (corners and middles of edges).")
+        raise InputError(
+            f"The order is {order}; cells have order 1 (corners) or 2 (corners and middles of "
+            "edges)."
+        )
 
 
-def charted(parameters: Array, cells: Array, chart: Callable[[Array], Array], order: int,
-            sides: Mapping[str, Array]) -> Mesh:  # fmt: skip
-    """A mesh of `cells` with points chart(parameters); the middles of order 2 go through the chart too, so that they
-    follow a curved side. `sides` maps a surface's name to the mask of the corner nodes that lie on it."""
+def charted(
+    parameters: Array,
+    cells: Array,
+    chart: Callable[[Array], Array],
+    order: int,
+    sides: Mapping[str, Array],
+) -> Mesh:
+    """A mesh of `cells` with points chart(parameters); the middles of order 2 go through the chart
+    too, so that they follow a curved side. `sides` maps a surface's name to the mask of the corner
+    nodes that lie on it."""
     check_order(order)
     facets = boundary_facets(cells)
     surfaces = {name: facets[mask[facets].all(axis=1)] for name, mask in sides.items()}
     if order == 2:
         parameters, cells = elevated(parameters, cells)
-    return Mesh(points=chart(parameters), cells=cells, regions={"body": np.arange(len(cells))}, surfaces=surfaces)
+    return Mesh(
+        points=chart(parameters),
+        cells=cells,
+        regions={"body": np.arange(len(cells))},
+        surfaces=surfaces,
+    )
 
 
 def box_sides(lattice: Array, counts: Sequence[int]) -> dict[str, Array]:

@@ -1,4 +1,5 @@
-"""Files of other programs become meshes and surfaces; a child process with bounds on its means parses them."""
+"""Files of other programs become meshes and surfaces; a child process with bounds on its means
+parses them."""
 
 import os
 import subprocess
@@ -10,7 +11,14 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from pliant.core import Array, MeshError, require_positive
-from pliant.geometry.cells import DIMENSION, boundary_facets, coincident, compacted, matched, oriented
+from pliant.geometry.cells import (
+    DIMENSION,
+    boundary_facets,
+    coincident,
+    compacted,
+    matched,
+    oriented,
+)
 from pliant.geometry.checks import checked_arrays
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.surface import Surface, enclosed_volume
@@ -28,12 +36,16 @@ class Limits:
     seconds: float = 300.0
 
 
-def load_mesh(path: str | Path, *, scale: float = 1.0, merge: bool = False, limits: Limits | None = None) -> Mesh:
-    """A mesh of tetrahedra or flat triangles from VTU, VTK, gmsh, Abaqus or Medit, told apart by content.
+def load_mesh(
+    path: str | Path, *, scale: float = 1.0, merge: bool = False, limits: Limits | None = None
+) -> Mesh:
+    """A mesh of tetrahedra or flat triangles from VTU, VTK, gmsh, Abaqus or Medit, told apart by
+    content.
 
-    Lengths are multiplied by `scale` (0.001 for a file in millimetres). Element sets, physical groups and whole-number
-    cell labels become regions; those of the facets become surfaces where they lie on the boundary. Cells of lower
-    dimension and loose points are left out, inverted cells turned; `merge` makes coincident nodes one.
+    Lengths are multiplied by `scale` (0.001 for a file in millimetres). Element sets, physical
+    groups and whole-number cell labels become regions; those of the facets become surfaces where
+    they lie on the boundary. Cells of lower dimension and loose points are left out, inverted cells
+    turned; `merge` makes coincident nodes one.
     """
     require_positive("The scale", scale, "m per unit of the file")
     found = read_foreign("mesh", Path(path), limits or Limits())
@@ -46,7 +58,10 @@ def load_mesh(path: str | Path, *, scale: float = 1.0, merge: bool = False, limi
 
 def assembled(points: Array, cells: Array, found: dict[str, Array], merge: bool) -> Mesh:
     if cells.min() < 0 or cells.max() >= len(points):
-        raise MeshError(f"A cell names point {cells.max()}, but the file has {len(points)} points. Write the file anew.")
+        raise MeshError(
+            f"A cell names point {cells.max()}, but the file has {len(points)} points. Write the "
+            "file anew."
+        )
     owner = coincident(points) if merge else np.arange(len(points))
     used = np.unique(owner[cells])
     number = np.full(len(points), -1)
@@ -56,8 +71,15 @@ def assembled(points: Array, cells: Array, found: dict[str, Array], merge: bool)
     facets = number[owner[found["facets"]]] if len(found["facets"]) else found["facets"]
     regions = {name: index for name, index in named(found, "cells").items() if len(index)}
     surfaces = on_boundary(facets, named(found, "facets"), cells)
-    surfaces = {f"{name} surface" if name in regions else name: rows for name, rows in surfaces.items()}
-    return Mesh(points=points, cells=cells, regions=regions or {"body": np.arange(len(cells))}, surfaces=surfaces)
+    surfaces = {
+        f"{name} surface" if name in regions else name: rows for name, rows in surfaces.items()
+    }
+    return Mesh(
+        points=points,
+        cells=cells,
+        regions=regions or {"body": np.arange(len(cells))},
+        surfaces=surfaces,
+    )
 
 
 def named(found: dict[str, Array], role: str) -> dict[str, Array]:
@@ -78,14 +100,19 @@ def on_boundary(facets: Array, sets: dict[str, Array], cells: Array) -> dict[str
 
 
 def load_surface(path: str | Path, *, scale: float = 1.0, limits: Limits | None = None) -> Surface:
-    """A closed surface from STL (text or binary), OBJ or PLY, told apart by content; `scale` as in load_mesh.
+    """A closed surface from STL (text or binary), OBJ or PLY, told apart by content; `scale` as in
+    load_mesh.
 
     Equal vertices are made one; a surface that points inward as a whole is turned.
     """
     require_positive("The scale", scale, "m per unit of the file")
     found = read_foreign("surface", Path(path), limits or Limits())
     points, triangles = found["points"] * scale, found["triangles"]
-    if np.isfinite(points).all() and triangles.max() < len(points) and enclosed_volume(points, triangles) < 0:
+    if (
+        np.isfinite(points).all()
+        and triangles.max() < len(points)
+        and enclosed_volume(points, triangles) < 0
+    ):
         triangles = triangles[:, ::-1]
     try:
         return Surface(points=points, triangles=triangles)
@@ -94,36 +121,63 @@ def load_surface(path: str | Path, *, scale: float = 1.0, limits: Limits | None 
 
 
 def read_foreign(kind: str, path: Path, limits: Limits) -> dict[str, Array]:
-    """The arrays of a foreign file, read by foreign.py in a child process that cannot take this one down."""
+    """The arrays of a foreign file, read by foreign.py in a child process that cannot take this one
+    down."""
     check_file(path, limits)
     with TemporaryDirectory(prefix="pliant-") as folder:
         out = Path(folder) / "arrays.npz"
-        command = [sys.executable, "-P", str(SCRIPT), kind, str(path.absolute()), str(out), str(int(limits.memory))]
+        command = [
+            sys.executable,
+            "-P",
+            str(SCRIPT),
+            kind,
+            str(path.absolute()),
+            str(out),
+            str(int(limits.memory)),
+        ]
         # One thread: the reader needs no more, and each would take address space from its bound.
         threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         try:
-            child = subprocess.run(command, capture_output=True, timeout=limits.seconds, env={**os.environ, **threads})
+            child = subprocess.run(
+                command, capture_output=True, timeout=limits.seconds, env={**os.environ, **threads}
+            )
         except subprocess.TimeoutExpired as error:
-            raise MeshError(f"{path} took over {limits.seconds:g} s to read. "
-                            "If it is sound, raise Limits(seconds=...).") from error  # fmt: skip
+            raise MeshError(
+                f"{path} took over {limits.seconds:g} s to read. "
+                "If it is sound, raise Limits(seconds=...)."
+            ) from error
         if child.returncode == REFUSED:
-            raise MeshError(f"{path} {child.stdout.decode(errors='replace').strip().splitlines()[-1]}.")
+            raise MeshError(
+                f"{path} {child.stdout.decode(errors='replace').strip().splitlines()[-1]}."
+            )
         if child.returncode != 0 or not out.is_file():
-            raise MeshError(f"{path} broke its reader (exit status {child.returncode}). Write it anew in another format.")
+            raise MeshError(
+                f"{path} broke its reader (exit status {child.returncode}). Write it anew in "
+                "another format."
+            )
         with np.load(out, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
 
 def check_file(path: Path, limits: Limits) -> None:
     if "\0" in str(path) or len(str(path)) > 4000:
-        raise MeshError(f"The file name ...{str(path)[-40:]!r} ({len(str(path))} letters) is none that a file can have. Check the path.")
-    if not os.path.exists(path):  # unlike Path.exists, this answers for names that are too long as well
+        raise MeshError(
+            f"The file name ...{str(path)[-40:]!r} ({len(str(path))} letters) is none that a "
+            "file can have. Check the path."
+        )
+    if not os.path.exists(
+        path
+    ):  # unlike Path.exists, this answers for names that are too long as well
         raise MeshError(f"There is no file {path}. Check the path; it is taken from {Path.cwd()}.")
     if not path.is_file():
-        raise MeshError(f"{path} is a directory or a device, not a file. Name the mesh file itself.")
+        raise MeshError(
+            f"{path} is a directory or a device, not a file. Name the mesh file itself."
+        )
     size = path.stat().st_size
     if size == 0:
         raise MeshError(f"{path} is empty (0 bytes). Write it anew.")
     if size > limits.file:
-        raise MeshError(f"{path} has {size} bytes, over the limit of {limits.file}. "
-                        "Coarsen it, or raise Limits(file=...).")  # fmt: skip
+        raise MeshError(
+            f"{path} has {size} bytes, over the limit of {limits.file}. "
+            "Coarsen it, or raise Limits(file=...)."
+        )

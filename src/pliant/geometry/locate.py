@@ -37,10 +37,16 @@ def locate(points: Array, cells: Array, at: Array) -> tuple[Array, Array]:
 def checked_places(at: Array, dim: int) -> Array:
     at = np.atleast_2d(np.asarray(at, dtype=float))
     if at.ndim != 2 or at.shape[1] != dim:
-        raise InputError(f"The points to locate have shape {at.shape}; this mesh is {dim}D, so pass shape (k, {dim}).")
+        raise InputError(
+            f"The points to locate have shape {at.shape}; this mesh is {dim}D, so pass shape (k, "
+            f"{dim})."
+        )
     bad = np.flatnonzero(~np.isfinite(at).all(axis=1))
     if bad.size:
-        raise InputError(f"Point {bad[0]} to locate is {at[bad[0]].tolist()}; every coordinate must be a finite number.")
+        raise InputError(
+            f"Point {bad[0]} to locate is {at[bad[0]].tolist()}; every coordinate must be a "
+            "finite number."
+        )
     return at
 
 
@@ -52,7 +58,9 @@ def boxes_around(points: Array, cells: Array, place: Array) -> Array:
     return np.flatnonzero(((place >= lower - slack) & (place <= upper + slack)).all(axis=1))
 
 
-def keep_best(points: Array, cells: Array, at: Array, todo: Array, candidates: Array, best: tuple[Array, ...]) -> None:
+def keep_best(
+    points: Array, cells: Array, at: Array, todo: Array, candidates: Array, best: tuple[Array, ...]
+) -> None:
     """Among the candidates of each point keep the cell that it lies deepest in."""
     owner, bary, depth = best
     k = candidates.shape[1]
@@ -68,14 +76,16 @@ def keep_best(points: Array, cells: Array, at: Array, todo: Array, candidates: A
 
 
 def slopes(points: Array, cells: Array) -> Array:
-    """(n_cells, dim + 1, dim) [1/m] the gradients of the barycentric coordinates of each straight cell."""
+    """(n_cells, dim + 1, dim) [1/m] the gradients of the barycentric coordinates of each straight
+    cell."""
     corners = points[cells[:, : points.shape[1] + 1]]
     inverse = np.linalg.inv((corners[:, 1:] - corners[:, :1]).transpose(0, 2, 1))
     return np.concatenate([-inverse.sum(axis=1, keepdims=True), inverse], axis=1)
 
 
 def barycentric(points: Array, cells: Array, x: Array) -> tuple[Array, Array]:
-    """Coordinates (k, dim + 1) of each x (k, dim) in its own cell, and its depth (k,) [m] under the nearest facet."""
+    """Coordinates (k, dim + 1) of each x (k, dim) in its own cell, and its depth (k,) [m] under the
+    nearest facet."""
     slope = slopes(points, cells)
     xi = np.einsum("kij,kj->ki", slope[:, 1:], x - points[cells[:, 0]])
     if cells.shape[1] > points.shape[1] + 1:
@@ -85,7 +95,8 @@ def barycentric(points: Array, cells: Array, x: Array) -> tuple[Array, Array]:
 
 
 def newton(nodes: Array, x: Array, xi: Array) -> Array:
-    """Invert the map of quadratic cells; one step is exact for a straight cell, six for a curved one."""
+    """Invert the map of quadratic cells; one step is exact for a straight cell, six for a curved
+    one."""
     start = xi
     for _ in range(6):
         lam = np.hstack([1 - xi.sum(axis=1, keepdims=True), xi])
@@ -93,9 +104,12 @@ def newton(nodes: Array, x: Array, xi: Array) -> Array:
         if np.abs(miss).max(initial=0.0) == 0.0:
             break
         J = np.einsum("kai,kaj->kij", nodes, shape_gradients(lam, 2))
-        # Far outside the cell the map may fold; the small ridge and the clip keep those hopeless candidates finite.
+        # Far outside the cell the map may fold; the small ridge and the clip keep those hopeless
+        # candidates finite.
         ridge = 1e-14 * np.abs(J).max(axis=(1, 2))[:, None, None] * np.eye(x.shape[1])
-        xi = np.clip(xi - np.linalg.solve(J + ridge, miss[:, :, None])[:, :, 0], start - 1, start + 1)
+        xi = np.clip(
+            xi - np.linalg.solve(J + ridge, miss[:, :, None])[:, :, 0], start - 1, start + 1
+        )
     return xi
 
 
@@ -103,7 +117,9 @@ def refuse_outside(points: Array, at: Array, outside: Array) -> None:
     if outside.size:
         x = at[outside[0]]
         distance, node = cKDTree(points).query(x)
-        raise InputError(f"{outside.size} of {len(at)} points lie outside the mesh (first: point {outside[0]} at "
-                         f"{x.tolist()} m, {distance:.3g} m from the nearest node {node} at "
-                         f"{points[node].tolist()} m). The mesh spans {points.min(axis=0).tolist()} to "
-                         f"{points.max(axis=0).tolist()} m; move the points inside it.")  # fmt: skip
+        raise InputError(
+            f"{outside.size} of {len(at)} points lie outside the mesh (first: point {outside[0]} "
+            f"at {x.tolist()} m, {distance:.3g} m from the nearest node {node} at "
+            f"{points[node].tolist()} m). The mesh spans {points.min(axis=0).tolist()} to "
+            f"{points.max(axis=0).tolist()} m; move the points inside it."
+        )

@@ -25,14 +25,17 @@ from pliant.geometry.locate import locate
 class Mesh:
     """Tetrahedra in space or triangles in the plane, checked when made; every array is read-only.
 
-    Quadratic cells list their corners, then the middles of the edges (0,1) (1,2) (0,2) (0,3) (1,3) (2,3) of a
-    tetrahedron or (0,1) (1,2) (2,0) of a triangle, as VTK does. Facets list corners, then middles, in the same way.
+    Quadratic cells list their corners, then the middles of the edges (0,1) (1,2) (0,2) (0,3) (1,3)
+    (2,3) of a tetrahedron or (0,1) (1,2) (2,0) of a triangle, as VTK does. Facets list corners,
+    then middles, in the same way.
     """
 
     points: Array  # (n_points, dim) [m]
     cells: Array  # (n_cells, n_vertices) int64: 4 or 10 nodes in space, 3 or 6 in the plane
     regions: Mapping[str, Array] = field(default_factory=dict)  # name -> cell indices
-    surfaces: Mapping[str, Array] = field(default_factory=dict)  # name -> boundary facets (k, nodes per facet), outward
+    surfaces: Mapping[str, Array] = field(
+        default_factory=dict
+    )  # name -> boundary facets (k, nodes per facet), outward
 
     def __post_init__(self) -> None:
         points, cells = checked_arrays(self.points, self.cells)
@@ -43,7 +46,9 @@ class Mesh:
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "cells", cells)
         object.__setattr__(self, "regions", checked_regions(self.regions, len(cells)))
-        object.__setattr__(self, "surfaces", checked_surfaces(self.surfaces, self._boundary, self.dim))
+        object.__setattr__(
+            self, "surfaces", checked_surfaces(self.surfaces, self._boundary, self.dim)
+        )
         both = sorted(set(self.regions) & set(self.surfaces))
         if both:
             raise MeshError(f"'{both[0]}' names both a region and a surface. Rename one of them.")
@@ -107,12 +112,16 @@ class Mesh:
         if name not in self.surfaces:
             raise unknown_name(name, list(self.surfaces))
         if not len(self.surfaces[name]):
-            raise InputError(f"The surface '{name}' has no facets, so nothing can act on it; give it some, or name another surface.")
+            raise InputError(
+                f"The surface '{name}' has no facets, so nothing can act on it; give it some, or "
+                "name another surface."
+            )
         return self.surfaces[name]
 
     def locate(self, points: Array) -> tuple[Array, Array]:
-        """(cells (k,), barycentric (k, dim + 1)) that hold `points` (k, dim) [m]; in a curved cell the coordinates
-        are those of its quadratic map. A point up to 1e-6 of the size outside the boundary counts as on it."""
+        """(cells (k,), barycentric (k, dim + 1)) that hold `points` (k, dim) [m]; in a curved cell
+        the coordinates are those of its quadratic map. A point up to 1e-6 of the size outside the
+        boundary counts as on it."""
         return locate(self.points, self.cells, points)
 
 
@@ -121,19 +130,26 @@ def unknown_name(name: str, known: list[str]) -> InputError:
     hint = nearest(name, known)
     if name.startswith("cavity"):
         hint += " The closed voids of a mesh get names by geometry.with_cavities(mesh)."
-    return InputError(f"The mesh has no surface or region '{name}'; it has {', '.join(known) or 'none'}. {hint[0].upper()}{hint[1:]}")
+    return InputError(
+        f"The mesh has no surface or region '{name}'; it has {', '.join(known) or 'none'}. "
+        f"{hint[0].upper()}{hint[1:]}"
+    )
 
 
 def with_surface(mesh: Mesh, name: str, where: Callable[[Array], Array] | Array) -> Mesh:
-    """`mesh` with one more surface: the facets of mesh.boundary() where a mask (k,) holds, or where a predicate on
-    the centres of the facets, (k, dim) [m] -> (k,), does."""
+    """`mesh` with one more surface: the facets of mesh.boundary() where a mask (k,) holds, or where
+    a predicate on the centres of the facets, (k, dim) [m] -> (k,), does."""
     facets = mesh.boundary()
     centres = mesh.points[facets[:, : mesh.dim]].mean(axis=1)
     mask = np.asarray(where(centres) if callable(where) else where)
     if mask.dtype != bool or mask.shape != (len(facets),):
-        raise InputError(f"The mask of surface '{name}' has shape {mask.shape} and type {mask.dtype}; it must be one "
-                         f"bool for each of the {len(facets)} boundary facets.")  # fmt: skip
+        raise InputError(
+            f"The mask of surface '{name}' has shape {mask.shape} and type {mask.dtype}; it must "
+            f"be one bool for each of the {len(facets)} boundary facets."
+        )
     if not mask.any():
-        raise InputError(f"No boundary facet belongs to surface '{name}'; the mesh spans "
-                         f"{mesh.points.min(axis=0).tolist()} to {mesh.points.max(axis=0).tolist()} m.")  # fmt: skip
+        raise InputError(
+            f"No boundary facet belongs to surface '{name}'; the mesh spans "
+            f"{mesh.points.min(axis=0).tolist()} to {mesh.points.max(axis=0).tolist()} m."
+        )
     return replace(mesh, surfaces={**mesh.surfaces, name: facets[mask]})

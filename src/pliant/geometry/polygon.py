@@ -20,8 +20,8 @@ ROUNDS = 20  # of halving sides that the triangles miss; a narrow corner needs a
 class Polygon:
     """A simple polygon, its corners in order either way round; surface "outside".
 
-    Every corner stays a node: an outline with corners much closer than `cell` brings thin triangles along it.
-    `divisions` is (n,): cells along the longer side of the bounding box.
+    Every corner stays a node: an outline with corners much closer than `cell` brings thin triangles
+    along it. `divisions` is (n,): cells along the longer side of the bounding box.
     """
 
     points: tuple[tuple[float, float], ...]  # (n, 2) [m]
@@ -30,7 +30,10 @@ class Polygon:
     def __post_init__(self) -> None:
         corners = finite_array("The table of corners of a Polygon", self.points, (None, 2), "m")
         if len(corners) < 3:
-            raise InputError(f"The corners of a Polygon have shape {corners.shape}; pass at least 3, of shape (n, 2).")
+            raise InputError(
+                f"The corners of a Polygon have shape {corners.shape}; pass at least 3, of shape "
+                "(n, 2)."
+            )
         check_simple(corners)
         object.__setattr__(self, "points", tuple((x, y) for x, y in corners.tolist()))
 
@@ -42,14 +45,20 @@ class Polygon:
         """(k,) bool; by crossings, so that the boundary itself may count as either."""
         return inside_loop(np.asarray(self.points, dtype=float), np.asarray(points, dtype=float))
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         check_order(order)
         longest = float(np.ptp(np.asarray(self.points), axis=0).max())
         if divisions is not None:
             cell = longest / checked_divisions(divisions, 1, (1,))[0]
-        points, cells = loop_mesh(np.asarray(self.points, dtype=float), checked_cell(cell, longest / 20))
+        points, cells = loop_mesh(
+            np.asarray(self.points, dtype=float), checked_cell(cell, longest / 20)
+        )
         surfaces = {"outside": boundary_facets(cells)}
-        mesh = Mesh(points=points, cells=cells, regions={"body": np.arange(len(cells))}, surfaces=surfaces)
+        mesh = Mesh(
+            points=points, cells=cells, regions={"body": np.arange(len(cells))}, surfaces=surfaces
+        )
         return mesh.quadratic() if order == 2 else mesh
 
 
@@ -59,18 +68,24 @@ def check_simple(corners: Array) -> None:
     size = np.ptp(corners, axis=0).max()
     short = np.flatnonzero(np.linalg.norm(b - a, axis=1) <= 1e-9 * size)
     if short.size:
-        raise InputError(f"Corners {short[0]} and {(short[0] + 1) % len(a)} of the Polygon coincide at "
-                         f"{a[short[0]].tolist()} m. Drop one; the last corner need not repeat the first.")  # fmt: skip
+        raise InputError(
+            f"Corners {short[0]} and {(short[0] + 1) % len(a)} of the Polygon coincide at "
+            f"{a[short[0]].tolist()} m. Drop one; the last corner need not repeat the first."
+        )
     for i in range(len(a) - 2):
         j = np.arange(i + 2, len(a) - (i == 0))
         apart = turn(a[i], b[i], a[j]) * turn(a[i], b[i], b[j]) > 0
         apart |= turn(a[j], b[j], a[i]) * turn(a[j], b[j], b[i]) > 0
         parallel = (turn(a[i], b[i], a[j]) == 0) & (turn(a[i], b[i], b[j]) == 0)
         if (~apart & ~parallel).any():
-            raise InputError(f"Sides {i} and {j[~apart & ~parallel][0]} of the Polygon touch or cross. "
-                             "List the corners in order around the outline.")  # fmt: skip
+            raise InputError(
+                f"Sides {i} and {j[~apart & ~parallel][0]} of the Polygon touch or cross. "
+                "List the corners in order around the outline."
+            )
     if abs(loop_area(corners)) <= 1e-9 * size**2:
-        raise InputError(f"The Polygon has an area of {abs(loop_area(corners)):.2e} m^2. Spread its corners.")
+        raise InputError(
+            f"The Polygon has an area of {abs(loop_area(corners)):.2e} m^2. Spread its corners."
+        )
 
 
 def turn(a: Array, b: Array, c: Array) -> Array:
@@ -107,7 +122,8 @@ def gaps_to_loop(corners: Array, points: Array) -> Array:
 
 
 def loop_mesh(corners: Array, cell: float) -> tuple[Array, Array]:
-    """(points, triangles): the sides divided into `cell` [m], triangles of a regular lattice within, smoothed."""
+    """(points, triangles): the sides divided into `cell` [m], triangles of a regular lattice
+    within, smoothed."""
     corners = corners if loop_area(corners) > 0 else corners[::-1]
     check_count(3 * abs(loop_area(corners)) / cell**2)
     rim, inner = divided(corners, cell), hexagonal(corners, cell)
@@ -124,7 +140,8 @@ def loop_mesh(corners: Array, cell: float) -> tuple[Array, Array]:
 
 
 def divided(corners: Array, cell: float) -> Array:
-    """Points along the loop, no farther apart than about `cell` [m], with every corner among them."""
+    """Points along the loop, no farther apart than about `cell` [m], with every corner among
+    them."""
     pieces = []
     for a, b in pairwise([*corners, corners[0]]):
         n = max(1, round(float(np.linalg.norm(b - a)) / cell))
@@ -144,7 +161,8 @@ def hexagonal(corners: Array, cell: float) -> Array:
 
 
 def covered(corners: Array, rim: Array, inner: Array) -> tuple[Array, Array, Array]:
-    """(rim, points, cells): Delaunay triangles inside; a side that they miss is halved until they have it."""
+    """(rim, points, cells): Delaunay triangles inside; a side that they miss is halved until they
+    have it."""
     for _ in range(ROUNDS):
         points = np.vstack([rim, inner])
         cells = Delaunay(points).simplices.astype(np.int64)
@@ -157,8 +175,10 @@ def covered(corners: Array, rim: Array, inner: Array) -> tuple[Array, Array, Arr
             return rim, points, cells
         halves = 0.5 * (rim[missing] + np.roll(rim, -1, axis=0)[missing])
         rim = np.insert(rim, missing + 1, halves, axis=0)
-    raise MeshError(f"{missing.size} sides of the Polygon are too close to others to be meshed (first: near "
-                    f"{rim[missing[0]].tolist()} m). Choose a smaller cell or open its sharpest corners.")  # fmt: skip
+    raise MeshError(
+        f"{missing.size} sides of the Polygon are too close to others to be meshed (first: near "
+        f"{rim[missing[0]].tolist()} m). Choose a smaller cell or open its sharpest corners."
+    )
 
 
 def missing_sides(cells: Array, n: int) -> Array:

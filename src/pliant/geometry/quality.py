@@ -26,34 +26,54 @@ class Quality:
     smallest_angle_cell: int
     slivers: int  # cells with an angle under 5 degrees
     largest_aspect: float  # longest edge over shortest height; 1.15 for an equilateral triangle
-    closed: bool  # every edge (corner, for a flat mesh) of the boundary has as many facets going in as out
+    # every edge (corner, for a flat mesh) of the boundary has as many facets going in as out
+    closed: bool
     size: float  # [m], diagonal of the bounding box
 
     def warnings(self) -> list[str]:
         """Sentences on what may spoil a simulation; empty for a good mesh."""
         found = []
         if self.slivers:
-            found.append(f"{self.slivers} of {self.n_cells} cells have an angle under {SLIVER:g} degrees (worst: cell "
-                         f"{self.smallest_angle_cell}, {self.smallest_angle:.2f} degrees). "
-                         "Mesh the body anew.")  # fmt: skip
+            found.append(
+                f"{self.slivers} of {self.n_cells} cells have an angle under {SLIVER:g} degrees "
+                f"(worst: cell {self.smallest_angle_cell}, {self.smallest_angle:.2f} degrees). "
+                "Mesh the body anew."
+            )
         if not self.closed:
-            found.append("The boundary of the mesh is not closed. Merge coincident nodes with geometry.merged.")
+            found.append(
+                "The boundary of the mesh is not closed. Merge coincident nodes with "
+                "geometry.merged."
+            )
         if abs(self.surface_volume - self.total_volume) > 1e-6 * self.total_volume:
-            found.append(f"The boundary encloses {self.surface_volume:.4e} but the cells hold {self.total_volume:.4e}: "
-                         "cells overlap. Mesh the body anew.")  # fmt: skip
+            found.append(
+                f"The boundary encloses {self.surface_volume:.4e} but the cells hold "
+                f"{self.total_volume:.4e}: cells overlap. Mesh the body anew."
+            )
         found += scale_doubts(self.size)
         return found
 
 
 def scale_doubts(size: float) -> list[str]:
-    """What is odd about a body of a size [m]: millimetres taken as metres, or the other way round."""
+    """What is odd about a body of a size [m]: millimetres taken as metres, or the other way
+    round."""
     if size > LARGE:
-        return [f"The body is {size:.3g} m large: it looks like millimetres taken as metres. Scale by 0.001."]
-    return [f"The body is {size:.3g} m large: it looks like metres taken as millimetres. Scale by 1000."] if size < SMALL else []
+        return [
+            f"The body is {size:.3g} m large: it looks like millimetres taken as metres. Scale "
+            "by 0.001."
+        ]
+    return (
+        [
+            f"The body is {size:.3g} m large: it looks like metres taken as millimetres. Scale "
+            "by 1000."
+        ]
+        if size < SMALL
+        else []
+    )
 
 
 def quality(mesh: Mesh) -> Quality:
-    """Measure `mesh`: sizes, angles, aspect, and whether its boundary is closed and encloses what the cells hold."""
+    """Measure `mesh`: sizes, angles, aspect, and whether its boundary is closed and encloses what
+    the cells hold."""
     volumes = mesh.volumes()
     angles = smallest_angles(mesh.points, mesh.corners)
     worst = int(angles.argmin())
@@ -74,7 +94,8 @@ def quality(mesh: Mesh) -> Quality:
 
 
 def height_vectors(points: Array, corners: Array) -> Array:
-    """(n_cells, dim + 1, dim) [1/m] gradient of each barycentric coordinate: inward normal over the height."""
+    """(n_cells, dim + 1, dim) [1/m] gradient of each barycentric coordinate: inward normal over the
+    height."""
     x = points[corners]
     inverse = np.linalg.inv((x[:, 1:] - x[:, :1]).transpose(0, 2, 1))
     return np.concatenate([-inverse.sum(axis=1, keepdims=True), inverse], axis=1)

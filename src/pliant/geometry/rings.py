@@ -17,7 +17,10 @@ def check_radii(kind: str, outer: float, inner: float) -> None:
     require_positive(f"The outer radius of a {kind}", outer, "m")
     require_positive(f"The inner radius of a {kind}", inner, "m")
     if inner >= outer:
-        raise InputError(f"The inner radius of a {kind}, {inner:g} m, is not under the outer, {outer:g} m. Make it smaller.")
+        raise InputError(
+            f"The inner radius of a {kind}, {inner:g} m, is not under the outer, {outer:g} m. "
+            "Make it smaller."
+        )
 
 
 def polar_lattice(counts: Sequence[int]) -> tuple[Array, Array]:
@@ -29,7 +32,8 @@ def polar_lattice(counts: Sequence[int]) -> tuple[Array, Array]:
 
 
 def direction(angle_index: Array, around: int) -> Array:
-    """(n, 2) unit vectors; averages of these keep their angle across the seam, where averages of angles would not."""
+    """(n, 2) unit vectors; averages of these keep their angle across the seam, where averages of
+    angles would not."""
     angle = 2 * np.pi * angle_index / around
     return np.column_stack([np.cos(angle), np.sin(angle)])
 
@@ -45,7 +49,8 @@ def counts_around(outer: float, inner: float, cell: float, *rest: float) -> tupl
 
 @dataclass(frozen=True, kw_only=True)
 class Ring:
-    """A flat ring; surfaces "outside" and "inner". `divisions` is (around, radial), around at least 6."""
+    """A flat ring; surfaces "outside" and "inner". `divisions` is (around, radial), around at least
+    6."""
 
     outer: float  # [m], radius
     inner: float  # [m], radius
@@ -64,17 +69,27 @@ class Ring:
         radius = np.linalg.norm(np.asarray(points) - self.origin, axis=1)
         return (radius >= self.inner) & (radius <= self.outer)
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         if divisions is not None:
             counts = checked_divisions(divisions, 2, (FEWEST_AROUND, 1))
         else:
-            counts = counts_around(self.outer, self.inner, checked_cell(cell, (self.outer - self.inner) / 4))
+            counts = counts_around(
+                self.outer, self.inner, checked_cell(cell, (self.outer - self.inner) / 4)
+            )
         lattice, cells = polar_lattice(counts)
         radius = self.inner + (self.outer - self.inner) * lattice[:, 1] / counts[1]
         sides = {"inner": lattice[:, 1] == 0, "outside": lattice[:, 1] == counts[1]}
         parameters = np.column_stack([direction(lattice[:, 0], counts[0]), radius])
         # The polar lattice (angle, radius) is left-handed in the plane.
-        return charted(parameters, cells[:, [0, 2, 1]], lambda p: self.origin + to_circle(p[:, :2], p[:, 2]), order, sides)
+        return charted(
+            parameters,
+            cells[:, [0, 2, 1]],
+            lambda p: self.origin + to_circle(p[:, :2], p[:, 2]),
+            order,
+            sides,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,9 +117,16 @@ class Tube:
     def contains(self, points: Array) -> Array:
         x = np.asarray(points) - self.origin
         radius = np.hypot(x[:, 0], x[:, 1])
-        return (radius >= self.inner) & (radius <= self.outer) & (x[:, 2] >= 0) & (x[:, 2] <= self.length)
+        return (
+            (radius >= self.inner)
+            & (radius <= self.outer)
+            & (x[:, 2] >= 0)
+            & (x[:, 2] <= self.length)
+        )
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         if divisions is not None:
             counts = checked_divisions(divisions, 3, (FEWEST_AROUND, 1, 1))
         else:
@@ -114,7 +136,9 @@ class Tube:
         _, j, k = lattice.T
         sides = {"bottom": k == 0, "top": k == counts[2], "side": j == counts[1], "inner": j == 0}
         radius = self.inner + (self.outer - self.inner) * j / counts[1]
-        parameters = np.column_stack([direction(lattice[:, 0], counts[0]), radius, self.length * k / counts[2]])
+        parameters = np.column_stack(
+            [direction(lattice[:, 0], counts[0]), radius, self.length * k / counts[2]]
+        )
 
         def chart(p: Array) -> Array:
             return self.origin + np.column_stack([to_circle(p[:, :2], p[:, 2]), p[:, 3]])

@@ -17,14 +17,18 @@ ON_AXIS = 1e-6  # of the size: how far from an axis a point may lie and count as
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rods:
-    """Points joined by straight rods. `regions` names points, `parts` names rods, and "body" stands for all of either.
+    """Points joined by straight rods. `regions` names points, `parts` names rods, and "body" stands
+    for all of either.
 
-    Each rod has axes (a, b, c): a along it, c as near to `up` as can be, b = c x a. Every array is read-only.
+    Each rod has axes (a, b, c): a along it, c as near to `up` as can be, b = c x a. Every array is
+    read-only.
     """
 
     points: Array  # (n, 3) [m]
     rods: Array  # (m, 2) the two points of each rod
-    section: Section | Mapping[str, Section]  # one, or one for each part; a later part takes over what it shares with one before
+    section: (
+        Section | Mapping[str, Section]
+    )  # one, or one for each part; a later part takes over what it shares with one before
     regions: Mapping[str, ArrayLike] = field(default_factory=dict)  # name -> points, counted from 0
     parts: Mapping[str, ArrayLike] = field(default_factory=dict)  # name -> rods, counted from 0
     up: ArrayLike | None = None  # (3,) None: z, and x where a rod runs along z
@@ -70,27 +74,41 @@ class Rods:
         return tuple(list(given.values())[k] for k in owner)
 
     def owners(self, what: str, given: Mapping[str, Any]) -> Array:
-        """(m,) which entry of a table from parts to something each rod has; a sentence where it has none."""
+        """(m,) which entry of a table from parts to something each rod has; a sentence where it has
+        none."""
         owner = np.full(len(self.rods), -1)
         for k, name in enumerate(given):
             owner[self.rods_of(name)] = k
         if (owner < 0).any():
-            raise InputError(f"{(owner < 0).sum()} of {len(owner)} rods have no {what} (first: rod {np.argmin(owner)}). Name one for "
-                             f"'body', or for each part: {', '.join(self.parts) or 'there is none'}.")  # fmt: skip
+            raise InputError(
+                f"{(owner < 0).sum()} of {len(owner)} rods have no {what} (first: rod "
+                f"{np.argmin(owner)}). Name one for 'body', or for each part: "
+                f"{', '.join(self.parts) or 'there is none'}."
+            )
         return owner
 
     @cached_property
     def axes(self) -> Array:
         """(m, 3, 3) the axes a, b and c of each rod, as rows."""
         a = self._along / self.lengths[:, None]
-        up = np.tile([0.0, 0.0, 1.0] if self.up is None else finite_array("The up direction of the rods", self.up, (3,)), (len(a), 1))
+        up = np.tile(
+            [0.0, 0.0, 1.0]
+            if self.up is None
+            else finite_array("The up direction of the rods", self.up, (3,)),
+            (len(a), 1),
+        )
         if not np.any(up[0]):
-            raise InputError("The up direction of the rods is (0, 0, 0), which is none; give for example (0, 0, 1).")
+            raise InputError(
+                "The up direction of the rods is (0, 0, 0), which is none; give for example (0, "
+                "0, 1)."
+            )
         up = up / np.linalg.norm(up, axis=1)[:, None]
         lost = np.linalg.norm(np.cross(a, up), axis=1) < PARALLEL
         if lost.any() and self.up is not None:
-            raise InputError(f"Rod {np.argmax(lost)} runs along the up direction {up[0]}, which leaves the axes of its section open; give "
-                             "another direction.")  # fmt: skip
+            raise InputError(
+                f"Rod {np.argmax(lost)} runs along the up direction {up[0]}, which leaves the "
+                "axes of its section open; give another direction."
+            )
         up[lost] = (1.0, 0.0, 0.0)
         c = up - np.sum(a * up, axis=1)[:, None] * a
         c /= np.linalg.norm(c, axis=1)[:, None]
@@ -112,8 +130,8 @@ class Rods:
         return table[name]
 
     def locate(self, points: Array) -> tuple[Array, Array]:
-        """((k,) the rods whose axes hold some points (k, 3) [m], (k,) how far along each, from 0 to 1); a point off every axis is a
-        sentence."""
+        """((k,) the rods whose axes hold some points (k, 3) [m], (k,) how far along each, from 0 to
+        1); a point off every axis is a sentence."""
         at = finite_array("The array of points to find on the rods", points, (None, 3), "m")
         away = at[:, None] - self.points[self.rods[:, 0]]
         share = np.clip(np.einsum("kmi,mi->km", away, self._along) / self.lengths**2, 0.0, 1.0)
@@ -123,27 +141,42 @@ class Rods:
         off = distance[row, rod] > ON_AXIS * self.size
         if off.any():
             k = int(np.argmax(off))
-            raise InputError(f"Point {k} at {at[k]} m is {distance[k, rod[k]]:.3g} m away from the axis of the nearest rod (rod {rod[k]}); "
-                             "attach to a point on an axis, or add a rod that leads there.")  # fmt: skip
+            raise InputError(
+                f"Point {k} at {at[k]} m is {distance[k, rod[k]]:.3g} m away from the axis of "
+                f"the nearest rod (rod {rod[k]}); attach to a point on an axis, or add a rod "
+                "that leads there."
+            )
         return rod, share[row, rod]
 
     def refine(self, k: int) -> "Rods":
-        """The same body with each rod divided into k equal ones. The new points come after the old ones; those between two points of a
-        region belong to it too."""
+        """The same body with each rod divided into k equal ones. The new points come after the old
+        ones; those between two points of a region belong to it too."""
         if not is_whole(k) or k < 1:
-            raise InputError(f"Rods cannot be divided into {k!r}; give a whole number of 1 or more.")
+            raise InputError(
+                f"Rods cannot be divided into {k!r}; give a whole number of 1 or more."
+            )
         m, n = len(self.rods), len(self.points)
         steps = np.arange(1, k) / k
         first, last = self.rods.T
         inner = self.points[first][:, None] + steps[:, None] * self._along[:, None]
-        chain = np.concatenate([first[:, None], n + np.arange(m * (k - 1)).reshape(m, k - 1), last[:, None]], axis=1)
+        chain = np.concatenate(
+            [first[:, None], n + np.arange(m * (k - 1)).reshape(m, k - 1), last[:, None]], axis=1
+        )
         regions = {}
         for name, points in self.regions.items():
             within = np.isin(self.rods, points).all(axis=1)
             regions[name] = np.concatenate([points, chain[within, 1:-1].ravel()])
-        parts = {name: (np.asarray(rods)[:, None] * k + np.arange(k)).ravel() for name, rods in self.parts.items()}
-        return replace(self, points=np.vstack([self.points, inner.reshape(-1, 3)]), regions=regions, parts=parts,
-                       rods=np.stack([chain[:, :-1], chain[:, 1:]], axis=2).reshape(-1, 2))  # fmt: skip
+        parts = {
+            name: (np.asarray(rods)[:, None] * k + np.arange(k)).ravel()
+            for name, rods in self.parts.items()
+        }
+        return replace(
+            self,
+            points=np.vstack([self.points, inner.reshape(-1, 3)]),
+            regions=regions,
+            parts=parts,
+            rods=np.stack([chain[:, :-1], chain[:, 1:]], axis=2).reshape(-1, 2),
+        )
 
 
 def _frozen(array: Array) -> Array:
@@ -155,7 +188,10 @@ def _frozen(array: Array) -> Array:
 def _whole(what: str, values: Any, shape: tuple[int | None, ...]) -> Array:
     numbers = finite_array(what, values, shape)
     if np.any(numbers != np.round(numbers)):
-        raise InputError(f"{what} hold {numbers.ravel()[np.argmax(numbers.ravel() % 1 != 0)]:g}; give whole numbers, counted from 0.")
+        raise InputError(
+            f"{what} hold {numbers.ravel()[np.argmax(numbers.ravel() % 1 != 0)]:g}; give whole "
+            "numbers, counted from 0."
+        )
     return numbers.astype(np.int64)
 
 
@@ -165,15 +201,28 @@ def _checked_rods(given: Any, points: Array) -> Array:
         raise InputError("There are no rods; give at least one pair of points.")
     bad = np.argwhere((rods < 0) | (rods >= len(points)))
     if bad.size:
-        raise InputError(f"Rod {bad[0, 0]} names point {rods[tuple(bad[0])]}, but the points are 0 to {len(points) - 1}.")
+        raise InputError(
+            f"Rod {bad[0, 0]} names point {rods[tuple(bad[0])]}, but the points are 0 to "
+            f"{len(points) - 1}."
+        )
     unused = np.setdiff1d(np.arange(len(points)), rods)
     if unused.size:
-        raise InputError(f"{unused.size} of {len(points)} points belong to no rod (first: point {unused[0]}); remove them, or join them.")
-    short = np.linalg.norm(points[rods[:, 1]] - points[rods[:, 0]], axis=1) <= 1e-12 * max(np.ptp(points, axis=0).max(), 1e-300)
+        raise InputError(
+            f"{unused.size} of {len(points)} points belong to no rod (first: point {unused[0]}); "
+            "remove them, or join them."
+        )
+    short = np.linalg.norm(points[rods[:, 1]] - points[rods[:, 0]], axis=1) <= 1e-12 * max(
+        np.ptp(points, axis=0).max(), 1e-300
+    )
     if short.any():
         k = int(np.argmax(short))
-        raise InputError(f"Rod {k} from point {rods[k, 0]} to point {rods[k, 1]} has no length; give it two places, or remove it.")
-    _, first, count = np.unique(np.sort(rods, axis=1), axis=0, return_index=True, return_counts=True)
+        raise InputError(
+            f"Rod {k} from point {rods[k, 0]} to point {rods[k, 1]} has no length; give it two "
+            "places, or remove it."
+        )
+    _, first, count = np.unique(
+        np.sort(rods, axis=1), axis=0, return_index=True, return_counts=True
+    )
     if (count > 1).any():
         a, b = rods[first[np.argmax(count > 1)]]
         raise InputError(f"Points {a} and {b} are joined by {count.max()} rods; keep one of them.")

@@ -15,11 +15,17 @@ class Section(Protocol):
     @property
     def area(self) -> float: ...  # [m^2]
     @property
-    def moments(self) -> tuple[float, float]: ...  # [m^4] second moments about b (integral of c^2) and about c (integral of b^2)
+    def moments(
+        self,
+    ) -> tuple[
+        float, float
+    ]: ...  # [m^4] second moments about b (integral of c^2) and about c (integral of b^2)
     @property
     def torsion(self) -> float: ...  # [m^4] Saint-Venant's constant J
     @property
-    def shear_areas(self) -> tuple[float, float]: ...  # [m^2] that carry a shear force along b and along c
+    def shear_areas(
+        self,
+    ) -> tuple[float, float]: ...  # [m^2] that carry a shear force along b and along c
     @property
     def reach(self) -> tuple[float, float]: ...  # [m] the furthest fibre along b and along c
     @property
@@ -35,8 +41,15 @@ class Round:
 
     def __post_init__(self) -> None:
         require_positive("The radius of a round section", self.radius, "m")
-        if not 0.0 <= require_number("The inner radius of a round section", self.inner, "m") < self.radius:
-            raise InputError(f"The inner radius of a section is {self.inner:g} m; it must lie between 0 and its radius, {self.radius:g} m.")
+        if (
+            not 0.0
+            <= require_number("The inner radius of a round section", self.inner, "m")
+            < self.radius
+        ):
+            raise InputError(
+                f"The inner radius of a section is {self.inner:g} m; it must lie between 0 and "
+                f"its radius, {self.radius:g} m."
+            )
 
     @property
     def area(self) -> float:

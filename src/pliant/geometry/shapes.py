@@ -7,7 +7,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from pliant.core import Array, InputError, require_positive
-from pliant.geometry.lattice import box_sides, charted, checked_cell, checked_divisions, counts_along, kuhn
+from pliant.geometry.lattice import (
+    box_sides,
+    charted,
+    checked_cell,
+    checked_divisions,
+    counts_along,
+    kuhn,
+)
 from pliant.geometry.mesh import Mesh
 
 DEFAULT_CUBES = 512  # a mesh without `cell` or `divisions` starts from about this many cubes
@@ -15,7 +22,8 @@ DEFAULT_CUBES = 512  # a mesh without `cell` or `divisions` starts from about th
 
 @runtime_checkable
 class Domain(Protocol):
-    """A solid (dim 3) or a flat region (dim 2) that can be measured and asked; lengths in metres."""
+    """A solid (dim 3) or a flat region (dim 2) that can be measured and asked; lengths in
+    metres."""
 
     @property
     def dim(self) -> int: ...
@@ -32,12 +40,17 @@ class Domain(Protocol):
 class Shape(Domain, Protocol):
     """A domain that can mesh itself."""
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
-        """A mesh with edges of about `cell` [m], or exact lattice counts `divisions`; order 2 adds middle nodes."""
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
+        """A mesh with edges of about `cell` [m], or exact lattice counts `divisions`; order 2 adds
+        middle nodes."""
         ...
 
 
-def checked_vector(name: str, values: Sequence[float], dim: int, *, positive: bool = False) -> tuple[float, ...]:
+def checked_vector(
+    name: str, values: Sequence[float], dim: int, *, positive: bool = False
+) -> tuple[float, ...]:
     """`values` as `dim` finite numbers [m], positive ones if asked."""
     try:
         vector = np.atleast_1d(np.asarray(values, dtype=float))
@@ -50,14 +63,19 @@ def checked_vector(name: str, values: Sequence[float], dim: int, *, positive: bo
         need = "positive finite" if positive else "finite"
         raise InputError(f"{name}[{bad[0]}] is {vector[bad[0]]:g} m; it must be a {need} number.")
     if np.abs(vector).max(initial=0.0) > 1e9:
-        raise InputError(f"{name} reaches {np.abs(vector).max():g} m; no robot is larger than 1e9 m, so check the units.")
+        raise InputError(
+            f"{name} reaches {np.abs(vector).max():g} m; no robot is larger than 1e9 m, so check "
+            "the units."
+        )
     return tuple(vector.tolist())
 
 
 def box_mesh(size: Array, origin: Array, counts: Sequence[int], order: int) -> Mesh:
     lattice, cells = kuhn(counts)
     step = size / np.asarray(counts)
-    return charted(lattice, cells, lambda grid: origin + grid * step, order, box_sides(lattice, counts))
+    return charted(
+        lattice, cells, lambda grid: origin + grid * step, order, box_sides(lattice, counts)
+    )
 
 
 def box_counts(size: Array, cell: float | None, divisions: Sequence[int] | None) -> tuple[int, ...]:
@@ -84,7 +102,9 @@ class Box:
     dim = 3
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", checked_vector("The size of a Box", self.size, 3, positive=True))
+        object.__setattr__(
+            self, "size", checked_vector("The size of a Box", self.size, 3, positive=True)
+        )
         object.__setattr__(self, "origin", checked_vector("The origin of a Box", self.origin, 3))
 
     def bounds(self) -> tuple[Array, Array]:
@@ -94,7 +114,9 @@ class Box:
     def contains(self, points: Array) -> Array:
         return within(points, *self.bounds())
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         size = np.asarray(self.size, dtype=float)
         return box_mesh(size, self.bounds()[0], box_counts(size, cell, divisions), order)
 
@@ -103,7 +125,8 @@ class Box:
 class Strip:
     """A thin box: length along x, width along y, thickness along z; the surfaces of a Box.
 
-    Edges in the plane stay under four times the layer's thickness, whatever `cell` says, so that no cell is a plate.
+    Edges in the plane stay under four times the layer's thickness, whatever `cell` says, so that no
+    cell is a plate.
     """
 
     length: float  # [m]
@@ -125,10 +148,14 @@ class Strip:
     def contains(self, points: Array) -> Array:
         return within(points, *self.bounds())
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         size = np.array([self.length, self.width, self.thickness])
         if divisions is not None:
-            return box_mesh(size, self.bounds()[0], checked_divisions(divisions, 3, (1, 1, 1)), order)
+            return box_mesh(
+                size, self.bounds()[0], checked_divisions(divisions, 3, (1, 1, 1)), order
+            )
         cell = checked_cell(cell, float(np.prod(size) / DEFAULT_CUBES) ** (1 / 3))
         layers = max(1, round(self.thickness / cell))
         edge = min(cell, 4 * self.thickness / layers)
@@ -148,8 +175,12 @@ class Rectangle:
     dim = 2
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", checked_vector("The size of a Rectangle", self.size, 2, positive=True))
-        object.__setattr__(self, "origin", checked_vector("The origin of a Rectangle", self.origin, 2))
+        object.__setattr__(
+            self, "size", checked_vector("The size of a Rectangle", self.size, 2, positive=True)
+        )
+        object.__setattr__(
+            self, "origin", checked_vector("The origin of a Rectangle", self.origin, 2)
+        )
 
     def bounds(self) -> tuple[Array, Array]:
         lower = np.asarray(self.origin, dtype=float)
@@ -158,6 +189,8 @@ class Rectangle:
     def contains(self, points: Array) -> Array:
         return within(points, *self.bounds())
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         size = np.asarray(self.size, dtype=float)
         return box_mesh(size, self.bounds()[0], box_counts(size, cell, divisions), order)

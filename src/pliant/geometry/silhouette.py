@@ -19,41 +19,62 @@ BLUR = 0.8  # [pixels], turns the stairs of a black-and-white outline into a str
 HALVINGS = 20  # of a lattice edge, to find the outline on it
 
 
-def load_silhouette(path: str | Path, *, height: float, cell: float, thickness: float | None = None,
-                    regions: Mapping[str, str] | None = None, limits: Limits | None = None) -> Mesh:  # fmt: skip
-    """A mesh of the figure in a PNG picture, `height` [m] tall, its lower left corner at the origin.
+def load_silhouette(
+    path: str | Path,
+    *,
+    height: float,
+    cell: float,
+    thickness: float | None = None,
+    regions: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+) -> Mesh:
+    """A mesh of the figure in a PNG picture, `height` [m] tall, its lower left corner at the
+    origin.
 
-    If any pixel is transparent, the figure is where the picture is opaque (alpha over one half); otherwise where it is
-    dark (luminance under one half). Without `thickness` the mesh is flat, with surface "outside"; with it [m] the
-    figure is extruded along z, with surfaces "outside", "bottom" and "top".
+    If any pixel is transparent, the figure is where the picture is opaque (alpha over one half);
+    otherwise where it is dark (luminance under one half). Without `thickness` the mesh is flat,
+    with surface "outside"; with it [m] the figure is extruded along z, with surfaces "outside",
+    "bottom" and "top".
 
-    `regions` maps colours, by name or as "#rrggbb", to names of regions: each cell has the region of the colour at its
-    centre. A figure without transparent pixels is then where the picture has one of these colours, and not white.
+    `regions` maps colours, by name or as "#rrggbb", to names of regions: each cell has the region
+    of the colour at its centre. A figure without transparent pixels is then where the picture has
+    one of these colours, and not white.
     """
     require_positive("The height of the silhouette", height, "m")
     cell = checked_cell(cell, 0.0)
     if thickness is not None:
         thickness = require_positive("The thickness of the silhouette", thickness, "m")
     colours = None if regions is None else palette(regions)
-    picture = read_foreign("picture" if colours is None else "colours", Path(path), limits or Limits())
+    picture = read_foreign(
+        "picture" if colours is None else "colours", Path(path), limits or Limits()
+    )
     try:
         cover = picture["cover"] if colours is None else figure_cover(picture["rgba"], colours)
         held, frame = framed(cover)
         mesh = figure_mesh(gaussian_filter(np.pad(cover[frame] / 255.0, 4), BLUR), height, cell)
         if regions is not None and colours is not None:
             label = labels(picture["rgba"], held, colours)[frame]
-            mesh = replace(mesh, regions=named_cells(regions, label[pixels_of(mesh, label.shape, height)]))
+            mesh = replace(
+                mesh, regions=named_cells(regions, label[pixels_of(mesh, label.shape, height)])
+            )
     except MeshError as error:
         raise MeshError(f"{path}: {error}") from error
-    return mesh if thickness is None else extruded(mesh, thickness=thickness, layers=max(1, round(thickness / cell)))
+    return (
+        mesh
+        if thickness is None
+        else extruded(mesh, thickness=thickness, layers=max(1, round(thickness / cell)))
+    )
 
 
 def framed(cover: Array) -> tuple[Array, tuple[slice, slice]]:
     """(which pixels lie inside, the rows and columns that the figure spans)."""
     held = cover >= 128
     if held.all() or not held.any():
-        raise MeshError(f"The picture has no outline: all {held.size} pixels are {'inside' if held.all() else 'outside'}. "
-                        "Draw the body dark on white, or opaque on transparent.")  # fmt: skip
+        raise MeshError(
+            f"The picture has no outline: all {held.size} pixels are "
+            f"{'inside' if held.all() else 'outside'}. Draw the body dark on white, or opaque on "
+            "transparent."
+        )
     rows, columns = np.flatnonzero(held.any(axis=1)), np.flatnonzero(held.any(axis=0))
     return held, (slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1))
 

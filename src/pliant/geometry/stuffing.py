@@ -1,7 +1,9 @@
-"""Isosurface stuffing (Labelle and Shewchuk, SIGGRAPH 2007): good tetrahedra or triangles for a body of any outline.
+"""Isosurface stuffing (Labelle and Shewchuk, SIGGRAPH 2007): good tetrahedra or triangles for a
+body of any outline.
 
-A regular lattice is laid over the body. Lattice points near the outline move onto it; cells that it still crosses are
-cut. Because a cut close to a lattice point cannot remain, no cell gets thin: angles stay over about ten degrees.
+A regular lattice is laid over the body. Lattice points near the outline move onto it; cells that it
+still crosses are cut. Because a cut close to a lattice point cannot remain, no cell gets thin:
+angles stay over about ten degrees.
 """
 
 from collections.abc import Callable
@@ -15,12 +17,19 @@ from pliant.geometry.lattice import check_count, grid_of
 from pliant.geometry.mesh import Mesh
 
 Inside = Callable[[Array], Array]  # (k, dim) [m] -> (k,) bool
-Crossing = Callable[[Array, Array], Array]  # starts inside, ends outside (k, dim) [m] -> fractions (k,)
+Crossing = Callable[
+    [Array, Array], Array
+]  # starts inside, ends outside (k, dim) [m] -> fractions (k,)
 
-# How near a cut may come to a lattice point, as a fraction of a long or a short edge: the paper's safe choice.
+# How near a cut may come to a lattice point, as a fraction of a long or a short edge: the paper's
+# safe choice.
 LONG, SHORT = 0.24999, 0.41189
 FLAT_REACH = 0.4  # the same for the equal edges of the lattice of triangles
-OFFSET = (0.3819, 0.2764, 0.4472)  # of a cell: a lattice in step with the body would put points exactly on its sides
+OFFSET = (
+    0.3819,
+    0.2764,
+    0.4472,
+)  # of a cell: a lattice in step with the body would put points exactly on its sides
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,7 +45,8 @@ class Lattice:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cuts:
-    """The lattice after it met the body: signs of its points, and a new point on each edge still crossed."""
+    """The lattice after it met the body: signs of its points, and a new point on each edge still
+    crossed."""
 
     lattice: Lattice
     sign: Array  # (n,) 1 inside, 0 on the outline, -1 outside
@@ -49,34 +59,49 @@ class Cuts:
         return n + np.searchsorted(self.keys, inner * n + outer)
 
     def leads(self, a: Array, b: Array, c: Array) -> Array:
-        """Whether the cut face (a, b inside, c outside) is halved from `a`: a rule on lattice points only, so that
-        the cells on both sides of the face agree, and no cell gets three halvings in a circle."""
+        """Whether the cut face (a, b inside, c outside) is halved from `a`: a rule on lattice
+        points only, so that the cells on both sides of the face agree, and no cell gets three
+        halvings in a circle."""
         kind = self.lattice.kind
-        return np.where(kind[a] == kind[c], True, np.where(kind[b] == kind[c], False, self.lattice.even[a]))
+        return np.where(
+            kind[a] == kind[c], True, np.where(kind[b] == kind[c], False, self.lattice.even[a])
+        )
 
 
 def stuffed(inside: Inside, crossing: Crossing, bounds: tuple[Array, Array], cell: float) -> Mesh:
-    """A mesh of about `cell` [m] for the body that holds the points where `inside` is true; surface "outside"."""
+    """A mesh of about `cell` [m] for the body that holds the points where `inside` is true; surface
+    "outside"."""
     lower, upper = bounds
     lattice = (cubic_lattice if len(lower) == 3 else triangle_lattice)(lower, upper, cell)
     held = inside(lattice.points)
     cells = lattice.cells[held[lattice.cells].any(axis=1)]
     if not len(cells):
-        raise MeshError(f"No point of a lattice of {cell:g} m lies inside the body. Choose a smaller cell.")
+        raise MeshError(
+            f"No point of a lattice of {cell:g} m lies inside the body. Choose a smaller cell."
+        )
     cuts = snapped(lattice, cells, held, crossing)
     cells = cells[(cuts.sign[cells] > 0).any(axis=1)]
     if not len(cells):
-        raise MeshError(f"The body is thinner than a cell of {cell:g} m everywhere. Choose a smaller cell.")
-    points, cells = compacted(cuts.points, np.vstack([cut(cuts, cells) for cut in CUTS[len(lower)]]))
+        raise MeshError(
+            f"The body is thinner than a cell of {cell:g} m everywhere. Choose a smaller cell."
+        )
+    points, cells = compacted(
+        cuts.points, np.vstack([cut(cuts, cells) for cut in CUTS[len(lower)]])
+    )
     cells = oriented(points, cells)
     surfaces = {"outside": boundary_facets(cells)}
-    return Mesh(points=points, cells=cells, regions={"body": np.arange(len(cells))}, surfaces=surfaces)
+    return Mesh(
+        points=points, cells=cells, regions={"body": np.arange(len(cells))}, surfaces=surfaces
+    )
 
 
 def snapped(lattice: Lattice, cells: Array, held: Array, crossing: Crossing) -> Cuts:
-    """Move each lattice point that has a cut within reach onto its nearest cut; keep the cuts of the other edges."""
+    """Move each lattice point that has a cut within reach onto its nearest cut; keep the cuts of
+    the other edges."""
     n = len(held)
-    pairs = [cells[:, [i, j]] for i in range(cells.shape[1]) for j in range(cells.shape[1]) if i != j]
+    pairs = [
+        cells[:, [i, j]] for i in range(cells.shape[1]) for j in range(cells.shape[1]) if i != j
+    ]
     edges = np.vstack([pair[held[pair[:, 0]] & ~held[pair[:, 1]]] for pair in pairs])
     keys = np.unique(edges[:, 0] * n + edges[:, 1])
     a, b = keys // n, keys % n
@@ -87,7 +112,9 @@ def snapped(lattice: Lattice, cells: Array, held: Array, crossing: Crossing) -> 
     length = np.linalg.norm(end - start, axis=1)
     ends, near = np.concatenate([a, b]), np.concatenate([t < reach, 1 - t < reach])
     gap = np.concatenate([t, 1 - t]) * np.tile(length, 2)
-    order = np.flatnonzero(near)[np.argsort(-gap[near], kind="stable")]  # the nearest cut is written last and stays
+    order = np.flatnonzero(near)[
+        np.argsort(-gap[near], kind="stable")
+    ]  # the nearest cut is written last and stays
     points, sign = lattice.points.copy(), np.where(held, 1, -1)
     points[ends[order]] = np.tile(x, (2, 1))[order]
     sign[ends[order]] = 0
@@ -96,7 +123,8 @@ def snapped(lattice: Lattice, cells: Array, held: Array, crossing: Crossing) -> 
 
 
 def ranked(cuts: Cuts, cells: Array, inner: int, outer: int) -> Array:
-    """The cells with that many points inside and outside, their points ordered inside, on the outline, outside."""
+    """The cells with that many points inside and outside, their points ordered inside, on the
+    outline, outside."""
     sign = cuts.sign[cells]
     chosen = ((sign > 0).sum(axis=1) == inner) & ((sign < 0).sum(axis=1) == outer)
     order = np.argsort(-sign[chosen], axis=1, kind="stable")
@@ -124,7 +152,9 @@ def two_inside_triangle(cuts: Cuts, cells: Array) -> Array:
     A, B = cuts.node(a, c), cuts.node(b, c)
     x = cuts.points
     first = (np.linalg.norm(x[a] - x[B], axis=1) <= np.linalg.norm(x[b] - x[A], axis=1))[:, None]
-    return np.where(np.tile(first, (2, 1)), stacked((a, b, B), (a, B, A)), stacked((a, b, A), (b, B, A)))
+    return np.where(
+        np.tile(first, (2, 1)), stacked((a, b, B), (a, B, A)), stacked((a, b, A), (b, B, A))
+    )
 
 
 def two_inside_one_out(cuts: Cuts, cells: Array) -> Array:
@@ -151,7 +181,9 @@ def two_inside_two_out(cuts: Cuts, cells: Array) -> Array:
 def three_inside(cuts: Cuts, cells: Array) -> Array:
     """Three points inside: a prism, cut along the order in which its points lead."""
     abc, d = np.split(ranked(cuts, cells, 3, 1), [3], axis=1)
-    wins = [cuts.leads(abc[:, i], abc[:, j], d[:, 0]).astype(int) for i, j in ((0, 1), (1, 2), (2, 0))]
+    wins = [
+        cuts.leads(abc[:, i], abc[:, j], d[:, 0]).astype(int) for i, j in ((0, 1), (1, 2), (2, 0))
+    ]
     score = np.stack([wins[0] - wins[2], wins[1] - wins[0], wins[2] - wins[1]], axis=1)
     p, q, r = np.take_along_axis(abc, np.argsort(-score, axis=1), axis=1).T
     P, Q, R = (cuts.node(v, d[:, 0]) for v in (p, q, r))
@@ -169,12 +201,16 @@ CUTS: dict[int, tuple[Callable[[Cuts, Array], Array], ...]] = {
 
 
 def cubic_lattice(lower: Array, upper: Array, cell: float) -> Lattice:
-    """The body-centred cubic lattice: around each face of a cube, four tetrahedra between the middles of two cubes."""
+    """The body-centred cubic lattice: around each face of a cube, four tetrahedra between the
+    middles of two cubes."""
     counts = np.ceil((upper - lower) / cell).astype(float) + 2
     check_count(12 * float(np.prod(counts)))
     n = counts.astype(np.int64)
     grid = np.vstack([2 * grid_of(n + 1), 2 * grid_of(n) + 1])
-    corner_stride, middle_stride = np.array([(n[1] + 1) * (n[2] + 1), n[2] + 1, 1]), np.array([n[1] * n[2], n[2], 1])
+    corner_stride, middle_stride = (
+        np.array([(n[1] + 1) * (n[2] + 1), n[2] + 1, 1]),
+        np.array([n[1] * n[2], n[2], 1]),
+    )
     n_corners = int(np.prod(n + 1))
     cells = []
     for axis in range(3):
@@ -185,8 +221,13 @@ def cubic_lattice(lower: Array, upper: Array, cell: float) -> Lattice:
         ring = [(cube + step + turn) @ corner_stride for turn in (0 * u, u, u + v, v)]
         cells += [np.column_stack([here, there, ring[i], ring[(i + 1) % 4]]) for i in range(4)]
     start = lower - cell * (1 - 0.5 * np.array(OFFSET))
-    return Lattice(points=start + 0.5 * cell * grid, cells=np.vstack(cells), kind=grid[:, 0] % 2,
-                   even=(grid // 2).sum(axis=1) % 2 == 0, reach=(LONG, SHORT))  # fmt: skip
+    return Lattice(
+        points=start + 0.5 * cell * grid,
+        cells=np.vstack(cells),
+        kind=grid[:, 0] % 2,
+        even=(grid // 2).sum(axis=1) % 2 == 0,
+        reach=(LONG, SHORT),
+    )
 
 
 def triangle_lattice(lower: Array, upper: Array, cell: float) -> Lattice:
@@ -201,7 +242,14 @@ def triangle_lattice(lower: Array, upper: Array, cell: float) -> Lattice:
     a, b = J * (columns + 1) + I, (J + 1) * (columns + 1) + I
     slant = J % 2 == 0  # odd rows lie half a cell to the right
     first = np.where(slant[:, None], np.column_stack([a, a + 1, b]), np.column_stack([a, b + 1, b]))
-    second = np.where(slant[:, None], np.column_stack([a + 1, b + 1, b]), np.column_stack([a, a + 1, b + 1]))
+    second = np.where(
+        slant[:, None], np.column_stack([a + 1, b + 1, b]), np.column_stack([a, a + 1, b + 1])
+    )
     start = lower - cell * (1.5 - np.array(OFFSET[:2]))
-    return Lattice(points=start + x, cells=np.vstack([first, second]), kind=np.zeros(len(x), dtype=np.int64),
-                   even=i % 2 == 0, reach=(FLAT_REACH, FLAT_REACH))  # fmt: skip
+    return Lattice(
+        points=start + x,
+        cells=np.vstack([first, second]),
+        kind=np.zeros(len(x), dtype=np.int64),
+        even=i % 2 == 0,
+        reach=(FLAT_REACH, FLAT_REACH),
+    )

@@ -15,10 +15,12 @@ from pliant.geometry.shapes import Domain, box_counts
 
 @dataclass(frozen=True, kw_only=True)
 class Union:
-    """Parts on one lattice over their common bounds: a cube belongs to the first part that contains its centre.
+    """Parts on one lattice over their common bounds: a cube belongs to the first part that contains
+    its centre.
 
-    Regions carry the names of the parts; surfaces are "outside" (all of the boundary) and those of "x-", "x+", "y-"...
-    of the common bounding box that the body touches. `divisions` are the cubes along each side.
+    Regions carry the names of the parts; surfaces are "outside" (all of the boundary) and those of
+    "x-", "x+", "y-"... of the common bounding box that the body touches. `divisions` are the cubes
+    along each side.
     """
 
     parts: Mapping[str, Domain]  # shapes, or a closed Surface
@@ -26,15 +28,27 @@ class Union:
 
     def __post_init__(self) -> None:
         if not self.parts:
-            raise InputError("This Union has 0 parts. Name at least one: Union(parts={'arm': Box(...)}).")
+            raise InputError(
+                "This Union has 0 parts. Name at least one: Union(parts={'arm': Box(...)})."
+            )
         for name, part in self.parts.items():
-            require_kind(f"Part '{name}' of the Union", part, Domain, "give a shape such as Box, or a closed Surface")
+            require_kind(
+                f"Part '{name}' of the Union",
+                part,
+                Domain,
+                "give a shape such as Box, or a closed Surface",
+            )
         dims = {name: part.dim for name, part in self.parts.items()}
         if len(set(dims.values())) > 1:
-            raise InputError(f"The parts of a Union must be all flat or all solid, but their dimensions are {dims}.")
+            raise InputError(
+                "The parts of a Union must be all flat or all solid, but their dimensions are "
+                f"{dims}."
+            )
         clash = sorted({"outside", "x-", "x+", "y-", "y+", "z-", "z+"} & set(self.parts))
         if clash:
-            raise InputError(f"A part is named '{clash[0]}', which is the name of a surface. Rename the part.")
+            raise InputError(
+                f"A part is named '{clash[0]}', which is the name of a surface. Rename the part."
+            )
 
     @property
     def dim(self) -> int:
@@ -47,7 +61,9 @@ class Union:
     def contains(self, points: Array) -> Array:
         return np.any([part.contains(points) for part in self.parts.values()], axis=0)
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         check_order(order)
         lower, upper = self.bounds()
         counts = box_counts(upper - lower, self.cell if cell is None else cell, divisions)
@@ -57,9 +73,15 @@ class Union:
         owner = self._owners(centres, step)
         cells, owner = cells[np.repeat(owner >= 0, factorial(self.dim))], owner[owner >= 0]
         lattice, cells = compacted(lattice, cells)
-        regions = {name: np.flatnonzero(np.repeat(owner == i, factorial(self.dim))) for i, name in enumerate(self.parts)}
+        regions = {
+            name: np.flatnonzero(np.repeat(owner == i, factorial(self.dim)))
+            for i, name in enumerate(self.parts)
+        }
         facets = boundary_facets(cells)
-        sides = {name: facets[mask[facets].all(axis=1)] for name, mask in box_sides(lattice, counts).items()}
+        sides = {
+            name: facets[mask[facets].all(axis=1)]
+            for name, mask in box_sides(lattice, counts).items()
+        }
         surfaces = {name: side for name, side in sides.items() if len(side)} | {"outside": facets}
         mesh = Mesh(points=lower + lattice * step, cells=cells, regions=regions, surfaces=surfaces)
         return mesh.quadratic() if order == 2 else mesh
@@ -70,8 +92,10 @@ class Union:
         for i, (name, part) in enumerate(self.parts.items()):
             mine = part.contains(centres) & (owner < 0)
             if not mine.any():
-                raise MeshError(f"Part '{name}' of the Union owns none of the {len(centres)} cubes of "
-                                f"{step.round(6).tolist()} m: it is thinner than a cube or hidden by an earlier part. "
-                                "Choose a smaller cell, or move it forward in the parts.")  # fmt: skip
+                raise MeshError(
+                    f"Part '{name}' of the Union owns none of the {len(centres)} cubes of "
+                    f"{step.round(6).tolist()} m: it is thinner than a cube or hidden by an "
+                    "earlier part. Choose a smaller cell, or move it forward in the parts."
+                )
             owner[mine] = i
         return owner

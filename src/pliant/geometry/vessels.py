@@ -9,7 +9,14 @@ import numpy as np
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry.cells import compacted
 from pliant.geometry.chambers import joined_on_axis, ticks
-from pliant.geometry.lattice import charted, check_count, checked_cell, checked_divisions, counts_along, grid_of
+from pliant.geometry.lattice import (
+    charted,
+    check_count,
+    checked_cell,
+    checked_divisions,
+    counts_along,
+    grid_of,
+)
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.rings import FEWEST_AROUND, direction, polar_lattice, to_circle
 from pliant.geometry.shapes import checked_vector, within
@@ -17,10 +24,12 @@ from pliant.geometry.shapes import checked_vector, within
 
 @dataclass(frozen=True, kw_only=True)
 class Vessel:
-    """A cylinder around the z axis, from its origin upwards, with a closed round void between solid caps.
+    """A cylinder around the z axis, from its origin upwards, with a closed round void between solid
+    caps.
 
-    Surfaces "bottom", "top", "side", and "cavity", the wall of the void. `divisions` is (around, layers, through): cells around (at least
-    6), layers along the void, cells through the wall and the caps.
+    Surfaces "bottom", "top", "side", and "cavity", the wall of the void. `divisions` is (around,
+    layers, through): cells around (at least 6), layers along the void, cells through the wall and
+    the caps.
     """
 
     radius: float  # [m]
@@ -34,8 +43,11 @@ class Vessel:
         for name in ("radius", "wall", "length", "cap"):
             require_positive(f"The {name} of a Vessel", getattr(self, name), "m")
         if not (self.wall < self.radius and 2.0 * self.cap < self.length):
-            raise InputError(f"The wall of {self.wall:g} m and two caps of {self.cap:g} m leave no void in a Vessel of radius "
-                             f"{self.radius:g} m and length {self.length:g} m; make them thinner.")  # fmt: skip
+            raise InputError(
+                f"The wall of {self.wall:g} m and two caps of {self.cap:g} m leave no void in a "
+                f"Vessel of radius {self.radius:g} m and length {self.length:g} m; make them "
+                "thinner."
+            )
         object.__setattr__(self, "origin", checked_vector("The origin of a Vessel", self.origin, 3))
 
     @property
@@ -45,7 +57,11 @@ class Vessel:
 
     def bounds(self) -> tuple[Array, Array]:
         foot = np.asarray(self.origin, dtype=float)
-        return foot - (self.radius, self.radius, 0.0), foot + (self.radius, self.radius, self.length)
+        return foot - (self.radius, self.radius, 0.0), foot + (
+            self.radius,
+            self.radius,
+            self.length,
+        )
 
     def contains(self, points: Array) -> Array:
         x, y, z = (np.asarray(points) - self.origin).T
@@ -53,21 +69,40 @@ class Vessel:
         hollow = (radius < self.inner) & (z > self.cap) & (z < self.length - self.cap)
         return (radius <= self.radius) & (z >= 0) & (z <= self.length) & ~hollow
 
-    def mesh(self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1) -> Mesh:
+    def mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
+    ) -> Mesh:
         around, layers, through = self._counts(cell, divisions)
         radii = ticks([(self.inner, through), (self.wall, through)])
-        heights = ticks([(self.cap, through), (self.length - 2.0 * self.cap, layers), (self.cap, through)])
+        heights = ticks(
+            [(self.cap, through), (self.length - 2.0 * self.cap, layers), (self.cap, through)]
+        )
         cubes = (around, 2 * through, len(heights) - 1)
         check_count(factorial(3) * float(np.prod(cubes)))
         void = np.array([0, 0, through]), np.array([around, through, through + layers])
         lattice, cells = polar_lattice(cubes)
         hollow = within(grid_of(cubes) + 0.5, *void)
-        lattice, cells = compacted(lattice, joined_on_axis(lattice, cells[np.repeat(~hollow, factorial(3))]))
+        lattice, cells = compacted(
+            lattice, joined_on_axis(lattice, cells[np.repeat(~hollow, factorial(3))])
+        )
         _, j, k = lattice.T
-        sides = {"bottom": k == 0, "top": k == cubes[2], "side": j == cubes[1], "cavity": within(lattice, *void)}
-        ray = np.where(j > 0, 1.0, 0.0)[:, None] * direction(lattice[:, 0], around)  # none on the axis, where there is no angle
+        sides = {
+            "bottom": k == 0,
+            "top": k == cubes[2],
+            "side": j == cubes[1],
+            "cavity": within(lattice, *void),
+        }
+        ray = np.where(j > 0, 1.0, 0.0)[:, None] * direction(
+            lattice[:, 0], around
+        )  # none on the axis, where there is no angle
         # The polar lattice (angle, radius, z) is left-handed in space.
-        return charted(np.column_stack([ray, radii[j], heights[k]]), cells[:, [0, 1, 3, 2]], self._chart, order, sides)
+        return charted(
+            np.column_stack([ray, radii[j], heights[k]]),
+            cells[:, [0, 1, 3, 2]],
+            self._chart,
+            order,
+            sides,
+        )
 
     def _chart(self, p: Array) -> Array:
         p = np.where(p[:, 2:3] > 0.0, p, p + (1.0, 0.0, 0.0, 0.0))
@@ -77,5 +112,7 @@ class Vessel:
         if divisions is not None:
             return checked_divisions(divisions, 3, (FEWEST_AROUND, 1, 1))
         cell = checked_cell(cell, self.radius / 2)
-        around, layers, through = counts_along((2 * np.pi * self.radius, self.length - 2.0 * self.cap, min(self.wall, self.cap)), cell)
+        around, layers, through = counts_along(
+            (2 * np.pi * self.radius, self.length - 2.0 * self.cap, min(self.wall, self.cap)), cell
+        )
         return max(FEWEST_AROUND, around), layers, through

@@ -1,4 +1,5 @@
-"""What the wall of a fluid must be: closed, outward, around a volume and free of crossings. Each fault is a sentence."""
+"""What the wall of a fluid must be: closed, outward, around a volume and free of crossings. Each
+fault is a sentence."""
 
 from typing import NoReturn
 
@@ -14,29 +15,40 @@ from pliant.geometry.winding import clusters, winding_numbers
 from pliant.kernels.threads import for_reading, run
 
 FAR = 1e9  # [m], and of densities and gravity in their units: what is larger is a mistake
-LIGHT = 16  # nodes or triangles that cost as much to place as one quadrature point, by which `run` counts
+# nodes or triangles that cost as much to place as one quadrature point, by which `run` counts
+LIGHT = 16
 
 
 def check_wall(points: Array, triangles: Array) -> Surface:
-    """The closed surface of points (n, 3) [m] and triangles (k, 3), outward from the fluid, or a sentence: that it is open, inside out,
-    flat, that it crosses itself, or that a part lies in another and both are outward. Takes a second for 90,000 triangles, so it is meant
-    to be asked once, not after every move."""
+    """The closed surface of points (n, 3) [m] and triangles (k, 3), outward from the fluid, or a
+    sentence: that it is open, inside out, flat, that it crosses itself, or that a part lies in
+    another and both are outward. Takes a second for 90,000 triangles, so it is meant to be asked
+    once, not after every move."""
     points, triangles = checked_wall(points, triangles)
-    size, volume = float(np.ptp(points[triangles], axis=(0, 1)).max()), enclosed_volume(points, triangles)
+    size, volume = (
+        float(np.ptp(points[triangles], axis=(0, 1)).max()),
+        enclosed_volume(points, triangles),
+    )
     if abs(volume) <= 1e-12 * size**3:
-        raise MeshError(f"The wall encloses {volume:.3g} m^3 within {size:.3g} m: it is flat and holds no fluid. Leave a volume.")
+        raise MeshError(
+            f"The wall encloses {volume:.3g} m^3 within {size:.3g} m: it is flat and holds no "
+            "fluid. Leave a volume."
+        )
     surface = Surface(points=points, triangles=triangles)
     pair = crossing_pair(surface.points, surface.triangles)
     if pair is not None:
         place = surface.points[surface.triangles[pair[0]]].mean(axis=0).round(9).tolist()
-        raise MeshError(f"The wall crosses or touches itself: triangles {pair[0]} and {pair[1]} meet (near {place} m). "
-                        "Move its parts from each other, so that no fluid is counted twice.")  # fmt: skip
+        raise MeshError(
+            f"The wall crosses or touches itself: triangles {pair[0]} and {pair[1]} meet (near "
+            f"{place} m). Move its parts from each other, so that no fluid is counted twice."
+        )
     _check_nesting(surface.points, surface.triangles)
     return surface
 
 
 def _check_nesting(points: Array, triangles: Array) -> None:
-    """Parts that do not cross hold fluid once where each outward one has none around it, and each inward one is a hollow in fluid."""
+    """Parts that do not cross hold fluid once where each outward one has none around it, and each
+    inward one is a hollow in fluid."""
     ends = triangles[:, [0, 1, 1, 2]].reshape(-1, 2).T
     links = sp.coo_array((np.ones(len(ends[0])), tuple(ends)), shape=2 * (len(points),))
     label = connected_components(links, directed=False)[1][triangles[:, 0]]
@@ -45,39 +57,64 @@ def _check_nesting(points: Array, triangles: Array) -> None:
         return
     places, around = points[[part[0, 0] for part in parts]], np.zeros(len(parts))
     for k, part in enumerate(parts):
-        around += np.where(np.arange(len(parts)) == k, 0.0, winding_numbers(clusters(points[part]), places))
+        around += np.where(
+            np.arange(len(parts)) == k, 0.0, winding_numbers(clusters(points[part]), places)
+        )
     outward = np.array([enclosed_volume(points, part) > 0.0 for part in parts])
     wrong = np.flatnonzero(np.abs(around - np.where(outward, 0.0, 1.0)) > 0.5)
     if wrong.size:
-        raise MeshError(f"{wrong.size} of {len(parts)} parts of the wall (first: near {places[wrong[0]].round(9).tolist()} m) point "
-                        "outward inside another part, or inward outside of all, so that fluid is counted twice or below zero. Turn their "
-                        "triangles with [:, ::-1], or leave them out.")  # fmt: skip
+        raise MeshError(
+            f"{wrong.size} of {len(parts)} parts of the wall (first: near "
+            f"{places[wrong[0]].round(9).tolist()} m) point outward inside another part, or "
+            "inward outside of all, so that fluid is counted twice or below zero. Turn their "
+            "triangles with [:, ::-1], or leave them out."
+        )
 
 
 def checked_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
-    """Both as arrays that compiled loops can read without leaving them; the rest is `check_wall`'s."""
+    """Both as arrays that compiled loops can read without leaving them; the rest is
+    `check_wall`'s."""
     points, triangles = as_wall(points, triangles)
     return (points, triangles) if _sound(points, triangles) else refuse_wall(points, triangles)
 
 
 def as_wall(points: Array, triangles: Array) -> tuple[Array, Array]:
     """Both as arrays of their shapes and types, whatever numbers are in them."""
-    if not (isinstance(points, np.ndarray) and points.dtype == np.float64 and points.ndim == 2 and points.shape[1] == 3):
+    if not (
+        isinstance(points, np.ndarray)
+        and points.dtype == np.float64
+        and points.ndim == 2
+        and points.shape[1] == 3
+    ):
         points = finite_array("The array of points of the wall", points, (None, 3), "m")
     triangles = np.asarray(triangles)
-    if triangles.ndim != 2 or triangles.shape[1] != 3 or not len(triangles) or triangles.dtype.kind not in "iu":
-        raise MeshError(f"The triangles of the wall have shape {triangles.shape} and type {triangles.dtype}; give node numbers of shape "
-                        "(k, 3).")  # fmt: skip
+    if (
+        triangles.ndim != 2
+        or triangles.shape[1] != 3
+        or not len(triangles)
+        or triangles.dtype.kind not in "iu"
+    ):
+        raise MeshError(
+            f"The triangles of the wall have shape {triangles.shape} and type {triangles.dtype}; "
+            "give node numbers of shape (k, 3)."
+        )
     return for_reading(points), for_reading(triangles.astype(np.int64, copy=False))
 
 
 def refuse_wall(points: Array, triangles: Array) -> NoReturn:
-    """Say what is wrong with the numbers of a wall, which is more work than to find out that something is."""
+    """Say what is wrong with the numbers of a wall, which is more work than to find out that
+    something is."""
     finite_array("The array of points of the wall", points, (None, 3), "m")
     if triangles.min() < 0:
-        raise MeshError(f"A triangle names point {triangles.min()}, but the points are 0..{len(points) - 1}. Count from 0.")
+        raise MeshError(
+            f"A triangle names point {triangles.min()}, but the points are 0..{len(points) - 1}. "
+            "Count from 0."
+        )
     check_points(points, triangles)
-    raise MeshError(f"The wall reaches {np.abs(points).max():g} m; no robot is larger than {FAR:g} m, so check the units.")
+    raise MeshError(
+        f"The wall reaches {np.abs(points).max():g} m; no robot is larger than {FAR:g} m, so "
+        "check the units."
+    )
 
 
 @njit(error_model="numpy", cache=True)
@@ -93,10 +130,12 @@ def _sound(points, triangles):
 
 
 def closed(n: int, triangles: Array) -> bool:
-    """Whether every edge is run through as often one way as the other, of triangles (k, 3) on n nodes.
+    """Whether every edge is run through as often one way as the other, of triangles (k, 3) on n
+    nodes.
 
-    Each node gets a place in a plane by chance. There the signed areas of the triangles sum to zero if they close and, in whole numbers
-    modulo 2^64, hardly otherwise, which is much quicker to find than the pairs of edges.
+    Each node gets a place in a plane by chance. There the signed areas of the triangles sum to zero
+    if they close and, in whole numbers modulo 2^64, hardly otherwise, which is much quicker to find
+    than the pairs of edges.
     """
     return int(run(_scattered_area, len(triangles) // LIGHT, n, triangles)) == 0
 
@@ -121,15 +160,22 @@ def _scattered(i):
 
 
 def checked_fluid(density: float, gravity: Array, *, falls: bool = True) -> tuple[float, Array]:
-    """(density [kg/m^3], gravity (3,) [m/s^2]) whose products are numbers. A fluid that `falls` has some gravity: without it there is no
-    up, no level and no weight."""
+    """(density [kg/m^3], gravity (3,) [m/s^2]) whose products are numbers. A fluid that `falls` has
+    some gravity: without it there is no up, no level and no weight."""
     density = require_positive("The density of the fluid", density, "kg/m^3")
     gravity = finite_array("The gravity of the fluid", gravity, (3,), "m/s^2")
-    for name, size, unit in (("density", density, "kg/m^3"), ("gravity", max(map(abs, gravity.tolist())), "m/s^2")):
+    for name, size, unit in (
+        ("density", density, "kg/m^3"),
+        ("gravity", max(map(abs, gravity.tolist())), "m/s^2"),
+    ):
         if size > FAR:
-            raise InputError(f"The {name} of the fluid is {size:g} {unit}; nothing has more than {FAR:g}, so check the units.")
+            raise InputError(
+                f"The {name} of the fluid is {size:g} {unit}; nothing has more than {FAR:g}, so "
+                "check the units."
+            )
     if falls and not np.linalg.norm(gravity) > 0.0:
         raise InputError(
-            "The gravity of the fluid is zero, so that it has no weight and no level; give a direction, such as (0, 0, -9.81)."
+            "The gravity of the fluid is zero, so that it has no weight and no level; give a "
+            "direction, such as (0, 0, -9.81)."
         )
     return density, gravity

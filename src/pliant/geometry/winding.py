@@ -1,4 +1,5 @@
-"""Inside or outside of a closed surface, and where segments cross it; clusters of triangles keep both quick."""
+"""Inside or outside of a closed surface, and where segments cross it; clusters of triangles keep
+both quick."""
 
 from dataclasses import dataclass
 
@@ -7,7 +8,9 @@ import numpy as np
 from pliant.core import Array
 
 PER_CLUSTER = 32  # triangles
-FAR = 2.0  # cluster radii beyond which its dipole stands for it (Barill et al. 2018); the error stays under 0.02
+# cluster radii beyond which its dipole stands for it (Barill et al. 2018); the error stays under
+# 0.02
+FAR = 2.0
 PAIRS = 200_000  # point-triangle pairs held in memory at once
 
 
@@ -44,7 +47,8 @@ def as_cluster(corners: Array) -> Cluster:
 
 
 def winding_numbers(parts: list[Cluster], points: Array) -> Array:
-    """(k,) how often the surface winds around each point: 1 inside, 0 outside, between them near a small gap."""
+    """(k,) how often the surface winds around each point: 1 inside, 0 outside, between them near a
+    small gap."""
     total = np.zeros(len(points))
     for part in parts:
         offset = part.centre - points
@@ -60,7 +64,8 @@ def winding_numbers(parts: list[Cluster], points: Array) -> Array:
 
 
 def solid_angles(corners: Array, points: Array) -> Array:
-    """(k,) the solid angle of all triangles together from each point (van Oosterom and Strackee 1983)."""
+    """(k,) the solid angle of all triangles together from each point (van Oosterom and Strackee
+    1983)."""
     a, b, c = (corners[None, :, i] - points[:, None] for i in range(3))
     la, lb, lc = (np.linalg.norm(v, axis=2) for v in (a, b, c))
     volume = np.einsum("pti,pti->pt", a, np.cross(b, c))
@@ -69,7 +74,8 @@ def solid_angles(corners: Array, points: Array) -> Array:
 
 
 def crossings(parts: list[Cluster], start: Array, end: Array) -> Array:
-    """(k,) the fraction of each segment at which it first meets the surface, 0.5 where rounding hides the meeting."""
+    """(k,) the fraction of each segment at which it first meets the surface, 0.5 where rounding
+    hides the meeting."""
     first = np.full(len(start), np.inf)
     lower, upper = np.minimum(start, end), np.maximum(start, end)
     for part in parts:
@@ -78,12 +84,15 @@ def crossings(parts: list[Cluster], start: Array, end: Array) -> Array:
         step = max(1, PAIRS // len(part.corners))
         for at in range(0, near.size, step):
             rows = near[at : at + step]
-            first[rows] = np.minimum(first[rows], meetings(part.corners, start[rows], end[rows]).min(axis=1))
+            first[rows] = np.minimum(
+                first[rows], meetings(part.corners, start[rows], end[rows]).min(axis=1)
+            )
     return np.where(np.isfinite(first), first, 0.5)
 
 
 def meetings(corners: Array, start: Array, end: Array) -> Array:
-    """(k, m) the fraction along each segment where it meets each triangle, inf for a miss (Moeller and Trumbore)."""
+    """(k, m) the fraction along each segment where it meets each triangle, inf for a miss (Moeller
+    and Trumbore)."""
     edge1, edge2 = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
     ray = (end - start)[:, None]
     p = np.cross(ray, edge2)
@@ -95,5 +104,12 @@ def meetings(corners: Array, start: Array, end: Array) -> Array:
     v = np.einsum("kmi,kmi->km", np.broadcast_to(ray, q.shape), q) / scale
     t = np.einsum("kmi,mi->km", q, edge2) / scale
     slack = 1e-9  # a segment through an edge must meet at least one of its two triangles
-    hit = (det != 0) & (u >= -slack) & (v >= -slack) & (u + v <= 1 + slack) & (t >= -slack) & (t <= 1 + slack)
+    hit = (
+        (det != 0)
+        & (u >= -slack)
+        & (v >= -slack)
+        & (u + v <= 1 + slack)
+        & (t >= -slack)
+        & (t <= 1 + slack)
+    )
     return np.where(hit, np.clip(t, 0, 1), np.inf)

@@ -29,5 +29,26 @@ from pliant.kernels.matrix import (  # noqa: E402
 )
 from pliant.kernels.polar import plane_rotation, rotation, rotation_differential, spin_inverse  # noqa: E402
 
-__all__ = ["FAST", "add", "axpy", "cofactor", "cross", "det", "dot", "inner", "mm", "mmt", "mtm", "plane_rotation", "rotation",
-           "rotation_differential", "scale", "spin_inverse", "sub", "sym", "times", "trace", "transposed"]  # fmt: skip
+__all__ = [
+    "FAST",
+    "add",
+    "axpy",
+    "cofactor",
+    "cross",
+    "det",
+    "dot",
+    "inner",
+    "mm",
+    "mmt",
+    "mtm",
+    "plane_rotation",
+    "rotation",
+    "rotation_differential",
+    "scale",
+    "spin_inverse",
+    "sub",
+    "sym",
+    "times",
+    "trace",
+    "transposed",
+]

@@ -1,7 +1,9 @@
-"""What a sparse symmetric matrix fills in when it is factorised: its elimination tree, and blocks of columns that fill in alike.
+"""What a sparse symmetric matrix fills in when it is factorised: its elimination tree, and blocks
+of columns that fill in alike.
 
-Columns are numbered in the order in which they are eliminated. `below` lists, of each column, the rows after it that its matrix has
-(compressed columns); `above` the same of the transpose: of each row, the columns before it.
+Columns are numbered in the order in which they are eliminated. `below` lists, of each column, the
+rows after it that its matrix has (compressed columns); `above` the same of the transpose: of each
+row, the columns before it.
 """
 
 import numpy as np
@@ -69,8 +71,9 @@ def heights(start, above, parent):
 
 @njit(error_model="numpy", cache=True)
 def blocks(parent, height):
-    """((m + 1,) the first column of each block, (m,) how many rows it has). Columns that fill in alike are one block, and small blocks are
-    joined with the one that they fill in first where that stores few zeros."""
+    """((m + 1,) the first column of each block, (m,) how many rows it has). Columns that fill in
+    alike are one block, and small blocks are joined with the one that they fill in first where that
+    stores few zeros."""
     n = len(parent)
     first, rows, zeros = np.empty(n + 1, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     m, end = 0, n  # found from the last to the first
@@ -90,8 +93,8 @@ def blocks(parent, height):
 
 @njit(error_model="numpy", cache=True)
 def fill(start, below, first, tall):
-    """(where the rows of each block begin, these rows, the block that each block fills in first or -1, where in that block each of its rows
-    stands)."""
+    """(where the rows of each block begin, these rows, the block that each block fills in first or
+    -1, where in that block each of its rows stands)."""
     n, m = first[-1], len(tall)
     begin = np.zeros(m + 1, np.int64)
     begin[1:] = np.cumsum(tall)

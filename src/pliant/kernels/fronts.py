@@ -1,7 +1,9 @@
-"""A sparse Cholesky factor by fronts, for matrices that fill in little: small dense blocks, four numbers at a time.
+"""A sparse Cholesky factor by fronts, for matrices that fill in little: small dense blocks, four
+numbers at a time.
 
-A block of columns is gathered from the matrix and from what its children left, factorised, and leaves to its parent what it takes off the
-rest (Duff and Reid's multifrontal method). On blocks of some ten rows this is several times as quick as calls of BLAS.
+A block of columns is gathered from the matrix and from what its children left, factorised, and
+leaves to its parent what it takes off the rest (Duff and Reid's multifrontal method). On blocks of
+some ten rows this is several times as quick as calls of BLAS.
 """
 
 from typing import NamedTuple
@@ -15,8 +17,8 @@ from pliant.kernels.matrix import FAST
 
 
 class Fronts(NamedTuple):
-    """What the loops read of an analysis, of m blocks of n columns. A row of a block is that of its own columns and then that of the rows
-    below, each filled up to a multiple of four."""
+    """What the loops read of an analysis, of m blocks of n columns. A row of a block is that of its
+    own columns and then that of the rows below, each filled up to a multiple of four."""
 
     order: Array  # (n,) the unknown of each column
     first: Array  # (m + 1,) the first column of each block
@@ -40,8 +42,8 @@ def _sizes(fronts, b):
 
 @njit(error_model="numpy", cache=True)
 def _take_over(fronts, c, left, top, factor, at, rest, own, row):
-    """Add what child c left, from four `top` on, to its parent: to its columns, `row` fours each from `at` on of the factor, of which `own`
-    are the columns' own, and to the rest."""
+    """Add what child c left, from four `top` on, to its parent: to its columns, `row` fours each
+    from `at` on of the factor, of which `own` are the columns' own, and to the rest."""
     _, n, _, fours = _sizes(fronts, c)
     place = fronts.place[fronts.begin[c + 1] - n : fronts.begin[c + 1]]
     for i in range(n):
@@ -84,7 +86,14 @@ def _take_off(rest, factor, flat, at, wide, below, own, row):
         for i in range(below):
             x, y, z, to = -flat[4 * a + i], -flat[4 * b + i], -flat[4 * c + i], i * fours
             for j in range(i // 4, fours):
-                store(rest, to + j, load(rest, to + j) + x * load(factor, a + j) + y * load(factor, b + j) + z * load(factor, c + j))
+                store(
+                    rest,
+                    to + j,
+                    load(rest, to + j)
+                    + x * load(factor, a + j)
+                    + y * load(factor, b + j)
+                    + z * load(factor, c + j),
+                )
     for k in range(wide - wide % 3, wide):
         a = at + k * row + own
         for i in range(below):
@@ -96,11 +105,20 @@ def _take_off(rest, factor, flat, at, wide, below, own, row):
 @njit(error_model="numpy", cache=True)
 def factorise(fronts, values):
     """(k, 4) the factor of a matrix, None where it is not positive definite."""
-    factor, left, rest = np.zeros((fronts.panel[-1], 4)), np.empty((fronts.most, 4)), np.empty((fronts.widest, 4))
+    factor, left, rest = (
+        np.zeros((fronts.panel[-1], 4)),
+        np.empty((fronts.most, 4)),
+        np.empty((fronts.widest, 4)),
+    )
     flat, flat_left, flat_rest = factor.reshape(-1), left.reshape(-1), rest.reshape(-1)
     for k in range(len(values)):
         flat[fronts.goal[k]] = values[k]
-    waiting, depth, top, none = np.empty(len(fronts.parent), np.int64), 0, 0, lanes(0.0, 0.0, 0.0, 0.0)
+    waiting, depth, top, none = (
+        np.empty(len(fronts.parent), np.int64),
+        0,
+        0,
+        lanes(0.0, 0.0, 0.0, 0.0),
+    )
     for b in range(len(fronts.parent)):
         wide, below, own, fours = _sizes(fronts, b)
         at, row = fronts.panel[b], own + fours
@@ -127,7 +145,12 @@ def _forward(fronts, flat, x):
     """L y = x, in place."""
     for b in range(len(fronts.parent)):
         wide, below, own, fours = _sizes(fronts, b)
-        at, row, first, rows = 4 * fronts.panel[b], 4 * (own + fours), fronts.first[b], fronts.rows[fronts.begin[b] + wide :]
+        at, row, first, rows = (
+            4 * fronts.panel[b],
+            4 * (own + fours),
+            fronts.first[b],
+            fronts.rows[fronts.begin[b] + wide :],
+        )
         for k in range(wide):
             here = at + k * row
             y = (1.0 / flat[here + k]) * load(x, first + k)
@@ -136,9 +159,19 @@ def _forward(fronts, flat, x):
                 store(x, first + i, load(x, first + i) + (-flat[here + i]) * y)
         for k in range(0, wide - wide % 3, 3):
             p = at + k * row + 4 * own
-            q, r, u, v, w = p + row, p + 2 * row, load(x, first + k), load(x, first + k + 1), load(x, first + k + 2)
+            q, r, u, v, w = (
+                p + row,
+                p + 2 * row,
+                load(x, first + k),
+                load(x, first + k + 1),
+                load(x, first + k + 2),
+            )
             for i in range(below):
-                store(x, rows[i], load(x, rows[i]) + (-flat[p + i]) * u + (-flat[q + i]) * v + (-flat[r + i]) * w)
+                store(
+                    x,
+                    rows[i],
+                    load(x, rows[i]) + (-flat[p + i]) * u + (-flat[q + i]) * v + (-flat[r + i]) * w,
+                )
         for k in range(wide - wide % 3, wide):
             p, u = at + k * row + 4 * own, load(x, first + k)
             for i in range(below):
@@ -150,10 +183,21 @@ def _backward(fronts, flat, x):
     """L^T y = x, in place."""
     for b in range(len(fronts.parent) - 1, -1, -1):
         wide, below, own, fours = _sizes(fronts, b)
-        at, row, first, rows = 4 * fronts.panel[b], 4 * (own + fours), fronts.first[b], fronts.rows[fronts.begin[b] + wide :]
+        at, row, first, rows = (
+            4 * fronts.panel[b],
+            4 * (own + fours),
+            fronts.first[b],
+            fronts.rows[fronts.begin[b] + wide :],
+        )
         for k in range(0, wide - wide % 3, 3):
             p = at + k * row + 4 * own
-            q, r, u, v, w = p + row, p + 2 * row, load(x, first + k), load(x, first + k + 1), load(x, first + k + 2)
+            q, r, u, v, w = (
+                p + row,
+                p + 2 * row,
+                load(x, first + k),
+                load(x, first + k + 1),
+                load(x, first + k + 2),
+            )
             for i in range(below):
                 y = load(x, rows[i])
                 u += (-flat[p + i]) * y

@@ -1,6 +1,8 @@
-"""Four numbers side by side in one register, which a processor adds and multiplies at once: for compiled loops over rows of four.
+"""Four numbers side by side in one register, which a processor adds and multiplies at once: for
+compiled loops over rows of four.
 
-`Lanes` are float64; rows of float32 are widened when loaded and rounded when stored. Sums and products may be fused.
+`Lanes` are float64; rows of float32 are widened when loaded and rounded when stored. Sums and
+products may be fused.
 """
 
 import operator
@@ -15,7 +17,9 @@ from numba.extending import models, overload, register_model
 
 from pliant.kernels.matrix import FAST
 
-intrinsic: Any = _intrinsic  # its own type asks callers for the typing context, which the compiler gives
+intrinsic: Any = (
+    _intrinsic  # its own type asks callers for the typing context, which the compiler gives
+)
 FUSED = tuple(FAST)
 WIDE = ir.VectorType(ir.DoubleType(), 4)
 
@@ -37,16 +41,25 @@ class _LanesModel(models.PrimitiveModel):
 
 
 def _row(context: Any, builder: Any, kind: Any, table: Any, i: Any) -> tuple[Any, Any]:
-    """(a pointer to row i of a contiguous table (n, 4) as a vector, the bytes that it is aligned to)."""
-    first = builder.gep(context.make_array(kind)(context, builder, table).data, [builder.mul(i, i.type(4))])
+    """(a pointer to row i of a contiguous table (n, 4) as a vector, the bytes that it is aligned
+    to)."""
+    first = builder.gep(
+        context.make_array(kind)(context, builder, table).data, [builder.mul(i, i.type(4))]
+    )
     number = ir.FloatType() if kind.dtype == types.float32 else ir.DoubleType()
     return builder.bitcast(first, ir.VectorType(number, 4).as_pointer()), kind.dtype.bitwidth // 8
 
 
 def _check(table: Any) -> None:
-    known = isinstance(table, types.Array) and (table.ndim, table.layout) == (2, "C") and table.dtype in (types.float32, types.float64)
+    known = (
+        isinstance(table, types.Array)
+        and (table.ndim, table.layout) == (2, "C")
+        and table.dtype in (types.float32, types.float64)
+    )
     if not known:
-        raise TypingError(f"lanes are rows of a contiguous table (n, 4) of float32 or float64, not of {table}")
+        raise TypingError(
+            f"lanes are rows of a contiguous table (n, 4) of float32 or float64, not of {table}"
+        )
 
 
 # Neither looks whether row i is there, or four wide: the caller does
@@ -74,7 +87,11 @@ def store(typing, table, i, lanes):
 
     def make(context, builder, signature, args):
         at, align = _row(context, builder, signature.args[0], *args[:2])
-        builder.store(args[2] if align == 8 else builder.fptrunc(args[2], ir.VectorType(ir.FloatType(), 4)), at, align=align)
+        builder.store(
+            args[2] if align == 8 else builder.fptrunc(args[2], ir.VectorType(ir.FloatType(), 4)),
+            at,
+            align=align,
+        )
         return context.get_dummy_value()
 
     return types.void(table, types.intp, LANES), make
@@ -104,11 +121,17 @@ def lane(typing, a, k):
 
 
 def _picked(builder: Any, a: Any, places: list[int]) -> Any:
-    return builder.shuffle_vector(a, ir.Constant(WIDE, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), 4), places))
+    return builder.shuffle_vector(
+        a, ir.Constant(WIDE, ir.Undefined), ir.Constant(ir.VectorType(ir.IntType(32), 4), places)
+    )
 
 
 def _broadcast(builder: Any, number: Any) -> Any:
-    return _picked(builder, builder.insert_element(ir.Constant(WIDE, ir.Undefined), number, ir.IntType(32)(0)), [0] * 4)
+    return _picked(
+        builder,
+        builder.insert_element(ir.Constant(WIDE, ir.Undefined), number, ir.IntType(32)(0)),
+        [0] * 4,
+    )
 
 
 @intrinsic
@@ -136,7 +159,9 @@ def sizes(typing, a):
     """Each without its sign."""
 
     def make(context, builder, signature, args):
-        fabs = cgutils.get_or_insert_function(builder.module, ir.FunctionType(WIDE, [WIDE]), "llvm.fabs.v4f64")
+        fabs = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(WIDE, [WIDE]), "llvm.fabs.v4f64"
+        )
         return builder.call(fabs, args)
 
     return LANES(LANES), make

@@ -1,29 +1,60 @@
-"""Products and invariants of 3 x 3 matrices held as flat, row-major tuples, and of vectors of three; real or complex entries alike.
+"""Products and invariants of 3 x 3 matrices held as flat, row-major tuples, and of vectors of
+three; real or complex entries alike.
 
-Tuples live in registers, so that a loop over elements or particles allocates nothing. A plane problem uses the same
-functions with the out-of-plane row and column of the identity.
+Tuples live in registers, so that a loop over elements or particles allocates nothing. A plane
+problem uses the same functions with the out-of-plane row and column of the identity.
 """
 
 from numba import njit
 
-FAST = {"contract"}  # fused multiply-add, as a C++ compiler makes them; nothing that changes the handling of NaN
+FAST = {
+    "contract"
+}  # fused multiply-add, as a C++ compiler makes them; nothing that changes the handling of NaN
 
 
 @njit(error_model="numpy", cache=True)
 def add(A, B):
-    return (A[0] + B[0], A[1] + B[1], A[2] + B[2], A[3] + B[3], A[4] + B[4],
-            A[5] + B[5], A[6] + B[6], A[7] + B[7], A[8] + B[8])  # fmt: skip
+    return (
+        A[0] + B[0],
+        A[1] + B[1],
+        A[2] + B[2],
+        A[3] + B[3],
+        A[4] + B[4],
+        A[5] + B[5],
+        A[6] + B[6],
+        A[7] + B[7],
+        A[8] + B[8],
+    )
 
 
 @njit(error_model="numpy", cache=True)
 def sub(A, B):
-    return (A[0] - B[0], A[1] - B[1], A[2] - B[2], A[3] - B[3], A[4] - B[4],
-            A[5] - B[5], A[6] - B[6], A[7] - B[7], A[8] - B[8])  # fmt: skip
+    return (
+        A[0] - B[0],
+        A[1] - B[1],
+        A[2] - B[2],
+        A[3] - B[3],
+        A[4] - B[4],
+        A[5] - B[5],
+        A[6] - B[6],
+        A[7] - B[7],
+        A[8] - B[8],
+    )
 
 
 @njit(error_model="numpy", cache=True)
 def scale(s, A):
-    return (s * A[0], s * A[1], s * A[2], s * A[3], s * A[4], s * A[5], s * A[6], s * A[7], s * A[8])
+    return (
+        s * A[0],
+        s * A[1],
+        s * A[2],
+        s * A[3],
+        s * A[4],
+        s * A[5],
+        s * A[6],
+        s * A[7],
+        s * A[8],
+    )
 
 
 @njit(error_model="numpy", cache=True)
@@ -41,8 +72,17 @@ def trace(A):
 @njit(error_model="numpy", cache=True)
 def dot(A, B):
     """A : B"""
-    return (A[0] * B[0] + A[1] * B[1] + A[2] * B[2] + A[3] * B[3] + A[4] * B[4]
-            + A[5] * B[5] + A[6] * B[6] + A[7] * B[7] + A[8] * B[8])  # fmt: skip
+    return (
+        A[0] * B[0]
+        + A[1] * B[1]
+        + A[2] * B[2]
+        + A[3] * B[3]
+        + A[4] * B[4]
+        + A[5] * B[5]
+        + A[6] * B[6]
+        + A[7] * B[7]
+        + A[8] * B[8]
+    )
 
 
 @njit(error_model="numpy", cache=True)
@@ -80,30 +120,43 @@ def mmt(A, B):
 
 @njit(error_model="numpy", cache=True)
 def det(A):
-    return (A[0] * (A[4] * A[8] - A[5] * A[7]) - A[1] * (A[3] * A[8] - A[5] * A[6])
-            + A[2] * (A[3] * A[7] - A[4] * A[6]))  # fmt: skip
+    return (
+        A[0] * (A[4] * A[8] - A[5] * A[7])
+        - A[1] * (A[3] * A[8] - A[5] * A[6])
+        + A[2] * (A[3] * A[7] - A[4] * A[6])
+    )
 
 
 @njit(error_model="numpy", cache=True)
 def cofactor(A):
     """det(A) A^-T, also where A is singular."""
-    return (A[4] * A[8] - A[5] * A[7], A[5] * A[6] - A[3] * A[8], A[3] * A[7] - A[4] * A[6],
-            A[2] * A[7] - A[1] * A[8], A[0] * A[8] - A[2] * A[6], A[1] * A[6] - A[0] * A[7],
-            A[1] * A[5] - A[2] * A[4], A[2] * A[3] - A[0] * A[5], A[0] * A[4] - A[1] * A[3])  # fmt: skip
+    return (
+        A[4] * A[8] - A[5] * A[7],
+        A[5] * A[6] - A[3] * A[8],
+        A[3] * A[7] - A[4] * A[6],
+        A[2] * A[7] - A[1] * A[8],
+        A[0] * A[8] - A[2] * A[6],
+        A[1] * A[6] - A[0] * A[7],
+        A[1] * A[5] - A[2] * A[4],
+        A[2] * A[3] - A[0] * A[5],
+        A[0] * A[4] - A[1] * A[3],
+    )
 
 
 @njit(error_model="numpy", cache=True)
 def cross(A, B):
     """The derivative of the cofactor: cofactor(A + B) = cofactor(A) + cross(A, B) + cofactor(B)."""
-    return (A[4] * B[8] + B[4] * A[8] - A[5] * B[7] - B[5] * A[7],
-            A[5] * B[6] + B[5] * A[6] - A[3] * B[8] - B[3] * A[8],
-            A[3] * B[7] + B[3] * A[7] - A[4] * B[6] - B[4] * A[6],
-            A[2] * B[7] + B[2] * A[7] - A[1] * B[8] - B[1] * A[8],
-            A[0] * B[8] + B[0] * A[8] - A[2] * B[6] - B[2] * A[6],
-            A[1] * B[6] + B[1] * A[6] - A[0] * B[7] - B[0] * A[7],
-            A[1] * B[5] + B[1] * A[5] - A[2] * B[4] - B[2] * A[4],
-            A[2] * B[3] + B[2] * A[3] - A[0] * B[5] - B[0] * A[5],
-            A[0] * B[4] + B[0] * A[4] - A[1] * B[3] - B[1] * A[3])  # fmt: skip
+    return (
+        A[4] * B[8] + B[4] * A[8] - A[5] * B[7] - B[5] * A[7],
+        A[5] * B[6] + B[5] * A[6] - A[3] * B[8] - B[3] * A[8],
+        A[3] * B[7] + B[3] * A[7] - A[4] * B[6] - B[4] * A[6],
+        A[2] * B[7] + B[2] * A[7] - A[1] * B[8] - B[1] * A[8],
+        A[0] * B[8] + B[0] * A[8] - A[2] * B[6] - B[2] * A[6],
+        A[1] * B[6] + B[1] * A[6] - A[0] * B[7] - B[0] * A[7],
+        A[1] * B[5] + B[1] * A[5] - A[2] * B[4] - B[2] * A[4],
+        A[2] * B[3] + B[2] * A[3] - A[0] * B[5] - B[0] * A[5],
+        A[0] * B[4] + B[0] * A[4] - A[1] * B[3] - B[1] * A[3],
+    )
 
 
 # Vectors of three numbers
@@ -111,7 +164,11 @@ def cross(A, B):
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
 def times(A, v):
-    return (A[0] * v[0] + A[1] * v[1] + A[2] * v[2], A[3] * v[0] + A[4] * v[1] + A[5] * v[2], A[6] * v[0] + A[7] * v[1] + A[8] * v[2])
+    return (
+        A[0] * v[0] + A[1] * v[1] + A[2] * v[2],
+        A[3] * v[0] + A[4] * v[1] + A[5] * v[2],
+        A[6] * v[0] + A[7] * v[1] + A[8] * v[2],
+    )
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)

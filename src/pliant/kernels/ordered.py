@@ -1,4 +1,5 @@
-"""Products whose sums run in one order, whatever the number of threads and however many zeros follow, which BLAS does not promise."""
+"""Products whose sums run in one order, whatever the number of threads and however many zeros
+follow, which BLAS does not promise."""
 
 import numpy as np
 from numba import njit
@@ -6,7 +7,8 @@ from numba import njit
 
 @njit(error_model="numpy", cache=True)
 def dot(a, b):
-    """The sum over the first min(len(a), len(b)) products, in four interleaved sums; zeros at the end change no bit."""
+    """The sum over the first min(len(a), len(b)) products, in four interleaved sums; zeros at the
+    end change no bit."""
     n = min(len(a), len(b))
     s0 = s1 = s2 = s3 = 0.0
     for k in range(0, n - 3, 4):

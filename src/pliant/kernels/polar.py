@@ -1,8 +1,8 @@
 """The rotation nearest to a matrix and its derivative.
 
-R maximises R : F over all rotations, also where F is flat or inverted. Where F is sound, Higham's iteration finds it. Elsewhere it
-comes as a unit quaternion, the leading eigenvector of a symmetric 4 x 4 matrix (Horn 1987), whose eigenvalue is the largest root of
-a quartic in the invariants of F.
+R maximises R : F over all rotations, also where F is flat or inverted. Where F is sound, Higham's
+iteration finds it. Elsewhere it comes as a unit quaternion, the leading eigenvector of a symmetric
+4 x 4 matrix (Horn 1987), whose eigenvalue is the largest root of a quartic in the invariants of F.
 """
 
 import numpy as np
@@ -10,8 +10,10 @@ from numba import njit
 
 from pliant.kernels.matrix import add, cofactor, det, dot, mm, mtm, scale, sub
 
-SOUND = 0.02  # det F over |F|^3 above which Higham's iteration takes a handful of turns; 0.19 for a rotation
-GAP = 1e-4  # relative distance of the two leading eigenvalues below which the adjugate loses too many digits
+# det F over |F|^3 above which Higham's iteration takes a handful of turns; 0.19 for a rotation
+SOUND = 0.02
+# relative distance of the two leading eigenvalues below which the adjugate loses too many digits
+GAP = 1e-4
 
 
 @njit(error_model="numpy", cache=True)
@@ -31,7 +33,8 @@ def rotation(F):
 
 @njit(error_model="numpy", cache=True)
 def _average_with_inverse(F):
-    """Higham's iteration R <- (R + R^-T) / 2, which squares its error; for matrices far from flat or inverted."""
+    """Higham's iteration R <- (R + R^-T) / 2, which squares its error; for matrices far from flat
+    or inverted."""
     for _ in range(20):
         C = cofactor(F)
         half = 0.5 / (F[0] * C[0] + F[1] * C[1] + F[2] * C[2])
@@ -45,7 +48,8 @@ def _average_with_inverse(F):
 
 @njit(error_model="numpy", cache=True)
 def plane_rotation(F):
-    """The rotation about z that maximises R : F, for plane problems: an inverted cell must not flip out of its plane."""
+    """The rotation about z that maximises R : F, for plane problems: an inverted cell must not flip
+    out of its plane."""
     c, s = F[0] + F[4], F[3] - F[1]
     r = np.sqrt(c * c + s * s)
     if r == 0.0:
@@ -56,7 +60,8 @@ def plane_rotation(F):
 
 @njit(error_model="numpy", cache=True)
 def _leading_root(A):
-    """Largest root of t^4 - 2 |A|^2 t^2 - 8 det(A) t + |A|^4 - 4 |cof A|^2 and its slope there, a measure of the gap."""
+    """Largest root of t^4 - 2 |A|^2 t^2 - 8 det(A) t + |A|^4 - 4 |cof A|^2 and its slope there, a
+    measure of the gap."""
     n, d, C = dot(A, A), det(A), cofactor(A)
     c0 = n * n - 4.0 * dot(C, C)
     t, slope = np.sqrt(3.0 * n), 0.0
@@ -75,22 +80,45 @@ def _leading_root(A):
 @njit(error_model="numpy", cache=True)
 def _horn(A):
     """The ten entries (upper triangle) of Horn's matrix, quaternions ordered (w, x, y, z)."""
-    return (A[0] + A[4] + A[8], A[7] - A[5], A[2] - A[6], A[3] - A[1], A[0] - A[4] - A[8],
-            A[1] + A[3], A[2] + A[6], A[4] - A[0] - A[8], A[5] + A[7], A[8] - A[0] - A[4])  # fmt: skip
+    return (
+        A[0] + A[4] + A[8],
+        A[7] - A[5],
+        A[2] - A[6],
+        A[3] - A[1],
+        A[0] - A[4] - A[8],
+        A[1] + A[3],
+        A[2] + A[6],
+        A[4] - A[0] - A[8],
+        A[5] + A[7],
+        A[8] - A[0] - A[4],
+    )
 
 
 @njit(error_model="numpy", cache=True)
 def _adjugate_vector(A, top):
-    """The longest column of the adjugate of Horn's matrix minus its leading eigenvalue: that eigenvalue's vector."""
+    """The longest column of the adjugate of Horn's matrix minus its leading eigenvalue: that
+    eigenvalue's vector."""
     a, b, c, d, e, f, g, h, i, j = _horn(A)
     a, e, h, j = a - top, e - top, h - top, j - top
     hj, hi, ij = h * j - i * i, f * j - g * i, f * i - g * h
-    best = (e * hj - f * hi + g * ij, -(b * hj - f * (c * j - d * i) + g * (c * i - d * h)),
-            b * hi - e * (c * j - d * i) + g * (c * g - d * f), -(b * ij - e * (c * i - d * h) + f * (c * g - d * f)))  # fmt: skip
-    x = (best[1], a * hj - c * (c * j - d * i) + d * (c * i - d * h),
-         -(a * hi - b * (c * j - d * i) + d * (c * g - d * f)), a * ij - b * (c * i - d * h) + c * (c * g - d * f))  # fmt: skip
-    y = (best[2], x[2], a * (e * j - g * g) - b * (b * j - d * g) + d * (b * g - d * e),
-         -(a * (e * i - f * g) - b * (b * i - f * d) + c * (b * g - d * e)))  # fmt: skip
+    best = (
+        e * hj - f * hi + g * ij,
+        -(b * hj - f * (c * j - d * i) + g * (c * i - d * h)),
+        b * hi - e * (c * j - d * i) + g * (c * g - d * f),
+        -(b * ij - e * (c * i - d * h) + f * (c * g - d * f)),
+    )
+    x = (
+        best[1],
+        a * hj - c * (c * j - d * i) + d * (c * i - d * h),
+        -(a * hi - b * (c * j - d * i) + d * (c * g - d * f)),
+        a * ij - b * (c * i - d * h) + c * (c * g - d * f),
+    )
+    y = (
+        best[2],
+        x[2],
+        a * (e * j - g * g) - b * (b * j - d * g) + d * (b * g - d * e),
+        -(a * (e * i - f * g) - b * (b * i - f * d) + c * (b * g - d * e)),
+    )
     z = (best[3], x[3], y[3], a * (e * h - f * f) - b * (b * h - f * c) + c * (b * f - c * e))
     best = _longer(_longer(best, x), _longer(y, z))
     return best
@@ -105,7 +133,8 @@ def _longer(a, b):
 
 @njit(error_model="numpy", cache=True)
 def _jacobi_vector(A):
-    """The leading eigenvector by LAPACK; slower, for flat or inverted matrices whose leading eigenvalues nearly meet."""
+    """The leading eigenvector by LAPACK; slower, for flat or inverted matrices whose leading
+    eigenvalues nearly meet."""
     entries = _horn(A)
     H = np.empty((4, 4))
     k = 0
@@ -121,9 +150,17 @@ def _jacobi_vector(A):
 def _quaternion_matrix(q):
     s = 2.0 / (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     w, x, y, z = q
-    return (1.0 - s * (y * y + z * z), s * (x * y - w * z), s * (x * z + w * y),
-            s * (x * y + w * z), 1.0 - s * (x * x + z * z), s * (y * z - w * x),
-            s * (x * z - w * y), s * (y * z + w * x), 1.0 - s * (x * x + y * y))  # fmt: skip
+    return (
+        1.0 - s * (y * y + z * z),
+        s * (x * y - w * z),
+        s * (x * z + w * y),
+        s * (x * y + w * z),
+        1.0 - s * (x * x + z * z),
+        s * (y * z - w * x),
+        s * (x * z - w * y),
+        s * (y * z + w * x),
+        1.0 - s * (x * x + y * y),
+    )
 
 
 @njit(error_model="numpy", cache=True)
@@ -139,12 +176,17 @@ def _spin(F, R, dF):
     W = mtm(R, dF)
     a, b, c = W[7] - W[5], W[2] - W[6], W[3] - W[1]
     G = spin_inverse(F, R)
-    return (G[0] * a + G[1] * b + G[2] * c, G[3] * a + G[4] * b + G[5] * c, G[6] * a + G[7] * b + G[8] * c)
+    return (
+        G[0] * a + G[1] * b + G[2] * c,
+        G[3] * a + G[4] * b + G[5] * c,
+        G[6] * a + G[7] * b + G[8] * c,
+    )
 
 
 @njit(error_model="numpy", cache=True)
 def spin_inverse(F, R):
-    """(tr(S) I - S)^-1, S = R^T F. In a plane problem its in-plane part may be singular; it is never looked at, so it is zero."""
+    """(tr(S) I - S)^-1, S = R^T F. In a plane problem its in-plane part may be singular; it is
+    never looked at, so it is zero."""
     S = mtm(R, F)
     t = S[0] + S[4] + S[8]
     a, b, c = -0.5 * (S[1] + S[3]), -0.5 * (S[2] + S[6]), -0.5 * (S[5] + S[7])
@@ -158,6 +200,7 @@ def spin_inverse(F, R):
 
 @njit(error_model="numpy", cache=True)
 def rotation_differential(F, R, dF):
-    """dR for a change dF, R the rotation of F; singular only where the sum of two signed singular values is zero."""
+    """dR for a change dF, R the rotation of F; singular only where the sum of two signed singular
+    values is zero."""
     w = _spin(F, R, dF)
     return mm(R, (0.0 * w[0], -w[2], w[1], w[2], 0.0 * w[0], -w[0], -w[1], w[0], 0.0 * w[0]))

@@ -1,6 +1,7 @@
 """Rotation vectors: R = exp([w]) and its derivatives, for one or many w, analytic in complex w.
 
-R = I + a(s) W + b(s) W^2 with W = [w] and s = |w|^2 (Rodrigues). The chart is smooth below a full turn.
+R = I + a(s) W + b(s) W^2 with W = [w] and s = |w|^2 (Rodrigues). The chart is smooth below a full
+turn.
 """
 
 from dataclasses import dataclass
@@ -11,10 +12,19 @@ import numpy as np
 
 from pliant.core import Array
 
-SKEW = np.array([[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]], [[0, -1, 0], [1, 0, 0], [0, 0, 0]]], float)
+SKEW = np.array(
+    [
+        [[0, 0, 0], [0, 0, -1], [0, 1, 0]],
+        [[0, 0, 1], [0, 0, 0], [-1, 0, 0]],
+        [[0, -1, 0], [1, 0, 0], [0, 0, 0]],
+    ],
+    float,
+)
 FLAT = SKEW.reshape(3, 9)
 EYE = np.eye(3)
-SQUARES = (SKEW[:, None] @ SKEW + SKEW @ SKEW[:, None]).reshape(3, 27)  # w @ SQUARES: dW^2/dw, one component of w after the other
+SQUARES = (SKEW[:, None] @ SKEW + SKEW @ SKEW[:, None]).reshape(
+    3, 27
+)  # w @ SQUARES: dW^2/dw, one component of w after the other
 TERMS = 12
 
 
@@ -50,18 +60,27 @@ class Turns:
         w, (a, b, da, db, _, _) = self.w, self._coefficients
         along = 2.0 * (da * self._skew + db * self._square)
         squares = (w @ SQUARES).reshape(*w.shape, 3, 3)
-        return w[..., None, None] * along[..., None, :, :] + a[..., None] * SKEW + b[..., None] * squares
+        return (
+            w[..., None, None] * along[..., None, :, :]
+            + a[..., None] * SKEW
+            + b[..., None] * squares
+        )
 
     def bend(self, M: Array) -> Array:
         """(..., 3, 3) the second derivative of sum(M * rotation) by w, for M (..., 3, 3).
 
-        M : R = tr(M) cos t + a w . m + b w . M w with m the axial vector of M, where d cos t / ds = -a / 2.
+        M : R = tr(M) cos t + a w . m + b w . M w with m the axial vector of M, where d cos t / ds =
+        -a / 2.
         """
         w, (a, b, da, db, dda, ddb) = self.w[..., None], self._coefficients
         m = (M.reshape(*M.shape[:-2], 9) @ FLAT.T)[..., None]
         both = M + np.swapaxes(M, -1, -2)
         n = both @ w
-        trace, along, twice = np.trace(M, axis1=-2, axis2=-1)[..., None, None], _dot(w, m), 0.5 * _dot(w, n)
+        trace, along, twice = (
+            np.trace(M, axis1=-2, axis2=-1)[..., None, None],
+            _dot(w, m),
+            0.5 * _dot(w, n),
+        )
         first = -0.5 * a * trace + da * along + db * twice
         second = -0.5 * da * trace + dda * along + ddb * twice
         cross = w * np.swapaxes(2.0 * (second * w + da * m + db * n), -1, -2)
@@ -74,8 +93,8 @@ def _dot(x: Array, y: Array) -> Array:
 
 
 def rodrigues(s: Array) -> tuple[Array, ...]:
-    """a = sin t / t and b = (1 - cos t) / t^2 at t^2 = s, then their first and their second derivatives in s; by their series for
-    turns below a radian."""
+    """a = sin t / t and b = (1 - cos t) / t^2 at t^2 = s, then their first and their second
+    derivatives in s; by their series for turns below a radian."""
     small = s.real < 1.0
     if small.all():
         return _series(s)
@@ -86,7 +105,10 @@ def rodrigues(s: Array) -> tuple[Array, ...]:
     closed = (a, b, da, db, -(0.25 * a + 1.5 * da) / far, (0.5 * da - 2.0 * db) / far)
     if not small.any():
         return closed
-    return tuple(np.where(small, near, away) for near, away in zip(_series(np.where(small, s, 0.0)), closed, strict=True))
+    return tuple(
+        np.where(small, near, away)
+        for near, away in zip(_series(np.where(small, s, 0.0)), closed, strict=True)
+    )
 
 
 def _series(s: Array) -> tuple[Array, ...]:
@@ -105,4 +127,6 @@ def _row(first: int, order: int) -> list[float]:
     return [coefficient(k + order) for k in range(TERMS)]
 
 
-SERIES = np.array([_row(first, order) for order in range(3) for first in (1, 2)])  # (6, TERMS) in the order of `rodrigues`
+SERIES = np.array(
+    [_row(first, order) for order in range(3) for first in (1, 2)]
+)  # (6, TERMS) in the order of `rodrigues`

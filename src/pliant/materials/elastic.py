@@ -19,26 +19,37 @@ LAWS = {
 class Material:
     """An isotropic elastic material; the same object serves finite elements and material points.
 
-    `law` is "neo-hookean" (paper 003 eq. 1, paper 004 eq. 13; its energy is a barrier against inversion), "fixed-corotated"
-    (paper 004 eq. 12; recovers from inversion) or "linear-corotated" (small strains, any rotation).
+    `law` is "neo-hookean" (paper 003 eq. 1, paper 004 eq. 13; its energy is a barrier against
+    inversion), "fixed-corotated" (paper 004 eq. 12; recovers from inversion) or "linear-corotated"
+    (small strains, any rotation).
     """
 
     E: float  # [Pa] Young's modulus
     nu: float  # [-] Poisson's ratio
     density: float = 1000.0  # [kg/m^3]
     law: str = "neo-hookean"
-    power: int = 0  # p of the added near-incompressible energy E / (3 (2 - 2 nu)) |J - 1|^p (paper 004 eq. 14); 0: none
+    # p of the added near-incompressible energy E / (3 (2 - 2 nu)) |J - 1|^p (paper 004 eq. 14); 0:
+    # none
+    power: int = 0
 
     def __post_init__(self) -> None:
         require_positive("Young's modulus E", self.E, "Pa")
         require_positive("The density", self.density, "kg/m^3")
         if not -1.0 < require_number("Poisson's ratio", self.nu, "-") < 0.5:
-            raise InputError(f"Poisson's ratio is {self.nu:g}; it must lie between -1 and 0.5, both excluded. For a nearly "
-                             "incompressible material take nu = 0.49, or nu = 0.45 with power = 2.")  # fmt: skip
+            raise InputError(
+                f"Poisson's ratio is {self.nu:g}; it must lie between -1 and 0.5, both excluded. "
+                "For a nearly incompressible material take nu = 0.49, or nu = 0.45 with power = "
+                "2."
+            )
         if not isinstance(self.law, str) or self.law not in LAWS:
-            raise InputError(f"There is no material law '{self.law}'; choose one of {', '.join(LAWS)}.")
+            raise InputError(
+                f"There is no material law '{self.law}'; choose one of {', '.join(LAWS)}."
+            )
         if not is_whole(self.power) or (self.power != 0 and self.power < 2):
-            raise InputError(f"The near-incompressible power is {self.power}; take a whole number of 2 or more, or 0 for none.")
+            raise InputError(
+                f"The near-incompressible power is {self.power}; take a whole number of 2 or "
+                "more, or 0 for none."
+            )
 
     def near_incompressible(self, power: int = 2) -> "Material":
         """The same material with the near-incompressible term of paper 004 eq. 14 added."""
@@ -47,7 +58,9 @@ class Material:
     def energy(self, F: Array) -> float:
         """Energy density [J/m^3] at F (3, 3)."""
         f, R = _tuples(F)
-        return laws.energy(LAWS[self.law], f, R, tuple(moduli(self.E, self.nu, self.power)), self.power)
+        return laws.energy(
+            LAWS[self.law], f, R, tuple(moduli(self.E, self.nu, self.power)), self.power
+        )
 
     def stress(self, F: Array) -> Array:
         """(3, 3) first Piola-Kirchhoff stress [Pa] at F (3, 3)."""
@@ -55,15 +68,25 @@ class Material:
 
     def stress_slopes(self, F: Array) -> tuple[Array, Array]:
         """(dP/dE [-], dP/dnu [Pa]), each (3, 3), at F (3, 3)."""
-        return (self._stress(F, moduli(self.E, self.nu, self.power) / self.E),
-                self._stress(F, moduli_slope(self.E, self.nu, self.power)))  # fmt: skip
+        return (
+            self._stress(F, moduli(self.E, self.nu, self.power) / self.E),
+            self._stress(F, moduli_slope(self.E, self.nu, self.power)),
+        )
 
     def differential(self, F: Array, dF: Array) -> Array:
         """(3, 3) the change dP of the stress [Pa] for a change dF (3, 3)."""
         f, R = _tuples(F)
         m = tuple(moduli(self.E, self.nu, self.power))
         return np.reshape(
-            laws.differential(LAWS[self.law], f, R, tuple(finite_array("Its change", dF, (3, 3)).ravel()), m, self.power), (3, 3)
+            laws.differential(
+                LAWS[self.law],
+                f,
+                R,
+                tuple(finite_array("Its change", dF, (3, 3)).ravel()),
+                m,
+                self.power,
+            ),
+            (3, 3),
         )
 
     def _stress(self, F: Array, m: Array) -> Array:
@@ -72,17 +95,24 @@ class Material:
 
 
 def from_moduli(*, mu: float, kappa: float, density: float = 1000.0) -> Material:
-    """The neo-Hookean material of paper 003 eq. 1 from its two moduli [Pa]; kappa there stands where lambda does here."""
+    """The neo-Hookean material of paper 003 eq. 1 from its two moduli [Pa]; kappa there stands
+    where lambda does here."""
     require_positive("The shear modulus mu", mu, "Pa")
     require_positive("The modulus kappa", kappa, "Pa")
-    return Material(E=mu * (3.0 * kappa + 2.0 * mu) / (kappa + mu), nu=kappa / (2.0 * (kappa + mu)), density=density)
+    return Material(
+        E=mu * (3.0 * kappa + 2.0 * mu) / (kappa + mu),
+        nu=kappa / (2.0 * (kappa + mu)),
+        density=density,
+    )
 
 
 def moduli(E: Array | float, nu: Array | float, power: Array | int) -> Array:
     """(..., 3) the moduli (mu, lam, bulk) [Pa] that the laws are linear in."""
     E, nu = np.asarray(E, float), np.asarray(nu, float)
     bulk = np.where(np.asarray(power) > 0, E / (3.0 * (2.0 - 2.0 * nu)), 0.0)
-    return np.stack([E / (2.0 * (1.0 + nu)), E * nu / ((1.0 + nu) * (1.0 - 2.0 * nu)), bulk], axis=-1)
+    return np.stack(
+        [E / (2.0 * (1.0 + nu)), E * nu / ((1.0 + nu) * (1.0 - 2.0 * nu)), bulk], axis=-1
+    )
 
 
 def moduli_slope(E: Array | float, nu: Array | float, power: Array | int) -> Array:

@@ -1,14 +1,30 @@
-"""Energy density, first Piola-Kirchhoff stress and its differential of every law, as functions of the deformation gradient.
+"""Energy density, first Piola-Kirchhoff stress and its differential of every law, as functions of
+the deformation gradient.
 
-Each law is linear in its moduli (mu, lam, bulk), so that a derivative with respect to E or nu is the same function at the
-differentiated moduli. All functions take real or complex F: the third derivative of the energy is the complex step of
-`differential`. `R` is the rotation of F and is looked at by the corotated laws only.
+Each law is linear in its moduli (mu, lam, bulk), so that a derivative with respect to E or nu is
+the same function at the differentiated moduli. All functions take real or complex F: the third
+derivative of the energy is the complex step of `differential`. `R` is the rotation of F and is
+looked at by the corotated laws only.
 """
 
 import numpy as np
 from numba import njit
 
-from pliant.kernels import add, cofactor, cross, det, dot, mm, mmt, mtm, rotation_differential, scale, sub, sym, trace
+from pliant.kernels import (
+    add,
+    cofactor,
+    cross,
+    det,
+    dot,
+    mm,
+    mmt,
+    mtm,
+    rotation_differential,
+    scale,
+    sub,
+    sym,
+    trace,
+)
 
 NEO_HOOKEAN, FIXED_COROTATED, LINEAR_COROTATED = 0, 1, 2
 
@@ -73,7 +89,10 @@ def kirchhoff_back(law, F, R, K_bar, moduli, power):
         J, twice = det(F), scale(2.0 * mu, mm(sym(K_bar), F))
         bend = lam / J + _swell_slope(J, bulk, power) + J * _swell_bend(J, bulk, power)
         return add(twice, scale(bend * trace(K_bar), cofactor(F)))
-    return add(mtm(K_bar, stress(law, F, R, moduli, power)), differential(law, F, R, mm(K_bar, F), moduli, power))
+    return add(
+        mtm(K_bar, stress(law, F, R, moduli, power)),
+        differential(law, F, R, mm(K_bar, F), moduli, power),
+    )
 
 
 @njit(error_model="numpy", cache=True)
@@ -86,7 +105,13 @@ def tangent(law, F, R, moduli, power):
     zero = 0.0 * J
     if law == NEO_HOOKEAN:
         log = np.log(J)
-        return mu + zero, zero, zero, slope + (lam * log - mu) / J, bend + (mu + lam - lam * log) / (J * J)
+        return (
+            mu + zero,
+            zero,
+            zero,
+            slope + (lam * log - mu) / J,
+            bend + (mu + lam - lam * log) / (J * J),
+        )
     if law == FIXED_COROTATED:
         return 2.0 * mu + zero, -2.0 * mu + zero, zero, slope + lam * (J - 1.0), bend + lam
     return 2.0 * mu + zero, lam * (dot(R, F) - 3.0) - 2.0 * mu, lam + zero, slope, bend
@@ -107,7 +132,17 @@ def differential(law, F, R, dF, moduli, power):
 def hooke(mu, lam, E):
     """2 mu E + lam tr(E) I, the stress of a small strain E, or the viscous one of its rate."""
     t, m = lam * trace(E), 2.0 * mu
-    return (m * E[0] + t, m * E[1], m * E[2], m * E[3], m * E[4] + t, m * E[5], m * E[6], m * E[7], m * E[8] + t)
+    return (
+        m * E[0] + t,
+        m * E[1],
+        m * E[2],
+        m * E[3],
+        m * E[4] + t,
+        m * E[5],
+        m * E[6],
+        m * E[7],
+        m * E[8] + t,
+    )
 
 
 @njit(error_model="numpy", cache=True)

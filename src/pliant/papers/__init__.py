@@ -11,18 +11,29 @@ from pliant.papers.written import Progress
 def papers() -> dict[str, str]:
     """The papers that can be reproduced, with what is reproduced of each."""
     return {
-        "000": "Table I, first row (the soft arm: cost of f, g and g~, evaluations, error), and Fig. 5 (a)",
-        "001": "Fig. 4 to 7 (Diamond, Stiff-Flop, Liandford) with our runs, and a table of iterations, time, error and active bounds",
-        "002": "Table I (volumes and times by grid, columns and exact), Fig. 3 to 6 (heat maps, cylinder, finger, pendulum)",
-        "003": "Table I with results, Fig. 3 (time an iteration), Fig. 5 (regulariser), Fig. 8 and 9 (convergence, feasibility)",
+        "000": "Table I, first row (the soft arm: cost of f, g and g~, evaluations, error), and "
+        "Fig. 5 (a)",
+        "001": "Fig. 4 to 7 (Diamond, Stiff-Flop, Liandford) with our runs, and a table of "
+        "iterations, time, error and active bounds",
+        "002": "Table I (volumes and times by grid, columns and exact), Fig. 3 to 6 (heat maps, "
+        "cylinder, finger, pendulum)",
+        "003": "Table I with results, Fig. 3 (time an iteration), Fig. 5 (regulariser), Fig. 8 and "
+        "9 (convergence, feasibility)",
     }
 
 
-def reproduce(name: str, *, out: str | Path | None = None, quick: bool = False,
-              progress: Progress = lambda what, done, total: None) -> dict[str, Any]:  # fmt: skip
+def reproduce(
+    name: str,
+    *,
+    out: str | Path | None = None,
+    quick: bool = False,
+    progress: Progress = lambda what, done, total: None,
+) -> dict[str, Any]:
     """Measure what a paper reports and write a result folder; gives the content of result.json."""
     if name not in papers():
-        raise InputError(f"There is nothing of paper '{name}' to reproduce yet; {nearest(name, papers())}")
+        raise InputError(
+            f"There is nothing of paper '{name}' to reproduce yet; {nearest(name, papers())}"
+        )
     module = import_module(f"pliant.papers.paper{name}")
     folder = Path("results") / f"paper-{name}" if out is None else Path(out)
     return module.reproduce(folder, quick=quick, progress=progress)

@@ -1,4 +1,5 @@
-"""Paper 000: the first row of Table I and Fig. 5 (a), the soft arm with and without the grid of its shapes."""
+"""Paper 000: the first row of Table I and Fig. 5 (a), the soft arm with and without the grid of its
+shapes."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -26,13 +27,20 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
     began = time.perf_counter()
     with lock(folder):
         experiment = find("arm-circle")
-        here = Run(settings=experiment.chosen(quick=quick), folder=folder, identity="paper-000", progress=progress)
+        here = Run(
+            settings=experiment.chosen(quick=quick),
+            folder=folder,
+            identity="paper-000",
+            progress=progress,
+        )
         planned = plan_laser(here, arm_circle.task(here.settings))
         found = table_one(planned, here.settings, quick, progress)
         return written(folder, "000", SHOWS, found, quick=quick, began=began, plots=plots(planned))
 
 
-def table_one(planned: Planned, settings: Mapping[str, Setting], quick: bool, progress: Progress) -> Found:
+def table_one(
+    planned: Planned, settings: Mapping[str, Setting], quick: bool, progress: Progress
+) -> Found:
     """The first row of Table I: theirs beside ours."""
     refined = planned.refined
     model, plan, c = refined.levels[-1].model, refined.plan, refined.certificate
@@ -50,12 +58,22 @@ def table_one(planned: Planned, settings: Mapping[str, Setting], quick: bool, pr
         "g~, a step on the grid": Metric(value=costs["grid"], unit="s", paper=G_GRID),
         "an iteration with the grid": Metric(value=one, unit="s", paper=WITH),
         "an iteration without": Metric(value=without, unit="s", paper=WITHOUT),
-        "speed-up of an iteration": Metric(value=without / one, unit="times", paper=f"{SPEEDUP:g} claimed for all"),
-        "exact evaluations with the grid": Metric(value=refined.evaluations, paper=PAPER["evaluations"]),
+        "speed-up of an iteration": Metric(
+            value=without / one, unit="times", paper=f"{SPEEDUP:g} claimed for all"
+        ),
+        "exact evaluations with the grid": Metric(
+            value=refined.evaluations, paper=PAPER["evaluations"]
+        ),
         "shapes asked for, each exact without": Metric(value=refined.asked, paper=PAPER["without"]),
-        "steps simulated, the paper's count without": Metric(value=plan.controls.shape[0] * _rollouts(planned), paper=PAPER["without"]),
-        "fewer evaluations": Metric(value=refined.asked / refined.evaluations, unit="times", paper=PAPER["fewer"]),
-        **known("error of a step, the paper's norm", c.one_step, "of the positions", PAPER["error"]),
+        "steps simulated, the paper's count without": Metric(
+            value=plan.controls.shape[0] * _rollouts(planned), paper=PAPER["without"]
+        ),
+        "fewer evaluations": Metric(
+            value=refined.asked / refined.evaluations, unit="times", paper=PAPER["fewer"]
+        ),
+        **known(
+            "error of a step, the paper's norm", c.one_step, "of the positions", PAPER["error"]
+        ),
         **known("error of a step beside its increment", c.increment, "of the increment"),
         "executions": Metric(value=len(refined.levels), paper=PAPER["executions"]),
         "iterations in all": Metric(value=refined.iterations),
@@ -63,19 +81,22 @@ def table_one(planned: Planned, settings: Mapping[str, Setting], quick: bool, pr
         "reached": Metric(value=off <= float(settings["wanted"])),
     }
     notes = [
-        f"Without the grid: {runs} iteration(s), each a run of {steps} of the {len(plan.controls)} steps with its derivatives, were "
-        "measured with exact shapes along the plan and scaled to all steps; the paper's number is an estimate too.",
-        "The paper counts one evaluation a step and run. A step here asks for several shapes, one for each iteration of its Newton's "
-        "method; both counts are given.",
-        f"Table I gives seconds of one machine, these are of another: ratios within a column are what compares. Seconds of f, g and "
-        f"g~ are medians of {TIMED} calls; exact shapes start from the nearest corner of the grid.",
+        f"Without the grid: {runs} iteration(s), each a run of {steps} of the "
+        f"{len(plan.controls)} steps with its derivatives, were measured with exact shapes along "
+        "the plan and scaled to all steps; the paper's number is an estimate too.",
+        "The paper counts one evaluation a step and run. A step here asks for several shapes, "
+        "one for each iteration of its Newton's method; both counts are given.",
+        "Table I gives seconds of one machine, these are of another: ratios within a column are "
+        f"what compares. Seconds of f, g and g~ are medians of {TIMED} calls; exact shapes start "
+        "from the nearest corner of the grid.",
         *c.lines(),
     ]
     return Found(metrics=metrics, notes=notes)
 
 
 def _rollouts(planned: Planned) -> int:
-    """Runs of the whole horizon that the plans took: one for each guess, and one for each iteration."""
+    """Runs of the whole horizon that the plans took: one for each guess, and one for each
+    iteration."""
     return sum(len(level.result.history) for level in planned.refined.levels)
 
 
@@ -87,7 +108,13 @@ def _costs(planned: Planned, progress: Progress) -> dict[str, float]:
     places = np.linspace(0, len(plan.controls) - 1, TIMED).astype(int)
     latent = [model.space.split(plan.states[k]).latent.copy() for k in places]
     near = model.surrogate.corners.nearest
-    states = [full.state(planned.positions[k], (planned.positions[k] - planned.positions[max(k - 1, 0)]) / full.dt) for k in places]
+    states = [
+        full.state(
+            planned.positions[k],
+            (planned.positions[k] - planned.positions[max(k - 1, 0)]) / full.dt,
+        )
+        for k in places
+    ]
     timed: dict[str, Callable[[int], Any]] = {
         "f": lambda j: shapes(latent[j], near(latent[j])),
         "g": lambda j: exact.step(plan.states[places[j]], plan.controls[places[j]]),
@@ -109,7 +136,8 @@ def _costs(planned: Planned, progress: Progress) -> dict[str, float]:
 
 
 def _without(planned: Planned, quick: bool, progress: Progress) -> tuple[float, int, int]:
-    """([s] an iteration with exact shapes, how many were measured, of how many steps): a run along the plan and its derivatives."""
+    """([s] an iteration with exact shapes, how many were measured, of how many steps): a run along
+    the plan and its derivatives."""
     plan, model = planned.refined.plan, planned.refined.levels[-1].model
     runs, steps = (1, 5) if quick else (2, len(plan.controls))
     first = len(plan.controls) - steps  # where the beam moves

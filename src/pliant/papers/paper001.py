@@ -1,4 +1,5 @@
-"""Paper 001: Fig. 4 to 7 redrawn with our runs of its three robots, and a table of iterations, time, error and active bounds."""
+"""Paper 001: Fig. 4 to 7 redrawn with our runs of its three robots, and a table of iterations,
+time, error and active bounds."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -27,12 +28,15 @@ FIGURES: Mapping[str, tuple[str, Maker]] = {
     "liandford-orient": ("Fig. 7, second row", liandford.orient),
 }
 NOTES = (
-    "The paper reports iterations for the Diamond alone: 208 with the linear part of the derivative, and the 1,000 that were allowed with "
-    "the non-linear part; it gives no errors, times, sizes, materials or goals, so that all but the iterations is ours.",
-    "A plan by a condensed derivative has settled when eight iterations lowered its objective by less than a thousandth.",
-    "The Liandford's motors are driven by their angle, for which the linear part alone forgets that the legs push back; here it is "
-    "planned with the non-linear part, with which it reaches its goals. The paper did the opposite: it planned this robot with the linear "
-    "part, and says that the non-linear one did not give the same results within the same iterations.",
+    "The paper reports iterations for the Diamond alone: 208 with the linear part of the "
+    "derivative, and the 1,000 that were allowed with the non-linear part; it gives no errors, "
+    "times, sizes, materials or goals, so that all but the iterations is ours.",
+    "A plan by a condensed derivative has settled when eight iterations lowered its objective by "
+    "less than a thousandth.",
+    "The Liandford's motors are driven by their angle, for which the linear part alone forgets "
+    "that the legs push back; here it is planned with the non-linear part, with which it reaches "
+    "its goals. The paper did the opposite: it planned this robot with the linear part, and says "
+    "that the non-linear one did not give the same results within the same iterations.",
 )
 
 
@@ -43,28 +47,60 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
     plots: list[Plot] = []
     with lock(folder):
         for name, (figure, make) in FIGURES.items():
-            here = Run(settings=find(name).chosen(quick=quick), folder=folder / name, identity=f"paper-001 {name}",
-                       progress=lambda what, done, total, name=name: progress(f"{name}: {what}", done, total))  # type: ignore[misc]  # fmt: skip
+            here = Run(
+                settings=find(name).chosen(quick=quick),
+                folder=folder / name,
+                identity=f"paper-001 {name}",
+                progress=lambda what, done, total, name=name: progress(  # type: ignore[misc]
+                    f"{name}: {what}", done, total
+                ),
+            )
             task = make(here.settings)
             found = plans(here, task)
             for way, one in found.items():
-                metrics |= {f"{name}, {key}": metric for key, metric in way_metrics(task, way, one).items()}
+                metrics |= {
+                    f"{name}, {key}": metric for key, metric in way_metrics(task, way, one).items()
+                }
             worst = max(one.worst for one in found.values())
             kept = all(one.plan.excess <= 1e-9 for one in found.values())
             metrics[f"{name} reached"] = Metric(value=bool(worst <= CLOSE and kept))
-            plots += [replace(plot, title=f"{figure}: {plot.title}") for plot in drawn(name, task, found)]
-        return written(folder, "001", SHOWS, Found(metrics=metrics, notes=NOTES), quick=quick, began=began, plots=plots)
+            plots += [
+                replace(plot, title=f"{figure}: {plot.title}") for plot in drawn(name, task, found)
+            ]
+        return written(
+            folder,
+            "001",
+            SHOWS,
+            Found(metrics=metrics, notes=NOTES),
+            quick=quick,
+            began=began,
+            plots=plots,
+        )
 
 
 def drawn(name: str, task: ReachTask, found: Mapping[str, Reached]) -> Sequence[Plot]:
-    """What the paper's figure shows: all axes of the Diamond, the plane of the spiral, else controls, place and speed along one axis."""
+    """What the paper's figure shows: all axes of the Diamond, the plane of the spiral, else
+    controls, place and speed along one axis."""
     last = list(found.values())[-1]
     first = next(iter(task.paths))
     if name == "diamond-two-goals":
-        return [plot(task, found, first, axis) for plot in (place_plot, speed_plot) for axis in "xyz"]
+        return [
+            plot(task, found, first, axis) for plot in (place_plot, speed_plot) for axis in "xyz"
+        ]
     if name == "liandford-spiral":
         wanted = np.array([task.paths[first](task.dt * k) for k in range(task.steps + 1)])
         curves = {"wanted": wanted, **{way: one.places[first] for way, one in found.items()}}
-        return [Plot(title="the spiral", x="x [m]", y="z [m]", series={way: (p[:, 0], p[:, 2]) for way, p in curves.items()})]
-    one_axis = [plot(task, found, effector, "x") for effector in task.paths for plot in (place_plot, speed_plot)]
+        return [
+            Plot(
+                title="the spiral",
+                x="x [m]",
+                y="z [m]",
+                series={way: (p[:, 0], p[:, 2]) for way, p in curves.items()},
+            )
+        ]
+    one_axis = [
+        plot(task, found, effector, "x")
+        for effector in task.paths
+        for plot in (place_plot, speed_plot)
+    ]
     return [control_plot(task, last), *one_axis]

@@ -1,4 +1,5 @@
-"""What a paper's reproduction writes: its numbers beside the paper's, as result.json and as a page."""
+"""What a paper's reproduction writes: its numbers beside the paper's, as result.json and as a
+page."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,21 +16,45 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Numbers and what is to be said about them; a metric whose name ends in 'reached' must be True."""
+    """Numbers and what is to be said about them; a metric whose name ends in 'reached' must be
+    True."""
 
     metrics: Mapping[str, Metric]
     notes: Sequence[str] = ()
 
 
-def written(folder: Path, paper: str, shows: str, found: Found, *, quick: bool, began: float, plots: Sequence[Plot],
-            missed: str = "an experiment missed its goal", media: Sequence[str] = ()) -> dict[str, Any]:  # fmt: skip
-    """Write the result folder; gives the content of result.json. `media` are names of pictures in the folder."""
+def written(
+    folder: Path,
+    paper: str,
+    shows: str,
+    found: Found,
+    *,
+    quick: bool,
+    began: float,
+    plots: Sequence[Plot],
+    missed: str = "an experiment missed its goal",
+    media: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Write the result folder; gives the content of result.json. `media` are names of pictures in
+    the folder."""
     reached = all(m.value is True for key, m in found.metrics.items() if key.endswith("reached"))
-    result = {"name": f"paper-{paper}", "paper": paper, "shows": shows, "seed": 0,
-              "status": "done" if reached else f"not reached: {missed}", "settings": {"quick": quick}, "versions": versions(),
-              "seconds": round(time.perf_counter() - began, 1),
-              "metrics": {key: {"value": m.value, "unit": m.unit, "paper": m.paper} for key, m in found.metrics.items()},
-              "notes": list(found.notes)}  # fmt: skip
-    write_report(folder, {**result, "paper": f"paper {paper}"}, plots, media=media, notes=found.notes)
+    result = {
+        "name": f"paper-{paper}",
+        "paper": paper,
+        "shows": shows,
+        "seed": 0,
+        "status": "done" if reached else f"not reached: {missed}",
+        "settings": {"quick": quick},
+        "versions": versions(),
+        "seconds": round(time.perf_counter() - began, 1),
+        "metrics": {
+            key: {"value": m.value, "unit": m.unit, "paper": m.paper}
+            for key, m in found.metrics.items()
+        },
+        "notes": list(found.notes),
+    }
+    write_report(
+        folder, {**result, "paper": f"paper {paper}"}, plots, media=media, notes=found.notes
+    )
     write_json(folder / "result.json", result)
     return result

@@ -19,28 +19,38 @@ PAUSE = 0.01  # [s] between two looks at what has ended
 
 
 class Cluster:
-    """The workers of a dask scheduler, on any number of machines; start each with one thread, `dask worker ADDRESS --nthreads 1`."""
+    """The workers of a dask scheduler, on any number of machines; start each with one thread, `dask
+    worker ADDRESS --nthreads 1`."""
 
     def __init__(self, f: Callable[..., Any], address: str) -> None:
         try:
             self._dask: Any = import_module("distributed")
         except ImportError as error:
-            raise MissingExtra("A cluster needs dask.distributed: pip install -e '.[cluster]'.") from error
+            raise MissingExtra(
+                "A cluster needs dask.distributed: pip install -e '.[cluster]'."
+            ) from error
         self.address = address
         try:
-            _in_a_thread(self._knock())  # the client itself would wait for ever for a program that listens there but is no scheduler
+            _in_a_thread(
+                self._knock()
+                # the client itself would wait for ever for a program that listens there but is no
+                # scheduler
+            )
             self._client = self._dask.Client(address, timeout=PATIENCE, set_as_default=False)
         except Exception as error:  # what another program answers can be anything
-            raise PliantError(f"No scheduler answers at '{address}'; start one by `dask scheduler --host 127.0.0.1`, workers by `dask "
-                              "worker ADDRESS --host 127.0.0.1 --nthreads 1`, and give the address that the scheduler "
-                              "prints.") from error  # fmt: skip
+            raise PliantError(
+                f"No scheduler answers at '{address}'; start one by `dask scheduler --host "
+                "127.0.0.1`, workers by `dask worker ADDRESS --host 127.0.0.1 --nthreads 1`, "
+                "and give the address that the scheduler prints."
+            ) from error
         try:
             self._check_workers()
         except BaseException:
             self.close()
             raise
-        # A task rather than scattered data: where the workers that hold f die, the scheduler makes it anew. Tasks and their arguments are
-        # of the standard library alone: a worker that cannot read a task ends without a word, one that cannot unpickle bytes says so.
+        # A task rather than scattered data: where the workers that hold f die, the scheduler makes
+        # it anew. Tasks and their arguments are of the standard library alone: a worker that cannot
+        # read a task ends without a word, one that cannot unpickle bytes says so.
         self._f = self._submit(pickle.loads, self._dask.protocol.pickle.dumps(_Unpacking(f)))
 
     def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
@@ -48,7 +58,10 @@ class Cluster:
         if self._client.status != "running":
             raise PliantError(self._lost())
         dumps = self._dask.protocol.pickle.dumps
-        futures = {self._submit(operator.call, self._f, dumps(job)): index for index, job in enumerate(jobs)}
+        futures = {
+            self._submit(operator.call, self._f, dumps(job)): index
+            for index, job in enumerate(jobs)
+        }
         try:
             while futures:
                 for future in self._finished(list(futures)):
@@ -78,22 +91,32 @@ class Cluster:
             self._client.wait_for_workers(1, timeout=PATIENCE)
         except self._dask.TimeoutError as error:
             raise PliantError(
-                f"The scheduler at '{self.address}' has no workers; start some by `dask worker {self.address} --nthreads 1`."
+                f"The scheduler at '{self.address}' has no workers; start some by `dask worker "
+                f"{self.address} --nthreads 1`."
             ) from error
         for place, spec in self._client.run(find_spec, "pliant").items():
-            if spec is None:  # it would ask its peers for f again and again, and never be able to read it
+            if (
+                spec is None
+            ):  # it would ask its peers for f again and again, and never be able to read it
                 raise PliantError(self._lacks(f"The worker {place}", "pliant"))
 
     def _lacks(self, who: str, module: str | None) -> str:
-        return (f"{who} of the cluster at '{self.address}' has no module '{module}'; install there what is installed here, and start the "
-                "worker again.")  # fmt: skip
+        return (
+            f"{who} of the cluster at '{self.address}' has no module '{module}'; install there "
+            "what is installed here, and start the worker again."
+        )
 
     def _lost(self) -> str:
-        return f"The scheduler at '{self.address}' answers no more; see that it runs, and go on with --resume or the same store."
+        return (
+            f"The scheduler at '{self.address}' answers no more; see that it runs, and go on "
+            "with --resume or the same store."
+        )
 
     async def _knock(self) -> None:
         security = self._dask.Security().get_connection_args("client")
-        comm = await asyncio.wait_for(self._dask.comm.connect(self.address, timeout=PATIENCE, **security), PATIENCE)
+        comm = await asyncio.wait_for(
+            self._dask.comm.connect(self.address, timeout=PATIENCE, **security), PATIENCE
+        )
         comm.abort()
 
     def _submit(self, *work: Any) -> Any:
@@ -107,8 +130,10 @@ class Cluster:
         except self._dask.CancelledError as error:
             raise PliantError(self._lost()) from error
         except self._dask.KilledWorker as error:
-            raise PliantError(f"Job {index} of {n_jobs} (counted from 0) ended every worker of the cluster that tried it; give them more "
-                              "memory, and start them with --nthreads 1.") from error  # fmt: skip
+            raise PliantError(
+                f"Job {index} of {n_jobs} (counted from 0) ended every worker of the cluster "
+                "that tried it; give them more memory, and start them with --nthreads 1."
+            ) from error
         except ModuleNotFoundError as error:
             raise PliantError(self._lacks("A worker", error.name)) from error
 

@@ -10,7 +10,9 @@ Job = tuple[Any, ...]
 class Crew(Protocol):
     """Whoever evaluates f."""
 
-    def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]: ...  # (index of the job, f(*job)) as they end, each job once
+    def map(
+        self, jobs: Sequence[Job]
+    ) -> Iterator[tuple[int, Any]]: ...  # (index of the job, f(*job)) as they end, each job once
     def close(self) -> None: ...
 
 

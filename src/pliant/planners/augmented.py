@@ -1,4 +1,5 @@
-"""The state that dynamic programming needs where terms look back: z = (x, past controls, past observations) (paper 003 eq. 28)."""
+"""The state that dynamic programming needs where terms look back: z = (x, past controls, past
+observations) (paper 003 eq. 28)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +13,9 @@ from pliant.problem import Look, Problem
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Augmented:
-    """The layout of z: the state, u_{k-1} ... u_{k-j}, and what some looks saw of x_{k-1} ... x_{k-l}, which is all they need of it.
-    Of a condensed model the state is what it sees, X = E x."""
+    """The layout of z: the state, u_{k-1} ... u_{k-j}, and what some looks saw of x_{k-1} ...
+    x_{k-l}, which is all they need of it. Of a condensed model the state is what it sees, X = E
+    x."""
 
     problem: Problem
 
@@ -25,7 +27,11 @@ class Augmented:
     def _seen_of_state(self) -> sp.csr_matrix:
         """(n, n_state) E."""
         model = self.problem.model
-        return model.seen if isinstance(model, Condensing) else sp.identity(model.space.size, format="csr")
+        return (
+            model.seen
+            if isinstance(model, Condensing)
+            else sp.identity(model.space.size, format="csr")
+        )
 
     @cached_property
     def _through(self) -> sp.csr_matrix:
@@ -37,14 +43,19 @@ class Augmented:
         """(m, n) rows over the state as rows over what is seen of it."""
         rows = (C @ self._through).toarray()
         if np.abs(rows @ self._seen_of_state - C).max() > 1e-9 * abs(C).max():
-            raise InputError(f"The term of '{name}' looks at more of the state than the condensed model follows; name its effector or "
-                             "actuator in Condensed(effectors=..., actuators=...).")  # fmt: skip
+            raise InputError(
+                f"The term of '{name}' looks at more of the state than the condensed model "
+                "follows; name its effector or actuator in Condensed(effectors=..., "
+                "actuators=...)."
+            )
         return rows
 
     @cached_property
     def controls_back(self) -> int:
         """j: how many past controls anything looks at."""
-        stencils = [len(smooth.stencil) - 1 for smooth in self.problem.smooths] + [len(band.stencil) - 1 for band in self.problem.bands]
+        stencils = [len(smooth.stencil) - 1 for smooth in self.problem.smooths] + [
+            len(band.stencil) - 1 for band in self.problem.bands
+        ]
         return max([*stencils, *(len(look.controls) for look in self.problem.looks)], default=0)
 
     @cached_property
@@ -55,13 +66,21 @@ class Augmented:
         for key, C in found.items():
             where[key] = slice(start, start + C.shape[0])
             start += C.shape[0]
-        stacked = sp.vstack(list(found.values()), format="csr") if found else sp.csr_matrix((0, self.problem.model.space.size))
+        stacked = (
+            sp.vstack(list(found.values()), format="csr")
+            if found
+            else sp.csr_matrix((0, self.problem.model.space.size))
+        )
         return where, stacked, max((len(look.states) - 1 for look in self.problem.looks), default=0)
 
     @cached_property
     def size(self) -> int:
         _, stacked, back = self._past
-        return self.n_state + self.controls_back * self.problem.model.n_controls + stacked.shape[0] * back
+        return (
+            self.n_state
+            + self.controls_back * self.problem.model.n_controls
+            + stacked.shape[0] * back
+        )
 
     def _control(self, j: int) -> slice:
         """Where u_{k-j} stands, j from 1."""
@@ -70,14 +89,26 @@ class Augmented:
 
     def _seen(self, j: int) -> slice:
         """Where the looks at x_{k-j} stand, j from 1."""
-        first, rows = self.n_state + self.controls_back * self.problem.model.n_controls, self._past[1].shape[0]
+        first, rows = (
+            self.n_state + self.controls_back * self.problem.model.n_controls,
+            self._past[1].shape[0],
+        )
         return slice(first + (j - 1) * rows, first + j * rows)
 
     def at(self, k: int, states: Array, controls: Array) -> Array:
         """z_k of a run; only what lies before step k is looked at."""
         _, E, back = self._past
-        past = [controls[k - j] if k >= j else self.problem.first_control for j in range(1, self.controls_back + 1)]
-        return np.concatenate([self._seen_of_state @ states[k], *past, *(E @ states[max(k - j, 0)] for j in range(1, back + 1))])
+        past = [
+            controls[k - j] if k >= j else self.problem.first_control
+            for j in range(1, self.controls_back + 1)
+        ]
+        return np.concatenate(
+            [
+                self._seen_of_state @ states[k],
+                *past,
+                *(E @ states[max(k - j, 0)] for j in range(1, back + 1)),
+            ]
+        )
 
     def dynamics(self, A: Array, B: Array) -> tuple[Array, Array]:
         """dz'/dz and dz'/du from dx'/dx and dx'/du."""
@@ -108,7 +139,10 @@ class Augmented:
 
     def look_rows(self, look: Look) -> Array:
         """(m, size) y = rows z_k of a look at step k."""
-        key = (*map(id, look.states), *map(id, look.controls))  # a term's looks share their matrices
+        key = (
+            *map(id, look.states),
+            *map(id, look.controls),
+        )  # a term's looks share their matrices
         if key not in self._rows:
             self._rows[key] = self._rows_of(look)
         return self._rows[key]
@@ -125,7 +159,9 @@ class Augmented:
                 rows[:, : self.n_state] = self._over_seen(C, look.name)
             else:
                 seen = self._seen(j)
-                rows[:, seen.start + where[id(C)].start : seen.start + where[id(C)].stop] += np.eye(look.size)
+                rows[:, seen.start + where[id(C)].start : seen.start + where[id(C)].stop] += np.eye(
+                    look.size
+                )
         for j, D in enumerate(look.controls):
             rows[:, self._control(j + 1)] += D
         return rows

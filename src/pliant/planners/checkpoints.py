@@ -1,6 +1,8 @@
-"""The adjoint gradient of a problem in bounded memory: few states are kept, and what lies between them is simulated again.
+"""The adjoint gradient of a problem in bounded memory: few states are kept, and what lies between
+them is simulated again.
 
-Which ones is a schedule (dynamics/schedule.py). All schedules give the same bits, since a model's step is deterministic.
+Which ones is a schedule (dynamics/schedule.py). All schedules give the same bits, since a model's
+step is deterministic.
 """
 
 import gc
@@ -22,7 +24,8 @@ Checkpoints = str | float  # "all", "sqrt", or a budget [bytes]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sweep:
-    """Controls, what they cost, and what the gradient took; the cost is infinite where a step failed, and then `failed` says which."""
+    """Controls, what they cost, and what the gradient took; the cost is infinite where a step
+    failed, and then `failed` says which."""
 
     controls: Array  # (steps, n_controls)
     cost: float
@@ -31,19 +34,34 @@ class Sweep:
     extra: int = 0  # steps that were simulated more than once
 
 
-def gradient_of(problem: Problem, controls: Array, schedule: Checkpoints | Schedule = "sqrt") -> tuple[Sweep, Array]:
-    """The cost of controls and its gradient (steps, n_controls). `schedule` is "all" (every tape), "sqrt" (as many segments as each has
-    steps) or a budget [bytes] for states and tapes."""
+def gradient_of(
+    problem: Problem, controls: Array, schedule: Checkpoints | Schedule = "sqrt"
+) -> tuple[Sweep, Array]:
+    """The cost of controls and its gradient (steps, n_controls). `schedule` is "all" (every tape),
+    "sqrt" (as many segments as each has steps) or a budget [bytes] for states and tapes."""
     if not np.all(np.isfinite(controls)):
-        return Sweep(controls=controls, cost=np.inf, failed="the controls are not finite"), np.zeros_like(controls)
+        return Sweep(
+            controls=controls, cost=np.inf, failed="the controls are not finite"
+        ), np.zeros_like(controls)
     run = _Run(problem, controls)
     try:
-        plan = schedule if isinstance(schedule, Schedule) else schedule_for(problem, controls, schedule)
+        plan = (
+            schedule
+            if isinstance(schedule, Schedule)
+            else schedule_for(problem, controls, schedule)
+        )
         g = _reverse(run, plan)
     except _Failed as why:
-        return Sweep(controls=controls, cost=np.inf, failed=str(why), peak=run.peak), np.zeros_like(controls)
+        return Sweep(controls=controls, cost=np.inf, failed=str(why), peak=run.peak), np.zeros_like(
+            controls
+        )
     measured = not isinstance(schedule, Schedule | str)  # the first step, for its size
-    return Sweep(controls=controls, cost=run.cost, peak=run.peak, extra=run.simulated - problem.steps + measured), g
+    return Sweep(
+        controls=controls,
+        cost=run.cost,
+        peak=run.peak,
+        extra=run.simulated - problem.steps + measured,
+    ), g
 
 
 # Schedules
@@ -54,13 +72,19 @@ def schedule_for(problem: Problem, controls: Array, checkpoints: Checkpoints) ->
     N = problem.steps
     if isinstance(checkpoints, str):
         if checkpoints not in ("all", "sqrt"):
-            raise InputError(f"The checkpoints are '{checkpoints}'; {nearest(checkpoints, ('all', 'sqrt'))} A budget is a number of bytes.")
+            raise InputError(
+                f"The checkpoints are '{checkpoints}'; {nearest(checkpoints, ('all', 'sqrt'))} A "
+                "budget is a number of bytes."
+            )
         return Schedule(tapes=N) if checkpoints == "all" else even_schedule(N)
     budget = require_number("The budget of the checkpoints", checkpoints, "bytes")
     run = _Run(problem, controls)
     tape = run.size(run.step(0, problem.start))
     if not budget >= tape:
-        raise InputError(f"The checkpoints may take {budget:g} bytes, but one step of this model alone holds {tape}; give {tape} or more.")
+        raise InputError(
+            f"The checkpoints may take {budget:g} bytes, but one step of this model alone holds "
+            f"{tape}; give {tape} or more."
+        )
     return best_schedule(N, min(budget, 1e18), problem.start.nbytes, tape)
 
 
@@ -72,7 +96,8 @@ class _Failed(Exception):
 
 
 class _Run:
-    """Steps of a problem under controls; sees each state once and keeps what the looks see of it, not the state."""
+    """Steps of a problem under controls; sees each state once and keeps what the looks see of it,
+    not the state."""
 
     def __init__(self, problem: Problem, controls: Array) -> None:
         self.problem, self.controls = problem, controls
@@ -98,7 +123,8 @@ class _Run:
             self._price()
 
     def _price(self) -> None:
-        """All states were seen: what the run costs, summed as Problem.value does, and the slopes of the losses."""
+        """All states were seen: what the run costs, summed as Problem.value does, and the slopes of
+        the losses."""
         problem, first = self.problem, self.problem.first_control
         seen = []
         for look, pieces in zip(problem.looks, self.pieces, strict=True):
@@ -109,7 +135,9 @@ class _Run:
                 y = y + D @ (self.controls[look.step - 1 - j] if look.step > j else first)
             seen.append(y)
         looks = sum(look.loss.value(y) for look, y in zip(problem.looks, seen, strict=True))
-        self.cost = float(looks + sum(smooth.value(self.controls, first) for smooth in problem.smooths))
+        self.cost = float(
+            looks + sum(smooth.value(self.controls, first) for smooth in problem.smooths)
+        )
         if not np.isfinite(self.cost):
             raise _Failed("the cost is not finite")
         self.slopes = [look.loss.slope(y) for look, y in zip(problem.looks, seen, strict=True)]
@@ -118,7 +146,9 @@ class _Run:
         step = self.model.step(x, self.controls[k], self.p, k)
         self.simulated += 1
         if not step.status or not np.all(np.isfinite(step.x)):
-            raise _Failed(f"step {k}: {step.status.text if not step.status else 'the state is not finite'}")
+            raise _Failed(
+                f"step {k}: {step.status.text if not step.status else 'the state is not finite'}"
+            )
         self.see(k + 1, step.x)
         return step
 
@@ -185,7 +215,8 @@ def _with_direct(run: _Run, g: Array) -> Array:
 
 
 def held_bytes(thing: Any, *, beside: Any = None) -> int:
-    """[bytes] of the arrays and sparse factors that a thing holds and `beside` does not, each counted once."""
+    """[bytes] of the arrays and sparse factors that a thing holds and `beside` does not, each
+    counted once."""
     theirs = _found(beside)
     analyses = [part for part in theirs.values() if isinstance(part, Analysis)]
     return sum(_bytes(part, analyses) for key, part in _found(thing).items() if key not in theirs)
@@ -207,7 +238,11 @@ def _found(root: Any) -> dict[int, Any]:
         part = left.pop()
         while isinstance(part, np.ndarray) and isinstance(part.base, np.ndarray):
             part = part.base
-        if part is None or id(part) in found or isinstance(part, type | ModuleType | str | bytes | int | float | complex):
+        if (
+            part is None
+            or id(part) in found
+            or isinstance(part, type | ModuleType | str | bytes | int | float | complex)
+        ):
             continue
         found[id(part)] = part
         left += _parts(part)
@@ -215,4 +250,6 @@ def _found(root: Any) -> dict[int, Any]:
 
 
 def _parts(part: Any) -> list[Any]:
-    return list(part.__closure__ or ()) if isinstance(part, FunctionType) else gc.get_referents(part)  # not what is global to a function
+    return (
+        list(part.__closure__ or ()) if isinstance(part, FunctionType) else gc.get_referents(part)
+    )  # not what is global to a function

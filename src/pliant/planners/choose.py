@@ -16,16 +16,28 @@ METHODS = ("gauss_newton", "newton", "ddp", "collocation", "gradient")
 PARTS = ("x0", "before", "limits", "constraints", "params")  # of a Problem
 
 
-def plan(model: Dynamics | Problem, terms: Sequence[Term] | Term | None = None, *, steps: int | None = None, method: str | None = None,
-         guess: Array | None = None, options: Options | None = None, **kwargs: Any) -> Plan:  # fmt: skip
-    """Find controls: plan(problem), or plan(model, terms, steps=...) with x0, before, limits, constraints and params as in Problem.
+def plan(
+    model: Dynamics | Problem,
+    terms: Sequence[Term] | Term | None = None,
+    *,
+    steps: int | None = None,
+    method: str | None = None,
+    guess: Array | None = None,
+    options: Options | None = None,
+    **kwargs: Any,
+) -> Plan:
+    """Find controls: plan(problem), or plan(model, terms, steps=...) with x0, before, limits,
+    constraints and params as in Problem.
 
-    `method` is one of METHODS, or None for gauss_newton where the model can be linearised (ddp where it is
-    condensed) and gradient where not. All other keywords go to
-    the planner (gradient: optimiser, rate, checkpoints; ddp and newton: second_order; gauss_newton: route). Constraints are kept by the
-    augmented Lagrangian (with tolerance and rounds), by collocation in its own program.
+    `method` is one of METHODS, or None for gauss_newton where the model can be linearised (ddp
+    where it is condensed) and gradient where not. All other keywords go to the planner (gradient:
+    optimiser, rate, checkpoints; ddp and newton: second_order; gauss_newton: route). Constraints
+    are kept by the augmented Lagrangian (with tolerance and rounds), by collocation in its own
+    program.
     """
-    problem = _problem(model, terms, steps, {name: kwargs.pop(name) for name in PARTS if name in kwargs})
+    problem = _problem(
+        model, terms, steps, {name: kwargs.pop(name) for name in PARTS if name in kwargs}
+    )
     chosen = best_method(problem.model) if method is None else method
     if chosen not in METHODS:
         raise InputError(f"There is no planner '{chosen}'; {nearest(chosen, METHODS)}")
@@ -35,9 +47,12 @@ def plan(model: Dynamics | Problem, terms: Sequence[Term] | Term | None = None, 
             return constrained(problem, planner, guess=guess, options=options, **kwargs)
         return planner(problem, guess=guess, options=options, **kwargs)
     except TypeError as error:
-        if "unexpected keyword argument" in str(error) and any(f"'{name}'" in str(error) for name in kwargs):
+        if "unexpected keyword argument" in str(error) and any(
+            f"'{name}'" in str(error) for name in kwargs
+        ):
             raise InputError(
-                f"The planner {chosen} does not know what to do with {', '.join(kwargs)} ({error}); look at help(plan)."
+                f"The planner {chosen} does not know what to do with {', '.join(kwargs)} "
+                f"({error}); look at help(plan)."
             ) from None
         raise
 
@@ -50,8 +65,11 @@ def best_method(model: Dynamics) -> str:
         return "gauss_newton"
     if isinstance(model, Reversible):
         return "gradient"
-    raise InputError(f"{type(model).__name__} has neither `linearize` nor `pullback`, so that no planner can follow its slope; take a rule "
-                     "such as ImplicitEuler, or wrap the model in one that has them.")  # fmt: skip
+    raise InputError(
+        f"{type(model).__name__} has neither `linearize` nor `pullback`, so that no planner can "
+        "follow its slope; take a rule such as ImplicitEuler, or wrap the model in one that has "
+        "them."
+    )
 
 
 def _planner(name: str) -> Callable[..., Plan]:
@@ -59,18 +77,36 @@ def _planner(name: str) -> Callable[..., Plan]:
         from pliant.planners.collocation import collocation
 
         return collocation
-    planners: dict[str, Callable[..., Plan]] = {"gauss_newton": gauss_newton, "newton": newton, "ddp": ddp, "gradient": gradient}
+    planners: dict[str, Callable[..., Plan]] = {
+        "gauss_newton": gauss_newton,
+        "newton": newton,
+        "ddp": ddp,
+        "gradient": gradient,
+    }
     return planners[name]
 
 
-def _problem(model: Dynamics | Problem, terms: Sequence[Term] | Term | None, steps: int | None, parts: dict[str, Any]) -> Problem:
+def _problem(
+    model: Dynamics | Problem,
+    terms: Sequence[Term] | Term | None,
+    steps: int | None,
+    parts: dict[str, Any],
+) -> Problem:
     if isinstance(model, Problem):
-        given = [name for name, value in (("terms", terms), ("steps", steps)) if value is not None] + list(parts)
+        given = [
+            name for name, value in (("terms", terms), ("steps", steps)) if value is not None
+        ] + list(parts)
         if given:
-            raise InputError(f"The problem has {', '.join(given)} already; leave them out, or give a model in place of a problem.")
+            raise InputError(
+                f"The problem has {', '.join(given)} already; leave them out, or give a model in "
+                "place of a problem."
+            )
         return model
     if terms is None or steps is None:
-        raise InputError(f"A plan of a model needs terms and a horizon, but there is no {'terms' if terms is None else 'steps'}; call "
-                         "plan(model, [Goal(...), Effort(...)], steps=...).")  # fmt: skip
+        raise InputError(
+            "A plan of a model needs terms and a horizon, but there is no "
+            f"{'terms' if terms is None else 'steps'}; call plan(model, [Goal(...), "
+            "Effort(...)], steps=...)."
+        )
     many = terms if isinstance(terms, Sequence) else (terms,)
     return Problem(model=model, terms=tuple(many), steps=steps, **parts)

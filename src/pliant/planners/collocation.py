@@ -1,9 +1,11 @@
-"""Direct collocation, the last comparison of paper 003: the positions of all steps are variables beside the controls, and the implicit
-steps g(q_{k+1}, x_k, u_k) = 0 are constraints that Ipopt closes while it lowers the cost.
+"""Direct collocation, the last comparison of paper 003: the positions of all steps are variables
+beside the controls, and the implicit steps g(q_{k+1}, x_k, u_k) = 0 are constraints that Ipopt
+closes while it lowers the cost.
 
-Every part of a state is a linear function of the last positions, so states are no variables, and what a term sees is linear in them.
-The Hessian is the objective's by Gauss-Newton, which paper 003 found to work best; so it does where goals are places. With goals on
-velocities it does not converge, and the curvature of the dynamics must be in it as well (`second_order`).
+Every part of a state is a linear function of the last positions, so states are no variables, and
+what a term sees is linear in them. The Hessian is the objective's by Gauss-Newton, which paper 003
+found to work best; so it does where goals are places. With goals on velocities it does not
+converge, and the curvature of the dynamics must be in it as well (`second_order`).
 """
 
 import signal
@@ -25,25 +27,49 @@ from pliant.planners.transcription import Program
 from pliant.problem import Problem
 
 CONVERGED = ("Solve_Succeeded", "Solved_To_Acceptable_Level")
-BRANCH = 1e-3  # relative gap between the program's cost and the replayed one, above which they are not the same motion
+# relative gap between the program's cost and the replayed one, above which they are not the same
+# motion
+BRANCH = 1e-3
 
 
-def collocation(problem: Problem, *, guess: Array | None = None, options: Options | None = None, simulate_guess: bool = True,
-                second_order: bool = False) -> Plan:  # fmt: skip
-    """Plan by direct collocation with Ipopt; with `second_order` its Hessian holds the curvature of the dynamics as well. It starts
-    from the guess simulated or, without `simulate_guess`, from the body standing still under it. Iterates are no runs: `history` holds
-    the program's cost and as `infeasibility` the largest residual force [N]. The plan is the found controls simulated anew; its notes
-    compare the two costs ("replay gap", relative to the program's)."""
-    require_kind("The model of collocation", problem.model, Implicit, "collocation takes ImplicitEuler, BDF2 and Quasistatic, whose steps "
-                 "are equations of positions; plan with gauss_newton or ddp")  # fmt: skip
+def collocation(
+    problem: Problem,
+    *,
+    guess: Array | None = None,
+    options: Options | None = None,
+    simulate_guess: bool = True,
+    second_order: bool = False,
+) -> Plan:
+    """Plan by direct collocation with Ipopt; with `second_order` its Hessian holds the curvature of
+    the dynamics as well. It starts from the guess simulated or, without `simulate_guess`, from the
+    body standing still under it. Iterates are no runs: `history` holds the program's cost and as
+    `infeasibility` the largest residual force [N]. The plan is the found controls simulated anew;
+    its notes compare the two costs ("replay gap", relative to the program's)."""
+    require_kind(
+        "The model of collocation",
+        problem.model,
+        Implicit,
+        "collocation takes ImplicitEuler, BDF2 and Quasistatic, whose steps "
+        "are equations of positions; plan with gauss_newton or ddp",
+    )
     casadi = _casadi()
     journal = Journal(problem=problem, method="collocation", options=options or Options())
     program = Program(problem=problem, second_order=second_order)
     w = _first(program, journal, guess, simulate_guess)
-    run = Run(program=program, journal=journal, w=w, force_scale=program.force_scale(w), cost_scale=program.cost_scale(w))
+    run = Run(
+        program=program,
+        journal=journal,
+        w=w,
+        force_scale=program.force_scale(w),
+        cost_scale=program.cost_scale(w),
+    )
     if not journal.history:
         run.note(w, float(np.abs(program.forces(w)[0]).max()))
-    status = run.solve(casadi) if journal.done < journal.options.iterations else "Maximum_Iterations_Exceeded"
+    status = (
+        run.solve(casadi)
+        if journal.done < journal.options.iterations
+        else "Maximum_Iterations_Exceeded"
+    )
     return _finish(run, status)
 
 
@@ -51,7 +77,9 @@ def _casadi() -> Any:
     try:
         import casadi
     except ImportError as error:
-        raise MissingExtra("Collocation needs casadi with Ipopt: pip install 'pliant[nlp]'.") from error
+        raise MissingExtra(
+            "Collocation needs casadi with Ipopt: pip install 'pliant[nlp]'."
+        ) from error
     return casadi
 
 
@@ -61,46 +89,87 @@ def _first(program: "Program", journal: Journal, guess: Array | None, simulate: 
         now = journal.first(guess)
         return program.pack(now.states[1:, : program.n_dofs], now.controls)
     shape = (problem.steps, problem.model.n_controls)
-    controls = problem.guess() if guess is None else finite_array("The guess of the controls", guess, shape)
-    return program.pack(np.tile(problem.model.space.position(problem.start), (problem.steps, 1)), controls)
+    controls = (
+        problem.guess()
+        if guess is None
+        else finite_array("The guess of the controls", guess, shape)
+    )
+    return program.pack(
+        np.tile(problem.model.space.position(problem.start), (problem.steps, 1)), controls
+    )
 
 
 def _finish(run: "Run", status: str) -> Plan:
     """The found controls simulated anew, and what to say of them."""
-    program, problem, journal, first = run.program, run.program.problem, run.journal, run.journal.best
-    cost, again = program.value(run.w), evaluate(problem, np.clip(program.unpack(run.w)[2], *program.control_bounds))
+    program, problem, journal, first = (
+        run.program,
+        run.program.problem,
+        run.journal,
+        run.journal.best,
+    )
+    cost, again = (
+        program.value(run.w),
+        evaluate(problem, np.clip(program.unpack(run.w)[2], *program.control_bounds)),
+    )
     gap = (again.cost - cost) / max(abs(cost), 1e-9 * run.cost_scale)
     ok, text = _verdict(problem, again, status, abs(gap), journal)
     runs = [] if again.failed else [again]
-    if first is not None and (not runs or not (ok or problem.watches)):  # an iterate on the way may be worse than the guess
+    if first is not None and (
+        not runs or not (ok or problem.watches)
+    ):  # an iterate on the way may be worse than the guess
         runs.append(first)
     if not runs:
-        raise StepError(f"What collocation found cannot be simulated ({again.failed}), and the guess was not; give a guess that can be "
-                        "simulated, or a smaller time step.")  # fmt: skip
+        raise StepError(
+            f"What collocation found cannot be simulated ({again.failed}), and the guess was "
+            "not; give a guess that can be simulated, or a smaller time step."
+        )
     journal.best = min(runs, key=lambda now: (problem.excess(now.controls) > 1e-6, now.cost))
-    notes = {"nlp cost": cost, "ipopt status": status, "replay gap": gap, "force scale": run.force_scale}
-    return journal.finish(ok, text, interrupted=isinstance(run.caught, KeyboardInterrupt), notes=notes)
+    notes = {
+        "nlp cost": cost,
+        "ipopt status": status,
+        "replay gap": gap,
+        "force scale": run.force_scale,
+    }
+    return journal.finish(
+        ok, text, interrupted=isinstance(run.caught, KeyboardInterrupt), notes=notes
+    )
 
 
-def _verdict(problem: Problem, again: Evaluation, status: str, gap: float, journal: Journal) -> tuple[bool, str]:
+def _verdict(
+    problem: Problem, again: Evaluation, status: str, gap: float, journal: Journal
+) -> tuple[bool, str]:
     if status in CONVERGED and again.failed:
-        return False, f"converged, but what it found cannot be simulated ({again.failed}); give another guess, or a smaller time step"
+        return (
+            False,
+            f"converged, but what it found cannot be simulated ({again.failed}); give another "
+            "guess, or a smaller time step",
+        )
     if status in CONVERGED and gap > BRANCH:
-        return False, ("converged to a motion that the simulation does not follow (see notes['replay gap']): from the same controls it "
-                       "takes another branch; go on with gauss_newton from these controls")  # fmt: skip
+        return False, (
+            "converged to a motion that the simulation does not follow (see notes['replay "
+            "gap']): from the same controls it takes another branch; go on with gauss_newton "
+            "from these controls"
+        )
     if status in CONVERGED:
         return True, f"converged in {journal.done} iterations{missed(problem, again)}"
     remedies = {
-        "Maximum_Iterations_Exceeded": f"not converged in {journal.options.iterations} iterations; allow more with Options(iterations=...)",
-        "User_Requested_Stop": "interrupted; these are the controls so far or the guess, whichever costs less; go on with resume",
-        "Infeasible_Problem_Detected": "Ipopt finds no motion within the limits and constraints; widen them, or give another guess",
+        "Maximum_Iterations_Exceeded": f"not converged in {journal.options.iterations} "
+        "iterations; allow more with Options(iterations=...)",
+        "User_Requested_Stop": "interrupted; these are the controls so far or the guess, "
+        "whichever costs less; go on with resume",
+        "Infeasible_Problem_Detected": "Ipopt finds no motion within the limits and constraints; "
+        "widen them, or give another guess",
     }
-    return False, remedies.get(status, f"Ipopt stopped with {status}; give another guess, or scale the weights of the terms")
+    return False, remedies.get(
+        status,
+        f"Ipopt stopped with {status}; give another guess, or scale the weights of the terms",
+    )
 
 
 @dataclass(kw_only=True)
 class Run:
-    """One solve: where it is, its scales, and what was thrown inside Ipopt's calls, which cannot pass through them."""
+    """One solve: where it is, its scales, and what was thrown inside Ipopt's calls, which cannot
+    pass through them."""
 
     program: Program
     journal: Journal
@@ -115,16 +184,33 @@ class Run:
         journal, options = self.journal, self.journal.options
         step = float(np.abs((w - self.w)[self.program.n_positions :]).max(initial=0.0))
         self.w = w
-        journal.history.append(Iteration(cost=self.program.value(w), step=step, regulariser=0.0,
-                                         seconds=time.perf_counter() - journal.began, infeasibility=worst))  # fmt: skip
-        journal.write(self.program.unpack(w)[2], None)  # no run: the simulation may cost something else
-        options.progress(f"planning ({journal.method})", min(journal.done, options.iterations), options.iterations)
+        journal.history.append(
+            Iteration(
+                cost=self.program.value(w),
+                step=step,
+                regulariser=0.0,
+                seconds=time.perf_counter() - journal.began,
+                infeasibility=worst,
+            )
+        )
+        journal.write(
+            self.program.unpack(w)[2], None
+        )  # no run: the simulation may cost something else
+        options.progress(
+            f"planning ({journal.method})",
+            min(journal.done, options.iterations),
+            options.iterations,
+        )
 
     def accepted(self, w: Array, g: Array) -> Array:
         """What Ipopt's iteration callback does: 1 stops it."""
         try:
             if self.started:  # the start is noted already
-                self.note(w.copy(), self.force_scale * float(np.abs(g[: self.program.n_positions]).max(initial=0.0)))
+                self.note(
+                    w.copy(),
+                    self.force_scale
+                    * float(np.abs(g[: self.program.n_positions]).max(initial=0.0)),
+                )
             self.started = True
         except BaseException as error:
             self.caught = error
@@ -137,17 +223,31 @@ class Run:
             "print_level": 0,
             "sb": "yes",
             "max_iter": options.iterations - self.journal.done,
-            "tol": 1e-2 * options.tolerance,  # of the start's cost and force; the optimum may be far below
+            "tol": 1e-2
+            * options.tolerance,  # of the start's cost and force; the optimum may be far below
             "acceptable_tol": options.tolerance,
             "mu_init": 1e-5,  # a run is near feasible, and should not be led away from its limits
             "nlp_scaling_method": "none",
             "bound_relax_factor": 0.0,
-            "mumps_pivtol": 1e-2,  # its default takes pivots too small for these matrices, most of whose diagonal is zero
+            # its default takes pivots too small for these matrices, most of whose diagonal is zero
+            "mumps_pivtol": 1e-2,
         }
         (lbx, ubx), (lbg, ubg) = self.program.bounds, self.program.constraint_bounds
         program, parts, kept = self._functions(casadi)
-        solver = casadi.nlpsol("collocation", "ipopt", program, {**parts, "print_time": False, "calc_lam_p": False, "no_nlp_grad": True,
-                               "error_on_fail": False, "show_eval_warnings": False, "ipopt": settings})  # fmt: skip
+        solver = casadi.nlpsol(
+            "collocation",
+            "ipopt",
+            program,
+            {
+                **parts,
+                "print_time": False,
+                "calc_lam_p": False,
+                "no_nlp_grad": True,
+                "error_on_fail": False,
+                "show_eval_warnings": False,
+                "ipopt": settings,
+            },
+        )
         with self._interruptible():
             found = solver(x0=self.w, lbx=lbx, ubx=ubx, lbg=lbg, ubg=ubg)
         del kept  # casadi does not own the functions it calls
@@ -160,12 +260,15 @@ class Run:
 
     @contextmanager
     def _interruptible(self) -> Iterator[None]:
-        """Ctrl-C is kept in `caught`, which ends the solve: casadi would swallow a KeyboardInterrupt between two of our calls."""
+        """Ctrl-C is kept in `caught`, which ends the solve: casadi would swallow a
+        KeyboardInterrupt between two of our calls."""
 
         def stop(*_: Any) -> None:
             self.caught = self.caught or KeyboardInterrupt()
 
-        if threading.current_thread() is not threading.main_thread():  # only there can signals be handled, and only there they arrive
+        if (
+            threading.current_thread() is not threading.main_thread()
+        ):  # only there can signals be handled, and only there they arrive
             yield
             return
         before = signal.signal(signal.SIGINT, stop)
@@ -175,22 +278,53 @@ class Run:
             signal.signal(signal.SIGINT, before)
 
     def _functions(self, casadi: Any) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
-        """(the program, its derivatives and the iteration callback, what must be kept alive) as casadi knows them."""
-        program, F, J, dense = self.program, self.force_scale, self.cost_scale, casadi.Sparsity.dense
+        """(the program, its derivatives and the iteration callback, what must be kept alive) as
+        casadi knows them."""
+        program, F, J, dense = (
+            self.program,
+            self.force_scale,
+            self.cost_scale,
+            casadi.Sparsity.dense,
+        )
         n, m = program.size, len(program.constraint_bounds[0])
         x, one, many, none = dense(n, 1), dense(1, 1), dense(m, 1), dense(0, 1)
-        jac, hess = _sparsity(casadi, program.jacobian_entries, m, n), _sparsity(casadi, program.hessian_entries, n, n)
-        make = lambda name, ins, outs: _callback(casadi, self, name, ins, outs)  # noqa: E731
-        f, g = ((one, lambda w, *_: program.value(w) / J), (many, lambda w, *_: program.constraints(w, F)))
+        jac, hess = (
+            _sparsity(casadi, program.jacobian_entries, m, n),
+            _sparsity(casadi, program.hessian_entries, n, n),
+        )
+        make = lambda name, ins, outs: _callback(casadi, self, name, ins, outs)
+        f, g = (
+            (one, lambda w, *_: program.value(w) / J),
+            (many, lambda w, *_: program.constraints(w, F)),
+        )
         value, hold = make("value", {"x": x}, {"f": f}), make("hold", {"x": x}, {"g": g})
         parts = {
-            "grad_f": make("nlp_grad_f", {"x": x, "p": none}, {"f": f, "grad_f_x": (x, lambda w, p: program.gradient(w) / J)}),
-            "jac_g": make("nlp_jac_g", {"x": x, "p": none}, {"g": g, "jac_g_x": (jac, lambda w, p: program.jacobian(w, F))}),
-            "hess_lag": make("nlp_hess_l", {"x": x, "p": none, "lam_f": one, "lam_g": many},
-                             {"hess": (hess, lambda w, p, lam_f, lam_g: program.hessian(w, lam_f[0] / J, lam_g, F))}),
-            "iteration_callback": make("accepted", {"x": x, "f": one, "g": many, "lam_x": x, "lam_g": many, "lam_p": none},
-                                       {"ret": (one, lambda w, f, g, *_: self.accepted(w, g))}),
-        }  # fmt: skip
+            "grad_f": make(
+                "nlp_grad_f",
+                {"x": x, "p": none},
+                {"f": f, "grad_f_x": (x, lambda w, p: program.gradient(w) / J)},
+            ),
+            "jac_g": make(
+                "nlp_jac_g",
+                {"x": x, "p": none},
+                {"g": g, "jac_g_x": (jac, lambda w, p: program.jacobian(w, F))},
+            ),
+            "hess_lag": make(
+                "nlp_hess_l",
+                {"x": x, "p": none, "lam_f": one, "lam_g": many},
+                {
+                    "hess": (
+                        hess,
+                        lambda w, p, lam_f, lam_g: program.hessian(w, lam_f[0] / J, lam_g, F),
+                    )
+                },
+            ),
+            "iteration_callback": make(
+                "accepted",
+                {"x": x, "f": one, "g": many, "lam_x": x, "lam_g": many, "lam_p": none},
+                {"ret": (one, lambda w, f, g, *_: self.accepted(w, g))},
+            ),
+        }
         w = casadi.MX.sym("w", n)
         return {"x": w, "f": value(w), "g": hold(w)}, parts, [value, hold]
 
@@ -200,9 +334,16 @@ def _sparsity(casadi: Any, where: Entries, n_rows: int, n_cols: int) -> Any:
     return casadi.Sparsity(n_rows, n_cols, starts.tolist(), where.rows.tolist())
 
 
-def _callback(casadi: Any, run: Run, name: str, ins: dict[str, Any], outs: dict[str, tuple[Any, Callable[..., Any]]]) -> Any:
-    """A casadi function of flat arrays: inputs by their sparsity, outputs by their sparsity and a function of all inputs. What is not
-    finite is a failed evaluation, at which Ipopt shortens its step; what a function raises is kept in `run`, and ends the solve."""
+def _callback(
+    casadi: Any,
+    run: Run,
+    name: str,
+    ins: dict[str, Any],
+    outs: dict[str, tuple[Any, Callable[..., Any]]],
+) -> Any:
+    """A casadi function of flat arrays: inputs by their sparsity, outputs by their sparsity and a
+    function of all inputs. What is not finite is a failed evaluation, at which Ipopt shortens its
+    step; what a function raises is kept in `run`, and ends the solve."""
     given, made = list(ins.items()), list(outs.items())
 
     class Bridge(casadi.Callback):

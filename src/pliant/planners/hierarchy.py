@@ -1,4 +1,5 @@
-"""Planning on surrogates that are refined between plans (paper 000 Algorithm 1), and the certificate that goes with the plan."""
+"""Planning on surrogates that are refined between plans (paper 000 Algorithm 1), and the
+certificate that goes with the plan."""
 
 import time
 from collections.abc import Callable
@@ -35,17 +36,26 @@ def executions(cell: float, eta: float) -> int:
     require_positive("The accuracy eta", eta, "units of the controls")
     if eta > cell:
         raise InputError(
-            f"The accuracy eta = {eta:g} is larger than the cell {cell:g}; take a smaller eta, or a larger cell to start from."
+            f"The accuracy eta = {eta:g} is larger than the cell {cell:g}; take a smaller eta, "
+            "or a larger cell to start from."
         )
     return ceil(log2(cell / eta)) + 1
 
 
-def refine(solve: Callable[[Embedded, Any], Result], model: Embedded, *, eta: float, guess: Any = None,
-           following: Callable[[Result], Any] = lambda result: result) -> list[Level[Result]]:  # fmt: skip
-    """Algorithm 1 for anything that is solved on a model from a guess: a motion plan, or the parameters of a feedback controller.
+def refine(
+    solve: Callable[[Embedded, Any], Result],
+    model: Embedded,
+    *,
+    eta: float,
+    guess: Any = None,
+    following: Callable[[Result], Any] = lambda result: result,
+) -> list[Level[Result]]:
+    """Algorithm 1 for anything that is solved on a model from a guess: a motion plan, or the
+    parameters of a feedback controller.
 
-    solve(model, guess) is called on cells dx, dx / 2, ... down to eta; `following` makes the next guess of a result. Where a finer level
-    cannot be simulated, the levels before stay, and the last says why.
+    solve(model, guess) is called on cells dx, dx / 2, ... down to eta; `following` makes the next
+    guess of a result. Where a finer level cannot be simulated, the levels before stay, and the last
+    says why.
     """
     levels: list[Level[Result]] = []
     count = executions(float(model.surrogate.size.max()), eta)
@@ -56,10 +66,21 @@ def refine(solve: Callable[[Embedded, Any], Result], model: Embedded, *, eta: fl
         except (StepError, SampleError) as error:
             if not levels:
                 raise
-            levels[-1] = replace(levels[-1], stopped=f"the refinement stopped before cell {float(model.surrogate.size.max()):g}: {error}")
+            levels[-1] = replace(
+                levels[-1],
+                stopped="the refinement stopped before cell "
+                f"{float(model.surrogate.size.max()):g}: {error}",
+            )
             break
-        levels.append(Level(model=model, cell=float(model.surrogate.size.max()), result=result,
-                            evaluations=model.surrogate.evaluations, seconds=time.perf_counter() - began))  # fmt: skip
+        levels.append(
+            Level(
+                model=model,
+                cell=float(model.surrogate.size.max()),
+                result=result,
+                evaluations=model.surrogate.evaluations,
+                seconds=time.perf_counter() - began,
+            )
+        )
         guess = following(result)
         model = model.refined() if k + 1 < count else model
     return levels
@@ -84,7 +105,8 @@ class Refined:
 
     @property
     def asked(self) -> int:
-        """Shapes that all plans asked for, each of which would be an exact evaluation without the surrogate."""
+        """Shapes that all plans asked for, each of which would be an exact evaluation without the
+        surrogate."""
         return sum(level.result.notes["asked"][-1][1] for level in self.levels)
 
     @property
@@ -99,27 +121,59 @@ class Refined:
     def show(self) -> None:
         """Print the plan and its certificate."""
         for level in self.levels:
-            print(f"cell {level.cell:g}: {level.result.summary()}, {level.evaluations} exact evaluations")
+            print(
+                f"cell {level.cell:g}: {level.result.summary()}, {level.evaluations} exact "
+                "evaluations"
+            )
         print("\n".join(self.certificate.lines()))
 
 
-def plan_refined(problem: Problem, *, eta: float, method: str | None = None, guess: Array | None = None, options: Options | None = None,
-                 points: int = 6, seed: int = 0, **kwargs: Any) -> Refined:  # fmt: skip
-    """A motion plan by Algorithm 1: a problem on a Latent model is planned on ever finer surrogates, each from the last plan, and the last
-    plan is certified at some random `points` of it. The options' folder keeps one plan for each level. To go on with an interrupted run,
-    plan again on a model with the same store: it evaluates nothing twice, and comes to the same plan bit for bit."""
-    require_kind("The problem", problem, Problem, "make one with pl.Problem(model=..., steps=..., terms=[...])")
+def plan_refined(
+    problem: Problem,
+    *,
+    eta: float,
+    method: str | None = None,
+    guess: Array | None = None,
+    options: Options | None = None,
+    points: int = 6,
+    seed: int = 0,
+    **kwargs: Any,
+) -> Refined:
+    """A motion plan by Algorithm 1: a problem on a Latent model is planned on ever finer
+    surrogates, each from the last plan, and the last plan is certified at some random `points` of
+    it. The options' folder keeps one plan for each level. To go on with an interrupted run, plan
+    again on a model with the same store: it evaluates nothing twice, and comes to the same plan bit
+    for bit."""
+    require_kind(
+        "The problem",
+        problem,
+        Problem,
+        "make one with pl.Problem(model=..., steps=..., terms=[...])",
+    )
     if not isinstance(problem.model, Embedded):
         raise InputError(
-            f"Refinement needs a latent model, not {type(problem.model).__name__}; make one with Latent(robot, dt=..., cell=...)."
+            f"Refinement needs a latent model, not {type(problem.model).__name__}; make one with "
+            "Latent(robot, dt=..., cell=...)."
         )
     options = options or Options()
-    require_kind("The options of a planner", options, Options, "make them with pl.planners.Options(iterations=..., ...)")
+    require_kind(
+        "The options of a planner",
+        options,
+        Options,
+        "make them with pl.planners.Options(iterations=..., ...)",
+    )
     if not is_whole(points) or points < 1:
-        raise InputError(f"The plan is to be certified at {points!r} points; give a whole number, 1 or more.")
-    executions(float(problem.model.surrogate.size.max()), eta)  # what is wrong with eta is a sentence now
+        raise InputError(
+            f"The plan is to be certified at {points!r} points; give a whole number, 1 or more."
+        )
+    executions(
+        float(problem.model.surrogate.size.max()), eta
+    )  # what is wrong with eta is a sentence now
     if options.resume:
-        raise InputError("A refined plan is resumed by its store of exact evaluations, not by its controls; plan again without resume.")
+        raise InputError(
+            "A refined plan is resumed by its store of exact evaluations, not by its controls; "
+            "plan again without resume."
+        )
     count = 0
 
     def solve(model: Embedded, start: Array | None) -> Plan:
@@ -132,15 +186,24 @@ def plan_refined(problem: Problem, *, eta: float, method: str | None = None, gue
 
         folder = None if options.folder is None else Path(options.folder) / f"level-{count}"
         count += 1
-        found = plan(replace(problem, model=model), method=method, guess=start,
-                     options=replace(options, folder=folder, progress=progress), **kwargs)  # fmt: skip
+        found = plan(
+            replace(problem, model=model),
+            method=method,
+            guess=start,
+            options=replace(options, folder=folder, progress=progress),
+            **kwargs,
+        )
         if found.interrupted:
             raise KeyboardInterrupt
         found.notes["asked"] = asked  # (exact evaluations, shapes asked for) after each iteration
         return found
 
-    levels = refine(solve, problem.model, eta=eta, guess=guess, following=lambda found: found.controls)
-    certificate = certify(problem, [level.model for level in levels], levels[-1].result, points=points, seed=seed)
+    levels = refine(
+        solve, problem.model, eta=eta, guess=guess, following=lambda found: found.controls
+    )
+    certificate = certify(
+        problem, [level.model for level in levels], levels[-1].result, points=points, seed=seed
+    )
     if levels[-1].stopped:
         certificate = replace(certificate, notes=(*certificate.notes, levels[-1].stopped))
     return Refined(levels=levels, certificate=certificate)

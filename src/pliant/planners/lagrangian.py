@@ -1,10 +1,13 @@
-"""Constraints around any planner by the augmented Lagrangian (method of multipliers; ALGENCAN, Birgin and Martinez 2014).
+"""Constraints around any planner by the augmented Lagrangian (method of multipliers; ALGENCAN,
+Birgin and Martinez 2014).
 
-Each round minimises the cost plus penalty/2 |z - P(z)|^2, z = c + multiplier / penalty, over all constraints c in sets with projection P,
-from where the last round ended; then multipliers become penalty (z - P(z)), and the penalty of a constraint that did not fall to a
-quarter grows. Nothing is to be scaled by hand: the first penalty weighs the violation like the cost, and a violation is small when it is
-so beside the constraint's own size. Of a model with approximate derivatives the first round leads near, and the others follow those of
-the whole step: what ends somewhere near an optimum has no multipliers to learn from.
+Each round minimises the cost plus penalty/2 |z - P(z)|^2, z = c + multiplier / penalty, over all
+constraints c in sets with projection P, from where the last round ended; then multipliers become
+penalty (z - P(z)), and the penalty of a constraint that did not fall to a quarter grows. Nothing is
+to be scaled by hand: the first penalty weighs the violation like the cost, and a violation is small
+when it is so beside the constraint's own size. Of a model with approximate derivatives the first
+round leads near, and the others follow those of the whole step: what ends somewhere near an optimum
+has no multipliers to learn from.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +26,12 @@ from pliant.problem import Interval, Look, Penalty, Problem, Watch
 from pliant.store import read_json, write_json
 
 FILE = "multipliers.json"
-STALLED = 4  # rounds without progress, each with a hundredfold penalty, after which a constraint counts as impossible
-LARGEST = 1e10  # growth of a penalty in all; beyond it the round-off of the cost is all that is seen
+# rounds without progress, each with a hundredfold penalty, after which a constraint counts as
+# impossible
+STALLED = 4
+LARGEST = (
+    1e10  # growth of a penalty in all; beyond it the round-off of the cost is all that is seen
+)
 
 
 @dataclass(kw_only=True)
@@ -37,12 +44,17 @@ class Hold:
     multipliers: list[Array] = field(default_factory=list)
     penalty: float = 0.0  # 0: not chosen yet
     size: float = 0.0  # of the constraint's values, the largest seen
-    gap: float = np.inf  # |c - P(z)|: no less than the violation, zero where it is kept and its multiplier is right
+    gap: float = (
+        np.inf
+    )  # |c - P(z)|: no less than the violation, zero where it is kept and its multiplier is right
     stalled: int = 0
     grown: float = 1.0  # penalty over the first one
 
     def looks(self) -> list[Look]:
-        return [replace(w.look, loss=self._loss(w, m)) for w, m in zip(self.watches, self.multipliers, strict=True)]
+        return [
+            replace(w.look, loss=self._loss(w, m))
+            for w, m in zip(self.watches, self.multipliers, strict=True)
+        ]
 
     def _loss(self, watch: Watch, multiplier: Array) -> Penalty:
         return Penalty(watch=watch, multiplier=multiplier, penalty=self.penalty)
@@ -61,23 +73,35 @@ class Hold:
         self.multipliers = [np.zeros_like(c) for c in values]
         self.measure(seen)
         squared = sum(watch.violation(y) ** 2 for watch, y in zip(self.watches, seen, strict=True))
-        self.penalty = first_penalty(cost, squared, len(values) * (max(self.size, self._narrowest()) or 1.0) ** 2)
+        self.penalty = first_penalty(
+            cost, squared, len(values) * (max(self.size, self._narrowest()) or 1.0) ** 2
+        )
 
     def _narrowest(self) -> float:
-        """The least end of its intervals that is not zero, for a constraint whose values all are nearly that at the start; 0: none."""
-        sides = [np.ravel(side) for w in self.watches if isinstance(w.inside, Interval) for side in (w.inside.lower, w.inside.upper)]
+        """The least end of its intervals that is not zero, for a constraint whose values all are
+        nearly that at the start; 0: none."""
+        sides = [
+            np.ravel(side)
+            for w in self.watches
+            if isinstance(w.inside, Interval)
+            for side in (w.inside.lower, w.inside.upper)
+        ]
         ends = np.abs(np.concatenate([np.zeros(0), *sides]).astype(float))
         ends = ends[np.isfinite(ends) & (ends > 0.0)]
         return float(ends.min()) if ends.size else 0.0
 
     def measure(self, seen: Sequence[Array]) -> None:
         """Learn the size of the constraint."""
-        largest = [float(np.abs(watch.function(y)).max(initial=0.0)) for watch, y in zip(self.watches, seen, strict=True)]
+        largest = [
+            float(np.abs(watch.function(y)).max(initial=0.0))
+            for watch, y in zip(self.watches, seen, strict=True)
+        ]
         floor = [1e-9 * float(np.abs(y).max(initial=0.0)) for y in seen]
         self.size = max(self.size, *largest, *floor)
 
     def update(self, seen: Sequence[Array]) -> None:
-        """New multipliers from the optimum of a round, and a larger penalty where it did not help enough."""
+        """New multipliers from the optimum of a round, and a larger penalty where it did not help
+        enough."""
         losses = [self._loss(w, m) for w, m in zip(self.watches, self.multipliers, strict=True)]
         found = [loss.next_multiplier(y) for loss, y in zip(losses, seen, strict=True)]
         changes = zip(found, self.multipliers, strict=True)
@@ -93,20 +117,36 @@ class Hold:
 
 
 def first_penalty(cost: float, squared: float, size: float) -> float:
-    """2 |f| / |c - P(c)|^2 (ALGENCAN's), within bounds that scale with the cost and the constraint: `size` is its |c|^2."""
+    """2 |f| / |c - P(c)|^2 (ALGENCAN's), within bounds that scale with the cost and the constraint:
+    `size` is its |c|^2."""
     f, size = abs(cost) or 1.0, size or 1.0
-    return float(np.clip(2.0 * f / squared if squared > 0.0 else 2.0 * f / size, 2.0 * f / size, 1e4 * f / size))
+    return float(
+        np.clip(
+            2.0 * f / squared if squared > 0.0 else 2.0 * f / size, 2.0 * f / size, 1e4 * f / size
+        )
+    )
 
 
-def constrained(problem: Problem, planner: Callable[..., Plan], *, guess: Array | None = None, options: Options | None = None,
-                tolerance: float = 1e-6, rounds: int = 40, **kwargs: Any) -> Plan:  # fmt: skip
-    """Plan within `problem.constraints` by rounds of a planner that knows none. A constraint is kept when it is violated by less than
-    `tolerance` times its size. `kwargs` go to the planner; `options.iterations` counts those of all rounds."""
+def constrained(
+    problem: Problem,
+    planner: Callable[..., Plan],
+    *,
+    guess: Array | None = None,
+    options: Options | None = None,
+    tolerance: float = 1e-6,
+    rounds: int = 40,
+    **kwargs: Any,
+) -> Plan:
+    """Plan within `problem.constraints` by rounds of a planner that knows none. A constraint is
+    kept when it is violated by less than `tolerance` times its size. `kwargs` go to the planner;
+    `options.iterations` counts those of all rounds."""
     if not problem.constraints:
         return planner(problem, guess=guess, options=options, **kwargs)
     if not (0.0 < tolerance < 1.0 and rounds >= 1):
-        raise InputError(f"The tolerance of the constraints is {tolerance:g} and the rounds {rounds}; give a tolerance between 0 and 1 and "
-                         "1 round or more.")  # fmt: skip
+        raise InputError(
+            f"The tolerance of the constraints is {tolerance:g} and the rounds {rounds}; give a "
+            "tolerance between 0 and 1 and 1 round or more."
+        )
     options = options or Options()
     journal = Journal(problem=problem, method=planner.__name__, options=options, keep=False)
     now = journal.first(guess)
@@ -114,8 +154,16 @@ def constrained(problem: Problem, planner: Callable[..., Plan], *, guess: Array 
     for hold in holds:
         hold.begin(hold.seen(now.states, now.controls, problem.first_control), now.cost)
     _recall(holds, options)
-    search = _Search(problem=problem, planner=planner, journal=journal, holds=holds, tolerance=tolerance, kwargs=kwargs,
-                     controls=now.controls, calmest=now.controls)  # fmt: skip
+    search = _Search(
+        problem=problem,
+        planner=planner,
+        journal=journal,
+        holds=holds,
+        tolerance=tolerance,
+        kwargs=kwargs,
+        controls=now.controls,
+        calmest=now.controls,
+    )
     try:
         return search.run(rounds)
     except KeyboardInterrupt:
@@ -124,7 +172,8 @@ def constrained(problem: Problem, planner: Callable[..., Plan], *, guess: Array 
 
 @dataclass(kw_only=True)
 class _Search:
-    """The rounds, with the controls of the last one and those with the least violation beside each constraint's size."""
+    """The rounds, with the controls of the last one and those with the least violation beside each
+    constraint's size."""
 
     problem: Problem
     planner: Callable[..., Plan]
@@ -150,24 +199,44 @@ class _Search:
                 return self.finish(False, INTERRUPTED, interrupted=True)
             if all(hold.kept(self.tolerance) for hold in self.holds):
                 if exact <= options.tolerance and plan.status.ok:
-                    return self.finish(True, f"converged in {self.journal.done} iterations and {done} rounds of multipliers")
+                    return self.finish(
+                        True,
+                        f"converged in {self.journal.done} iterations and {done} rounds of "
+                        "multipliers",
+                    )
                 if exact <= options.tolerance:
                     return self.finish(False, f"all constraints are kept, but {plan.status.text}")
                 exact = options.tolerance
             if self.journal.done >= options.iterations:
-                return self.finish(False, f"not converged in {options.iterations} iterations; allow more with Options(iterations=...)")
+                return self.finish(
+                    False,
+                    f"not converged in {options.iterations} iterations; allow more with "
+                    "Options(iterations=...)",
+                )
             stuck = [hold for hold in self.holds if hold.stalled >= STALLED or hold.grown > LARGEST]
             if stuck:
                 self.controls = self.calmest
-                return self.finish(False, "no controls were found that keep all constraints; relax one, or try another guess")
-        return self.finish(False, f"not converged in {rounds} rounds of multipliers; allow more with rounds=...")
+                return self.finish(
+                    False,
+                    "no controls were found that keep all constraints; relax one, or try another "
+                    "guess",
+                )
+        return self.finish(
+            False, f"not converged in {rounds} rounds of multipliers; allow more with rounds=..."
+        )
 
     def _round(self, exact: float, planner: Callable[..., Plan], share: float = 1.0) -> Plan:
         """Minimise with the multipliers as they are, in a share of the iterations that are left."""
         journal, options = self.journal, self.journal.options
         before, total, seconds = journal.done, options.iterations, journal.history[-1].seconds
-        inner = replace(options, iterations=max(1, int(share * (total - before))), tolerance=exact, resume=False, folder=None,
-                        progress=lambda what, done, _: options.progress(what, min(before + done, total), total))  # fmt: skip
+        inner = replace(
+            options,
+            iterations=max(1, int(share * (total - before))),
+            tolerance=exact,
+            resume=False,
+            folder=None,
+            progress=lambda what, done, _: options.progress(what, min(before + done, total), total),
+        )
         priced = self.problem.with_looks([look for hold in self.holds for look in hold.looks()])
         plan = planner(priced, guess=self.controls, options=inner)
         for hold in self.holds:
@@ -182,7 +251,10 @@ class _Search:
         """The controls of a round, and all that a resumed search needs."""
         self.controls = plan.controls
         before = self.problem.first_control
-        worst = max(hold.worst(hold.seen(plan.states, plan.controls, before))[0] / (hold.size or 1.0) for hold in self.holds)
+        worst = max(
+            hold.worst(hold.seen(plan.states, plan.controls, before))[0] / (hold.size or 1.0)
+            for hold in self.holds
+        )
         if worst < self.least:
             self.calmest, self.least = plan.controls, worst
         size = Augmented(problem=self.problem).size
@@ -190,19 +262,31 @@ class _Search:
         folder = self.journal.options.folder
         if folder is not None:
             found = [np.concatenate([np.zeros(0), *hold.multipliers]) for hold in self.holds]
-            write_json(Path(folder) / FILE, {"multipliers": found, "penalties": [hold.penalty for hold in self.holds]})
+            write_json(
+                Path(folder) / FILE,
+                {"multipliers": found, "penalties": [hold.penalty for hold in self.holds]},
+            )
             self.journal.keep_best(evaluate(self.problem, self.controls, keep=False))
 
     def finish(self, ok: bool, text: str, interrupted: bool = False) -> Plan:
-        """The plan of the problem itself at the best controls; where a constraint is not kept, its name is in the text."""
+        """The plan of the problem itself at the best controls; where a constraint is not kept, its
+        name is in the text."""
         self.journal.best = now = evaluate(self.problem, self.controls, keep=False)
         text += missed(self.problem, now) if ok else ""
-        return self.journal.finish(ok, text + self._left(now.states, now.controls), interrupted=interrupted, gains=self.gains,
-                                   notes={"penalties": [hold.penalty for hold in self.holds]})  # fmt: skip
+        return self.journal.finish(
+            ok,
+            text + self._left(now.states, now.controls),
+            interrupted=interrupted,
+            gains=self.gains,
+            notes={"penalties": [hold.penalty for hold in self.holds]},
+        )
 
     def _left(self, states: Array, controls: Array) -> str:
         """What to say of the constraint that is violated most beside its size."""
-        found = [(hold, *hold.worst(hold.seen(states, controls, self.problem.first_control))) for hold in self.holds]
+        found = [
+            (hold, *hold.worst(hold.seen(states, controls, self.problem.first_control)))
+            for hold in self.holds
+        ]
         if not found:
             return ""
         hold, amount, time = max(found, key=lambda row: row[1] / (row[0].size or 1.0))
@@ -213,13 +297,16 @@ class _Search:
 
 def _on_whole_model(problem: Problem, *, guess: Array, options: Options) -> Plan:
     """Gauss-Newton with the derivatives of the whole step."""
-    from pliant.planners.gauss_newton import gauss_newton  # which keeps its constraints by this file
+    from pliant.planners.gauss_newton import (
+        gauss_newton,
+    )  # which keeps its constraints by this file
 
     return gauss_newton(replace(problem, model=problem.model.whole), guess=guess, options=options)  # type: ignore[attr-defined]
 
 
 def _later(row: Iteration, seconds: float, violation: float) -> Iteration:
-    """A round's iteration in the whole search; its infeasibility is that of the end of its round, its cost has the penalties in it."""
+    """A round's iteration in the whole search; its infeasibility is that of the end of its round,
+    its cost has the penalties in it."""
     return replace(row, seconds=row.seconds + seconds, infeasibility=violation)
 
 
@@ -229,12 +316,22 @@ def _recall(holds: list[Hold], options: Options) -> None:
         return
     raw = read_json(Path(options.folder) / FILE)
     try:
-        found, penalties = [np.asarray(row, float) for row in raw["multipliers"]], [float(p) for p in raw["penalties"]]
+        found, penalties = (
+            [np.asarray(row, float) for row in raw["multipliers"]],
+            [float(p) for p in raw["penalties"]],
+        )
         sizes = [sum(m.size for m in hold.multipliers) for hold in holds]
-        if [row.size for row in found] != sizes or not all(np.all(np.isfinite(row)) for row in found) or min(penalties) <= 0.0:
+        if (
+            [row.size for row in found] != sizes
+            or not all(np.all(np.isfinite(row)) for row in found)
+            or min(penalties) <= 0.0
+        ):
             raise ValueError
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{Path(options.folder) / FILE} does not belong to these constraints; delete it and plan anew.") from None
+        raise InputError(
+            f"{Path(options.folder) / FILE} does not belong to these constraints; delete it and "
+            "plan anew."
+        ) from None
     for hold, row, penalty in zip(holds, found, penalties, strict=True):
         hold.multipliers = np.split(row, np.cumsum([m.size for m in hold.multipliers])[:-1])
         hold.penalty = penalty
@@ -242,4 +339,7 @@ def _recall(holds: list[Hold], options: Options) -> None:
 
 def _holds(problem: Problem) -> list[Hold]:
     dt = problem.model.dt
-    return [Hold(watches=c.on(problem.model, problem.steps), dt=dt, what=c.label) for c in problem.constraints]
+    return [
+        Hold(watches=c.on(problem.model, problem.steps), dt=dt, what=c.label)
+        for c in problem.constraints
+    ]

@@ -1,4 +1,5 @@
-"""Plan: what every planner returns, and the Journal that a planner keeps on its way so that nothing is lost."""
+"""Plan: what every planner returns, and the Journal that a planner keeps on its way so that nothing
+is lost."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,9 +28,13 @@ from pliant.store import read_json, write_json
 FILE = "plan.json"
 NOT_FINITE = "the objective of the run is not a finite number"
 INTERRUPTED = "interrupted; this is the best iterate so far, go on with resume"
-NO_COUPLING = ("No control moves anything that the terms look at (W_ea = 0): the effector is held by a support, or no actuator reaches it; "
-               "attach one that does, or name another effector.")  # fmt: skip
-SAME = 1e-6  # relative difference between a saved cost and that of the saved controls here, beyond which the problem is another one
+NO_COUPLING = (
+    "No control moves anything that the terms look at (W_ea = 0): the effector is held by a "
+    "support, or no actuator reaches it; attach one that does, or name another effector."
+)
+# relative difference between a saved cost and that of the saved controls here, beyond which the
+# problem is another one
+SAME = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +46,9 @@ class Iteration:
     regulariser: float
     seconds: float  # since the start
     failed: int = 0  # trial rollouts that could not be simulated and were shortened
-    infeasibility: float = 0.0  # largest violation of the dynamics or constraints, where a method allows one
+    infeasibility: float = (
+        0.0  # largest violation of the dynamics or constraints, where a method allows one
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +56,9 @@ class Options:
     """How long to try, how exactly, and where to keep the best iterate."""
 
     iterations: int = 200
-    tolerance: float = 1e-7  # stop when the model promises to lower the cost by less than this share of it
+    tolerance: float = (
+        1e-7  # stop when the model promises to lower the cost by less than this share of it
+    )
     progress: Callable[[str, int, int], None] = lambda what, done, total: None
     folder: str | Path | None = None  # the best iterate is kept here after every iteration
     resume: bool = False  # go on from what is in the folder
@@ -58,13 +67,15 @@ class Options:
         tolerance = require_number("A planner's tolerance", self.tolerance, "-")
         if not is_whole(self.iterations) or self.iterations < 1 or not 0.0 < tolerance < 1.0:
             raise InputError(
-                f"A planner needs 1 iteration or more and a tolerance between 0 and 1, not {self.iterations} and {self.tolerance}."
+                "A planner needs 1 iteration or more and a tolerance between 0 and 1, not "
+                f"{self.iterations} and {self.tolerance}."
             )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation:
-    """Controls, the run they give and its cost; infinite where a step failed, and then `failed` says which."""
+    """Controls, the run they give and its cost; infinite where a step failed, and then `failed`
+    says which."""
 
     controls: Array  # (steps, n_controls)
     states: Array  # (steps + 1, n_state)
@@ -74,16 +85,25 @@ class Evaluation:
 
 
 def evaluate(problem: Problem, controls: Array, *, keep: bool = True) -> Evaluation:
-    """Simulate the controls and price the run; a failed step is a value, not an error. Without `keep` no tapes are held."""
+    """Simulate the controls and price the run; a failed step is a value, not an error. Without
+    `keep` no tapes are held."""
     x, steps, states = problem.start, [], [problem.start]
     p = None if problem.params is None else np.asarray(problem.params, float)
     if not np.all(np.isfinite(controls)):
-        return Evaluation(controls=controls, states=x[None], steps=(), cost=np.inf, failed="the controls are not finite")
+        return Evaluation(
+            controls=controls,
+            states=x[None],
+            steps=(),
+            cost=np.inf,
+            failed="the controls are not finite",
+        )
     for k, u in enumerate(controls):
         step = problem.model.step(x, u, p, k)
         if not step.status or not np.all(np.isfinite(step.x)):
             why = step.status.text if not step.status else "the state is not finite"
-            return Evaluation(controls=controls, states=x[None], steps=(), cost=np.inf, failed=f"step {k}: {why}")
+            return Evaluation(
+                controls=controls, states=x[None], steps=(), cost=np.inf, failed=f"step {k}: {why}"
+            )
         steps += [step] if keep else []
         x = step.x
         states.append(x)
@@ -108,12 +128,16 @@ class Plan:
     cost: float
     status: Status
     history: tuple[Iteration, ...]
-    misses: tuple[tuple[str, float, float], ...] = ()  # (effector, time [s], distance) of every goal
+    misses: tuple[
+        tuple[str, float, float], ...
+    ] = ()  # (effector, time [s], distance) of every goal
     excess: float = 0.0  # beyond the limits of the controls, relative to their width
     violation: float = 0.0  # of the constraints
     gains: Array | None = None  # (steps, n_controls, n_augmented) of feedback, from ddp
     interrupted: bool = False
-    notes: dict[str, Any] = field(default_factory=dict)  # what a method says beside, such as its route
+    notes: dict[str, Any] = field(
+        default_factory=dict
+    )  # what a method says beside, such as its route
 
     def replay(self, model: Dynamics, problem: Problem) -> float:
         """The objective of the plan's controls simulated anew; equal to `cost` bit for bit."""
@@ -121,31 +145,57 @@ class Plan:
 
     def save(self, folder: str | Path) -> None:
         """Write plan.json, whose controls `planners.load_controls` reads, such as for a guess."""
-        write_json(Path(folder) / FILE, _summary(self.method, self.controls, self.cost, self.history, self.status.text))
+        write_json(
+            Path(folder) / FILE,
+            _summary(self.method, self.controls, self.cost, self.history, self.status.text),
+        )
 
     def summary(self) -> str:
         """One sentence."""
-        worst = f", worst miss of a goal {max(miss for _, _, miss in self.misses):.3g} m" if self.misses else ""
+        worst = (
+            f", worst miss of a goal {max(miss for _, _, miss in self.misses):.3g} m"
+            if self.misses
+            else ""
+        )
         return f"{self.method}: {self.status.text} (cost {self.cost:.6g}{worst})"
 
     def show(self) -> None:
         """Print the summary, how far each goal is missed, and the history."""
         print(self.summary())
         if self.misses:
-            print(_aligned(("effector", "time [s]", "miss [m]"), [(name, f"{t:.4g}", f"{miss:.3g}") for name, t, miss in self.misses]))
-        rows = [(str(k), f"{row.cost:.6g}", f"{row.step:.3g}", f"{row.seconds:.3g}") for k, row in enumerate(self.history)]
+            print(
+                _aligned(
+                    ("effector", "time [s]", "miss [m]"),
+                    [(name, f"{t:.4g}", f"{miss:.3g}") for name, t, miss in self.misses],
+                )
+            )
+        rows = [
+            (str(k), f"{row.cost:.6g}", f"{row.step:.3g}", f"{row.seconds:.3g}")
+            for k, row in enumerate(self.history)
+        ]
         print(_aligned(("iteration", "cost", "step", "seconds"), rows))
 
 
 def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose columns end at one place, below an empty line."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)]
+    lines = [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        for row in (head, *rows)
+    ]
     return "\n".join(["", *lines])
 
 
-def _summary(method: str, controls: Array, cost: float | None, history: Sequence[Iteration], text: str) -> dict[str, Any]:
-    return {"method": method, "controls": controls, "cost": cost, "status": text, "history": [asdict(row) for row in history]}
+def _summary(
+    method: str, controls: Array, cost: float | None, history: Sequence[Iteration], text: str
+) -> dict[str, Any]:
+    return {
+        "method": method,
+        "controls": controls,
+        "cost": cost,
+        "status": text,
+        "history": [asdict(row) for row in history],
+    }
 
 
 def load_controls(folder: str | Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration]]:
@@ -154,7 +204,8 @@ def load_controls(folder: str | Path, shape: tuple[int, int]) -> tuple[Array, li
 
 
 def _read(path: Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration], float | None]:
-    """(controls, history, cost of their run or None where they were not simulated) of a saved plan, or a sentence."""
+    """(controls, history, cost of their run or None where they were not simulated) of a saved plan,
+    or a sentence."""
     raw = read_json(path)
     try:
         history = [Iteration(**row) for row in raw["history"]]
@@ -171,15 +222,20 @@ def is_rough(model: Dynamics) -> bool:
 
 
 def check_exact(problem: Problem, method: str) -> None:
-    """A sentence where a method that follows slopes is given a model whose derivatives are approximations."""
+    """A sentence where a method that follows slopes is given a model whose derivatives are
+    approximations."""
     if is_rough(problem.model):
-        raise InputError(f"{method} needs the derivatives of the whole step, and those of this condensed model are approximations; plan "
-                         "with ddp, or give the model inside, or derivative='exact'.")  # fmt: skip
+        raise InputError(
+            f"{method} needs the derivatives of the whole step, and those of this condensed "
+            "model are approximations; plan with ddp, or give the model inside, or "
+            "derivative='exact'."
+        )
 
 
 @dataclass(kw_only=True)
 class Journal:
-    """A planner's memory of its way: keeps the history, tells the progress, and writes the best iterate after every iteration."""
+    """A planner's memory of its way: keeps the history, tells the progress, and writes the best
+    iterate after every iteration."""
 
     problem: Problem
     method: str
@@ -190,37 +246,60 @@ class Journal:
     keep: bool = True  # the tapes of the first run
 
     def __post_init__(self) -> None:
-        require_kind("The options of a planner", self.options, Options, "make them with pl.planners.Options(iterations=..., ...)")
+        require_kind(
+            "The options of a planner",
+            self.options,
+            Options,
+            "make them with pl.planners.Options(iterations=..., ...)",
+        )
 
     def first(self, guess: Array | None) -> Evaluation:
-        """The run of the guess, of what is in the folder, or of standing still, brought within the limits."""
+        """The run of the guess, of what is in the folder, or of standing still, brought within the
+        limits."""
         from pliant.planners.quadratic import within_limits  # which knows Evaluation
 
-        problem, shape, cost = self.problem, (self.problem.steps, self.problem.model.n_controls), None
+        problem, shape, cost = (
+            self.problem,
+            (self.problem.steps, self.problem.model.n_controls),
+            None,
+        )
         folder = self.options.folder
         if self.options.resume and folder is not None and (Path(folder) / FILE).is_file():
             controls, self.history, cost = _read(Path(folder) / FILE, shape)
             self.began -= self.history[-1].seconds if self.history else 0.0
         else:
-            controls = problem.guess() if guess is None else finite_array("The guess of the controls", guess, shape)
+            controls = (
+                problem.guess()
+                if guess is None
+                else finite_array("The guess of the controls", guess, shape)
+            )
         now = evaluate(problem, within_limits(problem, controls), keep=self.keep)
         if cost is not None:
             unchanged = np.array_equal(now.controls, controls)
-            self._check_same(cost, now.cost if unchanged else evaluate(problem, controls, keep=False).cost)
+            self._check_same(
+                cost, now.cost if unchanged else evaluate(problem, controls, keep=False).cost
+            )
         if now.failed:
-            raise StepError(f"The first guess cannot be simulated ({now.failed}); give another guess, or a smaller time step.")
+            raise StepError(
+                f"The first guess cannot be simulated ({now.failed}); give another guess, or a "
+                "smaller time step."
+            )
         self.best = now
         if not self.history:
             self.note(now, step=0.0, regulariser=0.0)
         return now
 
     def _check_same(self, cost: float, here: float) -> None:
-        """A sentence where the saved controls do not cost here what they did when they were saved."""
+        """A sentence where the saved controls do not cost here what they did when they were
+        saved."""
         first = self.history[0].cost if self.history else cost
         if not abs(here - cost) <= SAME * max(abs(cost), 1e-9 * abs(first)):
             now = f"cost {here:.9g} here" if np.isfinite(here) else "cannot be simulated here"
-            raise InputError(f"What is saved in {self.options.folder} was planned for another problem: its controls cost {cost:.9g} there "
-                             f"and {now}; plan without resume, or in another folder.")  # fmt: skip
+            raise InputError(
+                f"What is saved in {self.options.folder} was planned for another problem: its "
+                f"controls cost {cost:.9g} there and {now}; plan without resume, or in another "
+                "folder."
+            )
 
     @property
     def done(self) -> int:
@@ -232,15 +311,35 @@ class Journal:
         """Whether any iteration has lowered the cost."""
         return self.history[-1].cost < self.history[0].cost
 
-    def note(self, now: Evaluation, *, step: float, regulariser: float, failed: int = 0, infeasibility: float = 0.0) -> None:
+    def note(
+        self,
+        now: Evaluation,
+        *,
+        step: float,
+        regulariser: float,
+        failed: int = 0,
+        infeasibility: float = 0.0,
+    ) -> None:
         """An iteration has ended at `now`."""
         seconds = time.perf_counter() - self.began
-        self.history.append(Iteration(cost=now.cost, step=step, regulariser=regulariser, seconds=seconds, failed=failed,
-                                      infeasibility=infeasibility))  # fmt: skip
+        self.history.append(
+            Iteration(
+                cost=now.cost,
+                step=step,
+                regulariser=regulariser,
+                seconds=seconds,
+                failed=failed,
+                infeasibility=infeasibility,
+            )
+        )
         if self.best is None or now.cost <= self.best.cost:
             self.best = now
         self.keep_best(self.best)
-        self.options.progress(f"planning ({self.method})", min(self.done, self.options.iterations), self.options.iterations)
+        self.options.progress(
+            f"planning ({self.method})",
+            min(self.done, self.options.iterations),
+            self.options.iterations,
+        )
 
     def keep_best(self, now: Evaluation) -> None:
         """Take a run as the best so far, and write it."""
@@ -248,16 +347,27 @@ class Journal:
         self.write(now.controls, now.cost)
 
     def write(self, controls: Array, cost: float | None) -> None:
-        """Keep controls in the folder with the cost of their run, None where they were not simulated."""
+        """Keep controls in the folder with the cost of their run, None where they were not
+        simulated."""
         if self.options.folder is not None:
-            write_json(Path(self.options.folder) / FILE, _summary(self.method, controls, cost, self.history, "not finished"))
+            write_json(
+                Path(self.options.folder) / FILE,
+                _summary(self.method, controls, cost, self.history, "not finished"),
+            )
 
     def negligible(self, gain: float, share: float) -> bool:
-        """Is a promised gain less than a share of the cost? An optimum of zero counts beside the first cost."""
+        """Is a promised gain less than a share of the cost? An optimum of zero counts beside the
+        first cost."""
         return gain <= share * max(abs(self.history[-1].cost), 1e-9 * abs(self.history[0].cost))
 
     def finish(
-        self, ok: bool, text: str, *, interrupted: bool = False, gains: Array | None = None, notes: dict[str, Any] | None = None
+        self,
+        ok: bool,
+        text: str,
+        *,
+        interrupted: bool = False,
+        gains: Array | None = None,
+        notes: dict[str, Any] | None = None,
     ) -> Plan:
         """The plan at the best iterate."""
         problem, now = self.problem, self.best
@@ -265,10 +375,20 @@ class Journal:
         misses = problem.misses(now.states, now.controls)
         failed = sum(row.failed for row in self.history)
         text += f"; {failed} trial runs failed on the way and were shortened" if failed else ""
-        plan = Plan(method=self.method, controls=now.controls, states=now.states, cost=now.cost, history=tuple(self.history),
-                    status=Status(ok=ok, text=text, iterations=self.done), misses=tuple(misses), excess=problem.excess(now.controls),
-                    violation=problem.violation(now.states, now.controls), gains=gains, interrupted=interrupted,
-                    notes=notes or {})  # fmt: skip
+        plan = Plan(
+            method=self.method,
+            controls=now.controls,
+            states=now.states,
+            cost=now.cost,
+            history=tuple(self.history),
+            status=Status(ok=ok, text=text, iterations=self.done),
+            misses=tuple(misses),
+            excess=problem.excess(now.controls),
+            violation=problem.violation(now.states, now.controls),
+            gains=gains,
+            interrupted=interrupted,
+            notes=notes or {},
+        )
         if self.options.folder is not None:
             plan.save(self.options.folder)
         return plan

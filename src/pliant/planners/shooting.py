@@ -1,4 +1,5 @@
-"""The trust-region loop that gauss_newton and newton share: model, trial run, judge, shrink or grow."""
+"""The trust-region loop that gauss_newton and newton share: model, trial run, judge, shrink or
+grow."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,11 +12,15 @@ from pliant.planners.quadratic import Move
 from pliant.problem import Problem
 
 SETTLED = "converged to the accuracy of the simulation"
-STUCK = "no step along the model lowers the cost any more; step the model more exactly (Newton(tolerance=...)), or try another guess"
+STUCK = (
+    "no step along the model lowers the cost any more; step the model more exactly "
+    "(Newton(tolerance=...)), or try another guess"
+)
 
 
 class LocalModel(Protocol):
-    """A quadratic model of the cost about a run; `again` makes the model of a run nearby with the same Jacobian, where it can."""
+    """A quadratic model of the cost about a run; `again` makes the model of a run nearby with the
+    same Jacobian, where it can."""
 
     @property
     def again(self) -> Callable[[Evaluation], "LocalModel"] | None: ...
@@ -26,7 +31,8 @@ ModelAt = Callable[[Evaluation], LocalModel]
 
 
 def descend(problem: Problem, model_at: ModelAt, guess: Array | None, journal: Journal) -> Plan:
-    """Minimise the cost from a guess. Every iterate is a whole simulated run, and none is worse than the one before."""
+    """Minimise the cost from a guess. Every iterate is a whole simulated run, and none is worse
+    than the one before."""
     now = journal.first(guess)
     try:
         return _descend(problem, model_at, now, journal)
@@ -44,18 +50,29 @@ def _descend(problem: Problem, model_at: ModelAt, now: Evaluation, journal: Jour
         model = model_at(now)
         full = model.best(np.inf)
         if journal.negligible(full.gain, options.tolerance):
-            return journal.finish(True, f"converged in {journal.done} iterations{missed(problem, now)}")
+            return journal.finish(
+                True, f"converged in {journal.done} iterations{missed(problem, now)}"
+            )
         found, radius, failed, move = _accept(problem, model, full, now, radius)
         if found is None:
             small = journal.negligible(full.gain, 1e-5)
             return journal.finish(small, SETTLED + missed(problem, now) if small else STUCK)
         now = found
-        journal.note(now, step=float(np.abs(move.change).max()), regulariser=move.shift, failed=failed)
-    return journal.finish(False, f"not converged in {options.iterations} iterations; allow more with Options(iterations=...)")
+        journal.note(
+            now, step=float(np.abs(move.change).max()), regulariser=move.shift, failed=failed
+        )
+    return journal.finish(
+        False,
+        f"not converged in {options.iterations} iterations; allow more with "
+        "Options(iterations=...)",
+    )
 
 
-def _accept(problem: Problem, model: LocalModel, full: Move, now: Evaluation, radius: float) -> tuple[Evaluation | None, float, int, Move]:
-    """The first trial that lowers the cost by a tenth of what the model promised, and the radius after it."""
+def _accept(
+    problem: Problem, model: LocalModel, full: Move, now: Evaluation, radius: float
+) -> tuple[Evaluation | None, float, int, Move]:
+    """The first trial that lowers the cost by a tenth of what the model promised, and the radius
+    after it."""
     move, failed = (full if full.size <= radius else model.best(radius)), 0
     for _ in range(60):
         trial = evaluate(problem, now.controls + move.change)
@@ -75,18 +92,25 @@ def _accept(problem: Problem, model: LocalModel, full: Move, now: Evaluation, ra
 
 
 def _corrected(problem: Problem, model: LocalModel, trial: Evaluation, move: Move) -> Evaluation:
-    """The better of a trial and the trial brought back to where the goals are met: along a curved valley a straight step leaves its
-    floor, and one more run without new derivatives finds it again."""
+    """The better of a trial and the trial brought back to where the goals are met: along a curved
+    valley a straight step leaves its floor, and one more run without new derivatives finds it
+    again."""
     second = evaluate(problem, trial.controls + model.best(move.size).change)
     return second if second.cost < trial.cost else trial
 
 
-def missed(problem: Problem, now: Evaluation, why: str = "the closest that this objective and these limits allow") -> str:
-    """What to say of a goal that the end leaves more than a tenth of the way away, the way being the longest that any goal was away at
-    the start; `why` is what an optimum means by it."""
+def missed(
+    problem: Problem,
+    now: Evaluation,
+    why: str = "the closest that this objective and these limits allow",
+) -> str:
+    """What to say of a goal that the end leaves more than a tenth of the way away, the way being
+    the longest that any goal was away at the start; `why` is what an optimum means by it."""
     start = np.repeat(problem.start[None], problem.steps + 1, axis=0)
     way = max((miss for _, _, miss in problem.misses(start, problem.guess())), default=0.0)
-    name, time, worst = max(problem.misses(now.states, now.controls), key=lambda miss: miss[2], default=("", 0.0, 0.0))
+    name, time, worst = max(
+        problem.misses(now.states, now.controls), key=lambda miss: miss[2], default=("", 0.0, 0.0)
+    )
     if worst <= 0.1 * way:
         return ""
     return f"; the goal of '{name}' at t = {time:.3g} s is missed by {worst:.3g} m, {why}"

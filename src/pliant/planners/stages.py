@@ -1,4 +1,5 @@
-"""A backward pass by its stages, compiled: the value function through the dynamics, and the control within its bounds."""
+"""A backward pass by its stages, compiled: the value function through the dynamics, and the control
+within its bounds."""
 
 import numpy as np
 from numba import njit
@@ -8,7 +9,8 @@ NEAR = 1e-10  # how close to a bound counts as on it, beside its size
 
 @njit(error_model="numpy", cache=True)
 def _solved(H, free, b):
-    """(whether H is positive on the free unknowns, H_ff^-1 b_f, zero elsewhere) for columns b (m, k), by Cholesky."""
+    """(whether H is positive on the free unknowns, H_ff^-1 b_f, zero elsewhere) for columns b (m,
+    k), by Cholesky."""
     m = len(free)
     L, x = np.zeros((m, m)), np.zeros(b.shape)
     for i in range(m):
@@ -47,8 +49,8 @@ def _solved(H, free, b):
 
 @njit(error_model="numpy", cache=True)
 def boxed(H, g, low, high):
-    """(whether H is positive, d) of min 1/2 d H d + g d with low <= d <= high, by projected Newton steps
-    (Tassa, Mansard and Todorov 2014)."""
+    """(whether H is positive, d) of min 1/2 d H d + g d with low <= d <= high, by projected Newton
+    steps (Tassa, Mansard and Todorov 2014)."""
     m = len(g)
     free = np.ones(m, np.bool_)
     ok, x = _solved(H, free, -g.reshape(m, 1))
@@ -59,14 +61,18 @@ def boxed(H, g, low, high):
         cut |= d[i] != x[i, 0]
     if not (ok and cut):
         return ok, d
-    if rest @ (0.5 * (H @ rest) + g) < d @ (0.5 * (H @ d) + g):  # near an optimum most controls stay where they are
+    if rest @ (0.5 * (H @ rest) + g) < d @ (
+        0.5 * (H @ d) + g
+    ):  # near an optimum most controls stay where they are
         d = rest
     size = np.abs(g).max() + 1e-300
     for _ in range(100):
         slope = H @ d + g
         most = 0.0
         for i in range(m):
-            free[i] = not ((d[i] <= low[i] and slope[i] > 0.0) or (d[i] >= high[i] and slope[i] < 0.0))
+            free[i] = not (
+                (d[i] <= low[i] and slope[i] > 0.0) or (d[i] >= high[i] and slope[i] < 0.0)
+            )
             if free[i]:
                 most = max(most, abs(slope[i]))
         if most <= 1e-12 * size:
@@ -88,10 +94,11 @@ def boxed(H, g, low, high):
 
 @njit(error_model="numpy", cache=True)
 def back(z, u, zz, uz, uu, A, B, P, p, low, high, low_rows, high_rows, damping):
-    """(whether Q_uu is positive, gains (m, n), forward (m,), P and p before the stage, promised gain, mean |diagonal of Q_uu|).
+    """(whether Q_uu is positive, gains (m, n), forward (m,), P and p before the stage, promised
+    gain, mean |diagonal of Q_uu|).
 
-    z ... uu is what the stage's own terms add, A and B its dynamics, P and p the value after it; d lies within low and high, and a control
-    at a bound follows the bound's rows as the state moves.
+    z ... uu is what the stage's own terms add, A and B its dynamics, P and p the value after it; d
+    lies within low and high, and a control at a bound follows the bound's rows as the state moves.
     """
     PA, PB = P @ A, P @ B
     Qz, Qu = z + A.T @ p, u + B.T @ p
@@ -117,11 +124,14 @@ def back(z, u, zz, uz, uu, A, B, P, p, low, high, low_rows, high_rows, damping):
 
 @njit(error_model="numpy", cache=True)
 def _follow(K, slope, d, low, high, low_rows, high_rows):
-    """(m,) which of d are free; the rows of K of the others become those of the bound that they are at."""
+    """(m,) which of d are free; the rows of K of the others become those of the bound that they are
+    at."""
     free = np.ones(len(d), np.bool_)
     for i in range(len(d)):
         at_low, at_high = d[i] <= low[i] + _near(low[i]), d[i] >= high[i] - _near(high[i])
-        if at_low and not (at_high and slope[i] < 0.0):  # where there is no room at all, the bound that it presses against
+        if at_low and not (
+            at_high and slope[i] < 0.0
+        ):  # where there is no room at all, the bound that it presses against
             K[i], free[i] = low_rows[i], False
         elif at_high:
             K[i], free[i] = high_rows[i], False
@@ -135,17 +145,28 @@ def _near(bound):
 
 @njit(error_model="numpy", cache=True)
 def sweep(C, last, M, low, high, low_rows, high_rows, damping):
-    """(whether every Q_uu is positive, gains (N, m, n), forward (N, m), promised gain, mean |diagonal of Q_uu| of the stages done): all of
-    a backward pass over N stages of few states.
+    """(whether every Q_uu is positive, gains (N, m, n), forward (N, m), promised gain, mean
+    |diagonal of Q_uu| of the stages done): all of a backward pass over N stages of few states.
 
-    It works on y = (z, 1, u), so that slopes are columns of one curvature Q: C (N, s, s) is what each stage adds, last (n + 1, n + 1) the
-    cost of the last state and M (N, n + 1, s) the dynamics. Loops write in place, for on few states calls and new arrays cost the most.
+    It works on y = (z, 1, u), so that slopes are columns of one curvature Q: C (N, s, s) is what
+    each stage adds, last (n + 1, n + 1) the cost of the last state and M (N, n + 1, s) the
+    dynamics. Loops write in place, for on few states calls and new arrays cost the most.
     """
     (N, m), n = low.shape, len(last) - 1
     u = n + 1  # where the controls stand in y
-    P, Q, PM, T, H = last.copy(), np.empty(C.shape[1:]), np.empty(M.shape[1:]), np.empty((m, u)), np.empty((m, m))
+    P, Q, PM, T, H = (
+        last.copy(),
+        np.empty(C.shape[1:]),
+        np.empty(M.shape[1:]),
+        np.empty((m, u)),
+        np.empty((m, m)),
+    )
     gains, forward, diagonal = np.zeros((N, m, n)), np.zeros((N, m)), 0.0
-    K, g, right = np.empty((m, u)), np.empty(m), np.empty((m, n))  # K: gains and forward side by side
+    K, g, right = (
+        np.empty((m, u)),
+        np.empty(m),
+        np.empty((m, n)),
+    )  # K: gains and forward side by side
     for k in range(N - 1, -1, -1):
         Q[:] = C[k]
         _add_congruent(M[k], P, Q, PM)

@@ -1,4 +1,5 @@
-"""Constraints: limits on the controls and their rates, which planners keep exactly, and (function, set) pairs on effectors."""
+"""Constraints: limits on the controls and their rates, which planners keep exactly, and (function,
+set) pairs on effectors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from pliant.problem.terms import called, effector_rows, steps_at
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Limit:
-    """lower <= d^order u / dt^order <= upper at every step: order 0 bounds the control, 1 its rate, 2 its acceleration."""
+    """lower <= d^order u / dt^order <= upper at every step: order 0 bounds the control, 1 its rate,
+    2 its acceleration."""
 
     lower: ArrayLike = -np.inf  # one number, or one for each control
     upper: ArrayLike = np.inf
@@ -23,15 +25,27 @@ class Limit:
     def on(self, model: Dynamics) -> "Band":
         n = model.n_controls
         lower, upper = (_side(side, n) for side in (self.lower, self.upper))
-        if np.ndim(self.lower) == np.ndim(self.upper) == 0 and np.all(lower == -np.inf) and np.all(upper == np.inf):
+        if (
+            np.ndim(self.lower) == np.ndim(self.upper) == 0
+            and np.all(lower == -np.inf)
+            and np.all(upper == np.inf)
+        ):
             raise InputError("A limit has no bound; give lower=..., upper=... or both.")
         bad = np.flatnonzero(~(lower <= upper))
         if bad.size:
-            raise InputError(f"The limits of control {bad[0]} (order {self.order}) are {lower[bad[0]]:g} to {upper[bad[0]]:g}, which "
-                             "nothing can satisfy; the lower must not exceed the upper.")  # fmt: skip
+            raise InputError(
+                f"The limits of control {bad[0]} (order {self.order}) are {lower[bad[0]]:g} to "
+                f"{upper[bad[0]]:g}, which nothing can satisfy; the lower must not exceed the "
+                "upper."
+            )
         if self.order not in (0, 1, 2):
-            raise InputError(f"The order of a limit is {self.order}; take 0 (the control), 1 (its rate) or 2 (its acceleration).")
-        return Band(stencil=difference(self.order, model.dt), lower=lower, upper=upper, order=self.order)
+            raise InputError(
+                f"The order of a limit is {self.order}; take 0 (the control), 1 (its rate) or 2 "
+                "(its acceleration)."
+            )
+        return Band(
+            stencil=difference(self.order, model.dt), lower=lower, upper=upper, order=self.order
+        )
 
 
 def _side(side: ArrayLike, n: int) -> Array:
@@ -42,10 +56,13 @@ def _side(side: ArrayLike, n: int) -> Array:
             raise ValueError
     except (TypeError, ValueError):  # ragged lists, too
         raise InputError(
-            f"A limit is {str(side)[:60]!r}; give a number, or one for each control, -inf or inf where there is none."
+            f"A limit is {str(side)[:60]!r}; give a number, or one for each control, -inf or inf "
+            "where there is none."
         ) from None
     if numbers.shape not in ((), (1,), (n,)):
-        raise InputError(f"A limit has {numbers.size} numbers; give one, or one for each of the {n} controls.")
+        raise InputError(
+            f"A limit has {numbers.size} numbers; give one, or one for each of the {n} controls."
+        )
     return np.array(np.broadcast_to(numbers, (n,)))
 
 
@@ -75,7 +92,10 @@ class Interval:
 
     def __post_init__(self) -> None:
         if not np.all(np.asarray(self.lower, float) <= np.asarray(self.upper, float)):
-            raise InputError(f"The interval from {self.lower} to {self.upper} is empty; the lower end must not exceed the upper.")
+            raise InputError(
+                f"The interval from {self.lower} to {self.upper} is empty; the lower end must "
+                "not exceed the upper."
+            )
 
     def project(self, c: Array) -> Array:
         return np.clip(c, self.lower, self.upper)
@@ -120,8 +140,8 @@ class Constrains(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Constraint:
-    """function(y) lies in a set, y an effector's position, velocity or acceleration (dim,), at chosen times [s] or all; of several
-    effectors y is (n dim,), one after the other."""
+    """function(y) lies in a set, y an effector's position, velocity or acceleration (dim,), at
+    chosen times [s] or all; of several effectors y is (n dim,), one after the other."""
 
     effector: str | tuple[str, ...]
     inside: Region
@@ -141,7 +161,12 @@ class Constraint:
         at = steps_at(name, self.time, steps, model.dt)
         blank = Quadratic(target=np.zeros(rows[0].shape[0]), weight=0.0)
         return [
-            Watch(look=Look(name=called(self.effector), step=k, states=rows, loss=blank), function=function, inside=self.inside) for k in at
+            Watch(
+                look=Look(name=called(self.effector), step=k, states=rows, loss=blank),
+                function=function,
+                inside=self.inside,
+            )
+            for k in at
         ]
 
     def _check_set(self, name: str, found: tuple[int, ...]) -> None:
@@ -151,8 +176,10 @@ class Constraint:
         except ValueError:
             projected = ()
         if projected != found:
-            raise InputError(f"{name}: its function gives {found[0]} numbers, but its set is not one of such vectors; give the set one "
-                             f"number, or {found[0]}.")  # fmt: skip
+            raise InputError(
+                f"{name}: its function gives {found[0]} numbers, but its set is not one of such "
+                f"vectors; give the set one number, or {found[0]}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,7 +198,8 @@ class Watch:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Penalty:
-    """A constraint as a Loss of the augmented Lagrangian: penalty/2 |z - P(z)|^2 with z = function(y) + multiplier / penalty."""
+    """A constraint as a Loss of the augmented Lagrangian: penalty/2 |z - P(z)|^2 with z =
+    function(y) + multiplier / penalty."""
 
     watch: Watch
     multiplier: Array  # (m,)
@@ -192,7 +220,9 @@ class Penalty:
     def factor(self, y: Array) -> Array:
         z = self._shifted(y)
         outside = np.sqrt(self.penalty) * (np.eye(len(z)) - self.watch.inside.slope(z))
-        return outside @ jacobian(self.watch.function, y) if outside.any() else np.zeros((0, len(y)))
+        return (
+            outside @ jacobian(self.watch.function, y) if outside.any() else np.zeros((0, len(y)))
+        )
 
     def hessian(self, y: Array) -> Array:
         z, J = self._shifted(y), jacobian(self.watch.function, y)
@@ -208,11 +238,17 @@ class Penalty:
 def check_together(bands: Sequence[Band], order: int) -> None:
     """A sentence where limits of one order leave a control nothing."""
     if bands:
-        lower, upper = np.max([band.lower for band in bands], axis=0), np.min([band.upper for band in bands], axis=0)
+        lower, upper = (
+            np.max([band.lower for band in bands], axis=0),
+            np.min([band.upper for band in bands], axis=0),
+        )
         bad = np.flatnonzero(lower > upper)
         if bad.size:
-            raise InputError(f"The limits of control {bad[0]} (order {order}) contradict each other: together they ask for at least "
-                             f"{lower[bad[0]]:g} and at most {upper[bad[0]]:g}, what its motor can do included; widen one.")  # fmt: skip
+            raise InputError(
+                f"The limits of control {bad[0]} (order {order}) contradict each other: together "
+                f"they ask for at least {lower[bad[0]]:g} and at most {upper[bad[0]]:g}, what "
+                "its motor can do included; widen one."
+            )
 
 
 def checked_control(name: str, value: ArrayLike, bands: Sequence[Band]) -> Array:
@@ -224,6 +260,8 @@ def checked_control(name: str, value: ArrayLike, bands: Sequence[Band]) -> Array
             bad = np.flatnonzero(~((u >= band.lower) & (u <= band.upper)))
             if bad.size:
                 k = bad[0]
-                raise InputError(f"{name} is {u[k]:g} for control {k}, outside its limits {band.lower[k]:g} to {band.upper[k]:g}; start "
-                                 "within them.")  # fmt: skip
+                raise InputError(
+                    f"{name} is {u[k]:g} for control {k}, outside its limits {band.lower[k]:g} "
+                    f"to {band.upper[k]:g}; start within them."
+                )
     return u

@@ -1,7 +1,9 @@
-"""What an objective looks at: small linear observations of states and controls, and what each costs.
+"""What an objective looks at: small linear observations of states and controls, and what each
+costs.
 
-A Look is one term at one step k: phi(y) of y = sum_j C_j x_{k-j} + sum_j D_j u_{k-1-j}, so it may look back several steps
-(paper 003 eq. 23). A Smooth is a quadratic of the controls alone, the same at every step; it stays banded.
+A Look is one term at one step k: phi(y) of y = sum_j C_j x_{k-j} + sum_j D_j u_{k-1-j}, so it may
+look back several steps (paper 003 eq. 23). A Smooth is a quadratic of the controls alone, the same
+at every step; it stays banded.
 """
 
 from collections.abc import Callable
@@ -15,11 +17,14 @@ from pliant.core import Array, InputError
 
 
 class Loss(Protocol):
-    """A function of a small observation y (m,): value, gradient, Gauss-Newton factor and exact Hessian."""
+    """A function of a small observation y (m,): value, gradient, Gauss-Newton factor and exact
+    Hessian."""
 
     def value(self, y: Array) -> float: ...
     def slope(self, y: Array) -> Array: ...  # (m,)
-    def factor(self, y: Array) -> Array: ...  # (r, m), factor^T factor approximates the Hessian from above zero
+    def factor(
+        self, y: Array
+    ) -> Array: ...  # (r, m), factor^T factor approximates the Hessian from above zero
     def hessian(self, y: Array) -> Array: ...  # (m, m)
 
 
@@ -67,7 +72,8 @@ STEP = 1e-100  # of the complex step
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LeastSquares:
-    """1/2 weight |r(y)|^2 of a residual r written with analytic operations; its slopes come by the complex step."""
+    """1/2 weight |r(y)|^2 of a residual r written with analytic operations; its slopes come by the
+    complex step."""
 
     residual: Callable[[Array], Array]  # (m,) -> (r,)
     weight: float
@@ -83,32 +89,44 @@ class LeastSquares:
         return np.sqrt(self.weight) * jacobian(self.residual, y)
 
     def hessian(self, y: Array) -> Array:
-        """The Gauss-Newton part exactly, the curvature of r by central differences of its exact slopes."""
+        """The Gauss-Newton part exactly, the curvature of r by central differences of its exact
+        slopes."""
         J = jacobian(self.residual, y)
         return self.weight * (J.T @ J + bend(self.residual, y, self.residual(y)))
 
 
 def check_analytic(name: str, f: Callable[[Array], Array], m: int) -> tuple[int, ...]:
-    """The shape of what f gives; a sentence unless f maps (m,) to a vector and its complex step agrees with a difference at some generic
-    place."""
+    """The shape of what f gives; a sentence unless f maps (m,) to a vector and its complex step
+    agrees with a difference at some generic place."""
     y = 0.3 + 0.1 * np.arange(m)
     found = f(y)
     if np.ndim(found) != 1:
         raise InputError(
-            f"{name}: its function gives {np.shape(found) or 'a number'} where a vector (m,) is needed; wrap it in np.array([...])."
+            f"{name}: its function gives {np.shape(found) or 'a number'} where a vector (m,) is "
+            "needed; wrap it in np.array([...])."
         )
     h = 1e-6
     differences = np.stack([(f(y + h * e) - f(y - h * e)) / (2.0 * h) for e in np.eye(m)], axis=1)
-    if np.all(np.isfinite(differences)) and not np.allclose(jacobian(f, y), differences, atol=1e-4 * (1.0 + np.abs(differences).max())):
-        raise InputError(f"{name}: its function is not analytic, so that it has no complex step; write sqrt(sum(y**2)) for a norm or an "
-                         "absolute value, and smooth functions for min and max.")  # fmt: skip
+    if np.all(np.isfinite(differences)) and not np.allclose(
+        jacobian(f, y), differences, atol=1e-4 * (1.0 + np.abs(differences).max())
+    ):
+        raise InputError(
+            f"{name}: its function is not analytic, so that it has no complex step; write "
+            "sqrt(sum(y**2)) for a norm or an absolute value, and smooth functions for min and "
+            "max."
+        )
     return np.shape(found)
 
 
 def bend(f: Callable[[Array], Array], y: Array, w: Array) -> Array:
     """(m, m) sum_i w_i d^2 f_i / dy^2, by central differences of the exact slopes."""
     h = 1e-5 * max(1.0, float(np.abs(y).max(initial=0.0)))
-    columns = np.array([(jacobian(f, y + h * e) - jacobian(f, y - h * e)).T @ w / (2.0 * h) for e in np.eye(len(y))])
+    columns = np.array(
+        [
+            (jacobian(f, y + h * e) - jacobian(f, y - h * e)).T @ w / (2.0 * h)
+            for e in np.eye(len(y))
+        ]
+    )
     return 0.5 * (columns + columns.T)
 
 
@@ -134,7 +152,8 @@ class Look:
         return (self.states or self.controls)[0].shape[0]
 
     def see(self, states: Array, controls: Array, before: Array) -> Array:
-        """(m,) y for states (n + 1, n_state), controls (n, n_controls) and the control `before` the first."""
+        """(m,) y for states (n + 1, n_state), controls (n, n_controls) and the control `before` the
+        first."""
         y = np.zeros(self.size)
         for j, C in enumerate(self.states):
             y = y + C @ states[max(self.step - j, 0)]
@@ -145,7 +164,8 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Smooth:
-    """1/2 sum_k sum_c weight_c (sum_j stencil_j u_{k-j,c} - reference_{k,c})^2; before the first step the control stood still."""
+    """1/2 sum_k sum_c weight_c (sum_j stencil_j u_{k-j,c} - reference_{k,c})^2; before the first
+    step the control stood still."""
 
     stencil: Array  # (j,) [1/s^order]
     weight: Array  # (n_controls,)
@@ -168,21 +188,31 @@ class Smooth:
         return out
 
     def band(self, steps: int, width: int) -> Array:
-        """(n_controls, width + 1, steps) the Hessian of each control, lower diagonals as scipy's banded solvers store them."""
+        """(n_controls, width + 1, steps) the Hessian of each control, lower diagonals as scipy's
+        banded solvers store them."""
         c = self.stencil
         out = np.zeros((len(self.weight), width + 1, steps))
         for offset in range(min(len(c), width + 1)):
-            for row in range(steps - offset):  # sum over k >= row + offset of c_{k-row-offset} c_{k-row}
+            for row in range(
+                steps - offset
+            ):  # sum over k >= row + offset of c_{k-row-offset} c_{k-row}
                 reach = min(len(c) - offset, steps - row - offset)
                 out[:, offset, row] = self.weight * float(c[:reach] @ c[offset : offset + reach])
         return out
 
 
 def stencilled(stencil: Array, controls: Array, before: Array) -> Array:
-    """(steps, n_controls) sum_j stencil_j u_{k-j}; a control that stands still before the first step."""
+    """(steps, n_controls) sum_j stencil_j u_{k-j}; a control that stands still before the first
+    step."""
     padded = np.concatenate([np.tile(before, (len(stencil) - 1, 1)), controls])
     n = len(controls)
-    return sum((c * padded[len(stencil) - 1 - j : len(stencil) - 1 - j + n] for j, c in enumerate(stencil)), np.zeros(controls.shape))
+    return sum(
+        (
+            c * padded[len(stencil) - 1 - j : len(stencil) - 1 - j + n]
+            for j, c in enumerate(stencil)
+        ),
+        np.zeros(controls.shape),
+    )
 
 
 def difference(order: int, dt: float) -> Array:

@@ -24,20 +24,38 @@ def _frame(normal: ArrayLike | None, dim: int) -> tuple[Array, Array]:
     return first, np.cross(n, first)
 
 
-def circle(*, center: ArrayLike, radius: float, period: float, normal: ArrayLike | None = None, turns: float = 1.0) -> Path:
-    """Around a circle `turns` times in `period` seconds, then it stands; starts on the side of +x."""
+def circle(
+    *,
+    center: ArrayLike,
+    radius: float,
+    period: float,
+    normal: ArrayLike | None = None,
+    turns: float = 1.0,
+) -> Path:
+    """Around a circle `turns` times in `period` seconds, then it stands; starts on the side of
+    +x."""
     return spiral(center=center, radii=(radius, radius), period=period, normal=normal, turns=turns)
 
 
-def spiral(*, center: ArrayLike, radii: tuple[float, float], period: float, normal: ArrayLike | None = None, turns: float = 1.0,
-           rise: float = 0.0) -> Path:  # fmt: skip
-    """From one radius to another in `period` seconds while turning; in 3D it may rise [m] along the normal."""
+def spiral(
+    *,
+    center: ArrayLike,
+    radii: tuple[float, float],
+    period: float,
+    normal: ArrayLike | None = None,
+    turns: float = 1.0,
+    rise: float = 0.0,
+) -> Path:
+    """From one radius to another in `period` seconds while turning; in 3D it may rise [m] along the
+    normal."""
     c = finite_array("The centre of a path", center, (None,), "m")
     if c.size not in (2, 3):
         raise InputError(f"The centre of a path has {c.size} numbers; give 2 or 3.")
     ends = finite_array("The radii of a path", radii, (2,), "m")
     if not np.all(ends >= 0.0) or not ends.any():
-        raise InputError(f"The radii of a path are {ends[0]:g} and {ends[1]:g} m; give positive ones.")
+        raise InputError(
+            f"The radii of a path are {ends[0]:g} and {ends[1]:g} m; give positive ones."
+        )
     period = require_positive("The period of a path", period, "s")
     e, f = _frame(normal, c.size)
     up = np.cross(e, f) if c.size == 3 else np.zeros(2)
@@ -51,34 +69,49 @@ def spiral(*, center: ArrayLike, radii: tuple[float, float], period: float, norm
 
 
 def polyline(points: ArrayLike, *, period: float) -> Path:
-    """Through points (n, dim) along straight lines at an even speed, in `period` seconds, then it stands."""
+    """Through points (n, dim) along straight lines at an even speed, in `period` seconds, then it
+    stands."""
     rows = finite_array("The array of points of a polyline", points, (None, None), "m")
     if len(rows) < 2:
         raise InputError(f"A polyline needs two points or more and has {len(rows)}.")
     lengths = np.linalg.norm(np.diff(rows, axis=0), axis=1)
     if not np.all(lengths > 0.0):
-        raise InputError(f"Points {np.argmin(lengths)} and {np.argmin(lengths) + 1} of a polyline coincide; remove one of them.")
+        raise InputError(
+            f"Points {np.argmin(lengths)} and {np.argmin(lengths) + 1} of a polyline coincide; "
+            "remove one of them."
+        )
     along = np.concatenate([[0.0], np.cumsum(lengths)])
     return _through(along / along[-1] * require_positive("The period of a path", period, "s"), rows)
 
 
 def waypoints(times: Sequence[float], points: ArrayLike) -> Path:
-    """Through points (n, dim) at given times [s], straight in between; before the first and after the last it stands."""
+    """Through points (n, dim) at given times [s], straight in between; before the first and after
+    the last it stands."""
     return _through(*_timed(times, points))
 
 
 def stops(times: Sequence[float], points: ArrayLike, *, pause: float = 0.0) -> Path:
-    """Through points (n, dim) at given times [s], at rest in each: straight in between by a polynomial of least jerk, which arrives
-    `pause` seconds early; before the first and after the last it stands."""
+    """Through points (n, dim) at given times [s], at rest in each: straight in between by a
+    polynomial of least jerk, which arrives `pause` seconds early; before the first and after the
+    last it stands."""
     at, rows = _timed(times, points)
     waits = require_number("The pause of a path", pause, "s")
     if not 0.0 <= waits < np.diff(at).min(initial=np.inf):
-        raise InputError(f"The pause of a path is {waits:g} s; give one that is not negative and shorter than the way between two stops.")
+        raise InputError(
+            f"The pause of a path is {waits:g} s; give one that is not negative and shorter than "
+            "the way between two stops."
+        )
 
     def place(t: float) -> Array:
         k = int(np.clip(np.searchsorted(at, t, side="right") - 1, 0, max(len(at) - 2, 0)))
-        s = 0.0 if len(at) == 1 else float(np.clip((t - at[k]) / (at[k + 1] - at[k] - waits), 0.0, 1.0))
-        return rows[k] + s**3 * (10.0 - 15.0 * s + 6.0 * s * s) * (rows[min(k + 1, len(rows) - 1)] - rows[k])
+        s = (
+            0.0
+            if len(at) == 1
+            else float(np.clip((t - at[k]) / (at[k + 1] - at[k] - waits), 0.0, 1.0))
+        )
+        return rows[k] + s**3 * (10.0 - 15.0 * s + 6.0 * s * s) * (
+            rows[min(k + 1, len(rows) - 1)] - rows[k]
+        )
 
     return place
 
@@ -87,7 +120,10 @@ def _timed(times: Sequence[float], points: ArrayLike) -> tuple[Array, Array]:
     at = finite_array("The array of times of the waypoints", times, (None,), "s")
     rows = finite_array("The array of waypoints", points, (len(at), None), "m")
     if not len(at) or not np.all(np.diff(at) > 0.0):
-        raise InputError("The times of the waypoints must grow from one to the next; sort them and remove doubles.")
+        raise InputError(
+            "The times of the waypoints must grow from one to the next; sort them and remove "
+            "doubles."
+        )
     return at, rows
 
 

@@ -1,4 +1,5 @@
-"""An orthographic eye: lengths keep their ratio in the picture, so a scale bar is true everywhere."""
+"""An orthographic eye: lengths keep their ratio in the picture, so a scale bar is true
+everywhere."""
 
 from dataclasses import dataclass, replace
 
@@ -41,7 +42,8 @@ def shifted(camera: Camera, way: Array) -> Camera:
 
 
 def way_of(scene: Scene) -> Array | None:
-    """(frames, dim) [m] how far the eye goes with the body up to each frame; up and down only where there is no level ground."""
+    """(frames, dim) [m] how far the eye goes with the body up to each frame; up and down only where
+    there is no level ground."""
     if not scene.follow:
         return None
     middle = (scene.frames.min(axis=1) + scene.frames.max(axis=1)) / 2.0
@@ -51,7 +53,8 @@ def way_of(scene: Scene) -> Array | None:
 
 
 def fit_camera(scene: Scene, size: tuple[int, int], way: Array | None = None) -> Camera:
-    """The eye of scene.view with a window that holds all frames in a picture of `size` (width, height) pixels, when it goes this way."""
+    """The eye of scene.view with a window that holds all frames in a picture of `size` (width,
+    height) pixels, when it goes this way."""
     plane, toward = _directions(scene)
     low, high = _bounds(scene, plane, way)
     aside = 0.0 if way is None else AHEAD * (high[0] - low[0])
@@ -63,14 +66,17 @@ def fit_camera(scene: Scene, size: tuple[int, int], way: Array | None = None) ->
     scale = scale if scale > 0.0 else 1.0 / pixels[0]  # a scene that is one point
     middle = np.array([LEFT + free[0] / 2, BOTTOM + free[1] / 2])
     start = (low + high) / 2 - middle * pixels * scale
-    if way is not None and scene.ground is not None and scene.dim == 2:  # rather sky above a body than soil below it
+    if (
+        way is not None and scene.ground is not None and scene.dim == 2
+    ):  # rather sky above a body than soil below it
         start[1] = max(start[1], low[1] - 2.0 * BOTTOM * pixels[1] * scale)
     end = start + pixels * scale
     return Camera(plane=plane, toward=toward, window=(start[0], end[0], start[1], end[1]))
 
 
 def _bounds(scene: Scene, plane: Array, way: Array | None) -> tuple[Array, Array]:
-    """The corners (2,) and (2,) of what all frames draw, frame by frame so that a long run needs no copy of itself."""
+    """The corners (2,) and (2,) of what all frames draw, frame by frame so that a long run needs no
+    copy of itself."""
     corners = []
     for k in range(len(scene.frames)):
         seen = (_drawn(scene, k) if way is None else _drawn(scene, k) - way[k]) @ plane.T
@@ -102,5 +108,7 @@ def _directions(scene: Scene) -> tuple[Array, Array]:
     azimuth, elevation = np.deg2rad(scene.view)
     up, e1, e2 = (axes[(scene.axis + shift) % 3] for shift in range(3))
     right = -np.sin(azimuth) * e1 + np.cos(azimuth) * e2
-    toward = np.cos(elevation) * (np.cos(azimuth) * e1 + np.sin(azimuth) * e2) + np.sin(elevation) * up
+    toward = (
+        np.cos(elevation) * (np.cos(azimuth) * e1 + np.sin(azimuth) * e2) + np.sin(elevation) * up
+    )
     return np.stack([right, np.cross(toward, right)]), toward

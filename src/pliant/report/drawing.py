@@ -28,20 +28,42 @@ SIZE = (960, 720)  # [pixels] width, height
 def set_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
     """The camera, the skin and the colour scale that all frames of the scene share."""
     if min(size) < 64:
-        raise InputError(f"A picture of {size[0]} x {size[1]} pixels is too small to draw a scene; use at least 64 x 64.")
+        raise InputError(
+            f"A picture of {size[0]} x {size[1]} pixels is too small to draw a scene; use at "
+            "least 64 x 64."
+        )
     skin = make_skin(scene.facets, scene.frames[0]) if scene.facets.shape[1] == 3 else None
     shades, colours = _shades(scene)
     way = way_of(scene)
-    return Stage(size=size, camera=fit_camera(scene, size, way), skin=skin, shades=shades, colours=colours, way=way)
+    return Stage(
+        size=size,
+        camera=fit_camera(scene, size, way),
+        skin=skin,
+        shades=shades,
+        colours=colours,
+        way=way,
+    )
 
 
-def draw(scene: Scene, k: int, size: tuple[int, int] = SIZE, *, stage: Stage | None = None, note: str = "") -> Array:
-    """(height, width, 3) uint8 picture of frame k; one `stage` serves many frames, `note` goes with the time."""
+def draw(
+    scene: Scene,
+    k: int,
+    size: tuple[int, int] = SIZE,
+    *,
+    stage: Stage | None = None,
+    note: str = "",
+) -> Array:
+    """(height, width, 3) uint8 picture of frame k; one `stage` serves many frames, `note` goes with
+    the time."""
     if not -len(scene.frames) <= k < len(scene.frames):
-        raise InputError(f"Frame {k} was asked for, but the scene has frames 0 to {len(scene.frames) - 1}.")
+        raise InputError(
+            f"Frame {k} was asked for, but the scene has frames 0 to {len(scene.frames) - 1}."
+        )
     k %= len(scene.frames)
     stage = (stage or set_stage(scene, size)).at(k)
-    figure = Figure(figsize=(stage.size[0] / 100, stage.size[1] / 100), dpi=100, facecolor=palette.PAPER)
+    figure = Figure(
+        figsize=(stage.size[0] / 100, stage.size[1] / 100), dpi=100, facecolor=palette.PAPER
+    )
     canvas = FigureCanvasAgg(figure)
     axes = _empty_axes(figure, stage)
     _paint(axes, scene, k, stage)
@@ -116,17 +138,34 @@ def _label(figure: Figure, axes: Axes, scene: Scene, stage: Stage, clock: str) -
 
 
 def _colour_bar(figure: Figure, axes: Axes, label: str, stage: Stage, shades: Normalize) -> None:
-    """By hand: the bar of the library brings axes of its own, which are slow to make for every picture."""
+    """By hand: the bar of the library brings axes of its own, which are slow to make for every
+    picture."""
     left, right, bottom, top = 0.905, 0.921, 0.25, 0.75  # shares of the picture
     ramp = stage.colours(np.linspace(1.0, 0.0, 256))[:, None]
-    axes.imshow(ramp, extent=(left, right, bottom, top), transform=axes.transAxes, aspect="auto", interpolation="nearest", zorder=7)
+    axes.imshow(
+        ramp,
+        extent=(left, right, bottom, top),
+        transform=axes.transAxes,
+        aspect="auto",
+        interpolation="nearest",
+        zorder=7,
+    )
     low, high = float(shades.vmin or 0.0), float(shades.vmax or 0.0)
     ticks = np.asarray(MaxNLocator(nbins=8, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
     text: dict[str, Any] = {"color": palette.INK, "parse_math": False}
     for tick in ticks[(ticks >= low - 1e-9 * (high - low)) & (ticks <= high + 1e-9 * (high - low))]:
         height = bottom + (top - bottom) * (tick - low) / (high - low)
-        figure.text(right + 0.005, height, _number(tick, high - low), va="center", fontsize=16 * stage.unit, **text)
-    figure.text((left + right) / 2, top + 0.02, label, ha="center", fontsize=17 * stage.unit, **text)
+        figure.text(
+            right + 0.005,
+            height,
+            _number(tick, high - low),
+            va="center",
+            fontsize=16 * stage.unit,
+            **text,
+        )
+    figure.text(
+        (left + right) / 2, top + 0.02, label, ha="center", fontsize=17 * stage.unit, **text
+    )
 
 
 def _number(tick: float, span: float) -> str:
@@ -137,6 +176,21 @@ def _scale_bar(axes: Axes, stage: Stage) -> None:
     left, right, bottom, top = stage.camera.window
     length = round_length(0.16 * (right - left))
     x, y = left + 0.035 * (right - left), bottom + 0.05 * (top - bottom)
-    axes.plot([x, x + length], [y, y], color=palette.INK, lw=3.2 * stage.unit, solid_capstyle="butt", zorder=7)
-    axes.text(x + length / 2, y + 0.014 * (top - bottom), metric(length), ha="center", va="bottom",
-              fontsize=17 * stage.unit, color=palette.INK, zorder=7)  # fmt: skip
+    axes.plot(
+        [x, x + length],
+        [y, y],
+        color=palette.INK,
+        lw=3.2 * stage.unit,
+        solid_capstyle="butt",
+        zorder=7,
+    )
+    axes.text(
+        x + length / 2,
+        y + 0.014 * (top - bottom),
+        metric(length),
+        ha="center",
+        va="bottom",
+        fontsize=17 * stage.unit,
+        color=palette.INK,
+        zorder=7,
+    )

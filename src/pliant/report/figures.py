@@ -53,10 +53,14 @@ class Plot:
     x: str  # label with unit, such as "time [s]"
     y: str
     series: Mapping[str, tuple[Array, Array]]  # name -> x (k,), y (k,); a NaN in y leaves a gap
-    references: Mapping[str, float] = field(default_factory=dict)  # name -> y, such as what the paper reports
+    references: Mapping[str, float] = field(
+        default_factory=dict
+    )  # name -> y, such as what the paper reports
     log_x: bool = False
     log_y: bool = False
-    kind: Literal["line", "points", "both", "steps"] = "line"  # steps: held until the next x, as controls are
+    kind: Literal["line", "points", "both", "steps"] = (
+        "line"  # steps: held until the next x, as controls are
+    )
     equal: bool = False  # a metre is as long along x as along y, for drawings
 
 
@@ -66,8 +70,11 @@ def plot_png(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6), dpi: int = 1
 
 
 def plot_svg(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6)) -> bytes:
-    """The plot as an SVG file without a background, its letters as outlines that need no font; `size` in inches."""
-    return _saved(plot, size, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    """The plot as an SVG file without a background, its letters as outlines that need no font;
+    `size` in inches."""
+    return _saved(
+        plot, size, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
+    )
 
 
 def _saved(plot: Plot, size: tuple[float, float], **options: Any) -> bytes:
@@ -92,20 +99,27 @@ def _paint(axes: Axes, plot: Plot, series: Mapping[str, tuple[Array, Array]]) ->
     axes.set_yscale("log" if plot.log_y else "linear")
     axes.margins(x=0.02)
     axes.set_aspect("equal" if plot.equal else "auto", adjustable="datalim")
-    if not plot.log_x and all(np.array_equal(x[np.isfinite(x)], np.round(x[np.isfinite(x)])) for x, _ in series.values()):
-        axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))  # iterations are counted
+    if not plot.log_x and all(
+        np.array_equal(x[np.isfinite(x)], np.round(x[np.isfinite(x)])) for x, _ in series.values()
+    ):
+        axes.xaxis.set_major_locator(
+            MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True)
+        )  # iterations are counted
     marker = "o" if plot.kind in ("points", "both") else None
     shape = "steps-post" if plot.kind == "steps" else "default"
     for i, (name, (x, y)) in enumerate(series.items()):
         dash = "none" if plot.kind == "points" else DASHES[i // len(palette.SERIES) % len(DASHES)]
         colour = palette.SERIES[i % len(palette.SERIES)]
         axes.plot(x, y, label=_literal(name), color=colour, ls=dash, marker=marker, drawstyle=shape)
-    for dash, (name, value) in zip(cycle([(0, (6, 3)), (0, (2, 2))]), plot.references.items(), strict=False):
+    for dash, (name, value) in zip(
+        cycle([(0, (6, 3)), (0, (2, 2))]), plot.references.items(), strict=False
+    ):
         axes.axhline(value, label=_literal(name), color=palette.FAINT, ls=dash, lw=1.3, zorder=1.5)
 
 
 def _legend(figure: Figure, entries: int) -> None:
-    """Beside the data, never on it; one series without a reference is named by the y label already."""
+    """Beside the data, never on it; one series without a reference is named by the y label
+    already."""
     if entries > 1:
         figure.legend(loc="outside right upper", labelcolor=palette.INK, handlelength=1.8)
 
@@ -114,16 +128,22 @@ def _checked(plot: Plot, name: str, x: Array, y: Array) -> tuple[Array, Array]:
     """The series as float arrays; what a logarithmic axis cannot show becomes a gap."""
     x, y = (np.array(values, dtype=float).reshape(-1) for values in (x, y))
     if x.shape != y.shape:
-        raise InputError(f"Series {name!r} of the plot {plot.title!r} has {x.size} x and {y.size} y; give as many of each.")
+        raise InputError(
+            f"Series {name!r} of the plot {plot.title!r} has {x.size} x and {y.size} y; give as "
+            "many of each."
+        )
     y[~np.isfinite(y) | ~np.isfinite(x)] = np.nan
     for on, values, axis in ((plot.log_x, x, "x"), (plot.log_y, y, "y")):
         if on and not (values > 0.0).any():
-            raise InputError(f"Series {name!r} of the plot {plot.title!r} has no positive {axis}, so a logarithmic "
-                             f"axis cannot show it; set log_{axis}=False.")  # fmt: skip
+            raise InputError(
+                f"Series {name!r} of the plot {plot.title!r} has no positive {axis}, so a "
+                f"logarithmic axis cannot show it; set log_{axis}=False."
+            )
     lost = (plot.log_x & (x <= 0.0)) | (plot.log_y & (y <= 0.0))
     return np.where(np.isfinite(x), x, np.nan), np.where(lost, np.nan, y)
 
 
 def _literal(text: str) -> str:
-    """Text as it is: matplotlib would read what stands between two dollar signs as a formula, or fail on it."""
+    """Text as it is: matplotlib would read what stands between two dollar signs as a formula, or
+    fail on it."""
     return text.replace("$", r"\$")

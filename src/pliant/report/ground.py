@@ -1,4 +1,5 @@
-"""The ground under the robot and what stands about it: a grid and a shadow in 3D, the soil in 2D, marks for a body that goes far."""
+"""The ground under the robot and what stands about it: a grid and a shadow in 3D, the soil in 2D,
+marks for a body that goes far."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -28,11 +29,24 @@ def paint_surroundings(axes: Axes, scene: Scene, stage: Stage) -> None:
     if not curves:
         return
     if scene.dim == 3:
-        axes.add_collection(LineCollection(curves, colors=palette.GROUND, alpha=0.6, linewidths=stage.unit, zorder=0.5), autolim=False)
+        axes.add_collection(
+            LineCollection(
+                curves, colors=palette.GROUND, alpha=0.6, linewidths=stage.unit, zorder=0.5
+            ),
+            autolim=False,
+        )
         return
     # One path of all of them: a curve that runs the other way about is a hole.
     shape = Path.make_compound_path(*(Path(curve, closed=True) for curve in curves))
-    axes.add_patch(PathPatch(shape, facecolor=palette.GRID, edgecolor=palette.GROUND, linewidth=1.6 * stage.unit, zorder=0))
+    axes.add_patch(
+        PathPatch(
+            shape,
+            facecolor=palette.GRID,
+            edgecolor=palette.GROUND,
+            linewidth=1.6 * stage.unit,
+            zorder=0,
+        )
+    )
 
 
 def _paint_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
@@ -40,12 +54,27 @@ def _paint_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
     left, right, bottom, top = stage.camera.window
     start = float(project(stage.camera, scene.frames[0]).mean(axis=0)[0])
     step = round_length((right - left) / 5)
-    last = right - (0.0 if stage.shades is None else 0.14 * (right - left))  # the colour bar stands there
-    height = bottom + 0.1 * (top - bottom) if scene.ground is None else scene.ground - 0.012 * (top - bottom)
+    last = right - (
+        0.0 if stage.shades is None else 0.14 * (right - left)
+    )  # the colour bar stands there
+    height = (
+        bottom + 0.1 * (top - bottom)
+        if scene.ground is None
+        else scene.ground - 0.012 * (top - bottom)
+    )
     for n in range(int(np.ceil((left - start) / step)), int(np.floor((last - start) / step)) + 1):
         axes.axvline(start + n * step, color=palette.GRID, lw=1.6 * stage.unit, zorder=-1)
-        axes.text(start + n * step, height, metric(n * step), ha="center", va="top", fontsize=16 * stage.unit, color=palette.FAINT,
-                  zorder=7, clip_on=True)  # fmt: skip
+        axes.text(
+            start + n * step,
+            height,
+            metric(n * step),
+            ha="center",
+            va="top",
+            fontsize=16 * stage.unit,
+            color=palette.FAINT,
+            zorder=7,
+            clip_on=True,
+        )
 
 
 def paint_ground(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
@@ -57,9 +86,13 @@ def paint_ground(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
         axes.fill_between([left, right], bottom, scene.ground, color=palette.GRID, lw=0, zorder=0)
         axes.axhline(scene.ground, color=palette.GROUND, lw=1.6 * stage.unit, zorder=0.1)
         return
-    segments, fade = _grid(scene, right - left, scene.frames[k : k + 1] if scene.follow else scene.frames)
+    segments, fade = _grid(
+        scene, right - left, scene.frames[k : k + 1] if scene.follow else scene.frames
+    )
     colours = [to_rgba(palette.GROUND, 0.55 * alpha) for alpha in fade]
-    grid = LineCollection(list(project(stage.camera, segments)), colors=colours, linewidths=stage.unit, zorder=0.5)
+    grid = LineCollection(
+        list(project(stage.camera, segments)), colors=colours, linewidths=stage.unit, zorder=0.5
+    )
     axes.add_collection(grid, autolim=False)
 
 
@@ -77,7 +110,9 @@ def paint_shadow(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
 def round_length(length: float) -> float:
     """The largest of 1, 2, 5, 10... and their decades that is not above `length` [m]."""
     decade = 10.0 ** np.floor(np.log10(length))
-    return float(decade * max(step for step in (1.0, 2.0, 5.0) if step * decade <= length * (1 + 1e-9)))
+    return float(
+        decade * max(step for step in (1.0, 2.0, 5.0) if step * decade <= length * (1 + 1e-9))
+    )
 
 
 def metric(length: float) -> str:
@@ -89,11 +124,15 @@ def metric(length: float) -> str:
 
 
 def _shadow_mask(scene: Scene, k: int, stage: Stage) -> Array:
-    """(h, w) 255 under the body and 0 elsewhere, at half the size of the picture: the blur hides the difference."""
+    """(h, w) 255 under the body and 0 elsewhere, at half the size of the picture: the blur hides
+    the difference."""
     left, _, _, top = stage.camera.window
     scale = 0.5 * stage.pixels_per_metre
     flat = (project(stage.camera, drop(scene, scene.frames[k])) - [left, top]) * [scale, -scale]
-    size, width = (stage.size[0] // 2, stage.size[1] // 2), max(1, round(0.5 * stroke_width(scene, stage) / 0.72))
+    size, width = (
+        (stage.size[0] // 2, stage.size[1] // 2),
+        max(1, round(0.5 * stroke_width(scene, stage) / 0.72)),
+    )
     mask = Image.new("L", size)
     if scene.facets.shape[1] == 1:
         dots = flat[scene.facets[:, 0]]
@@ -111,11 +150,14 @@ def _shadow_mask(scene: Scene, k: int, stage: Stage) -> Array:
 
 
 def _grid(scene: Scene, span: float, frames: Array) -> tuple[Array, Array]:
-    """Short pieces (k, 2, 3) of the lines of a ground grid, and how strong each is: 1 at the robot, 0 far away."""
+    """Short pieces (k, 2, 3) of the lines of a ground grid, and how strong each is: 1 at the robot,
+    0 far away."""
     flat = [(scene.axis + 1) % 3, (scene.axis + 2) % 3]
     middle = _middle(frames[..., flat])
     cell = round_length(span / 8)
-    lines = cell * (np.arange(-REACH, REACH + 1) + np.round(middle[:, None] / cell))  # (2, lines), where each one crosses
+    lines = cell * (
+        np.arange(-REACH, REACH + 1) + np.round(middle[:, None] / cell)
+    )  # (2, lines), where each one crosses
     fine = np.linspace(lines[:, 0], lines[:, -1], 6 * REACH + 1, axis=1)
     pieces = [_stripes(lines[i], fine[1 - i], flat[i], flat[1 - i], scene) for i in (0, 1)]
     segments = np.concatenate(pieces)
@@ -129,7 +171,8 @@ def _middle(flat: Array) -> Array:
 
 
 def _stripes(at: Array, along: Array, fixed: int, free: int, scene: Scene) -> Array:
-    """(k, 2, 3) the lines where coordinate `fixed` is one of `at`, each cut at `along` in coordinate `free`."""
+    """(k, 2, 3) the lines where coordinate `fixed` is one of `at`, each cut at `along` in
+    coordinate `free`."""
     ends = np.zeros((len(at), len(along) - 1, 2, 3))
     ends[..., scene.axis] = scene.ground
     ends[..., fixed] = at[:, None, None]

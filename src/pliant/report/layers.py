@@ -1,4 +1,5 @@
-"""The robot in a picture: its body, what runs through it and where it should go; each function paints one of them."""
+"""The robot in a picture: its body, what runs through it and where it should go; each function
+paints one of them."""
 
 from dataclasses import dataclass
 
@@ -15,9 +16,14 @@ from pliant.report.scene import Scene
 from pliant.report.skin import Skin, corner_normals, light, normals, outward
 from pliant.report.stage import Stage, stroke_width
 
-# From pale silicone to deep red, darker and darker: it reads in grey too, and light still shows the shape.
-SHADES = LinearSegmentedColormap.from_list("pliant", ["#DCE6EC", "#F6D9A2", "#F0985C", "#C63F4C", "#6D1A55"])
-SIGNED = LinearSegmentedColormap.from_list("pliant-signed", ["#163A70", "#6F9CCB", "#DCE6EC", "#F0985C", "#8E2350"])  # pale at zero
+# From pale silicone to deep red, darker and darker: it reads in grey too, and light still shows the
+# shape.
+SHADES = LinearSegmentedColormap.from_list(
+    "pliant", ["#DCE6EC", "#F6D9A2", "#F0985C", "#C63F4C", "#6D1A55"]
+)
+SIGNED = LinearSegmentedColormap.from_list(
+    "pliant-signed", ["#163A70", "#6F9CCB", "#DCE6EC", "#F0985C", "#8E2350"]
+)  # pale at zero
 MANY_FACETS = 5000  # above this the lines between facets would grey the body
 
 
@@ -51,10 +57,15 @@ def paint_bars(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
     points = scene.frames[k]
     order = np.argsort(depth(stage.camera, points[scene.facets]).mean(axis=1), kind="stable")
     facets = scene.facets[order]
-    strokes, base = project(stage.camera, points)[facets], _colours(scene, k, stage, facets).mean(axis=1)
+    strokes, base = (
+        project(stage.camera, points)[facets],
+        _colours(scene, k, stage, facets).mean(axis=1),
+    )
     width = stroke_width(scene, stage)
     for colour, share in ((0.62 * base, 1.0), (base, 0.82), (0.55 * base + 0.45, 0.24)):
-        layer = LineCollection(list(strokes), colors=colour, linewidths=share * width, capstyle="round", zorder=2)
+        layer = LineCollection(
+            list(strokes), colors=colour, linewidths=share * width, capstyle="round", zorder=2
+        )
         axes.add_collection(layer, autolim=False)
 
 
@@ -66,24 +77,43 @@ def paint_dots(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
     scale = stage.pixels_per_metre
     centres = (project(stage.camera, points[order]) - [left, top]) * [scale, -scale]
     base = _colours(scene, k, stage, facets[order])[:, 0]
-    patch = draw_dots(centres, base, 0.5 * stroke_width(scene, stage) / 0.72, stage.size, balls=scene.dim == 3)
+    patch = draw_dots(
+        centres, base, 0.5 * stroke_width(scene, stage) / 0.72, stage.size, balls=scene.dim == 3
+    )
     if patch is None:
         return
     (row, column), (h, w) = patch.corner, patch.pixels.shape[:2]
-    extent = (left + column / scale, left + (column + w) / scale, top - (row + h) / scale, top - row / scale)
+    extent = (
+        left + column / scale,
+        left + (column + w) / scale,
+        top - (row + h) / scale,
+        top - row / scale,
+    )
     axes.imshow(patch.pixels, extent=extent, aspect="auto", interpolation="nearest", zorder=2)
 
 
 def paint_lines(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
-    """Cables and paths on top of the body, as if it were a little transparent; a pale halo sets them off any colour."""
+    """Cables and paths on top of the body, as if it were a little transparent; a pale halo sets
+    them off any colour."""
     for line in scene.lines:
         x, y = project(stage.camera, line.points[k]).T
         style = (0, (4, 3)) if line.dashed else "solid"
         colour, width = to_rgb(line.colour), 2.2 * stage.unit
         if line.pull is not None:
-            colour = tuple(np.array(to_rgb(palette.SLACK)) + line.pull[k] * np.subtract(colour, to_rgb(palette.SLACK)))
+            colour = tuple(
+                np.array(to_rgb(palette.SLACK))
+                + line.pull[k] * np.subtract(colour, to_rgb(palette.SLACK))
+            )
             width = (1.6 + 3.6 * line.pull[k]) * stage.unit
-        axes.plot(x, y, color="white", alpha=0.45, lw=width + 2.8 * stage.unit, solid_capstyle="round", zorder=3)
+        axes.plot(
+            x,
+            y,
+            color="white",
+            alpha=0.45,
+            lw=width + 2.8 * stage.unit,
+            solid_capstyle="round",
+            zorder=3,
+        )
         axes.plot(x, y, color=colour, alpha=0.9, lw=width, ls=style, zorder=3)
 
 
@@ -104,12 +134,16 @@ def paint_markers(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
 def _paint_targets(axes: Axes, targets: Array, stage: Stage) -> None:
     x, y = project(stage.camera, targets).T
     ring, cross, width = (19 * stage.unit) ** 2, (27 * stage.unit) ** 2, 2 * stage.unit
-    axes.scatter(x, y, s=ring, facecolors="none", edgecolors=palette.TARGET, linewidths=width, zorder=5)
+    axes.scatter(
+        x, y, s=ring, facecolors="none", edgecolors=palette.TARGET, linewidths=width, zorder=5
+    )
     axes.scatter(x, y, s=cross, marker="+", color=palette.TARGET, linewidths=width, zorder=5)
 
 
 def _paint_trail(axes: Axes, way: Array, stage: Stage) -> None:
-    pieces = np.stack([way[:-1], way[1:]], axis=2).reshape(-1, 2, 2)  # the oldest pieces of all markers come first
+    pieces = np.stack([way[:-1], way[1:]], axis=2).reshape(
+        -1, 2, 2
+    )  # the oldest pieces of all markers come first
     fade = np.repeat(np.linspace(0.08, 0.95, len(way) - 1) ** 1.5, way.shape[1])
     colours = [to_rgba(palette.MARKER, alpha) for alpha in fade]
     trail = LineCollection(list(pieces), colors=colours, linewidths=2.2 * stage.unit, zorder=4)
@@ -117,7 +151,8 @@ def _paint_trail(axes: Axes, way: Array, stage: Stage) -> None:
 
 
 def _visible(scene: Scene, k: int, camera: Camera, skin: Skin) -> tuple[Array, Array]:
-    """Which facets to draw (j,) and, in 3D, their corner normals (j, 3, 3) in the coordinates of the picture."""
+    """Which facets to draw (j,) and, in 3D, their corner normals (j, 3, 3) in the coordinates of
+    the picture."""
     if scene.dim == 2:
         return np.arange(len(skin.facets)), np.zeros(0)
     corners = scene.frames[k][skin.facets]
@@ -129,19 +164,26 @@ def _visible(scene: Scene, k: int, camera: Camera, skin: Skin) -> tuple[Array, A
 
 
 def _colours(scene: Scene, k: int, stage: Stage, facets: Array) -> Array:
-    """(*facets.shape, 3) the colour at each vertex of each facet: of its value, or else of the body."""
+    """(*facets.shape, 3) the colour at each vertex of each facet: of its value, or else of the
+    body."""
     if scene.values is None or stage.shades is None:
         return np.broadcast_to(to_rgb(scene.colour), (*facets.shape, 3))
     return stage.colours(stage.shades(scene.values[k]))[:, :3][facets]
 
 
 def _facet_lines(skin: Skin, seen: Array, corners: Array, near: Array, stage: Stage) -> Polygons:
-    """The lines between facets, strong at creases and borders; each as near as the patch it borders."""
+    """The lines between facets, strong at creases and borders; each as near as the patch it
+    borders."""
     ends = project(stage.camera, np.einsum("bec,mcd->mbed", skin.seams, corners))
     faint = 0.12 if len(skin.facets) <= MANY_FACETS else 0.0
     colours = np.full((*ends.shape[:2], 4), to_rgba(palette.INK))
     colours[..., 3] = np.where(skin.sharp[seen][:, skin.side], 0.55, faint)
-    return Polygons(shapes=ends[:, :, [0, 1, 1]], faces=np.zeros_like(colours), edges=colours, near=near[:, skin.owner])
+    return Polygons(
+        shapes=ends[:, :, [0, 1, 1]],
+        faces=np.zeros_like(colours),
+        edges=colours,
+        near=near[:, skin.owner],
+    )
 
 
 def _add_polygons(axes: Axes, stage: Stage, *groups: Polygons) -> None:
@@ -150,6 +192,13 @@ def _add_polygons(axes: Axes, stage: Stage, *groups: Polygons) -> None:
     shapes = np.concatenate([group.shapes.reshape(-1, 3, 2) for group in groups])[order]
     faces = np.concatenate([group.faces.reshape(-1, 4) for group in groups])[order]
     edges = np.concatenate([group.edges.reshape(-1, 4) for group in groups])[order]
-    # An array, against the type of the stub: it takes matplotlib a third of the time that a list of triangles takes.
-    skin = PolyCollection(shapes, facecolors=faces, edgecolors=edges, linewidths=stage.unit, zorder=2)  # type: ignore[arg-type]
+    # An array, against the type of the stub: it takes matplotlib a third of the time that a list of
+    # triangles takes.
+    skin = PolyCollection(
+        shapes,  # type: ignore[arg-type]
+        facecolors=faces,
+        edgecolors=edges,
+        linewidths=stage.unit,
+        zorder=2,
+    )
     axes.add_collection(skin, autolim=False)

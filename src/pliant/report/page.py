@@ -14,7 +14,13 @@ from pliant.report.template import CSS, PAGE
 from pliant.store import write_atomic
 
 NEEDED = ("name", "paper", "status", "seed", "versions", "seconds", "metrics")
-MEDIA = {".gif": "image/gif", ".png": "image/png", ".jpg": "image/jpeg", ".svg": "image/svg+xml", ".mp4": "video/mp4"}
+MEDIA = {
+    ".gif": "image/gif",
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".svg": "image/svg+xml",
+    ".mp4": "video/mp4",
+}
 GOOD = ("ok", "done", "converged", "solved", "reached")
 
 
@@ -26,28 +32,45 @@ def write_report(
     media: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Path:
-    """Write `folder`/report.html; `media` are names of films and pictures in the folder, `notes` are paragraphs.
+    """Write `folder`/report.html; `media` are names of films and pictures in the folder, `notes`
+    are paragraphs.
 
-    `result` is what result.json holds; `shows` (a sentence) and `settings` (names and values) are shown if it has them.
+    `result` is what result.json holds; `shows` (a sentence) and `settings` (names and values) are
+    shown if it has them.
     """
     path = Path(folder) / "report.html"
-    write_atomic(path, render_report(result, plots, media=[Path(folder) / name for name in media], notes=notes))
+    write_atomic(
+        path,
+        render_report(result, plots, media=[Path(folder) / name for name in media], notes=notes),
+    )
     return path
 
 
-def render_report(result: Mapping[str, Any], plots: Sequence[Plot] = (), *, media: Sequence[Path] = (), notes: Sequence[str] = ()) -> str:
+def render_report(
+    result: Mapping[str, Any],
+    plots: Sequence[Plot] = (),
+    *,
+    media: Sequence[Path] = (),
+    notes: Sequence[str] = (),
+) -> str:
     """The page as text."""
     missing = [name for name in NEEDED if name not in result]
     if missing:
-        raise InputError(f"The result lacks {', '.join(missing)}; a report needs {', '.join(NEEDED)}.")
+        raise InputError(
+            f"The result lacks {', '.join(missing)}; a report needs {', '.join(NEEDED)}."
+        )
     sections = [
         _section("Motion", "".join(map(_medium, media))),
         _section("Results", _metrics(result["metrics"])),
-        _section("Plots", f'<div class="plots">{"".join(map(_plot, plots))}</div>' if plots else ""),
+        _section(
+            "Plots", f'<div class="plots">{"".join(map(_plot, plots))}</div>' if plots else ""
+        ),
         _section("Settings", _pairs(result.get("settings") or {})),
         _section("How it was made", _pairs(_origin(result))),
     ]
-    return PAGE.format(title=_text(result["name"]), css=CSS, head=_head(result, notes), body="".join(sections))
+    return PAGE.format(
+        title=_text(result["name"]), css=CSS, head=_head(result, notes), body="".join(sections)
+    )
 
 
 def _head(result: Mapping[str, Any], notes: Sequence[str]) -> str:
@@ -56,7 +79,9 @@ def _head(result: Mapping[str, Any], notes: Sequence[str]) -> str:
     status = str(result["status"])
     mood = "good" if status.split(" ")[0].lower().rstrip(":;.,") in GOOD else "bad"
     badge = f'<p class="status {mood}">{_text(status)}</p>'
-    return f"<h1>{_text(result['name'])}</h1>{paper}{shows}{badge}" + "".join(f"<p>{_text(note)}</p>" for note in notes)
+    return f"<h1>{_text(result['name'])}</h1>{paper}{shows}{badge}" + "".join(
+        f"<p>{_text(note)}</p>" for note in notes
+    )
 
 
 def _section(title: str, content: str) -> str:
@@ -67,17 +92,28 @@ def _metrics(metrics: Mapping[str, Mapping[str, Any]]) -> str:
     if not metrics:
         return ""
     rows = "".join(
-        f'<tr><th scope="row">{_text(name)}</th><td class="number">{_text(entry.get("value"))}</td>'
-        f'<td>{_text(entry.get("unit") or "")}</td><td class="number">{_text(entry.get("paper"))}</td></tr>'
+        f'<tr><th scope="row">{_text(name)}</th><td '
+        f'class="number">{_text(entry.get("value"))}</td><td>{_text(entry.get("unit") or "")}</td>'
+        f'<td class="number">{_text(entry.get("paper"))}</td></tr>'
         for name, entry in metrics.items()
     )
-    head = '<tr><th>metric</th><th class="number">here</th><th>unit</th><th class="number">paper</th></tr>'
+    head = (
+        '<tr><th>metric</th><th class="number">here</th><th>unit</th><th '
+        'class="number">paper</th></tr>'
+    )
     return f'<div class="wide"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
 
 def _pairs(pairs: Mapping[str, Any]) -> str:
-    rows = "".join(f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>' for name, value in pairs.items())
-    return f'<div class="wide"><table class="pairs"><tbody>{rows}</tbody></table></div>' if rows else ""
+    rows = "".join(
+        f'<tr><th scope="row">{_text(name)}</th><td>{_text(value)}</td></tr>'
+        for name, value in pairs.items()
+    )
+    return (
+        f'<div class="wide"><table class="pairs"><tbody>{rows}</tbody></table></div>'
+        if rows
+        else ""
+    )
 
 
 def _origin(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,10 +132,14 @@ def _medium(path: Path) -> str:
     if kind is None:
         raise InputError(f"{path} cannot be put on the page; use one of {', '.join(MEDIA)}.")
     if not path.is_file():
-        raise InputError(f"{path} does not exist; write the film or picture into the folder before the report.")
+        raise InputError(
+            f"{path} does not exist; write the film or picture into the folder before the report."
+        )
     uri = _data_uri(kind, path.read_bytes())
     if kind.startswith("video"):
-        return f'<figure><video controls autoplay loop muted playsinline src="{uri}"></video></figure>'
+        return (
+            f'<figure><video controls autoplay loop muted playsinline src="{uri}"></video></figure>'
+        )
     return f'<figure><img alt="{_text(path.stem)}" src="{uri}"></figure>'
 
 

@@ -10,26 +10,35 @@ from pliant.report import palette
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A curve that moves with the robot, such as a cable, or that stands still, such as a path to follow."""
+    """A curve that moves with the robot, such as a cable, or that stands still, such as a path to
+    follow."""
 
     points: Array  # (frames, k, dim) [m], or (k, dim) when it stands still
     colour: str = palette.CABLE
     dashed: bool = False
-    pull: Array | None = None  # (frames,) from 0, slack and thin, to 1, the strongest pull and thick; None: all the same
+    pull: Array | None = (
+        # (frames,) from 0, slack and thin, to 1, the strongest pull and thick; None: all the same
+        None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A body made of facets that moves through frames, and what is drawn around it. `surroundings` are closed curves, each around what
-    lies to its left, that are filled; in 3D any curves. They stand still behind the body, and the picture need not hold all of them."""
+    """A body made of facets that moves through frames, and what is drawn around it. `surroundings`
+    are closed curves, each around what lies to its left, that are filled; in 3D any curves. They
+    stand still behind the body, and the picture need not hold all of them."""
 
     frames: Array  # (frames, n, dim) [m], dim 2 or 3
     facets: Array  # (m, 3) triangles, (m, 2) bars or (m, 1) particles, as rows of vertex numbers
-    dt: float | None = None  # [s] between frames; None: the frames are the steps of a search, not times
+    dt: float | None = (
+        None  # [s] between frames; None: the frames are the steps of a search, not times
+    )
     title: str = ""
     values: Array | None = None  # (frames, n), coloured on the body
     value_label: str = ""  # with its unit, such as "strain [%]"
-    value_limits: tuple[float, float] | None = None  # None: what the frames hold, without the most extreme 1 %
+    value_limits: tuple[float, float] | None = (
+        None  # None: what the frames hold, without the most extreme 1 %
+    )
     lines: tuple[Line, ...] = ()
     surroundings: tuple[Array, ...] = ()  # curves (k, dim) [m]
     markers: Array | None = None  # (frames, k, dim) [m], the effectors
@@ -37,7 +46,9 @@ class Scene:
     trail: bool = True  # draw where the markers have been
     ground: float | None = None  # [m], height of the ground along `up`
     up: int = -1  # which coordinate points up
-    follow: bool = False  # the picture goes along with a body that goes far, past marks that stand still
+    follow: bool = (
+        False  # the picture goes along with a body that goes far, past marks that stand still
+    )
     key: str = ""  # one line at the lower right, such as what the width of a cable means
     view: tuple[float, float] = (-60.0, 18.0)  # [deg] azimuth and elevation of the eye, in 3D
     colour: str = palette.BODY
@@ -47,19 +58,32 @@ class Scene:
         frames = _fitted("frames", self.frames, (None, None, None))
         count, vertices, dim = frames.shape
         if dim not in (2, 3) or not count or not vertices:
-            raise InputError(f"The frames have shape {frames.shape}; a scene needs at least one frame of points "
-                             "(n, 2) or (n, 3), so stack them as (frames, n, dim).")  # fmt: skip
+            raise InputError(
+                f"The frames have shape {frames.shape}; a scene needs at least one frame of points "
+                "(n, 2) or (n, 3), so stack them as (frames, n, dim)."
+            )
         arrays = {
             "frames": frames,
             "facets": _fitted_facets(self.facets, vertices),
-            "values": None if self.values is None else _fitted("values", self.values, (count, vertices)),
-            "markers": None if self.markers is None else _fitted("markers", self.markers, (count, None, dim)),
-            "targets": None if self.targets is None else _fitted("targets", self.targets, (None, dim)),
+            "values": None
+            if self.values is None
+            else _fitted("values", self.values, (count, vertices)),
+            "markers": None
+            if self.markers is None
+            else _fitted("markers", self.markers, (count, None, dim)),
+            "targets": None
+            if self.targets is None
+            else _fitted("targets", self.targets, (None, dim)),
             "lines": tuple(_fitted_line(line, count, dim) for line in self.lines),
-            "surroundings": tuple(_fitted("a curve of the surroundings", curve, (None, dim)) for curve in self.surroundings),
+            "surroundings": tuple(
+                _fitted("a curve of the surroundings", curve, (None, dim))
+                for curve in self.surroundings
+            ),
         }
         for name, array in arrays.items():
-            object.__setattr__(self, name, array)  # how a frozen dataclass takes lists and holds arrays
+            object.__setattr__(
+                self, name, array
+            )  # how a frozen dataclass takes lists and holds arrays
         if self.dt is not None:
             require_positive("The time between frames", self.dt, "s")
 
@@ -74,15 +98,23 @@ class Scene:
 
 
 def _fitted(name: str, value: Array, shape: tuple[int | None, ...]) -> Array:
-    """`value` as a finite float array of this shape (None: any length), or a sentence that says what is wrong."""
+    """`value` as a finite float array of this shape (None: any length), or a sentence that says
+    what is wrong."""
     array = np.asarray(value, dtype=float)
-    if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+    if array.ndim != len(shape) or any(
+        n not in (None, m) for n, m in zip(shape, array.shape, strict=True)
+    ):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
-        raise InputError(f"`{name}` of the scene has shape {array.shape}, but ({wanted}) is needed; reshape it.")
+        raise InputError(
+            f"`{name}` of the scene has shape {array.shape}, but ({wanted}) is needed; reshape it."
+        )
     bad = np.argwhere(~np.isfinite(array))
     if bad.size:
         where = tuple(bad[0].tolist())
-        raise InputError(f"`{name}` of the scene is {array[where]} at {where}; drop the frames that did not converge.")
+        raise InputError(
+            f"`{name}` of the scene is {array[where]} at {where}; drop the frames that did not "
+            "converge."
+        )
     return array
 
 
@@ -92,17 +124,25 @@ def _fitted_line(line: Line, count: int, dim: int) -> Line:
         points = np.broadcast_to(points, (count, *points.shape))
     pull = None if line.pull is None else _fitted("pull of a line", line.pull, (count,))
     if pull is not None and not (pull.min() >= 0.0 and pull.max() <= 1.0):
-        raise InputError(f"The pull of a line is {pull.min():g} to {pull.max():g}; give shares from 0 to 1 of the strongest.")
+        raise InputError(
+            f"The pull of a line is {pull.min():g} to {pull.max():g}; give shares from 0 to 1 of "
+            "the strongest."
+        )
     return replace(line, points=_fitted("points of a line", points, (count, None, dim)), pull=pull)
 
 
 def _fitted_facets(value: Array, vertices: int) -> Array:
     facets = np.asarray(value)
     if facets.ndim != 2 or facets.shape[1] not in (1, 2, 3) or facets.dtype.kind not in "iu":
-        raise InputError(f"The facets have shape {facets.shape} and type {facets.dtype}; give vertex numbers of "
-                         "triangles (m, 3), bars (m, 2) or particles (m, 1).")  # fmt: skip
+        raise InputError(
+            f"The facets have shape {facets.shape} and type {facets.dtype}; give vertex numbers of "
+            "triangles (m, 3), bars (m, 2) or particles (m, 1)."
+        )
     bad = np.argwhere((facets < 0) | (facets >= vertices))
     if bad.size:
         i, j = bad[0]
-        raise InputError(f"Facet {i} names vertex {facets[i, j]}, but the frames hold vertices 0 to {vertices - 1}.")
+        raise InputError(
+            f"Facet {i} names vertex {facets[i, j]}, but the frames hold vertices 0 to "
+            f"{vertices - 1}."
+        )
     return facets

@@ -1,4 +1,5 @@
-"""How triangles become a smooth, lit skin: finer triangles, normals that respect creases, and light."""
+"""How triangles become a smooth, lit skin: finer triangles, normals that respect creases, and
+light."""
 
 from dataclasses import dataclass
 
@@ -8,7 +9,9 @@ from scipy import sparse
 from pliant.core import Array
 
 FINE = 14000  # triangles in a picture above which a finer split is no longer seen
-CREASE = np.cos(np.deg2rad(35.0))  # facets that meet at a larger angle keep a sharp edge between them
+CREASE = np.cos(
+    np.deg2rad(35.0)
+)  # facets that meet at a larger angle keep a sharp edge between them
 KEY_LIGHT = np.array([-0.45, 0.68, 0.58])  # (right, up, to the eye): from the upper left
 
 
@@ -32,12 +35,21 @@ def make_skin(facets: Array, points: Array) -> Skin:
     seams, side, owner = _seams(patches)
     solid = np.pad(points, ((0, 0), (0, 3 - points.shape[1])))  # a flat body is a sheet in 3D
     facing = normals(solid[facets])
-    return Skin(facets=facets, sharp=_sharp(facets, facing), patches=patches, seams=seams, side=side, owner=owner,
-                smooth=_smoothing(facets, facing), closed=_closed(facets))  # fmt: skip
+    return Skin(
+        facets=facets,
+        sharp=_sharp(facets, facing),
+        patches=patches,
+        seams=seams,
+        side=side,
+        owner=owner,
+        smooth=_smoothing(facets, facing),
+        closed=_closed(facets),
+    )
 
 
 def normals(corners: Array) -> Array:
-    """(m, 3) unit normals of triangles with corners (m, 3, 3); zero where a triangle has no area."""
+    """(m, 3) unit normals of triangles with corners (m, 3, 3); zero where a triangle has no
+    area."""
     cross = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     return _unit(cross)
 
@@ -49,14 +61,16 @@ def corner_normals(skin: Skin, corners: Array) -> Array:
 
 
 def outward(corners: Array) -> float:
-    """+1 when the facets of a closed surface turn outward, -1 when inward, by the sign of the enclosed volume."""
+    """+1 when the facets of a closed surface turn outward, -1 when inward, by the sign of the
+    enclosed volume."""
     middle = corners.mean(axis=(0, 1))
     a, b, c = (corners[:, i] - middle for i in range(3))
     return 1.0 if np.einsum("ij,ij->", a, np.cross(b, c)) >= 0.0 else -1.0
 
 
 def light(colours: Array, facing: Array) -> Array:
-    """(..., 3) colours under a key light, a sky, a lamp at the eye and a soft gloss; `facing` (..., 3) as KEY_LIGHT."""
+    """(..., 3) colours under a key light, a sky, a lamp at the eye and a soft gloss; `facing` (...,
+    3) as KEY_LIGHT."""
     key = _unit(KEY_LIGHT)
     sky, eye = 0.5 + 0.5 * facing[..., 1], np.clip(facing[..., 2], 0.0, None)
     lambert = np.clip(facing @ key, 0.0, None)
@@ -79,28 +93,39 @@ def _split(n: int) -> Array:
 
 
 def _seams(patches: Array) -> tuple[Array, Array, Array]:
-    """The sides of the patches that lie on a side of the facet: both their ends lack the same coordinate."""
+    """The sides of the patches that lie on a side of the facet: both their ends lack the same
+    coordinate."""
     sides = np.stack([patches, np.roll(patches, -1, axis=1)], axis=2)  # (s, 3 sides, 2 ends, 3)
     lacks = np.abs(sides).max(axis=2) < 1e-12  # (s, 3, 3)
     owner, which, coordinate = np.nonzero(lacks)
-    return sides[owner, which], (coordinate + 1) % 3, owner  # side i runs from corner i to i + 1, so it lacks i + 2
+    return (
+        sides[owner, which],
+        (coordinate + 1) % 3,
+        owner,
+    )  # side i runs from corner i to i + 1, so it lacks i + 2
 
 
 def _sharp(facets: Array, facing: Array) -> Array:
-    """(m, 3) sides that belong to one facet only, or to two that meet at more than the crease angle."""
+    """(m, 3) sides that belong to one facet only, or to two that meet at more than the crease
+    angle."""
     sides = np.sort(np.stack([facets, np.roll(facets, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
     _, edge, count = np.unique(sides, axis=0, return_inverse=True, return_counts=True)
     total = np.zeros((len(count), 3))
     np.add.at(total, edge, np.repeat(facing, 3, axis=0))
-    cosine = (np.einsum("ij,ij->i", total, total) - 2.0) / 2.0  # |a + b|^2 = 2 + 2 cos for two unit normals
+    cosine = (
+        np.einsum("ij,ij->i", total, total) - 2.0
+    ) / 2.0  # |a + b|^2 = 2 + 2 cos for two unit normals
     return ((count != 2) | (cosine < CREASE))[edge].reshape(-1, 3)
 
 
 def _smoothing(facets: Array, facing: Array) -> sparse.csr_array:
-    """Pairs each corner with the facets around its vertex that meet its own facet at less than the crease angle."""
+    """Pairs each corner with the facets around its vertex that meet its own facet at less than the
+    crease angle."""
     m = len(facets)
     vertex = facets.ravel()
-    incidence = sparse.csr_array((np.ones(3 * m), (vertex, np.arange(3 * m) // 3)), shape=(facets.max(initial=-1) + 1, m))
+    incidence = sparse.csr_array(
+        (np.ones(3 * m), (vertex, np.arange(3 * m) // 3)), shape=(facets.max(initial=-1) + 1, m)
+    )
     around = incidence[vertex].tocoo()
     corner, facet = around.coords
     gentle = np.einsum("ij,ij->i", facing[corner // 3], facing[facet]) > CREASE

@@ -1,4 +1,5 @@
-"""What all frames of a scene have in common: the size of the picture, the eye, the skin and the colour scale."""
+"""What all frames of a scene have in common: the size of the picture, the eye, the skin and the
+colour scale."""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,10 @@ class Stage:
     skin: Skin | None  # None: bars or particles
     shades: Normalize | None  # None: the body has one colour
     colours: Colormap
-    way: Array | None = None  # (frames, dim) [m] how far the eye has gone along with the body; None: it stands still
+    way: Array | None = (
+        # (frames, dim) [m] how far the eye has gone along with the body; None: it stands still
+        None
+    )
 
     def at(self, k: int) -> "Stage":
         """The stage as frame k sees it."""
@@ -27,7 +31,8 @@ class Stage:
 
     @property
     def unit(self) -> float:
-        """Points (1/72 inch) a thousandth of the picture's height at 100 pixels an inch: sizes follow the picture."""
+        """Points (1/72 inch) a thousandth of the picture's height at 100 pixels an inch: sizes
+        follow the picture."""
         return self.size[1] * 72.0 / 100.0 / 1000.0
 
     @property
@@ -38,4 +43,8 @@ class Stage:
 
 def stroke_width(scene: Scene, stage: Stage) -> float:
     """[points] how wide to draw bars and particles."""
-    return 9.0 * stage.unit if scene.thickness is None else scene.thickness * 0.72 * stage.pixels_per_metre
+    return (
+        9.0 * stage.unit
+        if scene.thickness is None
+        else scene.thickness * 0.72 * stage.pixels_per_metre
+    )

@@ -7,7 +7,21 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationInfo
 
-from pliant.actuators import Arm, Cable, Fibres, Fluidic, Gripper, Hydraulic, MovingFrame, Muscle, Pressure, Servo, Tether, Thrust, load_arm
+from pliant.actuators import (
+    Arm,
+    Cable,
+    Fibres,
+    Fluidic,
+    Gripper,
+    Hydraulic,
+    MovingFrame,
+    Muscle,
+    Pressure,
+    Servo,
+    Tether,
+    Thrust,
+    load_arm,
+)
 from pliant.actuators.fibres import hoops, rays
 from pliant.contact import Contact, capsule, plane, sphere, terrain
 from pliant.core import InputError, nearest
@@ -39,7 +53,20 @@ from pliant.geometry import (
 )
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Patch, PointLoad, Support, SurfaceLoad
-from pliant.robot_files.section import Keys, Limit, Point, Row, Rows, Table, listed, made, named, one_of, read_by, wrapped
+from pliant.robot_files.section import (
+    Keys,
+    Limit,
+    Point,
+    Row,
+    Rows,
+    Table,
+    listed,
+    made,
+    named,
+    one_of,
+    read_by,
+    wrapped,
+)
 from pliant.robot_files.task import Keyframes, constant
 
 
@@ -54,12 +81,23 @@ class Geometry:
     thickness: float = 1.0
 
 
-def from_mesh(*, mesh: Path, scale: float = 1.0, merge: bool = False, order: int = 2, thickness: float = 1.0) -> Geometry:
-    return Geometry(shape=_cavities_named(load_mesh(mesh, scale=scale, merge=merge)), order=order, thickness=thickness)
+def from_mesh(
+    *, mesh: Path, scale: float = 1.0, merge: bool = False, order: int = 2, thickness: float = 1.0
+) -> Geometry:
+    return Geometry(
+        shape=_cavities_named(load_mesh(mesh, scale=scale, merge=merge)),
+        order=order,
+        thickness=thickness,
+    )
 
 
-def from_surface(*, surface: Path, cell: float, scale: float = 1.0, method: str = "stuffing", order: int = 2) -> Geometry:
-    return Geometry(shape=_cavities_named(fill(load_surface(surface, scale=scale), cell, method=method)), order=order)
+def from_surface(
+    *, surface: Path, cell: float, scale: float = 1.0, method: str = "stuffing", order: int = 2
+) -> Geometry:
+    return Geometry(
+        shape=_cavities_named(fill(load_surface(surface, scale=scale), cell, method=method)),
+        order=order,
+    )
 
 
 def _cavities_named(mesh: Mesh) -> Mesh:
@@ -67,22 +105,48 @@ def _cavities_named(mesh: Mesh) -> Mesh:
     return with_cavities(mesh) if cavities(mesh) and "cavity-1" not in mesh.surfaces else mesh
 
 
-def from_silhouette(*, silhouette: Path, height: float, cell: float, depth: float | None = None,
-                    regions: dict[str, str] | None = None, order: int = 2, thickness: float = 1.0) -> Geometry:  # fmt: skip
+def from_silhouette(
+    *,
+    silhouette: Path,
+    height: float,
+    cell: float,
+    depth: float | None = None,
+    regions: dict[str, str] | None = None,
+    order: int = 2,
+    thickness: float = 1.0,
+) -> Geometry:
     """`depth` makes the figure solid, `thickness` is that of a plane body."""
     mesh = load_silhouette(silhouette, height=height, cell=cell, thickness=depth, regions=regions)
     return Geometry(shape=mesh, order=order, thickness=thickness)
 
 
-def from_parts(*, parts: dict[str, Domain], cell: float | None = None, divisions: tuple[int, ...] | None = None,
-               order: int = 2, thickness: float = 1.0) -> Geometry:  # fmt: skip
-    return Geometry(shape=Union(parts=parts), cell=cell, divisions=divisions, order=order, thickness=thickness)
+def from_parts(
+    *,
+    parts: dict[str, Domain],
+    cell: float | None = None,
+    divisions: tuple[int, ...] | None = None,
+    order: int = 2,
+    thickness: float = 1.0,
+) -> Geometry:
+    return Geometry(
+        shape=Union(parts=parts), cell=cell, divisions=divisions, order=order, thickness=thickness
+    )
 
 
-def from_rods(*, rods: Any, points: Any, section: Any, regions: Any = None, parts: Any = None, up: Row | None = None,
-              divide: int = 1) -> Geometry:  # fmt: skip
+def from_rods(
+    *,
+    rods: Any,
+    points: Any,
+    section: Any,
+    regions: Any = None,
+    parts: Any = None,
+    up: Row | None = None,
+    divide: int = 1,
+) -> Geometry:
     """`divide` cuts each rod into as many equal ones."""
-    given = Rods(points=points, rods=rods, section=section, regions=regions or {}, parts=parts or {}, up=up)
+    given = Rods(
+        points=points, rods=rods, section=section, regions=regions or {}, parts=parts or {}, up=up
+    )
     return Geometry(shape=given.refine(divide))
 
 
@@ -90,7 +154,9 @@ def from_fibres(*, region: str, stiffness: float, direction: str = "hoops") -> F
     """`direction` is "hoops" around the z axis or "rays" away from it."""
     ways = {"hoops": hoops, "rays": rays}
     if direction not in ways:
-        raise InputError(f"there is no direction '{direction}' for fibres; {nearest(direction, ways)}")
+        raise InputError(
+            f"there is no direction '{direction}' for fibres; {nearest(direction, ways)}"
+        )
     return Fibres(region=region, stiffness=stiffness, direction=ways[direction])
 
 
@@ -98,23 +164,51 @@ def from_arm(*, file: Path, side: str | None = None, start: Row | None = None) -
     return load_arm(file, side=side, start=start)
 
 
-SHAPES = {cls.__name__.lower(): cls for cls in (Box, Cylinder, Tube, Vessel, Chambered, Ellipsoid, Strip, Rectangle, Disc, Ring, Polygon)}
+SHAPES = {
+    cls.__name__.lower(): cls
+    for cls in (
+        Box,
+        Cylinder,
+        Tube,
+        Vessel,
+        Chambered,
+        Ellipsoid,
+        Strip,
+        Rectangle,
+        Disc,
+        Ring,
+        Polygon,
+    )
+}
 SOLID = ("thickness",)  # a solid has no out-of-plane thickness to choose
-SHAPE = one_of("shape", {
-    name: wrapped(cls, Geometry, "shape", leave=SOLID if cls.dim == 3 else ()) for name, cls in SHAPES.items()
-})  # fmt: skip
+SHAPE = one_of(
+    "shape",
+    {
+        name: wrapped(cls, Geometry, "shape", leave=SOLID if cls.dim == 3 else ())
+        for name, cls in SHAPES.items()
+    },
+)
 PART = one_of("shape", {name: made(cls) for name, cls in SHAPES.items()})
 SECTION = one_of("type", {"round": made(Round), "bar": made(Bar)})
 
 
 def pick_section(table: Mapping[str, Any]) -> Any:
     """One section, or one for each part: then every value is a table."""
-    return named(SECTION) if any(isinstance(value, Mapping) for value in table.values()) else SECTION
+    return (
+        named(SECTION) if any(isinstance(value, Mapping) for value in table.values()) else SECTION
+    )
 
 
 Members = dict[str, tuple[int, ...]]
 SOURCES = {
-    "rods": made(from_rods, rods=tuple[tuple[int, int], ...], points=Rows, section=read_by(pick_section), regions=Members, parts=Members),
+    "rods": made(
+        from_rods,
+        rods=tuple[tuple[int, int], ...],
+        points=Rows,
+        section=read_by(pick_section),
+        regions=Members,
+        parts=Members,
+    ),
     "shape": SHAPE,
     "mesh": made(from_mesh),
     "surface": made(from_surface),
@@ -122,7 +216,10 @@ SOURCES = {
     "parts": made(from_parts, parts=named(PART)),
 }
 Sides = tuple[tuple[Limit, ...], tuple[Limit, ...]]
-FRAMES = {"moving": made(MovingFrame, origin=Point, limits=Sides | None, start=Row | None), "arm": made(from_arm, start=Row | None)}
+FRAMES = {
+    "moving": made(MovingFrame, origin=Point, limits=Sides | None, start=Row | None),
+    "arm": made(from_arm, start=Row | None),
+}
 FRAME = one_of("type", FRAMES)
 ACTUATORS = {
     "cable": made(Cable, points=Rows),
@@ -136,16 +233,28 @@ ACTUATORS = {
     "fibres": made(from_fibres),
     "servo": made(Servo),
 }
-OBSTACLES = {obstacle.__name__: wrapped(obstacle, Contact, "obstacle") for obstacle in (plane, sphere, capsule)}
+OBSTACLES = {
+    obstacle.__name__: wrapped(obstacle, Contact, "obstacle")
+    for obstacle in (plane, sphere, capsule)
+}
 OBSTACLES["terrain"] = wrapped(terrain, Contact, "obstacle", heights=Table)
-MATERIAL, POINT_LOAD, SURFACE_LOAD = made(Material), made(PointLoad, force=Point), made(SurfaceLoad, traction=Point)
+MATERIAL, POINT_LOAD, SURFACE_LOAD = (
+    made(Material),
+    made(PointLoad, force=Point),
+    made(SurfaceLoad, traction=Point),
+)
 KEYFRAMES = made(Keyframes, times=Row, values=Rows)
 
 
 def pick_source(table: Mapping[str, Any]) -> Any:
-    given = ["rods"] if "rods" in table else [key for key in SOURCES if key in table]  # rods have parts of their own
+    given = (
+        ["rods"] if "rods" in table else [key for key in SOURCES if key in table]
+    )  # rods have parts of their own
     if len(given) != 1:
-        raise InputError(f"the geometry needs one of {', '.join(SOURCES)}, and has {' and '.join(given) or 'none'}; keep one.")
+        raise InputError(
+            f"the geometry needs one of {', '.join(SOURCES)}, and has "
+            f"{' and '.join(given) or 'none'}; keep one."
+        )
     return SOURCES[given[0]]
 
 

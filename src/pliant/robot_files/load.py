@@ -1,4 +1,5 @@
-"""Robot files: a robot, and with [task] what it does, as TOML in SI units; docs/guide/robot-files.md has every key."""
+"""Robot files: a robot, and with [task] what it does, as TOML in SI units;
+docs/guide/robot-files.md has every key."""
 
 import tomllib
 from collections.abc import Callable, Iterator
@@ -34,12 +35,14 @@ MUST_BE = {  # pydantic's name of a fault -> what the file must hold there
 
 
 def load_robot(path: str | Path) -> Robot:
-    """The robot of a TOML file, meshed and with every attachment found on it, or one sentence on what is wrong."""
+    """The robot of a TOML file, meshed and with every attachment found on it, or one sentence on
+    what is wrong."""
     return _load(Path(path))[0]
 
 
 def load_task(path: str | Path) -> Task:
-    """The robot of a TOML file and what its section [task] has it do; without one, it is let go for a second in steps of 0.01 s."""
+    """The robot of a TOML file and what its section [task] has it do; without one, it is let go for
+    a second in steps of 0.01 s."""
     path = Path(path)
     robot, task = _load(path)
     try:
@@ -48,7 +51,9 @@ def load_task(path: str | Path) -> Task:
         raise InputError(_told(path, "task", str(error))) from None
 
 
-def _described(*, geometry: Geometry, task: dict[str, Any] | None, **rest: Any) -> tuple[Robot, dict[str, Any] | None]:
+def _described(
+    *, geometry: Geometry, task: dict[str, Any] | None, **rest: Any
+) -> tuple[Robot, dict[str, Any] | None]:
     return Robot(**vars(geometry), **rest), task
 
 
@@ -79,22 +84,33 @@ def _parsed(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}; mend that place.") from None
     except RecursionError:
-        raise InputError(f"{path} is nested too deeply to be a robot; flatten its lists and tables.") from None
+        raise InputError(
+            f"{path} is nested too deeply to be a robot; flatten its lists and tables."
+        ) from None
 
 
 def _text(path: Path) -> str:
     try:
         if not path.is_file():  # false for a path with a zero byte too
-            raise InputError(f"There is no robot file {str(path)!r}; check the path, which is taken from {Path.cwd()}.")
+            raise InputError(
+                f"There is no robot file {str(path)!r}; check the path, which is taken from "
+                f"{Path.cwd()}."
+            )
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise InputError(f"{path} has more than {MOST_BYTES} bytes; keep meshes in files of their own.")
+            raise InputError(
+                f"{path} has more than {MOST_BYTES} bytes; keep meshes in files of their own."
+            )
         return data.decode("utf-8-sig")
     except OSError as error:
-        raise InputError(f"{str(path)[:200]} cannot be read ({error.strerror}); check its name and permissions.") from None
+        raise InputError(
+            f"{str(path)[:200]} cannot be read ({error.strerror}); check its name and permissions."
+        ) from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not text in UTF-8 (byte {error.start}); save it as such.") from None
+        raise InputError(
+            f"{path} is not text in UTF-8 (byte {error.start}); save it as such."
+        ) from None
 
 
 def _frozen(value: Any) -> Any:
@@ -120,7 +136,8 @@ def _told(path: Path, place: str, text: str) -> str:
 
 
 def _faults(error: ValidationError, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong there) for each fault; a section picked by a key brings an error of its own."""
+    """(place, what is wrong there) for each fault; a section picked by a key brings an error of its
+    own."""
     for fault in error.errors(include_url=False):
         at = (*above, *fault["loc"])
         cause = fault.get("ctx", {}).get("error")
@@ -132,19 +149,26 @@ def _faults(error: ValidationError, above: tuple[str | int, ...] = ()) -> Iterat
             yield _dotted(at), "this is missing; add it."
         else:
             need = MUST_BE.get(fault["type"])
-            yield _dotted(at), f"this is {shown(fault['input'])}; {f'it must be {need}' if need else fault['msg']}."
+            yield (
+                _dotted(at),
+                f"this is {shown(fault['input'])}; "
+                f"{f'it must be {need}' if need else fault['msg']}.",
+            )
 
 
 def _dotted(place: tuple[str | int, ...]) -> str:
     """supports[0].region"""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(
+        "."
+    )
 
 
 # What is wrong between sections
 
 
 def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each attachment is put on the body once, so that a fault is told with its place in the file."""
+    """Each attachment is put on the body once, so that a fault is told with its place in the
+    file."""
     yield "body", robot.body
     body = robot.body()
     yield "gravity", partial(_check_dimension, robot.gravity, body)
@@ -164,11 +188,16 @@ def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
 def _check_support(support: Support, body: Body) -> None:
     body.region(support.region)
     if not set(support.axes) & set("xyz"[: body.dim]):
-        raise InputError(f"The axes '{support.axes}' are none of a body in {body.dim}D; write some of {'xyz'[: body.dim]}.")
+        raise InputError(
+            f"The axes '{support.axes}' are none of a body in {body.dim}D; write some of "
+            f"{'xyz'[: body.dim]}."
+        )
     if support.motion is not None:
         _check_dimension(support.motion(0.0), body)
 
 
 def _check_dimension(vector: Any, body: Body) -> None:
     if vector is not None and len(vector) != body.dim:
-        raise InputError(f"There are {len(vector)} numbers, but the body is {body.dim}D; give {body.dim}.")
+        raise InputError(
+            f"There are {len(vector)} numbers, but the body is {body.dim}D; give {body.dim}."
+        )

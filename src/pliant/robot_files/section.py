@@ -1,4 +1,5 @@
-"""A section of a robot file: its keys and defaults are the parameters of what it becomes, so they cannot disagree."""
+"""A section of a robot file: its keys and defaults are the parameters of what it becomes, so they
+cannot disagree."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -29,16 +30,21 @@ Keys = dict[str, tuple[Any, Any]]  # name -> (type, default)
 
 
 class Section(BaseModel):
-    """A table of the file: known keys only, no text for a number, and no NaN or infinity unless its key allows them."""
+    """A table of the file: known keys only, no text for a number, and no NaN or infinity unless its
+    key allows them."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _name_the_nearest_key(cls, table: Any) -> Any:
         for key in table if isinstance(table, Mapping) else ():
             if key not in cls.model_fields:
-                raise InputError(f"there is no key '{key[:60]}' here; {nearest(key, cls.model_fields)}")
+                raise InputError(
+                    f"there is no key '{key[:60]}' here; {nearest(key, cls.model_fields)}"
+                )
         return table
 
 
@@ -55,14 +61,18 @@ def even_rows(rows: tuple[tuple[float, ...], ...]) -> Array:
     width = len(rows[0]) if rows else 0
     for i, row in enumerate(rows):
         if len(row) != width:
-            raise InputError(f"row {i} has {len(row)} numbers, but row 0 has {width}; give each row the same.")
+            raise InputError(
+                f"row {i} has {len(row)} numbers, but row 0 has {width}; give each row the same."
+            )
     return np.array(rows, float).reshape(len(rows), width)
 
 
 def beside(text: str, info: ValidationInfo) -> Path:
     """The path of a file in the robot file's folder (the validation context) or below it."""
     if "://" in text or "\0" in text or text.startswith("/") or PureWindowsPath(text).drive:
-        raise InputError(f"'{text[:80]}' is not relative to this file; put that file beside it and name it only.")
+        raise InputError(
+            f"'{text[:80]}' is not relative to this file; put that file beside it and name it only."
+        )
     if ".." in PureWindowsPath(text).parts:
         raise InputError(f"'{text[:80]}' leaves the folder of this file; put that file beside it.")
     folder: Path = info.context or Path()
@@ -70,14 +80,18 @@ def beside(text: str, info: ValidationInfo) -> Path:
 
 
 Row = tuple[float, ...]
-Point = Annotated[Row, Field(min_length=2, max_length=3), AfterValidator(lambda row: np.array(row, float))]
+Point = Annotated[
+    Row, Field(min_length=2, max_length=3), AfterValidator(lambda row: np.array(row, float))
+]
 Rows = Annotated[tuple[Row, ...], AfterValidator(even_rows)]
 
 
 def table(given: Any) -> Any:
     """A row of numbers, or rows of one length."""
     rows = isinstance(given, tuple) and len(given) > 0 and isinstance(given[0], tuple)
-    return TypeAdapter(Rows if rows else Row, config=ConfigDict(strict=True, allow_inf_nan=False)).validate_python(given)
+    return TypeAdapter(
+        Rows if rows else Row, config=ConfigDict(strict=True, allow_inf_nan=False)
+    ).validate_python(given)
 
 
 Table = Annotated[Any, PlainValidator(table)]
@@ -107,7 +121,9 @@ def keys_of(make: Make, **types: Any) -> Keys:
 def section(keys: Keys, make: Make) -> Any:
     """The type of a table with these keys that becomes make(**table)."""
     model = create_model(getattr(make, "__name__", "Section"), __base__=Section, **keys)  # type: ignore[call-overload]
-    return Annotated[model, AfterValidator(lambda found: make(**{key: getattr(found, key) for key in keys}))]
+    return Annotated[
+        model, AfterValidator(lambda found: make(**{key: getattr(found, key) for key in keys}))
+    ]
 
 
 def made(make: Make, **types: Any) -> Any:
@@ -116,8 +132,8 @@ def made(make: Make, **types: Any) -> Any:
 
 
 def wrapped(inner: Make, outer: Make, slot: str, *, leave: Iterable[str] = (), **types: Any) -> Any:
-    """The type of a table that becomes outer(slot=inner(...), ...), the keys of both side by side but for `leave`; `types` as in keys_of
-    of the inner."""
+    """The type of a table that becomes outer(slot=inner(...), ...), the keys of both side by side
+    but for `leave`; `types` as in keys_of of the inner."""
     own = keys_of(inner, **types)
     rest = {key: kind for key, kind in keys_of(outer).items() if key not in (slot, *own, *leave)}
 
@@ -139,7 +155,8 @@ def listed(kind: Any) -> Any:
 
 
 def read_by(pick: Callable[[dict[str, Any]], Any]) -> Any:
-    """The type of a table that is read by the type picked for it; `pick` may take keys out of the table."""
+    """The type of a table that is read by the type picked for it; `pick` may take keys out of the
+    table."""
 
     def read(table: Any, info: ValidationInfo) -> Any:
         if not isinstance(table, dict):

@@ -1,4 +1,5 @@
-"""Files that survive a crash: atomic writes, JSON that names its errors, and a folder held by one run."""
+"""Files that survive a crash: atomic writes, JSON that names its errors, and a folder held by one
+run."""
 
 import errno
 import hashlib
@@ -26,10 +27,12 @@ _TEMPORARY = ".pliant-{}.tmp"  # of a file that is being written
 
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
-    """Replace `path` by `data`; a crash at any moment leaves the old file or the new one, never a torn one."""
+    """Replace `path` by `data`; a crash at any moment leaves the old file or the new one, never a
+    torn one."""
     path = Path(os.path.realpath(path))  # a symbolic link stays a link: its target is replaced
     blob = data.encode() if isinstance(data, str) else data
-    # Not tempfile.mkstemp: its files are private (0600), and os.replace would make the result private too.
+    # Not tempfile.mkstemp: its files are private (0600), and os.replace would make the result
+    # private too.
     temp = path.parent / _TEMPORARY.format(secrets.token_hex(8))
     with os_errors_as_sentences(path, len(blob)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,7 +45,8 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
 
 
 def remove(folder: str | Path, *patterns: str) -> None:
-    """Remove the files of some patterns from a folder, one pattern after the other, and then what a crash left of files half written."""
+    """Remove the files of some patterns from a folder, one pattern after the other, and then what a
+    crash left of files half written."""
     with os_errors_as_sentences(Path(folder), 0):
         for pattern in (*patterns, _TEMPORARY.format("*")):
             for path in Path(folder).glob(pattern):
@@ -50,7 +54,8 @@ def remove(folder: str | Path, *patterns: str) -> None:
 
 
 def write_json(path: str | Path, obj: Mapping[str, Any]) -> None:
-    """Write an object as indented JSON, atomically; NumPy numbers and arrays become plain ones, NaN is refused."""
+    """Write an object as indented JSON, atomically; NumPy numbers and arrays become plain ones, NaN
+    is refused."""
     write_atomic(path, json.dumps(_plain(obj, ""), indent=2, ensure_ascii=False) + "\n")
 
 
@@ -62,15 +67,21 @@ def read_json(path: str | Path) -> dict[str, Any]:
     try:
         obj = json.loads(blob, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not whole JSON ({error}); mend that place, or delete it and run again.") from error
+        raise InputError(
+            f"{path} is not whole JSON ({error}); mend that place, or delete it and run again."
+        ) from error
     if not isinstance(obj, dict):
-        raise InputError(f"{path} holds a JSON {type(obj).__name__}, but an object is needed; put it in braces, named.")
+        raise InputError(
+            f"{path} holds a JSON {type(obj).__name__}, but an object is needed; put it in "
+            "braces, named."
+        )
     return obj
 
 
 @contextmanager
 def lock(folder: str | Path) -> Iterator[None]:
-    """Hold a folder (made if it is not there) for this process alone; the system lets go of it when the process ends, however it does."""
+    """Hold a folder (made if it is not there) for this process alone; the system lets go of it when
+    the process ends, however it does."""
     path = Path(folder) / ".lock"
     with os_errors_as_sentences(path, 0):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +93,9 @@ def lock(folder: str | Path) -> Iterator[None]:
 
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise InputError(f"{folder} is being written by another run; wait for it, or choose another folder.") from None
+            raise InputError(
+                f"{folder} is being written by another run; wait for it, or choose another folder."
+            ) from None
         yield
 
 
@@ -99,15 +112,22 @@ def _plain(obj: Any, where: str) -> Any:
     if isinstance(obj, Mapping):
         for name in obj:
             if not isinstance(name, str):
-                raise InputError(f"{where or 'The object'} has the name {name!r}, but JSON names are text; use str().")
+                raise InputError(
+                    f"{where or 'The object'} has the name {name!r}, but JSON names are text; "
+                    "use str()."
+                )
         return {name: _plain(value, f"{where}.{name}".lstrip(".")) for name, value in obj.items()}
     if isinstance(obj, list | tuple):
         return [_plain(value, f"{where}[{i}]") for i, value in enumerate(obj)]
     if isinstance(obj, float) and not np.isfinite(obj):
-        raise InputError(f"{where} is {obj}, which JSON cannot hold; store a finite number or None.")
+        raise InputError(
+            f"{where} is {obj}, which JSON cannot hold; store a finite number or None."
+        )
     if obj is None or isinstance(obj, str | int | float):
         return obj
-    raise InputError(f"{where} is a {type(obj).__name__}, which JSON cannot hold; store numbers, text or lists.")
+    raise InputError(
+        f"{where} is a {type(obj).__name__}, which JSON cannot hold; store numbers, text or lists."
+    )
 
 
 def _refuse_constant(text: str) -> None:
@@ -118,9 +138,13 @@ def read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist; check the path, or run the experiment that writes it.") from error
+        raise InputError(
+            f"{path} does not exist; check the path, or run the experiment that writes it."
+        ) from error
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}; check the path and its permissions.") from error
+        raise InputError(
+            f"{path} cannot be read: {error.strerror}; check the path and its permissions."
+        ) from error
 
 
 @contextmanager
@@ -129,7 +153,9 @@ def os_errors_as_sentences(path: Path, size: int) -> Iterator[None]:
         yield
     except OSError as error:
         why = _REMEDY.get(error.errno or 0, f"{error.strerror}; check the path")
-        raise PliantError(f"{path} could not be written ({size} bytes): {why}, or choose another place.") from error
+        raise PliantError(
+            f"{path} could not be written ({size} bytes): {why}, or choose another place."
+        ) from error
 
 
 def _write_through(path: Path, blob: bytes) -> None:

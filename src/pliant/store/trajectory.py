@@ -33,7 +33,10 @@ class Header:
             ("chunk", self.chunk, 1),
         ):
             if not is_whole(value) or value < least:
-                raise InputError(f"{name} of the trajectory is {value!r}; it must be a whole number from {least} up.")
+                raise InputError(
+                    f"{name} of the trajectory is {value!r}; it must be a whole number from "
+                    f"{least} up."
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +52,15 @@ class Trajectory:
 
     @property
     def path(self) -> Array:
-        """(k + 1, n_state) the initial state and every state after it; a resumed run continues from path[-1]."""
+        """(k + 1, n_state) the initial state and every state after it; a resumed run continues from
+        path[-1]."""
         return np.concatenate([self.initial[None], self.states])
 
 
 @dataclass(kw_only=True)
 class TrajectoryWriter:
-    """Puts steps on disk in `folder`/trajectory, a chunk at a time; made by `start` or `resume`, used with `with`."""
+    """Puts steps on disk in `folder`/trajectory, a chunk at a time; made by `start` or `resume`,
+    used with `with`."""
 
     folder: Path
     header: Header
@@ -63,30 +68,45 @@ class TrajectoryWriter:
     pending: list[tuple[Array, Array, list[float]]] = field(default_factory=list)
 
     @classmethod
-    def start(cls, folder: str | Path, initial: Array, header: Header, *, replace: bool = False) -> Self:
-        """A new trajectory from the state `initial` (n_state,); an old one there goes only with replace=True."""
+    def start(
+        cls, folder: str | Path, initial: Array, header: Header, *, replace: bool = False
+    ) -> Self:
+        """A new trajectory from the state `initial` (n_state,); an old one there goes only with
+        replace=True."""
         x = _finite_vector("The initial state", initial, header.n_state)
         if holds_trajectory(folder) and not replace:
-            raise InputError(f"{folder} already holds a trajectory; resume it, use another folder or pass replace=True.")
+            raise InputError(
+                f"{folder} already holds a trajectory; resume it, use another folder or pass "
+                "replace=True."
+            )
         _clear(_home(folder))
         write_atomic(_home(folder) / "initial.npz", _pack(initial=x))
-        write_json(_home(folder) / "header.json", asdict(header))  # last: a folder with a header is a whole start
+        write_json(
+            _home(folder) / "header.json", asdict(header)
+        )  # last: a folder with a header is a whole start
         return cls(folder=Path(folder), header=header)
 
     @classmethod
     def resume(cls, folder: str | Path, *, key: str) -> tuple[Self, Trajectory]:
-        """A writer that goes on after the last chunk on disk, and what is there; `key` is that of the first run."""
+        """A writer that goes on after the last chunk on disk, and what is there; `key` is that of
+        the first run."""
         done = read_trajectory(folder)
         if done.header.key != key:
-            raise InputError(f"{folder} was run with other settings (key {done.header.key[:12]}, now {key[:12]}); "
-                             "resume it with the first settings, or start again in another folder.")  # fmt: skip
+            raise InputError(
+                f"{folder} was run with other settings (key {done.header.key[:12]}, now "
+                f"{key[:12]}); resume it with the first settings, or start again in another "
+                "folder."
+            )
         return cls(folder=Path(folder), header=done.header, steps=len(done.states)), done
 
     def append(self, state: Array, control: Array, **scalars: float) -> None:
-        """Keep one step: the state (n_state,) it reached, the control (n_controls,) it applied, and named numbers."""
+        """Keep one step: the state (n_state,) it reached, the control (n_controls,) it applied, and
+        named numbers."""
         if set(scalars) != set(self.header.scalars):
-            raise InputError(f"Step {self.steps} brings the numbers {sorted(scalars)}, but this trajectory keeps "
-                             f"{sorted(self.header.scalars)}; append exactly these.")  # fmt: skip
+            raise InputError(
+                f"Step {self.steps} brings the numbers {sorted(scalars)}, but this trajectory "
+                f"keeps {sorted(self.header.scalars)}; append exactly these."
+            )
         x = _finite_vector(f"The state of step {self.steps}", state, self.header.n_state)
         u = _finite_vector(f"The control of step {self.steps}", control, self.header.n_controls)
         self.pending.append((x, u, [float(scalars[name]) for name in self.header.scalars]))
@@ -106,8 +126,11 @@ class TrajectoryWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        # After an error the steps so far are still good, and the first error matters more than a second one here.
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        # After an error the steps so far are still good, and the first error matters more than a
+        # second one here.
         with suppress(*([PliantError] if error else [])):
             self.flush()
 
@@ -118,14 +141,26 @@ def holds_trajectory(folder: str | Path) -> bool:
 
 
 def read_trajectory(folder: str | Path) -> Trajectory:
-    """Every step on disk in `folder`; a missing or damaged chunk is named, with what to do about it."""
+    """Every step on disk in `folder`; a missing or damaged chunk is named, with what to do about
+    it."""
     if not holds_trajectory(folder):
-        raise InputError(f"{folder} holds no trajectory (no trajectory/header.json); run the experiment there first.")
+        raise InputError(
+            f"{folder} holds no trajectory (no trajectory/header.json); run the experiment there "
+            "first."
+        )
     header = _read_header(_home(folder) / "header.json")
     initial = _unpack(_home(folder) / "initial.npz", {"initial": (header.n_state,)})["initial"]
-    states, controls, scalars = _read_chunks(_home(folder), (header.n_state, header.n_controls, len(header.scalars)))
-    return Trajectory(header=header, initial=initial, times=header.dt * np.arange(1, len(states) + 1), states=states,
-                      controls=controls, scalars=dict(zip(header.scalars, scalars.T, strict=True)))  # fmt: skip
+    states, controls, scalars = _read_chunks(
+        _home(folder), (header.n_state, header.n_controls, len(header.scalars))
+    )
+    return Trajectory(
+        header=header,
+        initial=initial,
+        times=header.dt * np.arange(1, len(states) + 1),
+        states=states,
+        controls=controls,
+        scalars=dict(zip(header.scalars, scalars.T, strict=True)),
+    )
 
 
 def _home(folder: str | Path) -> Path:
@@ -137,13 +172,21 @@ def _chunk_name(first: int) -> str:
 
 
 def _read_chunks(home: Path, widths: tuple[int, int, int]) -> list[Array]:
-    """The states, controls and scalars of all chunks, each (k, width); the names of the files must leave no gap."""
-    shapes = {name: (-1, width) for name, width in zip(("states", "controls", "scalars"), widths, strict=True)}
+    """The states, controls and scalars of all chunks, each (k, width); the names of the files must
+    leave no gap."""
+    shapes = {
+        name: (-1, width)
+        for name, width in zip(("states", "controls", "scalars"), widths, strict=True)
+    }
     parts, steps = [{name: np.zeros((0, width)) for name, (_, width) in shapes.items()}], 0
-    for first, path in sorted((int(p.stem[6:]), p) for p in home.glob("chunk-*.npz") if p.stem[6:].isdecimal()):
+    for first, path in sorted(
+        (int(p.stem[6:]), p) for p in home.glob("chunk-*.npz") if p.stem[6:].isdecimal()
+    ):
         if first != steps:
-            raise InputError(f"{path} starts at step {first}, but the chunk before it ends at {steps}; restore "
-                             f"{_chunk_name(steps)}, or delete this and all later chunks and resume.")  # fmt: skip
+            raise InputError(
+                f"{path} starts at step {first}, but the chunk before it ends at {steps}; restore "
+                f"{_chunk_name(steps)}, or delete this and all later chunks and resume."
+            )
         parts.append(_unpack(path, shapes))
         steps += len(parts[-1]["states"])
     return [np.concatenate([part[name] for part in parts]) for name in shapes]
@@ -154,11 +197,14 @@ def _read_header(path: Path) -> Header:
     try:
         return Header(**{**raw, "scalars": tuple(raw["scalars"])})
     except (TypeError, KeyError, ValueError) as error:
-        raise InputError(f"{path} is not the header of a trajectory ({error}); delete its folder and run again.") from error
+        raise InputError(
+            f"{path} is not the header of a trajectory ({error}); delete its folder and run again."
+        ) from error
 
 
 def _clear(home: Path) -> None:
-    """Remove an old trajectory, header first: a crash here must not leave a header that has lost some of its chunks."""
+    """Remove an old trajectory, header first: a crash here must not leave a header that has lost
+    some of its chunks."""
     remove(home, "header.json", "chunk-*.npz")
 
 
@@ -169,27 +215,41 @@ def _pack(**arrays: Array) -> bytes:
 
 
 def _unpack(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """The named arrays of an .npz file, checked against `shapes` (-1: any length, the same for all)."""
+    """The named arrays of an .npz file, checked against `shapes` (-1: any length, the same for
+    all)."""
     blob = read_bytes(path)
     try:
         with np.load(BytesIO(blob), allow_pickle=False) as file:
             arrays = {name: file[name] for name in shapes}
         rows = len(next(iter(arrays.values())))
         for name, shape in shapes.items():
-            if arrays[name].dtype != float or arrays[name].shape != tuple(rows if n < 0 else n for n in shape):
+            if arrays[name].dtype != float or arrays[name].shape != tuple(
+                rows if n < 0 else n for n in shape
+            ):
                 raise ValueError(f"{name} has shape {arrays[name].shape}")
-    except Exception as error:  # damaged bytes make NumPy and zipfile raise almost anything, MemoryError included
-        raise InputError(f"{path} is damaged ({len(blob)} bytes: {error}); restore it from a copy, or delete it and "
-                         "all later chunks, then resume.") from error  # fmt: skip
+    except (
+        Exception
+    ) as error:  # damaged bytes make NumPy and zipfile raise almost anything, MemoryError included
+        raise InputError(
+            f"{path} is damaged ({len(blob)} bytes: {error}); restore it from a copy, or delete "
+            "it and all later chunks, then resume."
+        ) from error
     return arrays
 
 
 def _finite_vector(name: str, value: Array, n: int) -> Array:
-    """A private copy of `value` as (n,) finite floats: the caller may reuse its buffer before the chunk is written."""
+    """A private copy of `value` as (n,) finite floats: the caller may reuse its buffer before the
+    chunk is written."""
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != n:
-        raise InputError(f"{name} has {array.size} numbers, but this trajectory keeps {n}; pass an array of shape ({n},).")
+        raise InputError(
+            f"{name} has {array.size} numbers, but this trajectory keeps {n}; pass an array of "
+            f"shape ({n},)."
+        )
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:
-        raise InputError(f"{name} is {array[bad[0]]} at entry {bad[0]}; end the run at the last step that converged.")
+        raise InputError(
+            f"{name} is {array[bad[0]]} at entry {bad[0]}; end the run at the last step that "
+            "converged."
+        )
     return array

@@ -1,4 +1,5 @@
-"""Points through time as VTK files, for ParaView, PyVista and meshio: one .vtu file a frame and a .pvd file with the times."""
+"""Points through time as VTK files, for ParaView, PyVista and meshio: one .vtu file a frame and a
+.pvd file with the times."""
 
 import base64
 import sys
@@ -25,8 +26,11 @@ class PointFrame:
     fields: Mapping[str, Array]  # name -> (n,), (n, dim) or integers (n,)
 
 
-def write_point_frames(folder: str | Path, frames: Iterable[PointFrame], name: str = "particles") -> Path:
-    """Write name-000000.vtu, ... and, last, name.pvd, whose path is returned; those of an earlier run are removed."""
+def write_point_frames(
+    folder: str | Path, frames: Iterable[PointFrame], name: str = "particles"
+) -> Path:
+    """Write name-000000.vtu, ... and, last, name.pvd, whose path is returned; those of an earlier
+    run are removed."""
     home = Path(folder)
     with os_errors_as_sentences(home, 0):
         for path in [home / f"{name}.pvd", *home.glob(f"{name}-{6 * '[0-9]'}.vtu")]:
@@ -35,32 +39,51 @@ def write_point_frames(folder: str | Path, frames: Iterable[PointFrame], name: s
     for k, frame in enumerate(frames):
         file = f"{name}-{k:06d}.vtu"
         write_atomic(home / file, points_xml(frame))
-        written.append(f'<DataSet timestep="{float(frame.time)!r}" part="0" file={quoteattr(file)}/>')
+        written.append(
+            f'<DataSet timestep="{float(frame.time)!r}" part="0" file={quoteattr(file)}/>'
+        )
     if not written:
         raise InputError("There are no frames to write as VTK; give at least one.")
-    collection = ['<VTKFile type="Collection" version="0.1">', "<Collection>", *written, "</Collection>", "</VTKFile>"]
+    collection = [
+        '<VTKFile type="Collection" version="0.1">',
+        "<Collection>",
+        *written,
+        "</Collection>",
+        "</VTKFile>",
+    ]
     write_atomic(home / f"{name}.pvd", "\n".join(['<?xml version="1.0"?>', *collection, ""]))
     return home / f"{name}.pvd"
 
 
 def points_xml(frame: PointFrame) -> str:
-    """The frame as a VTK unstructured grid of vertices. VTK knows space only, so vectors in the plane get a third component of zero."""
+    """The frame as a VTK unstructured grid of vertices. VTK knows space only, so vectors in the
+    plane get a third component of zero."""
     points = finite_array("The array of points of a VTK file", frame.points, (None, None), "m")
     n, dim = points.shape
     if dim not in (2, 3) or not n:
-        raise InputError(f"The points of a VTK file have shape {points.shape}; give some of (n, 2) or (n, 3).")
+        raise InputError(
+            f"The points of a VTK file have shape {points.shape}; give some of (n, 2) or (n, 3)."
+        )
     index = np.arange(n)
     fields = [_array(name, _checked(name, value, n, dim)) for name, value in frame.fields.items()]
     order = "LittleEndian" if sys.byteorder == "little" else "BigEndian"
     lines = [
         '<?xml version="1.0"?>',
-        f'<VTKFile type="UnstructuredGrid" version="1.0" byte_order="{order}" header_type="UInt64" compressor="vtkZLibDataCompressor">',
+        f'<VTKFile type="UnstructuredGrid" version="1.0" byte_order="{order}" '
+        'header_type="UInt64" compressor="vtkZLibDataCompressor">',
         f'<UnstructuredGrid><Piece NumberOfPoints="{n}" NumberOfCells="{n}">',
         f"<Points>{_array('Points', _in_space(points))}</Points>",
-        "<Cells>", _array("connectivity", index), _array("offsets", index + 1), _array("types", np.ones(n, np.uint8)), "</Cells>",
-        "<PointData>", *fields, "</PointData>",
-        "</Piece></UnstructuredGrid></VTKFile>", "",
-    ]  # fmt: skip
+        "<Cells>",
+        _array("connectivity", index),
+        _array("offsets", index + 1),
+        _array("types", np.ones(n, np.uint8)),
+        "</Cells>",
+        "<PointData>",
+        *fields,
+        "</PointData>",
+        "</Piece></UnstructuredGrid></VTKFile>",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -68,7 +91,9 @@ def _checked(name: str, value: Array, n: int, dim: int) -> Array:
     array = np.asarray(value)
     whole = array.dtype.kind in "biu"
     array = array.astype(np.int64) if array.dtype == bool else array
-    array = finite_array(f"The field '{name}' of a VTK file", array, (n,) if array.ndim == 1 else (n, dim))
+    array = finite_array(
+        f"The field '{name}' of a VTK file", array, (n,) if array.ndim == 1 else (n, dim)
+    )
     return array.astype(np.int64) if whole else _in_space(array)
 
 
@@ -77,10 +102,14 @@ def _in_space(array: Array) -> Array:
 
 
 def _array(name: str, array: Array) -> str:
-    """One array, compressed as one block: the header says one block, its size, and its size compressed."""
+    """One array, compressed as one block: the header says one block, its size, and its size
+    compressed."""
     raw = np.ascontiguousarray(array).tobytes()
     packed = zlib.compress(raw, level=3)
     header = np.array([1, len(raw), len(raw), len(packed)], np.uint64).tobytes()
     text = (base64.b64encode(header) + base64.b64encode(packed)).decode()
     shape = f' NumberOfComponents="{array.shape[1]}"' if array.ndim == 2 else ""
-    return f'<DataArray type="{TYPES[array.dtype.kind]}" Name={quoteattr(name)}{shape} format="binary">{text}</DataArray>'
+    return (
+        f'<DataArray type="{TYPES[array.dtype.kind]}" Name={quoteattr(name)}{shape} '
+        f'format="binary">{text}</DataArray>'
+    )

@@ -8,4 +8,16 @@ from pliant.surrogate.sample import Exact, Sample, SampleError
 from pliant.surrogate.store import CornerStore
 from pliant.surrogate.tree import Tree
 
-__all__ = ["Chebyshev", "Corner", "CornerStore", "Corners", "Exact", "Grid", "Sample", "SampleError", "Surrogate", "Tree", "job"]
+__all__ = [
+    "Chebyshev",
+    "Corner",
+    "CornerStore",
+    "Corners",
+    "Exact",
+    "Grid",
+    "Sample",
+    "SampleError",
+    "Surrogate",
+    "Tree",
+    "job",
+]

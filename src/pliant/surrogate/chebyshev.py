@@ -1,4 +1,5 @@
-"""Chebyshev: one polynomial over a known box, fitted to exact values and slopes; the global baseline beside the grid."""
+"""Chebyshev: one polynomial over a known box, fitted to exact values and slopes; the global
+baseline beside the grid."""
 
 from functools import lru_cache
 from itertools import combinations
@@ -13,23 +14,40 @@ from pliant.surrogate.corners import Corner, Corners
 from pliant.surrogate.domain import Domain, check_domain, check_query
 from pliant.surrogate.sample import Sample, SampleError
 
-SINGULAR = 1e-10  # beside the largest singular value; two equations for each coefficient keep the smallest above 1e-3
+# beside the largest singular value; two equations for each coefficient keep the smallest above 1e-3
+SINGULAR = 1e-10
 
 
 class Chebyshev:
-    """The polynomial of total degree <= n that fits exact values and slopes over a box best, in the mean of Chebyshev's measure.
+    """The polynomial of total degree <= n that fits exact values and slopes over a box best, in the
+    mean of Chebyshev's measure.
 
-    A point brings 1 + d equations, so it takes `oversampling` / (1 + d) points for each coefficient. Where f fails the fit goes without.
+    A point brings 1 + d equations, so it takes `oversampling` / (1 + d) points for each
+    coefficient. Where f fails the fit goes without.
     """
 
-    def __init__(self, corners: Corners, *, domain: object, degree: int, oversampling: float = 2.0) -> None:
+    def __init__(
+        self, corners: Corners, *, domain: object, degree: int, oversampling: float = 2.0
+    ) -> None:
         if not is_whole(degree) or degree < 1:
-            raise InputError(f"The degree of the polynomial is {degree!r}; give a whole number from 1 up.")
-        if not 1.0 <= require_number("The oversampling", oversampling, "equations per coefficient") < np.inf:
-            raise InputError(f"The oversampling is {oversampling:g} equations per coefficient; give at least 1, and 2 for a stable fit.")
+            raise InputError(
+                f"The degree of the polynomial is {degree!r}; give a whole number from 1 up."
+            )
+        if (
+            not 1.0
+            <= require_number("The oversampling", oversampling, "equations per coefficient")
+            < np.inf
+        ):
+            raise InputError(
+                f"The oversampling is {oversampling:g} equations per coefficient; give at least "
+                "1, and 2 for a stable fit."
+            )
         self.corners, self.degree, self.oversampling = corners, int(degree), float(oversampling)
         self.domain = _finite_domain(domain, self.dim)
-        self.centre, self.half = 0.5 * (self.domain[0] + self.domain[1]), 0.5 * (self.domain[1] - self.domain[0])
+        self.centre, self.half = (
+            0.5 * (self.domain[0] + self.domain[1]),
+            0.5 * (self.domain[1] - self.domain[0]),
+        )
         self.powers = total_degree(self.dim, self.degree)  # (m, d)
         t = nested_points(ceil(self.oversampling * len(self.powers) / (1 + self.dim)), self.dim)
         self.points = self.centre + self.half * t  # (n_points, d)
@@ -74,17 +92,30 @@ class Chebyshev:
         return [s for s in list(self.corners.samples.values())[first:] if not s.failed]
 
     def raised(self, degree: int) -> "Chebyshev":
-        """The fit of a higher degree on the same corners: its points are those of this one and some more."""
-        return Chebyshev(self.corners, domain=self.domain, degree=degree, oversampling=self.oversampling)
+        """The fit of a higher degree on the same corners: its points are those of this one and some
+        more."""
+        return Chebyshev(
+            self.corners, domain=self.domain, degree=degree, oversampling=self.oversampling
+        )
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
-        """(value (N,), slope (N, d)) of the polynomial at x (d,): the slope is its exact derivative."""
+        """(value (N,), slope (N, d)) of the polynomial at x (d,): the slope is its exact
+        derivative."""
         return self.corners.expand(self.rows(x))
 
     def rows(self, x: Array, second: bool = False) -> Array:
-        """(1 + d, r) the coefficients of value and slopes, with `second` also of the second derivatives (0, 0), (0, 1), ..., (1, 1), ..."""
+        """(1 + d, r) the coefficients of value and slopes, with `second` also of the second
+        derivatives (0, 0), (0, 1), ..., (1, 1), ..."""
         orders = derivative_orders(self.dim, second)
-        out = products((check_query(x, self.domain) - self.centre) / self.half, self.degree, self.powers, orders) @ self.coefficients
+        out = (
+            products(
+                (check_query(x, self.domain) - self.centre) / self.half,
+                self.degree,
+                self.powers,
+                orders,
+            )
+            @ self.coefficients
+        )
         return out / np.prod(self.half**orders, axis=1)[:, None]
 
     def _check_budget(self) -> None:
@@ -92,27 +123,44 @@ class Chebyshev:
         elsewhere = corners.evaluations - sum(corners.known(x[None]) for x in self.points)
         if corners.budget is not None and elsewhere + count > corners.budget:
             spent = f", of which {elsewhere} are spent elsewhere" if elsewhere else ""
-            raise SampleError(f"Degree {self.degree} in {self.dim} dimensions takes {count} exact evaluations; the budget is "
-                              f"{corners.budget}{spent}: raise it to {elsewhere + count}, or lower the degree.")  # fmt: skip
+            raise SampleError(
+                f"Degree {self.degree} in {self.dim} dimensions takes {count} exact evaluations; "
+                f"the budget is {corners.budget}{spent}: raise it to {elsewhere + count}, or "
+                "lower the degree."
+            )
 
     def _fit(self, t: Array, found: list[Corner]) -> Array:
-        """(m, r) the coefficients from the corners at places t (n_points, d) of [-1, 1]^d, by least squares."""
+        """(m, r) the coefficients from the corners at places t (n_points, d) of [-1, 1]^d, by least
+        squares."""
         d, m = self.dim, len(self.powers)
         good = np.array([not corner.failed for corner in found])
         self._require_enough(good, found)
         orders = derivative_orders(d, False)
-        A = np.stack([products(place, self.degree, self.powers, orders) for place in t[good]])  # (n, 1 + d, m)
+        A = np.stack(
+            [products(place, self.degree, self.powers, orders) for place in t[good]]
+        )  # (n, 1 + d, m)
         b = _stacked([corner.rows for corner in found if not corner.failed])  # (n, 1 + d, r)
-        if b.shape[2] == 0:  # a constant, compressed: LAPACK takes no fewer than one right-hand side
+        if (
+            b.shape[2] == 0
+        ):  # a constant, compressed: LAPACK takes no fewer than one right-hand side
             return np.zeros((m, 0))
         b[:, 1:] *= self.half[:, None]
-        # Slopes by the angle arccos t, in which each T_k is a cosine: those near the faces would outweigh all others.
+        # Slopes by the angle arccos t, in which each T_k is a cosine: those near the faces would
+        # outweigh all others.
         weight = np.column_stack([np.ones(good.sum()), np.sqrt(1.0 - t[good] ** 2)])[..., None]
-        solution, _, rank, _ = lstsq((weight * A).reshape(-1, m), (weight * b).reshape(len(weight) * (1 + d), -1), cond=SINGULAR,
-                                     lapack_driver="gelsy", check_finite=False)  # fmt: skip
+        solution, _, rank, _ = lstsq(
+            (weight * A).reshape(-1, m),
+            (weight * b).reshape(len(weight) * (1 + d), -1),
+            cond=SINGULAR,
+            lapack_driver="gelsy",
+            check_finite=False,
+        )
         if rank < m:
-            raise SampleError(f"The {good.sum()} exact values and slopes leave {m - rank} of the {m} coefficients of degree {self.degree} "
-                              f"open; raise the oversampling from {self.oversampling:g}, or lower the degree.")  # fmt: skip
+            raise SampleError(
+                f"The {good.sum()} exact values and slopes leave {m - rank} of the {m} "
+                f"coefficients of degree {self.degree} open; raise the oversampling from "
+                f"{self.oversampling:g}, or lower the degree."
+            )
         return solution
 
     def _require_enough(self, good: Array, found: list[Corner]) -> None:
@@ -120,15 +168,21 @@ class Chebyshev:
         if equations < m:
             k, none = int(np.argmin(good)), int((~good).sum())
             at = np.array2string(self.points[k], precision=5)
-            raise SampleError(f"The exact map has no value at {none} of {good.size} points (first: {at}, {found[k].failed}), and the "
-                              f"others give {equations} equations for the {m} coefficients of degree {self.degree}; shrink the domain, "
-                              "raise the oversampling, or lower the degree.")  # fmt: skip
+            raise SampleError(
+                f"The exact map has no value at {none} of {good.size} points (first: {at}, "
+                f"{found[k].failed}), and the others give {equations} equations for the {m} "
+                f"coefficients of degree {self.degree}; shrink the domain, raise the "
+                "oversampling, or lower the degree."
+            )
 
 
 def _finite_domain(domain: object, dim: int) -> Domain:
     lower, upper = check_domain(domain, dim)
     if not (np.all(np.isfinite(lower)) and np.all(np.isfinite(upper))):
-        raise InputError(f"The domain goes from {lower} to {upper}; a polynomial needs a box that is finite along every axis.")
+        raise InputError(
+            f"The domain goes from {lower} to {upper}; a polynomial needs a box that is finite "
+            "along every axis."
+        )
     return lower, upper
 
 
@@ -141,22 +195,27 @@ def _stacked(rows: list[Array]) -> Array:
 
 
 def total_degree(d: int, n: int) -> Array:
-    """(m, d) the powers of d axes whose sum is at most n: the gaps between d bars among n + d places."""
+    """(m, d) the powers of d axes whose sum is at most n: the gaps between d bars among n + d
+    places."""
     return np.diff(list(combinations(range(n + d), d)), axis=1, prepend=-1) - 1
 
 
 def nested_points(count: int, d: int) -> Array:
-    """(count, d) in [-1, 1]^d, the first of one sequence that is even in angle: multiples of the powers of a generalized golden ratio."""
+    """(count, d) in [-1, 1]^d, the first of one sequence that is even in angle: multiples of the
+    powers of a generalized golden ratio."""
     golden = 2.0
     for _ in range(64):  # golden^(d + 1) = golden + 1
         golden = (1.0 + golden) ** (1.0 / (d + 1))
     turns = (0.5 + np.arange(1, count + 1)[:, None] * golden ** -np.arange(1.0, d + 1.0)) % 1.0
-    return np.round(np.cos(np.pi * turns) * 2.0**32) / 2.0**32  # the last bits of a cosine differ between machines
+    return (
+        np.round(np.cos(np.pi * turns) * 2.0**32) / 2.0**32
+    )  # the last bits of a cosine differ between machines
 
 
 @lru_cache
 def derivative_orders(d: int, second: bool) -> Array:
-    """(1 + d, d), and (1 + d + d (d + 1) / 2, d) with `second`: how often each row is differentiated along each axis."""
+    """(1 + d, d), and (1 + d + d (d + 1) / 2, d) with `second`: how often each row is
+    differentiated along each axis."""
     axis = np.eye(d, dtype=np.int64)
     pairs = [axis[i] + axis[j] for i in range(d) for j in range(i, d)] if second else []
     return np.vstack([0 * axis[:1], axis, *pairs])
@@ -164,7 +223,8 @@ def derivative_orders(d: int, second: bool) -> Array:
 
 @njit(error_model="numpy", cache=True)
 def products(t, n, powers, orders):
-    """(rows, m) the products of Chebyshev polynomials of `powers` (m, d) at t (d,), differentiated as `orders` (rows, d) says."""
+    """(rows, m) the products of Chebyshev polynomials of `powers` (m, d) at t (d,), differentiated
+    as `orders` (rows, d) says."""
     d = len(t)
     T = np.zeros((d, 3, n + 1))  # T_k, T_k' and T_k''
     for i in range(d):

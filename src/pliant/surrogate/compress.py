@@ -1,4 +1,5 @@
-"""Long outputs in few numbers: an orthonormal basis that grows only when a new sample is not represented to tolerance."""
+"""Long outputs in few numbers: an orthonormal basis that grows only when a new sample is not
+represented to tolerance."""
 
 import numpy as np
 
@@ -7,12 +8,16 @@ from pliant.kernels.ordered import combined, dot, dots
 
 
 class Compression:
-    """Vectors of R^N as coefficients of a growing orthonormal basis about the first one. Old coefficients stay as they are: in a direction
-    that came later they are zero. Sums run in one order, so that the bits do not depend on the number of threads."""
+    """Vectors of R^N as coefficients of a growing orthonormal basis about the first one. Old
+    coefficients stay as they are: in a direction that came later they are zero. Sums run in one
+    order, so that the bits do not depend on the number of threads."""
 
     def __init__(self, tolerance: float) -> None:
         if not 0.0 < require_number("The tolerance of the compression", tolerance, "-") < 0.1:
-            raise InputError(f"The tolerance of the compression is {tolerance:g}; give a number between 0 and 0.1, such as 1e-6.")
+            raise InputError(
+                f"The tolerance of the compression is {tolerance:g}; give a number between 0 and "
+                "0.1, such as 1e-6."
+            )
         self.tolerance = float(tolerance)  # of a column, beside the longest difference so far
         self.centre = np.zeros(0)  # (N,)
         self.basis = np.zeros((0, 0))  # (r, N)
@@ -23,7 +28,8 @@ class Compression:
         return len(self.basis)
 
     def absorb(self, value: Array, columns: Array) -> Array:
-        """(1 + d, r) the coefficients of a value (N,) and of columns (N, d) of differences, as many as the basis then has."""
+        """(1 + d, r) the coefficients of a value (N,) and of columns (N, d) of differences, as many
+        as the basis then has."""
         if not self.centre.size:
             self.centre, self.basis = value.copy(), np.zeros((0, value.size))
         differences = np.vstack([value - self.centre, columns.T])

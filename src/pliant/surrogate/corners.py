@@ -1,4 +1,5 @@
-"""Corners: the exact evaluations that a surrogate stands on, each made once, in batches, and kept."""
+"""Corners: the exact evaluations that a surrogate stands on, each made once, in batches, and
+kept."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from pliant.surrogate.sample import Exact, Sample, SampleError, evaluate
 from pliant.surrogate.store import CornerStore
 
 MOST = 6  # dimensions: a cell's table has 4^d rows
-Lift = Callable[[Array, Array], tuple[Array, Array]]  # (value, slope) of f -> those of what is interpolated
+Lift = Callable[
+    [Array, Array], tuple[Array, Array]
+]  # (value, slope) of f -> those of what is interpolated
 Progress = Callable[[str, int, int], None]
 
 
@@ -27,24 +30,46 @@ class Corner:
 
 
 class Corners:
-    """The exact values of a map f of `dim` numbers, from a store or from a crew of workers that evaluates what is missing.
+    """The exact values of a map f of `dim` numbers, from a store or from a crew of workers that
+    evaluates what is missing.
 
-    `compress` is the tolerance of a growing basis for long outputs (None: all numbers as they are), `lift` turns f's output into what is
-    interpolated, where that is more than f gives, and `unit` (dim,) is the step along each axis by which changes are compared.
+    `compress` is the tolerance of a growing basis for long outputs (None: all numbers as they are),
+    `lift` turns f's output into what is interpolated, where that is more than f gives, and `unit`
+    (dim,) is the step along each axis by which changes are compared.
     """
 
-    def __init__(self, f: Exact, *, dim: int, store: CornerStore | None = None, crew: Crew | None = None, compress: float | None = None,
-                 lift: Lift | None = None, unit: Array | float = 1.0, budget: int | None = None,
-                 progress: Progress = lambda what, done, total: None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        f: Exact,
+        *,
+        dim: int,
+        store: CornerStore | None = None,
+        crew: Crew | None = None,
+        compress: float | None = None,
+        lift: Lift | None = None,
+        unit: Array | float = 1.0,
+        budget: int | None = None,
+        progress: Progress = lambda what, done, total: None,
+    ) -> None:
         if not is_whole(dim) or not 1 <= dim <= MOST:
-            raise InputError(f"The map has {dim} inputs; 1 to {MOST} can be interpolated, since one cell in d dimensions takes 2^d exact "
-                             f"evaluations and a table of 4^d rows.")  # fmt: skip
+            raise InputError(
+                f"The map has {dim} inputs; 1 to {MOST} can be interpolated, since one cell in d "
+                "dimensions takes 2^d exact evaluations and a table of 4^d rows."
+            )
         if budget is not None and not is_whole(budget):
             raise InputError(f"The budget is {budget!r}; give a whole number of exact evaluations.")
         if budget is not None and budget < 2**dim:
-            raise InputError(f"The budget is {budget} exact evaluations, but a single cell in {dim} dimensions has {2**dim} corners; raise "
-                             "it, or plan with fewer controls.")  # fmt: skip
-        self.f, self.dim, self.lift, self.budget, self.progress = f, int(dim), lift, budget, progress
+            raise InputError(
+                f"The budget is {budget} exact evaluations, but a single cell in {dim} "
+                f"dimensions has {2**dim} corners; raise it, or plan with fewer controls."
+            )
+        self.f, self.dim, self.lift, self.budget, self.progress = (
+            f,
+            int(dim),
+            lift,
+            budget,
+            progress,
+        )
         self.store = CornerStore(None, key="") if store is None else store
         self.crew: Crew = Here(job(f)) if crew is None else crew
         self.compression = None if compress is None else Compression(compress)
@@ -57,7 +82,8 @@ class Corners:
         self._open()
 
     def _open(self) -> None:
-        """Take what the store holds, in the order in which it was asked for: the basis then grows as it did before."""
+        """Take what the store holds, in the order in which it was asked for: the basis then grows
+        as it did before."""
         self._compute(self.store.pending())
         for sample in self.store.samples():
             self._absorb(sample)
@@ -92,22 +118,34 @@ class Corners:
 
     def _check_budget(self, count: int) -> None:
         if self.budget is not None and self.evaluations + count > self.budget:
-            raise SampleError(f"The budget of {self.budget} exact evaluations is spent: {self.evaluations} are made and {count} more are "
-                              "needed here; raise it, or take a larger cell.")  # fmt: skip
+            raise SampleError(
+                f"The budget of {self.budget} exact evaluations is spent: {self.evaluations} are "
+                f"made and {count} more are needed here; raise it, or take a larger cell."
+            )
 
     def _compute(self, points: Sequence[Array]) -> list[Sample]:
-        """Samples at points, by the crew where no other process has or makes them; committed one by one as they end."""
+        """Samples at points, by the crew where no other process has or makes them; committed one by
+        one as they end."""
         found: dict[bytes, Sample] = {}
         while len(found) < len(points):
             left = [x for x in points if _key(x) not in found]
             near = [self.nearest(x) for x in left]
-            mine = [left[k] for k in self.store.ask(left, [None if start is None else start.point for start in near])]
+            mine = [
+                left[k]
+                for k in self.store.ask(
+                    left, [None if start is None else start.point for start in near]
+                )
+            ]
             try:
                 jobs = list(zip(mine, self.store.starts(mine), strict=True))
                 for done, (_, sample) in enumerate(self.crew.map(jobs)):
                     self.store.put(sample)
                     self.computed += 1
-                    self.progress("exact evaluations", self.evaluations + done + 1, self.evaluations + len(mine))
+                    self.progress(
+                        "exact evaluations",
+                        self.evaluations + done + 1,
+                        self.evaluations + len(mine),
+                    )
             except BaseException:
                 self.store.release(mine)
                 raise
@@ -128,15 +166,26 @@ class Corners:
             return
         self.samples[key] = sample
         self._good += [] if sample.failed else [sample]
-        self._corners[key] = Corner(rows=np.zeros((1 + self.dim, 0)), failed=sample.failed) if sample.failed else self._corner(sample)
+        self._corners[key] = (
+            Corner(rows=np.zeros((1 + self.dim, 0)), failed=sample.failed)
+            if sample.failed
+            else self._corner(sample)
+        )
 
     def _corner(self, sample: Sample) -> Corner:
-        size = next((s.value.size for s in self.samples.values() if not s.failed), sample.value.size)
+        size = next(
+            (s.value.size for s in self.samples.values() if not s.failed), sample.value.size
+        )
         if sample.value.size != size:
             raise InputError(
-                f"The map gives {sample.value.size} numbers at {sample.point} and {size} elsewhere; it must always give as many."
+                f"The map gives {sample.value.size} numbers at {sample.point} and {size} "
+                "elsewhere; it must always give as many."
             )
-        value, slope = (sample.value, sample.slope) if self.lift is None else self.lift(sample.value, sample.slope)
+        value, slope = (
+            (sample.value, sample.slope)
+            if self.lift is None
+            else self.lift(sample.value, sample.slope)
+        )
         if self.compression is None:
             return Corner(rows=np.vstack([value, slope.T]))
         rows = self.compression.absorb(value, slope * self.unit)
@@ -148,7 +197,9 @@ class Corners:
         """r, how many coefficients there are now."""
         if self.compression is not None:
             return self.compression.size
-        return next((corner.rows.shape[1] for corner in self._corners.values() if not corner.failed), 0)
+        return next(
+            (corner.rows.shape[1] for corner in self._corners.values() if not corner.failed), 0
+        )
 
     def close(self) -> None:
         """Let go of the store and of the workers."""
@@ -157,7 +208,11 @@ class Corners:
 
     def expand(self, rows: Array) -> tuple[Array, Array]:
         """(value (N,), slope (N, d)) from coefficients (1 + d, r)."""
-        return (rows[0], np.ascontiguousarray(rows[1:].T)) if self.compression is None else self.compression.expand(rows)
+        return (
+            (rows[0], np.ascontiguousarray(rows[1:].T))
+            if self.compression is None
+            else self.compression.expand(rows)
+        )
 
 
 def job(f: Exact) -> Callable[[Array, Sample | None], Sample]:

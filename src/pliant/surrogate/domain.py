@@ -19,7 +19,10 @@ def check_lengths(name: str, value: Any, dim: int) -> Array:
     """(dim,) positive lengths from one number or from one for each axis."""
     lengths = each_axis(name, value, dim)
     if not np.all(lengths > 0.0):
-        raise InputError(f"{name} is {lengths.min():g} along axis {int(np.argmin(lengths))}; it must be positive.")
+        raise InputError(
+            f"{name} is {lengths.min():g} along axis {int(np.argmin(lengths))}; it must be "
+            "positive."
+        )
     return lengths
 
 
@@ -28,11 +31,19 @@ def check_domain(domain: Any, dim: int) -> Domain:
     if domain is None:
         return np.full(dim, -np.inf), np.full(dim, np.inf)
     try:
-        lower, upper = (np.array(np.broadcast_to(np.asarray(side, float), (dim,))) for side in domain)
+        lower, upper = (
+            np.array(np.broadcast_to(np.asarray(side, float), (dim,))) for side in domain
+        )
     except (TypeError, ValueError):
-        raise InputError(f"The domain is {str(domain)[:60]!r}; give (lower, upper), each a number or {dim} of them.") from None
+        raise InputError(
+            f"The domain is {str(domain)[:60]!r}; give (lower, upper), each a number or {dim} of "
+            "them."
+        ) from None
     if not np.all(lower < upper):
-        raise InputError(f"The domain goes from {lower} to {upper}; its lower end must lie below its upper one along every axis.")
+        raise InputError(
+            f"The domain goes from {lower} to {upper}; its lower end must lie below its upper "
+            "one along every axis."
+        )
     return lower, upper
 
 
@@ -49,6 +60,9 @@ def check_query(x: Any, domain: Domain) -> Array:
     inside = within(x, domain)
     if not inside.all():
         i = int(np.argmin(inside))
-        raise SampleError(f"The query {np.array2string(x, precision=5)} lies outside the surrogate's domain: axis {i} goes from "
-                          f"{domain[0][i]:g} to {domain[1][i]:g}; widen the domain, or keep the plan inside.")  # fmt: skip
+        raise SampleError(
+            f"The query {np.array2string(x, precision=5)} lies outside the surrogate's domain: "
+            f"axis {i} goes from {domain[0][i]:g} to {domain[1][i]:g}; widen the domain, or keep "
+            "the plan inside."
+        )
     return x

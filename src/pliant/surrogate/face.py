@@ -9,7 +9,8 @@ from pliant.surrogate.sample import Sample
 
 @runtime_checkable
 class Surrogate(Protocol):
-    """An approximation that is C1, with its exact derivatives, and what is known of how good it is."""
+    """An approximation that is C1, with its exact derivatives, and what is known of how good it
+    is."""
 
     @property
     def corners(self) -> Corners: ...  # the exact values that it stands on
@@ -24,7 +25,9 @@ class Surrogate(Protocol):
     @property
     def doubts(self) -> list[str]: ...  # what was noticed about the map, in sentences
     def __call__(self, x: Array) -> tuple[Array, Array]: ...  # (d,) -> (value (N,), slope (N, d))
-    def rows(self, x: Array, second: bool = False) -> Array: ...  # the same in coefficients, with second derivatives if wanted
+    def rows(
+        self, x: Array, second: bool = False
+    ) -> Array: ...  # the same in coefficients, with second derivatives if wanted
     def refined(self) -> Self: ...  # the next better one on the same corners
     def holds(self, x: Array) -> bool: ...  # can it be asked without another exact evaluation?
     def new_samples(self) -> list[Sample]: ...  # the exact values that the next worse one has not

@@ -1,7 +1,8 @@
 """Tensor Hermite interpolation in a cell of R^d: C1 across cells, exact for cubics.
 
-A corner's data is (2^d, r): row S, read as a set of axes by its bits, holds the derivative of the map once along every axis of S. A cell's
-table is (4^d, r), one row for each product of the four functions of an axis: value and slope at the lower corner, then at the upper one.
+A corner's data is (2^d, r): row S, read as a set of axes by its bits, holds the derivative of the
+map once along every axis of S. A cell's table is (4^d, r), one row for each product of the four
+functions of an axis: value and slope at the lower corner, then at the upper one.
 """
 
 from collections.abc import Sequence
@@ -15,22 +16,40 @@ from pliant.core import Array
 
 @njit(error_model="numpy", cache=True)
 def axis_functions(t, h, out):
-    """Fill out (3, 4) with the four functions of an axis at t in [0, 1] of a cell of size h, their first and second derivatives."""
+    """Fill out (3, 4) with the four functions of an axis at t in [0, 1] of a cell of size h, their
+    first and second derivatives."""
     s = 1.0 - t
-    out[0, 0], out[0, 1], out[0, 2], out[0, 3] = (1.0 + 2.0 * t) * s * s, h * t * s * s, t * t * (3.0 - 2.0 * t), -h * t * t * s
-    out[1, 0], out[1, 1], out[1, 2], out[1, 3] = -6.0 * t * s / h, s * (1.0 - 3.0 * t), 6.0 * t * s / h, t * (3.0 * t - 2.0)
+    out[0, 0], out[0, 1], out[0, 2], out[0, 3] = (
+        (1.0 + 2.0 * t) * s * s,
+        h * t * s * s,
+        t * t * (3.0 - 2.0 * t),
+        -h * t * t * s,
+    )
+    out[1, 0], out[1, 1], out[1, 2], out[1, 3] = (
+        -6.0 * t * s / h,
+        s * (1.0 - 3.0 * t),
+        6.0 * t * s / h,
+        t * (3.0 * t - 2.0),
+    )
     out[2, 0], out[2, 1] = (12.0 * t - 6.0) / (h * h), (6.0 * t - 4.0) / h
     out[2, 2], out[2, 3] = (6.0 - 12.0 * t) / (h * h), (6.0 * t - 2.0) / h
 
 
 @lru_cache
 def contraction(d: int, second: bool) -> tuple[Array, Array, Array]:
-    """How a table is contracted axis by axis, the last axis first: at each of d stages, which array of the stage before (d, n) is
-    multiplied by the functions of which order (d, n), and how many there are (d,). The last stage is in the order value, slopes, second
-    derivatives (0, 0), (0, 1), ..., (1, 1), ..."""
+    """How a table is contracted axis by axis, the last axis first: at each of d stages, which array
+    of the stage before (d, n) is multiplied by the functions of which order (d, n), and how many
+    there are (d,). The last stage is in the order value, slopes, second derivatives (0, 0), (0, 1),
+    ..., (1, 1), ..."""
     unit = np.eye(d, dtype=int)
-    wanted = [np.zeros(d, int), *unit, *((unit[i] + unit[j] for i in range(d) for j in range(i, d)) if second else ())]
-    stages = [list(dict.fromkeys(tuple(o[axis:]) for o in wanted)) for axis in range(d, -1, -1)]  # orders along the axes done so far
+    wanted = [
+        np.zeros(d, int),
+        *unit,
+        *((unit[i] + unit[j] for i in range(d) for j in range(i, d)) if second else ()),
+    ]
+    stages = [
+        list(dict.fromkeys(tuple(o[axis:]) for o in wanted)) for axis in range(d, -1, -1)
+    ]  # orders along the axes done so far
     source, order = np.zeros((2, d, len(wanted)), np.int64)
     for k in range(d):
         for n, done in enumerate(stages[k + 1]):
@@ -40,8 +59,9 @@ def contraction(d: int, second: bool) -> tuple[Array, Array, Array]:
 
 @njit(error_model="numpy", cache=True)
 def contract(table, t, h, source, order, counts):
-    """(n, r) the value, slopes and second derivatives of a cell's table (4^d, r) at t (d,). Every column is summed by itself and in one
-    order, so that columns of zeros at the end change no bit of the others."""
+    """(n, r) the value, slopes and second derivatives of a cell's table (4^d, r) at t (d,). Every
+    column is summed by itself and in one order, so that columns of zeros at the end change no bit
+    of the others."""
     d, r = len(t), table.shape[1]
     functions = np.empty((3, 4))
     old = table.reshape(1, len(table), r)
@@ -54,14 +74,20 @@ def contract(table, t, h, source, order, counts):
             f, part = functions[order[k, n]], old[source[k, n]]
             for j in range(rows):
                 for m in range(r):
-                    new[n, j, m] = f[0] * part[4 * j, m] + f[1] * part[4 * j + 1, m] + f[2] * part[4 * j + 2, m] + f[3] * part[4 * j + 3, m]
+                    new[n, j, m] = (
+                        f[0] * part[4 * j, m]
+                        + f[1] * part[4 * j + 1, m]
+                        + f[2] * part[4 * j + 2, m]
+                        + f[3] * part[4 * j + 3, m]
+                    )
         old = new
     return old.reshape(counts[d - 1], r)
 
 
 @lru_cache
 def table_places(d: int) -> Array:
-    """(2^d corners, 2^d sets of axes) the row of a cell's table where a derivative at a corner stands; bits are axes."""
+    """(2^d corners, 2^d sets of axes) the row of a cell's table where a derivative at a corner
+    stands; bits are axes."""
     corner, axes = np.meshgrid(np.arange(2**d), np.arange(2**d), indexing="ij")
     digits = [2 * (corner >> i & 1) + (axes >> i & 1) for i in range(d)]
     return sum(digit * 4 ** (d - 1 - i) for i, digit in enumerate(digits))
@@ -74,7 +100,8 @@ def corner_offsets(d: int) -> Array:
 
 
 def assembled(data: Sequence[Array] | Array) -> Array:
-    """(4^d, r) the table of a cell from the data (2^d, r) of each of its corners; columns that one of them lacks are zero."""
+    """(4^d, r) the table of a cell from the data (2^d, r) of each of its corners; columns that one
+    of them lacks are zero."""
     d = int(np.log2(len(data)))
     table = np.zeros((4**d, max(part.shape[1] for part in data)))
     for part, places in zip(data, table_places(d), strict=True):
@@ -83,10 +110,12 @@ def assembled(data: Sequence[Array] | Array) -> Array:
 
 
 def mixed_derivatives(values: Array, h: Array) -> Array:
-    """(2^d, 2^d, r) the data of all corners of a cell of size h (d,) from their values and slopes (2^d, 1 + d, r).
+    """(2^d, 2^d, r) the data of all corners of a cell of size h (d,) from their values and slopes
+    (2^d, 1 + d, r).
 
-    The mixed derivatives are those of the cell's Adini polynomial, which interpolates these values and slopes and reproduces cubics:
-    d_S p = sum over i in S of D_{S - i} f_i - (|S| - 1) D_S f, where D is the divided difference over the named axes.
+    The mixed derivatives are those of the cell's Adini polynomial, which interpolates these values
+    and slopes and reproduces cubics: d_S p = sum over i in S of D_{S - i} f_i - (|S| - 1) D_S f,
+    where D is the divided difference over the named axes.
     """
     d = values.shape[1] - 1
     grid = values.reshape(*(2,) * d, 1 + d, -1)  # axis i of the cell is axis d - 1 - i of the array
@@ -96,14 +125,22 @@ def mixed_derivatives(values: Array, h: Array) -> Array:
         if not axes:
             made = grid[..., 0, :]
         else:
-            made = np.sum([_divided(grid[..., 1 + i, :], [j for j in axes if j != i], h) for i in axes], axis=0)
-            made = made - (len(axes) - 1) * _divided(grid[..., 0, :], axes, h) if len(axes) > 1 else made
+            made = np.sum(
+                [_divided(grid[..., 1 + i, :], [j for j in axes if j != i], h) for i in axes],
+                axis=0,
+            )
+            made = (
+                made - (len(axes) - 1) * _divided(grid[..., 0, :], axes, h)
+                if len(axes) > 1
+                else made
+            )
         data[:, subset] = np.broadcast_to(made, (*(2,) * d, grid.shape[-1])).reshape(2**d, -1)
     return data
 
 
 def _divided(f: Array, axes: list[int], h: Array) -> Array:
-    """The divided difference of corner values (2, ..., 2, r) over some axes of the cell; it is the same at both ends of these."""
+    """The divided difference of corner values (2, ..., 2, r) over some axes of the cell; it is the
+    same at both ends of these."""
     d = f.ndim - 1
     for i in axes:
         f = np.diff(f, axis=d - 1 - i) / h[i]

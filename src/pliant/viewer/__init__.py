@@ -5,4 +5,13 @@ from pliant.viewer.drive import drive, headless, load_script, session_of
 from pliant.viewer.recording import Recording, load_recording
 from pliant.viewer.session import Session
 
-__all__ = ["Recording", "Session", "drive", "headless", "load_recording", "load_script", "session_of", "signpost"]
+__all__ = [
+    "Recording",
+    "Session",
+    "drive",
+    "headless",
+    "load_recording",
+    "load_script",
+    "session_of",
+    "signpost",
+]

@@ -1,12 +1,23 @@
-"""A Chromium or Chrome of this machine, for benchmarks and tests that look at the page as a person does."""
+"""A Chromium or Chrome of this machine, for benchmarks and tests that look at the page as a person
+does."""
 
 import os
 import shutil
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # Quiet, and with WebGL by the processor where there is no graphics card.
-FLAGS = ("--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--disable-background-networking", "--no-first-run",
-         "--disable-component-update", "--disable-default-apps", "--disable-sync", "--disable-extensions", "--mute-audio")  # fmt: skip
+FLAGS = (
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-component-update",
+    "--disable-default-apps",
+    "--disable-sync",
+    "--disable-extensions",
+    "--mute-audio",
+)
 
 
 def find_chromium() -> str | None:

@@ -1,4 +1,5 @@
-"""Keeper: puts a recording on disk, and parts of it while it is under way, so that a program that is killed loses a few seconds."""
+"""Keeper: puts a recording on disk, and parts of it while it is under way, so that a program that
+is killed loses a few seconds."""
 
 import json
 from dataclasses import dataclass
@@ -34,12 +35,20 @@ class Keeper:
         if perf_counter() < self._due or (self._writing is not None and self._writing.is_alive()):
             return
         self._due = perf_counter() + OFTEN
-        self._writing = Thread(target=self._write, args=(self.recorder.recording(self._kept),), name="pliant-keep", daemon=True)
+        self._writing = Thread(
+            target=self._write,
+            args=(self.recorder.recording(self._kept),),
+            name="pliant-keep",
+            daemon=True,
+        )
         self._writing.start()
 
     def _write(self, new: Recording) -> None:
         try:
-            write_atomic(self._made() / PART.format(self._parts), json.dumps(new.rows() if self._parts else new.content()))
+            write_atomic(
+                self._made() / PART.format(self._parts),
+                json.dumps(new.rows() if self._parts else new.content()),
+            )
         except (OSError, PliantError) as error:  # the next part holds it too
             self.lost = str(error)
         else:
@@ -52,7 +61,11 @@ class Keeper:
         try:
             recording.save(self._made())
         except (OSError, PliantError) as error:
-            parts = f"; parts of it are in {self._home}, which --replay plays too" if self._parts else ""
+            parts = (
+                f"; parts of it are in {self._home}, which --replay plays too"
+                if self._parts
+                else ""
+            )
             return f"The recording could not be saved in {self.folder} ({error}){parts}"
         return ""
 

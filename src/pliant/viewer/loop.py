@@ -1,4 +1,5 @@
-"""Loop: the simulation in a thread of its own. It ticks while a page watches, and makes a frame whenever the page asks for one."""
+"""Loop: the simulation in a thread of its own. It ticks while a page watches, and makes a frame
+whenever the page asks for one."""
 
 import threading
 import time
@@ -25,14 +26,19 @@ WAIT = 0.1  # [s] how long the thread sleeps at a time while nobody watches
 
 @dataclass(kw_only=True)
 class Loop:
-    """Ticks a session at up to 60 Hz. `send` brings a message to the page; the page answers each frame, so that only one is under way."""
+    """Ticks a session at up to 60 Hz. `send` brings a message to the page; the page answers each
+    frame, so that only one is under way."""
 
     session: Session
     send: Callable[[bytes], Future | None] = lambda message: None  # done when the message has left
     ended: Callable[[], None] = lambda: None  # called when the thread ends by itself
     failure: Exception | None = None  # why it did
-    took: deque[float] = field(default_factory=lambda: deque(maxlen=2000))  # [s] of the last ticks, the making of frames included
-    gaps: deque[float] = field(default_factory=lambda: deque(maxlen=2000))  # [s] between the starts of the last ticks
+    took: deque[float] = field(
+        default_factory=lambda: deque(maxlen=2000)
+    )  # [s] of the last ticks, the making of frames included
+    gaps: deque[float] = field(
+        default_factory=lambda: deque(maxlen=2000)
+    )  # [s] between the starts of the last ticks
     frames: int = 0  # that were sent
     steer: Callable[[Session], None] = lambda session: None  # called before every tick
 
@@ -59,8 +65,8 @@ class Loop:
         self.session.close()
 
     def watch(self, on: bool) -> None:
-        """A page has come, and waits for its first frame, or has gone; without one the simulation waits, and nothing of the last page is
-        left for the next."""
+        """A page has come, and waits for its first frame, or has gone; without one the simulation
+        waits, and nothing of the last page is left for the next."""
         if on:
             self._wanted, self._complaint = True, ""
             self._watched.set()
@@ -79,8 +85,16 @@ class Loop:
         """The first message to a page: what it draws."""
         head, arrays = self.session.picture.scene()
         controls = [asdict(control) for control in self.session.controls]
-        return packed({"type": "scene", **head, "controls": controls, "effectors": list(self.session.robot.effectors),
-                       "dt": self.session.dt}, arrays)  # fmt: skip
+        return packed(
+            {
+                "type": "scene",
+                **head,
+                "controls": controls,
+                "effectors": list(self.session.robot.effectors),
+                "dt": self.session.dt,
+            },
+            arrays,
+        )
 
     # The thread
 
@@ -96,7 +110,8 @@ class Loop:
             self.ended()
 
     def turn(self) -> None:
-        """One tick, what was said before it and the frame after it, and a rest until the next is due."""
+        """One tick, what was said before it and the frame after it, and a rest until the next is
+        due."""
         began = time.perf_counter()
         self._listen()
         self.steer(self.session)
@@ -143,16 +158,34 @@ class Loop:
         s = self.session
         pose, wish = s.pose, s.wish
         under_way = None if s.recorder is None else len(s.recorder.rows)
-        recorded = None if s.replayed is None else {"ticks": s.replayed.ticks, "seconds": s.replayed.seconds, "number": s.recordings}
+        recorded = (
+            None
+            if s.replayed is None
+            else {"ticks": s.replayed.ticks, "seconds": s.replayed.seconds, "number": s.recordings}
+        )
         head: dict[str, Any] = {
-            "type": "frame", "k": int(pose.k), "time": s.time, "rate": self.rate, "tick": 1e3 * (self.took[-1] if self.took else 0.0),
-            "solve": 1e3 * float(pose.solve_seconds), "error": _number(s.error), "ok": pose.ok, "state": pose.state, "text": pose.text,
+            "type": "frame",
+            "k": int(pose.k),
+            "time": s.time,
+            "rate": self.rate,
+            "tick": 1e3 * (self.took[-1] if self.took else 0.0),
+            "solve": 1e3 * float(pose.solve_seconds),
+            "error": _number(s.error),
+            "ok": pose.ok,
+            "state": pose.state,
+            "text": pose.text,
             "said": s.trouble,
-            "mode": wish.mode, "paused": wish.paused, "recording": under_way, "recorded": recorded,
-            "colour": wish.colour, "active": list(s.active), "u": pose.u.tolist(), "wanted": wish.controls.tolist(),
+            "mode": wish.mode,
+            "paused": wish.paused,
+            "recording": under_way,
+            "recorded": recorded,
+            "colour": wish.colour,
+            "active": list(s.active),
+            "u": pose.u.tolist(),
+            "wanted": wish.controls.tolist(),
             "targets": {name: at.tolist() for name, at in wish.targets.items()},
             "places": {name: at.tolist() for name, at in s.places.items()},
-        }  # fmt: skip
+        }
         return packed(head, s.picture.frame(s.position, pose.u, wish.colour))
 
 

@@ -1,4 +1,5 @@
-"""Obstacles as triangles, from their signed distance alone: a lattice finds the surface, a few Newton steps bring its points there."""
+"""Obstacles as triangles, from their signed distance alone: a lattice finds the surface, a few
+Newton steps bring its points there."""
 
 import numpy as np
 
@@ -9,7 +10,8 @@ CELLS = 40  # of the lattice along the longest side
 
 
 def obstacle_box(obstacle: Distance, low: Array, high: Array) -> tuple[Array, Array]:
-    """((dim,), (dim,)) [m] where an obstacle is looked for: about its own outline where it brings one, else from low to high."""
+    """((dim,), (dim,)) [m] where an obstacle is looked for: about its own outline where it brings
+    one, else from low to high."""
     if not isinstance(obstacle, Obstacle) or not obstacle.outline:
         return low, high
     curves = np.concatenate(obstacle.outline)
@@ -18,19 +20,27 @@ def obstacle_box(obstacle: Distance, low: Array, high: Array) -> tuple[Array, Ar
 
 
 def obstacle_surface(obstacle: Distance, low: Array, high: Array) -> tuple[Array, Array]:
-    """((n, 3) [m] points, (m, 3) outward triangles) of an obstacle within a box: dual to a lattice, a point in every cell that the
-    surface crosses and two triangles about every edge that it cuts."""
+    """((n, 3) [m] points, (m, 3) outward triangles) of an obstacle within a box: dual to a lattice,
+    a point in every cell that the surface crosses and two triangles about every edge that it
+    cuts."""
     step = float((high - low).max()) / CELLS
     counts = np.maximum(np.ceil((high - low) / step).astype(int), 2)
     axes = [a + step * np.arange(n + 1) for a, n in zip(low, counts, strict=True)]
     lattice = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     inside = np.asarray(obstacle(lattice.reshape(-1, 3))[0]).reshape(lattice.shape[:3]) < 0.0
-    corners = np.stack([inside[i : i + counts[0], j : j + counts[1], k : k + counts[2]] for i, j, k in np.ndindex(2, 2, 2)])
+    corners = np.stack(
+        [
+            inside[i : i + counts[0], j : j + counts[1], k : k + counts[2]]
+            for i, j, k in np.ndindex(2, 2, 2)
+        ]
+    )
     crossed = corners.any(axis=0) & ~corners.all(axis=0)
     number = np.full(crossed.shape, -1)
     number[crossed] = np.arange(crossed.sum())
     points = lattice[:-1, :-1, :-1][crossed] + 0.5 * step
-    return _onto(obstacle, points, step), np.concatenate([_about_edges(inside, number, axis) for axis in range(3)])
+    return _onto(obstacle, points, step), np.concatenate(
+        [_about_edges(inside, number, axis) for axis in range(3)]
+    )
 
 
 def _onto(obstacle: Distance, points: Array, step: float) -> Array:
@@ -38,17 +48,27 @@ def _onto(obstacle: Distance, points: Array, step: float) -> Array:
     for _ in range(8 if len(points) else 0):
         d, n, _ = obstacle(points)
         move = d[:, None] * n / np.maximum(np.sum(n * n, axis=1), 1e-12)[:, None]
-        points = points - move * np.minimum(1.0, step / np.maximum(np.linalg.norm(move, axis=1), 1e-300))[:, None]
+        points = (
+            points
+            - move
+            * np.minimum(1.0, step / np.maximum(np.linalg.norm(move, axis=1), 1e-300))[:, None]
+        )
     return points
 
 
 def _about_edges(inside: Array, number: Array, axis: int) -> Array:
-    """(m, 3) the triangles about the lattice edges along an axis whose ends lie on different sides."""
+    """(m, 3) the triangles about the lattice edges along an axis whose ends lie on different
+    sides."""
     b, c = (axis + 1) % 3, (axis + 2) % 3
     start = np.moveaxis(inside, axis, 0)
     cut = np.moveaxis(start[:-1] != start[1:], 0, axis)
     at = np.argwhere(cut)
-    at = at[(at[:, b] > 0) & (at[:, c] > 0) & (at[:, b] < number.shape[b]) & (at[:, c] < number.shape[c])]
+    at = at[
+        (at[:, b] > 0)
+        & (at[:, c] > 0)
+        & (at[:, b] < number.shape[b])
+        & (at[:, c] < number.shape[c])
+    ]
     around = []
     for back_b, back_c in ((1, 1), (0, 1), (0, 0), (1, 0)):
         cell = at.copy()
@@ -56,7 +76,9 @@ def _about_edges(inside: Array, number: Array, axis: int) -> Array:
         cell[:, c] -= back_c
         around.append(number[tuple(cell.T)])
     quad = np.stack(around, axis=1)
-    leaving = inside[tuple(at.T)]  # from inside to outside along the axis: the quad turns outward as it is
+    leaving = inside[
+        tuple(at.T)
+    ]  # from inside to outside along the axis: the quad turns outward as it is
     quad = np.where(leaving[:, None], quad, quad[:, ::-1])
     return np.concatenate([quad[:, [0, 1, 2]], quad[:, [0, 2, 3]]])
 

@@ -1,4 +1,5 @@
-"""Picture: what the page draws of a robot, told once, and where all of it is, told with every frame."""
+"""Picture: what the page draws of a robot, told once, and where all of it is, told with every
+frame."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from pliant.geometry.cells import quartered
 from pliant.robot import Robot
 from pliant.viewer.obstacles import obstacle_box, obstacle_curves, obstacle_surface
 
-FLOOR = 0.03  # of the robot's size, how far the drawn ground lies below it where there is no real one
+FLOOR = (
+    0.03  # of the robot's size, how far the drawn ground lies below it where there is no real one
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,8 +71,14 @@ class Picture:
         """The walls of each cavity that an actuator fills."""
         body = self.robot.body()
         inner = {name: uncontinued(a) for name, a in self.robot.actuators.items()}
-        fluids = {name: a.cavity for name, a in inner.items() if isinstance(a, Hydraulic | Pressure)}
-        return {name: body.mesh.facets(cavity) for name, cavity in fluids.items()} if isinstance(body, Solid) and body.dim == 3 else {}
+        fluids = {
+            name: a.cavity for name, a in inner.items() if isinstance(a, Hydraulic | Pressure)
+        }
+        return (
+            {name: body.mesh.facets(cavity) for name, cavity in fluids.items()}
+            if isinstance(body, Solid) and body.dim == 3
+            else {}
+        )
 
     @cached_property
     def _shapes(self) -> dict[str, Array]:
@@ -80,9 +89,14 @@ class Picture:
         if not isinstance(body, Solid):
             return {"dots": np.arange(len(self.rest))[:, None]}
         skin = body.mesh.boundary() if body.dim == 3 else body.mesh.cells
-        walls = {tuple(sorted(facet[:3])) for wall in self._cavities.values() for facet in wall.tolist()}
+        walls = {
+            tuple(sorted(facet[:3])) for wall in self._cavities.values() for facet in wall.tolist()
+        }
         outer = np.array([tuple(sorted(facet[:3])) not in walls for facet in skin.tolist()])
-        return {"skin": _flat(skin[outer]), **{f"cavity {name}": _flat(wall) for name, wall in self._cavities.items()}}
+        return {
+            "skin": _flat(skin[outer]),
+            **{f"cavity {name}": _flat(wall) for name, wall in self._cavities.items()},
+        }
 
     @cached_property
     def nodes(self) -> Array:
@@ -108,9 +122,20 @@ class Picture:
         low, high = (_deep(part) for part in self.bounds)
         shapes = {name: np.searchsorted(self.nodes, shape) for name, shape in self._shapes.items()}
         arrays = {**shapes, "rest": _deep(self.rest[self.nodes])}
-        head = {"name": self.robot.name, "dim": self.rest.shape[1], "low": low.tolist(), "high": high.tolist(), "size": self.size,
-                "radius": self._radius, "colours": self.colours, "ground": self._ground,
-                "lines": [{"kind": l.kind, "name": l.name, "control": l.control, "count": l.count} for l in self.lines]}  # fmt: skip
+        head = {
+            "name": self.robot.name,
+            "dim": self.rest.shape[1],
+            "low": low.tolist(),
+            "high": high.tolist(),
+            "size": self.size,
+            "radius": self._radius,
+            "colours": self.colours,
+            "ground": self._ground,
+            "lines": [
+                {"kind": l.kind, "name": l.name, "control": l.control, "count": l.count}
+                for l in self.lines
+            ],
+        }
         for k, (points, triangles) in enumerate(self._obstacles):
             arrays |= {f"obstacle {k} points": points, f"obstacle {k} triangles": triangles}
         for k, curve in enumerate(self._curves):
@@ -118,7 +143,8 @@ class Picture:
         return head, arrays
 
     def frame(self, q: Array, u: Array, colour: str) -> dict[str, Array]:
-        """Where everything is for positions q (n_dofs,) [m] and controls u, and the values that colour it."""
+        """Where everything is for positions q (n_dofs,) [m] and controls u, and the values that
+        colour it."""
         nodes = q.reshape(self.rest.shape)
         arrays = {"points": _deep(nodes[self.nodes])}
         if colour != "none":
@@ -128,7 +154,8 @@ class Picture:
         return arrays
 
     def values(self, q: Array, colour: str) -> Array:
-        """(n_nodes,) what a colour shows: the strain [-], or how hard the weight of liquids presses on each node [N]."""
+        """(n_nodes,) what a colour shows: the strain [-], or how hard the weight of liquids presses
+        on each node [N]."""
         if colour == "strain":
             return self.robot.body().strain(q)  # type: ignore[attr-defined]
         return np.linalg.norm(self.pressed(q), axis=1)
@@ -137,7 +164,9 @@ class Picture:
         """(n_nodes, dim) [N] what the weight of all liquids does to each node."""
         nodes, force = q.reshape(self.rest.shape), np.zeros(self.rest.shape)
         for liquid in self._liquids:
-            force -= liquid.weights.T @ liquid.gradient(liquid.weights @ nodes + liquid.offset, np.zeros(0))
+            force -= liquid.weights.T @ liquid.gradient(
+                liquid.weights @ nodes + liquid.offset, np.zeros(0)
+            )
         return force
 
     @cached_property
@@ -157,9 +186,16 @@ class Picture:
     @property
     def _ground(self) -> dict[str, Any]:
         """The height of the ground, and whether it is one that the robot meets."""
-        heights = [c.obstacle.ground for c in self.robot.contacts if isinstance(c.obstacle, Obstacle) and c.obstacle.ground is not None]
+        heights = [
+            c.obstacle.ground
+            for c in self.robot.contacts
+            if isinstance(c.obstacle, Obstacle) and c.obstacle.ground is not None
+        ]
         real = max(heights) if heights else None
-        return {"height": float(self.bounds[0][-1]) - FLOOR * self.size if real is None else real, "real": real is not None}
+        return {
+            "height": float(self.bounds[0][-1]) - FLOOR * self.size if real is None else real,
+            "real": real is not None,
+        }
 
     @property
     def _room(self) -> tuple[Array, Array]:
@@ -174,13 +210,21 @@ class Picture:
     @property
     def _obstacles(self) -> list[tuple[Array, Array]]:
         flat = self.rest.shape[1] == 2
-        return [] if flat else [obstacle_surface(o, *obstacle_box(o, *self._room)) for o in self._standing()]
+        return (
+            []
+            if flat
+            else [obstacle_surface(o, *obstacle_box(o, *self._room)) for o in self._standing()]
+        )
 
     @property
     def _curves(self) -> list[Array]:
         if self.rest.shape[1] == 3:
             return []
-        return [_deep(curve) for o in self._standing() for curve in obstacle_curves(o, *obstacle_box(o, *self._room))]
+        return [
+            _deep(curve)
+            for o in self._standing()
+            for curve in obstacle_curves(o, *obstacle_box(o, *self._room))
+        ]
 
 
 def _deep(points: Array) -> Array:
@@ -195,17 +239,41 @@ def _flat(facets: Array) -> Array:
 
 def _cable(robot: Robot, name: str, cable: Cable, first: int) -> Line:
     weights = robot.body().locate(np.asarray(cable.points, float))
-    guide = np.zeros((0, robot.body().dim)) if cable.guide is None else np.asarray(cable.guide, float)[None]
-    return Line(kind="cable", name=name, control=first, count=weights.shape[0] + len(guide),
-                at=lambda nodes, u: np.concatenate([weights @ nodes, guide]))  # fmt: skip
+    guide = (
+        np.zeros((0, robot.body().dim))
+        if cable.guide is None
+        else np.asarray(cable.guide, float)[None]
+    )
+    return Line(
+        kind="cable",
+        name=name,
+        control=first,
+        count=weights.shape[0] + len(guide),
+        at=lambda nodes, u: np.concatenate([weights @ nodes, guide]),
+    )
 
 
 def _frame(robot: Robot, name: str, actuator: Driven, first: int) -> list[Line]:
     part, frame = slice(first, first + actuator.n_controls), actuator.frame
     count = len(frame.outline(frame.start))
-    out = [Line(kind="frame", name=name, control=first, count=count, at=lambda nodes, u: frame.outline(u[part]))]
+    out = [
+        Line(
+            kind="frame",
+            name=name,
+            control=first,
+            count=count,
+            at=lambda nodes, u: frame.outline(u[part]),
+        )
+    ]
     if isinstance(actuator, Tether):
         row = robot.body().locate(np.asarray(actuator.point, float)[None])
-        out.append(Line(kind="cable", name=name, control=first, count=2,
-                        at=lambda nodes, u: np.concatenate([frame.outline(u[part])[-1:], row @ nodes])))  # fmt: skip
+        out.append(
+            Line(
+                kind="cable",
+                name=name,
+                control=first,
+                count=2,
+                at=lambda nodes, u: np.concatenate([frame.outline(u[part])[-1:], row @ nodes]),
+            )
+        )
     return out

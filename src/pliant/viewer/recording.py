@@ -1,4 +1,5 @@
-"""Recording: what was commanded while a robot was driven; it is saved as a plan, replayed, and exported for the motors."""
+"""Recording: what was commanded while a robot was driven; it is saved as a plan, replayed, and
+exported for the motors."""
 
 import csv
 from contextlib import suppress
@@ -31,14 +32,19 @@ class RobotModel(Dynamics, Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
-    """Tick by tick: the controls that were set, where the followed effectors were to be, and where they came."""
+    """Tick by tick: the controls that were set, where the followed effectors were to be, and where
+    they came."""
 
     robot: str
     names: tuple[str, ...]  # of the controls
     units: tuple[str, ...]
     effectors: tuple[str, ...]
-    dt: float | None  # [s] of a tick of a dynamic robot; None: each tick is a quasistatic step at whatever time
-    tick: int  # the index in time of the first tick, which moving supports and changing loads look at
+    dt: (
+        float | None
+    )  # [s] of a tick of a dynamic robot; None: each tick is a quasistatic step at whatever time
+    tick: (
+        int  # the index in time of the first tick, which moving supports and changing loads look at
+    )
     start: Array  # (n_state,) before the first tick
     before: Array  # (n_controls,) the controls that stood then
     times: Array  # (k,) [s] since the recording began
@@ -62,20 +68,45 @@ class Recording:
         """The commands of the actuators with their times, as CSV."""
         out = StringIO()
         rows = csv.writer(out, lineterminator="\n")
-        rows.writerow(["time [s]", *(f"{name} [{unit}]" for name, unit in zip(self.names, self.units, strict=True))])
-        rows.writerows([f"{t:.6f}", *map(repr, u)] for t, u in zip(self.times.tolist(), self.controls.tolist(), strict=True))
+        rows.writerow(
+            [
+                "time [s]",
+                *(f"{name} [{unit}]" for name, unit in zip(self.names, self.units, strict=True)),
+            ]
+        )
+        rows.writerows(
+            [f"{t:.6f}", *map(repr, u)]
+            for t, u in zip(self.times.tolist(), self.controls.tolist(), strict=True)
+        )
         return out.getvalue()
 
     def content(self) -> dict[str, Any]:
-        """What plan.json holds: a plan, whose controls `planners.load_controls` reads too, and what a replay needs beside."""
-        return {"method": METHOD, "cost": None, "status": f"driven for {self.seconds:.2f} s", "history": [], "robot": self.robot,
-                "names": list(self.names), "units": list(self.units), "effectors": list(self.effectors), "dt": self.dt,
-                "tick": self.tick, "start": self.start.tolist(), "before": self.before.tolist(), **self.rows()}  # fmt: skip
+        """What plan.json holds: a plan, whose controls `planners.load_controls` reads too, and what
+        a replay needs beside."""
+        return {
+            "method": METHOD,
+            "cost": None,
+            "status": f"driven for {self.seconds:.2f} s",
+            "history": [],
+            "robot": self.robot,
+            "names": list(self.names),
+            "units": list(self.units),
+            "effectors": list(self.effectors),
+            "dt": self.dt,
+            "tick": self.tick,
+            "start": self.start.tolist(),
+            "before": self.before.tolist(),
+            **self.rows(),
+        }
 
     def rows(self) -> dict[str, Any]:
         """What each tick adds to plan.json."""
-        return {"times": self.times.tolist(), "controls": self.controls.tolist(), "targets": self.targets.tolist(),
-                "places": self.places.tolist()}  # fmt: skip
+        return {
+            "times": self.times.tolist(),
+            "controls": self.controls.tolist(),
+            "targets": self.targets.tolist(),
+            "places": self.places.tolist(),
+        }
 
     def save(self, folder: str | Path) -> None:
         """Write plan.json and commands.csv, in place of what was written while it was recorded."""
@@ -85,22 +116,37 @@ class Recording:
             remove(folder, PARTS)
 
     def plan(self, model: RobotModel) -> Plan:
-        """The controls simulated from where the recording began, as a plan whose cost is how well the effectors followed."""
+        """The controls simulated from where the recording began, as a plan whose cost is how well
+        the effectors followed."""
         if self.dt is not None and model.dt != self.dt:
             raise InputError(
-                f"The recording has ticks of {self.dt:g} s and the model steps of {model.dt:g} s; make it with dt={self.dt!r}."
+                f"The recording has ticks of {self.dt:g} s and the model steps of {model.dt:g} "
+                f"s; make it with dt={self.dt!r}."
             )
         if self.tick and model.robot.changes_in_time:
-            raise InputError("The recording began while supports or loads were moving, and a plan begins at time zero; record from a reset "
-                             "on, or replay it with pliant drive --replay.")  # fmt: skip
-        goals = [Goal(effector=name, target=self.targets[:, e]) for e, name in enumerate(self.effectors)]
-        problem = Problem(model=model, steps=self.ticks, terms=goals, x0=self.start, before=self.before)
+            raise InputError(
+                "The recording began while supports or loads were moving, and a plan begins at "
+                "time zero; record from a reset on, or replay it with pliant drive --replay."
+            )
+        goals = [
+            Goal(effector=name, target=self.targets[:, e]) for e, name in enumerate(self.effectors)
+        ]
+        problem = Problem(
+            model=model, steps=self.ticks, terms=goals, x0=self.start, before=self.before
+        )
         run = evaluate(problem, self.controls, keep=False)
         ok, text = not run.failed, run.failed or f"driven for {self.seconds:.2f} s"
         history = (Iteration(cost=run.cost, step=0.0, regulariser=0.0, seconds=self.seconds),)
-        return Plan(method=METHOD, controls=run.controls, states=run.states, cost=run.cost, status=Status(ok=ok, text=text),
-                    history=history, misses=tuple(problem.misses(run.states, run.controls)) if ok else (),
-                    excess=problem.excess(run.controls))  # fmt: skip
+        return Plan(
+            method=METHOD,
+            controls=run.controls,
+            states=run.states,
+            cost=run.cost,
+            status=Status(ok=ok, text=text),
+            history=history,
+            misses=tuple(problem.misses(run.states, run.controls)) if ok else (),
+            excess=problem.excess(run.controls),
+        )
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -111,18 +157,60 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
 def load_recording(folder: str | Path) -> Recording:
     """A saved recording, or what is there of one whose program was killed, or a sentence."""
     path = Path(folder) / PLAN
-    parts = [read_json(part) for part in ([path] if path.exists() else sorted(path.parent.glob(PARTS)) or [path])]
+    parts = [
+        read_json(part)
+        for part in ([path] if path.exists() else sorted(path.parent.glob(PARTS)) or [path])
+    ]
     try:
         raw = _joined(parts)
-        names, effectors, k = tuple(map(str, raw["names"])), tuple(map(str, raw["effectors"])), len(raw["times"])
+        names, effectors, k = (
+            tuple(map(str, raw["names"])),
+            tuple(map(str, raw["effectors"])),
+            len(raw["times"]),
+        )
         n, e = len(names), len(effectors)
-        shapes: dict[str, tuple[int | None, ...]] = {"times": (k,), "controls": (k, n), "targets": (k, e, None), "places": (k, e, None),
-                                                     "start": (None,), "before": (n,)}  # fmt: skip
-        arrays: dict[str, Any] = {key: finite_array(f"'{key}' in {path}", raw[key], shape) for key, shape in shapes.items()}
-        units, dt, tick = tuple(map(str, raw["units"])), None if raw["dt"] is None else float(raw["dt"]), int(raw["tick"])
-        sound = len(units) == n and e and k and tick >= 0 and (dt is None or 0.0 < dt < inf) and arrays["targets"].shape[2] in (2, 3)
-        if not sound or arrays["places"].shape != arrays["targets"].shape or (np.diff(arrays["times"], prepend=0.0) < 0.0).any():
+        shapes: dict[str, tuple[int | None, ...]] = {
+            "times": (k,),
+            "controls": (k, n),
+            "targets": (k, e, None),
+            "places": (k, e, None),
+            "start": (None,),
+            "before": (n,),
+        }
+        arrays: dict[str, Any] = {
+            key: finite_array(f"'{key}' in {path}", raw[key], shape)
+            for key, shape in shapes.items()
+        }
+        units, dt, tick = (
+            tuple(map(str, raw["units"])),
+            None if raw["dt"] is None else float(raw["dt"]),
+            int(raw["tick"]),
+        )
+        sound = (
+            len(units) == n
+            and e
+            and k
+            and tick >= 0
+            and (dt is None or 0.0 < dt < inf)
+            and arrays["targets"].shape[2] in (2, 3)
+        )
+        if (
+            not sound
+            or arrays["places"].shape != arrays["targets"].shape
+            or (np.diff(arrays["times"], prepend=0.0) < 0.0).any()
+        ):
             raise ValueError
-        return Recording(robot=str(raw["robot"]), names=names, units=units, effectors=effectors, dt=dt, tick=tick, **arrays)
+        return Recording(
+            robot=str(raw["robot"]),
+            names=names,
+            units=units,
+            effectors=effectors,
+            dt=dt,
+            tick=tick,
+            **arrays,
+        )
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{path} is not a recording of pliant drive; record one, or replay plans with plan.replay.") from None
+        raise InputError(
+            f"{path} is not a recording of pliant drive; record one, or replay plans with "
+            "plan.replay."
+        ) from None

@@ -21,7 +21,9 @@ from pliant.viewer.recording import COMMANDS, PLAN
 from pliant.viewer.wire import MOST_BYTES
 
 TAKEN, TAKEN_OVER = 4001, 4002  # why a socket closes, beside the reason in words
-QUIET = logging.getLogger("pliant.viewer")  # a stranger's broken request is no news for the terminal
+QUIET = logging.getLogger(
+    "pliant.viewer"
+)  # a stranger's broken request is no news for the terminal
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
@@ -42,17 +44,31 @@ class Server:
         self._scene = self.loop.scene()
 
     async def run(self, started: Callable[[str], None], stop: asyncio.Event) -> None:
-        """Serve until `stop` is set or the simulation fails; `started` learns the page's address."""
+        """Serve until `stop` is set or the simulation fails; `started` learns the page's
+        address."""
         here = asyncio.get_running_loop()
         self.loop.send = lambda message: asyncio.run_coroutine_threadsafe(self._send(message), here)
         self.loop.ended = lambda: here.call_soon_threadsafe(stop.set)  # type: ignore[assignment]
         try:
-            server = await serve(self._drive, self.address, self.port, process_request=self._answer, max_size=MOST_BYTES,
-                                 compression=None, logger=QUIET, close_timeout=1.0, server_header="pliant")  # fmt: skip
+            server = await serve(
+                self._drive,
+                self.address,
+                self.port,
+                process_request=self._answer,
+                max_size=MOST_BYTES,
+                compression=None,
+                logger=QUIET,
+                close_timeout=1.0,
+                server_header="pliant",
+            )
         except (OSError, OverflowError, UnicodeError) as error:
-            raise InputError(f"The page cannot be served at {self.address}, port {self.port} ({error}); name an address of this "
-                             "machine, and another --port or 0 for any that is free.") from None  # fmt: skip
-        self.door = Door(token=self.token, address=self.address, port=server.sockets[0].getsockname()[1])
+            raise InputError(
+                f"The page cannot be served at {self.address}, port {self.port} ({error}); name "
+                "an address of this machine, and another --port or 0 for any that is free."
+            ) from None
+        self.door = Door(
+            token=self.token, address=self.address, port=server.sockets[0].getsockname()[1]
+        )
         async with server:
             self.loop.start()
             try:
@@ -71,10 +87,14 @@ class Server:
         if name is None:
             return _refusal(HTTPStatus.FORBIDDEN, "Open the address that pliant drive has printed.")
         if request.method != "GET":
-            return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Here is only something to get.", Allow="GET")
+            return _refusal(
+                HTTPStatus.METHOD_NOT_ALLOWED, "Here is only something to get.", Allow="GET"
+            )
         if name == SOCKET:
             return None
-        body = self._files.get(name) or await asyncio.to_thread(self._recorded, name)  # a long recording would keep the page waiting
+        body = self._files.get(name) or await asyncio.to_thread(
+            self._recorded, name
+        )  # a long recording would keep the page waiting
         if body is None:
             return _refusal(HTTPStatus.NOT_FOUND, "There is no such file.")
         return _response(HTTPStatus.OK, body, headers_of(name, request.headers["Host"]))
@@ -84,7 +104,11 @@ class Server:
         recording = self.loop.session.replayed
         if recording is None or name not in (COMMANDS, PLAN):
             return None
-        return (recording.commands() if name == COMMANDS else json.dumps(recording.content(), allow_nan=False)).encode()
+        return (
+            recording.commands()
+            if name == COMMANDS
+            else json.dumps(recording.content(), allow_nan=False)
+        ).encode()
 
     # The socket
 
@@ -125,4 +149,9 @@ def _refusal(status: HTTPStatus, sentence: str, **headers: str) -> Response:
 
 
 def _response(status: HTTPStatus, body: bytes, headers: Any) -> Response:
-    return Response(status.value, status.phrase, Headers({**headers, "Content-Length": str(len(body)), "Connection": "close"}), body)
+    return Response(
+        status.value,
+        status.phrase,
+        Headers({**headers, "Content-Length": str(len(body)), "Connection": "close"}),
+        body,
+    )

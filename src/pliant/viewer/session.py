@@ -41,7 +41,9 @@ class Session:
     folder: Path | None = None  # recordings are saved here too
     replayed: Recording | None = None  # what was last recorded, or is to be played
     time: float = 0.0  # [s] driven so far, pauses left out
-    error: float = 0.0  # [m] how far the worst effector was from its target after the last tick; zero by hand, where there is none
+    # [m] how far the worst effector was from its target after the last tick; zero by hand, where
+    # there is none
+    error: float = 0.0
     said: str = ""  # what went wrong last
     unsaved: str = ""  # why the last recording could not be saved
     recordings: int = 0
@@ -60,9 +62,14 @@ class Session:
 
     @property
     def trouble(self) -> str:
-        """What there is to be told: that a recording under way reaches no disk as long as it does not, else what went wrong last."""
+        """What there is to be told: that a recording under way reaches no disk as long as it does
+        not, else what went wrong last."""
         lost = "" if self.keeper is None else self.keeper.lost
-        return f"The recording under way is not on disk yet ({lost}); free the folder {self.folder}." if lost else self.said
+        return (
+            f"The recording under way is not on disk yet ({lost}); free the folder {self.folder}."
+            if lost
+            else self.said
+        )
 
     @cached_property
     def picture(self) -> Picture:
@@ -76,7 +83,13 @@ class Session:
     def frame(self) -> Frame:
         low, high = self.picture.bounds
         lower, upper = self.robot.control_limits()
-        return Frame(middle=(low + high) / 2, size=self.picture.size, lower=lower, upper=upper, colours=self.picture.colours)
+        return Frame(
+            middle=(low + high) / 2,
+            size=self.picture.size,
+            lower=lower,
+            upper=upper,
+            colours=self.picture.colours,
+        )
 
     @property
     def position(self) -> Array:
@@ -91,7 +104,9 @@ class Session:
     def _miss(self) -> float:
         """[m] how far the worst of the effectors that follow is from its target."""
         places = self.places
-        return max(float(np.linalg.norm(self.wish.targets[name] - places[name])) for name in self.active)
+        return max(
+            float(np.linalg.norm(self.wish.targets[name] - places[name])) for name in self.active
+        )
 
     # What the page says
 
@@ -130,7 +145,9 @@ class Session:
         self.close()
         self.pose, self.played, self.error = first, None, 0.0
         mode = MANUAL if self.wish.mode == MANUAL else FOLLOW
-        self.wish = replace(self.wish, mode=mode, targets=self.places, controls=self.pose.u, recording=False)
+        self.wish = replace(
+            self.wish, mode=mode, targets=self.places, controls=self.pose.u, recording=False
+        )
 
     # Time
 
@@ -140,7 +157,8 @@ class Session:
         return self.clock - before
 
     def tick(self, past: float | None = None) -> None:
-        """One step on, unless it is paused; `past` [s] is what a quasistatic one counts for (None: as much as has passed)."""
+        """One step on, unless it is paused; `past` [s] is what a quasistatic one counts for (None:
+        as much as has passed)."""
         passed = self.rest()
         past = passed if past is None else past
         if self.wish.paused:
@@ -175,17 +193,26 @@ class Session:
             self.picture.frame(self.position, self.pose.u, colour)
 
     def close(self) -> None:
-        """Nobody drives any more: a recording under way ends, and is saved where a folder was given."""
+        """Nobody drives any more: a recording under way ends, and is saved where a folder was
+        given."""
         if self.recorder is not None:
             self._end_recording()
 
     # Recordings
 
     def _begin_recording(self) -> None:
-        self.recorder = Recorder(robot=self.robot.name, controls=self.controls, dt=self.dt, effectors=self.active, began=self.time,
-                                 first=self.pose)  # fmt: skip
+        self.recorder = Recorder(
+            robot=self.robot.name,
+            controls=self.controls,
+            dt=self.dt,
+            effectors=self.active,
+            began=self.time,
+            first=self.pose,
+        )
         self.unsaved = ""
-        self.keeper = None if self.folder is None else Keeper(folder=self.folder, recorder=self.recorder)
+        self.keeper = (
+            None if self.folder is None else Keeper(folder=self.folder, recorder=self.recorder)
+        )
 
     def _note(self) -> None:
         assert self.recorder is not None
@@ -194,11 +221,16 @@ class Session:
             self.keeper.keep()
         if self.recorder.full:
             self._end_recording()
-            self.said = self.said or "The recording has become an hour long and ended; begin another one."
+            self.said = (
+                self.said or "The recording has become an hour long and ended; begin another one."
+            )
 
     def _end_recording(self) -> None:
         """What was noted becomes a recording, and is saved where a folder was given."""
-        (recorder, self.recorder), (keeper, self.keeper) = (self.recorder, None), (self.keeper, None)
+        (recorder, self.recorder), (keeper, self.keeper) = (
+            (self.recorder, None),
+            (self.keeper, None),
+        )
         self.wish = replace(self.wish, recording=False)
         if recorder is None or not recorder.rows:
             self.said = "Nothing was recorded: the robot was paused."
@@ -217,16 +249,27 @@ class Session:
         names = tuple(control.name for control in self.controls)
         if recording.names != names or recording.dt != self.dt:
             how = "dynamic" if recording.dt else "quasistatic"
-            raise InputError(f"The recording is of a {how} {recording.robot} with {', '.join(recording.names)}, and does not fit this "
-                             f"{self.robot.name} with {', '.join(names)}; drive the same robot in the same way.")  # fmt: skip
+            raise InputError(
+                f"The recording is of a {how} {recording.robot} with "
+                f"{', '.join(recording.names)}, and does not fit this {self.robot.name} with "
+                f"{', '.join(names)}; drive the same robot in the same way."
+            )
         strangers = [name for name in recording.effectors if name not in self.robot.effectors]
         if strangers or recording.targets.shape[2] != self.robot.body().dim:
-            raise InputError(f"The recording leads {', '.join(recording.effectors)} in {recording.targets.shape[2]} dimensions, which this "
-                             f"{self.robot.name} cannot follow; drive the same robot in the same way.")  # fmt: skip
+            raise InputError(
+                f"The recording leads {', '.join(recording.effectors)} in "
+                f"{recording.targets.shape[2]} dimensions, which this {self.robot.name} cannot "
+                "follow; drive the same robot in the same way."
+            )
         start = finite_array("The start of the recording", recording.start, self.pose.x.shape)
         controller = self.make(recording.effectors)
         self.pose = controller.resume(start, recording.before, recording.tick)
-        self.active, self.controller, self.played, self.next_row = recording.effectors, controller, recording, 0
+        self.active, self.controller, self.played, self.next_row = (
+            recording.effectors,
+            controller,
+            recording,
+            0,
+        )
         self.wish, self.said = replace(self.wish, mode=REPLAY, active=self.active, paused=False), ""
 
     def _replayed_tick(self) -> Pose:
@@ -242,5 +285,9 @@ class Session:
 
 
 def _answers(before: Wish, after: Wish) -> bool:
-    """Whether somebody who has changed one wish to another has read what went wrong: a look from another side says nothing about that."""
-    return any(getattr(before, name) != getattr(after, name) for name in ("mode", "paused", "active", "resets", "recording", "replays"))
+    """Whether somebody who has changed one wish to another has read what went wrong: a look from
+    another side says nothing about that."""
+    return any(
+        getattr(before, name) != getattr(after, name)
+        for name in ("mode", "paused", "active", "resets", "recording", "replays")
+    )

@@ -1,4 +1,5 @@
-"""Wish: what the person at the page wants. Every message from the page makes a new one, or is refused in a sentence."""
+"""Wish: what the person at the page wants. Every message from the page makes a new one, or is
+refused in a sentence."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -43,7 +44,9 @@ def heard(wish: Wish, message: Mapping[str, Any], frame: Frame) -> Wish:
     """The wish after a message."""
     say = message["say"]
     if say not in SAYINGS:
-        raise InputError(f"The page said '{str(say)[:40]}', which nobody understands; {nearest(say, SAYINGS)}")
+        raise InputError(
+            f"The page said '{str(say)[:40]}', which nobody understands; {nearest(say, SAYINGS)}"
+        )
     return SAYINGS[say](wish, message, frame)
 
 
@@ -52,7 +55,10 @@ def _target(wish: Wish, message: Mapping[str, Any], frame: Frame) -> Wish:
     at = finite_array(f"The target of '{name}'", message.get("at"), frame.middle.shape, "m")
     away = float(np.abs(at - frame.middle).max())
     if away > FAR * frame.size:
-        raise InputError(f"The target of '{name}' is {away:.3g} m away from a robot of {frame.size:.3g} m; bring it nearer.")
+        raise InputError(
+            f"The target of '{name}' is {away:.3g} m away from a robot of {frame.size:.3g} m; "
+            "bring it nearer."
+        )
     return replace(wish, targets={**wish.targets, name: at})
 
 
@@ -82,7 +88,9 @@ def _colour(wish: Wish, message: Mapping[str, Any], frame: Frame) -> Wish:
 def _switch(key: str) -> Callable[[Wish, Mapping[str, Any], Frame], Wish]:
     def turned(wish: Wish, message: Mapping[str, Any], frame: Frame) -> Wish:
         if not isinstance(message.get("on"), bool):
-            raise InputError(f"Whether it is {key} is {str(message.get('on'))[:40]!r}; say true or false.")
+            raise InputError(
+                f"Whether it is {key} is {str(message.get('on'))[:40]!r}; say true or false."
+            )
         return replace(wish, **{key: message["on"]})
 
     return turned

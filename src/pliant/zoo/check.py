@@ -25,13 +25,18 @@ class Findings:
 
 
 def check(path: Path) -> Findings:
-    """Load a robot file, look at its mesh, units, supports and actuators, and take one step of it."""
+    """Load a robot file, look at its mesh, units, supports and actuators, and take one step of
+    it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         task = load_task(path)
         model = task.model()
         body = task.robot.body()
-        facts = [("robot", task.robot.name), ("unknowns", str(model.space.n_dofs)), ("controls", str(model.n_controls))]
+        facts = [
+            ("robot", task.robot.name),
+            ("unknowns", str(model.space.n_dofs)),
+            ("controls", str(model.n_controls)),
+        ]
         doubts: list[str] = []
         if isinstance(body, Solid):
             more, doubts = _matter(body)
@@ -45,7 +50,9 @@ def check(path: Path) -> Findings:
         raise StepError(" ".join([f"The first step of {path} failed: {step.status.text}", *doubts]))
     facts.append(("first step", f"converged in {step.status.iterations} Newton iterations"))
     said = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    fresh = [text for text in said if not any(doubt in text for doubt in doubts)]  # the robot repeats the mesh's doubts in its own name
+    fresh = [
+        text for text in said if not any(doubt in text for doubt in doubts)
+    ]  # the robot repeats the mesh's doubts in its own name
     return Findings(facts=facts, warnings=list(dict.fromkeys([*doubts, *fresh])))
 
 
@@ -56,13 +63,24 @@ def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
     speed = np.sqrt((fields.moduli[:, 1] + 2.0 * fields.moduli[:, 0]) / fields.density)
     edge = (np.abs(body.mesh.volumes()) * (6.0 if body.dim == 3 else 2.0)) ** (1.0 / body.dim)
     facts = [
-        ("mesh", f"{body.mesh.n_points} points, {body.mesh.n_cells} cells of {body.mesh.cells.shape[1]} nodes"),
+        (
+            "mesh",
+            f"{body.mesh.n_points} points, {body.mesh.n_cells} cells of "
+            f"{body.mesh.cells.shape[1]} nodes",
+        ),
         ("size", " x ".join(f"{s:.4g}" for s in np.ptp(body.mesh.points, axis=0)) + " m"),
         ("volume", f"{body.mesh.volumes().sum():.4g} {unit}; surface says {q.surface_volume:.4g}"),
-        ("mass", f"{body.mass_work(np.ones(body.rest.size), np.ones(body.rest.size)) @ fields.density / body.dim:.4g} kg"),
+        (
+            "mass",
+            f"{body.mass_work(np.ones(body.rest.size), np.ones(body.rest.size)) @ fields.density / body.dim:.4g} kg",  # noqa: E501
+        ),
         ("smallest angle", f"{q.smallest_angle:.1f} degrees (cell {q.smallest_angle_cell})"),
         ("surface", "closed" if q.closed else "OPEN"),
-        ("stable step", f"any for the implicit rules; an explicit one would need {float((edge / speed).min()):.2g} s"),
+        (
+            "stable step",
+            "any for the implicit rules; an explicit one would need "
+            f"{float((edge / speed).min()):.2g} s",
+        ),
     ]
     return facts, q.warnings()
 
@@ -71,33 +89,73 @@ def _beams(body: Beams) -> list[tuple[str, str]]:
     rods, along = body.rods, np.outer(body.is_place, np.eye(3)[0]).ravel()
     slender = rods.lengths / np.array([2.0 * max(section.reach) for section in rods.sections])
     return [
-        ("rods", f"{len(rods.rods)} between {len(rods.points)} points, from {rods.lengths.min():.4g} to {rods.lengths.max():.4g} m long"),
+        (
+            "rods",
+            f"{len(rods.rods)} between {len(rods.points)} points, from {rods.lengths.min():.4g} "
+            f"to {rods.lengths.max():.4g} m long",
+        ),
         ("size", " x ".join(f"{s:.4g}" for s in np.ptp(rods.points, axis=0)) + " m"),
         ("mass", f"{body.mass_work(along, along) @ body.fields.density:.4g} kg"),
-        ("slenderness", f"a rod is {slender.min():.3g} to {slender.max():.3g} times as long as thick"),
-        ("parts", ", ".join(f"{name} ({len(rods.rods_of(name))} rods)" for name in rods.parts) or "none"),
+        (
+            "slenderness",
+            f"a rod is {slender.min():.3g} to {slender.max():.3g} times as long as thick",
+        ),
+        (
+            "parts",
+            ", ".join(f"{name} ({len(rods.rods_of(name))} rods)" for name in rods.parts) or "none",
+        ),
     ]
 
 
 def _heavy_liquids(robot: Robot) -> list[str]:
-    liquids = {name: actuator.density for name, actuator in robot.actuators.items() if isinstance(actuator, Hydraulic)}
-    return [f"The liquid of '{name}' has {density:g} kg/m^3, more than any metal; if it is in g/m^3, write {1e-3 * density:g}."
-            for name, density in liquids.items() if density > HEAVIEST]  # fmt: skip
+    liquids = {
+        name: actuator.density
+        for name, actuator in robot.actuators.items()
+        if isinstance(actuator, Hydraulic)
+    }
+    return [
+        f"The liquid of '{name}' has {density:g} kg/m^3, more than any metal; if it is in g/m^3, "
+        f"write {1e-3 * density:g}."
+        for name, density in liquids.items()
+        if density > HEAVIEST
+    ]
 
 
 def _attachments(model) -> list[tuple[str, str]]:
     eq = model.equations
     robot = eq.robot
-    attached = f"{len(robot.actuators)} actuators, {len(robot.loads)} loads, {len(robot.contacts)} contacts, {len(robot.supports)} supports"
-    facts = [("attached", attached), ("held unknowns", f"{int(eq.held.sum())} of {eq.n_dofs}"),
-             ("free rigid motions", ", ".join(eq.free_rigid_motions()) or "none")]  # fmt: skip
+    attached = (
+        f"{len(robot.actuators)} actuators, {len(robot.loads)} loads, {len(robot.contacts)} "
+        f"contacts, {len(robot.supports)} supports"
+    )
+    facts = [
+        ("attached", attached),
+        ("held unknowns", f"{int(eq.held.sum())} of {eq.n_dofs}"),
+        ("free rigid motions", ", ".join(eq.free_rigid_motions()) or "none"),
+    ]
     for (name, actuator), (term, _) in zip(eq.robot.actuators.items(), eq.terms, strict=False):
         if isinstance(term, AttachedCable):
-            facts.append((f"cable {name}", f"{term.rest_length:.4g} m long, {term.weights.shape[0]} segments, driven by {term.drive}"))
+            facts.append(
+                (
+                    f"cable {name}",
+                    f"{term.rest_length:.4g} m long, {term.weights.shape[0]} segments, driven by "
+                    f"{term.drive}",
+                )
+            )
         if isinstance(term, AttachedPressure):
             n_facets = term.weights.shape[0] // term.group
-            held = f", {actuator.density * term.rest_volume:.4g} kg of liquid" if isinstance(actuator, Hydraulic) else ""
-            facts.append((f"cavity {name}", f"{1e6 * term.rest_volume:.4g} ml{held}, closed by {n_facets} facets, driven by {term.drive}"))
+            held = (
+                f", {actuator.density * term.rest_volume:.4g} kg of liquid"
+                if isinstance(actuator, Hydraulic)
+                else ""
+            )
+            facts.append(
+                (
+                    f"cavity {name}",
+                    f"{1e6 * term.rest_volume:.4g} ml{held}, closed by {n_facets} facets, driven "
+                    f"by {term.drive}",
+                )
+            )
     for name in eq.robot.effectors:
         at = eq.robot.place(name, eq.body.rest)
         facts.append((f"effector {name}", "at " + ", ".join(f"{x:.4g}" for x in at) + " m"))

@@ -42,19 +42,23 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:
-    """What an experiment found. `reached` is False when it did not reach its goal, and then `sentence` says why."""
+    """What an experiment found. `reached` is False when it did not reach its goal, and then
+    `sentence` says why."""
 
     metrics: Mapping[str, Metric]
     plots: Sequence[Plot] = ()
     scene: Scene | None = None
     reached: bool = True
     sentence: str = "done"
-    notes: Sequence[str] = ()  # said below the result and in the report, such as a plan's certificate
+    notes: Sequence[
+        str
+    ] = ()  # said below the result and in the report, such as a plan's certificate
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """The surroundings of one run: its settings, folder and random numbers, and a trajectory that survives a crash."""
+    """The surroundings of one run: its settings, folder and random numbers, and a trajectory that
+    survives a crash."""
 
     settings: Mapping[str, Setting]
     folder: Path
@@ -67,13 +71,39 @@ class Run:
     @property
     def key(self) -> str:
         """The same for the same experiment, settings and seed."""
-        made_by = {"pliant": versions().get("pliant", ""), "solver": available()[0]}  # other ones give other bits
-        return content_key({"identity": self.identity, "settings": dict(self.settings), "seed": self.seed, **made_by})
+        made_by = {
+            "pliant": versions().get("pliant", ""),
+            "solver": available()[0],
+        }  # other ones give other bits
+        return content_key(
+            {
+                "identity": self.identity,
+                "settings": dict(self.settings),
+                "seed": self.seed,
+                **made_by,
+            }
+        )
 
-    def simulate(self, model: Dynamics, controls: Array | Policy, *, count: int, dt: float, x0: Array | None = None) -> Trajectory:
-        """`count` steps written in chunks as they are made; with `resume`, those on disk are read instead of made again."""
+    def simulate(
+        self,
+        model: Dynamics,
+        controls: Array | Policy,
+        *,
+        count: int,
+        dt: float,
+        x0: Array | None = None,
+    ) -> Trajectory:
+        """`count` steps written in chunks as they are made; with `resume`, those on disk are read
+        instead of made again."""
         x = model.initial_state() if x0 is None else x0
-        header = Header(key=self.key, dt=dt, n_state=x.size, n_controls=model.n_controls, scalars=("iterations",), chunk=20)
+        header = Header(
+            key=self.key,
+            dt=dt,
+            n_state=x.size,
+            n_controls=model.n_controls,
+            scalars=("iterations",),
+            chunk=20,
+        )
         if self.resume and holds_trajectory(self.folder):
             writer, done = TrajectoryWriter.resume(self.folder, key=self.key)
             x = done.path[-1]
@@ -86,8 +116,16 @@ class Run:
         return read_trajectory(self.folder)
 
     def keep(self, states: Array, controls: Array, *, dt: float) -> Trajectory:
-        """Write a run that was simulated elsewhere: states (steps + 1, n_state), controls (steps, n_controls)."""
-        header = Header(key=self.key, dt=dt, n_state=states.shape[1], n_controls=controls.shape[1], scalars=(), chunk=20)
+        """Write a run that was simulated elsewhere: states (steps + 1, n_state), controls (steps,
+        n_controls)."""
+        header = Header(
+            key=self.key,
+            dt=dt,
+            n_state=states.shape[1],
+            n_controls=controls.shape[1],
+            scalars=(),
+            chunk=20,
+        )
         with TrajectoryWriter.start(self.folder, states[0], header, replace=True) as writer:
             for x, u in zip(states[1:], controls, strict=True):
                 writer.append(x, u)
@@ -96,22 +134,31 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Experiment:
-    """A named piece of work: what it shows, its settings with defaults, and the function that does it."""
+    """A named piece of work: what it shows, its settings with defaults, and the function that does
+    it."""
 
     name: str
     shows: str  # one line
     size: str  # such as "525 vertices, 4 controls"
     takes: str  # typical run time, such as "20 s"
     perform: Callable[[Run], Outcome]
-    probe: Callable[[Mapping[str, Setting]], tuple[Any, Array, Array]]  # (model, state, control) whose derivatives gradcheck looks at
+    probe: Callable[
+        [Mapping[str, Setting]], tuple[Any, Array, Array]
+    ]  # (model, state, control) whose derivatives gradcheck looks at
     paper: str | None = None  # such as "000"
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    quick: Mapping[str, Setting] = field(default_factory=dict)  # settings that bring minutes down to seconds
+    quick: Mapping[str, Setting] = field(
+        default_factory=dict
+    )  # settings that bring minutes down to seconds
     source: str = ""  # what a robot file says, where it was made from one
     clustered: bool = False  # can it use the workers of a cluster?
-    prepare: Callable[[Mapping[str, Setting]], object] = lambda settings: None  # says what is wrong with settings
+    prepare: Callable[[Mapping[str, Setting]], object] = lambda settings: (
+        None
+    )  # says what is wrong with settings
 
-    def chosen(self, overrides: Mapping[str, str] | None = None, *, quick: bool = False) -> dict[str, Setting]:
+    def chosen(
+        self, overrides: Mapping[str, str] | None = None, *, quick: bool = False
+    ) -> dict[str, Setting]:
         """The settings with overrides, given as text, read in the type of their defaults."""
         settings = {**self.settings, **(self.quick if quick else {})}
         for key, text in (overrides or {}).items():
@@ -126,11 +173,15 @@ def _read(key: str, text: str, default: Setting) -> Setting:
     try:
         value = {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)
     except (KeyError, ValueError):
-        raise InputError(f"The setting {key} takes a {kind.__name__} such as {default}, not '{text}'.") from None
+        raise InputError(
+            f"The setting {key} takes a {kind.__name__} such as {default}, not '{text}'."
+        ) from None
     if isinstance(value, float) and not np.isfinite(value):
         raise InputError(f"The setting {key} is {text}; it must be a finite number.")
     if (kind is int and value < 1) or (key in ("dt", "tolerance") and value <= 0.0):  # type: ignore[operator]
-        raise InputError(f"The setting {key} is {text}; it must be {'1 or more' if kind is int else 'positive'}.")
+        raise InputError(
+            f"The setting {key} is {text}; it must be {'1 or more' if kind is int else 'positive'}."
+        )
     return value
 
 
@@ -144,16 +195,34 @@ def result_folder(experiment: Experiment, out: str | Path | None) -> Path:
     return folder
 
 
-def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0, overrides: Mapping[str, str] | None = None,
-        quick: bool = False, resume: bool = False, cluster: str | None = None,
-        progress: Progress = lambda what, done, total: None) -> dict[str, Any]:  # fmt: skip
-    """Run an experiment and write its result folder; gives the content of result.json. With `resume`, a finished run is only read;
-    `cluster` is the address of a dask scheduler."""
+def run(
+    experiment: Experiment,
+    *,
+    out: str | Path | None = None,
+    seed: int = 0,
+    overrides: Mapping[str, str] | None = None,
+    quick: bool = False,
+    resume: bool = False,
+    cluster: str | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> dict[str, Any]:
+    """Run an experiment and write its result folder; gives the content of result.json. With
+    `resume`, a finished run is only read; `cluster` is the address of a dask scheduler."""
     if cluster is not None and not experiment.clustered:
-        raise InputError(f"{experiment.name} makes no exact evaluations that a cluster could share; run it without --cluster.")
+        raise InputError(
+            f"{experiment.name} makes no exact evaluations that a cluster could share; run it "
+            "without --cluster."
+        )
     folder = result_folder(experiment, out)
-    here = Run(settings=experiment.chosen(overrides, quick=quick), folder=folder, identity=experiment.name + experiment.source, seed=seed,
-               resume=resume, cluster=cluster, progress=progress)  # fmt: skip
+    here = Run(
+        settings=experiment.chosen(overrides, quick=quick),
+        folder=folder,
+        identity=experiment.name + experiment.source,
+        seed=seed,
+        resume=resume,
+        cluster=cluster,
+        progress=progress,
+    )
     experiment.prepare(here.settings)  # what is wrong is said before anything is removed
     if cluster is not None:
         Cluster(abs, cluster).close()
@@ -161,8 +230,10 @@ def run(experiment: Experiment, *, out: str | Path | None = None, seed: int = 0,
         done = read_json(folder / "result.json")
         if done.get("key") == here.key:
             return done
-        raise InputError(f"{folder} holds a finished run with other settings, seed or version; give another --out, or run without "
-                         "--resume to replace it.")  # fmt: skip
+        raise InputError(
+            f"{folder} holds a finished run with other settings, seed or version; give another "
+            "--out, or run without --resume to replace it."
+        )
     with lock(folder):
         (folder / "result.json").unlink(missing_ok=True)
         return _perform(experiment, here)
@@ -173,11 +244,22 @@ def _perform(experiment: Experiment, here: Run) -> dict[str, Any]:
     outcome = experiment.perform(here)
     media = _film(here, outcome)
     result: dict[str, Any] = {
-        "name": experiment.name, "paper": experiment.paper, "shows": experiment.shows, "seed": here.seed, "key": here.key,
-        "status": "done" if outcome.reached else f"not reached: {outcome.sentence}", "sentence": outcome.sentence,
-        "settings": dict(here.settings), "versions": versions(), "seconds": round(time.perf_counter() - start, 3),
-        "metrics": {name: {"value": m.value, "unit": m.unit, "paper": m.paper} for name, m in outcome.metrics.items()},
-        "notes": list(outcome.notes)}  # fmt: skip
+        "name": experiment.name,
+        "paper": experiment.paper,
+        "shows": experiment.shows,
+        "seed": here.seed,
+        "key": here.key,
+        "status": "done" if outcome.reached else f"not reached: {outcome.sentence}",
+        "sentence": outcome.sentence,
+        "settings": dict(here.settings),
+        "versions": versions(),
+        "seconds": round(time.perf_counter() - start, 3),
+        "metrics": {
+            name: {"value": m.value, "unit": m.unit, "paper": m.paper}
+            for name, m in outcome.metrics.items()
+        },
+        "notes": list(outcome.notes),
+    }
     notes = [*([] if outcome.sentence == "done" else [outcome.sentence]), *outcome.notes]
     shown = {**result, "paper": None if experiment.paper is None else f"paper {experiment.paper}"}
     write_report(here.folder, shown, outcome.plots, media=media, notes=notes)
@@ -191,7 +273,11 @@ def _film(here: Run, outcome: Outcome) -> list[str]:
         return []
     here.progress("drawing the animation", 0, 1)
     small = bool(here.settings.get("small_film", False))
-    how: dict[str, Any] = {"fps": 3.0, "seconds_limit": 2.0, "size": (480, 360)} if small else {"seconds_limit": 8.0, "size": (960, 720)}
+    how: dict[str, Any] = (
+        {"fps": 3.0, "seconds_limit": 2.0, "size": (480, 360)}
+        if small
+        else {"seconds_limit": 8.0, "size": (960, 720)}
+    )
     films = animate(outcome.scene, here.folder, **how)
     moved = np.abs(outcome.scene.frames - outcome.scene.frames[0]).max(axis=(1, 2))
     still(outcome.scene, int(np.argmax(moved)), here.folder / "picture.png")

@@ -1,5 +1,5 @@
-"""Robots that are led: an effector goes to targets one after the other by inverse control (paper 002), and what the controller says of
-each is checked against the whole model."""
+"""Robots that are led: an effector goes to targets one after the other by inverse control (paper
+002), and what the controller says of each is checked against the whole model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,8 +21,12 @@ from pliant.zoo.pictures import scene
 
 RATE = 60.0  # [1/s] ticks of `pliant drive`
 PATIENCE = 400  # ticks that a robot may take to settle at a target
-STILL = 1e-4  # of the robot's length: a tick that moves no node by more, and that the controller calls the last, has settled
-SQUARE = 0.02  # cosine between what is missing and any motion that is left: less is square to all of them, so that none leads nearer
+# of the robot's length: a tick that moves no node by more, and that the controller calls the last,
+# has settled
+STILL = 1e-4
+# cosine between what is missing and any motion that is left: less is square to all of them, so that
+# none leads nearer
+SQUARE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,7 +35,9 @@ class Lead:
 
     robot: Robot
     targets: Mapping[str, Array]  # name -> (dim,) [m]
-    reachable: Mapping[str, bool] = field(default_factory=dict)  # name -> whether it must be reached or must not; others may
+    reachable: Mapping[str, bool] = field(
+        default_factory=dict
+    )  # name -> whether it must be reached or must not; others may
     start: Array | None = None  # (n_controls,) None: the neutral ones
     effector: str = "tip"
     glide: int = 20  # ticks in which a target goes over to the next one, as under a hand
@@ -44,8 +50,11 @@ class Visit:
     target: Array  # (dim,) [m]
     pose: Pose
     reached: bool
-    drift: float  # [m] how far any node goes from there to the balance of the whole model under the same controls
-    left: float  # largest cosine between what is missing and a motion that limits leave; means nothing where the target is reached
+    # [m] how far any node goes from there to the balance of the whole model under the same controls
+    drift: float
+    # largest cosine between what is missing and a motion that limits leave; means nothing where the
+    # target is reached
+    left: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,7 +70,9 @@ class Led:
     excess: float  # the most that a control was outside its limits
 
 
-def lead(task: Lead, progress: Callable[[str, int, int], None] = lambda what, done, total: None) -> Led:
+def lead(
+    task: Lead, progress: Callable[[str, int, int], None] = lambda what, done, total: None
+) -> Led:
     """Lead the robot to all its targets."""
     model = Quasistatic(task.robot)
     controller = inverse(model, effectors=(task.effector,))
@@ -72,31 +83,56 @@ def lead(task: Lead, progress: Callable[[str, int, int], None] = lambda what, do
         for at in (*np.linspace(before, target, task.glide + 1)[1:], *([target] * PATIENCE)):
             poses.append(controller.follow(poses[-1], at[None]))
             wanted.append(at)
-            if at is target and poses[-1].state != MOVING and poses[-1].moved <= STILL * controller.length:
+            if (
+                at is target
+                and poses[-1].state != MOVING
+                and poses[-1].moved <= STILL * controller.length
+            ):
                 break
         visits[name], before = visited(task, model, controller, poses[-1], target), target
     progress("leading the effector", len(task.targets), len(task.targets))
     controls, (lower, upper) = np.array([pose.u for pose in poses[1:]]), model.control_limits()
-    return Led(visits=visits, states=np.array([pose.x for pose in poses]), controls=controls, wanted=np.array(wanted),
-               places=np.array([pose.places[0] for pose in poses]), seconds=np.array([pose.solve_seconds for pose in poses[1:]]),
-               excess=float(np.maximum(lower - controls, controls - upper).max(initial=0.0)))  # fmt: skip
+    return Led(
+        visits=visits,
+        states=np.array([pose.x for pose in poses]),
+        controls=controls,
+        wanted=np.array(wanted),
+        places=np.array([pose.places[0] for pose in poses]),
+        seconds=np.array([pose.solve_seconds for pose in poses[1:]]),
+        excess=float(np.maximum(lower - controls, controls - upper).max(initial=0.0)),
+    )
 
 
 def visited(task: Lead, model: Implicit, controller: Inverse, pose: Pose, target: Array) -> Visit:
     """What the whole model says of where a controller settled."""
     true = equilibrium(model, pose.u, x0=pose.x)
-    ways = model.effector_rows(task.effector) @ model.linearize(model.step(true.x, pose.u)).dense_controls()
+    ways = (
+        model.effector_rows(task.effector)
+        @ model.linearize(model.step(true.x, pose.u)).dense_controls()
+    )
     left = left_over(ways, target - pose.places[0], pose.u, model.control_limits())
-    return Visit(target=target, pose=pose, reached=pose.error <= controller.tolerance * controller.length,
-                 drift=float(np.abs(true.x - pose.x).max()), left=left)  # fmt: skip
+    return Visit(
+        target=target,
+        pose=pose,
+        reached=pose.error <= controller.tolerance * controller.length,
+        drift=float(np.abs(true.x - pose.x).max()),
+        left=left,
+    )
 
 
 def left_over(ways: Array, miss: Array, u: Array, limits: tuple[Array, Array]) -> float:
-    """The largest cosine between a miss (dim,) and the ways (dim, n_controls) of the controls u (n_controls,), each taken where its limits
-    still let it go: zero at a nearest place."""
-    cosines = (miss @ ways) / np.maximum(np.linalg.norm(ways, axis=0) * np.linalg.norm(miss), 1e-300)
+    """The largest cosine between a miss (dim,) and the ways (dim, n_controls) of the controls u
+    (n_controls,), each taken where its limits still let it go: zero at a nearest place."""
+    cosines = (miss @ ways) / np.maximum(
+        np.linalg.norm(ways, axis=0) * np.linalg.norm(miss), 1e-300
+    )
     (lower, upper), near = limits, 1e-6 * (limits[1] - limits[0])
-    return float(np.max(np.where(cosines > 0.0, u < upper - near, u > lower + near) * np.abs(cosines), initial=0.0))
+    return float(
+        np.max(
+            np.where(cosines > 0.0, u < upper - near, u > lower + near) * np.abs(cosines),
+            initial=0.0,
+        )
+    )
 
 
 def metrics(task: Lead, led: Led) -> dict[str, Metric]:
@@ -107,21 +143,36 @@ def metrics(task: Lead, led: Led) -> dict[str, Metric]:
         if not visit.reached:
             out[f"{name}: cosine of the miss and what limits leave"] = Metric(value=visit.left)
     took = 1e3 * led.seconds[min(10, len(led.seconds) - 1) :]  # the first ticks load libraries
-    return {**out, "furthest from balance": Metric(value=1e3 * max(visit.drift for visit in led.visits.values()), unit="mm"),
-            "control outside its limits": Metric(value=led.excess), "ticks": Metric(value=len(led.seconds)),
-            "tick p50": Metric(value=float(np.percentile(took, 50)), unit="ms"),
-            "tick p99": Metric(value=float(np.percentile(took, 99)), unit="ms"),
-            "nodes": Metric(value=task.robot.body().rest.size // led.places.shape[1])}  # fmt: skip
+    return {
+        **out,
+        "furthest from balance": Metric(
+            value=1e3 * max(visit.drift for visit in led.visits.values()), unit="mm"
+        ),
+        "control outside its limits": Metric(value=led.excess),
+        "ticks": Metric(value=len(led.seconds)),
+        "tick p50": Metric(value=float(np.percentile(took, 50)), unit="ms"),
+        "tick p99": Metric(value=float(np.percentile(took, 99)), unit="ms"),
+        "nodes": Metric(value=task.robot.body().rest.size // led.places.shape[1]),
+    }
 
 
 def wrong(task: Lead, led: Led) -> list[str]:
     """What did not come out as it should, in sentences."""
-    length, out = float(np.ptp(task.robot.body().rest.reshape(-1, led.places.shape[1]), axis=0).max()), []
+    length, out = (
+        float(np.ptp(task.robot.body().rest.reshape(-1, led.places.shape[1]), axis=0).max()),
+        [],
+    )
     for name, visit in led.visits.items():
         if name in task.reachable and visit.reached != task.reachable[name]:
-            out.append(f"'{name}' is {'out of' if task.reachable[name] else 'within'} reach, {1e3 * visit.pose.error:.3g} mm away")
+            out.append(
+                f"'{name}' is {'out of' if task.reachable[name] else 'within'} reach, "
+                f"{1e3 * visit.pose.error:.3g} mm away"
+            )
         elif not visit.reached and not (visit.left <= SQUARE and visit.pose.state == BEYOND):
-            out.append(f"'{name}' was not led to the nearest place ({visit.pose.text}; a motion at cosine {visit.left:.2g} is left)")
+            out.append(
+                f"'{name}' was not led to the nearest place ({visit.pose.text}; a motion at "
+                f"cosine {visit.left:.2g} is left)"
+            )
         if visit.drift > 1e-5 * length:
             out.append(f"the robot is {1e3 * visit.drift:.3g} mm from balance at '{name}'")
     return [*out, f"a control is {led.excess:g} outside its limits"] if led.excess > 0.0 else out
@@ -137,16 +188,36 @@ def follow_plots(task: Lead, led: Led) -> list[Plot]:
     controls = controls_of(task.robot)
     ticks = np.arange(1, len(led.seconds) + 1)
     miss = 1e3 * np.linalg.norm(led.places[1:] - led.wanted, axis=1)
-    return [Plot(title="Distance from the target", x="tick", y="distance [mm]", log_y=True,
-                 series={"distance": (ticks, np.maximum(miss, 1e-4))}),
-            Plot(title="Controls", x="tick", y=f"control [{controls[0].unit}]", kind="steps",
-                 series={control.name: (ticks, u) for control, u in zip(controls, led.controls.T, strict=True)})]  # fmt: skip
+    return [
+        Plot(
+            title="Distance from the target",
+            x="tick",
+            y="distance [mm]",
+            log_y=True,
+            series={"distance": (ticks, np.maximum(miss, 1e-4))},
+        ),
+        Plot(
+            title="Controls",
+            x="tick",
+            y=f"control [{controls[0].unit}]",
+            kind="steps",
+            series={
+                control.name: (ticks, u)
+                for control, u in zip(controls, led.controls.T, strict=True)
+            },
+        ),
+    ]
 
 
 def led_scene(task: Lead, led: Led, title: str, view: tuple[float, float]) -> Scene:
     """All ticks, with all targets."""
     drawn = scene(
-        task.robot, led.states, dt=1.0 / RATE, title=title, targets=np.array(list(task.targets.values())), marked=(task.effector,)
+        task.robot,
+        led.states,
+        dt=1.0 / RATE,
+        title=title,
+        targets=np.array(list(task.targets.values())),
+        marked=(task.effector,),
     )
     return replace(curved(drawn, task.robot), view=view)
 
@@ -159,7 +230,9 @@ def curved(drawn: Scene, robot: Robot) -> Scene:
     return replace(drawn, facets=quartered(body.mesh.boundary()))
 
 
-def probe_of(make: Callable[[Mapping[str, Setting]], Robot]) -> Callable[[Mapping[str, Setting]], tuple]:
+def probe_of(
+    make: Callable[[Mapping[str, Setting]], Robot],
+) -> Callable[[Mapping[str, Setting]], tuple]:
     """A robot a step into a motion, with its cavities partly filled."""
 
     def probe(settings: Mapping[str, Setting]) -> tuple:

@@ -1,4 +1,5 @@
-"""A laser at the tip of a soft arm: where its beam meets a plate, and experiments that plan it on a grid of shapes (paper 000)."""
+"""A laser at the tip of a soft arm: where its beam meets a plate, and experiments that plan it on a
+grid of shapes (paper 000)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,8 @@ BEAM = ("laser", "laser base")  # the effectors that the beam runs through
 
 
 def spot_on(plate: float) -> Callable[[Array], Array]:
-    """Where the beam meets a plate at a height [m], from the places of lens and base one after the other; analytic."""
+    """Where the beam meets a plate at a height [m], from the places of lens and base one after the
+    other; analytic."""
 
     def spot(y: Array) -> Array:
         lens, base = y[: len(y) // 2], y[len(y) // 2 :]
@@ -36,7 +38,8 @@ def aim(plate: float, goal: Array, *, time: float, weight: float) -> Residual:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LaserTask:
-    """An arm with a laser, what its beam is to do on a plate, and how coarse and fine the grid of its shapes is."""
+    """An arm with a laser, what its beam is to do on a plate, and how coarse and fine the grid of
+    its shapes is."""
 
     robot: Robot
     plate: float  # [m] height
@@ -48,15 +51,24 @@ class LaserTask:
     terms: Sequence[Term]
     constraints: Sequence[Constraint] = ()
     wanted: Array  # (k, dim) [m] what is drawn on the plate
-    obstacles: Sequence[Array] = field(default=())  # closed curves (k, dim) [m] on the plate that are to be kept out of
+    obstacles: Sequence[Array] = field(
+        default=()
+    )  # closed curves (k, dim) [m] on the plate that are to be kept out of
 
     def problem(self, model: Embedded) -> Problem:
-        return Problem(model=model, steps=self.steps, terms=self.terms, constraints=self.constraints, before=self.start)
+        return Problem(
+            model=model,
+            steps=self.steps,
+            terms=self.terms,
+            constraints=self.constraints,
+            before=self.start,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Planned:
-    """A laser task planned and replayed: spots (steps + 1, dim - 1) [m] of the plan and of the replay with all nodes free."""
+    """A laser task planned and replayed: spots (steps + 1, dim - 1) [m] of the plan and of the
+    replay with all nodes free."""
 
     task: LaserTask
     refined: Refined
@@ -77,7 +89,15 @@ def latent_model(run: Run, task: LaserTask) -> Embedded:
     if not run.resume:
         for part in ("", "-wal", "-shm"):
             store.with_name(store.name + part).unlink(missing_ok=True)
-    return Latent(task.robot, dt=task.dt, cell=task.cell, start=task.start, store=store, cluster=run.cluster, progress=run.progress)
+    return Latent(
+        task.robot,
+        dt=task.dt,
+        cell=task.cell,
+        start=task.start,
+        store=store,
+        cluster=run.cluster,
+        progress=run.progress,
+    )
 
 
 def plan_laser(run: Run, task: LaserTask) -> Planned:
@@ -85,17 +105,27 @@ def plan_laser(run: Run, task: LaserTask) -> Planned:
     model = latent_model(run, task)
     options = Options(progress=run.progress, folder=run.folder / "plan")
     guess = np.tile(task.start, (task.steps, 1))
-    refined = plan_refined(task.problem(model), eta=task.eta, guess=guess, options=options, seed=run.seed)
+    refined = plan_refined(
+        task.problem(model), eta=task.eta, guess=guess, options=options, seed=run.seed
+    )
     plan, fine = refined.plan, refined.levels[-1].model
     replay = refined.certificate.replay
     if replay is None:
-        raise StepError("The plan cannot be replayed with all nodes free; go more slowly, or start from a smaller tension.")
+        raise StepError(
+            "The plan cannot be replayed with all nodes free; go more slowly, or start from a "
+            "smaller tension."
+        )
     run.keep(replay.states, plan.controls, dt=task.dt)
     positions, spot = replay.states[:, : fine.family.shapes.effectors.shape[1]], spot_on(task.plate)
     places = [np.concatenate([task.robot.place(name, q) for name in BEAM]) for q in positions]
     rows = np.vstack([fine.effector_rows(name).toarray() for name in BEAM])
-    return Planned(task=task, refined=refined, positions=positions, spots=np.array([spot(rows @ x[: rows.shape[1]]) for x in plan.states]),
-                   replayed=np.array([spot(y) for y in places]))  # fmt: skip
+    return Planned(
+        task=task,
+        refined=refined,
+        positions=positions,
+        spots=np.array([spot(rows @ x[: rows.shape[1]]) for x in plan.states]),
+        replayed=np.array([spot(y) for y in places]),
+    )
 
 
 def probe(task: LaserTask) -> tuple[Embedded, Array, Array]:
@@ -107,16 +137,26 @@ def probe(task: LaserTask) -> tuple[Embedded, Array, Array]:
     return model, x, u
 
 
-def outcome(planned: Planned, *, title: str, metrics: Mapping[str, Metric], reached: bool, sentence: str,
-            paper: Mapping[str, float | str] | None = None) -> Outcome:  # fmt: skip
-    """What an experiment with a laser tells: its own metrics, then those of the surrogate beside the paper's."""
+def outcome(
+    planned: Planned,
+    *,
+    title: str,
+    metrics: Mapping[str, Metric],
+    reached: bool,
+    sentence: str,
+    paper: Mapping[str, float | str] | None = None,
+) -> Outcome:
+    """What an experiment with a laser tells: its own metrics, then those of the surrogate beside
+    the paper's."""
     refined, paper = planned.refined, paper or {}
     c = refined.certificate
     told = {
         **metrics,
         "exact evaluations": Metric(value=refined.evaluations, paper=paper.get("evaluations")),
         "shapes asked for": Metric(value=refined.asked, paper=paper.get("without")),
-        "fewer by": Metric(value=refined.asked / refined.evaluations, unit="times", paper=paper.get("fewer")),
+        "fewer by": Metric(
+            value=refined.asked / refined.evaluations, unit="times", paper=paper.get("fewer")
+        ),
         **known("error of a step", c.one_step, "of the positions", paper.get("error")),
         **known("error of a step beside its increment", c.increment, "of the increment"),
         **known("error at random points of the plan", c.holdout, "of the positions"),
@@ -127,13 +167,23 @@ def outcome(planned: Planned, *, title: str, metrics: Mapping[str, Metric], reac
         "executions": Metric(value=len(refined.levels), paper=paper.get("executions")),
         "iterations": Metric(value=refined.iterations),
         "seconds for the plan": Metric(value=refined.seconds, unit="s"),
-        "unknowns of the full model": Metric(value=planned.positions.shape[1], paper=paper.get("unknowns")),
+        "unknowns of the full model": Metric(
+            value=planned.positions.shape[1], paper=paper.get("unknowns")
+        ),
     }
-    return Outcome(metrics=told, plots=plots(planned), scene=_film(planned, title), reached=reached, sentence=sentence,
-                   notes=tuple(c.lines()))  # fmt: skip
+    return Outcome(
+        metrics=told,
+        plots=plots(planned),
+        scene=_film(planned, title),
+        reached=reached,
+        sentence=sentence,
+        notes=tuple(c.lines()),
+    )
 
 
-def known(name: str, value: float | None, unit: str = "-", paper: float | str | None = None) -> dict[str, Metric]:
+def known(
+    name: str, value: float | None, unit: str = "-", paper: float | str | None = None
+) -> dict[str, Metric]:
     """A metric, where there is a number for it."""
     return {} if value is None else {name: Metric(value=value, unit=unit, paper=paper)}
 
@@ -147,25 +197,71 @@ def plots(planned: Planned) -> list[Plot]:
         before = asked[-1]
     count = np.arange(len(rows))
     times = task.dt * np.arange(task.steps + 1)
-    costs = {f"cell {level.cell:g} N": (np.arange(len(level.result.history)), np.array([row.cost for row in level.result.history]))
-             for level in levels}  # fmt: skip
+    costs = {
+        f"cell {level.cell:g} N": (
+            np.arange(len(level.result.history)),
+            np.array([row.cost for row in level.result.history]),
+        )
+        for level in levels
+    }
     out = [
-        Plot(title="Fig. 5 (a): exact evaluations", x="iteration", y="evaluations so far", log_y=True, kind="both",
-             series={"with the grid": (count, np.array([made for made, _ in rows])), "without": (count, np.array(asked))}),
-        Plot(title="Convergence", x="iteration", y="objective", kind="both", series=costs,
-             log_y=all(y.min() > 0.0 for _, y in costs.values())),
-        Plot(title="Lines", x="time [s]", y="tension [N]", kind="steps",
-             series={name: (times[1:], u) for name, u in zip(task.robot.actuators, planned.refined.plan.controls.T, strict=True)}),
-    ]  # fmt: skip
+        Plot(
+            title="Fig. 5 (a): exact evaluations",
+            x="iteration",
+            y="evaluations so far",
+            log_y=True,
+            kind="both",
+            series={
+                "with the grid": (count, np.array([made for made, _ in rows])),
+                "without": (count, np.array(asked)),
+            },
+        ),
+        Plot(
+            title="Convergence",
+            x="iteration",
+            y="objective",
+            kind="both",
+            series=costs,
+            log_y=all(y.min() > 0.0 for _, y in costs.values()),
+        ),
+        Plot(
+            title="Lines",
+            x="time [s]",
+            y="tension [N]",
+            kind="steps",
+            series={
+                name: (times[1:], u)
+                for name, u in zip(
+                    task.robot.actuators, planned.refined.plan.controls.T, strict=True
+                )
+            },
+        ),
+    ]
     if planned.spots.shape[1] == 2:
         drawn = {"planned": planned.spots, "replayed": planned.replayed}
         drawn |= {"wanted": task.wanted[:, :2]} if len(task.wanted) > 1 else {}
         kept_out = {f"obstacle {k + 1}": curve[:, :2] for k, curve in enumerate(task.obstacles)}
-        out.append(Plot(title="The beam on the plate", x="x [m]", y="y [m]", equal=True,
-                        series={name: (xy[:, 0], xy[:, 1]) for name, xy in {**drawn, **kept_out}.items()}))  # fmt: skip
+        out.append(
+            Plot(
+                title="The beam on the plate",
+                x="x [m]",
+                y="y [m]",
+                equal=True,
+                series={name: (xy[:, 0], xy[:, 1]) for name, xy in {**drawn, **kept_out}.items()},
+            )
+        )
     else:
-        out.append(Plot(title="The beam on the plate", x="time [s]", y="x [m]",
-                        series={"planned": (times, planned.spots[:, 0]), "replayed": (times, planned.replayed[:, 0])}))  # fmt: skip
+        out.append(
+            Plot(
+                title="The beam on the plate",
+                x="time [s]",
+                y="x [m]",
+                series={
+                    "planned": (times, planned.spots[:, 0]),
+                    "replayed": (times, planned.replayed[:, 0]),
+                },
+            )
+        )
     return out
 
 
@@ -177,7 +273,14 @@ def _film(planned: Planned, title: str) -> Scene:
     lens = np.array([task.robot.place("laser", q) for q in planned.positions])
     beam = Line(points=np.stack([lens, on_plate], axis=1), colour=palette.MARKER)
     curves = [Line(points=curve, colour=palette.FAINT) for curve in task.obstacles]
-    curves += [Line(points=task.wanted, colour=palette.TARGET, dashed=True)] if len(task.wanted) > 1 else []
+    curves += (
+        [Line(points=task.wanted, colour=palette.TARGET, dashed=True)]
+        if len(task.wanted) > 1
+        else []
+    )
     return replace(
-        film, lines=(*film.lines, beam, *curves), markers=on_plate[:, None], targets=task.wanted[:: max(1, len(task.wanted) - 1)][:, :dim]
+        film,
+        lines=(*film.lines, beam, *curves),
+        markers=on_plate[:, None],
+        targets=task.wanted[:: max(1, len(task.wanted) - 1)][:, :dim],
     )

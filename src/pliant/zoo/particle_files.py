@@ -12,12 +12,15 @@ from pliant.zoo.particle_pictures import checked_states, deformations, strain_si
 
 
 def write_vtk(folder: str | Path, model: MaterialPoints, states: Array, *, every: int = 1) -> Path:
-    """Write every so many of the states (frames, n_state), `dt` apart, as particles-000000.vtu, ... and particles.pvd, whose path is
-    returned. At each particle: velocity [m/s], strain [-] (size of the Green strain), J [-] (change of volume) and material, its index
-    in the order of the robot's materials."""
+    """Write every so many of the states (frames, n_state), `dt` apart, as particles-000000.vtu, ...
+    and particles.pvd, whose path is returned. At each particle: velocity [m/s], strain [-] (size of
+    the Green strain), J [-] (change of volume) and material, its index in the order of the robot's
+    materials."""
     states = checked_states(model, states)
     if not is_whole(every) or every < 1:
-        raise InputError(f"Every {every} states cannot be written; give a whole number of 1 or more.")
+        raise InputError(
+            f"Every {every} states cannot be written; give a whole number of 1 or more."
+        )
     return write_point_frames(folder, _frames(model, states, every))
 
 
@@ -28,5 +31,12 @@ def _frames(model: MaterialPoints, states: Array, every: int) -> Iterator[PointF
     for k in range(0, len(states), every):
         x = states[k]
         F, shape = deformations(model, x), (-1, model.dim)
-        fields = {"velocity": model.space.velocity(x).reshape(shape), "strain": strain_size(F), "J": np.linalg.det(F), "material": material}
-        yield PointFrame(time=k * model.dt, points=model.space.position(x).reshape(shape), fields=fields)
+        fields = {
+            "velocity": model.space.velocity(x).reshape(shape),
+            "strain": strain_size(F),
+            "J": np.linalg.det(F),
+            "material": material,
+        }
+        yield PointFrame(
+            time=k * model.dt, points=model.space.position(x).reshape(shape), fields=fields
+        )

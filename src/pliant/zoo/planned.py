@@ -19,14 +19,17 @@ from pliant.zoo.pictures import scene
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlanningTask:
-    """A robot, how long and how finely to plan, and what is wanted; `targets` are the goals that must be hit, by effector and time."""
+    """A robot, how long and how finely to plan, and what is wanted; `targets` are the goals that
+    must be hit, by effector and time."""
 
     robot: Robot
     steps: int
     time: float  # [s]
     targets: Sequence[Goal]
     terms: Sequence[Term]  # beside the targets
-    paper: Mapping[str, float | str] = field(default_factory=dict)  # what Table I says: nodes, arms, steps, time
+    paper: Mapping[str, float | str] = field(
+        default_factory=dict
+    )  # what Table I says: nodes, arms, steps, time
 
     @property
     def model(self) -> Implicit:
@@ -36,13 +39,29 @@ class PlanningTask:
 Maker = Callable[[Mapping[str, Setting]], PlanningTask]
 
 
-def experiment(name: str, make: Maker, *, shows: str, size: str, takes: str, settings: Mapping[str, Setting],
-               quick: Mapping[str, Setting] | None = None) -> Experiment:  # fmt: skip
-    """An experiment of paper 003: makes its task from its settings, `steps` and `time` [s] among them, and plans it by their method."""
-    return Experiment(name=name, paper="003", shows=shows, size=size, takes=takes, probe=_probe_of(make),
-                      perform=lambda run: perform(run, make(run.settings), str(run.settings["method"])),
-                      settings={**settings, "method": "gauss_newton", "small_film": False},
-                      quick={**(quick or {}), "small_film": True})  # fmt: skip
+def experiment(
+    name: str,
+    make: Maker,
+    *,
+    shows: str,
+    size: str,
+    takes: str,
+    settings: Mapping[str, Setting],
+    quick: Mapping[str, Setting] | None = None,
+) -> Experiment:
+    """An experiment of paper 003: makes its task from its settings, `steps` and `time` [s] among
+    them, and plans it by their method."""
+    return Experiment(
+        name=name,
+        paper="003",
+        shows=shows,
+        size=size,
+        takes=takes,
+        probe=_probe_of(make),
+        perform=lambda run: perform(run, make(run.settings), str(run.settings["method"])),
+        settings={**settings, "method": "gauss_newton", "small_film": False},
+        quick={**(quick or {}), "small_film": True},
+    )
 
 
 def arms(robot: Robot) -> list[Arm]:
@@ -54,9 +73,21 @@ def arms(robot: Robot) -> list[Arm]:
 def problem_of(task: PlanningTask, model: Implicit) -> Problem:
     """The task from rest under gravity, within the joints' ranges, speeds and accelerations."""
     robot = task.robot
-    speed, strength = (np.concatenate([getattr(arm, name) for arm in arms(robot)]) for name in ("velocity", "acceleration"))
-    limits = [Limit(lower=-speed, upper=speed, order=1), Limit(lower=-strength, upper=strength, order=2)]
-    return Problem(model=model, steps=task.steps, x0=hanging(model), terms=[*task.targets, *task.terms], limits=limits)
+    speed, strength = (
+        np.concatenate([getattr(arm, name) for arm in arms(robot)])
+        for name in ("velocity", "acceleration")
+    )
+    limits = [
+        Limit(lower=-speed, upper=speed, order=1),
+        Limit(lower=-strength, upper=strength, order=2),
+    ]
+    return Problem(
+        model=model,
+        steps=task.steps,
+        x0=hanging(model),
+        terms=[*task.targets, *task.terms],
+        limits=limits,
+    )
 
 
 def hanging(model: Implicit) -> Array:
@@ -77,38 +108,62 @@ def perform(run: Run, task: PlanningTask, method: str) -> Outcome:
         raise KeyboardInterrupt
     path = run.simulate(model, found.controls, count=task.steps, dt=model.dt, x0=problem.start)
     replayed = problem.value(path.path, path.controls)
-    hits = [(goal.effector, miss) for goal in task.targets for miss in _misses(problem, path.path, path.controls, goal, model)]
+    hits = [
+        (goal.effector, miss)
+        for goal in task.targets
+        for miss in _misses(problem, path.path, path.controls, goal, model)
+    ]
     worst = max(miss for _, miss in hits)
     reached = bool(found.status) and worst <= 0.01 and found.excess <= 1e-9
     metrics = {
         "worst miss of a target": Metric(value=worst, unit="m"),
         **{
-            f"speed of '{goal.effector}' at its last target": Metric(value=_speed(model, path.path, goal), unit="m/s")
+            f"speed of '{goal.effector}' at its last target": Metric(
+                value=_speed(model, path.path, goal), unit="m/s"
+            )
             for goal in task.targets
         },
         "objective": Metric(value=found.cost),
         "iterations": Metric(value=len(found.history) - 1),
-        "seconds an iteration": Metric(value=found.history[-1].seconds / max(len(found.history) - 1, 1), unit="s"),
+        "seconds an iteration": Metric(
+            value=found.history[-1].seconds / max(len(found.history) - 1, 1), unit="s"
+        ),
         "replay equals the plan": Metric(value=replayed == found.cost),
         "beyond the joints' limits": Metric(value=found.excess, unit="of the range"),
-        "nodes": Metric(value=len(model.equations.body.rest) // model.equations.body.dim, paper=task.paper.get("nodes")),
+        "nodes": Metric(
+            value=len(model.equations.body.rest) // model.equations.body.dim,
+            paper=task.paper.get("nodes"),
+        ),
         "arms": Metric(value=len(arms(task.robot)), paper=task.paper.get("arms")),
         "steps": Metric(value=task.steps, paper=task.paper.get("steps")),
         "time": Metric(value=task.time, unit="s", paper=task.paper.get("time")),
     }
-    return Outcome(metrics=metrics, plots=_plots(model, found, path.controls), reached=reached,
-                   scene=_scene(run, task, model, path), sentence="done" if reached else _why(found, worst))  # fmt: skip
+    return Outcome(
+        metrics=metrics,
+        plots=_plots(model, found, path.controls),
+        reached=reached,
+        scene=_scene(run, task, model, path),
+        sentence="done" if reached else _why(found, worst),
+    )
 
 
 def _why(found: Plan, worst: float) -> str:
     if not found.status:
         return f"the planner stopped: {found.status.text}."
     if found.excess > 1e-9:
-        return f"a joint goes {found.excess:.2g} of its range beyond a limit; plan with another method."
-    return f"a target is missed by {worst:.3g} m (1 cm is asked for): {found.status.text}; move it closer or give it more weight."
+        return (
+            f"a joint goes {found.excess:.2g} of its range beyond a limit; plan with another "
+            "method."
+        )
+    return (
+        f"a target is missed by {worst:.3g} m (1 cm is asked for): {found.status.text}; move it "
+        "closer or give it more weight."
+    )
 
 
-def _misses(problem: Problem, states: Array, controls: Array, goal: Goal, model: Implicit) -> list[float]:
+def _misses(
+    problem: Problem, states: Array, controls: Array, goal: Goal, model: Implicit
+) -> list[float]:
     looks = goal.on(model, problem.steps)
     seen = [(look.see(states, controls, problem.first_control), look.loss.target) for look in looks]  # type: ignore[attr-defined]
     return [float(np.linalg.norm(y - target)) for y, target in seen]
@@ -116,25 +171,48 @@ def _misses(problem: Problem, states: Array, controls: Array, goal: Goal, model:
 
 def _speed(model: Implicit, states: Array, goal: Goal) -> float:
     last = round(float(np.max(goal.time)) / model.dt)  # type: ignore[arg-type]
-    return float(np.linalg.norm(model.effector_rows(goal.effector) @ model.space.velocity(states[last])))
+    return float(
+        np.linalg.norm(model.effector_rows(goal.effector) @ model.space.velocity(states[last]))
+    )
 
 
 def _plots(model: Implicit, found: Plan, controls: Array) -> list[Plot]:
     count = np.arange(len(found.history))
     times = model.dt * np.arange(1, len(controls) + 1)
     return [
-        Plot(title="Convergence", x="iteration", y="objective", log_y=True, kind="both",
-             series={found.method: (count, np.array([row.cost for row in found.history]))}),
-        Plot(title="Joints", x="time [s]", y="angle [rad]", series={f"joint {j + 1}": (times, u) for j, u in enumerate(controls.T)}),
-    ]  # fmt: skip
+        Plot(
+            title="Convergence",
+            x="iteration",
+            y="objective",
+            log_y=True,
+            kind="both",
+            series={found.method: (count, np.array([row.cost for row in found.history]))},
+        ),
+        Plot(
+            title="Joints",
+            x="time [s]",
+            y="angle [rad]",
+            series={f"joint {j + 1}": (times, u) for j, u in enumerate(controls.T)},
+        ),
+    ]
 
 
 def _scene(run: Run, task: PlanningTask, model: Implicit, path):
     shown = np.concatenate([task.robot.neutral_controls()[None], path.controls])
-    targets = np.concatenate([np.atleast_2d(np.asarray(goal.target, float)) for goal in task.targets])
+    targets = np.concatenate(
+        [np.atleast_2d(np.asarray(goal.target, float)) for goal in task.targets]
+    )
     marked = tuple(dict.fromkeys(goal.effector for goal in task.targets))
-    return scene(task.robot, path.path[:, : model.space.n_dofs], dt=model.dt, title=run.identity, targets=targets, ground=0.0,
-                 controls=shown, marked=marked)  # fmt: skip
+    return scene(
+        task.robot,
+        path.path[:, : model.space.n_dofs],
+        dt=model.dt,
+        title=run.identity,
+        targets=targets,
+        ground=0.0,
+        controls=shown,
+        marked=marked,
+    )
 
 
 def _probe_of(make: Maker) -> Callable[[Mapping[str, Setting]], tuple]:

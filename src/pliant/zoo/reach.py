@@ -1,4 +1,5 @@
-"""The tasks of paper 001: effectors go to goals one after the other, planned with condensed derivatives and whole forward runs."""
+"""The tasks of paper 001: effectors go to goals one after the other, planned with condensed
+derivatives and whole forward runs."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,23 +15,31 @@ from pliant.problem.paths import Path
 from pliant.robot import Robot
 
 CLOSE = 0.01  # of the motion's length: how near the end must come to its goal
-WAYS = ("linear", "nonlinear", "exact")  # the two condensed derivatives of paper 001, and gauss_newton on the whole model
+WAYS = (
+    "linear",
+    "nonlinear",
+    "exact",
+)  # the two condensed derivatives of paper 001, and gauss_newton on the whole model
 
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """Of the objective, each of a number without unit: ways over the motion's length, speeds over its mean, controls over their range."""
+    """Of the objective, each of a number without unit: ways over the motion's length, speeds over
+    its mean, controls over their range."""
 
     path: float = 10.0
     goal: float = 10.0
     speed: float = 1e-3
     effort: float = 1e-3
-    rate: float = 0.0  # of the effort of the controls' rates, over their range and the motion's time
+    rate: float = (
+        0.0  # of the effort of the controls' rates, over their range and the motion's time
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReachTask:
-    """A robot, a horizon, and for each effector a path [m] to follow and the times [s] of its goals on it."""
+    """A robot, a horizon, and for each effector a path [m] to follow and the times [s] of its goals
+    on it."""
 
     robot: Robot
     dt: float  # [s]
@@ -39,7 +48,9 @@ class ReachTask:
     times: Sequence[float]
     weights: Weights = field(default_factory=Weights)
     start: Array | None = None  # (n_controls,) held before the first step; None: the neutral ones
-    paper: Mapping[str, float] = field(default_factory=dict)  # what the paper reports: iterations by way
+    paper: Mapping[str, float] = field(
+        default_factory=dict
+    )  # what the paper reports: iterations by way
 
     @property
     def time(self) -> float:
@@ -60,13 +71,34 @@ class ReachTask:
         for name, path in self.paths.items():
             L = self.length(name)
             still = np.zeros(self.robot.body().dim)
-            out += [Goal(effector=name, target=path, weight=w.path / (L * L * self.time)),
-                    Goal(effector=name, target=np.array([path(t) for t in self.times]), time=self.times, weight=w.goal / L**2),
-                    Goal(effector=name, target=still, what="velocity", weight=w.speed * self.time / L**2),
-                    Goal(effector=name, target=still, what="velocity", time=self.times, weight=w.speed * self.time**2 / L**2)]  # fmt: skip
+            out += [
+                Goal(effector=name, target=path, weight=w.path / (L * L * self.time)),
+                Goal(
+                    effector=name,
+                    target=np.array([path(t) for t in self.times]),
+                    time=self.times,
+                    weight=w.goal / L**2,
+                ),
+                Goal(
+                    effector=name, target=still, what="velocity", weight=w.speed * self.time / L**2
+                ),
+                Goal(
+                    effector=name,
+                    target=still,
+                    what="velocity",
+                    time=self.times,
+                    weight=w.speed * self.time**2 / L**2,
+                ),
+            ]
         lower, upper = self.robot.control_limits()
-        out.append(Effort(weight=w.effort / (self.time * (upper - lower) ** 2), reference=self.first))
-        return [*out, Effort(weight=w.rate * self.time / (upper - lower) ** 2, order=1)] if w.rate else out
+        out.append(
+            Effort(weight=w.effort / (self.time * (upper - lower) ** 2), reference=self.first)
+        )
+        return (
+            [*out, Effort(weight=w.rate * self.time / (upper - lower) ** 2, order=1)]
+            if w.rate
+            else out
+        )
 
 
 def rest(robot: Robot, controls: Array) -> Array:
@@ -77,7 +109,11 @@ def rest(robot: Robot, controls: Array) -> Array:
 def problem_of(task: ReachTask, way: str, x0: Array) -> Problem:
     """The task for one way to plan: on a condensed model, or on the whole one."""
     model = SemiImplicit(task.robot, dt=task.dt)
-    seen = model if way == "exact" else Condensed(model=model, effectors=tuple(task.paths), derivative=way)
+    seen = (
+        model
+        if way == "exact"
+        else Condensed(model=model, effectors=tuple(task.paths), derivative=way)
+    )
     return Problem(model=seen, steps=task.steps, terms=task.terms(), x0=x0, before=task.first)
 
 
@@ -91,7 +127,11 @@ class Reached:
     speeds: Mapping[str, Array]  # effector -> (steps + 1, dim) [m/s]
     misses: Mapping[str, Array]  # effector -> (goals,) [-] over the motion's length
     active: float  # share of the controls that are at a bound
-    prediction: float | None  # largest difference between eq. 11 and the whole step, over the motion's length; None: not affine
+    prediction: (
+        float | None
+        # largest difference between eq. 11 and the whole step, over the motion's length; None: not
+        # affine
+    )
 
     @property
     def worst(self) -> float:
@@ -99,31 +139,58 @@ class Reached:
         return max(float(miss.max()) for miss in self.misses.values())
 
 
-def reach(task: ReachTask, way: str, *, options: Options, search: str = "line", x0: Array | None = None) -> Reached:
+def reach(
+    task: ReachTask, way: str, *, options: Options, search: str = "line", x0: Array | None = None
+) -> Reached:
     """Plan one way and look at the run."""
-    x0 = SemiImplicit(task.robot, dt=task.dt).state(rest(task.robot, task.first)) if x0 is None else x0
+    x0 = (
+        SemiImplicit(task.robot, dt=task.dt).state(rest(task.robot, task.first))
+        if x0 is None
+        else x0
+    )
     problem = problem_of(task, way, x0)
     began = time.perf_counter()
-    found = gauss_newton(problem, options=options) if way == "exact" else ddp(problem, options=options, search=search)
+    found = (
+        gauss_newton(problem, options=options)
+        if way == "exact"
+        else ddp(problem, options=options, search=search)
+    )
     seconds = time.perf_counter() - began
     if found.interrupted:
         raise KeyboardInterrupt
     model, at = problem.model, np.rint(np.asarray(task.times) / task.dt).astype(int)
     rows = {name: model.effector_rows(name) for name in task.paths}
-    places = {name: np.array([H @ model.space.position(x) for x in found.states]) for name, H in rows.items()}
-    speeds = {name: np.array([H @ model.space.velocity(x) for x in found.states]) for name, H in rows.items()}
+    places = {
+        name: np.array([H @ model.space.position(x) for x in found.states])
+        for name, H in rows.items()
+    }
+    speeds = {
+        name: np.array([H @ model.space.velocity(x) for x in found.states])
+        for name, H in rows.items()
+    }
     wanted = {name: np.array([path(k * task.dt) for k in at]) for name, path in task.paths.items()}
-    misses = {name: np.linalg.norm(places[name][at] - wanted[name], axis=1) / task.length(name) for name in task.paths}
+    misses = {
+        name: np.linalg.norm(places[name][at] - wanted[name], axis=1) / task.length(name)
+        for name in task.paths
+    }
     lower, upper = model.control_limits()
     near = 1e-6 * (upper - lower)
     active = float(np.mean((found.controls <= lower + near) | (found.controls >= upper - near)))
-    return Reached(plan=found, seconds=seconds, places=places, speeds=speeds, misses=misses, active=active,
-                   prediction=prediction_error(task, found))  # fmt: skip
+    return Reached(
+        plan=found,
+        seconds=seconds,
+        places=places,
+        speeds=speeds,
+        misses=misses,
+        active=active,
+        prediction=prediction_error(task, found),
+    )
 
 
 def prediction_error(task: ReachTask, found: Plan) -> float | None:
-    """How far eq. 11 with W_ea from a step under another control is from the whole step, at steps along the plan, over the length. None
-    where a control moves springs, for which eq. 11 holds at the control itself alone, by construction."""
+    """How far eq. 11 with W_ea from a step under another control is from the whole step, at steps
+    along the plan, over the length. None where a control moves springs, for which eq. 11 holds at
+    the control itself alone, by construction."""
     model = SemiImplicit(task.robot, dt=task.dt)
     seen = Condensed(model=model, effectors=tuple(task.paths))
     if not seen.affine:

@@ -1,4 +1,5 @@
-"""The experiments of paper 001: from a task to plans by several ways, their figures, plots and animation."""
+"""The experiments of paper 001: from a task to plans by several ways, their figures, plots and
+animation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,19 +17,46 @@ from pliant.zoo.reach import CLOSE, WAYS, Reached, ReachTask, reach, rest
 Maker = Callable[[Mapping[str, Setting]], ReachTask]
 
 
-def experiment(name: str, make: Maker, *, shows: str, size: str, takes: str, settings: Mapping[str, Setting],
-               quick: Mapping[str, Setting] | None = None) -> Experiment:  # fmt: skip
-    """An experiment of paper 001; its setting `ways` names how to plan, the last of which is shown."""
-    return Experiment(name=name, paper="001", shows=shows, size=size, takes=takes, probe=_probe_of(make), prepare=_check_ways,
-                      perform=lambda run: perform(run, make(run.settings)),
-                      settings={"ways": "linear", "search": "line", "iterations": 200, "dt": 0.01, **settings, "small_film": False},
-                      quick={**(quick or {}), "small_film": True})  # fmt: skip
+def experiment(
+    name: str,
+    make: Maker,
+    *,
+    shows: str,
+    size: str,
+    takes: str,
+    settings: Mapping[str, Setting],
+    quick: Mapping[str, Setting] | None = None,
+) -> Experiment:
+    """An experiment of paper 001; its setting `ways` names how to plan, the last of which is
+    shown."""
+    return Experiment(
+        name=name,
+        paper="001",
+        shows=shows,
+        size=size,
+        takes=takes,
+        probe=_probe_of(make),
+        prepare=_check_ways,
+        perform=lambda run: perform(run, make(run.settings)),
+        settings={
+            "ways": "linear",
+            "search": "line",
+            "iterations": 200,
+            "dt": 0.01,
+            **settings,
+            "small_film": False,
+        },
+        quick={**(quick or {}), "small_film": True},
+    )
 
 
 def _check_ways(settings: Mapping[str, Setting]) -> None:
     unknown = [way for way in str(settings["ways"]).split() if way not in WAYS]
     if unknown or not str(settings["ways"]).split():
-        raise InputError(f"The setting ways is '{settings['ways']}'; name some of {', '.join(WAYS)}, with blanks between.")
+        raise InputError(
+            f"The setting ways is '{settings['ways']}'; name some of {', '.join(WAYS)}, with "
+            "blanks between."
+        )
 
 
 def perform(run: Run, task: ReachTask) -> Outcome:
@@ -41,12 +69,24 @@ def perform(run: Run, task: ReachTask) -> Outcome:
         metrics |= way_metrics(task, way, one)
     metrics["nodes"] = Metric(value=len(task.robot.body().rest) // task.robot.body().dim)
     failed = {way: one for way, one in found.items() if one.worst > CLOSE or one.plan.excess > 1e-9}
-    sentence = "done" if not failed else "; ".join(
-        f"the {way} plan misses a goal by {100.0 * one.worst:.2g} % of the motion's length ({one.plan.status.text})"
-        for way, one in failed.items()) + "; allow more iterations, or bring the goal nearer."  # fmt: skip
-    return Outcome(metrics=metrics, plots=plots(task, found), reached=not failed, sentence=sentence,
-                   scene=_scene(run, task, path.path[:, : model.space.n_dofs]),
-                   notes=[f"{way}: {one.plan.status.text}" for way, one in found.items()])  # fmt: skip
+    sentence = (
+        "done"
+        if not failed
+        else "; ".join(
+            f"the {way} plan misses a goal by {100.0 * one.worst:.2g} % of the motion's length "
+            f"({one.plan.status.text})"
+            for way, one in failed.items()
+        )
+        + "; allow more iterations, or bring the goal nearer."
+    )
+    return Outcome(
+        metrics=metrics,
+        plots=plots(task, found),
+        reached=not failed,
+        sentence=sentence,
+        scene=_scene(run, task, path.path[:, : model.space.n_dofs]),
+        notes=[f"{way}: {one.plan.status.text}" for way, one in found.items()],
+    )
 
 
 def plans(run: Run, task: ReachTask) -> dict[str, Reached]:
@@ -54,8 +94,12 @@ def plans(run: Run, task: ReachTask) -> dict[str, Reached]:
     x0 = SemiImplicit(task.robot, dt=task.dt).state(rest(task.robot, task.first))
     found = {}
     for way in str(run.settings["ways"]).split():
-        options = Options(iterations=int(run.settings["iterations"]), progress=run.progress, folder=run.folder / f"plan-{way}",
-                          resume=run.resume)  # fmt: skip
+        options = Options(
+            iterations=int(run.settings["iterations"]),
+            progress=run.progress,
+            folder=run.folder / f"plan-{way}",
+            resume=run.resume,
+        )
         found[way] = reach(task, way, options=options, search=str(run.settings["search"]), x0=x0)
     return found
 
@@ -71,7 +115,11 @@ def way_metrics(task: ReachTask, way: str, one: Reached) -> dict[str, Metric]:
         **(
             {}
             if one.prediction is None
-            else {f"{way}: condensed step from the whole one": Metric(value=one.prediction, unit="of the motion")}
+            else {
+                f"{way}: condensed step from the whole one": Metric(
+                    value=one.prediction, unit="of the motion"
+                )
+            }
         ),
     }
 
@@ -84,8 +132,17 @@ def plots(task: ReachTask, found: Mapping[str, Reached]) -> list[Plot]:
             out += [place_plot(task, found, name, axis), speed_plot(task, found, name, axis)]
     out += [control_plot(task, list(found.values())[-1])]
     costs = {way: np.array([row.cost for row in one.plan.history]) for way, one in found.items()}
-    return [*out, Plot(title="Convergence", x="iteration", y="objective", log_y=True, kind="both",
-                       series={way: (np.arange(len(cost)), cost) for way, cost in costs.items()})]  # fmt: skip
+    return [
+        *out,
+        Plot(
+            title="Convergence",
+            x="iteration",
+            y="objective",
+            log_y=True,
+            kind="both",
+            series={way: (np.arange(len(cost)), cost) for way, cost in costs.items()},
+        ),
+    ]
 
 
 def place_plot(task: ReachTask, found: Mapping[str, Reached], effector: str, axis: str) -> Plot:
@@ -93,29 +150,61 @@ def place_plot(task: ReachTask, found: Mapping[str, Reached], effector: str, axi
     at, k = task.dt * np.arange(task.steps + 1), "xyz".index(axis)
     wanted = np.array([task.paths[effector](t)[k] for t in at])
     places = {way: (at, one.places[effector][:, k]) for way, one in found.items()}
-    return Plot(title=f"{effector}: {axis}", x="time [s]", y=f"{axis} [m]", series={"wanted": (at, wanted), **places})
+    return Plot(
+        title=f"{effector}: {axis}",
+        x="time [s]",
+        y=f"{axis} [m]",
+        series={"wanted": (at, wanted), **places},
+    )
 
 
 def speed_plot(task: ReachTask, found: Mapping[str, Reached], effector: str, axis: str) -> Plot:
     """How fast an effector moves along an axis."""
     at, k = task.dt * np.arange(task.steps + 1), "xyz".index(axis)
-    return Plot(title=f"{effector}: speed along {axis}", x="time [s]", y="speed [m/s]",
-                series={way: (at, one.speeds[effector][:, k]) for way, one in found.items()})  # fmt: skip
+    return Plot(
+        title=f"{effector}: speed along {axis}",
+        x="time [s]",
+        y="speed [m/s]",
+        series={way: (at, one.speeds[effector][:, k]) for way, one in found.items()},
+    )
 
 
 def control_plot(task: ReachTask, one: Reached) -> Plot:
     """The controls with their bounds, each over time."""
     at, used = task.dt * np.arange(1, task.steps + 1), one.plan.controls
     driven = [name for name, actuator in task.robot.actuators.items() if actuator.n_controls]
-    bounds = [(text, float(side[0])) for text, side in zip(("lower bound", "upper bound"), task.robot.control_limits(), strict=True)]
-    return Plot(title="Controls", x="time [s]", y="control", series={**{name: (at, u) for name, u in zip(driven, used.T, strict=True)},
-                **{text: (at, np.full(len(at), side)) for text, side in bounds}})  # fmt: skip
+    bounds = [
+        (text, float(side[0]))
+        for text, side in zip(
+            ("lower bound", "upper bound"), task.robot.control_limits(), strict=True
+        )
+    ]
+    return Plot(
+        title="Controls",
+        x="time [s]",
+        y="control",
+        series={
+            **{name: (at, u) for name, u in zip(driven, used.T, strict=True)},
+            **{text: (at, np.full(len(at), side)) for text, side in bounds},
+        },
+    )
 
 
 def _scene(run: Run, task: ReachTask, positions: Array) -> Scene:
-    ways = [np.array([path(task.dt * k) for k in range(task.steps + 1)]) for path in task.paths.values()]
-    targets = np.concatenate([np.array([path(t) for t in task.times]) for path in task.paths.values()])
-    drawn = scene(task.robot, positions, dt=task.dt, title=run.identity, targets=targets, marked=tuple(task.paths))
+    ways = [
+        np.array([path(task.dt * k) for k in range(task.steps + 1)]) for path in task.paths.values()
+    ]
+    targets = np.concatenate(
+        [np.array([path(t) for t in task.times]) for path in task.paths.values()]
+    )
+    drawn = scene(
+        task.robot,
+        positions,
+        dt=task.dt,
+        title=run.identity,
+        targets=targets,
+        marked=tuple(task.paths),
+    )
     return replace(drawn, lines=(*drawn.lines, *(Line(points=way, dashed=True) for way in ways)))
 
 
@@ -126,7 +215,10 @@ def _probe_of(make: Maker) -> Callable[[Mapping[str, Setting]], tuple]:
         task = make(settings)
         model = SemiImplicit(task.robot, dt=task.dt)
         lower, upper = model.control_limits()
-        x, u = model.initial_state(), 0.5 * (lower + upper) + 0.1 * (upper - lower) * np.cos(np.arange(lower.size))
+        x, u = (
+            model.initial_state(),
+            0.5 * (lower + upper) + 0.1 * (upper - lower) * np.cos(np.arange(lower.size)),
+        )
         for k in range(3):
             x = model.step(x, u, None, k).x
         return model, x, u

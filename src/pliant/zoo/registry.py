@@ -33,27 +33,50 @@ from pliant.zoo.experiments import (
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (arm_circle.EXPERIMENT, arm_obstacles.EXPERIMENT, arm_2d.EXPERIMENT, arm_reach.EXPERIMENT,
-                       cantilever.EXPERIMENT, block_drop.EXPERIMENT, *pendulum.EXPERIMENTS, *whip.EXPERIMENTS,
-                       *lay_cloth.EXPERIMENTS, mpm_bounce.EXPERIMENT, mpm_beam.EXPERIMENT, mpm_slope.EXPERIMENT,
-                       biped_cable.EXPERIMENT, diamond_two_goals.EXPERIMENT,
-                       *stiff_flop.EXPERIMENTS, *liandford.EXPERIMENTS, diamond_mpc.EXPERIMENT,
-                       *fluid_weight.EXPERIMENTS, cylinder_air_water.EXPERIMENT, *finger_inverse.EXPERIMENTS, pendulum_hydraulic.EXPERIMENT)
-}  # fmt: skip
+    for experiment in (
+        arm_circle.EXPERIMENT,
+        arm_obstacles.EXPERIMENT,
+        arm_2d.EXPERIMENT,
+        arm_reach.EXPERIMENT,
+        cantilever.EXPERIMENT,
+        block_drop.EXPERIMENT,
+        *pendulum.EXPERIMENTS,
+        *whip.EXPERIMENTS,
+        *lay_cloth.EXPERIMENTS,
+        mpm_bounce.EXPERIMENT,
+        mpm_beam.EXPERIMENT,
+        mpm_slope.EXPERIMENT,
+        biped_cable.EXPERIMENT,
+        diamond_two_goals.EXPERIMENT,
+        *stiff_flop.EXPERIMENTS,
+        *liandford.EXPERIMENTS,
+        diamond_mpc.EXPERIMENT,
+        *fluid_weight.EXPERIMENTS,
+        cylinder_air_water.EXPERIMENT,
+        *finger_inverse.EXPERIMENTS,
+        pendulum_hydraulic.EXPERIMENT,
+    )
+}
 
 
 def find_robot(name: str) -> Robot:
     """The robot of a file, of the zoo, or of an experiment, or a sentence with the nearest one."""
     if name.lower().endswith(".toml") or Path(name).is_file():
         return load_robot(name)
-    known = [robot for robot in robots.__all__ if robot != "irb14000"]  # an arm that holds robots, and none itself
+    known = [
+        robot for robot in robots.__all__ if robot != "irb14000"
+    ]  # an arm that holds robots, and none itself
     if name.replace("-", "_") in known:
         return vars(robots)[name.replace("-", "_")]()
     if name not in EXPERIMENTS:
-        raise InputError(f"There is no robot or experiment '{name}'; {nearest(name, [*known, *EXPERIMENTS])}")
+        raise InputError(
+            f"There is no robot or experiment '{name}'; {nearest(name, [*known, *EXPERIMENTS])}"
+        )
     robot = getattr(EXPERIMENTS[name].probe(EXPERIMENTS[name].chosen())[0], "robot", None)
     if not isinstance(robot, Robot):
-        raise InputError(f"The experiment {name} has no robot to drive; choose one of {', '.join(known)}.")
+        raise InputError(
+            f"The experiment {name} has no robot to drive; choose one of {', '.join(known)}."
+        )
     return robot
 
 

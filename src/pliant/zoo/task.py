@@ -20,14 +20,26 @@ def task_experiment(path: Path) -> Experiment:
     task = load_task(path)
     model = task.model()
     if not re.fullmatch(r"\w[\w .-]*", path.stem):
-        raise InputError(f"The file name '{path.name}' gives no name for its results; rename it, for example to robot.toml.")
-    matter = b"".join(np.ascontiguousarray(part).tobytes() for part in (task.robot.body().rest, task.robot.body().pairs))
+        raise InputError(
+            f"The file name '{path.name}' gives no name for its results; rename it, for example "
+            "to robot.toml."
+        )
+    matter = b"".join(
+        np.ascontiguousarray(part).tobytes()
+        for part in (task.robot.body().rest, task.robot.body().pairs)
+    )
 
     def perform(run: Run) -> Outcome:
         return _simulate(run, task, model)
 
     def probe(settings: Mapping[str, Setting]) -> tuple:
-        checked = task.model(design=tuple(f"{name}.{key}" for name in task.robot.body().groups for key in ("E", "nu", "density")))
+        checked = task.model(
+            design=tuple(
+                f"{name}.{key}"
+                for name in task.robot.body().groups
+                for key in ("E", "nu", "density")
+            )
+        )
         x = checked.initial_state()
         for k in range(2):
             x = checked.step(x, task.control(k), None, k).x
@@ -38,7 +50,8 @@ def task_experiment(path: Path) -> Experiment:
         shows=f"{task.robot.name} under the task of {path.name}",
         size=f"{model.space.n_dofs} unknowns, {model.n_controls} controls",
         takes="seconds",
-        source=f"{path.read_bytes().hex()} {sha256(matter).hexdigest()}",  # the file, and the meshes it may point to
+        # the file, and the meshes it may point to
+        source=f"{path.read_bytes().hex()} {sha256(matter).hexdigest()}",
         perform=perform,
         probe=probe,
         settings={"steps": task.steps, "small_film": False},
@@ -53,16 +66,33 @@ def _simulate(run: Run, task: Task, model) -> Outcome:
     positions = path.path[:, : model.space.n_dofs]
     times = np.concatenate([[0.0], path.times])
     tracks = {name: np.stack([robot.place(name, q) for q in positions]) for name in robot.effectors}
-    metrics = {f"{name} {axis} at the end": Metric(value=float(track[-1, k]), unit="m")
-               for name, track in tracks.items() for k, axis in enumerate("xyz"[: body.dim])}  # fmt: skip
+    metrics = {
+        f"{name} {axis} at the end": Metric(value=float(track[-1, k]), unit="m")
+        for name, track in tracks.items()
+        for k, axis in enumerate("xyz"[: body.dim])
+    }
     metrics["largest Newton count"] = Metric(value=int(path.scalars["iterations"].max(initial=0)))
     axes = "xyz"[: body.dim]
-    plots = [Plot(title=f"Effector {name}", x="time [s]", y="position [m]",
-                  series={axis: (times, track[:, k]) for k, axis in enumerate(axes)})
-             for name, track in tracks.items()]  # fmt: skip
+    plots = [
+        Plot(
+            title=f"Effector {name}",
+            x="time [s]",
+            y="position [m]",
+            series={axis: (times, track[:, k]) for k, axis in enumerate(axes)},
+        )
+        for name, track in tracks.items()
+    ]
     if model.n_controls:
-        names = [f"{name}{f' {k}' if a.n_controls > 1 else ''}" for name, a in robot.actuators.items() for k in range(a.n_controls)]
+        names = [
+            f"{name}{f' {k}' if a.n_controls > 1 else ''}"
+            for name, a in robot.actuators.items()
+            for k in range(a.n_controls)
+        ]
         series = {name: (path.times, path.controls[:, k]) for k, name in enumerate(names)}
         plots.append(Plot(title="Controls", x="time [s]", y="control", kind="steps", series=series))
-    film = scene(robot, positions, dt=task.dt, title=robot.name) if isinstance(body, Solid | Beams) else None
+    film = (
+        scene(robot, positions, dt=task.dt, title=robot.name)
+        if isinstance(body, Solid | Beams)
+        else None
+    )
     return Outcome(metrics=metrics, plots=plots, scene=film)

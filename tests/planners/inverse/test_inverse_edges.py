@@ -1,4 +1,5 @@
-"""What inverse control does with drives that are too quick, at the limits of rates, and with poses of any kind."""
+"""What inverse control does with drives that are too quick, at the limits of rates, and with poses
+of any kind."""
 
 from dataclasses import replace
 
@@ -14,7 +15,8 @@ from pliant.problem import Limit, Stroke
 
 
 def test_a_volume_that_is_asked_for_at_once_is_pumped_in_step_by_step():
-    """A linearised step follows a stiff drive by a little only; the other controls and time go on meanwhile."""
+    """A linearised step follows a stiff drive by a little only; the other controls and time go on
+    meanwhile."""
     controller = inverse(SemiImplicit(can("volume", (0.8, 1.5)), dt=0.01), "top")
     pose = controller.begin()
     ways = []
@@ -39,7 +41,11 @@ def test_a_robot_that_swings_follows_a_target_with_a_volume_drive():
 
 @pytest.mark.parametrize("rate", [0.05, 5.0])
 def test_what_only_its_rate_holds_back_is_not_out_of_reach(rate):
-    controller = inverse(Quasistatic(can("pressure", (0.0, 1e4))), "top", limits=[Limit(lower=-rate, upper=rate, order=1)])
+    controller = inverse(
+        Quasistatic(can("pressure", (0.0, 1e4))),
+        "top",
+        limits=[Limit(lower=-rate, upper=rate, order=1)],
+    )
     first = controller.begin()
     pose = controller.settle(first, first.places + (0.0, 0.0, 0.002), ticks=20)
     assert (pose.k, pose.ok, pose.text) == (20, True, "still moving after 20 ticks")
@@ -50,14 +56,26 @@ def test_what_only_its_rate_holds_back_is_not_out_of_reach(rate):
 def test_a_pose_that_is_not_finite_is_a_sentence(one_sentence):
     controller = inverse(Quasistatic(can("volume", (0.8, 1.5))), "top")
     pose = controller.begin()
-    one_sentence(lambda: controller.follow(replace(pose, x=np.nan * pose.x), pose.places), "The state of the pose is nan")
-    one_sentence(lambda: controller.manual(replace(pose, u=np.inf * (1.0 + pose.u)), pose.u), "The array of controls of the pose is inf")
+    one_sentence(
+        lambda: controller.follow(replace(pose, x=np.nan * pose.x), pose.places),
+        "The state of the pose is nan",
+    )
+    one_sentence(
+        lambda: controller.manual(replace(pose, u=np.inf * (1.0 + pose.u)), pose.u),
+        "The array of controls of the pose is inf",
+    )
 
 
 @pytest.mark.parametrize(("slowest", "state"), [(0.0, BEYOND), (-300.0, THERE)])
 def test_what_a_motor_cannot_do_at_all_is_out_of_reach_and_no_matter_of_time(slowest, state):
     limits = [Limit(lower=slowest, upper=300.0, order=1)]
-    controller = inverse(Quasistatic(can("pressure", (0.0, 1e4))), "top", fixed={"pull": 0.0}, directions="z", limits=limits)
+    controller = inverse(
+        Quasistatic(can("pressure", (0.0, 1e4))),
+        "top",
+        fixed={"pull": 0.0},
+        directions="z",
+        limits=limits,
+    )
     first = controller.begin(u=[2000.0, 0.0])
     pose = controller.settle(first, first.places - (0.0, 0.0, 5e-4), ticks=60)
     assert pose.state == state
@@ -65,7 +83,8 @@ def test_what_a_motor_cannot_do_at_all_is_out_of_reach_and_no_matter_of_time(slo
 
 
 def test_a_pose_is_gone_on_from_as_it_is():
-    """Nothing is solved: a state away from balance stays there, at its own tick, and is not shared with whoever gave it."""
+    """Nothing is solved: a state away from balance stays there, at its own tick, and is not shared
+    with whoever gave it."""
     controller = inverse(Quasistatic(arm()))
     first = controller.begin()
     given = 1.01 * first.x
@@ -80,10 +99,16 @@ def test_a_pose_is_gone_on_from_as_it_is():
 @pytest.mark.parametrize("away", [0.0, 10.0])
 @pytest.mark.parametrize(("share", "stands"), [(0.005, True), (0.02, False)])
 def test_where_a_robot_stands_firmly_does_not_depend_on_where_the_world_begins(away, share, stands):
-    """A bar that is stretched evenly is away from balance by the way of its end: firm is less than a hundredth of its length."""
+    """A bar that is stretched evenly is away from balance by the way of its end: firm is less than
+    a hundredth of its length."""
     across = pl.Cable(points=[(away + x, 0.02, 0.08) for x in (0.0, 0.04)], limits=(0.0, 1.0))
-    robot = arm(shape=pl.Box(size=(0.04, 0.04, 0.16), origin=(away, 0.0, 0.0)), actuators={"across": across},
-                effectors={"tip": pl.Effector(surface="z+")}, material=pl.Material(E=1e5, nu=0.0), gravity=None)  # fmt: skip
+    robot = arm(
+        shape=pl.Box(size=(0.04, 0.04, 0.16), origin=(away, 0.0, 0.0)),
+        actuators={"across": across},
+        effectors={"tip": pl.Effector(surface="z+")},
+        material=pl.Material(E=1e5, nu=0.0),
+        gravity=None,
+    )
     controller = inverse(Quasistatic(robot))
     first = controller.begin()
     stretched = first.x * np.tile([1.0, 1.0, 1.0 + share], len(first.x) // 3)
@@ -116,9 +141,14 @@ def test_a_state_with_a_cell_inside_out_is_refused(one_sentence):
 
 
 def test_a_bound_that_is_in_the_way_is_named_and_nothing_is_passed():
-    """A load that grows pulls a cable out further than its stroke: there is a balance, but it may not be taken."""
+    """A load that grows pulls a cable out further than its stroke: there is a balance, but it may
+    not be taken."""
     pull = pl.PointLoad(point=(0.02, 0.02, 0.16), force=lambda t: (-0.2 * t, 0.0, 0.0))
-    controller = inverse(Quasistatic(arm(loads=[pull])), strokes=[Stroke(actuator="a", upper=0.003)], limits=[Limit(upper=0.05)])
+    controller = inverse(
+        Quasistatic(arm(loads=[pull])),
+        strokes=[Stroke(actuator="a", upper=0.003)],
+        limits=[Limit(upper=0.05)],
+    )
     pose, said = controller.begin(), []
     for _ in range(20):
         pose = controller.follow(pose, [[0.02, 0.02, 0.16]])

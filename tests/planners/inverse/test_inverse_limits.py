@@ -1,4 +1,5 @@
-"""What inverse control keeps on its way: limits, rates, strokes, obstacles, and what stays as it is."""
+"""What inverse control keeps on its way: limits, rates, strokes, obstacles, and what stays as it
+is."""
 
 from dataclasses import replace
 
@@ -85,7 +86,11 @@ def test_the_growth_of_a_chamber_is_kept(rng):
     free = inverse(model)
     begun = free.begin()
     target = begun.places + (0.0, 0.03, 0.0)
-    names = [name for name, actuator in robot.actuators.items() if isinstance(actuator, pl.actuators.Pressure)]
+    names = [
+        name
+        for name, actuator in robot.actuators.items()
+        if isinstance(actuator, pl.actuators.Pressure)
+    ]
     grown = {name: stroke(model, name, free.settle(begun, target).x) for name in names}
     most = max(grown, key=grown.get)
     upper = 0.4 * grown[most]
@@ -112,8 +117,13 @@ def test_strokes_are_kept_by_hand_too(dt):
     assert poses[-1].u[0] < 6.0
     assert all(pose.state in (READY, MOVING, BEYOND) for pose in poses)
     if dt is None:
-        assert (poses[-1].state, poses[-1].text) == (BEYOND, "as far as limits allow: held by the stroke of 'a'")
-    assert np.all(np.array([pose.u[1:] for pose in poses]) == 0.0)  # no other cable pulls that nobody asked to
+        assert (poses[-1].state, poses[-1].text) == (
+            BEYOND,
+            "as far as limits allow: held by the stroke of 'a'",
+        )
+    assert np.all(
+        np.array([pose.u[1:] for pose in poses]) == 0.0
+    )  # no other cable pulls that nobody asked to
     pose = poses[-1]
     for _ in range(120):
         pose = controller.manual(pose, [0.2, 0.3, 0.0, 0.0])
@@ -124,11 +134,18 @@ def test_strokes_are_kept_by_hand_too(dt):
 def test_a_stroke_that_a_swing_passes_is_said():
     """The arm is thrown over at 3 m/s at its tip, which weak motors cannot stop soon enough."""
     model = pl.SemiImplicit(arm(), dt=0.01)
-    controller = inverse(model, strokes=[Stroke(actuator="a", upper=0.003)], limits=[Limit(upper=0.5)])
+    controller = inverse(
+        model, strokes=[Stroke(actuator="a", upper=0.003)], limits=[Limit(upper=0.5)]
+    )
     begun = controller.begin()
     q = model.space.position(begun.x).reshape(-1, 3)
-    thrown = replace(begun, x=np.concatenate([q.ravel(), (q[:, 2:] ** 2 / 0.16**2 * (-3.0, 0.0, 0.0)).ravel()]))
-    for tick in (lambda pose: controller.manual(pose, np.zeros(4)), lambda pose: controller.follow(pose, begun.places)):
+    thrown = replace(
+        begun, x=np.concatenate([q.ravel(), (q[:, 2:] ** 2 / 0.16**2 * (-3.0, 0.0, 0.0)).ravel()])
+    )
+    for tick in (
+        lambda pose: controller.manual(pose, np.zeros(4)),
+        lambda pose: controller.follow(pose, begun.places),
+    ):
         pose, passed = thrown, 0
         for _ in range(6):
             pose = tick(pose)
@@ -140,13 +157,19 @@ def test_a_stroke_that_a_swing_passes_is_said():
 
 @pytest.mark.parametrize("dt", [None, 0.01])
 def test_obstacles_are_kept_off(dt):
-    """A ball between the arm and its target: every point of the surface stays out, and the text says what is in the way."""
+    """A ball between the arm and its target: every point of the surface stays out, and the text
+    says what is in the way."""
     robot = arm(contacts=[pl.Contact(obstacle=BALL)])
     model = pl.Quasistatic(robot) if dt is None else pl.SemiImplicit(robot, dt=dt)
     controller = inverse(model)
     pose, gaps, texts = controller.begin(), [], []
     term = next(term for term, _ in model.equations.terms if isinstance(term, AttachedContact))
-    for target in np.repeat(pose.places + np.array([[[0.03, 0.0, -0.005]], [[0.03, 0.012, -0.005]], [[-0.01, 0.0, 0.0]]]), 60, axis=0):
+    for target in np.repeat(
+        pose.places
+        + np.array([[[0.03, 0.0, -0.005]], [[0.03, 0.012, -0.005]], [[-0.01, 0.0, 0.0]]]),
+        60,
+        axis=0,
+    ):
         pose = controller.follow(pose, target)
         gaps.append(BALL(model.equations.points(term, model.space.position(pose.x)))[0].min())
         texts.append(pose.text)
@@ -166,7 +189,10 @@ def test_an_arm_that_need_not_keep_off_leans_on_the_obstacle():
     assert BALL(model.equations.points(term, model.space.position(pose.x)))[0].min() < 0.0
 
 
-@pytest.mark.parametrize(("beside", "asked"), [(0.03, [0.0, 4.0, 4.0, 0.0]), (0.02, [0.0, 6.0, 1.0, 0.0]), (0.01, [0.0, 5.0, 3.0, 0.0])])
+@pytest.mark.parametrize(
+    ("beside", "asked"),
+    [(0.03, [0.0, 4.0, 4.0, 0.0]), (0.02, [0.0, 6.0, 1.0, 0.0]), (0.01, [0.0, 5.0, 3.0, 0.0])],
+)
 def test_an_arm_that_slips_off_an_obstacle_is_not_said_to_burst(beside, asked):
     """Where it comes to rest takes the model's own solver more iterations than most."""
     robot = arm(contacts=[pl.Contact(obstacle=pl.sphere((0.075, beside, 0.15), 0.02))])
@@ -195,15 +221,23 @@ def test_an_obstacle_that_the_robot_stands_in_is_left_as_far_as_can_be_and_said(
 def test_some_of_the_obstacles_can_be_chosen():
     other = pl.sphere((0.02, 0.02, 0.5), 0.02)
     robot = arm(contacts=[pl.Contact(obstacle=other), pl.Contact(obstacle=BALL)])
-    met = lambda **chosen: [guard.term.contact.obstacle for guard in inverse(pl.Quasistatic(robot), **chosen).obstacles]  # noqa: E731
+    met = lambda **chosen: [
+        guard.term.contact.obstacle for guard in inverse(pl.Quasistatic(robot), **chosen).obstacles
+    ]
     assert met(obstacles=(1,)) == [BALL]
     assert met() == [other, BALL]
 
 
 def test_a_cable_of_fixed_length_stays_and_holds_back():
-    """Three cables lead; the fourth is a tendon of fixed length, and pulls where it is stretched."""
+    """Three cables lead; the fourth is a tendon of fixed length, and pulls where it is
+    stretched."""
     cables = arm().actuators
-    robot = arm(actuators={**cables, "a": replace(cables["a"], drive="length", limits=(0.5, 1.5), stiffness=2e3)})
+    robot = arm(
+        actuators={
+            **cables,
+            "a": replace(cables["a"], drive="length", limits=(0.5, 1.5), stiffness=2e3),
+        }
+    )
     model = pl.Quasistatic(robot)
     controller = inverse(model, fixed={"a": 0.95})
     begun = controller.begin()
@@ -219,14 +253,17 @@ def test_a_cable_of_fixed_length_stays_and_holds_back():
 
 @pytest.mark.parametrize(("name", "swells"), [("volumes", 0.02), ("gas", 0.2)])
 def test_a_closed_chamber_stays_closed(name, swells):
-    """What is neither put in nor let out: liquid keeps its volume while the others lead, air follows Boyle's law."""
+    """What is neither put in nor let out: liquid keeps its volume while the others lead, air
+    follows Boyle's law."""
     robot = ROBOTS[name]()
     model, names = pl.Quasistatic(robot), list(robot.actuators)
     controller, at = inverse(model, fixed={"lower-1": 1.0}), names.index("lower-1")
     goal, most = robot.neutral_controls(), robot.control_limits()[1]
     for other, share in (("upper-2", 0.6), ("lower-3", 0.5)):
         goal[names.index(other)] = 1.0 + share * (most[names.index(other)] - 1.0)
-    pose = controller.settle(controller.begin(), robot.place("tip", pl.equilibrium(model, goal).x)[None])
+    pose = controller.settle(
+        controller.begin(), robot.place("tip", pl.equilibrium(model, goal).x)[None]
+    )
     assert pose.u[at] == 1.0
     assert pose.text == "at the target"
     assert np.delete(pose.u, at).max() > 1.001
@@ -234,12 +271,17 @@ def test_a_closed_chamber_stays_closed(name, swells):
     y = model.equations.points(term, pose.x)
     assert 1e-6 < abs(term.displacement(y)) / term.rest_volume < swells
     if name == "gas":
-        assert (term.pressure(y, np.ones(1)) + 101325.0) * term.volume(y) == pytest.approx(101325.0 * term.rest_volume, rel=1e-12)
+        assert (term.pressure(y, np.ones(1)) + 101325.0) * term.volume(y) == pytest.approx(
+            101325.0 * term.rest_volume, rel=1e-12
+        )
 
 
 def test_controls_that_are_out_of_their_limits_already_stay_and_it_is_said():
-    """A pose from elsewhere, from which a slow motor cannot come back within its limits in one tick."""
-    controller = inverse(pl.Quasistatic(arm()), limits=[Limit(lower=-0.1, upper=0.1, order=1), Limit(upper=2.0)])
+    """A pose from elsewhere, from which a slow motor cannot come back within its limits in one
+    tick."""
+    controller = inverse(
+        pl.Quasistatic(arm()), limits=[Limit(lower=-0.1, upper=0.1, order=1), Limit(upper=2.0)]
+    )
     begun = controller.begin()
     pose = controller.follow(replace(begun, u=np.full(4, 3.0)), begun.places)
     assert pose.ok is False
@@ -250,7 +292,11 @@ def test_controls_that_are_out_of_their_limits_already_stay_and_it_is_said():
 def test_a_robot_that_may_only_grow_can_stand_still():
     model = pl.Quasistatic(can("pressure", (0.0, np.inf)))
     whole = model.equations.attached("water")[0].rest_volume
-    controller = inverse(model, "top", strokes=[Stroke(actuator="water", lower=0.0, upper=0.02 * whole, increment=True)])
+    controller = inverse(
+        model,
+        "top",
+        strokes=[Stroke(actuator="water", lower=0.0, upper=0.02 * whole, increment=True)],
+    )
     first = pose = controller.begin()
     for _ in range(5):
         pose = controller.follow(pose, first.places)
@@ -258,18 +304,33 @@ def test_a_robot_that_may_only_grow_can_stand_still():
 
 
 def test_a_rest_shape_deep_in_an_obstacle_is_refused_unless_it_may_be_there(one_sentence):
-    robot = replace(can("pressure", (0.0, np.inf)), contacts=[pl.Contact(obstacle=pl.sphere((0.02, 0.0, 0.06), 0.008))])
-    one_sentence(inverse(pl.Quasistatic(robot), "top").begin, "rest shape is 0.008 m deep in an obstacle")
+    robot = replace(
+        can("pressure", (0.0, np.inf)),
+        contacts=[pl.Contact(obstacle=pl.sphere((0.02, 0.0, 0.06), 0.008))],
+    )
+    one_sentence(
+        inverse(pl.Quasistatic(robot), "top").begin, "rest shape is 0.008 m deep in an obstacle"
+    )
     inverse(pl.Quasistatic(robot), "top", obstacles=False).begin()
-    aside = pl.Quasistatic(replace(can("pressure", (0.0, np.inf)), contacts=[pl.Contact(obstacle=pl.sphere((0.04, 0.0, 0.06), 0.008))]))
+    aside = pl.Quasistatic(
+        replace(
+            can("pressure", (0.0, np.inf)),
+            contacts=[pl.Contact(obstacle=pl.sphere((0.04, 0.0, 0.06), 0.008))],
+        )
+    )
     controller = inverse(aside, "top")
-    one_sentence(lambda: controller.begin(x=controller.begin().x + np.tile((0.02, 0.0, 0.0), 116)), "first state is 0.00769 m deep")
+    one_sentence(
+        lambda: controller.begin(x=controller.begin().x + np.tile((0.02, 0.0, 0.0), 116)),
+        "first state is 0.00769 m deep",
+    )
 
 
 @pytest.mark.parametrize("center", [(0.031, 0.0, 0.05), (0.005, 0.002, 0.071)])
 def test_a_robot_is_pressed_on_an_obstacle_by_hand_and_let_go_in_a_few_ticks(center):
     """A contact sets in over a layer that is far thinner than a tick's way."""
-    robot = replace(can("pressure", (0.0, np.inf)), contacts=[pl.Contact(obstacle=pl.sphere(center, 0.01))])
+    robot = replace(
+        can("pressure", (0.0, np.inf)), contacts=[pl.Contact(obstacle=pl.sphere(center, 0.01))]
+    )
     controller = inverse(pl.Quasistatic(robot), "top")
     first = pose = controller.begin()
     for _ in range(20):
@@ -292,8 +353,13 @@ def test_what_a_rate_never_lets_a_hand_do_is_said():
 def test_an_obstacle_that_is_far_away_changes_nothing():
     """No tick asks the model's own solver about a contact that it cannot meet."""
     away = pl.Contact(obstacle=pl.sphere((5.0, 0.0, 0.0), 0.1))
-    free, beside = (inverse(pl.Quasistatic(arm(contacts=contacts)), stride=0.5) for contacts in ([], [away]))
+    free, beside = (
+        inverse(pl.Quasistatic(arm(contacts=contacts)), stride=0.5) for contacts in ([], [away])
+    )
     a, b = free.begin(), beside.begin()
     for _ in range(10):
-        a, b = free.follow(a, a.places + (0.15, 0.1, -0.1)), beside.follow(b, b.places + (0.15, 0.1, -0.1))
+        a, b = (
+            free.follow(a, a.places + (0.15, 0.1, -0.1)),
+            beside.follow(b, b.places + (0.15, 0.1, -0.1)),
+        )
         np.testing.assert_allclose(b.x, a.x, atol=1e-12)

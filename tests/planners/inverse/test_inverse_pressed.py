@@ -15,7 +15,9 @@ BALL = pl.sphere((0.045, 0.0, 0.07), 0.012)  # 18 mm beside the finger
 
 def finger(rings):
     """A silicone finger full of water with a tendon on the side of the ball."""
-    tendon = pl.Cable(points=[(0.0128, 0.0, z) for z in (0.0, 0.02, 0.04, 0.06, 0.088)], limits=(0.0, 6.0))
+    tendon = pl.Cable(
+        points=[(0.0128, 0.0, z) for z in (0.0, 0.02, 0.04, 0.06, 0.088)], limits=(0.0, 6.0)
+    )
     return pl.Robot(
         shape=pl.geometry.Vessel(radius=0.015, wall=0.004, length=0.09, cap=0.006),
         divisions=(8, rings, 1),
@@ -25,7 +27,10 @@ def finger(rings):
         damping=pl.Damping(stiffness=0.02),
         contacts=[pl.Contact(obstacle=BALL)],
         effectors={"tip": pl.Effector(surface="top")},
-        actuators={"water": pl.actuators.Hydraulic(cavity="cavity", limits=(0.0, 30_000.0)), "tendon": tendon},
+        actuators={
+            "water": pl.actuators.Hydraulic(cavity="cavity", limits=(0.0, 30_000.0)),
+            "tendon": tendon,
+        },
     )
 
 
@@ -42,7 +47,9 @@ def pressed(controller, u, ticks=100):
     return pose
 
 
-@pytest.mark.parametrize(("rings", "dt", "u"), [(4, None, [0.0, 6.0]), (6, 1 / 60, [24_000.0, 4.28])])
+@pytest.mark.parametrize(
+    ("rings", "dt", "u"), [(4, None, [0.0, 6.0]), (6, 1 / 60, [24_000.0, 4.28])]
+)
 def test_a_robot_that_presses_on_an_obstacle_is_led_home(rings, dt, u):
     """Seen through the obstacle no control leads away: it is what holds the robot there."""
     model = pl.Quasistatic(finger(rings)) if dt is None else pl.SemiImplicit(finger(rings), dt=dt)
@@ -54,17 +61,21 @@ def test_a_robot_that_presses_on_an_obstacle_is_led_home(rings, dt, u):
 
 @pytest.mark.parametrize("tension", [4.2, 6.0])
 def test_a_robot_that_is_thrown_against_an_obstacle_does_not_burst(tension):
-    """Where one linearised step does not meet it, finer ones do; it comes to rest where the quasistatic one does."""
+    """Where one linearised step does not meet it, finer ones do; it comes to rest where the
+    quasistatic one does."""
     controller = inverse(pl.SemiImplicit(finger(4), dt=1 / 60), "tip")
     pose = pressed(controller, [0.0, tension], ticks=240)
     assert pose.text == "by hand"
-    still = pl.equilibrium(pl.Quasistatic(finger(4)), pose.u, x0=controller.model.space.position(pose.x))
+    still = pl.equilibrium(
+        pl.Quasistatic(finger(4)), pose.u, x0=controller.model.space.position(pose.x)
+    )
     np.testing.assert_allclose(controller.model.space.position(pose.x), still.x, atol=1e-5)
 
 
 @pytest.fixture(scope="module")
 def hooked():
-    """(a controller, the pose of its robot at rest, and one that hooks the ball and is led home in vain)"""
+    """(a controller, the pose of its robot at rest, and one that hooks the ball and is led home in
+    vain)"""
     controller = inverse(pl.Quasistatic(finger(6)), "tip")
     first, pose = controller.begin(), pressed(controller, [0.0, 6.0])
     for _ in range(20):
@@ -103,7 +114,8 @@ def test_it_does_not_slip_where_loads_change_in_time(hooked):
 
 @pytest.mark.parametrize("aim", [(0.0, 0.01, 0.0), (0.01, 0.0, 0.0), (-0.01, 0.0, 0.0)])
 def test_a_robot_that_rests_on_the_ground_lifts_off_it(aim):
-    """Its weight presses it on what it is to keep off: it comes off, or as far as its cables bring it, and says what limits them."""
+    """Its weight presses it on what it is to keep off: it comes off, or as far as its cables bring
+    it, and says what limits them."""
     ground = pl.Contact(obstacle=pl.plane((1.0, 0.0, 0.0), -0.002))
     controller = inverse(pl.Quasistatic(arm(gravity=(-9.81, 0.0, 0.0), contacts=[ground])))
     first = controller.begin()
@@ -114,7 +126,8 @@ def test_a_robot_that_rests_on_the_ground_lifts_off_it(aim):
 
 
 def test_all_that_limits_a_robot_is_named_and_nothing_else():
-    """Where a stroke holds one control, more of another would help, though it does nothing for the target by itself."""
+    """Where a stroke holds one control, more of another would help, though it does nothing for the
+    target by itself."""
     model = pl.Quasistatic(can("pressure", (0.0, 3000.0)))
     strokes = [Stroke(actuator="pull", upper=5e-4)]
     controller = inverse(model, "top", strokes=strokes)
@@ -127,8 +140,13 @@ def test_all_that_limits_a_robot_is_named_and_nothing_else():
 
 
 def test_a_pump_that_may_not_let_go_is_limited_by_its_rate_alone():
-    controller = inverse(pl.Quasistatic(can("pressure", (0.0, np.inf))), "top", fixed={"pull": 0.0}, directions="z",
-                         limits=[Limit(lower=(0.0, -1.0), upper=(500.0, 1.0), order=1)])  # fmt: skip
+    controller = inverse(
+        pl.Quasistatic(can("pressure", (0.0, np.inf))),
+        "top",
+        fixed={"pull": 0.0},
+        directions="z",
+        limits=[Limit(lower=(0.0, -1.0), upper=(500.0, 1.0), order=1)],
+    )
     first = controller.begin()
     high = controller.settle(first, first.places + (0.0, 0.0, 0.1))
     assert high.text.endswith("limited by its balance")

@@ -1,4 +1,5 @@
-"""The quadratic programs of inverse control beside the conditions of optimality and a second solver."""
+"""The quadratic programs of inverse control beside the conditions of optimality and a second
+solver."""
 
 from functools import cache
 
@@ -15,13 +16,20 @@ from pliant.problem import Limit, Stroke
 
 
 def kkt(P, c, A, low, high, z):
-    """(how far from feasible, how much of the gradient no multiplier of the right sign explains, the largest multiplier times gap)."""
+    """(how far from feasible, how much of the gradient no multiplier of the right sign explains,
+    the largest multiplier times gap)."""
     at = A @ z
     gaps = np.concatenate([at - low, high - at])
     near = np.flatnonzero(gaps < 1e-3)
     pushes = np.vstack([A, -A])[near]  # what a bound may hold against the gradient
-    multipliers, unexplained = nnls(pushes.T, P @ z + c) if len(near) else (np.zeros(0), float(np.linalg.norm(P @ z + c)))
-    return float(np.maximum(-gaps, 0.0).max(initial=0.0)), unexplained, float((multipliers * np.abs(gaps[near])).max(initial=0.0))
+    multipliers, unexplained = (
+        nnls(pushes.T, P @ z + c) if len(near) else (np.zeros(0), float(np.linalg.norm(P @ z + c)))
+    )
+    return (
+        float(np.maximum(-gaps, 0.0).max(initial=0.0)),
+        unexplained,
+        float((multipliers * np.abs(gaps[near])).max(initial=0.0)),
+    )
 
 
 def second(P, c, A, low, high):
@@ -29,9 +37,22 @@ def second(P, c, A, low, high):
     sides = [(A[j], low[j], 1.0) for j in np.flatnonzero(np.isfinite(low))] + [
         (A[j], high[j], -1.0) for j in np.flatnonzero(np.isfinite(high))
     ]
-    rules = [{"type": "ineq", "fun": lambda z, a=a, b=b, s=s: s * (a @ z - b), "jac": lambda z, a=a, s=s: s * a} for a, b, s in sides]
-    found = minimize(lambda z: 0.5 * z @ P @ z + c @ z, np.zeros(len(c)), jac=lambda z: P @ z + c, constraints=rules, method="SLSQP",
-                     options={"ftol": 1e-14, "maxiter": 500})  # fmt: skip
+    rules = [
+        {
+            "type": "ineq",
+            "fun": lambda z, a=a, b=b, s=s: s * (a @ z - b),
+            "jac": lambda z, a=a, s=s: s * a,
+        }
+        for a, b, s in sides
+    ]
+    found = minimize(
+        lambda z: 0.5 * z @ P @ z + c @ z,
+        np.zeros(len(c)),
+        jac=lambda z: P @ z + c,
+        constraints=rules,
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
     return found.x
 
 
@@ -44,8 +65,14 @@ CASES = {name: (make, None, {}) for name, make in ROBOTS.items()} | {
     "arm that swings": (arm, 0.01, {"strokes": STROKES}),
     "arm that swings beside a ball": (lambda: arm(contacts=[BALL]), 0.01, {}),
     "water that swings": (ROBOTS["finger of water"], 0.01, {}),
-}  # fmt: skip
-ROWS = {"arm of lengths", "arm with strokes", "arm beside a ball", "arm that swings", "arm that swings beside a ball"}  # beside limits
+}
+ROWS = {
+    "arm of lengths",
+    "arm with strokes",
+    "arm beside a ball",
+    "arm that swings",
+    "arm that swings beside a ball",
+}  # beside limits
 FREE = {"liandford"}  # within its limits all the way
 
 
@@ -53,11 +80,17 @@ FREE = {"liandford"}  # within its limits all the way
 def programs(case, ticks=12):
     """The programs of some ticks towards random targets."""
     (make, dt, options), rng, out = CASES[case], np.random.default_rng(5), []
-    controller = inverse(pl.Quasistatic(make()) if dt is None else pl.SemiImplicit(make(), dt=dt), **options)
+    controller = inverse(
+        pl.Quasistatic(make()) if dt is None else pl.SemiImplicit(make(), dt=dt), **options
+    )
     begun = pose = controller.begin()
     target = begun.places
     for k in range(ticks):
-        target = begun.places + 0.15 * controller.length * rng.uniform(-1.0, 1.0, target.shape) if k % 4 == 0 else target
+        target = (
+            begun.places + 0.15 * controller.length * rng.uniform(-1.0, 1.0, target.shape)
+            if k % 4 == 0
+            else target
+        )
         out.append(controller.program(pose, target))
         pose = controller.follow(pose, target)
     return out
@@ -77,7 +110,7 @@ def test_every_program_is_solved_to_optimality(case):
         assert unexplained < 1e-9
         assert loose < 1e-9
         other = second(*parts)
-        cost = lambda y, parts=parts: 0.5 * y @ parts[0] @ y + parts[1] @ y  # noqa: E731
+        cost = lambda y, parts=parts: 0.5 * y @ parts[0] @ y + parts[1] @ y
         assert cost(z) <= cost(other) + 1e-8 * max(1.0, abs(cost(other)))
         np.testing.assert_allclose(wish.J @ z, wish.J @ other, atol=2e-4)
         at = (parts[2] @ z <= parts[3] + 1e-7) | (parts[2] @ z >= parts[4] - 1e-7)
@@ -93,8 +126,13 @@ def test_what_the_first_program_leaves_open_moves_no_effector_and_keeps_the_boun
         away = np.random.default_rng(0).uniform(-0.05, 0.05, len(z))
         relaxed = wish.relaxed(z, away, 0.01)
         assert np.linalg.norm(away + relaxed) <= np.linalg.norm(away + z) * (1.0 + 1e-12)
-        np.testing.assert_allclose(wish.J @ relaxed, wish.J @ z, atol=1e-7 * np.abs(relaxed - z).max() + 1e-15)
-        for rows, low, high in ((np.eye(len(z)), wish.lower, wish.upper), (wish.G, wish.low, wish.high)):
+        np.testing.assert_allclose(
+            wish.J @ relaxed, wish.J @ z, atol=1e-7 * np.abs(relaxed - z).max() + 1e-15
+        )
+        for rows, low, high in (
+            (np.eye(len(z)), wish.lower, wish.upper),
+            (wish.G, wish.low, wish.high),
+        ):
             assert np.all(rows @ relaxed >= np.minimum(low, rows @ z) - 1e-9)
             assert np.all(rows @ relaxed <= np.maximum(high, rows @ z) + 1e-9)
 
@@ -102,29 +140,65 @@ def test_what_the_first_program_leaves_open_moves_no_effector_and_keeps_the_boun
 def test_rows_that_contradict_are_passed_by_as_little_as_can_be_and_named():
     """Two walls that leave no room: the middle between them, whatever the effector wants."""
     rows = [
-        Rows(name=name, slope=np.array([[side, 0.0]]), low=np.array([0.01]), high=np.array([np.inf]))
+        Rows(
+            name=name, slope=np.array([[side, 0.0]]), low=np.array([0.01]), high=np.array([np.inf])
+        )
         for name, side in (("left", 1.0), ("right", -1.0))
     ]
-    wish = program(np.eye(2), np.array([0.003, 0.002]), np.full(2, -1.0), np.full(2, 1.0), rows, np.ones(2), 1e-6, 1e-9)
+    wish = program(
+        np.eye(2),
+        np.array([0.003, 0.002]),
+        np.full(2, -1.0),
+        np.full(2, 1.0),
+        rows,
+        np.ones(2),
+        1e-6,
+        1e-9,
+    )
     z, broken = wish.best()
     assert broken == ("left", "right")
     np.testing.assert_allclose(z, [0.0, 0.002], atol=1e-5)
 
 
 def test_limits_that_leave_nothing_have_no_solution():
-    wish = program(np.eye(2), np.ones(2), np.array([0.0, 0.5]), np.array([1.0, 0.4]), [], np.ones(2), 1e-6, 1e-9)
+    wish = program(
+        np.eye(2),
+        np.ones(2),
+        np.array([0.0, 0.5]),
+        np.array([1.0, 0.4]),
+        [],
+        np.ones(2),
+        1e-6,
+        1e-9,
+    )
     assert wish.best() is None
 
 
 def test_numbers_that_are_none_have_no_solution():
     nan = np.array([[np.nan, 0.0], [0.0, 1.0]])
-    parts = {"damping": 1e-6, "lower": -np.ones(2), "upper": np.ones(2), "G": np.zeros((0, 2)), "low": np.zeros(0), "high": np.zeros(0)}
+    parts = {
+        "damping": 1e-6,
+        "lower": -np.ones(2),
+        "upper": np.ones(2),
+        "G": np.zeros((0, 2)),
+        "low": np.zeros(0),
+        "high": np.zeros(0),
+    }
     assert Program(J=nan, e=np.ones(2), names=(), unit=1.0, **parts).best() is None
 
 
 def test_a_row_that_no_control_changes_does_not_count():
     rows = [Rows(name="far", slope=np.zeros((1, 2)), low=np.array([1.0]), high=np.array([np.inf]))]
-    wish = program(np.eye(2), np.array([0.1, 0.2]), np.full(2, -1.0), np.full(2, 1.0), rows, np.ones(2), 1e-9, 1e-9)
+    wish = program(
+        np.eye(2),
+        np.array([0.1, 0.2]),
+        np.full(2, -1.0),
+        np.full(2, 1.0),
+        rows,
+        np.ones(2),
+        1e-9,
+        1e-9,
+    )
     np.testing.assert_allclose(wish.best()[0], [0.1, 0.2], rtol=1e-6)
 
 
@@ -184,5 +258,14 @@ class _ScaledTerm:
 
 def test_a_weak_control_at_its_limit_is_named():
     """One that moves the effector a thousandth as far as another, and is all that could help."""
-    weak = program(np.diag([1.0, 8e-4]), np.array([0.0, 0.01]), np.full(2, -0.01), np.array([0.01, 0.0]), [], np.ones(2), 1e-6, 1e-12)
+    weak = program(
+        np.diag([1.0, 8e-4]),
+        np.array([0.0, 0.01]),
+        np.full(2, -0.01),
+        np.array([0.01, 0.0]),
+        [],
+        np.ones(2),
+        1e-6,
+        1e-12,
+    )
     assert weak.stops(np.zeros(2)) == ([1], ())

@@ -1,4 +1,5 @@
-"""Inverse control of a robot that swings: the state is the model's own step, targets at rest are reached and moving ones followed."""
+"""Inverse control of a robot that swings: the state is the model's own step, targets at rest are
+reached and moving ones followed."""
 
 from dataclasses import replace
 
@@ -22,7 +23,10 @@ def test_every_tick_is_a_step_of_the_model_with_the_controls_that_it_says(name, 
     lower, upper = robot.control_limits()
     pose = controller.begin()
     for k in range(12):
-        before, target = pose, controller.begin().places + 0.01 * rng.uniform(-1.0, 1.0, pose.places.shape)
+        before, target = (
+            pose,
+            controller.begin().places + 0.01 * rng.uniform(-1.0, 1.0, pose.places.shape),
+        )
         pose = controller.follow(pose, target)
         step = model.step(before.x, pose.u, None, k)
         assert step.status
@@ -40,7 +44,11 @@ def test_a_target_within_reach_is_reached_and_the_robot_comes_to_rest(name, rng)
     assert pose.text == "at the target"
     assert np.abs(controller.model.space.velocity(pose.x)).max() < 1e-5
     still = pl.Quasistatic(robot)
-    np.testing.assert_allclose(pl.equilibrium(still, pose.u, x0=pose.x[: still.space.size]).x, pose.x[: still.space.size], atol=1e-6)
+    np.testing.assert_allclose(
+        pl.equilibrium(still, pose.u, x0=pose.x[: still.space.size]).x,
+        pose.x[: still.space.size],
+        atol=1e-6,
+    )
 
 
 def test_a_step_ahead_hits_a_near_target_in_one_tick():
@@ -53,14 +61,17 @@ def test_a_step_ahead_hits_a_near_target_in_one_tick():
 
 
 def test_a_moving_target_is_followed():
-    """Around an ellipse at up to 30 mm/s: one step ahead it is met at every tick, further ahead the lag is that of the horizon."""
+    """Around an ellipse at up to 30 mm/s: one step ahead it is met at every tick, further ahead the
+    lag is that of the horizon."""
     lag = []
     for ahead in (1, 3):
         controller = inverse(pl.SemiImplicit(pl.robots.diamond(along=5), dt=DT), horizon=ahead * DT)
         pose = controller.begin()
         middle, errors = pose.places + (0.0, 0.0, 0.001), []
         for angle in 2.0 * np.pi * np.arange(150) / 125:
-            pose = controller.follow(pose, middle + [[0.003 * np.sin(angle), -0.006 * np.cos(angle), 0.0]])
+            pose = controller.follow(
+                pose, middle + [[0.003 * np.sin(angle), -0.006 * np.cos(angle), 0.0]]
+            )
             errors.append(pose.error)
         lag.append(max(errors[50:]))
     fastest = 0.006 * 2.0 * np.pi / (125 * DT)
@@ -72,7 +83,9 @@ def test_looking_ahead_calms_a_slender_arm():
     """With short steps one step ahead shakes the stiff-flop; three steps ahead it comes to rest."""
     left = []
     for ahead in (1, 3):
-        controller = inverse(pl.SemiImplicit(ROBOTS["stiff-flop"](), dt=0.005), horizon=ahead * 0.005)
+        controller = inverse(
+            pl.SemiImplicit(ROBOTS["stiff-flop"](), dt=0.005), horizon=ahead * 0.005
+        )
         pose, last = controller.begin(), []
         target = pose.places + (0.02, 0.01, 0.002)
         for _ in range(100):
@@ -112,7 +125,10 @@ def test_a_robot_swings_on_where_no_controls_keep_all_limits():
     controller = inverse(model, limits=[Limit(upper=2.0), Limit(lower=-1.0, upper=1.0, order=1)])
     begun = controller.begin()
     pose = controller.follow(replace(begun, u=np.full(4, 3.0)), begun.places)
-    assert (pose.state, pose.text) == (UNKEPT, "no controls keep all limits together, so that they stay as they are")
+    assert (pose.state, pose.text) == (
+        UNKEPT,
+        "no controls keep all limits together, so that they stay as they are",
+    )
     np.testing.assert_array_equal(pose.u, np.full(4, 3.0))
     np.testing.assert_allclose(pose.x, model.step(begun.x, np.full(4, 3.0), None, 0).x, atol=1e-12)
 

@@ -41,8 +41,13 @@ class Controls:
 
     def _narrowest(self, order: int) -> tuple[Array, Array]:
         """((n_controls,), (n_controls,)) of all limits of an order."""
-        own, none = [band for band in self.bands if band.order == order], np.full(len(self.names), np.inf)
-        return np.max([-none, *(band.lower for band in own)], axis=0), np.min([none, *(band.upper for band in own)], axis=0)
+        own, none = (
+            [band for band in self.bands if band.order == order],
+            np.full(len(self.names), np.inf),
+        )
+        return np.max([-none, *(band.lower for band in own)], axis=0), np.min(
+            [none, *(band.upper for band in own)], axis=0
+        )
 
     def within(self, u: Array) -> Array:
         """(n_controls,) u within the limits, and held where it is to stay."""
@@ -69,13 +74,26 @@ class Controls:
         return up | ((slow < 0.0) & (way <= near * slow * self.dt) & (after > lower))
 
 
-def controls(model: Implicit | Linearised, limits: Sequence[Limit], fixed: Mapping[str, ArrayLike]) -> Controls:
-    """The controls of a model with limits beside what the motors can do, and actuators that stay at a value; or a sentence."""
+def controls(
+    model: Implicit | Linearised, limits: Sequence[Limit], fixed: Mapping[str, ArrayLike]
+) -> Controls:
+    """The controls of a model with limits beside what the motors can do, and actuators that stay at
+    a value; or a sentence."""
     robot = model.robot
-    names = tuple(name for name, actuator in robot.actuators.items() for _ in range(actuator.n_controls))
-    found = Controls(names=names, neutral=model.neutral_controls(), bands=_bands(model, limits), held=_held(robot, fixed), dt=model.dt)
+    names = tuple(
+        name for name, actuator in robot.actuators.items() for _ in range(actuator.n_controls)
+    )
+    found = Controls(
+        names=names,
+        neutral=model.neutral_controls(),
+        bands=_bands(model, limits),
+        held=_held(robot, fixed),
+        dt=model.dt,
+    )
     if not found.chosen.size:
-        raise InputError(f"{robot.name} has no actuator that may move; add one, or leave one out of fixed=... .")
+        raise InputError(
+            f"{robot.name} has no actuator that may move; add one, or leave one out of fixed=... ."
+        )
     return found
 
 
@@ -83,36 +101,65 @@ def _bands(model: Implicit | Linearised, limits: Sequence[Limit]) -> tuple[Band,
     """The limits, what the motors can do first; a cable does not push, whatever its lower limit."""
     require_kind("The limits of inverse control", limits, (list, tuple), "give a list")
     for limit in limits:
-        require_kind("One of the limits", limit, Limit, "give Limit(lower=..., upper=...), or order=1 for rates")
+        require_kind(
+            "One of the limits",
+            limit,
+            Limit,
+            "give Limit(lower=..., upper=...), or order=1 for rates",
+        )
     lower, upper = model.control_limits()
     for term, part in model.equations.terms:
         if isinstance(term, AttachedCable):
             lower[part] = np.maximum(lower[part], 0.0)
-    bands = (Band(stencil=np.ones(1), lower=lower, upper=upper, order=0), *(limit.on(model) for limit in limits))
+    bands = (
+        Band(stencil=np.ones(1), lower=lower, upper=upper, order=0),
+        *(limit.on(model) for limit in limits),
+    )
     for order in (0, 1):
         check_together([band for band in bands if band.order == order], order)
     for band in bands:
         if band.order == 2:
-            raise InputError("Inverse control looks one tick ahead, from where a bound on the acceleration of a control cannot be kept; "
-                             "bound its rate (order=1), or plan the motion.")  # fmt: skip
+            raise InputError(
+                "Inverse control looks one tick ahead, from where a bound on the acceleration of "
+                "a control cannot be kept; bound its rate (order=1), or plan the motion."
+            )
         if band.order == 1 and not np.all((band.lower <= 0.0) & (band.upper >= 0.0)):
-            raise InputError("A limit on a rate does not let its control stand still; let it include zero.")
+            raise InputError(
+                "A limit on a rate does not let its control stand still; let it include zero."
+            )
     return bands
 
 
 def _held(robot: Robot, fixed: Mapping[str, ArrayLike]) -> dict[int, float]:
     """Control -> value of the actuators that stay."""
-    require_kind("What is fixed", fixed, Mapping, "give a dict from the actuator's name to its control")
+    require_kind(
+        "What is fixed", fixed, Mapping, "give a dict from the actuator's name to its control"
+    )
     out: dict[int, float] = {}
     lower, upper = robot.control_limits()
-    starts = dict(zip(robot.actuators, np.cumsum([0, *(a.n_controls for a in robot.actuators.values())]), strict=False))
+    starts = dict(
+        zip(
+            robot.actuators,
+            np.cumsum([0, *(a.n_controls for a in robot.actuators.values())]),
+            strict=False,
+        )
+    )
     for name, value in fixed.items():
         if name not in robot.actuators:
-            raise InputError(f"{robot.name} has no actuator '{name}' to fix; {nearest(name, robot.actuators)}")
+            raise InputError(
+                f"{robot.name} has no actuator '{name}' to fix; {nearest(name, robot.actuators)}"
+            )
         n, what = robot.actuators[name].n_controls, f"The fixed control of '{name}'"
-        values = finite_array(what, np.full(n, require_number(what, value, "")) if np.ndim(value) == 0 else value, (n,))
+        values = finite_array(
+            what,
+            np.full(n, require_number(what, value, "")) if np.ndim(value) == 0 else value,
+            (n,),
+        )
         for j, v in enumerate(values, start=int(starts[name])):
             if not lower[j] <= v <= upper[j]:
-                raise InputError(f"{what} is {v:g}, outside its limits {lower[j]:g} to {upper[j]:g}; give one within them.")
+                raise InputError(
+                    f"{what} is {v:g}, outside its limits {lower[j]:g} to {upper[j]:g}; give one "
+                    "within them."
+                )
             out[j] = float(v)
     return out

@@ -8,14 +8,20 @@ from pliant.core import Array
 from pliant.planners.inverse.program import program
 from pliant.planners.inverse.rows import Rows
 
-SPARE = 1e-6  # of what was asked for, by which a row may be passed: far less than strokes are kept off their bounds
+# of what was asked for, by which a row may be passed: far less than strokes are kept off their
+# bounds
+SPARE = 1e-6
 
 
-def towards(du: Array, room: tuple[Array, Array], rows: Sequence[Rows], scale: Array, least: float) -> Array:
-    """(n,) the change of the controls nearest to du (n,) that keeps the rows, by the program of a tick; scale and least are its own.
+def towards(
+    du: Array, room: tuple[Array, Array], rows: Sequence[Rows], scale: Array, least: float
+) -> Array:
+    """(n,) the change of the controls nearest to du (n,) that keeps the rows, by the program of a
+    tick; scale and least are its own.
 
-    At first each control goes from none to all of what was asked of it. Where that keeps the rows no longer, as on a robot that swings on
-    into a bound, those that were asked to move may go back, and where that is not enough all may move as far as their room.
+    At first each control goes from none to all of what was asked of it. Where that keeps the rows
+    no longer, as on a robot that swings on into a bound, those that were asked to move may go back,
+    and where that is not enough all may move as far as their room.
     """
     found, (least_room, most_room) = du, room
     within = np.minimum(du, 0.0), np.maximum(du, 0.0)
@@ -23,7 +29,9 @@ def towards(du: Array, room: tuple[Array, Array], rows: Sequence[Rows], scale: A
     for lower, upper in (within, back, room):
         best = program(np.diag(scale), scale * du, lower, upper, rows, scale, 0.0, least).best()
         if best is not None:
-            found = np.where(np.isclose(best[0], scale * du, rtol=1e-9, atol=0.0), du, best[0] / scale)
+            found = np.where(
+                np.isclose(best[0], scale * du, rtol=1e-9, atol=0.0), du, best[0] / scale
+            )
             if all(_kept(part, found, du) for part in rows):
                 break
     return found

@@ -22,7 +22,9 @@ class Judge:
     controls: Controls
     near: float  # [m] to a target is at it
 
-    def of_tick(self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array, broken: Sequence[str]) -> tuple[str, str]:
+    def of_tick(
+        self, pose: Pose, after: Pose, goal: Array, wish: Program, z: Array, broken: Sequence[str]
+    ) -> tuple[str, str]:
         """After a tick towards a goal, from `pose` to `after` by the solution z of a program."""
         error = self.aims.missed(after.places, goal)[1]
         if broken:
@@ -36,22 +38,35 @@ class Judge:
         stops, kept = wish.stops(z)
         if self.controls.hurried(pose.u, after.u)[[self.controls.chosen[j] for j in stops]].any():
             return MOVING, "moving, as fast as its limits allow"
-        names = dict.fromkeys([*(self.controls.names[self.controls.chosen[j]] for j in stops), *kept])
-        return BEYOND, f"the target is out of reach: closest {_length(error)} away" + (f", limited by {', '.join(names)}" if names else "")
+        names = dict.fromkeys(
+            [*(self.controls.names[self.controls.chosen[j]] for j in stops), *kept]
+        )
+        return BEYOND, f"the target is out of reach: closest {_length(error)} away" + (
+            f", limited by {', '.join(names)}" if names else ""
+        )
 
-    def by_hand(self, pose: Pose, after: Pose, given: Array, broken: Sequence[str], stops: Sequence[str]) -> tuple[str, str]:
-        """After a tick with controls that were given, from `pose` to `after`; what keeps it from going further is in `stops`."""
+    def by_hand(
+        self, pose: Pose, after: Pose, given: Array, broken: Sequence[str], stops: Sequence[str]
+    ) -> tuple[str, str]:
+        """After a tick with controls that were given, from `pose` to `after`; what keeps it from
+        going further is in `stops`."""
         if broken:
             return UNKEPT, _unkept(broken)
         if np.allclose(after.u, given, rtol=1e-9, atol=0.0):
             return BY_HAND, "by hand"
-        still = np.allclose(after.u, pose.u, rtol=1e-9, atol=0.0) and after.moved <= 0.01 * self.near
+        still = (
+            np.allclose(after.u, pose.u, rtol=1e-9, atol=0.0) and after.moved <= 0.01 * self.near
+        )
         if still and _met(after) and not any(fold.unsettled for fold in _met(after)):
             return UNKEPT, Nowhere.LOST.value
         lower, upper = self.controls.room(after.u)
         held = (given != after.u) & (np.where(given > after.u, upper, lower) == 0.0)
         names = dict.fromkeys([*(self.controls.names[j] for j in np.flatnonzero(held)), *stops])
-        return (BEYOND, f"as far as limits allow: held by {', '.join(names)}") if still and names else (MOVING, "moving")
+        return (
+            (BEYOND, f"as far as limits allow: held by {', '.join(names)}")
+            if still and names
+            else (MOVING, "moving")
+        )
 
 
 def _met(pose: Pose) -> list[Fold]:

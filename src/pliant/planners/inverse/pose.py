@@ -9,8 +9,16 @@ from pliant.planners.inverse.fold import Fold, Stand
 
 CALM = 1e-6  # the least damping of a tick
 
-# What a tick came to: the robot is on its way, at its target, as near as it gets, could not keep something, or obeys a hand
-READY, MOVING, THERE, BEYOND, UNKEPT, BY_HAND = "ready", "moving", "there", "beyond", "unkept", "by hand"
+# What a tick came to: the robot is on its way, at its target, as near as it gets, could not keep
+# something, or obeys a hand
+READY, MOVING, THERE, BEYOND, UNKEPT, BY_HAND = (
+    "ready",
+    "moving",
+    "there",
+    "beyond",
+    "unkept",
+    "by hand",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,10 +31,14 @@ class Pose:
     places: Array  # (n_effectors, dim) [m]
     state: str = READY  # or MOVING, THERE, BEYOND, UNKEPT, BY_HAND
     text: str = "ready"  # the same in words, for people
-    error: float = 0.0  # [m] how far the worst effector is from its target, along the directions that count; 0 where there is none
+    # [m] how far the worst effector is from its target, along the directions that count; 0 where
+    # there is none
+    error: float = 0.0
     solve_seconds: float = 0.0  # [s] that the tick took
     moved: float = 0.0  # [m] how far the node went that went furthest
-    reach: float = np.inf  # [m] how far the next tick may go: less where the last one had to be shortened
+    reach: float = (
+        np.inf
+    )  # [m] how far the next tick may go: less where the last one had to be shortened
     damping: float = CALM  # of the next tick: more where the last one promised too much
     firm: Stand | None = None  # where the robot last stood firmly
     folds: tuple[Fold, ...] = ()  # near here, what is not to be tried again

@@ -1,7 +1,9 @@
-"""What a robot must keep while it follows a target, as rows low <= slope du <= high over a change du of its controls.
+"""What a robot must keep while it follows a target, as rows low <= slope du <= high over a change
+du of its controls.
 
-Strokes, obstacles and slack cables are looked at where the robot is and linearised anew at every tick. What is near its bound may come
-nearer by a share of the way only, so that a curved bound is not passed by its straight row.
+Strokes, obstacles and slack cables are looked at where the robot is and linearised anew at every
+tick. What is near its bound may come nearer by a share of the way only, so that a curved bound is
+not passed by its straight row.
 """
 
 from collections.abc import Sequence
@@ -40,7 +42,9 @@ class Rows:
 def _ways(weights: sp.csr_matrix, answer: Answer, dim: int) -> Array:
     """(n_points, dim, 1 + k) how some points of the nodes go: freely, and by each control."""
     ways = np.column_stack([answer.free, answer.columns])
-    return (weights @ ways.reshape(-1, dim * ways.shape[1])).reshape(weights.shape[0], dim, ways.shape[1])
+    return (weights @ ways.reshape(-1, dim * ways.shape[1])).reshape(
+        weights.shape[0], dim, ways.shape[1]
+    )
 
 
 class Guard(Protocol):
@@ -50,8 +54,12 @@ class Guard(Protocol):
     def name(self) -> str: ...
     @property
     def ahead(self) -> bool: ...  # at every time to come, and not at the end of the tick alone?
-    def rows(self, answer: Answer, u: Array, chosen: Array) -> Rows: ...  # for changes of the chosen controls (indices)
-    def kept(self, before: Array, q: Array) -> bool: ...  # does a step from positions `before` to q keep it?
+    def rows(
+        self, answer: Answer, u: Array, chosen: Array
+    ) -> Rows: ...  # for changes of the chosen controls (indices)
+    def kept(
+        self, before: Array, q: Array
+    ) -> bool: ...  # does a step from positions `before` to q keep it?
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,11 +105,18 @@ class StrokeGuard:
 
     def rows(self, answer: Answer, u: Array, chosen: Array) -> Rows:
         y, dy = self._points(answer.q), _ways(self.term.weights, answer, self.equations.dim)  # type: ignore[attr-defined]
-        slopes = np.array([np.imag(self.term.displacement(y + 1j * TINY * dy[:, :, j])) / TINY for j in range(dy.shape[2])])
+        slopes = np.array(
+            [
+                np.imag(self.term.displacement(y + 1j * TINY * dy[:, :, j])) / TINY
+                for j in range(dy.shape[2])
+            ]
+        )
         now = 0.0 if self.stroke.increment else self.value(answer.q)
         share = 1.0 if self.stroke.increment else SHARE
         lower, upper = (share * (bound - now) - slopes[0] for bound in self._bounds)
-        return Rows(name=self.name, slope=slopes[None, 1:], low=np.array([lower]), high=np.array([upper]))
+        return Rows(
+            name=self.name, slope=slopes[None, 1:], low=np.array([lower]), high=np.array([upper])
+        )
 
     def kept(self, before: Array, q: Array) -> bool:
         moved = self.value(q) - (self.value(before) if self.stroke.increment else 0.0)
@@ -111,7 +126,8 @@ class StrokeGuard:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ObstacleGuard:
-    """No point of a contact's surface goes into its obstacle, by the contact's own gap and normal."""
+    """No point of a contact's surface goes into its obstacle, by the contact's own gap and
+    normal."""
 
     equations: Equations
     term: AttachedContact
@@ -127,7 +143,9 @@ class ObstacleGuard:
         y = self.equations.points(self.term, answer.q)
         gap, normal, _ = self.term.contact.obstacle(y)
         at = np.flatnonzero(gap < self.near)
-        slope = np.einsum("ni,nij->nj", normal[at], _ways(self.term.weights[at], answer, self.equations.dim))
+        slope = np.einsum(
+            "ni,nij->nj", normal[at], _ways(self.term.weights[at], answer, self.equations.dim)
+        )
         low = SHARE * (self.term.layer - gap[at]) - slope[:, 0]
         return Rows(name=self.name, slope=slope[:, 1:], low=low, high=np.full(len(at), np.inf))
 
@@ -137,7 +155,8 @@ class ObstacleGuard:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TautGuard:
-    """A cable that is driven by its length pulls and does not push: its free length is at most the way through its points."""
+    """A cable that is driven by its length pulls and does not push: its free length is at most the
+    way through its points."""
 
     equations: Equations
     term: AttachedCable
@@ -147,7 +166,11 @@ class TautGuard:
 
     def edge(self, q: Array) -> float:
         """[-] the control at which it is just taut, by a hair."""
-        return float(self.term.length(self.equations.points(self.term, q))) / self.term.rest_length * (1.0 - HAIR)
+        return (
+            float(self.term.length(self.equations.points(self.term, q)))
+            / self.term.rest_length
+            * (1.0 - HAIR)
+        )
 
     def rows(self, answer: Answer, u: Array, chosen: Array) -> Rows:
         y, rest = self.equations.points(self.term, answer.q), self.term.rest_length
@@ -156,8 +179,12 @@ class TautGuard:
         left = float(self.term.length(y)) - rest * float(u[self.control])
         slope = slopes[None, 1:] - rest * (chosen == self.control)
         taut = left >= 0.0  # what the motor could not take up yet has no row
-        return Rows(name=self.name, slope=slope[: int(taut)], low=np.array([-left - slopes[0]])[: int(taut)],
-                    high=np.full(int(taut), np.inf))  # fmt: skip
+        return Rows(
+            name=self.name,
+            slope=slope[: int(taut)],
+            low=np.array([-left - slopes[0]])[: int(taut)],
+            high=np.full(int(taut), np.inf),
+        )
 
     def kept(self, before: Array, q: Array) -> bool:
         return True
@@ -171,13 +198,20 @@ def stroke_guards(equations: Equations, strokes: Sequence[Stroke]) -> list[Strok
         require_kind("One of the strokes", stroke, Stroke, "give Stroke(actuator=..., upper=...)")
         term: Term = equations.attached(stroke.actuator)[0]
         if not isinstance(term, Stroked):
-            raise InputError(f"The actuator '{stroke.actuator}' has no displacement of its own; bound its control with Limit(lower=..., "
-                             "upper=...), or with order=1 its rate.")  # fmt: skip
+            raise InputError(
+                f"The actuator '{stroke.actuator}' has no displacement of its own; bound its "
+                "control with Limit(lower=..., upper=...), or with order=1 its rate."
+            )
         if stroke.time is not None:
-            raise InputError(f"The stroke of '{stroke.actuator}' has a time, but inverse control keeps it at every tick; remove the time.")
+            raise InputError(
+                f"The stroke of '{stroke.actuator}' has a time, but inverse control keeps it at "
+                "every tick; remove the time."
+            )
         if stroke.increment and not stroke.lower <= 0.0 <= stroke.upper:
-            raise InputError(f"The bounds on {stroke.label} are {stroke.lower:g} to {stroke.upper:g}, so that it can never stand still; "
-                             "let them include zero.")  # fmt: skip
+            raise InputError(
+                f"The bounds on {stroke.label} are {stroke.lower:g} to {stroke.upper:g}, so that "
+                "it can never stand still; let them include zero."
+            )
         out.append(StrokeGuard(equations=equations, stroke=stroke, term=term))
     return out
 
@@ -185,17 +219,34 @@ def stroke_guards(equations: Equations, strokes: Sequence[Stroke]) -> list[Strok
 def taut_guards(equations: Equations, chosen: Array) -> list[TautGuard]:
     """Those of all cables that are driven by their length and not held."""
     parts = zip(equations.robot.actuators, equations.terms, strict=False)
-    cables = [(name, term, part.start) for name, (term, part) in parts if isinstance(term, AttachedCable) and term.stiff]
-    return [TautGuard(equations=equations, term=term, control=j, name=name) for name, term, j in cables if j in chosen]
+    cables = [
+        (name, term, part.start)
+        for name, (term, part) in parts
+        if isinstance(term, AttachedCable) and term.stiff
+    ]
+    return [
+        TautGuard(equations=equations, term=term, control=j, name=name)
+        for name, term, j in cables
+        if j in chosen
+    ]
 
 
-def obstacle_guards(equations: Equations, chosen: bool | Sequence[int], near: float) -> list[ObstacleGuard]:
+def obstacle_guards(
+    equations: Equations, chosen: bool | Sequence[int], near: float
+) -> list[ObstacleGuard]:
     """Those of all contacts, or of some of them by their place in the robot's list, or of none."""
-    require_kind("The obstacles of inverse control", chosen, (bool, list, tuple), "give True, False, or places in the robot's list")
+    require_kind(
+        "The obstacles of inverse control",
+        chosen,
+        (bool, list, tuple),
+        "give True, False, or places in the robot's list",
+    )
     contacts = [term for term, _ in equations.terms if isinstance(term, AttachedContact)]
     numbers = range(len(contacts)) if chosen is True else () if chosen is False else tuple(chosen)
     for j in numbers:
         if not is_whole(j) or not 0 <= j < len(contacts):
-            raise InputError(f"The obstacle {j!r} is none of the robot's {len(contacts)} contacts; give True, False, or their places in "
-                             "its list, from 0.")  # fmt: skip
+            raise InputError(
+                f"The obstacle {j!r} is none of the robot's {len(contacts)} contacts; give True, "
+                "False, or their places in its list, from 0."
+            )
     return [ObstacleGuard(equations=equations, term=contacts[j], near=near) for j in numbers]

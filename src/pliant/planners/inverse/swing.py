@@ -1,4 +1,5 @@
-"""Ticks of a robot that swings: a semi-implicit step each, with controls that lead to the target some steps ahead."""
+"""Ticks of a robot that swings: a semi-implicit step each, with controls that lead to the target
+some steps ahead."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,22 +21,26 @@ FINER = (4, 8, 16)  # steps in place of one that fails
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Stepped:
-    """The step with the controls as they are, and what a change of the chosen ones adds to its state."""
+    """The step with the controls as they are, and what a change of the chosen ones adds to its
+    state."""
 
     x: Array  # (n_state,) where it began
     step: Step
     columns: Array  # (n_state, k)
     k: int
-    finer: bool = False  # whether it took finer steps, of which the answer to the controls is not known
+    finer: bool = (
+        False  # whether it took finer steps, of which the answer to the controls is not known
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Swing:
     """The ticks of a SemiImplicit model.
 
-    To be at a target after one step takes forces that throw the robot past it in the next. So the answer is that of one long step of
-    `horizon` [s], whose implicit rule damps what it cannot resolve: of one step it is eq. 4 of paper 001, of a very long one the balance
-    of forces, paper 002's. The state itself goes on by the model's own step.
+    To be at a target after one step takes forces that throw the robot past it in the next. So the
+    answer is that of one long step of `horizon` [s], whose implicit rule damps what it cannot
+    resolve: of one step it is eq. 4 of paper 001, of a very long one the balance of forces, paper
+    002's. The state itself goes on by the model's own step.
     """
 
     model: Linearised
@@ -43,7 +48,8 @@ class Swing:
     halts: ClassVar[bool] = False
 
     def begin(self, x: Array | None, u: Array) -> Array:
-        """(n_state,) as given, else in balance under controls u where something holds the robot, else its rest shape."""
+        """(n_state,) as given, else in balance under controls u where something holds the robot,
+        else its rest shape."""
         if x is not None:
             return x.copy()
         if self.model.equations.free_rigid_motions():
@@ -61,31 +67,44 @@ class Swing:
     @cached_property
     def _affine(self) -> bool:
         """Whether the step is linear in the controls: where none of them moves a spring."""
-        return not any(term.stiff for term, part in self.model.equations.terms if part.stop > part.start)
+        return not any(
+            term.stiff for term, part in self.model.equations.terms if part.stop > part.start
+        )
 
     def answer(self, x: Array, u: Array, chosen: Array, k: int) -> Answer | str:
-        """The answer over the horizon to the `chosen` controls (indices) at tick k, or why there is none, in a sentence."""
+        """The answer over the horizon to the `chosen` controls (indices) at tick k, or why there is
+        none, in a sentence."""
         model, ahead, n = self.model, self._ahead, self.model.space.n_dofs
         near = model.step(x, u, None, k)
-        index = (k + 1) * model.dt / ahead.dt - 1.0  # of a long step that ends when the tick does, as supports and loads see it
+        index = (
+            (k + 1) * model.dt / ahead.dt - 1.0
+        )  # of a long step that ends when the tick does, as supports and loads see it
         if not near.status:
             end, still = self._by_finer_steps(x, u, k), np.zeros((model.space.size, len(chosen)))
             if end is None:
-                return "the robot has burst, or moves too violently for its time step: begin anew, with less load or a smaller dt"
+                return (
+                    "the robot has burst, or moves too violently for its time step: begin anew, "
+                    "with less load or a smaller dt"
+                )
             inner = Stepped(x=x, step=Step(end, Status()), columns=still, k=k, finer=True)
             return Answer(q=x[:n], free=end[:n] - x[:n], columns=still[:n], inner=inner)
         far = near if self.horizon == model.dt else ahead.step(x, u, None, index)  # type: ignore[arg-type]
         far = far if far.status else near  # a long step may not be possible under much stress
         columns = model.control_response(near)[:, chosen]
         later = columns if far is near else ahead.control_response(far)[:, chosen]
-        return Answer(q=x[:n], free=far.x[:n] - x[:n], columns=later[:n], inner=Stepped(x=x, step=near, columns=columns, k=k))
+        return Answer(
+            q=x[:n],
+            free=far.x[:n] - x[:n],
+            columns=later[:n],
+            inner=Stepped(x=x, step=near, columns=columns, k=k),
+        )
 
     def without_contacts(self, contacts: Sequence[Contact]) -> "Swing":
         return replace(self, model=self.model.without_contacts(contacts))
 
     def _by_finer_steps(self, x: Array, u: Array, k: int) -> Array | None:
-        """(n_state,) the end of a tick that one linearised step cannot take, as where the robot is thrown against an obstacle; None where
-        finer ones cannot either."""
+        """(n_state,) the end of a tick that one linearised step cannot take, as where the robot is
+        thrown against an obstacle; None where finer ones cannot either."""
         for count in FINER:
             model, end = replace(self.model, dt=self.model.dt / count), x
             for i in range(count):
@@ -100,18 +119,31 @@ class Swing:
     def soon(self, answer: Answer) -> Answer:
         """What holds at the end of the tick."""
         n = self.model.space.n_dofs
-        return Answer(q=answer.q, free=answer.inner.step.x[:n] - answer.q, columns=answer.inner.columns[:n])
+        return Answer(
+            q=answer.q, free=answer.inner.step.x[:n] - answer.q, columns=answer.inner.columns[:n]
+        )
 
-    def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Went | Nowhere:
-        """A tick along du (n_chosen,), shortened where it turns a cell inside out, or asks more of a stiff drive than a linearised step
-        can follow; the next one is not much longer then. Time goes on whatever is `allowed`: the rows of the program keep that, and Inverse
-        says where they did not."""
+    def go(
+        self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed
+    ) -> Went | Nowhere:
+        """A tick along du (n_chosen,), shortened where it turns a cell inside out, or asks more of
+        a stiff drive than a linearised step can follow; the next one is not much longer then. Time
+        goes on whatever is `allowed`: the rows of the program keep that, and Inverse says where
+        they did not."""
         if answer.inner.finer:
             moved = u.copy()
             moved[chosen] += du
             end = self._by_finer_steps(answer.inner.x, moved, answer.inner.k)
-            return Went(x=answer.inner.step.x if end is None else end, share=float(end is not None), reach=reach)
-        way = float(longest_way(self.model.equations.body, answer.inner.columns[: self.model.space.n_dofs] @ du))
+            return Went(
+                x=answer.inner.step.x if end is None else end,
+                share=float(end is not None),
+                reach=reach,
+            )
+        way = float(
+            longest_way(
+                self.model.equations.body, answer.inner.columns[: self.model.space.n_dofs] @ du
+            )
+        )
         first = 1.0 if self._affine else min(1.0, reach / max(way, 1e-300))
         for tries in range(HALVES):
             share = 0.5**tries * first

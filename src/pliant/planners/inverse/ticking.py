@@ -16,7 +16,8 @@ GROWS = 1.5  # the reach, after a tick that needed no shortening
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answer:
-    """Where a model will be, to first order in a change du of some controls: q + free + columns du."""
+    """Where a model will be, to first order in a change du of some controls: q + free + columns
+    du."""
 
     q: Array  # (n_dofs,) [m] now
     free: Array  # (n_dofs,) [m] the motion where the controls stand still
@@ -49,17 +50,31 @@ class Ticking(Protocol):
     """A rule by which a model ticks."""
 
     @property
-    def halts(self) -> bool: ...  # whether every tick ends in balance, so that one that leads astray need not be taken
-    def begin(self, x: Array | None, u: Array) -> Array: ...  # the first state under controls u, from a state x where one is given
-    def answer(self, x: Array, u: Array, chosen: Array, k: int) -> Answer | str: ...  # or why there is none
-    def soon(self, answer: Answer) -> Answer: ...  # at the end of the tick, where the answer looks further ahead
-    def without_contacts(self, contacts: Sequence[Contact]) -> "Ticking": ...  # the rule of the robot that does not touch some
-    def go(self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed) -> Went | Nowhere: ...
+    def halts(
+        self,
+    ) -> (
+        bool
+    ): ...  # whether every tick ends in balance, so that one that leads astray need not be taken
+    def begin(
+        self, x: Array | None, u: Array
+    ) -> Array: ...  # the first state under controls u, from a state x where one is given
+    def answer(
+        self, x: Array, u: Array, chosen: Array, k: int
+    ) -> Answer | str: ...  # or why there is none
+    def soon(
+        self, answer: Answer
+    ) -> Answer: ...  # at the end of the tick, where the answer looks further ahead
+    def without_contacts(
+        self, contacts: Sequence[Contact]
+    ) -> "Ticking": ...  # the rule of the robot that does not touch some
+    def go(
+        self, answer: Answer, u: Array, du: Array, chosen: Array, reach: float, allowed: Allowed
+    ) -> Went | Nowhere: ...
 
 
 def longest_way(body: Body, step: Array) -> Array:
-    """[m] the longest way along an axis of any node over a step (n_dofs,), or over each column of (n_dofs, k); a turn moves the end of a
-    cell."""
+    """[m] the longest way along an axis of any node over a step (n_dofs,), or over each column of
+    (n_dofs, k); a turn moves the end of a cell."""
     if not body.is_place.all():
         step = (step.T * np.repeat(np.where(body.is_place, 1.0, body.cell_size()), body.dim)).T
     return np.abs(step).max(axis=0, initial=0.0)

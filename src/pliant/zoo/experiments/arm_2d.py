@@ -13,18 +13,31 @@ from pliant.zoo.robots import plane_arm
 
 
 def swing(steps: int, reach: float) -> Array:
-    """(steps + 1,) [m] where the beam is to meet the plate: out, back, out to the other side, and back."""
+    """(steps + 1,) [m] where the beam is to meet the plate: out, back, out to the other side, and
+    back."""
     return reach * np.sin(2.0 * np.pi * np.arange(steps + 1) / steps)
 
 
 def task(s: Mapping[str, Setting]) -> LaserTask:
     steps, dt, plate, reach = int(s["steps"]), float(s["dt"]), float(s["plate"]), float(s["reach"])
     start = np.full(2, float(s["tension"]))
-    goals = [aim(plate, at[None], time=k * dt, weight=1e4 * dt) for k, at in enumerate(swing(steps, reach)) if k]
+    goals = [
+        aim(plate, at[None], time=k * dt, weight=1e4 * dt)
+        for k, at in enumerate(swing(steps, reach))
+        if k
+    ]
     ends = np.array([[-reach, plate], [reach, plate]])
-    return LaserTask(robot=plane_arm(layers=int(s["layers"]), across=int(s["across"])), plate=plate, steps=steps, dt=dt, start=start,
-                     cell=float(s["cell"]), eta=float(s["eta"]), wanted=ends,
-                     terms=[*goals, Effort(weight=1e-3, reference=start), Effort(weight=1e-3, order=1)])  # fmt: skip
+    return LaserTask(
+        robot=plane_arm(layers=int(s["layers"]), across=int(s["across"])),
+        plate=plate,
+        steps=steps,
+        dt=dt,
+        start=start,
+        cell=float(s["cell"]),
+        eta=float(s["eta"]),
+        wanted=ends,
+        terms=[*goals, Effort(weight=1e-3, reference=start), Effort(weight=1e-3, order=1)],
+    )
 
 
 def perform(run: Run) -> Outcome:
@@ -32,9 +45,19 @@ def perform(run: Run) -> Outcome:
     t, reach = planned.task, float(run.settings["reach"])
     off = float(np.abs(planned.replayed[:, 0] - swing(t.steps, reach)).max())
     reached = off <= float(run.settings["wanted"]) * reach
-    sentence = "done" if reached else f"the replayed beam is {off:.2e} m off its path; go more slowly (--set dt={2.0 * planned.task.dt:g})."
-    return outcome(planned, title="arm-2d: two lines sweep the beam", metrics={"off the path on replay": Metric(value=off, unit="m")},
-                   reached=reached, sentence=sentence)  # fmt: skip
+    sentence = (
+        "done"
+        if reached
+        else f"the replayed beam is {off:.2e} m off its path; go more slowly (--set "
+        f"dt={2.0 * planned.task.dt:g})."
+    )
+    return outcome(
+        planned,
+        title="arm-2d: two lines sweep the beam",
+        metrics={"off the path on replay": Metric(value=off, unit="m")},
+        reached=reached,
+        sentence=sentence,
+    )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
@@ -44,14 +67,26 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="arm-2d",
     paper="000",
-    shows="the plane arm of Fig. 1 with two lines sweeps its beam to and fro, planned on the grid of shapes",
+    shows="the plane arm of Fig. 1 with two lines sweeps its beam to and fro, planned on the grid "
+    "of shapes",
     size="369 vertices, 2 lines, 100 steps",
     takes="20 s",
     perform=perform,
     probe=probe,
     clustered=True,
     prepare=lambda settings: check(task(settings)),
-    settings={"plate": 0.5, "reach": 0.08, "tension": 3.0, "cell": 6.0, "eta": 2.4, "steps": 100, "dt": 0.05, "wanted": 0.03, "layers": 40,
-              "across": 8, "small_film": False},
+    settings={
+        "plate": 0.5,
+        "reach": 0.08,
+        "tension": 3.0,
+        "cell": 6.0,
+        "eta": 2.4,
+        "steps": 100,
+        "dt": 0.05,
+        "wanted": 0.03,
+        "layers": 40,
+        "across": 8,
+        "small_film": False,
+    },
     quick={"layers": 12, "across": 3, "steps": 30, "dt": 0.15, "wanted": 0.1, "small_film": True},
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
-"""arm-obstacles: the laser's beam goes from one place of the plate to another, around two clamps (paper 000 Fig. 4 (b))."""
+"""arm-obstacles: the laser's beam goes from one place of the plate to another, around two clamps
+(paper 000 Fig. 4 (b))."""
 
 from collections.abc import Mapping
 
@@ -17,25 +18,48 @@ CLAMPS = ((0.03, 0.012, 0.016), (0.065, -0.012, 0.016))  # x, y and radius [m] o
 def task(s: Mapping[str, Setting]) -> LaserTask:
     steps, dt, plate = int(s["steps"]), float(s["dt"]), float(s["plate"])
     spot, start = spot_on(plate), np.full(4, float(s["tension"]))
-    centres, radii = np.array([clamp[:2] for clamp in CLAMPS]), np.array([clamp[2] for clamp in CLAMPS])
+    centres, radii = (
+        np.array([clamp[:2] for clamp in CLAMPS]),
+        np.array([clamp[2] for clamp in CLAMPS]),
+    )
 
     def clear(y: np.ndarray) -> np.ndarray:
         """(clamps,) at least 1 where the beam clears them."""
         return ((spot(y) - centres) ** 2).sum(axis=1) / radii**2
 
-    stay = [aim(plate, GOAL, time=k * dt, weight=1e3 * dt) for k in range(steps - steps // 10, steps + 1)]
+    stay = [
+        aim(plate, GOAL, time=k * dt, weight=1e3 * dt)
+        for k in range(steps - steps // 10, steps + 1)
+    ]
     turn = np.linspace(0.0, 2.0 * np.pi, 41)
-    rings = [np.column_stack([x + r * np.cos(turn), y + r * np.sin(turn), np.full(41, plate)]) for x, y, r in CLAMPS]
-    return LaserTask(robot=line_arm(layers=int(s["layers"]), across=int(s["across"])), plate=plate, steps=steps, dt=dt, start=start,
-                     cell=float(s["cell"]), eta=float(s["eta"]), wanted=np.array([[*GOAL, plate]]), obstacles=rings,
-                     terms=[*stay, Effort(weight=1e-3, reference=start), Effort(weight=1e-2, order=1)],
-                     constraints=[Constraint(effector=BEAM, function=clear, inside=Interval(lower=1.0))])  # fmt: skip
+    rings = [
+        np.column_stack([x + r * np.cos(turn), y + r * np.sin(turn), np.full(41, plate)])
+        for x, y, r in CLAMPS
+    ]
+    return LaserTask(
+        robot=line_arm(layers=int(s["layers"]), across=int(s["across"])),
+        plate=plate,
+        steps=steps,
+        dt=dt,
+        start=start,
+        cell=float(s["cell"]),
+        eta=float(s["eta"]),
+        wanted=np.array([[*GOAL, plate]]),
+        obstacles=rings,
+        terms=[*stay, Effort(weight=1e-3, reference=start), Effort(weight=1e-2, order=1)],
+        constraints=[Constraint(effector=BEAM, function=clear, inside=Interval(lower=1.0))],
+    )
 
 
 def perform(run: Run) -> Outcome:
     planned = plan_laser(run, task(run.settings))
-    gaps = {name: min(float((np.linalg.norm(spots - clamp[:2], axis=1) - clamp[2]).min()) for clamp in np.array(CLAMPS))
-            for name, spots in (("planned", planned.spots), ("replayed", planned.replayed))}  # fmt: skip
+    gaps = {
+        name: min(
+            float((np.linalg.norm(spots - clamp[:2], axis=1) - clamp[2]).min())
+            for clamp in np.array(CLAMPS)
+        )
+        for name, spots in (("planned", planned.spots), ("replayed", planned.replayed))
+    }
     miss = float(np.linalg.norm(planned.replayed[-1] - GOAL))
     slack = float(run.settings["slack"])
     reached = gaps["replayed"] >= -slack and miss <= 0.005
@@ -44,9 +68,22 @@ def perform(run: Run) -> Outcome:
         "nearest to a clamp as planned": Metric(value=gaps["planned"], unit="m"),
         "miss of the goal on replay": Metric(value=miss, unit="m"),
     }
-    sentence = "done" if reached else (f"the replayed beam comes as near as {gaps['replayed']:.2e} m to a clamp (negative: into it), ends "
-                                       f"{miss:.2e} m from its goal; go more slowly (--set dt={2.0 * planned.task.dt:g}).")  # fmt: skip
-    return outcome(planned, title="arm-obstacles: the beam avoids two clamps", metrics=metrics, reached=reached, sentence=sentence)
+    sentence = (
+        "done"
+        if reached
+        else (
+            f"the replayed beam comes as near as {gaps['replayed']:.2e} m to a clamp (negative: "
+            f"into it), ends {miss:.2e} m from its goal; go more slowly (--set "
+            f"dt={2.0 * planned.task.dt:g})."
+        )
+    )
+    return outcome(
+        planned,
+        title="arm-obstacles: the beam avoids two clamps",
+        metrics=metrics,
+        reached=reached,
+        sentence=sentence,
+    )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
@@ -56,14 +93,33 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="arm-obstacles",
     paper="000",
-    shows="the laser's beam on a plate avoids two clamps on its way to a goal, planned on the grid of shapes",
+    shows="the laser's beam on a plate avoids two clamps on its way to a goal, planned on the grid "
+    "of shapes",
     size="525 vertices, 4 lines, 100 steps",
     takes="1 min",
     perform=perform,
     probe=probe,
     clustered=True,
     prepare=lambda settings: check(task(settings)),
-    settings={"plate": 0.5, "tension": 2.0, "cell": 6.0, "eta": 2.4, "steps": 100, "dt": 0.05, "slack": 1e-3, "layers": 20, "across": 4,
-              "small_film": False},
-    quick={"layers": 8, "across": 2, "steps": 24, "dt": 0.2, "eta": 3.0, "slack": 3e-3, "small_film": True},
-)  # fmt: skip
+    settings={
+        "plate": 0.5,
+        "tension": 2.0,
+        "cell": 6.0,
+        "eta": 2.4,
+        "steps": 100,
+        "dt": 0.05,
+        "slack": 1e-3,
+        "layers": 20,
+        "across": 4,
+        "small_film": False,
+    },
+    quick={
+        "layers": 8,
+        "across": 2,
+        "steps": 24,
+        "dt": 0.2,
+        "eta": 3.0,
+        "slack": 3e-3,
+        "small_film": True,
+    },
+)

@@ -1,4 +1,5 @@
-"""biped-cable: paper 004's first walker learns to walk by the gradient through all of its contacts (section 5.2, Fig. 6)."""
+"""biped-cable: paper 004's first walker learns to walk by the gradient through all of its contacts
+(section 5.2, Fig. 6)."""
 
 from collections.abc import Mapping
 
@@ -20,16 +21,26 @@ SUBSTEP = 0.02 / 30  # [s] at full size, in which a wave crosses two thirds of a
 
 
 def walker(settings: Mapping[str, Setting]) -> MaterialPoints:
-    """The biped, two particles along each edge of a cell; at full size each is one of its 5,024 squares."""
+    """The biped, two particles along each edge of a cell; at full size each is one of its 5,024
+    squares."""
     coarser, dt = float(settings["coarser"]), float(settings["dt"])
     substeps = int(np.ceil(dt / (coarser * SUBSTEP)))
-    return MaterialPoint(biped(length=BODY), dt=dt, cell=2.0 * BODY / LENGTH * coarser, substeps=substeps, memory=1e9)
+    return MaterialPoint(
+        biped(length=BODY), dt=dt, cell=2.0 * BODY / LENGTH * coarser, substeps=substeps, memory=1e9
+    )
 
 
 def problem(model: MaterialPoints, steps: int) -> Problem:
-    """As far forward as the time allows, with the paper's small effort on the cables' contraction."""
-    return Problem(model=model, steps=steps, terms=[Reward(effector="body", what="position", direction=(1.0, 0.0), time=steps * model.dt),
-                                                    Effort(weight=1e-6, reference=np.ones(4))])  # fmt: skip
+    """As far forward as the time allows, with the paper's small effort on the cables'
+    contraction."""
+    return Problem(
+        model=model,
+        steps=steps,
+        terms=[
+            Reward(effector="body", what="position", direction=(1.0, 0.0), time=steps * model.dt),
+            Effort(weight=1e-6, reference=np.ones(4)),
+        ],
+    )
 
 
 def guess(steps: int, seed: int) -> Array:
@@ -45,9 +56,21 @@ def perform(run: Run) -> Outcome:
     task = problem(model, steps)
     start = float((model.effector_rows("body") @ model.space.position(task.start))[0])
     for k in range(int(s["seeds"])):
-        options = Options(iterations=int(s["iterations"]), folder=run.folder / f"plan-{k}", resume=run.resume, progress=run.progress)
+        options = Options(
+            iterations=int(s["iterations"]),
+            folder=run.folder / f"plan-{k}",
+            resume=run.resume,
+            progress=run.progress,
+        )
         plans.append(
-            gradient(task, guess=guess(steps, run.seed + k), optimiser="adam", rate=float(s["rate"]), options=options, checkpoints="all")
+            gradient(
+                task,
+                guess=guess(steps, run.seed + k),
+                optimiser="adam",
+                rate=float(s["rate"]),
+                options=options,
+                checkpoints="all",
+            )
         )
         if plans[-1].interrupted:
             raise KeyboardInterrupt
@@ -55,36 +78,86 @@ def perform(run: Run) -> Outcome:
     path = run.simulate(model, best.controls, count=steps, dt=model.dt)
     if s["vtk"]:
         write_vtk(run.folder / "vtk", model, path.path)
-    x = np.array([(model.effector_rows("body") @ model.space.position(row))[0] for row in path.path]) - start
+    x = (
+        np.array(
+            [(model.effector_rows("body") @ model.space.position(row))[0] for row in path.path]
+        )
+        - start
+    )
     walked = [_distances(plan, start)[-1] for plan in plans]
     wanted = float(s["wanted"])
     reached = x[-1] >= wanted * BODY
     times = model.dt * np.arange(steps + 1)
-    learned = {f"seed {run.seed + k}": (np.array([row.seconds for row in plan.history]), _distances(plan, start) / BODY)
-               for k, plan in enumerate(plans)}  # fmt: skip
+    learned = {
+        f"seed {run.seed + k}": (
+            np.array([row.seconds for row in plan.history]),
+            _distances(plan, start) / BODY,
+        )
+        for k, plan in enumerate(plans)
+    }
     return Outcome(
-        metrics={"walked": Metric(value=float(x[-1] / BODY), unit="body lengths", paper="2 in 5 min"),
-                 "walked, mean over seeds": Metric(value=float(np.mean(walked) / BODY), unit="body lengths"),
-                 "particles": Metric(value=model.body.n_particles, paper=5024), "controls": Metric(value=model.n_controls, paper=4),
-                 "time": Metric(value=steps * model.dt, unit="s", paper=4.0), "substeps in all": Metric(value=steps * model.substeps),
-                 "iterations": Metric(value=max(len(plan.history) - 1 for plan in plans)),
-                 "seconds an iteration": Metric(value=best.history[-1].seconds / max(len(best.history) - 1, 1), unit="s"),
-                 "replay equals the plan": Metric(value=task.value(path.path, path.controls) == best.cost)},
-        plots=[Plot(title="Fig. 6: best so far", x="iteration", y="walked [body lengths]", kind="both",
-                    series={name: (np.arange(len(walk)), walk) for name, (_, walk) in learned.items()}),
-               Plot(title="Fig. 6: best so far", x="seconds", y="walked [body lengths]", kind="both", series=learned),
-               Plot(title="The walk", x="time [s]", y="walked [m]", series={"body": (times, x)}),
-               Plot(title="Cables", x="time [s]", y="share of the rest length", series={name: (times[1:], u)
-                    for name, u in zip(model.robot.actuators, best.controls.T, strict=True)})],
-        scene=particle_scene(model, path.path, controls=path.controls, title="biped-cable", ground=0.0, colour="strain"),
+        metrics={
+            "walked": Metric(value=float(x[-1] / BODY), unit="body lengths", paper="2 in 5 min"),
+            "walked, mean over seeds": Metric(
+                value=float(np.mean(walked) / BODY), unit="body lengths"
+            ),
+            "particles": Metric(value=model.body.n_particles, paper=5024),
+            "controls": Metric(value=model.n_controls, paper=4),
+            "time": Metric(value=steps * model.dt, unit="s", paper=4.0),
+            "substeps in all": Metric(value=steps * model.substeps),
+            "iterations": Metric(value=max(len(plan.history) - 1 for plan in plans)),
+            "seconds an iteration": Metric(
+                value=best.history[-1].seconds / max(len(best.history) - 1, 1), unit="s"
+            ),
+            "replay equals the plan": Metric(
+                value=task.value(path.path, path.controls) == best.cost
+            ),
+        },
+        plots=[
+            Plot(
+                title="Fig. 6: best so far",
+                x="iteration",
+                y="walked [body lengths]",
+                kind="both",
+                series={name: (np.arange(len(walk)), walk) for name, (_, walk) in learned.items()},
+            ),
+            Plot(
+                title="Fig. 6: best so far",
+                x="seconds",
+                y="walked [body lengths]",
+                kind="both",
+                series=learned,
+            ),
+            Plot(title="The walk", x="time [s]", y="walked [m]", series={"body": (times, x)}),
+            Plot(
+                title="Cables",
+                x="time [s]",
+                y="share of the rest length",
+                series={
+                    name: (times[1:], u)
+                    for name, u in zip(model.robot.actuators, best.controls.T, strict=True)
+                },
+            ),
+        ],
+        scene=particle_scene(
+            model,
+            path.path,
+            controls=path.controls,
+            title="biped-cable",
+            ground=0.0,
+            colour="strain",
+        ),
         reached=bool(reached),
-        sentence="done" if reached else f"the best walk is {x[-1] / BODY:.2f} body lengths where {wanted:g} are asked for; allow more "
-                 "iterations, or another seed.",
-    )  # fmt: skip
+        sentence="done"
+        if reached
+        else f"the best walk is {x[-1] / BODY:.2f} body lengths where {wanted:g} are asked for; "
+        "allow more iterations, or another seed.",
+    )
 
 
 def _distances(plan: Plan, start: float) -> Array:
-    """(iterations + 1,) [m] the farthest walk so far; the effort in the cost is too small to see."""
+    """(iterations + 1,) [m] the farthest walk so far; the effort in the cost is too small to
+    see."""
     return -np.minimum.accumulate([row.cost for row in plan.history]) - start
 
 
@@ -103,7 +176,23 @@ EXPERIMENT = Experiment(
     takes="30 min",
     perform=perform,
     probe=probe,
-    settings={"steps": 200, "dt": 0.02, "coarser": 1.0, "iterations": 60, "rate": 0.07, "seeds": 3, "wanted": 2.0, "vtk": False,
-              "small_film": False},
-    quick={"steps": 60, "coarser": 2.0, "iterations": 8, "seeds": 2, "wanted": 0.1, "small_film": True},
-)  # fmt: skip
+    settings={
+        "steps": 200,
+        "dt": 0.02,
+        "coarser": 1.0,
+        "iterations": 60,
+        "rate": 0.07,
+        "seeds": 3,
+        "wanted": 2.0,
+        "vtk": False,
+        "small_film": False,
+    },
+    quick={
+        "steps": 60,
+        "coarser": 2.0,
+        "iterations": 8,
+        "seeds": 2,
+        "wanted": 0.1,
+        "small_film": True,
+    },
+)

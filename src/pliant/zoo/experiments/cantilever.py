@@ -18,10 +18,16 @@ LENGTH, SIDE, YOUNG = 0.2, 0.01, 1e6  # [m], [m], [Pa]
 
 
 def elastica(load: float) -> Array:
-    """(2,) the tip (along, down) over the length of an inextensible rod under a dead tip load P L^2 / (E I) = load."""
+    """(2,) the tip (along, down) over the length of an inextensible rod under a dead tip load P L^2
+    / (E I) = load."""
     s = np.linspace(0.0, 1.0, 101)
-    bent = solve_bvp(lambda s, y: np.stack([y[1], -load * np.cos(y[0])]), lambda a, b: np.array([a[0], b[1]]),
-                     s, np.stack([0.5 * load * s, np.full_like(s, 0.5 * load)]), tol=1e-8)  # fmt: skip
+    bent = solve_bvp(
+        lambda s, y: np.stack([y[1], -load * np.cos(y[0])]),
+        lambda a, b: np.array([a[0], b[1]]),
+        s,
+        np.stack([0.5 * load * s, np.full_like(s, 0.5 * load)]),
+        tol=1e-8,
+    )
     angle = bent.sol(s)[0]
     return np.trapezoid(np.stack([np.cos(angle), np.sin(angle)]), s, axis=1)
 
@@ -29,10 +35,16 @@ def elastica(load: float) -> Array:
 def beam(load: float, cells: int, order: int) -> Robot:
     """A square cantilever along x with P L^2 / (E I) = load at its end, P pointing down."""
     force = load * YOUNG * SIDE**4 / 12.0 / LENGTH**2
-    return Robot(name="cantilever", shape=Box(size=(LENGTH, SIDE, SIDE)), divisions=(cells, 1, 1), order=order,
-                 material=Material(E=YOUNG, nu=0.0), supports=[Support(region="x-")],
-                 loads=[SurfaceLoad(surface="x+", traction=np.array([0.0, 0.0, -force / SIDE**2]))],
-                 effectors={"tip": Effector(surface="x+")})  # fmt: skip
+    return Robot(
+        name="cantilever",
+        shape=Box(size=(LENGTH, SIDE, SIDE)),
+        divisions=(cells, 1, 1),
+        order=order,
+        material=Material(E=YOUNG, nu=0.0),
+        supports=[Support(region="x-")],
+        loads=[SurfaceLoad(surface="x+", traction=np.array([0.0, 0.0, -force / SIDE**2]))],
+        effectors={"tip": Effector(surface="x+")},
+    )
 
 
 def perform(run: Run) -> Outcome:
@@ -53,26 +65,48 @@ def perform(run: Run) -> Outcome:
     error = {order: float(abs(curves[order][-1] / exact[-1, 1] - 1.0)) for order in (1, 2)}
     reached = error[2] <= 0.02
     return Outcome(
-        metrics={"error, 10-node": Metric(value=100.0 * error[2], unit="%"), "error, 4-node": Metric(value=100.0 * error[1], unit="%"),
-                 "tip deflection": Metric(value=float(curves[2][-1]), unit="of the length"),
-                 "elastica": Metric(value=float(exact[-1, 1]), unit="of the length")},
-        plots=[Plot(title="Tip deflection", x="P L² / (E I)", y="deflection / length", kind="both",
-                    series={"elastica": (loads, exact[:, 1]), "10-node": (loads, curves[2]), "4-node": (loads, curves[1])})],
-        scene=scene(beam(loads[-1], cells, 2), np.array(frames), dt=None, title="cantilever, load in stages"),
+        metrics={
+            "error, 10-node": Metric(value=100.0 * error[2], unit="%"),
+            "error, 4-node": Metric(value=100.0 * error[1], unit="%"),
+            "tip deflection": Metric(value=float(curves[2][-1]), unit="of the length"),
+            "elastica": Metric(value=float(exact[-1, 1]), unit="of the length"),
+        },
+        plots=[
+            Plot(
+                title="Tip deflection",
+                x="P L² / (E I)",
+                y="deflection / length",
+                kind="both",
+                series={
+                    "elastica": (loads, exact[:, 1]),
+                    "10-node": (loads, curves[2]),
+                    "4-node": (loads, curves[1]),
+                },
+            )
+        ],
+        scene=scene(
+            beam(loads[-1], cells, 2), np.array(frames), dt=None, title="cantilever, load in stages"
+        ),
         reached=reached,
-        sentence="done" if reached else f"the 10-node beam is {100 * error[2]:.1f} % off the elastica; take more cells.",
-    )  # fmt: skip
+        sentence="done"
+        if reached
+        else f"the 10-node beam is {100 * error[2]:.1f} % off the elastica; take more cells.",
+    )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
     """The bent beam, 10-node, at a third of the load."""
-    model = Quasistatic(beam(float(settings["load"]) / 3.0, int(settings["cells"]), 2), design=("body.E", "cells.nu"))
+    model = Quasistatic(
+        beam(float(settings["load"]) / 3.0, int(settings["cells"]), 2),
+        design=("body.E", "cells.nu"),
+    )
     return model, equilibrium(model, np.zeros(0)).x, np.zeros(0)
 
 
 EXPERIMENT = Experiment(
     name="cantilever",
-    shows="a slender beam bent to most of its length, 10-node and 4-node tetrahedra beside the elastica",
+    shows="a slender beam bent to most of its length, 10-node and 4-node tetrahedra beside the "
+    "elastica",
     size="20 cubes, 2 element kinds",
     takes="20 s",
     perform=perform,

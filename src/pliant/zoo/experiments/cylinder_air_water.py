@@ -1,4 +1,5 @@
-"""cylinder-air-water: how far a silicone cylinder droops, filled with air or water, at rest and with 15 ml more (paper 002, Fig. 4)."""
+"""cylinder-air-water: how far a silicone cylinder droops, filled with air or water, at rest and
+with 15 ml more (paper 002, Fig. 4)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,12 +24,17 @@ from pliant.zoo.robots.cylinder import droop
 FLUIDS = ("air", "water")
 ENDS = {"at rest": 0, "+15 ml": -1}  # which of the stages of a slow filling
 DENSITY = 1000.0  # [kg/m^3] of water
-NEAR = 0.25  # [degrees] between the columns and the exact weight: a tenth of what the paper's cylinder was off its model
+# [degrees] between the columns and the exact weight: a tenth of what the paper's cylinder was off
+# its model
+NEAR = 0.25
 SETTLED = 1e-3  # [degrees] between two rounds
 ROUNDS = 20
 VIEW = (-75.0, 10.0)  # [degrees]
-NOTE = ("The paper's cylinder and its model agreed to 2.5 degrees in each of the four cases. It prints the angles in a picture alone, and "
-        "neither sizes nor material, so that ours need not be its angles.")  # fmt: skip
+NOTE = (
+    "The paper's cylinder and its model agreed to 2.5 degrees in each of the four cases. It "
+    "prints the angles in a picture alone, and neither sizes nor material, so that ours need not "
+    "be its angles."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,11 +61,17 @@ def filled(robot: Robot, stages: int, told: Callable[[], None] = lambda: None) -
         states.append(x)
         added.append(float(pump.displacement(pump.weights @ x.reshape(-1, 3) + pump.offset)))
         told()
-    return Filled(robot=robot, states=np.array(states), added=np.array(added), angles=np.array([droop(robot, q) for q in states]))
+    return Filled(
+        robot=robot,
+        states=np.array(states),
+        added=np.array(added),
+        angles=np.array([droop(robot, q) for q in states]),
+    )
 
 
 def wall_points(body: Solid, cavity: str, halvings: int = 3) -> tuple[Array, Array]:
-    """(points (n, 3) [m] at rest, triangles (k, 3) outward from the fluid) of a cavity whose curved facets are cut into flat ones."""
+    """(points (n, 3) [m] at rest, triangles (k, 3) outward from the fluid) of a cavity whose curved
+    facets are cut into flat ones."""
     bary, cells = np.eye(3), np.array([[0, 1, 2]])
     for _ in range(halvings):
         bary, cells = elevated(bary, cells)
@@ -72,21 +84,30 @@ def wall_points(body: Solid, cavity: str, halvings: int = 3) -> tuple[Array, Arr
 
 
 def by_columns(air: Robot, start: Array, u: Array, grid: int) -> tuple[Array, Columns]:
-    """(positions (n_dofs,) [m], what the columns found there) with the water's weight as the paper has it: columns of a grid^2 put it on
-    the walls below them, and the pressure is the same all over, as that of air. In rounds from `start`, until the weights belong to the
-    shape that they lead to."""
+    """(positions (n_dofs,) [m], what the columns found there) with the water's weight as the paper
+    has it: columns of a grid^2 put it on the walls below them, and the pressure is the same all
+    over, as that of air. In rounds from `start`, until the weights belong to the shape that they
+    lead to."""
     body, gravity = air.body(), np.asarray(air.gravity, float)
     assert isinstance(body, Solid)
     points, triangles = wall_points(body, "cavity")
     rows, nodes, q = body.locate(points), body.rest.reshape(-1, 3), start
     for _ in range(ROUNDS):
-        found = column_weights(rows @ q.reshape(-1, 3), triangles, grid=grid, density=DENSITY, gravity=gravity)
+        found = column_weights(
+            rows @ q.reshape(-1, 3), triangles, grid=grid, density=DENSITY, gravity=gravity
+        )
         shares = np.outer(rows.T @ found.weights, gravity / np.linalg.norm(gravity))
-        loads = [PointLoad(point=nodes[i], force=shares[i]) for i in np.flatnonzero(np.abs(shares).any(axis=1))]
+        loads = [
+            PointLoad(point=nodes[i], force=shares[i])
+            for i in np.flatnonzero(np.abs(shares).any(axis=1))
+        ]
         before, q = q, equilibrium(Quasistatic(replace(air, loads=[*air.loads, *loads])), u, x0=q).x
         if abs(droop(air, q) - droop(air, before)) < SETTLED:
             return q, found
-    raise StepError(f"The weights by columns and the shape did not come to each other in {ROUNDS} rounds; use a finer grid of columns.")
+    raise StepError(
+        f"The weights by columns and the shape did not come to each other in {ROUNDS} rounds; "
+        "use a finer grid of columns."
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,18 +121,24 @@ class Drooped:
     @property
     def angles(self) -> dict[str, float]:
         """[degrees] of the tip in the four cases."""
-        return {f"{fluid}, {what}": float(self.filled[fluid].angles[k]) for fluid in FLUIDS for what, k in ENDS.items()}
+        return {
+            f"{fluid}, {what}": float(self.filled[fluid].angles[k])
+            for fluid in FLUIDS
+            for what, k in ENDS.items()
+        }
 
     @property
     def off(self) -> float:
         """[degrees] the most that the columns are from the exact weight."""
-        return max(abs(angle - self.angles[f"water, {what}"]) for what, angle in self.columns.items())
+        return max(
+            abs(angle - self.angles[f"water, {what}"]) for what, angle in self.columns.items()
+        )
 
 
 def drooped(s: Mapping[str, Setting], progress: Callable[[str, int, int], None]) -> Drooped:
     robots, stages = {fluid: cylinder(s, fluid) for fluid in FLUIDS}, int(s["stages"])
     done, total = count(1), len(FLUIDS) * stages + len(ENDS)
-    told = lambda: progress("filling and drooping", next(done), total)  # noqa: E731
+    told = lambda: progress("filling and drooping", next(done), total)
     both = {fluid: filled(robot, stages, told) for fluid, robot in robots.items()}
     columns, misfits = {}, []
     for (what, k), u in zip(ENDS.items(), robots["air"].control_limits(), strict=True):
@@ -129,27 +156,45 @@ def perform(run: Run) -> Outcome:
     return Outcome(
         metrics=droop_metrics(found, int(run.settings["grid"])),
         plots=[angle_plot(found), outline_plot(found)],
-        scene=droop_scene(found.filled["water"].robot, np.concatenate([one.states for one in found.filled.values()]), run.identity),
+        scene=droop_scene(
+            found.filled["water"].robot,
+            np.concatenate([one.states for one in found.filled.values()]),
+            run.identity,
+        ),
         reached=reached,
-        sentence="done" if reached else f"the columns are {found.off:.2g} degrees from the exact weight, and water droops {more:.2g} "
-                 "degrees more than air; take a finer grid.",
+        sentence="done"
+        if reached
+        else f"the columns are {found.off:.2g} degrees from the exact weight, and water droops "
+        f"{more:.2g} degrees more than air; take a finer grid.",
         notes=[NOTE],
-    )  # fmt: skip
+    )
 
 
 def droop_metrics(found: Drooped, grid: int) -> dict[str, Metric]:
     nodes = found.filled["water"].states.shape[1] // 3
-    pumped = {f"added to the {fluid}": 1e6 * float(found.filled[fluid].added[-1]) for fluid in FLUIDS}
-    return {**{f"{name}: angle of the tip": Metric(value=angle, unit="degrees") for name, angle in found.angles.items()},
-            **{f"water, {what}: by columns of {grid}^2": Metric(value=angle, unit="degrees") for what, angle in found.columns.items()},
-            "columns beside the exact weight": Metric(value=found.off, unit="degrees"),
-            "volume by columns beside the exact one": Metric(value=100.0 * found.misfit, unit="%"),
-            **{name: Metric(value=ml, unit="ml", paper=15.0) for name, ml in pumped.items()},
-            "nodes": Metric(value=nodes, paper=375)}  # fmt: skip
+    pumped = {
+        f"added to the {fluid}": 1e6 * float(found.filled[fluid].added[-1]) for fluid in FLUIDS
+    }
+    return {
+        **{
+            f"{name}: angle of the tip": Metric(value=angle, unit="degrees")
+            for name, angle in found.angles.items()
+        },
+        **{
+            f"water, {what}: by columns of {grid}^2": Metric(value=angle, unit="degrees")
+            for what, angle in found.columns.items()
+        },
+        "columns beside the exact weight": Metric(value=found.off, unit="degrees"),
+        "volume by columns beside the exact one": Metric(value=100.0 * found.misfit, unit="%"),
+        **{name: Metric(value=ml, unit="ml", paper=15.0) for name, ml in pumped.items()},
+        "nodes": Metric(value=nodes, paper=375),
+    }
 
 
 def droop_scene(robot: Robot, states: Array, title: str) -> Scene:
-    return replace(curved(scene(robot, states, dt=None, title=title, marked=("tip",)), robot), view=VIEW)
+    return replace(
+        curved(scene(robot, states, dt=None, title=title, marked=("tip",)), robot), view=VIEW
+    )
 
 
 def rest_volume(robot: Robot) -> float:
@@ -160,8 +205,13 @@ def rest_volume(robot: Robot) -> float:
 def angle_plot(found: Drooped) -> Plot:
     lines = {fluid: (1e6 * one.added, one.angles) for fluid, one in found.filled.items()}
     ends = 1e6 * found.filled["water"].added[list(ENDS.values())]
-    return Plot(title="How far the tip looks down", x="added [ml]", y="angle [degrees]", kind="both",
-                series={**lines, "water, by columns": (ends, np.array(list(found.columns.values())))})  # fmt: skip
+    return Plot(
+        title="How far the tip looks down",
+        x="added [ml]",
+        y="angle [degrees]",
+        kind="both",
+        series={**lines, "water, by columns": (ends, np.array(list(found.columns.values())))},
+    )
 
 
 def outline_plot(found: Drooped) -> Plot:
@@ -191,7 +241,8 @@ def _box(robot: Robot) -> Sequence[Array]:
 EXPERIMENT = Experiment(
     name="cylinder-air-water",
     paper="002",
-    shows="a silicone cylinder droops, filled with air or water, at rest and with 15 ml more; columns beside the exact weight",
+    shows="a silicone cylinder droops, filled with air or water, at rest and with 15 ml more; "
+    "columns beside the exact weight",
     size="366 nodes, 1 cavity",
     takes="20 s",
     perform=perform,

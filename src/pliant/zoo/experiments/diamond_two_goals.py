@@ -1,4 +1,5 @@
-"""diamond-two-goals: four cables bring the Diamond's tip to two places in turn (paper 001 scenario 1, Fig. 4)."""
+"""diamond-two-goals: four cables bring the Diamond's tip to two places in turn (paper 001 scenario
+1, Fig. 4)."""
 
 from collections.abc import Mapping
 
@@ -10,21 +11,36 @@ from pliant.zoo.reach import ReachTask, rest
 from pliant.zoo.reached import experiment
 from pliant.zoo.robots import diamond
 
-HELD = ((5.0, 2.5, 0.0, 0.0), (0.0, 0.0, 2.5, 5.0))  # [N] the cables' tensions that would hold the tip at the goals
+HELD = (
+    (5.0, 2.5, 0.0, 0.0),
+    (0.0, 0.0, 2.5, 5.0),
+)  # [N] the cables' tensions that would hold the tip at the goals
 
 
 def task(s: Mapping[str, Setting]) -> ReachTask:
     robot, dt, steps = diamond(along=int(s["along"])), float(s["dt"]), int(s["steps"])
-    start, *goals = (robot.place("tip", rest(robot, np.array(u))) for u in ((0.0, 0.0, 0.0, 0.0), *HELD))
+    start, *goals = (
+        robot.place("tip", rest(robot, np.array(u))) for u in ((0.0, 0.0, 0.0, 0.0), *HELD)
+    )
     times = dt * steps * np.array([0.5, 1.0])
     way = paths.stops([0.0, *times], np.array([start, *goals]), pause=0.2 * times[0])
-    return ReachTask(robot=robot, dt=dt, steps=steps, paths={"tip": way}, times=list(times), paper={"linear": 208, "nonlinear": 1000})
+    return ReachTask(
+        robot=robot,
+        dt=dt,
+        steps=steps,
+        paths={"tip": way},
+        times=list(times),
+        paper={"linear": 208, "nonlinear": 1000},
+    )
 
 
 EXPERIMENT = experiment(
-    "diamond-two-goals", task,
-    shows="four cables bring the tip of a soft parallel robot to two goals; three derivatives are compared",
-    size="702 nodes, 4 cables, 100 steps", takes="5 min",
+    "diamond-two-goals",
+    task,
+    shows="four cables bring the tip of a soft parallel robot to two goals; three derivatives are "
+    "compared",
+    size="702 nodes, 4 cables, 100 steps",
+    takes="5 min",
     settings={"ways": "linear nonlinear exact", "steps": 100, "along": 19},
     quick={"ways": "linear exact", "steps": 20, "along": 5, "iterations": 20},
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
-"""finger-hydraulic and finger-pneumatic: one finger, the same targets, filled with water or with air (paper 002, Fig. 5)."""
+"""finger-hydraulic and finger-pneumatic: one finger, the same targets, filled with water or with
+air (paper 002, Fig. 5)."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,7 +12,18 @@ from pliant.dynamics import Quasistatic, equilibrium
 from pliant.report import Plot
 from pliant.robot import Robot
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.followed import RATE, Lead, Led, follow_plots, lead, led_scene, metrics, probe_of, sayings, wrong
+from pliant.zoo.followed import (
+    RATE,
+    Lead,
+    Led,
+    follow_plots,
+    lead,
+    led_scene,
+    metrics,
+    probe_of,
+    sayings,
+    wrong,
+)
 from pliant.zoo.robots import hydraulic_finger
 
 FLUIDS = {"finger-hydraulic": "water", "finger-pneumatic": "air"}
@@ -20,11 +32,16 @@ REACHED: Mapping[str, tuple[str, int]] = {
     "far horizontal": ("water", -2),
     "high": ("air", -2),
 }  # fluid, place of its tip
-BEYOND = {"above all": 0.015, "below all": -0.015}  # [m] above the highest place of either tip, and below the lowest
+BEYOND = {
+    "above all": 0.015,
+    "below all": -0.015,
+}  # [m] above the highest place of either tip, and below the lowest
 VIEW = (-75.0, 10.0)  # [degrees]
 EXACT = 5e-5  # [m] what a spline through the places of a slow filling may be off
 
-Curves = Mapping[str, Array]  # fluid -> (fillings, 3) [m] the places of the tip, from the least filling to the most
+Curves = Mapping[
+    str, Array
+]  # fluid -> (fillings, 3) [m] the places of the tip, from the least filling to the most
 
 
 def finger(s: Mapping[str, Setting], fluid: str) -> Robot:
@@ -32,7 +49,8 @@ def finger(s: Mapping[str, Setting], fluid: str) -> Robot:
 
 
 def curve(robot: Robot, fillings: int) -> Array:
-    """(fillings, 3) [m] where the tip is in balance, from the least filling to the most, in even steps."""
+    """(fillings, 3) [m] where the tip is in balance, from the least filling to the most, in even
+    steps."""
     model, x, out = Quasistatic(robot), None, []
     for u in np.linspace(*robot.control_limits(), fillings):
         x = equilibrium(model, u, x0=x).x
@@ -40,7 +58,10 @@ def curve(robot: Robot, fillings: int) -> Array:
     return np.array(out)
 
 
-def curves(s: Mapping[str, Setting], progress: Callable[[str, int, int], None] = lambda what, done, total: None) -> Curves:
+def curves(
+    s: Mapping[str, Setting],
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+) -> Curves:
     """Every place that the tip can be at, for each fluid."""
     out = {}
     for k, fluid in enumerate(FLUIDS.values()):
@@ -51,7 +72,8 @@ def curves(s: Mapping[str, Setting], progress: Callable[[str, int, int], None] =
 
 
 def task(s: Mapping[str, Setting], fluid: str, places: Curves) -> Lead:
-    """The targets are the same for both fluids: places of the tip with one of them, and some with none."""
+    """The targets are the same for both fluids: places of the tip with one of them, and some with
+    none."""
     targets = {name: places[whose][k] for name, (whose, k) in REACHED.items()}
     for name, way in BEYOND.items():
         every = np.concatenate(list(places.values()))
@@ -86,25 +108,51 @@ def perform_with(fluid: str) -> Callable[[Run], Outcome]:
 
 
 def finger_metrics(places: Array, wish: Lead, led: Led) -> dict[str, Metric]:
-    near = {f"{name}: nearest that a slow filling comes": nearest(places, visit.target) for name, visit in led.visits.items()}
+    near = {
+        f"{name}: nearest that a slow filling comes": nearest(places, visit.target)
+        for name, visit in led.visits.items()
+    }
     heights = {"lowest tip": places[:, 2].min(), "highest tip": places[:, 2].max()}
-    return {**metrics(wish, led), **{name: Metric(value=1e3 * float(way), unit="mm") for name, way in {**near, **heights}.items()}}
+    return {
+        **metrics(wish, led),
+        **{
+            name: Metric(value=1e3 * float(way), unit="mm")
+            for name, way in {**near, **heights}.items()
+        },
+    }
 
 
 def not_nearest(places: Array, led: Led) -> list[str]:
     """A sentence for each target that a slow filling comes nearer to than the controller."""
-    return [f"'{name}' was left {1e3 * visit.pose.error:.3g} mm away, but {1e3 * nearest(places, visit.target):.3g} mm can be had"
-            for name, visit in led.visits.items() if visit.pose.error > nearest(places, visit.target) + EXACT]  # fmt: skip
+    return [
+        f"'{name}' was left {1e3 * visit.pose.error:.3g} mm away, but "
+        f"{1e3 * nearest(places, visit.target):.3g} mm can be had"
+        for name, visit in led.visits.items()
+        if visit.pose.error > nearest(places, visit.target) + EXACT
+    ]
 
 
 def reach_plot(places: Curves, led: Mapping[str, Led]) -> Plot:
     """Where the tip can be, the targets, and where it was led to."""
     visits = {fluid: one.visits.values() for fluid, one in led.items()}
     targets = np.array([visit.target for visit in next(iter(visits.values()))])
-    ends = {f"led with {fluid}": np.array([visit.pose.places[0] for visit in own]) for fluid, own in visits.items()}
-    return Plot(title="Where the tip can be", x="x [mm]", y="z [mm]", kind="both",
-                series={**{f"with {fluid}": (1e3 * line[:, 0], 1e3 * line[:, 2]) for fluid, line in places.items()},
-                        **{name: _apart(points) for name, points in {"targets": targets, **ends}.items()}})  # fmt: skip
+    ends = {
+        f"led with {fluid}": np.array([visit.pose.places[0] for visit in own])
+        for fluid, own in visits.items()
+    }
+    return Plot(
+        title="Where the tip can be",
+        x="x [mm]",
+        y="z [mm]",
+        kind="both",
+        series={
+            **{
+                f"with {fluid}": (1e3 * line[:, 0], 1e3 * line[:, 2])
+                for fluid, line in places.items()
+            },
+            **{name: _apart(points) for name, points in {"targets": targets, **ends}.items()},
+        },
+    )
 
 
 def _apart(points: Array) -> tuple[Array, Array]:
@@ -117,7 +165,8 @@ EXPERIMENTS = tuple(
     Experiment(
         name=name,
         paper="002",
-        shows=f"a soft finger filled with {fluid} is led to low, far and high targets, the same as with {other}, or as near as it gets",
+        shows=f"a soft finger filled with {fluid} is led to low, far and high targets, the same as "
+        f"with {other}, or as near as it gets",
         size="1,188 nodes, 1 cavity, 5 targets",
         takes="30 s",
         perform=perform_with(fluid),

@@ -1,4 +1,5 @@
-"""fluid-sphere and fluid-bunny-like: the weight of water in a closed wall, by columns and exactly (Table I of paper 002)."""
+"""fluid-sphere and fluid-bunny-like: the weight of water in a closed wall, by columns and exactly
+(Table I of paper 002)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,16 @@ from scipy.spatial.transform import Rotation
 from pliant.actuators import Hydraulic
 from pliant.core import Array, InputError
 from pliant.dynamics import Quasistatic, equilibrium
-from pliant.geometry import Hydrostatics, Surface, Vessel, ball, column_weights, hare, hydrostatics, measures
+from pliant.geometry import (
+    Hydrostatics,
+    Surface,
+    Vessel,
+    ball,
+    column_weights,
+    hare,
+    hydrostatics,
+    measures,
+)
 from pliant.materials import Material
 from pliant.report import Plot, Scene
 from pliant.robot import Effector, Robot, Support
@@ -33,10 +43,20 @@ class Published:
     cpu: tuple[float, ...]  # [ms] on a Xeon W3550
 
 
-SPHERE = Published(triangles=5120, exact=4.1798, volume=(4.1835, 4.1828, 4.1804, 4.1799, 4.1798, 4.1798, 4.1798),
-                   gpu=(0.29, 0.31, 0.37, 0.57, 0.86, 2.65, 5.29), cpu=(0.63, 0.93, 2.24, 7.63, 41.77, 160.75, 358.81))  # fmt: skip
-BUNNY = Published(triangles=90760, exact=1.7165, volume=(1.1414, 1.6709, 1.7154, 1.7164, 1.7165, 1.7165, 1.7165),
-                  gpu=(0.65, 0.75, 0.84, 1.06, 1.27, 2.79, 4.90), cpu=(3.97, 7.07, 9.57, 15.64, 54.16, 186.66, 394.95))  # fmt: skip
+SPHERE = Published(
+    triangles=5120,
+    exact=4.1798,
+    volume=(4.1835, 4.1828, 4.1804, 4.1799, 4.1798, 4.1798, 4.1798),
+    gpu=(0.29, 0.31, 0.37, 0.57, 0.86, 2.65, 5.29),
+    cpu=(0.63, 0.93, 2.24, 7.63, 41.77, 160.75, 358.81),
+)
+BUNNY = Published(
+    triangles=90760,
+    exact=1.7165,
+    volume=(1.1414, 1.6709, 1.7154, 1.7164, 1.7165, 1.7165, 1.7165),
+    gpu=(0.65, 0.75, 0.84, 1.06, 1.27, 2.79, 4.90),
+    cpu=(3.97, 7.07, 9.57, 15.64, 54.16, 186.66, 394.95),
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +69,8 @@ class Weighed:
     volume: float  # [m^3], exact
     time: float  # [ms], of the exact forces
     weight_error: float  # of the exact forces' sum, relative
-    torque_error: float  # of their torque beside that of the weight at the centroid, relative to weight times size
+    # of their torque beside that of the weight at the centroid, relative to weight times size
+    torque_error: float
 
     @property
     def errors(self) -> Array:
@@ -57,109 +78,226 @@ class Weighed:
         return 100.0 * (self.volumes / self.volume - 1.0)
 
 
-def weighed(surface: Surface, grids: tuple[int, ...], repeats: int, told: Callable[[int], None]) -> Weighed:
+def weighed(
+    surface: Surface, grids: tuple[int, ...], repeats: int, told: Callable[[int], None]
+) -> Weighed:
     """Columns at each grid, and the exact forces; `told` hears how many grids are done."""
-    columns = partial(column_weights, surface.points, surface.triangles, density=WATER, gravity=GRAVITY)
+    columns = partial(
+        column_weights, surface.points, surface.triangles, density=WATER, gravity=GRAVITY
+    )
     exact = partial(hydrostatics, surface.points, surface.triangles, density=WATER, gravity=GRAVITY)
     volumes, times = [], []
     for k, grid in enumerate(grids):
         volumes.append(columns(grid=grid).volume)
         times.append(timed(partial(columns, grid=grid), repeats))
         told(k + 1)
-    return Weighed(grids=grids, volumes=np.array(volumes), times=np.array(times), volume=exact().volume, time=timed(exact, repeats),
-                   **_errors(surface, exact()))  # fmt: skip
+    return Weighed(
+        grids=grids,
+        volumes=np.array(volumes),
+        times=np.array(times),
+        volume=exact().volume,
+        time=timed(exact, repeats),
+        **_errors(surface, exact()),
+    )
 
 
 def _errors(surface: Surface, load: Hydrostatics) -> dict[str, float]:
-    centroid, weight = measures(surface.points, surface.triangles).centroid, WATER * load.volume * GRAVITY
+    centroid, weight = (
+        measures(surface.points, surface.triangles).centroid,
+        WATER * load.volume * GRAVITY,
+    )
     size = float(np.linalg.norm(weight))
     torque = np.cross(surface.points - centroid, load.forces).sum(axis=0)
-    return {"weight_error": float(np.abs(load.forces.sum(axis=0) - weight).max()) / size,
-            "torque_error": float(np.abs(torque).max() / (size * np.ptp(surface.points, axis=0).max()))}  # fmt: skip
+    return {
+        "weight_error": float(np.abs(load.forces.sum(axis=0) - weight).max()) / size,
+        "torque_error": float(np.abs(torque).max() / (size * np.ptp(surface.points, axis=0).max())),
+    }
 
 
 def perform(run: Run, make: Callable[[int], Surface], published: Published, same: bool) -> Outcome:
     """`same`: the paper has this very wall."""
     s = run.settings
     surface, grids = make(int(s["fineness"])), chosen_grids(s)
-    table = weighed(surface, grids, int(s["repeats"]), lambda done: run.progress("weighing", done, len(grids)))
+    table = weighed(
+        surface, grids, int(s["repeats"]), lambda done: run.progress("weighing", done, len(grids))
+    )
     error, paper_error = table.errors, 100.0 * (np.array(published.volume) / published.exact - 1.0)
-    metrics = {"volume, exact": Metric(value=CUBIC_CM * table.volume, unit="cm^3", paper=published.exact if same else None),
-               "time, exact": Metric(value=table.time, unit="ms"),
-               "triangles": Metric(value=len(surface.triangles), paper=published.triangles),
-               "weight error, exact": Metric(value=table.weight_error),
-               "torque error, exact": Metric(value=table.torque_error)}  # fmt: skip
+    metrics = {
+        "volume, exact": Metric(
+            value=CUBIC_CM * table.volume, unit="cm^3", paper=published.exact if same else None
+        ),
+        "time, exact": Metric(value=table.time, unit="ms"),
+        "triangles": Metric(value=len(surface.triangles), paper=published.triangles),
+        "weight error, exact": Metric(value=table.weight_error),
+        "torque error, exact": Metric(value=table.torque_error),
+    }
     for k, grid in enumerate(grids):
         at = f"{grid} x {grid} columns"
-        metrics[f"volume, {at}"] = Metric(value=CUBIC_CM * table.volumes[k], unit="cm^3", paper=published.volume[k] if same else None)
-        metrics[f"volume error, {at}"] = Metric(value=float(error[k]), unit="%", paper=round(float(paper_error[k]), 4))
-        metrics[f"time, {at}"] = Metric(value=float(table.times[k]), unit="ms", paper=published.cpu[k])
+        metrics[f"volume, {at}"] = Metric(
+            value=CUBIC_CM * table.volumes[k],
+            unit="cm^3",
+            paper=published.volume[k] if same else None,
+        )
+        metrics[f"volume error, {at}"] = Metric(
+            value=float(error[k]), unit="%", paper=round(float(paper_error[k]), 4)
+        )
+        metrics[f"time, {at}"] = Metric(
+            value=float(table.times[k]), unit="ms", paper=published.cpu[k]
+        )
     reached = table.weight_error < 1e-12 and table.torque_error < 1e-12 and abs(error[-1]) < 0.1
     return Outcome(
         metrics=metrics,
         plots=plots(table, published, paper_error),
         scene=turning(make(int(s["drawn"])), int(s["frames"]), min(200, grids[-1]), run.identity),
         reached=reached,
-        sentence="done" if reached else f"the columns are {abs(error[-1]):.2g} % off the exact volume, and the exact weight "
-                 f"{table.weight_error:.1e}; take a finer grid.",
-        notes=["The paper's times are those of one core of a Xeon W3550; on a GeForce GTX 960 it took "
-               f"{', '.join(f'{ms:g}' for ms in published.gpu)} ms for the grids of {', '.join(map(str, GRIDS))}.",
-               *([] if same else ["The paper's bunny is another shape of about as many triangles: its errors and times may be set beside "
-                                  "ours, its volume not."])],
-    )  # fmt: skip
+        sentence="done"
+        if reached
+        else f"the columns are {abs(error[-1]):.2g} % off the exact volume, and the exact weight "
+        f"{table.weight_error:.1e}; take a finer grid.",
+        notes=[
+            "The paper's times are those of one core of a Xeon W3550; on a GeForce GTX 960 it "
+            f"took {', '.join(f'{ms:g}' for ms in published.gpu)} ms for the grids of "
+            f"{', '.join(map(str, GRIDS))}.",
+            *(
+                []
+                if same
+                else [
+                    "The paper's bunny is another shape of about as many triangles: its errors "
+                    "and times may be set beside ours, its volume not."
+                ]
+            ),
+        ],
+    )
 
 
 def chosen_grids(settings: Mapping[str, Setting]) -> tuple[int, ...]:
     grids = tuple(grid for grid in GRIDS if grid <= int(settings["finest"]))
     if not grids:
-        raise InputError(f"The finest grid is {settings['finest']}; the coarsest of the paper has {GRIDS[0]} columns along a side.")
+        raise InputError(
+            f"The finest grid is {settings['finest']}; the coarsest of the paper has {GRIDS[0]} "
+            "columns along a side."
+        )
     return grids
 
 
 def plots(table: Weighed, published: Published, paper_error: Array) -> list[Plot]:
     all_grids, grids = np.array(GRIDS, dtype=float), np.array(table.grids, dtype=float)
     theirs = np.where(paper_error == 0.0, np.nan, np.abs(paper_error))  # where its digits end
-    return [Plot(title="How far the columns' volume is off", x="columns along a side", y="error [%]", log_x=True, log_y=True, kind="both",
-                 series={"ours": (grids, np.abs(table.errors)), "paper": (all_grids, theirs)}),
-            Plot(title="Time", x="columns along a side", y="time [ms]", log_x=True, log_y=True, kind="both",
-                 series={"ours, columns": (grids, table.times), "paper, processor": (all_grids, np.array(published.cpu)),
-                         "paper, GPU": (all_grids, np.array(published.gpu))}, references={"ours, exact": table.time})]  # fmt: skip
+    return [
+        Plot(
+            title="How far the columns' volume is off",
+            x="columns along a side",
+            y="error [%]",
+            log_x=True,
+            log_y=True,
+            kind="both",
+            series={"ours": (grids, np.abs(table.errors)), "paper": (all_grids, theirs)},
+        ),
+        Plot(
+            title="Time",
+            x="columns along a side",
+            y="time [ms]",
+            log_x=True,
+            log_y=True,
+            kind="both",
+            series={
+                "ours, columns": (grids, table.times),
+                "paper, processor": (all_grids, np.array(published.cpu)),
+                "paper, GPU": (all_grids, np.array(published.gpu)),
+            },
+            references={"ours, exact": table.time},
+        ),
+    ]
 
 
 def turning(surface: Surface, frames: int, grid: int, title: str) -> Scene:
     """The weight on each node, seen from below, while the wall leans to and fro."""
     places, weights = [], []
     for k in range(frames):
-        points = Rotation.from_euler("y", np.sin(2.0 * np.pi * k / frames)).apply(np.array(surface.points))
+        points = Rotation.from_euler("y", np.sin(2.0 * np.pi * k / frames)).apply(
+            np.array(surface.points)
+        )
         places.append(points)
-        weights.append(1e6 * column_weights(points, surface.triangles, grid=grid, density=WATER, gravity=GRAVITY).weights)
-    return Scene(frames=np.array(places), facets=surface.triangles, values=np.array(weights), value_label="weight [µN]",
-                 dt=None, view=(-60.0, -25.0), title=f"{title}: the water's weight on each node")  # fmt: skip
+        weights.append(
+            1e6
+            * column_weights(
+                points, surface.triangles, grid=grid, density=WATER, gravity=GRAVITY
+            ).weights
+        )
+    return Scene(
+        frames=np.array(places),
+        facets=surface.triangles,
+        values=np.array(weights),
+        value_label="weight [µN]",
+        dt=None,
+        view=(-60.0, -25.0),
+        title=f"{title}: the water's weight on each node",
+    )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """A rubber can full of water, which sags under the exact weight on its walls: the walls of these experiments do not move."""
-    can = Robot(name="can", shape=Vessel(radius=0.02, wall=0.004, length=0.06, cap=0.006), divisions=(6, 2, 1), order=1,
-                material=Material(E=5e4, nu=0.4), supports=[Support(region="bottom")], gravity=(2.0, 0.0, -9.0),
-                actuators={"water": Hydraulic(cavity="cavity", density=WATER, limits=(-1e5, 1e5))},
-                effectors={"lid": Effector(surface="top")})  # fmt: skip
+    """A rubber can full of water, which sags under the exact weight on its walls: the walls of
+    these experiments do not move."""
+    can = Robot(
+        name="can",
+        shape=Vessel(radius=0.02, wall=0.004, length=0.06, cap=0.006),
+        divisions=(6, 2, 1),
+        order=1,
+        material=Material(E=5e4, nu=0.4),
+        supports=[Support(region="bottom")],
+        gravity=(2.0, 0.0, -9.0),
+        actuators={"water": Hydraulic(cavity="cavity", density=WATER, limits=(-1e5, 1e5))},
+        effectors={"lid": Effector(surface="top")},
+    )
     model, u = Quasistatic(can, design=("body.E",)), np.array([200.0])
     return model, equilibrium(model, u).x, u
 
 
-def experiment(name: str, shows: str, size: str, takes: str, make: Callable[[int], Surface], published: Published,
-               settings: Mapping[str, Setting], quick: Mapping[str, Setting]) -> Experiment:  # fmt: skip
-    return Experiment(name=name, paper="002", shows=shows, size=size, takes=takes, prepare=chosen_grids, probe=probe,
-                      perform=partial(perform, make=make, published=published, same=published is SPHERE),
-                      settings={"finest": GRIDS[-1], "repeats": 5, "small_film": False, **settings},
-                      quick={"finest": 200, "repeats": 2, "small_film": True, **quick})  # fmt: skip
+def experiment(
+    name: str,
+    shows: str,
+    size: str,
+    takes: str,
+    make: Callable[[int], Surface],
+    published: Published,
+    settings: Mapping[str, Setting],
+    quick: Mapping[str, Setting],
+) -> Experiment:
+    return Experiment(
+        name=name,
+        paper="002",
+        shows=shows,
+        size=size,
+        takes=takes,
+        prepare=chosen_grids,
+        probe=probe,
+        perform=partial(perform, make=make, published=published, same=published is SPHERE),
+        settings={"finest": GRIDS[-1], "repeats": 5, "small_film": False, **settings},
+        quick={"finest": 200, "repeats": 2, "small_film": True, **quick},
+    )
 
 
 EXPERIMENTS = (
-    experiment("fluid-sphere", "the weight of the water in a ball by columns of 30 x 30 to 1500 x 1500 and exactly, in the paper's table",
-               "5,120 triangles", "20 s", lambda n: ball(0.01, halvings=n), SPHERE,
-               {"fineness": 4, "drawn": 3, "frames": 48}, {"fineness": 4, "drawn": 2, "frames": 8}),
-    experiment("fluid-bunny-like", "the same in a hare whose ears hang over its back, so that columns pass several stretches of water",
-               "89,780 triangles", "40 s", lambda n: hare(0.02, parts=n), BUNNY,
-               {"fineness": 67, "drawn": 30, "frames": 48}, {"fineness": 20, "drawn": 12, "frames": 8}),
-)  # fmt: skip
+    experiment(
+        "fluid-sphere",
+        "the weight of the water in a ball by columns of 30 x 30 to 1500 x 1500 and exactly, in "
+        "the paper's table",
+        "5,120 triangles",
+        "20 s",
+        lambda n: ball(0.01, halvings=n),
+        SPHERE,
+        {"fineness": 4, "drawn": 3, "frames": 48},
+        {"fineness": 4, "drawn": 2, "frames": 8},
+    ),
+    experiment(
+        "fluid-bunny-like",
+        "the same in a hare whose ears hang over its back, so that columns pass several "
+        "stretches of water",
+        "89,780 triangles",
+        "40 s",
+        lambda n: hare(0.02, parts=n),
+        BUNNY,
+        {"fineness": 67, "drawn": 30, "frames": 48},
+        {"fineness": 20, "drawn": 12, "frames": 8},
+    ),
+)

@@ -1,4 +1,5 @@
-"""cloth-thin, cloth-toss and cloth-flip: arms lay foam on a table by swinging it (paper 003 Fig. 6 and 7, Table I)."""
+"""cloth-thin, cloth-toss and cloth-flip: arms lay foam on a table by swinging it (paper 003 Fig. 6
+and 7, Table I)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -11,8 +12,16 @@ from pliant.zoo.planned import PlanningTask
 from pliant.zoo.robots.held import cloth, thin_cloth
 
 # (time share of the horizon, x [m], z [m]) of the lower edge's targets
-TARGETS = {"thin": [(1.0, 0.65, 0.01)], "toss": [(1.0, 0.65, 0.02)], "flip": [(0.6, 0.65, 0.5), (1.0, 0.75, 0.03)]}
-TABLE = {"thin": (120, 1, 40, 0.8), "toss": (160, 2, 40, 1.0), "flip": (160, 2, 40, 1.0)}  # nodes, arms, steps, time [s] of Table I
+TARGETS = {
+    "thin": [(1.0, 0.65, 0.01)],
+    "toss": [(1.0, 0.65, 0.02)],
+    "flip": [(0.6, 0.65, 0.5), (1.0, 0.75, 0.03)],
+}
+TABLE = {
+    "thin": (120, 1, 40, 0.8),
+    "toss": (160, 2, 40, 1.0),
+    "flip": (160, 2, 40, 1.0),
+}  # nodes, arms, steps, time [s] of Table I
 DIVISIONS = {"thin": (3, 14), "toss": (7, 9), "flip": (7, 9)}
 
 
@@ -21,30 +30,64 @@ def make(kind: str, settings: Mapping[str, Setting]) -> PlanningTask:
     divisions = (1, int(settings["across"]), int(settings["along"]))
     robot = thin_cloth(divisions=divisions) if kind == "thin" else cloth(divisions=divisions)
     rest, hits = robot.body().rest, TARGETS[kind]
-    goals = [Goal(effector=corner, target=[(x, robot.place(corner, rest)[1], z) for _, x, z in hits], weight=100.0,
-                  time=[share * time for share, _, _ in hits]) for corner in ("right corner", "left corner")]  # fmt: skip
+    goals = [
+        Goal(
+            effector=corner,
+            target=[(x, robot.place(corner, rest)[1], z) for _, x, z in hits],
+            weight=100.0,
+            time=[share * time for share, _, _ in hits],
+        )
+        for corner in ("right corner", "left corner")
+    ]
     nodes, arms, table_steps, table_time = TABLE[kind]
-    return PlanningTask(robot=robot, steps=steps, time=time, targets=goals, terms=[*_apart(robot), *EFFORT],
-                        paper={"nodes": nodes, "arms": arms, "steps": table_steps, "time": table_time})  # fmt: skip
+    return PlanningTask(
+        robot=robot,
+        steps=steps,
+        time=time,
+        targets=goals,
+        terms=[*_apart(robot), *EFFORT],
+        paper={"nodes": nodes, "arms": arms, "steps": table_steps, "time": table_time},
+    )
 
 
 EFFORT: list[Term] = [Effort(weight=1e-3, order=2), Effort(weight=5e-2, order=1)]
 
 
 def _apart(robot: Robot) -> list[Term]:
-    """Keep two grips as far apart as they began: squeezed in between, a sheet buckles and snaps through."""
+    """Keep two grips as far apart as they began: squeezed in between, a sheet buckles and snaps
+    through."""
     grips = [name for name in robot.effectors if name.endswith("grip")]
-    return [Goal(effector=grip, target=robot.place(grip, robot.body().rest), axes="y", weight=1e3) for grip in grips]
+    return [
+        Goal(effector=grip, target=robot.place(grip, robot.body().rest), axes="y", weight=1e3)
+        for grip in grips
+    ]
 
 
 MAKERS = {f"cloth-{kind}": partial(make, kind) for kind in TABLE}
-QUICK = {"thin": {"steps": 20, "across": 1, "along": 7}, "toss": {"steps": 10, "across": 3, "along": 4},
-         "flip": {"steps": 12, "across": 4, "along": 6}}  # fmt: skip
-SHOWS = {"thin": "one arm tosses a strip of foam onto a table", "toss": "two arms toss a sheet of foam onto a table",
-         "flip": "two arms swing a sheet of foam up and over onto a table"}  # fmt: skip
+QUICK = {
+    "thin": {"steps": 20, "across": 1, "along": 7},
+    "toss": {"steps": 10, "across": 3, "along": 4},
+    "flip": {"steps": 12, "across": 4, "along": 6},
+}
+SHOWS = {
+    "thin": "one arm tosses a strip of foam onto a table",
+    "toss": "two arms toss a sheet of foam onto a table",
+    "flip": "two arms swing a sheet of foam up and over onto a table",
+}
 EXPERIMENTS = [
-    planned.experiment(f"cloth-{kind}", MAKERS[f"cloth-{kind}"], size=f"{nodes} nodes, {7 * arms} joints", takes="30 s", shows=SHOWS[kind],
-                       settings={"steps": steps, "time": time, "across": DIVISIONS[kind][0], "along": DIVISIONS[kind][1]},
-                       quick=QUICK[kind])
+    planned.experiment(
+        f"cloth-{kind}",
+        MAKERS[f"cloth-{kind}"],
+        size=f"{nodes} nodes, {7 * arms} joints",
+        takes="30 s",
+        shows=SHOWS[kind],
+        settings={
+            "steps": steps,
+            "time": time,
+            "across": DIVISIONS[kind][0],
+            "along": DIVISIONS[kind][1],
+        },
+        quick=QUICK[kind],
+    )
     for kind, (nodes, arms, steps, time) in TABLE.items()
-]  # fmt: skip
+]

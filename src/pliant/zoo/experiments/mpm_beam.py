@@ -1,4 +1,5 @@
-"""mpm-beam: a clamped beam as particles beside the same robot as finite elements: how far it sags, and how fast it swings."""
+"""mpm-beam: a clamped beam as particles beside the same robot as finite elements: how far it sags,
+and how fast it swings."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,15 +22,24 @@ LENGTH, HEIGHT = 0.2, 0.04  # [m]
 
 def beam(damping: float) -> Robot:
     """A plane beam held at its left end, in weak gravity."""
-    return Robot(name="beam", shape=Rectangle(size=(LENGTH, HEIGHT)), divisions=(20, 4), material=Material(E=1e5, nu=0.3),
-                 gravity=(0.0, -1.0), supports=[Support(region="x-")], effectors={"tip": Effector(surface="x+")},
-                 damping=Damping(mass=damping))  # fmt: skip
+    return Robot(
+        name="beam",
+        shape=Rectangle(size=(LENGTH, HEIGHT)),
+        divisions=(20, 4),
+        material=Material(E=1e5, nu=0.3),
+        gravity=(0.0, -1.0),
+        supports=[Support(region="x-")],
+        effectors={"tip": Effector(surface="x+")},
+        damping=Damping(mass=damping),
+    )
 
 
 def sag(model, states: Array) -> Array:
     """(k,) [m] how far the tip has moved along y."""
     row = model.effector_rows("tip")[1]
-    return np.array([(row @ (model.space.position(x) - model.space.position(states[0])))[0] for x in states])
+    return np.array(
+        [(row @ (model.space.position(x) - model.space.position(states[0])))[0] for x in states]
+    )
 
 
 def period(times: Array, heights: Array) -> float:
@@ -42,7 +52,11 @@ def period(times: Array, heights: Array) -> float:
 
 def perform(run: Run) -> Outcome:
     s = run.settings
-    cells, dt, steps = [float(s["cell"]) * 2.0**k for k in reversed(range(int(s["levels"])))], 0.01, int(s["steps"])
+    cells, dt, steps = (
+        [float(s["cell"]) * 2.0**k for k in reversed(range(int(s["levels"])))],
+        0.01,
+        int(s["steps"]),
+    )
     still, times = beam(float(s["damping"])), dt * np.arange(steps + 1)
     fixed = Quasistatic(still)
     exact = sag(fixed, np.stack([fixed.initial_state(), equilibrium(fixed, np.zeros(0)).x]))[-1]
@@ -50,12 +64,18 @@ def perform(run: Run) -> Outcome:
     for k, cell in enumerate(cells):
         run.progress("sagging and swinging", k, len(cells) + 1)
         model = MaterialPoint(still, dt=dt, cell=cell)
-        path = run.simulate(model, np.zeros((steps, 0)), count=steps, dt=dt).path if k == len(cells) - 1 else _states(model, steps)
+        path = (
+            run.simulate(model, np.zeros((steps, 0)), count=steps, dt=dt).path
+            if k == len(cells) - 1
+            else _states(model, steps)
+        )
         hanging[f"cell {1e3 * cell:g} mm"] = (times, sag(model, path))
         errors.append(float(sag(model, path)[-1] / exact - 1.0))
         free = MaterialPoint(replace(still, damping=Damping()), dt=dt, cell=cell)
         swings[f"cell {1e3 * cell:g} mm"] = (times, sag(free, _states(free, steps)))
-        shown = particle_scene(model, path, title=f"mpm-beam, cell {1e3 * cell:g} mm", colour="strain")
+        shown = particle_scene(
+            model, path, title=f"mpm-beam, cell {1e3 * cell:g} mm", colour="strain"
+        )
     if s["vtk"]:
         write_vtk(run.folder / "vtk", model, path)
     twin = BDF2(replace(still, damping=Damping()), dt=dt / 4)
@@ -63,21 +83,35 @@ def perform(run: Run) -> Outcome:
     swings["finite elements"] = (times, sag(twin, _states(twin, 4 * steps))[::4])
     periods = {name: period(*series) for name, series in swings.items()}
     off = abs(periods[f"cell {1e3 * cells[-1]:g} mm"] / periods["finite elements"] - 1.0)
-    reached = abs(errors[-1]) <= 0.05 and off <= 0.05 and all(abs(b) < abs(a) for a, b in pairwise(errors))
+    reached = (
+        abs(errors[-1]) <= 0.05
+        and off <= 0.05
+        and all(abs(b) < abs(a) for a, b in pairwise(errors))
+    )
     return Outcome(
-        metrics={"sag beside finite elements": Metric(value=100.0 * errors[-1], unit="% off"),
-                 "sag, coarsest cell": Metric(value=100.0 * errors[0], unit="% off"),
-                 "period of the swing": Metric(value=periods[f"cell {1e3 * cells[-1]:g} mm"], unit="s"),
-                 "period, finite elements": Metric(value=periods["finite elements"], unit="s"),
-                 "sag, finite elements": Metric(value=float(exact), unit="m")},
-        plots=[Plot(title="Damped: the tip comes to rest", x="time [s]", y="tip [m]",
-                    series={**hanging, "finite elements, at rest": (times, np.full(len(times), exact))}),
-               Plot(title="Free: the tip swings", x="time [s]", y="tip [m]", series=swings)],
+        metrics={
+            "sag beside finite elements": Metric(value=100.0 * errors[-1], unit="% off"),
+            "sag, coarsest cell": Metric(value=100.0 * errors[0], unit="% off"),
+            "period of the swing": Metric(value=periods[f"cell {1e3 * cells[-1]:g} mm"], unit="s"),
+            "period, finite elements": Metric(value=periods["finite elements"], unit="s"),
+            "sag, finite elements": Metric(value=float(exact), unit="m"),
+        },
+        plots=[
+            Plot(
+                title="Damped: the tip comes to rest",
+                x="time [s]",
+                y="tip [m]",
+                series={**hanging, "finite elements, at rest": (times, np.full(len(times), exact))},
+            ),
+            Plot(title="Free: the tip swings", x="time [s]", y="tip [m]", series=swings),
+        ],
         scene=shown,
         reached=reached,
-        sentence="done" if reached else f"the beam sags {100 * errors[-1]:.1f} % off its finite-element twin and swings {100 * off:.1f} % "
-                 "off; take smaller cells.",
-    )  # fmt: skip
+        sentence="done"
+        if reached
+        else f"the beam sags {100 * errors[-1]:.1f} % off its finite-element twin and swings "
+        f"{100 * off:.1f} % off; take smaller cells.",
+    )
 
 
 def _states(model, steps: int) -> Array:
@@ -86,18 +120,28 @@ def _states(model, steps: int) -> Array:
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
     """The sagging beam, coarse."""
-    model = MaterialPoint(beam(float(settings["damping"])), dt=0.01, cell=0.02, design=("body.E", "cells.nu"))
+    model = MaterialPoint(
+        beam(float(settings["damping"])), dt=0.01, cell=0.02, design=("body.E", "cells.nu")
+    )
     return model, _states(model, 5)[-1], np.zeros(0)
 
 
 EXPERIMENT = Experiment(
     name="mpm-beam",
     paper="004",
-    shows="a clamped beam of particles beside its finite-element twin: static sag, swing, and what smaller cells bring",
+    shows="a clamped beam of particles beside its finite-element twin: static sag, swing, and what "
+    "smaller cells bring",
     size="80 to 1,280 particles",
     takes="20 s",
     perform=perform,
     probe=probe,
-    settings={"cell": 0.005, "levels": 3, "steps": 120, "damping": 20.0, "vtk": False, "small_film": False},
+    settings={
+        "cell": 0.005,
+        "levels": 3,
+        "steps": 120,
+        "damping": 20.0,
+        "vtk": False,
+        "small_film": False,
+    },
     quick={"levels": 2, "small_film": True},
 )

@@ -1,4 +1,5 @@
-"""mpm-bounce: an elastic disc of particles falls, bounces and rises; free fall beside its closed form, energy and momentum kept."""
+"""mpm-bounce: an elastic disc of particles falls, bounces and rises; free fall beside its closed
+form, energy and momentum kept."""
 
 from collections.abc import Mapping
 
@@ -21,9 +22,16 @@ G, RADIUS = 9.81, 0.05  # [m/s^2], [m]
 
 def disc(drop: float) -> Robot:
     """A disc whose lowest point is `drop` [m] above the ground."""
-    return Robot(name="disc", shape=Disc(radius=RADIUS, origin=(0.0, drop + RADIUS)), cell=0.02, order=1, gravity=(0.0, -G),
-                 material=Material(E=2e5, nu=0.3), contacts=[Contact(obstacle=plane((0.0, 1.0)))],
-                 effectors={"disc": Effector(region="body")})  # fmt: skip
+    return Robot(
+        name="disc",
+        shape=Disc(radius=RADIUS, origin=(0.0, drop + RADIUS)),
+        cell=0.02,
+        order=1,
+        gravity=(0.0, -G),
+        material=Material(E=2e5, nu=0.3),
+        contacts=[Contact(obstacle=plane((0.0, 1.0)))],
+        effectors={"disc": Effector(region="body")},
+    )
 
 
 def energy(model: MaterialPoints, x: Array) -> float:
@@ -31,7 +39,9 @@ def energy(model: MaterialPoints, x: Array) -> float:
     body, parts, d = model.body, model.space.split(x), model.dim
     cloud, n = body.cloud(body.fields), body.n_particles
     v, C = parts.velocity.reshape(n, d), parts.affine.reshape(n, -1)
-    moving = 0.5 * cloud.mass @ (np.sum(v * v, axis=1) + 0.25 * model.cell**2 * np.sum(C * C, axis=1))
+    moving = (
+        0.5 * cloud.mass @ (np.sum(v * v, axis=1) + 0.25 * model.cell**2 * np.sum(C * C, axis=1))
+    )
     material = next(iter(body.materials.values()))
     F = np.tile(np.eye(3), (n, 1, 1))
     F[:, :d, :d] = parts.deformation.reshape(n, d, d)
@@ -51,27 +61,44 @@ def perform(run: Run) -> Outcome:
     speed = np.array([(row @ model.space.velocity(x))[0] for x in path])
     falls = times < np.sqrt(2.0 * max(drop - 1.5 * model.cell, 0.0) / G)
     tau = model.dt / model.substeps
-    exact = height[0] - 0.5 * G * times * (times + tau)  # explicit substeps: the velocity of a substep moves it
+    exact = height[0] - 0.5 * G * times * (
+        times + tau
+    )  # explicit substeps: the velocity of a substep moves it
     energies = np.array([energy(model, x) for x in path])
     low = int(np.argmin(height))
     top = float(height[low:].max())
     fallen = np.abs(height - exact)[falls].max(initial=0.0)
     back = float((top - height[low]) / (height[0] - height[low]))
     created = float(
-        (energies.max() - energies[0]) / (energies[0] - energies.min() + G * model.body.cloud(model.body.fields).mass.sum() * drop)
+        (energies.max() - energies[0])
+        / (energies[0] - energies.min() + G * model.body.cloud(model.body.fields).mass.sum() * drop)
     )
     reached = fallen < 1e-9 and back > 0.75 and created < 0.01
     return Outcome(
-        metrics={"free fall beside its closed form": Metric(value=float(fallen), unit="m"), "height regained": Metric(value=back),
-                 "fastest down": Metric(value=float(-speed.min()), unit="m/s"), "fastest up": Metric(value=float(speed.max()), unit="m/s"),
-                 "energy created": Metric(value=created, unit="of the drop's"), "particles": Metric(value=model.body.n_particles)},
-        plots=[Plot(title="Centre of the disc", x="time [s]", y="height [m]", series={"disc": (times, height)}),
-               Plot(title="Energy", x="time [s]", y="energy [J]", series={"all": (times, energies)})],
+        metrics={
+            "free fall beside its closed form": Metric(value=float(fallen), unit="m"),
+            "height regained": Metric(value=back),
+            "fastest down": Metric(value=float(-speed.min()), unit="m/s"),
+            "fastest up": Metric(value=float(speed.max()), unit="m/s"),
+            "energy created": Metric(value=created, unit="of the drop's"),
+            "particles": Metric(value=model.body.n_particles),
+        },
+        plots=[
+            Plot(
+                title="Centre of the disc",
+                x="time [s]",
+                y="height [m]",
+                series={"disc": (times, height)},
+            ),
+            Plot(title="Energy", x="time [s]", y="energy [J]", series={"all": (times, energies)}),
+        ],
         scene=particle_scene(model, path, title="mpm-bounce", ground=0.0, colour="strain"),
         reached=reached,
-        sentence="done" if reached else f"the fall is {fallen:.1g} m off its closed form, {100 * back:.0f} % of the height came back and "
-                 f"{100 * created:.2g} % of energy appeared; take smaller substeps.",
-    )  # fmt: skip
+        sentence="done"
+        if reached
+        else f"the fall is {fallen:.1g} m off its closed form, {100 * back:.0f} % of the height "
+        f"came back and {100 * created:.2g} % of energy appeared; take smaller substeps.",
+    )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
@@ -83,11 +110,19 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="mpm-bounce",
     paper="004",
-    shows="an elastic disc of particles falls and bounces: closed form of the fall, height regained, energy",
+    shows="an elastic disc of particles falls and bounces: closed form of the fall, height "
+    "regained, energy",
     size="1,260 particles, 2D",
     takes="10 s",
     perform=perform,
     probe=probe,
-    settings={"drop": 0.1, "cell": 0.005, "dt": 0.002, "steps": 150, "vtk": False, "small_film": False},
+    settings={
+        "drop": 0.1,
+        "cell": 0.005,
+        "dt": 0.002,
+        "steps": 150,
+        "vtk": False,
+        "small_film": False,
+    },
     quick={"cell": 0.01, "small_film": True},
 )

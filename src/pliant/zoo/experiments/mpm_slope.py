@@ -1,4 +1,5 @@
-"""mpm-slope: a block of particles settles on a plane at an angle and holds or slides as Coulomb says."""
+"""mpm-slope: a block of particles settles on a plane at an angle and holds or slides as Coulomb
+says."""
 
 from collections.abc import Mapping
 
@@ -18,12 +19,20 @@ G, SIDE = 9.81, 0.1  # [m/s^2], [m]
 
 
 def block(angle: float, friction: float) -> Robot:
-    """A flat block above the ground, with gravity tilted by an angle [deg] instead of the ground."""
+    """A flat block above the ground, with gravity tilted by an angle [deg] instead of the
+    ground."""
     a = np.radians(angle)
-    return Robot(name="block", shape=Rectangle(size=(2.0 * SIDE, SIDE), origin=(0.0, 0.012)), divisions=(4, 2), order=1,
-                 material=Material(E=1e5, nu=0.3), gravity=G * np.array([np.sin(a), -np.cos(a)]), damping=Damping(stiffness=0.003),
-                 contacts=[Contact(obstacle=plane((0.0, 1.0)), friction=friction)],
-                 effectors={"block": Effector(region="body")})  # fmt: skip
+    return Robot(
+        name="block",
+        shape=Rectangle(size=(2.0 * SIDE, SIDE), origin=(0.0, 0.012)),
+        divisions=(4, 2),
+        order=1,
+        material=Material(E=1e5, nu=0.3),
+        gravity=G * np.array([np.sin(a), -np.cos(a)]),
+        damping=Damping(stiffness=0.003),
+        contacts=[Contact(obstacle=plane((0.0, 1.0)), friction=friction)],
+        effectors={"block": Effector(region="body")},
+    )
 
 
 def slide(run: Run, angle: float, record: bool) -> tuple:
@@ -32,7 +41,11 @@ def slide(run: Run, angle: float, record: bool) -> tuple:
     model = MaterialPoint(block(angle, float(s["friction"])), dt=0.01, cell=float(s["cell"]))
     steps = int(s["steps"])
     still = np.zeros((steps, 0))
-    states = run.simulate(model, still, count=steps, dt=model.dt).path if record else simulate(model, still).states
+    states = (
+        run.simulate(model, still, count=steps, dt=model.dt).path
+        if record
+        else simulate(model, still).states
+    )
     speed = np.array([(model.effector_rows("block") @ model.space.velocity(x))[0] for x in states])
     return model, states, model.dt * np.arange(steps + 1), speed
 
@@ -56,24 +69,40 @@ def perform(run: Run) -> Outcome:
         write_vtk(run.folder / "vtk", model, states)
     reached = worst <= 0.05
     return Outcome(
-        metrics={"friction angle": Metric(value=critical, unit="deg"), "worst error": Metric(value=worst, unit="m/s^2"), **metrics},
+        metrics={
+            "friction angle": Metric(value=critical, unit="deg"),
+            "worst error": Metric(value=worst, unit="m/s^2"),
+            **metrics,
+        },
         plots=[Plot(title="Speed along the slope", x="time [s]", y="speed [m/s]", series=curves)],
-        scene=particle_scene(model, states, title=f"mpm-slope (gravity tilted by {angles[-1]:.1f} degrees)", ground=0.0, colour="strain"),
+        scene=particle_scene(
+            model,
+            states,
+            title=f"mpm-slope (gravity tilted by {angles[-1]:.1f} degrees)",
+            ground=0.0,
+            colour="strain",
+        ),
         reached=reached,
-        sentence="done" if reached else f"an acceleration is {worst:.3g} m/s^2 off Coulomb's; take smaller cells, or let it slide longer.",
-    )  # fmt: skip
+        sentence="done"
+        if reached
+        else f"an acceleration is {worst:.3g} m/s^2 off Coulomb's; take smaller cells, or let it "
+        "slide longer.",
+    )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
     """The block while it slides."""
-    model = MaterialPoint(block(30.0, 0.3), dt=0.01, cell=0.04, design=("body.E", "contact0.friction"))
+    model = MaterialPoint(
+        block(30.0, 0.3), dt=0.01, cell=0.04, design=("body.E", "contact0.friction")
+    )
     return model, simulate(model, np.zeros((12, 0))).states[-1], np.zeros(0)
 
 
 EXPERIMENT = Experiment(
     name="mpm-slope",
     paper="004",
-    shows="a block of particles on a slope holds below the friction angle and slides above it with Coulomb's acceleration",
+    shows="a block of particles on a slope holds below the friction angle and slides above it with "
+    "Coulomb's acceleration",
     size="800 particles, contact and friction",
     takes="15 s",
     perform=perform,

@@ -1,4 +1,5 @@
-"""pendulum-1, -2 and -4: a ball on a cable that an arm swings into one, two and four targets (paper 003 Fig. 4, Table I)."""
+"""pendulum-1, -2 and -4: a ball on a cable that an arm swings into one, two and four targets (paper
+003 Fig. 4, Table I)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,23 +14,43 @@ from pliant.zoo.robots.held import pendulum
 TARGETS = {
     1: [(1.0, (0.6, -0.15, 0.35))],
     2: [(0.5, (0.5, -0.15, 0.3)), (1.0, (0.2, -0.15, 0.3))],
-    4: [(0.45, (0.5, -0.15, 0.3)), (0.63, (0.35, 0.0, 0.3)), (0.81, (0.2, -0.15, 0.3)), (0.99, (0.35, -0.3, 0.3))],
+    4: [
+        (0.45, (0.5, -0.15, 0.3)),
+        (0.63, (0.35, 0.0, 0.3)),
+        (0.81, (0.2, -0.15, 0.3)),
+        (0.99, (0.35, -0.3, 0.3)),
+    ],
 }
 TABLE = {1: (60, 0.667), 2: (60, 1.5), 4: (100, 1.667)}  # steps and overall time [s] of Table I
 
 
 def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
     steps, time, hits = int(settings["steps"]), float(settings["time"]), TARGETS[count]
-    goal = Goal(effector="ball", target=[place for _, place in hits], time=[share * time for share, _ in hits], weight=200.0)
-    return PlanningTask(robot=pendulum(), steps=steps, time=time, targets=[goal],
-                        terms=[Effort(weight=1e-3, order=2), Effort(weight=1e-2, order=1)],
-                        paper={"nodes": 1, "arms": 1, "steps": TABLE[count][0], "time": TABLE[count][1]})  # fmt: skip
+    goal = Goal(
+        effector="ball",
+        target=[place for _, place in hits],
+        time=[share * time for share, _ in hits],
+        weight=200.0,
+    )
+    return PlanningTask(
+        robot=pendulum(),
+        steps=steps,
+        time=time,
+        targets=[goal],
+        terms=[Effort(weight=1e-3, order=2), Effort(weight=1e-2, order=1)],
+        paper={"nodes": 1, "arms": 1, "steps": TABLE[count][0], "time": TABLE[count][1]},
+    )
 
 
 MAKERS = {f"pendulum-{count}": partial(make, count) for count in TABLE}
 EXPERIMENTS = [
-    planned.experiment(f"pendulum-{count}", MAKERS[f"pendulum-{count}"], size="1 node, 7 joints", takes="15 s",
-                       shows=f"an arm swings a ball on a cable into {count} target{'s' if count > 1 else ''}",
-                       settings={"steps": steps, "time": time})
+    planned.experiment(
+        f"pendulum-{count}",
+        MAKERS[f"pendulum-{count}"],
+        size="1 node, 7 joints",
+        takes="15 s",
+        shows=f"an arm swings a ball on a cable into {count} target{'s' if count > 1 else ''}",
+        settings={"steps": steps, "time": time},
+    )
     for count, (steps, time) in TABLE.items()
-]  # fmt: skip
+]

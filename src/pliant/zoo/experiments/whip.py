@@ -1,4 +1,5 @@
-"""whip-1 and -2: an arm whips one and two targets with the tip of a foam rod (paper 003 Fig. 1, Table I)."""
+"""whip-1 and -2: an arm whips one and two targets with the tip of a foam rod (paper 003 Fig. 1,
+Table I)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -21,18 +22,47 @@ TABLE = {1: (40, 1.0), 2: (40, 0.889)}  # steps and overall time [s] of Table I
 
 def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
     steps, time, hits = int(settings["steps"]), float(settings["time"]), TARGETS[count]
-    goal = Goal(effector="tip", target=[place for _, place, _ in hits], time=[share * time for share, _, _ in hits], weight=500.0)
+    goal = Goal(
+        effector="tip",
+        target=[place for _, place, _ in hits],
+        time=[share * time for share, _, _ in hits],
+        weight=500.0,
+    )
     speed = float(settings["speed"])
-    hit = [Goal(effector="tip", what="velocity", target=np.multiply(speed, way), time=share * time, weight=0.05) for share, _, way in hits]
-    return PlanningTask(robot=soft_rod(layers=int(settings["layers"])), steps=steps, time=time, targets=[goal],
-                        terms=[*(hit if speed > 0.0 else []), Effort(weight=1e-3, order=2), Effort(weight=1e-2, order=1)],
-                        paper={"nodes": 68, "arms": 1, "steps": TABLE[count][0], "time": TABLE[count][1]})  # fmt: skip
+    hit = [
+        Goal(
+            effector="tip",
+            what="velocity",
+            target=np.multiply(speed, way),
+            time=share * time,
+            weight=0.05,
+        )
+        for share, _, way in hits
+    ]
+    return PlanningTask(
+        robot=soft_rod(layers=int(settings["layers"])),
+        steps=steps,
+        time=time,
+        targets=[goal],
+        terms=[
+            *(hit if speed > 0.0 else []),
+            Effort(weight=1e-3, order=2),
+            Effort(weight=1e-2, order=1),
+        ],
+        paper={"nodes": 68, "arms": 1, "steps": TABLE[count][0], "time": TABLE[count][1]},
+    )
 
 
 MAKERS = {f"whip-{count}": partial(make, count) for count in TABLE}
 EXPERIMENTS = [
-    planned.experiment(f"whip-{count}", MAKERS[f"whip-{count}"], size="68 nodes, 7 joints", takes="15 s",
-                       shows=f"an arm whips {count} target{'s' if count > 1 else ''} with the tip of a foam rod",
-                       settings={"steps": steps, "time": time, "speed": 3.0, "layers": 16}, quick={"steps": 20, "layers": 8})
+    planned.experiment(
+        f"whip-{count}",
+        MAKERS[f"whip-{count}"],
+        size="68 nodes, 7 joints",
+        takes="15 s",
+        shows=f"an arm whips {count} target{'s' if count > 1 else ''} with the tip of a foam rod",
+        settings={"steps": steps, "time": time, "speed": 3.0, "layers": 16},
+        quick={"steps": 20, "layers": 8},
+    )
     for count, (steps, time) in TABLE.items()
-]  # fmt: skip
+]

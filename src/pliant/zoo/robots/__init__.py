@@ -11,6 +11,14 @@ from pliant.zoo.robots.pendulum_hydraulic import hydraulic_pendulum
 from pliant.zoo.robots.stiff_flop import stiff_flop
 
 __all__ = [
-    "biped", "diamond", "hydraulic_finger", "hydraulic_pendulum", "irb14000", "liandford", "line_arm", "plane_arm", "silicone_cylinder",
+    "biped",
+    "diamond",
+    "hydraulic_finger",
+    "hydraulic_pendulum",
+    "irb14000",
+    "liandford",
+    "line_arm",
+    "plane_arm",
+    "silicone_cylinder",
     "stiff_flop",
-]  # fmt: skip
+]

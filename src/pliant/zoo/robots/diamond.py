@@ -1,4 +1,5 @@
-"""The Diamond of paper 001: a soft parallel robot, four bent limbs between a clamped block and a free one, a cable at each knee."""
+"""The Diamond of paper 001: a soft parallel robot, four bent limbs between a clamped block and a
+free one, a cable at each knee."""
 
 import numpy as np
 
@@ -9,20 +10,33 @@ from pliant.geometry.lattice import kuhn
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Robot, Support
 
-BLOCK, BASE, TOP = 0.025, -0.0225, 0.1125  # [m] edge of both blocks, and the heights of their centres
+BLOCK, BASE, TOP = (
+    0.025,
+    -0.0225,
+    0.1125,
+)  # [m] edge of both blocks, and the heights of their centres
 KNEE = np.array([0.097, 0.0, 0.045])  # [m] the middle of the first knee, where its cable is fixed
 PULLEY = np.array([0.01, 0.0, 0.03])  # [m] where that cable leaves for its motor
 SIDES = {"x+": 0, "y+": 1, "x-": 2, "y-": 3}  # quarter turns about z from the first limb
 
 
-def diamond(*, across: int = 2, along: int = 19, order: int = 1, E: float = 5e5, law: str = "linear-corotated",
-            tension: float = 10.0) -> Robot:  # fmt: skip
-    """A rhombus in the xz plane and one in the yz plane, of silicone; 702 nodes by default and 1,638 with along = 45.
+def diamond(
+    *,
+    across: int = 2,
+    along: int = 19,
+    order: int = 1,
+    E: float = 5e5,
+    law: str = "linear-corotated",
+    tension: float = 10.0,
+) -> Robot:
+    """A rhombus in the xz plane and one in the yz plane, of silicone; 702 nodes by default and
+    1,638 with along = 45.
 
-    `across` is the cells across a limb and a block (even), `along` those along a limb from block to block, E Young's modulus [Pa] and
-    `tension` what each motor can pull [N]. A cable runs from its knee to a pulley above the base; the effector "tip" is the middle of
-    the top, 125 mm above the origin at rest. The paper gives neither size nor material. At order 1 the limbs are about twice as stiff as
-    at order 2.
+    `across` is the cells across a limb and a block (even), `along` those along a limb from block to
+    block, E Young's modulus [Pa] and `tension` what each motor can pull [N]. A cable runs from its
+    knee to a pulley above the base; the effector "tip" is the middle of the top, 125 mm above the
+    origin at rest. The paper gives neither size nor material. At order 1 the limbs are about twice
+    as stiff as at order 2.
     """
     return Robot(
         name="diamond",
@@ -31,7 +45,11 @@ def diamond(*, across: int = 2, along: int = 19, order: int = 1, E: float = 5e5,
         material=Material(E=E, nu=0.4, density=1200.0, law=law),
         supports=[Support(region="base")],
         actuators={
-            name: Cable(points=_turned(KNEE[None], turns), guide=_turned(PULLEY[None], turns)[0], limits=(0.0, tension))
+            name: Cable(
+                points=_turned(KNEE[None], turns),
+                guide=_turned(PULLEY[None], turns)[0],
+                limits=(0.0, tension),
+            )
             for name, turns in SIDES.items()
         },
         effectors={"tip": Effector(point=np.array([0.0, 0.0, TOP + BLOCK / 2]))},
@@ -43,19 +61,26 @@ def diamond(*, across: int = 2, along: int = 19, order: int = 1, E: float = 5e5,
 def _mesh(across: int, along: int) -> Mesh:
     """Regions "base", "top", "limb x+" ..., surfaces "bottom" and "tip face" of the two blocks."""
     if across < 2 or across % 2 or along < 4:
-        raise InputError(f"The diamond has {across} cells across and {along} along a limb; take an even number across, 2 or more, so "
-                         "that limbs and blocks fit on all sides, and at least 4 along.")  # fmt: skip
+        raise InputError(
+            f"The diamond has {across} cells across and {along} along a limb; take an even "
+            "number across, 2 or more, so that limbs and blocks fit on all sides, and at least "
+            "4 along."
+        )
     parts = {"base": _block(across, BASE), "top": _block(across, TOP)}
     points, cells = _limb(across, along)
     parts |= {f"limb {name}": (_turned(points, turns), cells) for name, turns in SIDES.items()}
     first = np.cumsum([0, *(len(p) for p, _ in parts.values())])
     points = np.concatenate([p for p, _ in parts.values()])
-    points, cells = merged(points, np.concatenate([c + n for (_, c), n in zip(parts.values(), first, strict=False)]))
+    points, cells = merged(
+        points, np.concatenate([c + n for (_, c), n in zip(parts.values(), first, strict=False)])
+    )
     ends = np.cumsum([0, *(len(c) for _, c in parts.values())])
     regions = {name: np.arange(a, b) for name, a, b in zip(parts, ends, ends[1:], strict=False)}
     mesh = Mesh(points=points, cells=oriented(points, cells), regions=regions)
     centres = points[mesh.boundary()].mean(axis=1)
-    bottom, tip = (np.abs(centres[:, 2] - height) < 1e-9 for height in (BASE - BLOCK / 2, TOP + BLOCK / 2))
+    bottom, tip = (
+        np.abs(centres[:, 2] - height) < 1e-9 for height in (BASE - BLOCK / 2, TOP + BLOCK / 2)
+    )
     return with_surface(with_surface(mesh, "bottom", bottom), "tip face", tip)
 
 
@@ -65,14 +90,20 @@ def _block(n: int, height: float) -> tuple[Array, Array]:
 
 
 def _limb(n: int, along: int) -> tuple[Array, Array]:
-    """From the side of the base to that of the top, between an outer and an inner line that both bend at the knee.
+    """From the side of the base to that of the top, between an outer and an inner line that both
+    bend at the knee.
 
-    Kuhn's cuts of an even number of slabs are their own mirror image, so both ends fit the blocks, whichever way up.
+    Kuhn's cuts of an even number of slabs are their own mirror image, so both ends fit the blocks,
+    whichever way up.
     """
     lattice, cells = kuhn((along, n, n))
     lower = (along + 1) // 2
-    share = np.interp(lattice[:, 0], (0, lower, along), (-1.0, 0.0, 1.0))  # -1 at the base, 0 at the knee, 1 at the top
-    y, depth = (BLOCK * (lattice[:, axis] / n - 0.5) for axis in (1, 2))  # depth: from the outer line to the inner one
+    share = np.interp(
+        lattice[:, 0], (0, lower, along), (-1.0, 0.0, 1.0)
+    )  # -1 at the base, 0 at the knee, 1 at the top
+    y, depth = (
+        BLOCK * (lattice[:, axis] / n - 0.5) for axis in (1, 2)
+    )  # depth: from the outer line to the inner one
     run, rise = KNEE[0] - BLOCK / 2, 0.5 * (TOP - BASE)
     x = BLOCK / 2 + (1.0 - np.abs(share)) * (run - depth * run / rise)
     return np.stack([x, y, KNEE[2] + share * (rise - depth)], axis=1), cells

@@ -1,4 +1,5 @@
-"""The soft finger of paper 002, Fig. 5: a long cavity below its middle bends it upwards, and the weight of a liquid holds against that."""
+"""The soft finger of paper 002, Fig. 5: a long cavity below its middle bends it upwards, and the
+weight of a liquid holds against that."""
 
 import numpy as np
 
@@ -19,16 +20,27 @@ LOWEST = -0.5 * (FLOOR + HOLLOW + BACK)  # [m]
 
 
 def hydraulic_finger(
-    *, fluid: str = "water", along: int = 5, order: int = 2, E: float = 1.5e5, winding: float = 3e6, highest: float = 1.8e4
+    *,
+    fluid: str = "water",
+    along: int = 5,
+    order: int = 2,
+    E: float = 1.5e5,
+    winding: float = 3e6,
+    highest: float = 1.8e4,
 ) -> Robot:
-    """A silicone finger along x, clamped at its left end, with one cavity of 17 ml under a thick back; 1,188 nodes by default.
+    """A silicone finger along x, clamped at its left end, with one cavity of 17 ml under a thick
+    back; 1,188 nodes by default.
 
-    `fluid` is "water" or "air", `along` the cells along the cavity, E Young's modulus [Pa]. The control is the pressure of the
-    fluid, up to `highest` [Pa]. A thread of the modulus `winding` [Pa] goes around the cavity, without which it would swell to a balloon
-    instead of bending the finger. The effector "tip" is the middle of the free end. The paper gives neither sizes nor materials.
+    `fluid` is "water" or "air", `along` the cells along the cavity, E Young's modulus [Pa]. The
+    control is the pressure of the fluid, up to `highest` [Pa]. A thread of the modulus `winding`
+    [Pa] goes around the cavity, without which it would swell to a balloon instead of bending the
+    finger. The effector "tip" is the middle of the free end. The paper gives neither sizes nor
+    materials.
     """
     if not is_whole(along) or along < 2:
-        raise InputError(f"The finger has {along!r} cells along its cavity; give a whole number, 2 or more.")
+        raise InputError(
+            f"The finger has {along!r} cells along its cavity; give a whole number, 2 or more."
+        )
     return Robot(
         name="hydraulic_finger",
         shape=_mesh(along),
@@ -53,7 +65,9 @@ def around_cavity(points: Array) -> Array:
 
 def _wound() -> Box:
     """The walls of the cavity, with as much of the back as one layer of cells."""
-    return Box(size=(LENGTH - 2 * CAP, WIDTH, FLOOR + HOLLOW + BACK / 2), origin=(CAP, -WIDTH / 2, LOWEST))
+    return Box(
+        size=(LENGTH - 2 * CAP, WIDTH, FLOOR + HOLLOW + BACK / 2), origin=(CAP, -WIDTH / 2, LOWEST)
+    )
 
 
 def _mesh(along: int) -> Mesh:
@@ -65,7 +79,9 @@ def _mesh(along: int) -> Mesh:
     lattice, cells = kuhn(counts)
     hollow = within(grid_of(counts) + 0.5, np.array([1, 1, 1]), np.array([1 + along, 3, 2]))
     lattice, cells = compacted(lattice, cells[np.repeat(~hollow, 6)])
-    points = np.stack([axis[index] for axis, index in zip((x, y, z), lattice.T, strict=True)], axis=1)
+    points = np.stack(
+        [axis[index] for axis, index in zip((x, y, z), lattice.T, strict=True)], axis=1
+    )
     mesh = with_cavities(Mesh(points=points, cells=cells), ["cavity"])
     mesh = with_surface(mesh, "base", lambda centres: centres[:, 0] == 0.0)
     return with_surface(mesh, "end", lambda centres: np.isclose(centres[:, 0], LENGTH))

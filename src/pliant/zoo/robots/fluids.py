@@ -6,7 +6,14 @@ from pliant.core import InputError, nearest
 FLUIDS = {"water": Hydraulic, "air": Pressure}
 
 
-def fluid_in(fluid: str, cavity: str, *, limits: tuple[float, float], drive: str = "volume", bulk: float = 1e6) -> Hydraulic | Pressure:
+def fluid_in(
+    fluid: str,
+    cavity: str,
+    *,
+    limits: tuple[float, float],
+    drive: str = "volume",
+    bulk: float = 1e6,
+) -> Hydraulic | Pressure:
     """A cavity that a pump fills with "water" or "air"; the rest is as both have it."""
     if fluid not in FLUIDS:
         raise InputError(f"The fluid is {str(fluid)[:60]!r}; {nearest(fluid, FLUIDS)}")

@@ -1,4 +1,5 @@
-"""The Liandford of paper 001: a soft parallel robot, six legs of beams between motors on a ring and a bar in its middle."""
+"""The Liandford of paper 001: a soft parallel robot, six legs of beams between motors on a ring and
+a bar in its middle."""
 
 import numpy as np
 
@@ -9,21 +10,34 @@ from pliant.materials import Material
 from pliant.robot import Damping, Effector, Robot
 
 LEGS = 6
-RING, ARCH, WIDTH, HUB = 0.1, 0.035, 0.012, 0.012  # [m] radius of the ring of motors, height of a leg's arch, its width, radius at the bar
+RING, ARCH, WIDTH, HUB = (
+    0.1,
+    0.035,
+    0.012,
+    0.012,
+)  # [m] radius of the ring of motors, height of a leg's arch, its width, radius at the bar
 HALF = 0.03  # [m] half the length of the bar
 TURN = 1.2  # [rad] what a motor can turn either way
 
 
 def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot:
-    """Six legs, each a ladder of two rails with `cells` rungs, arched up to the top or down to the bottom of the bar in turn.
+    """Six legs, each a ladder of two rails with `cells` rungs, arched up to the top or down to the
+    bottom of the bar in turn.
 
-    A motor turns the foot of each leg about the ring's tangent. E is Young's modulus [Pa] of the legs and `radius` [m] that of their rods;
-    the bar is a hundred times as stiff. The effectors "top" and "bottom" are the ends of the bar and "centre" is its middle. The paper
-    gives neither sizes nor materials.
+    A motor turns the foot of each leg about the ring's tangent. E is Young's modulus [Pa] of the
+    legs and `radius` [m] that of their rods; the bar is a hundred times as stiff. The effectors
+    "top" and "bottom" are the ends of the bar and "centre" is its middle. The paper gives neither
+    sizes nor materials.
     """
     if not is_whole(cells) or cells < 2:
-        raise InputError(f"A leg of the liandford has {cells!r} cells; give a whole number, 2 or more.")
-    points, rods, regions = [np.array([[0.0, 0.0, z] for z in (-HALF, 0.0, HALF)])], [np.array([[0, 1], [1, 2]])], {}
+        raise InputError(
+            f"A leg of the liandford has {cells!r} cells; give a whole number, 2 or more."
+        )
+    points, rods, regions = (
+        [np.array([[0.0, 0.0, z] for z in (-HALF, 0.0, HALF)])],
+        [np.array([[0, 1], [1, 2]])],
+        {},
+    )
     count = 3
     for leg in range(LEGS):
         end = 2 if leg % 2 == 0 else 0  # of the bar
@@ -37,15 +51,26 @@ def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot
     soft = Material(E=E, nu=0.4, density=1200.0)
     return Robot(
         name="liandford",
-        shape=Rods(points=np.concatenate(points), rods=np.concatenate(rods), regions=regions, parts=bars,
-                   section={"body": Round(radius=radius), "bar": Round(radius=2.0 * radius)}),
+        shape=Rods(
+            points=np.concatenate(points),
+            rods=np.concatenate(rods),
+            regions=regions,
+            parts=bars,
+            section={"body": Round(radius=radius), "bar": Round(radius=2.0 * radius)},
+        ),
         material={"body": soft, "bar": Material(E=100.0 * E, nu=0.4, density=1200.0)},
-        actuators={name: Servo(region=name, axis=_tangent(leg), limits=(-TURN, TURN)) for leg, name in enumerate(regions)},
-        effectors={"top": Effector(point=(0.0, 0.0, HALF)), "centre": Effector(point=(0.0, 0.0, 0.0)),
-                   "bottom": Effector(point=(0.0, 0.0, -HALF))},
+        actuators={
+            name: Servo(region=name, axis=_tangent(leg), limits=(-TURN, TURN))
+            for leg, name in enumerate(regions)
+        },
+        effectors={
+            "top": Effector(point=(0.0, 0.0, HALF)),
+            "centre": Effector(point=(0.0, 0.0, 0.0)),
+            "bottom": Effector(point=(0.0, 0.0, -HALF)),
+        },
         gravity=(0.0, 0.0, -9.81),
         damping=Damping(mass=5.0, stiffness=0.02),
-    )  # fmt: skip
+    )
 
 
 def _tangent(leg: int) -> Array:
@@ -54,7 +79,8 @@ def _tangent(leg: int) -> Array:
 
 
 def _leg(leg: int, cells: int, height: float) -> tuple[Array, Array]:
-    """((2 cells + 2, 3) [m] points, from the foot inwards, left and right in turn; rails and rungs)."""
+    """((2 cells + 2, 3) [m] points, from the foot inwards, left and right in turn; rails and
+    rungs)."""
     s = np.linspace(0.0, 1.0, cells + 1)
     out, up = RING + s * (HUB - RING), s * height + np.sign(height) * ARCH * np.sin(np.pi * s)
     angle = 2.0 * np.pi * leg / LEGS

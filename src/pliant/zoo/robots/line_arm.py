@@ -1,4 +1,5 @@
-"""The soft arms of paper 000: two materials, lines along the edges, a laser at the tip. In 3D four lines, in the plane (Fig. 1) two."""
+"""The soft arms of paper 000: two materials, lines along the edges, a laser at the tip. In 3D four
+lines, in the plane (Fig. 1) two."""
 
 import numpy as np
 
@@ -12,61 +13,112 @@ WIDTH, LENGTH = 0.04, 0.2  # [m]
 
 
 def line_arm(
-    *, layers: int = 20, across: int = 4, order: int = 1, law: str = "neo-hookean", soft: float = 2e5, stiff: float = 2e6
+    *,
+    layers: int = 20,
+    across: int = 4,
+    order: int = 1,
+    law: str = "neo-hookean",
+    soft: float = 2e5,
+    stiff: float = 2e6,
 ) -> Robot:
-    """An upright arm of soft and stiff slabs in turn. The default lattice, 4 x 4 x 20, has the paper's 525 vertices.
+    """An upright arm of soft and stiff slabs in turn. The default lattice, 4 x 4 x 20, has the
+    paper's 525 vertices.
 
-    The laser stands in the stiff slab at the tip and shines from its base through its lens. `soft` and `stiff` are Young's moduli [Pa];
-    the paper gives neither them nor the size, which here is 4 x 4 x 20 cm.
+    The laser stands in the stiff slab at the tip and shines from its base through its lens. `soft`
+    and `stiff` are Young's moduli [Pa]; the paper gives neither them nor the size, which here is 4
+    x 4 x 20 cm.
     """
     slab, half, is_stiff, heights = _slabs(layers, across)
     whole = Box(size=(WIDTH, WIDTH, LENGTH), origin=(-half, -half, 0.0))
-    disks = {f"disk-{k}": Box(size=(WIDTH, WIDTH, slab), origin=(-half, -half, k * slab)) for k in np.flatnonzero(is_stiff)}
-    corners = {"front-left": (-1, -1), "front-right": (1, -1), "back-right": (1, 1), "back-left": (-1, 1)}
+    disks = {
+        f"disk-{k}": Box(size=(WIDTH, WIDTH, slab), origin=(-half, -half, k * slab))
+        for k in np.flatnonzero(is_stiff)
+    }
+    corners = {
+        "front-left": (-1, -1),
+        "front-right": (1, -1),
+        "back-right": (1, 1),
+        "back-left": (-1, 1),
+    }
     return Robot(
         name="line_arm",
         shape=Union(parts={"stiff": Union(parts=disks), "soft": whole}),
         divisions=(across, across, layers),
         order=order,
-        material={name: Material(E=E, nu=0.4, density=1000.0, law=law) for name, E in (("stiff", stiff), ("soft", soft))},
+        material={
+            name: Material(E=E, nu=0.4, density=1000.0, law=law)
+            for name, E in (("stiff", stiff), ("soft", soft))
+        },
         supports=[Support(region="z-")],
         actuators={
-            name: Cable(points=np.array([(half * x, half * y, z) for z in heights]), limits=(0.0, 20.0)) for name, (x, y) in corners.items()
+            name: Cable(
+                points=np.array([(half * x, half * y, z) for z in heights]), limits=(0.0, 20.0)
+            )
+            for name, (x, y) in corners.items()
         },
-        effectors={name: Effector(point=np.array([0.0, 0.0, z])) for name, z in (("laser", LENGTH), ("laser base", LENGTH - slab))},
+        effectors={
+            name: Effector(point=np.array([0.0, 0.0, z]))
+            for name, z in (("laser", LENGTH), ("laser base", LENGTH - slab))
+        },
         gravity=np.array([0.0, 0.0, -9.81]),
         damping=Damping(mass=0.5, stiffness=0.004),
     )
 
 
 def plane_arm(
-    *, layers: int = 40, across: int = 8, order: int = 1, law: str = "neo-hookean", soft: float = 2e5, stiff: float = 2e6
+    *,
+    layers: int = 40,
+    across: int = 8,
+    order: int = 1,
+    law: str = "neo-hookean",
+    soft: float = 2e5,
+    stiff: float = 2e6,
 ) -> Robot:
-    """The arm of Fig. 1 in the plane, 4 cm thick, with a line along each side; 369 vertices by default."""
+    """The arm of Fig. 1 in the plane, 4 cm thick, with a line along each side; 369 vertices by
+    default."""
     slab, half, is_stiff, heights = _slabs(layers, across)
     whole = Rectangle(size=(WIDTH, LENGTH), origin=(-half, 0.0))
-    disks = {f"disk-{k}": Rectangle(size=(WIDTH, slab), origin=(-half, k * slab)) for k in np.flatnonzero(is_stiff)}
+    disks = {
+        f"disk-{k}": Rectangle(size=(WIDTH, slab), origin=(-half, k * slab))
+        for k in np.flatnonzero(is_stiff)
+    }
     return Robot(
         name="plane_arm",
         shape=Union(parts={"stiff": Union(parts=disks), "soft": whole}),
         divisions=(across, layers),
         order=order,
         thickness=WIDTH,
-        material={name: Material(E=E, nu=0.4, density=1000.0, law=law) for name, E in (("stiff", stiff), ("soft", soft))},
+        material={
+            name: Material(E=E, nu=0.4, density=1000.0, law=law)
+            for name, E in (("stiff", stiff), ("soft", soft))
+        },
         supports=[Support(region="y-")],
         actuators={
-            name: Cable(points=np.array([(half * x, y) for y in heights]), limits=(0.0, 20.0)) for name, x in (("left", -1), ("right", 1))
+            name: Cable(points=np.array([(half * x, y) for y in heights]), limits=(0.0, 20.0))
+            for name, x in (("left", -1), ("right", 1))
         },
-        effectors={name: Effector(point=np.array([0.0, y])) for name, y in (("laser", LENGTH), ("laser base", LENGTH - slab))},
+        effectors={
+            name: Effector(point=np.array([0.0, y]))
+            for name, y in (("laser", LENGTH), ("laser base", LENGTH - slab))
+        },
         gravity=np.array([0.0, -9.81]),
         damping=Damping(mass=0.5, stiffness=0.004),
     )
 
 
 def _slabs(layers: int, across: int) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """(height of a slab [m], half the width [m], which slabs are stiff, heights [m] at which the lines are held)."""
+    """(height of a slab [m], half the width [m], which slabs are stiff, heights [m] at which the
+    lines are held)."""
     if layers < 4 or layers % 4 or across < 2:
-        raise InputError(f"The arm has {layers} layers and {across} cells across; take a multiple of 4 layers and at least 2 across.")
+        raise InputError(
+            f"The arm has {layers} layers and {across} cells across; take a multiple of 4 layers "
+            "and at least 2 across."
+        )
     slab = LENGTH / layers
     is_stiff = np.arange(layers) % 4 == 3  # every fourth slab, the tip's included
-    return slab, WIDTH / 2, is_stiff, np.concatenate([[0.0], (np.flatnonzero(is_stiff) + 0.5) * slab])
+    return (
+        slab,
+        WIDTH / 2,
+        is_stiff,
+        np.concatenate([[0.0], (np.flatnonzero(is_stiff) + 0.5) * slab]),
+    )
