@@ -159,3 +159,15 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
     _, said = child.communicate(timeout=120)
     assert child.returncode == 130
     assert "--resume" in said
+
+
+def test_too_little_memory_is_one_message_and_status_1(called, monkeypatch):
+    def allocate() -> None:
+        raise MemoryError("Unable to allocate 273. GiB")
+
+    monkeypatch.setattr(cli, "app", allocate)
+    status, said = called("check", "robot.toml")
+    assert status == 1
+    assert "Unable to allocate 273. GiB" in said
+    assert "coarser mesh" in said
+    assert "Traceback" not in said

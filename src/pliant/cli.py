@@ -343,7 +343,11 @@ def main() -> None:
     except PliantError as error:
         _fail(str(error), 1)
     except MemoryError as error:
-        _fail(f"Out of memory ({error}); take a larger cell or order 1.", 1)
+        _fail(
+            f"Out of memory ({error}). A coarser mesh needs less; if it should fit, report the "
+            "command as a defect.",
+            1,
+        )
 
 
 def _fail(sentence: str, status: int) -> NoReturn:

@@ -218,9 +218,8 @@ class Equations(Attachments):
             1e-300,
             *(float(np.linalg.norm(f)) for f in (*springs, answer(shaken / self.n_dofs**0.5))),
         )
-        _, s, vt = np.linalg.svd(
-            np.vstack([basis[self.held], stiff, np.zeros((len(names), len(names)))])
-        )
+        rows = np.vstack([basis[self.held], stiff, np.zeros((len(names), len(names)))])
+        _, s, vt = np.linalg.svd(rows, full_matrices=False)
         loose = vt[s < 1e-9 * max(1.0, s.max(initial=0.0))]
         return [
             names[k]
