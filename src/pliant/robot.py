@@ -14,6 +14,7 @@ from pliant.bodies import Beams, Body, Matter, PointMass, Solid, Term, named_cel
 from pliant.contact import Contact
 from pliant.core import Array, InputError, finite_array, nearest, require_kind, require_number
 from pliant.geometry import Mesh, Rods, Shape, scale_doubts, with_surface
+from pliant.geometry.locate import snap_limit
 from pliant.materials import Material
 
 Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
@@ -227,6 +228,9 @@ class Robot:
     # bodies
     order: int = 2
     thickness: float = 1.0  # [m] out-of-plane depth of a plane robot
+    # [m] how far outside the body an attached point may lie; it moves to the surface. None: 1e-4 of
+    # the size
+    snap: float | None = None
     name: str = "robot"
 
     def __post_init__(self) -> None:
@@ -268,6 +272,7 @@ class Robot:
             Damping,
             "give Damping(mass=..., stiffness=...)",
         )
+        snap_limit(self.snap, 1.0)  # raises unless it is a distance
         if self.order not in (1, 2):
             raise InputError(
                 f"The order of {self.name} is {self.order}; take 1 (4-node) or 2 (10-node "
@@ -327,13 +332,18 @@ class Robot:
         body: Solid | Beams
         if isinstance(self.shape, Rods):
             body, size = (
-                Beams(rods=self.shape, materials=self.materials_by_region()),
+                Beams(rods=self.shape, materials=self.materials_by_region(), snap=self.snap),
                 self.shape.size,
             )
         else:
             mesh = self.mesh()
             body, size = (
-                Solid(mesh=mesh, materials=self.materials_by_region(), thickness=self.thickness),
+                Solid(
+                    mesh=mesh,
+                    materials=self.materials_by_region(),
+                    thickness=self.thickness,
+                    snap=self.snap,
+                ),
                 mesh.size,
             )
         for doubt in [*scale_doubts(size), *self._softness_doubts(body)]:

@@ -126,7 +126,7 @@ def test_a_single_particle_carries_everything():
 
 
 def test_a_point_outside_is_a_sentence():
-    with pytest.raises(InputError, match=r"outside the mesh.*move the points inside"):
+    with pytest.raises(InputError, match=r"outside the mesh.*Move it to the nearest point"):
         body(2).locate(np.array([[0.2, 0.0]]))
 
 

@@ -135,7 +135,7 @@ BUILD = {
     ),
     "cable outside": (
         lambda: model(driven(pl.Cable(points=[[0.05, 0.05], [0.5, 0.5]]))),
-        "Actuator 'line': .*move the points inside",
+        "Actuator 'line': .*Move it to the nearest point",
     ),
     "effector outside": (
         lambda: model(robot(effectors={"tip": pl.Effector(point=(1.0, 1.0))})),

@@ -19,6 +19,7 @@ from pliant.geometry import (
     load_mesh,
     load_silhouette,
     load_surface,
+    quality,
     with_surface,
 )
 
@@ -150,6 +151,10 @@ MESHES = {
         lambda: skin(triangles=[*SKIN[:3], [1, 2, 2.5]]),
         r"float64|whole|integer",
     ),
+    "fill nothing": (lambda: fill(None, 0.1), r"filled is 'None'.*give a Surface"),
+    "quality of nothing": (lambda: quality(None), r"measured is 'None'.*give a Mesh"),
+    "place beyond numbers": (lambda: mesh().locate([[1e16, 0, 0]]), r"check the units"),
+    "place as text": (lambda: mesh().locate("here"), r"'here'"),
     "fill with what": (lambda: fill(skin(), 0.2, method="magic"), r"'magic'.*stuffing"),
     "fill with huge cells": (lambda: fill(skin(), 100.0), r"cell"),
 }

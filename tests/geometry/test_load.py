@@ -1,6 +1,9 @@
 """load: good files of every format come back as they were; bad ones end in one sentence."""
 
+import os
 import struct
+import subprocess
+import sys
 import zlib
 from base64 import b64encode
 from pathlib import Path
@@ -22,6 +25,7 @@ from pliant.geometry import (
     load_surface,
     quality,
 )
+from pliant.geometry.load import SCRIPT
 
 BOX = Box(size=(1, 1, 2)).mesh(divisions=(2, 2, 2))
 HALVES = (np.arange(BOX.n_cells) >= BOX.n_cells // 2).astype(np.int32) + 1
@@ -237,7 +241,18 @@ BAD_MESHES = {
     "gmsh cut short": (GMSH[:300].encode(), "cannot be read"),
     "abaqus that includes itself": (
         b"*HEADING\n*INCLUDE, INPUT=file.dat\n",
-        "cannot be read|holds no",
+        "includes another file",
+    ),
+    "abaqus that includes a system file": (
+        b"*HEADING\nx\n" + 5000 * b"** comment\n" + b" * Include , input = /etc/passwd\n",
+        "includes another file",
+    ),
+    "entities behind a long comment": (
+        XML
+        + b"<!--"
+        + bytes(5000 * [32])
+        + b'--><!DOCTYPE x [<!ENTITY a "a">]><VTKFile type="UnstructuredGrid"/>',
+        "may unfold without end|is no mesh",
     ),
     "bomb": (bomb_vtu, "needs more than 1 GB to unpack"),
 }
@@ -308,7 +323,7 @@ def test_a_bad_file_ends_in_one_sentence(tmp_path, load, case, given):
 def test_missing_files_directories_and_limits(tmp_path):
     with pytest.raises(MeshError, match="There is no file"):
         load_mesh(tmp_path / "none.vtu")
-    with pytest.raises(MeshError, match="is a directory or a device"):
+    with pytest.raises(MeshError, match="is a directory, a pipe or a device"):
         load_surface(tmp_path)
     path = written(tmp_path / "box.vtu")
     with pytest.raises(MeshError, match="over the limit of 10"):
@@ -317,6 +332,49 @@ def test_missing_files_directories_and_limits(tmp_path):
         load_mesh(path, limits=Limits(seconds=0.01))
     with pytest.raises(MeshError, match=r"broke its reader|needs more than"):
         load_mesh(path, limits=Limits(memory=20_000_000))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_refused_at_once_also_behind_a_link_or_an_include(tmp_path):
+    pipe, link, mesh = (tmp_path / name for name in ("pipe", "link", "mesh.inp"))
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(MeshError, match="not a regular file"):
+            load_mesh(path)
+        with pytest.raises(MeshError, match="not a regular file"):
+            load_surface(path)
+    mesh.write_text(f"*HEADING\n*INCLUDE, INPUT={pipe}\n")
+    with pytest.raises(MeshError, match="includes another file"):
+        load_mesh(mesh)
+
+
+def test_a_comment_about_an_include_is_no_include(tmp_path):
+    path = written(tmp_path / "box.inp", file_format="abaqus")
+    path.write_text("** include the nodes\n**INCLUDE, INPUT=/etc/passwd\n" + path.read_text())
+    assert load_mesh(path).n_cells == BOX.n_cells
+
+
+def test_a_reader_can_open_no_other_file(tmp_path):
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import foreign, pathlib\n"
+        "foreign.open_nothing_but(pathlib.Path(sys.argv[2])); open(sys.argv[2]).close()\n"
+        "try: open(sys.argv[3])\n"
+        "except foreign.Refused as error: print(error)"
+    )
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.write_text("1")
+    other.write_text("2")
+    command = [sys.executable, "-c", script, str(SCRIPT.parent), str(own), str(other)]
+    assert (
+        "refers to another file" in subprocess.run(command, capture_output=True, text=True).stdout
+    )
+
+
+def test_the_time_for_a_file_grows_with_its_size():
+    assert Limits().seconds_for(1000) == pytest.approx(60, abs=1)
+    assert Limits().seconds_for(200_000_000) == pytest.approx(160)
+    assert Limits(seconds=5).seconds_for(200_000_000) == 5
 
 
 @pytest.mark.parametrize("shade", [0, 255])

@@ -206,6 +206,63 @@ def test_locate_takes_the_boundary_and_names_the_first_point_outside():
         mesh.locate([[0.0, 0.0]])
 
 
+def position(mesh, found):
+    cells, bary = found
+    return np.einsum("ka,kai->ki", shape_values(bary, mesh.order), mesh.points[mesh.cells[cells]])
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("shape", [Box(size=(0.1, 0.1, 0.1)), Rectangle(size=(0.1, 0.1))])
+def test_locate_moves_a_point_slightly_outside_to_the_nearest_point_of_the_surface(shape, order):
+    mesh = shape.mesh(divisions=(2,) * shape.dim, order=order)
+    at = np.full((1, mesh.dim), 0.03)
+    at[0, 0] = 0.1 + 2e-7
+    expected = np.minimum(at, 0.1)
+    np.testing.assert_allclose(position(mesh, mesh.locate(at)), expected, atol=1e-15)
+    at[0, 0] = 0.13
+    np.testing.assert_allclose(position(mesh, mesh.locate(at, snap=0.031)), expected, atol=1e-15)
+
+
+def test_locate_states_the_distance_to_the_surface_not_to_a_node():
+    mesh = Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 1))
+    with pytest.raises(
+        InputError,
+        match=r"0\.2 m from the surface\)\. Move it to the nearest point \[1\.0, 0\.4, 0\.3\] m.*"
+        r"snap=0\.2",
+    ):
+        mesh.locate([[1.2, 0.4, 0.3]])
+
+
+@pytest.mark.parametrize(
+    ("shape", "scale"), [(Disc(radius=1), (1, 1)), (Cylinder(radius=1, length=2), (1, 1, 0))]
+)
+def test_locate_finds_the_nearest_point_of_curved_facets(shape, scale):
+    mesh = shape.mesh(cell=0.3, order=2)
+    angle = np.linspace(0, 6, 20)
+    at = np.stack([np.cos(angle), np.sin(angle), 0 * angle + 0.9], axis=1)[:, : mesh.dim]
+    found = position(mesh, mesh.locate(at + 0.3 * at * scale, snap=0.31))
+    np.testing.assert_allclose(found, at, atol=1e-3)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_locate_refuses_points_beyond_any_robot(order):
+    mesh = Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 1), order=order)
+    with pytest.raises(InputError, match="check the units"):
+        mesh.locate([[1e16, 0, 0]])
+    with pytest.raises(InputError, match=r"1e\+08 m from the surface"):
+        mesh.locate([[1e8, 0, 0]])
+    with pytest.raises(InputError, match="snap distance is -1 m"):
+        mesh.locate([[0, 0, 0]], snap=-1)
+
+
+def test_the_text_of_a_mesh_is_one_short_line():
+    mesh = Box(size=(1, 1, 2)).mesh(divisions=(3, 3, 3))
+    assert repr(mesh) == (
+        "<Mesh: 64 points, 162 tetrahedra of order 1, 1 x 1 x 2 m; regions body; surfaces "
+        "x-, x+, y-, y+, z-, z+>"
+    )
+
+
 def test_with_surface_by_predicate_and_by_mask():
     mesh = Box(size=(1, 1, 1)).mesh(divisions=(2, 2, 2))
     tip = with_surface(mesh, "tip", lambda x: (x[:, 2] > 0.99) & (x[:, 0] < 0.5))

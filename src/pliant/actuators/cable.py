@@ -61,10 +61,11 @@ class Cable:
         return points if self.guide is None else np.vstack([points, np.asarray(self.guide, float)])
 
     def on(self, body: Matter) -> "AttachedCable":
-        """The cable on a body; a point outside the body is an error."""
+        """Attach the cable to a body. Raises InputError for a point outside of it."""
         anchors = body.locate(np.asarray(self.points, float))
-        path = self.path()
-        n, m = len(path) - 1, anchors.shape[0]
+        m = anchors.shape[0]
+        path = np.vstack([anchors @ body.rest.reshape(-1, body.dim), self.path()[m:]])
+        n = len(path) - 1
         difference = sp.diags([-1.0, 1.0], [0, 1], shape=(n, n + 1)).tocsr()
         outside = np.zeros_like(path)
         outside[m:] = path[m:]

@@ -191,6 +191,8 @@ class Tether(Driven):
     def on(self, body: Matter) -> "AttachedTether":
         _check_dimension("tether", self.frame, body)
         point = finite_array("The point of a tether", self.point, (body.dim,), "m")
+        weights = body.locate(point[None])
+        point = (weights @ body.rest.reshape(-1, body.dim))[0]
         local = np.zeros((1, body.dim))
         if self.anchor is not None:
             local = self.frame.local(np.asarray(self.anchor, float)[None], self.frame.start)
@@ -209,7 +211,7 @@ class Tether(Driven):
             )
         return AttachedTether(
             frame=self.frame,
-            weights=body.locate(point[None]),
+            weights=weights,
             offset=np.zeros((1, body.dim)),
             local=local,
             length=length,

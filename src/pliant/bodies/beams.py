@@ -40,6 +40,7 @@ class Beams:
 
     rods: Rods
     materials: Mapping[str, Material]
+    snap: float | None = None  # [m] see Rods.locate
 
     def __post_init__(self) -> None:
         _ = self._owner  # a rod without material is a sentence now
@@ -126,7 +127,7 @@ class Beams:
     def locate(self, points: Array) -> sp.csr_matrix:
         """(k, n_nodes) the interpolation along the rods to points (k, 3) [m] on their axes at
         rest."""
-        rod, share = self.rods.locate(np.atleast_2d(points))
+        rod, share = self.rods.locate(np.atleast_2d(points), snap=self.snap)
         rows, weights = np.repeat(np.arange(len(rod)), 2), np.stack([1.0 - share, share], axis=1)
         weights[weights < 1e-9] = 0.0
         out = sp.csr_matrix(

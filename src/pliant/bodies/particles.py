@@ -15,6 +15,7 @@ from pliant.bodies.elements import facet_shares
 from pliant.bodies.grid import Cloud, matrix
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
+from pliant.geometry.cells import shape_values
 from pliant.geometry.sampling import Seeds
 from pliant.kernels import det
 from pliant.materials import LAWS, Material, moduli, moduli_slope
@@ -31,6 +32,7 @@ class Particles:
     seeds: Seeds
     materials: Mapping[str, Material]
     thickness: float = 1.0  # [m] out-of-plane depth of a plane body; not looked at in 3D
+    snap: float | None = None  # [m] see Mesh.locate
 
     def __post_init__(self) -> None:
         require_positive("The thickness", self.thickness, "m")
@@ -142,9 +144,10 @@ class Particles:
     def locate(self, points: Array) -> sp.csr_matrix:
         """(k, n_particles) the moving-least-squares interpolation to material points (k, dim) [m]
         of the rest shape: exact for affine motions, so that a force spread by it keeps its size and
-        its moment."""
-        at = np.atleast_2d(np.asarray(points, float))
-        self.mesh.locate(at)  # a point outside is a sentence
+        its moment. Points up to `snap` outside are moved to the surface."""
+        cells, bary = self.mesh.locate(points, snap=self.snap)
+        nodes = self.mesh.points[self.mesh.cells[cells]]
+        at = np.einsum("ka,kai->ki", shape_values(bary, self.mesh.order), nodes)
         rows, cols, data = [], [], []
         for k, x in enumerate(at):
             near = self._around(x)

@@ -29,6 +29,7 @@ class Solid:
     mesh: Mesh
     materials: Mapping[str, Material]
     thickness: float = 1.0  # [m] out-of-plane depth of a plane body; not looked at in 3D
+    snap: float | None = None  # [m] see Mesh.locate
 
     def __post_init__(self) -> None:
         require_positive("The thickness", self.thickness, "m")
@@ -157,9 +158,9 @@ class Solid:
         ), source
 
     def locate(self, points: Array) -> sp.csr_matrix:
-        """(k, n_nodes) the interpolation from the nodes to material points (k, dim) [m] of the rest
-        shape."""
-        cells, bary = self.mesh.locate(np.atleast_2d(points))
+        """Return the interpolation (k, n_nodes) from the nodes to material points (k, dim) [m] of
+        the rest shape; points up to `snap` outside are moved to the surface."""
+        cells, bary = self.mesh.locate(points, snap=self.snap)
         N = shape_values(bary, self.mesh.order)
         N[np.abs(N) < 1e-9] = 0.0
         rows = np.repeat(np.arange(len(cells)), N.shape[1])

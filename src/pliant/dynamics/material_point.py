@@ -480,6 +480,7 @@ def MaterialPoint(
         seeds=seed(mesh, spacing=width / per_cell, how=seeding, rng_seed=rng_seed),
         materials=robot.materials_by_region(),
         thickness=robot.thickness,
+        snap=robot.snap,
     )
     thick = 2.0 * float(body.volumes().sum() / body.patch(None, even=True).sum())  # of a slab
     if width > 1.5 * thick:  # a rod is twice as thick as a slab of its volume and surface

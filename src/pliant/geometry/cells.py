@@ -11,7 +11,11 @@ from scipy.spatial import cKDTree
 from pliant.core import Array
 
 DIMENSION = {3: 2, 6: 2, 4: 3, 10: 3}  # nodes of a cell -> its dimension
-EDGES = {2: ((0, 1), (1, 2), (2, 0)), 3: ((0, 1), (1, 2), (0, 2), (0, 3), (1, 3), (2, 3))}
+EDGES = {
+    1: ((0, 1),),
+    2: ((0, 1), (1, 2), (2, 0)),
+    3: ((0, 1), (1, 2), (0, 2), (0, 3), (1, 3), (2, 3)),
+}
 FACETS = {  # nodes of a cell -> its outward facets, corners first
     3: ((0, 1), (1, 2), (2, 0)),
     6: ((0, 1, 3), (1, 2, 4), (2, 0, 5)),

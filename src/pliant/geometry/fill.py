@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from pliant.core import InputError, MeshError, MissingExtra
+from pliant.core import InputError, MeshError, MissingExtra, require_kind
 from pliant.geometry.cells import boundary_facets, compacted, oriented
 from pliant.geometry.lattice import check_count, checked_cell
 from pliant.geometry.mesh import Mesh
@@ -50,6 +50,7 @@ def fill(surface: Surface, cell: float, *, method: str = "stuffing") -> Mesh:
     "lattice" keeps the cubes whose middle is inside, with stairs; "gmsh" keeps sharp edges and
     needs the extra package.
     """
+    require_kind("What is to be filled", surface, Surface, "give a Surface, see load_surface")
     methods = {"stuffing": by_stuffing, "lattice": by_lattice, "gmsh": by_gmsh}
     if method not in methods:
         raise InputError(

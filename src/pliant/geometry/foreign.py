@@ -7,9 +7,11 @@ A fault ends as one sentence on standard output with exit status 3; whatever els
 parent speaks for.
 """
 
+import os
 import re
 import sys
 from errno import ENOMEM
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -39,6 +41,8 @@ NO_MESH = {
     "\x89HDF": "is HDF5, which needs its XDMF file. Convert it to VTU (meshio convert IN OUT.vtu)",
     "\x89PNG": "is a PNG picture. Read it with load_silhouette",
 }
+# A line of an Abaqus file that refers to another file; "**" starts a comment.
+INCLUDE = re.compile(rb"^(?!\*\*)[\s*]*include\b", re.IGNORECASE | re.MULTILINE)
 MESHES = {  # pattern in the first bytes -> meshio's name for the format
     r"\A# vtk DataFile": "vtk",
     r'<VTKFile[^>]*\stype="UnstructuredGrid"': "vtu",
@@ -89,8 +93,10 @@ def read_mesh(path: Path) -> dict[str, np.ndarray]:
     """points, cells and facets of one order, and the named sets of cells and of facets."""
     with path.open("rb") as file:
         found = mesh_format(file.read(4096), path.stat().st_size)
+        check_references(file, found)
     import meshio  # only now: it takes longer than to refuse most bad files
 
+    open_nothing_but(path)
     mesh = meshio.read(path, file_format=found)
     types = [block.type for block in mesh.cells]
     kind = next((kind for kind in CELLS if kind in types), None)
@@ -114,6 +120,33 @@ def read_mesh(path: Path) -> dict[str, np.ndarray]:
         out[f"{role}_names"] = np.array(list(sets), dtype=str)
         out |= {f"{role}_set_{i}": chosen for i, chosen in enumerate(sets.values())}
     return out
+
+
+def check_references(file: BinaryIO, found: str) -> None:
+    """Refuse a mesh that refers to other files or defines XML entities, wherever in the file."""
+    with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        if found == "abaqus" and INCLUDE.search(content):
+            raise Refused(
+                "includes another file (*INCLUDE), which is not followed. Write all nodes and "
+                "elements to one file"
+            )
+        if found == "vtu" and content.find(b"<!ENTITY") >= 0:
+            raise Refused(NO_MESH["<!ENTITY"])
+
+
+def open_nothing_but(path: Path) -> None:
+    """From now on allow this process to open only `path` and Python's own modules, whatever a file
+    asks a parser for."""
+    own, modules = os.path.realpath(path), tuple(os.path.realpath(p) for p in sys.path if p)
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event != "open" or not isinstance(args[0], str | bytes):
+            return
+        asked = os.path.realpath(os.fsdecode(args[0]))
+        if asked != own and not asked.startswith(modules):
+            raise Refused(f"refers to another file, {asked[:200]}. Write everything to one file")
+
+    sys.addaudithook(hook)
 
 
 def flattened(points: np.ndarray, dim: int) -> np.ndarray:
@@ -163,6 +196,7 @@ def read_surface(path: Path) -> dict[str, np.ndarray]:
         found = checked_surface_format(file, path.stat().st_size)
         import trimesh  # only now: it takes longer than to refuse most bad files
 
+        open_nothing_but(path)
         shape: Any = trimesh.load(file, file_type=found, force="mesh", process=False)
     shape.merge_vertices(merge_tex=True, merge_norm=True)
     triangles = np.asarray(shape.faces)
@@ -241,8 +275,8 @@ def main(kind: str, path: str, out: str, memory: str) -> int:
 
         resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
     try:
-        arrays = READERS[kind](Path(path))
-        np.savez(out, allow_pickle=False, **arrays)
+        with open(out, "wb") as file:  # before the reader, which may then open nothing else
+            np.savez(file, allow_pickle=False, **READERS[kind](Path(path)))
     except Refused as error:
         print(error)
         return REFUSED

@@ -29,11 +29,15 @@ REFUSED = 3  # exit status of foreign.py when its output is a sentence
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What reading a foreign file may cost."""
+    """What reading a file of another program may cost."""
 
     file: int = 512_000_000  # [bytes]
     memory: int = 6_000_000_000  # [bytes], address space of the child process
-    seconds: float = 300.0
+    seconds: float | None = None  # None: 60 s, and one more for every 2 MB of the file
+
+    def seconds_for(self, size: int) -> float:
+        """Return the time [s] for a file of `size` bytes."""
+        return 60.0 + size / 2e6 if self.seconds is None else self.seconds
 
 
 def load_mesh(
@@ -136,14 +140,15 @@ def read_foreign(kind: str, path: Path, limits: Limits) -> dict[str, Array]:
             str(int(limits.memory)),
         ]
         # One thread: the reader needs no more, and each would take address space from its bound.
+        seconds = limits.seconds_for(path.stat().st_size)
         threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         try:
             child = subprocess.run(
-                command, capture_output=True, timeout=limits.seconds, env={**os.environ, **threads}
+                command, capture_output=True, timeout=seconds, env={**os.environ, **threads}
             )
         except subprocess.TimeoutExpired as error:
             raise MeshError(
-                f"{path} took over {limits.seconds:g} s to read. "
+                f"{path} took over {seconds:g} s to read. "
                 "If it is sound, raise Limits(seconds=...)."
             ) from error
         if child.returncode == REFUSED:
@@ -171,7 +176,8 @@ def check_file(path: Path, limits: Limits) -> None:
         raise MeshError(f"There is no file {path}. Check the path; it is taken from {Path.cwd()}.")
     if not path.is_file():
         raise MeshError(
-            f"{path} is a directory or a device, not a file. Name the mesh file itself."
+            f"{path} is a directory, a pipe or a device, not a regular file. Name the mesh file "
+            "itself."
         )
     size = path.stat().st_size
     if size == 0:

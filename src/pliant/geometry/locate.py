@@ -3,39 +3,81 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, require_number
 from pliant.geometry.cells import shape_gradients, shape_values
+from pliant.geometry.nearest import nearest_on_boundary
 
-REACH = 1e-6  # of the bounding size: how far outside a boundary facet a point still counts as on it
+ROUNDING = 1e-9  # of the size: a point this little outside a cell is in it
+SNAP = 1e-4  # of the size: a point this far outside is moved to the surface unless told otherwise
+FARTHEST = 1e9  # [m], as for the points of a mesh
 
 
-def locate(points: Array, cells: Array, at: Array) -> tuple[Array, Array]:
-    """(cells (k,), barycentric (k, dim + 1)) for places `at` (k, dim) [m]."""
+def locate(
+    points: Array, cells: Array, at: Array, snap: float | None = None
+) -> tuple[Array, Array]:
+    """Return (cells (k,), barycentric (k, dim + 1)) for positions `at` (k, dim) [m].
+
+    A position up to `snap` [m] outside (None: SNAP of the size) is moved to the nearest point of
+    the surface. Raises InputError for one farther away, with the distance.
+    """
     at = checked_places(at, points.shape[1])
-    centres = points[cells[:, : points.shape[1] + 1]].mean(axis=1)
-    tree = cKDTree(centres)
-    owner, bary, depth = (
-        np.zeros(len(at), dtype=np.int64),
-        np.zeros((len(at), points.shape[1] + 1)),
-        np.full(len(at), -np.inf),
-    )
-    size = np.linalg.norm(np.ptp(points, axis=0))
-    near, rounding = -REACH * size, -1e-12 * size
-    for k in (8, 64):  # nearly every point lies in one of the cells with the nearest centres
-        todo = np.flatnonzero(depth < rounding)
-        if todo.size:
-            candidates = tree.query(at[todo], k=min(k, len(cells)))[1].reshape(todo.size, -1)
-            keep_best(points, cells, at, todo, candidates, (owner, bary, depth))
-    for i in np.flatnonzero(depth < near):
-        candidates = boxes_around(points, cells, at[i])
-        if candidates.size:
-            keep_best(points, cells, at, np.array([i]), candidates[None], (owner, bary, depth))
-    refuse_outside(points, at, np.flatnonzero(depth < near))
+    size = float(np.linalg.norm(np.ptp(points, axis=0)))
+    limit = snap_limit(snap, size)
+    owner, bary, depth = _deepest(points, cells, at, size)
+    outside = np.flatnonzero(depth < -ROUNDING * size)
+    if outside.size:
+        owner[outside], bary[outside], gap = nearest_on_boundary(points, cells, at[outside])
+        far = gap > limit
+        if far.any():
+            k = outside[far][0]
+            nodes = points[cells[owner[k]]]
+            order = 1 if len(nodes) == points.shape[1] + 1 else 2
+            place = shape_values(bary[[k]], order)[0] @ nodes
+            raise outside_error(at, int(k), place, int(far.sum()), limit)
     return owner, bary
 
 
+def snap_limit(snap: float | None, size: float) -> float:
+    """Return the distance [m] within which points are moved to a body of a size [m]."""
+    if snap is None:
+        return SNAP * size
+    limit = require_number("The snap distance", snap, "m")
+    if not 0.0 <= limit < np.inf:
+        raise InputError(f"The snap distance is {limit:g} m; it must be zero or positive.")
+    return limit
+
+
+def _deepest(points: Array, cells: Array, at: Array, size: float) -> tuple[Array, Array, Array]:
+    """Return for each position the cell that it lies deepest in, its barycentric coordinates and
+    the depth [m]; -inf far from the mesh."""
+    dim = points.shape[1]
+    tree = cKDTree(points[cells[:, : dim + 1]].mean(axis=1))
+    best = (
+        np.zeros(len(at), dtype=np.int64),
+        np.zeros((len(at), dim + 1)),
+        np.full(len(at), -np.inf),
+    )
+    lower, upper = points.min(axis=0) - 0.1 * size, points.max(axis=0) + 0.1 * size
+    near = ((at >= lower) & (at <= upper)).all(axis=1)
+    for k in (8, 64):  # nearly every point lies in one of the cells with the nearest centres
+        todo = np.flatnonzero(near & (best[2] < -1e-12 * size))
+        if todo.size:
+            candidates = tree.query(at[todo], k=min(k, len(cells)))[1].reshape(todo.size, -1)
+            keep_best(points, cells, at, todo, candidates, best)
+    for i in np.flatnonzero(near & (best[2] < -ROUNDING * size)):
+        candidates = boxes_around(points, cells, at[i])
+        if candidates.size:
+            keep_best(points, cells, at, np.array([i]), candidates[None], best)
+    return best
+
+
 def checked_places(at: Array, dim: int) -> Array:
-    at = np.atleast_2d(np.asarray(at, dtype=float))
+    try:
+        at = np.atleast_2d(np.asarray(at, dtype=float))
+    except (TypeError, ValueError):
+        raise InputError(
+            f"The points to locate are {str(at)[:60]!r}; pass numbers [m] of shape (k, {dim})."
+        ) from None
     if at.ndim != 2 or at.shape[1] != dim:
         raise InputError(
             f"The points to locate have shape {at.shape}; this mesh is {dim}D, so pass shape (k, "
@@ -46,6 +88,12 @@ def checked_places(at: Array, dim: int) -> Array:
         raise InputError(
             f"Point {bad[0]} to locate is {at[bad[0]].tolist()}; every coordinate must be a "
             "finite number."
+        )
+    bad = np.flatnonzero((np.abs(at) > FARTHEST).any(axis=1))
+    if bad.size:
+        raise InputError(
+            f"Point {bad[0]} to locate is {at[bad[0]].tolist()} m; no robot is larger than "
+            f"{FARTHEST:g} m, so check the units."
         )
     return at
 
@@ -113,13 +161,19 @@ def newton(nodes: Array, x: Array, xi: Array) -> Array:
     return xi
 
 
-def refuse_outside(points: Array, at: Array, outside: Array) -> None:
-    if outside.size:
-        x = at[outside[0]]
-        distance, node = cKDTree(points).query(x)
-        raise InputError(
-            f"{outside.size} of {len(at)} points lie outside the mesh (first: point {outside[0]} "
-            f"at {x.tolist()} m, {distance:.3g} m from the nearest node {node} at "
-            f"{points[node].tolist()} m). The mesh spans {points.min(axis=0).tolist()} to "
-            f"{points.max(axis=0).tolist()} m; move the points inside it."
-        )
+def outside_error(at: Array, k: int, place: Array, count: int, limit: float) -> InputError:
+    """Return the error for `count` of the positions `at`, the first of them k, whose nearest point
+    of the surface is `place`, farther than `limit` [m]."""
+    distance = float(np.linalg.norm(at[k] - place))
+    return InputError(
+        f"{count} of {len(at)} points lie outside the mesh by more than {limit:.2g} m (first: "
+        f"point {k} at {at[k].tolist()} m, {distance:.3g} m from the surface). Move it to the "
+        f"nearest point {place.round(9).tolist()} m, or allow the distance with "
+        f"snap={rounded_up(distance):g} (of the robot or of locate)."
+    )
+
+
+def rounded_up(distance: float) -> float:
+    """Return a length [m] of two digits that is not below `distance`."""
+    unit = 10.0 ** (np.floor(np.log10(distance)) - 1)
+    return float(unit * (np.floor(distance / unit) + 1))

@@ -21,7 +21,7 @@ from pliant.geometry.checks import (
 from pliant.geometry.locate import locate
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Mesh:
     """Tetrahedra in space or triangles in the plane, checked when made; every array is read-only.
 
@@ -118,11 +118,28 @@ class Mesh:
             )
         return self.surfaces[name]
 
-    def locate(self, points: Array) -> tuple[Array, Array]:
-        """(cells (k,), barycentric (k, dim + 1)) that hold `points` (k, dim) [m]; in a curved cell
-        the coordinates are those of its quadratic map. A point up to 1e-6 of the size outside the
-        boundary counts as on it."""
-        return locate(self.points, self.cells, points)
+    def locate(self, points: Array, *, snap: float | None = None) -> tuple[Array, Array]:
+        """Return (cells (k,), barycentric (k, dim + 1)) that hold `points` (k, dim) [m].
+
+        In a curved cell the coordinates are those of its quadratic map. A point up to `snap` [m]
+        outside (None: 1e-4 of the size) is moved to the nearest point of the surface; InputError
+        gives the distance of one farther away.
+        """
+        return locate(self.points, self.cells, points, snap)
+
+    def __repr__(self) -> str:
+        """Return one line: points, cells, order, size, names."""
+        kind = {2: "triangles", 3: "tetrahedra"}[self.dim]
+        names = [
+            f"{what} {', '.join(list(names)[:8])}{', ...' if len(names) > 8 else ''}"
+            for what, names in (("regions", self.regions), ("surfaces", self.surfaces))
+            if names
+        ]
+        return (
+            f"<Mesh: {self.n_points} points, {self.n_cells} {kind} of order {self.order}, "
+            f"{' x '.join(f'{side:.3g}' for side in np.ptp(self.points, axis=0))} m"
+            f"{''.join(f'; {part}' for part in names)}>"
+        )
 
 
 def unknown_name(name: str, known: list[str]) -> InputError:

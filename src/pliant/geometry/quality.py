@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array
+from pliant.core import Array, require_kind
 from pliant.geometry.boundary import boundary_volume, is_closed
 from pliant.geometry.mesh import Mesh
 
@@ -74,6 +74,7 @@ def scale_doubts(size: float) -> list[str]:
 def quality(mesh: Mesh) -> Quality:
     """Measure `mesh`: sizes, angles, aspect, and whether its boundary is closed and encloses what
     the cells hold."""
+    require_kind("What is to be measured", mesh, Mesh, "give a Mesh, such as shape.mesh()")
     volumes = mesh.volumes()
     angles = smallest_angles(mesh.points, mesh.corners)
     worst = int(angles.argmin())

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.core import Array, InputError, finite_array, is_whole, nearest, require_kind
+from pliant.geometry.locate import rounded_up, snap_limit
 from pliant.geometry.sections import Section
 
 PARALLEL = 1e-6  # sine of the angle below which a rod runs along a direction
-ON_AXIS = 1e-6  # of the size: how far from an axis a point may lie and count as on it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,22 +129,26 @@ class Rods:
             raise InputError(f"The rods have no {kind} '{name}'; {nearest(name, ['body', *table])}")
         return table[name]
 
-    def locate(self, points: Array) -> tuple[Array, Array]:
-        """((k,) the rods whose axes hold some points (k, 3) [m], (k,) how far along each, from 0 to
-        1); a point off every axis is a sentence."""
+    def locate(self, points: Array, *, snap: float | None = None) -> tuple[Array, Array]:
+        """Return ((k,) the rods whose axes hold some points (k, 3) [m], (k,) how far along each,
+        from 0 to 1).
+
+        A point up to `snap` [m] off every axis (None: 1e-4 of the size) is moved to the nearest
+        axis; InputError gives the distance of one farther away.
+        """
         at = finite_array("The array of points to find on the rods", points, (None, 3), "m")
         away = at[:, None] - self.points[self.rods[:, 0]]
         share = np.clip(np.einsum("kmi,mi->km", away, self._along) / self.lengths**2, 0.0, 1.0)
         distance = np.linalg.norm(away - share[:, :, None] * self._along, axis=2)
         rod = distance.argmin(axis=1)
         row = np.arange(len(at))
-        off = distance[row, rod] > ON_AXIS * self.size
+        off = distance[row, rod] > snap_limit(snap, self.size)
         if off.any():
             k = int(np.argmax(off))
             raise InputError(
                 f"Point {k} at {at[k]} m is {distance[k, rod[k]]:.3g} m away from the axis of "
-                f"the nearest rod (rod {rod[k]}); attach to a point on an axis, or add a rod "
-                "that leads there."
+                f"the nearest rod (rod {rod[k]}). Attach to a point on an axis, or allow the "
+                f"distance with snap={rounded_up(distance[k, rod[k]]):g}."
             )
         return rod, share[row, rod]
 

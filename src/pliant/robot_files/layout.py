@@ -289,4 +289,5 @@ ROBOT: Keys = {  # the keys of Robot, with its matter under [geometry]
     "contacts": (listed(one_of("type", OBSTACLES)), ()),
     "gravity": (Point | None, None),
     "damping": (made(Damping), Damping()),
+    "snap": (float | None, None),
 }
