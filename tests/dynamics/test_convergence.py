@@ -1,6 +1,8 @@
 """Orders of convergence, in space against a compressed column and in time against a spring
 pendulum."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -107,10 +109,36 @@ def test_time_steps_converge_with_the_order_of_the_rule(rate, rule, order):
     exact, velocity = pendulum(duration), np.array([0.4, -0.2])
     for n in counts:
         model = rule(robot, dt=duration / n)
-        history = (acceleration(START),) if rule is pl.BDF2 else ()
-        run = pl.simulate(model, np.tile(PULL, (n, 1)), x0=model.state(START, velocity, *history))
+        start = {"controls": PULL} if rule is pl.BDF2 else {}
+        run = pl.simulate(model, np.tile(PULL, (n, 1)), x0=model.state(START, velocity, **start))
         end = np.concatenate(
             [model.space.position(run.states[-1]), 0.1 * model.space.velocity(run.states[-1])]
         )
         errors.append(np.linalg.norm(end - exact * [1, 1, 0.1, 0.1]))
     assert rate(duration / counts, errors) == pytest.approx(order, abs=0.15)
+
+
+MOTIONS = {
+    "fixed": lambda t: np.zeros(2),
+    "accelerated": lambda t: np.array([0.0, 2.0 * t**2]),
+}
+
+
+@pytest.mark.parametrize("motion", MOTIONS)
+def test_bdf2_is_second_order_from_rest_under_gravity(rate, motion):
+    """A damped clamped beam, whose mesh is so coarse that the time steps resolve its modes. The
+    errors are the differences between successive refinements."""
+    robot = pl.Robot(
+        shape=pl.geometry.Rectangle(size=(0.3, 0.06)),
+        divisions=(4, 1),
+        material=pl.Material(E=3e4, nu=0.3),
+        gravity=(0.0, -G),
+        supports=[pl.Support(region="x-", motion=MOTIONS[motion])],
+        damping=pl.Damping(mass=1.0, stiffness=0.01),
+    )
+    duration, counts, ends = 0.08, np.array([16, 32, 64, 128]), []
+    for n in counts:
+        model = pl.BDF2(robot, dt=duration / n)
+        ends.append(model.space.position(pl.simulate(model, np.zeros((n, 0))).states[-1]))
+    errors = [np.linalg.norm(a - b) for a, b in pairwise(ends)]
+    assert rate(duration / counts[:-1], errors) == pytest.approx(2.0, abs=0.15)

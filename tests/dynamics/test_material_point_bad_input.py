@@ -1,6 +1,7 @@
 """What a material point model cannot do is one sentence with the number and the remedy: before the
 run, or in the step where it happens."""
 
+import re
 from math import inf, nan
 
 import numpy as np
@@ -10,6 +11,7 @@ import pliant as pl
 from pliant.actuators import Fluidic, Muscle
 from pliant.core import InputError, StepError
 from pliant.geometry import Rectangle
+from pliant.zoo.robots import biped
 
 SQUARE = Rectangle(size=(0.1, 0.1))
 SOFT = pl.Material(E=1e4, nu=0.3)
@@ -200,6 +202,26 @@ def test_a_stiff_cable_on_its_own_substeps_neither_blows_up_nor_gains_energy():
     tied = model(driven(taut(1e7)))
     run = pl.simulate(tied, np.full((20, 1), 0.99))
     assert np.abs(tied.space.velocity(run.states[-1])).max() < 0.5
+
+
+def test_costly_stiffness_damping_is_a_warning_whose_remedy_takes_twice_the_substeps():
+    undamped, damped = model().substeps, robot(damping=pl.Damping(stiffness=0.1))
+    with pytest.warns(UserWarning, match=f"in place of {undamped} without") as caught:
+        costly = model(damped)
+    assert costly.substeps > 10 * undamped
+    assert f"takes {costly.substeps} substeps" in str(caught[0].message)
+    cheap = float(re.search(r"at most (\S+) s", str(caught[0].message))[1])
+    again = model(robot(damping=pl.Damping(stiffness=cheap)))
+    assert again.substeps <= 2.5 * undamped
+
+
+@pytest.mark.parametrize("per_cell", [1, 2, 3, 4])
+@pytest.mark.filterwarnings("ignore:One particle along a cell")
+def test_substeps_of_the_biped_do_not_depend_on_the_particles_in_a_cell(per_cell):
+    """With an odd number some grid nodes lie where the last particle's share is exactly zero."""
+    walker = pl.MaterialPoint(biped(), dt=0.02, cell=0.02, per_cell=per_cell)
+    assert walker.substeps in (17, 18)
+    assert walker.step(walker.initial_state(), walker.neutral_controls()).status
 
 
 def test_an_effector_of_particles_is_read_from_the_model():

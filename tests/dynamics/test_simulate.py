@@ -131,3 +131,28 @@ def test_the_sweep_back_is_the_gradient_of_the_whole_run():
     assert p_bar[0] == pytest.approx(
         (tip(u, np.array([1.0001e5])) - tip(u, np.array([0.9999e5]))) / 20.0, rel=1e-5
     )
+
+
+def test_the_sweep_back_takes_a_gradient_by_every_state_for_a_running_cost(rng):
+    mass = pl.Robot(
+        shape=pl.PointMass(points=[[0.3, 0.0]], mass_each=0.5),
+        gravity=(0.0, -9.81),
+        actuators={
+            "spring": pl.Cable(points=[(0.3, 0.0)], guide=(0.0, 0.5), drive="length", stiffness=40)
+        },
+    )
+    model = pl.BDF2(mass, dt=0.02)
+    u, x0 = 0.5 + 0.1 * np.sin(np.arange(6.0))[:, None], model.initial_state()
+    weights = rng.standard_normal((7, model.space.size))
+
+    def cost(x0, u):
+        return np.sum(weights * pl.simulate(model, u, x0=x0).states ** 2)
+
+    run = pl.simulate(model, u, x0=x0, keep=True)
+    x_bar, u_bar, _ = pl.pullback(model, run, 2.0 * weights * run.states)
+    dx, du, e = rng.standard_normal(x0.shape), rng.standard_normal(u.shape), 1e-6
+    slope = (cost(x0 + e * dx, u + e * du) - cost(x0 - e * dx, u - e * du)) / (2.0 * e)
+    assert x_bar @ dx + np.sum(u_bar * du) == pytest.approx(slope, rel=1e-6)
+    for wrong in (np.zeros((6, model.space.size)), np.zeros(7), "abc", None):
+        with pytest.raises(InputError, match=r"x_bar.* gradient by"):
+            pl.pullback(model, run, wrong)

@@ -74,10 +74,19 @@ class Implicit(Stepping):
         return Space(parts=self.rule.parts, n_dofs=self.equations.n_dofs, rate=self.rule.rate)
 
     def state(
-        self, position: Array, velocity: Array | None = None, acceleration: Array | None = None
+        self,
+        position: Array,
+        velocity: Array | None = None,
+        acceleration: Array | None = None,
+        *,
+        controls: Array | None = None,
+        p: Array | None = None,
     ) -> Array:
-        """The state with given positions [m], velocities [m/s] and (BDF2 only) accelerations
-        [m/s^2], each (n_dofs,)."""
+        """Return the state with given positions [m] and velocities [m/s], each (n_dofs,).
+
+        BDF2 also needs the acceleration [m/s^2] (n_dofs,), for the positions before the start. Left
+        out, it is that of a robot which starts to move under `controls` (n_controls,) (default:
+        neutral) with parameters `p`."""
         n = (self.equations.n_dofs,)
         q = finite_array("The position", position, n, "m")
         v = (
@@ -85,11 +94,10 @@ class Implicit(Stepping):
             if velocity is None
             else finite_array("The velocity", velocity, n, "m/s")
         )
-        a = (
-            np.zeros_like(q)
-            if acceleration is None
-            else finite_array("The acceleration", acceleration, n, "m/s^2")
-        )
+        if acceleration is not None:
+            a = finite_array("The acceleration", acceleration, n, "m/s^2")
+        else:
+            a = self._acceleration(q, v, controls, p)
         h = self.dt
         made = {
             "position": q,
@@ -98,6 +106,23 @@ class Implicit(Stepping):
             "before": q - 2.0 * h * v + 2.0 * h**2 * a,
         }
         return np.concatenate([made[part] for part in self.rule.parts])
+
+    def _acceleration(self, q: Array, v: Array, u: Array | None, p: Array | None) -> Array:
+        """Return the acceleration (n_dofs,) [m/s^2] of one backward Euler step from time zero.
+
+        Its error is O(dt), which keeps BDF2 at second order. The exact M^-1 f would excite every
+        mode that is too stiff for the time step; backward Euler damps those. Returns zeros if the
+        step fails or if the rule has no history."""
+        if "previous" not in self.rule.parts:
+            return np.zeros_like(q)
+        eq, h = self.equations, self.dt
+        now, soon, later = (eq.place_supports(q, t) for t in (0.0, h, 2.0 * h))
+        # Held unknowns get the velocity for which the step has the supports' own acceleration.
+        v = np.where(eq.held, (soon - q - (now - 2.0 * soon + later)) / h, v)
+        u = self.neutral_controls() if u is None else u
+        euler = replace(self, rule=_euler_rule(h))
+        step = euler.step(np.concatenate([q, v]), u, p)
+        return (step.x[: q.size] - q - h * v) / h**2 if step.status else np.zeros_like(q)
 
     # Stepping
 
@@ -453,19 +478,22 @@ def ImplicitEuler(
 ) -> Implicit:
     """Backward Euler (BDF1): first order, unconditionally stable; state (position, velocity)."""
     h = check_dt(dt)
-    rule = Rule(
+    return Implicit(
+        equations=Equations(robot=robot, design=design, solver=solver),
+        rule=_euler_rule(h),
+        dt=h,
+        newton=newton or Newton(),
+    )
+
+
+def _euler_rule(h: float) -> Rule:
+    return Rule(
         parts=("position", "velocity"),
         acceleration=(1 / h**2, -1 / h**2, -1 / h),
         velocity=(1 / h, -1 / h, 0.0),
         following=((1.0, 0.0, 0.0), (1 / h, -1 / h, 0.0)),
         guess=(1.0, h),
         rate=(0.0, 1.0),
-    )
-    return Implicit(
-        equations=Equations(robot=robot, design=design, solver=solver),
-        rule=rule,
-        dt=h,
-        newton=newton or Newton(),
     )
 
 
@@ -478,7 +506,8 @@ def BDF2(
     solver: str | None = None,
 ) -> Implicit:
     """Second order backward differences (paper 003 eq. 4); state (position, previous, before), the
-    last three positions."""
+    last three positions. `state` and `initial_state` choose the two before the start so that the
+    order is 2 from the first step."""
     h = check_dt(dt)
     rule = Rule(
         parts=("position", "previous", "before"),

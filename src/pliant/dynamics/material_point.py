@@ -49,6 +49,7 @@ STABLE = (
     0.9  # of a cell that a pressure wave may cross in a substep; beyond it a block at rest blows up
 )
 CAREFUL = 0.5  # the share that is taken when the substeps are left to us
+COSTLY = 10  # times the undamped substeps, beyond which stiffness damping is warned about
 TORN = 2.5  # cells between two particles that were neighbours: beyond three they share no node
 MARGIN = 2  # cells about the particles that the grid has at least
 FAR = 64  # cells that a body may go in a step from rest
@@ -503,34 +504,49 @@ def MaterialPoint(
 def stable_substep(fields: Fields, cell: float, viscosity: float) -> float:
     """[s] in which the fastest pressure wave crosses a cell (paper 004 section 3.7; its modulus is
     lam + 2 mu, and 2 bulk more where the power is 2), less what viscosity [s] takes from it."""
-    m = fields.moduli
-    speed = float(
-        np.sqrt(
-            (m[:, 1] + 2.0 * m[:, 0] + 2.0 * m[:, 2] * (fields.power == 2)) / fields.density
-        ).max()
-    )
+    speed = _wave_speed(fields)
     damped = viscosity * speed / cell
     return cell / speed * (np.sqrt(1.0 + damped**2) - damped)
+
+
+def _wave_speed(fields: Fields) -> float:
+    """[m/s] of the fastest pressure wave."""
+    m = fields.moduli
+    modulus = m[:, 1] + 2.0 * m[:, 0] + 2.0 * m[:, 2] * (fields.power == 2)
+    return float(np.sqrt(modulus / fields.density).max())
 
 
 def _checked_substeps(
     robot: Robot, body: Particles, dt: float, cell: float, substeps: int | None
 ) -> int:
-    wave, swing = (
-        stable_substep(body.fields, cell, robot.damping.stiffness),
-        frequency(pulls_of(robot, body), robot, body, cell),
-    )
-    stable = 1.0 / np.sqrt(
-        1.0 / wave**2 + swing**2 / 4.0
-    )  # an explicit substep holds a swing of 2 / frequency
-    least = max(1, int(np.ceil(dt / (CAREFUL * stable))))
+    swing = frequency(pulls_of(robot, body), robot, body, cell)
+
+    def stable(viscosity: float) -> float:
+        wave = stable_substep(body.fields, cell, viscosity)
+        # an explicit substep holds a swing of 2 / frequency
+        return 1.0 / np.sqrt(1.0 / wave**2 + swing**2 / 4.0)
+
+    def count(viscosity: float) -> int:
+        return max(1, int(np.ceil(dt / (CAREFUL * stable(viscosity)))))
+
+    damping = robot.damping.stiffness
+    least, undamped = count(damping), count(0.0)
     if substeps is None:
+        if least > COSTLY * undamped:
+            cheap = 0.75 * cell / _wave_speed(body.fields)  # doubles them: sqrt(1 + d^2) - d = 1/2
+            warnings.warn(
+                f"The stiffness damping of {damping:g} s takes {least} substeps a step, in place "
+                f"of {undamped} without it, because particles are stepped explicitly. Use "
+                f"Damping(mass=...), or a stiffness of at most {cheap:.1g} s, which takes about "
+                f"{2 * undamped}."
+            )
         return least
     if not is_whole(substeps) or substeps < 1:
         raise InputError(
             f"The number of substeps is {substeps}; it must be a whole number of 1 or more."
         )
-    if dt / substeps > STABLE * stable:
+    if dt / substeps > STABLE * stable(damping):
+        wave = stable_substep(body.fields, cell, damping)
         springs = f" and the actuators swing in {2.0 * np.pi / swing:.3g} s" if swing > 0.0 else ""
         raise InputError(
             f"A substep of {dt / substeps:.3g} s is not stable: a wave crosses a cell of "

@@ -105,6 +105,8 @@ def frequency(pulls: list[Pull | CablePull], robot: Robot, body: Particles, cell
     u = np.where(np.isfinite(low), low, neutral - 0.01 * np.maximum(np.abs(neutral), 1.0))
     W = node_shares(at, cell)
     node_mass = W.T @ (body.fields.density * body.volumes())
+    carrying = node_mass > 0.0  # a node half a cell beyond the last particle has a share of zero
+    W, node_mass = W[:, carrying], node_mass[carrying]
     x, size = np.random.default_rng(0).standard_normal(at.shape), 0.0
     for _ in range(30):
         x /= np.linalg.norm(x)

@@ -88,16 +88,31 @@ def simulate(
 
 
 def pullback(model: Reversible, rollout: Rollout, x_bar: Array) -> tuple[Array, Array, Array]:
-    """The gradient of a function of a rollout's last state by the first state (n_state,), by all
-    controls (steps, n_controls) and by the parameters (n_params,), from its gradient x_bar by the
-    last state; the rollout is one of simulate(..., keep=True)."""
+    """Return the gradient of a function of a rollout's states, by the first state (n_state,), by
+    all controls (steps, n_controls) and by the parameters (n_params,).
+
+    `x_bar` is the function's gradient by the last state (n_state,), or by every state (steps + 1,
+    n_state) in the order of `rollout.states`: row 0 is that by the first state. The rollout is one
+    of simulate(..., keep=True)."""
     if len(rollout.steps) != len(rollout.controls):
         raise InputError("This rollout kept no tapes; run simulate(..., keep=True).")
+    bars = _state_gradients(x_bar, rollout.states.shape)
     u_bars, p_bar = np.zeros_like(rollout.controls), np.zeros(model.params.size)
+    back = bars[-1]
     for k in reversed(range(len(rollout.steps))):
-        x_bar, u_bars[k], p_share = model.pullback(rollout.steps[k], x_bar)
+        back, u_bars[k], p_share = model.pullback(rollout.steps[k], back)
+        back = back + bars[k]
         p_bar += p_share
-    return x_bar, u_bars, p_bar
+    return back, u_bars, p_bar
+
+
+def _state_gradients(x_bar: Array, shape: tuple[int, int]) -> Array:
+    """x_bar as one finite row for each state of a rollout, of `shape` (steps + 1, n_state)."""
+    if np.ndim(x_bar) == 2:
+        return finite_array("x_bar, a gradient by each state,", x_bar, shape)
+    bars = np.zeros(shape)
+    bars[-1] = finite_array("x_bar, the gradient by the last state,", x_bar, shape[1:])
+    return bars
 
 
 def equilibrium(
