@@ -229,7 +229,7 @@ def test_the_fill_is_that_of_a_dense_factor_of_the_same_order(rng):
     """The blocks hold every number of the factor that is not zero, and where blocks were joined
     some that are."""
     pattern, values = lower(spd(rng, 200))
-    tree = linalg._tree(pattern, linalg._least_fill(pattern))
+    tree = linalg._tree(pattern, linalg._minimum_degree(pattern))
     A = np.zeros((200, 200))
     A[tree.after, tree.before] = A[tree.before, tree.after] = np.abs(values)
     L = np.linalg.cholesky(A + np.diag(A.sum(axis=0)))

@@ -1,9 +1,10 @@
 """Sparse symmetric positive definite solves: the pattern is analysed once, the numbers are
 factorised as often as needed.
 
-Fronts of our own for matrices that fill in little, as those of slender robots do; for the others
-CHOLMOD (extra `fast`), where cvxopt is installed. Both say whether the matrix was positive
-definite. A factorisation may be asked for from several threads.
+The elimination order is minimum degree, or nested dissection where that is cheaper, as for large
+bodies. The factor is multifrontal (`kernels/fronts.py`) for matrices with little fill, as those of
+slender robots; for the others it is CHOLMOD (extra `fast`), where cvxopt is installed. Both detect
+a matrix that is not positive definite. Several threads may factorise at the same time.
 """
 
 import weakref
@@ -21,6 +22,7 @@ import scipy.sparse.linalg as spla
 
 from pliant.core import Array, MissingExtra
 from pliant.kernels import elimination
+from pliant.kernels.dissection import nested_dissection
 from pliant.kernels.fronts import Fronts, factorise, solve
 
 Solve = Callable[[Array], Array]  # (n,) or (n, k) right sides -> solutions
@@ -63,21 +65,18 @@ def available() -> tuple[str, ...]:
     return ("fronts", "cholmod") if find_spec("cvxopt") else ("fronts",)
 
 
-def analyse(pattern: Pattern, solver: str | None = None) -> Analysis:
+def analyse(pattern: Pattern, solver: str | None = None, points: Array | None = None) -> Analysis:
     """Order a pattern once for many factorisations; `solver` is "fronts", "cholmod" or None for the
-    quicker one here."""
+    quicker one here. With the position of each unknown, points (n, dim), a matrix with much fill
+    may be ordered by nested dissection."""
     if solver not in (None, *available()):
         raise MissingExtra(
             f"The sparse solver '{solver}' is not installed here (there is "
             f"{', '.join(available())}). For CHOLMOD: pip install 'pliant[fast]'."
         )
-    tree = _tree(pattern, _least_fill(pattern))
+    tree = _cheapest_tree(pattern, points)
     if solver is None:
-        solver = (
-            "cholmod"
-            if "cholmod" in available() and np.sum(tree.height**2.0) > BULKY * np.sum(tree.height)
-            else "fronts"
-        )
+        solver = "cholmod" if "cholmod" in available() and _has_much_fill(tree) else "fronts"
     factor = _cholmod(pattern, tree.order) if solver == "cholmod" else _by_fronts(pattern, tree)
     return Analysis(pattern=pattern, factor=factor, name=solver, fill=int(tree.height.sum()))
 
@@ -107,10 +106,42 @@ def factor_with(pattern: Pattern, values: Array, columns: Array, weights: Array)
     return analyse(Pattern(indptr=full.indptr, indices=full.indices), "fronts").factor(full.data)
 
 
-def _least_fill(pattern: Pattern) -> Array:
-    """(n,) an order that fills in little, by minimum degree: of cvxopt where it is installed, else
-    of SuperLU, which finds it on the way to a factor of a diagonally dominant matrix of the same
-    pattern."""
+def _cheapest_tree(pattern: Pattern, points: Array | None) -> "Tree":
+    """The elimination tree of the cheaper order. Nested dissection is tried only where minimum
+    degree leaves much fill: elsewhere it does not win."""
+    tree = _tree(pattern, _minimum_degree(pattern))
+    if points is None or not _has_much_fill(tree):
+        return tree
+    return min(tree, _tree(pattern, _dissected(pattern, points)), key=_cost)
+
+
+def _has_much_fill(tree: "Tree") -> bool:
+    return bool(np.sum(tree.height**2.0) > BULKY * np.sum(tree.height))
+
+
+def _cost(tree: "Tree") -> float:
+    """The operations of a factorisation, and the memory traffic that is worth as many."""
+    return float(np.sum(tree.height**2.0) + BULKY * np.sum(tree.height))
+
+
+def _dissected(pattern: Pattern, points: Array) -> Array:
+    """(n,) an order by nested dissection; unknowns at the same point stay together."""
+    by_point = np.lexsort(points.T)
+    first = np.append(True, np.any(np.diff(points[by_point], axis=0) != 0.0, axis=1))
+    vertex = np.empty(pattern.n, np.int64)
+    vertex[by_point] = np.cumsum(first) - 1
+    i, j = (vertex[places] for places in pattern.places)
+    edges = np.unique((np.maximum(i, j) * pattern.n + np.minimum(i, j))[i != j])
+    vertices = nested_dissection(
+        points[by_point[first]], np.stack([edges // pattern.n, edges % pattern.n], axis=1)
+    )
+    return np.argsort(np.argsort(vertices)[vertex], kind="stable")
+
+
+def _minimum_degree(pattern: Pattern) -> Array:
+    """(n,) an order by minimum degree: of cvxopt where it is installed, else of SuperLU, which
+    finds it on the way to an incomplete factor, with everything dropped, of a diagonally dominant
+    matrix of the same pattern."""
     n, (rows, cols) = pattern.n, pattern.places
     if "cholmod" in available():
         from cvxopt import amd, matrix, spmatrix
@@ -121,8 +152,10 @@ def _least_fill(pattern: Pattern) -> Array:
     lower = sp.csc_matrix((np.full(len(rows), -1.0), pattern.indices, pattern.indptr), shape=(n, n))
     A = lower + lower.T
     A = A + sp.diags(1.0 - 2.0 * np.asarray(A.sum(axis=1)).ravel())
-    lu = spla.splu(
+    lu = spla.spilu(
         A.tocsc(),
+        drop_tol=1.0,
+        fill_factor=1.0,
         permc_spec="MMD_AT_PLUS_A",
         diag_pivot_thresh=0.0,
         options={"SymmetricMode": True},
@@ -168,9 +201,8 @@ def _in_order(pattern: Pattern, order: Array) -> tuple[Array, Array]:
 
 def _columns(n: int, cols: Array, rows: Array) -> tuple[Array, Array]:
     """(where each column begins, the rows of all)"""
-    return np.concatenate([[0], np.cumsum(np.bincount(cols, minlength=n))]), rows[
-        np.lexsort((rows, cols))
-    ]
+    A = sp.csc_matrix((np.ones(len(rows), np.int8), (rows, cols)), shape=(n, n))
+    return A.indptr.astype(np.int64), A.indices.astype(np.int64)
 
 
 def _fronts(pattern: Pattern, tree: Tree) -> Fronts:

@@ -100,7 +100,15 @@ class Tangent:
 
     @cached_property
     def analysis(self) -> linalg.Analysis:
-        return linalg.analyse(self._layout[1], self.solver)
+        return linalg.analyse(self._layout[1], self.solver, self._points)
+
+    @property
+    def _points(self) -> Array | None:
+        """(n_free, dim) [m] the node of each free unknown; None if some nodes are rotations."""
+        dim = self.body.dim
+        if not np.all(self.body.is_place):
+            return None
+        return self.body.rest.reshape(-1, dim)[np.flatnonzero(~self.held) // dim]
 
     def values(
         self,
