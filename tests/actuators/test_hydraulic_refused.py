@@ -36,7 +36,7 @@ def test_a_bad_hydraulic_actuator_is_refused(one_sentence, change, says):
     ("cavity", "says"),
     [
         ("cavty", "Actuator 'pump'.*no surface or region 'cavty'.*[Dd]id you mean 'cavity'"),
-        ("leak", "'leak' leaks: 3 edges .*with_cavities"),
+        ("leak", "'leak' leaks: 3 edges .*cavities of the mesh are cavity\\."),
         ("outside", "'outside' goes around 0.027 m\\^3 of the body, not around a void"),
     ],
 )

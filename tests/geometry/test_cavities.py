@@ -18,11 +18,12 @@ from pliant.geometry import (
     cavities,
     compacted,
     fill,
+    name_cavities,
     quality,
     with_cavities,
 )
 from pliant.geometry.boundary import boundary_volume
-from pliant.geometry.cavities import connected, enclosed, open_rims
+from pliant.geometry.cavities import connected, enclosed, open_rims, outer_facets
 from pliant.geometry.cells import cell_facets, sorted_groups
 
 ARM = Chambered(
@@ -59,10 +60,49 @@ def test_every_void_is_found_and_measured(order):
 @pytest.mark.parametrize("second", [(2, 2, 1), (2, 2, 2)])
 def test_voids_that_touch_at_an_edge_or_a_corner_are_two(second):
     mesh = hollow((4, 4, 4), [(1, 1, 1), second])
-    assert len(connected(mesh.boundary(), 3)) == 3
+    assert len(connected(mesh.points, mesh.boundary())) == 3
     walls = cavities(mesh)
     assert [len(open_rims(wall, 3)) for wall in walls] == [0, 0]
     np.testing.assert_allclose([enclosed(mesh.points, wall) for wall in walls], -1.0, rtol=1e-13)
+
+
+def test_a_void_that_touches_itself_is_one_closed_cavity():
+    """Two flat rooms, joined in a corner; a pit in the ceiling of the lower one touches it along
+    the four edges of its floor."""
+    cubes = [(i, j, k) for i in range(1, 6) for j in range(1, 6) for k in (1, 3)]
+    cubes = [cube for cube in cubes if cube != (3, 3, 1)] + [(3, 3, 2), (1, 1, 2)]
+    mesh = hollow((7, 7, 5), cubes)
+    walls = cavities(mesh)
+    assert len(walls) == 1
+    assert enclosed(mesh.points, walls[0]) == pytest.approx(-len(cubes), rel=1e-13)
+    assert len(open_rims(walls[0], 3)) == 0
+
+
+def test_outer_facets_and_cavities_make_up_the_boundary():
+    mesh = hollow((5, 3, 3), [(1, 1, 1), (3, 1, 1)])
+    outer = outer_facets(mesh.points, mesh.boundary())
+    assert enclosed(mesh.points, outer) == pytest.approx(45.0, rel=1e-13)
+    assert len(outer) + sum(map(len, cavities(mesh))) == len(mesh.boundary())
+
+
+def without_cells(mesh, chosen):
+    points, cells = compacted(mesh.points, np.delete(mesh.cells, chosen, axis=0))
+    return Mesh(points=points, cells=cells)
+
+
+def test_a_void_smaller_than_a_cell_gets_no_name():
+    mesh = hollow((7, 7, 7), [(5, 5, 5)])
+    crumb = np.argmin(np.linalg.norm(mesh.points[mesh.cells].mean(axis=1) - 2.5, axis=1))
+    both = without_cells(mesh, [crumb])
+    assert len(cavities(both)) == 2
+    with pytest.warns(UserWarning, match="1 closed voids of the mesh are smaller than a cell"):
+        named = with_cavities(both)
+    assert enclosed(named.points, named.surfaces["cavity-1"]) == pytest.approx(-1.0)
+    assert "cavity-2" not in named.surfaces
+    only = without_cells(Box(size=(5, 5, 5)).mesh(divisions=(5, 5, 5)), [6 * 62])
+    with pytest.raises(InputError, match=r"no cavity: 1 closed voids.*smaller than a cell"):
+        with_cavities(only)
+    assert name_cavities(only) is only
 
 
 def test_a_dent_and_a_bore_are_no_cavities():

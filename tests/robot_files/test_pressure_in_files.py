@@ -6,6 +6,7 @@ import pytest
 from pliant.actuators import Fibres, Pressure
 from pliant.actuators.fibres import rays
 from pliant.core import InputError
+from pliant.dynamics.equations import Equations
 from pliant.robot_files import load_robot
 from pliant.zoo.check import check
 
@@ -100,6 +101,44 @@ def test_the_void_of_a_surface_is_cavity_1(read, tmp_path):
     air = robot.actuators["air"].on(robot.body())
     assert air.rest_volume == pytest.approx(0.04**3, rel=1e-6)
     assert (air.drive, air.bulk) == ("volume", 2e5)
+
+
+# A bottle of parts: a tube between two lids. Without its upper lid it has no void.
+LID = '[geometry.parts.{name}]\nshape = "cylinder"\nradius = 0.02\nlength = 0.01\norigin = {at}\n'
+BOTTLE = """
+[geometry]
+cell = 0.005
+order = 1
+[geometry.parts.wall]
+shape = "tube"
+outer = 0.02
+inner = 0.01
+length = 0.04
+""" + LID.format(name="floor", at=[0.0, 0.0, -0.01])
+AIR = """
+[material]
+E = 1e5
+nu = 0.3
+[actuators.air]
+type = "pressure"
+cavity = "cavity-1"
+"""
+
+
+def test_a_void_between_parts_is_a_cavity_and_not_outside(read):
+    robot = read(BOTTLE + LID.format(name="lid", at=[0.0, 0.0, 0.04]) + AIR)
+    mesh = robot.mesh()
+    wall, outside = (set(map(tuple, mesh.surfaces[name])) for name in ("cavity-1", "outside"))
+    assert robot.actuators["air"].on(robot.body()).rest_volume == pytest.approx(
+        np.pi * 0.01**2 * 0.04, rel=0.1
+    )
+    assert not wall & outside
+    assert len(wall) + len(outside) == len(mesh.boundary())
+
+
+def test_a_pressure_without_a_void_says_what_a_file_can_do(read):
+    with pytest.raises(InputError, match="no closed void that is larger than a cell; leave one"):
+        Equations(robot=read(BOTTLE + AIR))
 
 
 def test_check_says_how_much_a_cavity_holds(tmp_path):

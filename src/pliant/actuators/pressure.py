@@ -10,9 +10,12 @@ import scipy.sparse as sp
 
 from pliant.bodies import Matter, Solid
 from pliant.core import Array, InputError, check_limits, require_kind, require_positive
+from pliant.geometry import Mesh
 from pliant.geometry.boundary import facet_shape
 from pliant.geometry.cavities import connected, enclosed, open_rims, volume_form, volume_hessians
+from pliant.geometry.cavity_names import cavity_advice
 from pliant.geometry.crossings import crossing_pair
+from pliant.geometry.mesh import unknown_name
 
 ATMOSPHERE = 101325.0  # [Pa]
 
@@ -82,8 +85,10 @@ def attached(body: Matter, cavity: str, drive: str, bulk: float) -> "AttachedPre
             f"{type(body).__name__} has no cavities that could hold a fluid; give the robot a "
             "shape or a mesh with a closed void, and step it as a solid."
         )
+    if cavity not in body.mesh.surfaces:
+        raise unknown_name(cavity, list(body.mesh.surfaces), cavity_advice(body.mesh))
     points, facets = body.mesh.points, body.mesh.facets(cavity)
-    check_cavity(cavity, points, facets)
+    check_cavity(cavity, body.mesh)
     nodes = facets.ravel()
     weights = sp.csr_matrix(
         (np.ones(nodes.size), (np.arange(nodes.size), nodes)), shape=(nodes.size, len(points))
@@ -105,13 +110,10 @@ def attached(body: Matter, cavity: str, drive: str, bulk: float) -> "AttachedPre
     )
 
 
-def check_cavity(name: str, points: Array, facets: Array) -> None:
-    """A sentence unless the facets are the whole wall of one or more voids."""
-    dim, gaps = points.shape[1], open_rims(facets, points.shape[1])
-    remedy = (
-        "Name a surface that closes all around a void; geometry.with_cavities finds those of a "
-        "mesh."
-    )
+def check_cavity(name: str, mesh: Mesh) -> None:
+    """Raise `InputError` unless the surface is the whole wall of one or more voids."""
+    points, facets, dim = mesh.points, mesh.facets(name), mesh.dim
+    gaps = open_rims(facets, dim)
     if len(gaps):
         place, rim = (
             points[gaps[0]].mean(axis=0).round(6).tolist(),
@@ -119,23 +121,23 @@ def check_cavity(name: str, points: Array, facets: Array) -> None:
         )
         raise InputError(
             f"The cavity '{name}' leaks: {len(gaps)} {rim} of its wall are open (first: near "
-            f"{place} m). {remedy}"
+            f"{place} m). {cavity_advice(mesh)}"
         )
-    for part in connected(facets, dim):
+    for part in connected(points, facets):
         volume, size = (
             enclosed(points, part),
             float(np.ptp(points[part].reshape(-1, dim), axis=0).max()),
         )
         if abs(volume) < 1e-9 * size**dim:
             raise InputError(
-                f"The cavity '{name}' encloses no volume, so that a pressure in it does no work; "
-                "leave a void in the body."
+                f"The cavity '{name}' encloses no volume, so that a pressure in it does no work. "
+                f"{cavity_advice(mesh)}"
             )
         if volume > 0.0:
             unit = "m^2" if dim == 2 else "m^3"
             raise InputError(
                 f"The surface '{name}' goes around {volume:.3g} {unit} of the body, not around a "
-                f"void. {remedy}"
+                f"void. {cavity_advice(mesh)}"
             )
 
 

@@ -1,6 +1,7 @@
 """Meshes, shapes and surfaces of bodies at rest, in metres; and the files that they come from."""
 
-from pliant.geometry.cavities import cavities, with_cavities
+from pliant.geometry.cavities import cavities
+from pliant.geometry.cavity_names import name_cavities, with_cavities
 from pliant.geometry.cells import compacted, merged, oriented
 from pliant.geometry.chambers import Chambered
 from pliant.geometry.columns import Columns, column_weights
@@ -77,6 +78,7 @@ __all__ = [
     "merged",
     "moved",
     "moved_back",
+    "name_cavities",
     "oriented",
     "partly_filled",
     "quality",

@@ -1,8 +1,6 @@
-"""Cavities: the closed voids inside a body, found among its boundary, named, and measured by the
-walls around them."""
+"""Cavities: the closed voids inside a body, found in its boundary and measured by their walls."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import permutations
 from math import factorial
 
@@ -10,44 +8,28 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from pliant.core import Array, InputError
+from pliant.core import Array
 from pliant.geometry.boundary import facet_rule, facet_shape
-from pliant.geometry.cells import FACETS, sorted_groups
+from pliant.geometry.cells import FACETS, matched, sorted_groups
 from pliant.geometry.mesh import Mesh
 
 
 def cavities(mesh: Mesh) -> list[Array]:
-    """The walls (k, nodes per facet) of each closed void, in the order of mesh.boundary(); their
-    facets point into the void."""
-    return [
-        wall for wall in connected(mesh.boundary(), mesh.dim) if enclosed(mesh.points, wall) < 0.0
-    ]
+    """Return the wall (k, nodes per facet) of each closed void, in the order of mesh.boundary().
+    Its facets point into the void."""
+    return voids(mesh.points, mesh.boundary())
 
 
-def with_cavities(mesh: Mesh, names: Sequence[str] | None = None) -> Mesh:
-    """`mesh` with a surface for the wall of each of its cavities: `names` in the order of
-    `cavities`, or "cavity-1", "cavity-2"..."""
-    walls = cavities(mesh)
-    names = [f"cavity-{k + 1}" for k in range(len(walls))] if names is None else list(names)
-    if not walls:
-        raise InputError(
-            "The mesh has no cavity: its boundary has no part that encloses a void. Leave a "
-            "closed void in the body, at least a cell wide."
-        )
-    if len(names) != len(walls):
-        places = ", ".join(
-            str(mesh.points[wall].mean(axis=(0, 1)).round(6).tolist()) for wall in walls
-        )
-        raise InputError(
-            f"There are {len(names)} names for {len(walls)} cavities; give one for each of those "
-            f"about {places} m."
-        )
-    taken = [name for k, name in enumerate(names) if name in mesh.surfaces or name in names[:k]]
-    if taken:
-        raise InputError(
-            f"'{taken[0]}' already names a surface of the mesh; give the cavity another name."
-        )
-    return replace(mesh, surfaces={**mesh.surfaces, **dict(zip(names, walls, strict=True))})
+def voids(points: Array, facets: Array) -> list[Array]:
+    """Return the parts of the outward `facets` that enclose a void."""
+    parts = connected(points, facets)
+    return [part for part in parts if enclosed(points, part) < 0.0]
+
+
+def outer_facets(points: Array, facets: Array) -> Array:
+    """Return the facets of a closed boundary without the walls of its voids."""
+    parts = [part for part in connected(points, facets) if enclosed(points, part) >= 0.0]
+    return facets[np.sort(matched(np.vstack(parts), facets, points.shape[1]))]
 
 
 def rims(facets: Array, dim: int) -> Array:
@@ -71,19 +53,56 @@ def open_rims(facets: Array, dim: int) -> Array:
     return np.stack([keys[unpaired] // n, keys[unpaired] % n], axis=1)
 
 
-def connected(facets: Array, dim: int) -> list[Array]:
-    """The facets, apart into the pieces that hang together. A rim of more than two facets, where
-    two voids touch, joins nothing."""
+def connected(points: Array, facets: Array) -> list[Array]:
+    """Return the connected parts of a boundary.
+
+    Where more than two facets meet at a rim, two facets are connected if they bound the same
+    outer wedge. So two voids that touch are two, and one that touches itself is one."""
+    dim = points.shape[1]
     ends = rims(facets, dim)
     owner = np.repeat(np.arange(len(facets)), ends.shape[1])
     order, start, count = sorted_groups(ends.reshape(len(owner), -1))
     pairs = start[count == 2]
-    joined = coo_array(
-        (np.ones(len(pairs)), (owner[order[pairs]], owner[order[pairs + 1]])),
-        shape=2 * (len(facets),),
-    )
+    links = [np.stack([owner[order[pairs]], owner[order[pairs + 1]]])]
+    crowded = order[np.repeat(count > 2, count)]
+    if len(crowded):
+        group = np.repeat(np.arange(start.size), count)[np.repeat(count > 2, count)]
+        links.append(owner[crowded[wedges(points, facets, crowded, group)]])
+    a, b = np.hstack(links)
+    joined = coo_array((np.ones(len(a)), (a, b)), shape=2 * (len(facets),))
     n, piece = connected_components(joined, directed=False)
     return [facets[piece == k] for k in range(n)]
+
+
+def wedges(points: Array, facets: Array, crowded: Array, group: Array) -> Array:
+    """(2, k) indices into `crowded`, the two rims that bound each outer wedge.
+
+    `crowded` numbers the rims of all facets, facet by facet; `group` (n,) tells which coincide.
+    Around a shared rim, an outer wedge runs from a facet that faces a growing angle to the next."""
+    angle, faces_on = rim_angles(points, facets, crowded)
+    order = np.lexsort([angle, group])
+    start = np.flatnonzero(np.diff(group[order], prepend=-1))
+    following = np.append(order[1:], 0)
+    following[np.append(start[1:], len(order)) - 1] = order[start]
+    return np.stack([order, following])[:, faces_on[order]]
+
+
+def rim_angles(points: Array, facets: Array, chosen: Array) -> tuple[Array, Array]:
+    """Return the angle [rad] (k,) of each facet about its rim, and whether it faces a growing
+    angle."""
+    dim = points.shape[1]
+    facet, ends = chosen // dim, rims(facets, dim).reshape(-1, dim - 1)[chosen]
+    apex = points[facets[facet, :dim]].sum(axis=1) - points[ends].sum(axis=1)
+    at = np.sort(ends, axis=1)
+    arm = apex - points[at[:, 0]]
+    if dim == 2:
+        return np.arctan2(arm[:, 1], arm[:, 0]), facets[facet, 1] == at[:, 0]
+    axis = points[at[:, 1]] - points[at[:, 0]]
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    first = np.cross(axis, np.eye(3)[np.abs(axis).argmin(axis=1)])
+    second = np.cross(axis, first)
+    x, y = np.einsum("ki,ki->k", arm, first), np.einsum("ki,ki->k", arm, second)
+    return np.arctan2(y, x), ends[:, 0] == at[:, 0]
 
 
 def volume_form(dim: int, order: int) -> Array:

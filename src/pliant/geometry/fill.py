@@ -3,12 +3,14 @@
 import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from pliant.core import InputError, MeshError, MissingExtra, require_kind
+from pliant.geometry.cavities import outer_facets
 from pliant.geometry.cells import boundary_facets, compacted, oriented
 from pliant.geometry.lattice import check_count, checked_cell
 from pliant.geometry.mesh import Mesh
@@ -64,7 +66,9 @@ def by_stuffing(surface: Surface, cell: float) -> Mesh:
 
 
 def by_lattice(surface: Surface, cell: float) -> Mesh:
-    return Union(parts={"body": surface}, cell=cell).mesh()
+    mesh = Union(parts={"body": surface}, cell=cell).mesh()
+    kept = {name: wall for name, wall in mesh.surfaces.items() if not name.startswith("cavity-")}
+    return replace(mesh, surfaces=kept)
 
 
 def by_gmsh(surface: Surface, cell: float) -> Mesh:
@@ -99,5 +103,5 @@ def by_gmsh(surface: Surface, cell: float) -> Mesh:
         points=points,
         cells=cells,
         regions={"body": np.arange(len(cells))},
-        surfaces={"outside": boundary_facets(cells)},
+        surfaces={"outside": outer_facets(points, boundary_facets(cells))},
     )

@@ -142,14 +142,17 @@ class Mesh:
         )
 
 
-def unknown_name(name: str, known: list[str]) -> InputError:
-    """The error for a surface or region that is not there, with the nearest name that is."""
+def unknown_name(name: str, known: list[str], advice: str = "") -> InputError:
+    """Return the error for an unknown surface or region, with the nearest known name."""
     hint = nearest(name, known)
-    if name.startswith("cavity"):
-        hint += " The closed voids of a mesh get names by geometry.with_cavities(mesh)."
+    if name.startswith("cavity") and not advice:
+        advice = (
+            "A robot file names each closed void that is larger than a cell; in Python, "
+            "geometry.with_cavities(mesh) does."
+        )
     return InputError(
         f"The mesh has no surface or region '{name}'; it has {', '.join(known) or 'none'}. "
-        f"{hint[0].upper()}{hint[1:]}"
+        f"{hint[0].upper()}{hint[1:]} {advice}".strip()
     )
 
 

@@ -59,11 +59,11 @@ def load_silhouette(
             )
     except MeshError as error:
         raise MeshError(f"{path}: {error}") from error
-    return (
-        mesh
-        if thickness is None
-        else extruded(mesh, thickness=thickness, layers=max(1, round(thickness / cell)))
-    )
+    if thickness is None:
+        return mesh
+    # The wall of a hole is that of a cavity in the plane, but lies outside once extruded.
+    mesh = replace(mesh, surfaces={"outside": mesh.boundary()})
+    return extruded(mesh, thickness=thickness, layers=max(1, round(thickness / cell)))
 
 
 def framed(cover: Array) -> tuple[Array, tuple[slice, slice]]:

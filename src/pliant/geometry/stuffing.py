@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pliant.core import Array, MeshError
+from pliant.geometry.cavities import outer_facets
 from pliant.geometry.cells import boundary_facets, compacted, oriented
 from pliant.geometry.lattice import check_count, grid_of
 from pliant.geometry.mesh import Mesh
@@ -80,7 +81,7 @@ def stuffed(inside: Inside, crossing: Crossing, bounds: tuple[Array, Array], cel
             f"No point of a lattice of {cell:g} m lies inside the body. Choose a smaller cell."
         )
     cuts = snapped(lattice, cells, held, crossing)
-    cells = cells[(cuts.sign[cells] > 0).any(axis=1)]
+    cells = np.vstack([cells[(cuts.sign[cells] > 0).any(axis=1)], on_outline(cuts, cells, inside)])
     if not len(cells):
         raise MeshError(
             f"The body is thinner than a cell of {cell:g} m everywhere. Choose a smaller cell."
@@ -89,7 +90,7 @@ def stuffed(inside: Inside, crossing: Crossing, bounds: tuple[Array, Array], cel
         cuts.points, np.vstack([cut(cuts, cells) for cut in CUTS[len(lower)]])
     )
     cells = oriented(points, cells)
-    surfaces = {"outside": boundary_facets(cells)}
+    surfaces = {"outside": outer_facets(points, boundary_facets(cells))}
     return Mesh(
         points=points, cells=cells, regions={"body": np.arange(len(cells))}, surfaces=surfaces
     )
@@ -120,6 +121,12 @@ def snapped(lattice: Lattice, cells: Array, held: Array, crossing: Crossing) -> 
     sign[ends[order]] = 0
     left = (sign[a] != 0) & (sign[b] != 0)
     return Cuts(lattice=lattice, sign=sign, keys=keys[left], points=np.vstack([points, x[left]]))
+
+
+def on_outline(cuts: Cuts, cells: Array, inside: Inside) -> Array:
+    """Cells with all points on the outline and their centre inside: those of a thin wall."""
+    flat = cells[(cuts.sign[cells] == 0).all(axis=1)]
+    return flat[inside(cuts.points[flat].mean(axis=1))]
 
 
 def ranked(cuts: Cuts, cells: Array, inner: int, outer: int) -> Array:

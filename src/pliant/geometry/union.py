@@ -7,6 +7,8 @@ from math import factorial
 import numpy as np
 
 from pliant.core import Array, InputError, MeshError, require_kind
+from pliant.geometry.cavities import outer_facets
+from pliant.geometry.cavity_names import name_cavities
 from pliant.geometry.cells import boundary_facets, compacted
 from pliant.geometry.lattice import box_sides, check_order, grid_of, kuhn
 from pliant.geometry.mesh import Mesh
@@ -18,9 +20,9 @@ class Union:
     """Parts on one lattice over their common bounds: a cube belongs to the first part that contains
     its centre.
 
-    Regions carry the names of the parts; surfaces are "outside" (all of the boundary) and those of
-    "x-", "x+", "y-"... of the common bounding box that the body touches. `divisions` are the cubes
-    along each side.
+    Regions carry the names of the parts. Surfaces are "outside", the sides "x-", "x+", "y-"... of
+    the common bounding box that the body touches, and the walls of closed voids, "cavity-1"...
+    `divisions` are the cubes along each side.
     """
 
     parts: Mapping[str, Domain]  # shapes, or a closed Surface
@@ -82,9 +84,12 @@ class Union:
             name: facets[mask[facets].all(axis=1)]
             for name, mask in box_sides(lattice, counts).items()
         }
-        surfaces = {name: side for name, side in sides.items() if len(side)} | {"outside": facets}
-        mesh = Mesh(points=lower + lattice * step, cells=cells, regions=regions, surfaces=surfaces)
-        return mesh.quadratic() if order == 2 else mesh
+        surfaces = {name: side for name, side in sides.items() if len(side)}
+        points = lower + lattice * step
+        surfaces["outside"] = outer_facets(points, facets)
+        mesh = Mesh(points=points, cells=cells, regions=regions, surfaces=surfaces)
+        named = name_cavities(mesh)
+        return named.quadratic() if order == 2 else named
 
     def _owners(self, centres: Array, step: Array) -> Array:
         """(n_cubes,) the index of the part that owns each cube, -1 for none."""

@@ -44,12 +44,11 @@ from pliant.geometry import (
     Tube,
     Union,
     Vessel,
-    cavities,
     fill,
     load_mesh,
     load_silhouette,
     load_surface,
-    with_cavities,
+    name_cavities,
 )
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Patch, PointLoad, Support, SurfaceLoad
@@ -85,7 +84,7 @@ def from_mesh(
     *, mesh: Path, scale: float = 1.0, merge: bool = False, order: int = 2, thickness: float = 1.0
 ) -> Geometry:
     return Geometry(
-        shape=_cavities_named(load_mesh(mesh, scale=scale, merge=merge)),
+        shape=name_cavities(load_mesh(mesh, scale=scale, merge=merge)),
         order=order,
         thickness=thickness,
     )
@@ -95,14 +94,9 @@ def from_surface(
     *, surface: Path, cell: float, scale: float = 1.0, method: str = "stuffing", order: int = 2
 ) -> Geometry:
     return Geometry(
-        shape=_cavities_named(fill(load_surface(surface, scale=scale), cell, method=method)),
+        shape=name_cavities(fill(load_surface(surface, scale=scale), cell, method=method)),
         order=order,
     )
-
-
-def _cavities_named(mesh: Mesh) -> Mesh:
-    """The mesh with its voids as surfaces "cavity-1"..., unless it has its own name for that."""
-    return with_cavities(mesh) if cavities(mesh) and "cavity-1" not in mesh.surfaces else mesh
 
 
 def from_silhouette(
@@ -117,7 +111,7 @@ def from_silhouette(
 ) -> Geometry:
     """`depth` makes the figure solid, `thickness` is that of a plane body."""
     mesh = load_silhouette(silhouette, height=height, cell=cell, thickness=depth, regions=regions)
-    return Geometry(shape=mesh, order=order, thickness=thickness)
+    return Geometry(shape=name_cavities(mesh), order=order, thickness=thickness)
 
 
 def from_parts(

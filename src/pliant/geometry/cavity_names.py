@@ -1,0 +1,103 @@
+"""Names for the cavities of a mesh."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pliant.core import Array, InputError
+from pliant.geometry.cavities import cavities, enclosed
+from pliant.geometry.cells import cell_facets, matched
+from pliant.geometry.mesh import Mesh
+
+
+def split_by_size(mesh: Mesh) -> tuple[list[Array], list[Array]]:
+    """Return the cavities that are larger than the mean cell at their wall, and the others.
+
+    A smaller void is a gap that the mesher left; a fluid in it would drive nothing."""
+    walls = cavities(mesh)
+    if not walls:
+        return [], []
+    facets = cell_facets(mesh.corners)
+    owner = matched(np.vstack(walls)[:, : mesh.dim], facets, mesh.dim) // (mesh.dim + 1)
+    beside = np.split(mesh.volumes()[owner], np.cumsum([len(wall) for wall in walls])[:-1])
+    is_large = [
+        -enclosed(mesh.points, wall) > cells.mean()
+        for wall, cells in zip(walls, beside, strict=True)
+    ]
+    large = [wall for wall, kept in zip(walls, is_large, strict=True) if kept]
+    return large, [wall for wall, kept in zip(walls, is_large, strict=True) if not kept]
+
+
+def with_cavities(mesh: Mesh, names: Sequence[str] | None = None) -> Mesh:
+    """Return `mesh` with a surface for the wall of each cavity that is larger than a cell.
+
+    `names` follow the order of `cavities`; by default "cavity-1", "cavity-2"... Smaller voids get
+    no name, and a warning counts them. Raises `InputError` if there is no cavity."""
+    walls, small = split_by_size(mesh)
+    names = [f"cavity-{k + 1}" for k in range(len(walls))] if names is None else list(names)
+    check_names(mesh, names, walls, small)
+    if small:
+        warnings.warn(f"{small_voids(mesh, small)} and get no name.", stacklevel=2)
+    return replace(mesh, surfaces={**mesh.surfaces, **dict(zip(names, walls, strict=True))})
+
+
+def small_voids(mesh: Mesh, walls: Sequence[Array]) -> str:
+    """Describe voids that are smaller than a cell."""
+    largest = max(-enclosed(mesh.points, wall) for wall in walls)
+    return (
+        f"{len(walls)} closed voids of the mesh are smaller than a cell (the largest has "
+        f"{largest:.3g} m^{mesh.dim})"
+    )
+
+
+def check_names(
+    mesh: Mesh, names: Sequence[str], walls: Sequence[Array], small: Sequence[Array]
+) -> None:
+    """Raise `InputError` unless `names` can name the cavities of `mesh`."""
+    if not walls:
+        reason = small_voids(mesh, small) if small else "no part of its boundary encloses a void"
+        raise InputError(
+            f"The mesh has no cavity: {reason}. Leave a closed void in the body, several cells "
+            "wide."
+        )
+    if len(names) != len(walls):
+        places = ", ".join(
+            str(mesh.points[wall].mean(axis=(0, 1)).round(6).tolist()) for wall in walls
+        )
+        raise InputError(
+            f"There are {len(names)} names for {len(walls)} cavities; give one for each of those "
+            f"about {places} m."
+        )
+    taken = [name for k, name in enumerate(names) if name in mesh.surfaces or name in names[:k]]
+    if taken:
+        raise InputError(
+            f"'{taken[0]}' already names a surface of the mesh; give the cavity another name."
+        )
+
+
+def name_cavities(mesh: Mesh) -> Mesh:
+    """Return `mesh` with surfaces "cavity-1"..., or unchanged if it has no cavity or has that name
+    already."""
+    if "cavity-1" in mesh.surfaces or not split_by_size(mesh)[0]:
+        return mesh
+    return with_cavities(mesh)
+
+
+def cavity_advice(mesh: Mesh) -> str:
+    """Say which surface of `mesh` can hold a fluid, or how to get one."""
+    walls, _ = split_by_size(mesh)
+    named = [
+        name
+        for name, facets in mesh.surfaces.items()
+        if any(np.array_equal(facets, wall) for wall in walls)
+    ]
+    if named:
+        return f"The cavities of the mesh are {', '.join(named)}."
+    if walls:
+        return f"Name the {len(walls)} cavities of the mesh with geometry.with_cavities(mesh)."
+    return (
+        "The mesh has no closed void that is larger than a cell; leave one in the body, several "
+        "cells wide, or take a smaller cell."
+    )
