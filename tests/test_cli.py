@@ -52,6 +52,11 @@ def test_run_prints_the_result_as_its_last_line(tmp_path: Path) -> None:
     result = json.loads(out.stdout.strip().splitlines()[-1])
     assert result["status"] == "done"
     assert (tmp_path / "results" / "cantilever" / "report.html").is_file()
+    first, *_ = out.stderr.splitlines()
+    assert (
+        first == "preparing (the first run compiles, once) ..."
+    )  # at once: nobody sees a bar here
+    assert not set(out.stderr) & set("\r\x1b⠋━")
     assert "report.html" in out.stderr
 
 

@@ -11,7 +11,7 @@ import pliant
 ROOT = Path(pliant.__file__).parent
 LAYERS = [
     {"core"},
-    {"kernels"},
+    {"kernels", "progress"},
     {"linalg", "parallel", "store"},
     {"materials", "geometry", "surrogate"},
     {"bodies"},

@@ -12,18 +12,12 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 
 from pliant import __version__
 from pliant.core import InputError, PliantError
+from pliant.progress import Display, Log
+from pliant.progress import Progress as Report
 
 app = typer.Typer(
     add_completion=False,
@@ -32,6 +26,7 @@ app = typer.Typer(
     help="Soft robots: describe once, then simulate and differentiate.",
 )
 screen = Console(stderr=True)
+PREPARING = "preparing (the first run compiles, once)"
 Name = Annotated[
     str,
     typer.Argument(
@@ -188,7 +183,7 @@ def drive_command(
             "A script leads a robot without a page; say --headless SECONDS too, or leave "
             "--script out."
         )
-    with screen.status("preparing (the first run compiles, once)"):
+    with _busy(PREPARING):
         session = viewer.session_of(
             find_robot(name),
             effectors=effector or (),
@@ -242,7 +237,7 @@ def gradcheck_command(
     from pliant.dynamics import gradcheck
 
     experiment = _experiment(name)
-    with screen.status("compiling, once, and checking"):
+    with _busy("compiling, once, and checking"):
         checks = gradcheck(*experiment.probe(experiment.chosen(quick=not full)))
     table = Table(
         "derivative of the step by",
@@ -281,7 +276,7 @@ def bench_command(
     """Speed side by side with peers, as ratios from one run."""
     from pliant.bench import bench
 
-    with screen.status("measuring; keep the machine otherwise idle"):
+    with _busy("measuring; keep the machine otherwise idle"):
         report = bench(name, quick=quick)
     for title, columns, rows in report.tables:
         table = Table(
@@ -395,28 +390,69 @@ def _pairs(texts: list[str]) -> dict[str, str]:
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with _interrupts() as asked, Progress(*columns, console=screen) as bars:
-        tasks: dict[str, Any] = {
-            "": bars.add_task("preparing (the first run compiles, once)", total=None)
-        }
+    """Yield a function that shows progress: bars on a terminal, lines at intervals elsewhere."""
+    shown = _bars() if sys.stderr.isatty() else _lines()
+    with _interrupts() as asked, shown as show:
 
         def progress(what: str, done: int, total: int) -> None:
             if asked:
                 raise KeyboardInterrupt
+            show(what, done, total)
+
+        yield progress
+
+
+@contextmanager
+def _lines() -> Iterator[Report]:
+    print(f"{PREPARING} ...", file=sys.stderr, flush=True)
+    display = Display(Log(stream=sys.stderr))
+    try:
+        yield display
+    finally:
+        display.close()
+
+
+@contextmanager
+def _bars() -> Iterator[Report]:
+    """A bar for each kind of work; they disappear at the end, and the result takes their place."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=screen, transient=True) as bars:
+        tasks: dict[str, Any] = {"": bars.add_task(PREPARING, total=None)}
+
+        def show(what: str, done: int, total: int) -> None:
             if "" in tasks:
                 bars.remove_task(tasks.pop(""))
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total)
             bars.update(tasks[what], completed=done, total=total)
 
-        yield progress
+        yield show
+
+
+@contextmanager
+def _busy(text: str) -> Iterator[None]:
+    """Say what takes a while: a spinner on a terminal, one line elsewhere."""
+    if sys.stderr.isatty():
+        with screen.status(text):
+            yield
+    else:
+        print(f"{text} ...", file=sys.stderr, flush=True)
+        yield
 
 
 @contextmanager

@@ -36,9 +36,9 @@ from pliant.dynamics.families import ExactFamily, Family, Interpolated
 from pliant.dynamics.shapes import Shapes
 from pliant.kernels.ordered import dots
 from pliant.parallel import crew
+from pliant.progress import Progress
 from pliant.robot import Robot
 from pliant.surrogate import Corners, CornerStore, Grid, SampleError, Surrogate, job
-from pliant.surrogate.corners import Progress
 from pliant.surrogate.domain import check_lengths
 
 COMPRESS = 1e-6  # tolerance of the basis of shapes, beside what a cell's change of control moves
@@ -355,7 +355,7 @@ def Latent(
     compress: float = COMPRESS,
     budget: int | None = None,
     surrogate: Callable[[Corners], Surrogate] | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress | bool | None = None,
 ) -> Embedded:
     """A robot's dynamics among the shapes that its controls hold, on a grid of these shapes that
     builds itself (paper 000).

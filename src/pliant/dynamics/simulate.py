@@ -18,6 +18,7 @@ from pliant.core import (
     is_whole,
 )
 from pliant.dynamics.implicit import Implicit
+from pliant.progress import Progress, reporting
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
 BEFORE = -1  # the step that ends at time zero
@@ -62,9 +63,11 @@ def simulate(
     x0: Array | None = None,
     p: Array | None = None,
     keep: bool = False,
+    progress: Progress | bool | None = None,
 ) -> Rollout:
     """Run a model under controls (steps, n_controls), or under a policy for `steps` steps; `keep`
-    holds on to every tape."""
+    holds on to every tape. Progress is shown after two seconds; `progress` False silences it, and a
+    function progress(what, done, total) takes its place."""
     if not callable(controls):
         controls = finite_array("The array of controls", controls, (None, model.n_controls))
         steps = len(controls) if steps is None else steps
@@ -76,10 +79,12 @@ def simulate(
         raise InputError(f"The number of steps is {steps}; say how many with steps=..., 1 or more.")
     x = model.initial_state() if x0 is None else np.asarray(x0, float)
     states, used, kept = [x], [], []
-    for u, step in march(model, controls, steps, x, p):
-        states.append(step.x)
-        used.append(u)
-        kept += [step] if keep else []
+    with reporting(progress) as report:
+        for u, step in march(model, controls, steps, x, p):
+            states.append(step.x)
+            used.append(u)
+            kept += [step] if keep else []
+            report("simulating", len(used), steps)
     return Rollout(
         states=np.array(states),
         controls=np.array(used).reshape(steps, model.n_controls),
@@ -116,12 +121,17 @@ def _state_gradients(x_bar: Array, shape: tuple[int, int]) -> Array:
 
 
 def equilibrium(
-    model: Implicit, u: Array, *, x0: Array | None = None, p: Array | None = None
+    model: Implicit,
+    u: Array,
+    *,
+    x0: Array | None = None,
+    p: Array | None = None,
+    progress: Progress | bool | None = None,
 ) -> Step:
     """The equilibrium of a Quasistatic model under a control, or a sentence why there is none;
     supports and loads are those of time zero. Where it cannot be found at once, the controls are
     brought from those that do nothing to u in stages. The text of its status says where a small
-    push would end it."""
+    push would end it. `progress` shows the stages, as in `simulate`."""
     if not isinstance(model, Implicit) or model.rule.acceleration[0] != 0.0:
         raise InputError(
             "An equilibrium needs a model without inertia; make one with Quasistatic(robot)."
@@ -129,15 +139,17 @@ def equilibrium(
     x = model.initial_state() if x0 is None else np.asarray(x0, float)
     u = check_controls(u, model.n_controls)
     step, start = model.step(x, u, p, BEFORE), model.robot.neutral_controls()
-    for stages in (4, 16) if u.size else ():
-        if step.status:
-            break
-        at = model.initial_state()
-        for share in np.arange(1, stages + 1) / stages:
-            step = model.step(at, start + share * (u - start), p, BEFORE)
-            if not step.status:
+    with reporting(progress) as report:
+        for stages in (4, 16) if u.size else ():
+            if step.status:
                 break
-            at = step.x
+            at = model.initial_state()
+            for k in range(1, stages + 1):
+                step = model.step(at, start + (k / stages) * (u - start), p, BEFORE)
+                if not step.status:
+                    break
+                at = step.x
+                report("equilibrium in stages", k, stages)
     if not step.status:
         raise StepError(f"No equilibrium was found: {step.status.text}")
     return (

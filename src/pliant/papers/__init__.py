@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pliant.core import InputError, nearest
-from pliant.papers.written import Progress
+from pliant.progress import Progress, reporting
 
 
 def papers() -> dict[str, str]:
@@ -27,13 +27,15 @@ def reproduce(
     *,
     out: str | Path | None = None,
     quick: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress | bool | None = None,
 ) -> dict[str, Any]:
-    """Measure what a paper reports and write a result folder; gives the content of result.json."""
+    """Measure what a paper reports and write a result folder; gives the content of result.json.
+    `progress` is as in `plan`."""
     if name not in papers():
         raise InputError(
             f"There is nothing of paper '{name}' to reproduce yet; {nearest(name, papers())}"
         )
     module = import_module(f"pliant.papers.paper{name}")
     folder = Path("results") / f"paper-{name}" if out is None else Path(out)
-    return module.reproduce(folder, quick=quick, progress=progress)
+    with reporting(progress) as report:
+        return module.reproduce(folder, quick=quick, progress=report)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pliant.dynamics import ImplicitEuler
-from pliant.papers.written import Found, Progress, written
+from pliant.papers.written import Found, written
+from pliant.progress import Progress
 from pliant.store import lock
 from pliant.zoo.experiment import Metric, Run, Setting
 from pliant.zoo.experiments import arm_circle

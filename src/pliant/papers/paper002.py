@@ -17,7 +17,8 @@ from pliant.dynamics.equations import Equations
 from pliant.dynamics.implicit import Implicit
 from pliant.geometry import Surface, ball, column_weights, hare, hydrostatics
 from pliant.papers.panels import pictures, write_panels
-from pliant.papers.written import Found, Progress, written
+from pliant.papers.written import Found, written
+from pliant.progress import Progress
 from pliant.report import Plot, Scene
 from pliant.store import lock
 from pliant.zoo.experiment import Metric, Run

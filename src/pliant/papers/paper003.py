@@ -9,9 +9,10 @@ import numpy as np
 
 from pliant.bench.planning import measure
 from pliant.core import MissingExtra
-from pliant.papers.written import Found, Progress, written
+from pliant.papers.written import Found, written
 from pliant.planners import Options, Plan, collocation, ddp, gauss_newton, newton
 from pliant.problem import Problem
+from pliant.progress import Progress
 from pliant.report import Plot
 from pliant.store import lock
 from pliant.zoo.experiment import Metric, run

@@ -2,7 +2,7 @@
 page."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,6 @@ from typing import Any
 from pliant.report import Plot, write_report
 from pliant.store import write_json
 from pliant.zoo.experiment import Metric, versions
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """plan: the one verb that turns what is wanted into a Plan, by the planner that suits the model."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pliant.core import Array, Dynamics, InputError, Linearizable, Reversible, nearest
@@ -9,8 +10,10 @@ from pliant.planners.gauss_newton import gauss_newton
 from pliant.planners.gradient import gradient
 from pliant.planners.lagrangian import constrained
 from pliant.planners.newton import newton
-from pliant.planners.plan import Options, Plan, is_rough
+from pliant.planners.options import Options, checked_options
+from pliant.planners.plan import Plan, is_rough
 from pliant.problem import Problem, Term
+from pliant.progress import Progress
 
 METHODS = ("gauss_newton", "newton", "ddp", "collocation", "gradient")
 PARTS = ("x0", "before", "limits", "constraints", "params")  # of a Problem
@@ -24,6 +27,7 @@ def plan(
     method: str | None = None,
     guess: Array | None = None,
     options: Options | None = None,
+    progress: Progress | bool | None = None,
     **kwargs: Any,
 ) -> Plan:
     """Find controls: plan(problem), or plan(model, terms, steps=...) with x0, before, limits,
@@ -33,7 +37,8 @@ def plan(
     where it is condensed) and gradient where not. All other keywords go to the planner (gradient:
     optimiser, rate, checkpoints; ddp and newton: second_order; gauss_newton: route). Constraints
     are kept by the augmented Lagrangian (with tolerance and rounds), by collocation in its own
-    program.
+    program. Progress is shown once the work lasts longer than two seconds; `progress` False
+    silences it, and a function progress(what, done, total) takes its place.
     """
     problem = _problem(
         model, terms, steps, {name: kwargs.pop(name) for name in PARTS if name in kwargs}
@@ -42,6 +47,8 @@ def plan(
     if chosen not in METHODS:
         raise InputError(f"There is no planner '{chosen}'; {nearest(chosen, METHODS)}")
     planner = _planner(chosen)
+    if progress is not None:
+        options = replace(checked_options(options), progress=progress)
     try:
         if problem.constraints and chosen != "collocation":
             return constrained(problem, planner, guess=guess, options=options, **kwargs)

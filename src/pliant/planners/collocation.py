@@ -21,6 +21,7 @@ import numpy as np
 from pliant.core import Array, MissingExtra, StepError, finite_array, require_kind
 from pliant.dynamics.implicit import Implicit
 from pliant.dynamics.residual import Entries
+from pliant.planners.options import reported
 from pliant.planners.plan import Evaluation, Iteration, Journal, Options, Plan, evaluate
 from pliant.planners.shooting import missed
 from pliant.planners.transcription import Program
@@ -32,6 +33,7 @@ CONVERGED = ("Solve_Succeeded", "Solved_To_Acceptable_Level")
 BRANCH = 1e-3
 
 
+@reported
 def collocation(
     problem: Problem,
     *,
@@ -196,7 +198,7 @@ class Run:
         journal.write(
             self.program.unpack(w)[2], None
         )  # no run: the simulation may cost something else
-        options.progress(
+        options.report(
             f"planning ({journal.method})",
             min(journal.done, options.iterations),
             options.iterations,

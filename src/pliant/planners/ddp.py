@@ -19,6 +19,7 @@ from pliant.planners.augmented import Augmented
 from pliant.planners.expansion import Expansion, room
 from pliant.planners.lagrangian import constrained
 from pliant.planners.newton import check_bends
+from pliant.planners.options import reported
 from pliant.planners.plan import (
     INTERRUPTED,
     NOT_FINITE,
@@ -54,6 +55,7 @@ class Policy:
     gain: float  # what the model promises of a whole step
 
 
+@reported
 def ddp(
     problem: Problem,
     *,

@@ -14,6 +14,7 @@ import numpy as np
 from pliant.core import Array, InputError, Linearizable, require_kind
 from pliant.planners.augmented import Augmented
 from pliant.planners.lagrangian import constrained
+from pliant.planners.options import reported
 from pliant.planners.plan import NO_COUPLING, Evaluation, Journal, Options, Plan, check_exact
 from pliant.planners.quadratic import Metric, Model, Move, low_rank_model, metric
 from pliant.planners.riccati import dense_stages, lq_change
@@ -31,6 +32,7 @@ from pliant.problem import Problem
 ROUTES = ("adjoint", "forward", "riccati")
 
 
+@reported
 def gauss_newton(
     problem: Problem,
     *,

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from pliant.core import Array, InputError, Reversible, nearest, require_kind, require_positive
 from pliant.planners.checkpoints import Checkpoints, Schedule, Sweep, gradient_of, schedule_for
 from pliant.planners.lagrangian import constrained
+from pliant.planners.options import reported
 from pliant.planners.plan import INTERRUPTED, Evaluation, Journal, Options, Plan, evaluate
 from pliant.planners.quadratic import (
     Metric,
@@ -38,6 +39,7 @@ STUCK = (
 )
 
 
+@reported
 def gradient(
     problem: Problem,
     *,

@@ -12,7 +12,8 @@ from pliant.core import Array, InputError, StepError, is_whole, require_kind, re
 from pliant.dynamics.latent import Embedded
 from pliant.planners.certificate import Certificate, certify
 from pliant.planners.choose import plan
-from pliant.planners.plan import Options, Plan
+from pliant.planners.options import Options, checked_options, reported
+from pliant.planners.plan import Plan
 from pliant.problem import Problem
 from pliant.surrogate import SampleError
 
@@ -128,6 +129,7 @@ class Refined:
         print("\n".join(self.certificate.lines()))
 
 
+@reported
 def plan_refined(
     problem: Problem,
     *,
@@ -155,13 +157,7 @@ def plan_refined(
             f"Refinement needs a latent model, not {type(problem.model).__name__}; make one with "
             "Latent(robot, dt=..., cell=...)."
         )
-    options = options or Options()
-    require_kind(
-        "The options of a planner",
-        options,
-        Options,
-        "make them with pl.planners.Options(iterations=..., ...)",
-    )
+    options = checked_options(options)
     if not is_whole(points) or points < 1:
         raise InputError(
             f"The plan is to be certified at {points!r} points; give a whole number, 1 or more."
@@ -182,7 +178,7 @@ def plan_refined(
 
         def progress(what: str, done: int, total: int) -> None:
             asked.append((model.surrogate.evaluations, model.family.queries))  # type: ignore[attr-defined]
-            options.progress(what, done, total)
+            options.report(what, done, total)
 
         folder = None if options.folder is None else Path(options.folder) / f"level-{count}"
         count += 1

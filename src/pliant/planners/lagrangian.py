@@ -20,6 +20,7 @@ import numpy as np
 
 from pliant.core import Array, InputError
 from pliant.planners.augmented import Augmented
+from pliant.planners.options import reported
 from pliant.planners.plan import INTERRUPTED, Iteration, Journal, Options, Plan, evaluate, is_rough
 from pliant.planners.shooting import missed
 from pliant.problem import Interval, Look, Penalty, Problem, Watch
@@ -127,6 +128,7 @@ def first_penalty(cost: float, squared: float, size: float) -> float:
     )
 
 
+@reported
 def constrained(
     problem: Problem,
     planner: Callable[..., Plan],
@@ -235,7 +237,7 @@ class _Search:
             tolerance=exact,
             resume=False,
             folder=None,
-            progress=lambda what, done, _: options.progress(what, min(before + done, total), total),
+            progress=lambda what, done, _: options.report(what, min(before + done, total), total),
         )
         priced = self.problem.with_looks([look for hold in self.holds for look in hold.looks()])
         plan = planner(priced, guess=self.controls, options=inner)

@@ -7,6 +7,7 @@ import numpy as np
 
 from pliant.core import Array, Curved, InputError, Linearizable, require_kind
 from pliant.planners.lagrangian import constrained
+from pliant.planners.options import reported
 from pliant.planners.plan import Evaluation, Journal, Options, Plan
 from pliant.planners.quadratic import Model, check_finite, dense_model, metric
 from pliant.planners.sensitivity import factor_rows, forward_rows, slopes, smooth_gradient
@@ -14,6 +15,7 @@ from pliant.planners.shooting import descend
 from pliant.problem import Problem
 
 
+@reported
 def newton(
     problem: Problem,
     *,

@@ -2,7 +2,7 @@
 is lost."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,8 @@ from pliant.core import (
     Step,
     StepError,
     finite_array,
-    is_whole,
-    require_kind,
-    require_number,
 )
+from pliant.planners.options import Options, checked_options
 from pliant.problem import Problem
 from pliant.store import read_json, write_json
 
@@ -49,27 +47,6 @@ class Iteration:
     infeasibility: float = (
         0.0  # largest violation of the dynamics or constraints, where a method allows one
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How long to try, how exactly, and where to keep the best iterate."""
-
-    iterations: int = 200
-    tolerance: float = (
-        1e-7  # stop when the model promises to lower the cost by less than this share of it
-    )
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None
-    folder: str | Path | None = None  # the best iterate is kept here after every iteration
-    resume: bool = False  # go on from what is in the folder
-
-    def __post_init__(self) -> None:
-        tolerance = require_number("A planner's tolerance", self.tolerance, "-")
-        if not is_whole(self.iterations) or self.iterations < 1 or not 0.0 < tolerance < 1.0:
-            raise InputError(
-                "A planner needs 1 iteration or more and a tolerance between 0 and 1, not "
-                f"{self.iterations} and {self.tolerance}."
-            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -246,12 +223,7 @@ class Journal:
     keep: bool = True  # the tapes of the first run
 
     def __post_init__(self) -> None:
-        require_kind(
-            "The options of a planner",
-            self.options,
-            Options,
-            "make them with pl.planners.Options(iterations=..., ...)",
-        )
+        checked_options(self.options)
 
     def first(self, guess: Array | None) -> Evaluation:
         """The run of the guess, of what is in the folder, or of standing still, brought within the
@@ -335,7 +307,7 @@ class Journal:
         if self.best is None or now.cost <= self.best.cost:
             self.best = now
         self.keep_best(self.best)
-        self.options.progress(
+        self.options.report(
             f"planning ({self.method})",
             min(self.done, self.options.iterations),
             self.options.iterations,

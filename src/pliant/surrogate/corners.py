@@ -9,6 +9,7 @@ import numpy as np
 
 from pliant.core import Array, InputError, is_whole
 from pliant.parallel import Crew, Here
+from pliant.progress import Progress, check_progress, reporting
 from pliant.surrogate.compress import Compression
 from pliant.surrogate.domain import check_lengths
 from pliant.surrogate.sample import Exact, Sample, SampleError, evaluate
@@ -18,7 +19,6 @@ MOST = 6  # dimensions: a cell's table has 4^d rows
 Lift = Callable[
     [Array, Array], tuple[Array, Array]
 ]  # (value, slope) of f -> those of what is interpolated
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +49,7 @@ class Corners:
         lift: Lift | None = None,
         unit: Array | float = 1.0,
         budget: int | None = None,
-        progress: Progress = lambda what, done, total: None,
+        progress: Progress | bool | None = None,
     ) -> None:
         if not is_whole(dim) or not 1 <= dim <= MOST:
             raise InputError(
@@ -63,6 +63,7 @@ class Corners:
                 f"The budget is {budget} exact evaluations, but a single cell in {dim} "
                 f"dimensions has {2**dim} corners; raise it, or plan with fewer controls."
             )
+        check_progress(progress)
         self.f, self.dim, self.lift, self.budget, self.progress = (
             f,
             int(dim),
@@ -138,14 +139,15 @@ class Corners:
             ]
             try:
                 jobs = list(zip(mine, self.store.starts(mine), strict=True))
-                for done, (_, sample) in enumerate(self.crew.map(jobs)):
-                    self.store.put(sample)
-                    self.computed += 1
-                    self.progress(
-                        "exact evaluations",
-                        self.evaluations + done + 1,
-                        self.evaluations + len(mine),
-                    )
+                with reporting(self.progress) as report:
+                    for done, (_, sample) in enumerate(self.crew.map(jobs)):
+                        self.store.put(sample)
+                        self.computed += 1
+                        report(
+                            "exact evaluations",
+                            self.evaluations + done + 1,
+                            self.evaluations + len(mine),
+                        )
             except BaseException:
                 self.store.release(mine)
                 raise

@@ -3,7 +3,7 @@
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pliant.core import Array, Dynamics, InputError, nearest
 from pliant.dynamics.simulate import Policy, march
 from pliant.linalg import available
 from pliant.parallel import Cluster
+from pliant.progress import Progress, reporting, silent
 from pliant.report import Plot, Scene, animate, still, write_report
 from pliant.store import (
     Header,
@@ -28,7 +29,6 @@ from pliant.store import (
 )
 
 Setting = float | int | str | bool
-Progress = Callable[[str, int, int], None]  # (what is being done, steps done, steps in all)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class Run:
     seed: int = 0
     resume: bool = False
     cluster: str | None = None  # address of workers for exact evaluations; changes no number
-    progress: Progress = lambda what, done, total: None
+    progress: Progress = silent
 
     @property
     def key(self) -> str:
@@ -204,10 +204,11 @@ def run(
     quick: bool = False,
     resume: bool = False,
     cluster: str | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress | bool | None = None,
 ) -> dict[str, Any]:
     """Run an experiment and write its result folder; gives the content of result.json. With
-    `resume`, a finished run is only read; `cluster` is the address of a dask scheduler."""
+    `resume`, a finished run is only read; `cluster` is the address of a dask scheduler;
+    `progress` is as in `plan`."""
     if cluster is not None and not experiment.clustered:
         raise InputError(
             f"{experiment.name} makes no exact evaluations that a cluster could share; run it "
@@ -221,7 +222,6 @@ def run(
         seed=seed,
         resume=resume,
         cluster=cluster,
-        progress=progress,
     )
     experiment.prepare(here.settings)  # what is wrong is said before anything is removed
     if cluster is not None:
@@ -234,9 +234,9 @@ def run(
             f"{folder} holds a finished run with other settings, seed or version; give another "
             "--out, or run without --resume to replace it."
         )
-    with lock(folder):
+    with lock(folder), reporting(progress) as report:
         (folder / "result.json").unlink(missing_ok=True)
-        return _perform(experiment, here)
+        return _perform(experiment, replace(here, progress=report))
 
 
 def _perform(experiment: Experiment, here: Run) -> dict[str, Any]:

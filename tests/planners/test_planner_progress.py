@@ -1,0 +1,86 @@
+"""Planners, simulations and surrogates show their progress by default, and only if they last."""
+
+import sys
+
+import numpy as np
+import pytest
+from models import jet
+
+import pliant as pl
+from pliant.planners import Options
+from pliant.problem import Constraint, Effort, Goal, Interval, Problem
+from pliant.progress import Log
+
+METHODS = ["gauss_newton", "newton", "ddp", "gradient", "collocation"]
+
+
+@pytest.fixture
+def shown(monkeypatch, capsys):
+    """shown(): the lines of progress so far, of displays that do not wait."""
+    monkeypatch.setattr("pliant.progress.DELAY", 0.0)
+    monkeypatch.setattr("pliant.progress._sink", lambda: Log(stream=sys.stderr, interval=0.0))
+    return lambda: capsys.readouterr().err.splitlines()
+
+
+def reach(constraints=()) -> Problem:
+    return Problem(
+        model=jet(),
+        steps=4,
+        terms=[Goal(effector="tip", target=(0.1, 0.2), time=0.4), Effort(weight=1e-3)],
+        constraints=constraints,
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_planner_shows_its_iterations(method, shown):
+    if method == "collocation":
+        pytest.importorskip("casadi")
+    pl.plan(reach(), method=method, options=Options(iterations=50))
+    lines = shown()
+    assert " 0/50 after " in lines[0]
+    assert all(line.startswith("planning (") for line in lines)
+
+
+def test_rounds_of_multipliers_share_one_display(shown):
+    above = Constraint(
+        effector="tip", function=lambda y: y[1:2], inside=Interval(lower=0.0, upper=0.15)
+    )
+    pl.plan(reach([above]), options=Options(iterations=80))
+    done = [int(line.split()[2].split("/")[0]) for line in shown()]
+    assert done == sorted(done)
+    assert len(done) > 2
+
+
+def test_a_plan_that_is_made_at_once_writes_nothing(capfd):
+    pl.plan(reach())
+    pl.simulate(jet(), np.zeros((3, 2)))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("how", [{"progress": False}, {"options": Options(progress=False)}])
+def test_progress_false_silences_a_plan(how, shown):
+    pl.plan(reach(), **how)
+    assert shown() == []
+
+
+def test_a_function_takes_the_reports_of_a_plan(shown):
+    seen = []
+    pl.plan(reach(), progress=lambda *report: seen.append(report))
+    assert seen[0] == ("planning (gauss_newton)", 0, 200)
+    assert shown() == []
+
+
+def test_a_simulation_shows_its_steps(shown):
+    pl.simulate(jet(), np.zeros((3, 2)))
+    assert [line.split(" after ")[0] for line in shown()] == [
+        "simulating 1/3",
+        "simulating 2/3",
+        "simulating 3/3",
+    ]
+    pl.simulate(jet(), np.zeros((3, 2)), progress=False)
+    assert shown() == []
+
+
+def test_what_is_no_progress_is_refused(one_sentence):
+    one_sentence(lambda: Options(progress=3), "progress is '3'")
+    one_sentence(lambda: pl.plan(reach(), progress="loud"), "progress is 'loud'")
