@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +22,7 @@ from pliant.core import InputError, MissingExtra
 from pliant.parallel import Cluster, Here, Pool, crew
 from pliant.parallel import cluster as cluster_module
 from pliant.parallel import pool as pool_module
+from pliant.parallel.connection import Timeouts, Unreachable
 
 
 class Calling:
@@ -280,18 +283,21 @@ def test_a_cluster_without_dask_names_the_install_command(monkeypatch):
         crew(abs, cluster="127.0.0.1:8786")
 
 
-def test_an_address_at_which_no_scheduler_answers(monkeypatch, one_sentence):
+LOCAL = "--host 127.0.0.1 --no-dashboard --dashboard-address 127.0.0.1:0"  # opens no port to others
+
+
+def test_an_address_at_which_no_scheduler_answers(one_sentence):
     pytest.importorskip("distributed")
-    monkeypatch.setattr(cluster_module, "PATIENCE", 0.3)
+    timeouts = Timeouts(answer=0.3)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         one_sentence(
-            lambda: crew(abs, cluster=address),
-            r"No scheduler answers at .*`dask scheduler .*`dask worker",
+            lambda: Cluster(abs, address, timeouts=timeouts),
+            f"No scheduler answers at .*`dask scheduler {LOCAL}`.*`dask worker ADDRESS {LOCAL}",
         )
         silent.listen()  # takes the call, and says nothing
-        one_sentence(lambda: crew(abs, cluster=address), "No scheduler answers at")
+        one_sentence(lambda: Cluster(abs, address, timeouts=timeouts), "No scheduler answers at")
     one_sentence(
         lambda: crew(abs, cluster="the one downstairs"),
         "No scheduler answers at 'the one downstairs'",
@@ -317,7 +323,12 @@ def cluster():
     import dask
 
     with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        dask.config.set(
+            {
+                "distributed.scheduler.allowed-failures": 1,
+                "distributed.deploy.lost-worker-timeout": "1 hour",  # a new one may start slowly
+            }
+        ),
         local_cluster(n_workers=2) as local,
     ):
         yield local
@@ -355,17 +366,20 @@ def test_a_cluster_that_lacks_a_module_says_so(cluster, monkeypatch, one_sentenc
 def test_a_cluster_without_workers_says_so_and_one_whose_scheduler_goes_away(
     monkeypatch, one_sentence
 ):
-    monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
+    timeouts = Timeouts(answer=0.5)
     with local_cluster(n_workers=0) as empty:
         one_sentence(
-            lambda: Cluster(abs, empty.scheduler_address),
-            "has no workers; start some by `dask worker",
+            lambda: Cluster(abs, empty.scheduler_address, timeouts=timeouts),
+            f"has no workers; start one by `dask worker .* {LOCAL} --nthreads 1`. It opens ports "
+            "that only this machine can reach",
         )
-        monkeypatch.setattr(Cluster, "_check_workers", lambda self: None)
-        with closing(Cluster(abs, empty.scheduler_address)) as hands:
+        monkeypatch.setattr(Cluster, "_check_workers", lambda *_: False)
+        with closing(Cluster(abs, empty.scheduler_address, timeouts=timeouts)) as hands:
             threading.Timer(0.2, empty.close).start()
-            one_sentence(lambda: list(hands.map([(-1,)])), "answers no more; see that it runs")
-            one_sentence(lambda: list(hands.map([(-1,)])), "answers no more")
+            one_sentence(lambda: list(hands.map([(-1,)])), "does not answer any more. See that")
+            one_sentence(lambda: list(hands.map([(-1,)])), "does not answer any more")
+        monkeypatch.undo()
+        one_sentence(lambda: hands._check_workers(5.0), "does not answer any more")
 
 
 def test_a_cluster_outlives_the_deaths_of_its_workers(cluster, tmp_path, one_sentence):
@@ -379,3 +393,132 @@ def test_a_cluster_outlives_the_deaths_of_its_workers(cluster, tmp_path, one_sen
             lambda: list(hands.map([(deadly, tmp_path / "x", 100, 0)])),
             "Job 0 of 1 .*ended every worker",
         )
+
+
+@pytest.fixture
+def hands(cluster, tmp_path):
+    cluster.wait_for_workers(2, timeout=120)
+    with closing(
+        Cluster(
+            Calling(tmp_path),
+            cluster.scheduler_address,
+            timeouts=Timeouts(answer=1.0, silence=2.0),
+        )
+    ) as made:
+        yield made
+
+
+def closed_comm(*_, **__):
+    raise import_module("distributed").comm.CommClosedError("in test: the other side is gone")
+
+
+async def closed_comm_later(*_, **__):
+    closed_comm()
+
+
+@pytest.mark.parametrize("method", ["run", "cancel"])
+def test_a_job_is_done_although_a_call_meets_a_dead_worker(hands, monkeypatch, method):
+    monkeypatch.setattr(hands._connection._client, method, closed_comm_later)
+    assert hands._check_workers(5.0) is False
+    jobs = hands.map([(abs, -1), (abs, -2)])
+    assert next(jobs)[1] in (1, 2)
+    jobs.close()  # cancels what is left
+    same(hands.map(WAVES))
+
+
+def test_a_worker_that_dies_while_it_is_asked_does_not_end_the_run(cluster, hands, monkeypatch):
+    connection, run = hands._connection, hands._connection._client.run
+    victims = [next(iter(cluster.workers.values())).pid]
+
+    async def die_then_run(*args, **options):
+        if victims:
+            os.kill(victims.pop(), signal.SIGKILL)
+        return await run(*args, **options)
+
+    monkeypatch.setattr(connection._client, "run", die_then_run)
+    hands._check_workers(5.0)
+    assert not victims
+    same(hands.map(WAVES))
+
+
+@pytest.mark.parametrize("method", ["nthreads", "submit"])
+def test_a_call_that_meets_a_dead_scheduler_says_so(hands, monkeypatch, one_sentence, method):
+    fails = closed_comm if method == "submit" else closed_comm_later
+    monkeypatch.setattr(hands._connection._client, method, fails)
+    one_sentence(
+        lambda: hands._check_workers(5.0) or list(hands.map([(abs, -1)])),
+        "The scheduler at .* does not answer any more",
+    )
+
+
+def test_closing_after_the_scheduler_died_is_silent(hands, monkeypatch):
+    close = hands._connection._client.close
+    monkeypatch.setattr(hands._connection._client, "close", closed_comm)
+    hands.close()
+    close()
+
+
+def missing_file():
+    raise FileNotFoundError("mesh.msh")
+
+
+def test_an_oserror_of_a_job_is_not_taken_for_a_lost_scheduler(hands):
+    with pytest.raises(FileNotFoundError, match="mesh"):
+        list(hands.map([(missing_file,)]))
+
+
+def freezing(folder, k):
+    """k^2, but the first process that comes here stops."""
+    with suppress(FileExistsError), (folder / "pid").open("x") as file:
+        file.write(str(os.getpid()))
+        file.flush()
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return k * k
+
+
+def test_the_jobs_of_a_frozen_worker_are_done_by_another(hands, tmp_path):
+    folder = tmp_path / "frozen"
+    folder.mkdir()
+    try:
+        jobs = [(freezing, folder, k) for k in range(6)]
+        assert sorted(hands.map(jobs)) == [(k, k * k) for k in range(6)]
+        assert len(hands._frozen) == 1
+        same(hands.map(WAVES))  # at once, because the frozen worker gets no jobs
+    finally:
+        os.kill(int((folder / "pid").read_text()), signal.SIGCONT)
+
+
+def test_a_result_that_a_frozen_worker_holds_is_computed_by_another(hands, monkeypatch):
+    fetch, tries = hands._connection.fetch, []
+    workers = sorted(hands._connection.workers(60.0))
+
+    def held_back(future):
+        tries.append(future)
+        if len(tries) < 3:
+            raise Unreachable
+        return fetch(future)
+
+    ask = hands._connection.ask
+    monkeypatch.setattr(hands._connection, "fetch", held_back)
+    monkeypatch.setattr(
+        hands._connection, "ask", lambda places, *what: ask(set(places) - {workers[0]}, *what)
+    )
+    monkeypatch.setattr(cluster_module, "perf_counter", partial(next, count(0.0, 3.0)))
+    assert list(hands.map([(abs, -7)])) == [(0, 7)]
+    assert hands._frozen == {workers[0]}
+    assert tries[2] is not tries[0]
+
+
+def test_jobs_go_to_any_worker_again_when_all_allowed_ones_are_gone(hands):
+    hands._allowed, hands._frozen = {"tcp://127.0.0.1:1"}, {"tcp://127.0.0.1:2"}
+    assert hands._check_workers(5.0) is True
+    assert hands._allowed == hands._connection.workers(60.0)
+    same(hands.map(WAVES))
+
+
+def test_a_busy_worker_alone_is_waited_for(hands, monkeypatch):
+    monkeypatch.setattr(hands._connection, "ask", lambda *_: {})  # all of them are busy
+    monkeypatch.setattr(cluster_module, "perf_counter", partial(next, count(0.0, 60.0)))
+    for _ in range(3):
+        assert hands._check_workers(5.0) is False
+    assert not hands._frozen

@@ -1,141 +1,146 @@
 """The workers of a dask scheduler, which evaluate one function on any number of machines."""
 
-import asyncio
 import operator
 import pickle
-import warnings
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from time import perf_counter, sleep
 from typing import Any
 
-from pliant.core import MissingExtra, PliantError
+from pliant.core import PliantError
+from pliant.parallel.connection import Connection, Timeouts, Unreachable
 from pliant.parallel.job import Job
-
-PATIENCE = 5.0  # [s] for a cluster to answer
-PAUSE = 0.01  # [s] between two looks at what has ended
 
 
 class Cluster:
-    """The workers of a dask scheduler, on any number of machines; start each with one thread, `dask
-    worker ADDRESS --nthreads 1`."""
+    """The workers of a dask scheduler, on any number of machines. Start each with one thread: `dask
+    worker ADDRESS --nthreads 1`.
 
-    def __init__(self, f: Callable[..., Any], address: str) -> None:
+    The scheduler gives the jobs of a dead worker to others. If a worker freezes, this class sends
+    copies of the unfinished jobs to the workers that answer, and uses the first result of each.
+    """
+
+    def __init__(
+        self, f: Callable[..., Any], address: str, *, timeouts: Timeouts | None = None
+    ) -> None:
+        self.address, self.timeouts = address, timeouts or Timeouts()
+        self._connection = Connection(address, self.timeouts)
+        self._silent: dict[str, float] = {}  # when each silent worker was first found silent
+        self._frozen: set[str] = set()  # workers that get no jobs
+        self._allowed: set[str] = set()  # workers that get jobs; empty: any
         try:
-            self._dask: Any = import_module("distributed")
-        except ImportError as error:
-            raise MissingExtra(
-                "A cluster needs dask.distributed: pip install -e '.[cluster]'."
-            ) from error
-        self.address = address
-        try:
-            _in_a_thread(
-                self._knock()
-                # the client itself would wait for ever for a program that listens there but is no
-                # scheduler
-            )
-            self._client = self._dask.Client(address, timeout=PATIENCE, set_as_default=False)
-        except Exception as error:  # what another program answers can be anything
-            raise PliantError(
-                f"No scheduler answers at '{address}'; start one by `dask scheduler --host "
-                "127.0.0.1`, workers by `dask worker ADDRESS --host 127.0.0.1 --nthreads 1`, "
-                "and give the address that the scheduler prints."
-            ) from error
-        try:
-            self._check_workers()
+            self._check_workers(self.timeouts.answer)
+            self._blob = self._dumps(_Unpacking(f))
+            self._f = self._send_function()
         except BaseException:
             self.close()
             raise
-        # A task rather than scattered data: where the workers that hold f die, the scheduler makes
-        # it anew. Tasks and their arguments are of the standard library alone: a worker that cannot
-        # read a task ends without a word, one that cannot unpickle bytes says so.
-        self._f = self._submit(pickle.loads, self._dask.protocol.pickle.dumps(_Unpacking(f)))
 
     def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
-        """(index, f(*job)) as they end; the jobs of a worker that dies are given to others."""
-        if self._client.status != "running":
-            raise PliantError(self._lost())
-        dumps = self._dask.protocol.pickle.dumps
-        futures = {
-            self._submit(operator.call, self._f, dumps(job)): index
-            for index, job in enumerate(jobs)
-        }
+        """Yield (index, f(*job)) in the order in which the jobs end."""
+        self._connection.check_scheduler()
+        copies: dict[int, list[Any]] = {}  # the futures of each unfinished job
         try:
-            while futures:
-                for future in self._finished(list(futures)):
-                    yield futures[future], self._result(future, futures.pop(future), len(jobs))
+            self._send(jobs, range(len(jobs)), copies)
+            while copies:
+                for index, future in self._finished(jobs, copies):
+                    try:
+                        result = self._result(future, index, len(jobs))
+                    except Unreachable:
+                        if self._replace_frozen_workers(jobs, copies):
+                            copies[index].remove(future)
+                        continue
+                    futures = copies.pop(index)
+                    self._connection.cancel(futures if len(futures) > 1 else [])
+                    yield index, result
         finally:
-            if futures:
-                self._client.cancel(list(futures))
-
-    def _finished(self, futures: list[Any]) -> list[Any]:
-        """Those that have ended, at least one; a sentence where no worker is left to end any."""
-        looked = perf_counter()
-        while not (done := [future for future in futures if future.done()]):
-            sleep(PAUSE)
-            if self._client.status != "running":
-                raise PliantError(self._lost())
-            if perf_counter() - looked > PATIENCE:
-                looked = perf_counter()
-                self._check_workers()  # one that went away may come back meanwhile
-        return done
+            self._connection.cancel([future for futures in copies.values() for future in futures])
 
     def close(self) -> None:
-        """Leave the cluster, which goes on."""
-        self._client.close()
+        """Leave the cluster, which continues to run."""
+        self._connection.close()
 
-    def _check_workers(self) -> None:
-        try:
-            self._client.wait_for_workers(1, timeout=PATIENCE)
-        except self._dask.TimeoutError as error:
-            raise PliantError(
-                f"The scheduler at '{self.address}' has no workers; start some by `dask worker "
-                f"{self.address} --nthreads 1`."
-            ) from error
-        for place, spec in self._client.run(find_spec, "pliant").items():
+    def _finished(self, jobs: Sequence[Job], copies: dict[int, list[Any]]) -> list[tuple[int, Any]]:
+        """Wait for jobs to finish. Return (index, future) of each finished job, at least one."""
+        looked = perf_counter()
+        while not (done := _done(copies)):
+            sleep(self.timeouts.poll)
+            self._connection.check_scheduler()
+            if perf_counter() - looked > self.timeouts.answer:
+                self._replace_frozen_workers(jobs, copies)
+                looked = perf_counter()
+        return done
+
+    def _dumps(self, thing: Any) -> Any:
+        return self._connection.dask.protocol.pickle.dumps(thing)
+
+    def _send_function(self) -> Any:
+        # A task rather than scattered data: if the workers that hold f die, the scheduler makes it
+        # again. Tasks and their arguments belong to the standard library alone: a worker that
+        # cannot read a task ends without an error, one that cannot unpickle bytes reports it.
+        return self._connection.submit(pickle.loads, self._blob, workers=self._allowed)
+
+    def _send(
+        self, jobs: Sequence[Job], indices: Iterable[int], copies: dict[int, list[Any]]
+    ) -> None:
+        """Submit jobs, and put the future of each first among its copies."""
+        for index in indices:
+            future = self._connection.submit(
+                operator.call, self._f, self._dumps(jobs[index]), workers=self._allowed
+            )
+            copies.setdefault(index, []).insert(0, future)
+
+    def _replace_frozen_workers(self, jobs: Sequence[Job], copies: dict[int, list[Any]]) -> bool:
+        """Send copies of all unfinished jobs to the workers that answer, if another is frozen.
+        Return whether it was necessary.
+
+        The function is sent too, because only a frozen worker may hold it. The first copies remain:
+        if the worker was only busy, they end as usual.
+        """
+        if not self._check_workers(self.timeouts.silence):
+            return False
+        self._f = self._send_function()
+        self._send(jobs, list(copies), copies)
+        return True
+
+    def _check_workers(self, patience: float) -> bool:
+        """Return whether the workers that get jobs have changed, because one is frozen or all of
+        them are gone. Raises `PliantError` if there are none for `patience` seconds, or if one
+        lacks Pliant."""
+        workers = self._connection.workers(patience)
+        asked = workers - self._frozen or workers
+        answers = self._connection.ask(asked, find_spec, "pliant")
+        for place, spec in answers.items():
             if (
                 spec is None
-            ):  # it would ask its peers for f again and again, and never be able to read it
+            ):  # it would ask its peers for f without end, and never be able to read it
                 raise PliantError(self._lacks(f"The worker {place}", "pliant"))
-
-    def _lacks(self, who: str, module: str | None) -> str:
-        return (
-            f"{who} of the cluster at '{self.address}' has no module '{module}'; install there "
-            "what is installed here, and start the worker again."
-        )
-
-    def _lost(self) -> str:
-        return (
-            f"The scheduler at '{self.address}' answers no more; see that it runs, and go on "
-            "with --resume or the same store."
-        )
-
-    async def _knock(self) -> None:
-        security = self._dask.Security().get_connection_args("client")
-        comm = await asyncio.wait_for(
-            self._dask.comm.connect(self.address, timeout=PATIENCE, **security), PATIENCE
-        )
-        comm.abort()
-
-    def _submit(self, *work: Any) -> Any:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sending large graph")  # f is sent once
-            return self._client.submit(*work, pure=False, retries=3)
+        now = perf_counter()
+        self._silent = {place: self._silent.get(place, now) for place in asked - set(answers)}
+        frozen = {p for p, t in self._silent.items() if now - t >= self.timeouts.silence}
+        gone = bool(self._allowed) and not self._allowed & workers
+        if not answers or not (frozen or gone):
+            return False
+        self._frozen = (self._frozen | frozen) - set(answers)
+        self._allowed = set(answers)
+        return True
 
     def _result(self, future: Any, index: int, n_jobs: int) -> Any:
         try:
-            return future.result()
-        except self._dask.CancelledError as error:
-            raise PliantError(self._lost()) from error
-        except self._dask.KilledWorker as error:
+            return self._connection.fetch(future)
+        except self._connection.dask.KilledWorker as error:
             raise PliantError(
                 f"Job {index} of {n_jobs} (counted from 0) ended every worker of the cluster "
                 "that tried it; give them more memory, and start them with --nthreads 1."
             ) from error
         except ModuleNotFoundError as error:
             raise PliantError(self._lacks("A worker", error.name)) from error
+
+    def _lacks(self, who: str, module: str | None) -> str:
+        return (
+            f"{who} of the cluster at '{self.address}' has no module '{module}'; install the same "
+            "packages there as here, and start the worker again."
+        )
 
 
 class _Unpacking:
@@ -148,7 +153,12 @@ class _Unpacking:
         return self.f(*pickle.loads(blob))
 
 
-def _in_a_thread(work: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine; a notebook has a loop of its own in the main thread."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, work).result()
+def _done(copies: dict[int, list[Any]]) -> list[tuple[int, Any]]:
+    """(index, first finished future) of each job that has one."""
+    done = {
+        index: future
+        for index, futures in copies.items()
+        for future in reversed(futures)
+        if future.done()
+    }
+    return list(done.items())
