@@ -189,3 +189,33 @@ def test_a_start_that_does_not_fit_is_refused(start, says):
 def test_a_missing_file_is_one_sentence():
     with pytest.raises(InputError, match=r"nowhere.toml: There is no such arm file"):
         load_arm("nowhere.toml")
+
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "robot-files.md"
+
+
+def guide_arm(tmp_path, n_joints):
+    """The arm file of the guide, with its joint repeated up to a number of joints."""
+    blocks = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    (text,) = (block for block in blocks if "[[joints]]" in block)
+    joint = text[text.index("[[joints]]") :]
+    more = [joint.replace('"shoulder"', f'"elbow {k}"') for k in range(1, n_joints)]
+    text = text.replace("start = [0.0]", f"start = {[0.0] * n_joints}")
+    (tmp_path / "arm.toml").write_text("\n".join([text, *more]))
+    return load_arm(tmp_path / "arm.toml")
+
+
+@pytest.mark.parametrize("n_joints", [1, 2])
+def test_an_arm_of_few_joints_has_exact_places_and_derivatives(tmp_path, rng, n_joints):
+    arm, l, h = guide_arm(tmp_path, n_joints), rng.standard_normal((4, 3)), 1e-6
+    u, bar, du = (rng.uniform(-1, 1, shape) for shape in (n_joints, (4, 3), n_joints))
+    assert arm.outline(u).shape == (n_joints + 1, 3)
+    for j, e in enumerate(h * np.eye(n_joints)):
+        slope = (arm.places(l, u + e) - arm.places(l, u - e)) / (2 * h)
+        np.testing.assert_allclose(arm.slopes(l, u)[j], slope, atol=1e-8)
+    work = lambda at: np.einsum("jkd,kd->j", arm.slopes(l, at), bar)
+    change = (work(u + h * du) - work(u - h * du)) / (2 * h)
+    np.testing.assert_allclose(arm.bend(l, u, bar, du), change, atol=1e-7)
+    if n_joints == 1:  # rotation about -y through (0, -0.1, 0.5), from the file's numbers
+        grip = [0.0, -0.2, 0.5]
+        np.testing.assert_allclose(arm.places(np.zeros((1, 3)), u)[0], grip, atol=1e-12)

@@ -184,9 +184,8 @@ class _Chain:
         return last[1]
 
     def _pose(self, u: Array) -> Pose:
-        J = self._pin.computeJointJacobians(
-            self._model, self._data, u
-        )  # (6, n) speed at the origin of space, over axis
+        J = self._pin.computeJointJacobians(self._model, self._data, u)
+        J = np.reshape(J, (6, -1))  # velocity at the origin of space, over axis; n = 1 gives (6,)
         hand = self._data.oMi[self._hand]
         turn, axes = np.array(hand.rotation), np.array(J[3:].T)
         return Pose(
