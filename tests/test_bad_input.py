@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.robot import Patch
+from pliant.contact import terrain
+from pliant.robot import MomentLoad, Patch
 from pliant.robot_files import Keyframes
 from pliant.zoo.registry import find
 
@@ -62,6 +63,20 @@ def pushed(**load):
     return stepped(robot(loads=[pl.PointLoad(**({"point": END, "force": (0, 0, 1)} | load))]))
 
 
+GROUND = pl.plane((0, 0, 1))
+
+
+def nan_below(height):
+    """An obstacle whose distance is not a number below a height [m]."""
+
+    def distance(y):
+        d, n, H = GROUND(y)
+        return np.where(y[:, 2].real < height, nan, d), n, H
+
+    return distance
+
+
+NAN_UNDERGROUND = pl.Contact(obstacle=nan_below(0.0))
 MATERIALS = {
     "E zero": (lambda: pl.Material(E=0, nu=0.3), r"E is 0 Pa"),
     "E negative": (lambda: pl.Material(E=-1e5, nu=0.3), r"-100000 Pa"),
@@ -73,6 +88,18 @@ MATERIALS = {
     "nu nan": (lambda: pl.Material(E=1e5, nu=nan), r"ratio is nan"),
     "density zero": (lambda: pl.Material(E=1e5, nu=0.3, density=0), r"density is 0 kg/m\^3"),
     "density nan": (lambda: pl.Material(E=1e5, nu=0.3, density=nan), r"density is nan"),
+    "E of no material": (
+        lambda: pl.Material(E=1e20, nu=0.3),
+        r"1e\+20 Pa.*between 1e-06 and 1e\+15",
+    ),
+    "E beyond numbers": (lambda: pl.Material(E=1e300, nu=0.3), r"1e\+300 Pa.*Check its unit"),
+    "E below all": (lambda: pl.Material(E=1e-300, nu=0.3), r"1e-300 Pa.*softest gel has 100"),
+    "density of a star": (lambda: pl.Material(E=1e5, nu=0.3, density=1e300), r"1e\+300 kg/m\^3"),
+    "density of nothing": (lambda: pl.Material(E=1e5, nu=0.3, density=1e-300), r"1e-300 kg/m\^3"),
+    "default and body": (
+        lambda: robot(material={"body": SOFT, "default": SOFT}).body(),
+        r"'default' and one 'body'.*keep one",
+    ),
     "law unknown": (lambda: pl.Material(E=1e5, nu=0.3, law="hooke"), r"'hooke'.*neo-hookean"),
     "power one": (lambda: pl.Material(E=1e5, nu=0.3, power=1), r"power is 1"),
     "power nan": (lambda: pl.Material(E=1e5, nu=0.3, power=nan), r"power is nan"),
@@ -177,6 +204,80 @@ ATTACHED = {
     ),
     "normal zero": (lambda: pl.plane((0, 0, 0)), r"normal.*0"),
     "normal infinite": (lambda: pl.plane((0, 0, inf)), r"normal.*inf"),
+    "friction beyond numbers": (lambda: pl.Contact(obstacle=GROUND, friction=1e300), r"1e\+300; "),
+    "friction infinite": (lambda: pl.Contact(obstacle=GROUND, friction=inf), r"inf; it must"),
+    "damping beyond numbers": (
+        lambda: pl.Damping(stiffness=1e300),
+        r"stiffness damping is 1e\+300",
+    ),
+    "mass damping beyond numbers": (lambda: pl.Damping(mass=1e300), r"mass damping is 1e\+300 1/s"),
+    "plane far away": (lambda: pl.plane((0, 0, 1), 1e200), r"height reaches 1e\+200 m.*1e\+09 m"),
+    "sphere far away": (lambda: pl.sphere((0, 1e200, 0), 1), r"centre reaches 1e\+200 m"),
+    "sphere too large": (lambda: pl.sphere((0, 0, 0), 1e300), r"radius reaches 1e\+300 m"),
+    "capsule too long": (lambda: pl.capsule((0, 0, 0), (0, 0, 1e200), 1), r"end reaches 1e\+200"),
+    "capsule too short": (lambda: pl.capsule((0, 0, 0), (0, 0, 1e-200), 1), r"take a sphere"),
+    "terrain too high": (
+        lambda: terrain([0, 1e200, 0], 1.0),
+        r"heights of a terrain reaches 1e\+200",
+    ),
+    "terrain too wide": (lambda: terrain([0, 1, 0], 1e200), r"spacing of a terrain reaches"),
+    "distance nan": (lambda: touching(nan_below(1.0)), r"distance function.*nan at \[.*\] m"),
+    "distance nan on the way": (
+        lambda: pl.simulate(
+            model(robot(supports=(), gravity=(0, 0, -9.81), contacts=[NAN_UNDERGROUND])),
+            lambda k, x: np.zeros(0),
+            steps=30,
+        ),
+        r"distance function.*nan at",
+    ),
+    "support of nothing": (lambda: pl.Support(), r"exactly one of region.*box.*nodes"),
+    "support of a region and a box": (
+        lambda: pl.Support(region="x-", box=((0, 0, 0), (1, 1, 1))),
+        r"exactly one",
+    ),
+    "support of half a box": (lambda: pl.Support(box=((0, 0, 0),)), r"\(lower, upper\)"),
+    "support of a swapped box": (
+        lambda: pl.Support(box=((1, 0, 0), (0, 1, 1))),
+        r"lower corner.*swap",
+    ),
+    "support of an empty box": (
+        lambda: stepped(robot(supports=[pl.Support(box=((1, 1, 1), (2, 2, 2)))])),
+        r"No node lies in the box.*span \[0",
+    ),
+    "support of a flat box": (
+        lambda: stepped(robot(supports=[pl.Support(box=((0, 0), (1, 1)))])),
+        r"2 numbers, but the body is 3D",
+    ),
+    "support of nodes that are not there": (
+        lambda: stepped(robot(supports=[pl.Support(nodes=[0, 99])])),
+        r"node 99, but the nodes are 0 to 19",
+    ),
+    "support of negative nodes": (lambda: pl.Support(nodes=[-1]), r"numbers, counted from 0"),
+    "support of no nodes": (lambda: pl.Support(nodes=[]), r"numbers, counted from 0"),
+    "supports that move apart": (
+        lambda: stepped(
+            robot(
+                supports=[
+                    pl.Support(region="x-", motion=lambda t: (t, 0, 0)),
+                    pl.Support(region="x-", motion=lambda t: (-t, 0, 0)),
+                ]
+            )
+        ),
+        r"'x-' and on 'x-'.*0\.02 m apart at t = 0\.01 s.*same motion",
+    ),
+    "moment at a point of a solid": (
+        lambda: stepped(robot(loads=[MomentLoad(point=END, moment=(0, 1, 0))])),
+        r"no rotation.*give a surface",
+    ),
+    "moment nowhere": (lambda: MomentLoad(moment=(0, 1, 0)), r"give one of the two"),
+    "moment of two numbers": (
+        lambda: stepped(robot(loads=[MomentLoad(surface="x+", moment=(0, 1))])),
+        r"shape \(2,\).*\(3,\)",
+    ),
+    "moment nan in time": (
+        lambda: stepped(robot(loads=[MomentLoad(surface="x+", moment=lambda t: (0, 0, nan))])),
+        r"moment at t = 0 s is nan",
+    ),
     "normal in the plane": (lambda: touching(pl.plane((0, 1))), r"3"),
     "plane at nan": (lambda: touching(pl.plane((0, 0, 1), nan)), r"height.*nan"),
     "sphere without radius": (lambda: pl.sphere((0, 0, 0), 0), r"radius is 0 m"),
@@ -322,11 +423,65 @@ def test_a_robot_in_millimetres_warns():
         robot(shape=pl.Box(size=(100, 20, 20))).body()
 
 
+DOUBTFUL = {
+    "stiffer than diamond": (
+        lambda: robot(material=pl.Material(E=1e14, nu=0.3)),
+        r"more than diamond",
+    ),
+    "soft": (
+        lambda: robot(material=pl.Material(E=1.0, nu=0.3)),
+        r"softer than any gel.*write 1e\+06",
+    ),
+    "heavy": (
+        lambda: robot(material=pl.Material(E=1e5, nu=0.3, density=1e6)),
+        r"more than any metal",
+    ),
+    "light": (
+        lambda: robot(material=pl.Material(E=1e5, nu=0.3, density=1e-3)),
+        r"lightest aerogel",
+    ),
+    "sticky": (lambda: robot(contacts=[pl.Contact(obstacle=GROUND, friction=1e3)]), r"stickiest"),
+    "damped": (lambda: robot(damping=pl.Damping(stiffness=1e3)), r"stiffness damping is 1000 s"),
+}
+
+
+@pytest.mark.parametrize("case", DOUBTFUL)
+def test_an_implausible_number_is_a_warning(case):
+    make, says = DOUBTFUL[case]
+    with pytest.warns(UserWarning, match=says) as found:
+        make().body()
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_a_plane_is_the_same_for_a_normal_of_any_length(scale, rng):
+    y = rng.standard_normal((5, 3))
+    for found, expected in zip(
+        pl.plane((0, 3 * scale, 4 * scale), 0.1)(y), pl.plane((0, 0.6, 0.8), 0.1)(y), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-15)
+
+
+def test_an_actuator_on_held_nodes_alone_is_a_warning():
+    with pytest.warns(UserWarning, match=r"'tendon' .*acts only on nodes that supports hold"):
+        model(cabled(points=[(0, 0.002, 0.01), (0, 0.018, 0.01)]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(cabled())
+
+
+def test_supports_that_share_nodes_and_places_are_accepted():
+    motion = lambda t: (t, 0.0, 0.0)
+    held = [pl.Support(region="x-", motion=motion), pl.Support(region="y-", motion=motion)]
+    step = model(robot(supports=held)).step(model().initial_state(), [])
+    assert step.status
+
+
 EXTREME = {
-    "soft": lambda: model(robot(material=pl.Material(E=1e-300, nu=0.3), gravity=(0, 0, -9.81))),
-    "stiff": lambda: model(robot(material=pl.Material(E=1e300, nu=0.3), gravity=(0, 0, -9.81))),
+    "soft": lambda: model(robot(material=pl.Material(E=1e-6, nu=0.3), gravity=(0, 0, -9.81))),
+    "stiff": lambda: model(robot(material=pl.Material(E=1e15, nu=0.3), gravity=(0, 0, -9.81))),
     "heavy": lambda: model(
-        robot(material=pl.Material(E=1e5, nu=0.3, density=1e300), gravity=(0, 0, -9.81))
+        robot(material=pl.Material(E=1e5, nu=0.3, density=1e9), gravity=(0, 0, -9.81))
     ),
     "incompressible": lambda: model(
         robot(material=pl.Material(E=1e5, nu=0.5 - 1e-16), gravity=(0, 0, -9.81))

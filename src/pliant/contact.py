@@ -9,14 +9,18 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.bodies import Matter, complex_slopes, one_sided
-from pliant.core import Array, InputError, finite_array, nearest, require_number, require_positive
+from pliant.core import Array, InputError, finite_array, nearest, require_positive
 from pliant.geometry.heights import HeightField
+from pliant.materials import FRICTION
 
 # A signed distance: (k, dim) points -> distance (k,) [m] negative inside, its gradient (k, dim),
 # the outward normal, and its Hessian (k, dim, dim) [1/m]. It is evaluated at complex points too, so
 # it is written with analytic operations. A distance that is too short, with a gradient shorter than
 # one, will do: it makes the contact softer.
 Distance = Callable[[Array], tuple[Array, Array, Array]]
+
+
+FARTHEST = 1e9  # [m] beyond it, round-off in a distance exceeds a tenth of a micrometre
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,15 +35,31 @@ class Obstacle:
         return self.distance(y)
 
 
+def _length_array(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
+    """Return lengths or places [m] as an array. Raises InputError beyond FARTHEST."""
+    lengths = finite_array(name, value, shape, "m")
+    largest = float(np.abs(lengths).max(initial=0.0))
+    if largest > FARTHEST:
+        raise InputError(
+            f"{name} reaches {largest:g} m; obstacles must lie within {FARTHEST:g} m, where "
+            "distances are exact enough. Check its unit."
+        )
+    return lengths
+
+
+def _radius(value: float) -> float:
+    radius = require_positive("The obstacle's radius", value, "m")
+    return float(_length_array("The obstacle's radius", radius, ()))
+
+
 def plane(normal: ArrayLike, height: float = 0.0) -> Obstacle:
-    """The half space below a plane; `normal` points to the free side, `height` [m] is the plane's
-    distance from the origin."""
-    n, height = (
-        finite_array("The plane's normal", normal, (None,)),
-        float(finite_array("The plane's height", height, (), "m")),
-    )
-    if not np.linalg.norm(n) > 0.0:
+    """The half space below a plane; `normal` of any length points to the free side, `height` [m] is
+    the plane's distance from the origin."""
+    n = finite_array("The plane's normal", normal, (None,))
+    height = float(_length_array("The plane's height", height, ()))
+    if not n.any():
         raise InputError(f"The plane's normal is {n}; it must not be zero.")
+    n = n / np.abs(n).max()  # first, since the norm of huge or tiny numbers is not finite or zero
     n = n / np.linalg.norm(n)
 
     def distance(y: Array) -> tuple[Array, Array, Array]:
@@ -51,21 +71,15 @@ def plane(normal: ArrayLike, height: float = 0.0) -> Obstacle:
 
 def sphere(center: ArrayLike, radius: float) -> Obstacle:
     """A ball (a disc in the plane) of a radius [m]."""
-    c, radius = (
-        finite_array("The sphere's centre", center, (None,), "m"),
-        require_positive("The obstacle's radius", radius, "m"),
-    )
+    c, radius = _length_array("The sphere's centre", center, (None,)), _radius(radius)
     return Obstacle(distance=lambda y: _round(y - c, radius), outline=_circles(c, radius))
 
 
 def capsule(start: ArrayLike, end: ArrayLike, radius: float) -> Obstacle:
     """All points within a radius [m] of a segment."""
-    a, radius = (
-        finite_array("The capsule's start", start, (None,), "m"),
-        require_positive("The obstacle's radius", radius, "m"),
-    )
-    axis = finite_array("The capsule's end", end, a.shape, "m") - a
-    if not axis.any():
+    a, radius = _length_array("The capsule's start", start, (None,)), _radius(radius)
+    axis = _length_array("The capsule's end", end, a.shape) - a
+    if not np.linalg.norm(axis) > 1e-9 * radius:
         raise InputError(f"The capsule's start and end are both {a} m; take a sphere instead.")
 
     def distance(y: Array) -> tuple[Array, Array, Array]:
@@ -107,12 +121,13 @@ def terrain(heights: ArrayLike, spacing: float, origin: ArrayLike | None = None)
             f"The heights of a terrain are {str(heights)[:60]!r}; give a table (nx, ny) of "
             "numbers [m], in the plane (nx,)."
         )
-    table = finite_array("The array of heights of a terrain", table, (None,) * table.ndim, "m")
+    table = _length_array("The array of heights of a terrain", table, (None,) * table.ndim)
     spacing, dim = require_positive("The spacing of a terrain", spacing, "m"), table.ndim + 1
+    spacing = float(_length_array("The spacing of a terrain", spacing, ()))
     start = (
         np.zeros(dim)
         if origin is None
-        else finite_array("The origin of a terrain", origin, (dim,), "m")
+        else _length_array("The origin of a terrain", origin, (dim,))
     )
     field = HeightField(heights=table + start[-1], spacing=spacing, origin=start[:-1])
     scale = 1.0 / np.sqrt(1.0 + field.steepest**2)
@@ -200,11 +215,7 @@ class Contact:
         for name, unit in (("stiffness", "Pa/m"), ("layer", "m"), ("slip_speed", "m/s")):
             if getattr(self, name) is not None:
                 require_positive(f"The contact's {name}", getattr(self, name), unit)
-        if not 0.0 <= require_number("The friction coefficient", self.friction, "-") < np.inf:
-            raise InputError(
-                f"The friction coefficient is {self.friction:g}; it must be zero or positive, "
-                "and finite."
-            )
+        FRICTION.require(self.friction)
         if self.kind not in KINDS:
             raise InputError(
                 f"There is no kind of contact '{self.kind}'; {nearest(self.kind, KINDS)}"
@@ -215,10 +226,30 @@ class Contact:
                 "it, or take the kind 'separate'."
             )
 
+    def at(self, y: Array) -> tuple[Array, Array, Array]:
+        """Return the obstacle's distance (k,) [m], gradient and Hessian at points y (k, dim).
+
+        Raises InputError where the distance at a finite point is not a number: NaN compares as "not
+        inside", so the contact would be ignored.
+        """
+        found = self.obstacle(y)
+        bad = np.isnan(found[0])
+        if bad.any():
+            bad &= (np.abs(y) <= FARTHEST).all(axis=1)  # a trial step far away may overflow
+            if bad.any():
+                place = np.array2string(y[np.argmax(bad)].real, separator=", ", precision=4)
+                raise InputError(
+                    f"The distance function of an obstacle returns nan at {place} m; it must "
+                    "return a number everywhere."
+                )
+        return found
+
     def check(self, body: Matter) -> None:
-        """A sentence unless obstacle and surface fit the body, whatever steps it."""
-        self._try(body.rest.reshape(-1, body.dim)[:1])
-        body.patch(self.surface, even=True)
+        """Raise InputError unless obstacle and surface fit the body, whatever steps it."""
+        points = body.rest.reshape(-1, body.dim)
+        self._try(points[:1])
+        area = body.patch(self.surface, even=True)
+        self.at(points[np.flatnonzero(area)])
 
     def on(self, body: Matter) -> "AttachedContact":
         if self.kind != "separate":
@@ -226,7 +257,7 @@ class Contact:
                 f"A contact of kind '{self.kind}' is for MaterialPoint; with finite elements "
                 "take the kind 'separate'."
             )
-        self._try(body.rest.reshape(-1, body.dim)[:1])
+        self.check(body)
         area = body.patch(self.surface, even=True)
         nodes = np.flatnonzero(area)
         weights = sp.csr_matrix(
@@ -278,7 +309,7 @@ class AttachedContact:
 
     def gaps(self, y: Array) -> Array:
         """(n_points,) [m] from the obstacle, negative inside."""
-        return self.contact.obstacle(y)[0]
+        return self.contact.at(y)[0]
 
     def energy(self, y: Array, u: Array) -> float:
         return float(self.stiffness @ one_sided(-self.gaps(y), self.layer)[0])
@@ -289,16 +320,16 @@ class AttachedContact:
 
     def pressed(self, y: Array) -> tuple[Array, Array]:
         """(normal force (n_points,) [N], unit normal (n_points, dim)) of each point."""
-        d, n, _ = self.contact.obstacle(y)
+        d, n, _ = self.contact.at(y)
         size = _length(n)
         return self.stiffness * one_sided(-d, self.layer)[1] * size, n / size[:, None]
 
     def gradient(self, y: Array, u: Array) -> Array:
-        d, n, _ = self.contact.obstacle(y)
+        d, n, _ = self.contact.at(y)
         return -(self.stiffness * one_sided(-d, self.layer)[1])[:, None] * n
 
     def curvature(self, y: Array, u: Array) -> Array:
-        d, n, H = self.contact.obstacle(y)
+        d, n, H = self.contact.at(y)
         _, slope, bend = one_sided(-d, self.layer)
         return self.stiffness[:, None, None] * (
             bend[:, None, None] * n[:, :, None] * n[:, None, :] - slope[:, None, None] * H

@@ -22,6 +22,7 @@ from pliant.actuators.pressure import AttachedPressure, Pressure, attached, chec
 from pliant.bodies import Matter, Solid
 from pliant.core import Array, InputError, finite_array, require_positive
 from pliant.geometry.moments import first_moment
+from pliant.materials import DENSITY
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,7 +57,7 @@ class Hydraulic:
         check_fluid(
             "a hydraulic actuator", self.cavity, self.drive, ("pressure", "volume"), self.limits
         )
-        require_positive("The liquid's density", self.density, "kg/m^3")
+        DENSITY.require(self.density, "The liquid's density")
         require_positive("The liquid's bulk modulus", self.bulk, "Pa")
 
     @property

@@ -15,7 +15,7 @@ from pliant.bodies.rod_stiffness import RodStiffness
 from pliant.bodies.rod_strains import RodStrains
 from pliant.core import Array
 from pliant.geometry import Rods
-from pliant.materials import Material
+from pliant.materials import DENSITY, YOUNGS_MODULUS, Material
 
 MOST_TURN = 0.95 * 2.0 * np.pi  # [rad] a rotation vector has no slope at a full turn
 LEAST_COSINE = (
@@ -96,9 +96,9 @@ class Beams:
     @property
     def bounds(self) -> dict[str, tuple[float, float, str]]:
         return {
-            "E": (0.0, np.inf, "Pa"),
+            "E": (0.0, YOUNGS_MODULUS.allowed[1], "Pa"),
             "nu": (-1.0, 0.5, "-"),
-            "density": (0.0, np.inf, "kg/m^3"),
+            "density": (0.0, DENSITY.allowed[1], "kg/m^3"),
         }
 
     @cached_property

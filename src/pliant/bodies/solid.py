@@ -17,7 +17,7 @@ from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.cells import shape_values
 from pliant.kernels.threads import run
-from pliant.materials import LAWS, Material, moduli_slope
+from pliant.materials import DENSITY, LAWS, YOUNGS_MODULUS, Material, moduli_slope
 from pliant.materials.laws import has_barrier
 
 
@@ -37,8 +37,8 @@ class Solid:
         if (owner < 0).any():
             raise InputError(
                 f"{(owner < 0).sum()} of {len(owner)} cells have no material (first: cell "
-                f"{np.argmin(owner)}). Name one for each region of the mesh: "
-                f"{', '.join(self.mesh.regions)}."
+                f"{np.argmin(owner)}). Name one for each region of the mesh "
+                f"({', '.join(self.mesh.regions)}), or one 'default' for the rest."
             )
 
     @property
@@ -64,7 +64,7 @@ class Solid:
             if name != "body" and name not in self.mesh.regions:
                 raise InputError(
                     f"There is a material for '{name}', but the mesh has no such region; it has "
-                    f"{', '.join(self.mesh.regions)}."
+                    f"{', '.join(self.mesh.regions)}. One for all other cells is named 'default'."
                 )
             owner[self.mesh.regions.get(name, slice(None))] = k
         return owner
@@ -87,9 +87,9 @@ class Solid:
     @property
     def bounds(self) -> dict[str, tuple[float, float, str]]:
         return {
-            "E": (0.0, np.inf, "Pa"),
+            "E": (0.0, YOUNGS_MODULUS.allowed[1], "Pa"),
             "nu": (-1.0, 0.5, "-"),
-            "density": (0.0, np.inf, "kg/m^3"),
+            "density": (0.0, DENSITY.allowed[1], "kg/m^3"),
         }
 
     @cached_property

@@ -1,9 +1,11 @@
 """A robot's equations of motion: energies, forces and tangents of body, attachments and contacts on
 its free unknowns."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,7 +18,7 @@ from pliant.core import Array, InputError, Params, finite_array, nearest, requir
 from pliant.dynamics.attachments import Attachments, of_actuators
 from pliant.dynamics.design import Design
 from pliant.dynamics.tangent import Tangent
-from pliant.robot import PointLoad, Robot, SurfaceLoad
+from pliant.robot import Load, Robot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,8 +68,20 @@ class Equations(Attachments):
         weight of liquids."""
         made = of_actuators(self.robot, lambda actuator: actuator.on(self.body))
         check_one_fluid_each(self.robot.actuators, self.body)
+        self._warn_of_idle(made)
         end = slice(self.robot.n_controls, self.robot.n_controls)
         return (*made, *((passive, end) for passive in (*self._contacts, *self._liquids)))
+
+    def _warn_of_idle(self, made: list[tuple[Term, slice]]) -> None:
+        """Warn of actuators that move nothing, because supports hold all that they act on."""
+        held = np.all(self.held.reshape(-1, self.dim), axis=1)
+        for name, (term, part) in zip(self.robot.actuators, made, strict=True):
+            if part.stop > part.start and held[np.unique(term.weights.indices)].all():
+                warnings.warn(
+                    f"Actuator '{name}' of {self.robot.name} acts only on nodes that supports "
+                    "hold, so it moves nothing; lead it through free parts of the body.",
+                    stacklevel=2,
+                )
 
     @cached_property
     def _contacts(self) -> tuple:
@@ -98,14 +112,12 @@ class Equations(Attachments):
         )
 
     @cached_property
-    def _changing(self) -> tuple[tuple[PointLoad | SurfaceLoad, Array], ...]:
-        """The loads that change in time, each with the shares (n_nodes,) of the nodes."""
-        return tuple((load, load.share(self.body)) for load in self.robot.loads if load.timed)
+    def _changing(self) -> tuple[tuple[Load, Array], ...]:
+        """The loads that change in time, each with its forces (n_dofs, n) of one unit."""
+        return tuple((load, load.columns(self.body)) for load in self.robot.loads if load.timed)
 
     def _changing_load(self, time: float) -> Array:
-        parts = (
-            np.outer(share, load.value(self.dim, time)).ravel() for load, share in self._changing
-        )
+        parts = (columns @ load.value(self.dim, time) for load, columns in self._changing)
         return sum(parts, np.zeros(self.n_dofs))
 
     @cached_property
@@ -152,10 +164,10 @@ class Equations(Attachments):
         out = []
         for support in self.robot.supports:
             axes = [axis for axis in range(self.body.dim) if "xyz"[axis] in support.axes]
-            nodes = self.body.region(support.region)
+            nodes = support.nodes_of(self.body)
             if not axes or not len(nodes):
                 raise InputError(
-                    f"The support on '{support.region}' along '{support.axes}' holds nothing of "
+                    f"The support on {support.label} along '{support.axes}' holds nothing of "
                     f"a body in {self.body.dim} dimensions; name other axes or another region."
                 )
             out.append(
@@ -163,9 +175,29 @@ class Equations(Attachments):
             )
         return out
 
+    @cached_property
+    def _held_twice(self) -> bool:
+        """Whether two supports with different motions share unknowns."""
+        pairs = combinations(self._supports, 2)
+        return any(a[1][0] is not b[1][0] and np.intersect1d(a[0], b[0]).size for a, b in pairs)
+
+    def _check_held_twice(self, placed: list[tuple[Array, Array]], time: float) -> None:
+        """Raise InputError if supports hold an unknown at different places; `placed` has the
+        unknowns (k,) and positions (k,) [m] of each support."""
+        for (i, (a, x)), (j, (b, y)) in combinations(enumerate(placed), 2):
+            _, at_a, at_b = np.intersect1d(a, b, return_indices=True)
+            apart = np.abs(x[at_a] - y[at_b])
+            if apart.max(initial=0.0) > 1e-12 * max(1.0, np.abs(x[at_a]).max(initial=0.0)):
+                first, second = (self.robot.supports[k].label for k in (i, j))
+                raise InputError(
+                    f"The supports on {first} and on {second} hold {np.sum(apart > 0.0)} common "
+                    f"unknowns of {self.robot.name} up to {apart.max():.3g} m apart at t = "
+                    f"{time:g} s; give both the same motion, or regions without common nodes."
+                )
+
     def place_supports(self, q: Array, time: float) -> Array:
         """A copy of q with every held unknown where its support has it at a time [s]."""
-        q = q.copy()
+        q, placed = q.copy(), []
         for dofs, (motion, axes) in self._supports:
             dim = self.body.dim
             move = (
@@ -179,6 +211,9 @@ class Equations(Attachments):
                 self.body.is_place[dofs[:: len(axes)] // dim], move[axes]
             ).ravel()  # a motion moves places and turns nothing
             q[dofs] = self.body.rest[dofs] + shift
+            placed.append((dofs, q[dofs]))
+        if self._held_twice:
+            self._check_held_twice(placed, time)
         return q
 
     def free_rigid_motions(self) -> list[str]:

@@ -38,7 +38,7 @@ class Boundaries:
                     f"A contact is of the surface '{contact.surface}' alone, but on a grid all "
                     "of the body meets an obstacle; leave the surface out for MaterialPoint."
                 )
-            deep = -float(contact.obstacle(self.body.seeds.points)[0].min())
+            deep = -float(contact.at(self.body.seeds.points)[0].min())
             if deep > self.cell:
                 warnings.warn(
                     f"The body reaches {deep:.3g} m into an obstacle, and on a grid it stays "
@@ -73,7 +73,7 @@ class Boundaries:
         at = self.cell * (index + first)[:, :dim]
         found = [self._support(at)] if self._held else []
         for k, contact in enumerate(self.robot.contacts):
-            d, n, _ = contact.obstacle(at)
+            d, n, _ = contact.at(at)
             inside = np.flatnonzero(d <= 0.0)
             size = np.maximum(
                 np.linalg.norm(n[inside], axis=1, keepdims=True), 1e-300
@@ -94,6 +94,11 @@ class Boundaries:
         that it holds."""
         out = []
         for support in self.robot.supports:
+            if support.region is None:
+                raise InputError(
+                    f"The support on {support.label} has no name, but MaterialPoint holds named "
+                    "surfaces alone; name that part of the boundary with surfaces={...}."
+                )
             if support.motion is not None:
                 raise InputError(
                     f"The support on '{support.region}' moves, which MaterialPoint does not "

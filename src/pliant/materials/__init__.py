@@ -1,5 +1,25 @@
 """Materials, each written once for every body."""
 
 from pliant.materials.elastic import LAWS, Material, from_moduli, moduli, moduli_slope
+from pliant.materials.ranges import (
+    DENSITY,
+    FRICTION,
+    MASS_DAMPING,
+    STIFFNESS_DAMPING,
+    YOUNGS_MODULUS,
+    Range,
+)
 
-__all__ = ["LAWS", "Material", "from_moduli", "moduli", "moduli_slope"]
+__all__ = [
+    "DENSITY",
+    "FRICTION",
+    "LAWS",
+    "MASS_DAMPING",
+    "STIFFNESS_DAMPING",
+    "YOUNGS_MODULUS",
+    "Material",
+    "Range",
+    "from_moduli",
+    "moduli",
+    "moduli_slope",
+]

@@ -7,6 +7,7 @@ import numpy as np
 from pliant.core import Array, InputError, finite_array, is_whole, require_number, require_positive
 from pliant.kernels import rotation
 from pliant.materials import laws
+from pliant.materials.ranges import DENSITY, YOUNGS_MODULUS
 
 LAWS = {
     "neo-hookean": laws.NEO_HOOKEAN,
@@ -33,8 +34,8 @@ class Material:
     power: int = 0
 
     def __post_init__(self) -> None:
-        require_positive("Young's modulus E", self.E, "Pa")
-        require_positive("The density", self.density, "kg/m^3")
+        YOUNGS_MODULUS.require(self.E)
+        DENSITY.require(self.density)
         if not -1.0 < require_number("Poisson's ratio", self.nu, "-") < 0.5:
             raise InputError(
                 f"Poisson's ratio is {self.nu:g}; it must lie between -1 and 0.5, both excluded. "

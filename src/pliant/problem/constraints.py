@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.core import Array, Dynamics, InputError, finite_array, require_positive
-from pliant.problem.looks import Look, Quadratic, bend, check_analytic, difference, jacobian
+from pliant.problem.looks import (
+    Look,
+    Quadratic,
+    bend,
+    check_analytic,
+    difference,
+    jacobian,
+    never_nan,
+)
 from pliant.problem.terms import called, effector_rows, steps_at
 
 
@@ -158,6 +166,7 @@ class Constraint:
         rows = effector_rows(model, self.effector, self.what, "xyz", name)
         function = self.function or (lambda y: y)
         self._check_set(name, check_analytic(name, function, rows[0].shape[0]))
+        function = never_nan(name, function)
         at = steps_at(name, self.time, steps, model.dt)
         blank = Quadratic(target=np.zeros(rows[0].shape[0]), weight=0.0)
         return [

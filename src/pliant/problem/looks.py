@@ -118,6 +118,22 @@ def check_analytic(name: str, f: Callable[[Array], Array], m: int) -> tuple[int,
     return np.shape(found)
 
 
+def never_nan(name: str, f: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return f with a check: it raises InputError where f of finite numbers is not a number, which
+    would compare as neither inside a set nor outside."""
+
+    def checked(y: Array) -> Array:
+        found = f(y)
+        if np.isnan(found).any() and np.isfinite(y).all():
+            place = np.array2string(np.real(y), separator=", ", precision=4)
+            raise InputError(
+                f"{name}: its function returns nan at {place}; it must return numbers everywhere."
+            )
+        return found
+
+    return checked
+
+
 def bend(f: Callable[[Array], Array], y: Array, w: Array) -> Array:
     """(m, m) sum_i w_i d^2 f_i / dy^2, by central differences of the exact slopes."""
     h = 1e-5 * max(1.0, float(np.abs(y).max(initial=0.0)))

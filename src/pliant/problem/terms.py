@@ -19,6 +19,7 @@ from pliant.problem.looks import (
     Smooth,
     check_analytic,
     difference,
+    never_nan,
 )
 from pliant.problem.paths import Path
 
@@ -134,7 +135,7 @@ class Residual:
         name = f"The residual of '{called(self.effector)}'"
         rows, at, weight = _seen(self, name, model, steps)
         check_analytic(name, self.residual, rows[0].shape[0])
-        loss: Loss = LeastSquares(residual=self.residual, weight=weight)
+        loss: Loss = LeastSquares(residual=never_nan(name, self.residual), weight=weight)
         return [Look(name=called(self.effector), step=k, states=rows, loss=loss) for k in at]
 
 

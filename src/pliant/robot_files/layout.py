@@ -51,7 +51,7 @@ from pliant.geometry import (
     name_cavities,
 )
 from pliant.materials import Material
-from pliant.robot import Damping, Effector, Patch, PointLoad, Support, SurfaceLoad
+from pliant.robot import Damping, Effector, MomentLoad, Patch, PointLoad, Support, SurfaceLoad
 from pliant.robot_files.section import (
     Keys,
     Limit,
@@ -232,12 +232,30 @@ OBSTACLES = {
     for obstacle in (plane, sphere, capsule)
 }
 OBSTACLES["terrain"] = wrapped(terrain, Contact, "obstacle", heights=Table)
-MATERIAL, POINT_LOAD, SURFACE_LOAD = (
-    made(Material),
-    made(PointLoad, force=Point),
-    made(SurfaceLoad, traction=Point),
-)
+MATERIAL = made(Material)
 KEYFRAMES = made(Keyframes, times=Row, values=Rows)
+
+
+def constant_or_keyframes(kind: Any) -> Any:
+    """The type of a value that is constant, or a table of keyframes over time."""
+
+    def read(given: Any, info: ValidationInfo) -> Any:
+        strict = None if isinstance(given, dict) else ConfigDict(strict=True, allow_inf_nan=False)
+        chosen = KEYFRAMES if isinstance(given, dict) else kind
+        return TypeAdapter(chosen, config=strict).validate_python(given, context=info.context)
+
+    return Annotated[Any, PlainValidator(read)]
+
+
+POINT_LOAD = made(PointLoad, force=constant_or_keyframes(Point))
+SURFACE_LOAD = made(SurfaceLoad, traction=constant_or_keyframes(Point))
+MOMENT_LOAD = made(MomentLoad, moment=constant_or_keyframes(float | Row))
+SUPPORT = made(
+    Support,
+    motion=KEYFRAMES | None,
+    box=tuple[Row, Row] | None,
+    nodes=tuple[int, ...] | None,
+)
 
 
 def pick_source(table: Mapping[str, Any]) -> Any:
@@ -259,6 +277,8 @@ def pick_material(table: Mapping[str, Any]) -> Any:
 
 
 def pick_load(table: Mapping[str, Any]) -> Any:
+    if "moment" in table:
+        return MOMENT_LOAD
     return SURFACE_LOAD if "surface" in table else POINT_LOAD
 
 
@@ -275,7 +295,7 @@ ROBOT: Keys = {  # the keys of Robot, with its matter under [geometry]
     "name": (str, "robot"),
     "geometry": (read_by(pick_source), ...),
     "material": (read_by(pick_material), ...),
-    "supports": (listed(made(Support, motion=KEYFRAMES | None)), ()),
+    "supports": (listed(SUPPORT), ()),
     "actuators": (named(one_of("type", ACTUATORS)), {}),
     "effectors": (named(made(Effector)), {}),
     "surfaces": (named(made(Patch)), {}),

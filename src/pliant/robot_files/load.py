@@ -186,7 +186,7 @@ def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _check_support(support: Support, body: Body) -> None:
-    body.region(support.region)
+    support.nodes_of(body)
     if not set(support.axes) & set("xyz"[: body.dim]):
         raise InputError(
             f"The axes '{support.axes}' are none of a body in {body.dim}D; write some of "

@@ -10,10 +10,9 @@ from pliant.actuators import AttachedCable, AttachedPressure, Hydraulic
 from pliant.bodies import Beams, Solid
 from pliant.core import StepError
 from pliant.geometry import quality
+from pliant.materials import DENSITY
 from pliant.robot import Robot
 from pliant.robot_files import load_task
-
-HEAVIEST = 25_000.0  # [kg/m^3] osmium has 22,600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +116,7 @@ def _heavy_liquids(robot: Robot) -> list[str]:
         f"The liquid of '{name}' has {density:g} kg/m^3, more than any metal; if it is in g/m^3, "
         f"write {1e-3 * density:g}."
         for name, density in liquids.items()
-        if density > HEAVIEST
+        if density > DENSITY.plausible[1]
     ]
 
 

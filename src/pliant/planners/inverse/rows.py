@@ -141,7 +141,7 @@ class ObstacleGuard:
 
     def rows(self, answer: Answer, u: Array, chosen: Array) -> Rows:
         y = self.equations.points(self.term, answer.q)
-        gap, normal, _ = self.term.contact.obstacle(y)
+        gap, normal, _ = self.term.contact.at(y)
         at = np.flatnonzero(gap < self.near)
         slope = np.einsum(
             "ni,nij->nj", normal[at], _ways(self.term.weights[at], answer, self.equations.dim)

@@ -12,13 +12,19 @@ from numpy.typing import ArrayLike
 
 from pliant.bodies import Beams, Body, Matter, PointMass, Solid, Term, named_cells
 from pliant.contact import Contact
-from pliant.core import Array, InputError, finite_array, nearest, require_kind, require_number
+from pliant.core import Array, InputError, finite_array, nearest, require_kind
 from pliant.geometry import Mesh, Rods, Shape, scale_doubts, with_surface
 from pliant.geometry.locate import snap_limit
-from pliant.materials import Material
-
-Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
-Timed = Callable[[float], ArrayLike]  # time [s] -> (dim,) what a load is then
+from pliant.materials import (
+    DENSITY,
+    FRICTION,
+    MASS_DAMPING,
+    STIFFNESS_DAMPING,
+    YOUNGS_MODULUS,
+    Material,
+)
+from pliant.robot.loads import Load
+from pliant.robot.supports import Patch, Support
 
 
 @runtime_checkable
@@ -36,33 +42,6 @@ class Actuator(Protocol):
     @property
     def neutral(self) -> float | Array: ...
     def on(self, body: Matter) -> Term: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Support:
-    """Holds the nodes of a named region along some axes, or moves them as `motion` says."""
-
-    region: str
-    axes: str = "xyz"
-    motion: Motion | None = None
-
-    def __post_init__(self) -> None:
-        require_kind(
-            "The region of a support",
-            self.region,
-            str,
-            "name a region or a surface of the mesh, such as 'z-'",
-        )
-        if self.motion is not None and not callable(self.motion):
-            raise InputError(
-                f"The motion of the support on '{self.region}' is {self.motion!r}; give a "
-                "function of time."
-            )
-        if not isinstance(self.axes, str) or not self.axes or set(self.axes) - set("xyz"):
-            raise InputError(
-                f"The axes of the support on '{self.region}' are '{self.axes}'; write some of x, "
-                "y and z, such as 'xyz'."
-            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,91 +74,6 @@ class Effector:
         return sp.csr_matrix(share / share.sum())
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PointLoad:
-    """A dead force [N] at a material point, or one that changes in time."""
-
-    point: ArrayLike  # (dim,) [m]
-    force: ArrayLike | Timed  # (dim,) [N], or a function of time [s] that gives it
-
-    @property
-    def timed(self) -> bool:
-        return callable(self.force)
-
-    def share(self, body: Matter) -> Array:
-        """(n_nodes,) [-] what each node takes of the force."""
-        return body.locate(
-            finite_array("The point of a point load", self.point, (body.dim,), "m")[None]
-        ).toarray()[0]
-
-    def value(self, dim: int, time: float) -> Array:
-        """(dim,) [N] the force at a time [s]."""
-        return _at_time("The force of a point load", self.force, dim, time, "N")
-
-    def on(self, body: Matter, time: float = 0.0) -> Array:
-        """(n_dofs,) [N] at a time [s]."""
-        return np.outer(self.share(body), self.value(body.dim, time)).ravel()
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SurfaceLoad:
-    """A dead traction [N/m^2 of rest area] on a named surface, or one that changes in time."""
-
-    surface: str
-    traction: ArrayLike | Timed  # (dim,) [Pa], or a function of time [s] that gives it
-
-    @property
-    def timed(self) -> bool:
-        return callable(self.traction)
-
-    def share(self, body: Matter) -> Array:
-        """(n_nodes,) [m^2] what each node has of the surface."""
-        return body.patch(self.surface)
-
-    def value(self, dim: int, time: float) -> Array:
-        """(dim,) [Pa] the traction at a time [s]."""
-        return _at_time(f"The traction on '{self.surface}'", self.traction, dim, time, "Pa")
-
-    def on(self, body: Matter, time: float = 0.0) -> Array:
-        """(n_dofs,) [N] at a time [s]."""
-        return np.outer(self.share(body), self.value(body.dim, time)).ravel()
-
-
-def _at_time(name: str, vector: ArrayLike | Timed, dim: int, time: float, unit: str) -> Array:
-    """(dim,) a vector, or what a function of time [s] gives for it."""
-    if callable(vector):
-        return finite_array(f"{name} at t = {time:g} s", vector(time), (dim,), unit)
-    return finite_array(name, vector, (dim,), unit)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Patch:
-    """The part of the boundary whose facets have their centres in a box of rest coordinates; names
-    a surface of any body."""
-
-    lower: ArrayLike  # (dim,) [m]
-    upper: ArrayLike  # (dim,) [m]
-
-    def __post_init__(self) -> None:
-        lower = finite_array("The lower corner of a patch", self.lower, (None,), "m")
-        upper = finite_array("The upper corner of a patch", self.upper, lower.shape, "m")
-        if not np.all(lower <= upper):
-            raise InputError(
-                f"The lower corner {lower} m of a patch is not below its upper corner {upper} m; "
-                "swap them."
-            )
-
-    def holds(self, centres: Array) -> Array:
-        """(k,) bool, which of the points (k, dim) [m] lie in the box."""
-        lower, upper = np.asarray(self.lower, float), np.asarray(self.upper, float)
-        if centres.shape[1] != lower.size:
-            raise InputError(
-                f"The corners of a patch have {lower.size} numbers, but the body is "
-                f"{centres.shape[1]}D; give that many."
-            )
-        return np.all((centres >= lower) & (centres <= upper), axis=1)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Damping:
     """Rayleigh damping: `mass` [1/s] drags on the velocity, `stiffness` [s] on the strain rate
@@ -189,11 +83,8 @@ class Damping:
     stiffness: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("mass", "stiffness"):
-            if not 0.0 <= require_number(f"The {name} damping", getattr(self, name), "") < np.inf:
-                raise InputError(
-                    f"The {name} damping is {getattr(self, name):g}; it must be zero or positive."
-                )
+        MASS_DAMPING.require(self.mass)
+        STIFFNESS_DAMPING.require(self.stiffness)
 
 
 def _require_each(robot: str, what: str, things: Iterable[object], kind: Any) -> None:
@@ -209,16 +100,15 @@ class Robot:
     `cell`, `divisions`, `order`; Rods are beams as they are, each rod an element."""
 
     shape: Shape | Mesh | Rods | PointMass
-    material: Material | Mapping[str, Material] = field(
-        default_factory=dict
-    )  # one, or one for each region
+    # one, or one for each region by name; "default" or "body" is that of all other cells
+    material: Material | Mapping[str, Material] = field(default_factory=dict)
     supports: Sequence[Support] = ()
     actuators: Mapping[str, Actuator] = field(default_factory=dict)
     effectors: Mapping[str, Effector] = field(default_factory=dict)
     surfaces: Mapping[str, Patch] = field(
         default_factory=dict
     )  # more names for parts of the boundary, beside the shape's own
-    loads: Sequence[PointLoad | SurfaceLoad] = ()
+    loads: Sequence[Load] = ()
     contacts: Sequence[Contact] = ()
     gravity: ArrayLike | None = None  # (dim,) [m/s^2]; None: no gravity
     damping: Damping = Damping()
@@ -251,7 +141,7 @@ class Robot:
         kind: Any
         for what, things, kind in (
             ("supports", self.supports, Support),
-            ("loads", self.loads, PointLoad | SurfaceLoad),
+            ("loads", self.loads, Load),
             ("contacts", self.contacts, Contact),
         ):
             require_kind(f"The {what} of {self.name}", things, (list, tuple), "give a list")
@@ -300,6 +190,17 @@ class Robot:
                 "one of the two."
             )
 
+    def __repr__(self) -> str:
+        """One line with the kind of shape and the names of all that is attached."""
+        materials = ["body"] if isinstance(self.material, Material) else list(self.material)
+        parts = [f"name={self.name!r}", f"shape={type(self.shape).__name__}"]
+        parts += [f"material={materials}"] if materials else []
+        for what in ("actuators", "effectors", "surfaces"):
+            parts += [f"{what}={list(getattr(self, what))}"] if getattr(self, what) else []
+        for what in ("supports", "loads", "contacts"):
+            parts += [f"{what}={len(getattr(self, what))}"] if getattr(self, what) else []
+        return f"Robot({', '.join(parts)})"
+
     def body(self) -> Body:
         """The robot's matter, discretised; made once."""
         return self._body
@@ -346,17 +247,27 @@ class Robot:
                 ),
                 mesh.size,
             )
-        for doubt in [*scale_doubts(size), *self._softness_doubts(body)]:
+        for doubt in [*scale_doubts(size), *self._number_doubts(body)]:
             warnings.warn(f"{self.name}: {doubt}", stacklevel=6)
         return body
 
-    def _softness_doubts(self, body: Body) -> list[str]:
-        soft = float(body.fields.E.min())
-        return (
+    def _number_doubts(self, body: Body) -> list[str]:
+        """What is odd about the material numbers, frictions and dampings: see materials.ranges."""
+        E, density = body.fields.E, body.fields.density
+        soft = float(E.min())
+        doubts = (
             [f"E = {soft:g} Pa is softer than any gel; if it is in MPa, write {1e6 * soft:g}."]
-            if soft < 100.0
+            if soft < YOUNGS_MODULUS.plausible[0]
             else []
         )
+        frictions = (FRICTION.doubts(contact.friction) for contact in self.contacts)
+        return doubts + [
+            *YOUNGS_MODULUS.doubts(max(float(E.max()), YOUNGS_MODULUS.plausible[0])),
+            *(DENSITY.doubts(float(density.min())) or DENSITY.doubts(float(density.max()))),
+            *(doubt for found in frictions for doubt in found),
+            *MASS_DAMPING.doubts(self.damping.mass),
+            *STIFFNESS_DAMPING.doubts(self.damping.stiffness),
+        ]
 
     def mesh(self) -> Mesh:
         """The mesh of the solid body."""
@@ -377,15 +288,22 @@ class Robot:
         return mesh
 
     def materials_by_region(self) -> Mapping[str, Material]:
-        """The material of each region; "body" stands for all of it."""
-        if not isinstance(self.material, Material):
-            if not self.material:
-                raise InputError(
-                    f"{self.name} has no material; pass material=Material(E=..., nu=..., "
-                    "density=...)."
-                )
-            return self.material
-        return {"body": self.material}
+        """The material of each region, the default first: "body" stands for all that the others
+        do not name."""
+        if isinstance(self.material, Material):
+            return {"body": self.material}
+        if not self.material:
+            raise InputError(
+                f"{self.name} has no material; pass material=Material(E=..., nu=..., density=...)."
+            )
+        named = dict(self.material)
+        if "default" in named and "body" in named:
+            raise InputError(
+                f"{self.name} has a material 'default' and one 'body', which both stand for all "
+                "cells without another; keep one of them."
+            )
+        default = named.pop("default", None) or named.pop("body", None)
+        return named if default is None else {"body": default, **named}
 
     def place(self, effector: str, q: Array) -> Array:
         """(dim,) [m] where an effector is for node positions q (n_dofs,), such as

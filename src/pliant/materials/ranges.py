@@ -1,0 +1,92 @@
+"""The plausible range of every material number, in one place: what is refused and what is doubted.
+
+A number outside `allowed` is refused: no material has it, and in double precision its forces would
+drown all others. A number outside `plausible` is allowed, but `Range.doubts` names it: it is beyond
+every material known, so most likely a mistake of units.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pliant.core import InputError, require_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """The values that a number may have and those that it usually has, ends included."""
+
+    name: str
+    unit: str
+    allowed: tuple[float, float]
+    plausible: tuple[float, float]
+    extremes: tuple[str, str]  # what the lowest and the highest plausible value belong to
+
+    def require(self, value: float, name: str | None = None) -> float:
+        """Return `value` as a float. Raises InputError if it is not allowed."""
+        name, (lowest, highest) = name or self.name, self.allowed
+        number = require_number(name, value, self.unit)
+        if np.isnan(number) or number < 0.0 or (number == 0.0 < lowest):
+            kind = "zero or positive" if lowest == 0.0 else "a positive finite number"
+            raise InputError(f"{name} is {self._shown(number)}; it must be {kind}.")
+        if not lowest <= number <= highest:
+            raise InputError(
+                f"{name} is {self._shown(number)}; it must lie between {lowest:g} and "
+                f"{highest:g}. Check its unit: {self._known()}."
+            )
+        return number
+
+    def doubts(self, value: float, name: str | None = None) -> list[str]:
+        """Return a sentence if an allowed value lies outside the plausible range, else nothing."""
+        (low, high), (least, most) = self.plausible, self.extremes
+        if low <= value <= high:
+            return []
+        beyond = f"less than {least}" if value < low else f"more than {most}"
+        return [
+            f"{name or self.name} is {self._shown(value)}, {beyond} "
+            f"({low if value < low else high:g}); check its unit."
+        ]
+
+    def _known(self) -> str:
+        (low, high), (least, most) = self.plausible, self.extremes
+        return f"{least} has {low:g}, {most} {high:g}"
+
+    def _shown(self, number: float) -> str:
+        return f"{number:g} {self.unit}".rstrip(" -")
+
+
+YOUNGS_MODULUS = Range(
+    name="Young's modulus E",
+    unit="Pa",
+    allowed=(1e-6, 1e15),
+    plausible=(100.0, 1.3e12),
+    extremes=("the softest gel", "diamond"),
+)
+DENSITY = Range(
+    name="The density",
+    unit="kg/m^3",
+    allowed=(1e-6, 1e9),
+    plausible=(0.1, 25_000.0),
+    extremes=("the lightest aerogel", "any metal"),
+)
+FRICTION = Range(
+    name="The friction coefficient",
+    unit="-",
+    allowed=(0.0, 1e6),
+    plausible=(0.0, 10.0),
+    extremes=("no friction", "the stickiest rubber"),
+)
+MASS_DAMPING = Range(
+    name="The mass damping",
+    unit="1/s",
+    allowed=(0.0, 1e9),
+    plausible=(0.0, 1e5),
+    extremes=("no damping", "a hair in honey"),
+)
+STIFFNESS_DAMPING = Range(
+    name="The stiffness damping",
+    unit="s",
+    allowed=(0.0, 1e6),
+    plausible=(0.0, 100.0),
+    extremes=("no damping", "a viscous putty"),
+)

@@ -1,0 +1,19 @@
+"""Robots: a shape, its materials and everything attached to it, in rest coordinates."""
+
+from pliant.robot.loads import Load, MomentLoad, PointLoad, SurfaceLoad
+from pliant.robot.robot import Actuator, Damping, Effector, Robot
+from pliant.robot.supports import Motion, Patch, Support
+
+__all__ = [
+    "Actuator",
+    "Damping",
+    "Effector",
+    "Load",
+    "MomentLoad",
+    "Motion",
+    "Patch",
+    "PointLoad",
+    "Robot",
+    "Support",
+    "SurfaceLoad",
+]

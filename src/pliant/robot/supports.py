@@ -1,0 +1,141 @@
+"""What holds a robot: supports, by region, box or node numbers; and boxes that name surfaces."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pliant.bodies import Matter
+from pliant.core import Array, InputError, finite_array, is_whole, require_kind
+
+Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
+Corner = tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Patch:
+    """The part of the boundary whose facets have their centres in a box of rest coordinates; names
+    a surface of any body."""
+
+    lower: ArrayLike  # (dim,) [m]
+    upper: ArrayLike  # (dim,) [m]
+
+    def __post_init__(self) -> None:
+        lower = finite_array("The lower corner of a patch", self.lower, (None,), "m")
+        upper = finite_array("The upper corner of a patch", self.upper, lower.shape, "m")
+        if not np.all(lower <= upper):
+            raise InputError(
+                f"The lower corner {lower} m of a patch is not below its upper corner {upper} m; "
+                "swap them."
+            )
+
+    def holds(self, centres: Array) -> Array:
+        """(k,) bool, which of the points (k, dim) [m] lie in the box."""
+        lower, upper = np.asarray(self.lower, float), np.asarray(self.upper, float)
+        if centres.shape[1] != lower.size:
+            raise InputError(
+                f"The corners of a patch have {lower.size} numbers, but the body is "
+                f"{centres.shape[1]}D; give that many."
+            )
+        return np.all((centres >= lower) & (centres <= upper), axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Support:
+    """Holds some nodes along some axes, or moves them as `motion` says.
+
+    The nodes are those of a named region or surface, those in a box of rest coordinates, or those
+    with given numbers: give exactly one of the three. Of rods, a box and numbers mean points, whose
+    positions and rotations are held.
+    """
+
+    region: str | None = None
+    axes: str = "xyz"
+    motion: Motion | None = None
+    box: tuple[Corner, Corner] | None = None  # [m] lower and upper corner, each (dim,)
+    nodes: Sequence[int] | None = None  # numbers of nodes of the mesh, or of points of the rods
+
+    def __post_init__(self) -> None:
+        if sum(part is not None for part in (self.region, self.box, self.nodes)) != 1:
+            raise InputError(
+                "A support holds a region, the nodes in a box or numbered nodes; give exactly one "
+                "of region=..., box=... and nodes=... ."
+            )
+        if self.region is not None:
+            remedy = "name a region or a surface of the mesh, such as 'z-'"
+            require_kind("The region of a support", self.region, str, remedy)
+        if self.box is not None:
+            object.__setattr__(self, "box", _checked_box(self.box))
+        if self.nodes is not None:
+            object.__setattr__(self, "nodes", _checked_nodes(self.nodes))
+        if self.motion is not None and not callable(self.motion):
+            raise InputError(
+                f"The motion of the support on {self.label} is {self.motion!r}; give a function "
+                "of time."
+            )
+        if not isinstance(self.axes, str) or not self.axes or set(self.axes) - set("xyz"):
+            raise InputError(
+                f"The axes of the support on {self.label} are '{self.axes}'; write some of x, y "
+                "and z, such as 'xyz'."
+            )
+
+    @property
+    def label(self) -> str:
+        """What it holds, in words."""
+        if self.region is not None:
+            return f"'{self.region}'"
+        if self.box is not None:
+            lower, upper = self.box
+            return f"the box from {list(lower)} to {list(upper)} m"
+        return f"{len(self.nodes or ())} numbered nodes"
+
+    def nodes_of(self, body: Matter) -> Array:
+        """(k,) the nodes that it holds. Raises InputError if there are none."""
+        if self.region is not None:
+            return body.region(self.region)
+        places = np.flatnonzero(body.is_place)
+        if self.box is not None:
+            inside = Patch(lower=self.box[0], upper=self.box[1]).holds(
+                body.rest.reshape(-1, body.dim)[places]
+            )
+            chosen = places[inside]
+        else:
+            chosen = np.asarray(self.nodes, int)
+            if chosen.max(initial=0) >= len(places):
+                raise InputError(
+                    f"A support holds node {chosen.max()}, but the nodes are 0 to "
+                    f"{len(places) - 1}; give numbers among them."
+                )
+        if not chosen.size:
+            low, high = (
+                side(body.rest.reshape(-1, body.dim)[places], axis=0).tolist()
+                for side in (np.min, np.max)
+            )
+            raise InputError(
+                f"No node lies in {self.label} of a support; the nodes span {low} to {high} m."
+            )
+        rotations = np.flatnonzero(~body.is_place)
+        return np.concatenate([chosen, rotations[chosen]]) if rotations.size else chosen
+
+
+def _checked_box(box: object) -> tuple[Corner, Corner]:
+    if not isinstance(box, tuple | list) or len(box) != 2:
+        raise InputError(f"The box of a support is {str(box)[:60]!r}; give (lower, upper).")
+    Patch(lower=box[0], upper=box[1])
+    lower, upper = (tuple(np.asarray(corner, float).tolist()) for corner in box)
+    return lower, upper
+
+
+def _checked_nodes(nodes: object) -> tuple[int, ...]:
+    given = nodes.tolist() if isinstance(nodes, np.ndarray) else nodes
+    if (
+        not isinstance(given, tuple | list | range)
+        or not len(given)
+        or not all(is_whole(node) and node >= 0 for node in given)
+    ):
+        raise InputError(
+            f"The nodes of a support are {str(nodes)[:60]!r}; give a list of node numbers, counted "
+            "from 0."
+        )
+    return tuple(int(node) for node in given)

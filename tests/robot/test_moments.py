@@ -1,0 +1,138 @@
+"""Moments: on rods and solids they bend a cantilever as the closed form says, without a force."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.geometry import Bar, Rectangle, Rods
+from pliant.robot import MomentLoad
+from pliant.robot_files import load_robot
+
+LENGTH, SIDE, E = 0.1, 0.01, 1e6
+INERTIA = SIDE**4 / 12.0
+ELASTIC = pl.Material(E=E, nu=0.0, law="linear-corotated")
+
+
+def rods(load):
+    rod = Rods(
+        points=[(0, 0, 0), (LENGTH, 0, 0)],
+        rods=[(0, 1)],
+        section=Bar(width=SIDE, height=SIDE),
+        regions={"root": [0], "end": [1]},
+    )
+    return pl.Robot(
+        shape=rod.refine(16), material=ELASTIC, supports=[pl.Support(region="root")], loads=[load]
+    )
+
+
+def bar(load, **changed):
+    sound = {
+        "shape": pl.Box(size=(LENGTH, SIDE, SIDE)),
+        "material": ELASTIC,
+        "supports": [pl.Support(region="x-")],
+        "divisions": (10, 1, 1),
+        "effectors": {"tip": pl.Effector(surface="x+")},
+        "loads": [load],
+    }
+    return pl.Robot(**(sound | changed))
+
+
+def tip_of_arc(angle):
+    """[m] the shift (x, z) of the end of a cantilever that bends to an arc of an angle [rad]."""
+    return LENGTH * (np.sin(angle) / angle - 1.0), LENGTH * (1.0 - np.cos(angle)) / angle
+
+
+@pytest.mark.parametrize("where", [{"point": (LENGTH, 0, 0)}, {"surface": "end"}])
+def test_a_rod_under_an_end_moment_is_an_arc(where):
+    angle = 2.0  # [rad] of the end; a moment about -y bends towards +z
+    moment = angle * E * INERTIA / LENGTH
+    robot = rods(MomentLoad(moment=(0, -moment, 0), **where))
+    q = pl.equilibrium(pl.Quasistatic(robot), []).x.reshape(2, -1, 3)
+    end = np.argmax(robot.body().rest.reshape(2, -1, 3)[0, :, 0])
+    np.testing.assert_allclose(q[1, end], [0, -angle, 0], rtol=1e-6)
+    shift = q[0, end] - [LENGTH, 0, 0]
+    np.testing.assert_allclose(shift[[0, 2]], tip_of_arc(angle), rtol=5e-3)
+
+
+def test_a_solid_under_an_end_moment_bends_as_the_closed_form():
+    angle = 0.2
+    moment = angle * E * INERTIA / LENGTH
+    robot = bar(MomentLoad(surface="x+", moment=(0, -moment, 0)))
+    q = pl.equilibrium(pl.Quasistatic(robot), []).x
+    shift = robot.place("tip", q) - robot.place("tip", robot.body().rest)
+    assert shift[2] == pytest.approx(tip_of_arc(angle)[1], rel=0.03)
+    assert abs(shift[1]) < 1e-3 * shift[2]  # the cells are not symmetric
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_the_forces_of_a_moment_have_that_moment_and_no_resultant(order, rng):
+    robot = bar(MomentLoad(surface="x+", moment=(1.0, 2.0, 3.0)), order=order)
+    body = robot.body()
+    x, f = body.rest.reshape(-1, 3), robot.loads[0].on(body).reshape(-1, 3)
+    np.testing.assert_allclose(f.sum(axis=0), 0.0, atol=1e-10)
+    np.testing.assert_allclose(np.cross(x, f).sum(axis=0), [1.0, 2.0, 3.0], rtol=1e-10)
+
+
+def test_a_moment_in_the_plane_is_one_number():
+    load = MomentLoad(surface="x+", moment=lambda t: 0.5 * t)
+    robot = bar(load, shape=Rectangle(size=(LENGTH, SIDE)), divisions=(4, 1))
+    body = robot.body()
+    x, f = body.rest.reshape(-1, 2), load.on(body, 2.0).reshape(-1, 2)
+    np.testing.assert_allclose((x[:, 0] * f[:, 1] - x[:, 1] * f[:, 0]).sum(), 1.0, rtol=1e-10)
+    np.testing.assert_allclose(f.sum(axis=0), 0.0, atol=1e-10)
+
+
+def test_a_moment_that_changes_in_time_is_that_of_the_steps_end():
+    steady, growing = (
+        pl.ImplicitEuler(bar(MomentLoad(surface="x+", moment=moment)), dt=0.01)
+        for moment in ((0, 1e-4, 0), lambda t: (0, 1e-2 * t, 0))
+    )
+    x = steady.initial_state()
+    np.testing.assert_allclose(growing.step(x, []).x, steady.step(x, []).x, atol=1e-12)
+
+
+FILE = """
+[geometry]
+shape = "box"
+size = [0.1, 0.01, 0.01]
+divisions = [4, 1, 1]
+[material]
+E = 1e6
+nu = 0
+[[supports]]
+box = [[-1, -1, -1], [0.001, 1, 1]]
+[[supports]]
+nodes = [0, 3]
+axes = "z"
+[[loads]]
+surface = "x+"
+moment = [0, 0.001, 0]
+[[loads]]
+surface = "x+"
+moment = { times = [0, 1], values = [[0, 0, 0], [0, 0, 0.002]] }
+[[loads]]
+point = [0.1, 0.005, 0.005]
+force = { times = [0, 1], values = [[0, 0, 0], [0, 0, 2]] }
+"""
+
+
+def test_moments_boxes_and_node_numbers_are_read_from_a_file(tmp_path):
+    path = tmp_path / "robot.toml"
+    path.write_text(FILE)
+    robot = load_robot(path)
+    steady, growing, pull = robot.loads
+    np.testing.assert_allclose(steady.value(3, 0.5), [0, 0.001, 0])
+    np.testing.assert_allclose(growing.value(3, 0.5), [0, 0, 0.001])
+    np.testing.assert_allclose(pull.value(3, 0.5), [0, 0, 1])
+    body = robot.body()
+    np.testing.assert_array_equal(robot.supports[0].nodes_of(body), body.region("x-"))
+    np.testing.assert_array_equal(robot.supports[1].nodes_of(body), [0, 3])
+
+
+def test_a_box_holds_positions_and_rotations_of_rods():
+    robot = rods(MomentLoad(surface="end", moment=(0, 0, 0)))
+    box = pl.Support(box=((-0.01, -1, -1), (0.01, 1, 1)))
+    nodes, n = box.nodes_of(robot.body()), 17
+    assert set(nodes) == {0, n} | {k + o for o in (0, n) for k in nodes if k < n}
+    x = robot.body().rest.reshape(2, -1, 3)[0]
+    assert set(nodes[nodes < n]) == set(np.flatnonzero(x[:, 0] <= 0.01))

@@ -1,0 +1,59 @@
+"""Robots: materials by region with a default, and a short repr."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.geometry import Union
+from pliant.robot_files import load_robot
+
+SOFT, HARD = pl.Material(E=1e5, nu=0.3), pl.Material(E=1e7, nu=0.3)
+PARTS = Union(
+    parts={
+        "arm": pl.Box(size=(0.04, 0.02, 0.02)),
+        "hand": pl.Box(size=(0.02, 0.02, 0.02), origin=(0.04, 0, 0)),
+        "nail": pl.Box(size=(0.02, 0.02, 0.02), origin=(0.06, 0, 0)),
+    }
+)
+
+
+@pytest.mark.parametrize("default", ["body", "default"])
+@pytest.mark.parametrize("first", [True, False])
+def test_regions_without_a_material_have_the_default(default, first):
+    named = [(default, SOFT), ("hand", HARD)]
+    robot = pl.Robot(shape=PARTS, material=dict(named if first else named[::-1]), cell=0.02)
+    body = robot.body()
+    E = np.full(len(body.volumes()), SOFT.E)
+    E[body.cell_regions["hand"]] = HARD.E
+    np.testing.assert_array_equal(body.fields.E, E)
+
+
+def test_a_region_without_a_material_names_the_default():
+    with pytest.raises(pl.InputError, match=r"have no material.*arm, hand, nail.*'default'"):
+        pl.Robot(shape=PARTS, material={"hand": HARD}, cell=0.02).body()
+
+
+def test_a_file_may_have_a_default_material(tmp_path):
+    path = tmp_path / "robot.toml"
+    path.write_text(
+        "[geometry]\ncell = 0.02\n"
+        '[geometry.parts.arm]\nshape = "box"\nsize = [0.04, 0.02, 0.02]\n'
+        '[geometry.parts.hand]\nshape = "box"\nsize = [0.02, 0.02, 0.02]\norigin = [0.04, 0, 0]\n'
+        "[material.hand]\nE = 1e7\nnu = 0.3\n[material.default]\nE = 1e5\nnu = 0.3\n"
+    )
+    body = load_robot(path).body()
+    assert set(body.fields.E[body.cell_regions["hand"]]) == {1e7}
+    assert set(body.fields.E[body.cell_regions["arm"]]) == {1e5}
+
+
+def test_the_repr_of_a_robot_is_one_short_line():
+    robot = pl.Robot(
+        shape=PARTS.mesh(cell=0.02),
+        material={"default": SOFT, "hand": HARD},
+        supports=[pl.Support(region="x-")],
+        actuators={"tendon": pl.Cable(points=[(0, 0.01, 0.01), (0.05, 0.01, 0.01)])},
+    )
+    text = repr(robot)
+    assert len(text) < 200
+    for word in ("Robot(", "Mesh", "tendon", "hand", "supports=1"):
+        assert word in text
