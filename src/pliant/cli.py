@@ -265,7 +265,7 @@ def bench_command(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which benchmark: condensed, drive, fem, fluid, mpm, planning or surrogate."
+            help="Which benchmark: condensed, drive, fem, fluid, mpm, planning, scale or surrogate."
         ),
     ] = "fem",
     quick: Annotated[bool, typer.Option("--quick", help="The smallest sizes only.")] = False,

@@ -106,6 +106,12 @@ def factor_with(pattern: Pattern, values: Array, columns: Array, weights: Array)
     return analyse(Pattern(indptr=full.indptr, indices=full.indices), "fronts").factor(full.data)
 
 
+def column_heights(pattern: Pattern, points: Array) -> dict[str, Array]:
+    """The rows (n,) of each column of the factor, by the name of the elimination order."""
+    orders = {"minimum degree": _minimum_degree(pattern), "dissection": _dissected(pattern, points)}
+    return {name: _tree(pattern, order).height for name, order in orders.items()}
+
+
 def _cheapest_tree(pattern: Pattern, points: Array | None) -> "Tree":
     """The elimination tree of the cheaper order. Nested dissection is tried only where minimum
     degree leaves much fill: elsewhere it does not win."""

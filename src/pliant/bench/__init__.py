@@ -67,6 +67,12 @@ def _mpm_report(numbers: dict[str, Any]) -> Report:
     return report(numbers)
 
 
+def _scale_report(rows: list[dict[str, Any]]) -> Report:
+    from pliant.bench.scale import report
+
+    return report(rows)
+
+
 def _fem_report(sizes: list[dict[str, Any]]) -> Report:
     ours = [
         [
@@ -157,5 +163,6 @@ REPORTS: dict[str, Callable[[Any], Report]] = {
     "fluid": _fluid_report,
     "mpm": _mpm_report,
     "planning": _planning_report,
+    "scale": _scale_report,
     "surrogate": _surrogate_report,
 }

@@ -100,10 +100,10 @@ class Tangent:
 
     @cached_property
     def analysis(self) -> linalg.Analysis:
-        return linalg.analyse(self._layout[1], self.solver, self._points)
+        return linalg.analyse(self._layout[1], self.solver, self.points)
 
     @property
-    def _points(self) -> Array | None:
+    def points(self) -> Array | None:
         """(n_free, dim) [m] the node of each free unknown; None if some nodes are rotations."""
         dim = self.body.dim
         if not np.all(self.body.is_place):
