@@ -228,7 +228,7 @@ def test_an_effector_of_particles_is_read_from_the_model():
     tip = robot(effectors={"tip": pl.Effector(surface="x+")})
     of = model(tip)
     with pytest.raises(
-        InputError, match=r"There are 64 positions, but the body of .*model\.effector_rows\('tip'\)"
+        InputError, match=r"There are 128 numbers, but the body of .*model\.effector_rows\('tip'\)"
     ):
         tip.place("tip", of.space.position(of.initial_state()))
     assert repr(of).startswith("<MaterialPoints of")

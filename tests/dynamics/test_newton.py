@@ -194,3 +194,58 @@ def test_the_start_does_not_decide_the_end(rng):
     assert again.status.iterations <= 1
     sag = np.abs(cold.x - model.initial_state()).max()
     np.testing.assert_allclose(warm.x, cold.x, atol=1e-7 * sag)
+
+
+# What fails, and what helps
+
+
+def test_nearly_incompressible_equilibria_are_found_by_stages_of_poissons_ratio():
+    """From the rest shape Newton's method does not find the one of nu = 0.49999 (order 2)."""
+
+    def bent(nu):
+        robot = pl.Robot(
+            shape=pl.Box(size=(0.04, 0.04, 0.12)),
+            divisions=(1, 1, 3),
+            material=pl.Material(E=1e5, nu=nu),
+            supports=[pl.Support(region="z-")],
+            loads=[pl.SurfaceLoad(surface="z+", traction=(4000.0, 0.0, 0.0))],
+            effectors={"tip": pl.Effector(surface="z+")},
+        )
+        step = pl.equilibrium(pl.Quasistatic(robot), np.zeros(0))
+        return robot.place("tip", step.x) - robot.place("tip", robot.body().rest)
+
+    soft, stiff = bent(0.499), bent(0.49999)
+    assert np.linalg.norm(stiff - soft) < 0.02 * np.linalg.norm(soft)
+    assert 0.0 < stiff[0] < soft[0]
+
+
+def test_a_load_without_equilibrium_is_not_blamed_on_poissons_ratio():
+    model = pl.Quasistatic(
+        block(nu=0.4999, loads=[pl.SurfaceLoad(surface="x+", traction=(0.0, 0.0, -1e9))])
+    )
+    with pytest.raises(StepError) as failed:
+        pl.equilibrium(model, np.zeros(0))
+    assert "load" in str(failed.value)
+    assert "incompressible" not in str(failed.value)
+
+
+def test_damping_helps_where_a_failed_step_advises_it():
+    """A cable that crushes the body when it is pulled at once: a smaller time step fails too."""
+
+    def pull(dt, damping):
+        robot = pl.Robot(
+            shape=pl.Box(size=(0.04, 0.04, 0.2)),
+            divisions=(1, 1, 6),
+            material=pl.Material(E=2e4, nu=0.45),
+            supports=[pl.Support(region="z-")],
+            gravity=(0.0, 0.0, -9.81),
+            damping=damping,
+            actuators={"line": pl.Cable(points=[(0.0, 0.02, z) for z in (0.0, 0.1, 0.2)])},
+        )
+        pl.simulate(pl.BDF2(robot, dt=dt), np.full((round(0.1 / dt), 1), 3.0))
+
+    for dt in (0.02, 0.01):
+        with pytest.raises(StepError, match=r"reduce the controls .* add Damping\(stiffness=") as e:
+            pull(dt, pl.Damping())
+        assert "time step" not in str(e.value)
+    pull(0.02, pl.Damping(stiffness=0.01))

@@ -83,7 +83,9 @@ def test_rods_and_plane_bodies_are_drawn():
     head, arrays = Picture(robot=liandford(cells=2)).scene()
     assert arrays["rods"].shape[1] == 2
     assert len(head["radius"]) == len(arrays["rods"])
-    flat = Picture(robot=plane_arm(layers=4, across=2)).scene()[1]
+    assert head["strain"] == "fibre strain"
+    solid, flat = Picture(robot=plane_arm(layers=4, across=2)).scene()
+    assert solid["strain"] == "Green strain |E|"
     assert np.all(flat["rest"][:, 2] == 0.0)
     a, b, c = (flat["rest"][flat["skin"][:, i]] for i in range(3))
     assert 0.5 * np.abs(np.cross(b - a, c - a)[:, 2]).sum() == pytest.approx(0.04 * 0.2)

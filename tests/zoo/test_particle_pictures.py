@@ -61,7 +61,7 @@ def test_values_are_the_size_of_the_green_strain_as_finite_elements_have_it():
     twin = model.robot.body()
     moved = twin.rest.reshape(-1, 2) @ F.T
     np.testing.assert_allclose(scene.values[0], 100.0 * twin.strain(moved.ravel())[0], rtol=1e-9)
-    assert scene.value_label == "strain [%]"
+    assert scene.value_label == "Green strain |E| [%]"
     np.testing.assert_allclose(scene.frames[0], place)
 
 

@@ -4,6 +4,7 @@ corotational)."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,6 +38,8 @@ class Beams:
     around them. No point may turn by more than 0.95 of a full turn, no end of a rod by a right
     angle from its chord.
     """
+
+    strain_label: ClassVar[str] = "fibre strain"
 
     rods: Rods
     materials: Mapping[str, Material]

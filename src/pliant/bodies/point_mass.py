@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +16,8 @@ from pliant.core import Array, InputError, finite_array, require_positive
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointMass:
     """Free points with a mass each; no stiffness of their own."""
+
+    strain_label: ClassVar[str] = "strain"
 
     points: Array  # (n, dim) [m]
     mass_each: float = 1.0  # [kg]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,6 +25,8 @@ from pliant.materials.laws import has_barrier
 class Solid:
     """Finite elements on a mesh. `materials` names regions of the mesh, together all of it; "body"
     stands for every cell."""
+
+    strain_label: ClassVar[str] = "Green strain |E|"
 
     mesh: Mesh
     materials: Mapping[str, Material]
@@ -353,8 +355,8 @@ class Solid:
         )
 
     def strain(self, q: Array) -> Array:
-        """(n_nodes,) [-] size of the Green strain |E|, averaged over the cells of each node; for
-        pictures."""
+        """Return the Frobenius norm of the Green strain E = (F^T F - I) / 2, (n_nodes,) [-],
+        averaged over the cells of each node; for pictures."""
         E = self._green(q)
         cell = np.linalg.norm(E, axis=(2, 3)).mean(axis=1)
         total = np.bincount(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,15 @@ from pliant.bodies import Fields, Matter
 from pliant.core import Array, InputError, Param, Params
 
 FIELDS = ("E", "nu", "density")
+
+
+def different_names(names: Any) -> bool:
+    """Return whether `names` is a list of different strings."""
+    return (
+        isinstance(names, list | tuple)
+        and all(isinstance(name, str) for name in names)
+        and len(set(names)) == len(names)
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,7 +32,7 @@ class Design:
     also: Sequence[str] = ()  # parameters of the model that are not the body's
 
     def __post_init__(self) -> None:
-        if isinstance(self.names, str) or len(set(self.names)) < len(self.names):
+        if not different_names(self.names):
             raise InputError(
                 f"The design parameters are {self.names!r}; give a list of different names such "
                 "as ['body.E']."

@@ -7,7 +7,7 @@ an incremental potential, so Newton's method with a line search finds q', and it
 gives every derivative of the step by the implicit function theorem.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -28,7 +28,7 @@ from pliant.core import (
     check_controls,
     finite_array,
 )
-from pliant.dynamics.checks import check_dt, check_state, check_step
+from pliant.dynamics.checks import check_dt, check_index, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.newton import Newton, Potential, minimise
 from pliant.dynamics.second import bend
@@ -132,7 +132,7 @@ class Implicit(Stepping):
         u = check_controls(u, self.n_controls)
         x = check_state(x, self.space.size)
         parts = np.split(x, len(self.rule.parts))
-        end = (k + 1) * self.dt
+        end = (check_index(k) + 1) * self.dt
         numbers = self.equations.numbers(p, end)
         viscous = self._viscous(numbers, parts)
         q, status = self._solve(
@@ -201,8 +201,40 @@ class Implicit(Stepping):
     def _solve(
         self, numbers: Numbers, viscous: Viscous, parts: list[Array], u: Array, placed: Array
     ) -> tuple[Array, Status]:
-        eq, c = self.equations, self.inertia
-        free, old, pull = eq.free, parts[0], self._pull(parts)
+        eq = self.equations
+        full, potential = self._potential(numbers, viscous, parts, u, placed)
+        guess, rest = _combine(self.rule.guess, parts)[eq.free], placed[eq.free]
+        z, status = minimise(potential, guess, self.newton)
+        if not status and not np.array_equal(guess, rest):  # the extrapolation may lead astray
+            z, status = minimise(potential, rest, self.newton)
+        if not status and len(stages := _compressible(numbers)) > 1:
+            z, status = self._stiffen(stages, parts, u, placed)
+        beyond = "" if status else eq.body.beyond(full(z))
+        return full(z), replace(status, text=f"{beyond}.") if beyond else status
+
+    def _stiffen(
+        self, stages: list[Numbers], parts: list[Array], u: Array, placed: Array
+    ) -> tuple[Array, Status]:
+        """Solve at growing Poisson's ratios, each from the solution at the one before."""
+        z, remedy = placed[self.equations.free], self._remedy()
+        for numbers in stages:
+            viscous = self._viscous(numbers, parts)
+            _, potential = self._potential(numbers, viscous, parts, u, placed)
+            z, status = minimise(replace(potential, remedy=remedy), z, self.newton)
+            if not status:
+                break
+            remedy = (
+                f"Poisson's ratio {float(stages[-1].fields.nu.max()):.8g} is nearly "
+                "incompressible, which makes the equations ill-conditioned; take nu = "
+                f"{NEARLY_INCOMPRESSIBLE:g}"
+            )
+        return z, status
+
+    def _potential(
+        self, numbers: Numbers, viscous: Viscous, parts: list[Array], u: Array, placed: Array
+    ) -> tuple[Callable[[Array], Array], Potential]:
+        """Return the map from free unknowns z to positions q', and what z minimises."""
+        eq, free, old, pull = self.equations, self.equations.free, parts[0], self._pull(parts)
 
         def full(z: Array) -> Array:
             q = placed.copy()
@@ -213,27 +245,28 @@ class Implicit(Stepping):
             value, g, scale = self._forces(numbers, viscous, pull, old, u, full(z))
             return value, g[free], scale
 
-        noise = 1e-14 * float(
-            numbers.fields.E @ eq.body.volumes()
-        )  # [J] energy densities cancel from about E
-        still = "approach the load in smaller stages, or check its size and unit"
-        if any(isinstance(term, AttachedPressure) for term, _ in eq.terms):
-            still += ": beyond a cavity's largest pressure there is no balance"
-        potential = Potential(
+        # [J] energy densities cancel from about E
+        noise = 1e-14 * float(numbers.fields.E @ eq.body.volumes())
+        return full, Potential(
             evaluate=evaluate,
             floor=self._floor(numbers.fields),
             noise=noise,
-            remedy="take a smaller time step" if c[0] > 0.0 else still,
+            remedy=self._remedy(),
             factor=lambda z, project: self._factor(numbers, viscous, full(z), old, u, project),
         )
-        guess = _combine(self.rule.guess, parts)[free]
-        z, status = minimise(potential, guess, self.newton)
-        if not status and not np.array_equal(
-            guess, placed[free]
-        ):  # the extrapolation may have led astray
-            z, status = minimise(potential, placed[free], self.newton)
-        beyond = "" if status else eq.body.beyond(full(z))
-        return full(z), replace(status, text=f"{beyond}.") if beyond else status
+
+    def _remedy(self) -> str:
+        """Return what helps where Newton's method fails. A smaller time step rarely does: it has
+        less numerical damping, and the same forces crush the same cell."""
+        if self.inertia[0] > 0.0:
+            return (
+                "reduce the controls or loads, change them more slowly, or add "
+                "Damping(stiffness=...)"
+            )
+        still = "approach the load in smaller stages, or check its size and unit"
+        if any(isinstance(term, AttachedPressure) for term, _ in self.equations.terms):
+            still += ": beyond a cavity's largest pressure there is no balance"
+        return still
 
     def _floor(self, fields: Fields) -> float:
         """[N] round-off of a nodal force: strains are known to eps times size over cell, on a facet
@@ -431,6 +464,23 @@ class Implicit(Stepping):
         eq = self.equations
         by_E, by_nu = eq.body.field_work(t.q, t.numbers.fields, y, t.viscous)
         return eq.variables.collect(by_E, by_nu, eq.body.mass_work(y, self._specific_force(t)))
+
+
+NEARLY_INCOMPRESSIBLE = 0.49  # Poisson's ratio up to which Newton's method needs no stages
+
+
+def _compressible(numbers: Numbers) -> list[Numbers]:
+    """Return `numbers` with Poisson's ratio brought to its value in stages, the last as given.
+
+    Each stage has a tenth of the compressibility 1 - 2 nu of the one before: Newton's method
+    follows the solution from stage to stage, where it fails from afar."""
+    nu, stages = numbers.fields.nu, []
+    gap = 1.0 - 2.0 * NEARLY_INCOMPRESSIBLE
+    while gap > 1.0 - 2.0 * float(nu.max()):
+        limited = replace(numbers.fields, nu=np.minimum(nu, 0.5 * (1.0 - gap)))
+        stages.append(replace(numbers, fields=limited))
+        gap *= 0.1
+    return [*stages, numbers]
 
 
 def _combine(coefficients: Sequence[float] | Array, vectors: Sequence[Array]) -> Array:

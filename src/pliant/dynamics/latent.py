@@ -31,7 +31,7 @@ from pliant.core import (
     finite_array,
     require_kind,
 )
-from pliant.dynamics.checks import check_dt, check_state, check_step
+from pliant.dynamics.checks import check_dt, check_index, check_state, check_step
 from pliant.dynamics.families import ExactFamily, Family, Interpolated
 from pliant.dynamics.shapes import Shapes
 from pliant.kernels.ordered import dots
@@ -154,6 +154,7 @@ class Embedded:
         where."""
         u = check_controls(u, self.n_controls).copy()
         x = check_state(x, self.space.size)
+        check_index(k)
         now = self.space.split(x)
         try:
             a, slope, status = self._solve(now.latent.copy(), now.before.copy(), u)

@@ -35,8 +35,8 @@ from pliant.core import (
     require_positive,
 )
 from pliant.dynamics.attachments import of_actuators
-from pliant.dynamics.checks import check_dt, check_state, check_step
-from pliant.dynamics.design import Design
+from pliant.dynamics.checks import check_dt, check_index, check_state, check_step
+from pliant.dynamics.design import Design, different_names
 from pliant.dynamics.pulls import CablePull, Pull, frequency, pulls_of
 from pliant.dynamics.schedule import Schedule, best_schedule, even_schedule
 from pliant.dynamics.substeps import LEFT, Numbers, Substeps
@@ -175,9 +175,7 @@ class MaterialPoints:
 
     @cached_property
     def variables(self) -> Design:
-        sound = not isinstance(self.design, str) and len(set(self.design)) == len(
-            self.design
-        )  # else Design has the sentence
+        sound = different_names(self.design)  # else Design raises
         return Design(
             body=self.body,
             names=[name for name in self.design if name not in self._own] if sound else self.design,
@@ -295,6 +293,7 @@ class MaterialPoints:
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
         """The state one control step on, `substeps` substeps."""
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
+        check_index(k)
         numbers = self.numbers(p)
         if p is not None and self.rules.tau > STABLE * (
             wave := stable_substep(numbers.fields, self.cell, self.rules.viscosity)

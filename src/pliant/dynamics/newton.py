@@ -38,7 +38,7 @@ class Potential:
     ]  # (z, made positive?) -> solve with the Hessian, None where not positive
     floor: float  # [N] what round-off alone leaves of the gradient
     noise: float  # [J] what round-off makes of the value
-    remedy: str = "take a smaller time step"
+    remedy: str = "start closer to the minimum"
 
 
 def minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, Status]:
@@ -54,7 +54,7 @@ def _minimise(potential: Potential, z: Array, newton: Newton) -> tuple[Array, St
         return z, Status(
             ok=False,
             text="The start of the step is inverted or not finite, so its energy is unbounded; "
-            "take a smaller step, move supports more slowly, or use the law "
+            "start from a state without inverted cells, move supports more slowly, or use the law "
             "'fixed-corotated', which recovers.",
         )
     solve: Solve | None = None

@@ -24,7 +24,7 @@ from pliant.core import (
     finite_array,
 )
 from pliant.dynamics.cell_sums import CellSums
-from pliant.dynamics.checks import check_dt, check_state, check_step
+from pliant.dynamics.checks import check_dt, check_index, check_state, check_step
 from pliant.dynamics.equations import Equations, Numbers
 from pliant.dynamics.moved import Moved
 from pliant.dynamics.stepping import Stepping
@@ -70,8 +70,9 @@ class Linearised(Stepping):
         eq, h = self.equations, self.dt
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         q, v = np.split(x, 2)
-        numbers = eq.numbers(p, (k + 1) * h)
-        w = np.where(eq.held, (eq.place_supports(q, (k + 1) * h) - q) / h, 0.0)
+        end = (check_index(k) + 1) * h
+        numbers = eq.numbers(p, end)
+        w = np.where(eq.held, (eq.place_supports(q, end) - q) / h, 0.0)
         forces, blocks = eq.body.linearised(q, numbers.fields, self.robot.damping.stiffness / h)
         solve = self._factor(numbers, blocks, q, v, u)
         if solve is None:

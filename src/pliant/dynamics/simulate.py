@@ -15,13 +15,13 @@ from pliant.core import (
     StepError,
     check_controls,
     finite_array,
-    is_whole,
+    require_kind,
 )
+from pliant.dynamics.checks import BEFORE, check_model, check_state, check_steps
 from pliant.dynamics.implicit import Implicit
 from pliant.progress import Progress, reporting
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
-BEFORE = -1  # the step that ends at time zero
 UNSTABLE = (
     "converged to a balance that a small push would end; for the one that the robot would leave "
     "for, begin beside it (x0=...), or add a small load"
@@ -68,16 +68,16 @@ def simulate(
     """Run a model under controls (steps, n_controls), or under a policy for `steps` steps; `keep`
     holds on to every tape. Progress is shown after two seconds; `progress` False silences it, and a
     function progress(what, done, total) takes its place."""
+    check_model(model)
     if not callable(controls):
         controls = finite_array("The array of controls", controls, (None, model.n_controls))
-        steps = len(controls) if steps is None else steps
+        steps = check_steps(len(controls) if steps is None else steps)
         if steps > len(controls):
             raise InputError(
                 f"There are controls for {len(controls)} steps, but {steps} were asked for."
             )
-    if not is_whole(steps) or steps < 1:
-        raise InputError(f"The number of steps is {steps}; say how many with steps=..., 1 or more.")
-    x = model.initial_state() if x0 is None else np.asarray(x0, float)
+    steps = check_steps(steps)
+    x = model.initial_state() if x0 is None else check_state(x0, model.space.size)
     states, used, kept = [x], [], []
     with reporting(progress) as report:
         for u, step in march(model, controls, steps, x, p):
@@ -99,6 +99,8 @@ def pullback(model: Reversible, rollout: Rollout, x_bar: Array) -> tuple[Array, 
     `x_bar` is the function's gradient by the last state (n_state,), or by every state (steps + 1,
     n_state) in the order of `rollout.states`: row 0 is that by the first state. The rollout is one
     of simulate(..., keep=True)."""
+    check_model(model)
+    require_kind("The rollout", rollout, Rollout, "give what simulate(..., keep=True) returns")
     if len(rollout.steps) != len(rollout.controls):
         raise InputError("This rollout kept no tapes; run simulate(..., keep=True).")
     bars = _state_gradients(x_bar, rollout.states.shape)
@@ -136,7 +138,7 @@ def equilibrium(
         raise InputError(
             "An equilibrium needs a model without inertia; make one with Quasistatic(robot)."
         )
-    x = model.initial_state() if x0 is None else np.asarray(x0, float)
+    x = model.initial_state() if x0 is None else check_state(x0, model.space.size)
     u = check_controls(u, model.n_controls)
     step, start = model.step(x, u, p, BEFORE), model.robot.neutral_controls()
     with reporting(progress) as report:

@@ -1,6 +1,7 @@
 """The material a user names: an elastic law with Young's modulus, Poisson's ratio and density."""
 
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import numpy as np
 
@@ -57,14 +58,19 @@ class Material:
         return replace(self, power=power)
 
     def energy(self, F: Array) -> float:
-        """Energy density [J/m^3] at F (3, 3)."""
+        """Return the energy density [J/m^3] at F (3, 3). It is infinite where "neo-hookean" meets
+        det F <= 0."""
         f, R = _tuples(F)
-        return laws.energy(
+        value = laws.energy(
             LAWS[self.law], f, R, tuple(moduli(self.E, self.nu, self.power)), self.power
         )
+        if np.isnan(value):
+            self._refuse("energy", F)
+        return value
 
     def stress(self, F: Array) -> Array:
-        """(3, 3) first Piola-Kirchhoff stress [Pa] at F (3, 3)."""
+        """Return the first Piola-Kirchhoff stress (3, 3) [Pa] at F (3, 3). Raises `InputError`
+        where it is not finite: "neo-hookean" has none for det F <= 0."""
         return self._stress(F, moduli(self.E, self.nu, self.power))
 
     def stress_slopes(self, F: Array) -> tuple[Array, Array]:
@@ -78,21 +84,27 @@ class Material:
         """(3, 3) the change dP of the stress [Pa] for a change dF (3, 3)."""
         f, R = _tuples(F)
         m = tuple(moduli(self.E, self.nu, self.power))
-        return np.reshape(
-            laws.differential(
-                LAWS[self.law],
-                f,
-                R,
-                tuple(finite_array("Its change", dF, (3, 3)).ravel()),
-                m,
-                self.power,
-            ),
-            (3, 3),
-        )
+        change = tuple(finite_array("Its change", dF, (3, 3)).ravel())
+        return self._finite(laws.differential(LAWS[self.law], f, R, change, m, self.power), F)
 
     def _stress(self, F: Array, m: Array) -> Array:
         f, R = _tuples(F)
-        return np.reshape(laws.stress(LAWS[self.law], f, R, tuple(m), self.power), (3, 3))
+        return self._finite(laws.stress(LAWS[self.law], f, R, tuple(m), self.power), F)
+
+    def _finite(self, values: tuple[float, ...], F: Array) -> Array:
+        if not np.all(np.isfinite(values)):
+            self._refuse("stress or its derivative", F)
+        return np.reshape(values, (3, 3))
+
+    def _refuse(self, what: str, F: Array) -> NoReturn:
+        J = float(np.linalg.det(F / max(1.0, np.abs(F).max())))
+        remedy = "give one of moderate size and of rank two or three"
+        if self.law == "neo-hookean" and not J > 0.0:
+            remedy = "make the determinant positive, or use the law 'fixed-corotated'"
+        raise InputError(
+            f"The law '{self.law}' has no finite {what} at the deformation gradient "
+            f"{np.asarray(F).tolist()}; {remedy}."
+        )
 
 
 def from_moduli(*, mu: float, kappa: float, density: float = 1000.0) -> Material:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, finite_array, require_number, require_positive
+from pliant.core import Array, InputError, finite_array, require_positive
 
 Path = Callable[[float], Array]  # time [s] -> place (dim,) [m]
 
@@ -57,11 +57,15 @@ def spiral(
             f"The radii of a path are {ends[0]:g} and {ends[1]:g} m; give positive ones."
         )
     period = require_positive("The period of a path", period, "s")
+    turns, rise = (
+        _number("The turns of a path", turns, ""),
+        _number("The rise of a path", rise, "m"),
+    )
     e, f = _frame(normal, c.size)
     up = np.cross(e, f) if c.size == 3 else np.zeros(2)
 
     def place(t: float) -> Array:
-        s = float(np.clip(t / period, 0.0, 1.0))
+        s = float(np.clip(_time(t) / period, 0.0, 1.0))
         angle, r = 2.0 * np.pi * turns * s, ends[0] + s * (ends[1] - ends[0])
         return c + r * (np.cos(angle) * e + np.sin(angle) * f) + rise * s * up
 
@@ -95,7 +99,7 @@ def stops(times: Sequence[float], points: ArrayLike, *, pause: float = 0.0) -> P
     polynomial of least jerk, which arrives `pause` seconds early; before the first and after the
     last it stands."""
     at, rows = _timed(times, points)
-    waits = require_number("The pause of a path", pause, "s")
+    waits = _number("The pause of a path", pause, "s")
     if not 0.0 <= waits < np.diff(at).min(initial=np.inf):
         raise InputError(
             f"The pause of a path is {waits:g} s; give one that is not negative and shorter than "
@@ -103,6 +107,7 @@ def stops(times: Sequence[float], points: ArrayLike, *, pause: float = 0.0) -> P
         )
 
     def place(t: float) -> Array:
+        t = _time(t)
         k = int(np.clip(np.searchsorted(at, t, side="right") - 1, 0, max(len(at) - 2, 0)))
         s = (
             0.0
@@ -128,4 +133,12 @@ def _timed(times: Sequence[float], points: ArrayLike) -> tuple[Array, Array]:
 
 
 def _through(times: Array, rows: Array) -> Path:
-    return lambda t: np.array([np.interp(t, times, column) for column in rows.T])
+    return lambda t: np.array([np.interp(_time(t), times, column) for column in rows.T])
+
+
+def _time(t: float) -> float:
+    return _number("The time at which a path is asked for", t, "s")
+
+
+def _number(name: str, value: float, unit: str) -> float:
+    return float(finite_array(name, value, (), unit))

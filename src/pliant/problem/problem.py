@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, Dynamics, InputError, finite_array, is_whole, require_kind
+from pliant.core import Array, Dynamics, InputError, finite_array, require_kind
+from pliant.dynamics.checks import check_steps
 from pliant.problem.constraints import (
     Band,
     Constrains,
@@ -62,10 +63,7 @@ class Problem:
                         f"One of the terms is {thing.label}, which has no price; give it as "
                         "constraints=[...]."
                     )
-        if not is_whole(self.steps) or self.steps < 1:
-            raise InputError(
-                f"The horizon is {self.steps!r} steps; give a whole number, 1 or more."
-            )
+        check_steps(self.steps)
         if not self.model.n_controls:
             raise InputError(
                 "The model has no controls, so there is nothing to plan; add actuators to the "

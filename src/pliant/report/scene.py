@@ -35,7 +35,7 @@ class Scene:
     )
     title: str = ""
     values: Array | None = None  # (frames, n), coloured on the body
-    value_label: str = ""  # with its unit, such as "strain [%]"
+    value_label: str = ""  # with its unit, such as "Green strain |E| [%]"
     value_limits: tuple[float, float] | None = (
         None  # None: what the frames hold, without the most extreme 1 %
     )

@@ -61,6 +61,14 @@ class Effector:
             )
         if self.point is not None:
             finite_array("The point of an effector", self.point, (None,), "m")
+        for what in ("surface", "region"):
+            if getattr(self, what) is not None:
+                require_kind(
+                    f"The {what} of an effector",
+                    getattr(self, what),
+                    str,
+                    f"name a {what} of the mesh",
+                )
 
     def on(self, body: Matter) -> sp.csr_matrix:
         """(1, n_nodes) the row that maps node positions to the effector's."""
@@ -308,14 +316,15 @@ class Robot:
     def place(self, effector: str, q: Array) -> Array:
         """(dim,) [m] where an effector is for node positions q (n_dofs,), such as
         model.space.position(x)."""
-        row, q = self.row(effector), np.reshape(q, (-1, self.body().dim))
-        if len(q) != row.shape[1]:
+        row, dim = self.row(effector), self.body().dim
+        if np.size(q) != row.shape[1] * dim:
             raise InputError(
-                f"There are {len(q)} positions, but the body of {self.name} has {row.shape[1]} "
-                f"nodes; for a model of particles ask it: model.effector_rows('{effector}') @ "
-                "model.space.position(x)."
+                f"There are {np.size(q)} numbers, but the body of {self.name} has {row.shape[1]} "
+                f"nodes with {dim} each; give model.space.position(x). For a model of particles "
+                f"use model.effector_rows('{effector}') @ model.space.position(x)."
             )
-        return (row @ q)[0]
+        q = finite_array("The positions", np.ravel(q), (row.shape[1] * dim,), "m")
+        return (row @ q.reshape(-1, dim))[0]
 
     def row(self, effector: str) -> sp.csr_matrix:
         """(1, n_nodes) what each node counts for an effector's place."""

@@ -10,7 +10,7 @@ from numba import njit
 from scipy.linalg import lstsq
 
 from pliant.core import Array, InputError, is_whole, require_number
-from pliant.surrogate.corners import Corner, Corners
+from pliant.surrogate.corners import Corner, Corners, check_corners
 from pliant.surrogate.domain import Domain, check_domain, check_query
 from pliant.surrogate.sample import Sample, SampleError
 
@@ -29,6 +29,7 @@ class Chebyshev:
     def __init__(
         self, corners: Corners, *, domain: object, degree: int, oversampling: float = 2.0
     ) -> None:
+        check_corners(corners)
         if not is_whole(degree) or degree < 1:
             raise InputError(
                 f"The degree of the polynomial is {degree!r}; give a whole number from 1 up."

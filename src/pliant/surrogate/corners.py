@@ -4,10 +4,11 @@ kept."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 
 import numpy as np
 
-from pliant.core import Array, InputError, is_whole
+from pliant.core import Array, InputError, is_whole, require_kind
 from pliant.parallel import Crew, Here
 from pliant.progress import Progress, check_progress, reporting
 from pliant.surrogate.compress import Compression
@@ -27,6 +28,23 @@ class Corner:
 
     rows: Array  # (1 + d, r)
     failed: str = ""
+
+
+def check_corners(corners: object) -> None:
+    """Raise `InputError` unless `corners` are Corners, which every surrogate is made from."""
+    require_kind("The first argument of a surrogate", corners, Corners, "give Corners(f, dim=...)")
+
+
+def _check_map(f: object) -> None:
+    try:
+        signature(f).bind(np.zeros(1), None)  # type: ignore[arg-type]
+    except ValueError:  # a callable without a signature, such as a builtin
+        return
+    except TypeError:
+        raise InputError(
+            f"The map is {str(f)[:60]}; give a function f(x, near) that returns the value (N,) "
+            "and the slope (N, d)."
+        ) from None
 
 
 class Corners:
@@ -51,6 +69,7 @@ class Corners:
         budget: int | None = None,
         progress: Progress | bool | None = None,
     ) -> None:
+        _check_map(f)
         if not is_whole(dim) or not 1 <= dim <= MOST:
             raise InputError(
                 f"The map has {dim} inputs; 1 to {MOST} can be interpolated, since one cell in d "

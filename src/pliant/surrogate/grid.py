@@ -7,7 +7,7 @@ import numpy as np
 
 from pliant.core import Array, InputError, is_whole
 from pliant.store.digest import digest
-from pliant.surrogate.corners import Corner, Corners
+from pliant.surrogate.corners import Corner, Corners, check_corners
 from pliant.surrogate.domain import check_domain, check_lengths, check_query, each_axis, within
 from pliant.surrogate.hermite import (
     assembled,
@@ -50,6 +50,7 @@ class Grid:
         level: int = 0,
         domain: object = None,
     ) -> None:
+        check_corners(corners)
         if not is_whole(level) or not 0 <= level <= 50:
             raise InputError(f"The level of a grid is {level!r}; give a whole number from 0 up.")
         self.corners, self.level = corners, int(level)

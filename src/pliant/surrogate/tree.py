@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 
 from pliant.core import Array, InputError, require_positive
-from pliant.surrogate.corners import Corners
+from pliant.surrogate.corners import Corners, check_corners
 from pliant.surrogate.domain import check_domain, check_lengths, check_query, each_axis, within
 from pliant.surrogate.grid import require_values
 from pliant.surrogate.hermite import (
@@ -44,6 +44,7 @@ class Tree:
         domain: object = None,
         deepest: int = 8,
     ) -> None:
+        check_corners(corners)
         self.corners = corners
         self.tolerance = require_positive("The tolerance of a tree", tolerance, "units of the map")
         if not 1 <= deepest <= DEEPEST:

@@ -130,6 +130,7 @@ class Picture:
             "size": self.size,
             "radius": self._radius,
             "colours": self.colours,
+            "strain": self.robot.body().strain_label,  # type: ignore[attr-defined]
             "ground": self._ground,
             "lines": [
                 {"kind": l.kind, "name": l.name, "control": l.control, "count": l.count}

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 
 from pliant.actuators import Cable
+from pliant.bodies import Solid
 from pliant.contact import Obstacle
 from pliant.core import Array, InputError, finite_array, nearest, require_kind
 from pliant.dynamics.attachments import of_actuators
@@ -146,7 +147,8 @@ def _outer(model: MaterialPoints) -> Array:
 
 def _strains(model: MaterialPoints, states: Array) -> tuple[Array, str, tuple[float, float]]:
     values = 100.0 * np.stack([strain_size(deformations(model, x)) for x in states])
-    return values, "strain [%]", (0.0, max(float(np.percentile(values, 99.5)), LEAST_STRAIN))
+    label = f"{Solid.strain_label} [%]"
+    return values, label, (0.0, max(float(np.percentile(values, 99.5)), LEAST_STRAIN))
 
 
 def _actuation(

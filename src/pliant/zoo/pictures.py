@@ -65,7 +65,7 @@ def scene(
             **common,
             facets=np.array(body.rods.rods),
             values=strain,
-            value_label="strain [%]",
+            value_label=f"{body.strain_label} [%]",
             thickness=float(
                 np.median([2.0 * min(section.reach) for section in body.rods.sections])
             ),
@@ -76,7 +76,7 @@ def scene(
     return Scene(
         facets=facets,
         values=100.0 * np.stack([body.strain(q) for q in positions]),
-        value_label="strain [%]",
+        value_label=f"{body.strain_label} [%]",
         **common,
     )
 

@@ -148,7 +148,7 @@ function marks() {
 function legend() {
   byId("legend").hidden = !frame.arrays.values;
   if (!frame.arrays.values) return;
-  byId("legend-title").textContent = frame.colour === "strain" ? "strain" : "weight on a node";
+  byId("legend-title").textContent = frame.colour === "strain" ? scene.strain : "weight on a node";
   const [low, high] = byId("legend-ends").children;
   low.textContent = "0";
   high.textContent = frame.colour === "strain" ? shown(most, "share") : `${number(1e3 * most, 1)} mN`;
