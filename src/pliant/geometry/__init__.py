@@ -8,6 +8,7 @@ from pliant.geometry.columns import Columns, column_weights
 from pliant.geometry.discs import Cylinder, Disc, Ellipsoid
 from pliant.geometry.extrude import extruded
 from pliant.geometry.fill import fill
+from pliant.geometry.fill_report import FillReport, FillTolerances, fill_report
 from pliant.geometry.fluid import (
     Hydrostatics,
     Measures,
@@ -41,6 +42,8 @@ __all__ = [
     "Disc",
     "Domain",
     "Ellipsoid",
+    "FillReport",
+    "FillTolerances",
     "FreeSurface",
     "Hydrostatics",
     "Limits",
@@ -68,6 +71,7 @@ __all__ = [
     "compacted",
     "extruded",
     "fill",
+    "fill_report",
     "hare",
     "hydrostatic_stiffness",
     "hydrostatics",

@@ -24,7 +24,7 @@ def extruded(mesh: Mesh, *, thickness: float, layers: int = 1) -> Mesh:
         )
     if layers < 1:
         raise InputError(f"The extrusion has {layers} layers; pass at least 1.")
-    check_count(3 * layers * mesh.n_cells)
+    check_count(3 * layers * mesh.n_cells, (*np.ptp(mesh.points, axis=0), thickness))
     n = mesh.n_points
     z = np.repeat(np.linspace(0, thickness, layers + 1), n)
     points = np.column_stack([np.tile(mesh.points, (layers + 1, 1)), z])

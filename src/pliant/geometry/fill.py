@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,10 +12,18 @@ import numpy as np
 
 from pliant.core import InputError, MeshError, MissingExtra, require_kind
 from pliant.geometry.cavities import outer_facets
-from pliant.geometry.cells import boundary_facets, compacted, oriented
+from pliant.geometry.cells import boundary_facets, compacted, matched, oriented
+from pliant.geometry.fill_advice import Mesher, cell_for_close_mesh, cell_for_sound_mesh
+from pliant.geometry.fill_report import (
+    FillReport,
+    FillTolerances,
+    fill_report,
+    outward_parts,
+    pieces,
+)
 from pliant.geometry.lattice import check_count, checked_cell
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.stuffing import stuffed
+from pliant.geometry.stuffing import TooCoarse, stuffed
 from pliant.geometry.surface import Surface
 from pliant.geometry.union import Union
 
@@ -45,12 +54,21 @@ np.savez(sys.argv[2], points=points.reshape(-1, 3), cells=number[nodes.astype(in
 """
 
 
-def fill(surface: Surface, cell: float, *, method: str = "stuffing") -> Mesh:
-    """Tetrahedra of about `cell` [m] inside a closed surface; surface "outside", region "body".
+def fill(
+    surface: Surface,
+    cell: float,
+    *,
+    method: str = "stuffing",
+    tolerances: FillTolerances | None = None,
+) -> Mesh:
+    """Fill a closed surface with tetrahedra of about `cell` [m]; surface "outside", region "body".
 
     "stuffing" follows the surface with good angles but rounds off edges sharper than a cell;
-    "lattice" keeps the cubes whose middle is inside, with stairs; "gmsh" keeps sharp edges and
+    "lattice" keeps the cubes whose centre is inside, with stairs; "gmsh" keeps sharp edges and
     needs the extra package.
+
+    The mesh is compared with the surface (see `fill_report`). Raises `MeshError` if it loses walls,
+    pieces or cavities, and warns if it is inaccurate; both name a smaller cell.
     """
     require_kind("What is to be filled", surface, Surface, "give a Surface, see load_surface")
     methods = {"stuffing": by_stuffing, "lattice": by_lattice, "gmsh": by_gmsh}
@@ -58,7 +76,64 @@ def fill(surface: Surface, cell: float, *, method: str = "stuffing") -> Mesh:
         raise InputError(
             f"There is no method '{method}' to fill a surface. Choose one of {', '.join(methods)}."
         )
-    return methods[method](surface, checked_cell(cell, 0.0))
+    cell, limits = checked_cell(cell, 0.0), tolerances or FillTolerances()
+
+    def mesher(surface: Surface, cell: float) -> Mesh:
+        return without_loose_pieces(methods[method](surface, cell), surface, limits.loose_volume)
+
+    try:
+        mesh = mesher(surface, cell)
+    except TooCoarse as error:
+        raise MeshError(f"{error} {cell_for_sound_mesh(surface, cell, mesher, limits)}") from None
+    for text in compared(fill_report(mesh, surface, cell), surface, mesher, limits):
+        warnings.warn(text, stacklevel=2)
+    return mesh
+
+
+def compared(
+    report: FillReport, surface: Surface, mesher: Mesher, limits: FillTolerances
+) -> list[str]:
+    """Return warnings about a filled mesh. Raises `MeshError` if it has faults."""
+    faults, doubts, found = report.faults(limits), report.doubts(limits), []
+    if faults:
+        raise MeshError(
+            f"The mesh with a cell of {report.cell:g} m does not represent the surface: "
+            f"{', '.join(faults)}. {cell_for_sound_mesh(surface, report.cell, mesher, limits)}"
+        )
+    if doubts:
+        found.append(
+            f"The mesh with a cell of {report.cell:g} m differs from the surface: "
+            f"{', '.join(doubts)}. {cell_for_close_mesh(surface, report, mesher, limits)}"
+        )
+    if report.small_parts:
+        found.append(
+            f"{report.small_parts} voids or pieces of the surface are smaller than a cell of "
+            f"{report.cell:g} m; the mesh may lack them."
+        )
+    return found
+
+
+def without_loose_pieces(mesh: Mesh, surface: Surface, share: float) -> Mesh:
+    """Return `mesh` without the pieces that the surface does not have, if they hold less than
+    `share` of the volume; otherwise `mesh` itself."""
+    loose = pieces(mesh) >= outward_parts(surface)
+    volumes = mesh.volumes()
+    if not loose.any() or volumes[loose].sum() > share * volumes.sum():
+        return mesh
+    used, cells = np.unique(mesh.cells[~loose], return_inverse=True)
+    number = np.full(mesh.n_points, -1)
+    number[used] = np.arange(len(used))
+    boundary = boundary_facets(mesh.cells[~loose])
+    surfaces = {
+        name: number[facets[matched(facets, boundary, mesh.dim) >= 0]]
+        for name, facets in mesh.surfaces.items()
+    }
+    return Mesh(
+        points=mesh.points[used],
+        cells=cells.reshape(-1, 4),
+        regions={"body": np.arange((~loose).sum())},
+        surfaces=surfaces,
+    )
 
 
 def by_stuffing(surface: Surface, cell: float) -> Mesh:
@@ -75,7 +150,7 @@ def by_gmsh(surface: Surface, cell: float) -> Mesh:
     """gmsh in a child process, which it may take down without harm."""
     if importlib.util.find_spec("gmsh") is None:
         raise MissingExtra("Filling by gmsh needs the gmsh package: pip install 'pliant[mesh]'.")
-    check_count(12 * surface.volume() / cell**3)
+    check_count(12 * surface.volume() / cell**3, np.ptp(surface.points, axis=0))
     with TemporaryDirectory(prefix="pliant-") as folder:
         given, out = Path(folder) / "surface.npz", Path(folder) / "mesh.npz"
         np.savez(given, points=surface.points, triangles=surface.triangles, cell=cell)

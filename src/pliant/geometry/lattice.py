@@ -9,6 +9,7 @@ import numpy as np
 from pliant.core import Array, InputError, MeshError, require_positive
 from pliant.geometry.cells import boundary_facets, elevated
 from pliant.geometry.mesh import Mesh
+from pliant.geometry.quality import LARGE, scale_doubts
 
 MOST_CELLS = 2_000_000
 
@@ -50,11 +51,22 @@ def towards_middle(n: int) -> Array:
     return (np.arange(n) < n // 2).astype(np.int64)
 
 
-def check_count(n_cells: float) -> None:
+def check_count(n_cells: float, extent: Sequence[float] | Array = ()) -> None:
+    """Raise `MeshError` if a mesh would have too many cells. The error doubts the unit if the
+    `extent` [m] of the body along each axis is given and large."""
     if n_cells > MOST_CELLS:
+        size = float(np.linalg.norm(extent)) if len(extent) else 0.0
+        remedy = "Choose a larger cell."
+        if size > LARGE:
+            remedy = scale_doubts(size)[0]
+        elif size > 1.0:
+            remedy = (
+                f"The body is {size:.3g} m large: choose a larger cell, or scale = 0.001 if that "
+                "is in millimetres."
+            )
         raise MeshError(
             f"This mesh would have about {n_cells:.3g} cells, over the limit of {MOST_CELLS}. "
-            "Choose a larger cell."
+            f"{remedy}"
         )
 
 
@@ -63,7 +75,7 @@ def counts_along(size: Sequence[float] | Array, cell: float) -> tuple[int, ...]:
     memory."""
     with np.errstate(over="ignore"):  # an endless count is refused like any other that is too large
         wanted = np.maximum(1.0, np.round(np.asarray(size) / cell))
-        check_count(factorial(len(size)) * float(np.prod(wanted)))
+        check_count(factorial(len(size)) * float(np.prod(wanted)), size)
     return tuple(int(n) for n in wanted)
 
 

@@ -125,7 +125,7 @@ def loop_mesh(corners: Array, cell: float) -> tuple[Array, Array]:
     """(points, triangles): the sides divided into `cell` [m], triangles of a regular lattice
     within, smoothed."""
     corners = corners if loop_area(corners) > 0 else corners[::-1]
-    check_count(3 * abs(loop_area(corners)) / cell**2)
+    check_count(3 * abs(loop_area(corners)) / cell**2, np.ptp(corners, axis=0))
     rim, inner = divided(corners, cell), hexagonal(corners, cell)
     for _ in range(4):  # each round moves the inner points to the middle of their neighbours
         rim, points, cells = covered(corners, rim, inner)

@@ -59,7 +59,7 @@ def scale_doubts(size: float) -> list[str]:
     if size > LARGE:
         return [
             f"The body is {size:.3g} m large: it looks like millimetres taken as metres. Scale "
-            "by 0.001."
+            "by 0.001 (scale = 0.001 for a file)."
         ]
     return (
         [

@@ -13,7 +13,7 @@ import numpy as np
 
 from pliant.core import Array, MeshError
 from pliant.geometry.cavities import outer_facets
-from pliant.geometry.cells import boundary_facets, compacted, oriented
+from pliant.geometry.cells import boundary_facets, compacted, oriented, signed_volumes
 from pliant.geometry.lattice import check_count, grid_of
 from pliant.geometry.mesh import Mesh
 
@@ -25,6 +25,8 @@ Crossing = Callable[
 # How near a cut may come to a lattice point, as a fraction of a long or a short edge: the paper's
 # safe choice.
 LONG, SHORT = 0.24999, 0.41189
+# volume over longest edge cubed of a cell with all points on the outline; 0.05 in the lattice
+FLATTEST = 0.005
 FLAT_REACH = 0.4  # the same for the equal edges of the lattice of triangles
 OFFSET = (
     0.3819,
@@ -69,22 +71,29 @@ class Cuts:
         )
 
 
+class TooCoarse(MeshError):
+    """A cell larger than the body; choose a smaller cell."""
+
+
 def stuffed(inside: Inside, crossing: Crossing, bounds: tuple[Array, Array], cell: float) -> Mesh:
     """A mesh of about `cell` [m] for the body that holds the points where `inside` is true; surface
     "outside"."""
     lower, upper = bounds
+    size = float(np.linalg.norm(upper - lower))
     lattice = (cubic_lattice if len(lower) == 3 else triangle_lattice)(lower, upper, cell)
     held = inside(lattice.points)
     cells = lattice.cells[held[lattice.cells].any(axis=1)]
     if not len(cells):
-        raise MeshError(
-            f"No point of a lattice of {cell:g} m lies inside the body. Choose a smaller cell."
+        raise TooCoarse(
+            f"No point of a lattice of {cell:g} m lies inside the body, which is {size:.3g} m "
+            "large. Choose a smaller cell."
         )
     cuts = snapped(lattice, cells, held, crossing)
     cells = np.vstack([cells[(cuts.sign[cells] > 0).any(axis=1)], on_outline(cuts, cells, inside)])
     if not len(cells):
-        raise MeshError(
-            f"The body is thinner than a cell of {cell:g} m everywhere. Choose a smaller cell."
+        raise TooCoarse(
+            f"The body, which is {size:.3g} m large, is thinner than a cell of {cell:g} m "
+            "everywhere. Choose a smaller cell."
         )
     points, cells = compacted(
         cuts.points, np.vstack([cut(cuts, cells) for cut in CUTS[len(lower)]])
@@ -124,9 +133,17 @@ def snapped(lattice: Lattice, cells: Array, held: Array, crossing: Crossing) -> 
 
 
 def on_outline(cuts: Cuts, cells: Array, inside: Inside) -> Array:
-    """Cells with all points on the outline and their centre inside: those of a thin wall."""
-    flat = cells[(cuts.sign[cells] == 0).all(axis=1)]
-    return flat[inside(cuts.points[flat].mean(axis=1))]
+    """Return the cells of thin walls: all points on the outline, the centre inside, not flat."""
+    chosen = cells[(cuts.sign[cells] == 0).all(axis=1)]
+    chosen = chosen[inside(cuts.points[chosen].mean(axis=1))]
+    return chosen[relative_volumes(cuts.points, chosen) > FLATTEST]
+
+
+def relative_volumes(points: Array, cells: Array) -> Array:
+    """(k,) volume over the cube of the longest edge; area over its square in the plane."""
+    x = points[cells]
+    longest = np.linalg.norm(x[:, :, None] - x[:, None], axis=3).max(axis=(1, 2))
+    return np.abs(signed_volumes(points, cells)) / longest ** points.shape[1]
 
 
 def ranked(cuts: Cuts, cells: Array, inner: int, outer: int) -> Array:
@@ -211,7 +228,7 @@ def cubic_lattice(lower: Array, upper: Array, cell: float) -> Lattice:
     """The body-centred cubic lattice: around each face of a cube, four tetrahedra between the
     middles of two cubes."""
     counts = np.ceil((upper - lower) / cell).astype(float) + 2
-    check_count(12 * float(np.prod(counts)))
+    check_count(12 * float(np.prod(counts)), upper - lower)
     n = counts.astype(np.int64)
     grid = np.vstack([2 * grid_of(n + 1), 2 * grid_of(n) + 1])
     corner_stride, middle_stride = (
@@ -241,7 +258,7 @@ def triangle_lattice(lower: Array, upper: Array, cell: float) -> Lattice:
     """Rows of equilateral triangles."""
     height = cell * np.sqrt(3) / 2
     counts = np.ceil((upper - lower) / (cell, height)) + 3
-    check_count(2 * float(np.prod(counts)))
+    check_count(2 * float(np.prod(counts)), upper - lower)
     columns, rows = counts.astype(np.int64)
     j, i = np.indices((rows + 1, columns + 1)).reshape(2, -1)
     x = np.column_stack([(i + 0.5 * (j % 2)) * cell, j * height])

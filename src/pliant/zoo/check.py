@@ -9,10 +9,10 @@ import numpy as np
 from pliant.actuators import AttachedCable, AttachedPressure, Hydraulic
 from pliant.bodies import Beams, Solid
 from pliant.core import StepError
-from pliant.geometry import quality
+from pliant.geometry import Mesh, fill_report, quality
 from pliant.materials import DENSITY
 from pliant.robot import Robot
-from pliant.robot_files import load_task
+from pliant.robot_files import filled_surface, load_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ def check(path: Path) -> Findings:
         doubts: list[str] = []
         if isinstance(body, Solid):
             more, doubts = _matter(body)
-            facts += more
+            facts += more + _filled_surface(path, task.robot)
         if isinstance(body, Beams):
             facts += _beams(body)
         facts += _attachments(model)
@@ -68,7 +68,7 @@ def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
             f"{body.mesh.cells.shape[1]} nodes",
         ),
         ("size", " x ".join(f"{s:.4g}" for s in np.ptp(body.mesh.points, axis=0)) + " m"),
-        ("volume", f"{body.mesh.volumes().sum():.4g} {unit}; surface says {q.surface_volume:.4g}"),
+        ("volume", f"{body.mesh.volumes().sum():.4g} {unit}"),
         (
             "mass",
             f"{body.mass_work(np.ones(body.rest.size), np.ones(body.rest.size)) @ fields.density / body.dim:.4g} kg",  # noqa: E501
@@ -82,6 +82,14 @@ def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
         ),
     ]
     return facts, q.warnings()
+
+
+def _filled_surface(path: Path, robot: Robot) -> list[tuple[str, str]]:
+    """Compare the mesh with the surface of the file that it fills, if there is one."""
+    source = filled_surface(path)
+    if source is None or not isinstance(robot.shape, Mesh):
+        return []
+    return [("surface of the file", fill_report(robot.shape, *source).summary())]
 
 
 def _beams(body: Beams) -> list[tuple[str, str]]:

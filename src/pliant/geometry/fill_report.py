@@ -1,0 +1,227 @@
+"""Compare a filled mesh with the surface that it fills."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from pliant.core import Array
+from pliant.geometry.cavities import cavities, connected, enclosed
+from pliant.geometry.cells import cell_facets, sorted_groups
+from pliant.geometry.distance import points_on, spread, to_triangles
+from pliant.geometry.mesh import Mesh
+from pliant.geometry.surface import Surface, enclosed_volume
+from pliant.geometry.winding import clusters, winding_numbers
+
+SAMPLES = 8192  # points in a bounding box, for the volume of a body and for what a void contains
+CHUNK = 256  # of the farthest points, asked at once whether they lie inside the body
+CERTAIN = 4.0  # standard deviations of a sampled volume
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillTolerances:
+    """Limits for the difference between a mesh and the surface that it fills."""
+
+    # Smooth and straight bodies keep 95 % of their volume from about 12 cells along the diagonal.
+    doubtful_volume: float = 0.05
+    # With a single cell across each wall a sound mesh keeps 85 %; below 80 % walls are missing.
+    wrong_volume: float = 0.2
+    # [cells] Stuffing rounds off straight edges and corners by up to 0.6 cells.
+    doubtful_distance: float = 1.0
+    # Of the diagonal. A sharp tip loses a fixed number of cells, however small they are.
+    negligible_distance: float = 0.02
+    # Of the volume. Loose pieces that have less than this in total are dropped.
+    loose_volume: float = 0.01
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FillReport:
+    """The difference between a mesh and the surface that it fills."""
+
+    cell: float  # [m]
+    size: float  # [m], diagonal of the surface
+    mesh_volume: float  # [m^3]
+    surface_volume: float  # [m^3]
+    pieces: int  # of the mesh, connected through facets
+    surface_pieces: int  # separate outward parts of the surface
+    cavities: int  # voids of the surface that are larger than a cell
+    lost_cavities: tuple[tuple[float, Array], ...]  # volume [m^3] and place (3,) [m] of each
+    small_parts: int  # voids and pieces of the surface that are smaller than a cell
+    distance: float  # [m], the largest from a point of the surface to the boundary of the mesh
+    farthest: Array  # (3,) [m], that point
+
+    @property
+    def volume_ratio(self) -> float:
+        """Volume of the mesh over that of the surface."""
+        return self.mesh_volume / self.surface_volume
+
+    def faults(self, tolerances: FillTolerances | None = None) -> list[str]:
+        """Return what makes the mesh useless; empty for a sound one."""
+        limits, found = tolerances or FillTolerances(), []
+        if abs(self.volume_ratio - 1.0) > limits.wrong_volume:
+            found.append(f"it has {100 * self.volume_ratio:.0f} % of the volume")
+        if self.pieces > self.surface_pieces:
+            found.append(f"it falls into {self.pieces} pieces instead of {self.surface_pieces}")
+        if self.lost_cavities:
+            volume, place = max(self.lost_cavities, key=lambda void: void[0])
+            found.append(
+                f"it loses {len(self.lost_cavities)} of {self.cavities} cavities (the largest has "
+                f"{volume:.3g} m^3, near {place.round(6).tolist()} m)"
+            )
+        return found
+
+    def doubts(self, tolerances: FillTolerances | None = None) -> list[str]:
+        """Return what may matter; empty for a close mesh."""
+        limits, found = tolerances or FillTolerances(), []
+        if abs(self.volume_ratio - 1.0) > limits.doubtful_volume:
+            found.append(f"it has {100 * self.volume_ratio:.1f} % of the volume")
+        if self.distance > self.allowed_distance(limits):
+            found.append(f"the surface is {self.gap()}")
+        return found
+
+    def summary(self) -> str:
+        """Describe volume, cavities and distance in one line."""
+        kept = self.cavities - len(self.lost_cavities)
+        cavities = f"{kept} of {self.cavities} cavities, " if self.cavities else ""
+        return (
+            f"{self.surface_volume:.4g} m^3, of which the mesh has {100 * self.volume_ratio:.1f} "
+            f"%; {cavities}{self.gap()}"
+        )
+
+    def gap(self) -> str:
+        """Describe the largest distance."""
+        return (
+            f"up to {self.distance:.3g} m ({self.distance / self.cell:.1f} cells) away, near "
+            f"{self.farthest.round(6).tolist()} m"
+        )
+
+    def allowed_distance(self, tolerances: FillTolerances) -> float:
+        """[m] below which the distance is not doubtful."""
+        of_cell, of_size = tolerances.doubtful_distance, tolerances.negligible_distance
+        return max(of_cell * self.cell, of_size * self.size)
+
+    def estimated_cell(self, tolerances: FillTolerances | None = None) -> float:
+        """[m] a cell without doubts, if the volume converges with the square of the cell and the
+        distance linearly."""
+        limits = tolerances or FillTolerances()
+        error, share = abs(self.volume_ratio - 1.0), 1.0
+        if error > limits.doubtful_volume:
+            share = 0.9 * (limits.doubtful_volume / error) ** 0.5
+        if self.distance > self.allowed_distance(limits):
+            share = min(share, 0.9 * limits.negligible_distance * self.size / self.distance)
+        return float(f"{share * self.cell:.2g}")
+
+
+def fill_report(mesh: Mesh, surface: Surface, cell: float) -> FillReport:
+    """Compare `mesh` with the closed `surface` that it fills with cells of about `cell` [m]."""
+    parts = connected(surface.points, surface.triangles)
+    volumes = np.array([enclosed_volume(surface.points, part) for part in parts])
+    is_large = np.abs(volumes) > cell**3
+    is_large |= ~is_large.any()
+    voids = [parts[k] for k in np.flatnonzero(is_large & (volumes < 0.0))]
+    mesh_volume = float(mesh.volumes().sum())
+    samples = points_on(surface.points, [parts[k] for k in np.flatnonzero(is_large)], cell)
+    distance = to_triangles(samples, mesh.points[mesh.boundary()[:, :3]])
+    farthest = farthest_point(surface, samples, distance, cell)
+    return FillReport(
+        cell=cell,
+        size=float(np.linalg.norm(np.ptp(surface.points, axis=0))),
+        mesh_volume=mesh_volume,
+        surface_volume=solid_volume(surface, mesh_volume),
+        pieces=int(pieces(mesh).max()) + 1,
+        surface_pieces=int((volumes > 0.0).sum()),
+        cavities=len(voids),
+        lost_cavities=lost_cavities(mesh, surface.points, voids),
+        small_parts=int((~is_large).sum()),
+        distance=float(distance[farthest]),
+        farthest=samples[farthest],
+    )
+
+
+def pieces(mesh: Mesh) -> Array:
+    """(n_cells,) the number of the piece of each cell; pieces are connected through facets, and
+    piece 0 is the largest."""
+    facets = cell_facets(mesh.corners)
+    owner = np.arange(len(facets)) // (mesh.dim + 1)
+    order, start, count = sorted_groups(facets)
+    a, b = order[start[count == 2]], order[start[count == 2] + 1]
+    graph = coo_array((np.ones(len(a)), (owner[a], owner[b])), shape=2 * (mesh.n_cells,))
+    _, piece = connected_components(graph, directed=False)
+    rank = np.argsort(np.argsort(-np.bincount(piece, mesh.volumes()), kind="stable"))
+    return rank[piece]
+
+
+def farthest_point(surface: Surface, points: Array, distance: Array, cell: float) -> int:
+    """Return the index of the farthest point of the surface that lies on the boundary of the body.
+
+    Where parts of the surface overlap, some of its points are inside: all of their surroundings."""
+    around = 1e-3 * cell * np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
+    far = np.argsort(-distance)
+    for start in range(0, int((distance > cell).sum()), CHUNK):
+        chunk = far[start : start + CHUNK]
+        near = (points[chunk, None] + around).reshape(-1, 3)
+        is_inside = np.all(surface.contains(near).reshape(len(chunk), -1), axis=1)
+        if not is_inside.all():
+            return int(chunk[is_inside.argmin()])
+    return int(far[np.searchsorted(-distance[far], -cell, side="left") % len(far)])
+
+
+def outward_parts(surface: Surface) -> int:
+    """Return the number of separate pieces that the surface encloses."""
+    parts = connected(surface.points, surface.triangles)
+    return sum(enclosed_volume(surface.points, part) > 0.0 for part in parts)
+
+
+def solid_volume(surface: Surface, expected: float) -> float:
+    """[m^3] what the surface encloses. Where its parts overlap, the signed volume counts some of it
+    twice; a sample shows that if the signed volume is far from what is expected."""
+    signed = surface.volume()
+    if abs(expected / signed - 1.0) < FillTolerances.doubtful_volume:
+        return signed
+    lower, upper = surface.bounds()
+    share = surface.contains(lower + spread(SAMPLES) * (upper - lower)).mean()
+    box = float(np.prod(upper - lower))
+    deviation = box * (share * (1.0 - share) / SAMPLES) ** 0.5
+    return signed if abs(box * share - signed) < CERTAIN * deviation else float(box * share)
+
+
+def lost_cavities(
+    mesh: Mesh, points: Array, voids: Sequence[Array]
+) -> tuple[tuple[float, Array], ...]:
+    """Return volume and place of the voids that no cavity of the mesh represents: one that holds
+    most of the void and no other void."""
+    walls = cavities(mesh) if voids else []
+    held = [-enclosed(mesh.points, wall) for wall in walls]
+    free, lost = set(range(len(walls))), []
+    for void in voids:
+        volume, inside = -enclosed_volume(points, void), points_inside(points, void)
+        match = next(
+            (
+                k
+                for k in sorted(free)
+                if held[k] > 0.4 * volume and most_are_inside(inside, mesh.points[walls[k]])
+            ),
+            None,
+        )
+        if match is None:
+            lost.append((volume, points[void].mean(axis=(0, 1))))
+        else:
+            free.remove(match)
+    return tuple(lost)
+
+
+def points_inside(points: Array, void: Array) -> Array:
+    """(k, 3) [m] points spread over the void that inward triangles enclose."""
+    corners = points[void]
+    lower, upper = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
+    inside_box = lower + spread(SAMPLES // 4) * (upper - lower)
+    return inside_box[winding_numbers(clusters(corners), inside_box) < -0.5]
+
+
+def most_are_inside(points: Array, wall: Array) -> bool:
+    """Whether the wall (m, nodes, 3) of a cavity goes around over half of the points."""
+    around = winding_numbers(clusters(wall[:, :3]), points) < -0.5
+    return bool(2 * around.sum() > len(points))

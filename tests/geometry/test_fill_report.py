@@ -1,0 +1,235 @@
+"""A filled mesh is compared with its surface: what is lost is refused, what is inaccurate warned
+about, and the advised cell works."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+from pliant.core import MeshError
+from pliant.geometry import (
+    Box,
+    FillTolerances,
+    Mesh,
+    Polygon,
+    Surface,
+    ball,
+    cavities,
+    fill,
+    fill_report,
+    with_cavities,
+)
+from pliant.geometry.cavities import enclosed, voids
+from pliant.geometry.cells import boundary_facets
+from pliant.geometry.distance import to_triangle, to_triangles
+from pliant.geometry.fill import by_stuffing
+from pliant.geometry.fill_report import pieces
+
+
+def joined(*parts):
+    """One Surface of several (points, triangles)."""
+    start = np.cumsum([0] + [len(points) for points, _ in parts])
+    triangles = [t + n for (_, t), n in zip(parts, start, strict=False)]
+    return Surface(points=np.vstack([p for p, _ in parts]), triangles=np.vstack(triangles))
+
+
+def box(size, origin=(0.0, 0.0, 0.0), inward=False):
+    mesh = Box(size=size, origin=origin).mesh(divisions=(1, 1, 1))
+    return mesh.points, mesh.boundary()[:, ::-1] if inward else mesh.boundary()
+
+
+def cubes(mask, step):
+    """The surface of cubes of `step` [m] where the mask (nx, ny, nz) holds."""
+    mesh = Box(size=mask.shape).mesh(divisions=mask.shape)
+    chosen = mask[tuple(np.floor(mesh.points[mesh.cells].mean(axis=1)).astype(int).T)]
+    used, triangles = np.unique(boundary_facets(mesh.cells[chosen]), return_inverse=True)
+    return Surface(points=step * mesh.points[used], triangles=triangles.reshape(-1, 3))
+
+
+def walled(wall=0.004):
+    size = np.array([0.06, 0.04, 0.03])
+    return joined(box(size), box(size - 2 * wall, 3 * [wall], inward=True))
+
+
+def cone(radius=0.02, height=0.06, n=32):
+    angle = 2 * np.pi * np.arange(n) / n
+    rim = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), 0 * angle])
+    i, j = np.arange(n), (np.arange(n) + 1) % n
+    sides = np.column_stack([i, j, 0 * i + n + 1]), np.column_stack([j, i, 0 * i + n])
+    return Surface(points=np.vstack([rim, [[0, 0, 0], [0, 0, height]]]), triangles=np.vstack(sides))
+
+
+def maze():
+    mask = np.zeros((9, 9, 4), dtype=bool)
+    mask[:, :, 0] = mask[::4] = mask[:, ::8] = True
+    return cubes(mask, 0.002)
+
+
+def pneunet():
+    """Chambers of 6 x 10 x 10 mm behind walls of 4 mm, joined by a channel of 2 mm."""
+    mask = np.ones((15, 9, 9), dtype=bool)
+    mask[1:-1, 4, 2] = False
+    mask[2:5, 2:7, 2:7] = mask[8:11, 2:7, 2:7] = False
+    return cubes(mask, 0.002)
+
+
+def shell():
+    outer, inner = ball(0.03, halvings=2), ball(0.026, halvings=2)
+    return joined((outer.points, outer.triangles), (inner.points, inner.triangles[:, ::-1]))
+
+
+def bubbles():
+    bubble = ball(0.001, halvings=1)
+    places = [(0.01, 0.0, 0.0), (-0.01, 0.004, 0.0), (0.0, -0.01, 0.005)]
+    outer = ball(0.03, halvings=3)
+    return joined(
+        (outer.points, outer.triangles),
+        *((bubble.points + place, bubble.triangles[:, ::-1]) for place in places),
+    )
+
+
+def advised(text):
+    return float(re.search(r"cell = ([\d.e-]+\d)", text)[1])
+
+
+@pytest.mark.parametrize(
+    ("surface", "cell", "says"),
+    [
+        (walled(), 0.0052, r"49 % of the volume, it falls into \d+ pieces instead of 1"),
+        (walled(), 0.0098, r"loses 1 of 1 cavities \(the largest has 3.66e-05 m\^3, near \[0.03"),
+        (shell(), 0.0069, r"loses 1 of 1 cavities"),
+        (shell(), 0.013, r"The body, which is 0.104 m large, is thinner than a cell of 0.013 m"),
+        (maze(), 0.0035, r"does not represent the surface: it has \d+ % of the volume"),
+        (pneunet(), 0.0037, r"loses 1 of 1 cavities"),
+    ],
+)
+def test_lost_walls_and_cavities_are_refused_with_a_cell_that_works(surface, cell, says):
+    with pytest.raises(MeshError, match=says) as refused:
+        fill(surface, cell)
+    finer = advised(str(refused.value))
+    assert finer < cell
+    mesh = fill(surface, finer)
+    assert mesh.volumes().sum() == pytest.approx(surface.volume(), rel=0.2)
+    assert len(cavities(mesh)) == len(voids(surface.points, surface.triangles))
+
+
+@pytest.mark.parametrize(
+    ("surface", "cell", "method"),
+    [
+        (cone(), 0.0103, "stuffing"),
+        (joined(box((0.02, 0.02, 0.03))), 0.0071, "stuffing"),
+        (ball(0.03, halvings=2), 0.017, "stuffing"),
+        (walled(), 0.0052, "lattice"),
+    ],
+)
+def test_an_inaccurate_mesh_is_warned_about_with_a_cell_that_is_close_enough(surface, cell, method):
+    with pytest.warns(UserWarning, match="differs from the surface") as caught:
+        fill(surface, cell, method=method)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fill(surface, advised(str(caught[0].message)), method=method)
+
+
+def test_a_tip_that_is_cut_off_is_located():
+    with pytest.warns(
+        UserWarning, match=r"up to 0.0\d+ m \(\d.\d cells\) away, near \[0.0, 0.0, 0.1"
+    ):
+        fill(cone(radius=0.008, height=0.1, n=16), 0.0068)
+
+
+def test_tolerances_can_be_widened():
+    wide = FillTolerances(wrong_volume=2.0, doubtful_volume=2.0, doubtful_distance=100.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mesh = fill(cone(), 0.016, tolerances=wide)
+    assert mesh.volumes().sum() < 0.8 * cone().volume()
+
+
+def test_a_wall_of_one_cell_stays_whole():
+    """Cells with all corners on the surface are kept; without them a fifth of the shell is lost."""
+    surface = shell()
+    mesh = by_stuffing(surface, 0.00416)
+    report = fill_report(mesh, surface, 0.00416)
+    assert report.volume_ratio == pytest.approx(1.0, abs=0.01)
+    assert (report.pieces, report.lost_cavities) == (1, ())
+    assert report.distance < 0.3 * report.cell
+
+
+def test_small_voids_are_counted_and_not_named():
+    surface = bubbles()
+    with pytest.warns(
+        UserWarning, match="3 voids or pieces of the surface are smaller than a cell"
+    ):
+        mesh = fill(surface, 0.006)
+    assert fill_report(mesh, surface, 0.006).small_parts == 3
+    assert set(mesh.surfaces) == {"outside"}
+
+
+def test_the_chambers_of_a_pneunet_are_one_named_cavity():
+    mesh = with_cavities(fill(pneunet(), 0.0021))
+    assert set(mesh.surfaces) == {"outside", "cavity-1"}
+    assert len(mesh.surfaces["outside"]) + len(mesh.surfaces["cavity-1"]) == len(mesh.boundary())
+    void = np.prod(np.ptp(pneunet().points, axis=0)) - pneunet().volume()
+    assert -enclosed(mesh.points, mesh.surfaces["cavity-1"]) == pytest.approx(void, rel=0.1)
+
+
+def test_parts_that_overlap_are_one_body():
+    """The signed volume counts the overlap twice, and points inside the body are not far away."""
+    surface = joined(box((0.05, 0.02, 0.02)), box((0.02, 0.05, 0.02), (0.004, 0.003, 0.0051)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mesh = fill(surface, 0.003)
+    report = fill_report(mesh, surface, 0.003)
+    overlap = 0.02 * 0.017 * 0.0149
+    assert report.surface_volume == pytest.approx(surface.volume() - overlap, rel=0.01)
+
+
+def test_separate_bodies_are_separate_pieces():
+    surface = joined(box((0.05, 0.02, 0.02)), box((0.02, 0.05, 0.02), (0.1, 0.0, 0.0)))
+    report = fill_report(fill(surface, 0.005), surface, 0.005)
+    assert (report.pieces, report.surface_pieces) == (2, 2)
+
+
+def test_pieces_are_ranked_by_volume():
+    mesh = Mesh(
+        points=np.vstack([np.eye(4, 3), 5 + 2 * np.eye(4, 3)]),
+        cells=[[3, 0, 1, 2], [7, 4, 5, 6]],
+    )
+    assert pieces(mesh).tolist() == [1, 0]
+
+
+def test_distances_to_a_triangle_are_those_of_its_nearest_point():
+    rng = np.random.default_rng(0)
+    corners, points = rng.normal(size=(5, 3, 3)), rng.normal(size=(200, 3))
+    s, t = np.meshgrid(np.linspace(0, 1, 101), np.linspace(0, 1, 101))
+    weights = np.stack([1 - s - t, s, t], axis=-1)[s + t <= 1 + 1e-12]
+    for triangle in corners:
+        dense = np.linalg.norm(points[:, None] - weights @ triangle, axis=2).min(axis=1)
+        np.testing.assert_allclose(to_triangle(points, triangle), dense, atol=0.02)
+    least = np.min([to_triangle(points, triangle) for triangle in corners], axis=0)
+    np.testing.assert_allclose(to_triangles(points, corners), least)
+
+
+# Millimetres taken as metres
+
+
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        lambda: fill(joined(box((60.0, 40.0, 30.0))), 0.004),
+        lambda: fill(joined(box((60.0, 40.0, 30.0))), 0.004, method="lattice"),
+        lambda: Box(size=(60.0, 40.0, 30.0)).mesh(cell=0.004),
+        lambda: Polygon(points=((0, 0), (60, 0), (60, 40))).mesh(cell=0.004),
+    ],
+)
+def test_too_many_cells_of_a_body_in_millimetres_doubt_the_unit(mesh):
+    with pytest.raises(MeshError, match=r"looks like millimetres.*scale = 0\.001"):
+        mesh()
+
+
+def test_too_many_cells_of_a_body_of_metres_leave_the_unit_open():
+    with pytest.raises(MeshError, match=r"8.66 m large: choose a larger cell, or scale = 0\.001"):
+        Box(size=(5.0, 5.0, 5.0)).mesh(cell=0.001)
+    with pytest.raises(MeshError, match=r"limit of 2000000. Choose a larger cell\.$"):
+        Box(size=(0.5, 0.5, 0.5)).mesh(cell=0.001)
