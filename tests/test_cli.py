@@ -176,3 +176,79 @@ def test_too_little_memory_is_one_message_and_status_1(called, monkeypatch):
     assert "Unable to allocate 273. GiB" in said
     assert "coarser mesh" in said
     assert "Traceback" not in said
+
+
+def test_a_closed_or_full_output_is_no_traceback() -> None:
+    for place, status, said in ((">&-", 0, ""), (">/dev/full", 1, "cannot be"), ("| true", 0, "")):
+        out = subprocess.run(
+            ["bash", "-c", f"{sys.executable} -m pliant papers {place}"],
+            capture_output=True,
+            text=True,
+        )
+        assert (out.returncode, said in out.stderr) == (status, True), out.stderr
+        assert "Traceback" not in out.stderr
+        assert "Exception" not in out.stderr
+
+
+@pytest.mark.parametrize("wait", [0.3, 0.9])
+def test_an_interrupt_while_modules_are_loaded_is_quiet(wait: float) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "pliant", "run", "cantilever", "--set", "no=1"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(wait)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=120)
+    assert "Traceback" not in said
+    assert child.returncode in (130, -signal.SIGINT, 2)  # 2: it had ended
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("run", "cantilever", "--seed", "-1"), "The seed is '-1'"),
+        (("run", "cantilever", "--seed", "1" * 5001), "--seed"),
+        (("run", "cantilever", "--set", f"cells={'1' * 5001}"), "takes a int"),
+        (("run", "cantilever", "--set", f"cells={'1' * 400}"), "must be below"),
+        (("run", "cantilever", "--set", f"load={'1' * 5001}"), "finite"),
+        (("run", "cantilever", "--out", ""), "path is empty"),
+        (("run", "n" * 300), "There is no experiment"),
+        (("run", "\x1b[31mred"), r"'\x1b[31mred'"),
+        (("check", f"{'n' * 300}.toml"), "cannot be read"),
+        (("check", ""), "path is empty"),
+        (("drive", "n" * 300), "There is no robot"),
+        (("drive", "plane_arm", "--headless", "1e300"), "at most 86400 s"),
+        (("papers", "000", "--out", ""), "path is empty"),
+    ],
+)
+def test_hostile_words_are_one_clear_error(words: tuple[str, ...], sentence: str, called) -> None:
+    status, said = called(*words)
+    assert status == 2
+    assert sentence in said
+    assert "Traceback" not in said
+    assert "\x1b[31m" not in said
+    assert len(said) < 2000
+
+
+def test_names_with_escape_sequences_are_printed_escaped(tmp_path: Path, called, capfd) -> None:
+    file = tmp_path / "red.toml"
+    file.write_text("""name = "red"
+[geometry]
+shape = "box"
+size = [0.2, 0.02, 0.02]
+divisions = [2, 1, 1]
+[material]
+E = 1e6
+nu = 0.4
+[[supports]]
+region = "x-"
+[effectors."\\u001b[31mtip [bold]"]
+surface = "x+"
+""")
+    sys.argv = ["pliant", "check", str(file)]
+    with pytest.raises(SystemExit):
+        cli.main()
+    said = capfd.readouterr().out
+    assert r"\x1b[31mtip [bold]" in said
+    assert "\x1b" not in said

@@ -2,6 +2,8 @@
 each other."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pliant
 
 ROOT = Path(pliant.__file__).parent
 LAYERS = [
-    {"core"},
+    {"core", "interrupts"},
     {"kernels", "progress"},
     {"linalg", "parallel", "store"},
     {"materials", "geometry", "surrogate"},
@@ -24,7 +26,7 @@ LAYERS = [
     {"zoo"},
     {"bench"},
     {"papers"},
-    {"cli"},
+    {"cli", "public"},
     {"__main__"},
 ]
 RANK = {room: k for k, layer in enumerate(LAYERS) for room in layer}
@@ -78,4 +80,15 @@ def test_core_needs_numpy_only() -> None:
 
 def test_public_names_are_few_and_there() -> None:
     assert len(pliant.__all__) <= 40
-    assert all(name in vars(pliant) for name in pliant.__all__)
+    assert all(hasattr(pliant, name) for name in pliant.__all__)
+    assert set(pliant.__all__) <= set(dir(pliant))
+    assert not hasattr(pliant, "no_such_name")
+
+
+def test_import_loads_the_public_names_when_they_are_used() -> None:
+    code = (
+        "import sys, pliant; assert 'numba' not in sys.modules; pliant.InputError; "
+        "assert 'numba' in sys.modules; assert pliant.dynamics.simulate is pliant.simulate; "
+        "from pliant import Box, geometry; assert geometry.Box is Box is pliant.Box"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,73 +1,28 @@
 """Pliant: describe a soft robot once, then simulate it, differentiate it and plan its motion. SI
 units everywhere."""
 
-from pliant import actuators, geometry, planners, problem, surrogate
-from pliant.actuators import Cable, Gripper
-from pliant.bodies import PointMass
-from pliant.contact import Contact, capsule, plane, sphere
-from pliant.core import InputError, PliantError, StepError
-from pliant.dynamics import (
-    BDF2,
-    ImplicitEuler,
-    Latent,
-    MaterialPoint,
-    Newton,
-    Quasistatic,
-    SemiImplicit,
-    equilibrium,
-    gradcheck,
-    pullback,
-    simulate,
-)
-from pliant.geometry import Box, Mesh
-from pliant.materials import Material
-from pliant.planners import plan
-from pliant.problem import Problem, paths
-from pliant.robot import Damping, Effector, PointLoad, Robot, Support, SurfaceLoad
-from pliant.robot_files import load_robot
-from pliant.zoo import robots
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pliant.public import *  # noqa: F403
+    from pliant.public import __all__ as __all__
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "BDF2",
-    "Box",
-    "Cable",
-    "Contact",
-    "Damping",
-    "Effector",
-    "Gripper",
-    "ImplicitEuler",
-    "InputError",
-    "Latent",
-    "Material",
-    "MaterialPoint",
-    "Mesh",
-    "Newton",
-    "PliantError",
-    "PointLoad",
-    "PointMass",
-    "Problem",
-    "Quasistatic",
-    "Robot",
-    "SemiImplicit",
-    "StepError",
-    "Support",
-    "SurfaceLoad",
-    "actuators",
-    "capsule",
-    "equilibrium",
-    "geometry",
-    "gradcheck",
-    "load_robot",
-    "paths",
-    "plan",
-    "plane",
-    "planners",
-    "problem",
-    "pullback",
-    "robots",
-    "simulate",
-    "sphere",
-    "surrogate",
-]
+
+def __getattr__(name: str) -> Any:
+    """Load modules and public names when they are first used: `import pliant` itself is quick."""
+    from importlib.util import find_spec
+
+    if not name.startswith("__") and find_spec(f"pliant.{name}") is not None:
+        return import_module(f"pliant.{name}")
+    if name == "__all__" or not name.startswith("__"):
+        public = vars(import_module("pliant.public"))
+        if name in public:
+            return public[name]
+    raise AttributeError(f"module 'pliant' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__getattr__("__all__")})

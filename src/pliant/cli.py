@@ -2,9 +2,10 @@
 2 wrong input."""
 
 import json
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -15,7 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from pliant import __version__
-from pliant.core import InputError, PliantError
+from pliant.core import InputError, PliantError, printable
+from pliant.interrupts import STATUS as INTERRUPTED
+from pliant.interrupts import exit_on_interrupt
 from pliant.progress import Display, Log
 from pliant.progress import Progress as Report
 
@@ -27,6 +30,15 @@ app = typer.Typer(
 )
 screen = Console(stderr=True)
 PREPARING = "preparing (the first run compiles, once)"
+
+
+def _path(text: str) -> Path:
+    """A path that was typed; an empty one would be the current folder."""
+    if not str(text):
+        raise typer.BadParameter("the path is empty")
+    return Path(text)
+
+
 Name = Annotated[
     str,
     typer.Argument(
@@ -53,18 +65,19 @@ def list_command(
     ] = None,
 ) -> None:
     """Every experiment: paper, size, what it shows, typical run time; or the settings of one."""
-    from pliant.zoo.registry import EXPERIMENTS, find
+    with exit_on_interrupt():
+        from pliant.zoo.registry import EXPERIMENTS, find
 
     if name is not None:
         experiment = find(name)
-        settings = Table("setting", "default", "with --quick", box=None, pad_edge=False)
-        for key, value in experiment.settings.items():
-            settings.add_row(key, str(value), str(experiment.quick.get(key, value)))
-        Console().print(settings)
+        settings = [
+            (key, value, experiment.quick.get(key, value))
+            for key, value in experiment.settings.items()
+        ]
+        Console().print(_table(("setting", "default", "with --quick"), settings))
         return
-    table = Table("name", "paper", "size", "takes", "what it shows", box=None, pad_edge=False)
-    for e in EXPERIMENTS.values():
-        table.add_row(e.name, e.paper or "-", e.size, e.takes, e.shows)
+    rows = [(e.name, e.paper or "-", e.size, e.takes, e.shows) for e in EXPERIMENTS.values()]
+    table = _table(("name", "paper", "size", "takes", "what it shows"), rows)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
@@ -72,9 +85,10 @@ def list_command(
 def run_command(
     name: Name,
     out: Annotated[
-        Path | None, typer.Option(help="Result folder; by default results/NAME.")
+        Path | None,
+        typer.Option(parser=_path, metavar="FOLDER", help="By default results/NAME."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of every random number.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of every random number, 0 or more.")] = 0,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
@@ -97,7 +111,9 @@ def run_command(
     ] = False,
 ) -> None:
     """Run an experiment or a robot file and write its result folder."""
-    from pliant.zoo.experiment import result_folder, run
+    with exit_on_interrupt():
+        from pliant.zoo.experiment import run
+        from pliant.zoo.result_folder import checked_folder
 
     experiment = _experiment(name)
     try:
@@ -117,7 +133,7 @@ def run_command(
             "Interrupted; what was finished is on disk. Go on with the same command and --resume.",
             130,
         )
-    _print_result(result, result_folder(experiment, out))
+    _print_result(result, checked_folder(out, experiment.name))
     if as_json:
         print(json.dumps(result))
     raise typer.Exit(0 if result["status"] == "done" else 1)
@@ -154,10 +170,10 @@ def drive_command(
         ),
     ] = False,
     record: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Save every recording here.")
+        Path | None, typer.Option(parser=_path, metavar="FOLDER", help="Save every recording here.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Play this recording.")
+        Path | None, typer.Option(parser=_path, metavar="FOLDER", help="Play this recording.")
     ] = None,
     without_page: Annotated[
         float | None,
@@ -170,13 +186,16 @@ def drive_command(
     script: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.csv", help="With --headless: targets over time, rows of t, x, y, z."
+            parser=_path,
+            metavar="FILE.csv",
+            help="With --headless: targets over time, rows of t, x, y, z.",
         ),
     ] = None,
 ) -> None:
     """The robot in the browser: drag the target and it follows."""
-    from pliant import viewer
-    from pliant.zoo.registry import find_robot
+    with exit_on_interrupt():
+        from pliant import viewer
+        from pliant.zoo.registry import find_robot
 
     if script is not None and without_page is None:
         raise InputError(
@@ -198,7 +217,7 @@ def drive_command(
             script=None if script is None else viewer.load_script(script),
         )
         for what, value in figures.items():
-            print(f"{what}: {value}" if isinstance(value, str) else f"{what}: {value:.4g}")
+            print(printable(f"{what}: {value if isinstance(value, str) else f'{value:.4g}'}"))
         return
     viewer.drive(
         session,
@@ -210,19 +229,19 @@ def drive_command(
 
 
 @app.command("check")
-def check_command(file: Annotated[Path, typer.Argument(help="A robot file (TOML).")]) -> None:
+def check_command(
+    file: Annotated[
+        Path, typer.Argument(parser=_path, metavar="FILE", help="A robot file (TOML).")
+    ],
+) -> None:
     """Is this robot sound? Mesh quality, supports, actuators, units, and one step of it."""
-    from pliant.zoo.check import check
+    with exit_on_interrupt():
+        from pliant.zoo.check import check
 
     findings = check(file)
-    table = Table("what", "found", box=None, pad_edge=False)
-    for what, found in findings.facts:
-        table.add_row(what, found)
-    Console().print(table)
+    Console().print(_table(("what", "found"), findings.facts))
     for warning in findings.warnings:
-        Console().print(
-            f"warning: {warning}", style="yellow", markup=False, highlight=False, soft_wrap=True
-        )
+        _say(f"warning: {warning}", Console(), style="yellow")
     print("sound" if not findings.warnings else f"usable, with {len(findings.warnings)} warning(s)")
 
 
@@ -234,28 +253,30 @@ def gradcheck_command(
     ] = False,
 ) -> None:
     """Every derivative of a model against finite differences, as a table."""
-    from pliant.dynamics import gradcheck
+    with exit_on_interrupt():
+        from pliant.dynamics import gradcheck
 
     experiment = _experiment(name)
     with _busy("compiling, once, and checking"):
         checks = gradcheck(*experiment.probe(experiment.chosen(quick=not full)))
-    table = Table(
+    columns = (
         "derivative of the step by",
         "Taylor slope (2 is right)",
         "relative error",
         "jvp against vjp",
         "verdict",
-        box=None,
-        pad_edge=False,
     )
-    for c in checks:
-        table.add_row(
+    rows = [
+        (
             c.name,
             "no remainder" if c.exact else f"{c.slope:.3f}",
             f"{c.error:.1e}",
             f"{c.duality:.1e}",
             "right" if c.ok else "WRONG",
         )
+        for c in checks
+    ]
+    table = _table(columns, rows)
     Console(width=None if sys.stdout.isatty() else 120).print(table)
     raise typer.Exit(0 if all(c.ok for c in checks) else 1)
 
@@ -274,20 +295,13 @@ def bench_command(
     ] = False,
 ) -> None:
     """Speed side by side with peers, as ratios from one run."""
-    from pliant.bench import bench
+    with exit_on_interrupt():
+        from pliant.bench import bench
 
     with _busy("measuring; keep the machine otherwise idle"):
         report = bench(name, quick=quick)
     for title, columns, rows in report.tables:
-        table = Table(
-            *(escape(column) for column in columns),
-            title=title,
-            title_justify="left",
-            box=None,
-            pad_edge=False,
-        )
-        for row in rows:
-            table.add_row(*(escape(cell) for cell in row))
+        table = _table(columns, rows, title)
         Console(width=None if sys.stdout.isatty() else 140).print(table)
         print()
     for note in report.notes:
@@ -302,7 +316,8 @@ def papers_command(
         str | None, typer.Argument(help="Which paper, such as 000; without it, what there is.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Result folder; by default results/paper-NAME.")
+        Path | None,
+        typer.Option(parser=_path, metavar="FOLDER", help="By default results/paper-NAME."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller settings: minutes instead of an hour.")
@@ -312,7 +327,8 @@ def papers_command(
     ] = False,
 ) -> None:
     """The tables and figures of a paper, theirs beside ours, measured on this machine."""
-    from pliant.papers import papers, reproduce
+    with exit_on_interrupt():
+        from pliant.papers import papers, reproduce
 
     if name is None:
         for paper, what in papers().items():
@@ -331,6 +347,14 @@ def papers_command(
 
 def main() -> None:
     """Run the command line; every foreseen failure is one sentence."""
+    _open_missing_streams()
+    try:
+        _run_app()
+    finally:
+        _flush_output()
+
+
+def _run_app() -> None:
     try:
         app()
     except InputError as error:
@@ -343,20 +367,70 @@ def main() -> None:
             "command as a defect.",
             1,
         )
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except OSError as error:
+        where = "Standard output" if error.filename is None else str(error.filename)
+        _fail(f"{where} cannot be used ({error.strerror}); check that place and its space.", 1)
+
+
+def _open_missing_streams() -> None:
+    """Give closed standard streams a place to go: files that are opened later must not become the
+    standard output."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(handle)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+
+
+def _flush_output() -> None:
+    """Write what is left in the buffer of standard output. A reader that has gone is no failure; a
+    full disk is one."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # where Python's own flush at the end goes
+        if isinstance(error, BrokenPipeError):
+            sys.exit(1)
+        _fail(f"Standard output cannot be written ({error.strerror}); free some space.", 1)
 
 
 def _fail(sentence: str, status: int) -> NoReturn:
-    screen.print(f"pliant: {sentence}", style="red", markup=False, highlight=False, soft_wrap=True)
+    _say(f"pliant: {sentence}", style="red")
     sys.exit(status)
 
 
+def _say(text: str, console: Console = screen, style: str | None = None) -> None:
+    """Print a line of plain text, without escape sequences from names and files."""
+    console.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(
+    columns: Iterable[str], rows: Iterable[Iterable[Any]], title: str | None = None
+) -> Table:
+    """A table of plain text, without markup and escape sequences from names and files."""
+    table = Table(
+        *(escape(column) for column in columns),
+        title=title,
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
+    for row in rows:
+        table.add_row(*(escape(printable(str(cell))) for cell in row))
+    return table
+
+
 def _experiment(name: str) -> Any:
-    from pliant.zoo.registry import find
-    from pliant.zoo.task import task_experiment
+    with exit_on_interrupt():
+        from pliant.zoo.registry import find
+        from pliant.zoo.task import task_experiment
 
     return (
         task_experiment(Path(name))
-        if name.lower().endswith(".toml") or Path(name).is_file()
+        if name.lower().endswith(".toml") or os.path.isfile(name)
         else find(name)
     )
 
@@ -369,12 +443,7 @@ def _opened(url: str, browser: bool) -> None:
     from pliant.viewer import signpost
 
     print(f"{url}", flush=True)
-    screen.print(
-        "Whoever has this address can drive the robot. Ctrl-C ends.",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    _say("Whoever has this address can drive the robot. Ctrl-C ends.")
     if browser:
         webbrowser.open(signpost(url).as_uri())
 
@@ -383,7 +452,7 @@ def _pairs(texts: list[str]) -> dict[str, str]:
     for text in texts:
         if "=" not in text:
             raise InputError(
-                f"--set takes KEY=VALUE, not '{text}'; write for example --set dt=0.01."
+                f"--set takes KEY=VALUE, not '{text[:60]}'; write for example --set dt=0.01."
             )
     return dict(text.split("=", 1) for text in texts)
 
@@ -475,20 +544,23 @@ def _interrupts() -> Iterator[list[int]]:
 
 
 def _print_result(result: dict[str, Any], folder: Path) -> None:
-    table = Table("metric", "here", "unit", "paper", box=None, pad_edge=False)
-    for name, m in result["metrics"].items():
-        value = f"{m['value']:.4g}" if isinstance(m["value"], float) else str(m["value"])
-        table.add_row(name, value, m["unit"], "-" if m["paper"] is None else str(m["paper"]))
-    screen.print(table)
+    rows = [
+        (
+            name,
+            f"{m['value']:.4g}" if isinstance(m["value"], float) else m["value"],
+            m["unit"],
+            "-" if m["paper"] is None else m["paper"],
+        )
+        for name, m in result["metrics"].items()
+    ]
+    screen.print(_table(("metric", "here", "unit", "paper"), rows))
     for note in result.get("notes", ()):
-        screen.print(note, markup=False, highlight=False, soft_wrap=True)
-    screen.print(
-        f"{result['name']}: {result['status']}", markup=False, highlight=False, soft_wrap=True
-    )
-    screen.print(f"took: {result['seconds']:.1f} s", markup=False, highlight=False, soft_wrap=True)
+        _say(note)
+    _say(f"{result['name']}: {result['status']}")
+    _say(f"took: {result['seconds']:.1f} s")
     for label, file in (("report", "report.html"), ("animation", "animation.mp4")):
         if (folder / file).is_file():
-            screen.print(f"{label}: {folder / file}", markup=False, highlight=False, soft_wrap=True)
+            _say(f"{label}: {folder / file}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.bodies import Matter, complex_slopes, one_sided
-from pliant.core import Array, InputError, finite_array, nearest, require_positive
+from pliant.core import Array, InputError, finite_array, nearest, quoted, require_positive
 from pliant.geometry.heights import HeightField
 from pliant.materials import FRICTION
 
@@ -114,11 +114,11 @@ def terrain(heights: ArrayLike, spacing: float, origin: ArrayLike | None = None)
     """
     try:
         table = np.asarray(heights, dtype=float)
-    except (TypeError, ValueError):  # text, ragged lists
+    except (TypeError, ValueError, OverflowError):  # text, ragged lists
         table = np.zeros(0)
     if table.ndim not in (1, 2) or not table.size:
         raise InputError(
-            f"The heights of a terrain are {str(heights)[:60]!r}; give a table (nx, ny) of "
+            f"The heights of a terrain are {quoted(heights)}; give a table (nx, ny) of "
             "numbers [m], in the plane (nx,)."
         )
     table = _length_array("The array of heights of a terrain", table, (None,) * table.ndim)
@@ -278,7 +278,7 @@ class Contact:
         dim = point.shape[1]
         try:
             found = [np.shape(part) for part in self.obstacle(point)]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             found = []
         if found != [(1,), (1, dim), (1, dim, dim)]:
             raise InputError(

@@ -1,6 +1,7 @@
 """The nouns that every room of Pliant shares: errors, Status, Step, Params, Space and the waist's
 protocols. NumPy only."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -15,6 +16,9 @@ Array = NDArray[Any]
 
 class PliantError(Exception):
     """Every error that Pliant raises on purpose; its text is one sentence with the remedy."""
+
+    def __str__(self) -> str:
+        return printable(" ".join(map(str, self.args)))
 
 
 class InputError(PliantError, ValueError):
@@ -339,9 +343,10 @@ def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str
         if raw.dtype.kind in "bcSU":
             raise TypeError
         array = np.asarray(raw, dtype=float)
-    except (TypeError, ValueError):  # truth values, complex numbers, text, ragged lists
+    except (TypeError, ValueError, OverflowError):
+        # truth values, complex numbers, text, ragged lists, integers above 1e308
         raise InputError(
-            f"{name} is {str(value)[:60]!r}; give numbers{f' [{unit}]' if unit else ''} of shape "
+            f"{name} is {quoted(value)}; give numbers{f' [{unit}]' if unit else ''} of shape "
             f"{_shape(shape)}."
         ) from None
     if array.ndim != len(shape) or any(
@@ -386,21 +391,58 @@ def require_number(name: str, value: Any, unit: str) -> float:
         if isinstance(value, str | bool):
             raise TypeError
         return float(value)
+    except OverflowError:
+        raise InputError(
+            f"{name} is {quoted(value)}; it must be a number below 1.8e308"
+            f"{f' [{unit}]' if unit else ''}."
+        ) from None
     except (TypeError, ValueError):
         raise InputError(
-            f"{name} is {str(value)[:60]!r}; it must be a number{f' [{unit}]' if unit else ''}."
+            f"{name} is {quoted(value)}; it must be a number{f' [{unit}]' if unit else ''}."
         ) from None
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether a value is a whole number, NumPy's too; a truth value is none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    """Whether a value is an integer of at most 64 bits, NumPy's too; a bool is none. Raises
+    `InputError` for an integer that has too many digits to be quoted by an error."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        return False
+    if abs(int(value)).bit_length() > 10_000:
+        raise InputError(f"The number {quoted(value)} is too large; give a smaller one.")
+    return -(2**63) <= int(value) < 2**63
+
+
+def require_seed(seed: Any) -> int:
+    """`seed` as an int. Raises `InputError` unless it is an integer from 0 to 2**32 - 1."""
+    if not is_whole(seed) or not 0 <= seed < 2**32:
+        raise InputError(
+            f"The seed is {quoted(seed)}; it must be a whole number from 0 to {2**32 - 1}."
+        )
+    return int(seed)
+
+
+def quoted(value: Any) -> str:
+    """The first 60 characters of a value in quotes, for an error."""
+    try:
+        text = str(value)
+    except ValueError:  # Python prints no integer of more than 4300 digits
+        text = f"{type(value).__name__} of more than 4300 digits"
+    return repr(text[:60])
+
+
+def printable(text: str, longest: int = 400) -> str:
+    """`text` for a terminal: control characters as escapes such as \\x1b, and the middle of words
+    of more than `longest` characters left out."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    words = re.split(r"(\s+)", shown)
+    half = longest // 2
+    return "".join(w if len(w) <= longest else f"{w[:half]}...{w[-half:]}" for w in words)
 
 
 def require_kind(name: str, value: Any, kinds: type | tuple[type, ...], remedy: str) -> None:
     """A sentence unless `value` is of one of the kinds."""
     if not isinstance(value, kinds):
-        raise InputError(f"{name} is {str(value)[:60]!r} ({type(value).__name__}); {remedy}.")
+        raise InputError(f"{name} is {quoted(value)} ({type(value).__name__}); {remedy}.")
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
@@ -415,12 +457,12 @@ def nearest(name: Any, known: Iterable[str]) -> str:
 def check_limits(name: str, limits: Any) -> None:
     """A sentence unless `limits` is a lower and a larger upper number."""
     if not isinstance(limits, tuple | list) or len(limits) != 2:
-        raise InputError(f"The limits of {name} are {limits!r}; give (lower, upper).")
+        raise InputError(f"The limits of {name} are {quoted(limits)}; give (lower, upper).")
     lower, upper = (require_number(f"A limit of {name}", value, "") for value in limits)
     if np.isnan(lower) or np.isnan(upper):
         raise InputError(
-            f"The limits of {name} are {limits!r}; give two numbers, -inf or inf where there is "
-            "none."
+            f"The limits of {name} are {quoted(limits)}; give two numbers, -inf or inf where there "
+            "is none."
         )
     if not lower < upper:
         raise InputError(

@@ -167,3 +167,14 @@ def test_the_sound_robot_file_is_sound(given):
 def test_a_robot_file_in_millimetres_warns(given):
     with pytest.warns(UserWarning, match=r"millimetres"):
         load_robot(given(changed("[0.1, 0.02, 0.02]", "[100, 20, 20]")))
+
+
+@pytest.mark.parametrize("number", ["1" * 401, "1" * 5001, "0x" + "f" * 5001])
+def test_an_integer_of_more_than_64_bits_is_refused(given, one_sentence, number: str) -> None:
+    path = given(f"name = 'x'\n[material]\nE = {number}\n")
+    one_sentence(lambda: load_robot(path), "more than 64 bits")
+
+
+def test_thousands_of_dotted_keys_are_refused(given, one_sentence) -> None:
+    path = given(".".join(["a"] * 5000) + " = 1")
+    one_sentence(lambda: load_robot(path), "nested too deeply")

@@ -120,6 +120,8 @@ def test_bad_scripts_and_robots_are_sentences(arm, tmp_path, one_sentence):
         ("", "as many places"),
         ("0,1,2,3\n1,2\n", "as many places"),
         ("0\n1\n", "as many places"),
+        (f"0,{'1' * 5001},0,0\n", "finite|not a table"),
+        (f"0,{'1' * 200_000},0,0\n", "field larger"),
     ):
         file.write_text(text)
         one_sentence(lambda: load_script(file), words)

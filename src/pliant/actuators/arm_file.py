@@ -80,9 +80,11 @@ def _parsed(path: Path) -> dict[str, Any]:
                 f"The file has more than {MOST_BYTES} bytes; an arm needs a few hundred."
             )
         return tomllib.loads(data.decode("utf-8-sig"))
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(
             f"The file cannot be read ({error.strerror}); check its permissions."
         ) from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also for integers of more than 4300 digits
         raise InputError(f"The file is not TOML: {error}; mend that place.") from None

@@ -133,7 +133,7 @@ def checked_limits(what: str, names: tuple[str, ...], limits: Any) -> tuple[Arra
         lower, upper = (
             np.array(np.broadcast_to(np.asarray(side, float), len(names))) for side in limits
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"The limits of {what} are {str(limits)[:60]}; give (lower, upper), each with "
             f"{len(names)} numbers ({', '.join(names)})."

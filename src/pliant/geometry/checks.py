@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pliant.core import Array, MeshError
+from pliant.core import Array, MeshError, quoted
 from pliant.geometry.cells import (
     DIMENSION,
     RULES,
@@ -25,9 +25,9 @@ def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
     """Both as contiguous, finite, read-only arrays of sizes that fit together."""
     try:
         points, cells = np.asarray(points, dtype=float), np.asarray(cells)
-    except (TypeError, ValueError):  # text, ragged lists, complex numbers
+    except (TypeError, ValueError, OverflowError):  # text, ragged lists, complex numbers
         raise MeshError(
-            f"The points are {str(points)[:40]!r}..., not a table of numbers; pass (n_points, 2) "
+            f"The points are {quoted(points)}..., not a table of numbers; pass (n_points, 2) "
             "or (n_points, 3) [m]."
         ) from None
     if points.ndim != 2 or points.shape[1] not in (2, 3):

@@ -73,7 +73,7 @@ def checked_grid(grid: int | tuple[int, int]) -> Array:
     """(2,) the columns along each side."""
     try:
         counts = np.asarray(grid)
-    except ValueError:  # ragged lists
+    except (ValueError, OverflowError):  # ragged lists, huge integers
         counts = np.zeros(1)
     if (
         not np.issubdtype(counts.dtype, np.integer)

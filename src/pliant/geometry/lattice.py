@@ -6,7 +6,7 @@ from math import factorial, prod
 
 import numpy as np
 
-from pliant.core import Array, InputError, MeshError, require_positive
+from pliant.core import Array, InputError, MeshError, quoted, require_positive
 from pliant.geometry.cells import boundary_facets, elevated
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.quality import LARGE, scale_doubts
@@ -94,7 +94,7 @@ def checked_divisions(
         or (values < least).any()
     ):
         raise InputError(
-            f"The divisions are {divisions}; this shape takes {n} whole numbers, at least "
+            f"The divisions are {quoted(divisions)}; this shape takes {n} whole numbers, at least "
             f"{tuple(least)}."
         )
     return tuple(int(v) for v in values)
@@ -103,7 +103,7 @@ def checked_divisions(
 def check_order(order: int) -> None:
     if order not in (1, 2):
         raise InputError(
-            f"The order is {order}; cells have order 1 (corners) or 2 (corners and middles of "
+            f"The order is {quoted(order)}; cells have order 1 (corners) or 2 (corners and middles of "
             "edges)."
         )
 

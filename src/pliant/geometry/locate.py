@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pliant.core import Array, InputError, require_number
+from pliant.core import Array, InputError, quoted, require_number
 from pliant.geometry.cells import shape_gradients, shape_values
 from pliant.geometry.nearest import nearest_on_boundary
 
@@ -74,9 +74,9 @@ def _deepest(points: Array, cells: Array, at: Array, size: float) -> tuple[Array
 def checked_places(at: Array, dim: int) -> Array:
     try:
         at = np.atleast_2d(np.asarray(at, dtype=float))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
-            f"The points to locate are {str(at)[:60]!r}; pass numbers [m] of shape (k, {dim})."
+            f"The points to locate are {quoted(at)}; pass numbers [m] of shape (k, {dim})."
         ) from None
     if at.ndim != 2 or at.shape[1] != dim:
         raise InputError(

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, quoted, require_positive
 from pliant.geometry.lattice import (
     box_sides,
     charted,
@@ -54,8 +54,8 @@ def checked_vector(
     """`values` as `dim` finite numbers [m], positive ones if asked."""
     try:
         vector = np.atleast_1d(np.asarray(values, dtype=float))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} is {values!r}; pass {dim} numbers in metres.") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name} is {quoted(values)}; pass {dim} numbers in metres.") from error
     if vector.shape != (dim,):
         raise InputError(f"{name} has shape {vector.shape}; pass {dim} numbers in metres.")
     bad = np.flatnonzero(~(np.isfinite(vector) & ((vector > 0) | (not positive))))

@@ -6,6 +6,7 @@ from typing import Any
 
 from pliant.core import InputError, nearest
 from pliant.progress import Progress, reporting
+from pliant.zoo.result_folder import checked_folder, replaced
 
 
 def papers() -> dict[str, str]:
@@ -36,6 +37,6 @@ def reproduce(
             f"There is nothing of paper '{name}' to reproduce yet; {nearest(name, papers())}"
         )
     module = import_module(f"pliant.papers.paper{name}")
-    folder = Path("results") / f"paper-{name}" if out is None else Path(out)
-    with reporting(progress) as report:
-        return module.reproduce(folder, quick=quick, progress=report)
+    folder = checked_folder(out, f"paper-{name}")
+    with replaced(folder) as work, reporting(progress) as report:
+        return module.reproduce(work, quick=quick, progress=report)

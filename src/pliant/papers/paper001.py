@@ -12,7 +12,6 @@ import numpy as np
 from pliant.papers.written import Found, written
 from pliant.progress import Progress
 from pliant.report import Plot
-from pliant.store import lock
 from pliant.zoo.experiment import Metric, Run
 from pliant.zoo.experiments import diamond_two_goals, liandford, stiff_flop
 from pliant.zoo.reach import CLOSE, Reached, ReachTask
@@ -46,37 +45,36 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
     began = time.perf_counter()
     metrics: dict[str, Metric] = {}
     plots: list[Plot] = []
-    with lock(folder):
-        for name, (figure, make) in FIGURES.items():
-            here = Run(
-                settings=find(name).chosen(quick=quick),
-                folder=folder / name,
-                identity=f"paper-001 {name}",
-                progress=lambda what, done, total, name=name: progress(  # type: ignore[misc]
-                    f"{name}: {what}", done, total
-                ),
-            )
-            task = make(here.settings)
-            found = plans(here, task)
-            for way, one in found.items():
-                metrics |= {
-                    f"{name}, {key}": metric for key, metric in way_metrics(task, way, one).items()
-                }
-            worst = max(one.worst for one in found.values())
-            kept = all(one.plan.excess <= 1e-9 for one in found.values())
-            metrics[f"{name} reached"] = Metric(value=bool(worst <= CLOSE and kept))
-            plots += [
-                replace(plot, title=f"{figure}: {plot.title}") for plot in drawn(name, task, found)
-            ]
-        return written(
-            folder,
-            "001",
-            SHOWS,
-            Found(metrics=metrics, notes=NOTES),
-            quick=quick,
-            began=began,
-            plots=plots,
+    for name, (figure, make) in FIGURES.items():
+        here = Run(
+            settings=find(name).chosen(quick=quick),
+            folder=folder / name,
+            identity=f"paper-001 {name}",
+            progress=lambda what, done, total, name=name: progress(  # type: ignore[misc]
+                f"{name}: {what}", done, total
+            ),
         )
+        task = make(here.settings)
+        found = plans(here, task)
+        for way, one in found.items():
+            metrics |= {
+                f"{name}, {key}": metric for key, metric in way_metrics(task, way, one).items()
+            }
+        worst = max(one.worst for one in found.values())
+        kept = all(one.plan.excess <= 1e-9 for one in found.values())
+        metrics[f"{name} reached"] = Metric(value=bool(worst <= CLOSE and kept))
+        plots += [
+            replace(plot, title=f"{figure}: {plot.title}") for plot in drawn(name, task, found)
+        ]
+    return written(
+        folder,
+        "001",
+        SHOWS,
+        Found(metrics=metrics, notes=NOTES),
+        quick=quick,
+        began=began,
+        plots=plots,
+    )
 
 
 def drawn(name: str, task: ReachTask, found: Mapping[str, Reached]) -> Sequence[Plot]:

@@ -20,7 +20,6 @@ from pliant.papers.panels import pictures, write_panels
 from pliant.papers.written import Found, written
 from pliant.progress import Progress
 from pliant.report import Plot, Scene
-from pliant.store import lock
 from pliant.zoo.experiment import Metric, Run
 from pliant.zoo.experiments import cylinder_air_water as cylinder
 from pliant.zoo.experiments import finger_inverse as finger
@@ -69,26 +68,21 @@ class Part:
 def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
     """Everything of paper 002, in one folder."""
     began = time.perf_counter()
-    with lock(folder):
-        parts = [
-            *(table_one(folder, which, quick, progress) for which in TABLE),
-            figure_three(folder, quick, progress),
-            figure_four(folder, quick, progress),
-            section_four(quick),
-            figure_five(folder, quick, progress),
-            figure_six(folder, quick, progress),
-        ]
-        metrics = {name: metric for part in parts for name, metric in part.metrics.items()}
-        found = Found(
-            metrics=metrics, notes=[*NOTES, *(note for part in parts for note in part.notes)]
-        )
-        plots, media = (
-            [plot for part in parts for plot in part.plots],
-            [name for part in parts for name in part.media],
-        )
-        return written(
-            folder, "002", SHOWS, found, quick=quick, began=began, plots=plots, media=media
-        )
+    parts = [
+        *(table_one(folder, which, quick, progress) for which in TABLE),
+        figure_three(folder, quick, progress),
+        figure_four(folder, quick, progress),
+        section_four(quick),
+        figure_five(folder, quick, progress),
+        figure_six(folder, quick, progress),
+    ]
+    metrics = {name: metric for part in parts for name, metric in part.metrics.items()}
+    found = Found(metrics=metrics, notes=[*NOTES, *(note for part in parts for note in part.notes)])
+    plots, media = (
+        [plot for part in parts for plot in part.plots],
+        [name for part in parts for name in part.media],
+    )
+    return written(folder, "002", SHOWS, found, quick=quick, began=began, plots=plots, media=media)
 
 
 def table_one(folder: Path, which: str, quick: bool, progress: Progress) -> Part:

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, Dynamics, InputError, finite_array, require_positive
+from pliant.core import Array, Dynamics, InputError, finite_array, quoted, require_positive
 from pliant.problem.looks import (
     Look,
     Quadratic,
@@ -62,9 +62,9 @@ def _side(side: ArrayLike, n: int) -> Array:
         numbers = np.asarray(side)
         if numbers.dtype.kind not in "iufO" or np.isnan(numbers := numbers.astype(float)).any():
             raise ValueError
-    except (TypeError, ValueError):  # ragged lists, too
+    except (TypeError, ValueError, OverflowError):  # ragged lists, too
         raise InputError(
-            f"A limit is {str(side)[:60]!r}; give a number, or one for each control, -inf or inf "
+            f"A limit is {quoted(side)}; give a number, or one for each control, -inf or inf "
             "where there is none."
         ) from None
     if numbers.shape not in ((), (1,), (n,)):

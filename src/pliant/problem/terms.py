@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, Dynamics, InputError, finite_array, is_whole, require_number
+from pliant.core import Array, Dynamics, InputError, finite_array, is_whole, quoted, require_number
 from pliant.problem.looks import (
     LeastSquares,
     Linear,
@@ -159,7 +159,7 @@ class Effort:
             reference = np.broadcast_to(
                 np.asarray(self.reference, float), (steps, model.n_controls)
             )
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError(
                 "The weight and reference of an effort must be a number or one for each of the "
                 f"{model.n_controls} controls (the reference also for each of the {steps} steps)."
@@ -208,7 +208,7 @@ def _names(effector: str | tuple[str, ...]) -> tuple[str, ...]:
         or not all(isinstance(one, str) for one in each)
     ):
         raise InputError(
-            f"The effector is {str(effector)[:60]!r}; give its name, or the names of several in "
+            f"The effector is {quoted(effector)}; give its name, or the names of several in "
             "a tuple."
         )
     return tuple(each)
@@ -293,10 +293,9 @@ def targets_at(
         )
     try:
         many = np.ndim(target) == 2
-    except ValueError:  # ragged
+    except (ValueError, OverflowError):  # ragged rows, huge integers
         raise InputError(
-            f"{name} is {str(target)[:60]!r}; give ({dim},) numbers, or a row of as many for "
-            "each time."
+            f"{name} is {quoted(target)}; give ({dim},) numbers, or a row of as many for each time."
         ) from None
     rows = finite_array(name, target, (len(at), dim) if many else (dim,))
     return rows if many else np.tile(rows, (len(at), 1))

@@ -63,7 +63,7 @@ _FILE = TypeAdapter(section(ROBOT | {"task": (section(_TASK, dict) | None, None)
 
 def _load(path: Path) -> tuple[Robot, dict[str, Any] | None]:
     try:
-        robot, task = _FILE.validate_python(_frozen(_parsed(path)), context=path.parent)
+        robot, task = _FILE.validate_python(_parsed(path), context=path.parent)
     except ValidationError as error:
         raise InputError(_sentence(path, error)) from None
     for place, check in _checks(robot):
@@ -78,11 +78,18 @@ def _load(path: Path) -> tuple[Robot, dict[str, Any] | None]:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file of a decent size."""
+    """The tables of a TOML file of a decent size, with lists as tuples."""
     try:
-        return tomllib.loads(_text(path))
+        return _frozen(tomllib.loads(_text(path)))
+    except InputError:
+        raise
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path} is not TOML: {error}; mend that place.") from None
+    except ValueError:  # from _frozen, or from int() above 4300 digits
+        raise InputError(
+            f"{path} holds an integer of more than 64 bits; write a smaller number, or a decimal "
+            "one such as 1e20."
+        ) from None
     except RecursionError:
         raise InputError(
             f"{path} is nested too deeply to be a robot; flatten its lists and tables."
@@ -114,9 +121,12 @@ def _text(path: Path) -> str:
 
 
 def _frozen(value: Any) -> Any:
-    """Lists as tuples, which strict pydantic asks for."""
+    """Lists as tuples, which strict pydantic asks for. Raises `ValueError` for an integer outside
+    the 64 bits of TOML."""
     if isinstance(value, dict):
         return {key: _frozen(item) for key, item in value.items()}
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 

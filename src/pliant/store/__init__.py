@@ -1,6 +1,14 @@
 """Files that survive a crash."""
 
-from pliant.store.files import content_key, lock, read_json, remove, write_atomic, write_json
+from pliant.store.files import (
+    content_key,
+    lock,
+    os_errors_as_sentences,
+    read_json,
+    remove,
+    write_atomic,
+    write_json,
+)
 from pliant.store.trajectory import (
     Header,
     Trajectory,
@@ -18,6 +26,7 @@ __all__ = [
     "content_key",
     "holds_trajectory",
     "lock",
+    "os_errors_as_sentences",
     "read_json",
     "read_trajectory",
     "remove",

@@ -10,7 +10,7 @@ from typing import Self
 
 import numpy as np
 
-from pliant.core import Array, InputError, PliantError, is_whole, require_positive
+from pliant.core import Array, InputError, PliantError, is_whole, quoted, require_positive
 from pliant.store.files import read_bytes, read_json, remove, write_atomic, write_json
 
 
@@ -87,15 +87,35 @@ class TrajectoryWriter:
         return cls(folder=Path(folder), header=header)
 
     @classmethod
-    def resume(cls, folder: str | Path, *, key: str) -> tuple[Self, Trajectory]:
-        """A writer that goes on after the last chunk on disk, and what is there; `key` is that of
-        the first run."""
+    def resume(
+        cls,
+        folder: str | Path,
+        *,
+        key: str,
+        header: Header | None = None,
+        initial: Array | None = None,
+        most: int | None = None,
+    ) -> tuple[Self, Trajectory]:
+        """A writer that continues after the last chunk on disk, and the trajectory so far. Raises
+        `InputError` if its key, `header`, `initial` state or number of steps, at most `most`, is
+        not that of the run to continue."""
         done = read_trajectory(folder)
         if done.header.key != key:
             raise InputError(
                 f"{folder} was run with other settings (key {done.header.key[:12]}, now "
                 f"{key[:12]}); resume it with the first settings, or start again in another "
                 "folder."
+            )
+        _check_header(folder, done.header, header or done.header)
+        if initial is not None and not np.array_equal(done.initial, initial):
+            raise InputError(
+                f"{_home(folder) / 'initial.npz'} is not the initial state of this run; run it "
+                "again without resume."
+            )
+        if most is not None and len(done.states) > most:
+            raise InputError(
+                f"{folder} holds a trajectory of {len(done.states)} steps, but this run has "
+                f"{most}; delete the chunks after step {most}, or run it again without resume."
             )
         return cls(folder=Path(folder), header=done.header, steps=len(done.states)), done
 
@@ -202,6 +222,15 @@ def _read_header(path: Path) -> Header:
         ) from error
 
 
+def _check_header(folder: str | Path, found: Header, wanted: Header) -> None:
+    for name, value in asdict(wanted).items():
+        if asdict(found)[name] != value:
+            raise InputError(
+                f"{_home(folder) / 'header.json'} has {name} = {quoted(asdict(found)[name])}, but "
+                f"this run has {quoted(value)}; correct it, or run it again without resume."
+            )
+
+
 def _clear(home: Path) -> None:
     """Remove an old trajectory, header first: a crash here must not leave a header that has lost
     some of its chunks."""
@@ -227,6 +256,8 @@ def _unpack(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Arra
                 rows if n < 0 else n for n in shape
             ):
                 raise ValueError(f"{name} has shape {arrays[name].shape}")
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{name} holds numbers that are not finite")
     except (
         Exception
     ) as error:  # damaged bytes make NumPy and zipfile raise almost anything, MemoryError included

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, finite_array
+from pliant.core import Array, InputError, finite_array, quoted
 from pliant.surrogate.sample import SampleError
 
 Domain = tuple[Array, Array]  # (lower, upper), (d,) each
@@ -34,10 +34,9 @@ def check_domain(domain: Any, dim: int) -> Domain:
         lower, upper = (
             np.array(np.broadcast_to(np.asarray(side, float), (dim,))) for side in domain
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
-            f"The domain is {str(domain)[:60]!r}; give (lower, upper), each a number or {dim} of "
-            "them."
+            f"The domain is {quoted(domain)}; give (lower, upper), each a number or {dim} of them."
         ) from None
     if not np.all(lower < upper):
         raise InputError(

@@ -25,6 +25,7 @@ from pliant.viewer.wish import FAR, REPLAY
 
 SWAY = 0.03  # of the robot's size: radius of the circles that effectors are led on without a script
 PERIOD = 4.0  # [s] of such a circle
+LONGEST = 86_400.0  # [s] of a drive without a page; every tick is kept in memory
 
 
 def session_of(
@@ -131,7 +132,11 @@ def headless(
 ) -> dict[str, float | str]:
     """Drive without a page, as fast as it goes, along a script of targets (values (n, n_effectors
     dim) [m]) or in small circles; a replay ends with its last row."""
-    ticks = max(1, round(require_positive("The time to drive", seconds, "s") * FASTEST))
+    if require_positive("The time to drive", seconds, "s") > LONGEST:
+        raise InputError(
+            f"The time to drive is {seconds:g} s; it must be at most {LONGEST:g} s, a day."
+        )
+    ticks = max(1, round(seconds * FASTEST))
     if script is not None and session.played is not None:
         raise InputError("A replay has targets of its own; leave out the script or the replay.")
     lead = sway(session) if script is None else _led(session, script)
@@ -243,7 +248,7 @@ def load_script(path: Path) -> Keyframes:
         )
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check its name.") from None
-    except ValueError as error:
+    except (ValueError, csv.Error) as error:
         raise InputError(
             f"{path} is not a table of targets ({error}); write rows such as 0.5, 0.01, 0.02, 0.12."
         ) from None

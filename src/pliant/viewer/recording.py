@@ -209,7 +209,7 @@ def load_recording(folder: str | Path) -> Recording:
             tick=tick,
             **arrays,
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError(
             f"{path} is not a recording of pliant drive; record one, or replay plans with "
             "plan.replay."

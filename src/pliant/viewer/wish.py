@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, finite_array, nearest
+from pliant.core import Array, InputError, finite_array, nearest, quoted
 
 FOLLOW, MANUAL, REPLAY = "follow", "manual", "replay"
 MODES = (FOLLOW, MANUAL)  # which the page may ask for; a replay is asked for as such
@@ -65,7 +65,7 @@ def _target(wish: Wish, message: Mapping[str, Any], frame: Frame) -> Wish:
 def _active(wish: Wish, message: Mapping[str, Any], frame: Frame) -> Wish:
     names = message.get("effectors")
     if not isinstance(names, list) or not names:
-        raise InputError(f"The effectors that follow are {str(names)[:60]!r}; name one or more.")
+        raise InputError(f"The effectors that follow are {quoted(names)}; name one or more.")
     if wish.recording:
         raise InputError("A recording is of the same effectors throughout; stop it first.")
     asked = {_one_of("an effector", name, wish.targets) for name in names}

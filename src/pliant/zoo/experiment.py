@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, nearest
+from pliant.core import Array, Dynamics, InputError, is_whole, nearest, quoted, require_seed
 from pliant.dynamics.simulate import Policy, march
 from pliant.linalg import available
 from pliant.parallel import Cluster
@@ -22,10 +22,19 @@ from pliant.store import (
     TrajectoryWriter,
     content_key,
     holds_trajectory,
-    lock,
     read_json,
     read_trajectory,
+    remove,
     write_json,
+)
+from pliant.zoo.result_folder import (
+    ORIGIN,
+    RESULT,
+    UNFINISHED,
+    check_origin,
+    checked_folder,
+    read_result,
+    replaced,
 )
 
 Setting = float | int | str | bool
@@ -84,6 +93,16 @@ class Run:
             }
         )
 
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What a resumed run must have in common with the first one."""
+        return {
+            "key": self.key,
+            "seed": self.seed,
+            "settings": dict(self.settings),
+            "versions": versions(),
+        }
+
     def simulate(
         self,
         model: Dynamics,
@@ -105,7 +124,9 @@ class Run:
             chunk=20,
         )
         if self.resume and holds_trajectory(self.folder):
-            writer, done = TrajectoryWriter.resume(self.folder, key=self.key)
+            writer, done = TrajectoryWriter.resume(
+                self.folder, key=self.key, header=header, initial=x, most=count
+            )
             x = done.path[-1]
         else:
             writer = TrajectoryWriter.start(self.folder, x, header, replace=True)
@@ -174,25 +195,17 @@ def _read(key: str, text: str, default: Setting) -> Setting:
         value = {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)
     except (KeyError, ValueError):
         raise InputError(
-            f"The setting {key} takes a {kind.__name__} such as {default}, not '{text}'."
+            f"The setting {key} takes a {kind.__name__} such as {default}, not {quoted(text)}."
         ) from None
     if isinstance(value, float) and not np.isfinite(value):
-        raise InputError(f"The setting {key} is {text}; it must be a finite number.")
+        raise InputError(f"The setting {key} is {text[:60]}; it must be a finite number.")
+    if kind is int and not is_whole(value):
+        raise InputError(f"The setting {key} is {text[:60]}; it must be below {2**63}.")
     if (kind is int and value < 1) or (key in ("dt", "tolerance") and value <= 0.0):  # type: ignore[operator]
         raise InputError(
             f"The setting {key} is {text}; it must be {'1 or more' if kind is int else 'positive'}."
         )
     return value
-
-
-def result_folder(experiment: Experiment, out: str | Path | None) -> Path:
-    """Where a run writes: `out`, or results/NAME here."""
-    if out is not None and not str(out):
-        raise InputError("The result folder has no name; give --out a path.")
-    folder = Path(out) if out is not None else Path("results") / experiment.name
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file, and results need a folder; give another --out.")
-    return folder
 
 
 def run(
@@ -208,51 +221,47 @@ def run(
 ) -> dict[str, Any]:
     """Run an experiment and write its result folder; gives the content of result.json. With
     `resume`, a finished run is only read; `cluster` is the address of a dask scheduler;
-    `progress` is as in `plan`."""
+    `progress` is as in `plan`. An old result stays in the folder until the new one is complete."""
     if cluster is not None and not experiment.clustered:
         raise InputError(
             f"{experiment.name} makes no exact evaluations that a cluster could share; run it "
             "without --cluster."
         )
-    folder = result_folder(experiment, out)
+    folder = checked_folder(out, experiment.name)
     here = Run(
         settings=experiment.chosen(overrides, quick=quick),
         folder=folder,
         identity=experiment.name + experiment.source,
-        seed=seed,
+        seed=require_seed(seed),
         resume=resume,
         cluster=cluster,
     )
     experiment.prepare(here.settings)  # what is wrong is said before anything is removed
     if cluster is not None:
         Cluster(abs, cluster).close()
-    if resume and (folder / "result.json").is_file():
-        done = read_json(folder / "result.json")
-        if done.get("key") == here.key:
-            return done
-        raise InputError(
-            f"{folder} holds a finished run with other settings, seed or version; give another "
-            "--out, or run without --resume to replace it."
-        )
-    with lock(folder), reporting(progress) as report:
-        (folder / "result.json").unlink(missing_ok=True)
-        return _perform(experiment, replace(here, progress=report))
+    finished = read_result(folder / RESULT) if resume and (folder / RESULT).is_file() else None
+    if finished is not None and finished["key"] == here.key:
+        return finished
+    if finished is not None and not (folder / UNFINISHED).is_dir():
+        check_origin(folder, here.origin, finished)
+    with replaced(folder, resume=resume) as work, reporting(progress) as report:
+        return _perform(experiment, replace(here, folder=work, progress=report))
 
 
 def _perform(experiment: Experiment, here: Run) -> dict[str, Any]:
     start = time.perf_counter()
+    if here.resume and (here.folder / ORIGIN).is_file():
+        check_origin(here.folder, here.origin, read_json(here.folder / ORIGIN))
+    write_json(here.folder / ORIGIN, here.origin)
     outcome = experiment.perform(here)
     media = _film(here, outcome)
     result: dict[str, Any] = {
         "name": experiment.name,
         "paper": experiment.paper,
         "shows": experiment.shows,
-        "seed": here.seed,
-        "key": here.key,
         "status": "done" if outcome.reached else f"not reached: {outcome.sentence}",
         "sentence": outcome.sentence,
-        "settings": dict(here.settings),
-        "versions": versions(),
+        **here.origin,
         "seconds": round(time.perf_counter() - start, 3),
         "metrics": {
             name: {"value": m.value, "unit": m.unit, "paper": m.paper}
@@ -263,7 +272,8 @@ def _perform(experiment: Experiment, here: Run) -> dict[str, Any]:
     notes = [*([] if outcome.sentence == "done" else [outcome.sentence]), *outcome.notes]
     shown = {**result, "paper": None if experiment.paper is None else f"paper {experiment.paper}"}
     write_report(here.folder, shown, outcome.plots, media=media, notes=notes)
-    write_json(here.folder / "result.json", result)  # last: a folder with a result is whole
+    remove(here.folder, ORIGIN)
+    write_json(here.folder / RESULT, result)  # last: a folder with a result is whole
     return result
 
 

@@ -1,6 +1,6 @@
 """Experiments and robots by name."""
 
-from pathlib import Path
+import os
 
 from pliant.core import InputError, nearest
 from pliant.robot import Robot
@@ -61,7 +61,7 @@ EXPERIMENTS = {
 
 def find_robot(name: str) -> Robot:
     """The robot of a file, of the zoo, or of an experiment, or a sentence with the nearest one."""
-    if name.lower().endswith(".toml") or Path(name).is_file():
+    if name.lower().endswith(".toml") or os.path.isfile(name):
         return load_robot(name)
     known = [
         robot for robot in robots.__all__ if robot != "irb14000"

@@ -1,7 +1,7 @@
 """What fills the cavities of the robots of paper 002: the same pump with water or with air."""
 
 from pliant.actuators import Hydraulic, Pressure
-from pliant.core import InputError, nearest
+from pliant.core import InputError, nearest, quoted
 
 FLUIDS = {"water": Hydraulic, "air": Pressure}
 
@@ -16,5 +16,5 @@ def fluid_in(
 ) -> Hydraulic | Pressure:
     """A cavity that a pump fills with "water" or "air"; the rest is as both have it."""
     if fluid not in FLUIDS:
-        raise InputError(f"The fluid is {str(fluid)[:60]!r}; {nearest(fluid, FLUIDS)}")
+        raise InputError(f"The fluid is {quoted(fluid)}; {nearest(fluid, FLUIDS)}")
     return FLUIDS[fluid](cavity=cavity, drive=drive, limits=limits, bulk=bulk)

@@ -1,0 +1,65 @@
+"""Numbers that are too large and text that would write to the terminal, where every module checks
+them."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import (
+    InputError,
+    check_limits,
+    finite_array,
+    is_whole,
+    nearest,
+    printable,
+    quoted,
+    require_number,
+    require_positive,
+)
+
+HUGE = (10**400, -(10**400), 10**5000)
+
+
+@pytest.mark.parametrize("huge", HUGE, ids=["400 digits", "negative", "5000 digits"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda huge: require_number("The mass", huge, "kg"),
+        lambda huge: require_positive("The mass", huge, "kg"),
+        lambda huge: finite_array("The force", [0.0, huge], (2,), "N"),
+        lambda huge: finite_array("The force", huge, (), "N"),
+        lambda huge: check_limits("The cable", (0, huge)),
+        lambda huge: pl.Material(E=huge, nu=0.3),
+        lambda huge: pl.Box(size=(huge, 1, 1)),
+        lambda huge: pl.robots.hydraulic_finger(along=huge),
+        lambda huge: pl.Support(region=huge),
+    ],
+)
+def test_huge_integers_are_refused_in_one_sentence(use, huge, one_sentence) -> None:
+    one_sentence(lambda: use(huge), r"1000|4300")
+
+
+def test_whole_numbers_have_64_bits() -> None:
+    assert is_whole(2**63 - 1)
+    assert is_whole(np.int32(3))
+    assert not is_whole(2**63)
+    assert not is_whole(True)
+    with pytest.raises(InputError, match="too large"):
+        is_whole(10**5000)
+
+
+def test_errors_show_control_characters_escaped() -> None:
+    error = InputError("The region 'a\x1b[31m\n\u202e\udcff' is unknown.")
+    assert str(error) == r"The region 'a\x1b[31m\n\u202e\udcff' is unknown."
+    assert printable(printable("ü\t")) == r"ü\t"
+
+
+def test_errors_leave_out_the_middle_of_long_words() -> None:
+    text = str(InputError(f"The region '{'a' * 5000}' is unknown; {nearest('a' * 5000, ['x'])}"))
+    assert len(text) < 600
+    assert text.endswith("choose one of x.")
+
+
+def test_a_quoted_value_is_short() -> None:
+    assert quoted("a" * 100) == repr("a" * 60)
+    assert quoted([10**5000]) == "'list of more than 4300 digits'"
