@@ -103,7 +103,7 @@ def checked_divisions(
 def check_order(order: int) -> None:
     if order not in (1, 2):
         raise InputError(
-            f"The order is {quoted(order)}; cells have order 1 (corners) or 2 (corners and middles of "
+            f"The order is {order}; cells have order 1 (corners) or 2 (corners and middles of "
             "edges)."
         )
 
