@@ -14,7 +14,7 @@ import pytest
 import trimesh
 from PIL import Image, ImageDraw
 
-from pliant.core import MeshError
+from pliant.core import InputError, MeshError
 from pliant.geometry import (
     Box,
     Disc,
@@ -99,13 +99,24 @@ def test_flat_meshes_lose_their_z(tmp_path):
 
 
 def test_labels_of_cells_become_regions(tmp_path):
-    found = load_mesh(
-        written(tmp_path / "a.mesh", file_format="medit", cell_data={"medit:ref": [HALVES]})
-    )
+    path = written(tmp_path / "a.mesh", file_format="medit", cell_data={"medit:ref": [HALVES]})
+    with pytest.warns(UserWarning, match=r'became the regions 1, 2\. Name them with names={"1"'):
+        found = load_mesh(path)
     np.testing.assert_array_equal(found.regions["2"], np.flatnonzero(HALVES == 2))
     sets = {"tip": [np.array([3, 4])]}
     found = load_mesh(written(tmp_path / "a.inp", file_format="abaqus", cell_sets=sets))
     assert found.regions["tip"].tolist() == [3, 4]
+
+
+def test_labels_of_cells_are_given_names(tmp_path, recwarn):
+    path = written(tmp_path / "a.vtu", cell_data={"material": [HALVES]})
+    found = load_mesh(path, names={"1": "soft", "2": "bone"})
+    np.testing.assert_array_equal(found.regions["bone"], np.flatnonzero(HALVES == 2))
+    assert set(found.regions) == {"soft", "bone"}
+    assert not recwarn.list
+    assert len(load_mesh(path, names={"1": "all", "2": "all"}).regions["all"]) == BOX.n_cells
+    with pytest.raises(InputError, match=r"no region or surface '3'.*choose one of 1, 2"):
+        load_mesh(path, names={"3": "skin"})
 
 
 def test_gmsh_physical_names_become_regions_and_surfaces(tmp_path):
@@ -273,9 +284,18 @@ BAD_SURFACES = {
     "endless count": (binary_stl(CUBE, count=2**32 - 1), "announces 4294967295 triangles"),
     "open": (binary_stl(CUBE[1:]), "3 edges are open"),
     "one triangle": (binary_stl([TETRA]), "3 edges are open"),
-    "not manifold": (
-        binary_stl([*CUBE, *(CUBE + CUBE.max(axis=(0, 1)) * [2, 2, 0])]),
-        "1 edges belong to more than two",
+    "with a fin": (
+        binary_stl([*CUBE, [*CUBE[0][:2], [9, 9, 9]]]),
+        "2 edges are open|1 edges belong to more than two",
+    ),
+    "doubled": (binary_stl([*CUBE, *CUBE]), "12 triangles of the surface are there more than once"),
+    "nested": (binary_stl([*CUBE, *(0.5 * CUBE)]), "1 of 2 parts .* outward inside another part"),
+    "vertex 0": (b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 3 0/1 2\n", "face of vertex 0 .'f 3 0/1"),
+    "endless faces": (
+        trimesh.creation.box()
+        .export(file_type="ply", encoding="ascii")
+        .replace(b"element face 12", b"element face 1000000000"),
+        "announces 1000000008 lines, but 20 follow",
     ),
     "nan": (
         binary_stl(np.where(CUBE.max() == CUBE, np.nan, CUBE)),

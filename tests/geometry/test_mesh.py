@@ -206,6 +206,14 @@ def test_locate_takes_the_boundary_and_names_the_first_point_outside():
         mesh.locate([[0.0, 0.0]])
 
 
+def test_with_surface_does_not_replace_a_name():
+    mesh = Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 1))
+    with pytest.raises(InputError, match=r"already has a surface 'z\+'.*another name"):
+        with_surface(mesh, "z+", lambda x: x[:, 0] < 0.5)
+    with pytest.raises(InputError, match="already has a region 'body'"):
+        with_surface(mesh, "body", lambda x: x[:, 0] < 0.5)
+
+
 def position(mesh, found):
     cells, bary = found
     return np.einsum("ka,kai->ki", shape_values(bary, mesh.order), mesh.points[mesh.cells[cells]])

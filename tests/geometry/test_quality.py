@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pliant.geometry import Box, Cylinder, Ellipsoid, Mesh, Rectangle, quality
+import pliant as pl
+from pliant.geometry import Box, Cylinder, Ellipsoid, Mesh, Rectangle, Union, quality
 
 
 def test_an_equilateral_triangle_and_a_regular_tetrahedron():
@@ -43,3 +44,28 @@ def test_slivers_are_counted_and_placed():
 def test_mistaken_units_are_suspected(size, says):
     (warning,) = quality(Box(size=(size, size, size)).mesh(divisions=(1, 1, 1))).warnings()
     assert says in warning
+
+
+@pytest.mark.parametrize(
+    ("origin", "weak"),
+    [((1, 1, 0), True), ((1, 1, 1), True), ((1, 0, 0), False), ((2, 0, 0), False)],
+    ids=["edge", "point", "face", "apart"],
+)
+def test_parts_that_share_only_an_edge_or_a_point_are_told_of(origin, weak):
+    shape = Union(
+        parts={"a": Box(size=(1, 1, 1)), "b": Box(size=(1, 1, 1), origin=origin)}, cell=0.5
+    )
+    told = [text for text in quality(shape.mesh()).warnings() if "transmits no moment" in text]
+    assert bool(told) == weak
+
+
+def test_a_robot_of_parts_joined_at_an_edge_warns():
+    shape = Union(
+        parts={
+            "a": Box(size=(0.1, 0.1, 0.1)),
+            "b": Box(size=(0.1, 0.1, 0.1), origin=(0.1, 0.1, 0)),
+        }
+    )
+    robot = pl.Robot(shape=shape, cell=0.05, order=1, material=pl.Material(E=1e5, nu=0.3))
+    with pytest.warns(UserWarning, match=r"2 parts of the mesh are joined only at an edge"):
+        robot.body()

@@ -42,7 +42,7 @@ def with_one_turned(triangles):
         (
             CUBE.points,
             np.vstack([CUBE.triangles, CUBE.triangles]),
-            "18 edges belong to more than two triangles",
+            "12 triangles of the surface are there more than once",
         ),
         (
             CUBE.points,

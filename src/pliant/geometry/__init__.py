@@ -20,14 +20,15 @@ from pliant.geometry.free_surface import FreeSurface, partly_filled
 from pliant.geometry.load import Limits, load_mesh, load_surface
 from pliant.geometry.mesh import Mesh, with_surface
 from pliant.geometry.polygon import Polygon
-from pliant.geometry.quality import Quality, quality, scale_doubts
+from pliant.geometry.quality import Quality, quality, scale_doubts, weak_joints
+from pliant.geometry.repair import repair_surface
 from pliant.geometry.rings import Ring, Tube
 from pliant.geometry.rods import Rods
 from pliant.geometry.sampling import Seeds, moved, moved_back, seed
 from pliant.geometry.sections import Bar, Round, Section
 from pliant.geometry.shapes import Box, Domain, Rectangle, Shape, Strip
 from pliant.geometry.silhouette import load_silhouette
-from pliant.geometry.surface import Surface, check_closed
+from pliant.geometry.surface import RepairReport, Surface, check_closed
 from pliant.geometry.surfaces import ball, hare
 from pliant.geometry.union import Union
 from pliant.geometry.vessels import Vessel
@@ -52,6 +53,7 @@ __all__ = [
     "Polygon",
     "Quality",
     "Rectangle",
+    "RepairReport",
     "Ring",
     "Rods",
     "Round",
@@ -86,8 +88,10 @@ __all__ = [
     "oriented",
     "partly_filled",
     "quality",
+    "repair_surface",
     "scale_doubts",
     "seed",
+    "weak_joints",
     "with_cavities",
     "with_surface",
 ]

@@ -132,7 +132,7 @@ def fill_report(mesh: Mesh, surface: Surface, cell: float) -> FillReport:
         mesh_volume=mesh_volume,
         surface_volume=solid_volume(surface, mesh_volume),
         pieces=int(pieces(mesh).max()) + 1,
-        surface_pieces=int((volumes > 0.0).sum()),
+        surface_pieces=outward_parts(surface),
         cavities=len(voids),
         lost_cavities=lost_cavities(mesh, surface.points, voids),
         small_parts=int((~is_large).sum()),
@@ -170,9 +170,10 @@ def farthest_point(surface: Surface, points: Array, distance: Array, cell: float
 
 
 def outward_parts(surface: Surface) -> int:
-    """Return the number of separate pieces that the surface encloses."""
-    parts = connected(surface.points, surface.triangles)
-    return sum(enclosed_volume(surface.points, part) > 0.0 for part in parts)
+    """Return the number of separate pieces that the surface encloses. Pieces that share only an
+    edge are two: seen from inside, they bound different wedges."""
+    parts = connected(surface.points, surface.triangles[:, ::-1])
+    return sum(enclosed_volume(surface.points, part) < 0.0 for part in parts)
 
 
 def solid_volume(surface: Surface, expected: float) -> float:

@@ -43,6 +43,8 @@ NO_MESH = {
 }
 # A line of an Abaqus file that refers to another file; "**" starts a comment.
 INCLUDE = re.compile(rb"^(?!\*\*)[\s*]*include\b", re.IGNORECASE | re.MULTILINE)
+# A face of an OBJ file with a vertex 0; what follows a slash is a texture or normal.
+ZERO_INDEX = re.compile(rb"^[ \t]*f(?:[ \t]+\S+)*?[ \t]+0+(?:/\S*)?(?:[ \t].*)?$", re.MULTILINE)
 MESHES = {  # pattern in the first bytes -> meshio's name for the format
     r"\A# vtk DataFile": "vtk",
     r'<VTKFile[^>]*\stype="UnstructuredGrid"': "vtu",
@@ -191,21 +193,49 @@ def sets_of(mesh: Any, blocks: list[int], dim: int) -> dict[str, np.ndarray]:
 
 
 def read_surface(path: Path) -> dict[str, np.ndarray]:
-    """points and triangles, equal vertices made one."""
+    """Return the points and triangles as the file has them."""
     with path.open("rb") as file:
         found = checked_surface_format(file, path.stat().st_size)
+        check_counts(file, found)
         import trimesh  # only now: it takes longer than to refuse most bad files
 
         open_nothing_but(path)
         shape: Any = trimesh.load(file, file_type=found, force="mesh", process=False)
-    shape.merge_vertices(merge_tex=True, merge_norm=True)
     triangles = np.asarray(shape.faces)
-    whole = (triangles != np.roll(triangles, 1, axis=1)).all(
-        axis=1
-    )  # a triangle with a repeated vertex has no area
-    if not whole.any():
+    if not len(triangles):
         raise Refused("has 0 triangles. Write it anew")
-    return {"points": np.asarray(shape.vertices, dtype=float), "triangles": triangles[whole]}
+    return {"points": np.asarray(shape.vertices, dtype=float), "triangles": triangles}
+
+
+def check_counts(file: BinaryIO, found: str) -> None:
+    """Refuse faces that name vertex 0 in OBJ, which counts from 1, and a text PLY with another
+    number of lines than it announces; the parser accepts both."""
+    if found not in ("obj", "ply"):
+        return
+    with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        zero = ZERO_INDEX.search(content) if found == "obj" else None
+        if zero:
+            line = zero[0].decode(errors="replace").strip()[:60]
+            raise Refused(f"has a face of vertex 0 ('{line}'), but OBJ counts from 1. Add one")
+        if found == "ply":
+            check_ply(content)
+
+
+def check_ply(content: mmap) -> None:
+    end = content.find(b"end_header")
+    head = content[: max(end, 0)].decode("latin-1")
+    announced = [int(n) for n in re.findall(r"^element\s+\S+\s+(\d+)", head, re.MULTILINE)]
+    if end < 0 or not announced:
+        raise Refused("is cut short: its PLY header does not end. Write it anew")
+    if "format ascii" in head:
+        content.seek(end)
+        content.readline()
+        lines = sum(1 for line in iter(content.readline, b"") if line.strip())
+        if lines != sum(announced):
+            raise Refused(
+                f"is cut short or damaged: its PLY header announces {sum(announced)} lines, but "
+                f"{lines} follow. Write it anew"
+            )
 
 
 def checked_surface_format(file: BinaryIO, size: int) -> str:

@@ -4,13 +4,15 @@ parses them."""
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from pliant.core import Array, MeshError, require_positive
+from pliant.core import Array, InputError, MeshError, nearest, require_kind, require_positive
 from pliant.geometry.cells import (
     DIMENSION,
     boundary_facets,
@@ -21,7 +23,16 @@ from pliant.geometry.cells import (
 )
 from pliant.geometry.checks import checked_arrays
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.surface import Surface, enclosed_volume
+from pliant.geometry.repair import (
+    MERGE,
+    merged_points,
+    outward,
+    reduced,
+    repair_surface,
+    without_degenerate,
+)
+from pliant.geometry.surface import Surface, check_points
+from pliant.geometry.surface_doubts import surface_doubts
 
 SCRIPT = Path(__file__).with_name("foreign.py")
 REFUSED = 3  # exit status of foreign.py when its output is a sentence
@@ -41,7 +52,12 @@ class Limits:
 
 
 def load_mesh(
-    path: str | Path, *, scale: float = 1.0, merge: bool = False, limits: Limits | None = None
+    path: str | Path,
+    *,
+    scale: float = 1.0,
+    merge: bool = False,
+    names: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
 ) -> Mesh:
     """A mesh of tetrahedra or flat triangles from VTU, VTK, gmsh, Abaqus or Medit, told apart by
     content.
@@ -50,14 +66,44 @@ def load_mesh(
     groups and whole-number cell labels become regions; those of the facets become surfaces where
     they lie on the boundary. Cells of lower dimension and loose points are left out, inverted cells
     turned; `merge` makes coincident nodes one.
+
+    A label without a name becomes a region such as "1"; `names` gives regions and surfaces other
+    names, {"1": "soft"}, and joins those of one name. Warns of several regions without names.
     """
     require_positive("The scale", scale, "m per unit of the file")
     found = read_foreign("mesh", Path(path), limits or Limits())
     try:
         points, cells = checked_arrays(found["points"] * scale, found["cells"])
-        return assembled(points, cells, found, merge)
-    except MeshError as error:
-        raise MeshError(f"{path}: {error}") from error
+        mesh = renamed(assembled(points, cells, found, merge), names or {})
+    except (MeshError, InputError) as error:
+        raise type(error)(f"{path}: {error}") from error
+    numbers = [name for name in mesh.regions if name.removeprefix("-").isdigit()]
+    if len(numbers) > 1:
+        warnings.warn(
+            f"{path}: The {len(numbers)} labels of the cells have no names and became the regions "
+            f"{', '.join(numbers[:5])}{', ...' if len(numbers) > 5 else ''}. Name them with "
+            f'names={{"{numbers[0]}": "..."}}.',
+            stacklevel=2,
+        )
+    return mesh
+
+
+def renamed(mesh: Mesh, names: Mapping[str, str]) -> Mesh:
+    """Return the mesh with other names of regions and surfaces; those of one name are joined."""
+    require_kind("The names", names, Mapping, 'give a dict such as {"1": "soft"}')
+    tables: dict[str, dict[str, Array]] = {"regions": {}, "surfaces": {}}
+    known = [*mesh.regions, *mesh.surfaces]
+    for old, new in names.items():
+        if old not in known:
+            raise InputError(
+                f"There is no region or surface '{old}' to be named; {nearest(old, known)}"
+            )
+        require_kind(f"The name for '{old}'", new, str, "give text")
+    for kind, table in tables.items():
+        for old, rows in getattr(mesh, kind).items():
+            new = names.get(old, old)
+            table[new] = np.concatenate([table[new], rows]) if new in table else rows
+    return replace(mesh, regions=tables["regions"], surfaces=tables["surfaces"])
 
 
 def assembled(points: Array, cells: Array, found: dict[str, Array], merge: bool) -> Mesh:
@@ -103,25 +149,46 @@ def on_boundary(facets: Array, sets: dict[str, Array], cells: Array) -> dict[str
     return out
 
 
-def load_surface(path: str | Path, *, scale: float = 1.0, limits: Limits | None = None) -> Surface:
-    """A closed surface from STL (text or binary), OBJ or PLY, told apart by content; `scale` as in
-    load_mesh.
+def load_surface(
+    path: str | Path,
+    *,
+    scale: float = 1.0,
+    merge: float = MERGE,
+    repair: bool = False,
+    limits: Limits | None = None,
+) -> Surface:
+    """Load a closed surface from STL (text or binary), OBJ or PLY, told apart by content.
 
-    Equal vertices are made one; a surface that points inward as a whole is turned.
+    Lengths are multiplied by `scale`. Vertices closer than `merge` times the size are merged, and a
+    surface that points inward as a whole is reversed. `repair` also removes degenerate, duplicate
+    and loose triangles, makes orientations consistent and closes holes up to a tenth of the size;
+    `surface.repairs` then says what was done. Raises MeshError for a surface that is not closed.
+    Warns of a repair, of parts that overlap and of spikes.
     """
     require_positive("The scale", scale, "m per unit of the file")
     found = read_foreign("surface", Path(path), limits or Limits())
     points, triangles = found["points"] * scale, found["triangles"]
-    if (
-        np.isfinite(points).all()
-        and triangles.max() < len(points)
-        and enclosed_volume(points, triangles) < 0
-    ):
-        triangles = triangles[:, ::-1]
     try:
-        return Surface(points=points, triangles=triangles)
-    except MeshError as error:
-        raise MeshError(f"{path}: {error}") from error
+        check_points(points, triangles)
+        if repair:
+            surface, report = repair_surface(points, triangles, merge=merge)
+            doubts = [str(report)] if report.changed else []
+        else:
+            surface, doubts = merged_surface(points, triangles, merge), []
+        doubts += surface_doubts(surface)
+    except (MeshError, InputError) as error:
+        raise type(error)(f"{path}: {error}") from error
+    for doubt in doubts:
+        warnings.warn(f"{path}: {doubt}", stacklevel=2)
+    return surface
+
+
+def merged_surface(points: Array, triangles: Array, merge: float) -> Surface:
+    """Return the surface with vertices within `merge` of the size as one and inner walls between
+    touching parts removed."""
+    points, triangles = merged_points(points, triangles, merge)
+    points, triangles = compacted(points, reduced(without_degenerate(triangles)))
+    return Surface(points=points, triangles=outward(points, triangles))
 
 
 def read_foreign(kind: str, path: Path, limits: Limits) -> dict[str, Array]:

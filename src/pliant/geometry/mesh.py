@@ -158,7 +158,13 @@ def unknown_name(name: str, known: list[str], advice: str = "") -> InputError:
 
 def with_surface(mesh: Mesh, name: str, where: Callable[[Array], Array] | Array) -> Mesh:
     """`mesh` with one more surface: the facets of mesh.boundary() where a mask (k,) holds, or where
-    a predicate on the centres of the facets, (k, dim) [m] -> (k,), does."""
+    a predicate on the centres of the facets, (k, dim) [m] -> (k,), does. Raises InputError where
+    the mesh has the name already."""
+    if name in mesh.surfaces or name in mesh.regions:
+        raise InputError(
+            f"The mesh already has a {'surface' if name in mesh.surfaces else 'region'} '{name}'. "
+            "Give the new surface another name."
+        )
     facets = mesh.boundary()
     centres = mesh.points[facets[:, : mesh.dim]].mean(axis=1)
     mask = np.asarray(where(centres) if callable(where) else where)

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from pliant.core import Array, require_kind
 from pliant.geometry.boundary import boundary_volume, is_closed
+from pliant.geometry.cells import cell_facets, sorted_groups
 from pliant.geometry.mesh import Mesh
 
 SLIVER = 5.0  # [deg]
@@ -29,6 +32,7 @@ class Quality:
     # every edge (corner, for a flat mesh) of the boundary has as many facets going in as out
     closed: bool
     size: float  # [m], diagonal of the bounding box
+    weak_joints: tuple[str, ...] = ()  # see `weak_joints`
 
     def warnings(self) -> list[str]:
         """Sentences on what may spoil a simulation; empty for a good mesh."""
@@ -49,6 +53,7 @@ class Quality:
                 f"The boundary encloses {self.surface_volume:.4e} but the cells hold "
                 f"{self.total_volume:.4e}: cells overlap. Mesh the body anew."
             )
+        found += self.weak_joints
         found += scale_doubts(self.size)
         return found
 
@@ -91,7 +96,36 @@ def quality(mesh: Mesh) -> Quality:
         largest_aspect=float(aspects(mesh.points, mesh.corners).max()),
         closed=is_closed(mesh.boundary()[:, : mesh.dim]),
         size=mesh.size,
+        weak_joints=tuple(weak_joints(mesh)),
     )
+
+
+def weak_joints(mesh: Mesh) -> list[str]:
+    """Return a sentence where parts of the mesh share only an edge or a point, which transmits no
+    moment."""
+    facets = cell_facets(mesh.corners)
+    order, start, count = sorted_groups(facets)
+    owner = np.repeat(np.arange(mesh.n_cells), mesh.dim + 1)[order]
+    pairs = start[count == 2]
+    links = coo_array(
+        (np.ones(len(pairs)), (owner[pairs], owner[pairs + 1])), shape=2 * (mesh.n_cells,)
+    )
+    n_parts, part = connected_components(links, directed=False)
+    if n_parts == 1:
+        return []
+    node, of_part = np.unique(
+        np.stack([mesh.corners.ravel(), np.repeat(part, mesh.dim + 1)], axis=1), axis=0
+    ).T
+    shared = node[1:][node[1:] == node[:-1]]
+    if not shared.size:
+        return []
+    joined = np.unique(of_part[np.isin(node, shared)])
+    where = "an edge or a point" if mesh.dim == 3 else "a point"
+    return [
+        f"{joined.size} parts of the mesh are joined only at {where} (first: near "
+        f"{mesh.points[shared[0]].round(9).tolist()} m), which transmits no moment. Let them "
+        "overlap by a cell, or keep them apart."
+    ]
 
 
 def height_vectors(points: Array, corners: Array) -> Array:

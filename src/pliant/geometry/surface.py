@@ -1,6 +1,6 @@
 """Surface: the closed triangle skin of a solid, as an STL file holds it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -11,28 +11,53 @@ from pliant.geometry.checks import frozen
 from pliant.geometry.winding import Cluster, clusters, crossings, winding_numbers
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True)
+class RepairReport:
+    """What `repair_surface` changed, as counts; `str(report)` is one sentence."""
+
+    merged_points: int = 0
+    degenerate_triangles: int = 0  # two equal vertices; removed
+    duplicate_triangles: int = 0  # the same vertices as another; removed
+    loose_triangles: int = 0  # attached to a surface by an edge, with an open edge; removed
+    reversed_triangles: int = 0
+    closed_holes: int = 0
+    largest_hole: float = 0.0  # [m] diameter of its rim
+
+    @property
+    def changed(self) -> bool:
+        """Whether more than points were merged."""
+        return self != RepairReport(merged_points=self.merged_points)
+
+    def __str__(self) -> str:
+        counts = [
+            f"{getattr(self, field.name)} {field.name.replace('_', ' ')}"
+            for field in fields(self)
+            if field.type is int and getattr(self, field.name)
+        ]
+        hole = f" (up to {self.largest_hole:.3g} m)" if self.closed_holes else ""
+        return f"Repair of the surface: {', '.join(counts) or 'nothing to repair'}{hole}."
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Surface:
     """A closed surface of triangles that point outward, checked when made; every array is
-    read-only."""
+    read-only.
+
+    An edge may belong to more than two triangles, such as where two parts touch, as long as they
+    run through it as often one way as the other.
+    """
 
     points: Array  # (n_points, 3) [m]
     triangles: Array  # (n_triangles, 3) int64, counterclockwise from outside
+    repairs: RepairReport | None = None  # what repair_surface changed; None: not repaired
     dim = 3
 
     def __post_init__(self) -> None:
         points, triangles = np.asarray(self.points), np.asarray(self.triangles)
-        if triangles.ndim != 2 or triangles.shape[1] != 3 or len(triangles) == 0:
-            raise MeshError(
-                f"The surface has triangles of shape {triangles.shape}; pass at least one, of "
-                "shape (m, 3)."
-            )
-        if not np.issubdtype(triangles.dtype, np.integer):
-            raise MeshError(
-                f"The triangles have type {triangles.dtype}; pass integer point indices."
-            )
+        check_triangles(triangles)
         check_points(points, triangles)
         check_closed(points, triangles)
+        check_duplicates(points, triangles)
         object.__setattr__(self, "points", frozen(points, np.float64))
         object.__setattr__(self, "triangles", frozen(triangles, np.int64))
         if self.volume() <= 0:
@@ -40,6 +65,11 @@ class Surface:
                 f"The surface encloses {self.volume():.3e} m^3: its triangles point inward or it "
                 "is flat. Pass triangles[:, ::-1]."
             )
+
+    def __repr__(self) -> str:
+        """Return one line: points, triangles, size."""
+        sides = " x ".join(f"{side:.3g}" for side in np.ptp(self.points, axis=0))
+        return f"<Surface: {len(self.points)} points, {len(self.triangles)} triangles, {sides} m>"
 
     @cached_property
     def _clusters(self) -> list[Cluster]:
@@ -71,6 +101,16 @@ def enclosed_volume(points: Array, triangles: Array) -> float:
     return float(np.einsum("ki,ki->", a, np.cross(b, c)) / 6)
 
 
+def check_triangles(triangles: Array) -> None:
+    if triangles.ndim != 2 or triangles.shape[1] != 3 or len(triangles) == 0:
+        raise MeshError(
+            f"The surface has triangles of shape {triangles.shape}; pass at least one, of shape "
+            "(m, 3)."
+        )
+    if not np.issubdtype(triangles.dtype, np.integer):
+        raise MeshError(f"The triangles have type {triangles.dtype}; pass integer point indices.")
+
+
 def check_points(points: Array, triangles: Array) -> None:
     if points.ndim != 2 or points.shape[1] != 3:
         raise MeshError(
@@ -90,35 +130,57 @@ def check_points(points: Array, triangles: Array) -> None:
 
 
 def edge_faults(triangles: Array) -> tuple[Array, Array, Array]:
-    """Edges (k, 2) with one triangle, with more than two, and with two that run through them in the
-    same sense."""
+    """Edges (k, 2) with one triangle, with more than two that do not run through them as often one
+    way as the other, and with two that run through them in the same sense."""
     edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     order, start, count = sorted_groups(edges)
     forward = (edges[:, 0] < edges[:, 1])[order].astype(int)
     balance = np.add.reduceat(forward, start)
     first = edges[order[start]]
-    return first[count == 1], first[count > 2], first[(count == 2) & (balance != 1)]
+    uneven = 2 * balance != count
+    return first[count == 1], first[(count > 2) & uneven], first[(count == 2) & uneven]
+
+
+def orientations(triangles: Array) -> Array:
+    """Return 1 for triangles (k, 3) that list their vertices in ascending cyclic order, else -1."""
+    a, b, c = triangles.T
+    return np.where((a < b).astype(int) + (b < c) + (c < a) == 2, 1, -1)
+
+
+def check_duplicates(points: Array, triangles: Array) -> None:
+    """Raise MeshError where two triangles have the same vertices and orientation, so that the
+    volume inside counts twice."""
+    order, start, count = sorted_groups(triangles)
+    sense = orientations(triangles)[order]
+    forth = np.add.reduceat((sense > 0).astype(int), start)
+    twice = np.flatnonzero(np.maximum(forth, count - forth) > 1)
+    if twice.size:
+        place = points[triangles[order[start[twice[0]]]]].mean(axis=0).tolist()
+        raise MeshError(
+            f"{twice.size} triangles of the surface are there more than once (first: near {place} "
+            "m). Remove the duplicates, or repair it (repair_surface, repair = true)."
+        )
 
 
 def check_closed(points: Array, triangles: Array) -> None:
-    """Every edge lies between two triangles of one orientation, or a sentence that counts and
-    places the rest."""
+    """Raise MeshError unless the triangles run through every edge as often one way as the
+    other."""
     gaps, crowded, twisted = edge_faults(triangles)
     for edges, fault, remedy in (
         (
             gaps,
             "are open: they belong to one triangle only",
-            "Close the holes in the program that wrote it",
+            "Close the holes, or repair it (repair_surface, repair = true)",
         ),
         (
             crowded,
             "belong to more than two triangles",
-            "Keep one solid without inner walls or touching edges",
+            "Remove inner walls, or repair it (repair_surface, repair = true)",
         ),
         (
             twisted,
             "have triangles of opposite orientation",
-            "Make the normals consistent in the program that wrote it",
+            "Make the normals consistent, or repair it (repair_surface, repair = true)",
         ),
     ):
         if len(edges):

@@ -4,14 +4,12 @@ fault is a sentence."""
 from typing import NoReturn
 
 import numpy as np
-import scipy.sparse as sp
 from numba import njit, prange
-from scipy.sparse.csgraph import connected_components
 
 from pliant.core import Array, InputError, MeshError, finite_array, require_positive
 from pliant.geometry.crossings import crossing_pair
+from pliant.geometry.nesting import nesting
 from pliant.geometry.surface import Surface, check_points, enclosed_volume
-from pliant.geometry.winding import clusters, winding_numbers
 from pliant.kernels.threads import for_reading, run
 
 FAR = 1e9  # [m], and of densities and gravity in their units: what is larger is a mistake
@@ -49,25 +47,13 @@ def check_wall(points: Array, triangles: Array) -> Surface:
 def _check_nesting(points: Array, triangles: Array) -> None:
     """Parts that do not cross hold fluid once where each outward one has none around it, and each
     inward one is a hollow in fluid."""
-    ends = triangles[:, [0, 1, 1, 2]].reshape(-1, 2).T
-    links = sp.coo_array((np.ones(len(ends[0])), tuple(ends)), shape=2 * (len(points),))
-    label = connected_components(links, directed=False)[1][triangles[:, 0]]
-    parts = [triangles[label == k] for k in np.unique(label)]
-    if len(parts) < 2:
-        return
-    places, around = points[[part[0, 0] for part in parts]], np.zeros(len(parts))
-    for k, part in enumerate(parts):
-        around += np.where(
-            np.arange(len(parts)) == k, 0.0, winding_numbers(clusters(points[part]), places)
-        )
-    outward = np.array([enclosed_volume(points, part) > 0.0 for part in parts])
-    wrong = np.flatnonzero(np.abs(around - np.where(outward, 0.0, 1.0)) > 0.5)
-    if wrong.size:
+    found = nesting(points, triangles)
+    if found.n_parts > 1 and found.wrong.size:
+        place = found.places[found.wrong[0]].round(9).tolist()
         raise MeshError(
-            f"{wrong.size} of {len(parts)} parts of the wall (first: near "
-            f"{places[wrong[0]].round(9).tolist()} m) point outward inside another part, or "
-            "inward outside of all, so that fluid is counted twice or below zero. Turn their "
-            "triangles with [:, ::-1], or leave them out."
+            f"{found.wrong.size} of {found.n_parts} parts of the wall (first: near {place} m) "
+            "point outward inside another part, or inward outside of all, so that fluid is "
+            "counted twice or below zero. Turn their triangles with [:, ::-1], or leave them out."
         )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from pliant.bodies import Beams, Body, Matter, PointMass, Solid, Term, named_cells
 from pliant.contact import Contact
 from pliant.core import Array, InputError, finite_array, nearest, require_kind
-from pliant.geometry import Mesh, Rods, Shape, scale_doubts, with_surface
+from pliant.geometry import Mesh, Rods, Shape, scale_doubts, weak_joints, with_surface
 from pliant.geometry.locate import snap_limit
 from pliant.materials import (
     DENSITY,
@@ -255,7 +255,8 @@ class Robot:
                 ),
                 mesh.size,
             )
-        for doubt in [*scale_doubts(size), *self._number_doubts(body)]:
+        joints = weak_joints(body.mesh) if isinstance(body, Solid) else []
+        for doubt in [*scale_doubts(size), *joints, *self._number_doubts(body)]:
             warnings.warn(f"{self.name}: {doubt}", stacklevel=6)
         return body
 

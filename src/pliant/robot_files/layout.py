@@ -50,6 +50,7 @@ from pliant.geometry import (
     load_surface,
     name_cavities,
 )
+from pliant.geometry.repair import MERGE
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, MomentLoad, Patch, PointLoad, Support, SurfaceLoad
 from pliant.robot_files.section import (
@@ -81,22 +82,33 @@ class Geometry:
 
 
 def from_mesh(
-    *, mesh: Path, scale: float = 1.0, merge: bool = False, order: int = 2, thickness: float = 1.0
+    *,
+    mesh: Path,
+    scale: float = 1.0,
+    merge: bool = False,
+    names: dict[str, str] | None = None,
+    order: int = 2,
+    thickness: float = 1.0,
 ) -> Geometry:
     return Geometry(
-        shape=name_cavities(load_mesh(mesh, scale=scale, merge=merge)),
+        shape=name_cavities(load_mesh(mesh, scale=scale, merge=merge, names=names)),
         order=order,
         thickness=thickness,
     )
 
 
 def from_surface(
-    *, surface: Path, cell: float, scale: float = 1.0, method: str = "stuffing", order: int = 2
+    *,
+    surface: Path,
+    cell: float,
+    scale: float = 1.0,
+    merge: float = MERGE,
+    repair: bool = False,
+    method: str = "stuffing",
+    order: int = 2,
 ) -> Geometry:
-    return Geometry(
-        shape=name_cavities(fill(load_surface(surface, scale=scale), cell, method=method)),
-        order=order,
-    )
+    loaded = load_surface(surface, scale=scale, merge=merge, repair=repair)
+    return Geometry(shape=name_cavities(fill(loaded, cell, method=method)), order=order)
 
 
 def from_silhouette(

@@ -1,0 +1,150 @@
+"""Make a closed surface out of the triangles of a file: merge vertices, and on request repair."""
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from pliant.core import Array, InputError, MeshError, require_number
+from pliant.geometry.cells import coincident, compacted, sorted_groups
+from pliant.geometry.holes import close_holes
+from pliant.geometry.nesting import nesting
+from pliant.geometry.surface import (
+    RepairReport,
+    Surface,
+    check_points,
+    check_triangles,
+    enclosed_volume,
+    orientations,
+)
+
+# Of the size. Binary STL stores 24 bits (6e-8) and text files often seven digits, so equal vertices
+# differ by less; 1e-6 of a 10 cm body is 0.1 um, below any detail that can be made.
+MERGE = 1e-6
+
+
+def repair_surface(
+    points: Array, triangles: Array, *, merge: float = MERGE
+) -> tuple[Surface, RepairReport]:
+    """Return a closed surface made of points (n, 3) [m] and triangles (k, 3), and what was changed.
+
+    Merges vertices within `merge` of the size, removes degenerate, duplicate and loose triangles,
+    gives neighbours the same orientation, and closes holes up to a tenth of the size. Raises
+    MeshError for a larger hole, or where the result is still not closed.
+    """
+    points, triangles = np.asarray(points), np.asarray(triangles)
+    check_triangles(triangles)
+    check_points(points, triangles)
+    distinct = len(np.unique(points[np.unique(triangles)], axis=0))
+    points, before = merged_points(np.asarray(points, dtype=float), triangles, merge)
+    whole = without_degenerate(before)
+    single = reduced(whole, most=1)
+    tight = without_loose(single)
+    turned, n_turned = with_one_orientation(tight)
+    added, holes = close_holes(points, turned)
+    closed = reduced(np.concatenate([turned, added]))
+    closed, n_outward = with_outward_parts(points, closed)
+    report = RepairReport(
+        merged_points=distinct - len(points),
+        degenerate_triangles=len(before) - len(whole),
+        duplicate_triangles=len(whole) - len(single),
+        loose_triangles=len(single) - len(tight),
+        reversed_triangles=n_turned + n_outward,
+        closed_holes=len(holes),
+        largest_hole=float(holes.max(initial=0.0)),
+    )
+    points, closed = compacted(points, closed)
+    return Surface(points=points, triangles=closed, repairs=report), report
+
+
+def merged_points(points: Array, triangles: Array, merge: float) -> tuple[Array, Array]:
+    """Return (points, triangles) with the vertices within `merge` of the size as one."""
+    merge = require_number("The merge tolerance", merge, "of the size")
+    if not 0.0 <= merge <= 0.1:
+        raise InputError(
+            f"The merge tolerance is {merge:g} of the size; give a number from 0 to 0.1, such as "
+            f"{MERGE:g}."
+        )
+    unique, number = np.unique(points, axis=0, return_inverse=True)
+    triangles = number.reshape(-1)[triangles]
+    size = float(np.linalg.norm(np.ptp(unique, axis=0)))
+    return compacted(unique, coincident(unique, merge * size)[triangles])
+
+
+def without_degenerate(triangles: Array) -> Array:
+    """Return the triangles of three different vertices. Raises MeshError where there is none."""
+    whole = triangles[(triangles != np.roll(triangles, 1, axis=1)).all(axis=1)]
+    if not len(whole):
+        raise MeshError("The surface has no triangle of three different vertices. Write it anew.")
+    return whole
+
+
+def reduced(triangles: Array, *, most: int | None = None) -> Array:
+    """Return triangles of which opposite ones of the same vertices cancel, such as an inner wall
+    between two parts, and of each orientation at most `most` remain."""
+    order, start, count = sorted_groups(triangles)
+    sense = orientations(triangles)[order]
+    total = np.add.reduceat(sense, start)
+    chosen = sense == np.repeat(np.sign(total), count)
+    done = np.cumsum(chosen)
+    rank = done - np.repeat((done - chosen)[start], count)
+    quota = np.abs(total) if most is None else np.minimum(np.abs(total), most)
+    return triangles[np.sort(order[chosen & (rank <= np.repeat(quota, count))])]
+
+
+def without_loose(triangles: Array) -> Array:
+    """Return the triangles without those that hang on a surface by an edge, one side open."""
+    while len(triangles):
+        edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+        order, _, count = sorted_groups(edges)
+        shared = np.empty(len(edges), dtype=np.int64)
+        shared[order] = np.repeat(count, count)
+        of_triangle = shared.reshape(-1, 3)
+        loose = (of_triangle == 1).any(axis=1) & (of_triangle > 2).any(axis=1)
+        if not loose.any():
+            break
+        triangles = triangles[~loose]
+    return triangles
+
+
+def with_one_orientation(triangles: Array) -> tuple[Array, int]:
+    """Return the triangles, in each connected part turned as most of them are, and how many were
+    reversed. Raises MeshError for a surface with one side only.
+
+    Each triangle has two states, as given and reversed. Neighbours link the states that agree, so
+    that a part falls into two components, one for each of its orientations.
+    """
+    n = len(triangles)
+    edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
+    order, start, count = sorted_groups(edges)
+    first, second = order[start[count == 2]], order[start[count == 2] + 1]
+    same = (edges[first] == edges[second]).all(axis=1)  # they disagree
+    t, u = first // 3, second // 3
+    rows = np.concatenate([t, t + n])
+    cols = np.concatenate([u + n * same, u + n * ~same])
+    links = sp.coo_array((np.ones(len(rows)), (rows, cols)), shape=(2 * n, 2 * n))
+    state = connected_components(links, directed=False)[1]
+    if (state[:n] == state[n:]).any():
+        raise MeshError(
+            "The surface has one side only, such as a Moebius strip, so that it encloses no "
+            "volume. Mesh the body anew."
+        )
+    part, side = np.minimum(state[:n], state[n:]), state[:n] > state[n:]
+    share = np.bincount(part, side, minlength=2 * n) / np.maximum(
+        np.bincount(part, minlength=2 * n), 1
+    )
+    wrong = side != (share > 0.5)[part]
+    return np.where(wrong[:, None], triangles[:, ::-1], triangles), int(wrong.sum())
+
+
+def with_outward_parts(points: Array, triangles: Array) -> tuple[Array, int]:
+    """Return the triangles with each part that is inward outside of all others reversed, and how
+    many triangles that were."""
+    found = nesting(points, triangles)
+    lost = ~found.outward & (np.abs(found.around) < 0.5)
+    wrong = lost[found.label]
+    return np.where(wrong[:, None], triangles[:, ::-1], triangles), int(wrong.sum())
+
+
+def outward(points: Array, triangles: Array) -> Array:
+    """Return the triangles, all reversed if the surface encloses a negative volume."""
+    return triangles if enclosed_volume(points, triangles) >= 0.0 else triangles[:, ::-1]

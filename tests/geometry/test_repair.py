@@ -1,0 +1,199 @@
+"""Surfaces of files: vertices merge within a tolerance, repairs are reported, doubts are told."""
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.core import InputError, MeshError
+from pliant.geometry import Surface, ball, fill, load_surface, quality, repair_surface
+from pliant.geometry.holes import smallest_triangulation
+from pliant.geometry.load import merged_surface
+from pliant.geometry.repair import MERGE
+from pliant.geometry.surface_doubts import surface_doubts
+
+BALL = ball(0.05, halvings=3)  # 1280 triangles, neighbours 7 mm apart
+
+
+def box(lower=(0, 0, 0), upper=(1, 1, 1)):
+    mesh = pl.Box(size=np.subtract(upper, lower), origin=lower).mesh(divisions=(1, 1, 1))
+    return mesh.points, mesh.boundary()
+
+
+def together(*parts):
+    """The points and triangles of several surfaces, nothing merged."""
+    starts = np.cumsum([0] + [len(points) for points, _ in parts])
+    return (
+        np.vstack([points for points, _ in parts]),
+        np.vstack(
+            [triangles + start for (_, triangles), start in zip(parts, starts, strict=False)]
+        ),
+    )
+
+
+def soup(points, triangles):
+    """Every triangle with vertices of its own, as in an STL file."""
+    return points[triangles].reshape(-1, 3), np.arange(triangles.size).reshape(-1, 3)
+
+
+def joined(*parts):
+    return merged_surface(*together(*parts), MERGE)
+
+
+def test_vertices_merge_within_a_tolerance_of_the_size():
+    points, triangles = soup(BALL.points, BALL.triangles)
+    noisy = points + 1e-10 * np.random.default_rng(0).uniform(-1, 1, points.shape)  # 1e-7 mm
+    found = merged_surface(noisy, triangles, MERGE)
+    assert len(found.points) == len(BALL.points)
+    assert found.volume() == pytest.approx(BALL.volume(), rel=1e-6)
+    with pytest.raises(MeshError, match=r"3840 edges are open.*repair"):
+        merged_surface(noisy, triangles, 0.0)
+
+
+def test_the_tolerance_scales_with_the_body():
+    for scale in (1e-3, 1.0, 1e3):
+        points, triangles = soup(scale * BALL.points, BALL.triangles)
+        noise = 1e-8 * scale * np.random.default_rng(0).uniform(-1, 1, points.shape)
+        assert len(merged_surface(points + noise, triangles, MERGE).points) == len(BALL.points)
+
+
+@pytest.mark.parametrize("merge", [-1.0, 0.5, np.nan, "fine"])
+def test_a_tolerance_that_is_none_is_refused(merge):
+    with pytest.raises(InputError, match="merge tolerance"):
+        merged_surface(BALL.points, BALL.triangles, merge)
+
+
+def test_parts_that_share_an_edge_or_a_face_are_closed_and_filled():
+    edge = joined(box(), box((1, 1, 0), (2, 2, 1)))
+    assert edge.volume() == pytest.approx(2)
+    assert fill(edge, 0.25, method="lattice").volumes().sum() == pytest.approx(2)
+    face = joined(box(), box((1, 0, 0), (2, 1, 1)))
+    assert len(face.triangles) == 20  # the inner wall is gone
+    assert fill(face, 0.25, method="lattice").volumes().sum() == pytest.approx(2)
+
+
+DAMAGES = {
+    "hole": (lambda t: np.delete(t, [2, 3], axis=0), "closed_holes"),
+    "two holes": (lambda t: np.delete(t, [3, 900], axis=0), "closed_holes"),
+    "reversed": (lambda t: np.vstack([t[:40, ::-1], t[40:]]), "reversed_triangles"),
+    "duplicates": (lambda t: np.vstack([t, t[5:9]]), "duplicate_triangles"),
+    "doubled": (lambda t: np.vstack([t, t]), "duplicate_triangles"),
+    "degenerate": (lambda t: np.vstack([t, [[3, 3, 4]]]), "degenerate_triangles"),
+    "fin": (lambda t: np.vstack([t, [[t[0, 0], t[0, 1], t[90, 0]]]]), "loose_triangles"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGES)
+def test_a_damage_is_repaired_and_reported(case):
+    damage, what = DAMAGES[case]
+    surface, report = repair_surface(BALL.points, damage(BALL.triangles))
+    assert surface.volume() == pytest.approx(BALL.volume(), rel=0.01)
+    assert getattr(report, what) > 0
+    assert what.replace("_", " ") in str(report)
+    assert surface.repairs is report
+    assert quality(fill(surface, 0.02)).closed
+
+
+def test_a_sound_surface_needs_no_repair():
+    surface, report = repair_surface(BALL.points, BALL.triangles)
+    assert not report.changed
+    assert str(report) == "Repair of the surface: nothing to repair."
+    assert surface.volume() == pytest.approx(BALL.volume(), rel=1e-14)
+
+
+def test_reversed_parts_side_by_side_are_turned_outward():
+    points, triangles = together(box(), box((2, 0, 0), (3, 1, 1)))
+    triangles[:12] = triangles[:12, ::-1]
+    surface, report = repair_surface(points, triangles)
+    assert surface.volume() == pytest.approx(2)
+    assert report.reversed_triangles == 12
+
+
+def test_a_missing_face_is_not_closed():
+    points, triangles = box()
+    with pytest.raises(MeshError, match=r"a hole of 1.41 m and 4 edges.*missing face"):
+        repair_surface(points, triangles[(points[triangles][:, :, 2] > 0).any(axis=1)])
+
+
+def test_a_surface_of_one_side_is_refused():
+    angle = np.linspace(0, 2 * np.pi, 13)[:-1]
+    rings = [
+        np.stack(
+            [
+                (1 + w * np.cos(angle / 2)) * np.cos(angle),
+                (1 + w * np.cos(angle / 2)) * np.sin(angle),
+                w * np.sin(angle / 2),
+            ],
+            axis=1,
+        )
+        for w in (-0.3, 0.3)
+    ]
+    quads = [(i, i + 1, 12 + i, 13 + i) for i in range(11)] + [(11, 12, 23, 0)]
+    triangles = np.array([t for a, b, c, d in quads for t in ((a, b, d), (a, d, c))])
+    with pytest.raises(MeshError, match="one side only"):
+        repair_surface(np.vstack(rings), triangles)
+
+
+def test_a_rim_is_closed_by_the_triangles_of_least_area():
+    rim = np.array([[0, 0, 0], [2, 0, 0], [2, 2, 0], [1, 0.5, 0], [0, 2, 0]], float)
+    a, b, c = rim[smallest_triangulation(rim)].transpose(1, 0, 2)
+    area = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum()
+    assert area == pytest.approx(4 - 1.5)  # of the polygon with its dent
+
+
+def test_overlapping_parts_are_told_of():
+    overlap = joined(box(), box((0.5, 0.5, 0.5), (1.5, 1.5, 1.5)))
+    assert "parts overlap" in surface_doubts(overlap)[0]
+    assert fill(overlap, 0.25, method="lattice").volumes().sum() == pytest.approx(2 - 0.125)
+    assert surface_doubts(BALL) == []
+
+
+def test_a_part_inside_another_must_be_inward():
+    inner = box((0.3, 0.3, 0.3), (0.7, 0.7, 0.7))
+    with pytest.raises(MeshError, match=r"1 of 2 parts.*outward inside another part.*a cavity"):
+        surface_doubts(joined(box(), inner))
+    assert surface_doubts(joined(box(), (inner[0], inner[1][:, ::-1]))) == []
+
+
+def test_a_spike_is_told_of_and_a_cone_is_not():
+    points = np.array(BALL.points)
+    points[17] *= 20.0
+    spiked = Surface(points=points, triangles=BALL.triangles)
+    assert "1 spikes (longest: 0.95" in surface_doubts(spiked)[0]
+    points[17] = 3.0 * BALL.points[17]
+    assert surface_doubts(Surface(points=points, triangles=BALL.triangles)) == []
+
+
+def stl(surface, triangles):
+    facets = "".join(
+        "facet normal 0 0 0\nouter loop\n"
+        + "".join(f"vertex {x:.9e} {y:.9e} {z:.9e}\n" for x, y, z in corners)
+        + "endloop\nendfacet\n"
+        for corners in surface.points[triangles]
+    )
+    return f"solid ball\n{facets}endsolid ball\n"
+
+
+def test_a_file_is_repaired_on_request_with_a_warning(tmp_path):
+    path = tmp_path / "ball.stl"
+    path.write_text(stl(BALL, np.delete(BALL.triangles, [2, 3], axis=0)))
+    with pytest.raises(MeshError, match=r"edges are open.*repair = true"):
+        load_surface(path)
+    with pytest.warns(UserWarning, match=r"ball.stl: Repair of the surface: 1 closed holes"):
+        surface = load_surface(path, repair=True)
+    assert surface.repairs.closed_holes == 1
+
+
+def test_a_robot_file_repairs_its_surface(tmp_path):
+    (tmp_path / "ball.stl").write_text(stl(BALL, np.delete(BALL.triangles, [2, 3], axis=0)))
+    path = tmp_path / "ball.toml"
+    path.write_text(
+        '[geometry]\nsurface = "ball.stl"\ncell = 0.03\norder = 1\nmerge = 1e-5\nrepair = true\n'
+        "[material]\nE = 1e5\nnu = 0.3\n"
+    )
+    with pytest.warns(UserWarning, match="1 closed holes"):
+        robot = pl.load_robot(path)
+    assert robot.mesh().volumes().sum() == pytest.approx(BALL.volume(), rel=0.2)
+
+
+def test_the_text_of_a_surface_is_one_short_line():
+    assert repr(BALL) == "<Surface: 642 points, 1280 triangles, 0.1 x 0.1 x 0.1 m>"
