@@ -19,6 +19,7 @@ from pliant.geometry import (
     Box,
     Disc,
     Limits,
+    cavities,
     fill,
     load_mesh,
     load_silhouette,
@@ -179,6 +180,26 @@ def test_a_silhouette_with_thickness_is_solid(tmp_path):
     assert mesh.dim == 3
     assert set(mesh.surfaces) == {"outside", "bottom", "top"}
     assert mesh.volumes().sum() == pytest.approx(0.04 * np.pi * (0.15 * 0.1 - 0.05**2), rel=0.02)
+
+
+def test_the_hole_of_a_silhouette_is_outside_only_when_extruded(tmp_path):
+    path = picture(tmp_path / "ring.png")
+    plane = load_silhouette(path, height=0.2, cell=0.02)
+    hole = cavities(plane)[0]
+    assert len(plane.surfaces["outside"]) + len(hole) == len(plane.boundary())
+    solid = load_silhouette(path, height=0.2, cell=0.02, thickness=0.02)
+    assert sum(map(len, solid.surfaces.values())) == len(solid.boundary())
+
+
+def test_a_thin_part_of_a_figure_that_gets_lost_is_warned_about(tmp_path):
+    image = Image.new("L", (300, 100), 255)
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((10, 10, 90, 90), fill=0)
+    draw.rectangle((210, 10, 290, 90), fill=0)
+    draw.rectangle((90, 45, 210, 49), fill=0)
+    image.save(tmp_path / "dumbbell.png")
+    with pytest.warns(UserWarning, match="too coarse:.* falls into 2 pieces instead of 1"):
+        load_silhouette(tmp_path / "dumbbell.png", height=0.08, cell=0.012)
 
 
 def chunk(name: bytes, data: bytes) -> bytes:

@@ -275,3 +275,11 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
 def test_bad_shapes_are_refused_with_a_sentence(make, says):
     with pytest.raises((InputError, MeshError), match=says):
         make()
+
+
+@pytest.mark.parametrize(("inner", "says"), [(0.019, "have 56 % of"), (0.0195, r"make \d+ pieces")])
+def test_a_union_that_loses_thin_walls_is_warned_about(inner, says):
+    base = Box(size=(0.01, 0.01, 0.01), origin=(-0.005, -0.005, 0.0))
+    parts = {"base": base, "pipe": Tube(outer=0.02, inner=inner, length=0.04)}
+    with pytest.warns(UserWarning, match=says):
+        Union(parts=parts).mesh(cell=0.004)

@@ -4,7 +4,6 @@ import importlib.util
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -141,9 +140,7 @@ def by_stuffing(surface: Surface, cell: float) -> Mesh:
 
 
 def by_lattice(surface: Surface, cell: float) -> Mesh:
-    mesh = Union(parts={"body": surface}, cell=cell).mesh()
-    kept = {name: wall for name, wall in mesh.surfaces.items() if not name.startswith("cavity-")}
-    return replace(mesh, surfaces=kept)
+    return Union(parts={"body": surface}, cell=cell).unnamed_mesh()
 
 
 def by_gmsh(surface: Surface, cell: float) -> Mesh:

@@ -13,6 +13,7 @@ from pliant.geometry.cavities import cavities, connected, enclosed
 from pliant.geometry.cells import cell_facets, sorted_groups
 from pliant.geometry.distance import points_on, spread, to_triangles
 from pliant.geometry.mesh import Mesh
+from pliant.geometry.shapes import Domain
 from pliant.geometry.surface import Surface, enclosed_volume
 from pliant.geometry.winding import clusters, winding_numbers
 
@@ -182,11 +183,16 @@ def solid_volume(surface: Surface, expected: float) -> float:
     signed = surface.volume()
     if abs(expected / signed - 1.0) < FillTolerances.doubtful_volume:
         return signed
-    lower, upper = surface.bounds()
-    share = surface.contains(lower + spread(SAMPLES) * (upper - lower)).mean()
-    box = float(np.prod(upper - lower))
-    deviation = box * (share * (1.0 - share) / SAMPLES) ** 0.5
-    return signed if abs(box * share - signed) < CERTAIN * deviation else float(box * share)
+    sampled, box = sampled_volume(surface), float(np.prod(np.ptp(surface.points, axis=0)))
+    deviation = (sampled * (box - sampled) / SAMPLES) ** 0.5
+    return signed if abs(sampled - signed) < CERTAIN * deviation else sampled
+
+
+def sampled_volume(domain: Domain) -> float:
+    """[m^3], in the plane [m^2]: an estimate by points spread over the bounding box."""
+    lower, upper = domain.bounds()
+    is_inside = domain.contains(lower + spread(SAMPLES, domain.dim) * (upper - lower))
+    return float(is_inside.sum() + 0.5) / (SAMPLES + 1) * float(np.prod(upper - lower))
 
 
 def lost_cavities(

@@ -1,15 +1,18 @@
 """A picture of a body's outline becomes a flat or an extruded mesh."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from scipy.ndimage import gaussian_filter, map_coordinates
+from scipy.ndimage import label as connected_pixels
 
 from pliant.core import Array, MeshError, require_positive
 from pliant.geometry.colours import figure_cover, labels, named_cells, palette
 from pliant.geometry.extrude import extruded
+from pliant.geometry.fill_report import FillTolerances, pieces
 from pliant.geometry.lattice import checked_cell
 from pliant.geometry.load import Limits, read_foreign
 from pliant.geometry.mesh import Mesh
@@ -101,4 +104,19 @@ def figure_mesh(cover: Array, height: float, cell: float) -> Mesh:
             low, high = np.where(within, middle, low), np.where(within, high, middle)
         return 0.5 * (low + high)
 
-    return stuffed(inside, crossing, (np.zeros(2), np.array([columns * pixel, height])), cell)
+    mesh = stuffed(inside, crossing, (np.zeros(2), np.array([columns * pixel, height])), cell)
+    for doubt in figure_doubts(mesh, cover > 0.5, pixel):
+        warnings.warn(doubt, stacklevel=3)
+    return mesh
+
+
+def figure_doubts(mesh: Mesh, held: Array, pixel: float) -> list[str]:
+    """Return what the mesh loses of the pixels of edge `pixel` [m] where `held`."""
+    ratio = float(mesh.volumes().sum()) / (held.sum() * pixel**2)
+    n_pieces, n_parts = int(pieces(mesh).max()) + 1, connected_pixels(held, np.ones((3, 3)))[1]
+    found = []
+    if abs(ratio - 1.0) > FillTolerances.doubtful_volume:
+        found.append(f"it has {100 * ratio:.0f} % of the area of the figure")
+    if n_pieces > n_parts:
+        found.append(f"it falls into {n_pieces} pieces instead of {n_parts}")
+    return [f"The mesh is too coarse: {', '.join(found)}. Choose a smaller cell."] if found else []

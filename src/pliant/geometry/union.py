@@ -1,5 +1,6 @@
 """Union: several shapes on one lattice, each a region of its own."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import factorial
@@ -10,6 +11,7 @@ from pliant.core import Array, InputError, MeshError, require_kind
 from pliant.geometry.cavities import outer_facets
 from pliant.geometry.cavity_names import name_cavities
 from pliant.geometry.cells import boundary_facets, compacted
+from pliant.geometry.fill_report import FillTolerances, pieces, sampled_volume
 from pliant.geometry.lattice import box_sides, check_order, grid_of, kuhn
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.shapes import Domain, box_counts
@@ -67,6 +69,22 @@ class Union:
         self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
     ) -> Mesh:
         check_order(order)
+        mesh = name_cavities(self.unnamed_mesh(cell=cell, divisions=divisions))
+        ratio = float(mesh.volumes().sum()) / sampled_volume(self)
+        n_pieces = int(pieces(mesh).max()) + 1
+        if abs(ratio - 1.0) > FillTolerances.wrong_volume or n_pieces > len(self.parts):
+            warnings.warn(
+                f"The cubes of the Union have {100 * ratio:.0f} % of the volume of its parts and "
+                f"make {n_pieces} pieces, so walls or gaps are thinner than a cube. Choose a "
+                "smaller cell.",
+                stacklevel=2,
+            )
+        return mesh.quadratic() if order == 2 else mesh
+
+    def unnamed_mesh(
+        self, *, cell: float | None = None, divisions: Sequence[int] | None = None
+    ) -> Mesh:
+        """Return the mesh of order 1 without names for its cavities."""
         lower, upper = self.bounds()
         counts = box_counts(upper - lower, self.cell if cell is None else cell, divisions)
         lattice, cells = kuhn(counts)
@@ -87,9 +105,7 @@ class Union:
         surfaces = {name: side for name, side in sides.items() if len(side)}
         points = lower + lattice * step
         surfaces["outside"] = outer_facets(points, facets)
-        mesh = Mesh(points=points, cells=cells, regions=regions, surfaces=surfaces)
-        named = name_cavities(mesh)
-        return named.quadratic() if order == 2 else named
+        return Mesh(points=points, cells=cells, regions=regions, surfaces=surfaces)
 
     def _owners(self, centres: Array, step: Array) -> Array:
         """(n_cubes,) the index of the part that owns each cube, -1 for none."""
