@@ -1,4 +1,5 @@
-"""Nested dissection [George1973]: an elimination order for a graph whose vertices have positions.
+"""Nested dissection: an elimination order for a graph whose vertices have positions (George, Nested
+dissection of a regular finite element mesh, 1973).
 
 A plane splits the vertices into two halves, and the vertices at the plane are eliminated last. Both
 halves are split again until their parts are small. All parts of one depth are split at a time.
