@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from stand import LENGTH, REACHABLE, led, recorded, small_arm
 
+import pliant as pl
 from pliant.core import PliantError, StepError
-from pliant.dynamics import SemiImplicit
-from pliant.planners import load_controls
+from pliant.dynamics import ImplicitEuler, Quasistatic, SemiImplicit
+from pliant.planners import Options, load_controls
+from pliant.problem import Effort, Goal
 from pliant.viewer import drive, headless, load_recording
 
 
@@ -322,3 +324,63 @@ def test_a_recording_that_is_saved_in_the_end_is_no_longer_late(late, tmp_path):
     late.close()
     assert (late.trouble, late.unsaved) == ("", "")
     assert load_recording(tmp_path / "recording-001").ticks == 3
+
+
+def planned(model, tmp_path, *, steps: int):
+    """A plan for the laser of the small arm, saved."""
+    start = model.initial_state()
+    away = model.effector_rows("laser") @ model.space.position(start) + 0.2 * REACHABLE
+    plan = pl.plan(
+        model,
+        [Goal(effector="laser", target=away, time=steps * model.dt), Effort(weight=1e-7)],
+        steps=steps,
+        options=Options(iterations=3),
+    )
+    plan.save(tmp_path / "my-plan")
+    return plan
+
+
+def test_a_saved_quasistatic_plan_is_played_to_its_end(arm, tmp_path):
+    plan = planned(Quasistatic(arm.robot), tmp_path, steps=2)
+    arm.replayed = made = load_recording(tmp_path / "my-plan")
+    assert (made.ticks, made.dt) == (12, None)
+    arm.hear({"say": "replay"})
+    for _ in range(made.ticks):
+        arm.tick(1 / 60)
+    assert arm.wish.mode == "manual"
+    np.testing.assert_allclose(arm.pose.u, plan.controls[-1], atol=1e-12)
+    np.testing.assert_allclose(arm.places["laser"], plan.positions["laser"][-1], atol=2e-5 * LENGTH)
+
+
+def test_a_saved_dynamic_plan_of_the_same_rule_is_played_exactly(swinging, tmp_path):
+    plan = planned(SemiImplicit(swinging.robot, dt=1 / 60), tmp_path, steps=5)
+    swinging.replayed = made = load_recording(tmp_path / "my-plan" / "plan.json")
+    np.testing.assert_array_equal(made.controls, plan.controls)
+    swinging.hear({"say": "replay"})
+    errors = []
+    for _ in range(made.ticks):
+        swinging.tick()
+        errors.append(swinging.error)
+    np.testing.assert_allclose(swinging.pose.x, plan.states[-1], atol=1e-12)
+    assert max(errors) < 1e-12  # the targets are the planned positions
+
+
+def test_a_dynamic_plan_of_other_steps_is_held_for_its_own_time(swinging, tmp_path):
+    plan = planned(ImplicitEuler(swinging.robot, dt=0.04), tmp_path, steps=3)
+    made = load_recording(tmp_path / "my-plan")
+    assert made.ticks == 7  # 0.12 s
+    which = [int(np.flatnonzero((plan.controls == u).all(axis=1))[0]) for u in made.controls]
+    assert which == [0, 0, 1, 1, 1, 2, 2]  # the middle of each tick decides
+    assert made.start.shape == swinging.pose.x.shape
+    np.testing.assert_allclose(made.targets[-1, 0], plan.positions["laser"][-1], atol=1e-4)
+
+
+def test_a_plan_is_replayed_on_its_robot_alone(arm, swinging, tmp_path, one_sentence):
+    planned(SemiImplicit(swinging.robot, dt=1 / 60), tmp_path, steps=2)
+    made = load_recording(tmp_path / "my-plan")
+    arm.replayed = made
+    one_sentence(lambda: arm.hear({"say": "replay"}), "dynamic line_arm. Add --dynamic")
+    swinging.replayed = replace(made, digest="0" * 64)
+    one_sentence(lambda: swinging.hear({"say": "replay"}), "made for another line_arm")
+    swinging.replayed = replace(made, dt=None)
+    one_sentence(lambda: swinging.hear({"say": "replay"}), "Leave out --dynamic")

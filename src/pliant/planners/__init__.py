@@ -19,6 +19,7 @@ from pliant.planners.inverse import (
     inverse,
 )
 from pliant.planners.lagrangian import constrained
+from pliant.planners.model_summary import ModelSummary, summarise
 from pliant.planners.mpc import Memory, Receding, mpc
 from pliant.planners.newton import newton
 from pliant.planners.plan import Evaluation, Iteration, Options, Plan, evaluate, load_controls
@@ -36,6 +37,7 @@ __all__ = [
     "Iteration",
     "Level",
     "Memory",
+    "ModelSummary",
     "Options",
     "Plan",
     "Pose",
@@ -54,4 +56,5 @@ __all__ = [
     "plan",
     "plan_refined",
     "refine",
+    "summarise",
 ]

@@ -2,10 +2,11 @@
 is lost."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,11 +20,22 @@ from pliant.core import (
     StepError,
     finite_array,
 )
+from pliant.planners.iteration import Iteration
+from pliant.planners.model_summary import ModelSummary, effector_positions, summarise
 from pliant.planners.options import Options, checked_options
+from pliant.planners.plan_files import (
+    FILE,
+    header,
+    plan_path,
+    plan_table,
+    progress_content,
+    read_history,
+    read_plan,
+    write_plan,
+)
 from pliant.problem import Problem
-from pliant.store import read_json, write_json
+from pliant.store import read_json, write_atomic, write_json
 
-FILE = "plan.json"
 NOT_FINITE = "the objective of the run is not a finite number"
 INTERRUPTED = "interrupted; this is the best iterate so far, go on with resume"
 NO_COUPLING = (
@@ -33,20 +45,6 @@ NO_COUPLING = (
 # relative difference between a saved cost and that of the saved controls here, beyond which the
 # problem is another one
 SAME = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class Iteration:
-    """One iteration of a planner."""
-
-    cost: float
-    step: float  # size of the accepted change of the controls, largest entry
-    regulariser: float
-    seconds: float  # since the start
-    failed: int = 0  # trial rollouts that could not be simulated and were shortened
-    infeasibility: float = (
-        0.0  # largest violation of the dynamics or constraints, where a method allows one
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,17 +113,34 @@ class Plan:
     notes: dict[str, Any] = field(
         default_factory=dict
     )  # what a method says beside, such as its route
+    model: ModelSummary | None = None  # names and units of the controls, time step and robot
+    before: Array | None = None  # (n_controls,) the control that stood before the first step
+    params: Array | None = None  # (n_params,) of the model; None: as described
+    positions: Mapping[str, Array] = field(default_factory=dict)  # effector -> (steps + 1, dim) [m]
+
+    @classmethod
+    def load(cls, path: str | Path, model: Dynamics | None = None) -> Self:
+        """Return the plan that `save` wrote into a folder. With a model, a plan of another robot,
+        time step or stepping rule is refused; a plan whose search was cut off needs it, to simulate
+        its states. Raises InputError where the file is missing or damaged."""
+        fields = read_plan(path, model)
+        if model is not None:
+            fields["positions"] = effector_positions(model, fields["states"])
+        return cls(**fields)
 
     def replay(self, model: Dynamics, problem: Problem) -> float:
         """The objective of the plan's controls simulated anew; equal to `cost` bit for bit."""
         return evaluate(replace(problem, model=model), self.controls, keep=False).cost
 
     def save(self, folder: str | Path) -> None:
-        """Write plan.json, whose controls `planners.load_controls` reads, such as for a guess."""
-        write_json(
-            Path(folder) / FILE,
-            _summary(self.method, self.controls, self.cost, self.history, self.status.text),
-        )
+        """Write plan.json, states.npy and, of a plan with feedback, gains.npy, for `Plan.load` and
+        `pliant drive --replay`."""
+        write_plan(self, folder)
+
+    def to_csv(self, path: str | Path) -> None:
+        """Write a table with a row for each step: the time [s] at which it ends (the step's number
+        of a quasistatic plan), its controls, and where the effectors are then [m]."""
+        write_atomic(path, plan_table(self))
 
     def summary(self) -> str:
         """One sentence."""
@@ -163,21 +178,19 @@ def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(["", *lines])
 
 
-def _summary(
-    method: str, controls: Array, cost: float | None, history: Sequence[Iteration], text: str
-) -> dict[str, Any]:
+def plan_model(problem: Problem, states: Array) -> dict[str, Any]:
+    """Return the fields of a Plan that say what its numbers mean."""
     return {
-        "method": method,
-        "controls": controls,
-        "cost": cost,
-        "status": text,
-        "history": [asdict(row) for row in history],
+        "model": summarise(problem.model),
+        "before": problem.first_control,
+        "params": None if problem.params is None else np.asarray(problem.params, float),
+        "positions": effector_positions(problem.model, states),
     }
 
 
 def load_controls(folder: str | Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration]]:
     """Controls (steps, n_controls) and history of a saved plan, or a sentence."""
-    return _read(Path(folder) / FILE, shape)[:2]
+    return _read(plan_path(folder), shape)[:2]
 
 
 def _read(path: Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration], float | None]:
@@ -185,10 +198,10 @@ def _read(path: Path, shape: tuple[int, int]) -> tuple[Array, list[Iteration], f
     or a sentence."""
     raw = read_json(path)
     try:
-        history = [Iteration(**row) for row in raw["history"]]
+        history = list(read_history(raw["history"]))
         controls, cost = raw["controls"], raw.get("cost")
         cost = None if cost is None else float(cost)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError(f"{path} is not a saved plan; delete it and plan anew.") from None
     return finite_array(f"The controls in {path}", controls, shape), history, cost
 
@@ -273,6 +286,12 @@ class Journal:
                 "folder."
             )
 
+    @cached_property
+    def _header(self) -> dict[str, Any]:
+        problem = self.problem
+        model = summarise(problem.model)
+        return header(model, problem.start, problem.first_control, problem.params)
+
     @property
     def done(self) -> int:
         """Iterations so far."""
@@ -322,10 +341,8 @@ class Journal:
         """Keep controls in the folder with the cost of their run, None where they were not
         simulated."""
         if self.options.folder is not None:
-            write_json(
-                Path(self.options.folder) / FILE,
-                _summary(self.method, controls, cost, self.history, "not finished"),
-            )
+            content = progress_content(self.method, controls, cost, self.history, "not finished")
+            write_json(Path(self.options.folder) / FILE, {**self._header, **content})
 
     def negligible(self, gain: float, share: float) -> bool:
         """Is a promised gain less than a share of the cost? An optimum of zero counts beside the
@@ -360,6 +377,7 @@ class Journal:
             gains=gains,
             interrupted=interrupted,
             notes=notes or {},
+            **plan_model(problem, now.states),
         )
         if self.options.folder is not None:
             plan.save(self.options.folder)

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from pliant.core import PliantError
+from pliant.viewer.recording import FASTEST
 from pliant.viewer.session import Session
 from pliant.viewer.wire import packed, understood
 
-FASTEST = 60.0  # [Hz]
 PERIOD = 1.0 / FASTEST  # [s]
 LATE = 4  # ticks that are caught up with
 MOST_WAITING = 1000  # messages from the page that wait for the next tick

@@ -13,11 +13,15 @@ import numpy as np
 
 from pliant.core import Array, Dynamics, InputError, PliantError, Status, finite_array
 from pliant.planners import Iteration, Plan, evaluate
+from pliant.planners.plan import plan_model
+from pliant.planners.plan_files import FORMAT, plan_path
 from pliant.problem import Goal, Problem
 from pliant.robot import Robot
 from pliant.store import read_json, remove, write_atomic, write_json
 
 METHOD = "drive"
+FASTEST = 60.0  # [Hz]
+STEP = 6  # ticks for each step of a quasistatic plan
 ROWS = ("times", "controls", "targets", "places")  # what each tick adds
 PLAN, COMMANDS = "plan.json", "commands.csv"
 PART, PARTS = "partial-{:06d}.json", "partial-*.json"  # of a recording under way
@@ -51,6 +55,7 @@ class Recording:
     controls: Array  # (k, n_controls)
     targets: Array  # (k, n_effectors, dim) [m]
     places: Array  # (k, n_effectors, dim) [m]
+    digest: str | None = None  # of the robot, where a plan was saved with it
 
     @property
     def ticks(self) -> int:
@@ -146,6 +151,7 @@ class Recording:
             history=history,
             misses=tuple(problem.misses(run.states, run.controls)) if ok else (),
             excess=problem.excess(run.controls),
+            **plan_model(problem, run.states),
         )
 
 
@@ -155,12 +161,15 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def load_recording(folder: str | Path) -> Recording:
-    """A saved recording, or what is there of one whose program was killed, or a sentence."""
-    path = Path(folder) / PLAN
+    """Return a saved recording, the parts of one whose program was killed, or the motion of a saved
+    plan. Raises InputError where the folder has none of them."""
+    path = plan_path(folder)
     parts = [
         read_json(part)
         for part in ([path] if path.exists() else sorted(path.parent.glob(PARTS)) or [path])
     ]
+    if parts[0].get("format") == FORMAT:
+        return planned_recording(Plan.load(path))
     try:
         raw = _joined(parts)
         names, effectors, k = (
@@ -211,6 +220,49 @@ def load_recording(folder: str | Path) -> Recording:
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError(
-            f"{path} is not a recording of pliant drive; record one, or replay plans with "
-            "plan.replay."
+            f"{path} is not a recording of pliant drive or a saved plan. Record one with --record "
+            "FOLDER, or save a plan with plan.save(FOLDER)."
         ) from None
+
+
+def planned_recording(plan: Plan) -> Recording:
+    """Return a plan as a recording, in ticks of 1/60 s: its controls, with the planned positions of
+    the effectors as targets. A step of a quasistatic plan takes STEP ticks, on which the controls
+    change linearly; the controls of a dynamic plan are held for its own time step."""
+    model = plan.model
+    if model is None or not plan.positions:
+        raise InputError(
+            "This plan has no effector that a replay could show. Plan for a robot with effectors."
+        )
+    steps, tick = len(plan.controls), 1.0 / FASTEST
+    before = plan.controls[0] if plan.before is None else plan.before
+    seconds = steps * (STEP * tick if model.quasistatic else model.dt)
+    times = tick * np.arange(1, max(1, round(seconds * FASTEST)) + 1)
+    at = times * steps / seconds  # the end of each tick, in steps
+    start = plan.states[0]
+    if model.quasistatic:
+        controls = _interpolated(at, np.vstack([before, plan.controls]))
+    else:
+        controls = plan.controls[np.clip((at - 0.5 * at[0]).astype(int), 0, steps - 1)]
+        start = np.concatenate([model.space.position(start), model.space.velocity(start)])
+    places = np.stack([_interpolated(at, plan.positions[name]) for name in model.effectors], axis=1)
+    return Recording(
+        robot=model.robot,
+        names=model.names,
+        units=model.units,
+        effectors=model.effectors,
+        dt=None if model.quasistatic else tick,
+        tick=0,
+        start=start,
+        before=before,
+        times=times,
+        controls=controls,
+        targets=places,
+        places=places,
+        digest=model.digest,
+    )
+
+
+def _interpolated(at: Array, rows: Array) -> Array:
+    """Return (len(at), n) rows (k, n) between their indices, linearly."""
+    return np.stack([np.interp(at, np.arange(len(rows)), row) for row in rows.T], axis=1)

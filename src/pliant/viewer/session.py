@@ -12,6 +12,7 @@ import numpy as np
 from pliant.controls import Control, controls_of
 from pliant.core import Array, InputError, PliantError, finite_array
 from pliant.planners import Pose
+from pliant.planners.model_summary import robot_digest
 from pliant.robot import Robot
 from pliant.viewer.keeper import Keeper
 from pliant.viewer.picture import Picture
@@ -247,12 +248,22 @@ class Session:
         if self.wish.recording:
             raise InputError("A recording is under way; stop it before a replay.")
         names = tuple(control.name for control in self.controls)
-        if recording.names != names or recording.dt != self.dt:
-            how = "dynamic" if recording.dt else "quasistatic"
+        if recording.names != names:
             raise InputError(
-                f"The recording is of a {how} {recording.robot} with "
-                f"{', '.join(recording.names)}, and does not fit this {self.robot.name} with "
-                f"{', '.join(names)}; drive the same robot in the same way."
+                f"The recording is of {recording.robot} with {', '.join(recording.names)}, but "
+                f"this is {self.robot.name} with {', '.join(names)}. Drive the robot that was "
+                "recorded or planned for."
+            )
+        if recording.dt != self.dt:
+            raise InputError(
+                f"The recording is of a dynamic {recording.robot}. Add --dynamic."
+                if recording.dt
+                else f"The recording is of a quasistatic {recording.robot}. Leave out --dynamic."
+            )
+        if recording.digest not in (None, robot_digest(self.robot)):
+            raise InputError(
+                f"The plan was made for another {recording.robot}: the shape, material, supports, "
+                "actuators or loads of this one differ. Drive the robot that was planned for."
             )
         strangers = [name for name in recording.effectors if name not in self.robot.effectors]
         if strangers or recording.targets.shape[2] != self.robot.body().dim:

@@ -1,0 +1,95 @@
+"""ModelSummary: the model of a plan by name, so that a saved plan can be read without it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pliant.controls import controls_of
+from pliant.core import Array, Dynamics, InputError, Space
+from pliant.robot import Robot
+from pliant.store.digest import digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSummary:
+    """What a plan's numbers mean: the time step, the controls, the state and the robot."""
+
+    robot: str
+    digest: str | None  # of the robot's description; None where it cannot be described
+    dt: float  # [s] of a step; 1 for a quasistatic model, whose steps have no duration
+    names: tuple[str, ...]  # of the controls
+    units: tuple[str, ...]
+    effectors: tuple[str, ...]
+    space: Space
+
+    @property
+    def quasistatic(self) -> bool:
+        """Whether the model has no inertia, so that a plan counts steps and not seconds."""
+        return not any(self.space.rate)
+
+    @property
+    def columns(self) -> list[str]:
+        """The controls with their units, as the head of a table names them."""
+        return [f"{name} [{unit}]" for name, unit in zip(self.names, self.units, strict=True)]
+
+
+def summarise(model: Dynamics) -> ModelSummary:
+    """Summarise a model; a model that was not made of a robot has controls without names."""
+    robot: Any = getattr(model, "robot", None)
+    known = isinstance(robot, Robot) and robot.n_controls == model.n_controls
+    controls = controls_of(robot) if known else ()
+    return ModelSummary(
+        robot=robot.name if known else type(model).__name__,
+        digest=robot_digest(robot) if known else None,
+        dt=float(model.dt),
+        names=tuple(c.name for c in controls)
+        or tuple(f"control {k + 1}" for k in range(model.n_controls)),
+        units=tuple(c.unit for c in controls) or model.n_controls * ("-",),
+        effectors=tuple(robot.effectors) if known else (),
+        space=model.space,
+    )
+
+
+def robot_digest(robot: Robot) -> str | None:
+    """Return the digest of a robot's description, None where it cannot be described."""
+    try:
+        return digest(robot)
+    except InputError:  # such as an arm that a library holds
+        return None
+
+
+def effector_positions(model: Dynamics, states: Array) -> dict[str, Array]:
+    """Return effector -> (len(states), dim) [m] along states (k, n_state)."""
+    position = states[:, : model.space.n_dofs].T
+    return {
+        name: np.asarray((model.effector_rows(name) @ position).T)
+        for name in summarise(model).effectors
+    }
+
+
+def check_same_model(saved: ModelSummary, model: Dynamics, path: Any) -> None:
+    """Raise InputError where a saved plan belongs to another model."""
+    here = summarise(model)
+    if here.names != saved.names or here.units != saved.units:
+        raise InputError(
+            f"{path} was planned for {saved.robot} with the controls {', '.join(saved.columns)}, "
+            f"but this model of {here.robot} has {', '.join(here.columns)}. Give the model that "
+            "was planned for."
+        )
+    if here.dt != saved.dt:
+        raise InputError(
+            f"{path} has steps of {saved.dt:g} s, but this model has steps of {here.dt:g} s. "
+            f"Make it with dt={saved.dt!r}."
+        )
+    if here.digest != saved.digest and None not in (here.digest, saved.digest):
+        raise InputError(
+            f"{path} was planned for another {saved.robot}: the shape, material, supports, "
+            "actuators or loads of this one differ. Give the same robot, or leave out model=."
+        )
+    if here.space != saved.space:
+        raise InputError(
+            f"{path} has states of {saved.space.size} numbers ({', '.join(saved.space.parts)}), "
+            f"but this model has {here.space.size} ({', '.join(here.space.parts)}). Give the "
+            "same stepping rule and mesh."
+        )

@@ -1,0 +1,302 @@
+"""Files of plans: plan.json with all but the large arrays, which are .npy files beside it."""
+
+import csv
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from io import BytesIO, StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pliant.core import (
+    Array,
+    Dynamics,
+    InputError,
+    Space,
+    Status,
+    finite_array,
+    is_whole,
+    require_number,
+    require_positive,
+)
+from pliant.dynamics.simulate import simulate
+from pliant.planners.iteration import Iteration
+from pliant.planners.model_summary import ModelSummary, check_same_model
+from pliant.store import content_key, read_json, write_atomic, write_json
+from pliant.store.files import read_bytes
+
+if TYPE_CHECKING:
+    from pliant.planners.plan import Plan
+
+FILE = "plan.json"
+FORMAT, VERSION = "pliant plan", 1
+
+
+def plan_path(path: str | Path) -> Path:
+    """Return the file of a plan, from its own path or that of its folder."""
+    return Path(path) if Path(path).suffix == ".json" else Path(path) / FILE
+
+
+def header(model: ModelSummary, start: Array, before: Array, params: Any) -> dict[str, Any]:
+    """Return what plan.json says about the problem."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "robot": model.robot,
+        "digest": model.digest,
+        "dt": model.dt,
+        "quasistatic": model.quasistatic,
+        "names": model.names,
+        "units": model.units,
+        "effectors": model.effectors,
+        "space": asdict(model.space),
+        "params": None if params is None else np.asarray(params, float),
+        "before": before,
+        "start": start,
+    }
+
+
+def progress_content(
+    method: str, controls: Array, cost: float | None, history: Sequence[Iteration], text: str
+) -> dict[str, Any]:
+    """Return what plan.json says about the search so far."""
+    return {
+        "method": method,
+        "status": text,
+        "steps": len(controls),
+        "cost": cost if cost is not None and np.isfinite(cost) else None,
+        "history": [asdict(row) for row in history],
+        "controls": controls,
+    }
+
+
+def write_plan(plan: "Plan", folder: str | Path) -> None:
+    """Write a plan into a folder: first its arrays, then plan.json, which holds their digests."""
+    model = _summary(plan)
+    arrays = {"states": plan.states} | ({} if plan.gains is None else {"gains": plan.gains})
+    digests = {name: _write_array(Path(folder), name, array) for name, array in arrays.items()}
+    before = plan.controls[0] if plan.before is None else plan.before
+    content = {
+        **header(model, plan.states[0], before, plan.params),
+        **progress_content(plan.method, plan.controls, plan.cost, plan.history, plan.status.text),
+        "ok": plan.status.ok,
+        "iterations": plan.status.iterations,
+        "interrupted": plan.interrupted,
+        "excess": plan.excess,
+        "violation": plan.violation,
+        "misses": [list(miss) for miss in plan.misses],
+        "positions": dict(plan.positions),
+        "notes": {name: note for name, note in plan.notes.items() if _is_json(name, note)},
+        "arrays": digests,
+    }
+    write_json(Path(folder) / FILE, content)
+
+
+def _summary(plan: "Plan") -> ModelSummary:
+    if plan.model is None:
+        raise InputError(
+            "This plan does not know its model, so that nobody could read its numbers. Make it "
+            "with model=pl.planners.summarise(model)."
+        )
+    return plan.model
+
+
+def _is_json(name: Any, note: Any) -> bool:
+    try:
+        content_key({name: note})
+    except InputError:
+        return False
+    return True
+
+
+def _write_array(folder: Path, name: str, array: Array) -> str:
+    out = BytesIO()
+    np.save(out, np.ascontiguousarray(array, "<f8"), allow_pickle=False)
+    write_atomic(folder / f"{name}.npy", out.getvalue())
+    return hashlib.sha256(out.getvalue()).hexdigest()
+
+
+def read_plan(path: str | Path, model: Dynamics | None) -> dict[str, Any]:
+    """Return the fields of a saved Plan. With a model, a plan of another model is refused, and
+    states that were not saved are simulated."""
+    file = plan_path(path)
+    raw = read_json(file)
+    check_format(raw, file)
+    try:
+        fields = _fields(raw, file)
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise InputError(
+            f"{file} is damaged ({type(error).__name__}: {str(error)[:80]}). Restore it from a "
+            "copy, or plan anew."
+        ) from None
+    if model is not None:
+        check_same_model(fields["model"], model, file)
+    steps, n = fields["controls"].shape
+    arrays = raw.get("arrays", {})
+    states = _read_array(file, "states", arrays, (steps + 1, fields["model"].space.size))
+    if states is None:
+        states = _simulated(file, fields, model)
+    gains = _read_array(file, "gains", arrays, (steps, n, None))
+    return {**fields, "states": states, "gains": gains}
+
+
+def check_format(raw: Mapping[str, Any], file: Path) -> None:
+    """Raise InputError unless this version of Pliant reads the file."""
+    if raw.get("method") == "drive" and "times" in raw:
+        raise InputError(
+            f"{file} is a recording of pliant drive. Read it with viewer.load_recording(folder), "
+            "and make a plan with its plan(model)."
+        )
+    if raw.get("format") != FORMAT:
+        raise InputError(
+            f"{file} is not a plan with its model and time step, as plan.save writes it. Controls "
+            "of older files are read by planners.load_controls."
+        )
+    version = raw.get("version")
+    if not is_whole(version) or version < 1:
+        raise InputError(f"{file} has the version {str(version)[:40]!r}. Restore it from a copy.")
+    if version > VERSION:
+        raise InputError(
+            f"{file} has version {str(version)[:40]}, and this Pliant reads up to {VERSION}. "
+            "Install a newer one."
+        )
+
+
+def _fields(raw: Mapping[str, Any], file: Path) -> dict[str, Any]:
+    model = _model(raw, file)
+    n = len(model.names)
+
+    def array(key: str, shape: tuple[int | None, ...]) -> Array:
+        return finite_array(f"'{key}' in {file}", raw[key], shape)
+
+    controls = array("controls", (None, n))
+    if not len(controls) or raw["steps"] != len(controls):
+        raise InputError(
+            f"{file} has {len(controls)} rows of controls for {str(raw['steps'])[:40]} steps. "
+            "Restore it from a copy."
+        )
+    positions = {
+        name: finite_array(
+            f"'positions' of '{name}' in {file}", raw["positions"][name], (len(controls) + 1, None)
+        )
+        for name in (model.effectors if "positions" in raw else ())
+    }
+    if any(at.shape[1] not in (1, 2, 3) for at in positions.values()):
+        raise ValueError("positions have 1 to 3 coordinates")
+    cost = raw["cost"]
+    return {
+        "method": str(raw["method"]),
+        "controls": controls,
+        "cost": np.inf if cost is None else _number("cost", cost, file),
+        "status": Status(
+            ok=raw.get("ok") is True,
+            text=str(raw["status"]),
+            iterations=int(raw.get("iterations", 0)),
+        ),
+        "history": read_history(raw["history"]),
+        "misses": tuple(
+            (str(name), _number("misses", time, file), _number("misses", miss, file))
+            for name, time, miss in raw.get("misses", ())
+        ),
+        "excess": _number("excess", raw.get("excess", 0.0), file),
+        "violation": _number("violation", raw.get("violation", 0.0), file),
+        "interrupted": raw.get("interrupted") is True,
+        "notes": dict(raw.get("notes", {})),
+        "model": model,
+        "before": array("before", (n,)),
+        "params": None if raw["params"] is None else array("params", (None,)),
+        "positions": positions,
+        "states": array("start", (model.space.size,))[None],
+    }
+
+
+def _number(key: str, value: Any, file: Path) -> float:
+    number = require_number(f"'{key}' in {file}", value, "")
+    return float(finite_array(f"'{key}' in {file}", number, ()))
+
+
+def read_history(rows: Any) -> tuple[Iteration, ...]:
+    """Return the iterations of a saved plan."""
+    made = [Iteration(**row) for row in rows]
+    for row in made:
+        finite_array("An iteration of a saved plan", list(asdict(row).values()), (6,))
+    return tuple(made)
+
+
+def _model(raw: Mapping[str, Any], file: Path) -> ModelSummary:
+    names, units, effectors = (tuple(map(str, raw[key])) for key in ("names", "units", "effectors"))
+    space = raw["space"]
+    parts, sizes = tuple(map(str, space["parts"])), tuple(map(int, space["sizes"]))
+    n_dofs, rate = int(space["n_dofs"]), tuple(map(float, space["rate"]))
+    if not names or len(units) != len(names) or min((*sizes, n_dofs)) < 0 or not parts:
+        raise ValueError("names, units or space do not fit together")
+    digest = raw["digest"]
+    return ModelSummary(
+        robot=str(raw["robot"]),
+        digest=None if digest is None else str(digest),
+        dt=require_positive(f"'dt' in {file}", raw["dt"], "s"),
+        names=names,
+        units=units,
+        effectors=effectors,
+        space=Space(parts=parts, n_dofs=n_dofs, rate=rate, sizes=sizes),
+    )
+
+
+def _simulated(file: Path, fields: Mapping[str, Any], model: Dynamics | None) -> Array:
+    """States of a plan that was saved before its search ended."""
+    if model is None:
+        raise InputError(
+            f"{file} was written before the search ended, without its states. Give model=... to "
+            "simulate them."
+        )
+    return simulate(model, fields["controls"], x0=fields["states"][0], p=fields["params"]).states
+
+
+def _read_array(file: Path, name: str, digests: Any, shape: tuple[int | None, ...]) -> Array | None:
+    """Return an array beside plan.json, None where plan.json names none."""
+    if not isinstance(digests, Mapping) or name not in digests:
+        return None
+    path = file.parent / f"{name}.npy"
+    blob = read_bytes(path)
+    if hashlib.sha256(blob).hexdigest() != digests[name]:
+        raise InputError(
+            f"{path} does not belong to {file}: one of the two is damaged or of another plan. "
+            "Restore both from a copy, or plan anew."
+        )
+    try:
+        stream = BytesIO(blob)
+        np.lib.format.read_magic(stream)
+        size, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        if dtype != np.dtype("<f8"):
+            raise ValueError(f"its numbers are {dtype}")
+        array = np.frombuffer(blob[stream.tell() :], dtype).reshape(size)
+    except Exception as error:  # damaged headers make NumPy raise almost anything
+        raise InputError(
+            f"{path} is not an array of numbers ({str(error)[:80]}). Restore it from a copy."
+        ) from None
+    return finite_array(f"The array in {path}", array, shape).copy()
+
+
+def plan_table(plan: "Plan") -> str:
+    """Return a plan as CSV, one row for each step: when it ends, its controls, and where the
+    effectors are then."""
+    model, steps = _summary(plan), len(plan.controls)
+    axes = [(name, k) for name, at in plan.positions.items() for k in range(at.shape[1])]
+    out = StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(
+        [
+            "step" if model.quasistatic else "time [s]",
+            *model.columns,
+            *(f"{name} {'xyz'[k]} [m]" for name, k in axes),
+        ]
+    )
+    for i in range(steps):
+        ends = i + 1 if model.quasistatic else model.dt * (i + 1)
+        places = (float(plan.positions[name][i + 1, k]) for name, k in axes)
+        rows.writerow([repr(x) for x in (ends, *plan.controls[i].tolist(), *places)])
+    return out.getvalue()

@@ -1,0 +1,248 @@
+"""Saved plans come back whole, belong to one robot, and are tables for other programs."""
+
+import csv
+import json
+import shutil
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from models import Wrapped, jet
+
+import pliant as pl
+from pliant.planners import Options, Plan, ddp, load_controls
+from pliant.problem import Effort, Goal, Problem
+
+
+def reach(model) -> Problem:
+    return Problem(
+        model=model,
+        steps=4,
+        terms=[Goal(effector="tip", target=(0.1, 0.2), time=0.4), Effort(weight=1e-3)],
+    )
+
+
+@cache
+def planned() -> Plan:
+    return ddp(reach(jet()))
+
+
+@pytest.fixture(scope="module")
+def _saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plan")
+    planned().save(folder)
+    return folder
+
+
+@pytest.fixture
+def saved(_saved, tmp_path):
+    """A folder with the plan, for one test to damage."""
+    return shutil.copytree(_saved, tmp_path / "my-plan")
+
+
+@pytest.mark.parametrize("model", [None, jet()], ids=["alone", "with its model"])
+@pytest.mark.parametrize("name", ["", "plan.json"], ids=["folder", "file"])
+def test_a_saved_plan_is_loaded_bit_for_bit(saved, model, name):
+    made, again = planned(), Plan.load(saved / name, model=model)
+    for field in ("controls", "states", "gains", "before"):
+        np.testing.assert_array_equal(getattr(made, field), getattr(again, field))
+    np.testing.assert_array_equal(made.positions["tip"], again.positions["tip"])
+    for field in ("method", "cost", "history", "misses", "excess", "violation", "interrupted"):
+        assert getattr(made, field) == getattr(again, field), field
+    assert again.status == made.status
+    assert again.model == made.model
+    assert again.summary() == made.summary()
+    assert again.replay(jet(), reach(jet())) == made.cost
+
+
+def test_plan_json_says_what_its_numbers_mean(saved):
+    raw = json.loads((saved / "plan.json").read_text())
+    assert (raw["format"], raw["version"], raw["dt"], raw["steps"]) == ("pliant plan", 1, 0.1, 4)
+    assert (raw["robot"], raw["names"], raw["units"]) == ("robot", ["jet 1", "jet 2"], ["-", "-"])
+    assert raw["effectors"] == ["tip"]
+    assert raw["misses"][0][0] == "tip"
+    controls, _ = load_controls(saved, (4, 2))
+    np.testing.assert_array_equal(controls, planned().controls)
+
+
+def test_to_csv_names_times_controls_and_effectors(saved, tmp_path):
+    Plan.load(saved).to_csv(tmp_path / "tables" / "plan.csv")
+    head, *rows = csv.reader((tmp_path / "tables" / "plan.csv").open(newline=""))
+    assert head == ["time [s]", "jet 1 [-]", "jet 2 [-]", "tip x [m]", "tip y [m]"]
+    table, made = np.array(rows, float), planned()
+    np.testing.assert_allclose(table[:, 0], [0.1, 0.2, 0.3, 0.4], rtol=1e-12)
+    np.testing.assert_array_equal(table[:, 1:3], made.controls)
+    np.testing.assert_array_equal(table[:, 3:], made.positions["tip"][1:])
+
+
+def test_a_quasistatic_table_counts_steps(tmp_path):
+    bar = pl.Robot(
+        shape=pl.Box(size=(0.2, 0.03, 0.03)),
+        divisions=(2, 1, 1),
+        order=1,
+        material=pl.Material(E=1e5, nu=0.3, density=1000.0),
+        supports=[pl.Support(region="x-")],
+        actuators={"pull": pl.Cable(points=[(0.2, 0.0, 0.015), (0.0, 0.0, 0.015)])},
+        effectors={"tip": pl.Effector(surface="x+")},
+    )
+    goal = Goal(effector="tip", target=(0.2, -0.001, 0.015), time=2.0)
+    plan = pl.plan(pl.Quasistatic(bar), [goal, Effort(weight=1e-9)], steps=2)
+    plan.to_csv(tmp_path / "plan.csv")
+    head, first, second = csv.reader((tmp_path / "plan.csv").open(newline=""))
+    assert head[:3] == ["step", "pull [N]", "tip x [m]"]
+    assert (first[0], second[0]) == ("1", "2")
+
+
+def heavier():
+    model = jet()
+    return pl.ImplicitEuler(
+        replace(model.robot, shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=2.0)), dt=model.dt
+    )
+
+
+def renamed():
+    model = jet()
+    thrust = model.robot.actuators["jet"]
+    return pl.ImplicitEuler(replace(model.robot, actuators={"fan": thrust}), dt=model.dt)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (heavier(), "planned for another robot: the shape"),
+        (renamed(), r"the controls jet 1 \[-\], jet 2 \[-\], but this model of robot has fan 1"),
+        (jet(dt=0.05), "steps of 0.1 s, but this model has steps of 0.05 s. Make it with dt=0.1"),
+        (pl.BDF2(jet().robot, dt=0.1), "Give the same stepping rule and mesh"),
+    ],
+    ids=["robot", "controls", "dt", "rule"],
+)
+def test_a_plan_of_another_model_is_refused(saved, model, says, one_sentence):
+    one_sentence(lambda: Plan.load(saved, model=model), says)
+
+
+def test_a_plan_that_was_cut_off_needs_its_model(tmp_path, one_sentence):
+    def stop(what, done, total):
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        ddp(reach(jet()), options=Options(folder=tmp_path, progress=stop))
+    one_sentence(lambda: Plan.load(tmp_path), "before the search ended, .* Give model=")
+    again = Plan.load(tmp_path, model=jet())
+    assert not again.status
+    assert again.states.shape == planned().states.shape
+    np.testing.assert_array_equal(again.positions["tip"][0], (0.0, 0.0))
+
+
+def test_a_model_without_a_robot_has_numbered_controls(tmp_path):
+    class Alone(Wrapped):
+        def step(self, x, u, p=None, k=0):
+            return self.model.step(x, u, p, k)
+
+        def pullback(self, step, x_bar):
+            return self.model.pullback(step, x_bar)
+
+    pl.plan(reach(Alone(jet())), options=Options(iterations=2, folder=tmp_path))
+    plan = Plan.load(tmp_path, model=Alone(jet()))
+    assert (plan.model.robot, plan.model.names) == ("Alone", ("control 1", "control 2"))
+
+
+def test_a_plan_without_a_model_is_not_saved(tmp_path, one_sentence):
+    one_sentence(lambda: replace(planned(), model=None).save(tmp_path), "does not know its model")
+    one_sentence(lambda: replace(planned(), model=None).to_csv(tmp_path / "t"), "its model")
+
+
+def nested(n: int) -> str:
+    return "[" * n + "]" * n
+
+
+ROW = {"cost": 1.0, "step": 0.0, "regulariser": 0.0, "seconds": 0.0}
+SPACE = {"parts": ["position"], "n_dofs": 2, "rate": [], "sizes": []}
+DAMAGE = {
+    "version of the future": ({"version": 7}, "version 7, and this Pliant reads up to 1"),
+    "version text": ({"version": "one"}, "version 'one'"),
+    "huge version": ({"version": 10**400}, "Install a newer one"),
+    "no dt": ({"dt": None}, "'dt'"),
+    "negative dt": ({"dt": -0.1}, "'dt'.* positive"),
+    "huge dt": ({"dt": 10**400}, "plan.json"),
+    "controls of another width": ({"controls": [[1.0]] * 4}, r"'controls'.* shape \(4, 1\)"),
+    "ragged controls": ({"controls": [[1.0, 2.0], [1.0]]}, "'controls'"),
+    "huge control": ({"controls": [[10**400, 0.0]] * 4}, "plan.json"),
+    "no controls": ({"controls": []}, "plan.json"),
+    "other steps": ({"steps": 9}, "4 rows of controls for 9 steps"),
+    "huge steps": ({"steps": 10**400}, "4 rows of controls"),
+    "start": ({"start": [0.0]}, "'start'.* shape"),
+    "cost": ({"cost": "cheap"}, "'cost'"),
+    "history": ({"history": [{"cost": 1.0}]}, "damaged"),
+    "history of text": ({"history": [{**ROW, "seconds": "x"}]}, "iteration"),
+    "misses": ({"misses": [["tip", 1.0]]}, "damaged"),
+    "names": ({"names": []}, "damaged"),
+    "names are a number": ({"names": 3}, "damaged"),
+    "space": ({"space": [1]}, "damaged"),
+    "negative space": ({"space": {**SPACE, "n_dofs": -4}}, "damaged"),
+    "positions": ({"positions": {}}, "damaged"),
+    "another digest": ({"arrays": {"states": "0" * 64}}, "states.npy does not belong to"),
+    "format": ({"format": "other"}, "not a plan with its model"),
+    "no format": ({"format": None}, "load_controls"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_plan_is_refused_in_one_sentence(saved, case, one_sentence):
+    change, says = DAMAGE[case]
+    path = saved / "plan.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    one_sentence(lambda: Plan.load(saved), says)
+
+
+@pytest.mark.parametrize("key", ["dt", "names", "controls", "history", "space", "start", "cost"])
+def test_a_plan_that_lacks_a_key_is_refused(saved, key, one_sentence):
+    path = saved / "plan.json"
+    raw = json.loads(path.read_text())
+    del raw[key]
+    path.write_text(json.dumps(raw))
+    one_sentence(lambda: Plan.load(saved), "plan.json is damaged")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"cost": ', '"cost": NaN, "c": '), ('"dt": ', '"dt": 1e400, "c": ')]
+)
+def test_numbers_that_are_not_finite_are_refused(saved, old, new, one_sentence):
+    path = saved / "plan.json"
+    path.write_text(path.read_text().replace(old, new, 1))
+    one_sentence(lambda: Plan.load(saved), "plan.json")
+
+
+def test_a_truncated_or_nested_plan_is_refused(saved, one_sentence):
+    path = saved / "plan.json"
+    text = path.read_text()
+    for bad in ("", text[: len(text) // 2], nested(100_000), "[]", "9" * 5000):
+        path.write_text(bad)
+        one_sentence(lambda: Plan.load(saved), "plan.json")
+    path.unlink()
+    one_sentence(lambda: Plan.load(saved), "does not exist")
+
+
+def test_damaged_states_are_refused(saved, one_sentence):
+    path = saved / "states.npy"
+    blob = path.read_bytes()
+    for bad in (b"", blob[:-8], blob[:-1] + b"\x01", b"\x93NUMPY"):
+        path.write_bytes(bad)
+        one_sentence(lambda: Plan.load(saved), "states.npy does not belong to")
+    path.unlink()
+    one_sentence(lambda: Plan.load(saved), "states.npy does not exist")
+
+
+def test_hostile_states_are_never_unpickled(saved, one_sentence):
+    import hashlib
+    import io
+
+    raw = json.loads((saved / "plan.json").read_text())
+    objects = io.BytesIO()
+    np.save(objects, np.array([print], object), allow_pickle=True)
+    huge = objects.getvalue().replace(b"'|O'", b"'<f8'").replace(b"(1,)", b"(10000000000000,)")
+    for blob in (objects.getvalue(), huge, b"\x93NUMPY\x01\x00"):
+        (saved / "states.npy").write_bytes(blob)
+        raw["arrays"]["states"] = hashlib.sha256(blob).hexdigest()
+        (saved / "plan.json").write_text(json.dumps(raw))
+        one_sentence(lambda: Plan.load(saved), "is not an array of numbers")
