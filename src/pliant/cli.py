@@ -173,7 +173,10 @@ def drive_command(
         Path | None, typer.Option(parser=_path, metavar="FOLDER", help="Save every recording here.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(parser=_path, metavar="FOLDER", help="Play this recording.")
+        Path | None,
+        typer.Option(
+            parser=_path, metavar="FOLDER", help="Play this recording or saved plan (plan.save)."
+        ),
     ] = None,
     without_page: Annotated[
         float | None,

@@ -120,15 +120,28 @@ def test_a_result_without_extras_is_a_page_without_empty_boxes():
     assert "Plots" not in page.words
 
 
+def test_a_name_and_numbers_are_enough_for_a_page(tmp_path):
+    path = write_report(tmp_path, {"name": "my reach", "metrics": {"miss": 0.00123456}}, [PLOT])
+    page = Outline(path.read_text())
+    assert page.open == []
+    assert {"my reach", "miss", "0.001235", "Plots"} <= set(page.words)
+    assert not {"paper", "seed", "seconds", "How it was made", "–"} & set(page.words)
+
+
+def test_a_column_of_a_paper_is_there_where_a_metric_has_one():
+    assert "paper" in outline().words
+    assert "paper" not in outline(metrics={"tip error": {"value": 1.0, "unit": "m"}}).words
+
+
 def test_the_page_is_deterministic():
     assert render_report(RESULT, [PLOT]) == render_report(RESULT, [PLOT])
 
 
 def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(InputError, match="lacks seed, metrics"):
-        render_report(
-            {name: value for name, value in RESULT.items() if name not in ("seed", "metrics")}
-        )
+    with pytest.raises(InputError, match="The result has no name"):
+        render_report({name: value for name, value in RESULT.items() if name != "name"})
+    with pytest.raises(InputError, match="The metrics of the result are '3'"):
+        render_report({"name": "reach", "metrics": 3})
     with pytest.raises(InputError, match=r"film.mp4 does not exist"):
         write_report(tmp_path, RESULT, media=["film.mp4"])
     with pytest.raises(InputError, match=r"film.avi cannot be put"):

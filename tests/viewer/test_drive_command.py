@@ -11,8 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pliant as pl
 from pliant.cli import main
 from pliant.core import InputError
+from pliant.planners import Options
+from pliant.problem import Effort, Goal
 from pliant.viewer import load_recording
 from pliant.zoo.registry import find_robot
 
@@ -75,6 +78,23 @@ def test_it_serves_until_it_is_interrupted(finger):
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=60) == 0
     child.stdout.close()
+
+
+def test_a_saved_plan_is_replayed_and_other_folders_are_refused(pliant, finger, tmp_path):
+    model = pl.Quasistatic(pl.load_robot(finger))
+    goal = Goal(effector="tip", target=(0.1, 0.01, 0.012), time=2.0)
+    plan = pl.plan(model, [goal, Effort(weight=1e-6)], steps=2, options=Options(iterations=2))
+    plan.save(tmp_path / "my-plan")
+    words = (str(finger), "--headless", "5", "--replay", str(tmp_path / "my-plan"))
+    status, out, said = pliant(*words)
+    assert status == 0, said
+    assert "ticks: 12" in out  # six for each step, and the replay ends
+    status, _, said = pliant(*words, "--dynamic")
+    assert (status, "Leave out --dynamic" in said) == (2, True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "plan.json").write_text("{}")
+    status, _, said = pliant(*words[:-1], str(tmp_path / "other"))
+    assert (status, "or save a plan with plan.save(FOLDER)" in said) == (2, True)
 
 
 def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(

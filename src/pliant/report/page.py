@@ -13,7 +13,6 @@ from pliant.report.figures import Plot, plot_svg
 from pliant.report.template import CSS, PAGE
 from pliant.store import write_atomic
 
-NEEDED = ("name", "paper", "status", "seed", "versions", "seconds", "metrics")
 MEDIA = {
     ".gif": "image/gif",
     ".png": "image/png",
@@ -35,8 +34,9 @@ def write_report(
     """Write `folder`/report.html; `media` are names of films and pictures in the folder, `notes`
     are paragraphs.
 
-    `result` is what result.json holds; `shows` (a sentence) and `settings` (names and values) are
-    shown if it has them.
+    `result` needs a `name`. It may have `status`, `shows` (a sentence), `paper`, `metrics` (name to
+    a number, or to {"value": ..., "unit": ..., "paper": ...}), `settings` (name to value), `seed`,
+    `seconds` and `versions`, as result.json has them.
     """
     path = Path(folder) / "report.html"
     write_atomic(
@@ -54,14 +54,10 @@ def render_report(
     notes: Sequence[str] = (),
 ) -> str:
     """The page as text."""
-    missing = [name for name in NEEDED if name not in result]
-    if missing:
-        raise InputError(
-            f"The result lacks {', '.join(missing)}; a report needs {', '.join(NEEDED)}."
-        )
+    _check(result)
     sections = [
         _section("Motion", "".join(map(_medium, media))),
-        _section("Results", _metrics(result["metrics"])),
+        _section("Results", _metrics(result.get("metrics") or {})),
         _section(
             "Plots", f'<div class="plots">{"".join(map(_plot, plots))}</div>' if plots else ""
         ),
@@ -74,11 +70,11 @@ def render_report(
 
 
 def _head(result: Mapping[str, Any], notes: Sequence[str]) -> str:
-    paper = f'<p class="paper">{_text(result["paper"])}</p>' if result["paper"] else ""
+    paper = f'<p class="paper">{_text(result["paper"])}</p>' if result.get("paper") else ""
     shows = f'<p class="shows">{_text(result["shows"])}</p>' if result.get("shows") else ""
-    status = str(result["status"])
+    status = str(result.get("status") or "")
     mood = "good" if status.split(" ")[0].lower().rstrip(":;.,") in GOOD else "bad"
-    badge = f'<p class="status {mood}">{_text(status)}</p>'
+    badge = f'<p class="status {mood}">{_text(status)}</p>' if status else ""
     return f"<h1>{_text(result['name'])}</h1>{paper}{shows}{badge}" + "".join(
         f"<p>{_text(note)}</p>" for note in notes
     )
@@ -88,18 +84,32 @@ def _section(title: str, content: str) -> str:
     return f"<section><h2>{title}</h2>{content}</section>" if content else ""
 
 
-def _metrics(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+def _check(result: Any) -> None:
+    if not isinstance(result, Mapping) or not result.get("name"):
+        raise InputError('The result has no name; give a dict such as {"name": "reach"}.')
+    for key in ("metrics", "settings"):
+        if not isinstance(result.get(key) or {}, Mapping):
+            raise InputError(
+                f"The {key} of the result are {str(result[key])[:60]!r}; give a dict by name."
+            )
+
+
+def _metrics(metrics: Mapping[str, Any]) -> str:
     if not metrics:
         return ""
+    entries = {
+        name: entry if isinstance(entry, Mapping) else {"value": entry}
+        for name, entry in metrics.items()
+    }
+    compared = any(entry.get("paper") is not None for entry in entries.values())
     rows = "".join(
         f'<tr><th scope="row">{_text(name)}</th><td '
         f'class="number">{_text(entry.get("value"))}</td><td>{_text(entry.get("unit") or "")}</td>'
-        f'<td class="number">{_text(entry.get("paper"))}</td></tr>'
-        for name, entry in metrics.items()
+        + (f'<td class="number">{_text(entry.get("paper"))}</td></tr>' if compared else "</tr>")
+        for name, entry in entries.items()
     )
-    head = (
-        '<tr><th>metric</th><th class="number">here</th><th>unit</th><th '
-        'class="number">paper</th></tr>'
+    head = '<tr><th>metric</th><th class="number">here</th><th>unit</th>' + (
+        '<th class="number">paper</th></tr>' if compared else "</tr>"
     )
     return f'<div class="wide"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
@@ -117,9 +127,9 @@ def _pairs(pairs: Mapping[str, Any]) -> str:
 
 
 def _origin(result: Mapping[str, Any]) -> dict[str, Any]:
-    versions = result["versions"]
+    versions = result.get("versions") or {}
     named = versions if isinstance(versions, Mapping) else {"versions": versions}
-    return {"seed": result["seed"], "seconds": result["seconds"], **named}
+    return {key: result[key] for key in ("seed", "seconds") if key in result} | dict(named)
 
 
 def _plot(plot: Plot) -> str:

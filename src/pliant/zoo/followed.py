@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pliant.bodies import Solid
-from pliant.controls import controls_of
 from pliant.core import Array
 from pliant.dynamics import ImplicitEuler, Quasistatic, equilibrium
 from pliant.dynamics.implicit import Implicit
@@ -16,6 +15,7 @@ from pliant.planners import Inverse, Pose, inverse
 from pliant.planners.inverse import BEYOND, MOVING
 from pliant.report import Plot, Scene
 from pliant.robot import Robot
+from pliant.zoo.control_plots import control_plots
 from pliant.zoo.experiment import Metric, Setting
 from pliant.zoo.pictures import scene
 
@@ -185,7 +185,6 @@ def sayings(led: Led) -> list[str]:
 
 def follow_plots(task: Lead, led: Led) -> list[Plot]:
     """Distance from the target, and the controls, over ticks."""
-    controls = controls_of(task.robot)
     ticks = np.arange(1, len(led.seconds) + 1)
     miss = 1e3 * np.linalg.norm(led.places[1:] - led.wanted, axis=1)
     return [
@@ -196,16 +195,7 @@ def follow_plots(task: Lead, led: Led) -> list[Plot]:
             log_y=True,
             series={"distance": (ticks, np.maximum(miss, 1e-4))},
         ),
-        Plot(
-            title="Controls",
-            x="tick",
-            y=f"control [{controls[0].unit}]",
-            kind="steps",
-            series={
-                control.name: (ticks, u)
-                for control, u in zip(controls, led.controls.T, strict=True)
-            },
-        ),
+        *control_plots(task.robot, np.arange(len(ticks) + 1), led.controls, x="tick"),
     ]
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pliant.controls import controls_of
 from pliant.core import Array, InputError
 from pliant.dynamics import SemiImplicit
 from pliant.planners import Options
@@ -172,7 +173,7 @@ def speed_plot(task: ReachTask, found: Mapping[str, Reached], effector: str, axi
 def control_plot(task: ReachTask, one: Reached) -> Plot:
     """The controls with their bounds, each over time."""
     at, used = task.dt * np.arange(1, task.steps + 1), one.plan.controls
-    driven = [name for name, actuator in task.robot.actuators.items() if actuator.n_controls]
+    driven = controls_of(task.robot)
     bounds = [
         (text, float(side[0]))
         for text, side in zip(
@@ -182,9 +183,9 @@ def control_plot(task: ReachTask, one: Reached) -> Plot:
     return Plot(
         title="Controls",
         x="time [s]",
-        y="control",
+        y=f"control [{driven[0].unit}]",
         series={
-            **{name: (at, u) for name, u in zip(driven, used.T, strict=True)},
+            **{control.name: (at, u) for control, u in zip(driven, used.T, strict=True)},
             **{text: (at, np.full(len(at), side)) for text, side in bounds},
         },
     )

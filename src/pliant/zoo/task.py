@@ -11,6 +11,8 @@ from pliant.bodies import Beams, Solid
 from pliant.core import InputError
 from pliant.report import Plot
 from pliant.robot_files import Task, load_task
+from pliant.robot_files.task import QUASISTATIC
+from pliant.zoo.control_plots import control_plots
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
 from pliant.zoo.pictures import scene
 
@@ -73,23 +75,17 @@ def _simulate(run: Run, task: Task, model) -> Outcome:
     }
     metrics["largest Newton count"] = Metric(value=int(path.scalars["iterations"].max(initial=0)))
     axes = "xyz"[: body.dim]
+    clock = "step" if task.rule == QUASISTATIC else "time [s]"
     plots = [
         Plot(
             title=f"Effector {name}",
-            x="time [s]",
+            x=clock,
             y="position [m]",
             series={axis: (times, track[:, k]) for k, axis in enumerate(axes)},
         )
         for name, track in tracks.items()
     ]
-    if model.n_controls:
-        names = [
-            f"{name}{f' {k}' if a.n_controls > 1 else ''}"
-            for name, a in robot.actuators.items()
-            for k in range(a.n_controls)
-        ]
-        series = {name: (path.times, path.controls[:, k]) for k, name in enumerate(names)}
-        plots.append(Plot(title="Controls", x="time [s]", y="control", kind="steps", series=series))
+    plots += control_plots(robot, times, path.controls, x=clock)
     film = (
         scene(robot, positions, dt=task.dt, title=robot.name)
         if isinstance(body, Solid | Beams)
