@@ -79,14 +79,25 @@ def test_the_planned_tip_is_at_its_target_and_the_hand_keeps_its_speed() -> None
     assert fastest <= 2.0
 
 
-def test_the_planning_guides_snippet_plans(tmp_path, monkeypatch) -> None:
+def test_the_planning_guides_snippets_run(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     guide = (EXAMPLES.parent / "docs" / "guide" / "planning.md").read_text()
+    first, saved, constrained, *arms = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     names: dict = {}
-    exec(re.search(r"```python\n(.*?)```", guide, re.DOTALL).group(1), names)
-    assert names["plan"].status
-    assert names["plan"].misses[0][2] < 1e-3
-    assert (tmp_path / "my-plan" / "plan.json").is_file()
+    exec(first, names)
+    plan = names["plan"]
+    assert plan.status
+    assert plan.misses[0][2] < 1e-3
+    exec(saved, names)
+    assert names["again"].cost == plan.cost
+    assert len(names["warm"].history) < len(plan.history)
+    assert (tmp_path / "my-plan" / "plan.csv").read_text().startswith("time [s],hand 1 [m],")
+    exec(constrained, names)
+    assert names["plan"].violation < 1e-4
+    pytest.importorskip("pinocchio")
+    for snippet in arms:
+        exec(snippet, names)
+    assert names["held"].n_controls == names["arm"].n_controls
 
 
 def test_the_grid_of_shapes_takes_few_equilibria_and_says_what_it_is_worth() -> None:

@@ -204,6 +204,7 @@ def test_a_drag_elsewhere_turns_the_view_and_leaves_the_target(page, stand):
 
 
 def test_a_typed_target_is_reached_and_a_mad_one_is_refused(page, stand):
+    assert page.locator("#panel h2").first.text_content() == "Target [mm]"
     goal = place(page) + REACHABLE
     for box, value in zip(page.locator(".axes input").all()[:3], 1e3 * goal, strict=True):
         box.fill(f"{value:.4f}")
