@@ -3,12 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from pliant.core import Array, require_kind
 from pliant.geometry.boundary import boundary_volume, is_closed
-from pliant.geometry.cells import cell_facets, sorted_groups
+from pliant.geometry.fill_report import pieces
 from pliant.geometry.mesh import Mesh
 
 SLIVER = 5.0  # [deg]
@@ -103,15 +101,8 @@ def quality(mesh: Mesh) -> Quality:
 def weak_joints(mesh: Mesh) -> list[str]:
     """Return a sentence where parts of the mesh share only an edge or a point, which transmits no
     moment."""
-    facets = cell_facets(mesh.corners)
-    order, start, count = sorted_groups(facets)
-    owner = np.repeat(np.arange(mesh.n_cells), mesh.dim + 1)[order]
-    pairs = start[count == 2]
-    links = coo_array(
-        (np.ones(len(pairs)), (owner[pairs], owner[pairs + 1])), shape=2 * (mesh.n_cells,)
-    )
-    n_parts, part = connected_components(links, directed=False)
-    if n_parts == 1:
+    part = pieces(mesh)
+    if not part.any():
         return []
     node, of_part = np.unique(
         np.stack([mesh.corners.ravel(), np.repeat(part, mesh.dim + 1)], axis=1), axis=0
