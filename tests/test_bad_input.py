@@ -132,6 +132,14 @@ ATTACHED = {
         lambda: pl.Cable(points=LINE, limits=(float("nan"), 1)),
         r"nan, 1.*give two numbers",
     ),
+    "cable that pushes": (
+        lambda: pl.Cable(points=LINE, limits=(-5, 8)),
+        r"lower limit of a cable's tension is -5; a cable can only pull",
+    ),
+    "cable of negative length": (
+        lambda: pl.Cable(points=LINE, limits=(-0.1, 1), drive="length"),
+        r"free length is -0\.1",
+    ),
     "cable of one limit": (lambda: pl.Cable(points=LINE, limits=(8,)), r"8"),
     "cable drive": (lambda: pl.Cable(points=LINE, drive="motor"), r"'motor'"),
     "cable stiffness": (lambda: pl.Cable(points=LINE, stiffness=-1), r"-1 N/m"),

@@ -7,10 +7,22 @@ import numpy as np
 import pytest
 
 import pliant as pl
+from pliant.contact import Obstacle
 from pliant.core import InputError
 from pliant.planners.plan import evaluate
 from pliant.planners.sensitivity import adjoint_rows, slopes, smooth_gradient
-from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Penalty, Problem
+from pliant.problem import (
+    Ball,
+    Constraint,
+    Effort,
+    Goal,
+    Interval,
+    Limit,
+    Penalty,
+    Problem,
+    Residual,
+    keep_out,
+)
 
 DT = 0.1
 
@@ -296,3 +308,30 @@ def test_a_goal_beside_a_constraint_is_no_constraint():
         model=jet(), steps=4, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.4)]
     )
     assert not problem.watches
+
+
+def nan_left_of_here(y):
+    return np.array([np.where(y[0].real < 0.1, np.nan, y[0])])
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        Constraint(effector="tip", function=nan_left_of_here, inside=Interval(lower=0.0)),
+        keep_out("tip", Obstacle(distance=lambda y: (nan_left_of_here(y.T)[0], y, y))),
+    ],
+)
+def test_a_constraint_that_is_not_a_number_is_an_error(constraint, one_sentence):
+    """NaN is neither inside a set nor outside, so a plan would call it kept."""
+    one_sentence(
+        lambda: pl.plan(problem_of([constraint])),
+        r"constraint on 'tip': its function returns nan at \[0\., 0\.\]",
+    )
+
+
+def test_a_residual_that_is_not_a_number_is_an_error(one_sentence):
+    terms = [Residual(effector="tip", residual=nan_left_of_here)]
+    one_sentence(
+        lambda: pl.plan(Problem(model=jet(), steps=2, terms=terms)),
+        r"residual of 'tip': its function returns nan at",
+    )

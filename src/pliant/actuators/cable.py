@@ -43,6 +43,12 @@ class Cable:
         if self.drive not in ("tension", "length"):
             raise InputError(f"A cable is driven by 'tension' or 'length', not by '{self.drive}'.")
         check_limits("a cable", self.limits)
+        if self.limits[0] < 0.0:
+            what = "tension" if self.drive == "tension" else "free length"
+            raise InputError(
+                f"The lower limit of a cable's {what} is {self.limits[0]:g}; a cable can only "
+                "pull, so take 0 or more."
+            )
         require_positive("The cable's stiffness", self.stiffness, "N/m")
 
     @property

@@ -16,6 +16,7 @@ from pliant.bodies.links import pair_links, upper_nodes
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.cells import shape_values
+from pliant.geometry.overlap import Bodies
 from pliant.kernels.threads import run
 from pliant.materials import DENSITY, LAWS, YOUNGS_MODULUS, Material, moduli_slope
 from pliant.materials.laws import has_barrier
@@ -54,6 +55,11 @@ class Solid:
     @cached_property
     def is_place(self) -> Array:
         return np.ones(len(self.mesh.points), bool)
+
+    @cached_property
+    def bodies(self) -> Bodies:
+        """The connected components of the mesh."""
+        return Bodies(mesh=self.mesh)
 
     @property
     def cell_nodes(self) -> Array:

@@ -2,7 +2,7 @@
 sentence."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from pliant.core import (
     Dynamics,
     InputError,
     Reversible,
+    Status,
     Step,
     StepError,
     check_controls,
@@ -19,6 +20,7 @@ from pliant.core import (
 )
 from pliant.dynamics.checks import BEFORE, check_model, check_state, check_steps
 from pliant.dynamics.implicit import Implicit
+from pliant.dynamics.overlaps import overlap_note
 from pliant.progress import Progress, reporting
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
@@ -35,6 +37,9 @@ class Rollout:
     states: Array  # (steps + 1, n_state)
     controls: Array  # (steps, n_controls)
     steps: Sequence[Step] = ()  # with tapes, where they were kept
+    status: Status = field(
+        default_factory=Status
+    )  # its text says where bodies of the robot overlap
 
 
 def march(
@@ -85,10 +90,12 @@ def simulate(
             used.append(u)
             kept += [step] if keep else []
             report("simulating", len(used), steps)
+    path = np.array(states)
     return Rollout(
-        states=np.array(states),
+        states=path,
         controls=np.array(used).reshape(steps, model.n_controls),
         steps=tuple(kept),
+        status=Status(text=f"converged{overlap_note(model, path)}", iterations=steps),
     )
 
 
@@ -133,7 +140,8 @@ def equilibrium(
     """The equilibrium of a Quasistatic model under a control, or a sentence why there is none;
     supports and loads are those of time zero. Where it cannot be found at once, the controls are
     brought from those that do nothing to u in stages. The text of its status says where a small
-    push would end it. `progress` shows the stages, as in `simulate`."""
+    push would end it, and where bodies of the robot overlap. `progress` shows the stages, as in
+    `simulate`."""
     if not isinstance(model, Implicit) or model.rule.acceleration[0] != 0.0:
         raise InputError(
             "An equilibrium needs a model without inertia; make one with Quasistatic(robot)."
@@ -154,8 +162,6 @@ def equilibrium(
                 report("equilibrium in stages", k, stages)
     if not step.status:
         raise StepError(f"No equilibrium was found: {step.status.text}")
-    return (
-        step
-        if model.ends_in_minimum(step)
-        else replace(step, status=replace(step.status, text=UNSTABLE))
-    )
+    text = step.status.text if model.ends_in_minimum(step) else UNSTABLE
+    text += overlap_note(model, step.x[None])
+    return replace(step, status=replace(step.status, text=text))

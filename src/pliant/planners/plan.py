@@ -20,6 +20,7 @@ from pliant.core import (
     StepError,
     finite_array,
 )
+from pliant.dynamics.overlaps import overlap_note
 from pliant.planners.iteration import Iteration
 from pliant.planners.model_summary import ModelSummary, effector_positions, summarise
 from pliant.planners.options import Options, checked_options
@@ -364,6 +365,7 @@ class Journal:
         misses = problem.misses(now.states, now.controls)
         failed = sum(row.failed for row in self.history)
         text += f"; {failed} trial runs failed on the way and were shortened" if failed else ""
+        text += overlap_note(problem.model, now.states)
         plan = Plan(
             method=self.method,
             controls=now.controls,

@@ -14,7 +14,7 @@ import numpy as np
 
 from pliant.core import Array, InputError, StepError, nearest, require_positive
 from pliant.dynamics import Quasistatic, SemiImplicit
-from pliant.planners import inverse
+from pliant.planners import MOVING, inverse
 from pliant.robot import Robot
 from pliant.robot_files import Keyframes
 from pliant.viewer.loop import FASTEST, Loop
@@ -183,9 +183,17 @@ def _figures(session: Session, took: Array, errors: Array) -> dict[str, float | 
         "p99 [ms]": 1e3 * float(np.percentile(steady, 99)),
         "error at the end [mm]": 1e3 * float(errors[-1]),
         "largest error [mm]": 1e3 * float(errors.max()),
-        "at the end": session.pose.text,
+        "at the end": _ending(session),
         **said,
     }
+
+
+def _ending(session: Session) -> str:
+    """The last state of the robot in words; one that still moved when the time was over says so."""
+    if session.pose.state != MOVING:
+        return session.text
+    still = f"still moving when the time was over, {1e3 * session.error:.3g} mm from the target"
+    return f"{still}; {session.overlap}" if session.overlap else still
 
 
 def sway(session: Session, radius: float | None = None) -> Callable[[Session, float], None]:

@@ -173,7 +173,7 @@ class Loop:
             "error": _number(s.error),
             "ok": pose.ok,
             "state": pose.state,
-            "text": pose.text,
+            "text": s.text,
             "said": s.trouble,
             "mode": wish.mode,
             "paused": wish.paused,

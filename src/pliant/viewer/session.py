@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pliant.bodies import Solid
 from pliant.controls import Control, controls_of
 from pliant.core import Array, InputError, PliantError, finite_array
+from pliant.dynamics.overlaps import NOT_MODELLED
 from pliant.planners import Pose
 from pliant.planners.model_summary import robot_digest
 from pliant.robot import Robot
@@ -19,6 +21,8 @@ from pliant.viewer.picture import Picture
 from pliant.viewer.recorder import Recorder
 from pliant.viewer.recording import Recording
 from pliant.viewer.wish import FOLLOW, MANUAL, REPLAY, Frame, Wish, heard
+
+LOOK_EVERY = 30  # ticks between two looks for bodies that overlap, which may take as long as a tick
 
 
 class Controller(Protocol):
@@ -52,6 +56,7 @@ class Session:
     keeper: Keeper | None = None  # of it, where a folder was given
     played: Recording | None = None  # the replay under way; another recording may be made of it
     next_row: int = 0  # of it
+    _overlap: tuple[int, str] | None = None  # the tick that it was last looked for, and what it is
 
     def __post_init__(self) -> None:
         self.controller = self.make(self.active)
@@ -71,6 +76,24 @@ class Session:
             if lost
             else self.said
         )
+
+    @property
+    def overlap(self) -> str:
+        """Where bodies of the robot overlap, as a sentence; "" where they do not. It is looked for
+        every LOOK_EVERY ticks."""
+        body, k = self.robot.body(), int(self.pose.k)
+        if not isinstance(body, Solid) or body.bodies.count == 1:
+            return ""
+        if self._overlap is None or not 0 <= k - self._overlap[0] < LOOK_EVERY:
+            found = body.bodies.deepest([self.position])
+            text = "" if found is None else f"{found.text}: {NOT_MODELLED}"
+            self._overlap = (k, text)
+        return self._overlap[1]
+
+    @property
+    def text(self) -> str:
+        """The state of the robot in words."""
+        return f"{self.pose.text}; {self.overlap}" if self.overlap else self.pose.text
 
     @cached_property
     def picture(self) -> Picture:

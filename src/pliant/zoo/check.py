@@ -13,6 +13,7 @@ from pliant.geometry import Mesh, fill_report, quality
 from pliant.materials import DENSITY
 from pliant.robot import Robot
 from pliant.robot_files import filled_surface, load_task
+from pliant.zoo.solid_doubts import body_doubts, order_doubts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,7 @@ def check(path: Path) -> Findings:
         if isinstance(body, Solid):
             more, doubts = _matter(body)
             facts += more + _filled_surface(path, task.robot)
+            doubts += [*order_doubts(body), *body_doubts(body)]
         if isinstance(body, Beams):
             facts += _beams(body)
         facts += _attachments(model)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pliant.bodies import Beams, Solid
 from pliant.core import InputError
+from pliant.dynamics.overlaps import overlap_note
 from pliant.report import Plot
 from pliant.robot_files import Task, load_task
 from pliant.robot_files.task import QUASISTATIC
@@ -91,4 +92,6 @@ def _simulate(run: Run, task: Task, model) -> Outcome:
         if isinstance(body, Solid | Beams)
         else None
     )
-    return Outcome(metrics=metrics, plots=plots, scene=film)
+    note = overlap_note(model, path.path).removeprefix("; ")
+    notes = [f"{note[0].upper()}{note[1:]}."] if note else []
+    return Outcome(metrics=metrics, plots=plots, scene=film, notes=notes)

@@ -134,7 +134,7 @@ def test_all_that_limits_a_robot_is_named_and_nothing_else():
     first = controller.begin()
     pose = controller.settle(first, first.places + (0.02, 0.0, 0.0))
     assert (pose.state, pose.u[0]) == (BEYOND, 3000.0)
-    assert pose.text.endswith("limited by water, the stroke of 'pull'")
+    assert pose.text.endswith("limited by water (at its upper limit 3000), the stroke of 'pull'")
     wider = inverse(pl.Quasistatic(can("pressure", (0.0, 3300.0))), "top", strokes=strokes)
     assert wider.settle(wider.begin(), first.places + (0.02, 0.0, 0.0)).error < pose.error
 

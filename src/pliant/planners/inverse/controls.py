@@ -15,6 +15,8 @@ from pliant.problem import Band, Limit
 from pliant.problem.constraints import check_together
 from pliant.robot import Robot
 
+SLACK = "(slack: a cable can only pull)"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Controls:
@@ -24,6 +26,7 @@ class Controls:
     neutral: Array  # (n_controls,) those that do nothing
     bands: tuple[Band, ...]  # limits, and limits of rates
     held: Mapping[int, float]  # control -> value of those that stay
+    pulls: Array  # (n_controls,) bool: is it the tension of a cable, which cannot push?
     dt: float  # [s] of a tick
 
     @cached_property
@@ -60,6 +63,15 @@ class Controls:
         (lower, upper), (slow, fast) = self._limits, self._rates
         return np.maximum(lower - u, slow * self.dt), np.minimum(upper - u, fast * self.dt)
 
+    def at_limit(self, j: int, u: Array) -> str:
+        """The actuator of control j, and the limit that it is at for controls u (n_controls,)."""
+        (lower, upper), name = (side[j] for side in self._limits), self.names[j]
+        near = 1e-6 * max(abs(u[j]), min(upper - lower, 1.0))
+        if u[j] <= lower + near:
+            slack = self.pulls[j] and lower == 0.0
+            return f"{name} {SLACK if slack else f'(at its lower limit {lower:g})'}"
+        return f"{name} (at its upper limit {upper:g})" if u[j] >= upper - near else name
+
     @property
     def one_way(self) -> bool:
         """Whether a rate lets some control that may move go one way only."""
@@ -88,6 +100,7 @@ def controls(
         neutral=model.neutral_controls(),
         bands=_bands(model, limits),
         held=_held(robot, fixed),
+        pulls=_pulls(model),
         dt=model.dt,
     )
     if not found.chosen.size:
@@ -95,6 +108,15 @@ def controls(
             f"{robot.name} has no actuator that may move; add one, or leave one out of fixed=... ."
         )
     return found
+
+
+def _pulls(model: Implicit | Linearised) -> Array:
+    """(n_controls,) bool: which controls are tensions of cables."""
+    out = np.zeros(model.n_controls, bool)
+    for term, part in model.equations.terms:
+        if isinstance(term, AttachedCable) and term.drive == "tension":
+            out[part] = True
+    return out
 
 
 def _bands(model: Implicit | Linearised, limits: Sequence[Limit]) -> tuple[Band, ...]:

@@ -39,7 +39,7 @@ class Judge:
         if self.controls.hurried(pose.u, after.u)[[self.controls.chosen[j] for j in stops]].any():
             return MOVING, "moving, as fast as its limits allow"
         names = dict.fromkeys(
-            [*(self.controls.names[self.controls.chosen[j]] for j in stops), *kept]
+            [*(self.controls.at_limit(self.controls.chosen[j], after.u) for j in stops), *kept]
         )
         return BEYOND, f"the target is out of reach: closest {_length(error)} away" + (
             f", limited by {', '.join(names)}" if names else ""
@@ -61,7 +61,8 @@ class Judge:
             return UNKEPT, Nowhere.LOST.value
         lower, upper = self.controls.room(after.u)
         held = (given != after.u) & (np.where(given > after.u, upper, lower) == 0.0)
-        names = dict.fromkeys([*(self.controls.names[j] for j in np.flatnonzero(held)), *stops])
+        reached = (self.controls.at_limit(j, after.u) for j in np.flatnonzero(held).tolist())
+        names = dict.fromkeys([*reached, *stops])
         return (
             (BEYOND, f"as far as limits allow: held by {', '.join(names)}")
             if still and names

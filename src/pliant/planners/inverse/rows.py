@@ -19,6 +19,7 @@ from pliant.bodies import TINY, Term
 from pliant.contact import AttachedContact
 from pliant.core import Array, InputError, is_whole, require_kind
 from pliant.dynamics.equations import Equations
+from pliant.planners.inverse.controls import SLACK
 from pliant.planners.inverse.ticking import Answer
 from pliant.problem import Stroke
 from pliant.problem.strokes import Stroked
@@ -225,7 +226,12 @@ def taut_guards(equations: Equations, chosen: Array) -> list[TautGuard]:
         if isinstance(term, AttachedCable) and term.stiff
     ]
     return [
-        TautGuard(equations=equations, term=term, control=j, name=name)
+        TautGuard(
+            equations=equations,
+            term=term,
+            control=j,
+            name=f"{name} {SLACK}",
+        )
         for name, term, j in cables
         if j in chosen
     ]

@@ -1,0 +1,24 @@
+"""Say where the bodies of a robot overlap: contact between bodies is not modelled."""
+
+import numpy as np
+
+from pliant.bodies import Solid
+from pliant.core import Array, Dynamics
+
+NOT_MODELLED = "contact between bodies is not modelled"
+LOOKS = 20  # states of a run that are looked at, evenly in time and the last one
+
+
+def overlap_note(model: Dynamics, states: Array) -> str:
+    """Return "" or "; bodies 'a' and 'b' overlap by 2 mm: contact between bodies is not modelled",
+    for the deepest overlap in a run of states (n, n_state).
+
+    It looks at solids of finite elements with several bodies (connected components of the mesh).
+    Particles meet on their grid, and rods and point masses have no inside.
+    """
+    body = getattr(getattr(model, "equations", None), "body", None)
+    if not isinstance(body, Solid) or body.bodies.count == 1:
+        return ""
+    chosen = np.unique(np.linspace(0, len(states) - 1, LOOKS).astype(int))
+    found = body.bodies.deepest([model.space.position(states[k]) for k in chosen])
+    return "" if found is None else f"; {found.text}: {NOT_MODELLED}"

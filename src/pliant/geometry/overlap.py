@@ -1,0 +1,156 @@
+"""Do the bodies of one mesh overlap? Bodies are its connected components, and no force keeps them
+apart: contact between bodies is not modelled."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from pliant.core import Array
+from pliant.geometry.mesh import Mesh
+from pliant.geometry.winding import clusters, winding_numbers
+
+TOUCHING = 1e-6  # of the mesh's size: bodies that overlap by less only touch
+CANDIDATES = 16  # facets with the nearest centres, among which the nearest facet is looked for
+PIECES = {  # nodes of a facet -> straight pieces of it, with the same orientation
+    2: ((0, 1),),
+    3: ((0, 1, 2),),
+    6: ((0, 3, 5), (3, 1, 4), (5, 4, 2), (3, 4, 5)),
+}
+PIECES_PLANE = {2: ((0, 1),), 3: ((0, 2), (2, 1))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlap:
+    """Two bodies of a mesh, and how deep a point of one lies in the other."""
+
+    bodies: tuple[str, str]
+    depth: float  # [m] the distance to the other's boundary
+
+    @property
+    def text(self) -> str:
+        first, second = self.bodies
+        return f"bodies {first} and {second} overlap by {1e3 * self.depth:.3g} mm"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bodies:
+    """The connected components of a mesh, which nothing joins or keeps apart."""
+
+    mesh: Mesh
+
+    @cached_property
+    def _labels(self) -> Array:
+        """(n_points,) the component of each node."""
+        cells, n = self.mesh.cells, self.mesh.n_points
+        first = np.repeat(cells[:, 0], cells.shape[1] - 1)
+        ones = np.ones(first.size, np.int8)
+        graph = sp.coo_matrix((ones, (first, cells[:, 1:].ravel())), shape=(n, n))
+        return connected_components(graph, directed=False)[1]
+
+    @cached_property
+    def count(self) -> int:
+        return int(self._labels[self.mesh.cells[:, 0]].max()) + 1
+
+    @cached_property
+    def lengths(self) -> Array:
+        """(count,) [m] the longest side of the box around each body at rest."""
+        return np.array(
+            [np.ptp(self.mesh.points[np.unique(pieces)], axis=0).max() for pieces in self._pieces]
+        )
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The region that is the whole of a body, in quotes, or else its number from 1."""
+        of_cells, out = self._labels[self.mesh.cells[:, 0]], []
+        for k in range(self.count):
+            cells = np.flatnonzero(of_cells == k)
+            same = [n for n, r in self.mesh.regions.items() if np.array_equal(np.sort(r), cells)]
+            out.append(f"'{same[0]}'" if same else str(k + 1))
+        return tuple(out)
+
+    @cached_property
+    def _pieces(self) -> list[Array]:
+        """The boundary of each body as segments (k, 2) or triangles (k, 3) of nodes."""
+        facets = self.mesh.boundary()
+        table = np.array((PIECES if self.mesh.dim == 3 else PIECES_PLANE)[facets.shape[1]])
+        pieces = facets[:, table].reshape(-1, table.shape[1])
+        owner = self._labels[pieces[:, 0]]
+        return [pieces[owner == k] for k in range(self.count)]
+
+    def overlaps(self, points: Array) -> list[Overlap]:
+        """Return the pairs of bodies that overlap at node positions (n_points, dim) [m], deepest
+        first. Nodes and centres of the boundary of each body are looked for in the others."""
+        if self.count == 1 or not np.isfinite(points).all():
+            return []
+        corners = [points[pieces] for pieces in self._pieces]
+        depths: dict[tuple[int, int], float] = {}
+        for i, j in permutations(range(self.count), 2):
+            depth = _deepest(corners[i], corners[j])
+            pair = (min(i, j), max(i, j))
+            if depth > TOUCHING * self.mesh.size:
+                depths[pair] = max(depth, depths.get(pair, 0.0))
+        names = self.names
+        found = [
+            Overlap(bodies=(names[i], names[j]), depth=depth) for (i, j), depth in depths.items()
+        ]
+        return sorted(found, key=lambda overlap: -overlap.depth)
+
+    def deepest(self, states: Sequence[Array]) -> Overlap | None:
+        """Return the deepest overlap over some positions (n_points dim,), or None."""
+        found = [
+            overlap
+            for q in states
+            for overlap in self.overlaps(np.reshape(q, (-1, self.mesh.dim)))[:1]
+        ]
+        return max(found, key=lambda overlap: overlap.depth, default=None)
+
+
+def _deepest(one: Array, other: Array) -> float:
+    """[m] the depth of the deepest corner or centre of the pieces (k, dim, dim) of one closed
+    boundary inside another; 0 if all lie outside."""
+    lower, upper = other.min(axis=(0, 1)), other.max(axis=(0, 1))
+    if np.any(one.max(axis=(0, 1)) < lower) or np.any(one.min(axis=(0, 1)) > upper):
+        return 0.0
+    at = np.concatenate([one.reshape(-1, one.shape[2]), one.mean(axis=1)])
+    at = np.unique(at[((at >= lower) & (at <= upper)).all(axis=1)], axis=0)
+    inside = at[_windings(other, at) > 0.5] if len(at) else at
+    if not len(inside):
+        return 0.0
+    tree = cKDTree(other.mean(axis=1))
+    near = tree.query(inside, k=min(CANDIDATES, len(other)))[1].reshape(len(inside), -1)
+    distances = [_distance(point, other[rows]) for point, rows in zip(inside, near, strict=True)]
+    return float(max(distances))
+
+
+def _windings(pieces: Array, at: Array) -> Array:
+    """(k,) how often a closed boundary winds around each point (k, dim): 1 inside, 0 outside."""
+    if pieces.shape[2] == 3:
+        return winding_numbers(clusters(pieces), at)
+    a, b = (pieces[None, :, i] - at[:, None] for i in range(2))
+    cross = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+    return np.arctan2(cross, np.sum(a * b, axis=2)).sum(axis=1) / (2.0 * np.pi)
+
+
+def _distance(point: Array, pieces: Array) -> float:
+    """[m] from a point (dim,) to the nearest of some segments (k, 2, 2) or triangles (k, 3, 3): to
+    a triangle's plane where the foot lies in it, else to its edges."""
+    edges = np.stack([pieces, np.roll(pieces, -1, axis=1)], axis=2).reshape(-1, 2, len(point))
+    along, offset = edges[:, 1] - edges[:, 0], point - edges[:, 0]
+    share = np.sum(offset * along, axis=1) / np.maximum(np.sum(along * along, axis=1), 1e-300)
+    feet = offset - np.clip(share, 0.0, 1.0)[:, None] * along
+    best = float(np.linalg.norm(feet, axis=1).min())
+    if pieces.shape[1] == 2:
+        return best
+    normal = np.cross(pieces[:, 1] - pieces[:, 0], pieces[:, 2] - pieces[:, 0])
+    normal /= np.maximum(np.linalg.norm(normal, axis=1), 1e-300)[:, None]
+    height = np.sum((point - pieces[:, 0]) * normal, axis=1)
+    foot = point - height[:, None] * normal
+    sides = np.cross(np.roll(pieces, -1, axis=1) - pieces, foot[:, None] - pieces)
+    within = (np.sum(sides * normal[:, None], axis=2) >= 0.0).all(axis=1)
+    return min(best, float(np.abs(height[within]).min(initial=np.inf)))

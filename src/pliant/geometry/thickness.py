@@ -1,0 +1,80 @@
+"""How thick a body is, and how many cells lie across its thickness."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pliant.core import Array
+from pliant.geometry.cells import FACETS
+from pliant.geometry.mesh import Mesh
+from pliant.geometry.winding import meetings
+
+SAMPLES = 200  # boundary facets that are measured, evenly over the mesh's list
+PAIRS = 200_000  # pairs of ray and facet held in memory at once
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Thickness:
+    """Across some boundary facets: the way through the body along the inward normal."""
+
+    length: Array  # (k,) [m] to the opposite boundary
+    cells: Array  # (k,) how many cells high, from the height of the facet's own cell
+    area: Array  # (k,) [m^2], in the plane [m]: of each facet
+
+
+def thickness(mesh: Mesh) -> Thickness:
+    """Measure the thickness of a mesh by rays from at most 200 boundary facets, taken straight."""
+    facets, owners = _boundary_cells(mesh)
+    chosen = np.unique(np.linspace(0, len(facets) - 1, SAMPLES).astype(int))
+    corners, far = mesh.points[facets], 1.01 * mesh.size
+    normals = _area_vectors(corners[chosen])
+    area = np.linalg.norm(normals, axis=1)
+    height = mesh.volumes()[owners[chosen]] / area * mesh.dim
+    start = corners[chosen].mean(axis=1)
+    length = far * _first_hits(corners, start, start - far * normals / area[:, None])
+    return Thickness(length=length, cells=np.maximum(1.0, np.round(length / height)), area=area)
+
+
+def _boundary_cells(mesh: Mesh) -> tuple[Array, Array]:
+    """((k, dim) the corners of the boundary facets, outward; (k,) the cell of each)."""
+    table = np.array(FACETS[mesh.dim + 1])
+    facets = mesh.corners[:, table].reshape(-1, mesh.dim)
+    _, place, count = np.unique(
+        np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
+    )
+    place = np.sort(place[count == 1])
+    return facets[place], place // len(table)
+
+
+def _area_vectors(corners: Array) -> Array:
+    """(k, dim) the outward normals, as long as the facets are large."""
+    along = corners[:, 1] - corners[:, 0]
+    if corners.shape[1] == 2:
+        return np.stack([along[:, 1], -along[:, 0]], axis=1)
+    return 0.5 * np.cross(along, corners[:, 2] - corners[:, 0])
+
+
+def _first_hits(facets: Array, start: Array, end: Array) -> Array:
+    """(k,) the share of each segment at which it first meets a facet beyond its start; 1 where it
+    meets none."""
+    if facets.shape[2] == 2:
+        facets = _upright(facets)
+        start, end = (np.pad(points, ((0, 0), (0, 1))) for points in (start, end))
+    first, step = np.ones(len(start)), max(1, PAIRS // len(facets))
+    for at in range(0, len(start), step):
+        share = meetings(facets, start[at : at + step], end[at : at + step])
+        share[share < 1e-6] = np.inf  # the facet that the segment starts from
+        first[at : at + step] = np.minimum(1.0, share.min(axis=1))
+    return first
+
+
+def _upright(edges: Array) -> Array:
+    """(2 k, 3, 3) edges (k, 2, 2) of the plane as rectangles from z = -1 to 2, two triangles each;
+    segments at z = 0 meet them where they meet the edges."""
+    low, high = (np.insert(edges, 2, z, axis=2) for z in (-1.0, 2.0))
+    return np.concatenate(
+        [
+            np.stack([low[:, 0], low[:, 1], high[:, 0]], axis=1),
+            np.stack([low[:, 1], high[:, 1], high[:, 0]], axis=1),
+        ]
+    )

@@ -1,0 +1,206 @@
+"""Bodies of one robot that pass through each other: it is found and said, and costs nothing for one
+body."""
+
+import re
+
+import numpy as np
+import pytest
+
+import pliant as pl
+from pliant.geometry import Disc, Ellipsoid, Rectangle
+from pliant.geometry.overlap import Bodies
+from pliant.problem import Effort, Goal, Problem
+from pliant.viewer import session_of
+from pliant.zoo.check import check
+from pliant.zoo.experiment import run
+from pliant.zoo.task import task_experiment
+
+SOFT = pl.Material(E=1e5, nu=0.3)
+SIDE, GAP = 0.02, 0.005
+
+
+def joined(**parts):
+    """One mesh of several, each a region."""
+    points, cells, regions, surfaces = [], [], {}, {}
+    n = m = 0
+    for name, mesh in parts.items():
+        points.append(mesh.points)
+        cells.append(mesh.cells + n)
+        regions[name] = np.arange(m, m + mesh.n_cells)
+        surfaces |= {f"{name} {side}": facets + n for side, facets in mesh.surfaces.items()}
+        n, m = n + mesh.n_points, m + mesh.n_cells
+    return pl.Mesh(
+        points=np.vstack(points), cells=np.vstack(cells), regions=regions, surfaces=surfaces
+    )
+
+
+def beam(x, order=1):
+    """An upright finger that begins at x [m]."""
+    return pl.Box(size=(SIDE / 2, SIDE, 0.08), origin=(x, 0, 0)).mesh(
+        divisions=(1, 2, 8), order=order
+    )
+
+
+def ball(order=1):
+    return Ellipsoid(radii=(SIDE,) * 3, origin=(0.0, SIDE / 2, 0.08)).mesh(
+        divisions=(2,), order=order
+    )
+
+
+def hand(order=1):
+    """Two fingers with a ball between their tips, which cables pull together."""
+    left, right = -SIDE - GAP - SIDE / 2, SIDE + GAP
+    mesh = joined(left=beam(left, order), right=beam(right, order), ball=ball(order))
+    inner = {"left": left + SIDE / 2, "right": right}
+    return pl.Robot(
+        name="hand",
+        shape=mesh,
+        order=order,
+        material=SOFT,
+        supports=[pl.Support(region=r) for r in ("left z-", "right z-", "ball outside")],
+        actuators={
+            name: pl.Cable(points=[(x, SIDE / 2, 0.001), (x, SIDE / 2, 0.079)])
+            for name, x in inner.items()
+        },
+        effectors={"tip": pl.Effector(surface="left z+")},
+    )
+
+
+SAYS = r"; bodies '(left|right)' and 'ball' overlap by ([\d.]+) mm: contact between bodies is not"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return pl.Quasistatic(hand())
+
+
+@pytest.fixture(scope="module")
+def closed(model):
+    """The controls under which the fingers are in the ball."""
+    return np.full(2, 0.3)
+
+
+def test_an_equilibrium_with_fingers_in_the_ball_says_so(model, closed):
+    step = pl.equilibrium(model, closed)
+    assert step.status
+    found = re.match(r"converged" + SAYS, step.status.text)
+    assert found, step.status.text
+    assert pl.equilibrium(model, np.zeros(2)).status.text == "converged"
+
+
+def test_a_run_in_which_bodies_meet_and_part_says_so(model, closed):
+    there_and_back = np.outer(np.r_[0.0, 0.5, 1.0, 0.5, 0.0], closed)
+    rollout = pl.simulate(model, there_and_back)
+    assert re.match(r"converged" + SAYS, rollout.status.text)
+    assert pl.simulate(model, 0.0 * there_and_back).status.text == "converged"
+
+
+def test_a_plan_into_another_body_says_so(model, closed):
+    at = model.robot.place("tip", pl.equilibrium(model, closed).x)
+    problem = Problem(
+        model=model, steps=1, terms=[Goal(effector="tip", target=at), Effort(weight=1e-12)]
+    )
+    plan = pl.plan(problem)
+    assert re.search(SAYS, plan.status.text), plan.status.text
+
+
+def test_driving_into_another_body_says_so(model, closed):
+    session = session_of(hand())
+    assert session.text == session.pose.text
+    target = model.robot.place("tip", pl.equilibrium(model, closed).x)
+    session.wish.targets["tip"][:] = target
+    for _ in range(60):
+        session.tick(1 / 60)
+    assert re.search(SAYS, session.text), session.text
+
+
+def test_one_body_is_never_looked_at(monkeypatch):
+    monkeypatch.setattr("pliant.geometry.overlap._deepest", lambda *_: pytest.fail("looked"))
+    robot = pl.Robot(
+        shape=pl.Box(size=(0.1, 0.02, 0.02)),
+        divisions=(4, 1, 1),
+        material=SOFT,
+        supports=[pl.Support(region="x-")],
+    )
+    assert (
+        pl.simulate(pl.ImplicitEuler(robot, dt=0.01), np.zeros((2, 0))).status.text == "converged"
+    )
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("depth", [-1e-3, 0.0, 1e-3, 5e-3])
+def test_the_depth_of_two_boxes_is_how_far_they_overlap(order, depth):
+    two = [
+        pl.Box(size=(0.02,) * 3, origin=(x, 0.003, 0.001)).mesh(divisions=(3, 3, 3), order=order)
+        for x in (0.0, 0.03)
+    ]
+    mesh = joined(one=two[0], other=two[1])
+    points = np.array(mesh.points)
+    points[len(two[0].points) :, 0] -= 0.01 + depth
+    points[len(two[0].points) :, 1:] += 0.004
+    found = Bodies(mesh=mesh).overlaps(points)
+    assert len(found) == (depth > 0)
+    if found:
+        assert found[0].depth == pytest.approx(depth, rel=1e-9)
+        assert found[0].text == f"bodies 'one' and 'other' overlap by {1e3 * depth:.3g} mm"
+
+
+def test_bodies_of_the_plane_overlap_too():
+    mesh = joined(
+        disc=Disc(radius=0.01, origin=(0.0, 0.0)).mesh(divisions=(3,)),
+        bar=Rectangle(size=(0.05, 0.01), origin=(0.02, -0.005)).mesh(divisions=(10, 2)),
+    )
+    bodies, points = Bodies(mesh=mesh), np.array(mesh.points)
+    assert bodies.overlaps(points) == []
+    points[mesh.nodes("bar"), 0] -= 0.012
+    (found,) = bodies.overlaps(points)
+    assert found.depth == pytest.approx(0.002, rel=0.05)
+
+
+def test_a_body_in_the_void_of_another_does_not_overlap_it():
+    shell = pl.geometry.Vessel(radius=0.05, wall=0.005, length=0.1, cap=0.005).mesh(cell=0.02)
+    inner = Ellipsoid(radii=(0.02,) * 3, origin=(0.0, 0.0, 0.05)).mesh(divisions=(2,))
+    assert (
+        Bodies(mesh=joined(shell=shell, ball=inner)).overlaps(
+            np.vstack([shell.points, inner.points])
+        )
+        == []
+    )
+
+
+FILE = """
+[geometry]
+cell = 0.01
+order = 2
+[geometry.parts.low]
+shape = "box"
+size = [0.02, 0.02, 0.02]
+[geometry.parts.high]
+shape = "box"
+size = [0.02, 0.02, 0.02]
+origin = [0, 0, 0.03]
+[material]
+E = 1e5
+nu = 0.3
+[[supports]]
+region = "low"
+[[supports]]
+region = "high"
+motion = { times = [0, 0.02], values = [[0, 0, 0], [0, 0, -0.015]] }
+[task]
+rule = "implicit-euler"
+dt = 0.01
+steps = 2
+"""
+
+
+def test_check_and_run_of_a_file_name_the_bodies(tmp_path):
+    path = tmp_path / "two.toml"
+    path.write_text(FILE)
+    (said,) = check(path).warnings
+    assert "2 bodies ('low', 'high'), and contact between bodies is not modelled" in said
+    assert said.endswith("they are apart at rest.")
+    notes = run(task_experiment(path), out=tmp_path / "out")["notes"]
+    assert notes == [
+        "Bodies 'low' and 'high' overlap by 5 mm: contact between bodies is not modelled."
+    ]
