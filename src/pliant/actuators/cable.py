@@ -9,7 +9,14 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from pliant.bodies import Matter
-from pliant.core import Array, InputError, check_limits, finite_array, require_positive
+from pliant.core import (
+    Array,
+    InputError,
+    check_limits,
+    finite_array,
+    quoted,
+    require_positive,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,7 +48,9 @@ class Cable:
                 "it ends, or a guide."
             )
         if self.drive not in ("tension", "length"):
-            raise InputError(f"A cable is driven by 'tension' or 'length', not by '{self.drive}'.")
+            raise InputError(
+                f"A cable is driven by 'tension' or 'length', not by {quoted(self.drive)}."
+            )
         check_limits("a cable", self.limits)
         if self.limits[0] < 0.0:
             what = "tension" if self.drive == "tension" else "free length"

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from pliant.bodies import Fields, Matter
-from pliant.core import Array, InputError, Param, Params
+from pliant.core import (
+    Array,
+    InputError,
+    Param,
+    Params,
+    quoted,
+)
 
 FIELDS = ("E", "nu", "density")
 
@@ -34,8 +40,8 @@ class Design:
     def __post_init__(self) -> None:
         if not different_names(self.names):
             raise InputError(
-                f"The design parameters are {self.names!r}; give a list of different names such "
-                "as ['body.E']."
+                f"The design parameters are {quoted(self.names)}; give a list of different names "
+                "such as ['body.E']."
             )
         self._check_overlap()
         self.params  # noqa: B018

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, InputError, Status, require_number
+from pliant.core import (
+    Array,
+    InputError,
+    Status,
+    is_whole,
+    quoted,
+    require_number,
+)
 from pliant.linalg import Solve
 
 
@@ -18,11 +25,11 @@ class Newton:
     iterations: int = 100
 
     def __post_init__(self) -> None:
-        require_number("Newton's tolerance", self.tolerance, "-")
-        if not (0.0 < self.tolerance < 1.0 and self.iterations >= 1):
+        tolerance = require_number("Newton's tolerance", self.tolerance, "-")
+        if not (0.0 < tolerance < 1.0 and is_whole(self.iterations) and self.iterations >= 1):
             raise InputError(
-                f"Newton's tolerance {self.tolerance:g} must lie between 0 and 1, and its "
-                f"iterations ({self.iterations}) be 1 or more."
+                f"Newton's tolerance {tolerance:g} must lie between 0 and 1, and its iterations "
+                f"({quoted(self.iterations)}) be a whole number of 1 or more."
             )
 
 

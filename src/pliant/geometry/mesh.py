@@ -6,7 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from pliant.core import Array, InputError, MeshError, nearest
+from pliant.core import (
+    Array,
+    InputError,
+    MeshError,
+    nearest,
+    quoted,
+)
 from pliant.geometry.cells import boundary_facets, elevated, signed_volumes
 from pliant.geometry.checks import (
     check_coincident,
@@ -145,13 +151,13 @@ class Mesh:
 def unknown_name(name: str, known: list[str], advice: str = "") -> InputError:
     """Return the error for an unknown surface or region, with the nearest known name."""
     hint = nearest(name, known)
-    if name.startswith("cavity") and not advice:
+    if str(name).startswith("cavity") and not advice:
         advice = (
             "A robot file names each closed void that is larger than a cell; in Python, "
             "geometry.with_cavities(mesh) does."
         )
     return InputError(
-        f"The mesh has no surface or region '{name}'; it has {', '.join(known) or 'none'}. "
+        f"The mesh has no surface or region {quoted(name)}; it has {', '.join(known) or 'none'}. "
         f"{hint[0].upper()}{hint[1:]} {advice}".strip()
     )
 
