@@ -12,7 +12,7 @@ import pliant
 
 ROOT = Path(pliant.__file__).parent
 LAYERS = [
-    {"core", "interrupts"},
+    {"core", "environment", "interrupts"},
     {"kernels", "progress"},
     {"linalg", "parallel", "store"},
     {"materials", "geometry", "surrogate"},

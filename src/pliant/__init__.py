@@ -4,6 +4,8 @@ units everywhere."""
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pliant import environment as _environment  # noqa: F401  (checked before Numba is imported)
+
 if TYPE_CHECKING:
     from pliant.public import *  # noqa: F403
     from pliant.public import __all__ as __all__

@@ -1,18 +1,33 @@
-"""Where compiled code is kept: a folder named after all of its sources.
+"""The cache of compiled code: one folder for each version of the compiled sources.
 
-Numba compiles a cached function anew when the function's own file changes, but not when a function
-that it calls in another file does; without this, an update of one law would leave the old one
-inside the loops that call it.
+Numba compiles a cached function again when the function's own file changes, but not when a function
+that it calls in another file changes. So the folder is named after all sources.
+
+Numba unpickles the files of its cache and gives them to LLVM, which aborts on a damaged one. So
+every file begins with a checksum, and the folder must be one that only its owner can write.
 """
 
 import os
+import pickle
+import re
+import stat
+import tempfile
+import warnings
+from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from numba import config as _config
+from numba.core import caching
+from numba.core import dispatcher as _dispatcher
 
 settings: Any = _config  # its options are made at run time
+dispatcher: Any = _dispatcher
+COMPILED = re.compile(rb"^\s*@(njit|intrinsic)\b", re.MULTILINE)
+FORMAT = b"sha256, then a pickle"
+SIZE = sha256().digest_size
 
 
 def digest(root: Path) -> str:
@@ -21,22 +36,166 @@ def digest(root: Path) -> str:
         (path.relative_to(root).as_posix().encode(), path.read_bytes())
         for path in sorted(root.rglob("*.py"))
     )
-    return sha256(
-        b"".join(name + text for name, text in texts if b"@njit" in text or b"@intrinsic" in text)
-    ).hexdigest()[:12]
+    compiled = [name + text for name, text in texts if COMPILED.search(text)]
+    return sha256(b"".join([FORMAT, *compiled])).hexdigest()[:12]
 
 
 def keep_compiled_code(root: Path) -> None:
-    """Point Numba's cache to the folder of these sources, below NUMBA_CACHE_DIR where that is set;
-    where it cannot be written, Numba chooses a place of its own."""
-    base = Path(
-        settings.CACHE_DIR
-        or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pliant"
+    """Keep the compiled functions of the package at `root` in the user's cache folder.
+
+    The folder is below NUMBA_CACHE_DIR if that is set. If it is not usable, a folder of the user in
+    the system's temporary folder replaces it. If that is not usable either, nothing is kept.
+    """
+    name = f"kernels-{digest(root)}"
+    wrong = _obstacle(_user_folder, name)
+    if wrong is None:
+        make = _keeper(_user_folder() / name, note=None)
+    elif _obstacle(_temporary_folder, name) is None:
+        folder = _temporary_folder() / name
+        make = _keeper(folder, note=f"Compiled code is kept in {folder}, because {wrong}.")
+    else:
+        make = lambda _: _Uncached(wrong)
+    dispatcher.FunctionCache = lambda function: (
+        make(function)
+        if function.__module__.startswith("pliant.")
+        else caching.FunctionCache(function)
     )
-    folder = base / f"kernels-{digest(root)}"
+
+
+def _user_folder() -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(settings.CACHE_DIR or Path(home) / "pliant")
+
+
+def _temporary_folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"pliant-{os.geteuid() if os.name == 'posix' else 'cache'}"
+
+
+def _obstacle(base_of: Callable[[], Path], name: str) -> str | None:
+    """Create the folder `name`. Return why it must not be used, or None."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return
-    if os.access(folder, os.W_OK):
-        settings.CACHE_DIR = str(folder)
+        base = base_of()
+        base.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (base, base / name):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        wrong = _unsafe(base / name)
+        if wrong is None:
+            tempfile.TemporaryFile(dir=base / name).close()
+    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
+        return f"the cache folder cannot be written ({error})"
+    return wrong
+
+
+def _unsafe(folder: Path) -> str | None:
+    """Why another user could put files into a folder, or None."""
+    if os.name != "posix":
+        return None
+    status = folder.stat()
+    if status.st_uid != os.geteuid():
+        return f"{folder} belongs to another user"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"other users can write {folder} (chmod 700 it after a look at its files)"
+    for parent in folder.resolve().parents:
+        mode = parent.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"every user can replace the folders in {parent}"
+    return None
+
+
+@cache
+def _warn_once(sentence: str) -> None:
+    warnings.warn(sentence, stacklevel=2)
+
+
+class _Uncached(caching.NullCache):
+    """No cache; says so when something is compiled."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        _warn_once(
+            f"Compiled code is not kept, because {self.reason}. Every run compiles it again; set "
+            "NUMBA_CACHE_DIR to a folder that only you can write."
+        )
+
+
+def _keeper(folder: Path, note: str | None) -> Callable[[Any], Any]:
+    """Return a function that makes the cache of one compiled function, below `folder`."""
+
+    class Locator(caching.InTreeCacheLocator):
+        def get_cache_path(self) -> str:
+            return str(folder / self.get_suitable_cache_subpath(self._py_file))
+
+    class Form(caching.CompileResultCacheImpl):
+        _locator_classes = [Locator]  # noqa: RUF012  (the name and type are Numba's)
+
+    class KernelCache(caching.FunctionCache):
+        _impl_class = Form
+
+        def __init__(self, function: Any) -> None:
+            super().__init__(function)
+            stamp = self._impl.locator.get_source_stamp()
+            self._cache_file = _CheckedFiles(self._cache_path, self._impl.filename_base, stamp)
+
+        def save_overload(self, sig: Any, data: Any) -> None:
+            if note is not None:
+                _warn_once(note)
+            try:
+                super().save_overload(sig, data)
+            except OSError as error:
+                _warn_once(
+                    f"Compiled code cannot be saved in {folder} ({error.strerror}); the next run "
+                    "compiles it again."
+                )
+
+    def make(function: Any) -> Any:
+        try:
+            return KernelCache(function)
+        except (OSError, RuntimeError) as error:  # RuntimeError: Numba found no place for it
+            return _Uncached(f"{folder} cannot be used ({error})")
+
+    return make
+
+
+class _CheckedFiles(caching.IndexDataCacheFile):
+    """The files of one function. A damaged file counts as missing, and is replaced."""
+
+    def load(self, key: Any) -> Any:
+        name = self._load_index().get(key)
+        stored_key, data = (name and self._read(self._data_path(name))) or (None, None)
+        # Two processes that save at the same time may have chosen the same name.
+        return data if stored_key == key else None
+
+    def save(self, key: Any, data: Any) -> None:
+        super().save(key, (key, data))
+
+    def _load_index(self) -> dict[Any, str]:
+        version, stamp, names = self._read(self._index_path) or (None, None, {})
+        return names if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def _save_index(self, names: dict[Any, str]) -> None:
+        self._write(self._index_path, (self._version, self._source_stamp, names))
+
+    def _save_data(self, name: str, data: Any) -> None:
+        self._write(self._data_path(name), data)
+
+    def _read(self, path: str) -> Any:
+        try:
+            content = Path(path).read_bytes()
+        except OSError:
+            return None
+        if sha256(content[SIZE:]).digest() != content[:SIZE]:
+            _warn_once(
+                f"Compiled code in {Path(path).parent.parent} was damaged and is compiled again."
+            )
+            return None
+        try:
+            return pickle.loads(content[SIZE:])
+        except Exception:  # written by another version of Numba or Python
+            return None
+
+    def _write(self, path: str, thing: Any) -> None:
+        payload = self._dump(thing)
+        with self._open_for_write(path) as file:
+            file.write(sha256(payload).digest() + payload)

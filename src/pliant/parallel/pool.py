@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -194,6 +195,7 @@ def _serve(pipe: Connection) -> None:
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C goes to all; whoever started the workers ends them
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    warnings.filterwarnings("ignore", "Compiled code")  # the parent has warned already
     with suppress(EOFError, OSError):
         pipe.send_bytes(b"")
         blob = pipe.recv_bytes()

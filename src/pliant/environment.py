@@ -1,0 +1,27 @@
+"""Environment variables that other libraries read when they are imported. Importing this module
+checks them."""
+
+import os
+import warnings
+
+THREADS = "NUMBA_NUM_THREADS"
+THREADS_PER_CORE = 64
+"""More threads than that are a mistake. Some systems cannot start them, and then OpenMP ends the
+process without an error."""
+
+
+def check_environment() -> None:
+    """Warn about a number of threads that Numba would not survive, and remove it from the
+    environment. It takes effect before Numba is imported."""
+    value = os.environ.get(THREADS)
+    most = THREADS_PER_CORE * (os.cpu_count() or 1)
+    if value is None or (value.strip().isdecimal() and 1 <= int(value) <= most):
+        return
+    del os.environ[THREADS]
+    warnings.warn(
+        f"{THREADS} is '{value}' and is ignored; give a whole number from 1 to {most}.",
+        stacklevel=2,
+    )
+
+
+check_environment()

@@ -1,0 +1,36 @@
+"""Wrong values of environment variables are named and ignored before Numba reads them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pliant.environment import THREADS, check_environment
+
+
+@pytest.mark.parametrize("value", ["0", "-3", "abc", "", "1.5", "100000"])
+def test_a_wrong_number_of_threads_is_named_and_ignored(monkeypatch, value):
+    monkeypatch.setenv(THREADS, value)
+    with pytest.warns(UserWarning, match=f"NUMBA_NUM_THREADS is '{value}' and is ignored; give a"):
+        check_environment()
+    assert THREADS not in os.environ
+
+
+@pytest.mark.parametrize("value", ["1", "2", " 2 "])
+def test_a_right_number_of_threads_stays(monkeypatch, value, recwarn):
+    monkeypatch.setenv(THREADS, value)
+    check_environment()
+    assert os.environ[THREADS] == value
+    assert not recwarn.list
+
+
+def test_the_environment_is_checked_before_numba_is_imported():
+    """With an invalid number of threads, importing Numba's parallel part would raise an error."""
+    code = "import pliant"
+    env = {**os.environ, THREADS: "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=300
+    )
+    assert out.returncode == 0, out.stderr
+    assert out.stderr.count("NUMBA_NUM_THREADS is '0' and is ignored") == 1
