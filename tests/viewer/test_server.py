@@ -2,13 +2,16 @@
 can harm the robot."""
 
 import asyncio
+import errno
 import gc
 import http.client
 import os
 import re
+import socket
 import threading
 import time
 from concurrent.futures import Future
+from contextlib import suppress
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -18,6 +21,7 @@ from stand import REACHABLE, a_frame, an_error, say, served, small_arm, unpacked
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from pliant.viewer.connections import ConnectionLimits
 from pliant.viewer.door import Door, check_address, page_files, signpost
 from pliant.viewer.loop import Loop
 from pliant.viewer.recording import load_recording
@@ -414,3 +418,35 @@ def test_a_server_that_ends_saves_the_recording_under_way(arm, monkeypatch, tmp_
     asyncio.run(asyncio.wait_for(run(), 60))
     assert load_recording(tmp_path / "recording-001").ticks >= 3
     assert arm.recorder is None
+
+
+def test_too_many_connections_are_refused_and_idle_ones_are_closed(arm):
+    limits = ConnectionLimits(count=4, request_time=0.5)
+    with served(arm, limits=limits) as stand:
+        where = urlsplit(stand.url)
+        idle = [socket.create_connection((where.hostname, where.port)) for _ in range(12)]
+        for line in idle:
+            line.settimeout(30)
+            with suppress(ConnectionResetError):
+                assert line.recv(1) == b""  # refused at once, or closed after half a second
+            line.close()
+        assert ask(stand)[0] == 200
+
+
+def test_missing_descriptors_are_reported_once_and_the_server_recovers(arm, monkeypatch, caplog):
+    monkeypatch.setattr("asyncio.constants.ACCEPT_RETRY_DELAY", 0.01)
+    accept, refused = socket.socket.accept, []
+
+    def exhausted(sock):
+        if len(refused) < 20:
+            refused.append(sock)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return accept(sock)
+
+    with served(arm) as stand:
+        monkeypatch.setattr(socket.socket, "accept", exhausted)
+        assert ask(stand)[0] == 200
+    assert len(refused) == 20
+    assert caplog.text.count("cannot accept connections (Too many open files)") == 1
+    assert "Traceback" not in caplog.text
+    assert len(caplog.records) == 1

@@ -15,6 +15,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from pliant.core import InputError
+from pliant.viewer.connections import (
+    ConnectionLimits,
+    ExhaustionLog,
+    lengthen_queue,
+    limited_connection,
+)
 from pliant.viewer.door import SOCKET, Door, check_address, headers_of, page_files
 from pliant.viewer.loop import Loop
 from pliant.viewer.recording import COMMANDS, PLAN
@@ -37,6 +43,7 @@ class Server:
     port: int = 0  # 0: any that is free
     allow_remote: bool = False
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
 
     def __post_init__(self) -> None:
         check_address(self.address, self.allow_remote)
@@ -47,6 +54,7 @@ class Server:
         """Serve until `stop` is set or the simulation fails; `started` learns the page's
         address."""
         here = asyncio.get_running_loop()
+        here.set_exception_handler(ExhaustionLog())
         self.loop.send = lambda message: asyncio.run_coroutine_threadsafe(self._send(message), here)
         self.loop.ended = lambda: here.call_soon_threadsafe(stop.set)  # type: ignore[assignment]
         try:
@@ -60,7 +68,11 @@ class Server:
                 logger=QUIET,
                 close_timeout=1.0,
                 server_header="pliant",
+                open_timeout=self.limits.request_time,
+                create_connection=limited_connection(self.limits),
+                backlog=1,
             )
+            lengthen_queue(server, self.limits)
         except (OSError, OverflowError, UnicodeError) as error:
             raise InputError(
                 f"The page cannot be served at {self.address}, port {self.port} ({error}); name "
