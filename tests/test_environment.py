@@ -27,7 +27,7 @@ def test_a_right_number_of_threads_stays(monkeypatch, value, recwarn):
 
 def test_the_environment_is_checked_before_numba_is_imported():
     """With an invalid number of threads, importing Numba's parallel part would raise an error."""
-    code = "import pliant"
+    code = "import pliant.bodies"
     env = {**os.environ, THREADS: "0", "PYTHONPATH": os.pathsep.join(sys.path)}
     out = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=env, timeout=300
