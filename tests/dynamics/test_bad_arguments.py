@@ -69,6 +69,7 @@ def test_every_rule_refuses_an_index_that_is_no_step(rule):
 
 
 MODEL = RULES["ImplicitEuler"]
+STEP = MODEL.step(MODEL.initial_state(), [0.1])
 U = np.zeros((2, 1))
 GOAL = [Goal(effector="tip", target=(0.1, 0.03), time=0.02)]
 RUN = pl.simulate(MODEL, U, keep=True)
@@ -135,6 +136,39 @@ def test_a_bad_argument_is_one_error_with_the_remedy(what):
     call, says = BAD[what]
     with pytest.raises(InputError, match=says):
         call()
+
+
+def gaps(*shape):
+    return np.full(shape, nan)
+
+
+N, Q = MODEL.space.size, STRIP.body().rest
+HOLES = {
+    "gradcheck controls": lambda: pl.gradcheck(MODEL, STEP.x, [nan]),
+    "gradcheck state": lambda: pl.gradcheck(MODEL, gaps(N), [0.1]),
+    "gradcheck parameters": lambda: pl.gradcheck(MODEL, STEP.x, [0.1], p=[nan]),
+    "plan guess": lambda: pl.plan(MODEL, GOAL, steps=2, guess=gaps(2, 1)),
+    "plan start": lambda: pl.plan(MODEL, GOAL, steps=2, x0=gaps(N)),
+    "problem parameters": lambda: Problem(model=MODEL, steps=2, terms=GOAL, params=[nan]),
+    "problem control before": lambda: Problem(model=MODEL, steps=2, terms=GOAL, before=[nan]),
+    "equilibrium controls": lambda: pl.equilibrium(RULES["Quasistatic"], [nan]),
+    "equilibrium parameters": lambda: pl.equilibrium(RULES["Quasistatic"], [0.0], p=[nan]),
+    "equilibrium start": lambda: pl.equilibrium(RULES["Quasistatic"], [0.0], x0=gaps(Q.size)),
+    "state position": lambda: MODEL.state(gaps(Q.size)),
+    "state velocity": lambda: MODEL.state(Q, gaps(Q.size)),
+    "state acceleration": lambda: RULES["BDF2"].state(Q, None, gaps(Q.size)),
+    "state controls": lambda: RULES["BDF2"].state(Q, controls=[nan]),
+    "state parameters": lambda: RULES["BDF2"].state(Q, p=[nan]),
+    "gradient by the end": lambda: MODEL.pullback(STEP, gaps(N)),
+    "gradient by every state": lambda: pl.pullback(MODEL, RUN, gaps(3, N)),
+    "tangent": lambda: MODEL.linearize(STEP).jvp(gaps(N)),
+}
+
+
+@pytest.mark.parametrize("what", HOLES)
+def test_nan_is_refused_wherever_numbers_enter(what):
+    with pytest.raises(InputError, match="is nan"):
+        HOLES[what]()
 
 
 ROUND = {"center": (0.0, 0.0), "period": 1.0}

@@ -64,6 +64,7 @@ class Problem:
                         "constraints=[...]."
                     )
         check_steps(self.steps)
+        self.model.params.split(self.params)  # raises unless they are admissible
         if not self.model.n_controls:
             raise InputError(
                 "The model has no controls, so there is nothing to plan; add actuators to the "
