@@ -64,7 +64,7 @@ def test_every_rule_refuses_controls_states_and_parameters_that_are_not_finite(r
 def test_every_rule_refuses_an_index_that_is_no_step(rule):
     model = RULES[rule]
     for k in (nan, 1.5, "2", None, -2, HUGE, 10**5000):
-        with pytest.raises(InputError, match=r"index k of a step is .*whole number"):
+        with pytest.raises(InputError, match=r"index k of a step is .*whole number|too large"):
             model.step(model.initial_state(), model.neutral_controls(), None, k)
 
 
@@ -84,13 +84,16 @@ BAD = {
         lambda: pl.equilibrium(RULES["Quasistatic"], [0.0], x0="abc"),
         "state .*is 'abc'",
     ),
-    "steps huge": (lambda: pl.simulate(MODEL, lambda k, x: [0.0], steps=HUGE), "steps is beyond"),
-    "steps too huge to write": (lambda: pl.simulate(MODEL, U, steps=10**5000), "steps is beyond"),
-    "steps nan": (lambda: pl.simulate(MODEL, U, steps=nan), "steps is nan"),
-    "steps missing": (lambda: pl.simulate(MODEL, lambda k, x: [0.0]), "steps is None"),
-    "problem steps huge": (lambda: Problem(model=MODEL, steps=HUGE, terms=GOAL), "is beyond 1e20"),
-    "plan steps huge": (lambda: pl.plan(MODEL, GOAL, steps=HUGE), "is beyond 1e20"),
-    "plan steps nan": (lambda: pl.plan(MODEL, GOAL, steps=nan), "steps is nan"),
+    "steps huge": (lambda: pl.simulate(MODEL, lambda k, x: [0.0], steps=HUGE), "steps is '1000"),
+    "steps too huge to write": (
+        lambda: pl.simulate(MODEL, U, steps=10**5000),
+        "4300 digits.* too large",
+    ),
+    "steps nan": (lambda: pl.simulate(MODEL, U, steps=nan), "steps is 'nan'"),
+    "steps missing": (lambda: pl.simulate(MODEL, lambda k, x: [0.0]), "steps is 'None'"),
+    "problem steps huge": (lambda: Problem(model=MODEL, steps=HUGE, terms=GOAL), "steps is '1000"),
+    "plan steps huge": (lambda: pl.plan(MODEL, GOAL, steps=HUGE), "steps is '1000"),
+    "plan steps nan": (lambda: pl.plan(MODEL, GOAL, steps=nan), "steps is 'nan'"),
     "place too short": (lambda: STRIP.place("tip", np.zeros(7)), "There are 7 numbers"),
     "place of a whole state": (
         lambda: STRIP.place("tip", MODEL.initial_state()),

@@ -11,6 +11,7 @@ from pliant.core import (
     Step,
     finite_array,
     is_whole,
+    quoted,
     require_kind,
     require_positive,
 )
@@ -28,7 +29,7 @@ def check_state(x: Array, size: int) -> Array:
 def check_index(k: int) -> int:
     """Return the index of a step in time, BEFORE or 0 and up. Raises `InputError` otherwise."""
     if not is_whole(k) or not BEFORE <= k <= LAST:
-        raise InputError(f"The index k of a step is {_shown(k)}; give a whole number, 0 or more.")
+        raise InputError(f"The index k of a step is {quoted(k)}; give a whole number, 0 or more.")
     return int(k)
 
 
@@ -36,15 +37,10 @@ def check_steps(steps: Any) -> int:
     """Return a number of steps. Raises `InputError` unless it is whole and can be simulated."""
     if not is_whole(steps) or not 1 <= steps <= MOST_STEPS:
         raise InputError(
-            f"The number of steps is {_shown(steps)}; give a whole number, 1 or more "
+            f"The number of steps is {quoted(steps)}; give a whole number, 1 or more "
             f"and at most {MOST_STEPS:g}."
         )
     return int(steps)
-
-
-def _shown(value: Any) -> str:
-    """A short text for a value; Python refuses to write integers of thousands of digits."""
-    return "beyond 1e20" if is_whole(value) and abs(value) > 10**20 else str(value)[:60]
 
 
 def check_model(model: Any) -> None:
