@@ -58,8 +58,8 @@ def test_a_policy_sees_the_state():
     [
         (np.zeros((3, 1)), {}, r"controls.* shape \(3, 1\).*2\)"),
         (np.zeros((3, 2)), {"steps": 5}, "controls for 3 steps, but 5 were asked for"),
-        (lambda k, x: np.zeros(2), {}, "number of steps is None"),
-        (np.zeros((0, 2)), {}, "number of steps is 0"),
+        (lambda k, x: np.zeros(2), {}, "number of steps is 'None'"),
+        (np.zeros((0, 2)), {}, "number of steps is '0'"),
     ],
 )
 def test_wrong_controls_are_refused(controls, options, says):

@@ -64,7 +64,7 @@ class Problem:
                         "constraints=[...]."
                     )
         check_steps(self.steps)
-        self.model.params.split(self.params)  # raises unless they are admissible
+        self.model.params.split(self.params)  # type: ignore[arg-type]  # raises on bad ones
         if not self.model.n_controls:
             raise InputError(
                 "The model has no controls, so there is nothing to plan; add actuators to the "
