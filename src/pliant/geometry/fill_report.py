@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -13,9 +14,11 @@ from pliant.geometry.cavities import cavities, connected, enclosed
 from pliant.geometry.cells import cell_facets, sorted_groups
 from pliant.geometry.distance import points_on, spread, to_triangles
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.shapes import Domain
 from pliant.geometry.surface import Surface, enclosed_volume
 from pliant.geometry.winding import clusters, winding_numbers
+
+if TYPE_CHECKING:  # shapes import lattice, which imports quality, which imports this file
+    from pliant.geometry.shapes import Domain
 
 SAMPLES = 8192  # points in a bounding box, for the volume of a body and for what a void contains
 CHUNK = 256  # of the farthest points, asked at once whether they lie inside the body
@@ -188,7 +191,7 @@ def solid_volume(surface: Surface, expected: float) -> float:
     return signed if abs(sampled - signed) < CERTAIN * deviation else sampled
 
 
-def sampled_volume(domain: Domain) -> float:
+def sampled_volume(domain: "Domain") -> float:
     """[m^3], in the plane [m^2]: an estimate by points spread over the bounding box."""
     lower, upper = domain.bounds()
     is_inside = domain.contains(lower + spread(SAMPLES, domain.dim) * (upper - lower))
