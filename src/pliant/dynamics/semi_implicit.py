@@ -67,10 +67,13 @@ class Linearised(Stepping):
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
         """The state one step on; k is the step's index in time, which moving supports and changing
         loads look at: both are taken at its end."""
+        return self.step_until((check_index(k) + 1) * self.dt, x, u, p)
+
+    def step_until(self, end: float, x: Array, u: Array, p: Array | None = None) -> Step:
+        """Return the state one step on, with supports and loads of the time `end` [s]."""
         eq, h = self.equations, self.dt
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         q, v = np.split(x, 2)
-        end = (check_index(k) + 1) * h
         numbers = eq.numbers(p, end)
         w = np.where(eq.held, (eq.place_supports(q, end) - q) / h, 0.0)
         forces, blocks = eq.body.linearised(q, numbers.fields, self.robot.damping.stiffness / h)

@@ -76,9 +76,7 @@ class Swing:
         none, in a sentence."""
         model, ahead, n = self.model, self._ahead, self.model.space.n_dofs
         near = model.step(x, u, None, k)
-        index = (
-            (k + 1) * model.dt / ahead.dt - 1.0
-        )  # of a long step that ends when the tick does, as supports and loads see it
+        end_of_tick = (k + 1) * model.dt  # [s] of supports and loads, for the long step too
         if not near.status:
             end, still = self._by_finer_steps(x, u, k), np.zeros((model.space.size, len(chosen)))
             if end is None:
@@ -88,7 +86,7 @@ class Swing:
                 )
             inner = Stepped(x=x, step=Step(end, Status()), columns=still, k=k, finer=True)
             return Answer(q=x[:n], free=end[:n] - x[:n], columns=still[:n], inner=inner)
-        far = near if self.horizon == model.dt else ahead.step(x, u, None, index)  # type: ignore[arg-type]
+        far = near if self.horizon == model.dt else ahead.step_until(end_of_tick, x, u)
         far = far if far.status else near  # a long step may not be possible under much stress
         columns = model.control_response(near)[:, chosen]
         later = columns if far is near else ahead.control_response(far)[:, chosen]
