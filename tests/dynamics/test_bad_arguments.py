@@ -107,16 +107,16 @@ BAD = {
     "effector surface": (lambda: pl.Effector(surface=5), r"surface of an effector is '5' \(int\)"),
     "effector region": (lambda: pl.Effector(region=5), "region of an effector is '5'"),
     "design of a number": (lambda: pl.BDF2(STRIP, dt=0.1, design=[5]), r"design .*\[5\]"),
-    "design a number": (lambda: pl.BDF2(STRIP, dt=0.1, design=5), "design parameters are 5"),
+    "design a number": (lambda: pl.BDF2(STRIP, dt=0.1, design=5), "design parameters are '5'"),
     "design of particles": (
         lambda: pl.MaterialPoint(STRIP, dt=0.001, cell=0.025, design=[5]),
         r"design .*\[5\]",
     ),
     "design a number, particles": (
         lambda: pl.MaterialPoint(STRIP, dt=0.001, cell=0.025, design=5),
-        "design parameters are 5",
+        "design parameters are '5'",
     ),
-    "design None": (lambda: pl.BDF2(STRIP, dt=0.1, design=None), "design parameters are None"),
+    "design None": (lambda: pl.BDF2(STRIP, dt=0.1, design=None), "design parameters are 'None'"),
     "grid of a function": (lambda: Grid(lambda x: x, cell=1.0), r"give Corners\(f, dim"),
     "tree of a function": (
         lambda: Tree(lambda x: x, cell=1.0, tolerance=0.1),
