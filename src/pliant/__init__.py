@@ -19,11 +19,11 @@ def __getattr__(name: str) -> Any:
 
     if not name.startswith("__") and find_spec(f"pliant.{name}") is not None:
         return import_module(f"pliant.{name}")
-    if name == "__all__" or not name.startswith("__"):
-        public = vars(import_module("pliant.public"))
-        if name in public:
-            return public[name]
-    raise AttributeError(f"module 'pliant' has no attribute '{name}'")
+    public = vars(import_module("pliant.public")) if name == "__all__" or name[:2] != "__" else {}
+    if name not in public:
+        raise AttributeError(f"module 'pliant' has no attribute '{name}'")
+    globals()[name] = public[name]  # the next use does not come here
+    return public[name]
 
 
 def __dir__() -> list[str]:

@@ -20,9 +20,17 @@ from pliant.dynamics import (
 )
 from pliant.geometry import Box, Mesh
 from pliant.materials import Material
-from pliant.planners import plan
-from pliant.problem import Problem, paths
-from pliant.robot import Damping, Effector, PointLoad, Robot, Support, SurfaceLoad
+from pliant.planners import Plan, plan
+from pliant.problem import Effort, Goal, Problem, paths
+from pliant.robot import (
+    Damping,
+    Effector,
+    MomentLoad,
+    PointLoad,
+    Robot,
+    Support,
+    SurfaceLoad,
+)
 from pliant.robot_files import load_robot
 from pliant.zoo import robots
 
@@ -33,6 +41,8 @@ __all__ = [
     "Contact",
     "Damping",
     "Effector",
+    "Effort",
+    "Goal",
     "Gripper",
     "ImplicitEuler",
     "InputError",
@@ -40,7 +50,9 @@ __all__ = [
     "Material",
     "MaterialPoint",
     "Mesh",
+    "MomentLoad",
     "Newton",
+    "Plan",
     "PliantError",
     "PointLoad",
     "PointMass",
