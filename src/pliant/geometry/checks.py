@@ -18,6 +18,7 @@ from pliant.geometry.cells import (
     sorted_groups,
 )
 
+FARTHEST = 1e9  # [m] from the origin; a robot beyond has other units
 FLAT = 1e-9  # volume over longest edge^dim below which a cell carries no strain
 
 
@@ -54,10 +55,10 @@ def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
             f"{bad.size} of {len(points)} points are not finite (first: point {bad[0]}, "
             f"{points[bad[0]]}). Replace or drop them."
         )
-    if np.abs(points).max() > 1e9:
+    if np.abs(points).max() > FARTHEST:
         raise MeshError(
-            f"The points reach {np.abs(points).max():g} m; no robot is larger than 1e9 m, so "
-            "check the units."
+            f"The points reach {np.abs(points).max():g} m; no robot is larger than {FARTHEST:g} m, "
+            "so check the units."
         )
     return points, frozen(cells, np.int64)
 

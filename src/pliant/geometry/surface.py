@@ -7,7 +7,7 @@ import numpy as np
 
 from pliant.core import Array, MeshError
 from pliant.geometry.cells import sorted_groups
-from pliant.geometry.checks import frozen
+from pliant.geometry.checks import FARTHEST, frozen
 from pliant.geometry.winding import Cluster, clusters, crossings, winding_numbers
 
 
@@ -126,6 +126,11 @@ def check_points(points: Array, triangles: Array) -> None:
         raise MeshError(
             f"{bad.size} of {len(points)} points of the surface are not finite (first: point "
             f"{bad[0]}). Write the file anew."
+        )
+    if np.abs(points).max() > FARTHEST:
+        raise MeshError(
+            f"The surface reaches {np.abs(points).max():g} m; no robot is larger than "
+            f"{FARTHEST:g} m, so check the units."
         )
 
 
