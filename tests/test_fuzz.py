@@ -139,13 +139,29 @@ def places(tree: Any) -> list[tuple[Any, Any]]:
     )
 
 
+FACTORS = [1e-12, 1e-6, 1e-3, 0.1, 0.5, -1.0, 2.0, 10.0, 1e3, 1e6, 1e12]
+
+
+def scaled(value: Any, random: Random) -> Any:
+    """A number times a factor; of a nested list, one of its numbers; everything else as it is."""
+    if isinstance(value, list | tuple) and value:
+        k = random.randrange(len(value))
+        return type(value)([*value[:k], scaled(value[k], random), *value[k + 1 :]])
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    return type(value)(value * random.choice(FACTORS))
+
+
 def damaged(tree: Any, random: Random) -> None:
-    """Delete, rename, duplicate or replace one value of a tree."""
+    """Scale, delete, rename, duplicate or replace one value of a tree."""
     home, key = random.choice(places(tree))
-    act = random.choice(["delete", "rename", "double", "replace", "replace", "replace", "wrap"])
+    acts = ["delete", "rename", "double", "replace", "replace", "replace", "wrap"]
+    act = random.choice([*acts, *len(acts) * ["scale"]])
     name = random.choice([*TEXTS, "E", "region", "type"])
     if act == "delete":
         del home[key]
+    elif act == "scale":
+        home[key] = scaled(home[key], random)
     elif act == "wrap":
         home[key] = random.choice([[home[key]], {"a": home[key]}])
     elif act == "replace":
@@ -261,9 +277,8 @@ def test_calls_with_hostile_values_are_accepted_or_refused_clearly(part: int) ->
         random = Random(f"{SEED} call {n}")
         call, options = API[n % len(API)]
         key = pick(sorted(options), random)
-        value = pick(
-            [*HOSTILE, 10**5000, None, "1", object(), np.full(3, np.nan), (1, "a")], random
-        )
+        others = [*HOSTILE, 10**5000, None, "1", object(), np.full(3, np.nan), (1, "a")]
+        value = scaled(options[key], random) if random.random() < 0.4 else pick(others, random)
         with judged(f"call {n} (API[{n % len(API)}]) with {key} = {quoted(value)}"):
             made = call(**{**options, key: value})
             if hasattr(made, "neutral_controls"):
