@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.geometry import Disc, Ellipsoid, Rectangle
+from pliant.geometry import Disc, Ellipsoid, Rectangle, overlap
 from pliant.geometry.overlap import Bodies
 from pliant.problem import Effort, Goal, Problem
 from pliant.viewer import session_of
@@ -125,6 +125,23 @@ def test_one_body_is_never_looked_at(monkeypatch):
     assert (
         pl.simulate(pl.ImplicitEuler(robot, dt=0.01), np.zeros((2, 0))).status.text == "converged"
     )
+
+
+def test_only_bodies_whose_boxes_meet_are_compared(monkeypatch):
+    boxes = {
+        f"box {k}": pl.Box(size=(0.01,) * 3, origin=(0.02 * k, 0, 0)).mesh(divisions=(2, 2, 2))
+        for k in range(8)
+    }
+    bodies, calls = Bodies(mesh=joined(**boxes)), []
+    points = np.array(bodies.mesh.points)
+    points[bodies.mesh.nodes("box 5"), 0] -= 0.012
+    deepest = overlap._deepest
+    monkeypatch.setattr(overlap, "_deepest", lambda *two: calls.append(two) or deepest(*two))
+    (found,) = bodies.overlaps(points)
+    assert found.bodies == ("'box 4'", "'box 5'")
+    assert found.depth == pytest.approx(0.002, rel=1e-9)
+    assert len(calls) == 2
+    np.testing.assert_allclose(bodies.lengths, 0.01)
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -14,6 +14,7 @@ from pliant.geometry import (
     Mesh,
     Polygon,
     Surface,
+    Union,
     ball,
     cavities,
     fill,
@@ -185,10 +186,34 @@ def test_parts_that_overlap_are_one_body():
     assert report.surface_volume == pytest.approx(surface.volume() - overlap, rel=0.01)
 
 
+def test_the_tolerances_decide_when_an_overlap_is_looked_for():
+    surface = joined(box((0.05, 0.02, 0.02)), box((0.05, 0.02, 0.02), (0.046, 0.0, 0.0)))
+    mesh = Box(size=(0.096, 0.02, 0.02)).mesh(cell=0.004)
+    strict = FillTolerances(doubtful_volume=0.01)
+    report = fill_report(mesh, surface, 0.004, strict)
+    assert report.volume_ratio == pytest.approx(1.0, rel=1e-3)
+    assert report.doubts(strict) == []
+
+
+@pytest.mark.parametrize("tolerances", [0.5, {"wrong_volume": 0.5}, False])
+def test_tolerances_of_another_type_are_refused(tolerances, one_sentence):
+    surface = joined(box((0.02, 0.02, 0.03)))
+    one_sentence(lambda: fill(surface, 0.005, tolerances=tolerances), "give geometry.FillToler")
+
+
 def test_separate_bodies_are_separate_pieces():
     surface = joined(box((0.05, 0.02, 0.02)), box((0.02, 0.05, 0.02), (0.1, 0.0, 0.0)))
     report = fill_report(fill(surface, 0.005), surface, 0.005)
     assert (report.pieces, report.surface_pieces) == (2, 2)
+
+
+def test_a_union_with_a_part_of_two_pieces_is_sound():
+    two = joined(box((0.02, 0.02, 0.02)), box((0.02, 0.02, 0.02), (0.04, 0.0, 0.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for parts in ({"feet": two}, {"feet": Union(parts={"feet": two})}):
+            mesh = Union(parts=parts, cell=0.01).mesh()
+            assert pieces(mesh).max() == 1
 
 
 def test_pieces_are_ranked_by_volume():

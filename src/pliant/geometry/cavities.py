@@ -70,8 +70,9 @@ def connected(points: Array, facets: Array) -> list[Array]:
         links.append(owner[crowded[wedges(points, facets, crowded, group)]])
     a, b = np.hstack(links)
     joined = coo_array((np.ones(len(a)), (a, b)), shape=2 * (len(facets),))
-    n, piece = connected_components(joined, directed=False)
-    return [facets[piece == k] for k in range(n)]
+    piece = connected_components(joined, directed=False)[1]
+    order = np.argsort(piece, kind="stable")
+    return np.split(facets[order], np.flatnonzero(np.diff(piece[order])) + 1)
 
 
 def wedges(points: Array, facets: Array, crowded: Array, group: Array) -> Array:

@@ -16,6 +16,7 @@ from pliant.geometry.fill_advice import Mesher, cell_for_close_mesh, cell_for_so
 from pliant.geometry.fill_report import (
     FillReport,
     FillTolerances,
+    checked_tolerances,
     fill_report,
     outward_parts,
     pieces,
@@ -75,7 +76,7 @@ def fill(
         raise InputError(
             f"There is no method '{method}' to fill a surface. Choose one of {', '.join(methods)}."
         )
-    cell, limits = checked_cell(cell, 0.0), tolerances or FillTolerances()
+    cell, limits = checked_cell(cell, 0.0), checked_tolerances(tolerances)
 
     def mesher(surface: Surface, cell: float) -> Mesh:
         return without_loose_pieces(methods[method](surface, cell), surface, limits.loose_volume)
@@ -84,7 +85,7 @@ def fill(
         mesh = mesher(surface, cell)
     except TooCoarse as error:
         raise MeshError(f"{error} {cell_for_sound_mesh(surface, cell, mesher, limits)}") from None
-    for text in compared(fill_report(mesh, surface, cell), surface, mesher, limits):
+    for text in compared(fill_report(mesh, surface, cell, limits), surface, mesher, limits):
         warnings.warn(text, stacklevel=2)
     return mesh
 

@@ -60,7 +60,7 @@ def tried_cells(
     sound = None
     for finer in finer_cells(surface, cell, most_cells):
         try:
-            report = fill_report(mesher(surface, finer), surface, finer)
+            report = fill_report(mesher(surface, finer), surface, finer, limits)
         except MeshError:
             continue
         if report.faults(limits):

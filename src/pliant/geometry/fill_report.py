@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from pliant.core import Array
+from pliant.core import Array, require_kind
 from pliant.geometry.cavities import cavities, connected, enclosed
 from pliant.geometry.cells import cell_facets, sorted_groups
 from pliant.geometry.distance import points_on, spread, to_triangles
@@ -64,7 +64,7 @@ class FillReport:
 
     def faults(self, tolerances: FillTolerances | None = None) -> list[str]:
         """Return what makes the mesh useless; empty for a sound one."""
-        limits, found = tolerances or FillTolerances(), []
+        limits, found = checked_tolerances(tolerances), []
         if abs(self.volume_ratio - 1.0) > limits.wrong_volume:
             found.append(f"it has {100 * self.volume_ratio:.0f} % of the volume")
         if self.pieces > self.surface_pieces:
@@ -79,7 +79,7 @@ class FillReport:
 
     def doubts(self, tolerances: FillTolerances | None = None) -> list[str]:
         """Return what may matter; empty for a close mesh."""
-        limits, found = tolerances or FillTolerances(), []
+        limits, found = checked_tolerances(tolerances), []
         if abs(self.volume_ratio - 1.0) > limits.doubtful_volume:
             found.append(f"it has {100 * self.volume_ratio:.1f} % of the volume")
         if self.distance > self.allowed_distance(limits):
@@ -110,7 +110,7 @@ class FillReport:
     def estimated_cell(self, tolerances: FillTolerances | None = None) -> float:
         """[m] a cell without doubts, if the volume converges with the square of the cell and the
         distance linearly."""
-        limits = tolerances or FillTolerances()
+        limits = checked_tolerances(tolerances)
         error, share = abs(self.volume_ratio - 1.0), 1.0
         if error > limits.doubtful_volume:
             share = 0.9 * (limits.doubtful_volume / error) ** 0.5
@@ -119,8 +119,18 @@ class FillReport:
         return float(f"{share * self.cell:.2g}")
 
 
-def fill_report(mesh: Mesh, surface: Surface, cell: float) -> FillReport:
+def checked_tolerances(tolerances: FillTolerances | None) -> FillTolerances:
+    """Return `tolerances`, or the default ones for None. Raises `InputError` for another type."""
+    limits = FillTolerances() if tolerances is None else tolerances
+    require_kind("`tolerances`", limits, FillTolerances, "give geometry.FillTolerances(...)")
+    return limits
+
+
+def fill_report(
+    mesh: Mesh, surface: Surface, cell: float, tolerances: FillTolerances | None = None
+) -> FillReport:
     """Compare `mesh` with the closed `surface` that it fills with cells of about `cell` [m]."""
+    limits = checked_tolerances(tolerances)
     parts = connected(surface.points, surface.triangles)
     volumes = np.array([enclosed_volume(surface.points, part) for part in parts])
     is_large = np.abs(volumes) > cell**3
@@ -134,7 +144,7 @@ def fill_report(mesh: Mesh, surface: Surface, cell: float) -> FillReport:
         cell=cell,
         size=float(np.linalg.norm(np.ptp(surface.points, axis=0))),
         mesh_volume=mesh_volume,
-        surface_volume=solid_volume(surface, mesh_volume),
+        surface_volume=solid_volume(surface, mesh_volume, limits.doubtful_volume),
         pieces=int(pieces(mesh).max()) + 1,
         surface_pieces=outward_parts(surface),
         cavities=len(voids),
@@ -180,11 +190,12 @@ def outward_parts(surface: Surface) -> int:
     return sum(enclosed_volume(surface.points, part) < 0.0 for part in parts)
 
 
-def solid_volume(surface: Surface, expected: float) -> float:
+def solid_volume(surface: Surface, expected: float, tolerance: float) -> float:
     """[m^3] what the surface encloses. Where its parts overlap, the signed volume counts some of it
-    twice; a sample shows that if the signed volume is far from what is expected."""
+    twice. A sample shows that; it is taken if the relative difference between the signed and the
+    expected volume is not below `tolerance`."""
     signed = surface.volume()
-    if abs(expected / signed - 1.0) < FillTolerances.doubtful_volume:
+    if abs(expected / signed - 1.0) < tolerance:
         return signed
     sampled, box = sampled_volume(surface), float(np.prod(np.ptp(surface.points, axis=0)))
     deviation = (sampled * (box - sampled) / SAMPLES) ** 0.5

@@ -4,7 +4,6 @@ apart: contact between bodies is not modelled."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import permutations
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,9 +59,8 @@ class Bodies:
     @cached_property
     def lengths(self) -> Array:
         """(count,) [m] the longest side of the box around each body at rest."""
-        return np.array(
-            [np.ptp(self.mesh.points[np.unique(pieces)], axis=0).max() for pieces in self._pieces]
-        )
+        lower, upper = self._boxes(self.mesh.points[self._pieces])
+        return (upper - lower).max(axis=1)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -75,30 +73,35 @@ class Bodies:
         return tuple(out)
 
     @cached_property
-    def _pieces(self) -> list[Array]:
-        """The boundary of each body as segments (k, 2) or triangles (k, 3) of nodes."""
+    def _pieces(self) -> Array:
+        """The boundary as segments (k, 2) or triangles (k, 3) of nodes, body by body."""
         facets = self.mesh.boundary()
         table = np.array((PIECES if self.mesh.dim == 3 else PIECES_PLANE)[facets.shape[1]])
         pieces = facets[:, table].reshape(-1, table.shape[1])
-        owner = self._labels[pieces[:, 0]]
-        return [pieces[owner == k] for k in range(self.count)]
+        return pieces[np.argsort(self._labels[pieces[:, 0]], kind="stable")]
+
+    @cached_property
+    def _starts(self) -> Array:
+        """(count,) the first piece of each body."""
+        return np.flatnonzero(np.diff(self._labels[self._pieces[:, 0]], prepend=-1))
+
+    def _boxes(self, corners: Array) -> tuple[Array, Array]:
+        """((count, dim), (count, dim)) the lower and upper corners of the boxes around the bodies,
+        whose pieces have the corners (k, dim, dim) [m]."""
+        lower = np.minimum.reduceat(corners.min(axis=1), self._starts)
+        return lower, np.maximum.reduceat(corners.max(axis=1), self._starts)
 
     def overlaps(self, points: Array) -> list[Overlap]:
         """Return the pairs of bodies that overlap at node positions (n_points, dim) [m], deepest
         first. Nodes and centres of the boundary of each body are looked for in the others."""
         if self.count == 1 or not np.isfinite(points).all():
             return []
-        corners = [points[pieces] for pieces in self._pieces]
-        depths: dict[tuple[int, int], float] = {}
-        for i, j in permutations(range(self.count), 2):
-            depth = _deepest(corners[i], corners[j])
-            pair = (min(i, j), max(i, j))
+        stacked, found = points[self._pieces], []
+        corners = np.split(stacked, self._starts[1:])
+        for i, j in _close_pairs(*self._boxes(stacked)):
+            depth = max(_deepest(corners[i], corners[j]), _deepest(corners[j], corners[i]))
             if depth > TOUCHING * self.mesh.size:
-                depths[pair] = max(depth, depths.get(pair, 0.0))
-        names = self.names
-        found = [
-            Overlap(bodies=(names[i], names[j]), depth=depth) for (i, j), depth in depths.items()
-        ]
+                found.append(Overlap(bodies=(self.names[i], self.names[j]), depth=depth))
         return sorted(found, key=lambda overlap: -overlap.depth)
 
     def deepest(self, states: Sequence[Array]) -> Overlap | None:
@@ -111,12 +114,19 @@ class Bodies:
         return max(found, key=lambda overlap: overlap.depth, default=None)
 
 
+def _close_pairs(lower: Array, upper: Array) -> list[list[int]]:
+    """Return the pairs (i, j), i < j, of boxes that have a point in common, from their lower and
+    upper corners (k, dim) [m]."""
+    close = np.tri(len(lower), k=-1, dtype=bool).T
+    for least, most in zip(lower.T, upper.T, strict=True):
+        close &= (least[:, None] <= most) & (most[:, None] >= least)
+    return np.argwhere(close).tolist()
+
+
 def _deepest(one: Array, other: Array) -> float:
     """[m] the depth of the deepest corner or centre of the pieces (k, dim, dim) of one closed
     boundary inside another; 0 if all lie outside."""
     lower, upper = other.min(axis=(0, 1)), other.max(axis=(0, 1))
-    if np.any(one.max(axis=(0, 1)) < lower) or np.any(one.min(axis=(0, 1)) > upper):
-        return 0.0
     at = np.concatenate([one.reshape(-1, one.shape[2]), one.mean(axis=1)])
     at = np.unique(at[((at >= lower) & (at <= upper)).all(axis=1)], axis=0)
     inside = at[_windings(other, at) > 0.5] if len(at) else at

@@ -95,9 +95,10 @@ class Surface:
 
 
 def enclosed_volume(points: Array, triangles: Array) -> float:
-    """[m^3] inside outward triangles; measured from the middle of the points, where rounding is
+    """[m^3] inside outward triangles; measured from the middle of their corners, where rounding is
     least."""
-    a, b, c = (points[triangles[:, i]] - points.mean(axis=0) for i in range(3))
+    corners = points[triangles]
+    a, b, c = np.moveaxis(corners - corners.mean(axis=(0, 1)), 1, 0)
     return float(np.einsum("ki,ki->", a, np.cross(b, c)) / 6)
 
 

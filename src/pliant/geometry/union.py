@@ -11,10 +11,11 @@ from pliant.core import Array, InputError, MeshError, require_kind
 from pliant.geometry.cavities import outer_facets
 from pliant.geometry.cavity_names import name_cavities
 from pliant.geometry.cells import boundary_facets, compacted
-from pliant.geometry.fill_report import FillTolerances, pieces, sampled_volume
+from pliant.geometry.fill_report import FillTolerances, outward_parts, pieces, sampled_volume
 from pliant.geometry.lattice import box_sides, check_order, grid_of, kuhn
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.shapes import Domain, box_counts
+from pliant.geometry.surface import Surface
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ class Union:
         mesh = name_cavities(self.unnamed_mesh(cell=cell, divisions=divisions))
         ratio = float(mesh.volumes().sum()) / sampled_volume(self)
         n_pieces = int(pieces(mesh).max()) + 1
-        if abs(ratio - 1.0) > FillTolerances.wrong_volume or n_pieces > len(self.parts):
+        if abs(ratio - 1.0) > FillTolerances.wrong_volume or n_pieces > most_pieces(self):
             warnings.warn(
                 f"The cubes of the Union have {100 * ratio:.0f} % of the volume of its parts and "
                 f"make {n_pieces} pieces, so walls or gaps are thinner than a cube. Choose a "
@@ -120,3 +121,10 @@ class Union:
                 )
             owner[mine] = i
         return owner
+
+
+def most_pieces(part: Domain) -> int:
+    """Return the number of pieces of a shape whose parts do not touch."""
+    if isinstance(part, Union):
+        return sum(map(most_pieces, part.parts.values()))
+    return outward_parts(part) if isinstance(part, Surface) else 1
