@@ -16,7 +16,7 @@ from pliant.core import InputError, PliantError
 from pliant.papers import reproduce
 from pliant.store import read_json, read_trajectory
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, run
-from pliant.zoo.result_folder import UNFINISHED
+from pliant.zoo.result_folder import FILES, UNFINISHED
 
 
 class Stop(Exception):
@@ -108,6 +108,142 @@ def test_a_crash_while_a_result_is_moved_is_made_good_by_the_next_run(
     assert run(FALL, out=tmp_path, seed=2, resume=True)["seed"] == 2
     assert read_json(tmp_path / "result.json")["seed"] == 2
     assert not (tmp_path / UNFINISHED).exists()
+
+
+def killed_at_move(folder: Path, monkeypatch, moves: int, **options) -> None:
+    """Run with a kill -9 before the given move of a finished file, counted from 0."""
+    made = []
+
+    def deadly(a, b, replace=os.replace):
+        if Path(a).parent.name == UNFINISHED and ".pliant" not in Path(a).name:
+            made.append(b)
+            if len(made) > moves:
+                raise Stop
+        replace(a, b)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", deadly)
+        with pytest.raises(Stop):
+            run(FALL, out=folder, **options)
+
+
+LONGER = {"overrides": {"steps": "60"}}
+
+
+@pytest.mark.parametrize("moves", [0, 1, 2])
+def test_a_result_agrees_with_its_folder_after_a_kill_during_publishing(
+    tmp_path: Path, monkeypatch, moves: int
+) -> None:
+    run(FALL, out=tmp_path)
+    killed_at_move(tmp_path, monkeypatch, moves, **LONGER)
+    with pytest.raises(InputError, match="steps was '60' and is now '50'"):
+        run(FALL, out=tmp_path, resume=True)
+    assert read_json(tmp_path / "result.json")["settings"]["steps"] == 60
+    assert len(read_trajectory(tmp_path).states) == 60
+    assert not (tmp_path / UNFINISHED).exists()
+
+
+def test_a_complete_unpublished_run_is_not_computed_again(tmp_path: Path, monkeypatch) -> None:
+    run(FALL, out=tmp_path)
+    killed_at_move(tmp_path, monkeypatch, 0, **LONGER)
+
+    def never(here: Run) -> Outcome:
+        raise AssertionError("computed again")
+
+    done = run(replace(FALL, perform=never), out=tmp_path, resume=True, **LONGER)
+    assert done["settings"]["steps"] == 60
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_user_folder_named_unfinished_is_never_removed(tmp_path: Path, resume: bool) -> None:
+    thesis = tmp_path / UNFINISHED / "thesis.txt"
+    thesis.parent.mkdir()
+    thesis.write_text("years of work")
+    (thesis.parent / "result.json").write_text("{}")
+    with pytest.raises(InputError, match=r"unfinished is not an unfinished run. Rename it"):
+        run(FALL, out=tmp_path, resume=resume)
+    assert thesis.read_text() == "years of work"
+
+
+def test_user_files_are_neither_replaced_nor_removed(tmp_path: Path) -> None:
+    notes = tmp_path / "trajectory" / "notes.txt"
+    notes.parent.mkdir()
+    notes.write_text("mine")
+    (tmp_path / "todo.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"trajectory was not written by a run.*Rename it"):
+        run(FALL, out=tmp_path)
+    assert notes.read_text() == "mine"
+    notes.parent.rename(tmp_path / "my-trajectory")
+    run(FALL, out=tmp_path, resume=True)
+    run(FALL, out=tmp_path, seed=1)
+    assert (tmp_path / "my-trajectory" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "todo.txt").read_text() == "mine"
+    assert len(read_trajectory(tmp_path).states) == 50
+
+
+def test_files_that_a_user_adds_to_a_result_or_an_interrupted_run_stay(tmp_path: Path) -> None:
+    stopped(tmp_path)
+    (tmp_path / "first.txt").write_text("mine")
+    run(FALL, out=tmp_path, resume=True)
+    (tmp_path / "second.txt").write_text("mine")
+    for seed in (1, 2):
+        run(FALL, out=tmp_path, seed=seed)
+    assert (tmp_path / "first.txt").exists()
+    assert (tmp_path / "second.txt").exists()
+
+
+def test_files_that_the_new_run_does_not_write_are_removed(tmp_path: Path) -> None:
+    def filmed(here: Run) -> Outcome:
+        (here.folder / "animation.mp4").write_bytes(b"film")
+        (here.folder / "plan-ddp").mkdir()
+        return fall(here)
+
+    run(replace(FALL, perform=filmed), out=tmp_path)
+    run(FALL, out=tmp_path, seed=1)
+    assert not (tmp_path / "animation.mp4").exists()
+    assert not (tmp_path / "plan-ddp").exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_result_folder_replaces_a_file_or_link_of_its_name(tmp_path: Path, kind: str) -> None:
+    home = tmp_path / "result"
+    run(FALL, out=home)
+    (home / "trajectory").rename(tmp_path / "elsewhere")
+    if kind == "file":
+        (home / "trajectory").write_text("")
+    else:
+        (home / "trajectory").symlink_to(tmp_path / "elsewhere")
+    run(FALL, out=home, **LONGER)
+    assert len(read_trajectory(home).states) == 60
+    assert len(list((tmp_path / "elsewhere").glob("chunk-*"))) == 3
+
+
+@pytest.mark.parametrize("names", [["../x"], [""], [".."], [1], None, ["a/b"]])
+def test_a_damaged_list_of_files_removes_nothing(tmp_path: Path, names) -> None:
+    run(FALL, out=tmp_path / "result")
+    (tmp_path / "x").write_text("mine")
+    (tmp_path / "result" / FILES).write_text(json.dumps({"files": names}))
+    with pytest.raises(InputError, match="is damaged"):
+        run(FALL, out=tmp_path / "result", seed=1)
+    assert (tmp_path / "x").exists()
+    assert (tmp_path / "result" / "result.json").exists()
+
+
+def test_a_result_without_the_list_of_its_files_is_not_replaced(tmp_path: Path) -> None:
+    first = run(FALL, out=tmp_path)
+    (tmp_path / FILES).unlink()
+    assert run(FALL, out=tmp_path, resume=True) == first
+    with pytest.raises(InputError, match=r"without .*Rename the folder"):
+        run(FALL, out=tmp_path, seed=1)
+    assert read_json(tmp_path / "result.json") == first
+
+
+def test_resume_sees_another_set_of_solvers(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("pliant.zoo.experiment.available", lambda: ("fronts", "cholmod"))
+    run(FALL, out=tmp_path)
+    monkeypatch.setattr("pliant.zoo.experiment.available", lambda: ("fronts",))
+    with pytest.raises(InputError, match=r"the list of solvers was .*cholmod"):
+        run(FALL, out=tmp_path, resume=True)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from pliant.zoo.result_folder import (
     UNFINISHED,
     check_origin,
     checked_folder,
+    held,
     read_result,
     replaced,
 )
@@ -82,7 +83,7 @@ class Run:
         """The same for the same experiment, settings and seed."""
         made_by = {
             "pliant": versions().get("pliant", ""),
-            "solver": available()[0],
+            "solvers": list(available()),
         }  # other ones give other bits
         return content_key(
             {
@@ -100,6 +101,7 @@ class Run:
             "key": self.key,
             "seed": self.seed,
             "settings": dict(self.settings),
+            "solvers": list(available()),
             "versions": versions(),
         }
 
@@ -239,13 +241,14 @@ def run(
     experiment.prepare(here.settings)  # what is wrong is said before anything is removed
     if cluster is not None:
         Cluster(abs, cluster).close()
-    finished = read_result(folder / RESULT) if resume and (folder / RESULT).is_file() else None
-    if finished is not None and finished["key"] == here.key:
-        return finished
-    if finished is not None and not (folder / UNFINISHED).is_dir():
-        check_origin(folder, here.origin, finished)
-    with replaced(folder, resume=resume) as work, reporting(progress) as report:
-        return _perform(experiment, replace(here, folder=work, progress=report))
+    with held(folder):
+        finished = read_result(folder / RESULT) if resume and (folder / RESULT).is_file() else None
+        if finished is not None and finished["key"] == here.key:
+            return finished
+        if finished is not None and not (folder / UNFINISHED).is_dir():
+            check_origin(folder, here.origin, finished)
+        with replaced(folder, resume=resume) as work, reporting(progress) as report:
+            return _perform(experiment, replace(here, folder=work, progress=report))
 
 
 def _perform(experiment: Experiment, here: Run) -> dict[str, Any]:
