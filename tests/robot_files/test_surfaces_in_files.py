@@ -5,7 +5,7 @@ import pytest
 
 from pliant.core import InputError
 from pliant.geometry import Box
-from pliant.robot_files import filled_surface, load_robot
+from pliant.robot_files import load_robot, load_task
 from pliant.zoo.check import check
 
 ROBOT = """
@@ -58,6 +58,16 @@ def test_millimetres_without_scale_are_recognised(tmp_path):
     with pytest.raises(InputError, match=r"looks like millimetres taken as metres.*scale = 0\.001"):
         load_robot(write_bag(tmp_path, 0.0039, scale=1000.0))
     path = write_bag(tmp_path, 0.0039, scale=1000.0, more="scale = 0.001")
-    surface, cell = filled_surface(path)
+    surface, cell = load_task(path).filled
     np.testing.assert_allclose(surface.bounds()[1], (0.06, 0.04, 0.03))
     assert cell == 0.0039
+
+
+def test_check_repairs_the_surface_as_the_file_says(tmp_path):
+    path = write_bag(tmp_path, 0.0039, more="repair = true")
+    stl = tmp_path / "bag.stl"
+    facets = stl.read_text().split("facet normal")
+    stl.write_text("facet normal".join([facets[0], *facets[2:]]))  # without its first triangle
+    volume = 0.06 * 0.04 * 0.03 - 0.052 * 0.032 * 0.022
+    facts = dict(check(path).facts)
+    assert facts["surface of the file"].startswith(f"{volume:.4g} m^3")

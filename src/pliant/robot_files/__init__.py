@@ -1,7 +1,6 @@
 """Robot files: TOML to Robot and Task."""
 
 from pliant.robot_files.load import load_robot, load_task
-from pliant.robot_files.source import filled_surface
 from pliant.robot_files.task import Keyframes, Task
 
-__all__ = ["Keyframes", "Task", "filled_surface", "load_robot", "load_task"]
+__all__ = ["Keyframes", "Task", "load_robot", "load_task"]

@@ -41,6 +41,7 @@ from pliant.geometry import (
     Round,
     Shape,
     Strip,
+    Surface,
     Tube,
     Union,
     Vessel,
@@ -79,6 +80,7 @@ class Geometry:
     divisions: tuple[int, ...] | None = None
     order: int = 2
     thickness: float = 1.0
+    filled: tuple[Surface, float] | None = None  # surface and cell [m] of the mesh, if it fills one
 
 
 def from_mesh(
@@ -108,7 +110,8 @@ def from_surface(
     order: int = 2,
 ) -> Geometry:
     loaded = load_surface(surface, scale=scale, merge=merge, repair=repair)
-    return Geometry(shape=name_cavities(fill(loaded, cell, method=method)), order=order)
+    mesh = name_cavities(fill(loaded, cell, method=method))
+    return Geometry(shape=mesh, order=order, filled=(loaded, cell))
 
 
 def from_silhouette(
@@ -190,7 +193,7 @@ SOLID = ("thickness",)  # a solid has no out-of-plane thickness to choose
 SHAPE = one_of(
     "shape",
     {
-        name: wrapped(cls, Geometry, "shape", leave=SOLID if cls.dim == 3 else ())
+        name: wrapped(cls, Geometry, "shape", leave=("filled", *(SOLID if cls.dim == 3 else ())))
         for name, cls in SHAPES.items()
     },
 )

@@ -3,15 +3,17 @@ docs/guide/robot-files.md has every key."""
 
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
 from pliant.actuators import liquid_of
 from pliant.bodies import Body
 from pliant.core import InputError
+from pliant.geometry import Surface
 from pliant.robot import Robot, Support
 from pliant.robot_files.layout import CONTROLS, ROBOT, Geometry
 from pliant.robot_files.section import keys_of, section, shown
@@ -37,41 +39,50 @@ MUST_BE = {  # pydantic's name of a fault -> what the file must hold there
 def load_robot(path: str | Path) -> Robot:
     """The robot of a TOML file, meshed and with every attachment found on it, or one sentence on
     what is wrong."""
-    return _load(Path(path))[0]
+    return _load(Path(path)).robot
 
 
 def load_task(path: str | Path) -> Task:
     """The robot of a TOML file and what its section [task] has it do; without one, it is let go for
     a second in steps of 0.01 s."""
     path = Path(path)
-    robot, task = _load(path)
+    read = _load(path)
     try:
-        return task_of(robot, **({"dt": 0.01} if task is None else task))
+        task = task_of(read.robot, **({"dt": 0.01} if read.task is None else read.task))
     except InputError as error:
         raise InputError(_told(path, "task", str(error))) from None
+    return replace(task, filled=read.filled)
 
 
-def _described(
-    *, geometry: Geometry, task: dict[str, Any] | None, **rest: Any
-) -> tuple[Robot, dict[str, Any] | None]:
-    return Robot(**vars(geometry), **rest), task
+class _Read(NamedTuple):
+    """The sections of a robot file."""
+
+    robot: Robot
+    task: dict[str, Any] | None
+    filled: tuple[Surface, float] | None
+
+
+def _described(*, geometry: Geometry, task: dict[str, Any] | None, **rest: Any) -> _Read:
+    matter = dict(vars(geometry))
+    filled = matter.pop("filled")
+    return _Read(Robot(**matter, **rest), task, filled)
 
 
 _TASK = {key: kind for key, kind in keys_of(task_of, controls=CONTROLS).items() if key != "robot"}
 _FILE = TypeAdapter(section(ROBOT | {"task": (section(_TASK, dict) | None, None)}, _described))
 
 
-def _load(path: Path) -> tuple[Robot, dict[str, Any] | None]:
+def _load(path: Path) -> _Read:
     try:
-        robot, task = _FILE.validate_python(_parsed(path), context=path.parent)
+        read: _Read = _FILE.validate_python(_parsed(path), context=path.parent)
     except ValidationError as error:
         raise InputError(_sentence(path, error)) from None
-    for place, check in _checks(robot):
+    for place, check in _checks(read.robot):
         try:
             check()
         except InputError as error:
             raise type(error)(_told(path, place, str(error))) from None
-    return robot, task
+    return read
 
 
 # Reading

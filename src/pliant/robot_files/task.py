@@ -2,12 +2,13 @@
 file says."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from pliant.core import Array, InputError, Linearizable, finite_array, nearest, require_positive
 from pliant.dynamics import BDF2, ImplicitEuler, Quasistatic, SemiImplicit
+from pliant.geometry import Surface
 from pliant.robot import Robot
 
 
@@ -64,6 +65,8 @@ class Task:
     dt: float  # [s]; of a quasistatic task 1, so that its time counts steps
     steps: int
     controls: Keyframes  # values (n, n_controls)
+    # the surface and the cell [m] of a robot file whose mesh fills a surface
+    filled: tuple[Surface, float] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.rule not in (QUASISTATIC, *RULES):

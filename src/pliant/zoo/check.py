@@ -12,7 +12,7 @@ from pliant.core import StepError
 from pliant.geometry import Mesh, fill_report, quality
 from pliant.materials import DENSITY
 from pliant.robot import Robot
-from pliant.robot_files import filled_surface, load_task
+from pliant.robot_files import Task, load_task
 from pliant.zoo.solid_doubts import body_doubts, order_doubts
 
 
@@ -40,7 +40,7 @@ def check(path: Path) -> Findings:
         doubts: list[str] = []
         if isinstance(body, Solid):
             more, doubts = _matter(body)
-            facts += more + _filled_surface(path, task.robot)
+            facts += more + _filled_surface(task)
             doubts += [*order_doubts(body), *body_doubts(body)]
         if isinstance(body, Beams):
             facts += _beams(body)
@@ -86,12 +86,12 @@ def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
     return facts, q.warnings()
 
 
-def _filled_surface(path: Path, robot: Robot) -> list[tuple[str, str]]:
+def _filled_surface(task: Task) -> list[tuple[str, str]]:
     """Compare the mesh with the surface of the file that it fills, if there is one."""
-    source = filled_surface(path)
-    if source is None or not isinstance(robot.shape, Mesh):
+    mesh = task.robot.shape
+    if task.filled is None or not isinstance(mesh, Mesh):
         return []
-    return [("surface of the file", fill_report(robot.shape, *source).summary())]
+    return [("surface of the file", fill_report(mesh, *task.filled).summary())]
 
 
 def _beams(body: Beams) -> list[tuple[str, str]]:
