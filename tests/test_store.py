@@ -12,6 +12,7 @@ import sys
 import textwrap
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from pliant.store import (
     write_atomic,
     write_json,
 )
+from pliant.store.digest import digest
 
 KEY = content_key({"robot": "pendulum", "dt": 0.01})
 
@@ -408,3 +410,18 @@ def test_a_folder_is_held_by_one_run_only(tmp_path: Path) -> None:
             pass
     with lock(tmp_path / "run"):
         pass
+
+
+def test_equal_values_have_one_digest_whatever_holds_them():
+    same = [[(0, 1), (2, -0.0)], ([0.0, 1.0], (2, 0)), np.array([[0, 1], [2, 0]], "f4")]
+    assert len({digest(value) for value in same}) == 1
+    assert digest(["a", 1]) == digest(("a", 1.0))
+    assert digest(np.array(["a", "b"])) == digest(["a", "b"])
+    assert digest([True, False]) == digest(np.array([True, False]))
+    assert digest({"a": 1}) == digest(MappingProxyType({"a": 1.0}))
+
+
+def test_other_values_have_other_digests():
+    other = [1, True, "1", None, [1], [[1]], [1, 1], 2**53 + 1, 2.0**53, 10**30, 1j, {"a": 1}, []]
+    other += [[True, 1.0], [1.0, None], {"a": 1, "b": 2}, {"b": 2, "a": 1}, b"1", ["1"]]
+    assert len({digest(value) for value in other}) == len(other)

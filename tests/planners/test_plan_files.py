@@ -11,7 +11,9 @@ import pytest
 from models import Wrapped, jet
 
 import pliant as pl
+from pliant.dynamics.shapes import Shapes
 from pliant.planners import Options, Plan, ddp, load_controls
+from pliant.planners.model_summary import different_parts, robot_digest
 from pliant.problem import Effort, Goal, Problem
 
 
@@ -110,7 +112,7 @@ def renamed():
 @pytest.mark.parametrize(
     ("model", "says"),
     [
-        (heavier(), "planned for another robot: the shape"),
+        (heavier(), "planned for another robot, which differs from this one in: shape. Give"),
         (renamed(), r"the controls jet 1 \[-\], jet 2 \[-\], but this model of robot has fan 1"),
         (jet(dt=0.05), "steps of 0.1 s, but this model has steps of 0.05 s. Make it with dt=0.1"),
         (pl.BDF2(jet().robot, dt=0.1), "Give the same stepping rule and mesh"),
@@ -119,6 +121,70 @@ def renamed():
 )
 def test_a_plan_of_another_model_is_refused(saved, model, says, one_sentence):
     one_sentence(lambda: Plan.load(saved, model=model), says)
+
+
+BAR = """
+gravity = [0, 0, -9.81]
+[geometry]
+shape = "box"
+size = [0.2, 0.03, 0.03]
+cell = 0.1
+order = 1
+[material]
+E = 1e5
+nu = 0.3
+density = 1000
+[[supports]]
+region = "x-"
+[actuators.pull]
+type = "cable"
+points = [[0.2, 0, 0.015], [0, 0, 0.015]]
+limits = [0, 5]
+[effectors.tip]
+point = [0.2, 0, 0]
+"""
+
+
+def bar(**changes):
+    cable = {"points": [(0.2, 0, 0.015), (0, 0, 0.015)], "limits": (0, 5)}
+    given = {
+        "shape": pl.Box(size=(0.2, 0.03, 0.03)),
+        "cell": 0.1,
+        "order": 1,
+        "material": pl.Material(E=1e5, nu=0.3, density=1000),
+        "supports": [pl.Support(region="x-")],
+        "actuators": {"pull": pl.Cable(**{**cable, **changes.pop("cable", {})})},
+        "effectors": {"tip": pl.Effector(point=(0.2, 0, 0))},
+        "gravity": (0, 0, -9.81),
+        **changes,
+    }
+    return pl.Robot(**given)
+
+
+def test_the_digest_of_a_robot_depends_on_values_and_not_on_their_types(tmp_path):
+    (tmp_path / "bar.toml").write_text(BAR)
+    same = {
+        "points as an array": bar(
+            cable={"points": np.array([(0.2, 0.0, 0.015), (0.0, 0.0, 0.015)])}
+        ),
+        "limits as floats": bar(cable={"limits": (0.0, 5.0)}),
+        "limits as a list": bar(cable={"limits": [0, np.float64(5.0)]}),
+        "gravity as floats": bar(gravity=(0.0, 0.0, -9.81)),
+        "gravity as an array": bar(gravity=np.array([0.0, -0.0, -9.81])),
+        "effector as an array": bar(effectors={"tip": pl.Effector(point=np.array([0.2, 0, 0]))}),
+        "supports as a tuple": bar(supports=(pl.Support(region="x-"),)),
+        "another name": bar(name="bar"),
+        "a robot file": pl.load_robot(tmp_path / "bar.toml"),
+    }
+    for what, robot in same.items():
+        assert different_parts(robot_digest(bar()), robot_digest(robot)) == "", what
+        assert Shapes(robot=robot).key == Shapes(robot=bar()).key, what
+
+
+def test_the_digest_of_a_robot_tells_which_parts_differ():
+    other = bar(gravity=(0, 0, -9.8), cable={"limits": (0, 6)})
+    assert different_parts(robot_digest(bar()), robot_digest(other)) == "actuators, gravity"
+    assert Shapes(robot=other).key != Shapes(robot=bar()).key
 
 
 def test_a_plan_that_was_cut_off_needs_its_model(tmp_path, one_sentence):

@@ -379,7 +379,11 @@ def test_a_plan_is_replayed_on_its_robot_alone(arm, swinging, tmp_path, one_sent
     planned(SemiImplicit(swinging.robot, dt=1 / 60), tmp_path, steps=2)
     made = load_recording(tmp_path / "my-plan")
     arm.replayed = made
-    one_sentence(lambda: arm.hear({"say": "replay"}), "dynamic line_arm. Add --dynamic")
+    one_sentence(
+        lambda: arm.hear({"say": "replay"}), "The plan is of a dynamic line_arm. Add --dynamic"
+    )
+    arm.replayed = replace(made, digest="0" * 64)  # another robot: --dynamic would not help
+    one_sentence(lambda: arm.hear({"say": "replay"}), "made for another line_arm")
     swinging.replayed = replace(made, digest="0" * 64)
     one_sentence(lambda: swinging.hear({"say": "replay"}), "made for another line_arm")
     swinging.replayed = replace(made, dt=None)

@@ -18,6 +18,7 @@ from pliant.core import Array, InputError, StepError, require_kind
 from pliant.dynamics.implicit import Implicit, Quasistatic
 from pliant.dynamics.newton import Newton
 from pliant.robot import Robot
+from pliant.robot.digest import robot_digests
 from pliant.store.digest import digest
 from pliant.surrogate import Sample
 
@@ -88,7 +89,7 @@ class Shapes:
     def key(self) -> str:
         """A digest of the robot's description and of how its shapes are found; another robot has
         another."""
-        return digest(FOUND, self.tolerance, self.robot)
+        return digest(FOUND, self.tolerance, robot_digests(self.robot))
 
     # The exact map
 

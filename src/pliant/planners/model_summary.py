@@ -8,7 +8,7 @@ import numpy as np
 from pliant.controls import controls_of
 from pliant.core import Array, Dynamics, InputError, Space
 from pliant.robot import Robot
-from pliant.store.digest import digest
+from pliant.robot.digest import robot_digests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class ModelSummary:
     """What a plan's numbers mean: the time step, the controls, the state and the robot."""
 
     robot: str
-    digest: str | None  # of the robot's description; None where it cannot be described
+    digest: str | None  # of the robot's fields; None where one of them has no digest
     dt: float  # [s] of a step; 1 for a quasistatic model, whose steps have no duration
     names: tuple[str, ...]  # of the controls
     units: tuple[str, ...]
@@ -52,11 +52,20 @@ def summarise(model: Dynamics) -> ModelSummary:
 
 
 def robot_digest(robot: Robot) -> str | None:
-    """Return the digest of a robot's description, None where it cannot be described."""
+    """Return the digests of a robot's fields, such as "shape:0123456789abcdef ...". None if the
+    robot holds an object that has no digest, such as an arm of another library."""
     try:
-        return digest(robot)
-    except InputError:  # such as an arm that a library holds
+        return " ".join(f"{name}:{made[:16]}" for name, made in robot_digests(robot).items())
+    except InputError:
         return None
+
+
+def different_parts(saved: str | None, here: str | None) -> str:
+    """Return the fields in which two robots differ, by their digests; "" for the same robot."""
+    if saved is None or here is None:
+        return ""
+    known = saved.split()
+    return ", ".join(part.split(":")[0] for part in here.split() if part not in known)
 
 
 def effector_positions(model: Dynamics, states: Array) -> dict[str, Array]:
@@ -82,10 +91,10 @@ def check_same_model(saved: ModelSummary, model: Dynamics, path: Any) -> None:
             f"{path} has steps of {saved.dt:g} s, but this model has steps of {here.dt:g} s. "
             f"Make it with dt={saved.dt!r}."
         )
-    if here.digest != saved.digest and None not in (here.digest, saved.digest):
+    if parts := different_parts(saved.digest, here.digest):
         raise InputError(
-            f"{path} was planned for another {saved.robot}: the shape, material, supports, "
-            "actuators or loads of this one differ. Give the same robot, or leave out model=."
+            f"{path} was planned for another {saved.robot}, which differs from this one in: "
+            f"{parts}. Give the same robot, or leave out model=."
         )
     if here.space != saved.space:
         raise InputError(

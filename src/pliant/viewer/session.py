@@ -14,7 +14,7 @@ from pliant.controls import Control, controls_of
 from pliant.core import Array, InputError, PliantError, finite_array
 from pliant.dynamics.overlaps import NOT_MODELLED
 from pliant.planners import Pose
-from pliant.planners.model_summary import robot_digest
+from pliant.planners.model_summary import different_parts, robot_digest
 from pliant.robot import Robot
 from pliant.viewer.keeper import Keeper
 from pliant.viewer.picture import Picture
@@ -277,16 +277,17 @@ class Session:
                 f"this is {self.robot.name} with {', '.join(names)}. Drive the robot that was "
                 "recorded or planned for."
             )
+        what = "recording" if recording.digest is None else "plan"
+        if parts := different_parts(recording.digest, robot_digest(self.robot)):
+            raise InputError(
+                f"The plan was made for another {recording.robot}, which differs from this one "
+                f"in: {parts}. Drive the robot that was planned for."
+            )
         if recording.dt != self.dt:
             raise InputError(
-                f"The recording is of a dynamic {recording.robot}. Add --dynamic."
+                f"The {what} is of a dynamic {recording.robot}. Add --dynamic."
                 if recording.dt
-                else f"The recording is of a quasistatic {recording.robot}. Leave out --dynamic."
-            )
-        if recording.digest not in (None, robot_digest(self.robot)):
-            raise InputError(
-                f"The plan was made for another {recording.robot}: the shape, material, supports, "
-                "actuators or loads of this one differ. Drive the robot that was planned for."
+                else f"The {what} is of a quasistatic {recording.robot}. Leave out --dynamic."
             )
         strangers = [name for name in recording.effectors if name not in self.robot.effectors]
         if strangers or recording.targets.shape[2] != self.robot.body().dim:
