@@ -108,6 +108,49 @@ def test_reversed_parts_side_by_side_are_turned_outward():
     assert report.reversed_triangles == 12
 
 
+def test_cracks_between_the_triangles_of_a_file_are_welded_and_reported():
+    points, triangles = soup(BALL.points, BALL.triangles)
+    noisy = points + 1e-6 * np.random.default_rng(0).normal(size=points.shape)
+    surface, report = repair_surface(noisy, triangles)
+    assert len(surface.points) == len(BALL.points)
+    assert surface.volume() == pytest.approx(BALL.volume(), rel=1e-3)
+    assert report.merged_points + report.welded_points == len(points) - len(BALL.points)
+    assert 2e-6 < report.weld_tolerance < 2e-5
+    assert "welded points" in str(report)
+    assert "welded within" in str(report)
+
+
+def test_cracks_are_welded_beside_a_hole():
+    points, triangles = soup(BALL.points, np.delete(BALL.triangles, [2, 3], axis=0))
+    noisy = points + 1e-6 * np.random.default_rng(0).normal(size=points.shape)
+    surface, report = repair_surface(noisy, triangles)
+    assert report.closed_holes == 1
+    assert surface.volume() == pytest.approx(BALL.volume(), rel=0.01)
+
+
+def test_triangles_that_leave_nothing_are_refused_with_a_merge_tolerance():
+    points, triangles = box((0, 0, 0), (1, 1, 0.004))
+    points, triangles = soup(points, triangles)
+    noisy = points + 1e-2 * np.random.default_rng(0).normal(size=points.shape)
+    with pytest.raises(MeshError, match=r"Nothing is left.*Raise merge to about 0.0\d of the size"):
+        repair_surface(noisy, triangles)
+
+
+@pytest.mark.parametrize("triangles", [[[0, 1, 2]], [[0, 1, 2], [0, 2, 1]]])
+def test_a_sheet_that_encloses_nothing_is_refused(triangles):
+    with pytest.raises(MeshError, match=r"Nothing is left.*Add the missing faces"):
+        repair_surface(np.eye(3), triangles)
+
+
+def test_triangles_that_two_closed_parts_share_are_kept():
+    parts = together(box(), box((0, 0, 0), (1, 1, 2)))  # the bottom is the same in both
+    surface, report = repair_surface(*parts)
+    assert not report.changed
+    assert len(surface.triangles) == len(joined(box(), box((0, 0, 0), (1, 1, 2))).triangles) == 24
+    assert "filled as one" in surface_doubts(surface)[0]
+    assert fill(surface, 0.25, method="lattice").volumes().sum() == pytest.approx(2)
+
+
 def test_a_missing_face_is_not_closed():
     points, triangles = box()
     with pytest.raises(MeshError, match=r"a hole of 1.41 m and 4 edges.*missing face"):

@@ -6,6 +6,7 @@ from scipy.sparse.csgraph import connected_components
 
 from pliant.core import Array, InputError, MeshError, require_number
 from pliant.geometry.cells import coincident, compacted, sorted_groups
+from pliant.geometry.duplicates import orientations, surplus_copies
 from pliant.geometry.holes import close_holes
 from pliant.geometry.nesting import nesting
 from pliant.geometry.surface import (
@@ -14,8 +15,8 @@ from pliant.geometry.surface import (
     check_points,
     check_triangles,
     enclosed_volume,
-    orientations,
 )
+from pliant.geometry.weld import merge_advice, welded
 
 # Of the size. Binary STL stores 24 bits (6e-8) and text files often seven digits, so equal vertices
 # differ by less; 1e-6 of a 10 cm body is 0.1 um, below any detail that can be made.
@@ -27,24 +28,32 @@ def repair_surface(
 ) -> tuple[Surface, RepairReport]:
     """Return a closed surface made of points (n, 3) [m] and triangles (k, 3), and what was changed.
 
-    Merges vertices within `merge` of the size, removes degenerate, duplicate and loose triangles,
-    gives neighbours the same orientation, and closes holes up to a tenth of the size. Raises
-    MeshError for a larger hole, or where the result is still not closed.
+    Merges vertices within `merge` of the size, welds cracks up to a quarter of the shortest edge,
+    removes degenerate, duplicate and loose triangles, gives neighbours the same orientation, and
+    closes holes up to a tenth of the size. Raises MeshError for a larger hole, or where the result
+    is still not closed or empty.
     """
     points, triangles = np.asarray(points), np.asarray(triangles)
     check_triangles(triangles)
     check_points(points, triangles)
     distinct = len(np.unique(points[np.unique(triangles)], axis=0))
     points, before = merged_points(np.asarray(points, dtype=float), triangles, merge)
+    merged_count = len(points)
     whole = without_degenerate(before)
-    single = reduced(whole, most=1)
+    points, whole, tolerance = welded(points, whole, merge)
+    net = reduced(whole)
+    single = net[~surplus_copies(net)]
     tight = without_loose(single)
+    require_triangles(points, whole, tight)
     turned, n_turned = with_one_orientation(tight)
     added, holes = close_holes(points, turned)
     closed = reduced(np.concatenate([turned, added]))
+    require_triangles(points, whole, closed)
     closed, n_outward = with_outward_parts(points, closed)
     report = RepairReport(
-        merged_points=distinct - len(points),
+        merged_points=distinct - merged_count,
+        welded_points=merged_count - len(points),
+        weld_tolerance=tolerance,
         degenerate_triangles=len(before) - len(whole),
         duplicate_triangles=len(whole) - len(single),
         loose_triangles=len(single) - len(tight),
@@ -78,17 +87,25 @@ def without_degenerate(triangles: Array) -> Array:
     return whole
 
 
-def reduced(triangles: Array, *, most: int | None = None) -> Array:
+def require_triangles(points: Array, before: Array, after: Array) -> None:
+    """Raise MeshError if `after` is empty, with advice on the triangles `before` the repair."""
+    if not len(after):
+        raise MeshError(
+            "Nothing is left of the surface after the repair: its triangles enclose no volume. "
+            f"{merge_advice(points, before)}"
+        )
+
+
+def reduced(triangles: Array) -> Array:
     """Return triangles of which opposite ones of the same vertices cancel, such as an inner wall
-    between two parts, and of each orientation at most `most` remain."""
+    between two parts."""
     order, start, count = sorted_groups(triangles)
     sense = orientations(triangles)[order]
     total = np.add.reduceat(sense, start)
     chosen = sense == np.repeat(np.sign(total), count)
     done = np.cumsum(chosen)
     rank = done - np.repeat((done - chosen)[start], count)
-    quota = np.abs(total) if most is None else np.minimum(np.abs(total), most)
-    return triangles[np.sort(order[chosen & (rank <= np.repeat(quota, count))])]
+    return triangles[np.sort(order[chosen & (rank <= np.repeat(np.abs(total), count))])]
 
 
 def without_loose(triangles: Array) -> Array:

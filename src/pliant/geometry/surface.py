@@ -8,6 +8,7 @@ import numpy as np
 from pliant.core import Array, MeshError
 from pliant.geometry.cells import sorted_groups
 from pliant.geometry.checks import FARTHEST, frozen
+from pliant.geometry.duplicates import surplus_copies
 from pliant.geometry.winding import Cluster, clusters, crossings, winding_numbers
 
 
@@ -16,6 +17,8 @@ class RepairReport:
     """What `repair_surface` changed, as counts; `str(report)` is one sentence."""
 
     merged_points: int = 0
+    welded_points: int = 0  # at open edges, merged with a larger tolerance than the others
+    weld_tolerance: float = 0.0  # [m] with which they were merged
     degenerate_triangles: int = 0  # two equal vertices; removed
     duplicate_triangles: int = 0  # the same vertices as another; removed
     loose_triangles: int = 0  # attached to a surface by an edge, with an open edge; removed
@@ -35,7 +38,8 @@ class RepairReport:
             if field.type is int and getattr(self, field.name)
         ]
         hole = f" (up to {self.largest_hole:.3g} m)" if self.closed_holes else ""
-        return f"Repair of the surface: {', '.join(counts) or 'nothing to repair'}{hole}."
+        weld = f"; welded within {self.weld_tolerance:.3g} m" if self.welded_points else ""
+        return f"Repair of the surface: {', '.join(counts) or 'nothing to repair'}{hole}{weld}."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -147,23 +151,14 @@ def edge_faults(triangles: Array) -> tuple[Array, Array, Array]:
     return first[count == 1], first[(count > 2) & uneven], first[(count == 2) & uneven]
 
 
-def orientations(triangles: Array) -> Array:
-    """Return 1 for triangles (k, 3) that list their vertices in ascending cyclic order, else -1."""
-    a, b, c = triangles.T
-    return np.where((a < b).astype(int) + (b < c) + (c < a) == 2, 1, -1)
-
-
 def check_duplicates(points: Array, triangles: Array) -> None:
-    """Raise MeshError where two triangles have the same vertices and orientation, so that the
-    volume inside counts twice."""
-    order, start, count = sorted_groups(triangles)
-    sense = orientations(triangles)[order]
-    forth = np.add.reduceat((sense > 0).astype(int), start)
-    twice = np.flatnonzero(np.maximum(forth, count - forth) > 1)
-    if twice.size:
-        place = points[triangles[order[start[twice[0]]]]].mean(axis=0).tolist()
+    """Raise MeshError where a triangle is a copy of another that closes nothing, so that the volume
+    inside counts twice."""
+    copies = np.flatnonzero(surplus_copies(triangles))
+    if copies.size:
+        place = points[triangles[copies[0]]].mean(axis=0).tolist()
         raise MeshError(
-            f"{twice.size} triangles of the surface are there more than once (first: near {place} "
+            f"{copies.size} triangles of the surface are there more than once (first: near {place} "
             "m). Remove the duplicates, or repair it (repair_surface, repair = true)."
         )
 
