@@ -1,16 +1,17 @@
-"""Compiled code is kept under the name of its sources, in files that are checked before they are
-used, in a folder that only its owner can write."""
+"""Compiled code is saved under the name of its sources, in files that are checked before use."""
 
+import errno
 import os
 import subprocess
 import sys
 import warnings
 from pathlib import Path
 
+import numba
 import pytest
 
 import pliant
-from pliant.kernels import cache
+from pliant.kernels import cache, cache_folder
 from pliant.kernels.cache import digest
 
 # One small function, compiled as Pliant's are; `import pliant` as a whole would take seconds.
@@ -20,37 +21,52 @@ package = types.ModuleType("pliant")
 package.__path__ = [{path!r}]
 sys.modules["pliant"] = package
 from pliant.kernels import det
-{before}
 print(det((2.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)), det.stats.cache_hits != {{}})
 """
 
 
-@pytest.fixture
-def run(tmp_path):
-    """run(): (determinant, whether it came from the cache, stderr) of a new process."""
+def kernel(x):
+    return x + 1
 
-    def start(before="", **variables):
-        env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "NUMBA_CACHE_DIR": ""}
-        code = PROGRAM.format(path=str(Path(pliant.__file__).parent), before=before)
-        out = subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            env={**env, **variables},
-            timeout=300,
-        )
-        assert out.returncode == 0, out.stderr
-        value, hit = out.stdout.split()
-        assert float(value) == 2.0
-        return hit == "True", out.stderr
+
+kernel.__module__ = "pliant.test_kernel"
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    """An empty home and temporary folder."""
+    monkeypatch.setattr(cache_folder.settings, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(cache_folder.tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def run(home, monkeypatch):
+    """run(): (whether `kernel` came from the cache, warnings), as in a new process."""
+
+    def start():
+        monkeypatch.setattr(cache.dispatcher, "FunctionCache", None)
+        cache._warn_once.cache_clear()
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            cache.use_kernel_cache(Path(cache.__file__).parent)
+            compiled = numba.njit(cache=True)(kernel)
+            assert compiled(2) == 3
+        return bool(compiled.stats.cache_hits), [str(warning.message) for warning in said]
 
     return start
 
 
-@pytest.fixture
-def files(tmp_path):
-    """files(suffix): the files of the cache."""
-    return lambda suffix: sorted((tmp_path / ".cache" / "pliant").rglob(f"*det-*.{suffix}"))
+def start_process(code, **variables):
+    return subprocess.run(
+        [sys.executable, *code],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "NUMBA_CACHE_DIR": "", **variables},
+        timeout=300,
+    )
 
 
 def test_the_name_follows_every_compiled_source_and_no_other(tmp_path: Path) -> None:
@@ -67,91 +83,63 @@ def test_the_name_follows_every_compiled_source_and_no_other(tmp_path: Path) -> 
     assert digest(tmp_path) != changed
 
 
-def test_compiled_code_is_kept_in_a_private_folder_and_damaged_files_are_replaced(run, files):
-    assert run() == (False, "")
-    assert run() == (True, "")
+def test_compiled_code_is_saved_in_a_private_folder_and_damaged_files_are_replaced(run, home):
+    assert run() == (False, [])
+    assert run() == (True, [])
+    (folder,) = (home / "home" / "pliant").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
     for suffix, damage in (("nbi", b""), ("nbc", b""), ("nbc", None)):
-        (file,) = files(suffix)
+        (file,) = folder.rglob(f"*.{suffix}")
         content = file.read_bytes()
         file.write_bytes(content[: len(content) // 2] if damage is None else damage)
-        hit, said = run()
+        hit, (said,) = run()
         assert not hit
-        assert said.count("was damaged and is compiled again.") == 1
-        assert "Traceback" not in said
-    assert run() == (True, "")
-    assert files("nbi")[0].parents[1].stat().st_mode & 0o777 == 0o700
+        assert said.endswith("was damaged and is compiled again.")
+    assert run() == (True, [])
 
 
-def test_a_full_disk_is_reported_once_and_nothing_is_kept(run, files):
-    full = (
-        "import errno, os; from pliant.kernels import cache\n"
-        "def full(*_): raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"
-        "cache._CheckedFiles._write = full"
-    )
-    hit, said = run(full)
+def test_a_full_disk_is_reported_once_and_nothing_is_saved(run, home, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(cache._CheckedFiles, "_write", full)
+    hit, (said,) = run()
     assert not hit
-    assert said.count("cannot be saved in") == 1
+    assert "cannot be saved in" in said
     assert "(No space left on device); the next run" in said
-    assert "Traceback" not in said
-    assert not files("nb?")
+    assert not list((home / "home").rglob("*.nb?"))
 
 
-def test_a_folder_that_others_can_write_is_not_used(run, files, tmp_path):
+def test_a_folder_that_others_can_write_is_not_used(run, home):
     run()
-    (folder,) = (tmp_path / ".cache" / "pliant").iterdir()
+    (folder,) = (home / "home" / "pliant").iterdir()
     folder.chmod(0o770)
-    (tmp_path / "tmp").mkdir()
-    hit, said = run(TMPDIR=str(tmp_path / "tmp"))
+    hit, (said,) = run()
     assert not hit
     assert f"because other users can write {folder}" in said
+    assert f"kept in {home}/tmp/pliant-{os.geteuid()}/kernels-" in said
 
 
-def test_a_folder_that_others_can_replace_is_not_used(tmp_path):
-    assert cache._obstacle(lambda: tmp_path / "base", "kernels") is None
-    (tmp_path / "base").chmod(0o777)
-    assert (
-        cache._obstacle(lambda: tmp_path / "base", "kernels")
-        == f"every user can replace the folders in {tmp_path / 'base'}"
-    )
-    (tmp_path / "base").chmod(0o1777)  # as /tmp, where users can replace only what is theirs
-    assert cache._obstacle(lambda: tmp_path / "base", "kernels") is None
-
-
-def test_the_temporary_folder_replaces_a_home_that_cannot_be_written(run, tmp_path):
+def test_a_new_process_loads_compiled_code_from_the_temporary_folder(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "tmp").mkdir()
     places = {"XDG_CACHE_HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path / "tmp")}
-    hit, said = run(**places)
-    assert not hit
+    code = ["-c", PROGRAM.format(path=str(Path(pliant.__file__).parent))]
+    first, second = (start_process(code, **places) for _ in range(2))
+    assert first.stdout == "2.0 False\n", first.stderr
     kept = f"Compiled code is kept in {tmp_path}/tmp/pliant-{os.geteuid()}/kernels-"
-    assert said.count(kept) == 1
-    assert run(**places) == (True, "")
+    assert first.stderr.count(kept) == 1
+    assert (second.stdout, second.stderr) == ("2.0 True\n", "")
 
 
-def test_without_a_usable_folder_every_run_compiles_and_says_so(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setattr(cache, "_user_folder", lambda: tmp_path / "file" / "home")
-    monkeypatch.setattr(cache, "_temporary_folder", lambda: tmp_path / "file" / "tmp")
-    monkeypatch.setattr(cache.dispatcher, "FunctionCache", None)
-    cache.keep_compiled_code(Path(cache.__file__).parent)
-    made = cache.dispatcher.FunctionCache(digest)
-    assert made.load_overload(None, None) is None
-    cache._warn_once.cache_clear()
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        for _ in range(2):
-            made.save_overload(None, None)
-    (sentence,) = said
-    assert "not kept, because the cache folder cannot be written" in str(sentence.message)
-    assert "Every run compiles it again" in str(sentence.message)
-
-
-def test_a_folder_of_another_user_is_not_used(monkeypatch, tmp_path):
-    assert cache._obstacle(lambda: tmp_path / "base", "kernels") is None
-    monkeypatch.setattr(cache.os, "geteuid", lambda: os.getuid() + 1)
-    said = cache._obstacle(lambda: tmp_path / "base", "kernels")
-    assert said is not None
-    assert said.endswith("belongs to another user")
+def test_without_a_usable_folder_every_run_compiles_and_says_so_once(run, home):
+    (home / "home").write_text("not a folder")
+    (home / "tmp" / f"pliant-{os.geteuid()}").write_text("not a folder")
+    for _ in range(2):
+        hit, (said,) = run()
+        assert not hit
+        assert "not kept, because the cache folder cannot be written" in said
+        assert "Every run compiles it again" in said
 
 
 def test_functions_of_other_packages_keep_their_own_cache():
@@ -169,20 +157,10 @@ def test_a_file_of_another_signature_is_not_used(tmp_path):
     assert files.load("int64") is None
 
 
-def test_where_nothing_can_be_written_the_version_is_printed_and_code_is_compiled(run, tmp_path):
+def test_where_nothing_can_be_written_the_version_is_printed(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / f"pliant-{os.geteuid()}").write_text("not a folder")
     places = {"XDG_CACHE_HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}
-    for _ in range(2):
-        hit, said = run(**places)
-        assert not hit
-        assert said.count("Compiled code is not kept, because") == 1
-        assert "Traceback" not in said
-    out = subprocess.run(
-        [sys.executable, "-m", "pliant", "--version"],
-        capture_output=True,
-        text=True,
-        env={**places, "PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join(sys.path)},
-        timeout=300,
-    )
+    path = os.pathsep.join(sys.path)
+    out = start_process(["-m", "pliant", "--version"], PYTHONPATH=path, **places)
     assert (out.stdout, out.stderr) == (f"{pliant.__version__}\n", "")

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from pliant.kernels.cache import keep_compiled_code
+from pliant.kernels.cache import use_kernel_cache
 from pliant.kernels.threads import wait_quietly
 
-keep_compiled_code(Path(__file__).parents[1])  # before the first function is compiled
+use_kernel_cache(Path(__file__).parents[1])  # before the first function is compiled
 wait_quietly()  # before the first one runs
 
 from pliant.kernels.matrix import (  # noqa: E402

@@ -4,14 +4,11 @@ Numba compiles a cached function again when the function's own file changes, but
 that it calls in another file changes. So the folder is named after all sources.
 
 Numba unpickles the files of its cache and gives them to LLVM, which aborts on a damaged one. So
-every file begins with a checksum, and the folder must be one that only its owner can write.
+every file begins with a checksum, and only its owner can write the folder.
 """
 
-import os
 import pickle
 import re
-import stat
-import tempfile
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -19,11 +16,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from numba import config as _config
 from numba.core import caching
 from numba.core import dispatcher as _dispatcher
 
-settings: Any = _config  # its options are made at run time
+from pliant.kernels.cache_folder import cache_folder
+
 dispatcher: Any = _dispatcher
 COMPILED = re.compile(rb"^\s*@(njit|intrinsic)\b", re.MULTILINE)
 FORMAT = b"sha256, then a pickle"
@@ -40,66 +37,20 @@ def digest(root: Path) -> str:
     return sha256(b"".join([FORMAT, *compiled])).hexdigest()[:12]
 
 
-def keep_compiled_code(root: Path) -> None:
-    """Keep the compiled functions of the package at `root` in the user's cache folder.
-
-    The folder is below NUMBA_CACHE_DIR if that is set. If it is not usable, a folder of the user in
-    the system's temporary folder replaces it. If that is not usable either, nothing is kept.
-    """
-    name = f"kernels-{digest(root)}"
-    wrong = _obstacle(_user_folder, name)
-    if wrong is None:
-        make = _keeper(_user_folder() / name, note=None)
-    elif _obstacle(_temporary_folder, name) is None:
-        folder = _temporary_folder() / name
-        make = _keeper(folder, note=f"Compiled code is kept in {folder}, because {wrong}.")
+def use_kernel_cache(root: Path) -> None:
+    """Save the compiled functions of the package at `root` in the user's cache folder, and load
+    them from there. If there is no usable folder, nothing is saved."""
+    folder, reason = cache_folder(digest(root))
+    if folder is None:
+        create: Callable[[Any], Any] = lambda _: _Uncached(str(reason))
     else:
-        make = lambda _: _Uncached(wrong)
+        note = reason and f"Compiled code is kept in {folder}, because {reason}."
+        create = _cache_factory(folder, note)
     dispatcher.FunctionCache = lambda function: (
-        make(function)
+        create(function)
         if function.__module__.startswith("pliant.")
         else caching.FunctionCache(function)
     )
-
-
-def _user_folder() -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(settings.CACHE_DIR or Path(home) / "pliant")
-
-
-def _temporary_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"pliant-{os.geteuid() if os.name == 'posix' else 'cache'}"
-
-
-def _obstacle(base_of: Callable[[], Path], name: str) -> str | None:
-    """Create the folder `name`. Return why it must not be used, or None."""
-    try:
-        base = base_of()
-        base.parent.mkdir(parents=True, exist_ok=True)
-        for folder in (base, base / name):
-            folder.mkdir(mode=0o700, exist_ok=True)
-        wrong = _unsafe(base / name)
-        if wrong is None:
-            tempfile.TemporaryFile(dir=base / name).close()
-    except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home
-        return f"the cache folder cannot be written ({error})"
-    return wrong
-
-
-def _unsafe(folder: Path) -> str | None:
-    """Why another user could put files into a folder, or None."""
-    if os.name != "posix":
-        return None
-    status = folder.stat()
-    if status.st_uid != os.geteuid():
-        return f"{folder} belongs to another user"
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"other users can write {folder} (chmod 700 it after a look at its files)"
-    for parent in folder.resolve().parents:
-        mode = parent.stat().st_mode
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            return f"every user can replace the folders in {parent}"
-    return None
 
 
 @cache
@@ -120,18 +71,18 @@ class _Uncached(caching.NullCache):
         )
 
 
-def _keeper(folder: Path, note: str | None) -> Callable[[Any], Any]:
-    """Return a function that makes the cache of one compiled function, below `folder`."""
+def _cache_factory(folder: Path, note: str | None) -> Callable[[Any], Any]:
+    """Return a function that creates the cache of one compiled function, below `folder`."""
 
     class Locator(caching.InTreeCacheLocator):
         def get_cache_path(self) -> str:
             return str(folder / self.get_suitable_cache_subpath(self._py_file))
 
-    class Form(caching.CompileResultCacheImpl):
+    class CacheFormat(caching.CompileResultCacheImpl):
         _locator_classes = [Locator]  # noqa: RUF012  (the name and type are Numba's)
 
     class KernelCache(caching.FunctionCache):
-        _impl_class = Form
+        _impl_class = CacheFormat
 
         def __init__(self, function: Any) -> None:
             super().__init__(function)
@@ -149,13 +100,13 @@ def _keeper(folder: Path, note: str | None) -> Callable[[Any], Any]:
                     "compiles it again."
                 )
 
-    def make(function: Any) -> Any:
+    def create(function: Any) -> Any:
         try:
             return KernelCache(function)
         except (OSError, RuntimeError) as error:  # RuntimeError: Numba found no place for it
             return _Uncached(f"{folder} cannot be used ({error})")
 
-    return make
+    return create
 
 
 class _CheckedFiles(caching.IndexDataCacheFile):
