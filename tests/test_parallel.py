@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from itertools import count
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -478,7 +478,7 @@ def test_the_jobs_of_a_frozen_worker_are_done_by_another(hands, tmp_path):
     try:
         jobs = [(freezing, folder, k) for k in range(6)]
         assert sorted(hands.map(jobs)) == [(k, k * k) for k in range(6)]
-        assert len(hands._frozen) == 1
+        assert len(hands._allowed) == 1
         same(hands.map(WAVES))  # at once, because the frozen worker gets no jobs
     finally:
         os.kill(int((folder / "pid").read_text()), signal.SIGCONT)
@@ -501,16 +501,40 @@ def test_a_result_that_a_frozen_worker_holds_is_computed_by_another(hands, monke
     hands.timeouts = Timeouts(answer=600.0)  # the workers are looked at after the fetch, not before
     hands._silent = {frozen: -math.inf}
     assert list(hands.map([(abs, -7)])) == [(0, 7)]
-    assert hands._frozen == {frozen}
+    assert hands._allowed == hands._connection.workers(60.0) - {frozen}
     assert tries[0] not in tries[1:]
 
 
 def test_jobs_go_to_any_worker_again_when_all_allowed_ones_are_gone(hands, monkeypatch):
-    hands._allowed, hands._frozen = {"tcp://127.0.0.1:1"}, {"tcp://127.0.0.1:2"}
+    hands._allowed = {"tcp://127.0.0.1:1"}
     monkeypatch.setattr(hands._connection, "ask", lambda places, *_: dict.fromkeys(places, "spec"))
     assert hands._check_workers(5.0) is True
-    assert hands._allowed == hands._connection.workers(60.0)
+    assert not hands._allowed
     same(hands.map(WAVES))
+
+
+def test_recovered_and_new_workers_get_jobs(hands, monkeypatch):
+    registered, silent = {"a", "b"}, {"b"}
+    monkeypatch.setattr(hands._connection, "workers", lambda _: set(registered))
+    monkeypatch.setattr(
+        hands._connection, "ask", lambda places, *_: dict.fromkeys(set(places) - silent, "spec")
+    )
+    hands._silent = {"b": -math.inf}
+    assert hands._check_workers(5.0) is True
+    assert hands._allowed == {"a"}
+    assert hands._check_workers(5.0) is False  # nothing changed: no further copies
+    registered.add("c")
+    assert hands._check_workers(5.0) is True
+    assert hands._allowed == {"a", "c"}
+    silent.clear()
+    assert hands._check_workers(5.0) is True
+    assert not hands._allowed  # any worker
+
+
+def test_jobs_of_the_next_map_go_to_a_recovered_worker(hands):
+    hands._allowed = {min(hands._connection.workers(60.0))}  # as after a freeze of the other one
+    same(hands.map(WAVES))
+    assert not hands._allowed
 
 
 def test_a_busy_worker_alone_is_waited_for(hands, monkeypatch):
@@ -518,4 +542,66 @@ def test_a_busy_worker_alone_is_waited_for(hands, monkeypatch):
     monkeypatch.setattr(cluster_module, "perf_counter", partial(next, count(0.0, 60.0)))
     for _ in range(3):
         assert hands._check_workers(5.0) is False
-    assert not hands._frozen
+    assert not hands._allowed
+
+
+def future(status):
+    return SimpleNamespace(status=status, done=lambda: status != "pending")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "chosen"),
+    [
+        (["error", "finished"], 1),
+        (["error", "pending", "finished"], 2),
+        (["finished", "finished"], 0),
+        (["pending", "error"], 1),
+        (["error", "cancelled"], 0),
+    ],
+)
+def test_a_copy_with_a_result_is_preferred_to_one_that_failed(statuses, chosen):
+    futures = [future(status) for status in statuses]
+    assert cluster_module._done({3: futures, 4: [future("pending")]}) == [(3, futures[chosen])]
+
+
+def test_a_copy_that_ended_its_workers_fails_the_job_only_if_it_is_the_last(
+    hands, monkeypatch, one_sentence
+):
+    fetch, fetched = hands._connection.fetch, []
+    killed = import_module("distributed").KilledWorker("job", None, 3)
+
+    def kill(future):
+        fetched.append(future)
+        if len(fetched) == 1:
+            raise killed
+        return fetch(future)
+
+    send = hands._send
+
+    def send_twice(*args):
+        send(*args)
+        send(*args)
+
+    monkeypatch.setattr(hands._connection, "fetch", kill)
+    monkeypatch.setattr(hands, "_send", send_twice)
+    assert list(hands.map([(abs, -7)])) == [(0, 7)]
+    assert len(fetched) == 2
+    fetched.clear()
+    monkeypatch.setattr(hands, "_send", send)
+    one_sentence(lambda: list(hands.map([(abs, -7)])), "Job 0 of 1 .*ended every worker")
+
+
+def test_a_result_whose_transfer_takes_too_long_is_given_up(hands, monkeypatch, one_sentence):
+    fetched = []
+
+    def slow(future):
+        assert len(fetched) < 10  # rather than without end
+        fetched.append(future)
+        raise Unreachable
+
+    monkeypatch.setattr(hands._connection, "fetch", slow)
+    one_sentence(
+        lambda: list(hands.map([(abs, -7)])),
+        "The result of job 0 of 1 .* did not arrive within 2 s, 3 times. Use a faster network",
+    )
+    assert len(fetched) == 3

@@ -11,6 +11,13 @@ from pliant.core import PliantError
 from pliant.parallel.connection import Connection, Timeouts, Unreachable
 from pliant.parallel.job import Job
 
+# A slow transfer may succeed when the network is less busy; after three attempts it is unlikely to.
+FETCHES = 3
+
+
+class _CopyFailed(PliantError):
+    """A copy of a job has no result, but another copy may have one."""
+
 
 class Cluster:
     """The workers of a dask scheduler, on any number of machines. Start each with one thread: `dask
@@ -26,8 +33,7 @@ class Cluster:
         self.address, self.timeouts = address, timeouts or Timeouts()
         self._connection = Connection(address, self.timeouts)
         self._silent: dict[str, float] = {}  # when each silent worker was first found silent
-        self._frozen: set[str] = set()  # workers that get no jobs
-        self._allowed: set[str] = set()  # workers that get jobs; empty: any
+        self._allowed: set[str] = set()  # workers that get jobs while another is frozen; empty: any
         try:
             self._check_workers(self.timeouts.answer)
             self._blob = self._dumps(_Unpacking(f))
@@ -40,15 +46,18 @@ class Cluster:
         """Yield (index, f(*job)) in the order in which the jobs end."""
         self._connection.check_scheduler()
         copies: dict[int, list[Any]] = {}  # the futures of each unfinished job
+        if self._allowed:  # the frozen worker may answer again, or others may have started
+            self._update_workers(jobs, copies)
         try:
             self._send(jobs, range(len(jobs)), copies)
             while copies:
                 for index, future in self._finished(jobs, copies):
                     try:
-                        result = self._result(future, index, len(jobs))
-                    except Unreachable:
-                        if self._replace_frozen_workers(jobs, copies):
-                            copies[index].remove(future)
+                        result = self._result(future, index, jobs, copies)
+                    except _CopyFailed:
+                        copies[index].remove(future)
+                        if not copies[index]:
+                            raise
                         continue
                     futures = copies.pop(index)
                     self._connection.cancel(futures if len(futures) > 1 else [])
@@ -67,7 +76,7 @@ class Cluster:
             sleep(self.timeouts.poll)
             self._connection.check_scheduler()
             if perf_counter() - looked > self.timeouts.answer:
-                self._replace_frozen_workers(jobs, copies)
+                self._update_workers(jobs, copies)
                 looked = perf_counter()
         return done
 
@@ -90,9 +99,10 @@ class Cluster:
             )
             copies.setdefault(index, []).insert(0, future)
 
-    def _replace_frozen_workers(self, jobs: Sequence[Job], copies: dict[int, list[Any]]) -> bool:
-        """Send copies of all unfinished jobs to the workers that answer, if another is frozen.
-        Return whether it was necessary.
+    def _update_workers(self, jobs: Sequence[Job], copies: dict[int, list[Any]]) -> bool:
+        """Send copies of all unfinished jobs if the workers that may get jobs have changed: one is
+        frozen, answers again, or was started or ended while another is frozen. Return whether they
+        have changed.
 
         The function is sent too, because only a frozen worker may hold it. The first copies remain:
         if the worker was only busy, they end as usual.
@@ -104,37 +114,46 @@ class Cluster:
         return True
 
     def _check_workers(self, patience: float) -> bool:
-        """Return whether the workers that get jobs have changed, because one is frozen or all of
-        them are gone. Raises `PliantError` if there are none for `patience` seconds, or if one
-        lacks Pliant."""
+        """Return whether the workers that may get jobs have changed. Raises `PliantError` if there
+        are none for `patience` seconds, or if one lacks Pliant."""
         workers = self._connection.workers(patience)
-        asked = workers - self._frozen or workers
-        answers = self._connection.ask(asked, find_spec, "pliant")
+        answers = self._connection.ask(workers, find_spec, "pliant")
         for place, spec in answers.items():
-            if (
-                spec is None
-            ):  # it would ask its peers for f without end, and never be able to read it
+            if spec is None:  # it would request f from other workers without end
                 raise PliantError(self._lacks(f"The worker {place}", "pliant"))
         now = perf_counter()
-        self._silent = {place: self._silent.get(place, now) for place in asked - set(answers)}
+        self._silent = {place: self._silent.get(place, now) for place in workers - set(answers)}
         frozen = {p for p, t in self._silent.items() if now - t >= self.timeouts.silence}
-        gone = bool(self._allowed) and not self._allowed & workers
-        if not answers or not (frozen or gone):
+        allowed = workers - frozen if frozen else set()
+        if not answers or allowed == self._allowed:
             return False
-        self._frozen = (self._frozen | frozen) - set(answers)
-        self._allowed = set(answers)
+        self._allowed = allowed
         return True
 
-    def _result(self, future: Any, index: int, n_jobs: int) -> Any:
+    def _result(
+        self, future: Any, index: int, jobs: Sequence[Job], copies: dict[int, list[Any]]
+    ) -> Any:
+        """Return the result of a finished copy of a job, or raise the job's error. Raises
+        `_CopyFailed` if only another copy may have a result."""
+        job = f"job {index} of {len(jobs)} (counted from 0)"
         try:
-            return self._connection.fetch(future)
+            for _ in range(FETCHES):
+                try:
+                    return self._connection.fetch(future)
+                except Unreachable:
+                    if self._update_workers(jobs, copies):
+                        break
         except self._connection.dask.KilledWorker as error:
-            raise PliantError(
-                f"Job {index} of {n_jobs} (counted from 0) ended every worker of the cluster "
-                "that tried it; give them more memory, and start them with --nthreads 1."
+            raise _CopyFailed(
+                f"{job.capitalize()} ended every worker of the cluster that tried it; give them "
+                "more memory, and start them with --nthreads 1."
             ) from error
         except ModuleNotFoundError as error:
             raise PliantError(self._lacks("A worker", error.name)) from error
+        raise _CopyFailed(
+            f"The result of {job} did not arrive within {self.timeouts.silence:g} s, {FETCHES} "
+            "times. Use a faster network, or jobs with smaller results."
+        )
 
     def _lacks(self, who: str, module: str | None) -> str:
         return (
@@ -154,11 +173,11 @@ class _Unpacking:
 
 
 def _done(copies: dict[int, list[Any]]) -> list[tuple[int, Any]]:
-    """(index, first finished future) of each job that has one."""
-    done = {
-        index: future
-        for index, futures in copies.items()
-        for future in reversed(futures)
-        if future.done()
-    }
-    return list(done.items())
+    """(index, future) of each job that has finished: its newest copy with a result if one has a
+    result, otherwise its newest copy that failed."""
+    done = [(index, [f for f in futures if f.done()]) for index, futures in copies.items()]
+    return [
+        (index, next((f for f in finished if f.status == "finished"), finished[0]))
+        for index, finished in done
+        if finished
+    ]

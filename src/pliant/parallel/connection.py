@@ -51,7 +51,7 @@ class Connection:
         self.address, self.timeouts = address, timeouts
         try:
             # The client itself waits without limit for a program that is not a scheduler.
-            _run_in_thread(self._knock())
+            _run_in_thread(self._check_port())
             self._client = self.dask.Client(address, timeout=timeouts.answer, set_as_default=False)
         except Exception as error:  # another program may answer anything
             raise PliantError(
@@ -156,7 +156,7 @@ class Connection:
             "continue with --resume or the same store."
         )
 
-    async def _knock(self) -> None:
+    async def _check_port(self) -> None:
         security = self.dask.Security().get_connection_args("client")
         patience = self.timeouts.answer
         comm = await asyncio.wait_for(
