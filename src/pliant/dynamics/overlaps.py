@@ -6,7 +6,9 @@ from pliant.bodies import Solid
 from pliant.core import Array, Dynamics
 
 NOT_MODELLED = "contact between bodies is not modelled"
-LOOKS = 20  # states of a run that are looked at, evenly in time and the last one
+# States of a run that are examined, evenly in time and the last one: enough for every overlap that
+# lasts longer than about 5 % of the run. The cost grows with their number.
+EXAMINED_STATES = 20
 
 
 def overlap_note(model: Dynamics, states: Array) -> str:
@@ -19,6 +21,6 @@ def overlap_note(model: Dynamics, states: Array) -> str:
     body = getattr(getattr(model, "equations", None), "body", None)
     if not isinstance(body, Solid) or body.bodies.count == 1:
         return ""
-    chosen = np.unique(np.linspace(0, len(states) - 1, LOOKS).astype(int))
+    chosen = np.unique(np.linspace(0, len(states) - 1, EXAMINED_STATES).astype(int))
     found = body.bodies.deepest([model.space.position(states[k]) for k in chosen])
     return "" if found is None else f"; {found.text}: {NOT_MODELLED}"

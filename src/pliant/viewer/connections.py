@@ -18,9 +18,9 @@ LOG = logging.getLogger("pliant.drive")
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """A browser opens six connections for a page and keeps one."""
+    """A browser opens up to six connections to load a page and keeps one."""
 
-    count: int = 64
+    count: int = 64  # ten browsers that load at once; 1/16 of the usual 1024 file descriptors
     request_time: float = 5.0  # [s] until the request of a new connection must have arrived
     queue: int = 100  # connections that the system holds until they are accepted
 
