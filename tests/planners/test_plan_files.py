@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+import tracemalloc
 from dataclasses import replace
 from functools import cache
 
@@ -247,7 +248,9 @@ DAMAGE = {
     "space": ({"space": [1]}, "damaged"),
     "negative space": ({"space": {**SPACE, "n_dofs": -4}}, "damaged"),
     "positions": ({"positions": {}}, "damaged"),
-    "another digest": ({"arrays": {"states": "0" * 64}}, "states.npy does not belong to"),
+    "another digest": ({"arrays": {"states": "0" * 64}}, "states-00000000.npy does not exist"),
+    "no digest": ({"arrays": {"states": "../../x"}}, "digest of its states"),
+    "digest is a number": ({"arrays": {"states": 3}}, "digest of its states"),
     "format": ({"format": "other"}, "not a plan with its model"),
     "no format": ({"format": None}, "load_controls"),
 }
@@ -290,13 +293,13 @@ def test_a_truncated_or_nested_plan_is_refused(saved, one_sentence):
 
 
 def test_damaged_states_are_refused(saved, one_sentence):
-    path = saved / "states.npy"
+    [path] = saved.glob("states-*.npy")
     blob = path.read_bytes()
     for bad in (b"", blob[:-8], blob[:-1] + b"\x01", b"\x93NUMPY"):
         path.write_bytes(bad)
-        one_sentence(lambda: Plan.load(saved), "states.npy does not belong to")
+        one_sentence(lambda: Plan.load(saved), r"states-\w+.npy does not belong to")
     path.unlink()
-    one_sentence(lambda: Plan.load(saved), "states.npy does not exist")
+    one_sentence(lambda: Plan.load(saved), r"states-\w+.npy does not exist")
 
 
 def test_hostile_states_are_never_unpickled(saved, one_sentence):
@@ -308,7 +311,46 @@ def test_hostile_states_are_never_unpickled(saved, one_sentence):
     np.save(objects, np.array([print], object), allow_pickle=True)
     huge = objects.getvalue().replace(b"'|O'", b"'<f8'").replace(b"(1,)", b"(10000000000000,)")
     for blob in (objects.getvalue(), huge, b"\x93NUMPY\x01\x00"):
-        (saved / "states.npy").write_bytes(blob)
-        raw["arrays"]["states"] = hashlib.sha256(blob).hexdigest()
+        digest = hashlib.sha256(blob).hexdigest()
+        (saved / f"states-{digest[:8]}.npy").write_bytes(blob)
+        raw["arrays"]["states"] = digest
         (saved / "plan.json").write_text(json.dumps(raw))
         one_sentence(lambda: Plan.load(saved), "is not an array of numbers")
+
+
+def other_plan() -> Plan:
+    return replace(planned(), states=planned().states + 1.0, gains=None)
+
+
+def test_a_crash_while_a_plan_is_replaced_leaves_the_old_plan(saved, monkeypatch):
+    class Killed(Exception):
+        pass
+
+    def killed(path, content):
+        raise Killed
+
+    monkeypatch.setattr("pliant.planners.plan_files.write_json", killed)
+    with pytest.raises(Killed):
+        other_plan().save(saved)
+    np.testing.assert_array_equal(Plan.load(saved).states, planned().states)
+
+
+def test_a_replaced_plan_leaves_no_old_arrays(saved):
+    (saved / "states-mine.npy").write_text("mine")
+    other_plan().save(saved)
+    again = Plan.load(saved)
+    np.testing.assert_array_equal(again.states, planned().states + 1.0)
+    assert again.gains is None
+    assert len(list(saved.glob("*.npy"))) == 2
+    assert (saved / "states-mine.npy").exists()
+
+
+def test_saving_makes_no_copy_of_large_states(tmp_path):
+    states = np.zeros((1_000_000, 4))
+    tracemalloc.start()
+    try:
+        replace(planned(), states=states).save(tmp_path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.6 * states.nbytes  # hashed in chunks of at most 16 MiB

@@ -134,8 +134,8 @@ class Plan:
         return evaluate(replace(problem, model=model), self.controls, keep=False).cost
 
     def save(self, folder: str | Path) -> None:
-        """Write plan.json, states.npy and, of a plan with feedback, gains.npy, for `Plan.load` and
-        `pliant drive --replay`."""
+        """Write plan.json, states-DIGEST.npy and, of a plan with feedback, gains-DIGEST.npy, for
+        `Plan.load` and `pliant drive --replay`."""
         write_plan(self, folder)
 
     def to_csv(self, path: str | Path) -> None:

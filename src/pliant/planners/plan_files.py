@@ -2,9 +2,10 @@
 
 import csv
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from io import BytesIO, StringIO
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,15 @@ from pliant.core import (
     Status,
     finite_array,
     is_whole,
+    quoted,
     require_number,
     require_positive,
 )
 from pliant.dynamics.simulate import simulate
 from pliant.planners.iteration import Iteration
 from pliant.planners.model_summary import ModelSummary, check_same_model
-from pliant.store import content_key, read_json, write_atomic, write_json
-from pliant.store.files import read_bytes
+from pliant.store import content_key, read_json, write_json
+from pliant.store.files import atomic_file, os_errors_as_sentences, read_errors
 
 if TYPE_CHECKING:
     from pliant.planners.plan import Plan
@@ -73,7 +75,8 @@ def progress_content(
 
 
 def write_plan(plan: "Plan", folder: str | Path) -> None:
-    """Write a plan into a folder: first its arrays, then plan.json, which holds their digests."""
+    """Write a plan into a folder: first its arrays, whose names have their digests, then plan.json,
+    which names them. An old plan in the folder is readable until plan.json is replaced."""
     model = _summary(plan)
     arrays = {"states": plan.states} | ({} if plan.gains is None else {"gains": plan.gains})
     digests = {name: _write_array(Path(folder), name, array) for name, array in arrays.items()}
@@ -92,6 +95,7 @@ def write_plan(plan: "Plan", folder: str | Path) -> None:
         "arrays": digests,
     }
     write_json(Path(folder) / FILE, content)
+    _remove_arrays(Path(folder), {_array_file(*item) for item in digests.items()})
 
 
 def _summary(plan: "Plan") -> ModelSummary:
@@ -111,11 +115,37 @@ def _is_json(name: Any, note: Any) -> bool:
     return True
 
 
+class _Hash:
+    """A file that keeps only the SHA-256 digest of its bytes."""
+
+    def __init__(self) -> None:
+        self.sha = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.sha.update(data)
+        return len(data)
+
+
 def _write_array(folder: Path, name: str, array: Array) -> str:
-    out = BytesIO()
-    np.save(out, np.ascontiguousarray(array, "<f8"), allow_pickle=False)
-    write_atomic(folder / f"{name}.npy", out.getvalue())
-    return hashlib.sha256(out.getvalue()).hexdigest()
+    numbers, content = np.ascontiguousarray(array, "<f8"), _Hash()
+    np.save(content, numbers, allow_pickle=False)
+    digest = content.sha.hexdigest()
+    with atomic_file(folder / _array_file(name, digest), numbers.nbytes) as file:
+        np.save(file, numbers, allow_pickle=False)
+    return digest
+
+
+def _array_file(name: str, digest: str) -> str:
+    return f"{name}-{digest[:8]}.npy"
+
+
+def _remove_arrays(folder: Path, kept: Collection[str]) -> None:
+    """Remove the arrays of plans that plan.json has replaced."""
+    with os_errors_as_sentences(folder, 0):
+        for name in ("states", "gains"):
+            for path in folder.glob(f"{name}-{8 * '[0-9a-f]'}.npy"):
+                if path.name not in kept:
+                    path.unlink()
 
 
 def read_plan(path: str | Path, model: Dynamics | None) -> dict[str, Any]:
@@ -260,25 +290,28 @@ def _read_array(file: Path, name: str, digests: Any, shape: tuple[int | None, ..
     """Return an array beside plan.json, None where plan.json names none."""
     if not isinstance(digests, Mapping) or name not in digests:
         return None
-    path = file.parent / f"{name}.npy"
-    blob = read_bytes(path)
-    if hashlib.sha256(blob).hexdigest() != digests[name]:
+    if not re.fullmatch("[0-9a-f]{64}", str(digests[name])):
+        raise InputError(
+            f"{file} is damaged: the digest of its {name} is {quoted(digests[name])}. Restore it "
+            "from a copy, or plan anew."
+        )
+    path = file.parent / _array_file(name, digests[name])
+    with read_errors(path), path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != digests[name]:
         raise InputError(
             f"{path} does not belong to {file}: one of the two is damaged or of another plan. "
             "Restore both from a copy, or plan anew."
         )
     try:
-        stream = BytesIO(blob)
-        np.lib.format.read_magic(stream)
-        size, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        if dtype != np.dtype("<f8"):
-            raise ValueError(f"its numbers are {dtype}")
-        array = np.frombuffer(blob[stream.tell() :], dtype).reshape(size)
+        array = np.lib.format.open_memmap(path, mode="r")
+        if array.dtype != np.dtype("<f8"):
+            raise ValueError(f"its numbers are {array.dtype}")
     except Exception as error:  # damaged headers make NumPy raise almost anything
         raise InputError(
             f"{path} is not an array of numbers ({str(error)[:80]}). Restore it from a copy."
         ) from None
-    return finite_array(f"The array in {path}", array, shape).copy()
+    return finite_array(f"The array in {path}", np.array(array), shape)
 
 
 def plan_table(plan: "Plan") -> str:

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -29,15 +29,26 @@ _TEMPORARY = ".pliant-{}.tmp"  # of a file that is being written
 def write_atomic(path: str | Path, data: bytes | str) -> None:
     """Replace `path` by `data`; a crash at any moment leaves the old file or the new one, never a
     torn one."""
-    path = Path(os.path.realpath(path))  # a symbolic link stays a link: its target is replaced
     blob = data.encode() if isinstance(data, str) else data
+    with atomic_file(path, len(blob)) as file:
+        file.write(blob)
+
+
+@contextmanager
+def atomic_file(path: str | Path, size: int) -> Iterator[BinaryIO]:
+    """Yield a file of `size` bytes to write; it replaces `path` when the block ends. A crash at any
+    moment leaves the old file or the new one."""
+    path = Path(os.path.realpath(path))  # a symbolic link stays a link: its target is replaced
     # Not tempfile.mkstemp: its files are private (0600), and os.replace would make the result
     # private too.
     temp = path.parent / _TEMPORARY.format(secrets.token_hex(8))
-    with os_errors_as_sentences(path, len(blob)):
+    with os_errors_as_sentences(path, size):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            _write_through(temp, blob)
+            with open(temp, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(temp, path)
         finally:
             temp.unlink(missing_ok=True)
@@ -135,8 +146,15 @@ def _refuse_constant(text: str) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    try:
+    with read_errors(path):
         return path.read_bytes()
+
+
+@contextmanager
+def read_errors(path: Path) -> Iterator[None]:
+    """Raise `InputError` instead of the errors of the system that reading `path` raises."""
+    try:
+        yield
     except FileNotFoundError as error:
         raise InputError(
             f"{path} does not exist; check the path, or run the experiment that writes it."
@@ -156,13 +174,6 @@ def os_errors_as_sentences(path: Path, size: int) -> Iterator[None]:
         raise PliantError(
             f"{path} could not be written ({size} bytes): {why}, or choose another place."
         ) from error
-
-
-def _write_through(path: Path, blob: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(blob)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _sync_folder(folder: Path) -> None:
