@@ -14,7 +14,7 @@ from models import Wrapped, jet
 import pliant as pl
 from pliant.dynamics.shapes import Shapes
 from pliant.planners import Options, Plan, ddp, load_controls
-from pliant.planners.model_summary import different_parts, robot_digest
+from pliant.planners.model_summary import different_parts, effector_positions, robot_digest
 from pliant.problem import Effort, Goal, Problem
 
 
@@ -354,3 +354,12 @@ def test_saving_makes_no_copy_of_large_states(tmp_path):
     finally:
         tracemalloc.stop()
     assert peak < 0.6 * states.nbytes  # hashed in chunks of at most 16 MiB
+
+
+def test_effector_positions_need_no_digest_of_the_robot(monkeypatch):
+    def refuse(robot):
+        raise AssertionError("digested")
+
+    monkeypatch.setattr("pliant.planners.model_summary.robot_digest", refuse)
+    positions = effector_positions(jet(), planned().states)
+    np.testing.assert_array_equal(positions["tip"], planned().positions["tip"])

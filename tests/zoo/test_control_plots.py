@@ -1,6 +1,7 @@
 """Plots of a robot file's run name its controls with their units, and count quasistatic steps."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import pliant as pl
 from pliant.zoo.control_plots import control_plots
 from pliant.zoo.experiment import Run
+from pliant.zoo.reached import bounded_controls
 from pliant.zoo.task import task_experiment
 
 ROBOTS = Path(__file__).parents[2] / "examples" / "robots"
@@ -34,13 +36,25 @@ def test_a_robot_file_plots_its_controls_by_name_and_unit(tmp_path, file, x, y, 
     assert held[-1] == held[-2]
 
 
-def test_controls_of_several_units_have_a_plot_each():
+def jets_and_rope() -> pl.Robot:
     thrust = pl.actuators.Thrust(point=(0.0, 0.0, 0.0))
-    cable = pl.Cable(points=[(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)])
-    robot = pl.Robot(
+    cable = pl.Cable(points=[(0.0, 0.0, 0.0), (1.0, 0.0, 0.0)], limits=(0.0, 7.0))
+    return pl.Robot(
         shape=pl.PointMass(points=[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]]),
         actuators={"jet": thrust, "rope": cable},
     )
-    jets, rope = control_plots(robot, np.arange(4.0), np.ones((3, 4)), x="time [s]")
+
+
+def test_controls_of_several_units_have_a_plot_each():
+    jets, rope = control_plots(jets_and_rope(), np.arange(4.0), np.ones((3, 4)), x="time [s]")
     assert (jets.title, jets.y, len(jets.series)) == ("Controls [-]", "control [-]", 3)
     assert (rope.title, rope.y) == ("Controls [N]", "rope [N]")
+
+
+def test_a_planned_task_plots_each_unit_with_its_own_bounds():
+    task = SimpleNamespace(robot=jets_and_rope(), dt=0.1, steps=3)
+    found = SimpleNamespace(plan=SimpleNamespace(controls=np.ones((3, 4))))
+    jets, rope = bounded_controls(task, found)
+    assert (jets.y, rope.y) == ("control [-]", "rope [N]")
+    assert set(rope.series) == {"rope", "lower bound", "upper bound"}
+    np.testing.assert_array_equal(rope.series["upper bound"][1], np.full(4, 7.0))

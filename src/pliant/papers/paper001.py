@@ -15,7 +15,7 @@ from pliant.report import Plot
 from pliant.zoo.experiment import Metric, Run
 from pliant.zoo.experiments import diamond_two_goals, liandford, stiff_flop
 from pliant.zoo.reach import CLOSE, Reached, ReachTask
-from pliant.zoo.reached import Maker, control_plot, place_plot, plans, speed_plot, way_metrics
+from pliant.zoo.reached import Maker, bounded_controls, place_plot, plans, speed_plot, way_metrics
 from pliant.zoo.registry import find
 
 SHOWS = "Fig. 4 to 7: Diamond, Stiff-Flop and Liandford"
@@ -102,4 +102,4 @@ def drawn(name: str, task: ReachTask, found: Mapping[str, Reached]) -> Sequence[
         for effector in task.paths
         for plot in (place_plot, speed_plot)
     ]
-    return [control_plot(task, last), *one_axis]
+    return [*bounded_controls(task, last), *one_axis]

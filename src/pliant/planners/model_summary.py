@@ -36,19 +36,24 @@ class ModelSummary:
 
 def summarise(model: Dynamics) -> ModelSummary:
     """Summarise a model; a model that was not made of a robot has controls without names."""
-    robot: Any = getattr(model, "robot", None)
-    known = isinstance(robot, Robot) and robot.n_controls == model.n_controls
-    controls = controls_of(robot) if known else ()
+    robot = _robot_of(model)
+    controls = () if robot is None else controls_of(robot)
     return ModelSummary(
-        robot=robot.name if known else type(model).__name__,
-        digest=robot_digest(robot) if known else None,
+        robot=type(model).__name__ if robot is None else robot.name,
+        digest=None if robot is None else robot_digest(robot),
         dt=float(model.dt),
         names=tuple(c.name for c in controls)
         or tuple(f"control {k + 1}" for k in range(model.n_controls)),
         units=tuple(c.unit for c in controls) or model.n_controls * ("-",),
-        effectors=tuple(robot.effectors) if known else (),
+        effectors=() if robot is None else tuple(robot.effectors),
         space=model.space,
     )
+
+
+def _robot_of(model: Dynamics) -> Robot | None:
+    """Return the robot that a model was made of, None if its controls are others."""
+    robot = getattr(model, "robot", None)
+    return robot if isinstance(robot, Robot) and robot.n_controls == model.n_controls else None
 
 
 def robot_digest(robot: Robot) -> str | None:
@@ -70,10 +75,10 @@ def different_parts(saved: str | None, here: str | None) -> str:
 
 def effector_positions(model: Dynamics, states: Array) -> dict[str, Array]:
     """Return effector -> (len(states), dim) [m] along states (k, n_state)."""
-    position = states[:, : model.space.n_dofs].T
+    robot, position = _robot_of(model), states[:, : model.space.n_dofs].T
     return {
         name: np.asarray((model.effector_rows(name) @ position).T)
-        for name in summarise(model).effectors
+        for name in (() if robot is None else robot.effectors)
     }
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pliant.controls import controls_of
 from pliant.core import Array, InputError
 from pliant.dynamics import SemiImplicit
 from pliant.planners import Options
 from pliant.report import Line, Plot, Scene
+from pliant.zoo.control_plots import control_plots
 from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
 from pliant.zoo.pictures import scene
 from pliant.zoo.reach import CLOSE, WAYS, Reached, ReachTask, reach, rest
@@ -131,7 +131,7 @@ def plots(task: ReachTask, found: Mapping[str, Reached]) -> list[Plot]:
     for name in task.paths:
         for axis in "xyz":
             out += [place_plot(task, found, name, axis), speed_plot(task, found, name, axis)]
-    out += [control_plot(task, list(found.values())[-1])]
+    out += bounded_controls(task, list(found.values())[-1])
     costs = {way: np.array([row.cost for row in one.plan.history]) for way, one in found.items()}
     return [
         *out,
@@ -170,25 +170,10 @@ def speed_plot(task: ReachTask, found: Mapping[str, Reached], effector: str, axi
     )
 
 
-def control_plot(task: ReachTask, one: Reached) -> Plot:
-    """The controls with their bounds, each over time."""
-    at, used = task.dt * np.arange(1, task.steps + 1), one.plan.controls
-    driven = controls_of(task.robot)
-    bounds = [
-        (text, float(side[0]))
-        for text, side in zip(
-            ("lower bound", "upper bound"), task.robot.control_limits(), strict=True
-        )
-    ]
-    return Plot(
-        title="Controls",
-        x="time [s]",
-        y=f"control [{driven[0].unit}]",
-        series={
-            **{control.name: (at, u) for control, u in zip(driven, used.T, strict=True)},
-            **{text: (at, np.full(len(at), side)) for text, side in bounds},
-        },
-    )
+def bounded_controls(task: ReachTask, one: Reached) -> list[Plot]:
+    """The controls with their bounds over time, a plot for each unit."""
+    at = task.dt * np.arange(task.steps + 1)
+    return control_plots(task.robot, at, one.plan.controls, x="time [s]", bounds=True)
 
 
 def _scene(run: Run, task: ReachTask, positions: Array) -> Scene:
