@@ -16,6 +16,7 @@ from pliant.geometry import (
     Surface,
     Tube,
     cavities,
+    cavity_names,
     compacted,
     fill,
     name_cavities,
@@ -95,7 +96,7 @@ def test_a_void_smaller_than_a_cell_gets_no_name():
     crumb = np.argmin(np.linalg.norm(mesh.points[mesh.cells].mean(axis=1) - 2.5, axis=1))
     both = without_cells(mesh, [crumb])
     assert len(cavities(both)) == 2
-    with pytest.warns(UserWarning, match="1 closed voids of the mesh are smaller than a cell"):
+    with pytest.warns(UserWarning, match=r"1 closed voids .* smaller than a cell.*near \[2\.\d"):
         named = with_cavities(both)
     assert enclosed(named.points, named.surfaces["cavity-1"]) == pytest.approx(-1.0)
     assert "cavity-2" not in named.surfaces
@@ -103,6 +104,13 @@ def test_a_void_smaller_than_a_cell_gets_no_name():
     with pytest.raises(InputError, match=r"no cavity: 1 closed voids.*smaller than a cell"):
         with_cavities(only)
     assert name_cavities(only) is only
+
+
+def test_naming_cavities_finds_them_once(monkeypatch):
+    mesh, calls = hollow((3, 3, 3), [(1, 1, 1)]), []
+    monkeypatch.setattr(cavity_names, "cavities", lambda m: calls.append(m) or cavities(m))
+    assert set(name_cavities(mesh).surfaces) == {"cavity-1"}
+    assert len(calls) == 1
 
 
 def test_a_dent_and_a_bore_are_no_cavities():

@@ -25,6 +25,7 @@ from pliant.geometry.cavities import enclosed, voids
 from pliant.geometry.cells import boundary_facets
 from pliant.geometry.distance import to_triangle, to_triangles
 from pliant.geometry.fill import by_stuffing
+from pliant.geometry.fill_advice import cell_for_close_mesh, cell_for_sound_mesh
 from pliant.geometry.fill_report import pieces
 
 
@@ -68,15 +69,15 @@ def maze():
 
 
 def pneunet():
-    """Chambers of 6 x 10 x 10 mm behind walls of 4 mm, joined by a channel of 2 mm."""
-    mask = np.ones((15, 9, 9), dtype=bool)
-    mask[1:-1, 4, 2] = False
-    mask[2:5, 2:7, 2:7] = mask[8:11, 2:7, 2:7] = False
+    """Chambers of 6 x 6 x 6 mm behind walls of 4 mm, joined by a channel of 2 mm."""
+    mask = np.ones((12, 7, 7), dtype=bool)
+    mask[2:-2, 3, 2] = False
+    mask[2:5, 2:5, 2:5] = mask[7:10, 2:5, 2:5] = False
     return cubes(mask, 0.002)
 
 
-def shell():
-    outer, inner = ball(0.03, halvings=2), ball(0.026, halvings=2)
+def shell(halvings=1):
+    outer, inner = ball(0.03, halvings=halvings), ball(0.026, halvings=halvings)
     return joined((outer.points, outer.triangles), (inner.points, inner.triangles[:, ::-1]))
 
 
@@ -132,6 +133,22 @@ def test_an_inaccurate_mesh_is_warned_about_with_a_cell_that_is_close_enough(sur
         fill(surface, advised(str(caught[0].message)), method=method)
 
 
+@pytest.mark.parametrize("advice", [cell_for_sound_mesh, cell_for_close_mesh])
+def test_at_most_three_finer_cells_are_tried(advice):
+    surface, tried = joined(box((0.02, 0.02, 0.03))), []
+
+    def mesher(surface, cell):
+        tried.append(cell)
+        raise MeshError("no mesh")
+
+    mesh = Box(size=(0.02, 0.02, 0.02)).mesh(divisions=(1, 1, 1))
+    cell = 0.009 if advice is cell_for_sound_mesh else fill_report(mesh, surface, 0.009)
+    text = advice(surface, cell, mesher, FillTolerances())
+    assert 1 < len(tried) <= 3
+    assert sorted(tried, reverse=True) == tried
+    assert advised(text) < min(tried)
+
+
 def test_a_tip_that_is_cut_off_is_located():
     with pytest.warns(
         UserWarning, match=r"up to 0.0\d+ m \(\d.\d cells\) away, near \[0.0, 0.0, 0.1"
@@ -149,7 +166,7 @@ def test_tolerances_can_be_widened():
 
 def test_a_wall_of_one_cell_stays_whole():
     """Cells with all corners on the surface are kept; without them a fifth of the shell is lost."""
-    surface = shell()
+    surface = shell(halvings=2)
     mesh = by_stuffing(surface, 0.00416)
     report = fill_report(mesh, surface, 0.00416)
     assert report.volume_ratio == pytest.approx(1.0, abs=0.01)

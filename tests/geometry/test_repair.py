@@ -90,6 +90,10 @@ def test_a_damage_is_repaired_and_reported(case):
     assert getattr(report, what) > 0
     assert what.replace("_", " ") in str(report)
     assert surface.repairs is report
+
+
+def test_a_repaired_surface_is_filled():
+    surface, _ = repair_surface(BALL.points, np.delete(BALL.triangles, [2, 3], axis=0))
     assert quality(fill(surface, 0.02)).closed
 
 

@@ -147,7 +147,7 @@ def test_fill_refuses_what_it_cannot_do():
         fill(CUBE, -1)
     with pytest.raises(MeshError, match="over the limit"):
         fill(CUBE, 1e-4)
-    with pytest.raises(MeshError, match="smaller cell"):
+    with pytest.raises(MeshError, match=r"1.73 m large\. Use cell = 0\.\d+\.$"):
         fill(CUBE, 50.0)
 
 

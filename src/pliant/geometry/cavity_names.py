@@ -11,6 +11,8 @@ from pliant.geometry.cavities import cavities, enclosed
 from pliant.geometry.cells import cell_facets, matched
 from pliant.geometry.mesh import Mesh
 
+MOST_PLACES = 5  # of voids without a name, in the text of a warning
+
 
 def split_by_size(mesh: Mesh) -> tuple[list[Array], list[Array]]:
     """Return the cavities that are larger than the mean cell at their wall, and the others.
@@ -34,22 +36,34 @@ def with_cavities(mesh: Mesh, names: Sequence[str] | None = None) -> Mesh:
     """Return `mesh` with a surface for the wall of each cavity that is larger than a cell.
 
     `names` follow the order of `cavities`; by default "cavity-1", "cavity-2"... Smaller voids get
-    no name, and a warning counts them. Raises `InputError` if there is no cavity."""
-    walls, small = split_by_size(mesh)
+    no name, and a warning says where they are. Raises `InputError` if there is no cavity."""
+    return _named(mesh, names, *split_by_size(mesh))
+
+
+def _named(
+    mesh: Mesh, names: Sequence[str] | None, walls: Sequence[Array], small: Sequence[Array]
+) -> Mesh:
     names = [f"cavity-{k + 1}" for k in range(len(walls))] if names is None else list(names)
     check_names(mesh, names, walls, small)
     if small:
-        warnings.warn(f"{small_voids(mesh, small)} and get no name.", stacklevel=2)
+        warnings.warn(f"{small_voids(mesh, small)} and get no name.", stacklevel=3)
     return replace(mesh, surfaces={**mesh.surfaces, **dict(zip(names, walls, strict=True))})
 
 
 def small_voids(mesh: Mesh, walls: Sequence[Array]) -> str:
     """Describe voids that are smaller than a cell."""
-    largest = max(-enclosed(mesh.points, wall) for wall in walls)
+    volumes = [-enclosed(mesh.points, wall) for wall in walls]
+    largest = [walls[k] for k in np.argsort(volumes)[::-1][:MOST_PLACES]]
+    more = ", ..." if len(walls) > MOST_PLACES else ""
     return (
         f"{len(walls)} closed voids of the mesh are smaller than a cell (the largest has "
-        f"{largest:.3g} m^{mesh.dim})"
+        f"{max(volumes):.3g} m^{mesh.dim}; near {places(mesh, largest)}{more} m)"
     )
+
+
+def places(mesh: Mesh, walls: Sequence[Array]) -> str:
+    """Return the centres of some cavities as text."""
+    return ", ".join(str(mesh.points[wall].mean(axis=(0, 1)).round(6).tolist()) for wall in walls)
 
 
 def check_names(
@@ -63,12 +77,9 @@ def check_names(
             "wide."
         )
     if len(names) != len(walls):
-        places = ", ".join(
-            str(mesh.points[wall].mean(axis=(0, 1)).round(6).tolist()) for wall in walls
-        )
         raise InputError(
             f"There are {len(names)} names for {len(walls)} cavities; give one for each of those "
-            f"about {places} m."
+            f"about {places(mesh, walls)} m."
         )
     taken = [name for k, name in enumerate(names) if name in mesh.surfaces or name in names[:k]]
     if taken:
@@ -80,9 +91,10 @@ def check_names(
 def name_cavities(mesh: Mesh) -> Mesh:
     """Return `mesh` with surfaces "cavity-1"..., or unchanged if it has no cavity or has that name
     already."""
-    if "cavity-1" in mesh.surfaces or not split_by_size(mesh)[0]:
+    if "cavity-1" in mesh.surfaces:
         return mesh
-    return with_cavities(mesh)
+    walls, small = split_by_size(mesh)
+    return _named(mesh, None, walls, small) if walls else mesh
 
 
 def cavity_advice(mesh: Mesh) -> str:

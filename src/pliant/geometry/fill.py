@@ -18,7 +18,6 @@ from pliant.geometry.fill_report import (
     FillTolerances,
     checked_tolerances,
     fill_report,
-    outward_parts,
     pieces,
 )
 from pliant.geometry.lattice import check_count, checked_cell
@@ -116,7 +115,7 @@ def compared(
 def without_loose_pieces(mesh: Mesh, surface: Surface, share: float) -> Mesh:
     """Return `mesh` without the pieces that the surface does not have, if they hold less than
     `share` of the volume; otherwise `mesh` itself."""
-    loose = pieces(mesh) >= outward_parts(surface)
+    loose = pieces(mesh) >= surface.n_pieces
     volumes = mesh.volumes()
     if not loose.any() or volumes[loose].sum() > share * volumes.sum():
         return mesh

@@ -1,6 +1,6 @@
 """Find a cell size at which a mesh represents the surface that it fills."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from pliant.geometry.lattice import MOST_CELLS
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.surface import Surface
 
-FINER = 0.75  # from one trial to the next: about 2.4 times as many cells
+FINER = 0.75  # the first trial has about 2.4 times as many cells
+TRIALS = 3  # the last one has the most cells, and takes most of the time
 TRIAL_CELLS = 400_000  # of the lattice of a trial after an error: a few seconds
 QUICK_CELLS = 100_000  # of the lattice of a trial for a warning: below a second
 RAYS = 2000  # for the thickness of walls and gaps
@@ -25,11 +26,12 @@ def cell_for_sound_mesh(
 ) -> str:
     """Return a sentence with a cell at which the mesh has no faults: one that was tried, or an
     estimate by the thinnest walls and gaps where trials would take too long."""
-    found, _ = tried_cells(surface, cell, mesher, limits, TRIAL_CELLS)
+    thin = thin_feature(surface)
+    cells = finer_cells(surface, cell, thin, TRIAL_CELLS)
+    found, _ = tried_cells(surface, cells, mesher, limits)
     if found is not None:
         return f"Use cell = {found:g}."
-    thin = thickness(surface)
-    guess = float(f"{min(0.5 * thin, FINER * cell):.2g}")
+    guess = float(f"{0.5 * min(thin, cell, *cells):.2g}")
     if lattice_cells(surface, guess) < MOST_CELLS:
         return f"Use cell = {guess:g} or smaller."
     return (
@@ -43,22 +45,26 @@ def cell_for_close_mesh(
 ) -> str:
     """Return a sentence with a cell at which the mesh has no doubts either: one that was tried, or
     an estimate by the rate of convergence where trials would take too long."""
-    _, found = tried_cells(surface, report.cell, mesher, limits, QUICK_CELLS)
+    estimate = report.estimated_cell(limits)
+    cells = finer_cells(surface, report.cell, FINER * estimate, QUICK_CELLS)
+    _, found = tried_cells(surface, cells, mesher, limits)
     if found is not None:
         return f"A mesh with cell = {found:g} is close enough."
-    guess = report.estimated_cell(limits)
+    guess = (
+        float(f"{min(estimate, *(FINER * tried for tried in cells)):.2g}") if cells else estimate
+    )
     if lattice_cells(surface, guess) < MOST_CELLS:
         return f"A mesh with cell = {guess:g} should be close enough."
     return "A finer one would have too many cells; method = 'gmsh' keeps sharp tips and edges."
 
 
 def tried_cells(
-    surface: Surface, cell: float, mesher: Mesher, limits: FillTolerances, most_cells: float
+    surface: Surface, cells: Sequence[float], mesher: Mesher, limits: FillTolerances
 ) -> tuple[float | None, float | None]:
-    """Return the first smaller cell [m] without faults and the first without faults and doubts;
-    None where no lattice of at most `most_cells` has such a mesh."""
+    """Return the first of some cells [m] without faults and the first without faults and doubts;
+    None where there is none."""
     sound = None
-    for finer in finer_cells(surface, cell, most_cells):
+    for finer in cells:
         try:
             report = fill_report(mesher(surface, finer), surface, finer, limits)
         except MeshError:
@@ -71,13 +77,16 @@ def tried_cells(
     return sound, None
 
 
-def finer_cells(surface: Surface, cell: float, most_cells: float) -> Iterator[float]:
-    """Yield smaller cells [m] of two digits, down to a lattice of `most_cells`."""
+def finer_cells(surface: Surface, cell: float, finest: float, most_cells: float) -> list[float]:
+    """Return at most TRIALS smaller cells [m] of two digits, in steps of at least FINER down to
+    `finest` [m] or to a lattice of `most_cells`."""
     size = float(np.linalg.norm(np.ptp(surface.points, axis=0)))
-    cell = float(f"{min(FINER * cell, 0.1 * size):.2g}")
-    while lattice_cells(surface, cell) < most_cells:
-        yield cell
-        cell = float(f"{FINER * cell:.2g}")
+    first = min(FINER * cell, 0.1 * size)
+    last = min(finest, FINER ** (TRIALS - 1) * first)
+    while last < first and lattice_cells(surface, last) >= most_cells:
+        last = min(first, last / FINER)
+    tried = sorted({float(f"{c:.2g}") for c in np.geomspace(first, last, TRIALS)}, reverse=True)
+    return [c for c in tried if lattice_cells(surface, c) < most_cells]
 
 
 def lattice_cells(surface: Surface, cell: float) -> float:
@@ -86,7 +95,7 @@ def lattice_cells(surface: Surface, cell: float) -> float:
     return 12.0 * float(np.prod(np.ceil((upper - lower) / cell) + 2.0))
 
 
-def thickness(surface: Surface) -> float:
+def thin_feature(surface: Surface) -> float:
     """[m] of the thin walls and gaps: how far rays go from the surface, inward and outward, before
     they meet it again."""
     corners = surface.points[surface.triangles]

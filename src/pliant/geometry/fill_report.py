@@ -146,7 +146,7 @@ def fill_report(
         mesh_volume=mesh_volume,
         surface_volume=solid_volume(surface, mesh_volume, limits.doubtful_volume),
         pieces=int(pieces(mesh).max()) + 1,
-        surface_pieces=outward_parts(surface),
+        surface_pieces=surface.n_pieces,
         cavities=len(voids),
         lost_cavities=lost_cavities(mesh, surface.points, voids),
         small_parts=int((~is_large).sum()),
@@ -181,13 +181,6 @@ def farthest_point(surface: Surface, points: Array, distance: Array, cell: float
         if not is_inside.all():
             return int(chunk[is_inside.argmin()])
     return int(far[np.searchsorted(-distance[far], -cell, side="left") % len(far)])
-
-
-def outward_parts(surface: Surface) -> int:
-    """Return the number of separate pieces that the surface encloses. Pieces that share only an
-    edge are two: seen from inside, they bound different wedges."""
-    parts = connected(surface.points, surface.triangles[:, ::-1])
-    return sum(enclosed_volume(surface.points, part) < 0.0 for part in parts)
 
 
 def solid_volume(surface: Surface, expected: float, tolerance: float) -> float:

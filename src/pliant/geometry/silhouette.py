@@ -16,7 +16,7 @@ from pliant.geometry.fill_report import FillTolerances, pieces
 from pliant.geometry.lattice import checked_cell
 from pliant.geometry.load import Limits, read_foreign
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.stuffing import stuffed
+from pliant.geometry.stuffing import TooCoarse, stuffed
 
 BLUR = 0.8  # [pixels], turns the stairs of a black-and-white outline into a straight line
 HALVINGS = 20  # of a lattice edge, to find the outline on it
@@ -104,7 +104,10 @@ def figure_mesh(cover: Array, height: float, cell: float) -> Mesh:
             low, high = np.where(within, middle, low), np.where(within, high, middle)
         return 0.5 * (low + high)
 
-    mesh = stuffed(inside, crossing, (np.zeros(2), np.array([columns * pixel, height])), cell)
+    try:
+        mesh = stuffed(inside, crossing, (np.zeros(2), np.array([columns * pixel, height])), cell)
+    except TooCoarse as error:
+        raise MeshError(f"{error} Choose a smaller cell.") from None
     for doubt in figure_doubts(mesh, cover > 0.5, pixel):
         warnings.warn(doubt, stacklevel=3)
     return mesh

@@ -72,7 +72,7 @@ class Cuts:
 
 
 class TooCoarse(MeshError):
-    """A cell larger than the body; choose a smaller cell."""
+    """The cell is larger than the body; its text names no remedy, since the caller knows a cell."""
 
 
 def stuffed(inside: Inside, crossing: Crossing, bounds: tuple[Array, Array], cell: float) -> Mesh:
@@ -86,14 +86,14 @@ def stuffed(inside: Inside, crossing: Crossing, bounds: tuple[Array, Array], cel
     if not len(cells):
         raise TooCoarse(
             f"No point of a lattice of {cell:g} m lies inside the body, which is {size:.3g} m "
-            "large. Choose a smaller cell."
+            "large."
         )
     cuts = snapped(lattice, cells, held, crossing)
     cells = np.vstack([cells[(cuts.sign[cells] > 0).any(axis=1)], on_outline(cuts, cells, inside)])
     if not len(cells):
         raise TooCoarse(
             f"The body, which is {size:.3g} m large, is thinner than a cell of {cell:g} m "
-            "everywhere. Choose a smaller cell."
+            "everywhere."
         )
     points, cells = compacted(
         cuts.points, np.vstack([cut(cuts, cells) for cut in CUTS[len(lower)]])

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from pliant.core import Array, MeshError
+from pliant.geometry.cavities import connected
 from pliant.geometry.cells import sorted_groups
 from pliant.geometry.checks import FARTHEST, frozen
 from pliant.geometry.duplicates import surplus_copies
@@ -86,6 +87,13 @@ class Surface:
     def volume(self) -> float:
         """[m^3] enclosed, by the divergence theorem."""
         return enclosed_volume(self.points, self.triangles)
+
+    @cached_property
+    def n_pieces(self) -> int:
+        """The number of separate pieces that the surface encloses. Pieces that share only an edge
+        are two: seen from inside, they bound different wedges."""
+        parts = connected(self.points, self.triangles[:, ::-1])
+        return sum(enclosed_volume(self.points, part) < 0.0 for part in parts)
 
     def contains(self, points: Array) -> Array:
         """(k,) bool: which of the points (k, 3) [m] lie inside; the winding number is over one half

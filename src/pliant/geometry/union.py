@@ -11,7 +11,7 @@ from pliant.core import Array, InputError, MeshError, require_kind
 from pliant.geometry.cavities import outer_facets
 from pliant.geometry.cavity_names import name_cavities
 from pliant.geometry.cells import boundary_facets, compacted
-from pliant.geometry.fill_report import FillTolerances, outward_parts, pieces, sampled_volume
+from pliant.geometry.fill_report import FillTolerances, pieces, sampled_volume
 from pliant.geometry.lattice import box_sides, check_order, grid_of, kuhn
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.shapes import Domain, box_counts
@@ -127,4 +127,4 @@ def most_pieces(part: Domain) -> int:
     """Return the number of pieces of a shape whose parts do not touch."""
     if isinstance(part, Union):
         return sum(map(most_pieces, part.parts.values()))
-    return outward_parts(part) if isinstance(part, Surface) else 1
+    return part.n_pieces if isinstance(part, Surface) else 1
