@@ -243,7 +243,7 @@ ATTACHED = {
         lambda: pl.Support(region="x-", box=((0, 0, 0), (1, 1, 1))),
         r"exactly one",
     ),
-    "support of half a box": (lambda: pl.Support(box=((0, 0, 0),)), r"\(lower, upper\)"),
+    "support of half a box": (lambda: pl.Support(box=((0, 0, 0),)), r"box of a support.*\(2, "),
     "support of a swapped box": (
         lambda: pl.Support(box=((1, 0, 0), (0, 1, 1))),
         r"lower corner.*swap",
@@ -254,7 +254,7 @@ ATTACHED = {
     ),
     "support of a flat box": (
         lambda: stepped(robot(supports=[pl.Support(box=((0, 0), (1, 1)))])),
-        r"2 numbers, but the body is 3D",
+        r"box of a support have 2 numbers, but the body is 3D",
     ),
     "support of nodes that are not there": (
         lambda: stepped(robot(supports=[pl.Support(nodes=[0, 99])])),

@@ -172,3 +172,15 @@ def test_a_cable_that_does_not_fit_its_body_is_refused(points, says):
     )
     with pytest.raises(InputError, match=says):
         _ = Equations(robot=robot).terms
+
+
+def test_the_rest_length_is_that_of_the_given_points():
+    """Exactly: points inside the body are not moved, so that interpolation must not round them."""
+    points = np.random.default_rng(0).uniform(0.001, 0.009, (30, 3))
+    body = pl.Robot(
+        shape=pl.Box(size=(0.01, 0.01, 0.01)),
+        divisions=(2, 2, 2),
+        material=pl.Material(E=1e5, nu=0.3),
+    ).body()
+    length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
+    assert pl.Cable(points=points).on(body).rest_length == length

@@ -431,3 +431,14 @@ def test_an_outline_thinner_than_a_cell_says_so(tmp_path):
     image.save(tmp_path / "line.png")
     with pytest.raises(MeshError, match="smaller cell"):
         load_silhouette(tmp_path / "line.png", height=1, cell=0.4)
+
+
+def test_a_binary_ply_may_have_a_comment_on_its_format(tmp_path):
+    import trimesh
+
+    content = trimesh.creation.box().export(file_type="ply", encoding="binary")
+    path = tmp_path / "box.ply"
+    path.write_bytes(
+        content.replace(b"\nelement", b"\ncomment converted from format ascii\nelement", 1)
+    )
+    assert len(load_surface(path).triangles) == 12

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.geometry import Union
+from pliant.geometry import Rods, Round, Union
 from pliant.robot_files import load_robot
 
 SOFT, HARD = pl.Material(E=1e5, nu=0.3), pl.Material(E=1e7, nu=0.3)
@@ -26,6 +26,47 @@ def test_regions_without_a_material_have_the_default(default, first):
     E = np.full(len(body.volumes()), SOFT.E)
     E[body.cell_regions["hand"]] = HARD.E
     np.testing.assert_array_equal(body.fields.E, E)
+
+
+BODY_PARTS = Union(
+    parts={
+        "body": pl.Box(size=(0.04, 0.02, 0.02)),
+        "skin": pl.Box(size=(0.02, 0.02, 0.02), origin=(0.04, 0, 0)),
+        "nail": pl.Box(size=(0.02, 0.02, 0.02), origin=(0.06, 0, 0)),
+    }
+)
+
+
+@pytest.mark.parametrize("has_body", [False, True])
+def test_the_default_material_is_that_of_a_region_called_body_too(has_body):
+    """A region "body" of the mesh is one among others."""
+    named = {"skin": HARD, "default": SOFT} | ({"body": HARD} if has_body else {})
+    body = pl.Robot(shape=BODY_PARTS, material=named, cell=0.02).body()
+    moduli = {name: set(body.fields.E[cells]) for name, cells in body.cell_regions.items()}
+    assert moduli == {
+        "body": {HARD.E if has_body else SOFT.E},
+        "skin": {HARD.E},
+        "nail": {SOFT.E},
+    }
+    assert list(body.groups) == ["default", *(["body"] if has_body else []), "skin"]
+
+
+def test_groups_have_the_body_first():
+    body = pl.Robot(shape=PARTS, material={"hand": HARD, "body": SOFT}, cell=0.02).body()
+    assert list(body.groups) == ["body", "hand"]
+
+
+@pytest.mark.parametrize("default", ["body", "default"])
+def test_rods_without_another_material_have_the_default(default):
+    rods = Rods(
+        points=[(0, 0, 0), (0.1, 0, 0), (0.2, 0, 0)],
+        rods=[(0, 1), (1, 2)],
+        section={"tip": Round(radius=0.002), default: Round(radius=0.005)},
+        parts={"tip": [1]},
+    )
+    body = pl.Robot(shape=rods, material={"tip": HARD, default: SOFT}).body()
+    np.testing.assert_array_equal(body.fields.E, [SOFT.E, HARD.E])
+    assert [section.radius for section in rods.sections] == [0.005, 0.002]
 
 
 def test_a_region_without_a_material_names_the_default():
@@ -57,3 +98,21 @@ def test_the_repr_of_a_robot_is_one_short_line():
     assert len(text) < 200
     for word in ("Robot(", "Mesh", "tendon", "hand", "supports=1"):
         assert word in text
+
+
+@pytest.mark.parametrize("q", [[[1, 2], [3]], "abc", None])
+def test_the_place_of_an_effector_needs_numbers(q):
+    robot = pl.Robot(
+        shape=PARTS.mesh(cell=0.02), material=SOFT, effectors={"tip": pl.Effector(region="hand")}
+    )
+    with pytest.raises(pl.InputError, match=r"The positions are|numbers, but the body"):
+        robot.place("tip", q)
+
+
+def test_a_support_takes_arrays_and_counts_nodes_once():
+    corners = np.array([[0.0, 0.0, 0.0], [0.001, 0.02, 0.02]])
+    body = pl.Robot(shape=PARTS, material=SOFT, cell=0.02).body()
+    np.testing.assert_array_equal(
+        pl.Support(box=corners).nodes_of(body), pl.Support(region="x-").nodes_of(body)
+    )
+    assert pl.Support(nodes=np.array([2, 1, 1])).nodes == (1, 2)

@@ -17,6 +17,7 @@ from pliant.core import (
     quoted,
     require_positive,
 )
+from pliant.geometry.locate import ROUNDING
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,7 +80,11 @@ class Cable:
         """Attach the cable to a body. Raises InputError for a point outside of it."""
         anchors = body.locate(np.asarray(self.points, float))
         m = anchors.shape[0]
-        path = np.vstack([anchors @ body.rest.reshape(-1, body.dim), self.path()[m:]])
+        path = self.path()
+        held = anchors @ body.rest.reshape(-1, body.dim)
+        # a given point off the body was moved to its surface; others differ by rounding only
+        moved = np.linalg.norm(held - path[:m], axis=1) > ROUNDING * np.ptp(body.rest)
+        path = np.vstack([np.where(moved[:, None], held, path[:m]), path[m:]])
         n = len(path) - 1
         difference = sp.diags([-1.0, 1.0], [0, 1], shape=(n, n + 1)).tocsr()
         outside = np.zeros_like(path)

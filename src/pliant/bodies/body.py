@@ -1,7 +1,7 @@
 """What every body answers: where its material points are, what they weigh and how they push
 back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -87,6 +87,31 @@ def named_cells(body: Matter, name: str) -> Array:
             f"{nearest(name, ['body', *body.groups, *body.cell_regions])}"
         )
     return cells
+
+
+def material_of_cells(materials: Iterable[str], regions: Mapping[str, Array], count: int) -> Array:
+    """(count,) the number of the material of each cell, -1 for none.
+
+    "default" is the material of all cells without another; so is "body" where no region has that
+    name. Raises InputError for another name that is no region.
+    """
+    materials = list(materials)
+    whole = len(regions.get("body", range(count))) == count
+    if whole and "default" in materials and "body" in materials:
+        raise InputError(
+            "There is a material 'default' and one 'body', which both stand for all cells without "
+            "another; keep one of them."
+        )
+    owner = np.full(count, -1)
+    for name in sorted(materials, key=lambda name: (name != "default", name != "body")):
+        if name not in ("default", "body", *regions):
+            raise InputError(
+                f"There is a material for '{name}', but the mesh has no such region; it has "
+                f"{', '.join(regions)}. One for all other cells is named 'default'."
+            )
+        cells = slice(None) if name == "default" else regions.get(name, slice(None))
+        owner[cells] = materials.index(name)
+    return owner
 
 
 class Body(Matter, Protocol):

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numba import njit
 from scipy.spatial import cKDTree
 
-from pliant.bodies.body import Fields
+from pliant.bodies.body import Fields, material_of_cells
 from pliant.bodies.elements import facet_shares
 from pliant.bodies.grid import Cloud, matrix
 from pliant.core import Array, InputError, require_positive
@@ -62,15 +62,7 @@ class Particles:
 
     @cached_property
     def _owner(self) -> Array:
-        owner = np.full(self.n_particles, -1)
-        for k, name in enumerate(self.materials):
-            if name != "body" and name not in self.seeds.regions:
-                raise InputError(
-                    f"There is a material for '{name}', but the mesh has no such region; it has "
-                    f"{', '.join(self.mesh.regions)}."
-                )
-            owner[self.seeds.regions.get(name, slice(None))] = k
-        return owner
+        return material_of_cells(self.materials, self.seeds.regions, self.n_particles)
 
     @cached_property
     def groups(self) -> dict[str, Array]:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from pliant.bodies import assembly, stiffness, stiffness_slopes, tangents
 from pliant.bodies.assembly import Cells, Viscous
-from pliant.bodies.body import NO_VISCOSITY, Fields
+from pliant.bodies.body import NO_VISCOSITY, Fields, material_of_cells
 from pliant.bodies.elements import facet_shares, gradients, quadrature
 from pliant.bodies.links import pair_links, upper_nodes
 from pliant.core import Array, InputError, require_positive
@@ -24,8 +24,8 @@ from pliant.materials.laws import has_barrier
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Solid:
-    """Finite elements on a mesh. `materials` names regions of the mesh, together all of it; "body"
-    stands for every cell."""
+    """Finite elements on a mesh. `materials` names regions of the mesh, together all of it;
+    "default" stands for every cell without another, "body" too if no region has that name."""
 
     strain_label: ClassVar[str] = "Green strain |E|"
 
@@ -67,15 +67,7 @@ class Solid:
 
     @cached_property
     def _owner(self) -> Array:
-        owner = np.full(len(self.mesh.cells), -1)
-        for k, name in enumerate(self.materials):
-            if name != "body" and name not in self.mesh.regions:
-                raise InputError(
-                    f"There is a material for '{name}', but the mesh has no such region; it has "
-                    f"{', '.join(self.mesh.regions)}. One for all other cells is named 'default'."
-                )
-            owner[self.mesh.regions.get(name, slice(None))] = k
-        return owner
+        return material_of_cells(self.materials, self.mesh.regions, len(self.mesh.cells))
 
     @cached_property
     def groups(self) -> dict[str, Array]:

@@ -139,7 +139,8 @@ def check_references(file: BinaryIO, found: str) -> None:
 def open_nothing_but(path: Path) -> None:
     """From now on allow this process to open only `path` and Python's own modules, whatever a file
     asks a parser for."""
-    own, modules = os.path.realpath(path), tuple(os.path.realpath(p) for p in sys.path if p)
+    own = os.path.realpath(path)
+    modules = tuple(os.path.join(os.path.realpath(p), "") for p in sys.path if p)
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event != "open" or not isinstance(args[0], str | bytes):
@@ -227,7 +228,7 @@ def check_ply(content: mmap) -> None:
     announced = [int(n) for n in re.findall(r"^element\s+\S+\s+(\d+)", head, re.MULTILINE)]
     if end < 0 or not announced:
         raise Refused("is cut short: its PLY header does not end. Write it anew")
-    if "format ascii" in head:
+    if re.search(r"^format\s+ascii", head, re.MULTILINE):
         content.seek(end)
         content.readline()
         lines = sum(1 for line in iter(content.readline, b"") if line.strip())

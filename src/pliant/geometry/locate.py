@@ -64,8 +64,11 @@ def _deepest(points: Array, cells: Array, at: Array, size: float) -> tuple[Array
         if todo.size:
             candidates = tree.query(at[todo], k=min(k, len(cells)))[1].reshape(todo.size, -1)
             keep_best(points, cells, at, todo, candidates, best)
-    for i in np.flatnonzero(near & (best[2] < -ROUNDING * size)):
-        candidates = boxes_around(points, cells, at[i])
+    todo = np.flatnonzero(near & (best[2] < -ROUNDING * size))
+    if todo.size:
+        boxes = cell_boxes(points, cells)
+    for i in todo:
+        candidates = np.flatnonzero(((at[i] >= boxes[0]) & (at[i] <= boxes[1])).all(axis=1))
         if candidates.size:
             keep_best(points, cells, at, np.array([i]), candidates[None], best)
     return best
@@ -98,12 +101,13 @@ def checked_places(at: Array, dim: int) -> Array:
     return at
 
 
-def boxes_around(points: Array, cells: Array, place: Array) -> Array:
-    """Cells whose bounding box, made larger by its own size for curved sides, holds the place."""
+def cell_boxes(points: Array, cells: Array) -> tuple[Array, Array]:
+    """Return the lower and upper corners (n_cells, dim) [m] of the boxes around the cells, made
+    larger by a tenth for curved sides."""
     corners = points[cells]
     lower, upper = corners.min(axis=1), corners.max(axis=1)
     slack = 0.1 * (upper - lower).max(axis=1, keepdims=True)
-    return np.flatnonzero(((place >= lower - slack) & (place <= upper + slack)).all(axis=1))
+    return lower - slack, upper + slack
 
 
 def keep_best(

@@ -76,9 +76,14 @@ class Rods:
     def owners(self, what: str, given: Mapping[str, Any]) -> Array:
         """(m,) which entry of a table from parts to something each rod has; a sentence where it has
         none."""
-        owner = np.full(len(self.rods), -1)
-        for k, name in enumerate(given):
-            owner[self.rods_of(name)] = k
+        owner, names = np.full(len(self.rods), -1), list(given)
+        if "default" in names and "body" in names:
+            raise InputError(
+                f"There is a {what} 'default' and one 'body', which both stand for all rods "
+                "without another; keep one of them."
+            )
+        for name in sorted(names, key=lambda name: name not in ("default", "body")):
+            owner[self.rods_of("body" if name == "default" else name)] = names.index(name)
         if (owner < 0).any():
             raise InputError(
                 f"{(owner < 0).sum()} of {len(owner)} rods have no {what} (first: rod "

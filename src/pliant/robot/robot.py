@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from pliant.bodies import Beams, Body, Matter, PointMass, Solid, Term, named_cells
 from pliant.contact import Contact
-from pliant.core import Array, InputError, finite_array, nearest, require_kind
+from pliant.core import Array, InputError, finite_array, nearest, quoted, require_kind
 from pliant.geometry import Mesh, Rods, Shape, scale_doubts, weak_joints, with_surface
 from pliant.geometry.locate import snap_limit
 from pliant.materials import (
@@ -297,8 +297,8 @@ class Robot:
         return mesh
 
     def materials_by_region(self) -> Mapping[str, Material]:
-        """The material of each region, the default first: "body" stands for all that the others
-        do not name."""
+        """The material of each region, the default first: "default" stands for all cells without
+        another, "body" too if the mesh has no region of that name."""
         if isinstance(self.material, Material):
             return {"body": self.material}
         if not self.material:
@@ -306,25 +306,26 @@ class Robot:
                 f"{self.name} has no material; pass material=Material(E=..., nu=..., density=...)."
             )
         named = dict(self.material)
-        if "default" in named and "body" in named:
-            raise InputError(
-                f"{self.name} has a material 'default' and one 'body', which both stand for all "
-                "cells without another; keep one of them."
-            )
-        default = named.pop("default", None) or named.pop("body", None)
-        return named if default is None else {"body": default, **named}
+        first = {name: named.pop(name) for name in ("default", "body") if name in named}
+        return first | named
 
     def place(self, effector: str, q: Array) -> Array:
         """(dim,) [m] where an effector is for node positions q (n_dofs,), such as
         model.space.position(x)."""
         row, dim = self.row(effector), self.body().dim
-        if np.size(q) != row.shape[1] * dim:
+        try:
+            q = np.ravel(q)
+        except ValueError:  # rows of different lengths
             raise InputError(
-                f"There are {np.size(q)} numbers, but the body of {self.name} has {row.shape[1]} "
+                f"The positions are {quoted(q)}; give model.space.position(x)."
+            ) from None
+        if q.size != row.shape[1] * dim:
+            raise InputError(
+                f"There are {q.size} numbers, but the body of {self.name} has {row.shape[1]} "
                 f"nodes with {dim} each; give model.space.position(x). For a model of particles "
                 f"use model.effector_rows('{effector}') @ model.space.position(x)."
             )
-        q = finite_array("The positions", np.ravel(q), (row.shape[1] * dim,), "m")
+        q = finite_array("The positions", q, (row.shape[1] * dim,), "m")
         return (row @ q.reshape(-1, dim))[0]
 
     def row(self, effector: str) -> sp.csr_matrix:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.bodies import Matter
-from pliant.core import Array, InputError, finite_array, is_whole, require_kind
+from pliant.core import Array, InputError, finite_array, is_whole, quoted, require_kind
 
 Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
 Corner = tuple[float, ...]
@@ -53,7 +53,7 @@ class Support:
     region: str | None = None
     axes: str = "xyz"
     motion: Motion | None = None
-    box: tuple[Corner, Corner] | None = None  # [m] lower and upper corner, each (dim,)
+    box: tuple[Corner, Corner] | Array | None = None  # (2, dim) [m] lower and upper corner
     nodes: Sequence[int] | None = None  # numbers of nodes of the mesh, or of points of the rods
 
     def __post_init__(self) -> None:
@@ -82,13 +82,13 @@ class Support:
 
     @property
     def label(self) -> str:
-        """What it holds, in words."""
+        """What it holds, for messages."""
         if self.region is not None:
             return f"'{self.region}'"
         if self.box is not None:
             lower, upper = self.box
             return f"the box from {list(lower)} to {list(upper)} m"
-        return f"{len(self.nodes or ())} numbered nodes"
+        return f"{len(self.nodes or ())} nodes by number"
 
     def nodes_of(self, body: Matter) -> Array:
         """(k,) the nodes that it holds. Raises InputError if there are none."""
@@ -96,6 +96,11 @@ class Support:
             return body.region(self.region)
         places = np.flatnonzero(body.is_place)
         if self.box is not None:
+            if len(self.box[0]) != body.dim:
+                raise InputError(
+                    f"The corners of the box of a support have {len(self.box[0])} numbers, but the "
+                    f"body is {body.dim}D; give that many."
+                )
             inside = Patch(lower=self.box[0], upper=self.box[1]).holds(
                 body.rest.reshape(-1, body.dim)[places]
             )
@@ -120,11 +125,13 @@ class Support:
 
 
 def _checked_box(box: object) -> tuple[Corner, Corner]:
-    if not isinstance(box, tuple | list) or len(box) != 2:
-        raise InputError(f"The box of a support is {str(box)[:60]!r}; give (lower, upper).")
-    Patch(lower=box[0], upper=box[1])
-    lower, upper = (tuple(np.asarray(corner, float).tolist()) for corner in box)
-    return lower, upper
+    lower, upper = finite_array("The box of a support", box, (2, None), "m")
+    if not np.all(lower <= upper):
+        raise InputError(
+            f"The lower corner {lower} m of the box of a support is not below its upper corner "
+            f"{upper} m; swap them."
+        )
+    return tuple(lower.tolist()), tuple(upper.tolist())
 
 
 def _checked_nodes(nodes: object) -> tuple[int, ...]:
@@ -135,7 +142,7 @@ def _checked_nodes(nodes: object) -> tuple[int, ...]:
         or not all(is_whole(node) and node >= 0 for node in given)
     ):
         raise InputError(
-            f"The nodes of a support are {str(nodes)[:60]!r}; give a list of node numbers, counted "
+            f"The nodes of a support are {quoted(nodes)}; give a list of node numbers, counted "
             "from 0."
         )
-    return tuple(int(node) for node in given)
+    return tuple(np.unique(np.array(given, int)).tolist())
