@@ -101,7 +101,9 @@ def test_flat_meshes_lose_their_z(tmp_path):
 
 def test_labels_of_cells_become_regions(tmp_path):
     path = written(tmp_path / "a.mesh", file_format="medit", cell_data={"medit:ref": [HALVES]})
-    with pytest.warns(UserWarning, match=r'became the regions 1, 2\. Name them with names={"1"'):
+    with pytest.warns(
+        UserWarning, match=r'became the regions 1, 2\. .*names = {"1" = "..."} in a robot'
+    ):
         found = load_mesh(path)
     np.testing.assert_array_equal(found.regions["2"], np.flatnonzero(HALVES == 2))
     sets = {"tip": [np.array([3, 4])]}
@@ -325,7 +327,15 @@ BAD_SURFACES = {
     "points only": (b"v 0 0 0\nv 1 0 0\nv 0 1 0\n", "has 0 triangles|cannot be read"),
     "face without points": (
         b"v 0 0 0\nf 1 2 3\n",
-        "cannot be read|names point|open|has 0 triangles",
+        "has 1 vertices, but face 1 refers to vertex 2",
+    ),
+    "face beyond the vertices": (
+        b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 99\nf 1 4 3\n",
+        "has 4 vertices, but face 3 refers to vertex 99",
+    ),
+    "a far vertex": (
+        binary_stl([*CUBE, [[3e38, 0, 0], *TETRA[1:]]]),
+        r"reaches 3e\+38 m.*1e\+09 m",
     ),
     "png": (huge_png(), "is cut short or no STL|is no surface"),
 }
@@ -373,6 +383,22 @@ def test_missing_files_directories_and_limits(tmp_path):
         load_mesh(path, limits=Limits(seconds=0.01))
     with pytest.raises(MeshError, match=r"broke its reader|needs more than"):
         load_mesh(path, limits=Limits(memory=20_000_000))
+
+
+@pytest.mark.parametrize("path", [None, 3, ""])
+@pytest.mark.parametrize("load", [load_mesh, load_surface, load_silhouette])
+def test_a_path_that_is_none_or_empty_is_refused(load, path):
+    sizes = {"height": 1.0, "cell": 0.1} if load is load_silhouette else {}
+    with pytest.raises(InputError, match="The path of the file is "):
+        load(path, **sizes)
+
+
+def test_a_scale_that_leaves_no_size_is_refused(tmp_path):
+    (tmp_path / "cube.stl").write_bytes(binary_stl(CUBE))
+    with pytest.raises(MeshError, match=r"The surface is 1e-30 m large; no robot is smaller"):
+        load_surface(tmp_path / "cube.stl", scale=1e-30 / np.ptp(CUBE))
+    with pytest.raises(MeshError, match=r"The mesh is \S+e-30 m large; no robot is smaller"):
+        load_mesh(written(tmp_path / "box.vtu"), scale=2e-30)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

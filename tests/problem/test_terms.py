@@ -405,8 +405,6 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
     ("term", "says"),
     [
         (Goal(effector="tp", target=(1.0, 0.0)), "tip"),
-        (Goal(effector="tip", target=(1.0, np.nan)), "nan at entry 1"),
-        (Goal(effector="tip", target="there"), "target"),
         (Goal(effector="tip", target=(1.0,)), r"has shape \(1,\); give numbers of shape \(2,\)"),
         (
             Goal(effector="tip", target=[[1.0, 2.0]], time=(0.1, 0.2)),
@@ -418,15 +416,10 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         (Goal(**GOAL, time=0.7), "5 steps of 0.1 s end at 0.5 s"),
         (Goal(**GOAL, time=np.nan), "finite"),
         (Goal(**GOAL, time="late"), "time"),
-        (Goal(**GOAL, weight=-1.0), "weight -1"),
-        (Goal(**GOAL, weight=np.nan), "weight nan"),
-        (Goal(**GOAL, weight=np.inf), "weight inf"),
-        (Goal(**GOAL, weight="much"), "must be a number"),
         (Goal(**GOAL, what="speed"), "choose position, velocity or acceleration"),
         (Goal(**GOAL, axes="w"), "write some of x, y"),
         (Goal(**GOAL, axes="z"), "write some of x, y"),
         (Reward(effector="tip", direction=(1.0, 0.0, 0.0)), r"direction has shape \(3,\)"),
-        (Reward(effector="tip", direction=(1.0, 0.0), weight=-2.0), "weight -2"),
         (
             StateGoal(target=np.zeros(4), part="heat"),
             "'heat'; this model's state has position, velocity",
@@ -441,7 +434,6 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         (Effort(weight="some"), "must be a number"),
         (Effort(order=1.0), "order"),
         (Goal(effector="tip", target=lambda t: (0.0, 0.0, 0.0)), r"at t = .* has shape \(3,\)"),
-        (Goal(effector="tip", target=[(1.0, 2.0), (1.0,)]), "each time"),
         (Goal(effector="tip", target=(1.0, 2.0), time=[]), "empty list of times"),
         (Residual(effector="tip", residual=lambda y: np.linalg.norm(y - 1.0)), "wrap it"),
         (
@@ -468,6 +460,29 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
 def test_terms_that_cannot_be_meant(term, says):
     with pytest.raises(InputError, match=says):
         Problem(model=jet(), steps=5, terms=[term])
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Goal(effector="tip", target=(1.0, np.nan)), "nan at entry 1"),
+        (lambda: Goal(effector="tip", target="there"), "target"),
+        (lambda: Goal(**GOAL, weight=-1.0), "weight -1"),
+        (lambda: Goal(**GOAL, weight=np.nan), "weight nan"),
+        (lambda: Goal(**GOAL, weight=np.inf), "weight inf"),
+        (lambda: Goal(**GOAL, weight="much"), "must be a number"),
+        (lambda: Reward(effector="tip", direction=(1.0, 0.0), weight=-2.0), "weight -2"),
+        (lambda: Goal(effector="tip", target=[(1.0, 2.0), (1.0,)]), "each time"),
+        (lambda: Goal(effector="tip", target=[(1.0, 2.0), (np.inf, 0.0)]), "inf at entry"),
+        (lambda: Reward(effector="tip", direction=(np.nan, 0.0)), "direction is nan"),
+        (lambda: StateGoal(target=(0.0, np.nan)), "goal of the state is nan at entry 1"),
+        (lambda: StateGoal(target=(0.0, 0.0), weight=-1.0), "weight -1"),
+        (lambda: Residual(effector="tip", residual=np.sin, weight=-1.0), "weight -1"),
+    ],
+)
+def test_terms_with_bad_numbers_are_refused_when_made(make, says):
+    with pytest.raises(InputError, match=says):
+        make()
 
 
 def test_velocity_needs_inertia():

@@ -55,6 +55,14 @@ ROBOT_FILES = {
     "true for a number": (changed("1e5", "true"), r"material\.E: this is true"),
     "nan for a number": (changed("1e5", "nan"), r"material\.E"),
     "date for a number": (changed("1e5", "2020-01-01"), r"material\.E"),
+    "too many divisions": (
+        changed("[4, 1, 1]", "[1000000000000, 2, 2]"),
+        r"geometry\.divisions: The divisions .* about 2.4e\+13 cells.*Choose fewer divisions",
+    ),
+    "endless gravity": (
+        changed("[0, 0, -9.81]", "[0, 0, 1e308]"),
+        r"The gravity is 1e\+308 m/s\^2; it must lie between 0 and 1e\+06",
+    ),
     "short list": (
         changed("[0.1, 0.02, 0.02]", "[0.1, 0.02]"),
         r"geometry\.size\[2\]: this is missing",
@@ -167,6 +175,11 @@ def test_the_sound_robot_file_is_sound(given):
 def test_a_robot_file_in_millimetres_warns(given):
     with pytest.warns(UserWarning, match=r"millimetres"):
         load_robot(given(changed("[0.1, 0.02, 0.02]", "[100, 20, 20]")))
+
+
+def test_a_gravity_beyond_a_centrifuge_warns(given):
+    with pytest.warns(UserWarning, match=r"The gravity is 9810 m/s\^2, more than a centrifuge"):
+        load_robot(given(changed("-9.81", "-9810")))
 
 
 @pytest.mark.parametrize("number", ["1" * 401, "1" * 5001, "0x" + "f" * 5001])

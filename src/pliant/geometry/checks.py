@@ -19,6 +19,7 @@ from pliant.geometry.cells import (
 )
 
 FARTHEST = 1e9  # [m] from the origin; a robot beyond has other units
+SMALLEST = 1e-9  # [m] of the bounding box; a robot below has other units
 FLAT = 1e-9  # volume over longest edge^dim below which a cell carries no strain
 
 
@@ -55,12 +56,24 @@ def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
             f"{bad.size} of {len(points)} points are not finite (first: point {bad[0]}, "
             f"{points[bad[0]]}). Replace or drop them."
         )
-    if np.abs(points).max() > FARTHEST:
-        raise MeshError(
-            f"The points reach {np.abs(points).max():g} m; no robot is larger than {FARTHEST:g} m, "
-            "so check the units."
-        )
+    check_extent("The mesh", points)
     return points, frozen(cells, np.int64)
+
+
+def check_extent(name: str, points: Array) -> None:
+    """Raise `MeshError` if points (n, dim) [m] reach too far, or span less than any robot. Points
+    that all coincide have another fault."""
+    reach, size = np.abs(points).max(), np.ptp(points, axis=0).max()
+    if reach > FARTHEST:
+        raise MeshError(
+            f"{name} reaches {reach:g} m; no robot is larger than {FARTHEST:g} m, so check the "
+            "units."
+        )
+    if 0.0 < size < SMALLEST:
+        raise MeshError(
+            f"{name} is {size:g} m large; no robot is smaller than {SMALLEST:g} m, so check the "
+            "units and the scale."
+        )
 
 
 def frozen(array: Array, dtype: type) -> Array:

@@ -201,7 +201,12 @@ def read_surface(path: Path) -> dict[str, np.ndarray]:
         import trimesh  # only now: it takes longer than to refuse most bad files
 
         open_nothing_but(path)
-        shape: Any = trimesh.load(file, file_type=found, force="mesh", process=False)
+        try:
+            shape: Any = trimesh.load(file, file_type=found, force="mesh", process=False)
+        except IndexError:
+            if found == "obj":
+                check_face_indices(file)
+            raise
     triangles = np.asarray(shape.faces)
     if not len(triangles):
         raise Refused("has 0 triangles. Write it anew")
@@ -220,6 +225,22 @@ def check_counts(file: BinaryIO, found: str) -> None:
             raise Refused(f"has a face of vertex 0 ('{line}'), but OBJ counts from 1. Add one")
         if found == "ply":
             check_ply(content)
+
+
+def check_face_indices(file: BinaryIO) -> None:
+    """Refuse an OBJ file with a face that refers to a vertex beyond the last one."""
+    file.seek(0)
+    lines = [words for words in (line.split() for line in file) if words]
+    last = sum(words[0] == b"v" for words in lines)
+    faces = [words[1:] for words in lines if words[0] == b"f"]
+    for k, face in enumerate(faces, start=1):
+        for corner in face:
+            vertex = int(corner.split(b"/")[0])
+            if abs(vertex) > last:
+                raise Refused(
+                    f"has {last} vertices, but face {k} refers to vertex {vertex}. Add the missing "
+                    "vertices, or remove the face"
+                )
 
 
 def check_ply(content: mmap) -> None:

@@ -97,7 +97,19 @@ def checked_divisions(
             f"The divisions are {quoted(divisions)}; this shape takes {n} whole numbers, at least "
             f"{tuple(least)}."
         )
-    return tuple(int(v) for v in values)
+    counts = tuple(int(v) for v in values)
+    check_divisions(counts)
+    return counts
+
+
+def check_divisions(divisions: Sequence[int]) -> None:
+    """Raise `MeshError` if a lattice of so many cubes along each axis has too many cells."""
+    n_cells = factorial(len(divisions)) * prod(divisions)
+    if n_cells > MOST_CELLS:
+        raise MeshError(
+            f"The divisions {quoted(list(divisions))} make about {n_cells:.3g} cells, over the "
+            f"limit of {MOST_CELLS}. Choose fewer divisions."
+        )
 
 
 def check_order(order: int) -> None:

@@ -71,7 +71,7 @@ def load_mesh(
     names, {"1": "soft"}, and joins those of one name. Warns of several regions without names.
     """
     require_positive("The scale", scale, "m per unit of the file")
-    found = read_foreign("mesh", Path(path), limits or Limits())
+    found = read_foreign("mesh", path_of(path), limits or Limits())
     try:
         points, cells = checked_arrays(found["points"] * scale, found["cells"])
         mesh = renamed(assembled(points, cells, found, merge), names or {})
@@ -82,7 +82,8 @@ def load_mesh(
         warnings.warn(
             f"{path}: The {len(numbers)} labels of the cells have no names and became the regions "
             f"{', '.join(numbers[:5])}{', ...' if len(numbers) > 5 else ''}. Name them with "
-            f'names={{"{numbers[0]}": "..."}}.',
+            f'names={{"{numbers[0]}": "..."}} in Python, or names = {{"{numbers[0]}" = "..."}} in '
+            "a robot file.",
             stacklevel=2,
         )
     return mesh
@@ -166,7 +167,7 @@ def load_surface(
     Warns of a repair, of parts that overlap and of spikes.
     """
     require_positive("The scale", scale, "m per unit of the file")
-    found = read_foreign("surface", Path(path), limits or Limits())
+    found = read_foreign("surface", path_of(path), limits or Limits())
     points, triangles = found["points"] * scale, found["triangles"]
     try:
         check_points(points, triangles)
@@ -229,6 +230,14 @@ def read_foreign(kind: str, path: Path, limits: Limits) -> dict[str, Array]:
             )
         with np.load(out, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
+
+
+def path_of(path: str | Path) -> Path:
+    """Return the path of a file. Raises `InputError` for anything else, or an empty text."""
+    require_kind("The path of the file", path, (str, os.PathLike), "give text or a pathlib.Path")
+    if not os.fspath(path):
+        raise InputError("The path of the file is empty; give the name of the file.")
+    return Path(path)
 
 
 def check_file(path: Path, limits: Limits) -> None:

@@ -14,7 +14,7 @@ from pliant.geometry.colours import figure_cover, labels, named_cells, palette
 from pliant.geometry.extrude import extruded
 from pliant.geometry.fill_report import FillTolerances, pieces
 from pliant.geometry.lattice import checked_cell
-from pliant.geometry.load import Limits, read_foreign
+from pliant.geometry.load import Limits, path_of, read_foreign
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.stuffing import TooCoarse, stuffed
 
@@ -49,7 +49,7 @@ def load_silhouette(
         thickness = require_positive("The thickness of the silhouette", thickness, "m")
     colours = None if regions is None else palette(regions)
     picture = read_foreign(
-        "picture" if colours is None else "colours", Path(path), limits or Limits()
+        "picture" if colours is None else "colours", path_of(path), limits or Limits()
     )
     try:
         cover = picture["cover"] if colours is None else figure_cover(picture["rgba"], colours)

@@ -8,7 +8,7 @@ import numpy as np
 from pliant.core import Array, MeshError
 from pliant.geometry.cavities import connected
 from pliant.geometry.cells import sorted_groups
-from pliant.geometry.checks import FARTHEST, frozen
+from pliant.geometry.checks import check_extent, frozen
 from pliant.geometry.duplicates import surplus_copies
 from pliant.geometry.winding import Cluster, clusters, crossings, winding_numbers
 
@@ -140,11 +140,7 @@ def check_points(points: Array, triangles: Array) -> None:
             f"{bad.size} of {len(points)} points of the surface are not finite (first: point "
             f"{bad[0]}). Write the file anew."
         )
-    if np.abs(points).max() > FARTHEST:
-        raise MeshError(
-            f"The surface reaches {np.abs(points).max():g} m; no robot is larger than "
-            f"{FARTHEST:g} m, so check the units."
-        )
+    check_extent("The surface", points)
 
 
 def edge_faults(triangles: Array) -> tuple[Array, Array, Array]:

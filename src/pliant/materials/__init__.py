@@ -4,6 +4,7 @@ from pliant.materials.elastic import LAWS, Material, from_moduli, moduli, moduli
 from pliant.materials.ranges import (
     DENSITY,
     FRICTION,
+    GRAVITY,
     MASS_DAMPING,
     STIFFNESS_DAMPING,
     YOUNGS_MODULUS,
@@ -13,6 +14,7 @@ from pliant.materials.ranges import (
 __all__ = [
     "DENSITY",
     "FRICTION",
+    "GRAVITY",
     "LAWS",
     "MASS_DAMPING",
     "STIFFNESS_DAMPING",

@@ -69,6 +69,13 @@ DENSITY = Range(
     plausible=(0.1, 25_000.0),
     extremes=("the lightest aerogel", "any metal"),
 )
+GRAVITY = Range(
+    name="The gravity",
+    unit="m/s^2",
+    allowed=(0.0, 1e6),
+    plausible=(0.0, 1e3),
+    extremes=("weightlessness", "a centrifuge of 100 g"),
+)
 FRICTION = Range(
     name="The friction coefficient",
     unit="-",

@@ -50,6 +50,10 @@ class Goal:
     weight: float = 1.0
     axes: str = "xyz"  # which coordinates count
 
+    def __post_init__(self) -> None:
+        check_target(f"The target of {quoted(self.effector)}", self.target)
+        positive_weight(f"The goal of {quoted(self.effector)}", self.weight)
+
     def on(self, model: Dynamics, steps: int) -> list[Look]:
         rows, at, weight = _seen(self, f"The goal of '{self.effector}'", model, steps, self.axes)
         dim = model.effector_rows(self.effector).shape[0]
@@ -79,6 +83,11 @@ class Reward:
     what: str = "velocity"
     weight: float = 1.0
 
+    def __post_init__(self) -> None:
+        name = f"The reward of {quoted(self.effector)}"
+        check_target(f"{name}: the direction", self.direction)
+        positive_weight(name, self.weight)
+
     def on(self, model: Dynamics, steps: int) -> list[Look]:
         name = f"The reward of '{self.effector}'"
         rows, at, weight = _seen(self, name, model, steps)
@@ -98,6 +107,10 @@ class StateGoal:
     part: str | None = None
     time: float | Sequence[float] | None = None
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_target("The goal of the state", self.target)
+        positive_weight("The goal of the state", self.weight)
 
     def on(self, model: Dynamics, steps: int) -> list[Look]:
         space, name = model.space, "The goal of the state"
@@ -130,6 +143,9 @@ class Residual:
     time: float | Sequence[float] | None = None
     what: str = "position"
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive_weight(f"The residual of {quoted(self.effector)}", self.weight)
 
     def on(self, model: Dynamics, steps: int) -> list[Look]:
         name = f"The residual of '{called(self.effector)}'"
@@ -264,6 +280,20 @@ def positive_weight(name: str, weight: Any) -> float:
             f"{name} has weight {number:g}; give a finite weight that is not negative."
         )
     return number
+
+
+def check_target(name: str, target: ArrayLike | Path) -> None:
+    """Raise `InputError` unless a target is a function, or finite numbers in one or two
+    dimensions."""
+    if callable(target):
+        return
+    try:
+        many = np.ndim(target) == 2
+    except (ValueError, OverflowError):  # ragged rows, huge integers
+        raise InputError(
+            f"{name} is {quoted(target)}; give numbers, or a row of as many for each time."
+        ) from None
+    finite_array(name, target, (None, None) if many else (None,))
 
 
 def steps_at(name: str, time: float | Sequence[float] | None, steps: int, dt: float) -> list[int]:

@@ -18,6 +18,7 @@ from pliant.geometry.locate import snap_limit
 from pliant.materials import (
     DENSITY,
     FRICTION,
+    GRAVITY,
     MASS_DAMPING,
     STIFFNESS_DAMPING,
     YOUNGS_MODULUS,
@@ -170,6 +171,7 @@ class Robot:
             Damping,
             "give Damping(mass=..., stiffness=...)",
         )
+        GRAVITY.require(self._largest_gravity())
         snap_limit(self.snap, 1.0)  # raises unless it is a distance
         if self.order not in (1, 2):
             raise InputError(
@@ -274,9 +276,17 @@ class Robot:
             *YOUNGS_MODULUS.doubts(max(float(E.max()), YOUNGS_MODULUS.plausible[0])),
             *(DENSITY.doubts(float(density.min())) or DENSITY.doubts(float(density.max()))),
             *(doubt for found in frictions for doubt in found),
+            *GRAVITY.doubts(self._largest_gravity()),
             *MASS_DAMPING.doubts(self.damping.mass),
             *STIFFNESS_DAMPING.doubts(self.damping.stiffness),
         ]
+
+    def _largest_gravity(self) -> float:
+        """[m/s^2] the largest component of gravity by amount."""
+        if self.gravity is None:
+            return 0.0
+        gravity = finite_array("Gravity", self.gravity, (None,), "m/s^2")
+        return float(np.abs(gravity).max(initial=0.0))
 
     def mesh(self) -> Mesh:
         """The mesh of the solid body."""

@@ -14,6 +14,7 @@ from pliant.actuators import liquid_of
 from pliant.bodies import Body
 from pliant.core import InputError
 from pliant.geometry import Surface
+from pliant.geometry.lattice import check_divisions
 from pliant.robot import Robot, Support
 from pliant.robot_files.layout import CONTROLS, ROBOT, Geometry
 from pliant.robot_files.section import keys_of, section, shown
@@ -190,6 +191,7 @@ def _dotted(place: tuple[str | int, ...]) -> str:
 def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Each attachment is put on the body once, so that a fault is told with its place in the
     file."""
+    yield "geometry.divisions", partial(check_divisions, robot.divisions or ())
     yield "body", robot.body
     body = robot.body()
     yield "gravity", partial(_check_dimension, robot.gravity, body)
