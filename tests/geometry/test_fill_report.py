@@ -23,10 +23,10 @@ from pliant.geometry import (
 )
 from pliant.geometry.cavities import enclosed, voids
 from pliant.geometry.cells import boundary_facets
-from pliant.geometry.distance import to_triangle, to_triangles
+from pliant.geometry.distance import distance_to_simplices
 from pliant.geometry.fill import by_stuffing
 from pliant.geometry.fill_advice import cell_for_close_mesh, cell_for_sound_mesh
-from pliant.geometry.fill_report import pieces
+from pliant.geometry.pieces import pieces
 
 
 def joined(*parts):
@@ -241,16 +241,27 @@ def test_pieces_are_ranked_by_volume():
     assert pieces(mesh).tolist() == [1, 0]
 
 
-def test_distances_to_a_triangle_are_those_of_its_nearest_point():
+def mixed_triangles():
+    """Triangles (300, 3, 3) of sizes from 0.01 to 3."""
     rng = np.random.default_rng(0)
-    corners, points = rng.normal(size=(5, 3, 3)), rng.normal(size=(200, 3))
+    size = 10.0 ** rng.uniform(-2, 0.5, size=(300, 1, 1))
+    return rng.normal(size=(300, 1, 3)) + size * rng.normal(size=(300, 3, 3))
+
+
+def test_the_distance_to_a_triangle_is_that_of_its_nearest_point():
+    points = np.random.default_rng(1).normal(size=(200, 3))
     s, t = np.meshgrid(np.linspace(0, 1, 101), np.linspace(0, 1, 101))
     weights = np.stack([1 - s - t, s, t], axis=-1)[s + t <= 1 + 1e-12]
-    for triangle in corners:
+    for triangle in mixed_triangles()[:5]:
         dense = np.linalg.norm(points[:, None] - weights @ triangle, axis=2).min(axis=1)
-        np.testing.assert_allclose(to_triangle(points, triangle), dense, atol=0.02)
-    least = np.min([to_triangle(points, triangle) for triangle in corners], axis=0)
-    np.testing.assert_allclose(to_triangles(points, corners), least)
+        found = distance_to_simplices(points, triangle[None])
+        np.testing.assert_allclose(found, dense, atol=0.02 * np.ptp(triangle, axis=0).max())
+
+
+def test_the_nearest_of_triangles_of_mixed_size_is_found():
+    points, corners = 2.0 * np.random.default_rng(1).normal(size=(200, 3)), mixed_triangles()
+    least = np.min([distance_to_simplices(points, triangle[None]) for triangle in corners], axis=0)
+    np.testing.assert_allclose(distance_to_simplices(points, corners), least, rtol=1e-9)
 
 
 # Millimetres taken as metres

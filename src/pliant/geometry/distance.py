@@ -1,4 +1,4 @@
-"""Points spread evenly on surfaces and in boxes, and their distance to triangles."""
+"""Points spread evenly on surfaces and in boxes, and their distance to segments or triangles."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,10 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from pliant.core import Array
+from pliant.geometry.nearest import nearest_on_simplices
 
-NEIGHBOURS = 16  # triangles with the nearest centres, among which the nearest one is looked for
-MOST_POINTS = 20_000
+PAIRS = 5_000_000  # of point and simplex: the most that one search can return
+MOST_POINTS = 20_000  # on a surface; their distances take below a second
 
 
 def spread(n: int, dim: int = 3) -> Array:
@@ -34,32 +35,22 @@ def points_on(points: Array, parts: Sequence[Array], spacing: float) -> Array:
     return np.vstack([corners[:: len(corners) // MOST_POINTS + 1], between])
 
 
-def to_triangles(points: Array, corners: Array) -> Array:
-    """(k,) [m] distance of points (k, 3) to the nearest of triangles (m, 3, 3) of similar size."""
-    tree = cKDTree(corners.mean(axis=1))
-    _, near = tree.query(points, k=min(NEIGHBOURS, len(corners)))
-    return to_triangle(points[:, None], corners[near.reshape(len(points), -1)]).min(axis=1)
-
-
-def to_triangle(points: Array, corners: Array) -> Array:
-    """(...,) distance of points (..., 3) to triangles (..., 3, 3): to the plane if the point lies
-    above the triangle, otherwise to its edges."""
-    a, b, c = (corners[..., k, :] for k in range(3))
-    normal = np.cross(b - a, c - a)
-    square = _dot(normal, normal)
-    v = _dot(np.cross(points - a, c - a), normal)
-    w = _dot(np.cross(b - a, points - a), normal)
-    above = (v >= 0.0) & (w >= 0.0) & (v + w <= square)
-    height = np.abs(_dot(points - a, normal)) / np.sqrt(square)
-    sides = [to_segment(points, *ends) for ends in ((a, b), (b, c), (c, a))]
-    return np.where(above, height, np.min(sides, axis=0))
-
-
-def to_segment(points: Array, start: Array, end: Array) -> Array:
-    along = end - start
-    t = np.clip(_dot(points - start, along) / _dot(along, along), 0.0, 1.0)
-    return np.linalg.norm(points - start - t[..., None] * along, axis=-1)
-
-
-def _dot(a: Array, b: Array) -> Array:
-    return np.einsum("...i,...i->...", a, b)
+def distance_to_simplices(points: Array, corners: Array) -> Array:
+    """(k,) [m] distance of points (k, dim) to the nearest of some segments (m, 2, dim) or triangles
+    (m, 3, dim), which may differ in size."""
+    centres = corners.mean(axis=1)
+    radius = np.linalg.norm(corners - centres[:, None], axis=2).max(axis=1)
+    distance = cKDTree(corners.reshape(-1, points.shape[1])).query(points)[0]
+    size = np.frexp(radius)[1]  # one search for each power of two, so that small ones stay quick
+    for chosen in (np.flatnonzero(size == power) for power in np.unique(size)):
+        tree, reach = cKDTree(centres[chosen]), float(radius[chosen].max())
+        step = max(1, PAIRS // len(chosen))
+        for rows in np.split(np.arange(len(points)), np.arange(step, len(points), step)):
+            # A simplex whose centre is farther than this is not nearer.
+            near = tree.query_ball_point(points[rows], (distance[rows] + reach) * (1.0 + 1e-9))
+            point = np.repeat(rows, [len(found) for found in near])
+            pairs = corners[chosen[np.concatenate(near).astype(np.int64)]]
+            bary = nearest_on_simplices(pairs, points[point])
+            foot = np.einsum("ka,kai->ki", bary, pairs)
+            np.minimum.at(distance, point, np.linalg.norm(foot - points[point], axis=1))
+    return distance

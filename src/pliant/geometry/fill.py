@@ -18,10 +18,10 @@ from pliant.geometry.fill_report import (
     FillTolerances,
     checked_tolerances,
     fill_report,
-    pieces,
 )
 from pliant.geometry.lattice import check_count, checked_cell
 from pliant.geometry.mesh import Mesh
+from pliant.geometry.pieces import pieces
 from pliant.geometry.stuffing import TooCoarse, stuffed
 from pliant.geometry.surface import Surface
 from pliant.geometry.union import Union

@@ -3,25 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from pliant.core import Array, require_kind
 from pliant.geometry.cavities import cavities, connected, enclosed
-from pliant.geometry.cells import cell_facets, sorted_groups
-from pliant.geometry.distance import points_on, spread, to_triangles
+from pliant.geometry.distance import distance_to_simplices, points_on, spread
 from pliant.geometry.mesh import Mesh
+from pliant.geometry.pieces import pieces
+from pliant.geometry.shapes import Domain
 from pliant.geometry.surface import Surface, enclosed_volume
 from pliant.geometry.winding import clusters, winding_numbers
 
-if TYPE_CHECKING:  # shapes import lattice, which imports quality, which imports this file
-    from pliant.geometry.shapes import Domain
-
 SAMPLES = 8192  # points in a bounding box, for the volume of a body and for what a void contains
 CHUNK = 256  # of the farthest points, asked at once whether they lie inside the body
+# A cavity that holds over half of a void's points has about half of its volume; the rest is the
+# error of the sample and of curved walls.
+KEPT = 0.4
 CERTAIN = 4.0  # standard deviations of a sampled volume
 
 
@@ -138,7 +136,7 @@ def fill_report(
     voids = [parts[k] for k in np.flatnonzero(is_large & (volumes < 0.0))]
     mesh_volume = float(mesh.volumes().sum())
     samples = points_on(surface.points, [parts[k] for k in np.flatnonzero(is_large)], cell)
-    distance = to_triangles(samples, mesh.points[mesh.boundary()[:, :3]])
+    distance = distance_to_simplices(samples, mesh.points[mesh.boundary()[:, :3]])
     farthest = farthest_point(surface, samples, distance, cell)
     return FillReport(
         cell=cell,
@@ -155,23 +153,11 @@ def fill_report(
     )
 
 
-def pieces(mesh: Mesh) -> Array:
-    """(n_cells,) the number of the piece of each cell; pieces are connected through facets, and
-    piece 0 is the largest."""
-    facets = cell_facets(mesh.corners)
-    owner = np.arange(len(facets)) // (mesh.dim + 1)
-    order, start, count = sorted_groups(facets)
-    a, b = order[start[count == 2]], order[start[count == 2] + 1]
-    graph = coo_array((np.ones(len(a)), (owner[a], owner[b])), shape=2 * (mesh.n_cells,))
-    _, piece = connected_components(graph, directed=False)
-    rank = np.argsort(np.argsort(-np.bincount(piece, mesh.volumes()), kind="stable"))
-    return rank[piece]
-
-
 def farthest_point(surface: Surface, points: Array, distance: Array, cell: float) -> int:
     """Return the index of the farthest point of the surface that lies on the boundary of the body.
 
     Where parts of the surface overlap, some of its points are inside: all of their surroundings."""
+    # Far beyond the rounding of the winding number, and far below the distance of a cell.
     around = 1e-3 * cell * np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
     far = np.argsort(-distance)
     for start in range(0, int((distance > cell).sum()), CHUNK):
@@ -195,7 +181,7 @@ def solid_volume(surface: Surface, expected: float, tolerance: float) -> float:
     return signed if abs(sampled - signed) < CERTAIN * deviation else sampled
 
 
-def sampled_volume(domain: "Domain") -> float:
+def sampled_volume(domain: Domain) -> float:
     """[m^3], in the plane [m^2]: an estimate by points spread over the bounding box."""
     lower, upper = domain.bounds()
     is_inside = domain.contains(lower + spread(SAMPLES, domain.dim) * (upper - lower))
@@ -216,7 +202,7 @@ def lost_cavities(
             (
                 k
                 for k in sorted(free)
-                if held[k] > 0.4 * volume and most_are_inside(inside, mesh.points[walls[k]])
+                if held[k] > KEPT * volume and most_are_inside(inside, mesh.points[walls[k]])
             ),
             None,
         )

@@ -72,8 +72,9 @@ def _gap(nodes: Array, lam: Array, x: Array, order: int) -> Array:
 
 
 def nearest_on_simplices(corners: Array, x: Array) -> Array:
-    """Return the barycentric coordinates (m, n) of the nearest point to x (dim,) on each segment
-    (n = 2) or triangle (n = 3), corners (m, n, dim)."""
+    """Return the barycentric coordinates (m, n) of the nearest point to x, (dim,) or (m, dim), on
+    each segment (n = 2) or triangle (n = 3), corners (m, n, dim)."""
+    x = np.broadcast_to(x, corners[:, 0].shape)
     along = corners[:, 1:] - corners[:, :1]
     gram = np.einsum("kai,kbi->kab", along, along)
     right = np.einsum("kai,ki->ka", along, x - corners[:, 0])
@@ -85,7 +86,7 @@ def nearest_on_simplices(corners: Array, x: Array) -> Array:
     t = (gram[:, 0, 0] * right[:, 1] - gram[:, 0, 1] * right[:, 0]) / det
     lam = np.stack([1.0 - s - t, s, t], axis=1)
     outside = np.flatnonzero(~(lam.min(axis=1) >= 0.0))
-    lam[outside] = _nearest_on_edges(corners[outside], x)
+    lam[outside] = _nearest_on_edges(corners[outside], x[outside])
     return lam
 
 

@@ -8,14 +8,13 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
 from pliant.core import Array
+from pliant.geometry.distance import distance_to_simplices
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.winding import clusters, winding_numbers
 
 TOUCHING = 1e-6  # of the mesh's size: bodies that overlap by less only touch
-CANDIDATES = 16  # facets with the nearest centres, among which the nearest facet is looked for
 PIECES = {  # nodes of a facet -> straight pieces of it, with the same orientation
     2: ((0, 1),),
     3: ((0, 1, 2),),
@@ -132,10 +131,7 @@ def _deepest(one: Array, other: Array) -> float:
     inside = at[_windings(other, at) > 0.5] if len(at) else at
     if not len(inside):
         return 0.0
-    tree = cKDTree(other.mean(axis=1))
-    near = tree.query(inside, k=min(CANDIDATES, len(other)))[1].reshape(len(inside), -1)
-    distances = [_distance(point, other[rows]) for point, rows in zip(inside, near, strict=True)]
-    return float(max(distances))
+    return float(distance_to_simplices(inside, other).max())
 
 
 def _windings(pieces: Array, at: Array) -> Array:
@@ -145,22 +141,3 @@ def _windings(pieces: Array, at: Array) -> Array:
     a, b = (pieces[None, :, i] - at[:, None] for i in range(2))
     cross = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
     return np.arctan2(cross, np.sum(a * b, axis=2)).sum(axis=1) / (2.0 * np.pi)
-
-
-def _distance(point: Array, pieces: Array) -> float:
-    """[m] from a point (dim,) to the nearest of some segments (k, 2, 2) or triangles (k, 3, 3): to
-    a triangle's plane where the foot lies in it, else to its edges."""
-    edges = np.stack([pieces, np.roll(pieces, -1, axis=1)], axis=2).reshape(-1, 2, len(point))
-    along, offset = edges[:, 1] - edges[:, 0], point - edges[:, 0]
-    share = np.sum(offset * along, axis=1) / np.maximum(np.sum(along * along, axis=1), 1e-300)
-    feet = offset - np.clip(share, 0.0, 1.0)[:, None] * along
-    best = float(np.linalg.norm(feet, axis=1).min())
-    if pieces.shape[1] == 2:
-        return best
-    normal = np.cross(pieces[:, 1] - pieces[:, 0], pieces[:, 2] - pieces[:, 0])
-    normal /= np.maximum(np.linalg.norm(normal, axis=1), 1e-300)[:, None]
-    height = np.sum((point - pieces[:, 0]) * normal, axis=1)
-    foot = point - height[:, None] * normal
-    sides = np.cross(np.roll(pieces, -1, axis=1) - pieces, foot[:, None] - pieces)
-    within = (np.sum(sides * normal[:, None], axis=2) >= 0.0).all(axis=1)
-    return min(best, float(np.abs(height[within]).min(initial=np.inf)))

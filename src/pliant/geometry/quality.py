@@ -6,8 +6,8 @@ import numpy as np
 
 from pliant.core import Array, require_kind
 from pliant.geometry.boundary import boundary_volume, is_closed
-from pliant.geometry.fill_report import pieces
 from pliant.geometry.mesh import Mesh
+from pliant.geometry.pieces import pieces
 
 SLIVER = 5.0  # [deg]
 LARGE, SMALL = 10.0, 1e-4  # [m], bounding sizes that look like a mistake of units

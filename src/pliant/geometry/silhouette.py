@@ -12,10 +12,11 @@ from scipy.ndimage import label as connected_pixels
 from pliant.core import Array, MeshError, require_positive
 from pliant.geometry.colours import figure_cover, labels, named_cells, palette
 from pliant.geometry.extrude import extruded
-from pliant.geometry.fill_report import FillTolerances, pieces
+from pliant.geometry.fill_report import FillTolerances
 from pliant.geometry.lattice import checked_cell
 from pliant.geometry.load import Limits, path_of, read_foreign
 from pliant.geometry.mesh import Mesh
+from pliant.geometry.pieces import pieces
 from pliant.geometry.stuffing import TooCoarse, stuffed
 
 BLUR = 0.8  # [pixels], turns the stairs of a black-and-white outline into a straight line

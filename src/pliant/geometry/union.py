@@ -11,9 +11,10 @@ from pliant.core import Array, InputError, MeshError, require_kind
 from pliant.geometry.cavities import outer_facets
 from pliant.geometry.cavity_names import name_cavities
 from pliant.geometry.cells import boundary_facets, compacted
-from pliant.geometry.fill_report import FillTolerances, pieces, sampled_volume
+from pliant.geometry.fill_report import FillTolerances, sampled_volume
 from pliant.geometry.lattice import box_sides, check_order, grid_of, kuhn
 from pliant.geometry.mesh import Mesh
+from pliant.geometry.pieces import pieces
 from pliant.geometry.shapes import Domain, box_counts
 from pliant.geometry.surface import Surface
 
