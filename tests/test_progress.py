@@ -205,3 +205,32 @@ def test_the_layer_imports_neither_rich_nor_ipython():
     code = "import sys, pliant.progress; print({'rich', 'IPython'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "set()\n", done.stderr
+
+
+class Minimal:
+    """A stream with `write` and `flush` only, such as a log redirector."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_stream_that_can_only_write_and_flush_gets_plain_lines(monkeypatch, clock):
+    stream = Minimal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with reporting(None) as report:
+        work(report, clock, seconds=2)
+    assert stream.text == "planning 2/2 after 2 s\n"
+
+
+def test_the_stream_is_chosen_when_the_first_line_is_shown(monkeypatch, clock):
+    stream = Minimal()
+    with reporting(None) as report:
+        monkeypatch.setattr(sys, "stderr", stream)
+        work(report, clock, seconds=2)
+    assert stream.text == "planning 2/2 after 2 s\n"

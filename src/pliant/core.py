@@ -2,6 +2,7 @@
 protocols. NumPy only."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -18,7 +19,7 @@ class PliantError(Exception):
     """Every error that Pliant raises on purpose; its text is one sentence with the remedy."""
 
     def __str__(self) -> str:
-        return printable(" ".join(map(str, self.args)))
+        return printable(" ".join(map(str, self.args)), keep="\n")
 
 
 class InputError(PliantError, ValueError):
@@ -403,12 +404,9 @@ def require_number(name: str, value: Any, unit: str) -> float:
 
 
 def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether a value is an integer of at most 64 bits, NumPy's too; a bool is none. Raises
-    `InputError` for an integer that has too many digits to be quoted by an error."""
+    """Whether a value is an integer of at most 64 bits, NumPy's too; a bool is none."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         return False
-    if abs(int(value)).bit_length() > 10_000:
-        raise InputError(f"The number {quoted(value)} is too large; give a smaller one.")
     return -(2**63) <= int(value) < 2**63
 
 
@@ -430,10 +428,17 @@ def quoted(value: Any) -> str:
     return repr(text[:60])
 
 
-def printable(text: str, longest: int = 400) -> str:
-    """`text` for a terminal: control characters as escapes such as \\x1b, and the middle of words
-    of more than `longest` characters left out."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def printable(text: str, longest: int = 400, keep: str = "") -> str:
+    """`text` for a terminal: control and bidirectional characters as escapes such as \\x1b, except
+    those in `keep`, and the middle of words of more than `longest` characters left out. Spaces of
+    every kind stay."""
+
+    def shown_as(c: str) -> str:
+        if c.isprintable() or c in keep or unicodedata.category(c) == "Zs":
+            return c
+        return c.encode("unicode_escape").decode()
+
+    shown = "".join(map(shown_as, text))
     words = re.split(r"(\s+)", shown)
     half = longest // 2
     return "".join(w if len(w) <= longest else f"{w[:half]}...{w[-half:]}" for w in words)

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing import parent_process
 from shutil import get_terminal_size
 from typing import Any, Protocol, TextIO
 
-from pliant.core import InputError
+from pliant.core import InputError, quoted
 
 Progress = Callable[[str, int, int], None]  # (what is done, units done, units in all; 0: unknown)
 DELAY = 2.0  # [s] of work before anything is shown, so that short calls stay silent
@@ -30,8 +31,8 @@ def silent(what: str, done: int, total: int) -> None:
 class Sink(Protocol):
     """Where lines of progress are shown."""
 
-    interval: float  # [s] between two lines, at least
-
+    @property
+    def interval(self) -> float: ...  # [s] between two lines, at least
     def show(self, what: str, done: int, total: int, elapsed: float) -> None: ...
     def end(self) -> None: ...
 
@@ -162,7 +163,7 @@ def check_progress(progress: Any) -> None:
     """Raise InputError unless `progress` is a function, a truth value or None."""
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise InputError(
-            f"progress is {str(progress)[:60]!r}; give a function (what, done, total), False for "
+            f"progress is {quoted(progress)}; give a function (what, done, total), False for "
             "silence, or leave it out."
         )
 
@@ -183,8 +184,9 @@ def reporting(progress: Progress | bool | None) -> Iterator[Progress]:
     elif outer is not None:
         report = active = outer
     else:
-        sink = _sink()
-        display = None if sink is None else Display(sink, delay=0.0 if progress else DELAY)
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and parent_process() is None:
+            display = Display(Automatic(), delay=0.0 if progress else DELAY)
         report = active = display or silent
     token = _active.set(active)
     try:
@@ -195,17 +197,36 @@ def reporting(progress: Progress | bool | None) -> Iterator[Progress]:
             display.close()
 
 
-def _sink() -> Sink | None:
-    """Return the sink that suits this process, None where nothing should be shown."""
-    if parent_process() is not None or threading.current_thread() is not threading.main_thread():
-        return None
+class Automatic:
+    """The sink that suits this process, chosen when the first line is shown."""
+
+    @cached_property
+    def _sink(self) -> Sink | None:
+        return _choose_sink()
+
+    @property
+    def interval(self) -> float:
+        return float("inf") if self._sink is None else self._sink.interval
+
+    def show(self, what: str, done: int, total: int, elapsed: float) -> None:
+        if self._sink is not None:
+            self._sink.show(what, done, total, elapsed)
+
+    def end(self) -> None:
+        if self._sink is not None:
+            self._sink.end()
+
+
+def _choose_sink() -> Sink | None:
+    """Return a sink for a notebook, a terminal or a log; None if there is no open stream."""
     display = _notebook_display()
     if display is not None:
         return Notebook(display=display)
-    stream = sys.stderr
-    if stream is None or stream.closed:
+    stream = sys.stderr  # any object with `write` and `flush`
+    if stream is None or getattr(stream, "closed", False):
         return None
-    return Terminal(stream=stream) if stream.isatty() else Log(stream=stream)
+    is_terminal = getattr(stream, "isatty", bool)()
+    return Terminal(stream=stream) if is_terminal else Log(stream=stream)
 
 
 def _notebook_display() -> Callable[..., Any] | None:

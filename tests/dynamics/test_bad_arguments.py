@@ -64,7 +64,7 @@ def test_every_rule_refuses_controls_states_and_parameters_that_are_not_finite(r
 def test_every_rule_refuses_an_index_that_is_no_step(rule):
     model = RULES[rule]
     for k in (nan, 1.5, "2", None, -2, HUGE, 10**5000):
-        with pytest.raises(InputError, match=r"index k of a step is .*whole number|too large"):
+        with pytest.raises(InputError, match=r"index k of a step is .*whole number"):
             model.step(model.initial_state(), model.neutral_controls(), None, k)
 
 
@@ -87,7 +87,7 @@ BAD = {
     "steps huge": (lambda: pl.simulate(MODEL, lambda k, x: [0.0], steps=HUGE), "steps is '1000"),
     "steps too huge to write": (
         lambda: pl.simulate(MODEL, U, steps=10**5000),
-        "4300 digits.* too large",
+        "steps is .*4300 digits",
     ),
     "steps nan": (lambda: pl.simulate(MODEL, U, steps=nan), "steps is 'nan'"),
     "steps missing": (lambda: pl.simulate(MODEL, lambda k, x: [0.0]), "steps is 'None'"),
@@ -130,7 +130,7 @@ BAD = {
         lambda: Corners(lambda x: (x, x), dim=1),
         r"function f\(x, near\)",
     ),
-    "corners of a number": (lambda: Corners(5, dim=1), r"map is 5; give a function f\(x, near\)"),
+    "corners of a number": (lambda: Corners(5, dim=1), r"map is '5'; give a function f\(x, near\)"),
 }
 
 

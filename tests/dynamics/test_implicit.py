@@ -63,6 +63,34 @@ def test_free_fall_has_its_closed_form(rule):
     np.testing.assert_allclose(model.space.velocity(end), v0 - [0.0, G * t], atol=1e-11)
 
 
+def jet(**kwargs):
+    return pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]]),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+        **kwargs,
+    )
+
+
+def test_bdf2_is_exact_under_a_constant_thrust_if_it_starts_under_its_first_control():
+    """The default start, under neutral controls, leaves an error of first order."""
+    h, n, u0 = 0.05, 12, np.array([1.0, 0.0])
+    model = pl.BDF2(jet(), dt=h)
+    u = np.tile(u0, (n, 1))
+    run = pl.simulate(model, u, x0=model.initial_state(controls=u0))
+    exact = 0.5 * (n * h) ** 2
+    assert run.states[-1][0] == pytest.approx(exact, rel=1e-10)
+    assert abs(pl.simulate(model, u).states[-1][0] - exact) > 0.01 * exact
+
+
+def test_bdf2_warns_if_it_starts_without_acceleration():
+    """One iteration of Newton's method does not suffice for a soft beam under gravity."""
+    soft = beam(gravity=(0.0, -1e4))
+    model = pl.BDF2(soft, dt=0.1, newton=pl.dynamics.newton.Newton(iterations=1))
+    with pytest.warns(UserWarning, match=r"BDF2 starts .* without acceleration"):
+        x = model.initial_state()
+    np.testing.assert_array_equal(x, np.tile(model.equations.body.rest, 3))
+
+
 @every_rule
 def test_a_soft_body_falls_like_a_stone(rule):
     model = rule(beam(supports=(), gravity=(0.0, -G)), dt=0.02)

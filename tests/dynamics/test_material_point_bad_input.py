@@ -79,7 +79,7 @@ BUILD = {
         ),
         r"No particle lies inside the mesh at a spacing of 0\.05 m; choose about .* or less",
     ),
-    "per_cell of 0": (lambda: model(per_cell=0), "0 particles along a cell; take 2, or 3"),
+    "per_cell of 0": (lambda: model(per_cell=0), "'0' particles along a cell; take 2, or 3"),
     "precision": (lambda: model(precision="float16"), "no precision 'float16'; did you mean"),
     "seeding": (lambda: model(seeding="jiter"), "did you mean 'jitter'"),
     "memory as text": (
@@ -157,7 +157,7 @@ BUILD = {
     ),
     "seed of the jitter": (
         lambda: model(seeding="jitter", rng_seed=-1),
-        "seed of the jitter is -1; it must be a whole number",
+        "seed of the jitter is '-1'; it must be a whole number",
     ),
     "unstable by a cable": (
         lambda: model(driven(taut(1e7)), substeps=3),

@@ -136,10 +136,10 @@ def test_a_bad_wall_is_a_sentence(one_sentence, points, triangles, says):
     ("make", "says"),
     [
         (lambda: ball(0.0), "radius of a ball is 0"),
-        (lambda: ball(1.0, halvings=9), "halvings of a ball are 9"),
-        (lambda: ball(1.0, halvings=2.0), "halvings of a ball are 2.0"),
+        (lambda: ball(1.0, halvings=9), "halvings of a ball are '9'"),
+        (lambda: ball(1.0, halvings=2.0), "halvings of a ball are '2.0'"),
         (lambda: hare(-1.0), "height of a hare is -1"),
-        (lambda: hare(1.0, parts=2), "hare has 2 parts"),
+        (lambda: hare(1.0, parts=2), "hare has '2' parts"),
     ],
 )
 def test_a_bad_shape_is_a_sentence(one_sentence, make, says):

@@ -335,3 +335,50 @@ def test_a_residual_that_is_not_a_number_is_an_error(one_sentence):
         lambda: pl.plan(Problem(model=jet(), steps=2, terms=terms)),
         r"residual of 'tip': its function returns nan at",
     )
+
+
+@pytest.mark.parametrize("method", ["gauss_newton", "newton", "ddp"])
+def test_trials_where_a_residual_is_nan_are_shortened(method):
+    """The optimum y = 0.05 is at the edge of the domain; the first guess y = 0 is inside."""
+
+    def residual(y):
+        with np.errstate(invalid="ignore"):
+            return np.sqrt(0.05 - y[:1])
+
+    terms = [Residual(effector="tip", residual=residual, time=4 * DT), Effort(weight=1e-6)]
+    plan = getattr(pl.planners, method)(Problem(model=jet(), steps=4, terms=terms))
+    place = plan.states[-1][0]
+    assert np.isfinite(plan.cost)
+    assert 0.03 < place <= 0.05
+    assert plan.cost < 0.5 * plan.history[0].cost
+
+
+def nan_right_of_here(y):
+    return np.array([np.where(y[0].real > 0.04, np.nan, y[0])])
+
+
+def test_a_constraint_that_is_nan_counts_as_violated():
+    constraint = Constraint(effector="tip", function=nan_right_of_here, inside=Interval(lower=-1.0))
+    problem = problem_of([constraint])
+    assert problem.violation(*_run(problem, 0.0)) == 0.0
+    assert problem.violation(*_run(problem, 10.0)) == np.inf
+
+
+def _run(problem, thrust):
+    controls = np.full((problem.steps, problem.model.n_controls), thrust)
+    return evaluate(problem, controls).states, controls
+
+
+def test_a_plan_stays_where_its_constraint_is_a_number():
+    """The goal is beyond the edge from which on the constraint is NaN."""
+    problem = Problem(
+        model=jet(),
+        steps=4,
+        terms=[Goal(effector="tip", target=(0.1, 0.0), time=4 * DT), Effort(weight=1e-4)],
+        constraints=[
+            Constraint(effector="tip", function=nan_right_of_here, inside=Interval(lower=-1.0))
+        ],
+    )
+    plan = pl.plan(problem)
+    assert np.isfinite(plan.violation)
+    assert plan.states[:, 0].max() <= 0.04

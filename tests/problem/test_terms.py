@@ -425,7 +425,7 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
             "'heat'; this model's state has position, velocity",
         ),
         (StateGoal(target=np.zeros(3)), "shape"),
-        (Effort(order=4), "order of an effort is 4"),
+        (Effort(order=4), "order of an effort is '4'"),
         (Effort(weight=-1.0), "-1"),
         (Effort(weight=(1.0, 2.0, 3.0)), "each of the 2 controls"),
         (Effort(weight=np.nan), "finite"),

@@ -68,7 +68,7 @@ def test_a_file_of_rods_is_the_robot_in_python(given):
             ("radius = 0.01", "radious = 0.01"),
             r"geometry\.section\.mast: there is no key 'radious' here; did you mean 'radius'",
         ),
-        (("divide = 4", "divide = 0"), "geometry: Rods cannot be divided into 0"),
+        (("divide = 4", "divide = 0"), "geometry: Rods cannot be divided into '0'"),
         (("divide = 4", "cell = 0.1"), "geometry: there is no key 'cell' here"),
         (('type = "bar"', 'type = "tube"'), 'there is no type "tube"'),
     ],

@@ -219,7 +219,7 @@ def test_the_finger_swings_and_settles_with_its_water():
         ),
         (
             lambda: pl.robots.hydraulic_finger(along=1),
-            "1 cells along its cavity; give a whole number, 2 or more",
+            "'1' cells along its cavity; give a whole number, 2 or more",
         ),
         (
             lambda: pl.robots.hydraulic_finger(highest=-1.0),

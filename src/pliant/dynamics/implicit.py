@@ -7,6 +7,7 @@ an incremental potential, so Newton's method with a line search finds q', and it
 gives every derivative of the step by the implicit function theorem.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -107,12 +108,17 @@ class Implicit(Stepping):
         }
         return np.concatenate([made[part] for part in self.rule.parts])
 
+    def initial_state(self, *, controls: Array | None = None, p: Array | None = None) -> Array:
+        """Return the rest shape at rest. BDF2 starts as if to move under `controls` (n_controls,)
+        (default: neutral) with parameters `p`; the other rules do not depend on them."""
+        return self.state(self.equations.body.rest, controls=controls, p=p)
+
     def _acceleration(self, q: Array, v: Array, u: Array | None, p: Array | None) -> Array:
         """Return the acceleration (n_dofs,) [m/s^2] of one backward Euler step from time zero.
 
         Its error is O(dt), which keeps BDF2 at second order. The exact M^-1 f would excite every
         mode that is too stiff for the time step; backward Euler damps those. Returns zeros if the
-        step fails or if the rule has no history."""
+        rule has no history, and with a warning if the step fails."""
         if "previous" not in self.rule.parts:
             return np.zeros_like(q)
         eq, h = self.equations, self.dt
@@ -122,7 +128,14 @@ class Implicit(Stepping):
         u = self.neutral_controls() if u is None else u
         euler = replace(self, rule=_euler_rule(h))
         step = euler.step(np.concatenate([q, v]), u, p)
-        return (step.x[: q.size] - q - h * v) / h**2 if step.status else np.zeros_like(q)
+        if not step.status:
+            warnings.warn(
+                f"BDF2 starts {self.robot.name} without acceleration, which costs it its second "
+                f"order: the backward Euler step for it failed ({step.status.text}).",
+                stacklevel=3,
+            )
+            return np.zeros_like(q)
+        return (step.x[: q.size] - q - h * v) / h**2
 
     # Stepping
 
@@ -207,12 +220,12 @@ class Implicit(Stepping):
         z, status = minimise(potential, guess, self.newton)
         if not status and not np.array_equal(guess, rest):  # the extrapolation may lead astray
             z, status = minimise(potential, rest, self.newton)
-        if not status and len(stages := _compressible(numbers)) > 1:
-            z, status = self._stiffen(stages, parts, u, placed)
+        if not status and len(stages := _poisson_stages(numbers)) > 1:
+            z, status = self._solve_by_poisson_stages(stages, parts, u, placed)
         beyond = "" if status else eq.body.beyond(full(z))
         return full(z), replace(status, text=f"{beyond}.") if beyond else status
 
-    def _stiffen(
+    def _solve_by_poisson_stages(
         self, stages: list[Numbers], parts: list[Array], u: Array, placed: Array
     ) -> tuple[Array, Status]:
         """Solve at growing Poisson's ratios, each from the solution at the one before."""
@@ -469,7 +482,7 @@ class Implicit(Stepping):
 NEARLY_INCOMPRESSIBLE = 0.49  # Poisson's ratio up to which Newton's method needs no stages
 
 
-def _compressible(numbers: Numbers) -> list[Numbers]:
+def _poisson_stages(numbers: Numbers) -> list[Numbers]:
     """Return `numbers` with Poisson's ratio brought to its value in stages, the last as given.
 
     Each stage has a tenth of the compressibility 1 - 2 nu of the one before: Newton's method
@@ -556,8 +569,11 @@ def BDF2(
     solver: str | None = None,
 ) -> Implicit:
     """Second order backward differences (paper 003 eq. 4); state (position, previous, before), the
-    last three positions. `state` and `initial_state` choose the two before the start so that the
-    order is 2 from the first step."""
+    last three positions.
+
+    `initial_state()` chooses the two before the start so that the order is 2 from the first step
+    under neutral controls. If the first control u0 is another one, start from
+    `initial_state(controls=u0)`; otherwise the order is 1."""
     h = check_dt(dt)
     rule = Rule(
         parts=("position", "previous", "before"),

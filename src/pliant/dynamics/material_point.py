@@ -30,6 +30,7 @@ from pliant.core import (
     finite_array,
     is_whole,
     nearest,
+    quoted,
     require_kind,
     require_number,
     require_positive,
@@ -448,7 +449,7 @@ def MaterialPoint(
     h, width = check_dt(dt), require_positive("The grid's cell", cell, "m")
     if not is_whole(per_cell) or per_cell < 1:
         raise InputError(
-            f"There are {per_cell} particles along a cell; take 2, or 3 for a body that "
+            f"There are {quoted(per_cell)} particles along a cell; take 2, or 3 for a body that "
             "stretches much."
         )
     if per_cell == 1:
@@ -473,7 +474,7 @@ def MaterialPoint(
         )
     if not is_whole(rng_seed) or rng_seed < 0:
         raise InputError(
-            f"The seed of the jitter is {rng_seed!r}; it must be a whole number of 0 or more."
+            f"The seed of the jitter is {quoted(rng_seed)}; it must be a whole number of 0 or more."
         )
     body = Particles(
         mesh=mesh,
@@ -542,7 +543,7 @@ def _checked_substeps(
         return least
     if not is_whole(substeps) or substeps < 1:
         raise InputError(
-            f"The number of substeps is {substeps}; it must be a whole number of 1 or more."
+            f"The number of substeps is {quoted(substeps)}; it must be a whole number of 1 or more."
         )
     if dt / substeps > STABLE * stable(damping):
         wave = stable_substep(body.fields, cell, damping)

@@ -20,7 +20,7 @@ from pliant.core import (
 )
 from pliant.dynamics.checks import BEFORE, check_model, check_state, check_steps
 from pliant.dynamics.implicit import Implicit
-from pliant.dynamics.overlaps import overlap_note
+from pliant.dynamics.overlaps import overlap_note, with_note
 from pliant.progress import Progress, reporting
 
 Policy = Callable[[int, Array], Array]  # (step index, state) -> control
@@ -95,7 +95,7 @@ def simulate(
         states=path,
         controls=np.array(used).reshape(steps, model.n_controls),
         steps=tuple(kept),
-        status=Status(text=f"converged{overlap_note(model, path)}", iterations=steps),
+        status=Status(text=with_note("converged", overlap_note(model, path)), iterations=steps),
     )
 
 
@@ -163,5 +163,5 @@ def equilibrium(
     if not step.status:
         raise StepError(f"No equilibrium was found: {step.status.text}")
     text = step.status.text if model.ends_in_minimum(step) else UNSTABLE
-    text += overlap_note(model, step.x[None])
+    text = with_note(text, overlap_note(model, step.x[None]))
     return replace(step, status=replace(step.status, text=text))

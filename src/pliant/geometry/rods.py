@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, finite_array, is_whole, nearest, require_kind
+from pliant.core import Array, InputError, finite_array, is_whole, nearest, quoted, require_kind
 from pliant.geometry.locate import rounded_up, snap_limit
 from pliant.geometry.sections import Section
 
@@ -162,7 +162,7 @@ class Rods:
         ones; those between two points of a region belong to it too."""
         if not is_whole(k) or k < 1:
             raise InputError(
-                f"Rods cannot be divided into {k!r}; give a whole number of 1 or more."
+                f"Rods cannot be divided into {quoted(k)}; give a whole number of 1 or more."
             )
         m, n = len(self.rods), len(self.points)
         steps = np.arange(1, k) / k

@@ -3,7 +3,7 @@ ears."""
 
 import numpy as np
 
-from pliant.core import Array, InputError, is_whole, require_positive
+from pliant.core import Array, InputError, is_whole, quoted, require_positive
 from pliant.geometry.cells import elevated, merged, quartered
 from pliant.geometry.surface import Surface
 
@@ -17,8 +17,8 @@ def ball(radius: float, *, halvings: int = 4) -> Surface:
     require_positive("The radius of a ball", radius, "m")
     if not is_whole(halvings) or not 0 <= halvings <= 8:
         raise InputError(
-            f"The halvings of a ball are {halvings!r}; give a whole number from 0 (20 triangles) "
-            "to 8 (1,310,720)."
+            f"The halvings of a ball are {quoted(halvings)}; give a whole number from 0 (20 "
+            "triangles) to 8 (1,310,720)."
         )
     points, triangles = icosahedron()
     for _ in range(halvings):
@@ -57,7 +57,8 @@ def hare(height: float, *, parts: int = 67) -> Surface:
     require_positive("The height of a hare", height, "m")
     if not is_whole(parts) or not 4 <= parts <= MOST_PARTS:
         raise InputError(
-            f"A hare has {parts!r} parts along an edge; give a whole number from 4 to {MOST_PARTS}."
+            f"A hare has {quoted(parts)} parts along an edge; give a whole number from 4 to "
+            f"{MOST_PARTS}."
         )
     d, triangles = geodesic(parts)
     x, y, z = (_radius(d)[:, None] * d).T

@@ -5,7 +5,15 @@ from typing import NoReturn
 
 import numpy as np
 
-from pliant.core import Array, InputError, finite_array, is_whole, require_number, require_positive
+from pliant.core import (
+    Array,
+    InputError,
+    finite_array,
+    is_whole,
+    quoted,
+    require_number,
+    require_positive,
+)
 from pliant.kernels import rotation
 from pliant.materials import laws
 from pliant.materials.ranges import DENSITY, YOUNGS_MODULUS
@@ -49,7 +57,8 @@ class Material:
             )
         if not is_whole(self.power) or (self.power != 0 and self.power < 2):
             raise InputError(
-                f"The near-incompressible power is {self.power}; take a whole number of 2 or "
+                f"The near-incompressible power is {quoted(self.power)}; take a whole number of "
+                "2 or "
                 "more, or 0 for none."
             )
 

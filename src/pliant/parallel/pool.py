@@ -17,7 +17,7 @@ from time import perf_counter
 from types import ModuleType
 from typing import Any
 
-from pliant.core import InputError, PliantError, is_whole
+from pliant.core import InputError, PliantError, is_whole, quoted
 from pliant.parallel.job import Job
 
 # [s] of work for each worker, below which starting it (imports, compiled code) costs more than it
@@ -37,7 +37,7 @@ class Pool:
         workers = (os.cpu_count() or 1) if workers is None else workers
         if not is_whole(workers) or workers < 1:
             raise InputError(
-                f"The number of workers is {workers!r}; give a whole number from 1 up."
+                f"The number of workers is {quoted(workers)}; give a whole number from 1 up."
             )
         me = multiprocessing.current_process()
         if workers > 1 and getattr(

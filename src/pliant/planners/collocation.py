@@ -96,9 +96,9 @@ def _first(program: "Program", journal: Journal, guess: Array | None, simulate: 
         if guess is None
         else finite_array("The guess of the controls", guess, shape)
     )
-    return program.pack(
-        np.tile(problem.model.space.position(problem.start), (problem.steps, 1)), controls
-    )
+    still = np.tile(problem.start, (problem.steps + 1, 1))
+    problem.check_not_nan(still, controls)
+    return program.pack(still[1:, : program.n_dofs], controls)
 
 
 def _finish(run: "Run", status: str) -> Plan:
@@ -146,6 +146,8 @@ def _verdict(
             f"converged, but what it found cannot be simulated ({again.failed}); give another "
             "guess, or a smaller time step",
         )
+    if status in CONVERGED and problem.violation(again.states, again.controls) == np.inf:
+        return False, "converged, but a constraint is not a number there; give another guess"
     if status in CONVERGED and gap > BRANCH:
         return False, (
             "converged to a motion that the simulation does not follow (see notes['replay "

@@ -8,7 +8,15 @@ from math import ceil, log2
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pliant.core import Array, InputError, StepError, is_whole, require_kind, require_positive
+from pliant.core import (
+    Array,
+    InputError,
+    StepError,
+    is_whole,
+    quoted,
+    require_kind,
+    require_positive,
+)
 from pliant.dynamics.latent import Embedded
 from pliant.planners.certificate import Certificate, certify
 from pliant.planners.choose import plan
@@ -160,7 +168,8 @@ def plan_refined(
     options = checked_options(options)
     if not is_whole(points) or points < 1:
         raise InputError(
-            f"The plan is to be certified at {points!r} points; give a whole number, 1 or more."
+            f"The plan is to be certified at {quoted(points)} points; give a whole number, 1 or "
+            "more."
         )
     executions(
         float(problem.model.surrogate.size.max()), eta

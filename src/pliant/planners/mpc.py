@@ -21,6 +21,7 @@ from pliant.core import (
     Linearizable,
     finite_array,
     is_whole,
+    quoted,
     require_kind,
     require_number,
 )
@@ -218,7 +219,7 @@ def mpc(
     for name, value in (("horizon", horizon), ("memory", memory)):
         if not is_whole(value) or value < 1:
             raise InputError(
-                f"The {name} of mpc is {value!r} steps; give a whole number, 1 or more."
+                f"The {name} of mpc is {quoted(value)} steps; give a whole number, 1 or more."
             )
     if not 0.0 < require_number("The gain of mpc", gain, "-") <= 1.0:
         raise InputError(f"The gain of mpc is {gain:g}; give one above 0, and at most 1.")

@@ -6,7 +6,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from pliant.core import InputError, is_whole, require_kind, require_number
+from pliant.core import InputError, is_whole, quoted, require_kind, require_number
 from pliant.progress import Progress, check_progress, reporting
 
 Planner = TypeVar("Planner", bound=Callable[..., Any])
@@ -31,7 +31,7 @@ class Options:
         if not is_whole(self.iterations) or self.iterations < 1 or not 0.0 < tolerance < 1.0:
             raise InputError(
                 "A planner needs 1 iteration or more and a tolerance between 0 and 1, not "
-                f"{self.iterations} and {self.tolerance}."
+                f"{quoted(self.iterations)} and {self.tolerance}."
             )
         check_progress(self.progress)
 

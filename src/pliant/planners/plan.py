@@ -20,7 +20,7 @@ from pliant.core import (
     StepError,
     finite_array,
 )
-from pliant.dynamics.overlaps import overlap_note
+from pliant.dynamics.overlaps import overlap_note, with_note
 from pliant.planners.iteration import Iteration
 from pliant.planners.model_summary import ModelSummary, effector_positions, summarise
 from pliant.planners.options import Options, checked_options
@@ -260,6 +260,8 @@ class Journal:
                 else finite_array("The guess of the controls", guess, shape)
             )
         now = evaluate(problem, within_limits(problem, controls), keep=self.keep)
+        if now.failed in ("", NOT_FINITE):  # every step was simulated
+            problem.check_not_nan(now.states, now.controls)
         if cost is not None:
             unchanged = np.array_equal(now.controls, controls)
             self._check_same(
@@ -365,7 +367,7 @@ class Journal:
         misses = problem.misses(now.states, now.controls)
         failed = sum(row.failed for row in self.history)
         text += f"; {failed} trial runs failed on the way and were shortened" if failed else ""
-        text += overlap_note(problem.model, now.states)
+        text = with_note(text, overlap_note(problem.model, now.states))
         plan = Plan(
             method=self.method,
             controls=now.controls,

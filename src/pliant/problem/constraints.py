@@ -16,7 +16,6 @@ from pliant.problem.looks import (
     check_analytic,
     difference,
     jacobian,
-    never_nan,
 )
 from pliant.problem.terms import called, effector_rows, steps_at
 
@@ -149,7 +148,8 @@ class Constrains(Protocol):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Constraint:
     """function(y) lies in a set, y an effector's position, velocity or acceleration (dim,), at
-    chosen times [s] or all; of several effectors y is (n dim,), one after the other."""
+    chosen times [s] or all; of several effectors y is (n dim,), one after the other. NaN counts as
+    outside the set; the first guess of a planner must give numbers."""
 
     effector: str | tuple[str, ...]
     inside: Region
@@ -166,7 +166,6 @@ class Constraint:
         rows = effector_rows(model, self.effector, self.what, "xyz", name)
         function = self.function or (lambda y: y)
         self._check_set(name, check_analytic(name, function, rows[0].shape[0]))
-        function = never_nan(name, function)
         at = steps_at(name, self.time, steps, model.dt)
         blank = Quadratic(target=np.zeros(rows[0].shape[0]), weight=0.0)
         return [
@@ -200,8 +199,10 @@ class Watch:
     inside: Region
 
     def violation(self, y: Array) -> float:
-        """How far function(y) is from its set."""
+        """Return the distance of function(y) from its set; infinite if function(y) has NaN."""
         c = self.function(y)
+        if np.isnan(c).any():
+            return np.inf
         return float(np.linalg.norm(c - self.inside.project(c)))
 
 

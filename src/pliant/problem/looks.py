@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from pliant.core import Array, InputError
 
@@ -118,20 +119,14 @@ def check_analytic(name: str, f: Callable[[Array], Array], m: int) -> tuple[int,
     return np.shape(found)
 
 
-def never_nan(name: str, f: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """Return f with a check: it raises InputError where f of finite numbers is not a number, which
-    would compare as neither inside a set nor outside."""
-
-    def checked(y: Array) -> Array:
-        found = f(y)
-        if np.isnan(found).any() and np.isfinite(y).all():
-            place = np.array2string(np.real(y), separator=", ", precision=4)
-            raise InputError(
-                f"{name}: its function returns nan at {place}; it must return numbers everywhere."
-            )
-        return found
-
-    return checked
+def check_not_nan(name: str, values: ArrayLike, y: Array) -> None:
+    """Raise InputError if `values` of a user's function at y (m,) contain NaN."""
+    if np.isnan(values).any() and np.isfinite(y).all():
+        place = np.array2string(y, separator=", ", precision=4)
+        raise InputError(
+            f"{name}: its function returns nan at {place}; start from a guess for which it "
+            "returns numbers."
+        )
 
 
 def bend(f: Callable[[Array], Array], y: Array, w: Array) -> Array:

@@ -17,7 +17,7 @@ from pliant.problem.constraints import (
     check_together,
     checked_control,
 )
-from pliant.problem.looks import Look, Quadratic, Smooth, stencilled
+from pliant.problem.looks import Look, Quadratic, Smooth, check_not_nan, stencilled
 from pliant.problem.terms import Effort, Goal, Path, Term
 
 
@@ -177,6 +177,15 @@ class Problem:
         return max(
             (watch.violation(y) for watch, y in zip(self.watches, seen, strict=True)), default=0.0
         )
+
+    def check_not_nan(self, states: Array, controls: Array) -> None:
+        """Raise InputError if a residual or a constraint is NaN in a run, such as that of the
+        first guess."""
+        for look, y in zip(self.looks, self.observations(states, controls), strict=True):
+            check_not_nan(f"The residual of '{look.name}'", look.loss.value(y), y)
+        for watch in self.watches:
+            y = watch.look.see(states, controls, self.first_control)
+            check_not_nan(f"The constraint on '{watch.look.name}'", watch.function(y), y)
 
     def misses(self, states: Array, controls: Array) -> list[tuple[str, float, float]]:
         """(effector, time [s], distance [m]) of every goal of a place, what plans report."""

@@ -19,7 +19,6 @@ from pliant.problem.looks import (
     Smooth,
     check_analytic,
     difference,
-    never_nan,
 )
 from pliant.problem.paths import Path
 
@@ -136,7 +135,8 @@ class StateGoal:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Residual:
     """1/2 weight |r(y)|^2 of any residual r of an effector's place, velocity or acceleration y
-    (dim,), analytic in y; of several effectors y is (n dim,), one after the other."""
+    (dim,), analytic in y; of several effectors y is (n dim,), one after the other. The cost is
+    infinite where r is NaN; the first guess of a planner must lie where r is a number."""
 
     effector: str | tuple[str, ...]
     residual: Callable[[Array], Array]
@@ -151,7 +151,7 @@ class Residual:
         name = f"The residual of '{called(self.effector)}'"
         rows, at, weight = _seen(self, name, model, steps)
         check_analytic(name, self.residual, rows[0].shape[0])
-        loss: Loss = LeastSquares(residual=never_nan(name, self.residual), weight=weight)
+        loss: Loss = LeastSquares(residual=self.residual, weight=weight)
         return [Look(name=called(self.effector), step=k, states=rows, loss=loss) for k in at]
 
 
@@ -167,7 +167,8 @@ class Effort:
     def on(self, model: Dynamics, steps: int) -> list[Smooth]:
         if not is_whole(self.order) or self.order not in (0, 1, 2, 3):
             raise InputError(
-                f"The order of an effort is {self.order}; take 0 (the control), 1 (its rate), 2 "
+                f"The order of an effort is {quoted(self.order)}; take 0 (the control), 1 (its "
+                "rate), 2 "
                 "(acceleration) or 3 (jerk)."
             )
         try:

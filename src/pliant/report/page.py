@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import InputError
+from pliant.core import InputError, quoted
 from pliant.report.figures import Plot, plot_svg
 from pliant.report.template import CSS, PAGE
 from pliant.store import write_atomic
@@ -90,7 +90,7 @@ def _check(result: Any) -> None:
     for key in ("metrics", "settings"):
         if not isinstance(result.get(key) or {}, Mapping):
             raise InputError(
-                f"The {key} of the result are {str(result[key])[:60]!r}; give a dict by name."
+                f"The {key} of the result are {quoted(result[key])}; give a dict by name."
             )
 
 

@@ -34,7 +34,7 @@ class Header:
         ):
             if not is_whole(value) or value < least:
                 raise InputError(
-                    f"{name} of the trajectory is {value!r}; it must be a whole number from "
+                    f"{name} of the trajectory is {quoted(value)}; it must be a whole number from "
                     f"{least} up."
                 )
 

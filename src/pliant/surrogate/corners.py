@@ -8,7 +8,7 @@ from inspect import signature
 
 import numpy as np
 
-from pliant.core import Array, InputError, is_whole, require_kind
+from pliant.core import Array, InputError, is_whole, quoted, require_kind
 from pliant.parallel import Crew, Here
 from pliant.progress import Progress, check_progress, reporting
 from pliant.surrogate.compress import Compression
@@ -42,7 +42,7 @@ def _check_map(f: object) -> None:
         return
     except TypeError:
         raise InputError(
-            f"The map is {str(f)[:60]}; give a function f(x, near) that returns the value (N,) "
+            f"The map is {quoted(f)}; give a function f(x, near) that returns the value (N,) "
             "and the slope (N, d)."
         ) from None
 
@@ -72,11 +72,13 @@ class Corners:
         _check_map(f)
         if not is_whole(dim) or not 1 <= dim <= MOST:
             raise InputError(
-                f"The map has {dim} inputs; 1 to {MOST} can be interpolated, since one cell in d "
-                "dimensions takes 2^d exact evaluations and a table of 4^d rows."
+                f"The map has {quoted(dim)} inputs; 1 to {MOST} can be interpolated, since one "
+                "cell in d dimensions takes 2^d exact evaluations and a table of 4^d rows."
             )
         if budget is not None and not is_whole(budget):
-            raise InputError(f"The budget is {budget!r}; give a whole number of exact evaluations.")
+            raise InputError(
+                f"The budget is {quoted(budget)}; give a whole number of exact evaluations."
+            )
         if budget is not None and budget < 2**dim:
             raise InputError(
                 f"The budget is {budget} exact evaluations, but a single cell in {dim} "

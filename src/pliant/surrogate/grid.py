@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pliant.core import Array, InputError, is_whole
+from pliant.core import Array, InputError, is_whole, quoted
 from pliant.store.digest import digest
 from pliant.surrogate.corners import Corner, Corners, check_corners
 from pliant.surrogate.domain import check_domain, check_lengths, check_query, each_axis, within
@@ -52,7 +52,9 @@ class Grid:
     ) -> None:
         check_corners(corners)
         if not is_whole(level) or not 0 <= level <= 50:
-            raise InputError(f"The level of a grid is {level!r}; give a whole number from 0 up.")
+            raise InputError(
+                f"The level of a grid is {quoted(level)}; give a whole number from 0 up."
+            )
         self.corners, self.level = corners, int(level)
         self.cell = check_lengths("The cell of a grid", cell, self.dim)  # at level 0
         # a third of a cell off zero: zero then is a corner on no level, and what stays near it

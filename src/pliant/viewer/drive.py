@@ -14,6 +14,7 @@ import numpy as np
 
 from pliant.core import Array, InputError, StepError, nearest, require_positive
 from pliant.dynamics import Quasistatic, SemiImplicit
+from pliant.dynamics.overlaps import with_note
 from pliant.planners import MOVING, inverse
 from pliant.robot import Robot
 from pliant.robot_files import Keyframes
@@ -193,7 +194,7 @@ def _ending(session: Session) -> str:
     if session.pose.state != MOVING:
         return session.text
     still = f"still moving when the time was over, {1e3 * session.error:.3g} mm from the target"
-    return f"{still}; {session.overlap}" if session.overlap else still
+    return with_note(still, session.overlap)
 
 
 def sway(session: Session, radius: float | None = None) -> Callable[[Session, float], None]:

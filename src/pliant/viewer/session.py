@@ -9,10 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pliant.bodies import Solid
 from pliant.controls import Control, controls_of
 from pliant.core import Array, InputError, PliantError, finite_array
-from pliant.dynamics.overlaps import NOT_MODELLED
+from pliant.dynamics.overlaps import overlap_text, with_note
 from pliant.planners import Pose
 from pliant.planners.model_summary import different_parts, robot_digest
 from pliant.robot import Robot
@@ -81,19 +80,15 @@ class Session:
     def overlap(self) -> str:
         """Where bodies of the robot overlap, as a sentence; "" where they do not. It is looked for
         every LOOK_EVERY ticks."""
-        body, k = self.robot.body(), int(self.pose.k)
-        if not isinstance(body, Solid) or body.bodies.count == 1:
-            return ""
+        k = int(self.pose.k)
         if self._overlap is None or not 0 <= k - self._overlap[0] < LOOK_EVERY:
-            found = body.bodies.deepest([self.position])
-            text = "" if found is None else f"{found.text}: {NOT_MODELLED}"
-            self._overlap = (k, text)
+            self._overlap = (k, overlap_text(self.robot.body(), [self.position]))
         return self._overlap[1]
 
     @property
     def text(self) -> str:
         """The state of the robot in words."""
-        return f"{self.pose.text}; {self.overlap}" if self.overlap else self.pose.text
+        return with_note(self.pose.text, self.overlap)
 
     @cached_property
     def picture(self) -> Picture:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.core import Array, InputError, is_whole
+from pliant.core import Array, InputError, is_whole, quoted
 from pliant.dynamics.material_point import MaterialPoints
 from pliant.store import PointFrame, write_point_frames
 from pliant.zoo.particle_pictures import checked_states, deformations, strain_size
@@ -19,7 +19,7 @@ def write_vtk(folder: str | Path, model: MaterialPoints, states: Array, *, every
     states = checked_states(model, states)
     if not is_whole(every) or every < 1:
         raise InputError(
-            f"Every {every} states cannot be written; give a whole number of 1 or more."
+            f"Every {quoted(every)} states cannot be written; give a whole number of 1 or more."
         )
     return write_point_frames(folder, _frames(model, states, every))
 

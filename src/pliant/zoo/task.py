@@ -92,6 +92,6 @@ def _simulate(run: Run, task: Task, model) -> Outcome:
         if isinstance(body, Solid | Beams)
         else None
     )
-    note = overlap_note(model, path.path).removeprefix("; ")
+    note = overlap_note(model, path.path)
     notes = [f"{note[0].upper()}{note[1:]}."] if note else []
     return Outcome(metrics=metrics, plots=plots, scene=film, notes=notes)

@@ -21,6 +21,7 @@ from pliant.core import (
     check_controls,
     finite_array,
     is_whole,
+    quoted,
     require_kind,
     require_positive,
 )
@@ -99,7 +100,9 @@ class Inverse:
     def resume(self, x: ArrayLike, u: ArrayLike, k: int) -> Pose:
         """The pose before tick k with a state x and controls u as they are, in balance or not."""
         if not is_whole(k) or k < 0:
-            raise InputError(f"The tick to go on from is {k!r}; give a whole number, 0 or more.")
+            raise InputError(
+                f"The tick to go on from is {quoted(k)}; give a whole number, 0 or more."
+            )
         state = finite_array("The state", x, (self.model.space.size,)).copy()
         torn = self.model.equations.body.inverted(self._position(state))
         if torn is not None:
@@ -183,7 +186,9 @@ class Inverse:
         """Ticks until no node moves by more than `tolerance` of the robot's length in one, or until
         there were `ticks` of them: then the pose says that it is still moving."""
         if not is_whole(ticks) or ticks < 1:
-            raise InputError(f"The number of ticks is {ticks!r}; give a whole number, 1 or more.")
+            raise InputError(
+                f"The number of ticks is {quoted(ticks)}; give a whole number, 1 or more."
+            )
         near = (
             require_positive("The tolerance of settling", tolerance, "of the robot's length")
             * self.length

@@ -66,6 +66,7 @@ class Controls:
     def at_limit(self, j: int, u: Array) -> str:
         """The actuator of control j, and the limit that it is at for controls u (n_controls,)."""
         (lower, upper), name = (side[j] for side in self._limits), self.names[j]
+        # The tolerance with which the quadratic program (program.py) takes a limit as active.
         near = 1e-6 * max(abs(u[j]), min(upper - lower, 1.0))
         if u[j] <= lower + near:
             slack = self.pulls[j] and lower == 0.0

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from pliant.actuators import AttachedCable
 from pliant.bodies import TINY, Term
 from pliant.contact import AttachedContact
-from pliant.core import Array, InputError, is_whole, require_kind
+from pliant.core import Array, InputError, is_whole, quoted, require_kind
 from pliant.dynamics.equations import Equations
 from pliant.planners.inverse.controls import SLACK
 from pliant.planners.inverse.ticking import Answer
@@ -252,7 +252,7 @@ def obstacle_guards(
     for j in numbers:
         if not is_whole(j) or not 0 <= j < len(contacts):
             raise InputError(
-                f"The obstacle {j!r} is none of the robot's {len(contacts)} contacts; give True, "
-                "False, or their places in its list, from 0."
+                f"The obstacle {quoted(j)} is none of the robot's {len(contacts)} contacts; "
+                "give True, False, or their places in its list, from 0."
             )
     return [ObstacleGuard(equations=equations, term=contacts[j], near=near) for j in numbers]

@@ -4,7 +4,7 @@ weight of a liquid holds against that."""
 import numpy as np
 
 from pliant.actuators import Fibres
-from pliant.core import Array, InputError, is_whole
+from pliant.core import Array, InputError, is_whole, quoted
 from pliant.geometry import Box, Mesh, compacted, with_cavities, with_surface
 from pliant.geometry.chambers import ticks
 from pliant.geometry.lattice import grid_of, kuhn
@@ -39,7 +39,8 @@ def hydraulic_finger(
     """
     if not is_whole(along) or along < 2:
         raise InputError(
-            f"The finger has {along!r} cells along its cavity; give a whole number, 2 or more."
+            f"The finger has {quoted(along)} cells along its cavity; give a whole number, 2 or "
+            "more."
         )
     return Robot(
         name="hydraulic_finger",

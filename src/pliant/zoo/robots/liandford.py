@@ -4,7 +4,7 @@ a bar in its middle."""
 import numpy as np
 
 from pliant.actuators import Servo
-from pliant.core import Array, InputError, is_whole
+from pliant.core import Array, InputError, is_whole, quoted
 from pliant.geometry import Rods, Round
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Robot
@@ -31,7 +31,7 @@ def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot
     """
     if not is_whole(cells) or cells < 2:
         raise InputError(
-            f"A leg of the liandford has {cells!r} cells; give a whole number, 2 or more."
+            f"A leg of the liandford has {quoted(cells)} cells; give a whole number, 2 or more."
         )
     points, rods, regions = (
         [np.array([[0.0, 0.0, z] for z in (-HALF, 0.0, HALF)])],
