@@ -56,7 +56,7 @@ BUILD = {
     ),
     "substeps of 0": (
         lambda: model(substeps=0),
-        "substeps is 0; it must be a whole number of 1 or more",
+        "substeps is '0'; it must be a whole number of 1 or more",
     ),
     "substeps of 2.5": (
         lambda: model(substeps=2.5),

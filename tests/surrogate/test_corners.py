@@ -180,7 +180,7 @@ def test_a_map_of_another_shape_is_refused(one_sentence, value):
 
 @pytest.mark.parametrize("dim", [0, 7, 2.5])
 def test_the_number_of_inputs_is_limited(one_sentence, dim):
-    one_sentence(lambda: Corners(waves, dim=dim), f"{dim} inputs; 1 to 6")
+    one_sentence(lambda: Corners(waves, dim=dim), f"'{dim}' inputs; 1 to 6")
 
 
 def test_the_budget_is_kept(one_sentence):
