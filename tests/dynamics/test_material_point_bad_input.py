@@ -60,7 +60,7 @@ BUILD = {
     ),
     "substeps of 2.5": (
         lambda: model(substeps=2.5),
-        r"substeps is 2\.5; it must be a whole number",
+        r"substeps is '2\.5'; it must be a whole number",
     ),
     "dt of 0": (lambda: model(dt=0.0), "dt is 0 s; it must be a positive"),
     "cell of 0": (lambda: model(cell=0.0), "cell is 0 m; it must be a positive"),
