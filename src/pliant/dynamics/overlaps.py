@@ -14,7 +14,7 @@ EXAMINED_STATES = 20
 
 
 def overlap_note(model: Dynamics, states: Array) -> str:
-    """Return `overlap_text` of the states (n, n_state) of a run, at most EXAMINED_STATES of them."""
+    """Return `overlap_text` of at most EXAMINED_STATES of the states (n, n_state) of a run."""
     body = getattr(getattr(model, "equations", None), "body", None)
     chosen = np.unique(np.linspace(0, len(states) - 1, EXAMINED_STATES).astype(int))
     return overlap_text(body, [model.space.position(states[k]) for k in chosen])
