@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.bodies import Matter, complex_slopes, one_sided
-from pliant.core import Array, InputError, finite_array, nearest, quoted, require_positive
+from pliant.core import FARTHEST, Array, InputError, finite_array, nearest, quoted, require_positive
 from pliant.geometry.heights import HeightField
 from pliant.materials import FRICTION
 
@@ -18,9 +18,6 @@ from pliant.materials import FRICTION
 # it is written with analytic operations. A distance that is too short, with a gradient shorter than
 # one, will do: it makes the contact softer.
 Distance = Callable[[Array], tuple[Array, Array, Array]]
-
-
-FARTHEST = 1e9  # [m] beyond it, round-off in a distance exceeds a tenth of a micrometre
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +56,8 @@ def plane(normal: ArrayLike, height: float = 0.0) -> Obstacle:
     height = float(_length_array("The plane's height", height, ()))
     if not n.any():
         raise InputError(f"The plane's normal is {n}; it must not be zero.")
-    n = n / np.abs(n).max()  # first, since the norm of huge or tiny numbers is not finite or zero
+    if not 1e-150 < np.linalg.norm(n) < np.inf:  # the squares underflow or overflow
+        n = n / np.abs(n).max()
     n = n / np.linalg.norm(n)
 
     def distance(y: Array) -> tuple[Array, Array, Array]:

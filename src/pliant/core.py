@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+# [m] from the origin; a place beyond has other units, and its rounding exceeds 0.1 um
+FARTHEST = 1e9
 
 
 class PliantError(Exception):
@@ -417,6 +419,11 @@ def require_seed(seed: Any) -> int:
             f"The seed is {quoted(seed)}; it must be a whole number from 0 to {2**32 - 1}."
         )
     return int(seed)
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun, such as "1 spike" or "2 spikes"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def quoted(value: Any) -> str:

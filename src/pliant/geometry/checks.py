@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pliant.core import Array, MeshError, quoted
+from pliant.core import FARTHEST, Array, MeshError, quoted
 from pliant.geometry.cells import (
     DIMENSION,
     RULES,
@@ -18,7 +18,6 @@ from pliant.geometry.cells import (
     sorted_groups,
 )
 
-FARTHEST = 1e9  # [m] from the origin; a robot beyond has other units
 SMALLEST = 1e-9  # [m] of the bounding box; a robot below has other units
 FLAT = 1e-9  # volume over longest edge^dim below which a cell carries no strain
 

@@ -15,7 +15,7 @@ def close_holes(points: Array, triangles: Array) -> tuple[Array, Array]:
     """
     size = float(np.linalg.norm(np.ptp(points[triangles], axis=(0, 1))))
     added, diameters = [np.zeros((0, 3), dtype=np.int64)], []
-    for rim in rims(triangles):
+    for rim in hole_loops(triangles):
         span = float(np.linalg.norm(np.ptp(points[rim], axis=0)))
         if len(rim) > 3 and (span > LARGEST * size or len(rim) > MOST_EDGES):
             raise MeshError(
@@ -28,7 +28,7 @@ def close_holes(points: Array, triangles: Array) -> tuple[Array, Array]:
     return np.concatenate(added), np.array(diameters)
 
 
-def rims(triangles: Array) -> list[Array]:
+def hole_loops(triangles: Array) -> list[Array]:
     """Return the nodes of each hole's rim, in the order that the missing triangles have."""
     following: dict[int, list[int]] = {}
     for start, end in missing_edges(triangles).tolist():

@@ -45,9 +45,9 @@ def repair_surface(
     single = net[~surplus_copies(net)]
     tight = without_loose(single)
     require_triangles(points, whole, tight)
-    turned, n_turned = with_one_orientation(tight)
-    added, holes = close_holes(points, turned)
-    closed = reduced(np.concatenate([turned, added]))
+    oriented, n_reversed = with_one_orientation(tight)
+    added, holes = close_holes(points, oriented)
+    closed = reduced(np.concatenate([oriented, added]))
     require_triangles(points, whole, closed)
     closed, n_outward = with_outward_parts(points, closed)
     report = RepairReport(
@@ -57,7 +57,7 @@ def repair_surface(
         degenerate_triangles=len(before) - len(whole),
         duplicate_triangles=len(whole) - len(single),
         loose_triangles=len(single) - len(tight),
-        reversed_triangles=n_turned + n_outward,
+        reversed_triangles=n_reversed + n_outward,
         closed_holes=len(holes),
         largest_hole=float(holes.max(initial=0.0)),
     )
@@ -124,7 +124,7 @@ def without_loose(triangles: Array) -> Array:
 
 
 def with_one_orientation(triangles: Array) -> tuple[Array, int]:
-    """Return the triangles, in each connected part turned as most of them are, and how many were
+    """Return the triangles, in each connected part oriented as most of them are, and how many were
     reversed. Raises MeshError for a surface with one side only.
 
     Each triangle has two states, as given and reversed. Neighbours link the states that agree, so

@@ -32,7 +32,7 @@ class Range:
         if not lowest <= number <= highest:
             raise InputError(
                 f"{name} is {self._shown(number)}; it must lie between {lowest:g} and "
-                f"{highest:g}. Check its unit: {self._known()}."
+                f"{highest:g}. {self._advice()}: {self._known()}."
             )
         return number
 
@@ -44,8 +44,11 @@ class Range:
         beyond = f"less than {least}" if value < low else f"more than {most}"
         return [
             f"{name or self.name} is {self._shown(value)}, {beyond} "
-            f"({low if value < low else high:g}); check its unit."
+            f"({low if value < low else high:g}); {self._advice().lower()}."
         ]
+
+    def _advice(self) -> str:
+        return "Check the value" if self.unit == "-" else "Check its unit"
 
     def _known(self) -> str:
         (low, high), (least, most) = self.plausible, self.extremes
@@ -81,14 +84,17 @@ FRICTION = Range(
     unit="-",
     allowed=(0.0, 1e6),
     plausible=(0.0, 10.0),
-    extremes=("no friction", "the stickiest rubber"),
+    extremes=("a frictionless surface", "soft rubber on clean glass"),
 )
+# Damping: beyond the plausible limits a motion ends within 10 us (mass), or takes minutes to creep
+# to rest (stiffness), shorter and longer than any step or motion of a robot. The allowed limits leave
+# room for both in double precision.
 MASS_DAMPING = Range(
     name="The mass damping",
     unit="1/s",
     allowed=(0.0, 1e9),
     plausible=(0.0, 1e5),
-    extremes=("no damping", "a hair in honey"),
+    extremes=("no damping", "a fibre of 0.1 mm in a viscous liquid"),
 )
 STIFFNESS_DAMPING = Range(
     name="The stiffness damping",

@@ -10,14 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, finite_array, require_kind
+from pliant.core import FARTHEST, Array, InputError, finite_array, require_kind
 from pliant.dynamics.stepping import Stepping
 
 Ways = (
     Sequence[ArrayLike | str | None] | ArrayLike | str | None
 )  # which directions count: of each effector, or of all
-
-FAR = 1e9  # [m]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,10 +54,10 @@ class Aims:
     def goal(self, targets: ArrayLike) -> Array:
         """(n_effectors, dim) [m] targets, or a sentence."""
         goal = finite_array("The array of targets", targets, self.shape, "m")
-        if np.abs(goal).max() > FAR:
+        if np.abs(goal).max() > FARTHEST:
             raise InputError(
                 f"A target is {np.abs(goal).max():.3g} m away, and no robot is larger than "
-                f"{FAR:g} m; give targets in metres."
+                f"{FARTHEST:g} m; give targets in metres."
             )
         return goal
 
