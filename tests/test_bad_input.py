@@ -448,7 +448,7 @@ DOUBTFUL = {
         lambda: robot(material=pl.Material(E=1e5, nu=0.3, density=1e-3)),
         r"lightest aerogel",
     ),
-    "sticky": (lambda: robot(contacts=[pl.Contact(obstacle=GROUND, friction=1e3)]), r"stickiest"),
+    "sticky": (lambda: robot(contacts=[pl.Contact(obstacle=GROUND, friction=1e3)]), r"soft rubber"),
     "damped": (lambda: robot(damping=pl.Damping(stiffness=1e3)), r"stiffness damping is 1000 s"),
 }
 

@@ -205,7 +205,7 @@ def test_a_spike_is_told_of_and_a_cone_is_not():
     points = np.array(BALL.points)
     points[17] *= 20.0
     spiked = Surface(points=points, triangles=BALL.triangles)
-    assert "1 spikes (longest: 0.95" in surface_doubts(spiked)[0]
+    assert "1 spike (longest: 0.95" in surface_doubts(spiked)[0]
     points[17] = 3.0 * BALL.points[17]
     assert surface_doubts(Surface(points=points, triangles=BALL.triangles)) == []
 

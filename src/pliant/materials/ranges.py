@@ -87,8 +87,7 @@ FRICTION = Range(
     extremes=("a frictionless surface", "soft rubber on clean glass"),
 )
 # Damping: beyond the plausible limits a motion ends within 10 us (mass), or takes minutes to creep
-# to rest (stiffness), shorter and longer than any step or motion of a robot. The allowed limits leave
-# room for both in double precision.
+# to rest (stiffness), shorter and longer than any motion of a robot.
 MASS_DAMPING = Range(
     name="The mass damping",
     unit="1/s",
