@@ -517,3 +517,10 @@ def test_extreme_but_legal_input_is_finite_or_says_why(extreme, scale):
         step = dynamics.step(scale * dynamics.initial_state(), np.zeros(0))
     assert np.isfinite(step.x).all()
     assert step.status or step.status.text.endswith(".")
+
+
+def test_a_plane_keeps_its_normal_to_the_last_bit():
+    """It is normalised once."""
+    for normal in np.random.default_rng(0).uniform(-1.0, 1.0, (20, 3)):
+        gradient = pl.plane(normal).distance(np.zeros((1, 3)))[1]
+        np.testing.assert_array_equal(gradient[0], normal / np.linalg.norm(normal))

@@ -56,7 +56,7 @@ def plane(normal: ArrayLike, height: float = 0.0) -> Obstacle:
     height = float(_length_array("The plane's height", height, ()))
     if not n.any():
         raise InputError(f"The plane's normal is {n}; it must not be zero.")
-    if not 1e-150 < np.linalg.norm(n) < np.inf:  # the squares underflow or overflow
+    if not 1e-150 < np.abs(n).max() < 1e150:  # the squares would underflow or overflow
         n = n / np.abs(n).max()
     n = n / np.linalg.norm(n)
 
