@@ -54,9 +54,14 @@ def cell_facets(cells: Array) -> Array:
 
 def boundary_facets(cells: Array) -> Array:
     """(k, nodes per facet) the outward facets that belong to one cell only."""
-    facets = cell_facets(cells)
-    order, start, count = sorted_groups(facets[:, : DIMENSION[cells.shape[1]]])
-    return facets[np.sort(order[start[count == 1]])]
+    return cell_facets(cells)[boundary_rows(cells)]
+
+
+def boundary_rows(cells: Array) -> Array:
+    """(k,) the rows of `cell_facets` that belong to one cell only; divided by the facets per cell,
+    they are the cells of the boundary facets."""
+    order, start, count = sorted_groups(cell_facets(cells)[:, : DIMENSION[cells.shape[1]]])
+    return np.sort(order[start[count == 1]])
 
 
 def matched(facets: Array, boundary: Array, dim: int) -> Array:

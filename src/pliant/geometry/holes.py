@@ -5,7 +5,7 @@ import numpy as np
 from pliant.core import Array, MeshError
 
 LARGEST = 0.1  # of the size: a larger opening is a missing face, not a gap to be closed
-MOST_EDGES = 300  # of a rim; the time grows with the third power
+MOST_EDGES = 300  # of a rim: below a second; the time grows with the third power
 
 
 def close_holes(points: Array, triangles: Array) -> tuple[Array, Array]:
@@ -65,12 +65,12 @@ def smallest_triangulation(rim: Array) -> Array:
     n = len(rim)
     cost, split = np.zeros((n, n)), np.zeros((n, n), dtype=np.int64)
     for gap in range(2, n):
-        for i in range(n - gap):
-            j, inner = i + gap, np.arange(i + 1, i + gap)
-            normal = np.cross(rim[inner] - rim[i], rim[j] - rim[i])
-            total = cost[i, inner] + cost[inner, j] + np.linalg.norm(normal, axis=1)
-            split[i, j] = inner[total.argmin()]
-            cost[i, j] = total.min()
+        first = np.arange(n - gap)[:, None]
+        last, inner = first + gap, first + np.arange(1, gap)
+        normal = np.cross(rim[inner] - rim[first], rim[last] - rim[first])
+        total = cost[first, inner] + cost[inner, last] + np.linalg.norm(normal, axis=2)
+        split[first, last] = first + 1 + total.argmin(axis=1, keepdims=True)
+        cost[first, last] = total.min(axis=1, keepdims=True)
     out, todo = [], [(0, n - 1)]
     while todo:
         i, j = todo.pop()

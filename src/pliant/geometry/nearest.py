@@ -6,10 +6,10 @@ from scipy.spatial import cKDTree
 from pliant.core import Array
 from pliant.geometry.cells import (
     FACETS,
+    boundary_rows,
     cell_facets,
     shape_gradients,
     shape_values,
-    sorted_groups,
 )
 
 BULGE = 1.5  # a curved facet stays within this many times the distance of its farthest node
@@ -21,8 +21,7 @@ def nearest_on_boundary(points: Array, cells: Array, at: Array) -> tuple[Array, 
     are nearest to `at` (k, dim) [m]."""
     dim, table = points.shape[1], np.array(FACETS[cells.shape[1]])
     facets = cell_facets(cells)
-    order, start, count = sorted_groups(facets[:, :dim])
-    rows = np.sort(order[start[count == 1]])
+    rows = boundary_rows(cells)
     nodes = points[facets[rows]]
     centres = nodes.mean(axis=1)
     reach = BULGE * np.linalg.norm(nodes - centres[:, None], axis=2).max()

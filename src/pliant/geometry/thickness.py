@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pliant.core import Array
-from pliant.geometry.cells import FACETS
+from pliant.geometry.cells import boundary_rows, cell_facets
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.winding import meetings
 
@@ -24,7 +24,8 @@ class Thickness:
 
 def thickness(mesh: Mesh) -> Thickness:
     """Measure the thickness of a mesh by rays from at most 200 boundary facets, taken straight."""
-    facets, owners = _boundary_cells(mesh)
+    rows = boundary_rows(mesh.corners)
+    facets, owners = cell_facets(mesh.corners)[rows], rows // (mesh.dim + 1)
     chosen = np.unique(np.linspace(0, len(facets) - 1, SAMPLES).astype(int))
     corners, far = mesh.points[facets], 1.01 * mesh.size
     normals = _area_vectors(corners[chosen])
@@ -33,17 +34,6 @@ def thickness(mesh: Mesh) -> Thickness:
     start = corners[chosen].mean(axis=1)
     length = far * _first_hits(corners, start, start - far * normals / area[:, None])
     return Thickness(length=length, cells=np.maximum(1.0, np.round(length / height)), area=area)
-
-
-def _boundary_cells(mesh: Mesh) -> tuple[Array, Array]:
-    """((k, dim) the corners of the boundary facets, outward; (k,) the cell of each)."""
-    table = np.array(FACETS[mesh.dim + 1])
-    facets = mesh.corners[:, table].reshape(-1, mesh.dim)
-    _, place, count = np.unique(
-        np.sort(facets, axis=1), axis=0, return_index=True, return_counts=True
-    )
-    place = np.sort(place[count == 1])
-    return facets[place], place // len(table)
 
 
 def _area_vectors(corners: Array) -> Array:
