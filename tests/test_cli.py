@@ -2,6 +2,7 @@
 line."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -80,6 +81,12 @@ def test_a_goal_that_is_not_reached_is_status_1(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (("run", "arm-reech"), "did you mean 'arm-reach'?"),
+        (("run", "nosuch"), "`pliant list` shows all experiments; a robot file is given as FILE"),
+        (("run", "arm-obstacle"), "did you mean 'arm-obstacles'"),
+        (("drive", "nosuch"), "a robot file is given as FILE.toml"),
+        (("check", "/dev/zero"), "'/dev/zero' is a folder, a pipe or a device"),
+        (("run", "cantilever", "--out", "/proc/x"), "The folder /proc/x cannot be created"),
+        (("run", "cantilever", "--set", "cells=nan"), "takes a whole number such as"),
         (("run", "cantilever", "--set", "load"), "KEY=VALUE"),
         (("run", "cantilever", "--set", "lod=1"), "did you mean 'load'?"),
         (("run", "missing.toml"), "missing.toml"),
@@ -95,6 +102,38 @@ def test_wrong_input_is_one_sentence_and_status_2(
     assert status == 2
     assert sentence in said.replace("\n", " ")
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "cantilever", "--seed", "-1"),
+        ("run", "cantilever", "--set", "load=nan"),
+        ("run", "cantilever", "--out", "file"),
+        ("drive", "plane_arm", "--headless", "nan"),
+        ("drive", "plane_arm", "--headless", "1", "--port", "99999"),
+        ("drive", "plane_arm", "--headless", "1", "--script", "missing.csv"),
+    ],
+)
+def test_wrong_options_are_refused_before_work_begins(words, called, tmp_path) -> None:
+    (tmp_path / "file").touch()
+    status, said = called(*words)
+    assert status == 2
+    assert "preparing" not in said
+
+
+def test_a_pipe_is_not_taken_for_a_missing_robot_file(called, tmp_path) -> None:
+    os.mkfifo(tmp_path / "fifo.toml")
+    status, said = called("check", "fifo.toml")
+    assert (status, "is a folder, a pipe or a device" in said) == (2, True)
+
+
+def test_a_damaged_result_says_how_to_go_on(called, tmp_path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "result.json").write_text('{"name": ')
+    status, said = called("run", "cantilever", "--out", "made", "--resume")
+    assert status == 2
+    assert "delete it and run again, or choose another folder" in said
 
 
 def test_gradcheck_prints_a_table_of_right_slopes() -> None:
@@ -220,7 +259,7 @@ def test_an_interrupt_while_modules_are_loaded_is_quiet(module: str) -> None:
     [
         (("run", "cantilever", "--seed", "-1"), "The seed is '-1'"),
         (("run", "cantilever", "--seed", "1" * 5001), "--seed"),
-        (("run", "cantilever", "--set", f"cells={'1' * 5001}"), "takes a int"),
+        (("run", "cantilever", "--set", f"cells={'1' * 5001}"), "takes a whole number"),
         (("run", "cantilever", "--set", f"cells={'1' * 400}"), "must be below"),
         (("run", "cantilever", "--set", f"load={'1' * 5001}"), "finite"),
         (("run", "cantilever", "--out", ""), "path is empty"),

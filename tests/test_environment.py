@@ -25,6 +25,19 @@ def test_a_right_number_of_threads_stays(monkeypatch, value, recwarn):
     assert not recwarn.list
 
 
+def test_the_command_line_prints_warnings_as_one_line():
+    env = {**os.environ, THREADS: "0", "PYTHONPATH": os.pathsep.join(sys.path)}
+    out = subprocess.run(
+        [sys.executable, "-m", "pliant", "--version"],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=300,
+    )
+    assert out.stderr.startswith("warning: NUMBA_NUM_THREADS is '0' and is ignored; give a whole")
+    assert out.stderr.count("\n") == 1
+
+
 def test_the_environment_is_checked_before_numba_is_imported():
     """With an invalid number of threads, importing Numba's parallel part would raise an error."""
     code = "import pliant.bodies"

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pliant import __version__
-from pliant.core import InputError, PliantError, printable
+from pliant.core import InputError, PliantError, printable, require_seed
 from pliant.interrupts import STATUS as INTERRUPTED
 from pliant.interrupts import exit_on_interrupt
 from pliant.progress import Display, Log
@@ -116,13 +116,17 @@ def run_command(
         from pliant.zoo.result_folder import checked_folder
 
     experiment = _experiment(name)
+    overrides = _pairs(set_ or [])
+    experiment.chosen(overrides, quick=quick)  # raises for a wrong setting before work begins
+    require_seed(seed)
+    folder = checked_folder(out, experiment.name)
     try:
         with _progress() as progress:
             result = run(
                 experiment,
                 out=out,
                 seed=seed,
-                overrides=_pairs(set_ or []),
+                overrides=overrides,
                 quick=quick,
                 resume=resume,
                 cluster=cluster,
@@ -133,7 +137,7 @@ def run_command(
             "Interrupted; what was finished is on disk. Go on with the same command and --resume.",
             130,
         )
-    _print_result(result, checked_folder(out, experiment.name))
+    _print_result(result, folder)
     if as_json:
         print(json.dumps(result))
     raise typer.Exit(0 if result["status"] == "done" else 1)
@@ -147,7 +151,9 @@ def drive_command(
             metavar="NAME|FILE.toml", help="A robot of the zoo, an experiment, or a robot file."
         ),
     ],
-    port: Annotated[int, typer.Option(help="Port of the page; 0 takes one that is free.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes one that is free.")
+    ] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
     ] = True,
@@ -205,6 +211,9 @@ def drive_command(
             "A script leads a robot without a page; say --headless SECONDS too, or leave "
             "--script out."
         )
+    if without_page is not None:
+        viewer.check_duration(without_page)
+    keyframes = None if script is None else viewer.load_script(script)
     with _busy(PREPARING):
         session = viewer.session_of(
             find_robot(name),
@@ -217,7 +226,7 @@ def drive_command(
         figures = viewer.headless(
             session,
             seconds=without_page,
-            script=None if script is None else viewer.load_script(script),
+            script=keyframes,
         )
         for what, value in figures.items():
             print(printable(f"{what}: {value if isinstance(value, str) else f'{value:.4g}'}"))

@@ -2,7 +2,10 @@
 checks them."""
 
 import os
+import sys
 import warnings
+from pathlib import Path
+from typing import Any
 
 THREADS = "NUMBA_NUM_THREADS"
 THREADS_PER_CORE = 64
@@ -24,4 +27,18 @@ def check_environment() -> None:
     )
 
 
+def is_command_line() -> bool:
+    """Return whether this process was started as `pliant` or `python -m pliant`."""
+    called = sys.argv[0] if sys.argv else ""
+    pairs = zip(sys.orig_argv, sys.orig_argv[1:], strict=False)
+    return Path(called).stem == "pliant" or ("-m", "pliant") in pairs
+
+
+def show_warning(message: Any, *_: Any, **__: Any) -> None:
+    """Print a warning as one line, in place of `warnings.showwarning`."""
+    print(f"warning: {message}", file=sys.stderr, flush=True)
+
+
+if is_command_line():
+    warnings.showwarning = show_warning  # here, because importing the package warns already
 check_environment()

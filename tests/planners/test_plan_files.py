@@ -188,6 +188,16 @@ def test_the_digest_of_a_robot_tells_which_parts_differ():
     assert Shapes(robot=other).key != Shapes(robot=bar()).key
 
 
+def test_a_path_without_a_plan_is_refused(saved, one_sentence):
+    Plan.load(saved).to_csv(saved / "plan.csv")
+    one_sentence(lambda: Plan.load(saved / "plan.csv"), "plan.csv is not a saved plan. Give the")
+    one_sentence(
+        lambda: Plan.load(saved / "no"), "does not exist. Give the folder that plan.save wrote"
+    )
+    one_sentence(lambda: Plan.load(3), "The path of a plan is '?3'?.*folder that plan.save wrote")
+    one_sentence(lambda: load_controls(3, (4, 2)), "The path of a plan is '?3'?")
+
+
 def test_a_plan_that_was_cut_off_needs_its_model(tmp_path, one_sentence):
     def stop(what, done, total):
         raise RuntimeError

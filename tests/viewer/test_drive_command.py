@@ -89,6 +89,9 @@ def test_a_saved_plan_is_replayed_and_other_folders_are_refused(pliant, finger, 
     status, out, said = pliant(*words)
     assert status == 0, said
     assert "ticks: 12" in out  # six for each step, and the replay ends
+    assert "at the end: replayed\n" in out
+    out = pliant(*words[:2], "0.1", *words[3:])[1]
+    assert "at the end: the time was over before the replay ended" in out
     status, _, said = pliant(*words, "--dynamic")
     assert (status, "Leave out --dynamic" in said) == (2, True)
     (tmp_path / "other").mkdir()

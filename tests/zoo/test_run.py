@@ -60,9 +60,9 @@ def test_settings_are_read_in_their_type_and_change_the_run(tmp_path: Path) -> N
     ("overrides", "sentence"),
     [
         ({"lod": "2"}, "did you mean 'load'"),
-        ({"load": "much"}, "takes a float"),
+        ({"load": "much"}, "takes a number such as"),
         ({"load": "nan"}, "finite"),
-        ({"cells": "2.5"}, "takes a int"),
+        ({"cells": "2.5"}, "takes a whole number such as"),
     ],
 )
 def test_wrong_settings_are_a_sentence(overrides: dict[str, str], sentence: str) -> None:

@@ -1,6 +1,7 @@
 """Arm files: a serial arm as TOML in SI units, with its joints in order and one or more sides where
 such an arm stands."""
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -69,6 +70,10 @@ def _taken(place: str, table: Any, keys: Iterable[str]) -> dict[str, Any]:
 def _parsed(path: Path) -> dict[str, Any]:
     """The tables of a TOML file of a decent size."""
     try:
+        if os.path.exists(path) and not path.is_file():
+            raise InputError(
+                "The path is that of a folder, a pipe or a device; give that of an arm file."
+            )
         if not path.is_file():
             raise InputError(
                 f"There is no such arm file; check the path, which is taken from {Path.cwd()}."

@@ -2,6 +2,7 @@
 
 import csv
 import hashlib
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from pliant.core import (
     finite_array,
     is_whole,
     quoted,
+    require_kind,
     require_number,
     require_positive,
 )
@@ -38,6 +40,9 @@ FORMAT, VERSION = "pliant plan", 1
 
 def plan_path(path: str | Path) -> Path:
     """Return the file of a plan, from its own path or that of its folder."""
+    require_kind("The path of a plan", path, (str, Path), "give the folder that plan.save wrote")
+    if os.path.exists(path) and not os.path.isdir(path) and Path(path).suffix != ".json":
+        raise InputError(f"{path} is not a saved plan. Give the folder that plan.save wrote.")
     return Path(path) if Path(path).suffix == ".json" else Path(path) / FILE
 
 
@@ -152,6 +157,8 @@ def read_plan(path: str | Path, model: Dynamics | None) -> dict[str, Any]:
     """Return the fields of a saved Plan. With a model, a plan of another model is refused, and
     states that were not saved are simulated."""
     file = plan_path(path)
+    if not os.path.exists(file):
+        raise InputError(f"{file} does not exist. Give the folder that plan.save wrote.")
     raw = read_json(file)
     check_format(raw, file)
     try:

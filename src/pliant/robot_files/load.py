@@ -1,6 +1,7 @@
 """Robot files: a robot, and with [task] what it does, as TOML in SI units;
 docs/guide/robot-files.md has every key."""
 
+import os
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -110,6 +111,10 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     try:
+        if os.path.exists(path) and not path.is_file():
+            raise InputError(
+                f"{str(path)!r} is a folder, a pipe or a device; give the path of a robot file."
+            )
         if not path.is_file():  # false for a path with a zero byte too
             raise InputError(
                 f"There is no robot file {str(path)!r}; check the path, which is taken from "

@@ -79,7 +79,8 @@ def read_json(path: str | Path) -> dict[str, Any]:
         obj = json.loads(blob, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} is not whole JSON ({error}); mend that place, or delete it and run again."
+            f"{path} is not whole JSON ({error}); delete it and run again, or choose another "
+            "folder."
         ) from error
     if not isinstance(obj, dict):
         raise InputError(
@@ -94,8 +95,13 @@ def lock(folder: str | Path) -> Iterator[None]:
     """Hold a folder (made if it is not there) for this process alone; the system lets go of it when
     the process ends, however it does."""
     path = Path(folder) / ".lock"
-    with os_errors_as_sentences(path, 0):
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"The folder {folder} cannot be created ({error.strerror}); choose another one."
+        ) from None
+    with os_errors_as_sentences(path, 0):
         file = path.open("w")
     with file:
         try:
@@ -156,9 +162,7 @@ def read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise InputError(
-            f"{path} does not exist; check the path, or run the experiment that writes it."
-        ) from error
+        raise InputError(f"{path} does not exist; check the path.") from error
     except OSError as error:
         raise InputError(
             f"{path} cannot be read: {error.strerror}; check the path and its permissions."

@@ -128,18 +128,24 @@ async def _until_interrupt(server: Server, told: Callable[[str], None]) -> None:
     await server.run(told, stop)
 
 
+def check_duration(seconds: float) -> None:
+    """Raise `InputError` unless a robot can be driven for so long without a page."""
+    if require_positive("The time to drive", seconds, "s") > LONGEST:
+        raise InputError(
+            f"The time to drive is {seconds:g} s; it must be at most {LONGEST:g} s, a day."
+        )
+
+
 def headless(
     session: Session, *, seconds: float, script: Keyframes | None = None
 ) -> dict[str, float | str]:
     """Drive without a page, as fast as it goes, along a script of targets (values (n, n_effectors
     dim) [m]) or in small circles; a replay ends with its last row."""
-    if require_positive("The time to drive", seconds, "s") > LONGEST:
-        raise InputError(
-            f"The time to drive is {seconds:g} s; it must be at most {LONGEST:g} s, a day."
-        )
+    check_duration(seconds)
     ticks = max(1, round(seconds * FASTEST))
     if script is not None and session.played is not None:
         raise InputError("A replay has targets of its own; leave out the script or the replay.")
+    replays = session.played is not None
     lead = sway(session) if script is None else _led(session, script)
     session.hear(
         {"say": "record", "on": True} if session.played is None else {"say": "pause", "on": False}
@@ -150,7 +156,8 @@ def headless(
     finally:
         session.close()
     _end_well(session, stopped)
-    return _figures(session, np.array(took), np.array(errors))
+    figures = _figures(session, np.array(took), np.array(errors))
+    return figures | ({"at the end": _replay_ending(session)} if replays else {})
 
 
 def _ticked(
@@ -195,6 +202,12 @@ def _ending(session: Session) -> str:
         return session.text
     still = f"still moving when the time was over, {1e3 * session.error:.3g} mm from the target"
     return with_note(still, session.overlap)
+
+
+def _replay_ending(session: Session) -> str:
+    """The end of a replay in words."""
+    ended = "replayed" if session.played is None else "the time was over before the replay ended"
+    return f"{ended}; {session.overlap}" if session.overlap else ended
 
 
 def sway(session: Session, radius: float | None = None) -> Callable[[Session, float], None]:

@@ -191,13 +191,16 @@ class Experiment:
         return settings
 
 
+_KINDS = {bool: "true or false,", int: "a whole number", float: "a number", str: "text"}
+
+
 def _read(key: str, text: str, default: Setting) -> Setting:
     kind = type(default)
     try:
         value = {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)
     except (KeyError, ValueError):
         raise InputError(
-            f"The setting {key} takes a {kind.__name__} such as {default}, not {quoted(text)}."
+            f"The setting {key} takes {_KINDS[kind]} such as {default}, not {quoted(text)}."
         ) from None
     if isinstance(value, float) and not np.isfinite(value):
         raise InputError(f"The setting {key} is {text[:60]}; it must be a finite number.")

@@ -1,8 +1,10 @@
 """Experiments and robots by name."""
 
 import os
+from collections.abc import Iterable
+from difflib import get_close_matches
 
-from pliant.core import InputError, nearest
+from pliant.core import InputError
 from pliant.robot import Robot
 from pliant.robot_files import load_robot
 from pliant.zoo import robots
@@ -70,7 +72,8 @@ def find_robot(name: str) -> Robot:
         return vars(robots)[name.replace("-", "_")]()
     if name not in EXPERIMENTS:
         raise InputError(
-            f"There is no robot or experiment '{name}'; {nearest(name, [*known, *EXPERIMENTS])}"
+            f"There is no robot or experiment '{name}'{_similar(name, [*known, *EXPERIMENTS])} "
+            "`pliant list` shows all experiments; a robot file is given as FILE.toml."
         )
     robot = getattr(EXPERIMENTS[name].probe(EXPERIMENTS[name].chosen())[0], "robot", None)
     if not isinstance(robot, Robot):
@@ -84,4 +87,14 @@ def find(name: str) -> Experiment:
     """The experiment of a name, or a sentence with the nearest one."""
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]
-    raise InputError(f"There is no experiment '{name}'; {nearest(name, EXPERIMENTS)}")
+    raise InputError(
+        f"There is no experiment '{name}'{_similar(name, EXPERIMENTS)} `pliant list` shows all "
+        "experiments; a robot file is given as FILE.toml."
+    )
+
+
+def _similar(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence with up to three names that are similar to an unknown one."""
+    close = get_close_matches(name, list(known))
+    names = " or ".join(f"'{other}'" for other in close)
+    return f"; did you mean {names}?" if close else "."
