@@ -151,7 +151,7 @@ def test_a_program_that_is_killed_leaves_what_it_recorded(pliant, finger, tmp_pa
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("diamnd",), "did you mean 'diamond'?"),
+        (("diamnd",), "did you mean 'diamond' or"),
         (("missing.toml",), "missing.toml"),
         (("cantilever",), "no actuators"),
         (("{file}", "--effector", "tipp"), "did you mean 'tip'?"),
