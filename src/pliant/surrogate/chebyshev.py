@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from scipy.linalg import lstsq
 
-from pliant.core import Array, InputError, is_whole, require_number
+from pliant.core import Array, InputError, is_whole, quoted, require_number
 from pliant.surrogate.corners import Corner, Corners, check_corners
 from pliant.surrogate.domain import Domain, check_domain, check_query
 from pliant.surrogate.sample import Sample, SampleError
@@ -32,7 +32,7 @@ class Chebyshev:
         check_corners(corners)
         if not is_whole(degree) or degree < 1:
             raise InputError(
-                f"The degree of the polynomial is {degree!r}; give a whole number from 1 up."
+                f"The degree of the polynomial is {quoted(degree)}; give a whole number from 1 up."
             )
         if (
             not 1.0
