@@ -126,8 +126,8 @@ def test_each_part_has_its_section():
         (lambda: fork(section=0.01), "section of 'body' is '0.01'"),
         (lambda: fork(up=(0, 0, 1)), "Rod 2 runs along the up direction"),
         (lambda: fork(up=(0, 0, 0)), "which is none"),
-        (lambda: fork().refine(0), "divided into 0"),
-        (lambda: fork().refine(2.5), "divided into 2.5"),
+        (lambda: fork().refine(0), "divided into '0'"),
+        (lambda: fork().refine(2.5), "divided into '2.5'"),
         (
             lambda: fork().locate([[0.5, 0, 0], [0.5, 0.2, 0]]),
             r"Point 1 at .* is 0\.2 m away from the axis of the nearest rod \(rod 0\)",
