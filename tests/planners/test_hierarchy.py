@@ -230,8 +230,8 @@ def test_a_level_that_cannot_be_simulated_leaves_the_ones_before(arm):
 
 def test_points_and_options_that_cannot_be_used(arm):
     wrong = (
-        ({"points": 0}, "0 points"),
-        ({"points": -1}, "-1 points"),
+        ({"points": 0}, "'0' points"),
+        ({"points": -1}, "'-1' points"),
         ({"options": {"iterations": 3}}, "The options of a planner"),
     )
     for options, says in wrong:

@@ -18,7 +18,9 @@ METHODS = ["gauss_newton", "newton", "ddp", "gradient", "collocation"]
 def shown(monkeypatch, capsys):
     """shown(): the lines of progress so far, of displays that do not wait."""
     monkeypatch.setattr("pliant.progress.DELAY", 0.0)
-    monkeypatch.setattr("pliant.progress._sink", lambda: Log(stream=sys.stderr, interval=0.0))
+    monkeypatch.setattr(
+        "pliant.progress._choose_sink", lambda: Log(stream=sys.stderr, interval=0.0)
+    )
     return lambda: capsys.readouterr().err.splitlines()
 
 

@@ -153,7 +153,7 @@ def test_a_bad_robot_file_ends_in_one_sentence(case, given, one_sentence):
 
 PLACES = {
     "not there": (lambda folder: load_robot(folder / "none.toml"), r"no robot file.*none\.toml"),
-    "a folder": (load_robot, r"no robot file"),
+    "a folder": (load_robot, r"is a folder.*give the path of a robot file"),
     "a long name": (
         lambda folder: load_robot(folder / (5000 * "a")),
         r"cannot be read|no robot file",
