@@ -62,12 +62,13 @@ def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
 def check_extent(name: str, points: Array) -> None:
     """Raise `MeshError` if points (n, dim) [m] reach too far, or span less than any robot. Points
     that all coincide have another fault."""
-    reach, size = np.abs(points).max(), np.ptp(points, axis=0).max()
+    reach = np.abs(points).max()
     if reach > FARTHEST:
         raise MeshError(
             f"{name} reaches {reach:g} m; no robot is larger than {FARTHEST:g} m, so check the "
             "units."
         )
+    size = np.ptp(points, axis=0).max()
     if 0.0 < size < SMALLEST:
         raise MeshError(
             f"{name} is {size:g} m large; no robot is smaller than {SMALLEST:g} m, so check the "
