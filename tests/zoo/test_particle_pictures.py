@@ -344,7 +344,7 @@ def test_states_of_another_model_are_a_sentence(tmp_path: Path):
 
 def test_files_that_cannot_be_written_are_a_sentence(tmp_path: Path):
     model = flat()
-    with pytest.raises(InputError, match="Every 0 states"):
+    with pytest.raises(InputError, match="Every '0' states"):
         write_vtk(tmp_path, model, at_rest(model), every=0)
     (tmp_path / "file").write_text("here")
     with pytest.raises(PliantError, match="could not be written"):
