@@ -26,10 +26,10 @@ types: $(VENV)/.test
 
 # What both workers would compile at the same time is compiled before, by the tests that need most of it; they run again in no time.
 compiled: $(VENV)/.test
-	$(BIN)/pytest tests/actuators/test_cable.py tests/actuators/test_hydraulic_merged.py tests/contracts/test_waist.py::test_registry_every_rule_is_in_a_case
+	$(BIN)/pytest tests/actuators/test_cable.py tests/actuators/test_hydraulic_merged.py tests/contracts/test_core_interface.py::test_registry_every_rule_is_in_a_case
 
 particles: $(VENV)/.test
-	$(BIN)/pytest tests/dynamics/test_material_point.py::test_single_precision_gives_the_same_motion
+	$(BIN)/pytest tests/mpm/test_material_point.py::test_single_precision_gives_the_same_motion
 
 # Debian's Chromium, where none is there and we may install it.
 browser:

@@ -1,4 +1,4 @@
-"""Bend the four-line arm with one line, and ask how its tip would move if the tensions changed."""
+"""Bend a four-cable arm with one cable and compute how its tip moves with the tensions."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ import pliant as pl
 
 arm = pl.robots.line_arm()
 model = pl.Quasistatic(arm)
-step = pl.equilibrium(model, np.array([8.0, 0.0, 0.0, 0.0]))  # [N]
+step = pl.equilibrium(model, np.array([8.0, 0.0, 0.0, 0.0]))  # tensions [N]
 
-tip = arm.place("laser", model.space.position(step.x))
-by_tension = np.stack(
-    [arm.place("laser", column) for column in model.linearize(step).dense_controls().T], axis=1
-)
+tip = model.effector("laser", step.x)[0]
+# The chain rule: (d tip / d state) (d state / d tension), one column for each cable.
+by_state = model.effector_jacobian("laser", step.x)
+by_tension = by_state @ model.linearize(step).dense_controls()
 
 print("laser [m]:", tip.round(4))
 print("d laser / d tension [mm/N]:")

@@ -1,4 +1,4 @@
-"""A soft finger is pushed onto a ball by a moving support, and the ball pushes back."""
+"""Push a soft finger onto a ball with a moving support and compute the contact force."""
 
 import numpy as np
 
@@ -17,7 +17,8 @@ finger = pl.Robot(
 model = pl.ImplicitEuler(finger, dt=0.02)
 run = pl.simulate(model, np.zeros((40, 0)))
 
-contact = finger.contacts[0].on(finger.body())
+# The contact force on the finger is minus the gradient of the contact potential.
+contact = finger.contacts[0].attach(finger.body())
 points = contact.weights @ model.space.position(run.states[-1]).reshape(-1, 3)
 force = -contact.gradient(points, np.zeros(0)).sum(axis=0)
-print(f"the ball pushes up with {force[2]:.3f} N after the finger came down {1e3 * 0.01:.0f} mm")
+print(f"vertical contact force: {force[2]:.3f} N, with the support 10 mm lower")

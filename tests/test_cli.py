@@ -54,9 +54,7 @@ def test_run_prints_the_result_as_its_last_line(tmp_path: Path) -> None:
     assert result["status"] == "done"
     assert (tmp_path / "results" / "cantilever" / "report.html").is_file()
     first, *_ = out.stderr.splitlines()
-    assert (
-        first == "preparing (the first run compiles, once) ..."
-    )  # at once: nobody sees a bar here
+    assert first == "preparing (the first run compiles) ..."  # at once: nobody sees a bar here
     assert not set(out.stderr) & set("\r\x1b⠋━")
     assert "report.html" in out.stderr
 
@@ -95,9 +93,7 @@ def test_a_goal_that_is_not_reached_is_status_1(tmp_path: Path) -> None:
         (("bench", "nothing"), "There is no benchmark"),
     ],
 )
-def test_wrong_input_is_one_sentence_and_status_2(
-    words: tuple[str, ...], sentence: str, called
-) -> None:
+def test_invalid_input_exits_with_status_2(words: tuple[str, ...], sentence: str, called) -> None:
     status, said = called(*words)
     assert status == 2
     assert sentence in said.replace("\n", " ")

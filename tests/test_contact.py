@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.bodies import complex_slopes, one_sided
+from pliant.bodies import complex_step_jacobian, one_sided_spring
 from pliant.contact import Friction, terrain
 from pliant.core import InputError
 
@@ -32,13 +32,13 @@ def attached(name, rng, **options):
         **{"stiffness": 300.0, "layer": 0.05, "friction": 0.4, "slip_speed": 0.1, **options},
     )
     y = 0.4 * rng.standard_normal((8, dim))
-    return contact.on(pl.PointMass(points=y)), y
+    return contact.attach(pl.PointMass(points=y)), y
 
 
 # Distances
 
 
-def test_distances_are_euclids():
+def test_distances_are_euclidean():
     plane = pl.plane((0.0, 0.0, 2.0), height=0.3)
     np.testing.assert_allclose(plane(np.array([[5.0, 5.0, 1.0]]))[0], 0.7)
     np.testing.assert_allclose(
@@ -52,21 +52,21 @@ def test_distances_are_euclids():
 
 
 @every
-def test_normals_and_hessians_are_the_slopes_of_the_distance(name, rng):
+def test_normals_and_hessians_are_derivatives_of_distance(name, rng):
     obstacle, dim = OBSTACLES[name]
     y = 0.4 * rng.standard_normal((20, dim))
     _, n, H = obstacle(y)
     np.testing.assert_allclose(
-        complex_slopes(lambda z: obstacle(z)[0][:, None], y)[:, 0], n, atol=1e-13
+        complex_step_jacobian(lambda z: obstacle(z)[0][:, None], y)[:, 0], n, atol=1e-13
     )
-    np.testing.assert_allclose(complex_slopes(lambda z: obstacle(z)[1], y), H, atol=1e-11)
+    np.testing.assert_allclose(complex_step_jacobian(lambda z: obstacle(z)[1], y), H, atol=1e-11)
     if name in ("terrain", "profile"):  # a distance that is too short
         assert np.all(np.linalg.norm(n, axis=1) <= 1.0)
     else:
         np.testing.assert_allclose(np.linalg.norm(n, axis=1), 1.0, rtol=1e-14)
 
 
-def test_the_centre_of_a_ball_gives_no_nan():
+def test_centre_of_ball_is_finite():
     assert all(np.all(np.isfinite(part)) for part in pl.sphere((0.0, 0.0), 1.0)(np.zeros((1, 2))))
 
 
@@ -94,7 +94,7 @@ def height_under(obstacle, x):
     return -below[0] / below[1][:, -1]
 
 
-def test_the_terrain_goes_through_its_heights_and_goes_on_level():
+def test_terrain_interpolates_heights_and_is_constant_outside():
     x, y = (
         grid.ravel()
         for grid in np.meshgrid(
@@ -112,7 +112,7 @@ def test_the_terrain_goes_through_its_heights_and_goes_on_level():
     np.testing.assert_allclose(H, 0.0, atol=1e-11)
 
 
-def test_between_heights_the_terrain_is_of_fourth_order_and_its_slope_of_third(rng, rate):
+def test_terrain_converges_with_order_four_and_its_slope_with_three(rng, rate):
     at = rng.uniform(-0.5, 0.5, (200, 2))
     exact = surface(*at.T)
     sizes, heights, slopes = 2.0 / np.array([40, 80, 160]), [], []
@@ -125,7 +125,7 @@ def test_between_heights_the_terrain_is_of_fourth_order_and_its_slope_of_third(r
 
 
 @pytest.mark.parametrize("name", ["terrain", "profile"])
-def test_the_distance_to_a_terrain_is_never_too_long_and_twice_continuous(name, rng):
+def test_terrain_distance_is_lower_bound_and_c2(name, rng):
     obstacle, dim = OBSTACLES[name]
     side = np.linspace(-2.0, 2.0, 301 if dim == 3 else 20001)
     ground = np.stack(np.meshgrid(*[side] * (dim - 1), indexing="ij"), axis=-1).reshape(-1, dim - 1)
@@ -140,7 +140,7 @@ def test_the_distance_to_a_terrain_is_never_too_long_and_twice_continuous(name, 
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_a_level_terrain_is_a_plane(rng):
+def test_level_terrain_equals_plane(rng):
     y = rng.standard_normal((20, 3))
     for part, expected in zip(
         terrain(np.zeros((4, 3)), 0.1, (0, 0, 0.2))(y),
@@ -175,14 +175,14 @@ def test_the_outline_of_a_terrain_lies_on_it(name, curves):
         (lambda: terrain([0, 1], 0.0), r"The spacing of a terrain is 0 m"),
         (lambda: terrain([0, 1], 0.1, (0, 0, 0)), r"The origin of a terrain has shape \(3,\)"),
         (
-            lambda: pl.Contact(obstacle=terrain([0, 1], 0.1)).on(
+            lambda: pl.Contact(obstacle=terrain([0, 1], 0.1)).attach(
                 pl.PointMass(points=[[0.0, 0, 0]])
             ),
             "from a table of 2",
         ),
     ],
 )
-def test_a_bad_terrain_is_one_sentence(make, says):
+def test_bad_terrain_is_rejected(make, says):
     with pytest.raises(InputError, match=says):
         make()
 
@@ -190,30 +190,30 @@ def test_a_bad_terrain_is_one_sentence(make, says):
 # The penalty
 
 
-def test_the_ramp_is_twice_continuous_and_ends_in_a_spring():
+def test_one_sided_spring_is_c2_and_linear_beyond_onset():
     layer = 0.1
     below, above = (
-        np.array(one_sided(np.array([layer * (1 + side * 1e-9)]), layer)).ravel()
+        np.array(one_sided_spring(np.array([layer * (1 + side * 1e-9)]), layer)).ravel()
         for side in (-1, 1)
     )
     # Values across the joint differ by their slope times 2e-9 layer, and by nothing else.
     np.testing.assert_allclose(below, above, atol=1e-8)
-    np.testing.assert_array_equal(np.array(one_sided(np.array([-1.0, 0.0]), layer)), 0.0)
+    np.testing.assert_array_equal(np.array(one_sided_spring(np.array([-1.0, 0.0]), layer)), 0.0)
     deep = np.array([0.3, 0.4])
-    np.testing.assert_allclose(np.diff(one_sided(deep, layer)[1]), 0.1)
-    np.testing.assert_array_equal(one_sided(deep, layer)[2], 1.0)
+    np.testing.assert_allclose(np.diff(one_sided_spring(deep, layer)[1]), 0.1)
+    np.testing.assert_array_equal(one_sided_spring(deep, layer)[2], 1.0)
 
 
 @pytest.mark.parametrize("depth", [0.03, 0.07])
-def test_the_ramp_slopes_match(depth):
+def test_one_sided_spring_derivatives_match(depth):
     at = np.array([depth + 1e-30j])
-    value, slope, bend = one_sided(at, 0.05)
+    value, slope, bend = one_sided_spring(at, 0.05)
     assert value.imag / 1e-30 == pytest.approx(slope.real, rel=1e-13)
     assert slope.imag / 1e-30 == pytest.approx(bend.real, rel=1e-13)
 
 
 @every
-def test_gradient_and_curvature_are_the_slopes_of_the_energy(name, rng, taylor):
+def test_gradient_and_hessian_are_derivatives_of_energy(name, rng, taylor):
     term, y = attached(name, rng)
     d, u = rng.standard_normal(y.shape), np.zeros(0)
     assert (term.normal_force(y) > 0.0).any()
@@ -223,8 +223,8 @@ def test_gradient_and_curvature_are_the_slopes_of_the_energy(name, rng, taylor):
     assert taylor(lambda e: term.energy(y + 0.01 * e * d, u), 0.01 * slope) == pytest.approx(
         2.0, abs=0.1
     )
-    exact = complex_slopes(lambda z: term.gradient(z, u), y)
-    np.testing.assert_allclose(term.curvature(y, u), exact, atol=1e-10 * np.abs(exact).max())
+    exact = complex_step_jacobian(lambda z: term.gradient(z, u), y)
+    np.testing.assert_allclose(term.hessian(y, u), exact, atol=1e-10 * np.abs(exact).max())
 
 
 # Friction as a potential over one step
@@ -237,11 +237,11 @@ def test_friction_derivatives_match(name, rng):
     y = old + 0.02 * rng.standard_normal(old.shape)
     energy = lambda z: drag_energies(drag, z, old, dt)[:, None]
     np.testing.assert_allclose(
-        complex_slopes(energy, y)[:, 0], drag.gradient(y, old, dt), atol=1e-10
+        complex_step_jacobian(energy, y)[:, 0], drag.gradient(y, old, dt), atol=1e-10
     )
     np.testing.assert_allclose(
-        complex_slopes(lambda z: drag.gradient(z, old, dt), y),
-        drag.curvature(y, old, dt),
+        complex_step_jacobian(lambda z: drag.gradient(z, old, dt), y),
+        drag.hessian(y, old, dt),
         atol=1e-8,
     )
 
@@ -261,11 +261,11 @@ def drag_energies(drag, y, old, dt):
 
 
 @every
-def test_friction_coupling_is_the_slope_in_the_old_positions(name, rng, taylor):
+def test_friction_mixed_hessian_is_derivative_by_old_positions(name, rng, taylor):
     term, old = attached(name, rng)
     drag, dt = Friction(contact=term), 0.1
     y, d = old + 0.02 * rng.standard_normal(old.shape), rng.standard_normal(old.shape)
-    slope = np.einsum("nij,nj->ni", drag.coupling(y, old, dt), d)
+    slope = np.einsum("nij,nj->ni", drag.mixed_hessian(y, old, dt), d)
     assert taylor(
         lambda e: drag.gradient(y, old + 0.01 * e * d, dt), 0.01 * slope
     ) == pytest.approx(2.0, abs=0.1)
@@ -337,7 +337,7 @@ def test_below_the_friction_angle_a_mass_creeps_at_the_regularised_speed(rule, s
 
 
 @RULES
-def test_above_the_friction_angle_a_mass_accelerates_as_coulomb_says(rule):
+def test_above_friction_angle_mass_accelerates_by_coulombs_law(rule):
     mu, angle, dt = 0.5, np.arctan(0.75), 1e-2
     model = rule(on_slope(angle, mu), dt=dt)
     run = pl.simulate(model, np.zeros((60, 0)))
@@ -351,7 +351,7 @@ def test_above_the_friction_angle_a_mass_accelerates_as_coulomb_says(rule):
     )
 
 
-def test_at_rest_the_ground_carries_the_weight():
+def test_ground_reaction_is_weight_at_rest():
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.1, 0.1)),
         divisions=(2, 1, 1),
@@ -365,7 +365,7 @@ def test_at_rest_the_ground_carries_the_weight():
     )
     model = pl.ImplicitEuler(robot, dt=0.05)
     q = model.space.position(pl.simulate(model, np.zeros((80, 0))).states[-1])
-    term, _ = model.equations.terms[0]
+    term, _ = model.equations.potentials[0]
     pressure = term.normal_force(model.equations.points(term, q))
     weight = 1200.0 * 0.2 * 0.1 * 0.1 * G
     assert pressure.sum() == pytest.approx(weight, rel=1e-6)
@@ -389,7 +389,7 @@ def test_a_block_settles_in_a_valley_of_a_terrain():
     )
     model = pl.ImplicitEuler(robot, dt=0.05)
     q = model.space.position(pl.simulate(model, np.zeros((400, 0))).states[-1])
-    term, _ = model.equations.terms[0]
+    term, _ = model.equations.potentials[0]
     y = model.equations.points(term, q)
     push = -term.gradient(y, np.zeros(0)).sum(axis=0)
     np.testing.assert_allclose(push, [0.0, 1200.0 * 0.2 * 0.1 * 0.1 * G], atol=1e-5)
@@ -421,7 +421,7 @@ def test_friction_on_a_terrain_holds_at_its_angle():
 
 
 @pytest.mark.parametrize("kind", ["slip", "sticky"])
-def test_finite_elements_refuse_what_is_for_particles(kind):
+def test_finite_elements_reject_particle_contact_kinds(kind):
     contact = pl.Contact(obstacle=pl.plane((0, 0, 1)), kind=kind)
     block = pl.Robot(
         shape=pl.Box(size=(0.1, 0.1, 0.1)),
@@ -432,7 +432,7 @@ def test_finite_elements_refuse_what_is_for_particles(kind):
     contact.check(block.body())
     with pytest.raises(
         InputError,
-        match=f"A contact of kind '{kind}' is for MaterialPoint; with finite elements take",
+        match=f"A contact of kind '{kind}' is for MaterialPoint; with finite elements use",
     ):
         pl.ImplicitEuler(block, dt=0.01)
     with pytest.raises(InputError, match=f"kind '{kind}' has a friction of 0.3; remove it"):
@@ -440,7 +440,7 @@ def test_finite_elements_refuse_what_is_for_particles(kind):
 
 
 @pytest.mark.parametrize("kind", ["stick", None, 3])
-def test_an_unknown_kind_of_contact_is_refused(kind):
+def test_unknown_contact_kind_is_rejected(kind):
     with pytest.raises(
         InputError,
         match=f"There is no kind of contact '{kind}'; (did you mean 'sticky'|choose one of "
@@ -459,7 +459,7 @@ def test_an_unknown_kind_of_contact_is_refused(kind):
         {"friction": np.nan},
     ],
 )
-def test_a_bad_contact_is_refused(change):
+def test_bad_contact_is_rejected(change):
     with pytest.raises(InputError, match=next(iter(change)).replace("_", ".")):
         pl.Contact(obstacle=pl.plane((0, 0, 1)), **change)
 
@@ -472,7 +472,7 @@ def test_a_bad_contact_is_refused(change):
         lambda: pl.capsule((0, 0), (1, 0), -1.0),
     ],
 )
-def test_a_bad_obstacle_is_refused(make):
+def test_bad_obstacle_is_rejected(make):
     with pytest.raises(InputError):
         make()
 
@@ -504,6 +504,6 @@ def test_the_outline_of_a_ball_lies_on_it(obstacle):
         np.testing.assert_allclose(obstacle(curve)[0], 0.0, atol=1e-15)
 
 
-def test_a_level_plane_is_a_ground_and_a_tilted_one_is_none():
+def test_only_level_plane_is_ground():
     assert pl.plane((0.0, 0.0, 2.0), height=0.1).ground == 0.1
     assert pl.plane((0.1, 0.0, 1.0)).ground is None

@@ -9,7 +9,7 @@ from pliant.core import (
     InputError,
     check_limits,
     finite_array,
-    is_whole,
+    is_integer,
     nearest,
     printable,
     quoted,
@@ -42,11 +42,11 @@ def test_huge_integers_are_refused_in_one_sentence(use, huge, one_sentence) -> N
 
 
 def test_whole_numbers_have_64_bits() -> None:
-    assert is_whole(2**63 - 1)
-    assert is_whole(np.int32(3))
-    assert not is_whole(2**63)
-    assert not is_whole(True)
-    assert not is_whole(10**5000)
+    assert is_integer(2**63 - 1)
+    assert is_integer(np.int32(3))
+    assert not is_integer(2**63)
+    assert not is_integer(True)
+    assert not is_integer(10**5000)
 
 
 def test_errors_show_control_characters_escaped() -> None:

@@ -20,7 +20,7 @@ import pytest
 import pliant as pl
 from pliant import cli
 from pliant.core import PliantError, quoted
-from pliant.geometry import foreign, load
+from pliant.geometry import load, mesh_readers
 from pliant.robot_files import load_task
 
 SEED = 2026
@@ -253,7 +253,7 @@ API: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (lambda **k: pl.SemiImplicit(pl.Robot(**HELD), **k), {"dt": 0.01}),
     (lambda **k: pl.Quasistatic(pl.Robot(**HELD), **k), {"design": ("body.E",)}),
     (
-        lambda **k: pl.Quasistatic(pl.Robot(**HELD), newton=pl.Newton(**k)),
+        lambda **k: pl.Quasistatic(pl.Robot(**HELD), solver_options=pl.SolverOptions(**k)),
         {"tolerance": 1e-8, "iterations": 20},
     ),
     (
@@ -263,7 +263,7 @@ API: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (lambda **k: pl.simulate(robot(), lambda i, x: [], **k), {"steps": 1}),
     (lambda **k: robot().step(**k), {"x": robot().initial_state(), "u": np.zeros(0)}),
     (lambda **k: pl.geometry.Cylinder(**k).mesh(cell=0.01), ROD),
-    (lambda **k: pl.geometry.ball(**k), {"radius": 0.1, "halvings": 1}),
+    (lambda **k: pl.geometry.icosphere(**k), {"radius": 0.1, "subdivisions": 1}),
 ]
 
 
@@ -374,7 +374,7 @@ def in_this_process(command: list[str], **options: Any) -> subprocess.CompletedP
     """Run the mesh reader without the second that a new process takes."""
     said = io.StringIO()
     with redirect_stdout(said):
-        status = foreign.main(*command[3:6], "-1")
+        status = mesh_readers.main(*command[3:6], "-1")
     return subprocess.CompletedProcess(command, status, said.getvalue().encode())
 
 
@@ -385,7 +385,7 @@ def test_damaged_mesh_files_are_accepted_or_refused_clearly(n: int, tmp_path: Pa
     path = tmp_path / "mesh.dat"
     path.write_bytes(blob := flipped(make(), random))
     if n >= len(MESHES):  # the first of each format use the real subprocess
-        monkeypatch.setattr(foreign, "open_nothing_but", lambda path: None)
+        monkeypatch.setattr(mesh_readers, "restrict_file_access", lambda path: None)
         monkeypatch.setattr(load.subprocess, "run", in_this_process)
     with judged(f"mesh {n}: {blob[:2000]!r}"):
         assert np.isfinite(read(path).points).all()

@@ -1,5 +1,5 @@
-"""The house of docs/decisions/0001: imports point down only, and rooms on one line do not import
-each other."""
+"""The layers of docs/decisions/0001: imports point down only, and the packages of one layer do not
+import each other."""
 
 import ast
 import subprocess
@@ -12,15 +12,18 @@ import pliant
 
 ROOT = Path(pliant.__file__).parent
 LAYERS = [
-    {"core", "environment", "interrupts"},
-    {"kernels", "progress"},
+    {"core", "environment", "interrupts", "result_reports"},
+    {"argument_checks", "checkpointing", "kernels", "progress"},
     {"linalg", "parallel", "store"},
     {"materials", "geometry", "surrogate"},
+    {"hydrostatics"},
     {"bodies"},
     {"actuators", "contact"},
     {"robot"},
+    {"mpm"},
     {"dynamics"},
-    {"controls", "robot_files", "problem"},
+    {"problem"},
+    {"robot_files"},
     {"planners"},
     {"report", "viewer"},
     {"zoo"},
@@ -29,16 +32,16 @@ LAYERS = [
     {"cli", "public"},
     {"__main__"},
 ]
-RANK = {room: k for k, layer in enumerate(LAYERS) for room in layer}
+RANK = {package: k for k, layer in enumerate(LAYERS) for package in layer}
 FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imported_rooms(path: Path) -> set[str]:
-    rooms = set()
+def imported_packages(path: Path) -> set[str]:
+    packages = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if (
             isinstance(node, ast.ImportFrom)
@@ -46,26 +49,26 @@ def imported_rooms(path: Path) -> set[str]:
             and node.module.split(".")[0] == "pliant"
         ):
             parts = node.module.split(".")
-            rooms |= (
+            packages |= (
                 {parts[1]}
                 if len(parts) > 1
                 else {alias.name for alias in node.names if not alias.name.startswith("__")}
             )
         elif isinstance(node, ast.Import):
-            rooms |= {
+            packages |= {
                 alias.name.split(".")[1] for alias in node.names if alias.name.startswith("pliant.")
             }
-    return rooms
+    return packages
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_point_down(path: Path) -> None:
-    mine = room_of(path)
+    mine = package_of(path)
     assert mine in RANK, (
-        f"{path} stands in no room of the house; add the room to LAYERS and to the decision record"
+        f"{path} belongs to no layer; add its package to LAYERS and to docs/decisions/0001"
     )
-    for room in imported_rooms(path) - {mine}:
-        assert RANK[room] < RANK[mine], f"{path} imports {room}, which is not below {mine}"
+    for package in imported_packages(path) - {mine}:
+        assert RANK[package] < RANK[mine], f"{path} imports {package}, which is not below {mine}"
 
 
 def test_core_needs_numpy_only() -> None:

@@ -12,11 +12,11 @@ from pliant.core import MissingExtra
 from pliant.kernels import elimination
 
 SOLVERS = [
-    "fronts",
+    "multifrontal",
     pytest.param(
         "cholmod",
         marks=pytest.mark.skipif(
-            "cholmod" not in linalg.available(), reason="cvxopt is not installed"
+            "cholmod" not in linalg.available_solvers(), reason="cvxopt is not installed"
         ),
     ),
 ]
@@ -94,7 +94,7 @@ def test_an_exactly_singular_matrix_is_told(solver):
     assert linalg.analyse(pattern, solver).factor(np.array([1.0, 1.0, 1.0])) is None
 
 
-@pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")
+@pytest.mark.skipif("cholmod" not in linalg.available_solvers(), reason="cvxopt is not installed")
 @pytest.mark.parametrize(("n", "blocks"), [(60, False), (400, True)])
 def test_cholmod_takes_both_its_ways(rng, n, blocks):
     """So that the tests above look at both; only a factor of dense blocks tells its diagonal."""
@@ -112,12 +112,12 @@ def test_cholmod_takes_both_its_ways(rng, n, blocks):
             cholmod.diag(F)
 
 
-@pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")
+@pytest.mark.skipif("cholmod" not in linalg.available_solvers(), reason="cvxopt is not installed")
 def test_the_solvers_agree_to_round_off(rng):
     A, b = spd(rng), rng.standard_normal(60)
     pattern, values = lower(A)
     one, two = (
-        linalg.analyse(pattern, solver).factor(values)(b) for solver in ("fronts", "cholmod")
+        linalg.analyse(pattern, solver).factor(values)(b) for solver in ("multifrontal", "cholmod")
     )
     np.testing.assert_allclose(
         one,
@@ -136,7 +136,7 @@ def test_a_low_rank_update_is_the_dense_one(rng, solver):
         rng.standard_normal((60, 2)),
     )
     pattern, values = lower(A)
-    solve = linalg.low_rank(linalg.analyse(pattern, solver).factor(values), H, w)
+    solve = linalg.low_rank_update(linalg.analyse(pattern, solver).factor(values), H, w)
     full = A.toarray() + H @ np.diag(w) @ H.T
     np.testing.assert_allclose(
         solve(b), np.linalg.solve(full, b), atol=1e-15 * np.linalg.cond(full)
@@ -151,27 +151,29 @@ def test_shares_can_make_an_indefinite_matrix_positive(rng):
     ).tocsc()  # one negative eigenvalue, along vectors[:, 0]
     pattern, entries = lower(bad)
     full = bad.toarray() + 10.0 * values[1] * np.outer(vectors[:, 0], vectors[:, 0])
-    solve = linalg.factor_with(pattern, entries, vectors[:, :1], np.array([10.0 * values[1]]))
+    solve = linalg.factor_with_update(
+        pattern, entries, vectors[:, :1], np.array([10.0 * values[1]])
+    )
     np.testing.assert_allclose(
         solve(b), np.linalg.solve(full, b), atol=1e-14 * np.linalg.cond(full)
     )
     assert (
-        linalg.factor_with(pattern, entries, vectors[:, 1:2], np.array([1.0])) is None
+        linalg.factor_with_update(pattern, entries, vectors[:, 1:2], np.array([1.0])) is None
     )  # held in another direction only
 
 
 def test_no_columns_leave_the_solve_as_it_is():
     solve = lambda b: b
-    assert linalg.low_rank(solve, np.zeros((4, 0)), np.zeros(0)) is solve
+    assert linalg.low_rank_update(solve, np.zeros((4, 0)), np.zeros(0)) is solve
 
 
 def test_without_cvxopt_fronts_serve_and_cholmod_names_the_command(rng, monkeypatch):
     A, b = spd(rng, 400), rng.standard_normal(400)
     monkeypatch.setattr(linalg, "find_spec", lambda name: None)
     pattern, values = lower(A)
-    assert linalg.available() == ("fronts",)
+    assert linalg.available_solvers() == ("multifrontal",)
     found = linalg.analyse(pattern)
-    assert found.name == "fronts"
+    assert found.name == "multifrontal"
     assert residual(A, found.factor(values)(b), b) < 1e-14  # with the order of another library
     with pytest.raises(
         MissingExtra, match=r"'cholmod' is not installed.*pip install 'pliant\[fast\]'"
@@ -179,8 +181,8 @@ def test_without_cvxopt_fronts_serve_and_cholmod_names_the_command(rng, monkeypa
         linalg.analyse(pattern, "cholmod")
 
 
-@pytest.mark.skipif("cholmod" not in linalg.available(), reason="cvxopt is not installed")
-@pytest.mark.parametrize(("n", "name"), [(60, "fronts"), (900, "cholmod")])
+@pytest.mark.skipif("cholmod" not in linalg.available_solvers(), reason="cvxopt is not installed")
+@pytest.mark.parametrize(("n", "name"), [(60, "multifrontal"), (900, "cholmod")])
 def test_with_cvxopt_bulky_matrices_are_for_cholmod(rng, n, name):
     assert linalg.analyse(lower(spd(rng, n))[0]).name == name
 
@@ -200,7 +202,7 @@ def test_matrices_of_any_shape_are_factorised_by_fronts(rng, A):
     A, b = sp.csc_matrix(A), rng.standard_normal((A.shape[0], 9))
     pattern, values = lower(A)
     np.testing.assert_allclose(
-        linalg.analyse(pattern, "fronts").factor(values)(b),
+        linalg.analyse(pattern, "multifrontal").factor(values)(b),
         np.linalg.solve(A.toarray(), b),
         rtol=1e-12,
         atol=1e-13,
@@ -229,25 +231,25 @@ def test_the_fill_is_that_of_a_dense_factor_of_the_same_order(rng):
     """The blocks hold every number of the factor that is not zero, and where blocks were joined
     some that are."""
     pattern, values = lower(spd(rng, 200))
-    tree = linalg._tree(pattern, linalg._minimum_degree(pattern))
+    tree = linalg._elimination_tree(pattern, linalg._minimum_degree(pattern))
     A = np.zeros((200, 200))
-    A[tree.after, tree.before] = A[tree.before, tree.after] = np.abs(values)
+    A[tree.row_index, tree.column] = A[tree.column, tree.row_index] = np.abs(values)
     L = np.linalg.cholesky(A + np.diag(A.sum(axis=0)))
-    np.testing.assert_array_equal(tree.height, (L != 0.0).sum(axis=0))
-    assert linalg.analyse(pattern, "fronts").fill == (L != 0.0).sum()
-    fronts = linalg._fronts(pattern, tree)
-    for b, (first, last) in enumerate(pairwise(fronts.first)):
+    np.testing.assert_array_equal(tree.column_counts, (L != 0.0).sum(axis=0))
+    assert linalg.analyse(pattern, "multifrontal").n_entries == (L != 0.0).sum()
+    fronts = linalg._frontal_layout(pattern, tree)
+    for b, (first, last) in enumerate(pairwise(fronts.first_column)):
         for j in range(first, last):
             assert set(np.flatnonzero(L[:, j])) <= set(
-                fronts.rows[fronts.begin[b] : fronts.begin[b + 1]]
+                fronts.rows[fronts.row_start[b] : fronts.row_start[b + 1]]
             )
-    wide, tall = np.diff(fronts.first), np.diff(fronts.begin)
+    wide, tall = np.diff(fronts.first_column), np.diff(fronts.row_start)
     zeros = [
-        w * t - w * (w - 1) // 2 - tree.height[j : j + w].sum()
-        for w, t, j in zip(wide, tall, fronts.first, strict=False)
+        w * t - w * (w - 1) // 2 - tree.column_counts[j : j + w].sum()
+        for w, t, j in zip(wide, tall, fronts.first_column, strict=False)
     ]
     assert max(zeros) > 0
-    assert np.all(zeros <= elimination.SLACK * wide * tall)
+    assert np.all(zeros <= elimination.MAX_ZERO_FRACTION * wide * tall)
 
 
 @both

@@ -1,4 +1,4 @@
-"""Workers give what this process gives: wherever a job runs, and whoever dies in between."""
+"""Workers return what this process returns, also if workers die or freeze."""
 
 import math
 import os
@@ -20,15 +20,14 @@ import pytest
 
 import pliant
 from pliant.core import InputError, MissingExtra
-from pliant.parallel import Cluster, Here, Pool, crew
+from pliant.parallel import Cluster, Pool, SerialWorkers, make_workers
 from pliant.parallel import cluster as cluster_module
 from pliant.parallel import pool as pool_module
 from pliant.parallel.connection import Timeouts, Unreachable
 
 
-class Calling:
-    """f of all tests: calls what it is given, and leaves a mark when it is unpickled, which is when
-    it arrives somewhere."""
+class CallArgument:
+    """The function of all tests: calls its first argument. Unpickling it leaves a file."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -45,14 +44,14 @@ class Calling:
 
 
 def wave(k):
-    """A result in which every bit counts."""
+    """Return a result whose bits are compared."""
     return np.sin(np.linspace(0.0, k, 5)) ** k, {"k": k}
 
 
 WAVES = [(wave, k) for k in range(12)]
 
 
-def same(results):
+def assert_waves(results):
     results = dict(results)
     assert sorted(results) == list(range(12))
     for k, (value, said) in results.items():
@@ -60,12 +59,12 @@ def same(results):
         assert said == {"k": k}
 
 
-def home(*_):
+def process_and_threads(*_):
     return os.getpid(), os.environ.get("NUMBA_NUM_THREADS")
 
 
-def deadly(folder, times, k):
-    """k^2, but the first `times` times its process ends."""
+def die_then_square(folder, times, k):
+    """Return k^2, but kill the process at the first `times` calls."""
     folder.mkdir(exist_ok=True)
     tries = len(list(folder.iterdir()))
     if tries < times:
@@ -74,35 +73,35 @@ def deadly(folder, times, k):
     return k * k
 
 
-def sleepy(folder):
+def sleep_long(folder):
     (folder / str(os.getpid())).touch()
     time.sleep(600.0)
 
 
-class Stubborn(Exception):
-    """An error that can be pickled but not read back."""
+class UnpicklableError(Exception):
+    """An error that can be pickled but not unpickled."""
 
     def __init__(self, here, there):
         super().__init__(f"{here} {there}")
 
 
-def picky(k):
+def fail_or_return(k):
     if k == 2:
-        raise InputError(f"Job {k} is wrong; mend it.")
+        raise InputError(f"Job {k} is wrong; correct it.")
     if k == 3:
-        raise Stubborn("from", "far")
+        raise UnpicklableError("from", "worker")
     return (lambda: k) if k == 4 else k  # what cannot come back is made here
 
 
-def until(done):
+def wait_until(done):
     for _ in range(1200):
         if done():
             return
         time.sleep(0.05)
-    raise AssertionError("it never came to it")
+    raise AssertionError("the condition was never met")
 
 
-def lives(pid):
+def is_running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -110,10 +109,10 @@ def lives(pid):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def light(tmp_path_factory):
-    """Processes started from here find a pliant that loads only what is asked of it; all of it
-    takes seconds, each time."""
-    folder = tmp_path_factory.mktemp("light")
+def lazy_package(tmp_path_factory):
+    """Let new processes find a `pliant` package whose subpackages load on demand, which saves
+    seconds."""
+    folder = tmp_path_factory.mktemp("lazy_package")
     (folder / "pliant").mkdir()
     (folder / "pliant" / "__init__.py").write_text(f"__path__ = {list(pliant.__path__)!r}")
     with pytest.MonkeyPatch.context() as patch:
@@ -122,75 +121,87 @@ def light(tmp_path_factory):
 
 
 @pytest.fixture
-def at_once(monkeypatch):
-    """Workers start whatever the work."""
-    monkeypatch.setattr(pool_module, "START", 0.0)
+def start_immediately(monkeypatch):
+    """Start workers for any amount of work."""
+    monkeypatch.setattr(pool_module, "MIN_WORK_PER_WORKER", 0.0)
 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory):
-    """One for all tests, because each start of a worker takes seconds."""
-    with closing(crew(Calling(tmp_path_factory.mktemp("arrivals")), workers=2)) as hands:
-        assert isinstance(hands, Pool)
-        yield hands
+    """One pool for all tests, because starting a worker takes seconds."""
+    with closing(
+        make_workers(CallArgument(tmp_path_factory.mktemp("arrivals")), workers=2)
+    ) as workers:
+        assert isinstance(workers, Pool)
+        yield workers
 
 
-def test_here_is_in_order(tmp_path):
-    with closing(crew(Calling(tmp_path), workers=1)) as hands:
-        assert isinstance(hands, Here)
-        results = list(hands.map(WAVES))
+def test_serial_workers_keep_the_order(tmp_path):
+    with closing(make_workers(CallArgument(tmp_path), workers=1)) as workers:
+        assert isinstance(workers, SerialWorkers)
+        results = list(workers.map(WAVES))
     assert [k for k, _ in results] == list(range(12))
-    same(results)
+    assert_waves(results)
 
 
-def test_workers_give_the_same_bits_get_f_once_and_have_one_thread_each(at_once, pool, monkeypatch):
+def test_workers_return_identical_bits_receive_f_once_and_use_one_thread(
+    start_immediately, pool, monkeypatch
+):
     monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     for _ in range(3):
-        same(pool.map(WAVES))
+        assert_waves(pool.map(WAVES))
     assert list(pool.map([])) == []
-    homes = [result for _, result in pool.map(12 * [(home,)])]
-    assert {threads for _, threads in homes} == {"1"}
-    assert os.getpid() not in {pid for pid, _ in homes}
+    places = [result for _, result in pool.map(12 * [(process_and_threads,)])]
+    assert {threads for _, threads in places} == {"1"}
+    assert os.getpid() not in {pid for pid, _ in places}
     assert 1 <= pool.f.arrivals() <= 2  # of two workers, one may have come too late for any job
     assert "NUMBA_NUM_THREADS" not in os.environ
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
 
-def test_errors_of_f_come_back_and_what_cannot_travel_is_done_here(at_once, pool):
+def test_errors_are_raised_and_unpicklable_jobs_run_in_this_process(start_immediately, pool):
     with pytest.raises(InputError) as caught:
-        list(pool.map([(picky, 0), (picky, 1), (picky, 2)]))
-    assert str(caught.value) == "Job 2 is wrong; mend it."
-    assert "in picky" in caught.value.__notes__[0]  # where in the worker it was raised
-    with pytest.raises(Stubborn, match="from far"):
-        list(pool.map([(picky, 3), (picky, 3)]))
-    results = dict(pool.map([(picky, 4), (picky, 1), (picky, 4)]))
+        list(pool.map([(fail_or_return, 0), (fail_or_return, 1), (fail_or_return, 2)]))
+    assert str(caught.value) == "Job 2 is wrong; correct it."
+    assert "in fail_or_return" in caught.value.__notes__[0]  # where in the worker it was raised
+    with pytest.raises(UnpicklableError, match="from worker"):
+        list(pool.map([(fail_or_return, 3), (fail_or_return, 3)]))
+    results = dict(pool.map([(fail_or_return, 4), (fail_or_return, 1), (fail_or_return, 4)]))
     assert results[0]() == results[2]() == 4
     assert results[1] == 1
-    results = dict(pool.map([(home, lambda: 0), (home,), (home, lambda: 0)]))
+    results = dict(
+        pool.map(
+            [
+                (process_and_threads, lambda: 0),
+                (process_and_threads,),
+                (process_and_threads, lambda: 0),
+            ]
+        )
+    )
     assert results[0][0] == results[2][0] == os.getpid() != results[1][0]
 
 
-def test_a_worker_that_dies_is_replaced_and_nothing_is_lost(at_once, pool, tmp_path):
-    for worker in pool._crew[:1]:  # an idle one: no job is to blame
+def test_dead_worker_is_replaced_and_no_job_is_lost(start_immediately, pool, tmp_path):
+    for worker in pool._processes[:1]:  # an idle worker
         worker.process.kill()
         worker.process.join()
-    jobs = [(deadly, tmp_path / str(k), int(k == 3), k) for k in range(8)]
+    jobs = [(die_then_square, tmp_path / str(k), int(k == 3), k) for k in range(8)]
     assert sorted(pool.map(jobs)) == [(k, k * k) for k in range(8)]
     assert (tmp_path / "3" / "0").exists()
 
 
-def test_a_job_that_ends_three_workers_is_named(at_once, pool, tmp_path, one_sentence):
-    jobs = [(deadly, tmp_path / str(k), 3 * (k == 1), k) for k in range(4)]
+def test_job_that_kills_three_workers_is_reported(start_immediately, pool, tmp_path, one_sentence):
+    jobs = [(die_then_square, tmp_path / str(k), 3 * (k == 1), k) for k in range(4)]
     one_sentence(
         lambda: list(pool.map(jobs)), r"Job 1 of 4 .*3 times \(SIGKILL.*memory.*use fewer workers"
     )
     assert len(list((tmp_path / "1").iterdir())) == 3
 
 
-def test_an_interrupt_ends_the_jobs(at_once, pool, tmp_path):
+def test_interrupt_stops_the_jobs(start_immediately, pool, tmp_path):
     def interrupt():
-        until(lambda: any(tmp_path.iterdir()))
+        wait_until(lambda: any(tmp_path.iterdir()))
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     before = signal.signal(
@@ -198,42 +209,44 @@ def test_an_interrupt_ends_the_jobs(at_once, pool, tmp_path):
     )  # whatever a test before has left
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
-        list(pool.map([(sleepy, tmp_path), (sleepy, tmp_path)]))
+        list(pool.map([(sleep_long, tmp_path), (sleep_long, tmp_path)]))
     signal.signal(signal.SIGINT, before)
-    assert not any(lives(int(path.name)) for path in tmp_path.iterdir())
-    assert all(worker.job is None for worker in pool._crew)
+    assert not any(is_running(int(path.name)) for path in tmp_path.iterdir())
+    assert all(worker.job is None for worker in pool._processes)
 
 
 @pytest.mark.parametrize(
     ("seconds", "jobs", "here"),
     [(0.5, 40, 40), (2.0, 12, 2), (2.0, 11, 11), (30.0, 3, 1), (60.0, 1, 1)],
 )
-def test_workers_start_only_where_the_work_is_worth_it(monkeypatch, seconds, jobs, here):
+def test_workers_start_only_for_enough_work(monkeypatch, seconds, jobs, here):
     # 10 s for each of 2 workers: 20 s must be left, by the second job, or by the first where that
     # took more than 10 s.
-    clock, given = count(0.0, seconds), []
+    clock, remaining = count(0.0, seconds), []
     monkeypatch.setattr(pool_module, "perf_counter", lambda: next(clock))
-    monkeypatch.setattr(Pool, "_share", lambda self, jobs, left: iter(given.extend(left) or ()))
+    monkeypatch.setattr(
+        Pool, "_map_in_workers", lambda self, jobs, left: iter(remaining.extend(left) or ())
+    )
     assert [k for k, _ in Pool(abs, 2).map([(k,) for k in range(jobs)])] == list(range(here))
-    assert given == list(range(here, jobs))
+    assert remaining == list(range(here, jobs))
 
 
-def test_a_function_that_cannot_be_sent_stays_here(at_once, monkeypatch):
+def test_unpicklable_function_runs_in_this_process(start_immediately, monkeypatch):
     monkeypatch.setattr(pool_module, "_Worker", None)  # none can start
-    same(crew(lambda what, k: what(k)).map(WAVES))
+    assert_waves(make_workers(lambda what, k: what(k)).map(WAVES))
 
 
 SCRIPT = """
 import operator, sys
 from pathlib import Path
 from pliant import parallel
-from test_parallel import sleepy
+from test_parallel import sleep_long
 def mine(x): return -x
 print("script", flush=True)
-parallel.pool.START = 0.0
+parallel.pool.MIN_WORK_PER_WORKER = 0.0
 pool = parallel.Pool(operator.call, 2)
 print(sorted(pool.map([(abs, -3), (abs, 4)])), flush=True)
-list(pool.map(2 * [(sleepy, Path(__file__).parent / "marks")]))
+list(pool.map(2 * [(sleep_long, Path(__file__).parent / "marks")]))
 """
 
 
@@ -244,50 +257,52 @@ def script(tmp_path):
     return path
 
 
-def test_a_script_whose_functions_the_workers_need_must_have_a_guard(
-    at_once, script, monkeypatch, capfd, one_sentence
+def test_script_whose_functions_workers_need_must_have_a_guard(
+    start_immediately, script, monkeypatch, capfd, one_sentence
 ):
     main = ModuleType("__main__")
     main.__file__ = str(script)
     exec("def mine(x): return -x", main.__dict__)
     monkeypatch.setitem(sys.modules, "__main__", main)
-    with closing(Pool(main.mine, 2)) as hands:
+    with closing(Pool(main.mine, 2)) as workers:
         one_sentence(
-            lambda: list(hands.map([(3,), (4,)])),
-            'stopped while it started .exit code 1.*below `if __name__ == "__main__":`',
+            lambda: list(workers.map([(3,), (4,)])),
+            'failed to start .exit code 1.*below `if __name__ == "__main__":`',
         )
-    assert "meets a call that starts workers" in capfd.readouterr().err
+    assert "which starts workers itself" in capfd.readouterr().err
 
 
-def test_workers_do_not_run_a_script_that_they_do_not_need_and_end_when_it_is_killed(script):
+def test_workers_do_not_import_an_unneeded_script_and_exit_with_it(script):
     (script.parent / "marks").mkdir()
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     parent = subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=env
     )
     marks = (script.parent / "marks").iterdir
-    until(lambda: len(list(marks())) == 2)
+    wait_until(lambda: len(list(marks())) == 2)
     parent.kill()
     assert parent.communicate()[0] == "script\n[(0, 3), (1, 4)]\n"
-    until(lambda: not any(lives(int(path.name)) for path in marks()))
+    wait_until(lambda: not any(is_running(int(path.name)) for path in marks()))
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, "two"])
-def test_workers_are_counted(one_sentence, workers):
-    one_sentence(lambda: crew(abs, workers=workers), "number of workers is .* from 1 up")
-    one_sentence(lambda: crew(abs, workers=workers, cluster="127.0.0.1:8786"), "leave one out")
+def test_invalid_number_of_workers_is_rejected(one_sentence, workers):
+    one_sentence(lambda: make_workers(abs, workers=workers), "number of workers is .* from 1 up")
+    one_sentence(
+        lambda: make_workers(abs, workers=workers, cluster="127.0.0.1:8786"), "leave one out"
+    )
 
 
-def test_a_cluster_without_dask_names_the_install_command(monkeypatch):
+def test_missing_dask_names_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtra, match=r"pip install -e '\.\[cluster\]'"):
-        crew(abs, cluster="127.0.0.1:8786")
+        make_workers(abs, cluster="127.0.0.1:8786")
 
 
 LOCAL = "--host 127.0.0.1 --no-dashboard --dashboard-address 127.0.0.1:0"  # opens no port to others
 
 
-def test_an_address_at_which_no_scheduler_answers(one_sentence):
+def test_address_without_a_scheduler_is_reported(one_sentence):
     pytest.importorskip("distributed")
     timeouts = Timeouts(answer=0.3)
     with socket.socket() as silent:
@@ -300,8 +315,8 @@ def test_an_address_at_which_no_scheduler_answers(one_sentence):
         silent.listen()  # takes the call, and says nothing
         one_sentence(lambda: Cluster(abs, address, timeouts=timeouts), "No scheduler answers at")
     one_sentence(
-        lambda: crew(abs, cluster="the one downstairs"),
-        "No scheduler answers at 'the one downstairs'",
+        lambda: make_workers(abs, cluster="no address"),
+        "No scheduler answers at 'no address'",
     )
 
 
@@ -335,26 +350,28 @@ def cluster():
         yield local
 
 
-def test_a_cluster_gives_the_same_bits_and_gets_f_once(cluster, tmp_path):
-    with closing(crew(Calling(tmp_path), cluster=cluster.scheduler_address)) as hands:
-        assert isinstance(hands, Cluster)
+def test_cluster_returns_identical_bits_and_receives_f_once(cluster, tmp_path):
+    with closing(
+        make_workers(CallArgument(tmp_path), cluster=cluster.scheduler_address)
+    ) as workers:
+        assert isinstance(workers, Cluster)
         for _ in range(3):
-            same(hands.map(WAVES))
-        assert list(hands.map([])) == []
+            assert_waves(workers.map(WAVES))
+        assert list(workers.map([])) == []
         assert (
             1 <= len(list(tmp_path.iterdir())) <= 4
         )  # with two workers; it may be read once more on its way between them
         with pytest.raises(InputError, match="Job 2 is wrong"):
-            list(hands.map([(picky, 0), (picky, 2)]))
+            list(workers.map([(fail_or_return, 0), (fail_or_return, 2)]))
 
 
-def test_a_cluster_that_lacks_a_module_says_so(cluster, monkeypatch, one_sentence):
+def test_cluster_without_a_module_is_reported(cluster, monkeypatch, one_sentence):
     only_here = ModuleType("only_here")
     exec("def f(x): return x", only_here.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", only_here)
-    with closing(Cluster(only_here.f, cluster.scheduler_address)) as hands:
+    with closing(Cluster(only_here.f, cluster.scheduler_address)) as workers:
         one_sentence(
-            lambda: list(hands.map([(1,)])),
+            lambda: list(workers.map([(1,)])),
             "worker of the cluster at .* has no module 'only_here'; install",
         )
     monkeypatch.setattr(cluster_module, "find_spec", {}.get)  # as where pliant is not installed
@@ -364,9 +381,7 @@ def test_a_cluster_that_lacks_a_module_says_so(cluster, monkeypatch, one_sentenc
     )
 
 
-def test_a_cluster_without_workers_says_so_and_one_whose_scheduler_goes_away(
-    monkeypatch, one_sentence
-):
+def test_missing_workers_and_lost_scheduler_are_reported(monkeypatch, one_sentence):
     timeouts = Timeouts(answer=0.5)
     with local_cluster(n_workers=0) as empty:
         one_sentence(
@@ -375,31 +390,31 @@ def test_a_cluster_without_workers_says_so_and_one_whose_scheduler_goes_away(
             "that only this machine can reach",
         )
         monkeypatch.setattr(Cluster, "_check_workers", lambda *_: False)
-        with closing(Cluster(abs, empty.scheduler_address, timeouts=timeouts)) as hands:
+        with closing(Cluster(abs, empty.scheduler_address, timeouts=timeouts)) as workers:
             threading.Timer(0.2, empty.close).start()
-            one_sentence(lambda: list(hands.map([(-1,)])), "does not answer any more. See that")
-            one_sentence(lambda: list(hands.map([(-1,)])), "does not answer any more")
+            one_sentence(lambda: list(workers.map([(-1,)])), "does not answer any more. Check that")
+            one_sentence(lambda: list(workers.map([(-1,)])), "does not answer any more")
         monkeypatch.undo()
-        one_sentence(lambda: hands._check_workers(5.0), "does not answer any more")
+        one_sentence(lambda: workers._check_workers(5.0), "does not answer any more")
 
 
-def test_a_cluster_outlives_the_deaths_of_its_workers(cluster, tmp_path, one_sentence):
+def test_cluster_map_survives_dead_workers(cluster, tmp_path, one_sentence):
     arrivals = tmp_path / "arrivals"
     arrivals.mkdir()
-    with closing(Cluster(Calling(arrivals), cluster.scheduler_address)) as hands:
-        jobs = [(deadly, tmp_path / str(k), int(k == 3), k) for k in range(8)]
-        assert sorted(hands.map(jobs)) == [(k, k * k) for k in range(8)]
+    with closing(Cluster(CallArgument(arrivals), cluster.scheduler_address)) as workers:
+        jobs = [(die_then_square, tmp_path / str(k), int(k == 3), k) for k in range(8)]
+        assert sorted(workers.map(jobs)) == [(k, k * k) for k in range(8)]
         assert (tmp_path / "3" / "0").exists()
         one_sentence(
-            lambda: list(hands.map([(deadly, tmp_path / "x", 100, 0)])),
+            lambda: list(workers.map([(die_then_square, tmp_path / "x", 100, 0)])),
             "Job 0 of 1 .*ended every worker",
         )
 
 
 @pytest.fixture
-def hands(cluster, tmp_path):
+def workers(cluster, tmp_path):
     cluster.wait_for_workers(2, timeout=120)
-    with closing(Cluster(Calling(tmp_path), cluster.scheduler_address)) as made:
+    with closing(Cluster(CallArgument(tmp_path), cluster.scheduler_address)) as made:
         made.timeouts = made._connection.timeouts = Timeouts(answer=1.0, silence=2.0)
         yield made
 
@@ -413,17 +428,17 @@ async def closed_comm_later(*_, **__):
 
 
 @pytest.mark.parametrize("method", ["run", "cancel"])
-def test_a_job_is_done_although_a_call_meets_a_dead_worker(hands, monkeypatch, method):
-    monkeypatch.setattr(hands._connection._client, method, closed_comm_later)
-    assert hands._check_workers(5.0) is False
-    jobs = hands.map([(abs, -1), (abs, -2)])
+def test_job_finishes_although_a_call_reaches_a_dead_worker(workers, monkeypatch, method):
+    monkeypatch.setattr(workers._connection._client, method, closed_comm_later)
+    assert workers._check_workers(5.0) is False
+    jobs = workers.map([(abs, -1), (abs, -2)])
     assert next(jobs)[1] in (1, 2)
     jobs.close()  # cancels what is left
-    same(hands.map(WAVES))
+    assert_waves(workers.map(WAVES))
 
 
-def test_a_worker_that_dies_while_it_is_asked_does_not_end_the_run(cluster, hands, monkeypatch):
-    connection, run = hands._connection, hands._connection._client.run
+def test_worker_death_during_a_call_does_not_end_the_map(cluster, workers, monkeypatch):
+    connection, run = workers._connection, workers._connection._client.run
     victims = [next(iter(cluster.workers.values())).pid]
 
     async def die_then_run(*args, **options):
@@ -432,25 +447,25 @@ def test_a_worker_that_dies_while_it_is_asked_does_not_end_the_run(cluster, hand
         return await run(*args, **options)
 
     monkeypatch.setattr(connection._client, "run", die_then_run)
-    hands._check_workers(5.0)
+    workers._check_workers(5.0)
     assert not victims
-    same(hands.map(WAVES))
+    assert_waves(workers.map(WAVES))
 
 
 @pytest.mark.parametrize("method", ["nthreads", "submit"])
-def test_a_call_that_meets_a_dead_scheduler_says_so(hands, monkeypatch, one_sentence, method):
+def test_lost_scheduler_is_reported_by_every_call(workers, monkeypatch, one_sentence, method):
     fails = closed_comm if method == "submit" else closed_comm_later
-    monkeypatch.setattr(hands._connection._client, method, fails)
+    monkeypatch.setattr(workers._connection._client, method, fails)
     one_sentence(
-        lambda: hands._check_workers(5.0) or list(hands.map([(abs, -1)])),
+        lambda: workers._check_workers(5.0) or list(workers.map([(abs, -1)])),
         "The scheduler at .* does not answer any more",
     )
 
 
-def test_closing_after_the_scheduler_died_is_silent(hands, monkeypatch):
-    close = hands._connection._client.close
-    monkeypatch.setattr(hands._connection._client, "close", closed_comm)
-    hands.close()
+def test_closing_after_the_scheduler_died_is_silent(workers, monkeypatch):
+    close = workers._connection._client.close
+    monkeypatch.setattr(workers._connection._client, "close", closed_comm)
+    workers.close()
     close()
 
 
@@ -458,13 +473,13 @@ def missing_file():
     raise FileNotFoundError("mesh.msh")
 
 
-def test_an_oserror_of_a_job_is_not_taken_for_a_lost_scheduler(hands):
+def test_oserror_of_a_job_is_not_reported_as_a_lost_scheduler(workers):
     with pytest.raises(FileNotFoundError, match="mesh"):
-        list(hands.map([(missing_file,)]))
+        list(workers.map([(missing_file,)]))
 
 
-def freezing(folder, k):
-    """k^2, but the first process that comes here stops."""
+def freeze_then_square(folder, k):
+    """Return k^2, but stop the first process that calls this."""
     with suppress(FileExistsError), (folder / "pid").open("x") as file:
         file.write(str(os.getpid()))
         file.flush()
@@ -472,77 +487,89 @@ def freezing(folder, k):
     return k * k
 
 
-def test_the_jobs_of_a_frozen_worker_are_done_by_another(hands, tmp_path):
+def test_jobs_of_a_frozen_worker_are_evaluated_by_another(workers, tmp_path):
     folder = tmp_path / "frozen"
     folder.mkdir()
     try:
-        jobs = [(freezing, folder, k) for k in range(6)]
-        assert sorted(hands.map(jobs)) == [(k, k * k) for k in range(6)]
-        assert len(hands._allowed) == 1
-        same(hands.map(WAVES))  # at once, because the frozen worker gets no jobs
+        jobs = [(freeze_then_square, folder, k) for k in range(6)]
+        assert sorted(workers.map(jobs)) == [(k, k * k) for k in range(6)]
+        assert len(workers._allowed) == 1
+        assert_waves(workers.map(WAVES))  # at once, because the frozen worker gets no jobs
     finally:
         os.kill(int((folder / "pid").read_text()), signal.SIGCONT)
 
 
-def test_a_result_that_a_frozen_worker_holds_is_computed_by_another(hands, monkeypatch):
-    fetch, tries = hands._connection.fetch, []
-    frozen = min(hands._connection.workers(60.0))
+def test_result_held_by_a_frozen_worker_is_recomputed(workers, monkeypatch):
+    get_result, tries = workers._connection.get_result, []
+    frozen = min(workers._connection.workers(60.0))
 
-    def held_back(future):
+    def fail_first(future):
         tries.append(future)
         if len(tries) == 1:
             raise Unreachable
-        return fetch(future)
+        return get_result(future)
 
-    monkeypatch.setattr(hands._connection, "fetch", held_back)
+    monkeypatch.setattr(workers._connection, "get_result", fail_first)
     monkeypatch.setattr(
-        hands._connection, "ask", lambda places, *_: dict.fromkeys(set(places) - {frozen}, "spec")
+        workers._connection,
+        "run_on_workers",
+        lambda places, *_: dict.fromkeys(set(places) - {frozen}, "spec"),
     )
-    hands.timeouts = Timeouts(answer=600.0)  # the workers are looked at after the fetch, not before
-    hands._silent = {frozen: -math.inf}
-    assert list(hands.map([(abs, -7)])) == [(0, 7)]
-    assert hands._allowed == hands._connection.workers(60.0) - {frozen}
+    workers.timeouts = Timeouts(
+        answer=600.0
+    )  # the workers are looked at after the get_result, not before
+    workers._silent = {frozen: -math.inf}
+    assert list(workers.map([(abs, -7)])) == [(0, 7)]
+    assert workers._allowed == workers._connection.workers(60.0) - {frozen}
     assert tries[0] not in tries[1:]
 
 
-def test_jobs_go_to_any_worker_again_when_all_allowed_ones_are_gone(hands, monkeypatch):
-    hands._allowed = {"tcp://127.0.0.1:1"}
-    monkeypatch.setattr(hands._connection, "ask", lambda places, *_: dict.fromkeys(places, "spec"))
-    assert hands._check_workers(5.0) is True
-    assert not hands._allowed
-    same(hands.map(WAVES))
-
-
-def test_recovered_and_new_workers_get_jobs(hands, monkeypatch):
-    registered, silent = {"a", "b"}, {"b"}
-    monkeypatch.setattr(hands._connection, "workers", lambda _: set(registered))
+def test_any_worker_is_allowed_once_all_allowed_workers_are_gone(workers, monkeypatch):
+    workers._allowed = {"tcp://127.0.0.1:1"}
     monkeypatch.setattr(
-        hands._connection, "ask", lambda places, *_: dict.fromkeys(set(places) - silent, "spec")
+        workers._connection, "run_on_workers", lambda places, *_: dict.fromkeys(places, "spec")
     )
-    hands._silent = {"b": -math.inf}
-    assert hands._check_workers(5.0) is True
-    assert hands._allowed == {"a"}
-    assert hands._check_workers(5.0) is False  # nothing changed: no further copies
+    assert workers._check_workers(5.0) is True
+    assert not workers._allowed
+    assert_waves(workers.map(WAVES))
+
+
+def test_recovered_and_new_workers_get_jobs(workers, monkeypatch):
+    registered, silent = {"a", "b"}, {"b"}
+    monkeypatch.setattr(workers._connection, "workers", lambda _: set(registered))
+    monkeypatch.setattr(
+        workers._connection,
+        "run_on_workers",
+        lambda places, *_: dict.fromkeys(set(places) - silent, "spec"),
+    )
+    workers._silent = {"b": -math.inf}
+    assert workers._check_workers(5.0) is True
+    assert workers._allowed == {"a"}
+    assert workers._check_workers(5.0) is False  # nothing changed: no further copies
     registered.add("c")
-    assert hands._check_workers(5.0) is True
-    assert hands._allowed == {"a", "c"}
+    assert workers._check_workers(5.0) is True
+    assert workers._allowed == {"a", "c"}
     silent.clear()
-    assert hands._check_workers(5.0) is True
-    assert not hands._allowed  # any worker
+    assert workers._check_workers(5.0) is True
+    assert not workers._allowed  # any worker
 
 
-def test_jobs_of_the_next_map_go_to_a_recovered_worker(hands):
-    hands._allowed = {min(hands._connection.workers(60.0))}  # as after a freeze of the other one
-    same(hands.map(WAVES))
-    assert not hands._allowed
+def test_jobs_of_the_next_map_go_to_a_recovered_worker(workers):
+    workers._allowed = {
+        min(workers._connection.workers(60.0))
+    }  # as after a freeze of the other one
+    assert_waves(workers.map(WAVES))
+    assert not workers._allowed
 
 
-def test_a_busy_worker_alone_is_waited_for(hands, monkeypatch):
-    monkeypatch.setattr(hands._connection, "ask", lambda *_: {})  # all of them are busy
+def test_single_busy_worker_is_waited_for(workers, monkeypatch):
+    monkeypatch.setattr(
+        workers._connection, "run_on_workers", lambda *_: {}
+    )  # all of them are busy
     monkeypatch.setattr(cluster_module, "perf_counter", partial(next, count(0.0, 60.0)))
     for _ in range(3):
-        assert hands._check_workers(5.0) is False
-    assert not hands._allowed
+        assert workers._check_workers(5.0) is False
+    assert not workers._allowed
 
 
 def future(status):
@@ -559,49 +586,47 @@ def future(status):
         (["error", "cancelled"], 0),
     ],
 )
-def test_a_copy_with_a_result_is_preferred_to_one_that_failed(statuses, chosen):
+def test_copy_with_a_result_is_preferred_to_a_failed_copy(statuses, chosen):
     futures = [future(status) for status in statuses]
     assert cluster_module._done({3: futures, 4: [future("pending")]}) == [(3, futures[chosen])]
 
 
-def test_a_copy_that_ended_its_workers_fails_the_job_only_if_it_is_the_last(
-    hands, monkeypatch, one_sentence
-):
-    fetch, fetched = hands._connection.fetch, []
+def test_killed_copy_fails_the_job_only_if_it_is_the_last(workers, monkeypatch, one_sentence):
+    get_result, attempts = workers._connection.get_result, []
     killed = import_module("distributed").KilledWorker("job", None, 3)
 
     def kill(future):
-        fetched.append(future)
-        if len(fetched) == 1:
+        attempts.append(future)
+        if len(attempts) == 1:
             raise killed
-        return fetch(future)
+        return get_result(future)
 
-    send = hands._send
+    send = workers._send
 
     def send_twice(*args):
         send(*args)
         send(*args)
 
-    monkeypatch.setattr(hands._connection, "fetch", kill)
-    monkeypatch.setattr(hands, "_send", send_twice)
-    assert list(hands.map([(abs, -7)])) == [(0, 7)]
-    assert len(fetched) == 2
-    fetched.clear()
-    monkeypatch.setattr(hands, "_send", send)
-    one_sentence(lambda: list(hands.map([(abs, -7)])), "Job 0 of 1 .*ended every worker")
+    monkeypatch.setattr(workers._connection, "get_result", kill)
+    monkeypatch.setattr(workers, "_send", send_twice)
+    assert list(workers.map([(abs, -7)])) == [(0, 7)]
+    assert len(attempts) == 2
+    attempts.clear()
+    monkeypatch.setattr(workers, "_send", send)
+    one_sentence(lambda: list(workers.map([(abs, -7)])), "Job 0 of 1 .*ended every worker")
 
 
-def test_a_result_whose_transfer_takes_too_long_is_given_up(hands, monkeypatch, one_sentence):
-    fetched = []
+def test_slow_transfer_is_given_up_after_three_attempts(workers, monkeypatch, one_sentence):
+    attempts = []
 
     def slow(future):
-        assert len(fetched) < 10  # rather than without end
-        fetched.append(future)
+        assert len(attempts) < 10  # rather than without end
+        attempts.append(future)
         raise Unreachable
 
-    monkeypatch.setattr(hands._connection, "fetch", slow)
+    monkeypatch.setattr(workers._connection, "get_result", slow)
     one_sentence(
-        lambda: list(hands.map([(abs, -7)])),
+        lambda: list(workers.map([(abs, -7)])),
         "The result of job 0 of 1 .* did not arrive within 2 s, 3 times. Use a faster network",
     )
-    assert len(fetched) == 3
+    assert len(attempts) == 3

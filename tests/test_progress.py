@@ -180,7 +180,7 @@ def test_no_stream_at_all_is_silent(monkeypatch, clock):
         work(report, clock, seconds=3)
 
 
-def test_what_is_no_progress_is_refused(one_sentence):
+def test_bad_progress_argument_is_rejected(one_sentence):
     def enter(value):
         with reporting(value):
             pass
@@ -191,7 +191,7 @@ def test_what_is_no_progress_is_refused(one_sentence):
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0 s"), (119.9, "119 s"), (120.0, "0:02:00"), (3725.0, "1:02:05")]
 )
-def test_durations_are_read_at_a_glance(seconds, text):
+def test_duration_text(seconds, text):
     assert duration(seconds) == text
 
 
@@ -201,7 +201,7 @@ def test_notebook_output_has_no_bar():
     assert lines == [{"text/plain": "planning 1/2 after 3 s"}]
 
 
-def test_the_layer_imports_neither_rich_nor_ipython():
+def test_progress_imports_neither_rich_nor_ipython():
     code = "import sys, pliant.progress; print({'rich', 'IPython'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "set()\n", done.stderr

@@ -22,8 +22,8 @@ from pliant.store import (
     Header,
     TrajectoryWriter,
     content_key,
-    holds_trajectory,
-    lock,
+    has_trajectory,
+    lock_folder,
     read_json,
     read_trajectory,
     write_atomic,
@@ -92,7 +92,7 @@ def test_a_trajectory_reads_back_as_written(tmp_path):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 4, 9])
-def test_a_resumed_run_equals_an_unbroken_one(tmp_path, steps):
+def test_resumed_run_equals_uninterrupted_run(tmp_path, steps):
     unbroken = recorded(tmp_path / "whole", 13)
     recorded(tmp_path / "cut", steps)
     writer, done = TrajectoryWriter.resume(tmp_path / "cut", key=KEY)
@@ -135,7 +135,7 @@ def test_kill_9_loses_at_most_one_chunk_and_the_resumed_run_is_the_same_bit_for_
     assert_same_bits(read_trajectory(tmp_path / "killed"), unbroken)
 
 
-def test_a_kill_while_a_chunk_is_written_leaves_only_whole_chunks(tmp_path):
+def test_kill_during_write_leaves_only_complete_chunks(tmp_path):
     # os.replace is where a torn write would show; the child dies just before its third chunk takes
     # its place.
     child = textwrap.dedent("""
@@ -180,7 +180,7 @@ def test_the_writer_keeps_a_copy_of_a_buffer_that_the_caller_reuses(tmp_path):
     np.testing.assert_array_equal(read_trajectory(tmp_path).states[:, 0], [0.0, 1.0, 2.0])
 
 
-def test_a_run_without_controls_or_scalars_is_a_trajectory_too(tmp_path):
+def test_trajectory_without_controls_or_scalars(tmp_path):
     with start(tmp_path, n_controls=0, scalars=()) as writer:
         writer.append(np.ones(2), np.zeros(0))
     done = read_trajectory(tmp_path)
@@ -188,15 +188,15 @@ def test_a_run_without_controls_or_scalars_is_a_trajectory_too(tmp_path):
     assert done.scalars == {}
 
 
-def test_other_settings_are_refused(tmp_path):
+def test_resume_with_other_settings_is_rejected(tmp_path):
     recorded(tmp_path, 5)
     with pytest.raises(InputError, match=r"other settings.*another folder"):
         TrajectoryWriter.resume(tmp_path, key=content_key({"robot": "pendulum", "dt": 0.02}))
 
 
-def test_an_old_trajectory_goes_only_when_asked(tmp_path):
+def test_old_trajectory_is_replaced_only_on_request(tmp_path):
     recorded(tmp_path, 9)
-    with pytest.raises(InputError, match="already holds a trajectory"):
+    with pytest.raises(InputError, match="already has a trajectory"):
         start(tmp_path)
     start(tmp_path, replace=True)
     assert len(read_trajectory(tmp_path).states) == 0
@@ -225,12 +225,12 @@ def test_an_old_trajectory_goes_only_when_asked(tmp_path):
         ),
         (lambda home: pickled(home / "chunk-000004.npz"), r"chunk-000004.npz is damaged"),
         (lambda home: (home / "initial.npz").unlink(), r"initial.npz does not exist"),
-        (lambda home: (home / "header.json").unlink(), r"holds no trajectory"),
+        (lambda home: (home / "header.json").unlink(), r"has no trajectory"),
         (lambda home: (home / "header.json").write_text("{}"), r"not the header of a trajectory"),
-        (lambda home: cut(home / "header.json", 0.5), r"header.json is not whole JSON"),
+        (lambda home: cut(home / "header.json", 0.5), r"header.json is not valid JSON"),
     ],
 )
-def test_damage_is_named_with_its_remedy(tmp_path, break_it, message):
+def test_damaged_trajectory_error_names_file_and_remedy(tmp_path, break_it, message):
     recorded(tmp_path, 12)
     break_it(tmp_path / "trajectory")
     with pytest.raises(InputError, match=message) as caught:
@@ -261,13 +261,13 @@ def pickled(path):
 @pytest.mark.parametrize(
     ("state", "control", "scalars", "message"),
     [
-        (np.zeros(3), [0.0], {"energy": 0.0}, "state of step 0 has 3 numbers.*keeps 2"),
-        (np.zeros(2), [0.0, 1.0], {"energy": 0.0}, "control of step 0 has 2 numbers.*keeps 1"),
+        (np.zeros(3), [0.0], {"energy": 0.0}, "state of step 0 has 3 numbers.*needs 2"),
+        (np.zeros(2), [0.0, 1.0], {"energy": 0.0}, "control of step 0 has 2 numbers.*needs 1"),
         (np.array([0.0, np.nan]), [0.0], {"energy": 0.0}, "state of step 0 is nan at entry 1"),
-        (np.zeros(2), [0.0], {}, r"keeps \['energy'\]"),
+        (np.zeros(2), [0.0], {}, r"trajectory has \['energy'\]"),
     ],
 )
-def test_a_step_that_does_not_fit_is_refused(tmp_path, state, control, scalars, message):
+def test_step_of_wrong_size_is_rejected(tmp_path, state, control, scalars, message):
     with pytest.raises(InputError, match=message):
         start(tmp_path).append(state, control, **scalars)
 
@@ -275,21 +275,21 @@ def test_a_step_that_does_not_fit_is_refused(tmp_path, state, control, scalars, 
 @pytest.mark.parametrize(
     "options", [{"dt": 0.0}, {"dt": np.nan}, {"chunk": 0}, {"n_state": 3}, {"n_controls": -1}]
 )
-def test_a_start_that_cannot_work_is_refused_and_leaves_no_folder(tmp_path, options):
+def test_bad_start_is_rejected_and_leaves_no_folder(tmp_path, options):
     with pytest.raises(InputError):
         start(tmp_path, **options)
-    assert not holds_trajectory(tmp_path)
+    assert not has_trajectory(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_the_key_follows_the_content_and_not_the_order():
+def test_content_key_depends_on_content_and_not_order():
     assert content_key({"a": 1, "b": [1.5]}) == content_key(
         {"b": np.array([1.5]), "a": np.int64(1)}
     )
     assert content_key({"a": 1, "b": 2}) != content_key({"a": 2, "b": 1})
 
 
-def test_an_atomic_write_makes_folders_replaces_whole_files_and_leaves_nothing_else(tmp_path):
+def test_atomic_write_creates_folders_and_leaves_no_other_files(tmp_path):
     path = tmp_path / "new" / "file.txt"
     write_atomic(path, "first")
     write_atomic(path, b"second")
@@ -310,9 +310,13 @@ def test_an_atomic_write_through_a_link_changes_the_target(tmp_path):
 
 @pytest.mark.parametrize(
     ("code", "message"),
-    [(errno.ENOSPC, "disk is full"), (errno.EACCES, "may not write"), (errno.EIO, "Input/output")],
+    [
+        (errno.ENOSPC, "disk is full"),
+        (errno.EACCES, "no permission to write"),
+        (errno.EIO, "Input/output"),
+    ],
 )
-def test_a_failed_write_is_a_sentence_and_keeps_the_old_file(tmp_path, monkeypatch, code, message):
+def test_failed_write_is_reported_and_keeps_old_file(tmp_path, monkeypatch, code, message):
     path = tmp_path / "file.txt"
     path.write_text("old")
 
@@ -328,7 +332,7 @@ def test_a_failed_write_is_a_sentence_and_keeps_the_old_file(tmp_path, monkeypat
     assert path.read_text() == "old"
 
 
-def test_a_path_that_is_no_file_is_a_sentence(tmp_path):
+def test_path_that_is_not_a_file_is_reported(tmp_path):
     with pytest.raises(PliantError, match="it is a folder"):
         write_atomic(tmp_path, "x")
     (tmp_path / "file").write_text("x")
@@ -362,10 +366,10 @@ def test_json_keeps_numpy_numbers_exactly(tmp_path):
         ({"metrics": {"error": [1.0, float("nan")]}}, r"metrics.error\[1\] is nan"),
         ({"x": np.array([np.inf])}, r"x\[0\] is inf"),
         ({"f": print}, "f is a builtin_function_or_method"),
-        ({"a": {1: 2}}, "a has the name 1, but JSON names are text"),
+        ({"a": {1: 2}}, "a has the name 1, but JSON names are strings"),
     ],
 )
-def test_json_refuses_what_it_cannot_hold_and_writes_nothing(tmp_path, obj, message):
+def test_unsupported_json_values_are_rejected_and_nothing_is_written(tmp_path, obj, message):
     with pytest.raises(InputError, match=message):
         write_json(tmp_path / "a.json", obj)
     assert not list(tmp_path.iterdir())
@@ -376,21 +380,21 @@ def test_json_refuses_what_it_cannot_hold_and_writes_nothing(tmp_path, obj, mess
     [
         (b"", "is empty"),
         (b" \n", "is empty"),
-        (b'{"a": [1, 2', "not whole JSON.*line 1"),
-        (b"[1]", "holds a JSON list.*object is needed"),
-        (b'{"a": NaN}', "holds NaN"),
-        (b"\xff\xfe", "not whole JSON"),
-        (b"[" * 100_000, "not whole JSON"),
+        (b'{"a": [1, 2', "not valid JSON.*line 1"),
+        (b"[1]", "contains a JSON list.*object is needed"),
+        (b'{"a": NaN}', "contains NaN"),
+        (b"\xff\xfe", "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
     ],
 )
-def test_a_json_file_that_cannot_be_used_is_named(tmp_path, blob, message):
+def test_damaged_json_file_is_reported(tmp_path, blob, message):
     (tmp_path / "a.json").write_bytes(blob)
     with pytest.raises(InputError, match=message) as caught:
         read_json(tmp_path / "a.json")
     assert "a.json" in str(caught.value)
 
 
-def test_a_missing_json_file_is_named(tmp_path):
+def test_missing_json_file_is_reported(tmp_path):
     with pytest.raises(InputError, match=r"b.json does not exist"):
         read_json(tmp_path / "b.json")
     with pytest.raises(InputError, match="cannot be read"):
@@ -402,17 +406,17 @@ def test_json_on_disk_is_plain_json(tmp_path):
     assert json.loads((tmp_path / "a.json").read_text()) == {"name": "arm", "value": 0.1}
 
 
-def test_a_folder_is_held_by_one_run_only(tmp_path: Path) -> None:
-    with lock(tmp_path / "run"):
-        with pytest.raises(InputError, match="another run"), lock(tmp_path / "run"):
+def test_folder_can_be_locked_once(tmp_path: Path) -> None:
+    with lock_folder(tmp_path / "run"):
+        with pytest.raises(InputError, match="another run"), lock_folder(tmp_path / "run"):
             pass
-        with lock(tmp_path / "other"):
+        with lock_folder(tmp_path / "other"):
             pass
-    with lock(tmp_path / "run"):
+    with lock_folder(tmp_path / "run"):
         pass
 
 
-def test_equal_values_have_one_digest_whatever_holds_them():
+def test_equal_values_have_equal_digests():
     same = [[(0, 1), (2, -0.0)], ([0.0, 1.0], (2, 0)), np.array([[0, 1], [2, 0]], "f4")]
     assert len({digest(value) for value in same}) == 1
     assert digest(["a", 1]) == digest(("a", 1.0))
@@ -421,7 +425,7 @@ def test_equal_values_have_one_digest_whatever_holds_them():
     assert digest({"a": 1}) == digest(MappingProxyType({"a": 1.0}))
 
 
-def test_other_values_have_other_digests():
+def test_different_values_have_different_digests():
     other = [1, True, "1", None, [1], [[1]], [1, 1], 2**53 + 1, 2.0**53, 10**30, 1j, {"a": 1}, []]
     other += [[True, 1.0], [1.0, None], {"a": 1, "b": 2}, {"b": 2, "a": 1}, b"1", ["1"]]
     assert len({digest(value) for value in other}) == len(other)

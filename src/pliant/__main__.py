@@ -1,4 +1,4 @@
-"""The command `pliant`, and `python -m pliant`: quiet when it is interrupted while it starts."""
+"""Entry point of `pliant` and `python -m pliant`. Ctrl-C during start-up prints no traceback."""
 
 from pliant.interrupts import exit_on_interrupt
 

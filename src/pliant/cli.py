@@ -1,5 +1,8 @@
-"""The command line: parse, call one public function, print. Exit status 0 done, 1 goal not reached,
-2 wrong input."""
+"""The command line. Each command parses its arguments, calls one public function and prints the
+result.
+
+Exit status: 0 done, 1 goal not reached, 2 invalid input.
+"""
 
 import json
 import os
@@ -17,7 +20,7 @@ from rich.table import Table
 
 from pliant import __version__
 from pliant.core import InputError, PliantError, printable, require_seed
-from pliant.interrupts import STATUS as INTERRUPTED
+from pliant.interrupts import INTERRUPTED_STATUS as INTERRUPTED
 from pliant.interrupts import exit_on_interrupt
 from pliant.progress import Display, Log
 from pliant.progress import Progress as Report
@@ -26,14 +29,14 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Soft robots: describe once, then simulate and differentiate.",
+    help="Simulate, differentiate, plan and drive soft robots.",
 )
 screen = Console(stderr=True)
-PREPARING = "preparing (the first run compiles, once)"
+PREPARING = "preparing (the first run compiles)"
 
 
 def _path(text: str) -> Path:
-    """A path that was typed; an empty one would be the current folder."""
+    """Parse a path argument. An empty one is an error, since it would mean the current folder."""
     if not str(text):
         raise typer.BadParameter("the path is empty")
     return Path(text)
@@ -50,9 +53,9 @@ Name = Annotated[
 @app.callback(invoke_without_command=True)
 def no_command(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
-    """Soft robots: describe once, then simulate and differentiate."""
+    """Simulate, differentiate, plan and drive soft robots."""
     if version or ctx.invoked_subcommand is None:
         print(__version__ if version else ctx.get_help())
         raise typer.Exit(0)
@@ -61,10 +64,10 @@ def no_command(
 @app.command("list")
 def list_command(
     name: Annotated[
-        str | None, typer.Argument(help="Show the settings of this experiment instead.")
+        str | None, typer.Argument(help="Show only the settings of this experiment.")
     ] = None,
 ) -> None:
-    """Every experiment: paper, size, what it shows, typical run time; or the settings of one."""
+    """List all experiments, or the settings of one."""
     with exit_on_interrupt():
         from pliant.zoo.registry import EXPERIMENTS, find
 
@@ -77,7 +80,7 @@ def list_command(
         Console().print(_table(("setting", "default", "with --quick"), settings))
         return
     rows = [(e.name, e.paper or "-", e.size, e.takes, e.shows) for e in EXPERIMENTS.values()]
-    table = _table(("name", "paper", "size", "takes", "what it shows"), rows)
+    table = _table(("name", "paper", "size", "run time", "description"), rows)
     Console(width=None if sys.stdout.isatty() else 160).print(table)
 
 
@@ -86,24 +89,25 @@ def run_command(
     name: Name,
     out: Annotated[
         Path | None,
-        typer.Option(parser=_path, metavar="FOLDER", help="By default results/NAME."),
+        typer.Option(parser=_path, metavar="FOLDER", help="Result folder. Default: results/NAME."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of every random number, 0 or more.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers, 0 or more.")] = 0,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; may be repeated."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a setting; repeatable."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller settings: seconds instead of minutes.")
+        bool, typer.Option("--quick", help="Use small settings that run in seconds.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run, bit for bit.")
+        bool, typer.Option("--resume", help="Continue an interrupted run, with identical results.")
     ] = False,
     cluster: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Share exact evaluations among the workers of this dask scheduler, such as tcp://127.0.0.1:8786.",
+            help="Distribute exact evaluations over the workers of this dask scheduler, such as "
+            "tcp://127.0.0.1:8786.",
         ),
     ] = None,
     as_json: Annotated[
@@ -112,8 +116,8 @@ def run_command(
 ) -> None:
     """Run an experiment or a robot file and write its result folder."""
     with exit_on_interrupt():
+        from pliant.report.result_folder import checked_folder
         from pliant.zoo.experiment import run
-        from pliant.zoo.result_folder import checked_folder
 
     experiment = _experiment(name)
     overrides = _pairs(set_ or [])
@@ -134,7 +138,7 @@ def run_command(
             )
     except KeyboardInterrupt:
         _fail(
-            "Interrupted; what was finished is on disk. Go on with the same command and --resume.",
+            "Interrupted; finished steps are saved. Continue with the same command and --resume.",
             130,
         )
     _print_result(result, folder)
@@ -148,11 +152,11 @@ def drive_command(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME|FILE.toml", help="A robot of the zoo, an experiment, or a robot file."
+            metavar="NAME|FILE.toml", help="A robot of the zoo, an experiment or a robot file."
         ),
     ],
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes one that is free.")
+        int, typer.Option(min=0, max=65535, help="Port of the page; 0: any free port.")
     ] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in the browser.")
@@ -161,35 +165,36 @@ def drive_command(
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Serve this address to other machines too; without it only this one is let in.",
+            help="Also serve other machines at this address. Default: only this machine.",
         ),
     ] = None,
     effector: Annotated[
         list[str] | None,
-        typer.Option(help="Which effector follows; may be repeated. By default the first."),
+        typer.Option(help="Effector that follows a target; repeatable. Default: the first."),
     ] = None,
     dynamic: Annotated[
         bool,
         typer.Option(
             "--dynamic",
-            help="With inertia, in steps of 1/60 s, instead of a balance at every tick.",
+            help="Simulate inertia with a time step of 1/60 s. Default: quasistatic.",
         ),
     ] = False,
     record: Annotated[
-        Path | None, typer.Option(parser=_path, metavar="FOLDER", help="Save every recording here.")
+        Path | None,
+        typer.Option(parser=_path, metavar="FOLDER", help="Save recordings in this folder."),
     ] = None,
     replay: Annotated[
         Path | None,
         typer.Option(
-            parser=_path, metavar="FOLDER", help="Play this recording or saved plan (plan.save)."
+            parser=_path, metavar="FOLDER", help="Replay a recording or a saved plan (plan.save)."
         ),
     ] = None,
-    without_page: Annotated[
+    headless: Annotated[
         float | None,
         typer.Option(
             "--headless",
             metavar="SECONDS",
-            help="Without a page: lead the effectors for so long, and report.",
+            help="Run without a page for this time and print metrics.",
         ),
     ] = None,
     script: Annotated[
@@ -197,43 +202,42 @@ def drive_command(
         typer.Option(
             parser=_path,
             metavar="FILE.csv",
-            help="With --headless: targets over time, rows of t, x, y, z.",
+            help="With --headless: targets over time, in rows of t, x, y, z.",
         ),
     ] = None,
 ) -> None:
-    """The robot in the browser: drag the target and it follows."""
+    """Drive a robot in the browser: drag the target and it follows."""
     with exit_on_interrupt():
         from pliant import viewer
         from pliant.zoo.registry import find_robot
 
-    if script is not None and without_page is None:
+    if script is not None and headless is None:
         raise InputError(
-            "A script leads a robot without a page; say --headless SECONDS too, or leave "
-            "--script out."
+            "--script needs a run without a page. Add --headless SECONDS, or leave out --script."
         )
-    if without_page is not None:
-        viewer.check_duration(without_page)
+    if headless is not None:
+        viewer.check_duration(headless)
     keyframes = None if script is None else viewer.load_script(script)
     with _busy(PREPARING):
-        session = viewer.session_of(
+        session = viewer.make_session(
             find_robot(name),
             effectors=effector or (),
             dynamic=dynamic,
             folder=record,
-            replayed=None if replay is None else viewer.load_recording(replay),
+            replay=None if replay is None else viewer.load_recording(replay),
         )
-    if without_page is not None:
-        figures = viewer.headless(
+    if headless is not None:
+        metrics = viewer.headless(
             session,
-            seconds=without_page,
+            seconds=headless,
             script=keyframes,
         )
-        for what, value in figures.items():
+        for what, value in metrics.items():
             print(printable(f"{what}: {value if isinstance(value, str) else f'{value:.4g}'}"))
         return
     viewer.drive(
         session,
-        told=lambda url: _opened(url, browser),
+        on_ready=lambda url: _show_url(url, browser),
         port=port,
         address=allow_remote or "127.0.0.1",
         allow_remote=allow_remote is not None,
@@ -246,14 +250,14 @@ def check_command(
         Path, typer.Argument(parser=_path, metavar="FILE", help="A robot file (TOML).")
     ],
 ) -> None:
-    """Is this robot sound? Mesh quality, supports, actuators, units, and one step of it."""
+    """Check a robot file: mesh quality, supports, actuators, units and one time step."""
     with exit_on_interrupt():
         from pliant.zoo.check import check
 
     findings = check(file)
     Console().print(_table(("what", "found"), findings.facts))
     for warning in findings.warnings:
-        _say(f"warning: {warning}", Console(), style="yellow")
+        _print_line(f"warning: {warning}", Console(), style="yellow")
     print("sound" if not findings.warnings else f"usable, with {len(findings.warnings)} warning(s)")
 
 
@@ -261,15 +265,15 @@ def check_command(
 def gradcheck_command(
     name: Name,
     full: Annotated[
-        bool, typer.Option("--full", help="At full size instead of the quick one.")
+        bool, typer.Option("--full", help="Use the full settings instead of the quick ones.")
     ] = False,
 ) -> None:
-    """Every derivative of a model against finite differences, as a table."""
+    """Check all derivatives of a model against finite differences."""
     with exit_on_interrupt():
         from pliant.dynamics import gradcheck
 
     experiment = _experiment(name)
-    with _busy("compiling, once, and checking"):
+    with _busy("compiling and checking"):
         checks = gradcheck(*experiment.probe(experiment.chosen(quick=not full)))
     columns = (
         "derivative of the step by",
@@ -298,19 +302,19 @@ def bench_command(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which benchmark: condensed, drive, fem, fluid, mpm, planning, scale or surrogate."
+            help="Benchmark: condensed, drive, fem, fluid, mpm, planning, scale or surrogate."
         ),
     ] = "fem",
-    quick: Annotated[bool, typer.Option("--quick", help="The smallest sizes only.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run only the smallest sizes.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the numbers as the last line of standard output.")
     ] = False,
 ) -> None:
-    """Speed side by side with peers, as ratios from one run."""
+    """Compare the speed with other simulators, as ratios from one run."""
     with exit_on_interrupt():
         from pliant.bench import bench
 
-    with _busy("measuring; keep the machine otherwise idle"):
+    with _busy("measuring; close other programs"):
         report = bench(name, quick=quick)
     for title, columns, rows in report.tables:
         table = _table(columns, rows, title)
@@ -325,20 +329,22 @@ def bench_command(
 @app.command("papers")
 def papers_command(
     name: Annotated[
-        str | None, typer.Argument(help="Which paper, such as 000; without it, what there is.")
+        str | None, typer.Argument(help="Number of a paper, such as 000. Default: list the papers.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(parser=_path, metavar="FOLDER", help="By default results/paper-NAME."),
+        typer.Option(
+            parser=_path, metavar="FOLDER", help="Result folder. Default: results/paper-NAME."
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Smaller settings: minutes instead of an hour.")
+        bool, typer.Option("--quick", help="Use small settings that run in minutes.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print result.json as the last line of standard output.")
     ] = False,
 ) -> None:
-    """The tables and figures of a paper, theirs beside ours, measured on this machine."""
+    """Reproduce the tables and figures of a paper on this machine."""
     with exit_on_interrupt():
         from pliant.papers import papers, reproduce
 
@@ -358,7 +364,7 @@ def papers_command(
 
 
 def main() -> None:
-    """Run the command line; every foreseen failure is one sentence."""
+    """Run the command line. Expected errors are printed as one message."""
     _open_missing_streams()
     try:
         _run_app()
@@ -375,19 +381,19 @@ def _run_app() -> None:
         _fail(str(error), 1)
     except MemoryError as error:
         _fail(
-            f"Out of memory ({error}). A coarser mesh needs less; if it should fit, report the "
-            "command as a defect.",
+            f"Out of memory ({error}). Use a coarser mesh; if the memory should suffice, report "
+            "the command as a bug.",
             1,
         )
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except OSError as error:
         where = "Standard output" if error.filename is None else str(error.filename)
-        _fail(f"{where} cannot be used ({error.strerror}); check that place and its space.", 1)
+        _fail(f"{where} cannot be used ({error.strerror}); check the path and the free space.", 1)
 
 
 def _open_missing_streams() -> None:
-    """Give closed standard streams a place to go: files that are opened later must not become the
+    """Connect closed standard streams to the null device, so that no file opened later becomes the
     standard output."""
     while (handle := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -398,31 +404,30 @@ def _open_missing_streams() -> None:
 
 
 def _flush_output() -> None:
-    """Write what is left in the buffer of standard output. A reader that has gone is no failure; a
-    full disk is one."""
+    """Flush standard output. A full disk is reported; a closed pipe only sets exit status 1."""
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # where Python's own flush at the end goes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for the final flush of Python
         if isinstance(error, BrokenPipeError):
             sys.exit(1)
         _fail(f"Standard output cannot be written ({error.strerror}); free some space.", 1)
 
 
-def _fail(sentence: str, status: int) -> NoReturn:
-    _say(f"pliant: {sentence}", style="red")
+def _fail(message: str, status: int) -> NoReturn:
+    _print_line(f"pliant: {message}", style="red")
     sys.exit(status)
 
 
-def _say(text: str, console: Console = screen, style: str | None = None) -> None:
-    """Print a line of plain text, without escape sequences from names and files."""
+def _print_line(text: str, console: Console = screen, style: str | None = None) -> None:
+    """Print a line of plain text, without escape sequences that names or files may contain."""
     console.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(
     columns: Iterable[str], rows: Iterable[Iterable[Any]], title: str | None = None
 ) -> Table:
-    """A table of plain text, without markup and escape sequences from names and files."""
+    """Return a table of plain text, without markup or escape sequences of names and files."""
     table = Table(
         *(escape(column) for column in columns),
         title=title,
@@ -447,24 +452,24 @@ def _experiment(name: str) -> Any:
     )
 
 
-def _opened(url: str, browser: bool) -> None:
-    """Say where the page is; the address is a key, so the browser gets it from a file that no other
-    user can read."""
+def _show_url(url: str, browser: bool) -> None:
+    """Print the URL of the page and open it. The URL contains the access token, so the browser
+    gets it from a file that no other user can read."""
     import webbrowser
 
-    from pliant.viewer import signpost
+    from pliant.viewer import write_redirect_file
 
     print(f"{url}", flush=True)
-    _say("Whoever has this address can drive the robot. Ctrl-C ends.")
+    _print_line("Anyone with this URL can drive the robot. Press Ctrl-C to stop.")
     if browser:
-        webbrowser.open(signpost(url).as_uri())
+        webbrowser.open(write_redirect_file(url).as_uri())
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
     for text in texts:
         if "=" not in text:
             raise InputError(
-                f"--set takes KEY=VALUE, not '{text[:60]}'; write for example --set dt=0.01."
+                f"--set needs KEY=VALUE, not '{text[:60]}'; for example --set dt=0.01."
             )
     return dict(text.split("=", 1) for text in texts)
 
@@ -495,7 +500,7 @@ def _lines() -> Iterator[Report]:
 
 @contextmanager
 def _bars() -> Iterator[Report]:
-    """A bar for each kind of work; they disappear at the end, and the result takes their place."""
+    """Yield a function that shows a progress bar for each task. The bars disappear at the end."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -527,7 +532,7 @@ def _bars() -> Iterator[Report]:
 
 @contextmanager
 def _busy(text: str) -> Iterator[None]:
-    """Say what takes a while: a spinner on a terminal, one line elsewhere."""
+    """Show that work is running: a spinner on a terminal, one line elsewhere."""
     if sys.stderr.isatty():
         with screen.status(text):
             yield
@@ -538,9 +543,9 @@ def _busy(text: str) -> Iterator[None]:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """Fills at the first Ctrl-C, which ends the run at its next step; a second one ends it on the
-    spot. An exception that is raised anywhere, as by default, can be lost inside a library's
-    callback."""
+    """Yield a list that gets an entry at the first Ctrl-C, so that the run ends at its next step. A
+    second Ctrl-C raises at once. An exception from the signal handler could get lost inside a
+    callback of a library."""
     asked: list[int] = []
 
     def handle(number: int, frame: Any) -> None:
@@ -567,12 +572,12 @@ def _print_result(result: dict[str, Any], folder: Path) -> None:
     ]
     screen.print(_table(("metric", "here", "unit", "paper"), rows))
     for note in result.get("notes", ()):
-        _say(note)
-    _say(f"{result['name']}: {result['status']}")
-    _say(f"took: {result['seconds']:.1f} s")
+        _print_line(note)
+    _print_line(f"{result['name']}: {result['status']}")
+    _print_line(f"took: {result['seconds']:.1f} s")
     for label, file in (("report", "report.html"), ("animation", "animation.mp4")):
         if (folder / file).is_file():
-            _say(f"{label}: {folder / file}")
+            _print_line(f"{label}: {folder / file}")
 
 
 if __name__ == "__main__":

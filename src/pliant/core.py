@@ -1,5 +1,5 @@
-"""The nouns that every room of Pliant shares: errors, Status, Step, Params, Space and the waist's
-protocols. NumPy only."""
+"""Types shared by all packages: errors, Status, Step, Params, Space and the protocols of a model.
+It depends on NumPy only."""
 
 import re
 import unicodedata
@@ -13,36 +13,61 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-# [m] from the origin; a place beyond has other units, and its rounding exceeds 0.1 um
-FARTHEST = 1e9
+# [m] from the origin; larger values have a wrong unit, and their rounding exceeds 0.1 um
+MAX_COORDINATE = 1e9
 
 
 class PliantError(Exception):
-    """Every error that Pliant raises on purpose; its text is one sentence with the remedy."""
+    """The base class of all errors that Pliant raises. The text says what is wrong and how to fix
+    it.
+
+    >>> import pliant as pl
+    >>> try:
+    ...     pl.Material(E=-1.0, nu=0.4)
+    ... except pl.PliantError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
     def __str__(self) -> str:
         return printable(" ".join(map(str, self.args)), keep="\n")
 
 
 class InputError(PliantError, ValueError):
-    """What the user gave cannot be used: says what, where and how to mend it."""
+    """An invalid input. The text says what, where and how to fix it.
+
+    >>> import pliant as pl
+    >>> try:
+    ...     pl.Options(iterations=0)
+    ... except pl.InputError as error:
+    ...     print(error)
+    A planner needs at least 1 iteration and a tolerance between 0 and 1, not '0' and 1e-07.
+    """
 
 
 class MeshError(InputError):
-    """A mesh or a surface that cannot carry a body."""
+    """A mesh or a surface that no body can be built from."""
 
 
 class StepError(PliantError, RuntimeError):
-    """A step, or a run of steps, did not reach its end; the text is its Status."""
+    """A failed step or simulation. The text is that of its Status.
+
+    >>> import pliant as pl
+    >>> def final_state(model, controls):
+    ...     try:
+    ...         return pl.simulate(model, controls).states[-1]
+    ...     except pl.StepError as error:
+    ...         return str(error)
+    """
 
 
 class MissingExtra(PliantError, ImportError):
-    """An optional package is needed and is not installed; the text names the install command."""
+    """A missing optional package. The text gives the install command."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """Why a step stopped. Falsy means failure, and then `text` is a sentence with the remedy."""
+    """The outcome of a step. It is falsy on failure; `text` then gives the reason and a remedy."""
 
     ok: bool = True
     text: str = "converged"
@@ -55,8 +80,8 @@ class Status:
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of a Dynamics gives: the next state, why it stopped, and what its derivatives
-    need."""
+    """The result of one step of a Dynamics: the next state, its status, and the tape that the
+    derivatives need."""
 
     x: Array  # (n_state,)
     status: Status
@@ -77,7 +102,7 @@ class Param:
 
 @dataclass(frozen=True, kw_only=True)
 class Params:
-    """The active design variables of a model: named blocks, seen from outside as one flat array."""
+    """The active design variables of a model: named blocks that form one flat array."""
 
     blocks: tuple[Param, ...] = ()
 
@@ -87,15 +112,15 @@ class Params:
 
     @property
     def flat(self) -> Array:
-        """(size,) the current values, one block after the other."""
+        """The current values (size,), one block after the other."""
         return (
             np.concatenate([block.value for block in self.blocks]) if self.blocks else np.zeros(0)
         )
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """((size,), (size,)) lower and upper bounds, which a value may reach only where
-        `lower_included` says so."""
+        """The lower and upper bounds, each (size,). They are exclusive, except lower bounds of
+        blocks with `lower_included`."""
         lower = [np.full(block.value.size, block.lower) for block in self.blocks]
         upper = [np.full(block.value.size, block.upper) for block in self.blocks]
         return (
@@ -105,8 +130,8 @@ class Params:
         )
 
     def split(self, p: Array | None) -> dict[str, Array]:
-        """The blocks of a flat array `p` (None: the current values), checked against their
-        bounds."""
+        """Return the blocks of a flat array `p` (default: the current values) by name. Raises
+        InputError if a value is out of bounds."""
         names = ", ".join(block.name for block in self.blocks) or "none"
         p = (
             self.flat
@@ -130,19 +155,18 @@ class Params:
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """Names the parts of a flat state. The first holds the unknowns of the body; each other one as
-    many numbers, or as `sizes` says."""
+    """The names of the parts of a flat state. The first part is the unknowns of the body. Each
+    part has n_dofs entries, unless `sizes` gives other sizes."""
 
     parts: tuple[str, ...]
     n_dofs: int
-    rate: tuple[float, ...] = field(
-        default=()
-    )  # [1/s or 1], velocity = sum of rate[j] * part[j]; empty: no velocity
+    # [1/s or 1] velocity = sum of rate[j] * part[j]; empty: no velocity
+    rate: tuple[float, ...] = field(default=())
     sizes: tuple[int, ...] = field(default=())  # of each part; empty: n_dofs each
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """Where each part begins, and the end of the last."""
+        """The index where each part starts, and the end of the last part."""
         return (0, *np.cumsum(self.sizes or len(self.parts) * (self.n_dofs,)).tolist())
 
     @property
@@ -150,7 +174,7 @@ class Space:
         return self.starts[-1]
 
     def split(self, x: Array) -> SimpleNamespace:
-        """The parts of `x` as views, by name."""
+        """Return the parts of `x` as views, by name. Raises InputError for a wrong shape."""
         if np.shape(x) != (self.size,):
             raise InputError(
                 f"The state has shape {np.shape(x)}; give ({self.size},), the parts "
@@ -162,39 +186,35 @@ class Space:
         return np.split(np.asarray(x), self.starts[1:-1])
 
     def position(self, x: Array) -> Array:
-        """(n_dofs,) the unknowns themselves; always the first part."""
+        """Return the unknowns (n_dofs,), the first part."""
         return np.asarray(x)[: self.n_dofs]
 
     def velocity(self, x: Array) -> Array:
-        """(n_dofs,) the rates of the unknowns [unit/s], a linear function of the state; zeros for a
-        rule without inertia."""
-        counted = [
+        """Return the rates (n_dofs,) [unit/s] of the unknowns, linear in the state. They are zero
+        for a rule without inertia."""
+        nonzero = [
             c * piece for c, piece in zip(self.rate, self._pieces(x), strict=False) if c != 0.0
         ]
-        return sum(counted, np.zeros(self.n_dofs))
+        return sum(nonzero, np.zeros(self.n_dofs))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Linearization:
-    """The derivative of one step as operators: x' = A x + B u + C p. Dense blocks are made only on
-    request."""
+    """The derivative of one step as operators: dx' = A dx + B du + C dp. Dense blocks are built
+    only on request."""
 
     n_state: int
     n_controls: int
     n_params: int
-    push: Callable[
-        [Array, Array, Array], Array
-    ]  # ((n_state, k), (n_controls, k), (n_params, k)) -> (n_state, k)
-    pull: Callable[
-        [Array], tuple[Array, Array, Array]
-    ]  # (n_state, k) -> the three transposed products
-    solve: Callable[[Array], Array] | None = (
-        None  # with the step's own factor, where it has one; for second derivatives
-    )
+    # ((n_state, k), (n_controls, k), (n_params, k)) -> (n_state, k)
+    jvp_columns: Callable[[Array, Array, Array], Array]
+    vjp_columns: Callable[[Array], tuple[Array, Array, Array]]  # (n_state, k) -> the transpose
+    # solves with the factorised Jacobian of the step, if it has one; for second derivatives
+    solve: Callable[[Array], Array] | None = None
 
     def jvp(self, dx: Array, du: Array | None = None, dp: Array | None = None) -> Array:
-        """A dx + B du + C dp, for vectors or for matrices of k columns; what is left out does not
-        change."""
+        """Return A dx + B du + C dp for vectors or matrices of k columns. Omitted arguments are
+        zero. Raises InputError for different numbers of columns."""
         du = np.zeros((self.n_controls, *np.shape(dx)[1:])) if du is None else du
         dp = np.zeros((self.n_params, *np.shape(dx)[1:])) if dp is None else dp
         blocks = [
@@ -208,13 +228,13 @@ class Linearization:
         ):
             raise InputError(
                 f"dx, du and dp have shapes {np.shape(dx)}, {np.shape(du)} and {np.shape(dp)}; "
-                "give three vectors, or three matrices of as many columns."
+                "give three vectors, or three matrices with the same number of columns."
             )
-        out = self.push(*blocks) if blocks[0].shape[1] else np.zeros((self.n_state, 0))
+        out = self.jvp_columns(*blocks) if blocks[0].shape[1] else np.zeros((self.n_state, 0))
         return out[:, 0] if np.ndim(dx) == 1 else out
 
     def vjp(self, x_bar: Array) -> tuple[Array, Array, Array]:
-        """(A^T x_bar, B^T x_bar, C^T x_bar), for a vector or for a matrix of k columns."""
+        """Return (A^T x_bar, B^T x_bar, C^T x_bar) for a vector or a matrix of k columns."""
         bars = _columns("x_bar", x_bar, self.n_state)
         if not bars.shape[1]:
             return (
@@ -222,19 +242,19 @@ class Linearization:
                 np.zeros((self.n_controls, 0)),
                 np.zeros((self.n_params, 0)),
             )
-        x, u, p = self.pull(bars)
+        x, u, p = self.vjp_columns(bars)
         return (x[:, 0], u[:, 0], p[:, 0]) if np.ndim(x_bar) == 1 else (x, u, p)
 
     def dense_state(self) -> Array:
-        """(n_state, n_state) A = dx'/dx; large, so only for small bodies."""
+        """Return A = dx'/dx (n_state, n_state), dense; use it for small bodies only."""
         return self._dense(0, self.n_state)
 
     def dense_controls(self) -> Array:
-        """(n_state, n_controls) B = dx'/du."""
+        """Return B = dx'/du (n_state, n_controls)."""
         return self._dense(1, self.n_controls)
 
     def dense_params(self) -> Array:
-        """(n_state, n_params) C = dx'/dp."""
+        """Return C = dx'/dp (n_state, n_params)."""
         return self._dense(2, self.n_params)
 
     def _dense(self, which: int, k: int) -> Array:
@@ -244,7 +264,7 @@ class Linearization:
 
 
 def _columns(name: str, value: Array, n: int) -> Array:
-    """A vector (n,) or matrix (n, k) as a matrix of finite columns."""
+    """Return a vector (n,) or matrix (n, k) as a matrix with finite entries."""
     return (
         finite_array(name, value, (n,))[:, None]
         if np.ndim(value) == 1
@@ -252,19 +272,26 @@ def _columns(name: str, value: Array, n: int) -> Array:
     )
 
 
-def by_columns(f: Callable[..., tuple[Array, ...]], *blocks: Array) -> tuple[Array, ...]:
-    """f, which maps vectors to a tuple of vectors, of every column of some matrices (n, k), k at
-    least 1."""
-    columns = [
-        np.ascontiguousarray(block.T) for block in blocks
-    ]  # compiled loops have one form, for contiguous vectors
+def map_columns(f: Callable[..., tuple[Array, ...]], *blocks: Array) -> tuple[Array, ...]:
+    """Apply f, which maps vectors to a tuple of vectors, to every column of matrices (n, k).
+    Return the results as matrices; k is at least 1."""
+    # compiled loops are compiled for contiguous vectors only
+    columns = [np.ascontiguousarray(block.T) for block in blocks]
     rows = [f(*(block[j] for block in columns)) for j in range(blocks[0].shape[1])]
     return tuple(np.stack(part, axis=1) for part in zip(*rows, strict=True))
 
 
+class Effectors(Protocol):
+    """A model whose effectors are linear in the positions of its state."""
+
+    @property
+    def space(self) -> Space: ...
+    def effector_rows(self, name: str) -> Any: ...  # (dim, n_dofs) sparse
+
+
 @runtime_checkable
 class Dynamics(Protocol):
-    """The waist: what every planner may ask of every model."""
+    """The interface of every model: all that a planner may use."""
 
     @property
     def space(self) -> Space: ...
@@ -274,73 +301,85 @@ class Dynamics(Protocol):
     def params(self) -> Params: ...
     @property
     def dt(self) -> float: ...  # [s] of one step
-    def control_limits(
-        self,
-    ) -> tuple[Array, Array]: ...  # (n_controls,) each, what the motors can do
-    def neutral_controls(self) -> Array: ...  # (n_controls,) what does nothing
-    def effector_rows(
-        self, name: str
-    ) -> Any: ...  # (dim, n_dofs) sparse, an effector's place from the position part of the state
+    def control_limits(self) -> tuple[Array, Array]: ...  # lower and upper, (n_controls,) each
+    def neutral_controls(self) -> Array: ...  # (n_controls,) the controls without actuation
+    # (dim, n_dofs) sparse, maps the position part of the state to an effector's position
+    def effector_rows(self, name: str) -> Any: ...
     def initial_state(self) -> Array: ...
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step: ...
 
 
 @runtime_checkable
 class Reversible(Dynamics, Protocol):
-    """Enough for gradient planners, identification, co-design and the torch layer."""
+    """A model with vector-Jacobian products: enough for gradient planners, identification,
+    co-design and the torch layer."""
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]: ...
 
 
 @runtime_checkable
 class Linearizable(Reversible, Protocol):
-    """Enough for Gauss-Newton, DDP, MPC and inverse control."""
+    """A model with linearized steps: enough for Gauss-Newton, DDP, MPC and inverse control."""
 
     def linearize(self, step: Step) -> Linearization: ...
 
 
-Bend = Callable[
-    [Array, Array], tuple[Array, Array]
-]  # (dx (n_state, k), du (n_controls, k)) -> shares for x and u
+# (dx (n_state, k), du (n_controls, k)) -> the changes of the gradients by x and by u
+HessianVector = Callable[[Array, Array], tuple[Array, Array]]
 
 
 @runtime_checkable
-class Curved(Linearizable, Protocol):
-    """Enough for exact Newton and DDP: `bend` is the derivative of the pullback of a fixed x_bar
-    along changes of x and u."""
+class TwiceDifferentiable(Linearizable, Protocol):
+    """A model with second derivatives: enough for exact Newton and DDP. `hessian_vector` returns
+    the Hessian-vector product of x_bar . x'(x, u) for a fixed x_bar."""
 
     @property
-    def bends(
-        self,
-    ) -> bool: ...  # False where a part of the model, such as friction, has no second derivative
-    def bend(self, step: Step, x_bar: Array, lin: Linearization | None = None) -> Bend: ...
+    def has_second_derivatives(self) -> bool: ...  # False for friction, for example
+    def hessian_vector(
+        self, step: Step, x_bar: Array, lin: Linearization | None = None
+    ) -> HessianVector: ...
 
 
 @runtime_checkable
-class Condensing(Linearizable, Protocol):
-    """A model whose derivatives live on a few numbers X = seen x of its state, all that dynamic
-    programming then holds of it."""
+class ReducedDynamics(Linearizable, Protocol):
+    """A model whose derivatives are taken over a few coordinates X = reduction x of its state, so
+    that dynamic programming needs small matrices only."""
 
     @property
-    def seen(self) -> Any: ...  # (n_seen, n_state) sparse
+    def reduction(self) -> Any: ...  # (n_reduced, n_state) sparse
     @property
-    def lift(self) -> Any: ...  # (n_state, n_seen) sparse, the least x that is seen as X
+    def expansion(self) -> Any: ...  # (n_state, n_reduced) sparse, the least x with this X
     @property
-    def exact(
-        self,
-        # False where the derivative is an approximation, so that no optimum of the cost need be
-        # found by it
-    ) -> bool: ...
+    def is_exact(self) -> bool: ...  # False if the derivative is an approximation
     @property
-    def whole(self) -> Linearizable: ...  # the model inside, with the derivatives of its whole step
-    def stage(
-        self, step: Step
-    ) -> tuple[Array, Array]: ...  # dX'/dX (n_seen, n_seen) and dX'/du (n_seen, n_controls)
+    def full_model(self) -> Linearizable: ...  # with the derivatives of the full step
+    # dX'/dX (n_reduced, n_reduced) and dX'/du (n_reduced, n_controls)
+    def reduced_jacobians(self, step: Step) -> tuple[Array, Array]: ...
+
+
+def effector_position(model: Effectors, name: str, x: Array, dim: int) -> Array:
+    """Return the positions (n_points, dim) [m] of an effector of a model in the state x (n_state,).
+
+    Raises InputError if the model has no effector of this name, or x has another shape."""
+    rows = model.effector_rows(name)
+    x = finite_array("The state", x, (model.space.size,))
+    return np.reshape(rows @ model.space.position(x), (-1, dim))
+
+
+def effector_jacobian(model: Effectors, name: str, x: Array) -> Any:
+    """Return the derivative (n_points * dim, n_state), sparse, of `effector_position` by the state.
+
+    It does not depend on x, because effectors are linear in the positions."""
+    jacobian = model.effector_rows(name).copy()
+    finite_array("The state", x, (model.space.size,))
+    jacobian.resize((jacobian.shape[0], model.space.size))  # the other parts do not matter
+    return jacobian
 
 
 def finite_array(name: str, value: Any, shape: tuple[int | None, ...], unit: str = "") -> Array:
-    """`value` as a float array of a shape (None: any length) with finite entries, or a sentence
-    that says what is wrong."""
+    """Return `value` as a float array of a shape (None: any length).
+
+    Raises InputError for other shapes, and for entries that are not finite numbers."""
     try:
         raw = np.asarray(value)
         if raw.dtype.kind in "bcSU":
@@ -376,12 +415,12 @@ def _shape(shape: tuple[int | None, ...]) -> str:
 
 
 def check_controls(u: Array, n: int) -> Array:
-    """`u` as a finite float array of n entries, or a sentence that says which entry is wrong."""
+    """Return `u` as a float array of n entries. Raises InputError if it is not finite."""
     return finite_array("The control", [u] if n == 1 and isinstance(u, int | float) else u, (n,))
 
 
 def require_positive(name: str, value: float, unit: str) -> float:
-    """`value` as a float, or a sentence that it must be a positive finite number."""
+    """Return `value` as a float. Raises InputError unless it is positive and finite."""
     number = require_number(name, value, unit)
     if not (number > 0.0 and np.isfinite(number)):
         raise InputError(f"{name} is {number:g} {unit}; it must be a positive finite number.")
@@ -389,7 +428,7 @@ def require_positive(name: str, value: float, unit: str) -> float:
 
 
 def require_number(name: str, value: Any, unit: str) -> float:
-    """`value` as a float, or a sentence that it is none."""
+    """Return `value` as a float. Raises InputError if it is not a number."""
     try:
         if isinstance(value, str | bool):
             raise TypeError
@@ -405,16 +444,16 @@ def require_number(name: str, value: Any, unit: str) -> float:
         ) from None
 
 
-def is_whole(value: Any) -> TypeGuard[int]:
-    """Whether a value is an integer of at most 64 bits, NumPy's too; a bool is none."""
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Return whether a value is a Python or NumPy integer of at most 64 bits, but not a bool."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         return False
     return -(2**63) <= int(value) < 2**63
 
 
 def require_seed(seed: Any) -> int:
-    """`seed` as an int. Raises `InputError` unless it is an integer from 0 to 2**32 - 1."""
-    if not is_whole(seed) or not 0 <= seed < 2**32:
+    """Return `seed` as an int. Raises `InputError` unless it is an integer from 0 to 2**32 - 1."""
+    if not is_integer(seed) or not 0 <= seed < 2**32:
         raise InputError(
             f"The seed is {quoted(seed)}; it must be a whole number from 0 to {2**32 - 1}."
         )
@@ -422,12 +461,12 @@ def require_seed(seed: Any) -> int:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun, such as "1 spike" or "2 spikes"."""
+    """Return a count with its noun, such as "1 spike" or "2 spikes"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def quoted(value: Any) -> str:
-    """The first 60 characters of a value in quotes, for an error."""
+    """Return the first 60 characters of a value in quotes, for an error message."""
     try:
         text = str(value)
     except ValueError:  # Python prints no integer of more than 4300 digits
@@ -436,29 +475,28 @@ def quoted(value: Any) -> str:
 
 
 def printable(text: str, longest: int = 400, keep: str = "") -> str:
-    """`text` for a terminal: control and bidirectional characters as escapes such as \\x1b, except
-    those in `keep`, and the middle of words of more than `longest` characters left out. Spaces of
-    every kind stay."""
+    """Return `text` for a terminal. Control and bidirectional characters become escapes such as
+    \\x1b, except those in `keep`. Words longer than `longest` are shortened in the middle."""
 
-    def shown_as(c: str) -> str:
+    def escaped(c: str) -> str:
         if c.isprintable() or c in keep or unicodedata.category(c) == "Zs":
             return c
         return c.encode("unicode_escape").decode()
 
-    shown = "".join(map(shown_as, text))
+    shown = "".join(map(escaped, text))
     words = re.split(r"(\s+)", shown)
     half = longest // 2
     return "".join(w if len(w) <= longest else f"{w[:half]}...{w[-half:]}" for w in words)
 
 
 def require_kind(name: str, value: Any, kinds: type | tuple[type, ...], remedy: str) -> None:
-    """A sentence unless `value` is of one of the kinds."""
+    """Raise InputError unless `value` is an instance of one of the kinds."""
     if not isinstance(value, kinds):
         raise InputError(f"{name} is {quoted(value)} ({type(value).__name__}); {remedy}.")
 
 
 def nearest(name: Any, known: Iterable[str]) -> str:
-    """What to write instead of a name that is not known."""
+    """Return a suggestion for an unknown name: the closest known name, or all of them."""
     names = list(known)
     if not names:
         return "there is none."
@@ -467,14 +505,14 @@ def nearest(name: Any, known: Iterable[str]) -> str:
 
 
 def check_limits(name: str, limits: Any) -> None:
-    """A sentence unless `limits` is a lower and a larger upper number."""
+    """Raise InputError unless `limits` is a pair of a lower and a larger upper number."""
     if not isinstance(limits, tuple | list) or len(limits) != 2:
         raise InputError(f"The limits of {name} are {quoted(limits)}; give (lower, upper).")
     lower, upper = (require_number(f"A limit of {name}", value, "") for value in limits)
     if np.isnan(lower) or np.isnan(upper):
         raise InputError(
-            f"The limits of {name} are {quoted(limits)}; give two numbers, -inf or inf where there "
-            "is none."
+            f"The limits of {name} are {quoted(limits)}; give two numbers; use -inf or inf for no "
+            "limit."
         )
     if not lower < upper:
         raise InputError(

@@ -1,5 +1,5 @@
-"""Environment variables that other libraries read when they are imported. Importing this module
-checks them."""
+"""Check of environment variables that other libraries read at import. It runs when this module is
+imported."""
 
 import os
 import sys
@@ -7,22 +7,22 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-THREADS = "NUMBA_NUM_THREADS"
-THREADS_PER_CORE = 64
-"""More threads than that are a mistake. Some systems cannot start them, and then OpenMP ends the
-process without an error."""
+THREADS_VARIABLE = "NUMBA_NUM_THREADS"
+MAX_THREADS_PER_CORE = 64
+"""Larger numbers are mistakes. If the threads cannot be started, OpenMP ends the process without
+an error."""
 
 
 def check_environment() -> None:
-    """Warn about a number of threads that Numba would not survive, and remove it from the
-    environment. It takes effect before Numba is imported."""
-    value = os.environ.get(THREADS)
-    most = THREADS_PER_CORE * (os.cpu_count() or 1)
+    """Warn about an invalid number of threads for Numba, and remove it from the environment. Call
+    this before Numba is imported."""
+    value = os.environ.get(THREADS_VARIABLE)
+    most = MAX_THREADS_PER_CORE * (os.cpu_count() or 1)
     if value is None or (value.strip().isdecimal() and 1 <= int(value) <= most):
         return
-    del os.environ[THREADS]
+    del os.environ[THREADS_VARIABLE]
     warnings.warn(
-        f"{THREADS} is '{value}' and is ignored; give a whole number from 1 to {most}.",
+        f"{THREADS_VARIABLE} is '{value}' and is ignored; give a whole number from 1 to {most}.",
         stacklevel=2,
     )
 
@@ -40,5 +40,5 @@ def show_warning(message: Any, *_: Any, **__: Any) -> None:
 
 
 if is_command_line():
-    warnings.showwarning = show_warning  # here, because importing the package warns already
+    warnings.showwarning = show_warning  # here, because the import of the package may warn
 check_environment()

@@ -1,4 +1,4 @@
-"""Ctrl-C while modules are loaded."""
+"""Handling of Ctrl-C while modules are imported."""
 
 import os
 import signal
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-STATUS = 130  # of a command that Ctrl-C has ended
+INTERRUPTED_STATUS = 130  # exit status of a command ended by Ctrl-C, as shells report it
 
 
 @contextmanager
 def exit_on_interrupt() -> Iterator[None]:
-    """End the process at once, without a traceback, if Ctrl-C comes inside the block. An exception
-    could be caught or printed by a module that is being loaded."""
+    """End the process immediately, without a traceback, on Ctrl-C inside the block. An exception
+    could be caught or printed by a module that is being imported."""
     try:
         before = signal.signal(signal.SIGINT, _exit)
     except ValueError:  # only the main thread may handle signals
@@ -25,4 +25,4 @@ def exit_on_interrupt() -> Iterator[None]:
 
 
 def _exit(number: int, frame: Any) -> NoReturn:
-    os._exit(STATUS)
+    os._exit(INTERRUPTED_STATUS)

@@ -1,9 +1,8 @@
-"""Sparse symmetric positive definite solves: the pattern is analysed once, the numbers are
-factorised as often as needed.
+"""Sparse symmetric positive definite solves: analyse a pattern once, factorise many matrices.
 
-The elimination order is minimum degree, or nested dissection where that is cheaper, as for large
-bodies. The factor is multifrontal (`kernels/fronts.py`) for matrices with little fill, as those of
-slender robots; for the others it is CHOLMOD (extra `fast`), where cvxopt is installed. Both detect
+The elimination order is minimum degree, or nested dissection if that is cheaper, as for large
+bodies. Matrices with little fill, as those of slender robots, use the multifrontal factorisation of
+`kernels/multifrontal.py`. The others use CHOLMOD (extra `fast`) if cvxopt is installed. Both detect
 a matrix that is not positive definite. Several threads may factorise at the same time.
 """
 
@@ -23,18 +22,20 @@ import scipy.sparse.linalg as spla
 from pliant.core import Array, MissingExtra
 from pliant.kernels import elimination
 from pliant.kernels.dissection import nested_dissection
-from pliant.kernels.fronts import Fronts, factorise, solve
+from pliant.kernels.multifrontal import FrontalLayout, factorise, solve
 
-Solve = Callable[[Array], Array]  # (n,) or (n, k) right sides -> solutions
+Solve = Callable[[Array], Array]  # right-hand sides (n,) or (n, k) -> solutions
 
-# sums and products for each number of the factor; from there on dense blocks of BLAS are quicker
-BULKY = 150.0
+# Operations for each entry of the factor above which dense blocks (BLAS) are faster.
+DENSE_OPERATIONS_PER_ENTRY = 150.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pattern:
-    """The lower triangle of a symmetric matrix in compressed columns, rows ascending, diagonal
-    always there."""
+    """The lower triangle of a symmetric matrix in compressed columns.
+
+    Row indices ascend in each column and include the diagonal.
+    """
 
     indptr: Array  # (n + 1,)
     indices: Array  # (nnz,)
@@ -44,46 +45,59 @@ class Pattern:
         return len(self.indptr) - 1
 
     @property
-    def places(self) -> tuple[Array, Array]:
-        """((nnz,), (nnz,)) the row and the column of each value."""
+    def coordinates(self) -> tuple[Array, Array]:
+        """Return the row (nnz,) and the column (nnz,) of each value."""
         return self.indices.astype(np.int64), np.repeat(np.arange(self.n), np.diff(self.indptr))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Analysis:
-    """A pattern with its fill-reducing order; `factor(values)` gives a solve, or None where not
-    positive definite."""
+    """A pattern with a fill-reducing order.
+
+    `factor(values)` returns a solve, or None if the matrix is not positive definite.
+    """
 
     pattern: Pattern
     factor: Callable[[Array], Solve | None]
-    name: str
-    fill: int  # numbers of the factor
+    name: str  # of the solver
+    n_entries: int  # nonzeros of the factor
 
 
-def available() -> tuple[str, ...]:
-    """The solvers on this machine."""
-    return ("fronts", "cholmod") if find_spec("cvxopt") else ("fronts",)
+def available_solvers() -> tuple[str, ...]:
+    """Return the names of the installed solvers."""
+    return ("multifrontal", "cholmod") if find_spec("cvxopt") else ("multifrontal",)
 
 
 def analyse(pattern: Pattern, solver: str | None = None, points: Array | None = None) -> Analysis:
-    """Order a pattern once for many factorisations; `solver` is "fronts", "cholmod" or None for the
-    quicker one here. With the position of each unknown, points (n, dim), a matrix with much fill
-    may be ordered by nested dissection."""
-    if solver not in (None, *available()):
+    """Order a pattern once for many factorisations.
+
+    `solver` is "multifrontal", "cholmod" or None for the faster one. `points` (n, dim) are the
+    positions of the unknowns; with them a matrix with much fill may be ordered by nested
+    dissection. Raises `MissingExtra` if the solver is not installed.
+    """
+    if solver not in (None, *available_solvers()):
         raise MissingExtra(
-            f"The sparse solver '{solver}' is not installed here (there is "
-            f"{', '.join(available())}). For CHOLMOD: pip install 'pliant[fast]'."
+            f"The sparse solver '{solver}' is not installed (available: "
+            f"{', '.join(available_solvers())}). For CHOLMOD: pip install 'pliant[fast]'."
         )
     tree = _cheapest_tree(pattern, points)
     if solver is None:
-        solver = "cholmod" if "cholmod" in available() and _has_much_fill(tree) else "fronts"
-    factor = _cholmod(pattern, tree.order) if solver == "cholmod" else _by_fronts(pattern, tree)
-    return Analysis(pattern=pattern, factor=factor, name=solver, fill=int(tree.height.sum()))
+        solver = (
+            "cholmod"
+            if "cholmod" in available_solvers() and _has_much_fill(tree)
+            else "multifrontal"
+        )
+    factor = _cholmod(pattern, tree.order) if solver == "cholmod" else _multifrontal(pattern, tree)
+    return Analysis(
+        pattern=pattern, factor=factor, name=solver, n_entries=int(tree.column_counts.sum())
+    )
 
 
-def low_rank(solve: Solve, columns: Array, weights: Array) -> Solve:
-    """The solve of A + sum_i weights[i] h_i h_i^T from a solve of A (Woodbury); columns (n, k)
-    holds the h_i."""
+def low_rank_update(solve: Solve, columns: Array, weights: Array) -> Solve:
+    """Return the solve of A + sum_i weights[i] h_i h_i^T from a solve of A (Woodbury).
+
+    `columns` (n, k) are the vectors h_i.
+    """
     if columns.shape[1] == 0:
         return solve
     Z = solve(columns)
@@ -96,47 +110,66 @@ def low_rank(solve: Solve, columns: Array, weights: Array) -> Solve:
     return solve_updated
 
 
-def factor_with(pattern: Pattern, values: Array, columns: Array, weights: Array) -> Solve | None:
-    """The solve of A + sum_i weights[i] h_i h_i^T with the shares filled in; slow, for a matrix
-    that only they make positive."""
+def factor_with_update(
+    pattern: Pattern, values: Array, columns: Array, weights: Array
+) -> Solve | None:
+    """Return the solve of A + sum_i weights[i] h_i h_i^T, or None if it is not positive definite.
+
+    The updates are added to the sparse matrix. This is slow, and needed only if A itself is not
+    positive definite.
+    """
     lower = sp.csc_matrix((values, pattern.indices, pattern.indptr), shape=(pattern.n,) * 2)
     H = sp.csc_matrix(columns)
     full = sp.tril(lower + H @ sp.diags(weights) @ H.T, format="csc")
     full.sort_indices()
-    return analyse(Pattern(indptr=full.indptr, indices=full.indices), "fronts").factor(full.data)
+    return analyse(Pattern(indptr=full.indptr, indices=full.indices), "multifrontal").factor(
+        full.data
+    )
 
 
-def column_heights(pattern: Pattern, points: Array) -> dict[str, Array]:
-    """The rows (n,) of each column of the factor, by the name of the elimination order."""
-    orders = {"minimum degree": _minimum_degree(pattern), "dissection": _dissected(pattern, points)}
-    return {name: _tree(pattern, order).height for name, order in orders.items()}
+def factor_column_counts(pattern: Pattern, points: Array) -> dict[str, Array]:
+    """Return the number of rows (n,) of each column of the factor, by elimination order."""
+    orders = {
+        "minimum degree": _minimum_degree(pattern),
+        "dissection": _nested_dissection_order(pattern, points),
+    }
+    return {name: _elimination_tree(pattern, order).column_counts for name, order in orders.items()}
 
 
-def _cheapest_tree(pattern: Pattern, points: Array | None) -> "Tree":
-    """The elimination tree of the cheaper order. Nested dissection is tried only where minimum
-    degree leaves much fill: elsewhere it does not win."""
-    tree = _tree(pattern, _minimum_degree(pattern))
+def _cheapest_tree(pattern: Pattern, points: Array | None) -> "EliminationTree":
+    """Return the elimination tree of the cheaper order.
+
+    Nested dissection is tried only if minimum degree leaves much fill; otherwise it is not cheaper.
+    """
+    tree = _elimination_tree(pattern, _minimum_degree(pattern))
     if points is None or not _has_much_fill(tree):
         return tree
-    return min(tree, _tree(pattern, _dissected(pattern, points)), key=_cost)
+    return min(
+        tree, _elimination_tree(pattern, _nested_dissection_order(pattern, points)), key=_cost
+    )
 
 
-def _has_much_fill(tree: "Tree") -> bool:
-    return bool(np.sum(tree.height**2.0) > BULKY * np.sum(tree.height))
+def _has_much_fill(tree: "EliminationTree") -> bool:
+    """Return whether the factorisation is faster with dense blocks."""
+    return bool(
+        np.sum(tree.column_counts**2.0) > DENSE_OPERATIONS_PER_ENTRY * np.sum(tree.column_counts)
+    )
 
 
-def _cost(tree: "Tree") -> float:
-    """The operations of a factorisation, and the memory traffic that is worth as many."""
-    return float(np.sum(tree.height**2.0) + BULKY * np.sum(tree.height))
+def _cost(tree: "EliminationTree") -> float:
+    """Return the operations of a factorisation plus its memory traffic, counted as operations."""
+    return float(
+        np.sum(tree.column_counts**2.0) + DENSE_OPERATIONS_PER_ENTRY * np.sum(tree.column_counts)
+    )
 
 
-def _dissected(pattern: Pattern, points: Array) -> Array:
-    """(n,) an order by nested dissection; unknowns at the same point stay together."""
+def _nested_dissection_order(pattern: Pattern, points: Array) -> Array:
+    """Return an order (n,) by nested dissection. Unknowns at the same point stay together."""
     by_point = np.lexsort(points.T)
     first = np.append(True, np.any(np.diff(points[by_point], axis=0) != 0.0, axis=1))
     vertex = np.empty(pattern.n, np.int64)
     vertex[by_point] = np.cumsum(first) - 1
-    i, j = (vertex[places] for places in pattern.places)
+    i, j = (vertex[index] for index in pattern.coordinates)
     edges = np.unique((np.maximum(i, j) * pattern.n + np.minimum(i, j))[i != j])
     vertices = nested_dissection(
         points[by_point[first]], np.stack([edges // pattern.n, edges % pattern.n], axis=1)
@@ -145,11 +178,13 @@ def _dissected(pattern: Pattern, points: Array) -> Array:
 
 
 def _minimum_degree(pattern: Pattern) -> Array:
-    """(n,) an order by minimum degree: of cvxopt where it is installed, else of SuperLU, which
-    finds it on the way to an incomplete factor, with everything dropped, of a diagonally dominant
-    matrix of the same pattern."""
-    n, (rows, cols) = pattern.n, pattern.places
-    if "cholmod" in available():
+    """Return an order (n,) by minimum degree.
+
+    It comes from cvxopt if that is installed, else from SuperLU: the incomplete factorisation of a
+    diagonally dominant matrix of the same pattern computes it.
+    """
+    n, (rows, cols) = pattern.n, pattern.coordinates
+    if "cholmod" in available_solvers():
         from cvxopt import amd, matrix, spmatrix
 
         return np.array(
@@ -170,94 +205,97 @@ def _minimum_degree(pattern: Pattern) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tree:
-    """The elimination tree of a pattern, its columns in the order in which they are eliminated."""
+class EliminationTree:
+    """The elimination tree of a pattern. Columns are numbered in elimination order."""
 
     order: Array  # (n,) the unknown of each column
-    before: Array  # (nnz,) the column of each value of the pattern, the smaller of its two
-    after: Array  # (nnz,) and the row
+    column: Array  # (nnz,) the column of each value of the pattern
+    row_index: Array  # (nnz,) the row of each value of the pattern
     parent: Array  # (n,)
-    height: Array  # (n,) rows of each column of the factor
+    column_counts: Array  # (n,) rows of each column of the factor
 
 
-def _tree(pattern: Pattern, order: Array) -> Tree:
-    before, after = _in_order(pattern, order)
+def _elimination_tree(pattern: Pattern, order: Array) -> EliminationTree:
+    """Return the elimination tree of an order, in postorder."""
+    column, row_index = _permuted_coordinates(pattern, order)
     order = order[
-        elimination.children_first(elimination.parents(*_columns(pattern.n, after, before)))
+        elimination.postorder(
+            elimination.elimination_tree(*_compressed_columns(pattern.n, row_index, column))
+        )
     ]
-    before, after = _in_order(pattern, order)
-    above = _columns(pattern.n, after, before)
-    parent = elimination.parents(*above)
-    return Tree(
+    column, row_index = _permuted_coordinates(pattern, order)
+    above = _compressed_columns(pattern.n, row_index, column)
+    parent = elimination.elimination_tree(*above)
+    return EliminationTree(
         order=order,
-        before=before,
-        after=after,
+        column=column,
+        row_index=row_index,
         parent=parent,
-        height=elimination.heights(*above, parent),
+        column_counts=elimination.column_counts(*above, parent),
     )
 
 
-def _in_order(pattern: Pattern, order: Array) -> tuple[Array, Array]:
-    """(column, row) of each value of a pattern whose unknowns are eliminated in an order."""
+def _permuted_coordinates(pattern: Pattern, order: Array) -> tuple[Array, Array]:
+    """Return the column and the row of each value after the unknowns are permuted."""
     new = np.empty(pattern.n, np.int64)
     new[order] = np.arange(pattern.n)
-    i, j = (new[places] for places in pattern.places)
+    i, j = (new[index] for index in pattern.coordinates)
     return np.minimum(i, j), np.maximum(i, j)
 
 
-def _columns(n: int, cols: Array, rows: Array) -> tuple[Array, Array]:
-    """(where each column begins, the rows of all)"""
+def _compressed_columns(n: int, cols: Array, rows: Array) -> tuple[Array, Array]:
+    """Return the start of each column and the rows of all columns."""
     A = sp.csc_matrix((np.ones(len(rows), np.int8), (rows, cols)), shape=(n, n))
     return A.indptr.astype(np.int64), A.indices.astype(np.int64)
 
 
-def _fronts(pattern: Pattern, tree: Tree) -> Fronts:
-    first, tall = elimination.blocks(tree.parent, tree.height)
-    begin, rows, parent, place = elimination.fill(
-        *_columns(pattern.n, tree.before, tree.after), first, tall
+def _frontal_layout(pattern: Pattern, tree: EliminationTree) -> FrontalLayout:
+    """Return the memory layout of the multifrontal factorisation."""
+    first, n_rows = elimination.supernodes(tree.parent, tree.column_counts)
+    row_start, rows, parent, parent_row = elimination.supernode_rows(
+        *_compressed_columns(pattern.n, tree.column, tree.row_index), first, n_rows
     )
-    wide, m = np.diff(first), len(tall)
-    below, block = tall - wide, np.repeat(np.arange(m), wide)
-    own, row = (wide + 3) // 4, (wide + 3) // 4 + (below + 3) // 4
-    panel = np.concatenate([[0], np.cumsum(wide * row)])
-    spread = lambda b, k: np.where(
-        k < wide[b], k, k - wide[b] + 4 * own[b]
-    )  # where place k of a block stands in its rows
-    b, of_rows = block[tree.before], np.repeat(np.arange(m), tall)
-    k = np.searchsorted(of_rows * pattern.n + rows, b * pattern.n + tree.after) - begin[b]
-    goal = 4 * (panel[b] + (tree.before - first[b]) * row[b]) + spread(b, k)
-    left = below * (row - own)
-    return Fronts(
+    width, m = np.diff(first), len(n_rows)
+    below, block = n_rows - width, np.repeat(np.arange(m), width)
+    column_vectors, row_vectors = (width + 3) // 4, (width + 3) // 4 + (below + 3) // 4
+    panel = np.concatenate([[0], np.cumsum(width * row_vectors)])
+    # the position of row k of a supernode in its padded rows
+    padded = lambda b, k: np.where(k < width[b], k, k - width[b] + 4 * column_vectors[b])
+    b, row_block = block[tree.column], np.repeat(np.arange(m), n_rows)
+    k = np.searchsorted(row_block * pattern.n + rows, b * pattern.n + tree.row_index) - row_start[b]
+    target = 4 * (panel[b] + (tree.column - first[b]) * row_vectors[b]) + padded(b, k)
+    update_sizes = below * (row_vectors - column_vectors)
+    return FrontalLayout(
         order=tree.order,
-        first=first,
-        begin=begin,
+        first_column=first,
+        row_start=row_start,
         rows=rows,
         parent=parent,
-        place=spread(parent[of_rows], place),
-        panel=panel,
-        goal=goal,
-        most=_most_waiting(parent, left),
-        widest=int(left.max(initial=0)),
+        parent_row=padded(parent[row_block], parent_row),
+        panel_start=panel,
+        value_position=target,
+        stack_size=_max_stack_size(parent, update_sizes),
+        update_size=int(update_sizes.max(initial=0)),
     )
 
 
-def _most_waiting(parent: Array, left: Array) -> int:
-    """The most that waits at a time, where each block takes what its children left and leaves its
-    own."""
-    taken = np.bincount(parent[parent >= 0], left[parent >= 0], minlength=len(parent))
-    return int(np.cumsum(left - taken).max(initial=0.0))
+def _max_stack_size(parent: Array, update_sizes: Array) -> int:
+    """Return the largest total size of the update matrices that wait for their parents."""
+    consumed = np.bincount(parent[parent >= 0], update_sizes[parent >= 0], minlength=len(parent))
+    return int(np.cumsum(update_sizes - consumed).max(initial=0.0))
 
 
-def _by_fronts(pattern: Pattern, tree: Tree) -> Callable[[Array], Solve | None]:
-    fronts = _fronts(pattern, tree)
+def _multifrontal(pattern: Pattern, tree: EliminationTree) -> Callable[[Array], Solve | None]:
+    """Return the multifrontal `factor` function of a pattern."""
+    layout = _frontal_layout(pattern, tree)
 
     def factor(values: Array) -> Solve | None:
-        L = factorise(fronts, values)
+        L = factorise(layout, values)
         return (
             None
             if L is None
             else lambda b: solve(
-                fronts, L, np.ascontiguousarray(b if b.ndim == 2 else b[:, None])
+                layout, L, np.ascontiguousarray(b if b.ndim == 2 else b[:, None])
             ).reshape(b.shape)
         )
 
@@ -265,8 +303,10 @@ def _by_fronts(pattern: Pattern, tree: Tree) -> Callable[[Array], Solve | None]:
 
 
 def _is_positive(factor: Any, n: int) -> bool:
-    """Whether D of an L D L^T is positive; a factor of dense blocks is L L^T, and exists only
-    then."""
+    """Return whether D of an L D L^T factorisation is positive.
+
+    A supernodal factor is L L^T and exists only for a positive definite matrix.
+    """
     from cvxopt import cholmod, matrix
 
     ones = matrix(1.0, (n, 1))
@@ -276,28 +316,21 @@ def _is_positive(factor: Any, n: int) -> bool:
 
 
 def _cholmod(pattern: Pattern, order: Array) -> Callable[[Array], Solve | None]:
+    """Return the CHOLMOD `factor` function of a pattern."""
     from cvxopt import cholmod, matrix, spmatrix
 
-    rows, cols = pattern.places
-    cholmod.options["supernodal"] = (
-        # columns one by one where the factor is thin, else in dense blocks: CHOLMOD knows which is
-        # quicker
-        1
-    )
+    rows, cols = pattern.coordinates
+    cholmod.options["supernodal"] = 1  # CHOLMOD chooses between simplicial and supernodal
     A, permuted = spmatrix(1.0, matrix(rows), matrix(cols), (pattern.n,) * 2), matrix(order)
 
-    spare: deque[Any] = deque(
-        maxlen=2
-    )  # symbolic factors that no solve holds any more; a numeric one is written into its place
+    spare: deque[Any] = deque(maxlen=2)  # unused factors, whose symbolic part is used again
     lock = Lock()
 
     def factor(values: Array) -> Solve | None:
-        if not np.isfinite(values).all():  # dense blocks do not stop at them
+        if not np.isfinite(values).all():  # CHOLMOD's dense blocks do not detect NaN
             return None
         with lock:
-            A.V = matrix(
-                values
-            )  # in the pattern's own order; CHOLMOD copies it, so that one matrix serves all calls
+            A.V = matrix(values)  # CHOLMOD copies it, so all calls can share A
             F = spare.pop() if spare else cholmod.symbolic(A, p=permuted)
             try:
                 cholmod.numeric(A, F)

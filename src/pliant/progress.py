@@ -1,8 +1,8 @@
 """Progress of long computations: a bar on a terminal, plain lines in a log, one line in a notebook.
 
-A function that may take long has an argument `progress`. None shows progress once the work has
-lasted longer than DELAY, False shows none, True shows it from the first report on, and a function
-progress(what, done, total) receives every report instead.
+Long computations have an argument `progress`. None shows progress after DELAY, False shows none,
+True shows it from the first report, and a function progress(what, done, total) receives every
+report instead.
 """
 
 import sys
@@ -19,9 +19,9 @@ from typing import Any, Protocol, TextIO
 
 from pliant.core import InputError, quoted
 
-Progress = Callable[[str, int, int], None]  # (what is done, units done, units in all; 0: unknown)
+Progress = Callable[[str, int, int], None]  # (description, units done, total units; 0: unknown)
 DELAY = 2.0  # [s] of work before anything is shown, so that short calls stay silent
-BAR = 24  # characters
+BAR_WIDTH = 24  # characters
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -46,8 +46,8 @@ class Terminal:
     width: int = 0  # of the line that is shown now
 
     def show(self, what: str, done: int, total: int, elapsed: float) -> None:
-        full = min(max(done, 0) * BAR // total, BAR) if total > 0 else 0
-        bar = f" [{'#' * full}{'.' * (BAR - full)}]" if total > 0 else ""
+        full = min(max(done, 0) * BAR_WIDTH // total, BAR_WIDTH) if total > 0 else 0
+        bar = f" [{'#' * full}{'.' * (BAR_WIDTH - full)}]" if total > 0 else ""
         self._write(f"{what}{bar}{_count(done, total)} {duration(elapsed)}")
 
     def _write(self, line: str) -> None:
@@ -69,7 +69,7 @@ class Log:
     interval: float = 5.0
 
     def show(self, what: str, done: int, total: int, elapsed: float) -> None:
-        self.stream.write(f"{plain(what, done, total, elapsed)}\n")
+        self.stream.write(f"{plain_line(what, done, total, elapsed)}\n")
         self.stream.flush()
 
     def end(self) -> None:
@@ -85,7 +85,7 @@ class Notebook:
     handle: Any = None
 
     def show(self, what: str, done: int, total: int, elapsed: float) -> None:
-        content = {"text/plain": plain(what, done, total, elapsed)}
+        content = {"text/plain": plain_line(what, done, total, elapsed)}
         if self.handle is None:
             self.handle = self.display(content, raw=True, display_id=True)
         else:
@@ -95,7 +95,7 @@ class Notebook:
         pass
 
 
-def plain(what: str, done: int, total: int, elapsed: float) -> str:
+def plain_line(what: str, done: int, total: int, elapsed: float) -> str:
     """Return a report as a line of text."""
     return f"{what}{_count(done, total)} after {duration(elapsed)}"
 
@@ -113,8 +113,8 @@ def duration(seconds: float) -> str:
 
 
 class Display:
-    """Shows the reports that it receives in a sink: none before `delay` [s], then at most one in
-    each interval of the sink, and the last one when it is closed."""
+    """A receiver of reports that shows them in a sink: none before `delay` [s], then at most one
+    per interval of the sink, and the last one at the end."""
 
     def __init__(
         self,
@@ -124,8 +124,8 @@ class Display:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sink, self._clock = sink, clock
-        self._began = clock()
-        self._due = self._began + delay
+        self._start = clock()
+        self._due = self._start + delay
         self._shown = False
         self._pending: tuple[str, int, int] | None = None
 
@@ -140,17 +140,17 @@ class Display:
         now = self._clock()
         report, self._pending, self._shown = self._pending, None, True
         self._due = now + self._sink.interval
-        self._try(lambda: self._sink.show(*report, now - self._began))
+        self._try(lambda: self._sink.show(*report, now - self._start))
 
     def _try(self, action: Callable[[], None]) -> None:
-        """Do not end a computation because its progress cannot be shown."""
+        """Call a function and ignore errors of the stream, which must not end the computation."""
         try:
             action()
         except (OSError, ValueError):  # the stream is closed, or its reader has gone
             self._due = float("inf")
 
     def close(self) -> None:
-        """Show the last report if others were shown, and remove what should not stay."""
+        """Show the last report if others were shown, and end the output."""
         if self._shown and self._due < float("inf"):
             self._show()
             self._try(self._sink.end)
@@ -160,7 +160,7 @@ _active: ContextVar[Progress | None] = ContextVar("pliant_progress", default=Non
 
 
 def check_progress(progress: Any) -> None:
-    """Raise InputError unless `progress` is a function, a truth value or None."""
+    """Raise `InputError` unless `progress` is a function, a Boolean or None."""
     if progress is not None and not isinstance(progress, bool) and not callable(progress):
         raise InputError(
             f"progress is {quoted(progress)}; give a function (what, done, total), False for "
@@ -170,10 +170,10 @@ def check_progress(progress: Any) -> None:
 
 @contextmanager
 def reporting(progress: Progress | bool | None) -> Iterator[Progress]:
-    """Yield the function that takes the reports of a computation.
+    """Yield the function that receives the reports of a computation.
 
-    One display is open at a time: a computation inside another one reports to the display of the
-    outer one. Worker processes and other threads than the main one show nothing.
+    Nested computations report to the display of the outermost one. Worker processes and threads
+    other than the main thread show nothing.
     """
     check_progress(progress)
     outer, display = _active.get(), None
@@ -198,7 +198,7 @@ def reporting(progress: Progress | bool | None) -> Iterator[Progress]:
 
 
 class Automatic:
-    """The sink that suits this process, chosen when the first line is shown."""
+    """A sink that is chosen for this process when the first line is shown."""
 
     @cached_property
     def _sink(self) -> Sink | None:

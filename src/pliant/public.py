@@ -7,12 +7,12 @@ from pliant.contact import Contact, capsule, plane, sphere
 from pliant.core import InputError, PliantError, StepError
 from pliant.dynamics import (
     BDF2,
+    Condensed,
     ImplicitEuler,
     Latent,
-    MaterialPoint,
-    Newton,
     Quasistatic,
     SemiImplicit,
+    SolverOptions,
     equilibrium,
     gradcheck,
     pullback,
@@ -20,8 +20,10 @@ from pliant.dynamics import (
 )
 from pliant.geometry import Box, Mesh
 from pliant.materials import Material
-from pliant.planners import Plan, plan
-from pliant.problem import Effort, Goal, Problem, paths
+from pliant.mpm import MaterialPoint
+from pliant.planners import Options, Plan, mpc, plan
+from pliant.planners.inverse_control import inverse_control
+from pliant.problem import Effort, Goal, Limit, Problem, keep_out, paths
 from pliant.robot import (
     Damping,
     Effector,
@@ -38,6 +40,7 @@ __all__ = [
     "BDF2",
     "Box",
     "Cable",
+    "Condensed",
     "Contact",
     "Damping",
     "Effector",
@@ -47,11 +50,12 @@ __all__ = [
     "ImplicitEuler",
     "InputError",
     "Latent",
+    "Limit",
     "Material",
     "MaterialPoint",
     "Mesh",
     "MomentLoad",
-    "Newton",
+    "Options",
     "Plan",
     "PliantError",
     "PointLoad",
@@ -60,6 +64,7 @@ __all__ = [
     "Quasistatic",
     "Robot",
     "SemiImplicit",
+    "SolverOptions",
     "StepError",
     "Support",
     "SurfaceLoad",
@@ -68,7 +73,10 @@ __all__ = [
     "equilibrium",
     "geometry",
     "gradcheck",
+    "inverse_control",
+    "keep_out",
     "load_robot",
+    "mpc",
     "paths",
     "plan",
     "plane",

@@ -1,4 +1,4 @@
-"""Hollow cubes full of liquid or air, and what presses on their walls by quadrature alone."""
+"""Hollow cubes filled with liquid or air, and the forces on their walls by quadrature."""
 
 from itertools import combinations
 
@@ -8,7 +8,15 @@ import pytest
 import pliant as pl
 from pliant.actuators import AttachedLiquid, Hydraulic
 from pliant.dynamics.equations import Equations
-from pliant.geometry import Box, Mesh, Rectangle, cavities, compacted, with_cavities, with_surface
+from pliant.geometry import (
+    Box,
+    Mesh,
+    Rectangle,
+    add_surface,
+    find_cavities,
+    name_cavities,
+    remove_unused_points,
+)
 from pliant.geometry.boundary import facet_shape
 
 RHO, WIDE = 1234.0, 0.05  # [kg/m^3], [m]
@@ -26,14 +34,16 @@ def hollow(dim, order=1, crooked=0.0, rooms=1):
         divisions=(2 * rooms + 1, *((dim - 1) * (3,)))
     )
     cube = np.floor(mesh.points[mesh.cells].mean(axis=1) / 0.1)
-    points, cells = compacted(mesh.points, mesh.cells[~(cube % 2 == 1).all(axis=1)])
+    points, cells = remove_unused_points(mesh.points, mesh.cells[~(cube % 2 == 1).all(axis=1)])
     inside = ((points > 0.05) & (points < np.array(size) - 0.05)).all(axis=1)
     points[inside] += crooked * np.random.default_rng(3).uniform(-1.0, 1.0, (inside.sum(), dim))
     mesh = Mesh(points=points, cells=cells)
-    order_of = np.argsort([points[wall][..., 0].mean() for wall in cavities(mesh)]).argsort() + 1
-    mesh = with_cavities(mesh, ["cavity"] if rooms == 1 else [f"cavity-{k}" for k in order_of])
-    mesh = with_surface(mesh, "x-", lambda centres: centres[:, 0] == 0.0)
-    mesh = with_surface(mesh, "top", lambda centres: centres[:, -1] > 0.2999)
+    order_of = (
+        np.argsort([points[wall][..., 0].mean() for wall in find_cavities(mesh)]).argsort() + 1
+    )
+    mesh = name_cavities(mesh, ["cavity"] if rooms == 1 else [f"cavity-{k}" for k in order_of])
+    mesh = add_surface(mesh, "x-", lambda centres: centres[:, 0] == 0.0)
+    mesh = add_surface(mesh, "top", lambda centres: centres[:, -1] > 0.2999)
     return mesh.quadratic() if order == 2 else mesh
 
 
@@ -59,11 +69,11 @@ def shaken(rng, **options):
 
 
 def liquid(eq):
-    return next(term for term, _ in eq.terms if isinstance(term, AttachedLiquid))
+    return next(term for term, _ in eq.potentials if isinstance(term, AttachedLiquid))
 
 
 def weight(eq, q):
-    """(n_nodes, dim) [N] what the liquid's weight does to the nodes."""
+    """(n_nodes, dim) [N] nodal forces of the liquid's weight."""
     term = liquid(eq)
     return -(term.weights.T @ term.gradient(eq.points(term, q), np.zeros(0)))
 

@@ -1,5 +1,5 @@
-"""Arms: pinocchio's chain is the product of transforms of the data sheet, and arm files say what is
-wrong with them."""
+"""Arms: kinematics match the product of the transforms of the data sheet; bad arm files are
+rejected."""
 
 import builtins
 import pickle
@@ -53,16 +53,16 @@ def by_hand(side, u):
 
 
 @both
-def test_the_grip_point_is_the_product_of_the_transforms(side, rng):
+def test_grip_point_is_product_of_transforms(side, rng):
     arm, l = irb14000(side), 0.1 * rng.standard_normal((6, 3))
     for u in (np.zeros(7), arm.start, *rng.uniform(*arm.limits, (20, 7))):
         T = by_hand(side, u)
-        np.testing.assert_allclose(arm.places(l, u), T[:3, 3] + l @ T[:3, :3].T, atol=1e-14)
+        np.testing.assert_allclose(arm.positions(l, u), T[:3, 3] + l @ T[:3, :3].T, atol=1e-14)
         np.testing.assert_allclose(arm.outline(u)[-1], T[:3, 3], atol=1e-14)
 
 
 @both
-def test_limits_and_speeds_are_the_data_sheets(side):
+def test_limits_and_speeds_match_data_sheet(side):
     arm = irb14000(side)
     rows = np.array([(-2.9409, 2.9409, 3.1416), *(row[2:] for row in CHAIN)])
     np.testing.assert_array_equal(np.stack([*arm.limits, arm.velocity]), rows.T)
@@ -71,19 +71,19 @@ def test_limits_and_speeds_are_the_data_sheets(side):
 
 
 @both
-def test_no_pose_reaches_beyond_the_lengths_of_the_links(side, rng):
+def test_reach_is_bounded_by_link_lengths(side, rng):
     arm = irb14000(side)
     longest = sum(np.linalg.norm(row[0]) for row in CHAIN) + 0.136
     grips = np.array(
-        [arm.places(np.zeros((1, 3)), u)[0] for u in rng.uniform(*arm.limits, (2000, 7))]
+        [arm.positions(np.zeros((1, 3)), u)[0] for u in rng.uniform(*arm.limits, (2000, 7))]
     )
     reach = np.linalg.norm(grips - arm.xyz, axis=1).max()
     assert 0.7 < reach < longest
 
 
-def test_the_default_poses_mirror_each_other_in_front_of_the_body():
+def test_default_poses_are_mirror_images():
     right, left = (
-        irb14000(side).places(np.array([[0, 0, 0], [0, 0, 1.0]]), irb14000(side).start)
+        irb14000(side).positions(np.array([[0, 0, 0], [0, 0, 1.0]]), irb14000(side).start)
         for side in BASE
     )
     np.testing.assert_allclose(
@@ -99,18 +99,18 @@ def test_the_default_poses_mirror_each_other_in_front_of_the_body():
         assert margin.min() > np.radians(30)
 
 
-def test_an_arm_survives_pickling_after_use():
+def test_arm_can_be_pickled_after_use():
     arm = irb14000("right")
     l = np.zeros((1, 3))
-    here = arm.places(l, arm.start)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(arm)).places(l, arm.start), here)
+    here = arm.positions(l, arm.start)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(arm)).positions(l, arm.start), here)
 
 
-def test_another_start_is_taken():
+def test_start_argument_replaces_start_of_file():
     np.testing.assert_array_equal(irb14000("left", start=np.zeros(7)).start, np.zeros(7))
 
 
-def test_without_pinocchio_the_sentence_says_what_to_install(monkeypatch):
+def test_missing_pinocchio_error_names_install_command(monkeypatch):
     real = builtins.__import__
 
     def without(name, *args, **kwargs):
@@ -121,7 +121,7 @@ def test_without_pinocchio_the_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     arm = irb14000("right")
     with pytest.raises(MissingExtra, match=r"pip install 'pliant\[arms\]'"):
-        arm.places(np.zeros((1, 3)), arm.start)
+        arm.positions(np.zeros((1, 3)), arm.start)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_without_pinocchio_the_sentence_says_what_to_install(monkeypatch):
         ("name =", "name =\n", "not TOML"),
     ],
 )
-def test_a_bad_arm_file_is_one_sentence(tmp_path, old, new, says):
+def test_bad_arm_file_is_rejected(tmp_path, old, new, says):
     text = FILE.read_text()
     assert old in text
     path = tmp_path / "arm.toml"
@@ -168,7 +168,7 @@ def test_a_bad_arm_file_is_one_sentence(tmp_path, old, new, says):
 @pytest.mark.parametrize(
     ("side", "says"), [("rigth", "did you mean 'right'"), (None, "sides right, left; name one")]
 )
-def test_a_side_that_is_not_there_is_refused(side, says):
+def test_unknown_side_is_rejected(side, says):
     with pytest.raises(InputError, match=says):
         load_arm(FILE, side=side)
 
@@ -181,12 +181,12 @@ def test_a_side_that_is_not_there_is_refused(side, says):
         (np.full(7, np.nan), "nan"),
     ],
 )
-def test_a_start_that_does_not_fit_is_refused(start, says):
+def test_start_of_wrong_size_is_rejected(start, says):
     with pytest.raises(InputError, match=says):
         irb14000("right", start=start)
 
 
-def test_a_missing_file_is_one_sentence():
+def test_missing_arm_file_is_reported():
     with pytest.raises(InputError, match=r"nowhere.toml: There is no such arm file"):
         load_arm("nowhere.toml")
 
@@ -206,16 +206,16 @@ def guide_arm(tmp_path, n_joints):
 
 
 @pytest.mark.parametrize("n_joints", [1, 2])
-def test_an_arm_of_few_joints_has_exact_places_and_derivatives(tmp_path, rng, n_joints):
+def test_short_arm_has_exact_positions_and_derivatives(tmp_path, rng, n_joints):
     arm, l, h = guide_arm(tmp_path, n_joints), rng.standard_normal((4, 3)), 1e-6
     u, bar, du = (rng.uniform(-1, 1, shape) for shape in (n_joints, (4, 3), n_joints))
     assert arm.outline(u).shape == (n_joints + 1, 3)
     for j, e in enumerate(h * np.eye(n_joints)):
-        slope = (arm.places(l, u + e) - arm.places(l, u - e)) / (2 * h)
-        np.testing.assert_allclose(arm.slopes(l, u)[j], slope, atol=1e-8)
-    work = lambda at: np.einsum("jkd,kd->j", arm.slopes(l, at), bar)
+        slope = (arm.positions(l, u + e) - arm.positions(l, u - e)) / (2 * h)
+        np.testing.assert_allclose(arm.jacobian(l, u)[j], slope, atol=1e-8)
+    work = lambda at: np.einsum("jkd,kd->j", arm.jacobian(l, at), bar)
     change = (work(u + h * du) - work(u - h * du)) / (2 * h)
-    np.testing.assert_allclose(arm.bend(l, u, bar, du), change, atol=1e-7)
+    np.testing.assert_allclose(arm.hessian_vector(l, u, bar, du), change, atol=1e-7)
     if n_joints == 1:  # rotation about -y through (0, -0.1, 0.5), from the file's numbers
         grip = [0.0, -0.2, 0.5]
-        np.testing.assert_allclose(arm.places(np.zeros((1, 3)), u)[0], grip, atol=1e-12)
+        np.testing.assert_allclose(arm.positions(np.zeros((1, 3)), u)[0], grip, atol=1e-12)

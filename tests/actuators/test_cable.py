@@ -1,5 +1,5 @@
-"""Cables: the force is minus tension times the slope of the length, and a length-driven one is
-paper 004 eq. 17."""
+"""Cables: the force is minus tension times the length gradient; a length-driven cable follows
+[Spielberg2021, eq. 17]."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def equations(rng, **cable):
 
 def gradient(eq, q, u):
     """[N] of the cable's energy; nothing else acts."""
-    return eq.given(eq.numbers(None), q, u)[1]
+    return eq.external_energy_and_gradient(eq.coefficients(None), q, u)[1]
 
 
 def length(eq, q, guide=None):
@@ -41,7 +41,7 @@ def length(eq, q, guide=None):
 
 
 @pytest.mark.parametrize("guide", [None, GUIDE])
-def test_the_force_is_minus_tension_times_the_slope_of_the_length(rng, taylor, guide):
+def test_cable_force_is_minus_tension_times_length_gradient(rng, taylor, guide):
     eq, q = equations(rng, guide=guide)
     d = 0.1 * rng.standard_normal(q.size)
     force = -gradient(eq, q, np.array([3.0]))
@@ -50,7 +50,7 @@ def test_the_force_is_minus_tension_times_the_slope_of_the_length(rng, taylor, g
     )
 
 
-def test_a_cable_in_the_body_pushes_it_nowhere(rng):
+def test_internal_cable_has_no_resultant_force(rng):
     eq, q = equations(rng)
     f, x = (part.reshape(-1, 3) for part in (gradient(eq, q, np.array([3.0])), q))
     assert np.abs(f).max() > 0.1
@@ -58,7 +58,7 @@ def test_a_cable_in_the_body_pushes_it_nowhere(rng):
     np.testing.assert_allclose(np.cross(x, f).sum(axis=0), 0.0, atol=1e-14)
 
 
-def test_a_guide_pulls_with_the_tension_towards_it(rng):
+def test_guide_force_is_tension_towards_guide(rng):
     eq, q = equations(rng, guide=GUIDE)
     total = -gradient(eq, q, np.array([3.0])).reshape(-1, 3).sum(axis=0)
     end = (eq.body.locate(ROUTE) @ q.reshape(-1, 3))[-1]
@@ -66,50 +66,52 @@ def test_a_guide_pulls_with_the_tension_towards_it(rng):
     np.testing.assert_allclose(total, 3.0 * pull / np.linalg.norm(pull), rtol=1e-12)
 
 
-def test_a_cable_cannot_push(rng):
+def test_cable_cannot_push(rng):
     eq, q = equations(rng)
     np.testing.assert_array_equal(gradient(eq, q, np.array([-5.0])), 0.0)
-    np.testing.assert_array_equal(eq.control_columns(q, np.array([-5.0])), 0.0)
-    assert eq.terms[0][0].energy(eq.points(eq.terms[0][0], q), np.array([-5.0])) == 0.0
+    np.testing.assert_array_equal(eq.control_jacobian(q, np.array([-5.0])), 0.0)
+    assert eq.potentials[0][0].energy(eq.points(eq.potentials[0][0], q), np.array([-5.0])) == 0.0
 
 
-def test_the_control_column_is_the_slope_of_the_force(rng):
+def test_control_gradient_is_derivative_of_force(rng):
     eq, q = equations(rng)
     step = gradient(eq, q, np.array([5.0])) - gradient(eq, q, np.array([3.0]))
-    np.testing.assert_allclose(eq.control_columns(q, np.array([4.0]))[:, 0], step / 2.0, atol=1e-14)
+    np.testing.assert_allclose(
+        eq.control_jacobian(q, np.array([4.0]))[:, 0], step / 2.0, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize(("u", "taut"), [(0.7, True), (0.0, True), (-0.5, True), (1.6, False)])
-def test_a_length_driven_cable_stores_the_energy_of_paper_004_eq_17(rng, u, taut):
+def test_length_driven_cable_energy_matches_spielberg2021_eq_17(rng, u, taut):
     k = 40.0
     eq, q = equations(rng, drive="length", stiffness=k)
     rest = np.linalg.norm(np.diff(ROUTE, axis=0), axis=1).sum()
     by_hand = k / 2 * max(0.0, length(eq, q) - max(0.0, rest * u)) ** 2
-    term, _ = eq.terms[0]
+    term, _ = eq.potentials[0]
     assert term.energy(eq.points(term, q), np.array([u])) == pytest.approx(by_hand, rel=1e-12)
     assert (by_hand > 0.0) == taut
     assert np.any(gradient(eq, q, np.array([u]))) == taut
-    assert len(eq.rank_columns(q, np.array([u]))[1]) == int(taut)
+    assert len(eq.rank_one_columns(q, np.array([u]))[1]) == int(taut)
 
 
 @pytest.mark.parametrize("drive", ["tension", "length"])
 def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, drive):
     eq, q = equations(rng, drive=drive, stiffness=40.0)
     u, d = np.array([0.7]), 0.1 * rng.standard_normal(q.size)
-    term, _ = eq.terms[0]
+    term, _ = eq.potentials[0]
     energy = lambda e: term.energy(eq.points(term, q + e * d), u)
     assert taylor(energy, gradient(eq, q, u) @ d) == pytest.approx(2.0, abs=0.1)
-    assert taylor(lambda e: gradient(eq, q + e * d, u), eq.terms_times(q, u, d)) == pytest.approx(
-        2.0, abs=0.1
-    )
+    assert taylor(
+        lambda e: gradient(eq, q + e * d, u), eq.potential_stiffness_times(q, u, d)
+    ) == pytest.approx(2.0, abs=0.1)
     both = lambda e: gradient(eq, q, u + e)
     np.testing.assert_allclose(
-        both(1e-3) - both(-1e-3), 2e-3 * eq.control_columns(q, u)[:, 0], atol=1e-13
+        both(1e-3) - both(-1e-3), 2e-3 * eq.control_jacobian(q, u)[:, 0], atol=1e-13
     )
 
 
 @pytest.mark.parametrize("drive", ["tension", "length"])
-def test_the_sparse_tangent_with_its_rank_one_share_is_the_dense_hessian(drive):
+def test_sparse_tangent_plus_rank_one_terms_is_dense_hessian(drive):
     """The solve of a step against a Hessian made of central differences of the whole gradient,
     column by column."""
     robot = arm(drive=drive, stiffness=1e3)
@@ -131,7 +133,7 @@ def test_the_sparse_tangent_with_its_rank_one_share_is_the_dense_hessian(drive):
     np.testing.assert_allclose(H @ x, b, atol=1e-7 * np.abs(b).max() * np.linalg.cond(H) ** 0.5)
 
 
-def test_tension_shortens_the_arm_and_a_longer_cable_lets_go():
+def test_tension_shortens_arm_and_longer_cable_releases_it():
     model = pl.Quasistatic(arm(drive="length", stiffness=1e3))
     long, short = (
         length(model.equations, pl.equilibrium(model, np.array([u])).x) for u in (1.0, 0.8)
@@ -152,7 +154,7 @@ def test_tension_shortens_the_arm_and_a_longer_cable_lets_go():
         ({"stiffness": 0.0}, "stiffness is 0"),
     ],
 )
-def test_a_bad_cable_is_refused(change, says):
+def test_bad_cable_is_rejected(change, says):
     with pytest.raises(InputError, match=says):
         pl.Cable(**{"points": ROUTE, **change})
 
@@ -164,17 +166,17 @@ def test_a_bad_cable_is_refused(change, says):
         (ROUTE[[0, 0, 1]], "points 0 and 1 coincide"),
     ],
 )
-def test_a_cable_that_does_not_fit_its_body_is_refused(points, says):
+def test_cable_outside_its_body_is_rejected(points, says):
     robot = pl.Robot(
         shape=pl.Box(size=(0.4, 0.1, 0.1)),
         material=pl.Material(E=1e5, nu=0.3),
         actuators={"line": pl.Cable(points=points)},
     )
     with pytest.raises(InputError, match=says):
-        _ = Equations(robot=robot).terms
+        _ = Equations(robot=robot).potentials
 
 
-def test_the_rest_length_is_that_of_the_given_points():
+def test_rest_length_is_that_of_given_points():
     """Exactly: points inside the body are not moved, so that interpolation must not round them."""
     points = np.random.default_rng(0).uniform(0.001, 0.009, (30, 3))
     body = pl.Robot(
@@ -183,4 +185,4 @@ def test_the_rest_length_is_that_of_the_given_points():
         material=pl.Material(E=1e5, nu=0.3),
     ).body()
     length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
-    assert pl.Cable(points=points).on(body).rest_length == length
+    assert pl.Cable(points=points).attach(body).rest_length == length

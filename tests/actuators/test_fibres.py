@@ -6,9 +6,9 @@ from scipy.spatial.transform import Rotation
 
 import pliant as pl
 from pliant.actuators import Fibres
-from pliant.actuators.fibres import hoops, rays
+from pliant.actuators.fibres import circumferential, radial
 from pliant.dynamics.equations import Equations
-from pliant.geometry import Ring
+from pliant.geometry import Annulus
 
 STIFFNESS = 5e5  # [Pa]
 
@@ -30,12 +30,12 @@ def block(order=1, axis=(1.0, 0.0, 0.0), region="body"):
 
 
 def energy_at(eq, q):
-    term, _ = eq.terms[0]
+    term, _ = eq.potentials[0]
     return term.energy(eq.points(term, q), np.zeros(0))
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_the_energy_of_an_even_stretch_is_that_of_the_formula_and_turning_costs_nothing(order):
+def test_energy_of_uniform_stretch_matches_formula_and_is_rotation_invariant(order):
     """stiffness/2 ((s^2 - 1)/2)^2 times the volume of 2 litres, whatever the stretch aside and
     however it is turned."""
     eq = Equations(robot=block(order=order))
@@ -54,14 +54,14 @@ def test_gradient_and_hessian_pass_taylors_test(rng, taylor, order):
         0.1 * rng.standard_normal(eq.n_dofs),
         np.zeros(0),
     )
-    gradient = lambda e: eq.given(eq.numbers(None), q + e * d, u)[1]
+    gradient = lambda e: eq.external_energy_and_gradient(eq.coefficients(None), q + e * d, u)[1]
     assert taylor(lambda e: energy_at(eq, q + e * d), gradient(0.0) @ d) == pytest.approx(
         2.0, abs=0.1
     )
-    assert taylor(gradient, eq.terms_times(q, u, d)) == pytest.approx(2.0, abs=0.1)
+    assert taylor(gradient, eq.potential_stiffness_times(q, u, d)) == pytest.approx(2.0, abs=0.1)
 
 
-def test_a_bar_with_fibres_along_it_stretches_as_a_stiffer_one():
+def test_bar_with_axial_fibres_matches_stiffer_bar():
     """A small pull of 1 Pa: strain = 1 / (E + stiffness) far from the ends, for nu = 0."""
     strains = []
     for fibres in (
@@ -78,24 +78,24 @@ def test_a_bar_with_fibres_along_it_stretches_as_a_stiffer_one():
             effectors={"end": pl.Effector(surface="x+")},
         )
         step = pl.equilibrium(pl.Quasistatic(robot), np.zeros(0))
-        strains.append(robot.place("end", step.x)[0] / 0.2 - 1.0)
+        strains.append(robot.effector_position("end", step.x)[0] / 0.2 - 1.0)
     np.testing.assert_allclose(strains, [1e-5, 1.0 / 6e5], rtol=1e-4)
 
 
-def test_hoops_go_round_and_rays_away():
+def test_circumferential_and_radial_directions():
     points = np.array([[2.0, 0.0, 5.0], [0.0, 3.0, -1.0]])
-    np.testing.assert_array_equal(hoops(points), [[0, 2, 0], [-3, 0, 0]])
-    np.testing.assert_array_equal(rays(points), [[2, 0, 0], [0, 3, 0]])
-    np.testing.assert_array_equal(rays(points[:, :2]), points[:, :2])
+    np.testing.assert_array_equal(circumferential(points), [[0, 2, 0], [-3, 0, 0]])
+    np.testing.assert_array_equal(radial(points), [[2, 0, 0], [0, 3, 0]])
+    np.testing.assert_array_equal(radial(points[:, :2]), points[:, :2])
 
 
-def test_a_wound_ring_keeps_its_girth():
+def test_ring_with_circumferential_fibres_keeps_its_perimeter():
     """A thin ring without Poisson's ratio, with fibres ten times as stiff around it: E / (E + 10 E)
     of the widening."""
     widened = []
     for fibres in ({}, {"thread": Fibres(region="body", stiffness=1e6)}):
-        mesh = pl.geometry.with_cavities(
-            Ring(outer=0.1, inner=0.095).mesh(divisions=(48, 1), order=2)
+        mesh = pl.geometry.name_cavities(
+            Annulus(outer=0.1, inner=0.095).mesh(divisions=(48, 1), order=2)
         )
         robot = pl.Robot(
             shape=mesh,
@@ -112,17 +112,20 @@ def test_a_wound_ring_keeps_its_girth():
     )  # the wall is a twentieth of the radius
 
 
-def test_bad_fibres_are_refused(one_sentence):
+def test_bad_fibres_are_rejected(one_sentence):
     one_sentence(lambda: Fibres(region="body", stiffness=-1.0), "stiffness of the fibres is -1")
     one_sentence(
-        lambda: Equations(robot=block(region="bone")).terms, "Actuator 'thread'.*no region 'bone'"
+        lambda: Equations(robot=block(region="bone")).potentials,
+        "Actuator 'thread'.*no region 'bone'",
     )
     one_sentence(
-        lambda: Equations(robot=block(axis=(0.0, 0.0, 0.0))).terms, r"no direction near \["
+        lambda: Equations(robot=block(axis=(0.0, 0.0, 0.0))).potentials, r"no direction near \["
     )
-    one_sentence(lambda: Equations(robot=block(axis=(1.0, 0.0))).terms, "direction of the fibres")
+    one_sentence(
+        lambda: Equations(robot=block(axis=(1.0, 0.0))).potentials, "direction of the fibres"
+    )
     pebble = pl.Robot(
         shape=pl.PointMass(points=[[0.0, 0, 0]], mass_each=1.0),
         actuators={"thread": Fibres(region="body", stiffness=1.0)},
     )
-    one_sentence(lambda: Equations(robot=pebble).terms, "PointMass cannot hold fibres")
+    one_sentence(lambda: Equations(robot=pebble).potentials, "PointMass cannot contain fibres")

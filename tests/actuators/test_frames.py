@@ -36,7 +36,7 @@ def drawn(name, rng):
 
 
 @every
-def test_it_is_a_frame(name):
+def test_class_implements_frame_protocol(name):
     frame = FRAMES[name]
     assert isinstance(frame, Frame)
     assert all(side.shape == (frame.n_controls,) for side in (*frame.limits, frame.start))
@@ -44,53 +44,53 @@ def test_it_is_a_frame(name):
 
 
 @every
-def test_it_is_rigid_and_local_undoes_places(name, rng):
+def test_frame_is_rigid_and_local_positions_inverts_positions(name, rng):
     frame, l, u = drawn(name, rng)
-    y = frame.places(l, u)
+    y = frame.positions(l, u)
     apart = lambda x: np.linalg.norm(x[:, None] - x, axis=2)
     np.testing.assert_allclose(apart(y), apart(l), atol=1e-14)
-    np.testing.assert_allclose(frame.local(y, u), l, atol=1e-14)
+    np.testing.assert_allclose(frame.local_positions(y, u), l, atol=1e-14)
 
 
 @every
-def test_slopes_and_bend_pass_taylors_test(name, rng, taylor):
+def test_jacobian_and_hessian_vector_pass_taylor_test(name, rng, taylor):
     frame, l, u = drawn(name, rng)
     du, bar = rng.standard_normal(frame.n_controls), rng.standard_normal(l.shape)
     assert taylor(
-        lambda e: frame.places(l, u + e * du), np.tensordot(du, frame.slopes(l, u), 1)
+        lambda e: frame.positions(l, u + e * du), np.tensordot(du, frame.jacobian(l, u), 1)
     ) == pytest.approx(2.0, abs=0.1)
-    pulled = lambda e: np.sum(bar * frame.slopes(l, u + e * du), axis=(1, 2))
-    assert taylor(pulled, frame.bend(l, u, bar, du)) == pytest.approx(2.0, abs=0.1)
+    pulled = lambda e: np.sum(bar * frame.jacobian(l, u + e * du), axis=(1, 2))
+    assert taylor(pulled, frame.hessian_vector(l, u, bar, du)) == pytest.approx(2.0, abs=0.1)
 
 
 @every
-def test_the_answer_depends_on_the_question_only(name, rng):
-    """A frame may remember its last pose, but nothing of it shows, not even when the array of the
-    controls is changed in place."""
+def test_cached_pose_does_not_change_results(name, rng):
+    """A cached pose must not change results, even if the array of the controls is modified in
+    place."""
     frame, l, u = drawn(name, rng)
-    first, slopes = frame.places(l, u), frame.slopes(l, u)
+    first, slopes = frame.positions(l, u), frame.jacobian(l, u)
     kept = u.copy()
     u += 0.1
-    assert np.abs(frame.places(l, u) - first).max() > 1e-3
-    first_again = frame.places(l, kept)
+    assert np.abs(frame.positions(l, u) - first).max() > 1e-3
+    first_again = frame.positions(l, kept)
     np.testing.assert_array_equal(first, first_again)
     first_again[:] = 7.0
-    np.testing.assert_array_equal(frame.slopes(l, kept), slopes)
-    np.testing.assert_array_equal(frame.places(l, kept), first)
+    np.testing.assert_array_equal(frame.jacobian(l, kept), slopes)
+    np.testing.assert_array_equal(frame.positions(l, kept), first)
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_a_moving_frame_turns_by_the_matrix_exponential(turn, rng):
+def test_moving_frame_rotation_is_matrix_exponential(turn, rng):
     w, t, l = np.array(TURNS[turn]), rng.standard_normal(3), rng.standard_normal((4, 3))
     R = expm(np.cross(np.eye(3), w))  # row i: e_i x w, so this is [w]
     expected = np.array(ORIGIN[3]) + t + l @ R.T
     np.testing.assert_allclose(
-        FRAMES["space"].places(l, np.concatenate([t, w])), expected, atol=1e-13
+        FRAMES["space"].positions(l, np.concatenate([t, w])), expected, atol=1e-13
     )
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_its_slopes_and_bend_are_exact_at_every_rotation(turn, rng):
+def test_frame_derivatives_are_exact_at_every_rotation(turn, rng):
     """Central differences of order 4: their error is h^4 of the fifth derivative plus round-off eps
     / h, below 1e-11."""
     frame, l, bar, h = (
@@ -103,16 +103,16 @@ def test_its_slopes_and_bend_are_exact_at_every_rotation(turn, rng):
     slope = lambda f: (8 * (f(h) - f(-h)) - f(2 * h) + f(-2 * h)) / (12 * h)
     for a, unit in enumerate(np.eye(6)):
         np.testing.assert_allclose(
-            frame.slopes(l, u)[a],
-            slope(lambda e, unit=unit: frame.places(l, u + e * unit)),
+            frame.jacobian(l, u)[a],
+            slope(lambda e, unit=unit: frame.positions(l, u + e * unit)),
             atol=1e-10,
         )
-    pulled = lambda e: np.sum(bar * frame.slopes(l, u + e * du), axis=(1, 2))
-    np.testing.assert_allclose(frame.bend(l, u, bar, du), slope(pulled), atol=1e-8)
+    pulled = lambda e: np.sum(bar * frame.jacobian(l, u + e * du), axis=(1, 2))
+    np.testing.assert_allclose(frame.hessian_vector(l, u, bar, du), slope(pulled), atol=1e-8)
 
 
-def test_in_the_plane_it_turns_by_its_angle():
-    y = FRAMES["plane"].places(np.array([[0.5, 0.0]]), np.array([0.1, 0.2, np.pi / 2]))
+def test_plane_frame_rotates_by_its_angle():
+    y = FRAMES["plane"].positions(np.array([[0.5, 0.0]]), np.array([0.1, 0.2, np.pi / 2]))
     np.testing.assert_allclose(y, [[0.4, 0.6]], atol=1e-15)
 
 
@@ -136,6 +136,6 @@ def test_in_the_plane_it_turns_by_its_angle():
         ({"limits": 3.0}, "give .lower, upper., each with 6 numbers"),
     ],
 )
-def test_a_bad_frame_is_refused(change, says):
+def test_bad_frame_is_rejected(change, says):
     with pytest.raises(InputError, match=says):
         MovingFrame(**{"origin": ORIGIN[3], **change})

@@ -1,5 +1,5 @@
-"""Grippers and tethers: paper 003's penalty and a one-sided cord, with every derivative, and what
-they do to a body."""
+"""Grippers and tethers: the penalty of [Zimmermann2021] and a one-sided cord, their derivatives
+and equilibria."""
 
 import numpy as np
 import pytest
@@ -49,11 +49,11 @@ every = pytest.mark.parametrize("name", ACTUATORS)
 
 
 def attached(name, rng):
-    """(term, y, u) a term on its body, pushed out of rest."""
+    """A potential, its points y in a deformed body, and controls u."""
     parts, actuator = ACTUATORS[name]
     robot = pl.Robot(**parts, order=2, actuators={"it": actuator})
     body = robot.body()
-    term = actuator.on(body)
+    term = actuator.attach(body)
     y = term.weights @ body.rest.reshape(-1, body.dim) + term.offset
     return (
         term,
@@ -63,17 +63,17 @@ def attached(name, rng):
 
 
 @every
-def test_gradient_and_curvature_are_the_slopes_of_the_energy(name, rng):
+def test_gradient_and_hessian_are_derivatives_of_energy(name, rng):
     """Against central differences, whose relative error is far below 1e-5 with steps of 1e-6 on
     lengths of 1e-1."""
     term, y, u = attached(name, rng)
     d, h = rng.standard_normal(y.shape), 1e-6
     central = lambda f: (f(y + h * d) - f(y - h * d)) / (2 * h)
-    g, H = term.gradient(y, u), term.curvature(y, u)
+    g, H = term.gradient(y, u), term.hessian(y, u)
     np.testing.assert_allclose(
         np.sum(g * d), central(lambda z: term.energy(z, u)), rtol=1e-5, atol=1e-7
     )
-    rows, weights = term.ranks(y, u)
+    rows, weights = term.rank_one_terms(y, u)
     product = np.einsum("nij,nj->ni", H, d) + sum(
         w * row * np.sum(row * d) for row, w in zip(rows, weights, strict=True)
     )
@@ -86,7 +86,7 @@ def test_gradient_and_curvature_are_the_slopes_of_the_energy(name, rng):
 
 
 @every
-def test_control_gradient_and_control_curvature_are_slopes_in_the_controls(name, rng):
+def test_control_gradient_and_hessian_vector_are_derivatives_by_the_controls(name, rng):
     term, y, u = attached(name, rng)
     du, bar, h = rng.standard_normal(u.size), rng.standard_normal(y.shape), 1e-6
     u = np.abs(u) if "cable" in name else u  # a cable's kink at zero is not to be crossed
@@ -98,18 +98,18 @@ def test_control_gradient_and_control_curvature_are_slopes_in_the_controls(name,
         np.tensordot(du, G, 1), central(lambda v: term.gradient(y, v)), atol=1e-6 * size
     )
     pulled = lambda v: np.sum(bar * term.control_gradient(y, v), axis=(1, 2))
-    bend = term.control_curvature(y, u, bar, du)
+    bend = term.control_hessian_vector(y, u, bar, du)
     np.testing.assert_allclose(bend, central(pulled), atol=1e-5 * max(np.abs(bend).max(), size))
 
 
 @pytest.mark.parametrize(
     "name", [name for name in ACTUATORS if "gripper" in name or "tether" in name]
 )
-def test_complex_points_carry_the_slopes(name, rng):
+def test_complex_step_matches_derivatives(name, rng):
     """The dynamics differentiate terms by the complex step."""
     term, y, u = attached(name, rng)
     d = rng.standard_normal(y.shape)
-    product = np.einsum("nij,nj->ni", term.curvature(y, u), d)
+    product = np.einsum("nij,nj->ni", term.hessian(y, u), d)
     np.testing.assert_allclose(
         term.gradient(y + 1e-30j * d, u).imag / 1e-30,
         product,
@@ -121,27 +121,27 @@ def test_complex_points_carry_the_slopes(name, rng):
     "frame",
     [SPACE, MovingFrame(origin=(0, 0, 0), start=(0.1, 0, 0.3, 0.5, -0.4, 2.0)), irb14000("right")],
 )
-def test_at_its_start_a_gripper_holds_the_rest_shape_without_force(frame):
+def test_gripper_at_start_has_no_force_on_rest_shape(frame):
     robot = pl.Robot(**BOX, actuators={"hand": Gripper(surface="z+", frame=frame)})
     eq = Equations(robot=robot)
     u = robot.neutral_controls()
     np.testing.assert_array_equal(u, frame.start)
-    energy, force = eq.given(eq.numbers(None), eq.body.rest, u)
+    energy, force = eq.external_energy_and_gradient(eq.coefficients(None), eq.body.rest, u)
     assert energy < 1e-20
     assert np.abs(force).max() < 1e-9
 
 
-def test_its_force_is_the_gap_times_stiffness_and_area(rng):
+def test_gripper_force_is_gap_times_stiffness_times_area(rng):
     robot = pl.Robot(**BOX, actuators={"hand": Gripper(surface="z+", frame=SPACE, stiffness=3e5)})
     eq = Equations(robot=robot)
     shift = np.array([0.01, -0.02, 0.03])
-    pull = -eq.given(eq.numbers(None), eq.body.rest, np.concatenate([shift, np.zeros(3)]))[
-        1
-    ].reshape(-1, 3)
+    pull = -eq.external_energy_and_gradient(
+        eq.coefficients(None), eq.body.rest, np.concatenate([shift, np.zeros(3)])
+    )[1].reshape(-1, 3)
     np.testing.assert_allclose(pull.sum(axis=0), 3e5 * 0.2 * 0.1 * shift, rtol=1e-12)
 
 
-def test_a_free_body_follows_its_gripper():
+def test_free_body_follows_gripper():
     """Turned by 0.3 rad and shifted in small steps, a stiffly held, well damped body ends as the
     rest shape moved rigidly."""
     frame = MovingFrame(origin=(0.1, 0.05, 0.1))
@@ -156,10 +156,12 @@ def test_a_free_body_follows_its_gripper():
     run = pl.simulate(model, lambda k, x: min((k + 1) / 20, 1.0) * goal, steps=60)
     at = model.space.position(run.states[-1]).reshape(-1, 3)
     rest = robot.body().rest.reshape(-1, 3)
-    np.testing.assert_allclose(at, frame.places(frame.local(rest, frame.start), goal), atol=1e-4)
+    np.testing.assert_allclose(
+        at, frame.positions(frame.local_positions(rest, frame.start), goal), atol=1e-4
+    )
 
 
-def test_a_hanging_pebble_stretches_its_tether_by_its_weight():
+def test_hanging_mass_stretches_tether_by_its_weight():
     k, m, layer = 400.0, 0.2, 1e-3 * 0.3
     leash = Tether(point=(0.0, 0.0, 0.0), frame=MovingFrame(origin=(0.0, 0.0, 0.3)), stiffness=k)
     robot = pl.Robot(
@@ -175,24 +177,24 @@ def test_a_hanging_pebble_stretches_its_tether_by_its_weight():
     np.testing.assert_allclose(model.space.position(x), [0.1, 0.0, 0.05 - stretch], atol=1e-6)
 
 
-def test_a_slack_tether_does_nothing(rng):
+def test_slack_tether_has_no_force(rng):
     term, y, u = attached("slack tether", rng)
     assert term.energy(y, u) == 0.0
     assert not term.gradient(y, u).any()
-    there = term.frame.places(
+    there = term.frame.positions(
         term.local, u
     )  # at the anchor itself there is no direction, and no NaN
     assert all(
         np.all(np.isfinite(part))
         for part in (
             term.gradient(there, u),
-            term.curvature(there, u),
+            term.hessian(there, u),
             term.control_gradient(there, u),
         )
     )
 
 
-def test_limits_and_neutral_of_each_control_reach_the_robot():
+def test_robot_has_limits_and_neutral_of_each_control():
     hand = Gripper(
         surface="z+",
         frame=MovingFrame(
@@ -228,19 +230,19 @@ def test_limits_and_neutral_of_each_control_reach_the_robot():
         (Tether(point=(0.9, 0.05, 0.05), frame=SPACE), "'it': .*outside"),
         (
             Tether(point=(0.2, 0.05, 0.05), frame=SPACE, anchor=(0.2, 0.05, 0.05)),
-            "has no length; give length",
+            "length is zero; give length",
         ),
         (Gripper(surface="z*", frame=SPACE), "'it': .*no surface or region 'z\\*'"),
     ],
 )
-def test_what_does_not_fit_its_body_is_refused(actuator, says):
+def test_gripper_or_tether_that_does_not_fit_its_body_is_rejected(actuator, says):
     with pytest.raises(InputError, match=says):
         Equations(robot=pl.Robot(**BOX, actuators={"it": actuator}))
 
 
-def test_a_gripper_on_point_masses_asks_for_its_stiffness():
+def test_gripper_on_point_masses_requires_stiffness():
     with pytest.raises(InputError, match=r"needs a stiffness \[N/m\]; give Gripper"):
-        Gripper(surface="body", frame=SPACE).on(pl.PointMass(points=[[0.0, 0.0, 0.0]]))
+        Gripper(surface="body", frame=SPACE).attach(pl.PointMass(points=[[0.0, 0.0, 0.0]]))
 
 
 @pytest.mark.parametrize(
@@ -262,12 +264,12 @@ def test_a_gripper_on_point_masses_asks_for_its_stiffness():
         (lambda: Tether(point=(0, 0, 0), frame=None), "frame of a tether is 'None'"),
     ],
 )
-def test_bad_input_is_refused(make, says):
+def test_bad_gripper_input_is_rejected(make, says):
     with pytest.raises(InputError, match=says):
         make()
 
 
-def test_a_frame_far_from_what_it_holds_is_doubted():
+def test_distant_frame_is_warned_about():
     robot = pl.Robot(
         shape=pl.Box(size=(0.1, 0.02, 0.02)),
         divisions=(2, 1, 1),
@@ -277,5 +279,5 @@ def test_a_frame_far_from_what_it_holds_is_doubted():
             "hand": pl.Gripper(surface="x-", frame=pl.actuators.MovingFrame(origin=(5.0, 5.0, 5.0)))
         },
     )
-    with pytest.warns(UserWarning, match="lever"):
+    with pytest.warns(UserWarning, match="rotations move the body far"):
         pl.ImplicitEuler(robot, dt=0.01)

@@ -17,7 +17,7 @@ from liquid_bags import (
 )
 
 import pliant as pl
-from pliant.actuators import Continued, Hydraulic, Pressure
+from pliant.actuators import ExtrapolatedActuator, Hydraulic, Pressure
 from pliant.actuators.pressure import ATMOSPHERE
 from pliant.dynamics.equations import Equations
 from pliant.geometry import Mesh
@@ -26,7 +26,7 @@ from pliant.geometry import Mesh
 
 
 @every
-def test_the_net_force_is_the_weight_and_acts_at_the_centroid(rng, dim, order):
+def test_net_force_is_weight_at_centroid(rng, dim, order):
     eq, q = shaken(rng, dim=dim, order=order)
     f, x, (volume, centroid) = weight(eq, q), q.reshape(-1, dim), measured(eq, q)
     whole = RHO * volume * np.array(TILTED[dim])
@@ -42,18 +42,18 @@ def test_the_net_force_is_the_weight_and_acts_at_the_centroid(rng, dim, order):
 
 
 @every
-def test_every_wall_feels_the_hydrostatic_pressure(rng, dim, order):
-    """At x_ref, the highest corner at rest, it is what the pump says."""
+def test_walls_carry_hydrostatic_pressure(rng, dim, order):
+    """At x_ref, the highest corner at rest, the pressure is the control."""
     eq, q = shaken(rng, dim=dim, order=order)
     g = np.array(TILTED[dim])
     corners = eq.body.rest.reshape(-1, dim)[eq.body.mesh.nodes("cavity")]
     highest = corners[np.argmin(corners @ g)]
-    f = -eq.pull(q, np.array([300.0]))[1].reshape(-1, dim)
+    f = -eq.energy_and_gradient(q, np.array([300.0]))[1].reshape(-1, dim)
     expected = wall_forces(eq, q, lambda x: 300.0 + RHO * (x - highest) @ g)
     np.testing.assert_allclose(f, expected, atol=1e-11 * np.abs(expected).sum())
 
 
-def test_a_tank_of_water_at_rest_presses_as_the_book_says():
+def test_tank_at_rest_matches_textbook_pressure():
     """The roof carries nothing, the floor rho g h A, each side rho g h^2 / 2 times its width."""
     eq = Equations(robot=bag(crooked=0.0, gravity=(0.0, 0.0, -9.81)))
     q, h = eq.body.rest, 0.1
@@ -66,7 +66,7 @@ def test_a_tank_of_water_at_rest_presses_as_the_book_says():
 
 
 @every
-def test_a_turned_tank_has_the_energy_of_its_centroid(dim, order):
+def test_energy_of_rotated_tank_is_that_of_its_centroid(dim, order):
     """Rigid turns and shifts: the potential is minus the weight times the way of the centroid; the
     pump's share is none."""
     eq = Equations(robot=bag(dim=dim, order=order))
@@ -91,21 +91,23 @@ def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, dim,
         fluid=Hydraulic(cavity="cavity", drive=drive, density=RHO, bulk=3e4),
     )
     u, d = np.array([1.3e3 if drive == "pressure" else 1.2]), 0.1 * rng.standard_normal(q.size)
-    assert taylor(lambda e: eq.pull(q + e * d, u)[0], eq.pull(q, u)[1] @ d) == pytest.approx(
-        2.0, abs=0.1
-    )
-    assert taylor(lambda e: eq.pull(q + e * d, u)[1], eq.terms_times(q, u, d)) == pytest.approx(
-        2.0, abs=0.1
-    )
+    assert taylor(
+        lambda e: eq.energy_and_gradient(q + e * d, u)[0], eq.energy_and_gradient(q, u)[1] @ d
+    ) == pytest.approx(2.0, abs=0.1)
+    assert taylor(
+        lambda e: eq.energy_and_gradient(q + e * d, u)[1], eq.potential_stiffness_times(q, u, d)
+    ) == pytest.approx(2.0, abs=0.1)
     np.testing.assert_allclose(
-        eq.pull(q, u + 0.5)[1] - eq.pull(q, u)[1], 0.5 * eq.control_columns(q, u)[:, 0], atol=1e-8
+        eq.energy_and_gradient(q, u + 0.5)[1] - eq.energy_and_gradient(q, u)[1],
+        0.5 * eq.control_jacobian(q, u)[:, 0],
+        atol=1e-8,
     )
-    blocks = liquid(eq).curvature(eq.points(liquid(eq), q), u)
+    blocks = liquid(eq).hessian(eq.points(liquid(eq), q), u)
     np.testing.assert_allclose(blocks, np.swapaxes(blocks, 1, 2), atol=1e-13 * np.abs(blocks).max())
 
 
 @every
-def test_the_hessian_moves_as_the_complex_step_says(rng, dim, order):
+def test_hessian_derivative_matches_complex_step(rng, dim, order):
     eq, q = shaken(
         rng,
         dim=dim,
@@ -113,23 +115,28 @@ def test_the_hessian_moves_as_the_complex_step_says(rng, dim, order):
         fluid=Hydraulic(cavity="cavity", drive="volume", density=RHO, bulk=3e4),
     )
     u, y, z, e = np.array([1.2]), *(0.1 * rng.standard_normal((2, q.size))), 1e-5
-    slope = (eq.terms_times(q + e * y, u, z) - eq.terms_times(q - e * y, u, z)) / (2 * e)
-    np.testing.assert_allclose(eq.terms_third(q, u, y, z), slope, atol=1e-8 * np.abs(slope).max())
+    slope = (
+        eq.potential_stiffness_times(q + e * y, u, z)
+        - eq.potential_stiffness_times(q - e * y, u, z)
+    ) / (2 * e)
+    np.testing.assert_allclose(
+        eq.potential_stiffness_derivative(q, u, y, z), slope, atol=1e-8 * np.abs(slope).max()
+    )
 
 
-def test_the_two_drives_agree_at_one_shape():
+def test_pressure_and_volume_drives_agree_at_same_shape():
     by_volume, by_pressure = (
         pl.Quasistatic(bag(fluid=Hydraulic(cavity="cavity", drive=drive)))
         for drive in ("volume", "pressure")
     )
     u = np.array([1.2])
     q, eq = pl.equilibrium(by_volume, u).x, by_volume.equations
-    pump = eq.terms[0][0]
+    pump = eq.potentials[0][0]
     p = pump.pressure(eq.points(pump, q), u)
     np.testing.assert_allclose(pl.equilibrium(by_pressure, np.array([p])).x, q, atol=1e-8)
 
 
-def test_gravity_is_the_robots_own():
+def test_liquid_uses_gravity_of_robot():
     """A robot turned as a whole, gravity too, comes to rest in the turned shape."""
     R = np.array([[0.36, 0.48, -0.8], [-0.8, 0.6, 0.0], [0.48, 0.64, 0.6]])
     plain = bag()
@@ -150,10 +157,10 @@ def test_gravity_is_the_robots_own():
     np.testing.assert_allclose(second, first @ R.T, atol=1e-9)
 
 
-def test_a_latent_model_keeps_the_weight():
-    """Its controls are continued beyond their limits, and what fills the cavity is still heavy."""
+def test_latent_model_includes_liquid_weight():
+    """The controls are extrapolated beyond their limits; the liquid keeps its weight."""
     robot = bag()
-    wrapped = bag(fluid=Continued(actuator=robot.actuators["pump"]))
+    wrapped = bag(fluid=ExtrapolatedActuator(actuator=robot.actuators["pump"]))
     shapes = [
         pl.equilibrium(pl.Quasistatic(r), np.array([800.0])).x
         for r in (robot, wrapped, bag(fluid=Pressure(cavity="cavity")))
@@ -162,9 +169,8 @@ def test_a_latent_model_keeps_the_weight():
     assert np.abs(shapes[2] - shapes[0]).max() > 1e-4
 
 
-def test_it_stands_beside_cables_and_closed_air(rng):
-    """Two cavities side by side: each wall feels its own fluid, and what is heavy is the water
-    alone."""
+def test_hydraulic_combines_with_cables_and_closed_air(rng):
+    """Two adjacent cavities: each wall carries the pressure of its fluid; only water has weight."""
     line = pl.Cable(points=[[0.05, 0.05, 0.28], [0.48, 0.05, 0.28]])
     robot = bag(
         rooms=2,
@@ -186,12 +192,12 @@ def test_it_stands_beside_cables_and_closed_air(rng):
         eq, q, lambda x: np.full(len(x), ATMOSPHERE * (before / now - 1.0)), "cavity-2"
     )
     np.testing.assert_allclose(
-        -eq.pull(q, np.array([500.0, 0.0, 1.0]))[1].reshape(-1, 3),
+        -eq.energy_and_gradient(q, np.array([500.0, 0.0, 1.0]))[1].reshape(-1, 3),
         water + air,
         atol=1e-9 * np.abs(air).sum(),
     )
     dry = eq.body.mass(eq.body.fields.density)
-    assert eq.numbers(None).pair_mass.sum() - dry.sum() == pytest.approx(
+    assert eq.coefficients(None).pair_mass.sum() - dry.sum() == pytest.approx(
         RHO * measured(eq, eq.body.rest, "cavity-1")[0], rel=1e-9
     )
 
@@ -213,16 +219,16 @@ def lifted(h, u, **fluid):
 
 
 @pytest.mark.parametrize(("drive", "u", "unit"), [("pressure", 9000.0, 1.0), ("volume", 1.02, 1e6)])
-def test_a_lift_takes_rho_g_h_off_the_pressure(drive, u, unit):
-    """The pump stands still: a robot that is higher by h is what it was below with a control less
-    by rho g h, or by that over bulk."""
+def test_lift_reduces_pressure_by_rho_g_h(drive, u, unit):
+    """The pump is fixed: a robot that is higher by h behaves as with a control reduced by rho g h,
+    or by rho g h / bulk."""
     h = 0.4
     _, above = lifted(h, u, drive=drive)
     _, below = lifted(0.0, u - RHO * 9.81 * h / unit, drive=drive)
     np.testing.assert_allclose(above - (0.0, 0.0, h), below, atol=1e-9)
 
 
-def test_a_lift_changes_a_given_volume_by_rho_g_h_over_bulk():
+def test_lift_changes_volume_by_rho_g_h_over_bulk():
     """Less what the walls give way: dV / V0 = -(rho g h / bulk) / (1 + V0 / (c bulk)) with their
     compliance c = dV/dp."""
 

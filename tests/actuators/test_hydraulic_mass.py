@@ -13,17 +13,17 @@ from pliant.dynamics.equations import Equations
 def masses(robot):
     """([kg] of the body, [kg] of the liquid, (n_nodes, n_nodes) both)"""
     eq = Equations(robot=robot)
-    both = eq.numbers(None).mass
+    both = eq.coefficients(None).mass
     own = (
         Equations(robot=bag(dim=eq.dim, order=robot.order, fluid=Pressure(cavity="cavity")))
-        .numbers(None)
+        .coefficients(None)
         .mass.sum()
     )
     return own, both.sum() - own, both
 
 
 @every
-def test_the_liquid_adds_its_mass_about_its_own_centre(dim, order):
+def test_liquid_mass_has_centre_of_liquid(dim, order):
     robot = bag(dim=dim, order=order)
     eq = Equations(robot=robot)
     volume, centroid = measured(eq, eq.body.rest)
@@ -33,16 +33,16 @@ def test_the_liquid_adds_its_mass_about_its_own_centre(dim, order):
     assert share.min() >= 0.0
     np.testing.assert_allclose(share @ eq.body.rest.reshape(-1, dim) / filled, centroid, atol=1e-13)
     np.testing.assert_allclose(
-        eq.numbers(None).outside,
+        eq.coefficients(None).external_force,
         Equations(robot=bag(dim=dim, order=order, fluid=Pressure(cavity="cavity")))
-        .numbers(None)
-        .outside,
+        .coefficients(None)
+        .external_force,
         atol=1e-15,
     )
 
 
 @every
-def test_a_robot_without_supports_falls_with_g_and_does_not_turn(dim, order):
+def test_free_robot_falls_with_g_without_rotation(dim, order):
     """The first step is semi-implicit, where the elastic forces have no net one; the liquid fills
     its rest volume then."""
     robot = bag(dim=dim, order=order, supports=())
@@ -60,11 +60,11 @@ def test_a_robot_without_supports_falls_with_g_and_does_not_turn(dim, order):
     )
 
 
-def test_the_fall_goes_on_by_the_weight_of_what_there_is():
+def test_falling_acceleration_remains_g():
     """Later the cavity has another volume: the force is that of its liquid, the mass that of the
     rest volume."""
     robot = bag(supports=())
-    model = pl.ImplicitEuler(robot, dt=0.01, newton=pl.Newton(tolerance=1e-13))
+    model = pl.ImplicitEuler(robot, dt=0.01, solver_options=pl.SolverOptions(tolerance=1e-13))
     x = model.initial_state()
     for k in range(3):
         v = model.space.velocity(x)
@@ -93,16 +93,16 @@ def swing(fluid, dense):
     )
     eq = Equations(robot=robot)
     q, u = eq.body.rest, robot.neutral_controls()
-    K = dense(eq.body, eq.body.stiffness(q, eq.body.fields)) + eq.terms_times(
+    K = dense(eq.body, eq.body.stiffness(q, eq.body.fields)) + eq.potential_stiffness_times(
         q, u, np.eye(eq.n_dofs)
     )
-    M = np.kron(eq.numbers(None).mass.toarray(), np.eye(3))
+    M = np.kron(eq.coefficients(None).mass.toarray(), np.eye(3))
     found, modes = scipy.linalg.eigh(K, M, subset_by_index=(0, 5))
     upright = np.argmax(np.abs(modes.reshape(-1, 3, 6)[:, 2].sum(axis=0)))
     return found[upright], M.sum() / 3
 
 
-def test_a_hanging_box_swings_slower_when_it_is_full(dense):
+def test_full_hanging_box_swings_slower(dense):
     """Up and down on a spring k: omega^2 = k / (m + rho V)."""
     (empty, m), (full, both) = (
         swing(Pressure(cavity="cavity"), dense),

@@ -1,11 +1,11 @@
-"""The paper's merged constraint of pressure and weight beside the exact response."""
+"""The merged constraint of pressure and weight [Rodriguez2017] compared with the exact response."""
 
 import numpy as np
 from liquid_bags import RHO, bag, measured, weight
 
 import pliant as pl
 from pliant.actuators import merged_constraint
-from pliant.geometry.columns import column_weights
+from pliant.hydrostatics.weight_columns import column_weights
 from pliant.papers.paper002 import without_liquid
 
 
@@ -17,7 +17,7 @@ def responses(model, u):
     h = 1e-3 * u
     ahead, behind = (pl.equilibrium(model, u + side * h, x0=step.x).x for side in (1.0, -1.0))
     solve, q = without_liquid(model.equations, step.x, u), step.x
-    J_p, g = -eq.control_columns(q, u)[free].T, np.array(model.robot.gravity)
+    J_p, g = -eq.control_jacobian(q, u)[free].T, np.array(model.robot.gravity)
     wall = eq.body.mesh.facets("cavity")[:, ::-1]  # out of the liquid
     columns = column_weights(q.reshape(-1, 3), wall, grid=200, density=RHO, gravity=g)
     loads = weight(eq, q), np.outer(columns.weights, g / np.linalg.norm(g))
@@ -32,10 +32,12 @@ def responses(model, u):
     )
 
 
-def test_the_exact_response_is_that_of_the_equilibrium_and_the_papers_is_near():
+def test_exact_response_matches_equilibrium_and_merged_constraint_is_close():
     """The merged constraint is 3 to 4 % off where the pressure alone is 26 % off; the tangent with
     the weight's own derivative is exact."""
-    model = pl.Quasistatic(bag(E=2e4, gravity=(0.0, 0.0, -9.81)), newton=pl.Newton(tolerance=1e-13))
+    model = pl.Quasistatic(
+        bag(E=2e4, gravity=(0.0, 0.0, -9.81)), solver_options=pl.SolverOptions(tolerance=1e-13)
+    )
     found, *guesses = responses(model, np.array([1500.0]))
     exact, walls, columns, plain = (
         np.linalg.norm(guess - found) / np.linalg.norm(found) for guess in guesses
@@ -45,7 +47,7 @@ def test_the_exact_response_is_that_of_the_equilibrium_and_the_papers_is_near():
     assert plain > 0.2
 
 
-def test_the_merged_constraint_of_two_cavities_knows_both():
+def test_merged_constraint_covers_two_cavities():
     """J_w^T J_p K^-1 J_p^T has a share of each cavity's weight for the pressure in the other."""
     rng = np.random.default_rng(1)
     A, J, w, v = (

@@ -1,4 +1,4 @@
-"""What no liquid fills is refused in a sentence; a robot file holds a liquid."""
+"""Bad hydraulic actuators are rejected; a robot file can contain a hydraulic actuator."""
 
 from dataclasses import replace
 
@@ -7,9 +7,9 @@ import pytest
 from liquid_bags import bag, hollow
 
 import pliant as pl
-from pliant.actuators import Continued, Hydraulic, Pressure
+from pliant.actuators import ExtrapolatedActuator, Hydraulic, Pressure
 from pliant.dynamics.equations import Equations
-from pliant.geometry import Box, Mesh, cavities, compacted, with_cavities
+from pliant.geometry import Box, Mesh, find_cavities, name_cavities, remove_unused_points
 
 # What is refused
 
@@ -28,7 +28,7 @@ from pliant.geometry import Box, Mesh, cavities, compacted, with_cavities
         ({"cavity": 3}, "cavity of a hydraulic actuator"),
     ],
 )
-def test_a_bad_hydraulic_actuator_is_refused(one_sentence, change, says):
+def test_bad_hydraulic_actuator_is_rejected(one_sentence, change, says):
     one_sentence(lambda: Hydraulic(**{"cavity": "cavity", **change}), says)
 
 
@@ -36,13 +36,13 @@ def test_a_bad_hydraulic_actuator_is_refused(one_sentence, change, says):
     ("cavity", "says"),
     [
         ("cavty", "Actuator 'pump'.*no surface or region 'cavty'.*[Dd]id you mean 'cavity'"),
-        ("leak", "'leak' leaks: 3 edges .*cavities of the mesh are cavity\\."),
-        ("outside", "'outside' goes around 0.027 m\\^3 of the body, not around a void"),
+        ("leak", "'leak' is open: 3 edges .*cavities of the mesh are cavity\\."),
+        ("outside", "'outside' encloses 0.027 m\\^3 of the body, not a void"),
     ],
 )
-def test_a_surface_that_is_no_cavity_is_refused(one_sentence, cavity, says):
+def test_surface_that_is_not_a_cavity_is_rejected(one_sentence, cavity, says):
     mesh = hollow(3)
-    wall, boundary = cavities(mesh)[0], mesh.boundary()
+    wall, boundary = find_cavities(mesh)[0], mesh.boundary()
     outside = boundary[~np.isin(boundary, np.unique(wall)).all(axis=1)]
     shape = Mesh(
         points=mesh.points,
@@ -65,11 +65,11 @@ def test_a_surface_that_is_no_cavity_is_refused(one_sentence, cavity, says):
         Hydraulic(cavity="cavity"),
         Pressure(cavity="cavity"),
         Hydraulic(cavity="same"),
-        Continued(actuator=Pressure(cavity="cavity")),
+        ExtrapolatedActuator(actuator=Pressure(cavity="cavity")),
     ],
 )
-def test_a_cavity_holds_one_fluid(one_sentence, other):
-    """By whatever name its wall goes; its weight would count twice."""
+def test_two_fluids_in_one_cavity_are_rejected(one_sentence, other):
+    """Also under another name of the wall: the weight would be counted twice."""
     robot = bag(actuators={"second": other})
     mesh = robot.shape
     twice = Mesh(
@@ -77,7 +77,7 @@ def test_a_cavity_holds_one_fluid(one_sentence, other):
         cells=mesh.cells,
         surfaces={**mesh.surfaces, "same": mesh.surfaces["cavity"][::-1]},
     )
-    says = "'pump' and 'second' both fill the cavity .*one fluid; remove one"
+    says = "'pump' and 'second' both fill the cavity .*; remove one"
     one_sentence(lambda: pl.Quasistatic(replace(robot, shape=twice)), says)
     two = {"pump": Pressure(cavity="cavity"), "second": Pressure(cavity="cavity", drive="gas")}
     one_sentence(lambda: pl.Quasistatic(replace(robot, actuators=two)), says)
@@ -87,17 +87,18 @@ def pierced(height, order):
     """A box with a void of 0.1 to 0.4 m, where a point of its floor stands at a height [m]."""
     mesh = Box(size=(0.5, 0.5, 0.5)).mesh(divisions=(5, 5, 5))
     cube = np.floor(mesh.points[mesh.cells].mean(axis=1) / 0.1)
-    points, cells = compacted(mesh.points, mesh.cells[~((cube >= 1) & (cube <= 3)).all(axis=1)])
+    points, cells = remove_unused_points(
+        mesh.points, mesh.cells[~((cube >= 1) & (cube <= 3)).all(axis=1)]
+    )
     points[np.isclose(points, (0.2, 0.2, 0.1)).all(axis=1)] = (0.2, 0.2, height)
-    mesh = with_cavities(Mesh(points=points, cells=cells), ["cavity"])
+    mesh = name_cavities(Mesh(points=points, cells=cells), ["cavity"])
     return mesh.quadratic() if order == 2 else mesh
 
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("kind", [Hydraulic, Pressure])
-def test_a_cavity_that_crosses_itself_is_refused(one_sentence, kind, order):
-    """A spike from the floor is well below the ceiling, and no wall of a fluid once it is through
-    it."""
+def test_self_intersecting_cavity_is_rejected(one_sentence, kind, order):
+    """A spike on the floor is valid below the ceiling and rejected if it penetrates the ceiling."""
     robots = [
         pl.Robot(
             shape=pierced(height, order),
@@ -108,14 +109,14 @@ def test_a_cavity_that_crosses_itself_is_refused(one_sentence, kind, order):
         )
         for height in (0.38, 0.43)
     ]
-    assert Equations(robot=robots[0]).terms[0][0].rest_volume > 0.02
+    assert Equations(robot=robots[0]).potentials[0][0].rest_volume > 0.02
     one_sentence(
         lambda: Equations(robot=robots[1]),
-        "Actuator 'pump'.*'cavity' crosses or touches itself: facets .* meet .near .*Move",
+        "Actuator 'pump'.*'cavity' intersects or touches itself: facets .* meet .near .*Move",
     )
 
 
-def test_without_gravity_nothing_can_be_weighed(one_sentence):
+def test_hydraulic_requires_gravity(one_sentence):
     robot = pl.Robot(
         shape=hollow(3),
         order=1,
@@ -125,7 +126,7 @@ def test_without_gravity_nothing_can_be_weighed(one_sentence):
     )
     one_sentence(
         lambda: pl.Quasistatic(robot),
-        "Actuator 'pump'.*no gravity to weigh by; give the robot gravity",
+        "Actuator 'pump'.*needs gravity for its weight; give the robot gravity",
     )
     one_sentence(lambda: pl.Quasistatic(bag(gravity=(0.0, -9.81))), "Gravity has shape")
     floating = pl.Quasistatic(bag(gravity=(0.0, 0.0, 0.0)))  # said to be zero, it is: in space
@@ -134,7 +135,7 @@ def test_without_gravity_nothing_can_be_weighed(one_sentence):
     )
 
 
-def test_its_weight_holds_nothing_in_place(one_sentence):
+def test_liquid_weight_is_not_a_support(one_sentence):
     """A spring of volume is no support, and neither is the weight, though its force changes with
     the height."""
     for drive in ("pressure", "volume"):
@@ -145,7 +146,7 @@ def test_its_weight_holds_nothing_in_place(one_sentence):
         )
 
 
-def test_particles_hold_no_liquid(one_sentence):
+def test_hydraulic_on_particles_is_rejected(one_sentence):
     one_sentence(
         lambda: pl.MaterialPoint(bag(), dt=0.01, cell=0.05),
         "Actuator 'pump'.*Particles has no cavities",
@@ -155,7 +156,7 @@ def test_particles_hold_no_liquid(one_sentence):
 FILE = """
 gravity = [0, 0, -9.81]
 [geometry]
-shape = "vessel"
+shape = "closed_cylinder"
 radius = 0.016
 wall = 0.004
 length = 0.12
@@ -176,7 +177,7 @@ limits = [0.8, 1.4]
 """
 
 
-def test_a_robot_file_holds_one(tmp_path, one_sentence):
+def test_robot_file_can_contain_hydraulic(tmp_path, one_sentence):
     path = tmp_path / "can.toml"
     path.write_text(FILE)
     pump = pl.load_robot(path).actuators["pump"]

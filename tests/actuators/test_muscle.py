@@ -1,5 +1,5 @@
-"""Muscles and fluids: the stress of paper 004 eq. 15, its equilibria in closed form, and where it
-acts."""
+"""Muscles and fluidic actuators: the stress of [Spielberg2021, eq. 15], closed-form equilibria, and
+the region of action."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def block(dim, order, actuators, law="neo-hookean", **parts):
 
 
 def stress(law, stretch):
-    """(3,) [Pa] the first Piola stress of a stretch (3,) along the axes, by hand."""
+    """(3,) [Pa] the first Piola stress of a stretch (3,) along the axes, from the formula."""
     mu, lam, _ = moduli(np.array([E]), np.array([NU]), np.zeros(1, int))[0]
     J = np.prod(stretch)
     if law == "neo-hookean":
@@ -63,7 +63,7 @@ def measured(robot, u):
 @pytest.mark.parametrize("law", ["neo-hookean", "fixed-corotated"])
 @every_order
 @every_dim
-def test_a_fluid_swells_a_free_block_as_its_equation_says(dim, order, law):
+def test_fluidic_expansion_of_free_block_matches_equation(dim, order, law):
     s = measured(block(dim, order, {"fluid": Fluidic(region="body")}, law), np.array([8e3]))
     np.testing.assert_allclose(s, predicted(dim, law, np.full(dim, -8e3)), rtol=1e-8)
     assert np.all(s > 1.02)
@@ -72,7 +72,7 @@ def test_a_fluid_swells_a_free_block_as_its_equation_says(dim, order, law):
 @pytest.mark.parametrize("law", ["neo-hookean", "fixed-corotated"])
 @every_order
 @every_dim
-def test_a_muscle_shortens_a_free_block_as_its_equation_says(dim, order, law):
+def test_muscle_contraction_of_free_block_matches_equation(dim, order, law):
     axis = np.eye(dim)[0]
     s = measured(
         block(dim, order, {"muscle": Muscle(region="body", axis=3.0 * axis)}, law), np.array([2e4])
@@ -82,7 +82,7 @@ def test_a_muscle_shortens_a_free_block_as_its_equation_says(dim, order, law):
     assert np.all(s[1:] > 1.0)
 
 
-def test_for_small_stresses_it_is_hookes_law():
+def test_small_stresses_follow_hookes_law():
     """A uniaxial stress -u gives the strain -u / E, a pressure the strain p (1 - 2 nu) / E."""
     u = 1.0
     short = measured(block(3, 1, {"muscle": Muscle(region="body", axis=(0, 0, 1))}), np.array([u]))
@@ -107,7 +107,7 @@ ACTUATORS = {
 
 @every_order
 @every_dim
-def test_the_force_is_that_of_the_stress(rng, dim, order):
+def test_force_matches_stress(rng, dim, order):
     """dE = sum over quadrature points of weight P : dF with P = F S, written without the term."""
     eq, q = moved(rng, dim, order, ACTUATORS[dim])
     u, dq = np.array([2e3, 5e2]), rng.standard_normal(eq.n_dofs)
@@ -120,31 +120,42 @@ def test_the_force_is_that_of_the_stress(rng, dim, order):
         for ui, actuator in zip(u, ACTUATORS[dim].values(), strict=True)
     )
     work = np.einsum("cg,cgik,cgik->", cells.weights, F @ S, dF)
-    assert eq.given(eq.numbers(None), q, u)[1] @ dq == pytest.approx(work, rel=1e-10)
+    assert eq.external_energy_and_gradient(eq.coefficients(None), q, u)[1] @ dq == pytest.approx(
+        work, rel=1e-10
+    )
 
 
 @every_dim
-def test_gradient_curvature_and_control_columns_are_slopes(rng, taylor, dim):
+def test_gradient_hessian_and_control_gradient_are_derivatives(rng, taylor, dim):
     eq, q = moved(rng, dim, 2, ACTUATORS[dim])
     u, dq, du = np.array([2e3, 5e2]), 0.1 * rng.standard_normal(eq.n_dofs), np.array([3e2, -4e2])
-    given = lambda e, part: eq.given(eq.numbers(None), q + e * dq, u)[part]
+    given = lambda e, part: eq.external_energy_and_gradient(eq.coefficients(None), q + e * dq, u)[
+        part
+    ]
     assert taylor(lambda e: given(e, 0), given(0.0, 1) @ dq) == pytest.approx(2.0, abs=0.05)
     # The force is linear in the positions and in the controls, so that differences are exact.
-    np.testing.assert_allclose(given(1.0, 1) - given(0.0, 1), eq.terms_times(q, u, dq), atol=1e-9)
-    change = eq.given(eq.numbers(None), q, u + du)[1] - eq.given(eq.numbers(None), q, u)[1]
-    np.testing.assert_allclose(change, eq.control_columns(q, u) @ du, atol=1e-9)
+    np.testing.assert_allclose(
+        given(1.0, 1) - given(0.0, 1), eq.potential_stiffness_times(q, u, dq), atol=1e-9
+    )
+    change = (
+        eq.external_energy_and_gradient(eq.coefficients(None), q, u + du)[1]
+        - eq.external_energy_and_gradient(eq.coefficients(None), q, u)[1]
+    )
+    np.testing.assert_allclose(change, eq.control_jacobian(q, u) @ du, atol=1e-9)
 
 
-def test_it_makes_no_net_force_or_torque_and_turns_with_the_body(rng):
+def test_active_stress_has_no_resultant_and_rotates_with_body(rng):
     eq, q = moved(rng, 3, 2, ACTUATORS[3])
-    u, numbers = np.array([2e3, 5e2]), eq.numbers(None)
-    energy, g = eq.given(numbers, q, u)
+    u, coefficients = np.array([2e3, 5e2]), eq.coefficients(None)
+    energy, g = eq.external_energy_and_gradient(coefficients, q, u)
     np.testing.assert_allclose(g.reshape(-1, 3).sum(axis=0), 0.0, atol=1e-12 * np.abs(g).sum())
     np.testing.assert_allclose(
         np.cross(q.reshape(-1, 3), g.reshape(-1, 3)).sum(axis=0), 0.0, atol=1e-12 * np.abs(g).sum()
     )
     R = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    turned, h = eq.given(numbers, (q.reshape(-1, 3) @ R.T + 1.0).ravel(), u)
+    turned, h = eq.external_energy_and_gradient(
+        coefficients, (q.reshape(-1, 3) @ R.T + 1.0).ravel(), u
+    )
     assert turned == pytest.approx(energy, rel=1e-9)
     np.testing.assert_allclose(
         h.reshape(-1, 3), g.reshape(-1, 3) @ R.T, atol=1e-9 * np.abs(g).max()
@@ -153,9 +164,9 @@ def test_it_makes_no_net_force_or_torque_and_turns_with_the_body(rng):
 
 def test_at_rest_its_energy_is_zero():
     eq = Equations(robot=block(3, 2, ACTUATORS[3]))
-    assert eq.given(eq.numbers(None), eq.body.rest, np.array([2e3, 5e2]))[0] == pytest.approx(
-        0.0, abs=1e-12
-    )
+    assert eq.external_energy_and_gradient(
+        eq.coefficients(None), eq.body.rest, np.array([2e3, 5e2])
+    )[0] == pytest.approx(0.0, abs=1e-12)
 
 
 # Where it acts
@@ -184,7 +195,7 @@ def limb(**parts):
     "material",
     [pl.Material(E=E, nu=NU), {"hip": pl.Material(E=E, nu=NU), "leg": pl.Material(E=2 * E, nu=NU)}],
 )
-def test_a_region_is_a_part_of_the_mesh_whatever_the_materials(material):
+def test_region_is_independent_of_materials(material):
     body = limb(material=material).body()
     cells, S = Muscle(region="leg", axis=(0, 2, 0)).stress(body)
     np.testing.assert_array_equal(cells, body.mesh.regions["leg"])
@@ -194,7 +205,7 @@ def test_a_region_is_a_part_of_the_mesh_whatever_the_materials(material):
     )
 
 
-def test_a_shape_chooses_the_cells_whose_centre_it_holds():
+def test_shape_selects_cells_by_centre():
     body = limb().body()
     shape = pl.Box(size=(0.05, 0.1, 0.1), origin=(0.1, 0.0, 0.0))
     cells, S = Fluidic(region=shape).stress(body)
@@ -203,15 +214,17 @@ def test_a_shape_chooses_the_cells_whose_centre_it_holds():
     np.testing.assert_array_equal(S, -np.eye(3))
 
 
-def test_only_its_region_is_driven():
+def test_only_the_region_is_actuated():
     eq = Equations(robot=limb(actuators={"fluid": Fluidic(region="leg")}))
-    pushed = eq.given(eq.numbers(None), eq.body.rest, np.array([1e3]))[1].reshape(-1, 3)
+    pushed = eq.external_energy_and_gradient(eq.coefficients(None), eq.body.rest, np.array([1e3]))[
+        1
+    ].reshape(-1, 3)
     outside = np.setdiff1d(np.arange(len(pushed)), eq.body.region("leg"))
     np.testing.assert_array_equal(pushed[outside], 0.0)
     assert np.abs(pushed).max() > 0.0
 
 
-def test_an_eccentric_muscle_bends_the_limb():
+def test_eccentric_muscle_bends_limb():
     """A muscle in the upper half of a bar lifts its end; one below lowers it by as much."""
     tips = []
     for z in (0.05, 0.0):
@@ -222,7 +235,9 @@ def test_an_eccentric_muscle_bends_the_limb():
         )
         model = pl.Quasistatic(robot)
         tips.append(
-            robot.place("tip", model.space.position(pl.equilibrium(model, np.array([5e3])).x))[2]
+            robot.effector_position(
+                "tip", model.space.position(pl.equilibrium(model, np.array([5e3])).x)
+            )[2]
             - 0.05
         )
     assert tips[0] > 1e-3
@@ -230,7 +245,7 @@ def test_an_eccentric_muscle_bends_the_limb():
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.SemiImplicit])
-def test_the_derivatives_of_a_robot_with_both(rule):
+def test_derivatives_of_robot_with_muscle_and_fluidic(rule):
     robot = limb(
         actuators={"pull": Muscle(region="leg", axis=(1, 1, 0)), "swell": Fluidic(region="hip")},
         gravity=(0, 0, -9.81),
@@ -263,34 +278,34 @@ def test_the_derivatives_of_a_robot_with_both(rule):
             "lower limit 0 of a fluidic actuator is not below",
         ),
         (
-            lambda: Fluidic(region="lag").on(limb().body()),
+            lambda: Fluidic(region="lag").attach(limb().body()),
             "The body has no region 'lag'; did you mean 'leg'",
         ),
         (
-            lambda: Muscle(region="leg", axis=(1, 0)).on(limb().body()),
+            lambda: Muscle(region="leg", axis=(1, 0)).attach(limb().body()),
             r"The axis of a muscle has shape \(2,\)",
         ),
         (
-            lambda: Fluidic(region=SIDES[2]).on(limb().body()),
+            lambda: Fluidic(region=SIDES[2]).attach(limb().body()),
             "The region of an actuator is 2D, but the body is 3D",
         ),
         (
-            lambda: Fluidic(region=pl.Box(size=(1e-3, 1e-3, 1e-3))).on(limb().body()),
-            "a Box, holds no cell or particle",
+            lambda: Fluidic(region=pl.Box(size=(1e-3, 1e-3, 1e-3))).attach(limb().body()),
+            "a Box, contains no cell or particle",
         ),
         (
-            lambda: Fluidic(region="body").on(pl.PointMass(points=[[0.0, 0.0]])),
+            lambda: Fluidic(region="body").attach(pl.PointMass(points=[[0.0, 0.0]])),
             "A PointMass has no stress",
         ),
     ],
 )
-def test_a_bad_muscle_is_one_sentence(make, says):
+def test_bad_muscle_is_rejected(make, says):
     with pytest.raises(InputError, match=says) as caught:
         make()
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_region_of_a_mesh_is_a_sentence():
+def test_empty_region_is_rejected():
     mesh = pl.Box(size=(0.2, 0.1, 0.1)).mesh(divisions=(2, 1, 1))
     mesh = pl.Mesh(
         points=mesh.points, cells=mesh.cells, regions={"none": [], "all": np.arange(mesh.n_cells)}
@@ -302,6 +317,6 @@ def test_an_empty_region_of_a_mesh_is_a_sentence():
         actuators={"a": Fluidic(region="none")},
     )
     with pytest.raises(
-        InputError, match=r"Actuator 'a': The region 'none' holds no cell or particle"
+        InputError, match=r"Actuator 'a': The region 'none' contains no cell or particle"
     ):
         Equations(robot=robot)

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.actuators import Continued, Pressure
+from pliant.actuators import ExtrapolatedActuator, Pressure
 from pliant.dynamics.equations import Equations
 from pliant.geometry import (
+    Annulus,
     Box,
     Ellipsoid,
     Mesh,
     Rectangle,
-    Ring,
-    cavities,
-    compacted,
-    with_cavities,
+    find_cavities,
+    name_cavities,
+    remove_unused_points,
 )
 
 E, NU = 1e5, 0.3
@@ -29,8 +29,8 @@ def hollow(dim, order=1):
     shape = Rectangle(size=(0.3, 0.3)) if dim == 2 else Box(size=(0.3, 0.3, 0.3))
     mesh = shape.mesh(divisions=dim * (3,))
     cube = np.floor(mesh.points[mesh.cells].mean(axis=1) / 0.1)
-    points, cells = compacted(mesh.points, mesh.cells[~(cube == 1).all(axis=1)])
-    mesh = with_cavities(Mesh(points=points, cells=cells, surfaces={"x-": _side(points, cells)}))
+    points, cells = remove_unused_points(mesh.points, mesh.cells[~(cube == 1).all(axis=1)])
+    mesh = name_cavities(Mesh(points=points, cells=cells, surfaces={"x-": _side(points, cells)}))
     return mesh.quadratic() if order == 2 else mesh
 
 
@@ -57,16 +57,16 @@ def equations(rng, **options):
 
 def gradient(eq, q, u):
     """[N] of the fluid's energy; nothing else acts."""
-    return eq.given(eq.numbers(None), q, u)[1]
+    return eq.external_energy_and_gradient(eq.coefficients(None), q, u)[1]
 
 
 def volume(eq, q):
-    term, _ = eq.terms[0]
+    term, _ = eq.potentials[0]
     return float(term.volume(eq.points(term, q)))
 
 
 @every
-def test_a_closed_cavity_pushes_the_body_nowhere(rng, dim, order):
+def test_closed_cavity_has_no_resultant_force(rng, dim, order):
     eq, q = equations(rng, dim=dim, order=order)
     f, x = (part.reshape(-1, dim) for part in (gradient(eq, q, np.array([2e4])), q))
     assert np.abs(f).max() > 10.0
@@ -76,7 +76,7 @@ def test_a_closed_cavity_pushes_the_body_nowhere(rng, dim, order):
 
 
 @every
-def test_work_is_pressure_times_the_change_of_volume(rng, dim, order):
+def test_work_is_pressure_times_volume_change(rng, dim, order):
     """Along a straight path the force is a polynomial of degree 2 at most, so that Simpson's rule
     is exact."""
     eq, q = equations(rng, dim=dim, order=order, thickness=0.05)
@@ -89,7 +89,7 @@ def test_work_is_pressure_times_the_change_of_volume(rng, dim, order):
 
 
 @every
-def test_the_pressure_pushes_the_walls_apart_and_the_volume_is_that_of_the_void(dim, order):
+def test_pressure_pushes_walls_apart_and_volume_is_that_of_void(dim, order):
     eq = Equations(robot=bag(dim=dim, order=order, thickness=0.05))
     q, depth = eq.body.rest, 0.05 if dim == 2 else 1.0
     assert volume(eq, q) == pytest.approx(depth * 0.1**dim, rel=1e-12)
@@ -104,10 +104,10 @@ def test_the_pressure_pushes_the_walls_apart_and_the_volume_is_that_of_the_void(
 def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, dim, order, drive):
     eq, q = equations(rng, dim=dim, order=order, drive=drive)
     u, d = np.array([1.3e4 if drive == "pressure" else 1.2]), 0.1 * rng.standard_normal(q.size)
-    term, _ = eq.terms[0]
+    term, _ = eq.potentials[0]
     energy = lambda e: term.energy(eq.points(term, q + e * d), u)
     assert taylor(energy, gradient(eq, q, u) @ d) == pytest.approx(2.0, abs=0.1)
-    H = eq.terms_times(q, u, d)
+    H = eq.potential_stiffness_times(q, u, d)
     if (
         dim == 2 and drive == "pressure"
     ):  # the area is a quadratic form, so that its gradient is a line
@@ -116,10 +116,10 @@ def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, dim,
         assert taylor(lambda e: gradient(eq, q + e * d, u), H) == pytest.approx(2.0, abs=0.1)
     np.testing.assert_allclose(
         gradient(eq, q, u + 0.5) - gradient(eq, q, u),
-        0.5 * eq.control_columns(q, u)[:, 0],
+        0.5 * eq.control_jacobian(q, u)[:, 0],
         atol=1e-8,
     )
-    blocks = term.curvature(eq.points(term, q), u)
+    blocks = term.hessian(eq.points(term, q), u)
     np.testing.assert_allclose(blocks, np.swapaxes(blocks, 1, 2), atol=1e-12 * np.abs(blocks).max())
 
 
@@ -140,10 +140,10 @@ def pressed(mesh, order, p):
     return np.linalg.norm(moved, axis=1) - np.linalg.norm(rest, axis=1)
 
 
-def test_a_thick_ring_widens_as_lame_says():
+def test_thick_ring_matches_lame():
     """Plane strain: u(a) = p a (1 + nu) / E ((1 - 2 nu) a^2 + b^2) / (b^2 - a^2)."""
     a, b, p = 0.05, 0.1, 1e-4 * E
-    mesh = with_cavities(Ring(outer=b, inner=a).mesh(divisions=(24, 3), order=2))
+    mesh = name_cavities(Annulus(outer=b, inner=a).mesh(divisions=(24, 3), order=2))
     exact = p * a * (1 + NU) / E * ((1 - 2 * NU) * a**2 + b**2) / (b**2 - a**2)
     np.testing.assert_allclose(pressed(mesh, 2, p), exact, rtol=0.005)
 
@@ -152,11 +152,13 @@ def shell(a, b, rings):
     """A ball of radius b without the lattice shells within a; curved quadratic cells."""
     mesh = Ellipsoid(radii=(b, b, b)).mesh(divisions=(rings,), order=2)
     radius = np.linalg.norm(mesh.points[mesh.corners], axis=2)
-    points, cells = compacted(mesh.points, mesh.cells[radius.min(axis=1) > a * (1 - 1e-9)])
-    return with_cavities(Mesh(points=points, cells=cells))
+    points, cells = remove_unused_points(
+        mesh.points, mesh.cells[radius.min(axis=1) > a * (1 - 1e-9)]
+    )
+    return name_cavities(Mesh(points=points, cells=cells))
 
 
-def test_a_thick_ball_widens_as_lame_says():
+def test_thick_ball_matches_lame():
     """u(a) = p a / E ((1 - 2 nu) a^3 + (1 + nu) b^3 / 2) / (b^3 - a^3)."""
     a, b, p = 0.05, 0.1, 1e-4 * E
     moved = pressed(shell(a, b, 6), 2, p)
@@ -165,13 +167,13 @@ def test_a_thick_ball_widens_as_lame_says():
     np.testing.assert_allclose(moved, exact, rtol=0.02)
 
 
-def test_a_given_volume_of_fluid_is_held_up_to_its_compliance():
+def test_volume_drive_holds_volume_up_to_compliance():
     """V / V0 = u - p / bulk; ten times the bulk modulus leaves a tenth of the miss."""
     misses = []
     for bulk in (1e6, 1e7):
         model = pl.Quasistatic(bag(drive="volume", bulk=bulk))
         eq = model.equations
-        q, term = pl.equilibrium(model, np.array([1.2])).x, eq.terms[0][0]
+        q, term = pl.equilibrium(model, np.array([1.2])).x, eq.potentials[0][0]
         p, share = term.pressure(eq.points(term, q), np.array([1.2])), volume(eq, q) / 0.1**3
         assert share == pytest.approx(1.2 - p / bulk, rel=1e-12)
         misses.append(1.2 - share)
@@ -181,14 +183,14 @@ def test_a_given_volume_of_fluid_is_held_up_to_its_compliance():
     )  # p is nearly the same, but not quite
 
 
-def test_the_two_drives_agree_at_one_shape():
+def test_pressure_and_volume_drives_agree_at_same_shape():
     by_volume, by_pressure = (pl.Quasistatic(bag(drive=drive)) for drive in ("volume", "pressure"))
     q, eq = pl.equilibrium(by_volume, np.array([1.2])).x, by_volume.equations
-    p = eq.terms[0][0].pressure(eq.points(eq.terms[0][0], q), np.array([1.2]))
+    p = eq.potentials[0][0].pressure(eq.points(eq.potentials[0][0], q), np.array([1.2]))
     np.testing.assert_allclose(pl.equilibrium(by_pressure, np.array([p])).x, q, atol=1e-8)
 
 
-def test_less_fluid_than_the_cavity_holds_sucks_it_together():
+def test_volume_below_rest_contracts_cavity():
     model = pl.Quasistatic(bag(drive="volume"))
     assert volume(model.equations, pl.equilibrium(model, np.array([0.9])).x) < 0.95 * 0.1**3
     np.testing.assert_allclose(
@@ -196,7 +198,7 @@ def test_less_fluid_than_the_cavity_holds_sucks_it_together():
     )
 
 
-def test_the_sparse_tangent_with_its_rank_one_share_is_the_dense_hessian():
+def test_sparse_tangent_plus_rank_one_terms_is_dense_hessian():
     model = pl.Quasistatic(bag(drive="volume"))
     u = np.array([1.2])
     step = pl.equilibrium(model, u)
@@ -214,16 +216,19 @@ def test_the_sparse_tangent_with_its_rank_one_share_is_the_dense_hessian():
     )
 
 
-def test_a_continued_pressure_goes_on_to_suck(rng):
+def test_extrapolated_pressure_allows_suction(rng):
     plain = Pressure(cavity="cavity-1")
     eq, q = equations(rng)
-    term, y = Continued(actuator=plain).on(eq.body), eq.points(eq.terms[0][0], q)
+    term, y = (
+        ExtrapolatedActuator(actuator=plain).attach(eq.body),
+        eq.points(eq.potentials[0][0], q),
+    )
     np.testing.assert_allclose(
         term.gradient(y, np.array([-3e3])),
-        plain.on(eq.body).gradient(y, np.array([-3e3])),
+        plain.attach(eq.body).gradient(y, np.array([-3e3])),
         rtol=1e-12,
     )
-    assert term.lengths(y)[0] == pytest.approx(-volume(eq, q))
+    assert term.energy_per_control(y)[0] == pytest.approx(-volume(eq, q))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +240,7 @@ def test_a_continued_pressure_goes_on_to_suck(rng):
         ({"cavity": 3}, "cavity of a pressure"),
     ],
 )
-def test_a_bad_pressure_is_refused(one_sentence, change, says):
+def test_bad_pressure_is_rejected(one_sentence, change, says):
     one_sentence(lambda: Pressure(**{"cavity": "cavity-1", **change}), says)
 
 
@@ -245,16 +250,16 @@ def test_a_bad_pressure_is_refused(one_sentence, change, says):
         ("cavity-2", "Actuator 'air'.*no surface or region 'cavity-2'.*[Dd]id you mean 'cavity-1'"),
         (
             "leak",
-            r"'leak' leaks: 3 edges .*near \[0\.[12]\d*, 0\.[12]\d*, 0\.[12]\d*\] m.*"
+            r"'leak' is open: 3 edges .*near \[0\.[12]\d*, 0\.[12]\d*, 0\.[12]\d*\] m.*"
             r"cavities of the mesh are cavity-1\.",
         ),
-        ("outside", "'outside' goes around 0.027 m\\^3 of the body, not around a void"),
-        ("all", "'all' goes around"),
+        ("outside", "'outside' encloses 0.027 m\\^3 of the body, not a void"),
+        ("all", "'all' encloses"),
     ],
 )
-def test_a_surface_that_is_no_cavity_is_refused(one_sentence, cavity, says):
+def test_surface_that_is_not_a_cavity_is_rejected(one_sentence, cavity, says):
     mesh = hollow(3)
-    wall, every = cavities(mesh)[0], mesh.boundary()
+    wall, every = find_cavities(mesh)[0], mesh.boundary()
     outside = every[~(np.isin(every, np.unique(wall))).all(axis=1)]
     surfaces = {**mesh.surfaces, "leak": wall[1:], "outside": outside, "all": every}
     shape = Mesh(points=mesh.points, cells=mesh.cells, surfaces=surfaces)
@@ -264,14 +269,14 @@ def test_a_surface_that_is_no_cavity_is_refused(one_sentence, cavity, says):
         material=pl.Material(E=E, nu=NU),
         actuators={"air": Pressure(cavity=cavity)},
     )
-    one_sentence(lambda: Equations(robot=robot).terms, says)
+    one_sentence(lambda: Equations(robot=robot).potentials, says)
 
 
-def test_bodies_without_walls_hold_no_fluid(one_sentence):
+def test_pressure_on_body_without_cavities_is_rejected(one_sentence):
     air = {"air": Pressure(cavity="cavity-1")}
     pebbles = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0, 0.0]], mass_each=1.0), actuators=air)
     one_sentence(
-        lambda: Equations(robot=pebbles).terms, "Actuator 'air'.*PointMass has no cavities"
+        lambda: Equations(robot=pebbles).potentials, "Actuator 'air'.*PointMass has no cavities"
     )
     one_sentence(
         lambda: pl.MaterialPoint(bag(), dt=0.01, cell=0.05),

@@ -1,5 +1,4 @@
-"""Servo: it turns and moves what it holds, on beams, solids and plane bodies; its derivatives are
-exact."""
+"""Servos rotate and translate regions of beams, solids and plane bodies, with exact derivatives."""
 
 import numpy as np
 import pytest
@@ -7,14 +6,14 @@ from scipy.spatial.transform import Rotation
 
 import pliant as pl
 from pliant.actuators import Servo
-from pliant.geometry import Bar, Rods
+from pliant.geometry import RectangularSection, Rods
 
 MATERIAL = pl.Material(E=1e6, nu=0.3)
 BEAM = {
     "shape": Rods(
         points=[[0.1, 0, 0], [0.4, 0, 0.1]],
         rods=[[0, 1]],
-        section=Bar(width=0.03, height=0.02),
+        section=RectangularSection(width=0.03, height=0.02),
         regions={"start": [0], "end": [1]},
     ).refine(3),
     "material": MATERIAL,
@@ -33,12 +32,12 @@ PLANE = {
 }
 CASES = {
     "turned beam": (BEAM, {"region": "start", "axis": (0.2, -0.4, 1.0), "origin": (0.0, 0.1, 0.0)}),
-    "moved beam": (BEAM, {"region": "start", "axis": (0.2, -0.4, 1.0), "drive": "move"}),
-    "turned end of a beam": (BEAM, {"region": "end turns", "axis": (0.0, 1.0, 0.0)}),
+    "moved beam": (BEAM, {"region": "start", "axis": (0.2, -0.4, 1.0), "drive": "translation"}),
+    "turned end of a beam": (BEAM, {"region": "end rotations", "axis": (0.0, 1.0, 0.0)}),
     "turned box": (BOX, {"region": "x-", "axis": (1.0, 1.0, 0.0)}),
-    "moved box": (BOX, {"region": "x-", "axis": (1.0, 1.0, 0.0), "drive": "move"}),
+    "moved box": (BOX, {"region": "x-", "axis": (1.0, 1.0, 0.0), "drive": "translation"}),
     "turned plane": (PLANE, {"region": "x-"}),
-    "moved plane": (PLANE, {"region": "x-", "axis": (0.0, 2.0), "drive": "move"}),
+    "moved plane": (PLANE, {"region": "x-", "axis": (0.0, 2.0), "drive": "translation"}),
 }
 cases = pytest.mark.parametrize("name", CASES)
 
@@ -46,7 +45,7 @@ cases = pytest.mark.parametrize("name", CASES)
 def attached(name):
     robot, options = CASES[name]
     body = pl.Robot(**robot).body()
-    return body, Servo(**options).on(body)
+    return body, Servo(**options).attach(body)
 
 
 def held_by(robot, **options):
@@ -56,7 +55,7 @@ def held_by(robot, **options):
 
 
 @cases
-def test_it_rests_at_zero(name):
+def test_servo_has_no_force_at_zero(name):
     body, term = attached(name)
     y = term.weights @ body.rest.reshape(-1, body.dim) + term.offset
     assert term.energy(y, np.zeros(1)) < 1e-20 * term.stiffness.max()
@@ -65,7 +64,7 @@ def test_it_rests_at_zero(name):
 
 
 @cases
-def test_its_derivatives_are_exact(name, rng, taylor):
+def test_servo_derivatives_are_exact(name, rng, taylor):
     body, term = attached(name)
     y = term.weights @ body.rest.reshape(-1, body.dim) + 0.02 * rng.standard_normal(
         term.offset.shape
@@ -82,18 +81,18 @@ def test_its_derivatives_are_exact(name, rng, taylor):
         2.0, abs=0.05
     )
     np.testing.assert_allclose(
-        term.gradient(y + d, u) - g, np.einsum("nij,nj->ni", term.curvature(y, u), d), atol=1e-9 * k
+        term.gradient(y + d, u) - g, np.einsum("nij,nj->ni", term.hessian(y, u), d), atol=1e-9 * k
     )
     move = lambda e: term.gradient(y, u + e * du) / k
     np.testing.assert_allclose((move(1e-4) - move(-1e-4)) / 2e-4, du[0] * C[0] / k, atol=1e-7)
     bent = lambda e: np.sum(bar * term.control_gradient(y, u + e * du), axis=(1, 2)) / k
     np.testing.assert_allclose(
-        (bent(1e-4) - bent(-1e-4)) / 2e-4, term.control_curvature(y, u, bar, du) / k, atol=1e-6
+        (bent(1e-4) - bent(-1e-4)) / 2e-4, term.control_hessian_vector(y, u, bar, du) / k, atol=1e-6
     )
 
 
-def test_an_unloaded_beam_follows_rigidly():
-    """Nothing pulls against the motor, so that every place and turn is that of the rigid motion."""
+def test_unloaded_beam_follows_servo_rigidly():
+    """Without load, all positions and rotations are those of the rigid motion."""
     axis, origin = np.array([0.0, 0.6, 0.8]), np.array([0.0, 0.0, 0.05])
     model, x = held_by(BEAM, region="start", axis=3.0 * axis, origin=origin)
     for angle in (0.8, 1.6, 2.4):
@@ -107,7 +106,7 @@ def test_an_unloaded_beam_follows_rigidly():
     np.testing.assert_allclose(turns, np.tile(2.4 * axis, (len(turns), 1)), atol=1e-9)
 
 
-def test_an_unloaded_solid_follows_rigidly():
+def test_unloaded_solid_follows_servo_rigidly():
     model, x = held_by(BOX, region="x-", axis=(0, 0, 1))
     for angle in (0.5, 1.0):
         x = model.step(x, np.array([angle])).x
@@ -117,20 +116,20 @@ def test_an_unloaded_solid_follows_rigidly():
         + middle
     )
     np.testing.assert_allclose(x.reshape(-1, 3), want, atol=1e-8)
-    model, x = held_by(PLANE, region="x-", axis=(0, 1), drive="move")
+    model, x = held_by(PLANE, region="x-", axis=(0, 1), drive="translation")
     x = model.step(x, np.array([0.07])).x
     np.testing.assert_allclose(
         x - model.robot.body().rest, np.tile([0.0, 0.07], x.size // 2), atol=1e-9
     )
 
 
-def test_the_motor_is_stiff_beside_the_beam():
+def test_servo_is_stiffer_than_beam():
     """A weight at the end turns the held end by a hundredth of what it turns the beam of one
     rod."""
     rods = Rods(
         points=[[0, 0, 0], [0.3, 0, 0]],
         rods=[[0, 1]],
-        section=Bar(width=0.03, height=0.02),
+        section=RectangularSection(width=0.03, height=0.02),
         regions={"start": [0]},
     )
     robot = {
@@ -156,7 +155,7 @@ def test_the_motor_is_stiff_beside_the_beam():
         (
             BEAM,
             {"region": "start"},
-            r"needs an axis to turn a body in 3 dimensions; give for example \(1, 0, 0\)",
+            r"The rotation of a servo on a 3D body needs an axis; give for example \(1, 0, 0\)",
         ),
         (BEAM, {"region": "start", "axis": (0, 1)}, r"axis of a servo has shape \(2,\)"),
         (
@@ -167,16 +166,20 @@ def test_the_motor_is_stiff_beside_the_beam():
         (
             PLANE,
             {"region": "x-", "axis": (0, 1)},
-            "turns about the normal of the plane; remove its axis",
+            "rotates about the normal of the plane; remove the axis",
         ),
-        (PLANE, {"region": "x-", "drive": "move"}, "needs an axis to move a body in 2 dimensions"),
+        (
+            PLANE,
+            {"region": "x-", "drive": "translation"},
+            "translation of a servo on a 2D body needs an axis",
+        ),
         (BEAM, {"region": "start", "axis": (0, 0, 0)}, "axis of a servo is zero"),
         (BEAM, {"region": "start", "axis": (0, 0, np.nan)}, "axis of a servo is nan"),
         (BEAM, {"region": 3, "axis": (0, 0, 1)}, "region of a servo is '3'"),
         (
             BEAM,
             {"region": "start", "axis": (0, 0, 1), "drive": "spin"},
-            "'turn' or 'move', not 'spin'",
+            "'rotation' or 'translation', not 'spin'",
         ),
         (
             BEAM,
@@ -191,14 +194,14 @@ def test_the_motor_is_stiff_beside_the_beam():
         ),
     ],
 )
-def test_what_does_not_fit_is_a_sentence(robot, options, says, one_sentence):
+def test_bad_servo_is_rejected(robot, options, says, one_sentence):
     one_sentence(
         lambda: pl.ImplicitEuler(pl.Robot(**robot, actuators={"motor": Servo(**options)}), dt=0.01),
         says,
     )
 
 
-def test_limits_and_neutral_reach_the_robot():
+def test_robot_has_limits_and_neutral_of_servo():
     robot = pl.Robot(
         **BEAM, actuators={"motor": Servo(region="start", axis=(0, 0, 1), limits=(-1.0, 2.0))}
     )

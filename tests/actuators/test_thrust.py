@@ -8,7 +8,7 @@ from pliant.core import InputError
 from pliant.dynamics.equations import Equations
 
 
-def test_the_force_is_the_control_and_acts_at_its_point(rng):
+def test_thrust_force_is_control_at_its_point(rng):
     at, u = np.array([0.33, 0.04, 0.07]), np.array([1.0, -2.0, 0.5])
     robot = pl.Robot(
         shape=pl.Box(size=(0.4, 0.1, 0.1)),
@@ -20,17 +20,17 @@ def test_the_force_is_the_control_and_acts_at_its_point(rng):
     eq = Equations(robot=robot)
     q = eq.body.rest + 0.01 * rng.standard_normal(eq.n_dofs)
     f, y = (
-        -eq.given(eq.numbers(None), q, u)[1].reshape(-1, 3),
+        -eq.external_energy_and_gradient(eq.coefficients(None), q, u)[1].reshape(-1, 3),
         (eq.body.locate(at[None]) @ q.reshape(-1, 3))[0],
     )
     np.testing.assert_allclose(f.sum(axis=0), u, atol=1e-14)
     np.testing.assert_allclose(
         np.cross(q.reshape(-1, 3), f).sum(axis=0), np.cross(y, u), atol=1e-14
     )
-    np.testing.assert_allclose(eq.control_columns(q, u) @ u, -f.ravel(), atol=1e-14)
+    np.testing.assert_allclose(eq.control_jacobian(q, u) @ u, -f.ravel(), atol=1e-14)
 
 
-def test_on_a_free_mass_it_is_newtons_second_law():
+def test_thrust_on_free_mass_follows_newtons_second_law():
     robot = pl.Robot(
         shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=4.0),
         actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
@@ -40,6 +40,6 @@ def test_on_a_free_mass_it_is_newtons_second_law():
     np.testing.assert_allclose(model.space.velocity(step.x), [0.05, -0.025], rtol=1e-12)
 
 
-def test_bad_limits_are_refused():
+def test_bad_thrust_limits_are_rejected():
     with pytest.raises(InputError, match=r"lower limit 1 .*not below its upper limit 0"):
         pl.actuators.Thrust(point=(0.0, 0.0), limits=(1.0, 0.0))

@@ -9,15 +9,15 @@ import pytest
 
 from pliant.bench import REPORTS
 from pliant.bench.condensed import backward, decisions, forward, report, whole_plan
-from pliant.bench.crocoddyl_peer import crocoddyl_policy, crocoddyl_solver, settled
+from pliant.bench.peers.crocoddyl import crocoddyl_policy, crocoddyl_solver, settled
 from pliant.dynamics import SemiImplicit
 from pliant.planners import evaluate
-from pliant.planners.augmented import Augmented
-from pliant.planners.expansion import Expansion, stacked
-from pliant.planners.riccati import dense_stages, stage_cost
-from pliant.planners.stages import sweep
+from pliant.planners.augmented_state import AugmentedState
+from pliant.planners.linear_quadratic import LinearQuadraticModel, stack_stages
+from pliant.planners.riccati import linearise_stages, stage_cost
+from pliant.planners.riccati_kernels import backward_pass
+from pliant.zoo.condensed_tasks import problem_of, rest
 from pliant.zoo.experiments import diamond_two_goals
-from pliant.zoo.reach import problem_of, rest
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +36,10 @@ def problem(task):
 def about(problem):
     now, layout = (
         evaluate(problem, np.tile([4.0, 2.0, 1.0, 3.0], (problem.steps, 1))),
-        Augmented(problem=problem),
+        AugmentedState(problem=problem),
     )
-    return Expansion(
-        problem=problem, layout=layout, now=now, stages=dense_stages(problem.model, layout, now)
+    return LinearQuadraticModel(
+        problem=problem, layout=layout, now=now, stages=linearise_stages(problem.model, layout, now)
     )
 
 
@@ -82,7 +82,7 @@ def test_crocoddyl_makes_the_same_policy_within_bounds(about):
 
 def _both(stages):
     """((gains, gains), (forward, forward)) of our pass and theirs."""
-    ok, gains, forward, *_ = sweep(*stacked(stages), 0.0)
+    ok, gains, forward, *_ = backward_pass(*stack_stages(stages), 0.0)
     assert ok
     solver = crocoddyl_solver(stages)
     solver.backwardPass()
@@ -114,7 +114,7 @@ def test_a_quick_run_is_measured_and_told(task, problem):
     numbers = {
         "forward": [forward(5, 3)],
         "backward": backward(problem, 3),
-        "plans": [whole_plan(task, "linear", problem.start, 2)],
+        "plans": [whole_plan(task, "linear", problem.initial_state, 2)],
         "decisions": decisions(True, 6),
     }
     numbers = json.loads(json.dumps(numbers))

@@ -7,8 +7,8 @@ import pytest
 import pliant as pl
 from pliant import linalg
 from pliant.bench import bench
-from pliant.bench.peer import Case
-from pliant.bench.skfem_peer import step_with_skfem
+from pliant.bench.peers.fem_case import Case
+from pliant.bench.peers.skfem import step_with_skfem
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_benchmark_gives_ratios_and_says_which_peer_is_missing():
     assert ours["vertices"] == 525
     assert ours["ours"]["factorisations"] <= ours["ours"]["evaluations"]
     assert ours["scikit-fem corotated"]["difference"] < 1e-7
-    assert {row[1] for row in report.tables[2][2]} == set(linalg.available())
+    assert {row[1] for row in report.tables[2][2]} == set(linalg.available_solvers())
     assert [row[1] for row in report.tables[2][2] if row[-1] == "chosen"] == [
         ours["ours"]["solver"]
     ]

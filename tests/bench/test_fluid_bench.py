@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 from pliant.bench import bench
-from pliant.bench.embree_peer import weigh_with_embree
 from pliant.bench.fluid import aim, report
+from pliant.bench.peers.embree import weigh_with_embree
 from pliant.core import MissingExtra
-from pliant.geometry import ball, column_weights, hare
+from pliant.geometry import hare_surface, icosphere
+from pliant.hydrostatics import column_weights
 
 
 @pytest.mark.parametrize(
-    ("wall", "grid"), [(ball(0.01, halvings=3), 37), (hare(0.02, parts=20), 60)]
+    ("wall", "grid"),
+    [(icosphere(0.01, subdivisions=3), 37), (hare_surface(0.02, divisions=20), 60)],
 )
 def test_embree_weighs_the_same(wall, grid):
     theirs = weigh_with_embree(wall, grid, density=1000.0, g=9.81)
@@ -30,7 +32,7 @@ def test_without_embree_the_peer_says_what_to_install(monkeypatch):
     for name in ("embreex", "trimesh.ray.ray_pyembree"):
         monkeypatch.setitem(sys.modules, name, None)  # as where it is not installed
     with pytest.raises(MissingExtra, match=r"pip install 'pliant\[bench\]'"):
-        weigh_with_embree(ball(0.01, halvings=1), 5, density=1000.0, g=9.81)
+        weigh_with_embree(icosphere(0.01, subdivisions=1), 5, density=1000.0, g=9.81)
 
 
 def numbers(**changes):

@@ -10,12 +10,12 @@ import numba
 import numpy as np
 import pytest
 
-from pliant.bench import mpm_cpp
 from pliant.bench.mpm import run_ours
-from pliant.bench.mpm_cpp import run_with_cpp
 from pliant.bench.mpm_scene import make_scene
-from pliant.bench.mpm_taichi import run_with_taichi
-from pliant.bench.mpm_warp import run_with_warp
+from pliant.bench.peers import mpm_cpp
+from pliant.bench.peers.mpm_cpp import run_with_cpp
+from pliant.bench.peers.mpm_taichi import run_with_taichi
+from pliant.bench.peers.mpm_warp import run_with_warp
 from pliant.core import InputError, MissingExtra, StepError
 
 compiled = pytest.mark.skipif(which("g++") is None, reason="no C++ compiler g++")
@@ -195,7 +195,7 @@ def test_what_cannot_run_says_why(monkeypatch):
         run_with_cpp(scene, threads=0)
     with pytest.raises(InputError, match="one thread"):
         run_with_warp(scene, threads=2)
-    monkeypatch.setattr("pliant.bench.mpm_peer.find_spec", lambda package: None)
+    monkeypatch.setattr("pliant.bench.peers.mpm_run.find_spec", lambda package: None)
     with pytest.raises(
         MissingExtra, match=r"Taichi is not installed. Run: pip install 'pliant\[bench\]'"
     ):

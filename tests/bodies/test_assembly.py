@@ -29,7 +29,9 @@ def bent(body, rng, size=0.004):
 
 def damped(body, rng):
     """A viscous share with a made-up past."""
-    return body.viscous(body.fields, 0.3, (2.0, -2.5, 0.5), [bent(body, rng), bent(body, rng)])
+    return body.viscosity_of_step(
+        body.fields, 0.3, (2.0, -2.5, 0.5), [bent(body, rng), bent(body, rng)]
+    )
 
 
 @elements
@@ -68,7 +70,7 @@ def test_stiffness_times_is_stiffness_times(rng, dense, dim, order, law):
 def test_third_is_the_slope_of_stiffness_and_symmetric_in_all_three(rng, taylor, dim, order, law):
     body = solid(dim, order, law)
     q, (y, z, w) = bent(body, rng), rng.standard_normal((3, body.rest.size))
-    third = lambda a, b: body.third(q, body.fields, a, b)
+    third = lambda a, b: body.stiffness_derivative(q, body.fields, a, b)
     values = [third(y, z) @ w, third(z, y) @ w, third(y, w) @ z, third(w, z) @ y]
     np.testing.assert_allclose(values, values[0], rtol=1e-9)
     slope = 0.1 * third(y, z)
@@ -87,7 +89,7 @@ def test_projected_stiffness_has_no_negative_eigenvalue(rng, dense, dim, order, 
         q = (body.rest.reshape(-1, dim) * ([0.3] + [1.6] * (dim - 1))).ravel()
     else:
         q = rng.permutation(body.rest.reshape(-1, dim)).ravel()
-    assert body.inverted(q) is None
+    assert body.inadmissible_cell(q) is None
     exact, positive = (
         np.linalg.eigvalsh(dense(body, body.stiffness(q, body.fields, project=project)))
         for project in (False, True)
@@ -117,13 +119,13 @@ def test_a_turning_body_feels_no_viscosity(dim, order):
     turn[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
     here, there = body.rest, (body.rest.reshape(-1, dim) @ turn.T).ravel()
     force = body.energy(
-        there, body.fields, body.viscous(body.fields, 1.0, (100.0, -100.0), [here])
+        there, body.fields, body.viscosity_of_step(body.fields, 1.0, (100.0, -100.0), [here])
     )[1]
     spin = np.zeros((dim, dim))
     spin[0, 1], spin[1, 0] = -3.0, 3.0
     velocity = (there.reshape(-1, dim) @ spin.T).ravel()
-    drag = body.viscous_push(
-        there, there, velocity, body.viscous(body.fields, 1.0, (1.0,), []).moduli
+    drag = body.viscous_jvp(
+        there, there, velocity, body.viscosity_of_step(body.fields, 1.0, (1.0,), []).moduli
     )
     # Round-off of a strain, at a rate of 100 / s and a viscosity of 5e4 Pa s, on cells of 0.1 m.
     assert (
@@ -136,21 +138,21 @@ def test_at_rest_viscosity_is_the_stiffness_times_its_time(rng, dim, order):
     """Rayleigh's beta K: the viscous force of a small velocity in the rest shape."""
     body = solid(dim, order, "neo-hookean", power=0)
     v, beta = rng.standard_normal(body.rest.size), 0.03
-    moduli = body.viscous(body.fields, beta, (1.0,), []).moduli
+    moduli = body.viscosity_of_step(body.fields, beta, (1.0,), []).moduli
     expected = beta * body.stiffness_times(body.rest, body.fields, v)
     np.testing.assert_allclose(
-        body.viscous_push(body.rest, body.rest, v, moduli),
+        body.viscous_jvp(body.rest, body.rest, v, moduli),
         expected,
         atol=1e-11 * np.abs(expected).max(),
     )
-    at = body.viscous_at(body.fields, beta, 1.0, body.rest, v)
+    at = body.viscosity_at_velocity(body.fields, beta, 1.0, body.rest, v)
     np.testing.assert_allclose(
         body.energy(body.rest, body.fields, at)[1], expected, atol=1e-11 * np.abs(expected).max()
     )
 
 
 @elements
-def test_viscous_push_is_the_slope_in_an_older_level_and_its_transpose_swaps(
+def test_viscous_jvp_is_the_derivative_by_an_older_level_and_its_transpose_swaps(
     rng, taylor, dim, order
 ):
     body = solid(dim, order, "neo-hookean", power=0)
@@ -161,12 +163,12 @@ def test_viscous_push_is_the_slope_in_an_older_level_and_its_transpose_swaps(
         rng.standard_normal(body.rest.size),
     )
     at = lambda level: body.energy(
-        q, body.fields, body.viscous(body.fields, 0.3, (2.0, -2.0), [level])
+        q, body.fields, body.viscosity_of_step(body.fields, 0.3, (2.0, -2.0), [level])
     )[1]
-    moduli = body.viscous(body.fields, 0.3, (2.0,), []).moduli
-    push = body.viscous_push(q, old, d, moduli)
+    moduli = body.viscosity_of_step(body.fields, 0.3, (2.0,), []).moduli
+    push = body.viscous_jvp(q, old, d, moduli)
     assert taylor(lambda e: at(old + 0.1 * e * d), -2.0 * 0.1 * push) == pytest.approx(2.0, abs=0.1)
-    assert w @ push == pytest.approx(d @ body.viscous_push(old, q, w, moduli), rel=1e-10)
+    assert w @ push == pytest.approx(d @ body.viscous_jvp(old, q, w, moduli), rel=1e-10)
 
 
 # Material numbers
@@ -194,16 +196,16 @@ def test_forces_and_products_have_their_slopes_in_each_cells_numbers(rng, taylor
         body.fields, E=body.fields.E + e * change.E, nu=body.fields.nu + e * change.nu
     )
     force, product = (
-        body.field_forces(q, body.fields, change),
-        body.field_stiffness(q, body.fields, change, z),
+        body.material_jvp(q, body.fields, change),
+        body.stiffness_material_jvp(q, body.fields, change, z),
     )
     assert taylor(lambda e: body.gradient(q, moved(e)), force) == pytest.approx(2.0, abs=0.1)
     assert taylor(lambda e: body.stiffness_times(q, moved(e), z), product) == pytest.approx(
         2.0, abs=0.1
     )
-    by_E, by_nu = body.field_work(q, body.fields, y)
+    by_E, by_nu = body.material_vjp(q, body.fields, y)
     assert by_E @ change.E + by_nu @ change.nu == pytest.approx(y @ force, rel=1e-10)
-    by_E, by_nu = body.field_stiffness_work(q, body.fields, y, z)
+    by_E, by_nu = body.stiffness_material_vjp(q, body.fields, y, z)
     assert by_E @ change.E + by_nu @ change.nu == pytest.approx(y @ product, rel=1e-10)
 
 
@@ -213,7 +215,7 @@ def test_forces_and_products_have_their_slopes_in_each_cells_numbers(rng, taylor
 @pytest.fixture
 def on_threads(monkeypatch):
     """on_threads(n, f): f() with every compiled loop, however small, on n threads."""
-    monkeypatch.setattr(threads, "SMALL", 0)
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     before = numba.get_num_threads()
 
     def run(n, f):
@@ -242,7 +244,7 @@ def test_one_and_two_threads_give_the_same_bits(rng, on_threads, dim, order, law
         lambda: body.energy(q, body.fields, viscous)[1],
         lambda: body.stiffness(q, body.fields, viscous),
         lambda: body.stiffness(q, body.fields, viscous, project=True),
-        lambda: body.third(q, body.fields, y, z),
+        lambda: body.stiffness_derivative(q, body.fields, y, z),
     ):
         np.testing.assert_array_equal(on_threads(1, f), on_threads(2, f))
 

@@ -11,11 +11,11 @@ from scipy.spatial.transform import Rotation
 import pliant as pl
 from pliant.actuators import Servo, Thrust
 from pliant.bodies import Beams
-from pliant.bodies.body import Fields
+from pliant.bodies.body import MaterialFields
 from pliant.core import InputError
 from pliant.dynamics.equations import Equations
-from pliant.dynamics.residual import Residual
-from pliant.geometry import Bar, Rods, Round
+from pliant.dynamics.residual import ImplicitResidual
+from pliant.geometry import CircularSection, RectangularSection, Rods
 
 E, NU, DENSITY = 2e6, 0.3, 1200.0
 G = E / (2.0 * (1.0 + NU))
@@ -32,7 +32,10 @@ def frame():
     """A branched body of two sections that lies askew in space."""
     points = [[0.0, 0, 0], [0.3, 0.1, 0], [0.5, 0.3, 0.2], [0.4, -0.2, 0.1], [0.7, -0.3, 0.3]]
     parts = {"arm": [0, 1], "leg": [2, 3]}
-    section = {"arm": Bar(width=0.05, height=0.03), "leg": Round(radius=0.02, inner=0.01)}
+    section = {
+        "arm": RectangularSection(width=0.05, height=0.03),
+        "leg": CircularSection(radius=0.02, inner=0.01),
+    }
     rods = Rods(points=points, rods=[[0, 1], [1, 2], [1, 3], [3, 4]], section=section, parts=parts)
     return Beams(
         rods=rods, materials={"arm": MATERIAL, "leg": pl.Material(E=1e6, nu=0.4, density=900.0)}
@@ -73,7 +76,9 @@ def bent_by(body, dense, load, held=("start",)):
 
 @pytest.mark.parametrize("n", [1, 5])
 @pytest.mark.parametrize(
-    "section", [Bar(width=0.08, height=0.2), Round(radius=0.05, inner=0.02)], ids=["bar", "round"]
+    "section",
+    [RectangularSection(width=0.08, height=0.2), CircularSection(radius=0.05, inner=0.02)],
+    ids=["bar", "round"],
 )
 def test_a_cantilever_has_the_closed_form_in_every_direction(dense, n, section):
     """Exact at the ends whatever the division: P L^3 / 3 EI + P L / G A_s, P L / EA and T L /
@@ -84,20 +89,20 @@ def test_a_cantilever_has_the_closed_form_in_every_direction(dense, n, section):
         (1, section.moments[1], section.shear_areas[0]),
         (2, section.moments[0], section.shear_areas[1]),
     ):
-        load = np.zeros((len(body.is_place), 3))
+        load = np.zeros((len(body.is_position), 3))
         load[end, axis] = 1.0
         assert bent_by(body, dense, load)[end, axis] == pytest.approx(
             1.0 / (3.0 * E * moment) + 1.0 / (G * shear), rel=1e-9
         )
     for node, stiffness in ((end, E * section.area), (turn, G * section.torsion)):
-        load = np.zeros((len(body.is_place), 3))
+        load = np.zeros((len(body.is_position), 3))
         load[node, 0] = 1.0
         assert bent_by(body, dense, load)[node, 0] == pytest.approx(1.0 / stiffness, rel=1e-9)
 
 
 def test_a_slanted_cantilever_bends_as_a_straight_one(dense):
     along = np.array([1.0, 2.0, -2.0]) / 3.0
-    section = Bar(width=0.05, height=0.1)
+    section = RectangularSection(width=0.05, height=0.1)
     rods = line(2, section, along=along)
     body, (b, c) = Beams(rods=rods, materials={"body": MATERIAL}), rods.axes[0, 1:]
     assert c[2] > 0.7
@@ -105,14 +110,14 @@ def test_a_slanted_cantilever_bends_as_a_straight_one(dense):
         (b, section.moments[1], section.shear_areas[0]),
         (c, section.moments[0], section.shear_areas[1]),
     ):
-        load = np.zeros((len(body.is_place), 3))
+        load = np.zeros((len(body.is_position), 3))
         load[1] = side
         want = 1.0 / (3.0 * E * moment) + 1.0 / (G * shear)
         np.testing.assert_allclose(bent_by(body, dense, load)[1], want * side, atol=1e-9 * want)
 
 
 def test_the_first_frequencies_are_those_of_a_cantilever(dense):
-    section = Bar(width=0.02, height=0.03)
+    section = RectangularSection(width=0.02, height=0.03)
     body = Beams(rods=line(12, section), materials={"body": MATERIAL})
     K, M = (
         dense(body, body.stiffness(body.rest, body.fields)),
@@ -140,7 +145,7 @@ def tip_under(rods, material, force, stages):
         shape=rods,
         material=material,
         supports=[pl.Support(region="start")],
-        actuators={"pull": Thrust(point=rods.points[rods.points_of("end")[0]])},
+        actuators={"pull": Thrust(point=rods.points[rods.region_points("end")[0]])},
     )
     model = pl.Quasistatic(robot)
     x = model.initial_state()
@@ -148,13 +153,13 @@ def tip_under(rods, material, force, stages):
         step = model.step(x, np.asarray(force, float) * (k + 1) / stages)
         assert step.status, step.status.text
         x = step.x
-    return x.reshape(-1, 3)[rods.points_of("end")[0]]
+    return x.reshape(-1, 3)[rods.region_points("end")[0]]
 
 
 def test_a_cantilever_under_a_large_tip_force_is_an_elastica():
     """EI t'' + P cos t = 0 with t(0) = 0 and t'(1) = 0, at P L^2 / EI = 6: the tip goes 0.74 of the
     length aside."""
-    section = Round(radius=0.004)
+    section = CircularSection(radius=0.004)
     EI = E * section.moments[0]
     force = 6.0 * EI
 
@@ -178,9 +183,9 @@ def test_a_cantilever_under_a_large_tip_force_is_an_elastica():
 def test_an_end_moment_rolls_a_cantilever_to_a_half_circle():
     """Nodes lie on the circle whose chords are the rods, and the energy is that of the constant
     curvature, whatever the division."""
-    n, section = 8, Round(radius=0.01)
+    n, section = 8, CircularSection(radius=0.01)
     rods = line(n, section)
-    motor = Servo(region="end turns", axis=(0, -1, 0), stiffness=1e6)
+    motor = Servo(region="end rotations", axis=(0, -1, 0), stiffness=1e6)
     model = pl.Quasistatic(
         pl.Robot(
             shape=rods,
@@ -197,7 +202,7 @@ def test_an_end_moment_rolls_a_cantilever_to_a_half_circle():
     body, radius = model.robot.body(), 0.5 / n / np.sin(0.5 * np.pi / n)
     angle = np.pi * rods.points[:, 0]
     want = radius * np.stack([np.sin(angle), 0.0 * angle, 1.0 - np.cos(angle)], axis=1)
-    np.testing.assert_allclose(x.reshape(-1, 3)[body.is_place], want, atol=1e-5)
+    np.testing.assert_allclose(x.reshape(-1, 3)[body.is_position], want, atol=1e-5)
     assert body.energy(x, body.fields)[0] == pytest.approx(
         0.5 * np.pi**2 * E * section.moments[0], rel=1e-4
     )
@@ -212,7 +217,7 @@ def arc(n):
     return Rods(
         points=points,
         rods=np.stack([np.arange(n), np.arange(1, n + 1)], axis=1),
-        section=Bar(width=1.0, height=1.0),
+        section=RectangularSection(width=1.0, height=1.0),
         regions={"start": [0], "end": [n]},
     )
 
@@ -221,7 +226,7 @@ def arc(n):
 def integrated_tip():
     """The tip of the bend as a Cosserat rod: r' = R (e + n / stiffness), R' = R [k], m' = -r' x n,
     shot from the clamp to m = 0."""
-    section, length = Bar(width=1.0, height=1.0), BEND["radius"] * np.pi / 4
+    section, length = RectangularSection(width=1.0, height=1.0), BEND["radius"] * np.pi / 4
     modulus, shear = BEND["E"], 0.5 * BEND["E"]
     stretch = np.array([modulus * section.area, *(shear * np.array(section.shear_areas))])
     bend = np.array(
@@ -282,7 +287,7 @@ def test_a_rigid_motion_costs_nothing(rng):
         x = Rotation.from_rotvec(theta).apply(np.array(body.rods.points)) + 0.3
         q = np.concatenate([x, np.tile(theta, (len(x), 1))]).ravel()
         energy, g = body.energy(q, body.fields)
-        scale = body.fields.E.max() * body.elastic.areas.max()  # [N]
+        scale = body.fields.E.max() * body.rod_stiffness.areas.max()  # [N]
         assert energy < 1e-26 * scale + 1e-25
         assert np.abs(g).max() < 1e-13 * scale
 
@@ -314,11 +319,13 @@ def test_every_derivative_by_the_unknowns(rng, taylor, dense):
     assert taylor(lambda e: body.gradient(q + e * d, f), K @ d) == pytest.approx(2.0, abs=0.05)
     np.testing.assert_allclose(K, K.T, atol=1e-12 * np.abs(K).max())
     np.testing.assert_allclose(body.stiffness_times(q, f, d), K @ d, atol=1e-12 * np.abs(K).max())
-    third = body.third(q, f, d, y)
+    third = body.stiffness_derivative(q, f, d, y)
     assert taylor(lambda e: body.stiffness_times(q + e * d, f, y), third) == pytest.approx(
         2.0, abs=0.05
     )
-    np.testing.assert_allclose(third, body.third(q, f, y, d), atol=1e-11 * np.abs(third).max())
+    np.testing.assert_allclose(
+        third, body.stiffness_derivative(q, f, y, d), atol=1e-11 * np.abs(third).max()
+    )
 
 
 def test_the_projected_stiffness_is_positive_and_the_same_at_rest(rng, dense):
@@ -337,27 +344,27 @@ def test_every_derivative_by_the_material(rng, taylor):
         *(0.1 * rng.standard_normal((2, body.rest.size))),
     )
     f, m = body.fields, len(body.volumes())
-    change = Fields(
+    change = MaterialFields(
         E=f.E * rng.uniform(0.5, 1.0, m),
         nu=rng.uniform(0.05, 0.1, m),
         density=np.zeros(m),
         power=f.power,
     )
-    at = lambda e: Fields(
+    at = lambda e: MaterialFields(
         E=f.E + e * change.E, nu=f.nu + e * change.nu, density=f.density, power=f.power
     )
-    viscous = lambda f: body.viscous(f, 0.02, [100.0, -100.0], [before])
-    slope = body.field_forces(q, f, change, viscous(f))
+    viscous = lambda f: body.viscosity_of_step(f, 0.02, [100.0, -100.0], [before])
+    slope = body.material_jvp(q, f, change, viscous(f))
     assert taylor(lambda e: body.energy(q, at(e), viscous(at(e)))[1], slope) == pytest.approx(
         2.0, abs=0.05
     )
-    by_E, by_nu = body.field_work(q, f, y, viscous(f))
+    by_E, by_nu = body.material_vjp(q, f, y, viscous(f))
     assert by_E @ change.E + by_nu @ change.nu == pytest.approx(y @ slope, rel=1e-10)
-    slope = body.field_stiffness(q, f, change, y)
+    slope = body.stiffness_material_jvp(q, f, change, y)
     assert taylor(lambda e: body.stiffness_times(q, at(e), y), slope) == pytest.approx(
         2.0, abs=0.05
     )
-    by_E, by_nu = body.field_stiffness_work(q, f, z, y)
+    by_E, by_nu = body.stiffness_material_vjp(q, f, z, y)
     assert by_E @ change.E + by_nu @ change.nu == pytest.approx(z @ slope, rel=1e-10)
 
 
@@ -368,7 +375,7 @@ def test_every_derivative_of_the_viscous_force(rng, taylor, dense):
     body, f, rates = frame(), frame().fields, [150.0, -200.0, 50.0]
     q, one, two = (strained(body, rng) for _ in range(3))
     y, d, d1, d2 = 0.1 * rng.standard_normal((4, body.rest.size))
-    made = lambda e=0.0: body.viscous(f, 0.02, rates, [one + e * d1, two + e * d2])
+    made = lambda e=0.0: body.viscosity_of_step(f, 0.02, rates, [one + e * d1, two + e * d2])
     g = body.energy(q, f, made())[1]
     assert taylor(lambda e: body.energy(q + e * d, f, made())[0], g @ d) == pytest.approx(
         2.0, abs=0.05
@@ -378,16 +385,16 @@ def test_every_derivative_of_the_viscous_force(rng, taylor, dense):
         2.0, abs=0.05
     )
     moduli = made().moduli
-    pushed = rates[1] * body.viscous_push(q, one, d1, moduli) + rates[2] * body.viscous_push(
+    pushed = rates[1] * body.viscous_jvp(q, one, d1, moduli) + rates[2] * body.viscous_jvp(
         q, two, d2, moduli
     )
     assert taylor(lambda e: body.energy(q, f, made(e))[1], pushed) == pytest.approx(2.0, abs=0.05)
-    cells = body.viscous_cells(q, one, moduli)
+    cells = body.cell_viscous_matrices(q, one, moduli)
     total = sum(
         y.reshape(-1, 3)[nodes].ravel() @ C @ d1.reshape(-1, 3)[nodes].ravel()
         for nodes, C in zip(body.cell_nodes, cells, strict=True)
     )
-    assert total == pytest.approx(y @ body.viscous_push(q, one, d1, moduli), rel=1e-10)
+    assert total == pytest.approx(y @ body.viscous_jvp(q, one, d1, moduli), rel=1e-10)
 
     def pulled(e):  # y . (viscous force) by q and by both levels
         at, levels = q + e * d, (one + e * d1, two + e * d2)
@@ -397,31 +404,34 @@ def test_every_derivative_of_the_viscous_force(rng, taylor, dense):
             [
                 by_q,
                 *(
-                    r * body.viscous_push(level, at, y, moduli)
+                    r * body.viscous_jvp(level, at, y, moduli)
                     for r, level in zip(rates[1:], levels, strict=True)
                 ),
             ]
         )
 
-    by_q, shares = body.viscous_third(q, made(), y, d, rates, [one, two], [d1, d2])
+    by_q, shares = body.viscous_second_derivative(q, made(), y, d, rates, [one, two], [d1, d2])
     assert taylor(pulled, np.concatenate([by_q, *shares])) == pytest.approx(2.0, abs=0.05)
-    drag = lambda e: body.viscous_push(q + e * d, q + e * d, y, moduli)
-    forward = body.viscous_moved(q, y, d, moduli)
+    drag = lambda e: body.viscous_jvp(q + e * d, q + e * d, y, moduli)
+    forward = body.viscous_derivative_jvp(q, y, d, moduli)
     assert taylor(drag, forward) == pytest.approx(2.0, abs=0.05)
-    assert d1 @ forward == pytest.approx(d @ body.viscous_moved_back(q, y, d1, moduli), rel=1e-10)
+    assert d1 @ forward == pytest.approx(
+        d @ body.viscous_derivative_vjp(q, y, d1, moduli), rel=1e-10
+    )
 
 
 def test_viscosity_takes_energy_and_none_in_rigid_rotation(rng):
     body = frame()
     q, v = strained(body, rng), rng.standard_normal(body.rest.size)
     power = lambda q, v: (
-        v @ body.viscous_push(q, q, v, body.viscous_at(body.fields, 0.02, 1.0, q, v).moduli)
+        v
+        @ body.viscous_jvp(q, q, v, body.viscosity_at_velocity(body.fields, 0.02, 1.0, q, v).moduli)
     )
     assert power(q, v) > 0.0
     spin = lambda t: moved(body, q, Rotation.from_rotvec(t * np.array([0.4, -0.7, 1.1])))
     rigid = (spin(1e-4) - spin(-1e-4)) / 2e-4
     assert power(q, rigid) < 1e-12 * power(q, v) * (rigid @ rigid) / (v @ v)
-    turned = body.viscous(body.fields, 0.02, [100.0, -100.0], [q])
+    turned = body.viscosity_of_step(body.fields, 0.02, [100.0, -100.0], [q])
     assert body.energy(spin(0.5), body.fields, turned)[0] == pytest.approx(
         body.energy(q, body.fields)[0], rel=1e-9
     )
@@ -431,7 +441,7 @@ def test_a_vibration_dies_at_the_rate_of_rayleigh_damping(dense):
     """The first mode of K and M decays as exp(-tau w^2 t / 2) under a viscosity of tau seconds."""
     tau = 2e-3
     robot = pl.Robot(
-        shape=line(4, Bar(width=0.02, height=0.03)),
+        shape=line(4, RectangularSection(width=0.02, height=0.03)),
         material=MATERIAL,
         supports=[pl.Support(region="start")],
         damping=pl.Damping(stiffness=tau),
@@ -469,20 +479,22 @@ def test_a_vibration_dies_at_the_rate_of_rayleigh_damping(dense):
 def test_mass_and_weight_are_those_of_the_rods(rng):
     body = frame()
     want = np.array([DENSITY, DENSITY, 900.0, 900.0]) @ body.volumes()
-    push = np.outer(body.is_place, [1.0, 0.0, 0.0]).ravel()
-    assert body.mass_work(push, push) @ body.fields.density == pytest.approx(want)
+    push = np.outer(body.is_position, [1.0, 0.0, 0.0]).ravel()
+    assert body.mass_vjp(push, push) @ body.fields.density == pytest.approx(want)
     equations = Equations(
         robot=pl.Robot(shape=body.rods, material=dict(body.materials), gravity=(0, 0, -9.81))
     )
-    outside = equations.numbers(None).outside.reshape(-1, 3)
-    np.testing.assert_allclose(outside[body.is_place].sum(axis=0), (0, 0, -9.81 * want), atol=1e-12)
-    assert not outside[~body.is_place].any()
-    assert body.bulk(np.arange(4)).sum() == pytest.approx(body.volumes().sum())
+    outside = equations.coefficients(None).external_force.reshape(-1, 3)
+    np.testing.assert_allclose(
+        outside[body.is_position].sum(axis=0), (0, 0, -9.81 * want), atol=1e-12
+    )
+    assert not outside[~body.is_position].any()
+    assert body.node_volumes(np.arange(4)).sum() == pytest.approx(body.volumes().sum())
     spin = np.cross(
         [0.0, 0.0, 1.0], body.rods.points
     )  # about z: the inertia of the places alone, by quadrature
     inertia = (
-        body.mass_work(*2 * [np.concatenate([spin, np.zeros_like(spin)]).ravel()])
+        body.mass_vjp(*2 * [np.concatenate([spin, np.zeros_like(spin)]).ravel()])
         @ body.fields.density
     )
     t, w = np.polynomial.legendre.leggauss(2)
@@ -493,12 +505,12 @@ def test_mass_and_weight_are_those_of_the_rods(rng):
 
 
 def test_names_are_of_places_turns_or_both():
-    body = Beams(rods=line(3, Round(radius=0.01)), materials={"body": MATERIAL})
+    body = Beams(rods=line(3, CircularSection(radius=0.01)), materials={"body": MATERIAL})
     assert body.region("end").tolist() == [1, 5]
-    assert body.region("end places").tolist() == [1]
-    assert body.region("end turns").tolist() == [5]
+    assert body.region("end positions").tolist() == [1]
+    assert body.region("end rotations").tolist() == [5]
     assert len(body.region("body")) == 8
-    assert body.is_place.tolist() == 4 * [True] + 4 * [False]
+    assert body.is_position.tolist() == 4 * [True] + 4 * [False]
     np.testing.assert_allclose(
         (body.locate([[0.5, 0, 0]]) @ body.rest.reshape(-1, 3))[0], (0.5, 0, 0)
     )
@@ -508,39 +520,41 @@ def test_names_are_of_places_turns_or_both():
     ("supports", "loose"),
     [
         ([], 6),
-        ([pl.Support(region="start places")], 3),
+        ([pl.Support(region="start positions")], 3),
         ([pl.Support(region="start")], 0),
-        ([pl.Support(region="start places"), pl.Support(region="end places")], 1),
+        ([pl.Support(region="start positions"), pl.Support(region="end positions")], 1),
         (
             [
-                pl.Support(region="start places"),
-                pl.Support(region="end places"),
-                pl.Support(region="end turns", axes="x"),
+                pl.Support(region="start positions"),
+                pl.Support(region="end positions"),
+                pl.Support(region="end rotations", axes="x"),
             ],
             0,
         ),
     ],
 )
 def test_free_rigid_motions_count_turns_too(supports, loose):
-    robot = pl.Robot(shape=line(2, Round(radius=0.01)), material=MATERIAL, supports=supports)
+    robot = pl.Robot(
+        shape=line(2, CircularSection(radius=0.01)), material=MATERIAL, supports=supports
+    )
     assert len(Equations(robot=robot).free_rigid_motions()) == loose
 
 
 def test_a_moving_support_moves_places_and_turns_nothing():
     robot = pl.Robot(
-        shape=line(2, Round(radius=0.01)),
+        shape=line(2, CircularSection(radius=0.01)),
         material=MATERIAL,
         supports=[pl.Support(region="start", motion=lambda t: np.array([0.0, 0.1 * t, 0.0]))],
     )
     q = Equations(robot=robot).place_supports(robot.body().rest, 2.0).reshape(-1, 3)
     np.testing.assert_allclose(q[0], (0.0, 0.2, 0.0))
-    assert not q[~robot.body().is_place].any()
+    assert not q[~robot.body().is_position].any()
 
 
 def test_fibres_strain_by_bending_and_stretching():
     """Under a pure moment every fibre at the surface is strained by reach / radius; under a pull by
     F / EA."""
-    body = Beams(rods=line(4, Round(radius=0.02)), materials={"body": MATERIAL})
+    body = Beams(rods=line(4, CircularSection(radius=0.02)), materials={"body": MATERIAL})
     angle = 0.3 * body.rods.points[:, 0]
     q = np.concatenate(
         [
@@ -549,11 +563,11 @@ def test_fibres_strain_by_bending_and_stretching():
         ]
     )
     np.testing.assert_allclose(
-        body.strain(q.ravel())[body.is_place], 0.02 * 0.3, rtol=0.01, atol=1e-3
+        body.strain(q.ravel())[body.is_position], 0.02 * 0.3, rtol=0.01, atol=1e-3
     )
     pulled = body.rest.reshape(-1, 3) * [1.01, 1, 1]
-    np.testing.assert_allclose(body.strain(pulled.ravel())[body.is_place], 0.01, rtol=1e-9)
-    assert not body.strain(q.ravel())[~body.is_place].any()
+    np.testing.assert_allclose(body.strain(pulled.ravel())[body.is_position], 0.01, rtol=1e-9)
+    assert not body.strain(q.ravel())[~body.is_position].any()
 
 
 def test_the_residual_of_a_step_has_its_derivatives(rng, taylor):
@@ -564,19 +578,21 @@ def test_the_residual_of_a_step_has_its_derivatives(rng, taylor):
         gravity=(0, 0, -9.81),
         actuators={"pull": Thrust(point=(0.7, -0.3, 0.3))},
     )
-    residual = Residual(model=pl.BDF2(robot, dt=0.01))
+    residual = ImplicitResidual(model=pl.BDF2(robot, dt=0.01))
     body, u = robot.body(), np.array([0.1, 0.2, 0.3])
     q, x = strained(body, rng), np.concatenate([strained(body, rng) for _ in range(3)])
     new, old, _ = residual.blocks(q, x, u)
     d = 0.1 * rng.standard_normal(q.size)
-    slope = np.bincount(residual.by_new.rows, new * d[residual.by_new.cols], q.size)
+    slope = np.bincount(residual.new_pattern.rows, new * d[residual.new_pattern.cols], q.size)
     assert taylor(lambda e: residual.force(q + e * d, x, u)[0], slope) == pytest.approx(
         2.0, abs=0.05
     )
     for part in range(3):
         dx = np.zeros_like(x)
         dx[part * q.size : (part + 1) * q.size] = d
-        slope = np.bincount(residual.by_old.rows, old[part] * d[residual.by_old.cols], q.size)
+        slope = np.bincount(
+            residual.old_pattern.rows, old[part] * d[residual.old_pattern.cols], q.size
+        )
         move = lambda e, dx=dx: residual.force(q, x + e * dx, u)[0]
         np.testing.assert_allclose(
             move(1e-5) - move(-1e-5), 2e-5 * slope, atol=1e-6 * 2e-5 * np.abs(slope).max() + 1e-9
@@ -586,7 +602,7 @@ def test_the_residual_of_a_step_has_its_derivatives(rng, taylor):
 def test_the_ground_carries_the_weight_of_a_beam():
     floor = pl.Contact(obstacle=pl.plane((0, 0, 1), height=-0.001), friction=0.3)
     robot = pl.Robot(
-        shape=line(6, Round(radius=0.01)),
+        shape=line(6, CircularSection(radius=0.01)),
         material=MATERIAL,
         gravity=(0, 0, -9.81),
         contacts=[floor],
@@ -598,8 +614,8 @@ def test_the_ground_carries_the_weight_of_a_beam():
         step = model.step(x, np.zeros(0), None, k)
         assert step.status, step.status.text
         x = step.x
-    contact, body = model.equations.terms[0][0], robot.body()
-    assert set(contact.weights.indices) == set(np.flatnonzero(body.is_place))
+    contact, body = model.equations.potentials[0][0], robot.body()
+    assert set(contact.weights.indices) == set(np.flatnonzero(body.is_position))
     carried = contact.normal_force(model.equations.points(contact, model.space.position(x)))
     assert carried.sum() == pytest.approx(9.81 * DENSITY * body.volumes().sum(), rel=1e-3)
 
@@ -607,18 +623,18 @@ def test_the_ground_carries_the_weight_of_a_beam():
 def test_a_gripper_holds_places_and_lets_turn():
     hand = pl.Gripper(surface="start", frame=pl.actuators.MovingFrame(origin=(0, 0, 0)))
     robot = pl.Robot(
-        shape=line(2, Round(radius=0.02)),
+        shape=line(2, CircularSection(radius=0.02)),
         material=MATERIAL,
         actuators={"hand": hand},
         supports=[pl.Support(region="end")],
     )
     body, model = robot.body(), pl.Quasistatic(robot)
-    assert hand.on(body).weights.indices.tolist() == body.region("start places").tolist()
+    assert hand.attach(body).weights.indices.tolist() == body.region("start positions").tolist()
     aside = model.step(model.initial_state(), np.array([0.0, 0.0, 0.01, 0.0, 0.0, 0.0])).x.reshape(
         -1, 3
     )
     assert aside[0, 2] == pytest.approx(0.01, rel=0.01)
-    assert aside[body.region("start turns")[0], 1] == pytest.approx(
+    assert aside[body.region("start rotations")[0], 1] == pytest.approx(
         1.5 * 0.01, rel=0.01
     )  # the slope of a cantilever at its loaded end
 
@@ -629,7 +645,7 @@ def test_a_gripper_holds_places_and_lets_turn():
 def test_a_full_turn_is_refused_with_the_rod_that_does_it():
     motor = Servo(region="start", axis=(0, 0, 1), limits=(-10.0, 10.0))
     robot = pl.Robot(
-        shape=line(2, Round(radius=0.05)), material=MATERIAL, actuators={"motor": motor}
+        shape=line(2, CircularSection(radius=0.05)), material=MATERIAL, actuators={"motor": motor}
     )
     model = pl.Quasistatic(robot)
     x = model.initial_state()
@@ -639,17 +655,17 @@ def test_a_full_turn_is_refused_with_the_rod_that_does_it():
             break
         x = step.x
     assert angle == pytest.approx(6.0)  # 0.95 of a turn is 5.97
-    assert "Rod 0 can turn no further" in step.status.text
-    assert "end a run before a full turn" in step.status.text
-    assert robot.body().inverted(x) is None
+    assert "Rod 0 has reached its rotation limit" in step.status.text
+    assert "stop before a full turn" in step.status.text
+    assert robot.body().inadmissible_cell(x) is None
     over = np.concatenate([robot.body().rods.points, np.tile([0.0, 0.0, 6.1], (3, 1))]).ravel()
-    assert robot.body().inverted(over) is not None
+    assert robot.body().inadmissible_cell(over) is not None
     assert robot.body().energy(over, robot.body().fields)[0] == np.inf
 
 
 def test_an_end_across_its_rod_is_refused():
     """Beyond a right angle the sines fall again, and with them the energy would."""
-    body = Beams(rods=line(1, Round(radius=0.05)), materials={"body": MATERIAL})
+    body = Beams(rods=line(1, CircularSection(radius=0.05)), materials={"body": MATERIAL})
     q = body.rest.copy()
     energies = []
     for angle in (0.5, 1.0, 1.5, 1.6, 2.0):
@@ -660,7 +676,9 @@ def test_an_end_across_its_rod_is_refused():
 
 
 def robot_of_rods(**options):
-    return pl.Robot(**{"shape": line(2, Round(radius=0.01)), "material": MATERIAL, **options})
+    return pl.Robot(
+        **{"shape": line(2, CircularSection(radius=0.01)), "material": MATERIAL, **options}
+    )
 
 
 @pytest.mark.parametrize(
@@ -694,7 +712,7 @@ def test_what_needs_a_solid_says_so(one_sentence):
     damped = robot_of_rods(actuators=pull, supports=held, damping=pl.Damping(stiffness=0.1))
     one_sentence(
         lambda: pl.Latent(damped, dt=0.01, cell=1.0),
-        "beams with a viscosity, which a latent model does not know",
+        "beams with stiffness damping, which a latent model does not include",
     )
     swell = {"swell": pl.actuators.Fluidic(region="body")}
     with pytest.raises(InputError, match="A Beams has no stress"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.bodies.elements import facet_shares, quadrature
+from pliant.bodies.elements import facet_node_weights, quadrature
 from pliant.geometry.cells import shape_values
 
 
@@ -54,9 +54,9 @@ def test_the_exact_share_of_a_flat_facet_is_the_mean_of_its_shape_functions(dim,
         bary, weights = quadrature(2, order)
         mean = weights @ shape_values(bary, order)
     np.testing.assert_allclose(
-        facet_shares(nodes, even=False)[0], measure * np.array(mean), atol=1e-13
+        facet_node_weights(nodes, lumped=False)[0], measure * np.array(mean), atol=1e-13
     )
-    even = facet_shares(nodes, even=True)[0]
+    even = facet_node_weights(nodes, lumped=True)[0]
     assert even.sum() == pytest.approx(measure)
     assert even.min() > 0.0
 
@@ -77,7 +77,8 @@ def test_the_area_of_a_curved_surface_converges_with_its_order(shape, surface, a
             for n in sizes
         ]
         found = [
-            facet_shares(mesh.points[mesh.facets(surface)], even=False).sum() for mesh in meshes
+            facet_node_weights(mesh.points[mesh.facets(surface)], lumped=False).sum()
+            for mesh in meshes
         ]
         errors = np.abs(np.array(found) - area)
         assert np.log2(errors[0] / errors[1]) > least

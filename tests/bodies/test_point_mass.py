@@ -14,7 +14,7 @@ def test_mass_pairs_and_regions():
     np.testing.assert_array_equal(body.mass(body.fields.density), [3.0, 3.0])
     np.testing.assert_array_equal(body.region("body"), [0, 1])
     y, z = np.arange(6.0), np.arange(6.0)[::-1]
-    np.testing.assert_allclose(body.mass_work(y, z), [y[:3] @ z[:3], y[3:] @ z[3:]])
+    np.testing.assert_allclose(body.mass_vjp(y, z), [y[:3] @ z[:3], y[3:] @ z[3:]])
 
 
 def test_locate_picks_the_mass_and_refuses_the_empty_place():

@@ -6,8 +6,8 @@ import pytest
 
 import pliant as pl
 from pliant.core import InputError
-from pliant.dynamics import MaterialPoint
-from pliant.geometry import Rods, Round
+from pliant.geometry import CircularSection, Rods
+from pliant.mpm import MaterialPoint
 from pliant.robot import PointLoad
 
 SOFT = pl.Material(E=1e5, nu=0.3, density=1000.0)
@@ -23,7 +23,7 @@ def box(**more):
 def rod(**more):
     points = [[0.0, 0.02, 0.02], [0.1, 0.02, 0.02]]
     return pl.Robot(
-        shape=Rods(points=points, rods=[[0, 1]], section=Round(radius=0.002)),
+        shape=Rods(points=points, rods=[[0, 1]], section=CircularSection(radius=0.002)),
         material=SOFT,
         **more,
     )
@@ -69,7 +69,7 @@ def test_every_attachment_follows_the_snap_distance_of_the_robot(what):
             "cable": pl.Cable(points=[(0.01, 0.02, 0.01), OUTSIDE]),
             "effector": pl.Effector(point=OUTSIDE),
             "load": PointLoad(point=OUTSIDE, force=(0, 0, 1)),
-        }[what].on(robot.body())
+        }[what].attach(robot.body())
 
     attach(box(snap=0.004))
     with pytest.raises(InputError, match=r"0\.003 m from the surface"):
@@ -79,7 +79,7 @@ def test_every_attachment_follows_the_snap_distance_of_the_robot(what):
 def test_a_snapped_cable_is_as_long_as_its_attached_points_are_apart():
     points = [(0.02, 0.02, 0.02), (0.05, 0.02, 0.023)]
     cable = pl.Cable(points=points, drive="length", limits=(0.5, 1.0))
-    assert cable.on(box(snap=0.004).body()).rest_length == pytest.approx(0.03, abs=1e-9)
+    assert cable.attach(box(snap=0.004).body()).rest_length == pytest.approx(0.03, abs=1e-9)
 
 
 def test_a_snap_distance_that_is_none_is_refused():

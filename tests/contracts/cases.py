@@ -12,7 +12,8 @@ import numpy as np
 
 import pliant as pl
 from pliant.actuators import (
-    Continued,
+    AddedElasticity,
+    ExtrapolatedActuator,
     Fibres,
     Fluidic,
     Gripper,
@@ -141,11 +142,38 @@ def flesh(shape):
     }
 
 
+@dataclass(frozen=True, kw_only=True)
+class QuarticLaw:
+    """W = c (F : F - dim)^2, the second term of Yeoh's law."""
+
+    c: float  # [Pa]
+
+    def _excess(self, F):
+        return np.sum(F * F, axis=(1, 2)) - F.shape[1]
+
+    def energy(self, F):
+        return self.c * self._excess(F) ** 2
+
+    def stress(self, F):
+        return 4.0 * self.c * self._excess(F)[:, None, None] * F
+
+    def tangent(self, F):
+        unit = np.eye(F.shape[1])
+        identity = np.einsum("ij,mk->imjk", unit, unit)
+        outer = np.einsum("nim,njk->nimjk", F, F)
+        return 4.0 * self.c * (np.multiply.outer(self._excess(F), identity) + 2.0 * outer)
+
+
+def added_law(shape):
+    """A cable, and an elastic law that is added to the material."""
+    return {**cable(shape), "law": AddedElasticity(law=QuarticLaw(c=5e3))}
+
+
 def rods(*, held="start", more=(), **parts):
     """A bent arm of bars with a branch of round rods."""
     section = {
-        "arm": pl.geometry.Bar(width=0.03, height=0.02),
-        "branch": pl.geometry.Round(radius=0.012, inner=0.004),
+        "arm": pl.geometry.RectangularSection(width=0.03, height=0.02),
+        "branch": pl.geometry.CircularSection(radius=0.012, inner=0.004),
     }
     shape = pl.geometry.Rods(
         points=[[0.0, 0, 0], [0.1, 0, 0], [0.18, 0.02, 0.05], [0.12, 0.08, 0.03]],
@@ -170,9 +198,9 @@ def bag(dim, order, law, *, fibres=None, damping=None, fluid=Pressure, **pressur
     shape = pl.geometry.Rectangle(size=(0.3, 0.2)) if dim == 2 else pl.Box(size=(0.3, 0.2, 0.2))
     mesh = shape.mesh(divisions=(3,) * dim)
     away = np.abs(mesh.points[mesh.cells].mean(axis=1) / mesh.points.max(axis=0) - 0.5).max(axis=1)
-    points, cells = pl.geometry.compacted(mesh.points, mesh.cells[away > 1 / 6])
-    mesh = pl.geometry.with_cavities(pl.geometry.Mesh(points=points, cells=cells))
-    mesh = pl.geometry.with_surface(mesh, "x-", lambda centres: centres[:, 0] == 0.0)
+    points, cells = pl.geometry.remove_unused_points(mesh.points, mesh.cells[away > 1 / 6])
+    mesh = pl.geometry.name_cavities(pl.geometry.Mesh(points=points, cells=cells))
+    mesh = pl.geometry.add_surface(mesh, "x-", lambda centres: centres[:, 0] == 0.0)
     thread = {} if fibres is None else {"thread": Fibres(region="body", stiffness=fibres)}
     return pl.Robot(
         shape=mesh,
@@ -411,6 +439,14 @@ ROBOTS: dict[str, Case] = {
     "flesh plane-2": Case(
         robot=solid("plane", 2, "neo-hookean", actuators=flesh("plane")), control=(6e3, 3e3)
     ),
+    # An elastic law of the user
+    "added law box-2": Case(
+        robot=solid("box", 2, "neo-hookean", actuators=added_law("box")), control=(0.8,)
+    ),
+    "added law plane-1": Case(
+        robot=solid("plane", 1, "fixed-corotated", damping=DAMPED, actuators=added_law("plane")),
+        control=(0.8,),
+    ),
     # A fluid in a cavity
     "pressure box-1": Case(robot=bag(3, 1, "neo-hookean", damping=DAMPED), control=(4e3,)),
     "pressure box-2": Case(
@@ -490,13 +526,13 @@ ROBOTS: dict[str, Case] = {
     "beams moved": Case(
         robot=rods(
             held=None,
-            actuators={"slide": Servo(region="start", axis=(0.0, 1.0, 0.2), drive="move")},
+            actuators={"slide": Servo(region="start", axis=(0.0, 1.0, 0.2), drive="translation")},
         ),
         control=(0.02,),
     ),
     "beams on joints": Case(
         robot=rods(
-            held="end places",
+            held="end positions",
             loads=(pl.PointLoad(point=(0.05, 0.0, 0.0), force=(0.1, 0.0, 0.2)),),
             damping=DAMPED,
             more=(
@@ -586,7 +622,7 @@ ROBOTS: dict[str, Case] = {
             "plane",
             1,
             "neo-hookean",
-            actuators={"rod": Continued(actuator=pl.Cable(points=ROUTE["plane"]))},
+            actuators={"rod": ExtrapolatedActuator(actuator=pl.Cable(points=ROUTE["plane"]))},
         ),
         control=(-0.5,),
     ),

@@ -94,14 +94,14 @@ BAD = {
     "problem steps huge": (lambda: Problem(model=MODEL, steps=HUGE, terms=GOAL), "steps is '1000"),
     "plan steps huge": (lambda: pl.plan(MODEL, GOAL, steps=HUGE), "steps is '1000"),
     "plan steps nan": (lambda: pl.plan(MODEL, GOAL, steps=nan), "steps is 'nan'"),
-    "place too short": (lambda: STRIP.place("tip", np.zeros(7)), "There are 7 numbers"),
+    "place too short": (lambda: STRIP.effector_position("tip", np.zeros(7)), "There are 7 numbers"),
     "place of a whole state": (
-        lambda: STRIP.place("tip", MODEL.initial_state()),
+        lambda: STRIP.effector_position("tip", MODEL.initial_state()),
         r"space\.position\(x\)",
     ),
-    "place of text": (lambda: STRIP.place("tip", "abc"), "There are 1 numbers"),
+    "place of text": (lambda: STRIP.effector_position("tip", "abc"), "There are 1 numbers"),
     "place of nan": (
-        lambda: STRIP.place("tip", np.full(STRIP.body().rest.size, nan)),
+        lambda: STRIP.effector_position("tip", np.full(STRIP.body().rest.size, nan)),
         "positions is nan",
     ),
     "effector surface": (lambda: pl.Effector(surface=5), r"surface of an effector is '5' \(int\)"),
@@ -153,7 +153,9 @@ HOLES = {
     "plan guess": lambda: pl.plan(MODEL, GOAL, steps=2, guess=gaps(2, 1)),
     "plan start": lambda: pl.plan(MODEL, GOAL, steps=2, x0=gaps(N)),
     "problem parameters": lambda: Problem(model=MODEL, steps=2, terms=GOAL, params=[nan]),
-    "problem control before": lambda: Problem(model=MODEL, steps=2, terms=GOAL, before=[nan]),
+    "problem control before": lambda: Problem(
+        model=MODEL, steps=2, terms=GOAL, previous_control=[nan]
+    ),
     "equilibrium controls": lambda: pl.equilibrium(RULES["Quasistatic"], [nan]),
     "equilibrium parameters": lambda: pl.equilibrium(RULES["Quasistatic"], [0.0], p=[nan]),
     "equilibrium start": lambda: pl.equilibrium(RULES["Quasistatic"], [0.0], x0=gaps(Q.size)),
@@ -184,14 +186,16 @@ PATHS = {
     "waypoints": lambda **bad: paths.waypoints(
         **{"times": [0, 1], "points": [[0, 0], [1, 1]], **bad}
     ),
-    "stops": lambda **bad: paths.stops(**{"times": [0, 1], "points": [[0, 0], [1, 1]], **bad}),
+    "minimum_jerk": lambda **bad: paths.minimum_jerk(
+        **{"times": [0, 1], "points": [[0, 0], [1, 1]], **bad}
+    ),
 }
 NUMBERS = [
     *(("circle", name) for name in ("radius", "period", "turns", "center")),
     *(("spiral", name) for name in ("radii", "period", "turns", "rise", "normal")),
     *(("polyline", name) for name in ("points", "period")),
     *(("waypoints", name) for name in ("times", "points")),
-    *(("stops", name) for name in ("times", "points", "pause")),
+    *(("minimum_jerk", name) for name in ("times", "points", "pause")),
 ]
 
 
@@ -211,7 +215,7 @@ def test_a_path_refuses_a_time_that_is_no_number(path):
     place = PATHS[path]()
     assert np.all(np.isfinite(place(0.5)))
     for bad in (nan, "now", None):
-        with pytest.raises(InputError, match="time at which a path"):
+        with pytest.raises(InputError, match="The time of a path"):
             place(bad)
 
 
@@ -224,7 +228,7 @@ EMPTY = {
 }
 CALLS = {
     "stress": lambda material, F: material.stress(F),
-    "slopes": lambda material, F: material.stress_slopes(F),
+    "slopes": lambda material, F: material.stress_derivatives(F),
     "differential": lambda material, F: material.differential(F, np.eye(3)),
 }
 UNDEFINED = {  # by law and call

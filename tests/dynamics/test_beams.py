@@ -23,7 +23,7 @@ def tip_of_cantilever(*, length, depth, force, divisions, order=2, nu=0.0, law="
     )
     q = pl.equilibrium(pl.Quasistatic(robot), np.zeros(0)).x
     moved = (q - robot.body().rest).reshape(-1, 3)
-    return np.ravel(robot.effectors["tip"].on(robot.body()) @ moved)
+    return np.ravel(robot.effectors["tip"].attach(robot.body()) @ moved)
 
 
 def timoshenko(length, depth, force, nu):

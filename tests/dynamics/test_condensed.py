@@ -48,15 +48,15 @@ def model():
     return pl.SemiImplicit(arm(), dt=DT)
 
 
-def test_the_condensed_step_is_the_whole_step_for_every_control(model):
+def test_predicted_step_equals_the_full_step_for_every_control(model):
     seen, x = Condensed(model=model), moving(model)
     step = model.step(x, np.array([0.4, 2.0]))
     for u in ([0.0, 0.0], [3.0, 1.0], [5.0, 5.0]):
-        whole = seen.seen @ model.step(x, np.array(u)).x
+        whole = seen.reduction @ model.step(x, np.array(u)).x
         np.testing.assert_allclose(seen.predict(step, np.array(u)), whole, rtol=0.0, atol=1e-12)
 
 
-def test_the_coupling_is_h_a_inverse_h(model):
+def test_coupling_equals_h_a_inverse_h(model):
     """W_ij = H_i A^-1 H_j^T with A put together column by column."""
     seen, x = Condensed(model=model), moving(model)
     step = model.step(x, np.array([0.4, 2.0]))
@@ -64,14 +64,16 @@ def test_the_coupling_is_h_a_inverse_h(model):
     q = x[: eq.n_dofs]
     inverse = np.zeros((eq.n_dofs, eq.n_dofs))
     inverse[np.ix_(eq.free, eq.free)] = step.tape.solve(np.eye(len(eq.free)))
-    toward = -eq.control_columns(q, step.tape.u)
+    toward = -eq.control_jacobian(q, step.tape.u)
     found = seen.coupling(step)
-    np.testing.assert_allclose(found.ea, seen.places @ inverse @ toward, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        found.ea, seen.observed_rows @ inverse @ toward, rtol=1e-9, atol=1e-12
+    )
     np.testing.assert_allclose(found.aa, toward.T @ inverse @ toward, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.aa, found.aa.T, rtol=1e-9)
-    A, B = seen.stage(step)
+    A, B = seen.reduced_jacobians(step)
     np.testing.assert_allclose(B, np.concatenate([h * h * found.ea, h * found.ea]), rtol=1e-12)
-    n = seen.places.shape[0]
+    n = seen.observed_rows.shape[0]
     np.testing.assert_array_equal(
         A, np.block([[np.eye(n), h * np.eye(n)], [np.zeros((n, n)), np.eye(n)]])
     )
@@ -83,14 +85,14 @@ def test_the_nonlinear_derivative_moves_the_effectors_nodes_with_a_frozen(model)
     seen, x = Condensed(model=model, effectors=("tip",), derivative="nonlinear"), moving(model)
     step = model.step(x, np.array([0.4, 2.0]))
     eq, h, eps = model.equations, DT, 1e-6
-    lift = seen.seen.T.toarray()  # the tip is a node, so that H_e^T is the pseudo-inverse
+    lift = seen.reduction.T.toarray()  # the tip is a node, so that H_e^T is the pseudo-inverse
 
     def impulse(state):
         """b(q, v) by the whole model's own pieces, with K and D of the step."""
         q, v = np.split(state, 2)
-        forces = eq.body.gradient(q, step.tape.numbers.fields)
+        forces = eq.body.gradient(q, step.tape.coefficients.fields)
         drag = model._linear_part(step.tape, *np.split(x, 2), v) - eq.mass_times(
-            step.tape.numbers, v
+            step.tape.coefficients, v
         )
         return -h * forces - drag
 
@@ -99,17 +101,17 @@ def test_the_nonlinear_derivative_moves_the_effectors_nodes_with_a_frozen(model)
     )
     dw = np.zeros_like(columns)
     dw[eq.free] = step.tape.solve(columns[eq.free])
-    n = seen.places.shape[0]
+    n = seen.observed_rows.shape[0]
     linear = np.block([[np.eye(n), h * np.eye(n)], [np.zeros((n, n)), np.eye(n)]])
-    wanted = linear + np.vstack([h * (seen.places @ dw), seen.places @ dw])
-    np.testing.assert_allclose(seen.stage(step)[0], wanted, rtol=1e-6, atol=1e-7)
+    wanted = linear + np.vstack([h * (seen.observed_rows @ dw), seen.observed_rows @ dw])
+    np.testing.assert_allclose(seen.reduced_jacobians(step)[0], wanted, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("derivative", ["linear", "nonlinear"])
-def test_the_operators_are_the_stage_lifted(model, derivative):
+def test_linearization_matches_the_reduced_jacobians(model, derivative):
     seen, x = Condensed(model=model, derivative=derivative), moving(model)
     step, random = model.step(x, np.array([0.4, 2.0])), np.random.default_rng(0)
-    A, B = seen.stage(step)
+    A, B = seen.reduced_jacobians(step)
     lin = seen.linearize(step)
     dx, du, bar = (
         random.standard_normal((model.space.size, 3)),
@@ -117,7 +119,9 @@ def test_the_operators_are_the_stage_lifted(model, derivative):
         random.standard_normal((model.space.size, 3)),
     )
     out = lin.jvp(dx, du)
-    np.testing.assert_allclose(seen.seen @ out, A @ (seen.seen @ dx) + B @ du, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        seen.reduction @ out, A @ (seen.reduction @ dx) + B @ du, rtol=1e-9, atol=1e-9
+    )
     x_bar, u_bar, _ = lin.vjp(bar)
     assert np.sum(bar * out) == pytest.approx(np.sum(x_bar * dx) + np.sum(u_bar * du), rel=1e-10)
 
@@ -128,7 +132,7 @@ def test_an_implicit_model_can_be_condensed_too():
     step = model.step(x, np.array([0.4, 2.0]))
     for derivative in ("linear", "nonlinear"):
         seen = Condensed(model=model, derivative=derivative)
-        B = seen.stage(step)[1]
+        B = seen.reduced_jacobians(step)[1]
         eps = 1e-4
         slopes = [
             (model.step(x, step.tape.u + eps * e).x - model.step(x, step.tape.u - eps * e).x)
@@ -136,9 +140,11 @@ def test_an_implicit_model_can_be_condensed_too():
             for e in np.eye(2)
         ]
         np.testing.assert_allclose(
-            B, seen.seen @ np.array(slopes).T, rtol=1e-3, atol=1e-3 * np.abs(B).max()
+            B, seen.reduction @ np.array(slopes).T, rtol=1e-3, atol=1e-3 * np.abs(B).max()
         )
-        np.testing.assert_allclose(seen.predict(step, step.tape.u), seen.seen @ step.x, atol=1e-12)
+        np.testing.assert_allclose(
+            seen.predict(step, step.tape.u), seen.reduction @ step.x, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize(
@@ -159,7 +165,7 @@ def test_an_implicit_model_can_be_condensed_too():
         ),
     ],
 )
-def test_bad_input_is_one_sentence(model, make, words):
+def test_bad_input_raises_one_clear_error(model, make, words):
     with pytest.raises(InputError, match=words) as caught:
         make(model)
     assert "\n" not in str(caught.value)

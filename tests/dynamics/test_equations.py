@@ -6,14 +6,14 @@ import pytest
 import pliant as pl
 from pliant.core import InputError
 from pliant.dynamics.equations import Equations
-from pliant.geometry import with_surface
+from pliant.geometry import add_surface
 
 STEEL = pl.Material(E=1e5, nu=0.3, density=1000.0)
 
 
 def box(*supports, **parts):
     mesh = pl.Box(size=(0.3, 0.1, 0.1)).mesh(divisions=(3, 1, 1))
-    mesh = with_surface(
+    mesh = add_surface(
         mesh,
         "facet",
         np.arange(len(mesh.boundary()))
@@ -97,7 +97,7 @@ def test_one_held_point_leaves_three_rotations():
     assert eq.free_rigid_motions() == SPACE[3:]
 
 
-def test_held_and_free_unknowns_part_the_body():
+def test_held_and_free_unknowns_partition_the_body():
     eq = Equations(robot=box(pl.Support(region="x-", axes="xz"), pl.Support(region="x+")))
     held = eq.held.reshape(-1, 3)
     np.testing.assert_array_equal(held[eq.body.region("x-")], [[True, False, True]] * 4)
@@ -108,7 +108,7 @@ def test_held_and_free_unknowns_part_the_body():
     )
 
 
-def test_supports_go_where_their_motion_says():
+def test_supports_follow_their_motion():
     eq = Equations(
         robot=box(pl.Support(region="x-", axes="xz", motion=lambda t: np.array([t, 5.0, -2 * t])))
     )
@@ -123,7 +123,7 @@ def test_supports_go_where_their_motion_says():
 
 
 @pytest.mark.parametrize("motion", [lambda t: np.zeros(2), lambda t: np.array([np.nan, 0, 0])])
-def test_a_bad_motion_is_told_with_its_time(motion):
+def test_bad_support_motion_error_gives_its_time(motion):
     model = pl.ImplicitEuler(box(pl.Support(region="x-", motion=motion)), dt=0.1)
     with pytest.raises(InputError, match=r"motion of a support.*t = 0.1 s"):
         model.step(model.initial_state(), np.zeros(0))
@@ -136,46 +136,48 @@ def test_weight_and_loads_add_up():
     eq = Equations(robot=robot)
     weight = 1000.0 * 0.3 * 0.1 * 0.1 * np.array([1.0, 2.0, -9.81])
     np.testing.assert_allclose(
-        eq.numbers(None).outside.reshape(-1, 3).sum(axis=0), weight + [1.0, 0, 0], rtol=1e-12
+        eq.coefficients(None).external_force.reshape(-1, 3).sum(axis=0),
+        weight + [1.0, 0, 0],
+        rtol=1e-12,
     )
 
 
-def test_parameters_are_named_bounded_and_spread():
+def test_parameters_have_names_bounds_and_fields():
     eq = Equations(robot=box(), design=("body.E", "cells.density"))
     n = len(eq.body.fields.E)
     np.testing.assert_array_equal(eq.params.flat, [1e5] + [1000.0] * n)
     p = eq.params.flat
     p[0], p[3] = 2e5, 700.0
-    fields = eq.numbers(p).fields
+    fields = eq.coefficients(p).fields
     np.testing.assert_array_equal(fields.E, np.full(n, 2e5))
     assert fields.density[2] == 700.0
     assert eq.body.fields.density[2] == 1000.0  # as described
     with pytest.raises(InputError, match=r"cells.density\[2\] = -700"):
-        eq.numbers(np.where(p == 700.0, -700.0, p))
+        eq.coefficients(np.where(p == 700.0, -700.0, p))
     with pytest.raises(InputError, match=r"shape \(2,\)"):
-        eq.numbers(p[:2])
+        eq.coefficients(p[:2])
 
 
-def test_spread_and_collect_are_transposed(rng):
+def test_fields_jvp_and_vjp_are_transposed(rng):
     eq = Equations(robot=box(), design=("body.nu", "cells.E"))
     change = rng.standard_normal(eq.params.size)
     E, nu, density = rng.standard_normal((3, len(eq.body.fields.E)))
-    fields = eq.variables.spread(change)
+    fields = eq.variables.fields_jvp(change)
     forward = fields.E @ E + fields.nu @ nu + fields.density @ density
-    assert eq.variables.collect(E, nu, density) @ change == pytest.approx(forward, rel=1e-13)
+    assert eq.variables.fields_vjp(E, nu, density) @ change == pytest.approx(forward, rel=1e-13)
 
 
 @pytest.mark.parametrize("name", ["body.mass", "arm.E", "E"])
-def test_an_unknown_parameter_is_told_the_known_ones(name):
-    with pytest.raises(InputError, match=f"no parameter '{name}'; this robot has body.E, body.nu"):
+def test_unknown_parameter_error_lists_the_known_ones(name):
+    with pytest.raises(InputError, match=f"no parameter '{name}'. This robot has body.E, body.nu"):
         _ = Equations(robot=box(), design=(name,)).params
 
 
-def test_one_number_may_not_be_named_twice():
+def test_duplicate_parameter_names_are_refused():
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=1e5, nu=0.3)
     )
-    with pytest.raises(InputError, match=r"cells\.E beside body\.E"):
+    with pytest.raises(InputError, match=r"cells\.E and body\.E"):
         pl.ImplicitEuler(robot, dt=0.01, design=["body.E", "cells.E"])
     with pytest.raises(InputError, match="different names"):
         pl.ImplicitEuler(robot, dt=0.01, design=["body.E", "body.E"])

@@ -70,7 +70,7 @@ def test_at_a_limit_the_derivative_into_the_range_is_checked(tension):
 
 @pytest.mark.parametrize("lower", [0.9, 0.95, 0.98])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_narrow_range_is_not_left(lower, seed):
+def test_perturbation_stays_inside_narrow_control_limits(lower, seed):
     """A cable by its length is just taut at its upper limit, and slack beyond; or slack there,
     where gravity has shortened its way."""
     line = pl.Cable(points=[[0.02, 0.08], [0.19, 0.08]], drive="length", limits=(lower, 1.0))
@@ -128,7 +128,7 @@ def test_an_equilibrium_can_be_checked_where_it_is():
     assert all(check.ok for check in pl.gradcheck(model, x, u))
 
 
-def test_a_step_that_fails_is_a_sentence():
-    model = pl.Quasistatic(arm(), newton=pl.Newton(iterations=1))
+def test_failed_step_raises_step_error():
+    model = pl.Quasistatic(arm(), solver_options=pl.SolverOptions(iterations=1))
     with pytest.raises(StepError, match="The step to be checked failed"):
         pl.gradcheck(model, model.initial_state(), np.array([5.0]))

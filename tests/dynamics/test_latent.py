@@ -8,9 +8,9 @@ import pytest
 
 import pliant as pl
 from pliant.core import InputError
-from pliant.dynamics.families import ExactFamily
-from pliant.dynamics.latent import Embedded
-from pliant.dynamics.shapes import Shapes
+from pliant.dynamics.equilibrium_manifold import ExactManifold, InterpolatedManifold
+from pliant.dynamics.equilibrium_map import EquilibriumMap
+from pliant.dynamics.latent import Latent
 from pliant.surrogate import Chebyshev, Sample, Tree
 
 DT = 0.02
@@ -24,12 +24,12 @@ def arm():
 
 @pytest.fixture(scope="module")
 def shapes(arm):
-    return Shapes(robot=arm)
+    return EquilibriumMap(robot=arm)
 
 
 @pytest.fixture(scope="module")
 def exact(shapes):
-    return Embedded(family=ExactFamily(shapes), dt=DT, start=np.zeros(4))
+    return Latent.on_manifold(ExactManifold(shapes), dt=DT, start=np.zeros(4))
 
 
 def plane(**options):
@@ -46,7 +46,7 @@ def test_a_shape_is_the_equilibrium_under_its_controls(arm, shapes):
     assert note == ""
 
 
-def test_a_line_that_pushes_bends_the_other_way(shapes):
+def test_negative_tension_bends_the_arm_to_the_other_side(shapes):
     tip = shapes.effectors[:3]
     sides = [
         tip @ (shapes(np.array([t, 0.0, 0.0, 0.0]), None)[0] - shapes.home.value)
@@ -74,8 +74,8 @@ def test_slopes_and_curvatures_of_shapes(shapes):
 
 
 @pytest.mark.parametrize("damping", [pl.Damping(mass=0.5, stiffness=0.004), pl.Damping()])
-def test_what_is_interpolated_has_the_right_slopes(damping):
-    shapes = Shapes(robot=plane(damping=damping))
+def test_interpolated_quantities_have_correct_slopes(damping):
+    shapes = EquilibriumMap(robot=plane(damping=damping))
     rng, q = np.random.default_rng(0), shapes.home.value
     dq, other, bent = 1e-3 * rng.standard_normal((3, q.size))
     path = lambda t, s: shapes.lifted(q + t * dq + s * other + t * s * bent)
@@ -90,9 +90,9 @@ def test_what_is_interpolated_has_the_right_slopes(damping):
     assert (shapes.parts[1].stop > shapes.parts[1].start) == (damping.stiffness > 0.0)
 
 
-def test_the_key_is_of_the_mechanics(arm):
-    key = Shapes(robot=arm).key
-    assert Shapes(robot=pl.robots.line_arm(layers=8, across=2)).key == key
+def test_key_depends_on_the_mechanics_only(arm):
+    key = EquilibriumMap(robot=arm).key
+    assert EquilibriumMap(robot=pl.robots.line_arm(layers=8, across=2)).key == key
     wall = pl.Contact(obstacle=pl.plane((-1.0, 0.0, 0.0), height=-0.06))
     wall_nearer = pl.Contact(obstacle=pl.plane((-1.0, 0.0, 0.0), height=-0.05))
     others = [
@@ -103,7 +103,7 @@ def test_the_key_is_of_the_mechanics(arm):
         replace(arm, loads=(pl.PointLoad(point=(0.0, 0.0, 0.2), force=(0.01, 0.0, 0.0)),)),
         pl.robots.line_arm(layers=12, across=2),
     ]
-    assert len({key, *(Shapes(robot=other).key for other in others)}) == 7
+    assert len({key, *(EquilibriumMap(robot=other).key for other in others)}) == 7
 
 
 def slender():
@@ -124,7 +124,7 @@ def slender():
 def test_a_jump_to_another_branch_is_reported():
     """Bent to the right under its load, the column is pushed to the left: at the fold it snaps
     over, and no small stage follows it."""
-    shapes = Shapes(robot=slender())
+    shapes = EquilibriumMap(robot=slender())
     critical = np.pi**2 * 1e5 / (1 - 0.3**2) * 0.02**4 / 12 / (4 * 0.4**2)
     q, J, note = shapes(np.array([0.02 * critical, -1.6 * critical]), None)
     assert note == ""
@@ -135,7 +135,7 @@ def test_a_jump_to_another_branch_is_reported():
     assert shapes.effectors[0] @ over < -0.1
 
 
-def test_corners_on_different_branches_are_doubted():
+def test_corners_on_different_branches_give_a_warning():
     """All corners of the first cell start from the straight column, and fall to either side."""
     critical = np.pi**2 * 1e5 / (1 - 0.3**2) * 0.02**4 / 12 / (4 * 0.4**2)
     model = pl.Latent(
@@ -147,11 +147,11 @@ def test_corners_on_different_branches_are_doubted():
     )
     model.initial_state()
     tops = [
-        s.value @ model.family.shapes.effectors[0].toarray()[0]
+        s.value @ model.manifold.equilibrium_map.effectors[0].toarray()[0]
         for s in model.surrogate.corners.samples.values()
     ]
     assert min(tops) < 0.0 < max(tops)
-    assert any("different branches" in doubt for doubt in model.surrogate.doubts)
+    assert any("different branches" in doubt for doubt in model.surrogate.warnings)
 
 
 # The step
@@ -163,10 +163,12 @@ def test_the_equation_is_the_projected_step_of_all_nodes(arm, exact):
     full, u = pl.ImplicitEuler(arm, dt=DT), np.array([5.0, 0.5, 0.0, 1.0])
     new, last, older = CONTROLS + 0.2, CONTROLS, CONTROLS - np.array([0.2, -0.1, 0.05, 0.0])
     g, slope, _ = exact._residual(new, u, *exact._past(last, older))
-    q = [exact.family.positions(a) for a in (new, last, older)]
+    q = [exact.manifold.positions(a) for a in (new, last, older)]
     x = full.state(q[1], (q[1] - q[2]) / DT)
-    force = full.forces(full.at(full.equations.numbers(None), x, u, q[0]))[1]
-    np.testing.assert_allclose(g, exact.family._sample(new).slope.T @ force, rtol=1e-8, atol=1e-12)
+    force = full.forces(full.tape_at(full.equations.coefficients(None), x, u, q[0]))[1]
+    np.testing.assert_allclose(
+        g, exact.manifold._sample(new).slope.T @ force, rtol=1e-8, atol=1e-12
+    )
     h = 1e-3
     for i, e in enumerate(np.eye(4)):
         ahead, behind = (
@@ -178,7 +180,7 @@ def test_the_equation_is_the_projected_step_of_all_nodes(arm, exact):
         )
 
 
-def test_at_rest_it_stays(exact):
+def test_latent_model_at_rest_stays_at_rest(exact):
     x = exact.state(CONTROLS)
     np.testing.assert_allclose(exact.step(x, CONTROLS).x, x, atol=1e-9)
 
@@ -190,7 +192,7 @@ def test_a_slow_pull_follows_the_equilibria_of_all_nodes(arm):
     for _ in range(3):
         x = model.step(x, CONTROLS).x
     np.testing.assert_allclose(model.space.split(x).latent, CONTROLS, atol=1e-3)
-    tip = arm.place("laser", pl.equilibrium(pl.Quasistatic(arm), CONTROLS).x)
+    tip = arm.effector_position("laser", pl.equilibrium(pl.Quasistatic(arm), CONTROLS).x)
     np.testing.assert_allclose(
         model.effector_rows("laser") @ model.space.position(x), tip, atol=2e-5
     )
@@ -222,7 +224,7 @@ def test_compression_changes_no_more_than_its_tolerance(arm):
     np.testing.assert_allclose(ends[0], ends[2], atol=1e-6)
 
 
-def test_a_basis_that_grew_changes_no_bit(arm):
+def test_larger_basis_does_not_change_results(arm):
     """What was asked for before is answered alike, although later corners brought new
     directions."""
     model = pl.Latent(arm, dt=DT, cell=3.0)
@@ -230,7 +232,7 @@ def test_a_basis_that_grew_changes_no_bit(arm):
     first, size = model.step(x, CONTROLS).x, model.surrogate.corners.size
     model.state(np.array([8.0, 0.0, 6.0, 1.0]))
     assert model.surrogate.corners.size > size
-    model.family.forget()
+    model.manifold.clear_cache()
     np.testing.assert_array_equal(model.step(x, CONTROLS).x, first)
 
 
@@ -241,9 +243,9 @@ def test_a_basis_that_grew_changes_no_bit(arm):
         lambda corners: Chebyshev(corners, domain=(-4.0, 8.0), degree=7),
     ],
 )
-def test_other_surrogates_stand_behind_the_same_face(make):
+def test_other_surrogates_have_the_same_interface(make):
     robot, u = plane(), np.array([3.0, 1.0])
-    exact = Embedded(family=ExactFamily(Shapes(robot=robot)), dt=DT, start=np.zeros(2))
+    exact = Latent.on_manifold(ExactManifold(EquilibriumMap(robot=robot)), dt=DT, start=np.zeros(2))
     model = pl.Latent(robot, dt=DT, surrogate=make)
     np.testing.assert_allclose(
         model.step(model.initial_state(), u).x, exact.step(exact.initial_state(), u).x, atol=2e-3
@@ -255,18 +257,18 @@ def test_other_surrogates_stand_behind_the_same_face(make):
 # Trouble
 
 
-def test_outside_the_domain_the_step_fails_with_a_sentence(arm):
+def test_step_outside_the_domain_fails_with_a_reason(arm):
     model = pl.Latent(arm, dt=10.0, cell=3.0, domain=(-3.0, 4.0))
     step = model.step(model.initial_state(), np.full(4, 9.0))
     assert not step.status
     assert "outside the surrogate's domain" in step.status.text
-    wider = replace(
-        model, family=type(model.family)(model.family.shapes, model.surrogate.widened((-3.0, 12.0)))
+    wider = model.with_manifold(
+        InterpolatedManifold(model.manifold.equilibrium_map, model.surrogate.widened((-3.0, 12.0)))
     )
     assert wider.step(wider.initial_state(), np.full(4, 9.0)).status
 
 
-def test_a_guess_outside_the_domain_is_not_the_end(arm):
+def test_step_converges_if_its_guess_is_outside_the_domain(arm):
     """Swinging towards the edge, the extrapolation lies outside, but the step turns back inside."""
     model = pl.Latent(plane(), dt=0.5, cell=3.0, domain=(-3.0, 4.0))
     x = model.state(np.array([3.9, 0.0]))
@@ -276,14 +278,14 @@ def test_a_guess_outside_the_domain_is_not_the_end(arm):
     assert model.space.split(step.x).latent[0] < 3.9
 
 
-def test_controls_that_name_no_shape_are_a_sentence():
+def test_dependent_controls_are_reported():
     line = pl.Cable(points=[[0.0, 0.05], [0.0, 0.15]], limits=(0.0, 10.0))
     model = pl.Latent(plane(actuators={"one": line, "two": line}), dt=DT, cell=2.0)
     step = model.step(model.initial_state(), np.array([1.0, 2.0]))
-    assert "do not name one shape each" in step.status.text
+    assert "do not define one shape each" in step.status.text
 
 
-def test_the_budget_fails_the_step_and_not_the_program(arm):
+def test_exceeded_budget_fails_the_step_without_exception(arm):
     model = pl.Latent(arm, dt=10.0, cell=2.0, budget=20)
     step = model.step(model.initial_state(), np.full(4, 15.0))
     assert "budget of 20 exact evaluations" in step.status.text
@@ -312,7 +314,7 @@ def test_the_budget_fails_the_step_and_not_the_program(arm):
         (lambda: "arm", "make one with pliant.Robot"),
     ],
 )
-def test_robots_that_have_no_shapes(robot, says):
+def test_robots_without_an_equilibrium_map_are_refused(robot, says):
     with pytest.raises(InputError, match=says):
         pl.Latent(robot(), dt=DT, cell=1.0)
 
@@ -323,7 +325,7 @@ def test_robots_that_have_no_shapes(robot, says):
         ({"cell": 0.0}, "must be positive"),
         ({"cell": [1.0, 1.0, 1.0]}, "shape"),
         ({"cell": 1.0, "start": [1.0]}, "first controls"),
-        ({"cell": 1.0, "domain": (2.0, 1.0)}, "lower end"),
+        ({"cell": 1.0, "domain": (2.0, 1.0)}, "lower bound"),
         ({"cell": 1.0, "budget": 3}, "4 corners"),
         ({"cell": 1.0, "dt": -1.0}, "time step"),
         ({"cell": 1.0, "compress": 0.0}, "compression is 0"),
@@ -331,11 +333,11 @@ def test_robots_that_have_no_shapes(robot, says):
         ({"cell": 1.0, "compress": float("nan")}, "compression is nan"),
         ({"cell": 1.0, "compress": "x"}, "compression is 'x'"),
         ({"cell": 1.0, "compress": None}, "must be compressed"),
-        ({"cell": 1.0, "budget": "x"}, "whole number of exact evaluations"),
+        ({"cell": 1.0, "budget": "x"}, "integer number of exact evaluations"),
         ({"cell": 1.0, "workers": 0}, "number of workers"),
     ],
 )
-def test_options_that_cannot_be_used(options, says):
+def test_invalid_options_are_refused(options, says):
     with pytest.raises(InputError, match=says):
         pl.Latent(plane(), **{"dt": DT, **options})
 

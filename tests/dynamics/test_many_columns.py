@@ -9,7 +9,7 @@ import pytest
 import pliant as pl
 from pliant.bodies import PointMass
 from pliant.dynamics.cell_sums import CellSums
-from pliant.dynamics.moved import FEW
+from pliant.dynamics.semi_implicit_jacobian import MAX_MATRIX_FREE_COLUMNS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "contracts"))
 from cases import ROBOTS, start
@@ -43,7 +43,7 @@ def close(got, want):
 
 
 @every
-def test_many_columns_pushed_are_each_of_them_alone(linearized, rng, name):
+def test_jvp_of_many_columns_equals_jvp_of_each(linearized, rng, name):
     model, lin = linearized(name)
     sizes = model.space.size, model.n_controls, model.params.size
     scales = 1e-2, 1.0, np.abs(model.params.flat)[:, None]
@@ -53,7 +53,7 @@ def test_many_columns_pushed_are_each_of_them_alone(linearized, rng, name):
 
 
 @every
-def test_many_columns_pulled_are_each_of_them_alone(linearized, rng, name):
+def test_vjp_of_many_columns_equals_vjp_of_each(linearized, rng, name):
     model, lin = linearized(name)
     bars = rng.standard_normal((model.space.size, COLUMNS))
     alone = [lin.vjp(bars[:, j]) for j in range(COLUMNS)]
@@ -62,7 +62,7 @@ def test_many_columns_pulled_are_each_of_them_alone(linearized, rng, name):
 
 
 @every
-def test_pulling_many_columns_is_the_transpose_of_pushing_many(linearized, rng, name):
+def test_vjp_of_many_columns_is_the_transpose_of_jvp(linearized, rng, name):
     model, lin = linearized(name)
     sizes = model.space.size, model.n_controls, model.params.size
     d, bars = (
@@ -77,7 +77,7 @@ def test_pulling_many_columns_is_the_transpose_of_pushing_many(linearized, rng, 
 
 
 @every
-def test_cells_add_up_to_the_body(linearized, rng, name):
+def test_cell_matrices_sum_to_the_body_matrix(linearized, rng, name):
     """The matrices of cells against the products that they stand for, at a shape and a velocity of
     no symmetry."""
     eq = linearized(name)[0].equations
@@ -85,22 +85,22 @@ def test_cells_add_up_to_the_body(linearized, rng, name):
     q = body.rest + 0.01 * body.cell_size() * rng.standard_normal(eq.n_dofs)
     w, y = rng.standard_normal((2, eq.n_dofs))
     sums = CellSums(cell_nodes=body.cell_nodes, n_nodes=eq.n_dofs // dim, dim=dim)
-    m = body.viscous(body.fields, 0.1, [1.0], []).moduli
-    K, T = body.stiffness_cells(q, body.fields, w)
-    V = sums.matrix(body.viscous_moved_cells(q, w, m))
+    m = body.viscosity_of_step(body.fields, 0.1, [1.0], []).moduli
+    K, T = body.cell_stiffness_and_derivative(q, body.fields, w)
+    V = sums.matrix(body.cell_viscous_derivatives(q, w, m))
     pairs = [
         (sums.matrix(K) @ y, body.stiffness_times(q, body.fields, y)),
-        (sums.matrix(T) @ y, body.third(q, body.fields, y, w)),
-        (sums.matrix(body.viscous_cells(q, w, m)) @ y, body.viscous_push(q, w, y, m)),
-        (V @ y, body.viscous_moved(q, w, y, m)),
-        (V.T @ y, body.viscous_moved_back(q, w, y, m)),
+        (sums.matrix(T) @ y, body.stiffness_derivative(q, body.fields, y, w)),
+        (sums.matrix(body.cell_viscous_matrices(q, w, m)) @ y, body.viscous_jvp(q, w, y, m)),
+        (V @ y, body.viscous_derivative_jvp(q, w, y, m)),
+        (V.T @ y, body.viscous_derivative_vjp(q, w, y, m)),
     ]
     for got, want in pairs:
         assert isinstance(body, PointMass) or np.abs(want).max() > 0.0
         np.testing.assert_allclose(got, want, atol=1e-12 * np.abs(want).max())
 
 
-def test_columns_of_a_held_unknown_are_right_where_it_is_moved(rng):
+def test_columns_of_a_moved_held_unknown_are_correct(rng):
     """A body between a moving and a fixed wall: the derivative by the position of held nodes,
     against differences of the step."""
     robot = pl.Robot(
@@ -120,7 +120,7 @@ def test_columns_of_a_held_unknown_are_right_where_it_is_moved(rng):
         model.equations.body.rest + 2e-3 * rng.standard_normal(n), rng.standard_normal(n)
     )
     held = np.flatnonzero(model.equations.held)
-    assert held.size > FEW
+    assert held.size > MAX_MATRIX_FREE_COLUMNS
     seeds = np.zeros((x.size, held.size))
     seeds[held, np.arange(held.size)] = 1.0
     pushed, e = model.linearize(model.step(x, np.zeros(0), None, 2)).jvp(seeds), 1e-6
@@ -136,9 +136,9 @@ def test_columns_of_a_held_unknown_are_right_where_it_is_moved(rng):
         )  # its place is the support's
 
 
-def test_columns_of_controls_alone_are_each_of_them_alone(linearized):
+def test_control_columns_equal_single_columns(linearized):
     model, lin = linearized("gripper box-1")
-    assert model.n_controls > FEW
+    assert model.n_controls > MAX_MATRIX_FREE_COLUMNS
     alone = np.stack(
         [
             lin.jvp(np.zeros(model.space.size), du, np.zeros(model.params.size))

@@ -8,9 +8,9 @@ import pytest
 
 import pliant as pl
 from pliant.geometry import Disc, Ellipsoid, Rectangle, overlap
-from pliant.geometry.overlap import Bodies
+from pliant.geometry.overlap import ConnectedBodies
 from pliant.problem import Effort, Goal, Problem
-from pliant.viewer import session_of
+from pliant.viewer import make_session
 from pliant.zoo.check import check
 from pliant.zoo.experiment import run
 from pliant.zoo.task import task_experiment
@@ -80,7 +80,7 @@ def closed(model):
     return np.full(2, 0.3)
 
 
-def test_an_equilibrium_with_fingers_in_the_ball_says_so(model, closed):
+def test_equilibrium_reports_overlapping_bodies(model, closed):
     step = pl.equilibrium(model, closed)
     assert step.status
     found = re.match(r"converged" + SAYS, step.status.text)
@@ -88,15 +88,15 @@ def test_an_equilibrium_with_fingers_in_the_ball_says_so(model, closed):
     assert pl.equilibrium(model, np.zeros(2)).status.text == "converged"
 
 
-def test_a_run_in_which_bodies_meet_and_part_says_so(model, closed):
+def test_simulation_reports_a_temporary_overlap(model, closed):
     there_and_back = np.outer(np.r_[0.0, 0.5, 1.0, 0.5, 0.0], closed)
     rollout = pl.simulate(model, there_and_back)
     assert re.match(r"converged" + SAYS, rollout.status.text)
     assert pl.simulate(model, 0.0 * there_and_back).status.text == "converged"
 
 
-def test_a_plan_into_another_body_says_so(model, closed):
-    at = model.robot.place("tip", pl.equilibrium(model, closed).x)
+def test_plan_reports_an_overlap(model, closed):
+    at = model.robot.effector_position("tip", pl.equilibrium(model, closed).x)
     problem = Problem(
         model=model, steps=1, terms=[Goal(effector="tip", target=at), Effort(weight=1e-12)]
     )
@@ -104,17 +104,17 @@ def test_a_plan_into_another_body_says_so(model, closed):
     assert re.search(SAYS, plan.status.text), plan.status.text
 
 
-def test_driving_into_another_body_says_so(model, closed):
-    session = session_of(hand())
-    assert session.text == session.pose.text
-    target = model.robot.place("tip", pl.equilibrium(model, closed).x)
-    session.wish.targets["tip"][:] = target
+def test_drive_session_reports_an_overlap(model, closed):
+    session = make_session(hand())
+    assert session.text == session.state.message
+    target = model.robot.effector_position("tip", pl.equilibrium(model, closed).x)
+    session.command.targets["tip"][:] = target
     for _ in range(60):
-        session.tick(1 / 60)
+        session.step(1 / 60)
     assert re.search(SAYS, session.text), session.text
 
 
-def test_one_body_is_never_looked_at(monkeypatch):
+def test_single_body_is_not_checked_for_overlaps(monkeypatch):
     monkeypatch.setattr("pliant.geometry.overlap._deepest", lambda *_: pytest.fail("looked"))
     robot = pl.Robot(
         shape=pl.Box(size=(0.1, 0.02, 0.02)),
@@ -132,7 +132,7 @@ def test_only_bodies_whose_boxes_meet_are_compared(monkeypatch):
         f"box {k}": pl.Box(size=(0.01,) * 3, origin=(0.02 * k, 0, 0)).mesh(divisions=(2, 2, 2))
         for k in range(8)
     }
-    bodies, calls = Bodies(mesh=joined(**boxes)), []
+    bodies, calls = ConnectedBodies(mesh=joined(**boxes)), []
     points = np.array(bodies.mesh.points)
     points[bodies.mesh.nodes("box 5"), 0] -= 0.012
     deepest = overlap._deepest
@@ -155,7 +155,7 @@ def test_the_depth_of_two_boxes_is_how_far_they_overlap(order, depth):
     points = np.array(mesh.points)
     points[len(two[0].points) :, 0] -= 0.01 + depth
     points[len(two[0].points) :, 1:] += 0.004
-    found = Bodies(mesh=mesh).overlaps(points)
+    found = ConnectedBodies(mesh=mesh).overlaps(points)
     assert len(found) == (depth > 0)
     if found:
         assert found[0].depth == pytest.approx(depth, rel=1e-9)
@@ -167,7 +167,7 @@ def test_bodies_of_the_plane_overlap_too():
         disc=Disc(radius=0.01, origin=(0.0, 0.0)).mesh(divisions=(3,)),
         bar=Rectangle(size=(0.05, 0.01), origin=(0.02, -0.005)).mesh(divisions=(10, 2)),
     )
-    bodies, points = Bodies(mesh=mesh), np.array(mesh.points)
+    bodies, points = ConnectedBodies(mesh=mesh), np.array(mesh.points)
     assert bodies.overlaps(points) == []
     points[mesh.nodes("bar"), 0] -= 0.012
     (found,) = bodies.overlaps(points)
@@ -175,10 +175,12 @@ def test_bodies_of_the_plane_overlap_too():
 
 
 def test_a_body_in_the_void_of_another_does_not_overlap_it():
-    shell = pl.geometry.Vessel(radius=0.05, wall=0.005, length=0.1, cap=0.005).mesh(cell=0.02)
+    shell = pl.geometry.ClosedCylinder(radius=0.05, wall=0.005, length=0.1, cap=0.005).mesh(
+        cell=0.02
+    )
     inner = Ellipsoid(radii=(0.02,) * 3, origin=(0.0, 0.0, 0.05)).mesh(divisions=(2,))
     assert (
-        Bodies(mesh=joined(shell=shell, ball=inner)).overlaps(
+        ConnectedBodies(mesh=joined(shell=shell, ball=inner)).overlaps(
             np.vstack([shell.points, inner.points])
         )
         == []

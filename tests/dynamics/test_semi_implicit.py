@@ -19,7 +19,7 @@ def arm(**parts):
     )
 
 
-def test_it_is_backward_euler_for_small_motions(rate):
+def test_semi_implicit_equals_backward_euler_for_small_motions(rate):
     """The gap is what one Newton iteration leaves out: of second order in the size of the load."""
     sizes, gaps = 2.0 ** -np.arange(4), []
     for size in sizes:
@@ -35,7 +35,7 @@ def test_it_is_backward_euler_for_small_motions(rate):
     assert rate(sizes, gaps) == pytest.approx(2.0, abs=0.15)
 
 
-def test_both_settle_in_the_same_equilibrium():
+def test_dynamic_rules_settle_in_the_static_equilibrium():
     robot = arm(gravity=(0.0, 0.0, -9.81))
     q = pl.equilibrium(pl.Quasistatic(robot), np.zeros(0)).x
     sag = np.abs(q - robot.body().rest).max()
@@ -45,7 +45,7 @@ def test_both_settle_in_the_same_equilibrium():
         np.testing.assert_allclose(end, q, atol=1e-6 * sag)
 
 
-def test_a_step_that_turns_a_cell_inside_out_is_a_failure_with_a_remedy():
+def test_step_that_inverts_a_cell_fails_with_a_remedy():
     model = pl.SemiImplicit(arm(gravity=(-3e4, 0.0, 0.0)), dt=0.02)
     step = model.step(model.initial_state(), np.zeros(0))
     assert not step.status

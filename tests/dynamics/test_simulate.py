@@ -28,7 +28,7 @@ def soft_arm():
     )
 
 
-def test_a_run_is_its_steps():
+def test_simulation_equals_its_single_steps():
     model, controls = jet(), np.random.default_rng(0).standard_normal((5, 2))
     run = pl.simulate(model, controls, keep=True)
     x = model.initial_state()
@@ -57,7 +57,7 @@ def test_a_policy_sees_the_state():
     ("controls", "options", "says"),
     [
         (np.zeros((3, 1)), {}, r"controls.* shape \(3, 1\).*2\)"),
-        (np.zeros((3, 2)), {"steps": 5}, "controls for 3 steps, but 5 were asked for"),
+        (np.zeros((3, 2)), {"steps": 5}, "controls for 3 steps, but steps=5"),
         (lambda k, x: np.zeros(2), {}, "number of steps is 'None'"),
         (np.zeros((0, 2)), {}, "number of steps is '0'"),
     ],
@@ -72,14 +72,17 @@ def test_an_equilibrium_has_no_force_left():
     u = np.array([0.0, 0.0, -0.5])
     step = pl.equilibrium(model, u)
     eq = model.equations
-    g = eq.body.gradient(step.x, eq.body.fields) + eq.given(eq.numbers(None), step.x, u)[1]
+    g = (
+        eq.body.gradient(step.x, eq.body.fields)
+        + eq.external_energy_and_gradient(eq.coefficients(None), step.x, u)[1]
+    )
     assert np.abs(g[eq.free]).max() < 1e-8 * 0.5
     # and what is left acts on the clamp: the load, turned round
     np.testing.assert_allclose(-g.reshape(-1, 3).sum(axis=0), u, atol=1e-8)
 
 
-def test_no_equilibrium_is_a_sentence():
-    model = pl.Quasistatic(soft_arm(), newton=pl.Newton(iterations=1))
+def test_missing_equilibrium_raises_step_error():
+    model = pl.Quasistatic(soft_arm(), solver_options=pl.SolverOptions(iterations=1))
     with pytest.raises(
         StepError, match="No equilibrium was found: Newton did not converge in 1 iterations"
     ):
@@ -99,15 +102,17 @@ def test_a_length_driven_cable_is_shortened_in_stages_from_its_rest_length():
             )
         },
     )
-    model = pl.Quasistatic(arm, newton=pl.Newton(iterations=14))  # too few for one leap
+    model = pl.Quasistatic(
+        arm, solver_options=pl.SolverOptions(iterations=14)
+    )  # too few for one leap
     assert not model.step(model.initial_state(), np.array([0.8])).status
     step = pl.equilibrium(model, np.array([0.8]))
-    cable = arm.actuators["line"].on(arm.body())
+    cable = arm.actuators["line"].attach(arm.body())
     length = cable.length(cable.weights @ model.space.position(step.x).reshape(-1, 3))
     assert length == pytest.approx(0.8 * 0.2, rel=0.02)  # the cable is far stiffer than the arm
 
 
-def test_the_sweep_back_is_the_gradient_of_the_whole_run():
+def test_pullback_equals_the_gradient_of_the_simulation():
     arm = pl.Robot(
         shape=pl.Box(size=(0.04, 0.04, 0.2)),
         divisions=(1, 1, 3),
@@ -118,11 +123,11 @@ def test_the_sweep_back_is_the_gradient_of_the_whole_run():
     )
     model = pl.BDF2(arm, dt=0.02, design=["body.E"])
     u = 0.5 + 0.3 * np.sin(np.arange(6.0))[:, None]
-    tip = lambda u, p=None: arm.place(
+    tip = lambda u, p=None: arm.effector_position(
         "tip", model.space.position(pl.simulate(model, u, p=p).states[-1])
     )[0]
     x_bar = np.zeros(model.space.size)
-    x_bar[: model.space.n_dofs : 3] = arm.row("tip").toarray()[0]
+    x_bar[: model.space.n_dofs : 3] = arm.effector_weights("tip").toarray()[0]
     _, u_bar, p_bar = pl.pullback(model, pl.simulate(model, u, keep=True), x_bar)
     du = np.cos(np.arange(6.0))[:, None]
     assert np.sum(u_bar * du) == pytest.approx(
@@ -133,7 +138,7 @@ def test_the_sweep_back_is_the_gradient_of_the_whole_run():
     )
 
 
-def test_the_sweep_back_takes_a_gradient_by_every_state_for_a_running_cost(rng):
+def test_pullback_accepts_a_gradient_by_every_state(rng):
     mass = pl.Robot(
         shape=pl.PointMass(points=[[0.3, 0.0]], mass_each=0.5),
         gravity=(0.0, -9.81),

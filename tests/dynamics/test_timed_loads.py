@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.dynamics.residual import Residual
+from pliant.dynamics.residual import ImplicitResidual
 from pliant.dynamics.simulate import pullback
 
 H, STEPS, MASS = 0.02, 12, 0.3  # [s], [-], [kg]
@@ -72,7 +72,7 @@ def test_bdf2_takes_the_load_at_the_end_of_a_step_and_is_of_second_order():
     assert np.all(np.log2(np.array(miss[:-1]) / miss[1:]) > 1.8)
 
 
-def test_a_quasistatic_body_sways_with_its_load_and_an_equilibrium_is_that_of_time_zero():
+def test_quasistatic_body_follows_its_load_and_equilibrium_is_at_time_zero():
     pull = lambda t: np.array([0.0, 0.002 * (1.0 + t)])
     model = pl.Quasistatic(beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=pull)]))
     fixed = lambda t: pl.Quasistatic(beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=pull(t))]))
@@ -87,7 +87,7 @@ def test_a_quasistatic_body_sways_with_its_load_and_an_equilibrium_is_that_of_ti
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.BDF2, pl.SemiImplicit])
-def test_a_step_with_a_changing_traction_is_that_with_its_value_then(rule):
+def test_time_dependent_traction_acts_with_its_value_at_the_end_of_the_step(rule):
     traction = lambda t: np.array([50.0 * t, -200.0 * np.cos(30.0 * t)])
     model = rule(beam(loads=[pl.SurfaceLoad(surface="x+", traction=traction)]), dt=H)
     x = model.initial_state()
@@ -101,7 +101,7 @@ def test_a_step_with_a_changing_traction_is_that_with_its_value_then(rule):
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.BDF2, pl.SemiImplicit])
-def test_the_gradient_through_a_run_looks_at_the_load_of_each_step(rule):
+def test_gradient_of_a_simulation_uses_the_load_of_each_step(rule):
     """By finite differences of the whole run in the density, which the loads do not know but the
     motion does."""
     robot = beam(
@@ -119,27 +119,27 @@ def test_the_gradient_through_a_run_looks_at_the_load_of_each_step(rule):
     np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-2, rtol=1e-5)
 
 
-def test_the_residual_of_a_step_knows_which_step_it_is():
+def test_residual_depends_on_the_step_index():
     model = pl.ImplicitEuler(
         beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=lambda t: np.array([t, 0.5]))]), dt=H
     )
-    x, residual = model.initial_state(), Residual(model=model)
+    x, residual = model.initial_state(), ImplicitResidual(model=model)
     step = model.step(x, np.zeros(0), None, 7)
     q = model.space.position(step.x)
     g, scale = residual.force(q, x, np.zeros(0), 7)
     assert np.abs(g).max() <= 1e-9 * scale
     late = residual.force(q, x, np.zeros(0), 8)[0] - g
     free = model.equations.free
-    want = -H * model.robot.loads[0].columns(model.robot.body())[:, 0]
+    want = -H * model.robot.loads[0].unit_forces(model.robot.body())[:, 0]
     np.testing.assert_allclose(late, want[free], atol=1e-12)
 
 
-def test_a_steady_load_costs_nothing_new():
+def test_constant_load_reuses_the_coefficients():
     """Where nothing changes in time, all steps share the same numbers."""
     eq = pl.ImplicitEuler(
         beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=(0.0, 0.1))]), dt=H
     ).equations
-    assert eq.numbers(None, 0.0) is eq.numbers(None, 1.0)
+    assert eq.coefficients(None, 0.0) is eq.coefficients(None, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ def test_a_steady_load_costs_nothing_new():
         (lambda t: np.array([np.nan, 0.0]), r"point load at t = 0 s"),
     ],
 )
-def test_a_bad_function_is_told_when_the_model_is_made(force, said):
+def test_invalid_load_function_is_refused_at_construction(force, said):
     with pytest.raises(pl.InputError, match=said):
         pl.ImplicitEuler(ball(pl.PointLoad(point=np.zeros(2), force=force)), dt=H)
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.SemiImplicit])
-def test_a_function_that_goes_bad_is_told_with_its_time(rule):
+def test_load_function_error_gives_its_time(rule):
     model = rule(
         ball(
             pl.PointLoad(

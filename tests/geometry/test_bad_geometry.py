@@ -14,13 +14,13 @@ import pliant as pl
 from pliant.geometry import (
     Polygon,
     Surface,
-    extruded,
+    add_surface,
+    extrude,
     fill,
     load_mesh,
     load_silhouette,
     load_surface,
-    quality,
-    with_surface,
+    mesh_quality,
 )
 
 TET = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
@@ -60,7 +60,7 @@ SHAPES = {
         r"width of a Strip is nan",
     ),
     "disc negative": (lambda: pl.geometry.Disc(radius=-2), r"-2 m"),
-    "ring without width": (lambda: pl.geometry.Ring(outer=1, inner=1), r"1 m"),
+    "ring without width": (lambda: pl.geometry.Annulus(outer=1, inner=1), r"1 m"),
     "rectangle endless": (lambda: pl.geometry.Rectangle(size=(1, inf)), r"\[1\] is inf"),
     "polygon of two corners": (lambda: Polygon(points=((0, 0), (1, 1))), r"shape \(2, 2\)"),
     "polygon that crosses itself": (
@@ -90,7 +90,7 @@ SHAPES = {
     "divisions of two": (lambda: BOX.mesh(divisions=(1, 1)), r"takes 3 whole numbers"),
     "divisions broken": (lambda: BOX.mesh(divisions=(1.5, 1, 1)), r"1\.5"),
     "extruded without layers": (
-        lambda: extruded(
+        lambda: extrude(
             pl.geometry.Rectangle(size=(1, 1)).mesh(divisions=(1, 1)), thickness=1, layers=0
         ),
         r"0 layers",
@@ -132,7 +132,7 @@ MESHES = {
         lambda: mesh(surfaces={"a": [[0, 1, 2]]}, regions={"a": [0]}),
         r"'a' names both",
     ),
-    "surface of nothing": (lambda: with_surface(mesh(), "far", lambda c: c[:, 0] > 9), r"'far'"),
+    "surface of nothing": (lambda: add_surface(mesh(), "far", lambda c: c[:, 0] > 9), r"'far'"),
     "unknown surface": (
         lambda: mesh(surfaces={"skin": [[0, 1, 2]]}).facets("skni"),
         r"'skni'.*Did you mean 'skin'",
@@ -151,9 +151,9 @@ MESHES = {
         lambda: skin(triangles=[*SKIN[:3], [1, 2, 2.5]]),
         r"float64|whole|integer",
     ),
-    "fill nothing": (lambda: fill(None, 0.1), r"filled is 'None'.*give a Surface"),
-    "quality of nothing": (lambda: quality(None), r"measured is 'None'.*give a Mesh"),
-    "place beyond numbers": (lambda: mesh().locate([[1e16, 0, 0]]), r"check the units"),
+    "fill nothing": (lambda: fill(None, 0.1), r"surface to fill is 'None'.*give a Surface"),
+    "quality of nothing": (lambda: mesh_quality(None), r"mesh to measure is 'None'.*give a Mesh"),
+    "place beyond numbers": (lambda: mesh().locate([[1e16, 0, 0]]), r"Check the units"),
     "place as text": (lambda: mesh().locate("here"), r"'here'"),
     "fill with what": (lambda: fill(skin(), 0.2, method="magic"), r"'magic'.*stuffing"),
     "fill with huge cells": (lambda: fill(skin(), 100.0), r"cell"),
@@ -202,7 +202,7 @@ def figure(path: Path) -> pl.Mesh:
 CUBE = trimesh.creation.box().triangles
 FILES = {
     "mesh empty": (load_mesh, b"", r"is empty \(0 bytes\)"),
-    "mesh of noise": (load_mesh, bytes(range(256)), r"no mesh that Pliant knows"),
+    "mesh of noise": (load_mesh, bytes(range(256)), r"not a known mesh format"),
     "mesh cut short": (load_mesh, vtk()[:-40], r"cannot be read|empty|holds no"),
     "mesh nan": (
         load_mesh,
@@ -211,15 +211,19 @@ FILES = {
     ),
     "mesh index": (load_mesh, vtk(cells="4 0 1 2 9"), r"point 9, but the file has 4 points"),
     "mesh flat": (load_mesh, vtk(points="0 0 0 1 0 0 0 1 0 1 1 0"), r"are flat"),
-    "mesh that unfolds": (load_mesh, b'<!DOCTYPE x [<!ENTITY a "aaaa">]><VTKFile/>', r"unfold"),
+    "mesh with entities": (
+        load_mesh,
+        b'<!DOCTYPE x [<!ENTITY a "aaaa">]><VTKFile/>',
+        r"may expand without limit",
+    ),
     "skin empty": (load_surface, b"", r"is empty"),
     "skin cut short": (load_surface, stl(CUBE)[:-30], r"announces 12 triangles, 684 bytes"),
     "skin open": (load_surface, stl(CUBE[1:]), r"3 edges are open"),
-    "skin of noise": (load_surface, b"hello", r"no surface that Pliant knows"),
+    "skin of noise": (load_surface, b"hello", r"not a known surface format"),
     "picture empty": (figure, b"", r"is empty"),
     "picture bomb": (figure, png(60000, 60000), r"60000 x 60000 pixels, over the limit"),
     "picture cut short": (figure, png(60, 60), r"cannot be read"),
-    "picture of noise": (figure, b"not a picture", r"no PNG"),
+    "picture of noise": (figure, b"not a picture", r"not a PNG"),
 }
 
 

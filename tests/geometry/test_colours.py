@@ -5,7 +5,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from pliant.core import InputError, MeshError
-from pliant.geometry import load_silhouette, quality, seed
+from pliant.geometry import load_silhouette, mesh_quality, sample_particles
 
 SIZE = {"height": 0.1, "cell": 0.01}
 FLAG = {"red": "left", "#0000ff": "right"}
@@ -40,7 +40,7 @@ def test_each_cell_has_the_region_of_its_colour(tmp_path, alpha, colours, smooth
     assert (centres[mesh.regions["right"], 0] > 0.099).all()
     assert len(mesh.regions["left"]) + len(mesh.regions["right"]) == mesh.n_cells
     assert mesh.volumes().sum() == pytest.approx(0.02, rel=0.01)
-    assert quality(mesh).closed
+    assert mesh_quality(mesh).closed
 
 
 def test_rows_run_downward(tmp_path):
@@ -56,7 +56,7 @@ def test_rows_run_downward(tmp_path):
 
 def test_a_solid_keeps_the_regions_and_its_particles_their_volumes(tmp_path):
     mesh = load_silhouette(flag(tmp_path / "flag.png"), **SIZE, thickness=0.02, regions=FLAG)
-    seeds = seed(mesh, spacing=0.005)
+    seeds = sample_particles(mesh, spacing=0.005)
     for name, chosen in mesh.regions.items():
         assert seeds.volumes[seeds.regions[name]].sum() == pytest.approx(
             mesh.volumes()[chosen].sum(), rel=1e-12

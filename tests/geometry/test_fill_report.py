@@ -15,18 +15,18 @@ from pliant.geometry import (
     Polygon,
     Surface,
     Union,
-    ball,
-    cavities,
+    compare_fill,
     fill,
-    fill_report,
-    with_cavities,
+    find_cavities,
+    icosphere,
+    name_cavities,
 )
-from pliant.geometry.cavities import enclosed, voids
+from pliant.geometry.cavities import find_voids, signed_enclosed_volume
 from pliant.geometry.cells import boundary_facets
 from pliant.geometry.distance import distance_to_simplices
-from pliant.geometry.fill import by_stuffing
-from pliant.geometry.fill_advice import cell_for_close_mesh, cell_for_sound_mesh
-from pliant.geometry.pieces import pieces
+from pliant.geometry.fill import fill_by_stuffing
+from pliant.geometry.fill_advice import suggest_accurate_cell, suggest_valid_cell
+from pliant.geometry.pieces import label_pieces
 
 
 def joined(*parts):
@@ -76,15 +76,18 @@ def pneunet():
     return cubes(mask, 0.002)
 
 
-def shell(halvings=1):
-    outer, inner = ball(0.03, halvings=halvings), ball(0.026, halvings=halvings)
+def shell(subdivisions=1):
+    outer, inner = (
+        icosphere(0.03, subdivisions=subdivisions),
+        icosphere(0.026, subdivisions=subdivisions),
+    )
     return joined((outer.points, outer.triangles), (inner.points, inner.triangles[:, ::-1]))
 
 
 def bubbles():
-    bubble = ball(0.001, halvings=1)
+    bubble = icosphere(0.001, subdivisions=1)
     places = [(0.01, 0.0, 0.0), (-0.01, 0.004, 0.0), (0.0, -0.01, 0.005)]
-    outer = ball(0.03, halvings=3)
+    outer = icosphere(0.03, subdivisions=3)
     return joined(
         (outer.points, outer.triangles),
         *((bubble.points + place, bubble.triangles[:, ::-1]) for place in places),
@@ -113,7 +116,7 @@ def test_lost_walls_and_cavities_are_refused_with_a_cell_that_works(surface, cel
     assert finer < cell
     mesh = fill(surface, finer)
     assert mesh.volumes().sum() == pytest.approx(surface.volume(), rel=0.2)
-    assert len(cavities(mesh)) == len(voids(surface.points, surface.triangles))
+    assert len(find_cavities(mesh)) == len(find_voids(surface.points, surface.triangles))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +124,7 @@ def test_lost_walls_and_cavities_are_refused_with_a_cell_that_works(surface, cel
     [
         (cone(), 0.0103, "stuffing"),
         (joined(box((0.02, 0.02, 0.03))), 0.0071, "stuffing"),
-        (ball(0.03, halvings=2), 0.017, "stuffing"),
+        (icosphere(0.03, subdivisions=2), 0.017, "stuffing"),
         (walled(), 0.0052, "lattice"),
     ],
 )
@@ -133,7 +136,7 @@ def test_an_inaccurate_mesh_is_warned_about_with_a_cell_that_is_close_enough(sur
         fill(surface, advised(str(caught[0].message)), method=method)
 
 
-@pytest.mark.parametrize("advice", [cell_for_sound_mesh, cell_for_close_mesh])
+@pytest.mark.parametrize("advice", [suggest_valid_cell, suggest_accurate_cell])
 def test_at_most_three_finer_cells_are_tried(advice):
     surface, tried = joined(box((0.02, 0.02, 0.03))), []
 
@@ -142,7 +145,7 @@ def test_at_most_three_finer_cells_are_tried(advice):
         raise MeshError("no mesh")
 
     mesh = Box(size=(0.02, 0.02, 0.02)).mesh(divisions=(1, 1, 1))
-    cell = 0.009 if advice is cell_for_sound_mesh else fill_report(mesh, surface, 0.009)
+    cell = 0.009 if advice is suggest_valid_cell else compare_fill(mesh, surface, 0.009)
     text = advice(surface, cell, mesher, FillTolerances())
     assert 1 < len(tried) <= 3
     assert sorted(tried, reverse=True) == tried
@@ -157,7 +160,7 @@ def test_a_tip_that_is_cut_off_is_located():
 
 
 def test_tolerances_can_be_widened():
-    wide = FillTolerances(wrong_volume=2.0, doubtful_volume=2.0, doubtful_distance=100.0)
+    wide = FillTolerances(volume_error=2.0, volume_warning=2.0, distance_warning=100.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mesh = fill(cone(), 0.016, tolerances=wide)
@@ -166,9 +169,9 @@ def test_tolerances_can_be_widened():
 
 def test_a_wall_of_one_cell_stays_whole():
     """Cells with all corners on the surface are kept; without them a fifth of the shell is lost."""
-    surface = shell(halvings=2)
-    mesh = by_stuffing(surface, 0.00416)
-    report = fill_report(mesh, surface, 0.00416)
+    surface = shell(subdivisions=2)
+    mesh = fill_by_stuffing(surface, 0.00416)
+    report = compare_fill(mesh, surface, 0.00416)
     assert report.volume_ratio == pytest.approx(1.0, abs=0.01)
     assert (report.pieces, report.lost_cavities) == (1, ())
     assert report.distance < 0.3 * report.cell
@@ -180,16 +183,18 @@ def test_small_voids_are_counted_and_not_named():
         UserWarning, match="3 voids or pieces of the surface are smaller than a cell"
     ):
         mesh = fill(surface, 0.006)
-    assert fill_report(mesh, surface, 0.006).small_parts == 3
+    assert compare_fill(mesh, surface, 0.006).small_parts == 3
     assert set(mesh.surfaces) == {"outside"}
 
 
 def test_the_chambers_of_a_pneunet_are_one_named_cavity():
-    mesh = with_cavities(fill(pneunet(), 0.0021))
+    mesh = name_cavities(fill(pneunet(), 0.0021))
     assert set(mesh.surfaces) == {"outside", "cavity-1"}
     assert len(mesh.surfaces["outside"]) + len(mesh.surfaces["cavity-1"]) == len(mesh.boundary())
     void = np.prod(np.ptp(pneunet().points, axis=0)) - pneunet().volume()
-    assert -enclosed(mesh.points, mesh.surfaces["cavity-1"]) == pytest.approx(void, rel=0.1)
+    assert -signed_enclosed_volume(mesh.points, mesh.surfaces["cavity-1"]) == pytest.approx(
+        void, rel=0.1
+    )
 
 
 def test_parts_that_overlap_are_one_body():
@@ -198,7 +203,7 @@ def test_parts_that_overlap_are_one_body():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mesh = fill(surface, 0.003)
-    report = fill_report(mesh, surface, 0.003)
+    report = compare_fill(mesh, surface, 0.003)
     overlap = 0.02 * 0.017 * 0.0149
     assert report.surface_volume == pytest.approx(surface.volume() - overlap, rel=0.01)
 
@@ -206,13 +211,13 @@ def test_parts_that_overlap_are_one_body():
 def test_the_tolerances_decide_when_an_overlap_is_looked_for():
     surface = joined(box((0.05, 0.02, 0.02)), box((0.05, 0.02, 0.02), (0.046, 0.0, 0.0)))
     mesh = Box(size=(0.096, 0.02, 0.02)).mesh(cell=0.004)
-    strict = FillTolerances(doubtful_volume=0.01)
-    report = fill_report(mesh, surface, 0.004, strict)
+    strict = FillTolerances(volume_warning=0.01)
+    report = compare_fill(mesh, surface, 0.004, strict)
     assert report.volume_ratio == pytest.approx(1.0, rel=1e-3)
-    assert report.doubts(strict) == []
+    assert report.warnings(strict) == []
 
 
-@pytest.mark.parametrize("tolerances", [0.5, {"wrong_volume": 0.5}, False])
+@pytest.mark.parametrize("tolerances", [0.5, {"volume_error": 0.5}, False])
 def test_tolerances_of_another_type_are_refused(tolerances, one_sentence):
     surface = joined(box((0.02, 0.02, 0.03)))
     one_sentence(lambda: fill(surface, 0.005, tolerances=tolerances), "give geometry.FillToler")
@@ -220,7 +225,7 @@ def test_tolerances_of_another_type_are_refused(tolerances, one_sentence):
 
 def test_separate_bodies_are_separate_pieces():
     surface = joined(box((0.05, 0.02, 0.02)), box((0.02, 0.05, 0.02), (0.1, 0.0, 0.0)))
-    report = fill_report(fill(surface, 0.005), surface, 0.005)
+    report = compare_fill(fill(surface, 0.005), surface, 0.005)
     assert (report.pieces, report.surface_pieces) == (2, 2)
 
 
@@ -230,7 +235,7 @@ def test_a_union_with_a_part_of_two_pieces_is_sound():
         warnings.simplefilter("error")
         for parts in ({"feet": two}, {"feet": Union(parts={"feet": two})}):
             mesh = Union(parts=parts, cell=0.01).mesh()
-            assert pieces(mesh).max() == 1
+            assert label_pieces(mesh).max() == 1
 
 
 def test_pieces_are_ranked_by_volume():
@@ -238,7 +243,7 @@ def test_pieces_are_ranked_by_volume():
         points=np.vstack([np.eye(4, 3), 5 + 2 * np.eye(4, 3)]),
         cells=[[3, 0, 1, 2], [7, 4, 5, 6]],
     )
-    assert pieces(mesh).tolist() == [1, 0]
+    assert label_pieces(mesh).tolist() == [1, 0]
 
 
 def mixed_triangles():

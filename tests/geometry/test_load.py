@@ -18,15 +18,15 @@ from pliant.core import InputError, MeshError
 from pliant.geometry import (
     Box,
     Disc,
-    Limits,
-    cavities,
+    FileLimits,
     fill,
+    find_cavities,
     load_mesh,
     load_silhouette,
     load_surface,
-    quality,
+    mesh_quality,
 )
-from pliant.geometry.load import SCRIPT
+from pliant.geometry.load import READER_SCRIPT
 
 BOX = Box(size=(1, 1, 2)).mesh(divisions=(2, 2, 2))
 HALVES = (np.arange(BOX.n_cells) >= BOX.n_cells // 2).astype(np.int32) + 1
@@ -153,7 +153,7 @@ def test_surfaces_come_back_closed_and_outward(tmp_path, kind):
     found = load_surface(tmp_path / "ball.dat", scale=0.001)
     assert len(found.points) == len(ball.vertices)
     assert found.volume() == pytest.approx(abs(ball.volume) * 1e-9, rel=1e-5)
-    assert quality(fill(found, 4e-4)).closed
+    assert mesh_quality(fill(found, 4e-4)).closed
 
 
 def picture(path: Path, *, alpha: bool = False) -> Path:
@@ -172,7 +172,7 @@ def test_a_silhouette_has_its_size_its_hole_and_good_angles(tmp_path, alpha):
     mesh = load_silhouette(picture(tmp_path / "ring.png", alpha=alpha), height=0.2, cell=0.01)
     assert mesh.volumes().sum() == pytest.approx(np.pi * (0.15 * 0.1 - 0.05**2), rel=0.01)
     assert np.ptp(mesh.points, axis=0) == pytest.approx([0.3, 0.2], abs=0.002)
-    measured = quality(mesh)
+    measured = mesh_quality(mesh)
     assert measured.closed
     assert measured.smallest_angle > 10
 
@@ -187,7 +187,7 @@ def test_a_silhouette_with_thickness_is_solid(tmp_path):
 def test_the_hole_of_a_silhouette_is_outside_only_when_extruded(tmp_path):
     path = picture(tmp_path / "ring.png")
     plane = load_silhouette(path, height=0.2, cell=0.02)
-    hole = cavities(plane)[0]
+    hole = find_cavities(plane)[0]
     assert len(plane.surfaces["outside"]) + len(hole) == len(plane.boundary())
     solid = load_silhouette(path, height=0.2, cell=0.02, thickness=0.02)
     assert sum(map(len, solid.surfaces.values())) == len(solid.boundary())
@@ -253,8 +253,8 @@ TETRA = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
 XML = b'<?xml version="1.0"?>\n'
 BAD_MESHES = {
     "empty": (b"", "is empty"),
-    "garbage": (bytes(range(256)) * 10, "is no mesh that Pliant knows"),
-    "text": (b"hello robot\n", "is no mesh that Pliant knows"),
+    "garbage": (bytes(range(256)) * 10, "is not a known mesh format"),
+    "text": (b"hello robot\n", "is not a known mesh format"),
     "truncated vtk": (vtk()[:-40], "cannot be read|holds no|empty"),
     "nan": (vtk(points="0 0 0 1 0 0 0 1 0 0 0 nan"), "1 of 4 points are not finite"),
     "endless counts": (vtk(n=10**12), "cannot be read|needs more than"),
@@ -267,7 +267,7 @@ BAD_MESHES = {
     ),
     "polydata": (XML + b'<VTKFile type="PolyData"></VTKFile>', "is a VTK file of type PolyData"),
     "broken xml": (XML + b'<VTKFile type="UnstructuredGrid"><Piece>', "cannot be read"),
-    "entities": (XML + b'<!DOCTYPE x [<!ENTITY a "aaaa">]><VTKFile/>', "may unfold without end"),
+    "entities": (XML + b'<!DOCTYPE x [<!ENTITY a "aaaa">]><VTKFile/>', "may expand without limit"),
     "xdmf": (XML + b"<Xdmf/>", "is XDMF"),
     "stl": (binary_stl(CUBE).replace(bytes(80), b"solid".ljust(80), 1), "holds a surface"),
     "text stl": (b"solid a\nendsolid a\n", "holds a surface, not cells"),
@@ -286,23 +286,23 @@ BAD_MESHES = {
         + b"<!--"
         + bytes(5000 * [32])
         + b'--><!DOCTYPE x [<!ENTITY a "a">]><VTKFile type="UnstructuredGrid"/>',
-        "may unfold without end|is no mesh",
+        "may expand without limit|is not a known mesh",
     ),
     "bomb": (bomb_vtu, "needs more than 1 GB to unpack"),
 }
 BAD_SURFACES = {
     "empty": (b"", "is empty"),
-    "garbage": (bytes(range(256)) * 10, "is cut short or no STL"),
-    "text": (b"hello robot\n", "is no surface that Pliant knows"),
+    "garbage": (bytes(range(256)) * 10, "is truncated or no STL"),
+    "text": (b"hello robot\n", "is not a known surface format"),
     "zero triangles": (binary_stl([]), "has 0 triangles"),
     "zero text triangles": (b"solid a\nendsolid a\n", "has 0 triangles|cannot be read"),
     "truncated": (
         binary_stl(CUBE)[:-30],
-        "is cut short or no STL: as binary STL it announces 12 triangles, 684 bytes",
+        "is truncated or no STL: as binary STL it announces 12 triangles, 684 bytes",
     ),
     "truncated text": (
         b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\n",
-        "is cut short: its text STL",
+        "is truncated: its text STL",
     ),
     "endless count": (binary_stl(CUBE, count=2**32 - 1), "announces 4294967295 triangles"),
     "open": (binary_stl(CUBE[1:]), "3 edges are open"),
@@ -311,7 +311,7 @@ BAD_SURFACES = {
         binary_stl([*CUBE, [*CUBE[0][:2], [9, 9, 9]]]),
         "2 edges are open|1 edges belong to more than two",
     ),
-    "doubled": (binary_stl([*CUBE, *CUBE]), "12 triangles of the surface are there more than once"),
+    "doubled": (binary_stl([*CUBE, *CUBE]), "12 triangles of the surface are duplicated"),
     "nested": (binary_stl([*CUBE, *(0.5 * CUBE)]), "1 of 2 parts .* outward inside another part"),
     "vertex 0": (b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 3 0/1 2\n", "face of vertex 0 .'f 3 0/1"),
     "endless faces": (
@@ -337,11 +337,11 @@ BAD_SURFACES = {
         binary_stl([*CUBE, [[3e38, 0, 0], *TETRA[1:]]]),
         r"reaches 3e\+38 m.*1e\+09 m",
     ),
-    "png": (huge_png(), "is cut short or no STL|is no surface"),
+    "png": (huge_png(), "is truncated or no STL|is not a known surface"),
 }
 BAD_PICTURES = {
     "empty": (b"", "is empty"),
-    "garbage": (b"not a picture", "is no PNG picture"),
+    "garbage": (b"not a picture", "is not a PNG picture"),
     "huge": (huge_png(), "has 60000 x 60000 pixels, over the limit"),
     "cut short": (
         huge_png().replace(struct.pack(">II", 60000, 60000), struct.pack(">II", 60, 60)),
@@ -366,7 +366,7 @@ def test_a_bad_file_ends_in_one_sentence(tmp_path, load, case, given):
     path = tmp_path / "file.dat"
     path.write_bytes(content() if callable(content) else content)
     with pytest.raises(MeshError, match=says) as caught:
-        load(path, limits=Limits(memory=1_000_000_000, seconds=60))
+        load(path, limits=FileLimits(memory=1_000_000_000, seconds=60))
     assert "file.dat" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -378,11 +378,11 @@ def test_missing_files_directories_and_limits(tmp_path):
         load_surface(tmp_path)
     path = written(tmp_path / "box.vtu")
     with pytest.raises(MeshError, match="over the limit of 10"):
-        load_mesh(path, limits=Limits(file=10))
+        load_mesh(path, limits=FileLimits(file=10))
     with pytest.raises(MeshError, match=r"took over 0.01 s to read"):
-        load_mesh(path, limits=Limits(seconds=0.01))
-    with pytest.raises(MeshError, match=r"broke its reader|needs more than"):
-        load_mesh(path, limits=Limits(memory=20_000_000))
+        load_mesh(path, limits=FileLimits(seconds=0.01))
+    with pytest.raises(MeshError, match=r"crashed its reader|needs more than"):
+        load_mesh(path, limits=FileLimits(memory=20_000_000))
 
 
 @pytest.mark.parametrize("path", [None, 3, ""])
@@ -395,9 +395,9 @@ def test_a_path_that_is_none_or_empty_is_refused(load, path):
 
 def test_a_scale_that_leaves_no_size_is_refused(tmp_path):
     (tmp_path / "cube.stl").write_bytes(binary_stl(CUBE))
-    with pytest.raises(MeshError, match=r"The surface is 1e-30 m large; no robot is smaller"):
+    with pytest.raises(MeshError, match=r"The surface is 1e-30 m large, below the limit"):
         load_surface(tmp_path / "cube.stl", scale=1e-30 / np.ptp(CUBE))
-    with pytest.raises(MeshError, match=r"The mesh is \S+e-30 m large; no robot is smaller"):
+    with pytest.raises(MeshError, match=r"The mesh is \S+e-30 m large, below the limit"):
         load_mesh(written(tmp_path / "box.vtu"), scale=2e-30)
 
 
@@ -424,24 +424,24 @@ def test_a_comment_about_an_include_is_no_include(tmp_path):
 
 def test_a_reader_can_open_no_other_file(tmp_path):
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import foreign, pathlib\n"
-        "foreign.open_nothing_but(pathlib.Path(sys.argv[2])); open(sys.argv[2]).close()\n"
+        "import sys; sys.path.insert(0, sys.argv[1]); import mesh_readers, pathlib\n"
+        "mesh_readers.restrict_file_access(pathlib.Path(sys.argv[2])); open(sys.argv[2]).close()\n"
         "try: open(sys.argv[3])\n"
-        "except foreign.Refused as error: print(error)"
+        "except mesh_readers.UnreadableFile as error: print(error)"
     )
     own, other = tmp_path / "own", tmp_path / "other"
     own.write_text("1")
     other.write_text("2")
-    command = [sys.executable, "-c", script, str(SCRIPT.parent), str(own), str(other)]
+    command = [sys.executable, "-c", script, str(READER_SCRIPT.parent), str(own), str(other)]
     assert (
         "refers to another file" in subprocess.run(command, capture_output=True, text=True).stdout
     )
 
 
 def test_the_time_for_a_file_grows_with_its_size():
-    assert Limits().seconds_for(1000) == pytest.approx(60, abs=1)
-    assert Limits().seconds_for(200_000_000) == pytest.approx(160)
-    assert Limits(seconds=5).seconds_for(200_000_000) == 5
+    assert FileLimits().seconds_for(1000) == pytest.approx(60, abs=1)
+    assert FileLimits().seconds_for(200_000_000) == pytest.approx(160)
+    assert FileLimits(seconds=5).seconds_for(200_000_000) == 5
 
 
 @pytest.mark.parametrize("shade", [0, 255])

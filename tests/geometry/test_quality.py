@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.geometry import Box, Cylinder, Ellipsoid, Mesh, Rectangle, Union, quality
+from pliant.geometry import Box, Cylinder, Ellipsoid, Mesh, Rectangle, Union, mesh_quality
 
 
 def test_an_equilateral_triangle_and_a_regular_tetrahedron():
-    triangle = quality(Mesh(points=[[0, 0], [1, 0], [0.5, np.sqrt(3) / 2]], cells=[[0, 1, 2]]))
+    triangle = mesh_quality(Mesh(points=[[0, 0], [1, 0], [0.5, np.sqrt(3) / 2]], cells=[[0, 1, 2]]))
     assert triangle.smallest_angle == pytest.approx(60)
     assert triangle.largest_aspect == pytest.approx(2 / np.sqrt(3))
     corners = np.array([[1, 1, 1], [-1, 1, -1], [1, -1, -1], [-1, -1, 1.0]])
-    tetrahedron = quality(Mesh(points=corners, cells=[[0, 1, 2, 3]]))
+    tetrahedron = mesh_quality(Mesh(points=corners, cells=[[0, 1, 2, 3]]))
     assert tetrahedron.smallest_angle == pytest.approx(np.degrees(np.arccos(1 / 3)))
     assert tetrahedron.total_volume == pytest.approx(8 / 3)
     assert tetrahedron.largest_aspect == pytest.approx(np.sqrt(3 / 2))
 
 
 def test_kuhn_cubes_have_angles_of_45_degrees():
-    measured = quality(Box(size=(1, 1, 1)).mesh(divisions=(2, 2, 2)))
+    measured = mesh_quality(Box(size=(1, 1, 1)).mesh(divisions=(2, 2, 2)))
     assert measured.smallest_angle == pytest.approx(45)
     assert (measured.n_points, measured.n_cells) == (27, 48)
     assert measured.smallest_volume == pytest.approx(measured.largest_volume)
@@ -30,19 +30,19 @@ def test_kuhn_cubes_have_angles_of_45_degrees():
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("shape", [Ellipsoid(radii=(1, 2, 3)), Cylinder(radius=1, length=1)])
 def test_the_boundary_of_curved_cells_encloses_exactly_what_they_hold(shape, order):
-    measured = quality(shape.mesh(cell=1.0, order=order))
+    measured = mesh_quality(shape.mesh(cell=1.0, order=order))
     assert measured.surface_volume == pytest.approx(measured.total_volume, rel=1e-12)
 
 
 def test_slivers_are_counted_and_placed():
-    measured = quality(Rectangle(size=(1, 0.01)).mesh(divisions=(2, 1)))
+    measured = mesh_quality(Rectangle(size=(1, 0.01)).mesh(divisions=(2, 1)))
     (warning,) = measured.warnings()
     assert warning.startswith("4 of 4 cells have an angle under 5 degrees (worst: cell")
 
 
 @pytest.mark.parametrize(("size", "says"), [(150.0, "Scale by 0.001"), (1e-5, "Scale by 1000")])
 def test_mistaken_units_are_suspected(size, says):
-    (warning,) = quality(Box(size=(size, size, size)).mesh(divisions=(1, 1, 1))).warnings()
+    (warning,) = mesh_quality(Box(size=(size, size, size)).mesh(divisions=(1, 1, 1))).warnings()
     assert says in warning
 
 
@@ -55,7 +55,7 @@ def test_parts_that_share_only_an_edge_or_a_point_are_told_of(origin, weak):
     shape = Union(
         parts={"a": Box(size=(1, 1, 1)), "b": Box(size=(1, 1, 1), origin=origin)}, cell=0.5
     )
-    told = [text for text in quality(shape.mesh()).warnings() if "transmits no moment" in text]
+    told = [text for text in mesh_quality(shape.mesh()).warnings() if "transmits no moment" in text]
     assert bool(told) == weak
 
 

@@ -1,17 +1,17 @@
-"""Surfaces of files: vertices merge within a tolerance, repairs are reported, doubts are told."""
+"""Surfaces of files: merged vertices, reported repairs, and warnings."""
 
 import numpy as np
 import pytest
 
 import pliant as pl
 from pliant.core import InputError, MeshError
-from pliant.geometry import Surface, ball, fill, load_surface, quality, repair_surface
-from pliant.geometry.holes import smallest_triangulation
-from pliant.geometry.load import merged_surface
-from pliant.geometry.repair import MERGE
-from pliant.geometry.surface_doubts import surface_doubts
+from pliant.geometry import Surface, fill, icosphere, load_surface, mesh_quality, repair_surface
+from pliant.geometry.holes import min_area_triangulation
+from pliant.geometry.load import merge_surface
+from pliant.geometry.repair import MERGE_FRACTION
+from pliant.geometry.surface_warnings import find_surface_warnings
 
-BALL = ball(0.05, halvings=3)  # 1280 triangles, neighbours 7 mm apart
+BALL = icosphere(0.05, subdivisions=3)  # 1280 triangles, neighbours 7 mm apart
 
 
 def box(lower=(0, 0, 0), upper=(1, 1, 1)):
@@ -36,30 +36,32 @@ def soup(points, triangles):
 
 
 def joined(*parts):
-    return merged_surface(*together(*parts), MERGE)
+    return merge_surface(*together(*parts), MERGE_FRACTION)
 
 
 def test_vertices_merge_within_a_tolerance_of_the_size():
     points, triangles = soup(BALL.points, BALL.triangles)
     noisy = points + 1e-10 * np.random.default_rng(0).uniform(-1, 1, points.shape)  # 1e-7 mm
-    found = merged_surface(noisy, triangles, MERGE)
+    found = merge_surface(noisy, triangles, MERGE_FRACTION)
     assert len(found.points) == len(BALL.points)
     assert found.volume() == pytest.approx(BALL.volume(), rel=1e-6)
     with pytest.raises(MeshError, match=r"3840 edges are open.*repair"):
-        merged_surface(noisy, triangles, 0.0)
+        merge_surface(noisy, triangles, 0.0)
 
 
 def test_the_tolerance_scales_with_the_body():
     for scale in (1e-3, 1.0, 1e3):
         points, triangles = soup(scale * BALL.points, BALL.triangles)
         noise = 1e-8 * scale * np.random.default_rng(0).uniform(-1, 1, points.shape)
-        assert len(merged_surface(points + noise, triangles, MERGE).points) == len(BALL.points)
+        assert len(merge_surface(points + noise, triangles, MERGE_FRACTION).points) == len(
+            BALL.points
+        )
 
 
 @pytest.mark.parametrize("merge", [-1.0, 0.5, np.nan, "fine"])
 def test_a_tolerance_that_is_none_is_refused(merge):
     with pytest.raises(InputError, match="merge tolerance"):
-        merged_surface(BALL.points, BALL.triangles, merge)
+        merge_surface(BALL.points, BALL.triangles, merge)
 
 
 def test_parts_that_share_an_edge_or_a_face_are_closed_and_filled():
@@ -94,7 +96,7 @@ def test_a_damage_is_repaired_and_reported(case):
 
 def test_a_repaired_surface_is_filled():
     surface, _ = repair_surface(BALL.points, np.delete(BALL.triangles, [2, 3], axis=0))
-    assert quality(fill(surface, 0.02)).closed
+    assert mesh_quality(fill(surface, 0.02)).closed
 
 
 def test_a_sound_surface_needs_no_repair():
@@ -151,7 +153,7 @@ def test_triangles_that_two_closed_parts_share_are_kept():
     surface, report = repair_surface(*parts)
     assert not report.changed
     assert len(surface.triangles) == len(joined(box(), box((0, 0, 0), (1, 1, 2))).triangles) == 24
-    assert "filled as one" in surface_doubts(surface)[0]
+    assert "filled as one" in find_surface_warnings(surface)[0]
     assert fill(surface, 0.25, method="lattice").volumes().sum() == pytest.approx(2)
 
 
@@ -182,32 +184,32 @@ def test_a_surface_of_one_side_is_refused():
 
 def test_a_rim_is_closed_by_the_triangles_of_least_area():
     rim = np.array([[0, 0, 0], [2, 0, 0], [2, 2, 0], [1, 0.5, 0], [0, 2, 0]], float)
-    a, b, c = rim[smallest_triangulation(rim)].transpose(1, 0, 2)
+    a, b, c = rim[min_area_triangulation(rim)].transpose(1, 0, 2)
     area = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum()
     assert area == pytest.approx(4 - 1.5)  # of the polygon with its dent
 
 
 def test_overlapping_parts_are_told_of():
     overlap = joined(box(), box((0.5, 0.5, 0.5), (1.5, 1.5, 1.5)))
-    assert "parts overlap" in surface_doubts(overlap)[0]
+    assert "parts overlap" in find_surface_warnings(overlap)[0]
     assert fill(overlap, 0.25, method="lattice").volumes().sum() == pytest.approx(2 - 0.125)
-    assert surface_doubts(BALL) == []
+    assert find_surface_warnings(BALL) == []
 
 
 def test_a_part_inside_another_must_be_inward():
     inner = box((0.3, 0.3, 0.3), (0.7, 0.7, 0.7))
     with pytest.raises(MeshError, match=r"1 of 2 parts.*outward inside another part.*a cavity"):
-        surface_doubts(joined(box(), inner))
-    assert surface_doubts(joined(box(), (inner[0], inner[1][:, ::-1]))) == []
+        find_surface_warnings(joined(box(), inner))
+    assert find_surface_warnings(joined(box(), (inner[0], inner[1][:, ::-1]))) == []
 
 
 def test_a_spike_is_told_of_and_a_cone_is_not():
     points = np.array(BALL.points)
     points[17] *= 20.0
     spiked = Surface(points=points, triangles=BALL.triangles)
-    assert "1 spike (longest: 0.95" in surface_doubts(spiked)[0]
+    assert "1 spike (longest: 0.95" in find_surface_warnings(spiked)[0]
     points[17] = 3.0 * BALL.points[17]
-    assert surface_doubts(Surface(points=points, triangles=BALL.triangles)) == []
+    assert find_surface_warnings(Surface(points=points, triangles=BALL.triangles)) == []
 
 
 def stl(surface, triangles):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pliant.geometry import Bar, Rods, Round
+from pliant.geometry import CircularSection, RectangularSection, Rods
 
-SECTION = Round(radius=0.01)
+SECTION = CircularSection(radius=0.01)
 FORK = {"points": [[0, 0, 0], [1, 0, 0], [1, 2, 0], [1, 0, 3.0]], "rods": [[0, 1], [1, 2], [1, 3]]}
 
 
@@ -14,12 +14,16 @@ def fork(**options):
 
 
 def test_a_ring_is_a_circle_less_its_hole():
-    whole, hole, ring = Round(radius=0.02), Round(radius=0.01), Round(radius=0.02, inner=0.01)
+    whole, hole, ring = (
+        CircularSection(radius=0.02),
+        CircularSection(radius=0.01),
+        CircularSection(radius=0.02, inner=0.01),
+    )
     assert ring.area == pytest.approx(whole.area - hole.area)
     assert ring.moments == pytest.approx(np.subtract(whole.moments, hole.moments))
     assert ring.torsion == pytest.approx(sum(ring.moments))  # the polar moment
     assert whole.shear_areas == pytest.approx((0.9 * whole.area,) * 2)
-    thin = Round(radius=1.0, inner=0.999)
+    thin = CircularSection(radius=1.0, inner=0.999)
     assert 0.5 < thin.shear_areas[0] / thin.area < 0.6  # half of a thin tube carries the shear
 
 
@@ -40,12 +44,12 @@ def poisson_torsion(width, height, n=120):
 
 @pytest.mark.parametrize("sides", [(1.0, 1.0), (2.0, 1.0), (1.0, 10.0)])
 def test_the_torsion_of_a_bar_is_that_of_its_stress_function(sides):
-    bar = Bar(width=sides[0], height=sides[1])
+    bar = RectangularSection(width=sides[0], height=sides[1])
     assert bar.torsion == pytest.approx(poisson_torsion(*sides), rel=1e-4)
 
 
 def test_the_moments_of_a_bar_are_integrals_over_it():
-    bar = Bar(width=0.3, height=0.2)
+    bar = RectangularSection(width=0.3, height=0.2)
     b, c = (np.linspace(-0.5, 0.5, 401) * side for side in (0.3, 0.2))
     spread = [np.trapezoid(axis**2, axis) * other for axis, other in ((c, 0.3), (b, 0.2))]
     np.testing.assert_allclose(bar.moments, spread, rtol=1e-4)
@@ -71,12 +75,12 @@ def test_division_keeps_lengths_names_and_places():
     assert fine.lengths.sum() == pytest.approx(rods.lengths.sum())
     np.testing.assert_allclose(np.sort(fine.lengths), np.sort(np.repeat(rods.lengths / 4, 4)))
     np.testing.assert_array_equal(fine.points[:4], rods.points)
-    assert fine.points_of("foot").tolist() == [0]
+    assert fine.region_points("foot").tolist() == [0]
     np.testing.assert_allclose(
-        np.sort(fine.points[fine.points_of("beam")][:, 1]), np.linspace(0, 2, 5)
+        np.sort(fine.points[fine.region_points("beam")][:, 1]), np.linspace(0, 2, 5)
     )
-    assert fine.lengths[fine.rods_of("stem")].sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(fine.axes[fine.rods_of("stem")], np.tile(rods.axes[0], (4, 1, 1)))
+    assert fine.lengths[fine.part_rods("stem")].sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(fine.axes[fine.part_rods("stem")], np.tile(rods.axes[0], (4, 1, 1)))
     assert len(rods.refine(1).rods) == 3
 
 
@@ -87,7 +91,7 @@ def test_points_are_found_on_the_axes():
 
 
 def test_each_part_has_its_section():
-    thin, flat = Round(radius=0.01), Bar(width=0.1, height=0.01)
+    thin, flat = CircularSection(radius=0.01), RectangularSection(width=0.1, height=0.01)
     rods = fork(section={"body": thin, "arms": flat}, parts={"arms": [1, 2]})
     assert rods.sections == (thin, flat, flat)
 
@@ -125,17 +129,17 @@ def test_each_part_has_its_section():
         ),
         (lambda: fork(section=0.01), "section of 'body' is '0.01'"),
         (lambda: fork(up=(0, 0, 1)), "Rod 2 runs along the up direction"),
-        (lambda: fork(up=(0, 0, 0)), "which is none"),
+        (lambda: fork(up=(0, 0, 0)), "Pass a nonzero vector"),
         (lambda: fork().refine(0), "divided into '0'"),
         (lambda: fork().refine(2.5), "divided into '2.5'"),
         (
             lambda: fork().locate([[0.5, 0, 0], [0.5, 0.2, 0]]),
             r"Point 1 at .* is 0\.2 m away from the axis of the nearest rod \(rod 0\)",
         ),
-        (lambda: fork().points_of("fot"), "no region 'fot'"),
-        (lambda: Round(radius=0.01, inner=0.01), "inner radius of a section is 0.01 m"),
-        (lambda: Round(radius=-1.0), "radius of a round section is -1"),
-        (lambda: Bar(width=np.inf, height=1.0), "width of a bar is inf"),
+        (lambda: fork().region_points("fot"), "no region 'fot'"),
+        (lambda: CircularSection(radius=0.01, inner=0.01), "inner radius of a section is 0.01 m"),
+        (lambda: CircularSection(radius=-1.0), "radius of a round section is -1"),
+        (lambda: RectangularSection(width=np.inf, height=1.0), "width of a bar is inf"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(make, says, one_sentence):

@@ -7,21 +7,21 @@ import pytest
 
 from pliant.core import InputError, MeshError
 from pliant.geometry import (
+    Annulus,
     Box,
     Cylinder,
     Disc,
     Ellipsoid,
     Polygon,
     Rectangle,
-    Ring,
     Strip,
     Surface,
     Tube,
     Union,
-    extruded,
-    quality,
+    extrude,
+    mesh_quality,
 )
-from pliant.geometry.cells import cell_facets, sorted_groups
+from pliant.geometry.cells import cell_facets, group_rows
 
 STAR = tuple(
     ((0.4, 1.0)[k % 2] * np.cos(k * pi / 5), (0.4, 1.0)[k % 2] * np.sin(k * pi / 5))
@@ -64,7 +64,7 @@ CASES = {
     ),
     "rectangle": (Rectangle(size=(2, 3)), 6, [(1, 1), (3, 2), (4, 4)], "x- x+ y- y+"),
     "disc": (Disc(radius=2, origin=(1, 1)), 4 * pi, [(1,), (2,), (3,), (7,), (20,)], "outside"),
-    "ring": (Ring(outer=1, inner=0.2), 0.96 * pi, [(6, 1), (9, 2), (30, 5)], "outside inner"),
+    "ring": (Annulus(outer=1, inner=0.2), 0.96 * pi, [(6, 1), (9, 2), (30, 5)], "outside inner"),
     "star": (Polygon(points=STAR), 10 * 0.5 * 0.4 * np.sin(pi / 5), [(1,), (6,), (21,)], "outside"),
     "l": (Polygon(points=L_SHAPE), 1.11, [(1,), (5,), (40,)], "outside"),
 }
@@ -90,9 +90,9 @@ def test_every_mesh_is_conforming_closed_and_named(name, divisions, order):
     assert (mesh.dim, mesh.order) == (shape.dim, order)
     assert (mesh.volumes() > 0).all()
     assert mesh.volumes().sum() <= exact * (1 + 1e-2)
-    _, _, count = sorted_groups(cell_facets(mesh.cells)[:, : mesh.dim])
+    _, _, count = group_rows(cell_facets(mesh.cells)[:, : mesh.dim])
     assert set(count) <= {1, 2}
-    measured = quality(mesh)
+    measured = mesh_quality(mesh)
     assert measured.closed
     assert measured.surface_volume == pytest.approx(measured.total_volume, rel=1e-9)
     assert set(mesh.surfaces) == set(names.split())
@@ -137,7 +137,7 @@ def test_angles_of_round_shapes_do_not_decay_with_resolution(name):
         "cylinder": Cylinder(radius=1, length=1),
         "ellipsoid": Ellipsoid(radii=(1, 1, 1)),
     }[name]
-    angles = [quality(shape.mesh(cell=cell)).smallest_angle for cell in (1, 0.3, 0.2, 0.12)]
+    angles = [mesh_quality(shape.mesh(cell=cell)).smallest_angle for cell in (1, 0.3, 0.2, 0.12)]
     assert min(angles) > 15
 
 
@@ -174,7 +174,7 @@ def test_named_sides_lie_where_their_names_say():
 
 def test_strip_cells_stay_well_shaped_when_the_cell_is_wider_than_the_strip_is_thick():
     mesh = Strip(length=0.1, width=0.02, thickness=0.001).mesh(cell=0.02)
-    assert quality(mesh).smallest_angle > 10
+    assert mesh_quality(mesh).smallest_angle > 10
 
 
 def test_union_of_two_boxes_is_the_arm_of_paper_000():
@@ -192,7 +192,7 @@ def test_union_gives_shared_cubes_to_the_first_part():
     inner, outer = Box(size=(1, 1, 1), origin=(1, 1, 1)), Box(size=(3, 3, 3))
     mesh = Union(parts={"core": inner, "hull": outer}, cell=1.0).mesh(order=2)
     assert [len(mesh.regions[name]) for name in ("core", "hull")] == [6, 26 * 6]
-    assert quality(mesh).closed
+    assert mesh_quality(mesh).closed
 
 
 def test_union_takes_a_closed_surface_as_a_part():
@@ -204,7 +204,7 @@ def test_union_takes_a_closed_surface_as_a_part():
 
 def test_extruded_keeps_the_outline_and_its_names():
     flat = Rectangle(size=(2, 1)).mesh(divisions=(3, 2))
-    solid = extruded(flat, thickness=0.5, layers=2)
+    solid = extrude(flat, thickness=0.5, layers=2)
     assert solid.volumes().sum() == pytest.approx(1.0)
     assert set(solid.surfaces) == {"x-", "x+", "y-", "y+", "bottom", "top"}
     assert (solid.points[solid.nodes("x+"), 0] == 2).all()
@@ -229,7 +229,7 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
             lambda: Tube(outer=1, inner=1, length=1),
             "inner radius of a Tube, 1 m, is not under the outer, 1 m",
         ),
-        (lambda: Ring(outer=1, inner=0), "inner radius of a Ring is 0 m"),
+        (lambda: Annulus(outer=1, inner=0), "inner radius of an Annulus is 0 m"),
         (lambda: Ellipsoid(radii=(1, 1, -1)), r"radii of an Ellipsoid\[2\]"),
         (lambda: Strip(length=1, width=1, thickness=0), "thickness of a Strip"),
         (lambda: Polygon(points=((0, 0), (1, 0))), "at least 3"),
@@ -257,7 +257,7 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
         (lambda: Polygon(points=STAR).mesh(cell=1e-6), "over the limit"),
         (lambda: Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 0)), "3 whole numbers"),
         (lambda: Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 1.5)), "3 whole numbers"),
-        (lambda: Ring(outer=1, inner=0.5).mesh(divisions=(4, 1)), r"at least \(6, 1\)"),
+        (lambda: Annulus(outer=1, inner=0.5).mesh(divisions=(4, 1)), r"at least \(6, 1\)"),
         (lambda: Box(size=(1, 1, 1)).mesh(order=3), "order is 3"),
         (lambda: Union(parts=SQUARE).mesh(order=0), "order is 0"),
         (lambda: Union(parts={}), "0 parts"),
@@ -267,9 +267,9 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
             lambda: Union(parts={**SQUARE, "b": SQUARE["a"]}, cell=0.5).mesh(),
             "Part 'b' of the Union owns none",
         ),
-        (lambda: extruded(Rectangle(size=(1, 1)).mesh(), thickness=-1), "thickness"),
-        (lambda: extruded(Rectangle(size=(1, 1)).mesh(), thickness=1, layers=0), "0 layers"),
-        (lambda: extruded(Box(size=(1, 1, 1)).mesh(), thickness=1), "dim 3"),
+        (lambda: extrude(Rectangle(size=(1, 1)).mesh(), thickness=-1), "thickness"),
+        (lambda: extrude(Rectangle(size=(1, 1)).mesh(), thickness=1, layers=0), "0 layers"),
+        (lambda: extrude(Box(size=(1, 1, 1)).mesh(), thickness=1), "dim 3"),
     ],
 )
 def test_bad_shapes_are_refused_with_a_sentence(make, says):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pliant.core import InputError, MeshError, MissingExtra
-from pliant.geometry import Box, Ellipsoid, Surface, Tube, check_closed, fill, quality
-from pliant.geometry.stuffing import stuffed
+from pliant.geometry import Box, Ellipsoid, Surface, Tube, check_closed, fill, mesh_quality
+from pliant.geometry.stuffing import stuff_isosurface
 
 
 def skin(mesh):
@@ -42,7 +42,7 @@ def with_one_turned(triangles):
         (
             CUBE.points,
             np.vstack([CUBE.triangles, CUBE.triangles]),
-            "12 triangles of the surface are there more than once",
+            "12 triangles of the surface are duplicated",
         ),
         (
             CUBE.points,
@@ -55,7 +55,7 @@ def with_one_turned(triangles):
             r"encloses -1.000e\+00 m\^3: its triangles point inward",
         ),
         (CUBE.points * np.nan, CUBE.triangles, "8 of 8 points of the surface are not finite"),
-        (CUBE.points[:7], CUBE.triangles, "names point 7"),
+        (CUBE.points[:7], CUBE.triangles, "refers to point 7"),
         (CUBE.points, np.zeros((0, 3), int), r"shape \(0, 3\)"),
         (CUBE.points[:, :2], CUBE.triangles, r"shape \(8, 2\)"),
     ],
@@ -83,7 +83,7 @@ def test_contains_agrees_with_the_shape_away_from_its_skin():
 def test_crossings_meet_the_sphere_at_its_radius():
     rays = np.random.default_rng(1).normal(size=(500, 3))
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
-    t = BALL.crossings(np.zeros((500, 3)), 2 * rays)
+    t = BALL.first_crossings(np.zeros((500, 3)), 2 * rays)
     assert (2 * t <= 1 + 1e-12).all()
     assert (2 * t > 0.98).all()
 
@@ -91,7 +91,7 @@ def test_crossings_meet_the_sphere_at_its_radius():
 @pytest.mark.parametrize("cell", [0.4, 0.31, 0.25])
 def test_stuffing_keeps_good_angles_and_a_closed_skin(cell):
     for surface in (BALL, PIPE, CUBE):
-        measured = quality(fill(surface, cell))
+        measured = mesh_quality(fill(surface, cell))
         assert measured.smallest_angle > 10
         assert measured.closed
         assert measured.surface_volume == pytest.approx(measured.total_volume)
@@ -129,9 +129,9 @@ def halving(inside):
 
 @pytest.mark.parametrize("inside", list(rotated_bodies()))
 def test_stuffing_angles_hold_for_any_body(inside):
-    mesh = stuffed(inside, halving(inside), (np.full(3, -2.6), np.full(3, 2.6)), 0.3)
-    assert quality(mesh).smallest_angle > 10.7  # Labelle and Shewchuk, table 1: 10.78 degrees
-    assert quality(mesh).closed
+    mesh = stuff_isosurface(inside, halving(inside), (np.full(3, -2.6), np.full(3, 2.6)), 0.3)
+    assert mesh_quality(mesh).smallest_angle > 10.7  # Labelle and Shewchuk, table 1: 10.78 degrees
+    assert mesh_quality(mesh).closed
 
 
 def test_lattice_keeps_the_cubes_whose_middle_is_inside():

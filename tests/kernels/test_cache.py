@@ -49,12 +49,12 @@ def run(home, monkeypatch):
     def start():
         monkeypatch.setattr(cache.dispatcher, "FunctionCache", None)
         cache._warn_once.cache_clear()
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             cache.use_kernel_cache(Path(cache.__file__).parent)
             compiled = numba.njit(cache=True)(kernel)
             assert compiled(2) == 3
-        return bool(compiled.stats.cache_hits), [str(warning.message) for warning in said]
+        return bool(compiled.stats.cache_hits), [str(warning.message) for warning in caught]
 
     return start
 
@@ -69,7 +69,7 @@ def start_process(code, **variables):
     )
 
 
-def test_the_name_follows_every_compiled_source_and_no_other(tmp_path: Path) -> None:
+def test_digest_depends_on_every_compiled_source_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "laws.py").write_text("@njit\ndef f(x):\n    return x\n")
     (tmp_path / "loops.py").write_text("@njit\ndef g(x):\n    return f(x)\n")
     (tmp_path / "plain.py").write_text("x = 1\n")
@@ -79,11 +79,11 @@ def test_the_name_follows_every_compiled_source_and_no_other(tmp_path: Path) -> 
     (tmp_path / "laws.py").write_text("@njit\ndef f(x):\n    return 2 * x\n")
     changed = digest(tmp_path)
     assert changed != before
-    (tmp_path / "lanes.py").write_text("@intrinsic\ndef load(typing, a):\n    ...\n")
+    (tmp_path / "simd.py").write_text("@intrinsic\ndef load(typing, a):\n    ...\n")
     assert digest(tmp_path) != changed
 
 
-def test_compiled_code_is_saved_in_a_private_folder_and_damaged_files_are_replaced(run, home):
+def test_cache_folder_is_private_and_damaged_files_are_replaced(run, home):
     assert run() == (False, [])
     assert run() == (True, [])
     (folder,) = (home / "home" / "pliant").iterdir()
@@ -92,35 +92,35 @@ def test_compiled_code_is_saved_in_a_private_folder_and_damaged_files_are_replac
         (file,) = folder.rglob(f"*.{suffix}")
         content = file.read_bytes()
         file.write_bytes(content[: len(content) // 2] if damage is None else damage)
-        hit, (said,) = run()
+        hit, (message,) = run()
         assert not hit
-        assert said.endswith("was damaged and is compiled again.")
+        assert message.endswith("was damaged and is compiled again.")
     assert run() == (True, [])
 
 
-def test_a_full_disk_is_reported_once_and_nothing_is_saved(run, home, monkeypatch):
+def test_full_disk_is_reported_once_and_nothing_is_saved(run, home, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(cache._CheckedFiles, "_write", full)
-    hit, (said,) = run()
+    hit, (message,) = run()
     assert not hit
-    assert "cannot be saved in" in said
-    assert "(No space left on device); the next run" in said
+    assert "cannot be saved in" in message
+    assert "(No space left on device); the next run" in message
     assert not list((home / "home").rglob("*.nb?"))
 
 
-def test_a_folder_that_others_can_write_is_not_used(run, home):
+def test_folder_writable_by_others_is_not_used(run, home):
     run()
     (folder,) = (home / "home" / "pliant").iterdir()
     folder.chmod(0o770)
-    hit, (said,) = run()
+    hit, (message,) = run()
     assert not hit
-    assert f"because other users can write {folder}" in said
-    assert f"kept in {home}/tmp/pliant-{os.geteuid()}/kernels-" in said
+    assert f"because other users can write {folder}" in message
+    assert f"kept in {home}/tmp/pliant-{os.geteuid()}/kernels-" in message
 
 
-def test_a_new_process_loads_compiled_code_from_the_temporary_folder(tmp_path):
+def test_new_process_loads_compiled_code_from_the_temporary_folder(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "tmp").mkdir()
     places = {"XDG_CACHE_HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path / "tmp")}
@@ -132,14 +132,14 @@ def test_a_new_process_loads_compiled_code_from_the_temporary_folder(tmp_path):
     assert (second.stdout, second.stderr) == ("2.0 True\n", "")
 
 
-def test_without_a_usable_folder_every_run_compiles_and_says_so_once(run, home):
+def test_missing_cache_folder_is_reported_once_per_run(run, home):
     (home / "home").write_text("not a folder")
     (home / "tmp" / f"pliant-{os.geteuid()}").write_text("not a folder")
     for _ in range(2):
-        hit, (said,) = run()
+        hit, (message,) = run()
         assert not hit
-        assert "not kept, because the cache folder cannot be written" in said
-        assert "Every run compiles it again" in said
+        assert "not kept, because the cache folder cannot be written" in message
+        assert "Every run compiles it again" in message
 
 
 def test_functions_of_other_packages_keep_their_own_cache():
@@ -149,7 +149,7 @@ def test_functions_of_other_packages_keep_their_own_cache():
     assert type(cache.dispatcher.FunctionCache(other)) is cache.caching.FunctionCache
 
 
-def test_a_file_of_another_signature_is_not_used(tmp_path):
+def test_file_of_another_signature_is_not_used(tmp_path):
     files = cache._CheckedFiles(str(tmp_path), "f", "stamp")
     files.save("float64", b"code of float64")
     files._save_index({"float64": "f.1.nbc", "int64": "f.1.nbc"})  # two processes chose one name
@@ -157,7 +157,7 @@ def test_a_file_of_another_signature_is_not_used(tmp_path):
     assert files.load("int64") is None
 
 
-def test_where_nothing_can_be_written_the_version_is_printed(tmp_path):
+def test_version_is_printed_if_no_folder_is_writable(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / f"pliant-{os.geteuid()}").write_text("not a folder")
     places = {"XDG_CACHE_HOME": str(tmp_path / "file"), "TMPDIR": str(tmp_path)}

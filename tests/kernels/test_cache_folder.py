@@ -14,23 +14,23 @@ OTHER_USER = os.geteuid() + 1
 
 
 @pytest.fixture
-def give_away(monkeypatch):
-    """give_away(folder, uid): let a folder appear to belong to another user."""
+def set_owner(monkeypatch):
+    """Return set_owner(folder, uid), which makes a folder appear to belong to another user."""
     owners, stat = {}, Path.stat
 
-    def owned(path, **options):
+    def stat_with_owner(path, **options):
         status = list(stat(path, **options))
         status[4] = owners.get(path, status[4])
         return os.stat_result(status)
 
-    monkeypatch.setattr(Path, "stat", owned)
+    monkeypatch.setattr(Path, "stat", stat_with_owner)
     return lambda folder, uid=OTHER_USER: owners.update({folder: uid})
 
 
 @pytest.mark.parametrize(
     ("mode", "safe"), [(0o755, True), (0o775, False), (0o777, False), (0o1777, True)]
 )
-def test_a_parent_that_others_can_write_must_be_sticky(tmp_path, mode, safe):
+def test_parent_writable_by_others_must_be_sticky(tmp_path, mode, safe):
     base = tmp_path / "base"
     usable_folder(base, NAME)
     base.chmod(mode)
@@ -43,28 +43,28 @@ def test_a_parent_that_others_can_write_must_be_sticky(tmp_path, mode, safe):
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777])
 @pytest.mark.parametrize("distance", [0, 1, 2])
-def test_a_parent_of_another_user_is_refused_even_if_it_is_sticky(
-    tmp_path, give_away, mode, distance
+def test_parent_of_another_user_is_refused_even_if_it_is_sticky(
+    tmp_path, set_owner, mode, distance
 ):
     base = tmp_path / "a" / "b" / "base"
     folder = usable_folder(base, NAME)
     parent = folder.parents[distance]
     parent.chmod(mode)
-    give_away(parent)
+    set_owner(parent)
     with pytest.raises(UnusableFolder, match=f"{parent} belongs to another user"):
         usable_folder(base, NAME)
-    give_away(parent, uid=0)
+    set_owner(parent, uid=0)
     assert usable_folder(base, NAME) == folder
 
 
-def test_a_folder_of_another_user_is_refused(tmp_path, give_away):
-    give_away(usable_folder(tmp_path, NAME))
+def test_folder_of_another_user_is_refused(tmp_path, set_owner):
+    set_owner(usable_folder(tmp_path, NAME))
     with pytest.raises(UnusableFolder, match=f"{NAME} belongs to another user"):
         usable_folder(tmp_path, NAME)
 
 
 @pytest.mark.parametrize("mode", [0o1777, 0o750, 0o701])
-def test_the_temporary_folder_must_have_mode_0700(tmp_path, mode):
+def test_temporary_folder_must_have_mode_0700(tmp_path, mode):
     base = tmp_path / "base"
     usable_folder(base, NAME, private=True)
     base.chmod(mode)
@@ -72,17 +72,17 @@ def test_the_temporary_folder_must_have_mode_0700(tmp_path, mode):
         usable_folder(base, NAME, private=True)
 
 
-def test_the_temporary_folder_must_belong_to_the_user_and_be_no_link(tmp_path, give_away):
+def test_temporary_folder_must_belong_to_the_user_and_be_no_link(tmp_path, set_owner):
     (tmp_path / "target").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to("target")
-    give_away(tmp_path / "target")
+    set_owner(tmp_path / "target")
     for base in (tmp_path / "target", tmp_path / "link"):
         with pytest.raises(UnusableFolder, match=f"{base} belongs to another user or is a symb"):
             usable_folder(base, NAME, private=True)
         assert not list(base.iterdir())
 
 
-def test_a_link_in_the_path_cannot_be_redirected_after_the_check(tmp_path):
+def test_link_in_the_path_cannot_be_redirected_after_the_check(tmp_path):
     (tmp_path / "target").mkdir()
     (tmp_path / "link").symlink_to("target")
     assert usable_folder(tmp_path / "link", NAME) == tmp_path / "target" / NAME
@@ -109,7 +109,7 @@ def test_only_cache_folders_unused_for_60_days_are_deleted(tmp_path):
     assert time.time() - (tmp_path / NAME).stat().st_mtime < 24 * 3600  # used now
 
 
-def test_a_folder_that_cannot_be_deleted_is_left(tmp_path, monkeypatch):
+def test_folder_that_cannot_be_deleted_is_left(tmp_path, monkeypatch):
     aged_folder(tmp_path, "kernels-aaaaaaaaaaaa", days=61)
 
     def refuse(*_):

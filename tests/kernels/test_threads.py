@@ -1,4 +1,4 @@
-"""Small work runs on one thread and leaves the number of threads as it was."""
+"""Threads of compiled loops: small work uses one, and the setting is restored."""
 
 import os
 import subprocess
@@ -18,34 +18,34 @@ def all_threads():
     numba.set_num_threads(before)
 
 
-def test_small_work_gets_one_thread_and_large_work_all(all_threads):
+def test_small_work_uses_one_thread_and_large_work_uses_all(all_threads):
     count = lambda: numba.get_num_threads()
-    assert threads.run(count, threads.SMALL - 1) == 1
-    assert threads.run(count, threads.SMALL) == all_threads
+    assert threads.run_kernel(count, threads.MIN_PARALLEL_WORK - 1) == 1
+    assert threads.run_kernel(count, threads.MIN_PARALLEL_WORK) == all_threads
     assert numba.get_num_threads() == all_threads
 
 
-def test_the_number_of_threads_survives_an_error(all_threads):
+def test_number_of_threads_is_restored_after_an_error(all_threads):
     with pytest.raises(ZeroDivisionError):
-        threads.run(lambda: 1 / 0, 1)
+        threads.run_kernel(lambda: 1 / 0, 1)
     assert numba.get_num_threads() == all_threads
 
 
 @pytest.mark.parametrize(
-    ("said", "spins"),
+    ("variables", "spins"),
     [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "none")],
 )
-def test_threads_that_wait_sleep_soon_unless_the_user_says_how_they_wait(said, spins):
-    free = {
+def test_idle_threads_spin_briefly_unless_the_user_sets_their_policy(variables, spins):
+    environment = {
         name: value
         for name, value in os.environ.items()
         if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
     }
-    asks = "import os, pliant.kernels; print(os.environ.get('GOMP_SPINCOUNT', 'none'))"
+    program = "import os, pliant.kernels; print(os.environ.get('GOMP_SPINCOUNT', 'none'))"
     assert (
         subprocess.run(
-            [sys.executable, "-c", asks],
-            env=free | said,
+            [sys.executable, "-c", program],
+            env=environment | variables,
             capture_output=True,
             text=True,
             check=True,

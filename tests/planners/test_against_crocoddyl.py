@@ -25,7 +25,7 @@ def swing():
     )
     goals = [
         Goal(effector="ball", target=(0.2, 0.1, 0.05), time=STEPS * DT, weight=50.0),
-        Goal(effector="ball", target=(0.0, 0.0, 0.0), what="velocity", weight=0.5),
+        Goal(effector="ball", target=(0.0, 0.0, 0.0), quantity="velocity", weight=0.5),
     ]
     return Problem(
         model=pl.ImplicitEuler(robot, dt=DT), steps=STEPS, terms=[*goals, Effort(weight=0.1)]
@@ -58,15 +58,19 @@ class Stage(crocoddyl.ActionModelAbstract):
         n, m = problem.model.space.size, problem.model.n_controls
         crocoddyl.ActionModelAbstract.__init__(self, crocoddyl.StateVector(n), m, 0)
         self.problem, self.k = problem, k
-        self.looks = [look for look in problem.looks if look.step == k]
+        self.observations = [
+            observation for observation in problem.observations if observation.step == k
+        ]
 
     def calc(self, data, x, u=None):
-        cost = sum(look.loss.value(look.states[0] @ x) for look in self.looks)
+        cost = sum(
+            observation.loss.value(observation.states[0] @ x) for observation in self.observations
+        )
         if u is None:
             data.xnext = x
         else:
             cost += sum(
-                0.5 * s.weight @ (u - s.reference[self.k]) ** 2 for s in self.problem.smooths
+                0.5 * s.weight @ (u - s.reference[self.k]) ** 2 for s in self.problem.control_costs
             )
             data.xnext = self.problem.model.step(x, u, None, self.k).x
         data.cost = cost
@@ -74,15 +78,15 @@ class Stage(crocoddyl.ActionModelAbstract):
     def calcDiff(self, data, x, u=None):
         n = len(x)
         data.Lx, data.Lxx = np.zeros(n), np.zeros((n, n))
-        for look in self.looks:
-            y, C = look.states[0] @ x, look.states[0].toarray()
+        for observation in self.observations:
+            y, C = observation.states[0] @ x, observation.states[0].toarray()
             data.Lx, data.Lxx = (
-                data.Lx + C.T @ look.loss.slope(y),
-                data.Lxx + C.T @ look.loss.hessian(y) @ C,
+                data.Lx + C.T @ observation.loss.gradient(y),
+                data.Lxx + C.T @ observation.loss.hessian(y) @ C,
             )
         if u is not None:
-            data.Lu = sum(s.weight * (u - s.reference[self.k]) for s in self.problem.smooths)
-            data.Luu = np.diag(sum(s.weight for s in self.problem.smooths))
+            data.Lu = sum(s.weight * (u - s.reference[self.k]) for s in self.problem.control_costs)
+            data.Luu = np.diag(sum(s.weight for s in self.problem.control_costs))
             lin = self.problem.model.linearize(self.problem.model.step(x, u, None, self.k))
             data.Fx, data.Fu = lin.dense_state(), lin.dense_controls()
 
@@ -90,10 +94,10 @@ class Stage(crocoddyl.ActionModelAbstract):
 def theirs(problem, solver):
     """(cost, controls) of crocoddyl's optimum from the same guess."""
     stages = [Stage(problem, k) for k in range(problem.steps + 1)]
-    found = solver(crocoddyl.ShootingProblem(problem.start, stages[:-1], stages[-1]))
+    found = solver(crocoddyl.ShootingProblem(problem.initial_state, stages[:-1], stages[-1]))
     found.th_stop = 1e-16
     guess = list(problem.guess())
-    states = [problem.start]
+    states = [problem.initial_state]
     for k, u in enumerate(guess):
         states.append(problem.model.step(states[-1], u, None, k).x)
     found.solve(states, guess, 200, True)
@@ -139,7 +143,7 @@ def dense_optimum(problem):
     """(steps, n_controls) from the optimality conditions over all states, controls and multipliers
     at once. The dynamics x' = A x + B u + c are read off single steps, the cost is written out
     anew."""
-    model, x0, N, h = problem.model, problem.start, problem.steps, problem.model.dt
+    model, x0, N, h = problem.model, problem.initial_state, problem.steps, problem.model.dt
     n, m = x0.size, model.n_controls
     step = lambda x, u: model.step(x, u).x
     c = step(np.zeros(n), np.zeros(m))

@@ -12,13 +12,13 @@ from models import Wrapped, jet
 
 import pliant as pl
 from pliant.actuators import Gripper, MovingFrame
+from pliant.checkpointing import Schedule, best_schedule, binomial_split, recomputed_units
 from pliant.core import InputError, Status, Step
-from pliant.dynamics.schedule import Schedule, best_schedule, repeated, split
 from pliant.planners import evaluate
-from pliant.planners.checkpoints import gradient_of, held_bytes, schedule_for
-from pliant.planners.sensitivity import adjoint_rows, slopes, smooth_gradient
-from pliant.problem import Effort, Goal, Look, Problem, Quadratic, Residual, Reward
-from pliant.problem.problem import Given
+from pliant.planners.checkpoints import cost_gradient, retained_bytes, schedule_for
+from pliant.planners.sensitivity import adjoint_jacobian, control_cost_gradient, loss_gradients
+from pliant.problem import Effort, Goal, Observation, Problem, QuadraticLoss, Residual, Reward
+from pliant.problem.problem import ObservationTerm
 
 RULES = {
     "Quasistatic": lambda robot: pl.Quasistatic(robot),
@@ -74,14 +74,14 @@ def problem_of(model, steps=11):
             residual=lambda y: np.array([y[0] * y[1], np.sin(y[0])]),
             time=3 * model.dt,
         ),
-        Given(
-            looks=tuple(
-                Look(
+        ObservationTerm(
+            observations=tuple(
+                Observation(
                     name="both",
                     step=k,
                     states=rows,
                     controls=direct,
-                    loss=Quadratic(target=np.ones(2), weight=1e-3),
+                    loss=QuadraticLoss(target=np.ones(2), weight=1e-3),
                 )
                 for k in (1, 2, 7)
             )
@@ -92,7 +92,7 @@ def problem_of(model, steps=11):
             Goal(
                 effector="tip",
                 target=np.zeros(len(_place(model))),
-                what="acceleration",
+                quantity="acceleration",
                 time=(1 * model.dt, 5 * model.dt),
             ),
             Reward(effector="tip", direction=np.eye(len(_place(model)))[0], time=8 * model.dt),
@@ -118,39 +118,39 @@ def some_controls(problem):
 
 
 @pytest.mark.parametrize("rule", list(RULES))
-def test_every_schedule_gives_the_same_bits(rule):
+def test_all_schedules_give_the_same_bits(rule):
     problem = problem_of(beam(rule))
     controls = some_controls(problem)
-    first, g = gradient_of(problem, controls, "all")
+    first, g = cost_gradient(problem, controls, "all")
     assert first.cost == evaluate(problem, controls).cost
     for schedule in SCHEDULES[1:]:
-        sweep, other = gradient_of(problem, controls, schedule)
+        sweep, other = cost_gradient(problem, controls, schedule)
         assert sweep.cost == first.cost
         np.testing.assert_array_equal(other, g)
 
 
 @pytest.mark.parametrize("rule", list(RULES))
-def test_the_gradient_is_the_slope_of_the_cost(rule, taylor):
+def test_gradient_matches_finite_differences_of_the_cost(rule, taylor):
     problem = problem_of(beam(rule), steps=8)
     controls = some_controls(problem)
     d = np.random.default_rng(1).standard_normal(controls.shape)
-    _, g = gradient_of(problem, controls)
+    _, g = cost_gradient(problem, controls)
     assert taylor(
         lambda e: evaluate(problem, controls + e * d).cost, np.sum(g * d)
     ) == pytest.approx(2.0, abs=0.15)
 
 
-def test_it_agrees_with_the_rows_of_the_jacobian():
+def test_gradient_agrees_with_the_jacobian():
     problem = problem_of(beam("BDF2"))
     now = evaluate(problem, some_controls(problem))
-    rows = smooth_gradient(problem, now.controls) + np.tensordot(
-        slopes(problem, now), adjoint_rows(problem, now), axes=1
+    rows = control_cost_gradient(problem, now.controls) + np.tensordot(
+        loss_gradients(problem, now), adjoint_jacobian(problem, now), axes=1
     )
-    _, g = gradient_of(problem, now.controls, Schedule(tapes=2, slots=2))
+    _, g = cost_gradient(problem, now.controls, Schedule(tapes=2, slots=2))
     np.testing.assert_allclose(g, rows, rtol=1e-9, atol=1e-12 * np.abs(rows).max())
 
 
-def test_a_gripper_that_moves_with_the_controls_too():
+def test_gradient_of_a_moving_gripper():
     hand = {"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0.0, 0.05, 0.05)))}
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.1, 0.1)),
@@ -162,9 +162,9 @@ def test_a_gripper_that_moves_with_the_controls_too():
     )
     problem = problem_of(pl.BDF2(robot, dt=0.02), steps=9)
     controls = 0.02 * some_controls(problem)
-    reference = gradient_of(problem, controls, "all")[1]
+    reference = cost_gradient(problem, controls, "all")[1]
     np.testing.assert_array_equal(
-        gradient_of(problem, controls, Schedule(tapes=1, slots=2))[1], reference
+        cost_gradient(problem, controls, Schedule(tapes=1, slots=2))[1], reference
     )
 
 
@@ -183,16 +183,16 @@ def fewest(units, slots):
 
 
 @pytest.mark.parametrize("slots", range(6))
-def test_the_split_is_the_best_there_is(slots):
+def test_schedule_is_optimal(slots):
     @cache
     def taken(units, free):
         if units == 1:
             return 0
-        j = split(units, free)
+        j = binomial_split(units, free)
         return j + taken(j, free) if free == 0 else j + taken(units - j, free - 1) + taken(j, free)
 
     for units in range(1, 40):
-        assert repeated(units, slots) == fewest(units, slots)
+        assert recomputed_units(units, slots) == fewest(units, slots)
         assert taken(units, slots) == fewest(units, slots)
 
 
@@ -222,7 +222,7 @@ class Held:
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 @pytest.mark.parametrize("steps", [1, 2, 7, 12])
-def test_steps_are_counted_and_few_are_alive(schedule, steps):
+def test_repeated_steps_are_counted_and_memory_is_bounded(schedule, steps):
     model = Counting(jet())
     problem = Problem(
         model=model,
@@ -230,74 +230,74 @@ def test_steps_are_counted_and_few_are_alive(schedule, steps):
         terms=[Goal(effector="tip", target=(1.0, 0.0), time=steps * 0.1), Effort()],
     )
     model.count = 0
-    sweep, _ = gradient_of(problem, some_controls(problem), schedule)
+    sweep, _ = cost_gradient(problem, some_controls(problem), schedule)
     plan = (
         schedule_for(problem, some_controls(problem), schedule)
         if isinstance(schedule, str)
         else schedule
     )
-    assert model.count == steps + sweep.extra
+    assert model.count == steps + sweep.extra_steps
     assert model.most <= plan.tapes + 1
     if schedule == "all":
-        assert sweep.extra == 0
+        assert sweep.extra_steps == 0
     if schedule == Schedule(tapes=1, slots=3):
-        assert sweep.extra == repeated(steps, 3)
+        assert sweep.extra_steps == recomputed_units(steps, 3)
 
 
-def test_the_square_root_simulates_no_step_more_than_twice():
+def test_sqrt_schedule_simulates_no_step_more_than_twice():
     problem = Problem(
         model=jet(dt=0.01), steps=100, terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0)]
     )
-    every, _ = gradient_of(problem, some_controls(problem), "all")
-    sweep, _ = gradient_of(problem, some_controls(problem), "sqrt")
-    assert sweep.extra == 90
-    assert sweep.peak < every.peak / 5
+    every, _ = cost_gradient(problem, some_controls(problem), "all")
+    sweep, _ = cost_gradient(problem, some_controls(problem), "sqrt")
+    assert sweep.extra_steps == 90
+    assert sweep.peak_bytes < every.peak_bytes / 5
 
 
 @pytest.mark.parametrize("rule", ["ImplicitEuler", "SemiImplicit"])
-def test_a_budget_is_kept_and_used(rule):
+def test_memory_limit_is_respected_and_used(rule):
     problem = problem_of(beam(rule), steps=12)
     controls = some_controls(problem)
     with pytest.raises(
-        InputError, match=r"one step of this model alone holds (\d+); give \1 or more"
+        InputError, match=r"one step of this model needs (\d+); give \1 or more"
     ) as error:
-        gradient_of(problem, controls, 10)
+        cost_gradient(problem, controls, 10)
     least = int(str(error.value).split("give ")[1].split()[0])
     extras = []
     for budget in (least, 1.5 * least, 3 * least, 6 * least, 12 * least, 1e9):
-        sweep, g = gradient_of(problem, controls, budget)
-        assert sweep.peak <= budget
-        extras.append(sweep.extra)
-        np.testing.assert_array_equal(g, gradient_of(problem, controls, "all")[1])
+        sweep, g = cost_gradient(problem, controls, budget)
+        assert sweep.peak_bytes <= budget
+        extras.append(sweep.extra_steps)
+        np.testing.assert_array_equal(g, cost_gradient(problem, controls, "all")[1])
     assert extras == sorted(extras, reverse=True)
     assert extras[-1] == 1  # the step that was measured
     with pytest.raises(InputError, match=f"give {least}"):
-        gradient_of(problem, controls, least - 1)
+        cost_gradient(problem, controls, least - 1)
 
 
-def test_more_memory_never_costs_more_steps():
+def test_more_memory_never_needs_more_steps():
     costs = []
     for budget in range(300, 30_000, 300):
         plan = best_schedule(200, budget, 100, 300)
         assert plan.tapes * 300 + plan.slots * 100 <= max(budget, 200 * 300)
-        costs.append(plan.tapes * repeated(-(-200 // plan.tapes), plan.slots))
+        costs.append(plan.tapes * recomputed_units(-(-200 // plan.tapes), plan.slots))
     assert costs[0] > 10 * costs[-1]
     assert all(b <= 1.1 * a for a, b in pairwise(costs))  # units are whole, so nearly
 
 
-def test_a_tape_is_measured_without_the_model():
+def test_tape_size_excludes_the_model():
     model = beam("SemiImplicit")
     step = model.step(model.initial_state(), model.neutral_controls())
     n = model.space.size
-    alone = held_bytes((step.x, step.tape), beside=model)
+    alone = retained_bytes((step.x, step.tape), without=model)
     assert alone >= 8 * (2 * n + n // 2)  # x, x' and the new velocity at least
-    solve = held_bytes(step.tape.solve, beside=model)
+    solve = retained_bytes(step.tape.solve, without=model)
     assert 0 < solve < alone  # the factor counts
     x = np.zeros(10)
-    assert held_bytes((x, x[:3], [x[5:]])) == 80
+    assert retained_bytes((x, x[:3], [x[5:]])) == 80
 
 
-def test_a_run_that_fails_is_a_value():
+def test_failed_simulation_does_not_raise():
     class Fails(Counting):
         def step(self, x, u, p=None, k=0):
             good = super().step(x, u, p, k)
@@ -306,11 +306,11 @@ def test_a_run_that_fails_is_a_value():
     problem = Problem(
         model=Fails(jet()), steps=6, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.6)]
     )
-    sweep, g = gradient_of(problem, some_controls(problem))
+    sweep, g = cost_gradient(problem, some_controls(problem))
     assert sweep.cost == np.inf
     assert sweep.failed == "step 3: torn"
     assert not g.any()
-    sweep, _ = gradient_of(problem, np.full((6, 2), np.nan))
+    sweep, _ = cost_gradient(problem, np.full((6, 2), np.nan))
     assert "not finite" in sweep.failed
 
 
@@ -324,7 +324,7 @@ def test_a_run_that_fails_is_a_value():
         (float("nan"), "give"),
     ],
 )
-def test_what_is_no_schedule_is_a_sentence(schedule, says):
+def test_bad_schedule_is_rejected(schedule, says):
     problem = Problem(model=jet(), steps=6, terms=[Effort()])
     with pytest.raises(InputError, match=says):
-        gradient_of(problem, some_controls(problem), schedule)
+        cost_gradient(problem, some_controls(problem), schedule)

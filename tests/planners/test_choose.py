@@ -7,7 +7,7 @@ from models import jet
 import pliant as pl
 from pliant.core import InputError, Step
 from pliant.planners.choose import METHODS, best_method, plan
-from pliant.planners.plan import Options
+from pliant.planners.plan_result import Options
 from pliant.problem import Constraint, Effort, Goal, Interval, Limit, Problem
 
 TERMS = (Goal(effector="tip", target=(1.0, 0.5), time=0.5, weight=10.0), Effort(weight=0.01))
@@ -49,12 +49,12 @@ def test_every_method_finds_the_same_plan(method):
     )
 
 
-def test_collocation_finds_it_too():
+def test_collocation_finds_the_same_plan():
     found = plan(jet(), TERMS, steps=5, method="collocation")
     assert found.cost == pytest.approx(plan(jet(), TERMS, steps=5).cost, rel=1e-5)
 
 
-def test_the_best_method_for_a_model():
+def test_default_method_for_each_model():
     assert best_method(jet()) == "gauss_newton"
     assert best_method(Backward()) == "gradient"
     assert plan(jet(), TERMS, steps=5).method == "gauss_newton"
@@ -65,11 +65,16 @@ def test_the_best_method_for_a_model():
         plan(Bare(), TERMS, steps=5)
 
 
-def test_parts_of_a_problem_are_keywords():
+def test_problem_fields_are_keywords_of_plan():
     model = jet()
     x0 = model.state(np.array([0.5, 0.5]), np.array([0.0, 1.0]))
     found = plan(
-        model, TERMS, steps=5, x0=x0, before=(1.0, 0.0), limits=[Limit(lower=-1.0, upper=1.0)]
+        model,
+        TERMS,
+        steps=5,
+        x0=x0,
+        previous_control=(1.0, 0.0),
+        limits=[Limit(lower=-1.0, upper=1.0)],
     )
     np.testing.assert_array_equal(found.states[0], x0)
     assert np.abs(found.controls).max() <= 1.0 + 1e-9
@@ -77,17 +82,17 @@ def test_parts_of_a_problem_are_keywords():
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "collocation"])
-def test_constraints_are_kept_by_every_method(method):
-    fast = Constraint(effector="tip", inside=Interval(upper=1.0), what="velocity")
+def test_every_method_satisfies_constraints(method):
+    fast = Constraint(effector="tip", inside=Interval(upper=1.0), quantity="velocity")
     found = plan(
         jet(), TERMS, steps=5, method=method, constraints=[fast], options=Options(iterations=1000)
     )
     assert found.status, found.status.text
-    assert found.violation <= 1e-5
+    assert found.constraint_violation <= 1e-5
     assert plan(jet(), TERMS, steps=5, method=method).states[:, 2:].max() > 1.5
 
 
-def test_keywords_of_a_planner_reach_it():
+def test_planner_keywords_are_passed_on():
     assert (
         plan(jet(), TERMS, steps=5, method="gauss_newton", route="forward").notes["route"]
         == "forward"
@@ -109,20 +114,20 @@ def test_keywords_of_a_planner_reach_it():
     [
         ((), {"method": "gaus_newton"}, "did you mean 'gauss_newton'"),
         ((), {"method": "magic"}, "choose one of gauss_newton, newton"),
-        ((), {"rout": "forward"}, "does not know what to do with rout"),
-        ((TERMS,), {}, "has terms already"),
-        ((), {"limits": ()}, "has limits already"),
+        ((), {"rout": "forward"}, "does not accept all of rout"),
+        ((TERMS,), {}, "already has terms"),
+        ((), {"limits": ()}, "already has limits"),
     ],
 )
-def test_what_cannot_be_meant_is_a_sentence(args, kwargs, says):
+def test_bad_arguments_of_plan_are_rejected(args, kwargs, says):
     with pytest.raises(InputError, match=says):
         plan(Problem(model=jet(), terms=TERMS, steps=5), *args, **kwargs)
 
 
 def test_a_model_needs_terms_and_steps():
-    with pytest.raises(InputError, match="there is no terms"):
+    with pytest.raises(InputError, match="terms is missing"):
         plan(jet(), steps=5)
-    with pytest.raises(InputError, match="there is no steps"):
+    with pytest.raises(InputError, match="steps is missing"):
         plan(jet(), TERMS)
     with pytest.raises(InputError, match="make one with ImplicitEuler"):
         plan("robot", TERMS, steps=5)

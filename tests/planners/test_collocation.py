@@ -11,13 +11,12 @@ import scipy.sparse as sp
 import pliant as pl
 from pliant.actuators import Gripper, MovingFrame
 from pliant.core import InputError, MissingExtra
-from pliant.dynamics.residual import Residual
+from pliant.dynamics.residual import ImplicitResidual
 from pliant.planners import Options, gauss_newton
-from pliant.planners.collocation import collocation
-from pliant.planners.plan import evaluate
-from pliant.planners.transcription import Program
-from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Problem
-from pliant.problem import Residual as Wish
+from pliant.planners.collocation_planner import collocation
+from pliant.planners.plan_result import evaluate
+from pliant.planners.transcription import NonlinearProgram
+from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Problem, Residual
 from pliant.store import read_json
 
 pytest.importorskip("casadi")
@@ -113,7 +112,7 @@ def central(f, d, h=1e-6):
 @pytest.mark.parametrize("rule", [*RULES, "static"])
 def test_blocks_of_the_residual_are_its_derivatives(rule, rng):
     model = bent(rule)
-    residual, n = Residual(model=model), model.space.n_dofs
+    residual, n = ImplicitResidual(model=model), model.space.n_dofs
     x, u = model.initial_state() + 1e-3 * rng.standard_normal(model.space.size), np.array([0.9])
     q, move = model.equations.body.rest + 1e-3 * rng.standard_normal(n), np.zeros(n)
     move[model.equations.free] = rng.standard_normal(residual.n_free)
@@ -122,45 +121,47 @@ def test_blocks_of_the_residual_are_its_derivatives(rule, rng):
     g = lambda q, x, u: residual.force(q, x, u)[0]
     found = central(lambda e: g(q + e, x, u), move)
     np.testing.assert_allclose(
-        matrix(residual.by_new, new, square) @ d, found, atol=1e-6 * np.abs(found).max()
+        matrix(residual.new_pattern, new, square) @ d, found, atol=1e-6 * np.abs(found).max()
     )
     for j, values in enumerate(old):
         dx = np.zeros_like(x)
         dx[j * n : (j + 1) * n] = move
         found = central(lambda e, dx=dx: g(q, x + e, u), dx)
         np.testing.assert_allclose(
-            matrix(residual.by_old, values, square) @ d,
+            matrix(residual.old_pattern, values, square) @ d,
             found,
             atol=1e-6 * np.abs(found).max() + 1e-12,
         )
         assert residual.used[j] or not found.any()
     found = central(lambda e: g(q, x, u + e), np.ones(1))
     np.testing.assert_allclose(
-        matrix(residual.by_control, control, (residual.n_free, 1))[:, 0],
+        matrix(residual.control_pattern, control, (residual.n_free, 1))[:, 0],
         found,
         atol=1e-6 * np.abs(found).max(),
     )
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_residual_vanishes_where_the_step_ends(rule):
+def test_residual_vanishes_at_the_new_state(rule):
     model = bent(rule)
-    x, u, residual = model.initial_state(), np.array([0.9]), Residual(model=model)
+    x, u, residual = model.initial_state(), np.array([0.9]), ImplicitResidual(model=model)
     step = model.step(x, u)
     g, scale = residual.force(model.space.position(step.x), x, u)
     assert np.abs(g).max() <= 1e-8 * scale
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_derivatives_of_the_program(rule, rng):
+def test_program_derivatives_match_finite_differences(rule, rng):
     model = bent(rule, motion=lambda t: np.array([0.0, 0.0, 0.1 * t]))
     problem = Problem(
         model=model,
         steps=4,
         limits=[Limit(lower=-9, upper=9, order=1), Limit(lower=-99, upper=99, order=2)],
         terms=[
-            Wish(effector="tip", residual=lambda y: np.array([y[0] * y[1] - 0.1, np.sin(y[2])])),
-            Goal(effector="tip", target=(0.1, 0.2, 0.3), what="acceleration", time=0.06),
+            Residual(
+                effector="tip", residual=lambda y: np.array([y[0] * y[1] - 0.1, np.sin(y[2])])
+            ),
+            Goal(effector="tip", target=(0.1, 0.2, 0.3), quantity="acceleration", time=0.06),
             Effort(weight=0.1, order=1),
         ],
         constraints=[
@@ -168,12 +169,12 @@ def test_derivatives_of_the_program(rule, rng):
                 effector="tip",
                 inside=Interval(upper=0.3),
                 function=lambda y: y[:2] ** 2,
-                what="velocity",
+                quantity="velocity",
             ),
             Constraint(effector="tip", inside=Ball(center=(0, 0, 0), radius=0.5), time=0.08),
         ],
     )
-    program = Program(problem=problem)
+    program = NonlinearProgram(problem=problem)
     positions = np.tile(model.equations.body.rest, (4, 1)) + 1e-3 * rng.standard_normal(
         (4, model.space.n_dofs)
     )
@@ -186,7 +187,7 @@ def test_derivatives_of_the_program(rule, rng):
 
 
 def test_gradient_and_hessian_of_quadratic_terms_are_exact(rng):
-    program = Program(problem=reach("bdf2"))
+    program = NonlinearProgram(problem=reach("bdf2"))
     w, d = rng.standard_normal((2, program.size))
     H = hessian(program, w, np.zeros(0))
     change = program.gradient(w + d) - program.gradient(w)
@@ -194,8 +195,8 @@ def test_gradient_and_hessian_of_quadratic_terms_are_exact(rng):
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_hessian_of_the_lagrangian_holds_the_curvature_of_the_dynamics(rule, rng):
-    program = Program(problem=reach(rule, steps=4), second_order=True)
+def test_lagrangian_hessian_includes_dynamics_curvature(rule, rng):
+    program = NonlinearProgram(problem=reach(rule, steps=4), second_order=True)
     now = evaluate(program.problem, 0.05 * rng.standard_normal((4, 6)))
     w, d = (
         program.pack(now.states[1:, : program.n_dofs], now.controls),
@@ -215,15 +216,15 @@ def test_hessian_of_the_lagrangian_holds_the_curvature_of_the_dynamics(rule, rng
     np.testing.assert_allclose(
         hessian(program, w, multipliers, scale) @ d, change, atol=1e-6 * np.abs(change).max()
     )
-    without = hessian(Program(problem=program.problem), w, multipliers, scale)
+    without = hessian(NonlinearProgram(problem=program.problem), w, multipliers, scale)
     assert np.abs(without @ d - change).max() > 1e-2 * np.abs(change).max()  # the dynamics matter
 
 
-def test_goals_on_velocities_need_the_curvature_of_the_dynamics():
+def test_velocity_goals_need_dynamics_curvature():
     model, x0 = held_box("bdf2")
     hit = [
         Goal(effector="tip", target=(0.5, 0.1, 0.1), time=0.24, weight=500.0),
-        Goal(effector="tip", what="velocity", target=(2.0, 0.0, 0.0), time=0.24, weight=0.5),
+        Goal(effector="tip", quantity="velocity", target=(2.0, 0.0, 0.0), time=0.24, weight=0.5),
     ]
     problem = Problem(model=model, steps=12, x0=x0, terms=[*hit, Effort(weight=1e-3, order=2)])
     near = gauss_newton(problem, options=Options(tolerance=0.1)).controls
@@ -235,7 +236,7 @@ def test_goals_on_velocities_need_the_curvature_of_the_dynamics():
 
 
 @pytest.mark.parametrize(("rule", "damping"), [("euler", 0.0), ("bdf2", 0.0), ("bdf2", 0.002)])
-def test_finds_the_optimum_of_gauss_newton(rule, damping):
+def test_collocation_finds_the_optimum_of_gauss_newton(rule, damping):
     problem = reach(rule, damping=damping)
     plan, peer = collocation(problem), gauss_newton(problem, options=TIGHT)
     assert plan.status, plan.status.text
@@ -249,7 +250,7 @@ def test_finds_the_optimum_of_gauss_newton(rule, damping):
     assert plan.history[-1].infeasibility < 1e-8 * plan.notes["force scale"]
 
 
-def test_starts_from_a_standing_body():
+def test_collocation_starts_from_the_initial_state():
     problem = reach("euler")
     plan = collocation(
         problem, simulate_guess=False, guess=problem.guess() + 0.02
@@ -258,7 +259,7 @@ def test_starts_from_a_standing_body():
     assert plan.cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
 
 
-def test_point_masses():
+def test_collocation_of_point_masses():
     problem = thrown()
     assert collocation(problem).cost == pytest.approx(
         gauss_newton(problem, options=TIGHT).cost, rel=1e-6
@@ -273,27 +274,27 @@ def test_point_masses():
         [Limit(lower=-80.0, upper=90.0, order=2)],
     ],
 )
-def test_active_limits(limits):
+def test_collocation_with_active_limits(limits):
     problem, free = thrown(limits=limits), thrown()
-    assert problem.excess(collocation(free).controls) > 0.01  # they matter
+    assert problem.limit_violation(collocation(free).controls) > 0.01  # they matter
     plan, peer = (
         collocation(problem, options=Options(tolerance=1e-8)),
         gauss_newton(problem, options=TIGHT),
     )
     assert plan.status, plan.status.text
     assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
-    assert plan.excess <= 1e-8
+    assert plan.limit_violation <= 1e-8
 
 
-def test_an_active_limit_of_a_soft_body():
+def test_collocation_of_a_soft_body_with_active_limit():
     problem = reach("euler", limits=[Limit(lower=-0.04, upper=0.04)])
     plan, peer = collocation(problem), gauss_newton(problem, options=TIGHT)
     assert np.abs(plan.controls).max() == pytest.approx(0.04, rel=1e-6)
-    assert plan.excess == 0.0
+    assert plan.limit_violation == 0.0
     assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
 
 
-def test_a_supported_body_and_a_quasistatic_one():
+def test_collocation_with_supports_and_quasistatic_model():
     robot, taut = bent("static").robot, np.array([0.9])
     for model, steps in ((pl.BDF2(robot, dt=0.02), 6), (pl.Quasistatic(robot), 3)):
         x0 = model.state(
@@ -304,21 +305,21 @@ def test_a_supported_body_and_a_quasistatic_one():
             model=model,
             steps=steps,
             x0=x0,
-            before=taut,
+            previous_control=taut,
             terms=[goal, Effort(weight=1e-3, reference=0.9)],
         )
         plan, peer = collocation(problem), gauss_newton(problem, options=TIGHT)
         assert plan.status, plan.status.text
         assert plan.cost == pytest.approx(peer.cost, rel=1e-6)
         assert np.all(
-            Program(problem=problem).unpack(np.zeros(Program(problem=problem).size))[1][
-                :, model.equations.held
-            ]
+            NonlinearProgram(problem=problem).unpack(
+                np.zeros(NonlinearProgram(problem=problem).size)
+            )[1][:, model.equations.held]
             == model.equations.body.rest[model.equations.held]
         )
 
 
-def test_keeps_constraints_on_effectors():
+def test_collocation_satisfies_effector_constraints():
     under = Constraint(effector="tip", inside=Interval(lower=-1.0, upper=(1.0, 1.0, 0.03)))
     near = Constraint(
         effector="tip", inside=Ball(center=(0.37, 0.03, 0.03), radius=0.01), time=0.16
@@ -326,26 +327,30 @@ def test_keeps_constraints_on_effectors():
     for constraint in (under, near):
         plan = collocation(reach("euler", constraints=[constraint]))
         assert plan.status, plan.status.text
-        assert plan.violation < 1e-6
-    assert np.linalg.norm(plan.misses[0][2]) > 0.01  # the ball keeps the tip from its goal
+        assert plan.constraint_violation < 1e-6
+    assert np.linalg.norm(plan.goal_errors[0][2]) > 0.01  # the ball keeps the tip from its goal
 
 
-def test_an_inverted_trial_shortens_the_step(monkeypatch):
-    problem, bad, plain = reach("euler", steps=3, target=(0.1, 0.3, 0.2)), [], Residual.force
+def test_inverted_trial_shortens_the_step(monkeypatch):
+    problem, bad, plain = (
+        reach("euler", steps=3, target=(0.1, 0.3, 0.2)),
+        [],
+        ImplicitResidual.force,
+    )
 
     def force(self, q, x, u, k=0):
         g, scale = plain(self, q, x, u, k)
         bad.append(not np.all(np.isfinite(g)))
         return g, scale
 
-    monkeypatch.setattr(Residual, "force", force)
+    monkeypatch.setattr(ImplicitResidual, "force", force)
     plan = collocation(problem, options=Options(iterations=30))
     assert any(bad)
     assert np.isfinite(plan.cost)
     assert plan.cost < plan.history[0].cost
 
 
-def test_interruption_gives_a_run_and_can_go_on(tmp_path):
+def test_interrupted_collocation_can_be_resumed(tmp_path):
     problem = reach("euler")
 
     def stop(what, done, total):
@@ -362,7 +367,7 @@ def test_interruption_gives_a_run_and_can_go_on(tmp_path):
     assert len(again.history) > 3
 
 
-def test_what_a_crash_left_can_go_on(tmp_path):
+def test_crashed_collocation_can_be_resumed(tmp_path):
     """An iterate is no run, so that its file holds no cost to compare."""
 
     def crash(what, done, total):
@@ -379,7 +384,7 @@ def test_what_a_crash_left_can_go_on(tmp_path):
     assert read_json(tmp_path / "plan.json")["cost"] == again.cost
 
 
-def test_a_signal_between_our_calls_is_not_lost():
+def test_interrupt_between_callbacks_stops_ipopt():
     problem, before = (
         reach("bdf2", steps=10, limits=[Limit(lower=-0.04, upper=0.04)]),
         signal.getsignal(signal.SIGINT),
@@ -391,14 +396,14 @@ def test_a_signal_between_our_calls_is_not_lost():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_too_few_iterations_say_so():
+def test_too_few_iterations_are_reported():
     plan = collocation(reach("euler"), options=Options(iterations=2))
     assert not plan.status
     assert "Options(iterations=...)" in plan.status.text
     assert len(plan.history) == 3
 
 
-def test_what_a_term_raises_passes_through():
+def test_exception_in_a_term_is_raised():
     calls = []
 
     def moody(y):
@@ -414,15 +419,15 @@ def test_what_a_term_raises_passes_through():
                 model=model,
                 steps=4,
                 x0=x0,
-                terms=[Wish(effector="tip", residual=moody), Effort(weight=1e-3)],
+                terms=[Residual(effector="tip", residual=moody), Effort(weight=1e-3)],
             )
         )
 
 
-def test_sentences(monkeypatch):
+def test_bad_collocation_input_is_rejected(monkeypatch):
     problem = reach("euler")
     semi = pl.SemiImplicit(problem.model.robot, dt=0.02)
-    with pytest.raises(InputError, match="collocation takes ImplicitEuler, BDF2 and Quasistatic"):
+    with pytest.raises(InputError, match="collocation needs an implicit rule"):
         collocation(Problem(model=semi, steps=4, terms=problem.terms[1:]))
 
     class Cone:
@@ -432,7 +437,7 @@ def test_sentences(monkeypatch):
         def slope(self, c):
             return np.eye(len(c))
 
-    with pytest.raises(InputError, match="an Interval or a Ball"):
+    with pytest.raises(InputError, match="Interval and Ball"):
         collocation(reach("euler", constraints=[Constraint(effector="tip", inside=Cone())]))
     monkeypatch.setitem(sys.modules, "casadi", None)
     with pytest.raises(MissingExtra, match=r"pip install 'pliant\[nlp\]'"):

@@ -12,7 +12,7 @@ from pliant.core import InputError
 from pliant.dynamics import Condensed
 from pliant.planners import Options, ddp, gauss_newton
 from pliant.planners.choose import best_method
-from pliant.problem import Effort, Goal, Problem, Stroke, keep_out, paths
+from pliant.problem import Effort, Goal, Problem, StrokeLimit, keep_out, paths
 
 DT, STEPS = 0.01, 24
 START = np.array([0.02, 0.02, 0.16])  # [m] the tip at rest
@@ -41,12 +41,12 @@ def arm(**parts):
 
 
 def task(model, way=None, **parts):
-    way = paths.stops([0.0, STEPS * DT], [START, GOAL], pause=0.08) if way is None else way
+    way = paths.minimum_jerk([0.0, STEPS * DT], [START, GOAL], pause=0.08) if way is None else way
     end = STEPS * DT
     terms = [
         Goal(effector="tip", target=way, weight=2e4),
         Goal(effector="tip", target=way(end), time=end, weight=2e5),
-        Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity", weight=0.1),
+        Goal(effector="tip", target=(0.0, 0.0, 0.0), quantity="velocity", weight=0.1),
         Effort(weight=1e-6),
     ]
     return Problem(model=model, steps=STEPS, terms=terms, **parts)
@@ -66,8 +66,8 @@ def exact(model):
     ("derivative", "search", "iterations", "end"),
     [
         ("linear", "line", 60, "not converged in 60"),  # it goes on in ever smaller steps
-        ("nonlinear", "line", 120, "settled in"),
-        ("nonlinear", "trust", 120, "settled in"),
+        ("nonlinear", "line", 120, "stopped improving"),
+        ("nonlinear", "trust", 120, "stopped improving"),
     ],
 )
 def test_a_condensed_plan_reaches_its_goal(model, exact, derivative, search, iterations, end):
@@ -77,12 +77,12 @@ def test_a_condensed_plan_reaches_its_goal(model, exact, derivative, search, ite
         options=Options(iterations=iterations),
     )
     assert plan.status.text.startswith(end)
-    assert plan.status.ok == (end == "settled in")
+    assert plan.status.ok == (end == "stopped improving")
     assert (
         np.linalg.norm(model.effector_rows("tip") @ plan.states[-1][: model.space.n_dofs] - GOAL)
         <= CLOSE
     )
-    assert plan.excess == 0.0
+    assert plan.limit_violation == 0.0
     assert exact.cost <= plan.cost * (1.0 + 1e-6)  # the exact model finds the optimum, from below
 
 
@@ -92,18 +92,18 @@ def test_the_exact_derivative_of_a_condensed_model_gives_the_same_plan(model, ex
     assert plan.status.iterations <= 25
 
 
-def test_a_condensed_model_is_planned_by_ddp(model):
+def test_condensed_model_defaults_to_ddp(model):
     assert best_method(Condensed(model=model)) == "ddp"
     assert best_method(Condensed(model=model, derivative="exact")) == "gauss_newton"
 
 
-def test_a_fixed_regulariser_that_is_too_small_is_no_success(model):
+def test_too_small_fixed_regulariser_fails(model):
     plan = ddp(task(Condensed(model=model)), regulariser=0.0, options=Options(iterations=60))
     assert not plan.status
     assert "settled" not in plan.status.text
 
 
-def test_no_iterate_is_worse_than_the_one_before(model):
+def test_cost_never_increases(model):
     costs = [
         row.cost
         for row in ddp(task(Condensed(model=model)), options=Options(iterations=40)).history
@@ -111,7 +111,7 @@ def test_no_iterate_is_worse_than_the_one_before(model):
     assert all(later <= earlier for earlier, later in itertools.pairwise(costs))
 
 
-def test_a_forbidden_zone_is_avoided(model, exact):
+def test_condensed_plan_avoids_forbidden_zone(model, exact):
     """A ball on the straight way to the goal."""
     middle = 0.5 * (START + GOAL)
     zone = keep_out("tip", pl.sphere(middle, 0.002))
@@ -132,9 +132,9 @@ def test_a_forbidden_zone_is_avoided(model, exact):
 
 
 @pytest.mark.parametrize(("increment", "derivative"), [(False, "linear"), (True, "nonlinear")])
-def test_a_stroke_is_bounded(model, exact, increment, derivative):
+def test_condensed_plan_respects_stroke_limit(model, exact, increment, derivative):
     """The cable that is taken in most, in all and over a step."""
-    term = model.equations.terms[2][0]
+    term = model.equations.potentials[2][0]
 
     def strokes(plan):
         taken = np.array(
@@ -147,7 +147,7 @@ def test_a_stroke_is_bounded(model, exact, increment, derivative):
 
     bound = 0.8 * strokes(exact).max()
     options = Options(iterations=60, tolerance=1e-5)
-    wish = [Stroke(actuator="c", upper=bound, increment=increment)]
+    wish = [StrokeLimit(actuator="c", upper=bound, increment=increment)]
     rough = Condensed(model=model, actuators=("c",), derivative=derivative)
     plan = ddp(
         task(rough, constraints=wish), options=options
@@ -155,7 +155,7 @@ def test_a_stroke_is_bounded(model, exact, increment, derivative):
     assert bound * 0.99 <= strokes(plan).max() <= bound * (1.0 + 1e-4)
 
 
-def test_a_known_disturbance_on_the_way_is_planned_for(exact):
+def test_known_disturbance_is_compensated(exact):
     """A push that sets in half way: the plan that knows it ends at the goal, the one that does not
     is off."""
     push = pl.PointLoad(
@@ -168,41 +168,41 @@ def test_a_known_disturbance_on_the_way_is_planned_for(exact):
     assert np.linalg.norm(rows @ blind.states[-1][: pushed.space.n_dofs] - GOAL) > 5.0 * CLOSE
 
 
-def test_a_term_beyond_what_is_followed_is_a_sentence(model):
-    wish = task(Condensed(model=model), constraints=[Stroke(actuator="a", upper=0.01)])
+def test_term_outside_the_reduced_state_is_rejected(model):
+    wish = task(Condensed(model=model), constraints=[StrokeLimit(actuator="a", upper=0.01)])
     with pytest.raises(InputError, match=r"Condensed\(effectors=..., actuators=...\)"):
         ddp(wish)
 
 
-def test_an_effector_that_nothing_moves_is_a_sentence(model):
+def test_unactuated_effector_is_rejected(model):
     robot = arm(effectors={"tip": pl.Effector(point=(0.02, 0.02, 0.0))})  # at the support
     held = pl.SemiImplicit(robot, dt=DT)
-    way = paths.stops([0.0, STEPS * DT], [(0.02, 0.02, 0.0), (0.03, 0.02, 0.0)])
+    way = paths.minimum_jerk([0.0, STEPS * DT], [(0.02, 0.02, 0.0), (0.03, 0.02, 0.0)])
     for planner, seen in ((ddp, Condensed(model=held)), (gauss_newton, held)):
         with pytest.raises(InputError, match="W_ea = 0"):
             planner(task(seen, way))
 
 
-def test_a_goal_beyond_reach_is_said(model):
-    way = paths.stops([0.0, STEPS * DT], [START, START + (0.2, 0.0, 0.0)])
+def test_unreachable_goal_is_reported(model):
+    way = paths.minimum_jerk([0.0, STEPS * DT], [START, START + (0.2, 0.0, 0.0)])
     plan = ddp(task(Condensed(model=model), way), options=Options(iterations=40))
     assert np.all(np.isfinite(plan.controls))
-    assert plan.excess == 0.0
-    assert max(miss for _, _, miss in plan.misses) > 0.1  # and the summary says so
-    assert "worst miss of a goal" in plan.summary()
+    assert plan.limit_violation == 0.0
+    assert max(miss for _, _, miss in plan.goal_errors) > 0.1  # and the summary says so
+    assert "largest goal error" in plan.summary()
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         (
-            lambda m: Stroke(actuator="a", lower=1.0, upper=0.0).on(m, STEPS),
+            lambda m: StrokeLimit(actuator="a", lower=1.0, upper=0.0).attach(m, STEPS),
             "lower must not exceed",
         ),
-        (lambda m: Stroke(actuator="aa", upper=1.0).on(m, STEPS), "no actuator 'aa'"),
+        (lambda m: StrokeLimit(actuator="aa", upper=1.0).attach(m, STEPS), "no actuator 'aa'"),
         (lambda m: keep_out("tip", (0.0, 0.0, 0.0)), "sphere"),
         (
-            lambda m: Problem(model=m, steps=3, terms=[Stroke(actuator="a", upper=1.0)]),
+            lambda m: Problem(model=m, steps=3, terms=[StrokeLimit(actuator="a", upper=1.0)]),
             "constraints=",
         ),
         (
@@ -219,13 +219,13 @@ def test_a_goal_beyond_reach_is_said(model):
         ),
     ],
 )
-def test_bad_input_is_one_sentence(model, make, words):
+def test_bad_input_raises_one_line(model, make, words):
     with pytest.raises(InputError, match=words) as caught:
         make(model)
     assert "\n" not in str(caught.value)
 
 
-def test_large_exact_stages_are_refused_with_a_sentence():
+def test_too_large_dense_stages_are_rejected():
     robot = replace(arm(), divisions=(6, 6, 24))
     big = Condensed(model=pl.SemiImplicit(robot, dt=DT), derivative="exact")
     with pytest.raises(InputError, match="gauss_newton"):

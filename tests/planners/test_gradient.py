@@ -12,14 +12,14 @@ from scipy.optimize import lsq_linear
 import pliant as pl
 from pliant.core import InputError, Linearizable, Reversible, Status, Step, StepError
 from pliant.planners import Options, ddp, evaluate, gauss_newton, newton
-from pliant.planners.gradient import gradient, learn, typical
-from pliant.planners.quadratic import limit_rows, metric, solve_program, within_limits
+from pliant.planners.gradient_planner import bfgs_hessian, gradient, typical_controls
+from pliant.planners.trust_region import control_metric, limit_rows, project_to_limits, solve_qp
 from pliant.problem import Effort, Goal, Limit, Problem
 
 DT, N = 0.1, 10
 GOALS = (
     Goal(effector="tip", target=(1.0, 0.5), time=1.0, weight=10.0),
-    Goal(effector="tip", target=(0.0, 0.0), time=1.0, what="velocity"),
+    Goal(effector="tip", target=(0.0, 0.0), time=1.0, quantity="velocity"),
 )
 TERMS = (*GOALS, Effort(weight=0.01))
 EASY = (*GOALS, Effort(weight=0.3))  # better conditioned, for Adam
@@ -74,7 +74,7 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-def test_least_effort_of_a_point_mass(optimiser, terms):
+def test_gradient_finds_least_effort_of_a_point_mass(optimiser, terms):
     problem = Problem(model=jet(), steps=N, terms=terms)
     plan = gradient(
         problem,
@@ -95,7 +95,7 @@ def test_least_effort_of_a_point_mass(optimiser, terms):
 
 
 @BOTH
-def test_bounds_of_motors_and_user_hold(optimiser, terms):
+def test_actuator_and_user_bounds_hold(optimiser, terms):
     problem = Problem(
         model=jet((-3.0, 8.0)), steps=N, terms=terms, limits=[Limit(lower=-4.0, upper=1.2)]
     )
@@ -110,11 +110,11 @@ def test_bounds_of_motors_and_user_hold(optimiser, terms):
     assert plan.cost == pytest.approx(
         evaluate(problem, u).cost, rel=1e-6 if optimiser == "lbfgs" else 1e-3
     )
-    assert plan.excess <= 1e-9
+    assert plan.limit_violation <= 1e-9
 
 
 @BOTH
-def test_rates_and_accelerations_are_kept(optimiser, terms):
+def test_rate_and_acceleration_limits_hold(optimiser, terms):
     limits = [
         Limit(lower=-2.0, upper=2.0),
         Limit(lower=-5.0, upper=8.0, order=1),
@@ -130,7 +130,7 @@ def test_rates_and_accelerations_are_kept(optimiser, terms):
     G, low, high = limit_rows(problem, problem.guess())
     both = sp.block_diag([F.T @ F] * 2, format="csc")
     u = (
-        solve_program(
+        solve_qp(
             both,
             -np.concatenate([F.T @ b for b in bs]),
             sp.csc_matrix((0, 2 * N)),
@@ -143,14 +143,14 @@ def test_rates_and_accelerations_are_kept(optimiser, terms):
         .T
     )
     assert plan.status, plan.status.text
-    assert plan.excess <= 1e-8
+    assert plan.limit_violation <= 1e-8
     assert plan.cost == pytest.approx(
         evaluate(problem, u).cost, rel=1e-5 if optimiser == "lbfgs" else 1e-3
     )
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.SemiImplicit, pl.BDF2])
-def test_a_soft_beam_gets_where_gauss_newton_gets(rule):
+def test_gradient_agrees_with_gauss_newton_on_a_soft_beam(rule):
     actuators = {
         "line": pl.Cable(points=[[0.02, 0.02, 0.08], [0.1, 0.05, 0.09], [0.19, 0.02, 0.08]])
     }
@@ -174,7 +174,7 @@ def test_a_soft_beam_gets_where_gauss_newton_gets(rule):
     assert plan.cost < 0.96 * plan.history[0].cost
 
 
-def test_a_model_with_a_pullback_is_enough():
+def test_gradient_needs_only_a_pullback():
     model = OnlyPullback(jet())
     assert isinstance(model, Reversible)
     assert not isinstance(model, Linearizable)
@@ -182,7 +182,7 @@ def test_a_model_with_a_pullback_is_enough():
     np.testing.assert_allclose(gradient(problem).controls, exact(problem), atol=1e-2)
 
 
-def test_a_control_that_no_term_holds():
+def test_control_without_cost_is_planned():
     problem = Problem(
         model=jet(),
         steps=4,
@@ -193,7 +193,7 @@ def test_a_control_that_no_term_holds():
     np.testing.assert_allclose(plan.controls[:, 1], 0.0, atol=1e-6)
 
 
-def test_the_budget_changes_memory_and_not_the_plan():
+def test_memory_limit_does_not_change_the_plan():
     problem = Problem(model=jet(), steps=N, terms=TERMS)
     plans = {c: gradient(problem, checkpoints=c) for c in ("all", "sqrt", 600)}
     for plan in plans.values():
@@ -210,7 +210,7 @@ def test_the_budget_changes_memory_and_not_the_plan():
 # Trouble
 
 
-def test_adam_goes_back_to_its_best_where_a_run_fails():
+def test_adam_returns_to_best_iterate_after_failed_simulation():
     top = float(np.abs(exact(Problem(model=jet(), steps=N, terms=EASY))).max())
     problem = Problem(model=OnlyPullback(jet(), weak=1.02 * top), steps=N, terms=EASY)
     plan = gradient(problem, optimiser="adam", rate=0.5, options=Options(iterations=150))
@@ -218,7 +218,7 @@ def test_adam_goes_back_to_its_best_where_a_run_fails():
     assert plan.cost == pytest.approx(evaluate(problem, exact(problem)).cost, rel=1e-2)
 
 
-def test_adam_goes_the_same_way_half_as_far_after_a_run_that_fails():
+def test_adam_halves_step_after_failed_simulation():
     top = float(np.abs(exact(Problem(model=jet(), steps=N, terms=EASY))).max())
     problem = Problem(
         model=OnlyPullback(jet(), weak=0.5 * top), steps=N, terms=EASY
@@ -232,7 +232,7 @@ def test_adam_goes_the_same_way_half_as_far_after_a_run_that_fails():
     assert rows[first + 1].step == pytest.approx(0.5 * rows[first].step)
 
 
-def test_adams_rate_grows_again_after_a_run_that_fails():
+def test_adam_rate_recovers_after_failed_simulation():
     top = float(np.abs(exact(Problem(model=jet(), steps=N, terms=EASY))).max())
     problem = Problem(model=OnlyPullback(jet(), weak=1.02 * top), steps=N, terms=EASY)
     rows = gradient(problem, optimiser="adam", rate=0.5, options=Options(iterations=60)).history
@@ -245,7 +245,7 @@ def test_adams_rate_grows_again_after_a_run_that_fails():
 
 
 @pytest.mark.parametrize("weak", [1.05, 1.5])
-def test_steps_into_the_torn_region_are_recovered(weak):
+def test_failed_trial_steps_are_shortened(weak):
     """Motors of 100 N make the first step far too long for a model that breaks a little above what
     the optimum wants."""
     problem = Problem(model=jet((-100.0, 100.0)), steps=N, terms=TERMS)
@@ -257,11 +257,11 @@ def test_steps_into_the_torn_region_are_recovered(weak):
     failed = sum(row.failed for row in plan.history)
     assert plan.status, plan.status.text
     assert failed > 0
-    assert f"{failed} trial runs failed" in plan.status.text
+    assert f"{failed} trial steps failed" in plan.status.text
     assert plan.cost == pytest.approx(evaluate(problem, u).cost, rel=1e-5)
 
 
-def test_an_interrupted_search_keeps_its_best_and_goes_on(tmp_path):
+def test_interrupted_search_returns_best_and_resumes(tmp_path):
     problem = Problem(model=jet(), steps=N, terms=TERMS)
 
     def stop(what, done, total):
@@ -285,7 +285,7 @@ def test_an_interrupted_search_keeps_its_best_and_goes_on(tmp_path):
     assert onward.cost == pytest.approx(gradient(problem).cost, rel=1e-6)
 
 
-def test_a_warm_start_is_quick():
+def test_warm_start_needs_few_iterations():
     problem = Problem(model=jet(), steps=N, terms=TERMS)
     plan = gradient(problem)
     again = gradient(problem, guess=plan.controls, options=Options(tolerance=1e-6))
@@ -294,16 +294,16 @@ def test_a_warm_start_is_quick():
 
 
 @pytest.mark.parametrize("planner", [gauss_newton, newton, ddp, gradient])
-def test_a_guess_outside_the_limits_is_brought_inside(planner):
+def test_guess_is_projected_to_limits(planner):
     problem = Problem(model=jet((-2.0, 2.0)), steps=N, terms=TERMS)
     plan = planner(
         problem, guess=exact(problem)
     )  # the free optimum, better than any that is allowed
-    assert plan.excess <= 1e-9
+    assert plan.limit_violation <= 1e-9
     assert plan.cost == pytest.approx(evaluate(problem, exact(problem, -2.0, 2.0)).cost, rel=1e-6)
 
 
-def test_not_converged_is_said():
+def test_missing_convergence_is_reported():
     plan = gradient(
         Problem(model=jet(), steps=N, terms=TERMS), options=Options(iterations=2, tolerance=1e-12)
     )
@@ -322,12 +322,12 @@ def test_not_converged_is_said():
         ({"guess": np.zeros((3, 2))}, "guess"),
     ],
 )
-def test_bad_options_are_sentences(options, says):
+def test_bad_options_are_rejected(options, says):
     with pytest.raises(InputError, match=says):
         gradient(Problem(model=jet(), steps=N, terms=TERMS), **options)
 
 
-def test_a_guess_that_cannot_be_simulated():
+def test_guess_that_fails_to_simulate_is_rejected():
     with pytest.raises(StepError, match="torn"):
         gradient(
             Problem(model=OnlyPullback(jet(), weak=1.0), steps=N, terms=TERMS),
@@ -338,23 +338,25 @@ def test_a_guess_that_cannot_be_simulated():
 # Parts
 
 
-def test_the_learned_model_is_bfgs():
+def test_product_form_of_bfgs_matches_the_dense_update():
     problem = Problem(model=jet(), steps=5, terms=[Effort(weight=0.5, order=1)])
-    base, rng = metric(problem, 1.0), np.random.default_rng(3)
+    base, rng = control_metric(problem, 1.0), np.random.default_rng(3)
     n = problem.n_variables
     M = np.linalg.cholesky(base.sparse.toarray())
     S = rng.standard_normal((3, n))
     H = base.sparse.toarray() + np.outer(np.arange(n), np.arange(n)) + np.eye(n)
     pairs = [(M.T @ s, np.linalg.solve(M, H @ s)) for s in S]
-    learned = learn(base, 1.0, pairs)
+    hessian = bfgs_hessian(base, 1.0, pairs)
     B = min(s @ y / (s @ s) for s, y in pairs) * base.sparse.toarray()
     for s in S:  # the textbook update
         y = H @ s
         B = B - np.outer(B @ s, B @ s) / (s @ B @ s) + np.outer(y, y) / (y @ s)
     d = rng.standard_normal(n)
-    assert learned.bend(d) == pytest.approx(d @ B @ d, rel=1e-10)
-    np.testing.assert_allclose(learned.solve(B @ d), d, rtol=1e-8)
-    np.testing.assert_allclose(learned.solve_within(problem, problem.guess(), -B @ d), d, atol=1e-6)
+    assert hessian.quadratic_form(d) == pytest.approx(d @ B @ d, rel=1e-10)
+    np.testing.assert_allclose(hessian.solve(B @ d), d, rtol=1e-8)
+    np.testing.assert_allclose(
+        hessian.solve_within_limits(problem, problem.guess(), -B @ d), d, atol=1e-6
+    )
 
 
 def test_projection_is_the_nearest_point():
@@ -365,21 +367,21 @@ def test_projection_is_the_nearest_point():
         limits=[Limit(lower=-3.0, upper=3.0, order=1)],
     )
     far = 2.0 * np.random.default_rng(2).standard_normal((6, 2))
-    near = within_limits(problem, far)
-    assert problem.excess(near) <= 1e-8
+    near = project_to_limits(problem, far)
+    assert problem.limit_violation(near) <= 1e-8
     for other in np.random.default_rng(4).uniform(-0.15, 0.15, (50, 6, 2)):
         inside = near + 0.5 * (other - near)  # between two allowed controls
-        assert problem.excess(other) <= 0.0
+        assert problem.limit_violation(other) <= 0.0
         assert np.sum((far - near) * (inside - near)) <= 1e-6
     np.testing.assert_array_equal(
-        within_limits(problem, 0.1 * np.ones((6, 2))), 0.1 * np.ones((6, 2))
+        project_to_limits(problem, 0.1 * np.ones((6, 2))), 0.1 * np.ones((6, 2))
     )
 
 
 def test_typical_controls():
     problem = Problem(model=jet((-1.0, 3.0)), steps=3, terms=[Effort()])
-    np.testing.assert_array_equal(typical(problem, np.zeros((3, 2))), [2.0, 2.0])
+    np.testing.assert_array_equal(typical_controls(problem, np.zeros((3, 2))), [2.0, 2.0])
     problem = Problem(model=jet(), steps=3, terms=[Effort()])
     np.testing.assert_array_equal(
-        typical(problem, np.array([[0.0, 1.0], [0.0, -7.0], [0.0, 0.0]])), [1.0, 7.0]
+        typical_controls(problem, np.array([[0.0, 1.0], [0.0, -7.0], [0.0, 0.0]])), [1.0, 7.0]
     )

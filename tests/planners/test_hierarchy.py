@@ -1,4 +1,4 @@
-"""Algorithm 1 of paper 000: refinement between plans, its convergence (Lemma IV.1), its certificate
+"""Algorithm 1 of [Jia2019]: refinement between plans, its convergence (Lemma IV.1), its certificate
 and its store."""
 
 import json
@@ -10,10 +10,10 @@ from scipy.optimize import minimize
 
 import pliant as pl
 from pliant.core import InputError, StepError
-from pliant.dynamics.shapes import Shapes
+from pliant.dynamics.equilibrium_map import EquilibriumMap
 from pliant.planners import Options, gauss_newton, plan_refined, refine
 from pliant.planners.certificate import certify
-from pliant.planners.hierarchy import executions
+from pliant.planners.hierarchy import level_count
 from pliant.problem import Effort, Goal, Problem
 from pliant.surrogate import corners
 
@@ -45,12 +45,12 @@ def latent(arm, **options):
     ("cell", "eta", "count"),
     [(0.5, 0.2, 3), (0.3, 0.1, 3), (1.0, 1.0, 1), (1.0, 0.5, 2), (1.0, 0.49, 3)],
 )
-def test_executions_of_algorithm_1(cell, eta, count):
-    assert executions(cell, eta) == count
+def test_level_count_matches_algorithm_1(cell, eta, count):
+    assert level_count(cell, eta) == count
 
 
-def test_eta_beyond_the_cell_is_a_sentence(arm):
-    with pytest.raises(InputError, match=r"eta = 9 is larger than the cell 8"):
+def test_eta_larger_than_the_cell_is_rejected(arm):
+    with pytest.raises(InputError, match=r"eta = 9 is larger than the first cell 8"):
         plan_refined(problem(latent(arm)), eta=9.0)
     with pytest.raises(InputError, match="positive"):
         plan_refined(problem(latent(arm)), eta=0.0)
@@ -66,7 +66,7 @@ def test_only_latent_models_are_refined(arm):
 # Convergence
 
 
-def test_the_objective_converges_to_the_exact_models_plan(arm):
+def test_refined_cost_converges_to_exact_plan(arm):
     """Lemma IV.1 with the scheme's rate: each halving of the cell takes about 2^4 off the
     difference to the plan with exact shapes."""
     refined = plan_refined(problem(latent(arm)), eta=1.0)
@@ -86,7 +86,7 @@ def test_the_objective_converges_to_the_exact_models_plan(arm):
 
 
 @pytest.mark.parametrize("method", ["gauss_newton", "ddp", "gradient"])
-def test_with_any_planner(arm, method):
+def test_refinement_works_with_every_planner(arm, method):
     refined = plan_refined(
         problem(latent(arm)), eta=4.0, method=method, options=Options(iterations=60)
     )
@@ -114,7 +114,7 @@ def closed_loop(model, gains):
     return cost, g.ravel()
 
 
-def test_feedback_controllers_are_refined_alike(arm):
+def test_refinement_of_a_feedback_controller(arm):
     """Equation 6: the same loop over cells, with the parameters of a controller in place of the
     controls."""
 
@@ -146,7 +146,7 @@ def test_feedback_controllers_are_refined_alike(arm):
 # The certificate
 
 
-def test_the_certificate_tells_the_true_errors(arm):
+def test_certificate_matches_true_errors(arm):
     refined = plan_refined(problem(latent(arm, cell=4.0)), eta=1.0)
     c, model = refined.certificate, refined.levels[-1].model
     exact = model.exact()
@@ -154,72 +154,76 @@ def test_the_certificate_tells_the_true_errors(arm):
         np.linalg.norm(model.positions(x) - exact.positions(x)) / np.linalg.norm(exact.positions(x))
         for x in refined.plan.states
     )
-    assert 0.0 < c.holdout <= true
-    assert c.surplus[0] > c.surplus[1] > c.holdout
-    for level, coarse, largest in zip(c.surpluses, refined.levels, c.surplus, strict=False):
+    assert 0.0 < c.holdout_error <= true
+    assert c.largest_surpluses[0] > c.largest_surpluses[1] > c.holdout_error
+    for level, coarse, largest in zip(
+        c.surpluses, refined.levels, c.largest_surpluses, strict=False
+    ):
         assert largest == max(size for _, size in level)
         point, size = level[-1]
         found, true_shape = (
-            coarse.model.family.positions(point),
-            model.family.shapes(point, None)[0],
+            coarse.model.manifold.positions(point),
+            model.manifold.equilibrium_map(point, None)[0],
         )
         assert size == pytest.approx(
             np.linalg.norm(found - true_shape) / np.linalg.norm(true_shape), rel=1e-6
         )
-    assert 3.0 <= c.order <= 5.0
+    assert 3.0 <= c.observed_order <= 5.0
     along = [np.array([one.positions(x) for x in refined.plan.states]) for one in (model, exact)]
     mean = np.linalg.norm(along[0] - along[1]) / np.linalg.norm(along[1])
-    assert 0.4 * mean <= c.richardson <= 2.5 * mean
-    assert c.increment > c.one_step
+    assert 0.4 * mean <= c.richardson_error <= 2.5 * mean
+    assert c.increment_error > c.step_error
     full = pl.ImplicitEuler(arm, dt=DT)
     run = pl.simulate(
         full, refined.plan.controls, x0=full.state(model.positions(refined.plan.states[0]))
     )
     again = replace(problem(model), model=full, x0=run.states[0])
-    assert c.replayed == pytest.approx(again.value(run.states, refined.plan.controls), rel=1e-9)
-    tips = np.array([arm.place("laser", full.space.position(x)) for x in run.states])
-    bases = np.array([arm.place("laser base", full.space.position(x)) for x in run.states])
+    assert c.replay_cost == pytest.approx(again.value(run.states, refined.plan.controls), rel=1e-9)
+    tips = np.array([arm.effector_position("laser", full.space.position(x)) for x in run.states])
+    bases = np.array(
+        [arm.effector_position("laser base", full.space.position(x)) for x in run.states]
+    )
     apart = [
         np.linalg.norm(tips - refined.plan.states[:, :2], axis=1),
         np.linalg.norm(bases - refined.plan.states[:, 2:4], axis=1),
     ]
-    assert c.trajectory == pytest.approx(np.max(apart), rel=1e-9)
+    assert c.effector_error == pytest.approx(np.max(apart), rel=1e-9)
     assert any("Richardson" in line for line in c.lines())
 
 
-def test_a_moving_start_is_replayed_moving(arm):
+def test_replay_keeps_the_initial_velocity(arm):
     model = latent(arm, cell=2.0)
     x0 = model.state(np.array([1.0, 0.0]))
     x0[-2:] = [0.6, 0.0]  # one step before
     x0[4:8] = model.state(np.array([0.6, 0.0]))[:4]
     refined = plan_refined(replace(problem(model), x0=x0), eta=2.0)
-    assert refined.certificate.trajectory < 2e-3
-    assert refined.certificate.replayed == pytest.approx(refined.plan.cost, rel=0.1)
+    assert refined.certificate.effector_error < 2e-3
+    assert refined.certificate.replay_cost == pytest.approx(refined.plan.cost, rel=0.1)
 
 
-def test_a_plan_that_stands_still_has_no_error_beside_its_increment(arm):
+def test_increment_error_is_none_without_motion(arm):
     model = latent(arm)
     stay = Problem(model=model, steps=4, terms=[Effort(weight=1.0)])
     c = plan_refined(stay, eta=4.0).certificate
-    assert c.increment is None
-    assert any("- of its increment" in line for line in c.lines())
+    assert c.increment_error is None
+    assert any("- relative to the increment" in line for line in c.lines())
 
 
-def test_an_exact_step_that_fails_does_not_lose_the_plan(arm, monkeypatch):
+def test_failed_exact_step_keeps_the_plan(arm, monkeypatch):
     model = latent(arm, workers=1)
     refined = plan_refined(problem(model), eta=8.0)
 
     def fails(self, a, near):
         raise StepError("no equilibrium was found: it was made to fail")
 
-    monkeypatch.setattr(Shapes, "__call__", fails)
+    monkeypatch.setattr(EquilibriumMap, "__call__", fails)
     c = certify(problem(model), [model], refined.plan)
-    assert c.holdout is None
+    assert c.holdout_error is None
     assert any("could not be checked" in note for note in c.notes)
-    assert c.replayed is not None
+    assert c.replay_cost is not None
 
 
-def test_a_level_that_cannot_be_simulated_leaves_the_ones_before(arm):
+def test_failed_level_keeps_coarser_levels(arm):
     first = plan_refined(problem(latent(arm)), eta=8.0).evaluations
     refined = plan_refined(problem(latent(arm, budget=first + 2)), eta=1.0)
     assert [level.cell for level in refined.levels] == [8.0]
@@ -228,7 +232,7 @@ def test_a_level_that_cannot_be_simulated_leaves_the_ones_before(arm):
     )
 
 
-def test_points_and_options_that_cannot_be_used(arm):
+def test_bad_points_and_options_are_rejected(arm):
     wrong = (
         ({"points": 0}, "'0' points"),
         ({"points": -1}, "'-1' points"),
@@ -239,14 +243,14 @@ def test_points_and_options_that_cannot_be_used(arm):
             plan_refined(problem(latent(arm)), eta=4.0, **options)
 
 
-def test_richardson_is_refused_without_three_levels(arm):
+def test_richardson_error_needs_three_levels(arm):
     c = plan_refined(problem(latent(arm)), eta=4.0).certificate
-    assert c.order is None
-    assert c.richardson is None
+    assert c.observed_order is None
+    assert c.richardson_error is None
     assert any("three levels are needed" in line for line in c.lines())
 
 
-def test_an_order_that_is_not_the_schemes_is_refused(arm, monkeypatch):
+def test_richardson_error_needs_plausible_order(arm, monkeypatch):
     """A surrogate that gets no better with its cells promises nothing: its corners are off by
     noise."""
     true, rng = corners.evaluate, np.random.default_rng(0)
@@ -259,9 +263,11 @@ def test_an_order_that_is_not_the_schemes_is_refused(arm, monkeypatch):
     refined = plan_refined(
         problem(latent(arm, cell=2.0, workers=1)), eta=0.5, options=Options(iterations=2)
     )
-    assert not 3.0 <= refined.certificate.order <= 5.0
-    assert refined.certificate.richardson is None
-    assert any("refused, the order is not 3 to 5" in line for line in refined.certificate.lines())
+    assert not 3.0 <= refined.certificate.observed_order <= 5.0
+    assert refined.certificate.richardson_error is None
+    assert any(
+        "not available, the order is not 3 to 5" in line for line in refined.certificate.lines()
+    )
 
 
 def test_show_prints_levels_and_certificate(arm, capsys):
@@ -274,7 +280,7 @@ def test_show_prints_levels_and_certificate(arm, capsys):
 # The store
 
 
-def test_the_store_brings_the_same_plan_bit_for_bit(arm, tmp_path):
+def test_store_gives_the_same_plan_bit_for_bit(arm, tmp_path):
     store = tmp_path / "corners.sqlite"
     first = plan_refined(problem(latent(arm, store=store, workers=1)), eta=2.0)
     model = latent(arm, store=store, workers=1)
@@ -286,7 +292,7 @@ def test_the_store_brings_the_same_plan_bit_for_bit(arm, tmp_path):
 
 
 @pytest.mark.parametrize("stop", [2, 5, 7, 11, 16, 21])
-def test_an_interrupted_run_goes_on_to_the_same_bits(arm, whole, tmp_path, stop):
+def test_interrupted_refinement_resumes_to_the_same_bits(arm, whole, tmp_path, stop):
     """Wherever it stopped, in the middle of a batch too: plans and all corners; and where the first
     process still lives."""
     store = tmp_path / "corners.sqlite"
@@ -317,7 +323,7 @@ def whole(arm):
     return plan_refined(problem(latent(arm, workers=1)), eta=2.0)
 
 
-def test_another_cell_on_the_same_store_is_another_lattice(arm, tmp_path):
+def test_store_can_be_shared_between_cell_sizes(arm, tmp_path):
     """Corners may be shared, what cells say of them not: the second plan is as good as on a store
     of its own."""
     store = tmp_path / "corners.sqlite"
@@ -328,7 +334,7 @@ def test_another_cell_on_the_same_store_is_another_lattice(arm, tmp_path):
     assert shared.plan.cost == pytest.approx(alone.plan.cost, rel=1e-7)
 
 
-def test_the_plans_of_all_levels_are_kept(arm, tmp_path):
+def test_plans_of_all_levels_are_saved(arm, tmp_path):
     plan_refined(problem(latent(arm)), eta=4.0, options=Options(folder=tmp_path))
     saved = [json.loads((tmp_path / f"level-{k}" / "plan.json").read_text()) for k in (0, 1)]
     assert all(len(plan["controls"]) == STEPS for plan in saved)

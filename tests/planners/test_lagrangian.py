@@ -11,9 +11,9 @@ from models import jet
 import pliant as pl
 from pliant.core import InputError
 from pliant.planners import Options, ddp, evaluate, gauss_newton, newton
-from pliant.planners.gradient import gradient
-from pliant.planners.lagrangian import constrained, first_penalty
-from pliant.planners.quadratic import solve_program
+from pliant.planners.augmented_lagrangian import first_penalty, plan_with_constraints
+from pliant.planners.gradient_planner import gradient
+from pliant.planners.trust_region import solve_qp
 from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Problem
 
 DT, N = 0.1, 10
@@ -45,10 +45,12 @@ def test_least_effort_that_ends_at_a_point(planner):
             )
         ],
     )
-    plan = constrained(problem, planner, options=Options(tolerance=1e-10, iterations=1000))
+    plan = plan_with_constraints(
+        problem, planner, options=Options(tolerance=1e-10, iterations=1000)
+    )
     a = places()[-1]
     assert plan.status, plan.status.text
-    assert plan.violation <= 1e-6
+    assert plan.constraint_violation <= 1e-6
     np.testing.assert_allclose(plan.controls[:, 0], a / (a @ a), rtol=1e-3)
     np.testing.assert_allclose(plan.controls[:, 1], 0.0, atol=1e-6)
     assert plan.cost == pytest.approx(0.5 * DT / (a @ a), rel=1e-4)  # without penalties
@@ -56,18 +58,18 @@ def test_least_effort_that_ends_at_a_point(planner):
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
-def test_a_speed_limit_that_matters(planner):
+def test_active_speed_constraint(planner):
     """Against a program written by hand: 1/2 10 (x_N - 1)^2 + 1/2 0.01 dt |u|^2 with v <= 0.8 at
     every step."""
     problem = Problem(
         model=jet(),
         steps=N,
         terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0), Effort(weight=0.01)],
-        constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), what="velocity")],
+        constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), quantity="velocity")],
     )
     a, V = places()[-1], speeds()
     H = sp.csc_matrix(10.0 * np.outer(a, a) + 0.01 * DT * np.eye(N))
-    u = solve_program(
+    u = solve_qp(
         H,
         -10.0 * a,
         sp.csc_matrix((0, N)),
@@ -76,9 +78,9 @@ def test_a_speed_limit_that_matters(planner):
         np.full(N, -np.inf),
         np.full(N, 0.8),
     )
-    plan = constrained(problem, planner, options=Options(tolerance=1e-9, iterations=1000))
+    plan = plan_with_constraints(problem, planner, options=Options(tolerance=1e-9, iterations=1000))
     assert plan.status, plan.status.text
-    assert plan.violation <= 1e-6
+    assert plan.constraint_violation <= 1e-6
     assert np.isclose(V @ u, 0.8, atol=1e-6).sum() > 3  # the limit matters at many steps
     assert plan.cost == pytest.approx(
         evaluate(problem, np.stack([u, 0.0 * u], axis=1)).cost, rel=1e-4
@@ -86,7 +88,7 @@ def test_a_speed_limit_that_matters(planner):
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
-def test_a_constraint_that_does_not_matter_changes_nothing(planner):
+def test_inactive_constraint_does_not_change_the_plan(planner):
     terms = [Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0), Effort(weight=0.01)]
     free = planner(Problem(model=jet(), steps=N, terms=terms))
     problem = Problem(
@@ -95,13 +97,13 @@ def test_a_constraint_that_does_not_matter_changes_nothing(planner):
         terms=terms,
         constraints=[Constraint(effector="tip", inside=Interval(lower=-9.0, upper=9.0))],
     )
-    plan = constrained(problem, planner)
+    plan = plan_with_constraints(problem, planner)
     assert plan.status
-    assert plan.violation == 0.0
+    assert plan.constraint_violation == 0.0
     assert plan.cost == pytest.approx(free.cost, rel=1e-6)
 
 
-def test_an_obstacle_is_gone_around():
+def test_plan_avoids_obstacle():
     """A disc in the way; its complement is no convex set, but the squared distance lies in an
     interval."""
     centre, radius = np.array([0.5, 0.02]), 0.2
@@ -112,7 +114,7 @@ def test_an_obstacle_is_gone_around():
     )
     terms = [Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=100.0), Effort(weight=1e-3)]
     problem = Problem(model=jet(), steps=N, terms=terms, constraints=[keep])
-    plan = constrained(problem, gauss_newton, guess=np.tile([2.0, -0.1], (N, 1)))
+    plan = plan_with_constraints(problem, gauss_newton, guess=np.tile([2.0, -0.1], (N, 1)))
     path = plan.states[:, :2]
     assert plan.status, plan.status.text
     assert np.linalg.norm(path[1:] - centre, axis=1).min() >= radius - 1e-5
@@ -120,7 +122,7 @@ def test_an_obstacle_is_gone_around():
     assert np.linalg.norm(path[-1] - [1.0, 0.0]) < 0.02
 
 
-def test_a_ball_is_a_leash():
+def test_ball_constraint_limits_distance():
     leash = Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=0.5))
     problem = Problem(
         model=jet(),
@@ -128,12 +130,12 @@ def test_a_ball_is_a_leash():
         terms=[Goal(effector="tip", target=(0.6, 0.8), time=1.0, weight=10.0), Effort(weight=1e-3)],
         constraints=[leash],
     )
-    plan = constrained(problem, gauss_newton)
+    plan = plan_with_constraints(problem, gauss_newton)
     assert plan.status, plan.status.text
     np.testing.assert_allclose(plan.states[-1, :2], [0.3, 0.4], atol=1e-3)
 
 
-def test_a_soft_beam_within_a_corridor():
+def test_soft_beam_stays_in_corridor():
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.1, 0.1)),
         divisions=(2, 1, 1),
@@ -150,15 +152,15 @@ def test_a_soft_beam_within_a_corridor():
     free = Problem(model=pl.BDF2(robot, dt=0.02), steps=8, terms=terms)
     wall = Constraint(effector="tip", inside=Interval(upper=0.06), function=lambda y: y[1:2])
     problem = Problem(model=free.model, steps=8, terms=terms, constraints=[wall])
-    assert problem.violation(gauss_newton(free).states, free.guess()) > 0.005
-    plans = [constrained(problem, planner) for planner in (gauss_newton, gradient)]
+    assert problem.constraint_violation(gauss_newton(free).states, free.guess()) > 0.005
+    plans = [plan_with_constraints(problem, planner) for planner in (gauss_newton, gradient)]
     for plan in plans:
         assert plan.status, plan.status.text
-        assert plan.violation <= 1e-6
+        assert plan.constraint_violation <= 1e-6
     assert plans[1].cost == pytest.approx(plans[0].cost, rel=1e-3)
 
 
-def test_units_and_weights_change_nothing():
+def test_units_and_weights_do_not_change_the_plan():
     """The same task in other units of cost (a million times) and of constraint (a thousand times):
     the same controls."""
     found = []
@@ -166,14 +168,14 @@ def test_units_and_weights_change_nothing():
         fast = Constraint(
             effector="tip",
             inside=Interval(upper=0.8 * unit),
-            what="velocity",
+            quantity="velocity",
             function=lambda y, unit=unit: unit * y,
         )
         terms = [
             Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0 * weight),
             Effort(weight=0.01 * weight),
         ]
-        plan = constrained(
+        plan = plan_with_constraints(
             Problem(model=jet(), steps=N, terms=terms, constraints=[fast]), gauss_newton
         )
         assert plan.status, plan.status.text
@@ -184,12 +186,12 @@ def test_units_and_weights_change_nothing():
 
 
 @pytest.mark.parametrize("planner", [gauss_newton, gradient])
-def test_what_cannot_be_is_named(planner):
+def test_infeasible_constraint_is_named(planner):
     constraints = [
         Constraint(effector="tip", inside=inside, time=0.9)
         for inside in (Interval(lower=2.0), Interval(upper=1.0))
     ]
-    plan = constrained(
+    plan = plan_with_constraints(
         Problem(model=jet(), steps=N, terms=[Effort(weight=0.01)], constraints=constraints), planner
     )
     assert not plan.status
@@ -197,23 +199,23 @@ def test_what_cannot_be_is_named(planner):
         "the constraint on the position of 'tip' at t = 0.9 s is still violated by "
         in plan.status.text
     )
-    assert plan.violation > 0.1
-    assert float(plan.status.text.split()[-1]) == pytest.approx(plan.violation, rel=0.5)
+    assert plan.constraint_violation > 0.1
+    assert float(plan.status.text.split()[-1]) == pytest.approx(plan.constraint_violation, rel=0.5)
 
 
-def test_motors_too_weak_for_a_constraint_are_named():
+def test_constraint_beyond_actuator_limits_is_named():
     """1 N on 1 kg gets 0.55 m far in 1 s of backward Euler, and no further."""
     there = Constraint(
         effector="tip", inside=Interval(lower=1.0), time=1.0, function=lambda y: y[:1]
     )
-    plan = constrained(
+    plan = plan_with_constraints(
         Problem(model=jet((-1.0, 1.0)), steps=N, terms=[Effort()], constraints=[there]),
         gauss_newton,
     )
     assert not plan.status
-    assert plan.violation == pytest.approx(1.0 - places()[-1].sum(), abs=1e-3)
+    assert plan.constraint_violation == pytest.approx(1.0 - places()[-1].sum(), abs=1e-3)
     assert "violated by 0.45" in plan.status.text
-    assert plan.excess <= 1e-8
+    assert plan.limit_violation <= 1e-8
 
 
 def test_limits_and_constraints_together():
@@ -222,23 +224,24 @@ def test_limits_and_constraints_together():
         steps=N,
         terms=[Goal(effector="tip", target=(1.0, 0.5), time=1.0, weight=10.0), Effort(weight=0.01)],
         limits=[Limit(lower=-3.0, upper=3.0), Limit(lower=-20.0, upper=20.0, order=1)],
-        constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), what="velocity")],
+        constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), quantity="velocity")],
     )
     plans = [
-        constrained(problem, planner, options=Options(iterations=1000)) for planner in PLANNERS
+        plan_with_constraints(problem, planner, options=Options(iterations=1000))
+        for planner in PLANNERS
     ]
     for plan in plans:
         assert plan.status, plan.status.text
-        assert plan.violation <= 2e-6
-        assert plan.excess <= 1e-7
+        assert plan.constraint_violation <= 2e-6
+        assert plan.limit_violation <= 1e-7
         assert plan.cost == pytest.approx(plans[0].cost, rel=1e-3)
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
-def test_no_planner_overlooks_constraints(planner):
+def test_every_planner_handles_constraints(planner):
     plan = planner(speedy(), options=Options(iterations=1000))
     assert plan.status, plan.status.text
-    assert plan.violation <= 1e-6
+    assert plan.constraint_violation <= 1e-6
 
 
 # The way
@@ -249,67 +252,71 @@ def speedy():
         model=jet(),
         steps=N,
         terms=[Goal(effector="tip", target=(1.0, 0.0), time=1.0, weight=10.0), Effort(weight=0.01)],
-        constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), what="velocity")],
+        constraints=[Constraint(effector="tip", inside=Interval(upper=0.8), quantity="velocity")],
     )
 
 
-def test_the_history_tells_the_violation():
+def test_history_contains_the_violation():
     told = []
-    plan = constrained(
+    plan = plan_with_constraints(
         speedy(),
         gauss_newton,
         options=Options(progress=lambda what, done, total: told.append((done, total))),
     )
     amounts = [row.infeasibility for row in plan.history]
     assert max(amounts) > 1e-3
-    assert amounts[-1] == plan.violation
+    assert amounts[-1] == plan.constraint_violation
     assert [row.seconds for row in plan.history] == sorted(row.seconds for row in plan.history)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert plan.status.iterations == len(plan.history) - 1
 
 
 def test_an_interrupted_search_is_resumed_with_its_multipliers(tmp_path):
-    whole = constrained(speedy(), gauss_newton)
+    whole = plan_with_constraints(speedy(), gauss_newton)
 
     def stop(what, done, total):
         if done == len(whole.history) // 2:
             raise KeyboardInterrupt
 
-    plan = constrained(speedy(), gauss_newton, options=Options(progress=stop, folder=tmp_path))
+    plan = plan_with_constraints(
+        speedy(), gauss_newton, options=Options(progress=stop, folder=tmp_path)
+    )
     assert plan.interrupted
     assert not plan.status
     assert (tmp_path / "multipliers.json").is_file()
-    onward = constrained(speedy(), gauss_newton, options=Options(folder=tmp_path, resume=True))
+    onward = plan_with_constraints(
+        speedy(), gauss_newton, options=Options(folder=tmp_path, resume=True)
+    )
     assert onward.status, onward.status.text
     assert onward.cost == pytest.approx(whole.cost, rel=1e-4)
     other = replace(
         speedy(),
         terms=[Goal(effector="tip", target=(1.0, 0.1), time=1.0, weight=10.0), Effort(weight=0.01)],
     )
-    with pytest.raises(InputError, match="planned for another problem"):
-        constrained(other, gauss_newton, options=Options(folder=tmp_path, resume=True))
+    with pytest.raises(InputError, match="belongs to another problem"):
+        plan_with_constraints(other, gauss_newton, options=Options(folder=tmp_path, resume=True))
     (tmp_path / "multipliers.json").write_text('{"multipliers": [[1.0]], "penalties": [1.0]}')
     with pytest.raises(InputError, match="does not belong to these constraints"):
-        constrained(speedy(), gauss_newton, options=Options(folder=tmp_path, resume=True))
+        plan_with_constraints(speedy(), gauss_newton, options=Options(folder=tmp_path, resume=True))
 
 
-def test_too_few_iterations_or_rounds_are_said():
-    plan = constrained(speedy(), gradient, options=Options(iterations=5))
+def test_too_few_iterations_or_rounds_are_reported():
+    plan = plan_with_constraints(speedy(), gradient, options=Options(iterations=5))
     assert not plan.status
     assert "5 iterations; allow more" in plan.status.text
-    plan = constrained(speedy(), gauss_newton, rounds=1)
+    plan = plan_with_constraints(speedy(), gauss_newton, rounds=1)
     assert "1 rounds of multipliers; allow more with rounds" in plan.status.text
     assert "velocity of 'tip'" in plan.status.text
 
 
-def test_bad_options_are_sentences():
+def test_bad_options_are_rejected():
     with pytest.raises(InputError, match="tolerance of the constraints is 0"):
-        constrained(speedy(), gauss_newton, tolerance=0.0)
+        plan_with_constraints(speedy(), gauss_newton, tolerance=0.0)
     with pytest.raises(InputError, match="1 round or more"):
-        constrained(speedy(), gauss_newton, rounds=0)
+        plan_with_constraints(speedy(), gauss_newton, rounds=0)
 
 
-def test_the_first_penalty_is_algencans_and_scales():
+def test_first_penalty_is_that_of_algencan_and_scales():
     assert first_penalty(3.0, 0.5, 1.0) == pytest.approx(2.0 * 3.0 / 0.5)
     assert first_penalty(300.0, 0.5e-4, 1e-4) == pytest.approx(1e6 * first_penalty(3.0, 0.5, 1.0))
     assert first_penalty(3.0, 1e-30, 1.0) == 3e4

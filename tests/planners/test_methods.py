@@ -10,14 +10,19 @@ import pytest
 import pliant as pl
 from pliant.actuators import Gripper, MovingFrame
 from pliant.core import InputError, StepError
-from pliant.dynamics import Newton
+from pliant.dynamics import SolverOptions
 from pliant.planners import Options, choose, ddp, gauss_newton, gradient, newton
-from pliant.planners.augmented import Augmented
-from pliant.planners.collocation import collocation
-from pliant.planners.newton import hessian_times
-from pliant.planners.plan import FILE, evaluate
-from pliant.planners.sensitivity import adjoint_rows, forward_rows, slopes, smooth_gradient
-from pliant.problem import Effort, Goal, Limit, Problem, Residual, Reward, stencilled
+from pliant.planners.augmented_state import AugmentedState
+from pliant.planners.collocation_planner import collocation
+from pliant.planners.newton_planner import hessian_vector
+from pliant.planners.plan_result import FILE, evaluate
+from pliant.planners.sensitivity import (
+    adjoint_jacobian,
+    control_cost_gradient,
+    forward_jacobian,
+    loss_gradients,
+)
+from pliant.problem import Effort, Goal, Limit, Problem, Residual, Reward, apply_stencil
 
 pytest.importorskip("casadi")
 
@@ -64,7 +69,7 @@ def whip(rule=pl.ImplicitEuler, *, damping=0.0, dt=0.03, iterations=100):
         actuators={"hand": Gripper(surface="x-", frame=MovingFrame(origin=(0, 0.02)))},
         effectors={"tip": pl.Effector(surface="x+")},
     )
-    model = rule(robot, dt=dt, newton=Newton(iterations=iterations))
+    model = rule(robot, dt=dt, solver_options=SolverOptions(iterations=iterations))
     return model, model.state(pl.equilibrium(pl.Quasistatic(robot), np.zeros(3)).x)
 
 
@@ -119,28 +124,28 @@ def test_finds_the_common_optimum_within_the_limits(method, limits):
     problem, plan = problem_with(limits), solved(method, limits)
     assert plan.status, plan.status.text
     assert plan.cost == pytest.approx(optimum(limits), rel=1e-6)
-    assert plan.excess <= 1e-12
-    for band in problem.bands:
-        r = stencilled(band.stencil, plan.controls, np.zeros(3))
-        slack = 1e-12 * max(1.0, band.stencil[0])
-        assert np.all(r >= band.lower - slack)
-        assert np.all(r <= band.upper + slack)
+    assert plan.limit_violation <= 1e-12
+    for bound in problem.control_bounds:
+        r = apply_stencil(bound.stencil, plan.controls, np.zeros(3))
+        slack = 1e-12 * max(1.0, bound.stencil[0])
+        assert np.all(r >= bound.lower - slack)
+        assert np.all(r <= bound.upper + slack)
 
 
 @pytest.mark.parametrize("limits", [name for name in LIMITS if name != "free"])
-def test_the_limits_of_the_cases_hold_the_optimum_back(limits):
+def test_limits_of_the_cases_are_active(limits):
     problem = problem_with(limits)
-    assert problem.excess(solved("newton").controls) > 0.01
+    assert problem.limit_violation(solved("newton").controls) > 0.01
     assert optimum(limits) > 1.05 * optimum()
-    for band in problem.bands[1:]:
-        r = stencilled(band.stencil, solved("newton", limits).controls, np.zeros(3))
-        assert min((band.upper - r).min(), (r - band.lower).min()) == pytest.approx(
-            0.0, abs=1e-6 * band.stencil[0]
+    for bound in problem.control_bounds[1:]:
+        r = apply_stencil(bound.stencil, solved("newton", limits).controls, np.zeros(3))
+        assert min((bound.upper - r).min(), (r - bound.lower).min()) == pytest.approx(
+            0.0, abs=1e-6 * bound.stencil[0]
         )
 
 
 @pytest.mark.parametrize("limits", ["free", "all"])
-def test_nothing_near_the_optimum_is_better(limits, rng):
+def test_random_perturbations_do_not_lower_the_cost(limits, rng):
     problem, plan = problem_with(limits), solved("newton", limits)
     for _ in range(10):
         other = (
@@ -156,7 +161,7 @@ def _inside(problem, rng):
     another one."""
     start = 0.005 * rng.uniform(-1, 1, 3)
     controls = np.outer(np.arange(1, problem.steps + 1), start)
-    assert problem.excess(controls) == 0.0
+    assert problem.limit_violation(controls) == 0.0
     return controls
 
 
@@ -173,7 +178,7 @@ def test_replay_is_bit_for_bit(method, limits):
 
 @pytest.mark.parametrize("method", SHOOTING)
 @pytest.mark.parametrize("limits", LIMITS)
-def test_no_iterate_is_worse_than_the_one_before(method, limits):
+def test_cost_never_increases(method, limits):
     plan = solved(method, limits)
     costs = [row.cost for row in plan.history]
     assert np.all(np.diff(costs) <= 0.0)
@@ -184,7 +189,7 @@ def test_no_iterate_is_worse_than_the_one_before(method, limits):
 
 @pytest.mark.parametrize("method", SHOOTING)
 @pytest.mark.parametrize("limits", ["free", "all"])
-def test_warm_start_from_the_optimum_is_done_at_once(method, limits):
+def test_warm_start_from_optimum_converges_at_once(method, limits):
     """Not collocation, whose interior point begins away from its limits."""
     again = METHODS[method](problem_with(limits), guess=solved("newton", limits).controls)
     assert again.status
@@ -205,18 +210,18 @@ def test_the_same_call_gives_the_same_bits(method):
 
 
 @every
-def test_a_guess_outside_the_limits_is_brought_within(method):
+def test_guess_is_projected_to_limits(method):
     plan = METHODS[method](
         problem_with("rates"),
         guess=solved("newton").controls,
         options=replace(EXACT[method], iterations=400),
     )
-    assert plan.excess <= 1e-12
+    assert plan.limit_violation <= 1e-12
     assert plan.cost == pytest.approx(optimum("rates"), rel=1e-5)
 
 
 @every
-def test_a_target_out_of_reach_is_approached_and_said_so(method):
+def test_unreachable_target_is_approached_and_reported(method):
     """A hand that stays within 1 cm and turns by little cannot bring the tip 1 m away."""
     problem = hit(steps=3, target=(1.0, 1.0), limits=[Limit(lower=-0.01, upper=0.01)])
     plan = METHODS[method](problem, options=EXACT[method])
@@ -224,8 +229,10 @@ def test_a_target_out_of_reach_is_approached_and_said_so(method):
     assert "'tip' at t = 0.09 s is missed by" in plan.status.text
     assert "the closest that this objective and these limits allow" in plan.status.text
     assert (
-        np.linalg.norm(problem.looks[0].see(plan.states, plan.controls, np.zeros(3)) - (1.0, 1.0))
-        == plan.misses[0][2]
+        np.linalg.norm(
+            problem.observations[0].evaluate(plan.states, plan.controls, np.zeros(3)) - (1.0, 1.0)
+        )
+        == plan.goal_errors[0][2]
     )
     assert plan.cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
 
@@ -242,30 +249,30 @@ def test_a_horizon_of_one_step(method):
 
 
 @pytest.mark.parametrize("steps", [0, -1, 1.5, True])
-def test_no_horizon_is_a_sentence(steps):
+def test_bad_horizon_is_rejected(steps):
     with pytest.raises(InputError, match="give a whole number, 1 or more"):
         replace(problem_with("free"), steps=steps)
 
 
-# What a plan tells
+# Printed output
 
 
-def test_a_plan_shows_its_goals_and_its_way(capsys):
+def test_show_prints_goal_errors_and_history(capsys):
     plan = solved("newton")
     plan.show()
-    summary, goals, way = capsys.readouterr().out.split("\n\n")
+    summary, goals, history = capsys.readouterr().out.split("\n\n")
     assert summary == plan.summary()
     assert goals.split() == [
         "effector",
         "time",
         "[s]",
-        "miss",
+        "error",
         "[m]",
         "tip",
         "0.18",
-        f"{plan.misses[0][2]:.3g}",
+        f"{plan.goal_errors[0][2]:.3g}",
     ]
-    head, *rows = way.splitlines()
+    head, *rows = history.splitlines()
     assert head.split() == ["iteration", "cost", "step", "seconds"]
     assert [int(row.split()[0]) for row in rows] == list(range(len(plan.history)))
     np.testing.assert_allclose(
@@ -274,16 +281,16 @@ def test_a_plan_shows_its_goals_and_its_way(capsys):
     assert {len(row) for row in rows} == {len(head)}  # aligned
 
 
-def test_a_plan_without_a_goal_of_a_place_shows_its_way_only(capsys):
-    replace(solved("newton"), misses=()).show()
-    assert "miss [m]" not in capsys.readouterr().out
+def test_show_without_position_goal_prints_no_goal_errors(capsys):
+    replace(solved("newton"), goal_errors=()).show()
+    assert "error [m]" not in capsys.readouterr().out
 
 
 # Interruptions
 
 
 @every
-def test_interrupted_it_keeps_the_best_iterate_and_goes_on(method, tmp_path):
+def test_interrupted_planner_returns_best_iterate_and_resumes(method, tmp_path):
     problem = problem_with("free")
     torn = METHODS[method](
         problem, options=replace(EXACT[method], folder=tmp_path, progress=interrupt(2))
@@ -315,7 +322,7 @@ def test_interrupted_it_keeps_the_best_iterate_and_goes_on(method, tmp_path):
         '{"history": [], "controls": [[1, 2]]}',
     ],
 )
-def test_resume_from_a_damaged_file_is_a_sentence(method, text, tmp_path):
+def test_resume_from_damaged_file_is_rejected(method, text, tmp_path):
     (tmp_path / FILE).write_text(text)
     with pytest.raises(InputError) as caught:
         METHODS[method](problem_with("free"), options=Options(folder=tmp_path, resume=True))
@@ -324,7 +331,7 @@ def test_resume_from_a_damaged_file_is_a_sentence(method, text, tmp_path):
 
 
 @every
-def test_a_finished_plan_is_taken_up_again(method, tmp_path):
+def test_finished_plan_can_be_resumed(method, tmp_path):
     done = METHODS[method](problem_with("all"), options=replace(EXACT[method], folder=tmp_path))
     again = METHODS[method](
         problem_with("all"), options=replace(EXACT[method], folder=tmp_path, resume=True)
@@ -349,14 +356,14 @@ OTHERS = {
         *(("newton", other) for other in list(OTHERS)[1:]),
     ],
 )
-def test_resume_of_another_problem_is_a_sentence(method, other, tmp_path):
+def test_resume_of_another_problem_is_rejected(method, other, tmp_path):
     METHODS[method](
         problem_with("free"), options=replace(EXACT[method], folder=tmp_path, iterations=3)
     )
     kept = (tmp_path / FILE).read_bytes()
     with pytest.raises(
         InputError,
-        match=r"planned for another problem.*here; plan without resume, or in another folder",
+        match=r"belongs to another problem.*here; plan without resume, or in another folder",
     ) as caught:
         METHODS[method](
             OTHERS[other](), options=replace(EXACT[method], folder=tmp_path, resume=True)
@@ -366,7 +373,7 @@ def test_resume_of_another_problem_is_a_sentence(method, other, tmp_path):
 
 
 @every
-def test_resume_from_nothing_begins_anew(method, tmp_path):
+def test_resume_from_empty_folder_starts_from_guess(method, tmp_path):
     plan = METHODS[method](
         hit(steps=2), options=replace(EXACT[method], folder=tmp_path / "new", resume=True)
     )
@@ -378,21 +385,21 @@ def test_resume_from_nothing_begins_anew(method, tmp_path):
 
 
 @pytest.mark.parametrize("method", SHOOTING)
-def test_a_trial_that_cannot_be_simulated_is_shortened_and_told(method):
+def test_failed_trial_is_shortened_and_reported(method):
     """A step that may take 6 Newton iterations fails for fast motions, and the first move is a fast
     one."""
     problem = hit(target=(0.0, 0.3), model=whip(iterations=6))
     plan = METHODS[method](problem, options=Options(iterations=15))
     failed = sum(row.failed for row in plan.history)
     assert failed > 0
-    assert f"{failed} trial runs failed on the way" in plan.status.text
+    assert f"{failed} trial steps failed to simulate" in plan.status.text
     assert plan.cost < 0.95 * plan.history[0].cost
     assert np.isfinite([row.cost for row in plan.history]).all()
     assert plan.replay(problem.model, problem) == plan.cost
 
 
 @every
-def test_a_guess_that_cannot_be_simulated_is_a_sentence(method):
+def test_guess_that_fails_to_simulate_is_rejected(method):
     problem = hit(steps=3, model=whip(iterations=2))
     with pytest.raises(
         StepError, match=r"The first guess cannot be simulated \(step 0: .*\); give another guess"
@@ -410,7 +417,7 @@ def test_a_guess_that_cannot_be_simulated_is_a_sentence(method):
         ("fast", "give numbers of shape"),
     ],
 )
-def test_a_wrong_guess_is_a_sentence(method, guess, sentence):
+def test_bad_guess_is_rejected(method, guess, sentence):
     with pytest.raises(InputError, match=sentence):
         METHODS[method](problem_with("free"), guess=guess)
 
@@ -424,7 +431,11 @@ def curved(rule, damping, effort=0.1):
     terms = [
         Goal(effector="tip", target=(0.35, 0.1), time=0.12, weight=20.0),
         Goal(
-            effector="tip", target=(3.0, 1.0), what="acceleration", time=(0.03, 0.09), weight=1e-3
+            effector="tip",
+            target=(3.0, 1.0),
+            quantity="acceleration",
+            time=(0.03, 0.09),
+            weight=1e-3,
         ),
         Reward(effector="tip", direction=(0.5, 1.0), time=0.12, weight=0.1),
         Residual(
@@ -448,27 +459,29 @@ def moving(request, rng):
     return problem, now, rng.standard_normal((4, 3))
 
 
-def test_adjoint_and_forward_rows_are_one_jacobian(moving):
+def test_adjoint_and_forward_jacobians_agree(moving):
     problem, now, _ = moving
-    rows = adjoint_rows(problem, now)
-    assert rows.shape == (sum(look.size for look in problem.looks), 4, 3)
+    rows = adjoint_jacobian(problem, now)
+    assert rows.shape == (sum(observation.size for observation in problem.observations), 4, 3)
     np.testing.assert_allclose(
-        rows, forward_rows(problem, now), rtol=1e-9, atol=1e-9 * np.abs(rows).max()
+        rows, forward_jacobian(problem, now), rtol=1e-9, atol=1e-9 * np.abs(rows).max()
     )
-    for look, last in zip(
-        problem.looks, np.cumsum([look.size for look in problem.looks]), strict=True
+    for observation, last in zip(
+        problem.observations,
+        np.cumsum([observation.size for observation in problem.observations]),
+        strict=True,
     ):
         assert not rows[
-            last - look.size : last, look.step :
+            last - observation.size : last, observation.step :
         ].any()  # what comes later changes nothing
 
 
-def test_gradient_and_hessian_of_the_whole_cost_pass_taylors_test(moving, rate):
+def test_cost_gradient_and_hessian_pass_taylor_test(moving, rate):
     problem, now, d = moving
-    g = smooth_gradient(problem, now.controls) + np.tensordot(
-        slopes(problem, now), adjoint_rows(problem, now), axes=1
+    g = control_cost_gradient(problem, now.controls) + np.tensordot(
+        loss_gradients(problem, now), adjoint_jacobian(problem, now), axes=1
     )
-    slope, bend = float(np.sum(g * d)), float(np.sum(d * hessian_times(problem, now, d)))
+    slope, bend = float(np.sum(g * d)), float(np.sum(d * hessian_vector(problem, now, d)))
     sizes = 1e-2 * 0.5 ** np.arange(5)
     change = np.array([evaluate(problem, now.controls + e * d).cost - now.cost for e in sizes])
     assert rate(sizes, np.abs(change - sizes * slope)) == pytest.approx(2.0, abs=0.15)
@@ -481,14 +494,14 @@ def test_hessian_is_symmetric(moving, rng):
     problem, now, d = moving
     e = rng.standard_normal(d.shape)
     one, other = (
-        np.sum(e * hessian_times(problem, now, d)),
-        np.sum(d * hessian_times(problem, now, e)),
+        np.sum(e * hessian_vector(problem, now, d)),
+        np.sum(d * hessian_vector(problem, now, e)),
     )
     assert one == pytest.approx(other, rel=1e-8)
 
 
 @pytest.mark.parametrize("method", SHOOTING)
-def test_terms_that_look_back_have_one_optimum(method):
+def test_methods_agree_for_terms_over_several_steps(method):
     problem = curved(pl.BDF2, 0.0, effort=30.0)  # enough that there is one
     plan = METHODS[method](problem, options=TIGHT)
     assert plan.status, plan.status.text
@@ -515,17 +528,17 @@ def jet(**parts):
     return Problem(model=pl.ImplicitEuler(robot, dt=0.05), steps=10, terms=terms, **parts)
 
 
-def test_gains_close_the_loop():
+def test_ddp_gains_stabilise_the_plan():
     """On a linear-quadratic problem the policy is optimal from every state: disturbed, it does what
     planning anew would do."""
     problem = jet()
-    plan, layout = ddp(problem, options=TIGHT), Augmented(problem=problem)
+    plan, layout = ddp(problem, options=TIGHT), AugmentedState(problem=problem)
     assert plan.gains.shape == (10, 2, layout.size) == (10, 2, 4 + 2)
-    pushed = replace(problem, x0=problem.start + np.array([0.02, -0.03, 0.3, 0.1]))
-    states, controls = np.tile(pushed.start, (11, 1)), plan.controls.copy()
+    pushed = replace(problem, x0=problem.initial_state + np.array([0.02, -0.03, 0.3, 0.1]))
+    states, controls = np.tile(pushed.initial_state, (11, 1)), plan.controls.copy()
     for k in range(10):
         controls[k] = plan.controls[k] + plan.gains[k] @ (
-            layout.at(k, states, controls) - layout.at(k, plan.states, plan.controls)
+            layout.evaluate(k, states, controls) - layout.evaluate(k, plan.states, plan.controls)
         )
         states[k + 1] = problem.model.step(states[k], controls[k], None, k).x
     closed, best = problem.value(states, controls), ddp(pushed, options=TIGHT).cost
@@ -533,7 +546,7 @@ def test_gains_close_the_loop():
     assert evaluate(pushed, plan.controls).cost > best + 0.5 * (best - plan.cost)
 
 
-def test_a_fixed_regulariser_slows_but_does_not_move_the_optimum():
+def test_fixed_regulariser_does_not_change_the_optimum():
     problem = jet()
     exact, slow = ddp(problem, options=TIGHT), ddp(problem, options=TIGHT, regulariser=1e-2)
     assert len(exact.history) - 1 == 1
@@ -544,7 +557,7 @@ def test_a_fixed_regulariser_slows_but_does_not_move_the_optimum():
 
 
 @pytest.mark.parametrize("regulariser", [-1.0, np.inf, np.nan])
-def test_a_wrong_regulariser_is_a_sentence(regulariser):
+def test_bad_regulariser_is_rejected(regulariser):
     with pytest.raises(InputError, match="give a number that is not negative"):
         ddp(jet(), regulariser=regulariser)
 
@@ -591,13 +604,13 @@ def test_an_active_rate_limit_does_not_stall_gauss_newton():
     model = pl.ImplicitEuler(strip, dt=0.05)
     x0 = model.state(pl.equilibrium(pl.Quasistatic(strip), strip.neutral_controls()).x)
     around = pl.paths.circle(
-        center=strip.place("tip", model.space.position(x0)) - [0.02, 0, 0],
+        center=strip.effector_position("tip", model.space.position(x0)) - [0.02, 0, 0],
         radius=0.02,
         period=0.4,
         normal=(0, 1, 0),
     )
-    terms = pl.problem.track("tip", around, weight=100.0, effort=1e-4, order=2)
+    terms = pl.problem.tracking_terms("tip", around, weight=100.0, effort=1e-4, order=2)
     plan = pl.plan(model, terms, steps=8, x0=x0, limits=[Limit(lower=-0.15, upper=0.15, order=1)])
     assert plan.status
     assert len(plan.history) <= 12
-    assert plan.excess == pytest.approx(0.0, abs=1e-12)
+    assert plan.limit_violation == pytest.approx(0.0, abs=1e-12)

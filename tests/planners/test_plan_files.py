@@ -12,7 +12,7 @@ import pytest
 from models import Wrapped, jet
 
 import pliant as pl
-from pliant.dynamics.shapes import Shapes
+from pliant.dynamics.equilibrium_map import EquilibriumMap
 from pliant.planners import Options, Plan, ddp, load_controls
 from pliant.planners.model_summary import different_parts, effector_positions, robot_digest
 from pliant.problem import Effort, Goal, Problem
@@ -48,10 +48,18 @@ def saved(_saved, tmp_path):
 @pytest.mark.parametrize("name", ["", "plan.json"], ids=["folder", "file"])
 def test_a_saved_plan_is_loaded_bit_for_bit(saved, model, name):
     made, again = planned(), Plan.load(saved / name, model=model)
-    for field in ("controls", "states", "gains", "before"):
+    for field in ("controls", "states", "gains", "previous_control"):
         np.testing.assert_array_equal(getattr(made, field), getattr(again, field))
     np.testing.assert_array_equal(made.positions["tip"], again.positions["tip"])
-    for field in ("method", "cost", "history", "misses", "excess", "violation", "interrupted"):
+    for field in (
+        "method",
+        "cost",
+        "history",
+        "goal_errors",
+        "limit_violation",
+        "constraint_violation",
+        "interrupted",
+    ):
         assert getattr(made, field) == getattr(again, field), field
     assert again.status == made.status
     assert again.model == made.model
@@ -59,12 +67,12 @@ def test_a_saved_plan_is_loaded_bit_for_bit(saved, model, name):
     assert again.replay(jet(), reach(jet())) == made.cost
 
 
-def test_plan_json_says_what_its_numbers_mean(saved):
+def test_plan_json_contains_names_units_and_model(saved):
     raw = json.loads((saved / "plan.json").read_text())
-    assert (raw["format"], raw["version"], raw["dt"], raw["steps"]) == ("pliant plan", 1, 0.1, 4)
-    assert (raw["robot"], raw["names"], raw["units"]) == ("robot", ["jet 1", "jet 2"], ["-", "-"])
+    assert (raw["format"], raw["version"], raw["dt"], raw["steps"]) == ("pliant plan", 2, 0.1, 4)
+    assert (raw["robot"], raw["names"], raw["units"]) == ("robot", ["jet 1", "jet 2"], ["N", "N"])
     assert raw["effectors"] == ["tip"]
-    assert raw["misses"][0][0] == "tip"
+    assert raw["goal_errors"][0][0] == "tip"
     controls, _ = load_controls(saved, (4, 2))
     np.testing.assert_array_equal(controls, planned().controls)
 
@@ -72,7 +80,7 @@ def test_plan_json_says_what_its_numbers_mean(saved):
 def test_to_csv_names_times_controls_and_effectors(saved, tmp_path):
     Plan.load(saved).to_csv(tmp_path / "tables" / "plan.csv")
     head, *rows = csv.reader((tmp_path / "tables" / "plan.csv").open(newline=""))
-    assert head == ["time [s]", "jet 1 [-]", "jet 2 [-]", "tip x [m]", "tip y [m]"]
+    assert head == ["time [s]", "jet 1 [N]", "jet 2 [N]", "tip x [m]", "tip y [m]"]
     table, made = np.array(rows, float), planned()
     np.testing.assert_allclose(table[:, 0], [0.1, 0.2, 0.3, 0.4], rtol=1e-12)
     np.testing.assert_array_equal(table[:, 1:3], made.controls)
@@ -114,7 +122,7 @@ def renamed():
     ("model", "says"),
     [
         (heavier(), "planned for another robot, which differs from this one in: shape. Give"),
-        (renamed(), r"the controls jet 1 \[-\], jet 2 \[-\], but this model of robot has fan 1"),
+        (renamed(), r"the controls jet 1 \[N\], jet 2 \[N\], but this model of robot has fan 1"),
         (jet(dt=0.05), "steps of 0.1 s, but this model has steps of 0.05 s. Make it with dt=0.1"),
         (pl.BDF2(jet().robot, dt=0.1), "Give the same stepping rule and mesh"),
     ],
@@ -179,13 +187,13 @@ def test_the_digest_of_a_robot_depends_on_values_and_not_on_their_types(tmp_path
     }
     for what, robot in same.items():
         assert different_parts(robot_digest(bar()), robot_digest(robot)) == "", what
-        assert Shapes(robot=robot).key == Shapes(robot=bar()).key, what
+        assert EquilibriumMap(robot=robot).key == EquilibriumMap(robot=bar()).key, what
 
 
 def test_the_digest_of_a_robot_tells_which_parts_differ():
     other = bar(gravity=(0, 0, -9.8), cable={"limits": (0, 6)})
     assert different_parts(robot_digest(bar()), robot_digest(other)) == "actuators, gravity"
-    assert Shapes(robot=other).key != Shapes(robot=bar()).key
+    assert EquilibriumMap(robot=other).key != EquilibriumMap(robot=bar()).key
 
 
 def test_a_path_without_a_plan_is_refused(saved, one_sentence):
@@ -198,7 +206,7 @@ def test_a_path_without_a_plan_is_refused(saved, one_sentence):
     one_sentence(lambda: load_controls(3, (4, 2)), "The path of a plan is '?3'?")
 
 
-def test_a_plan_that_was_cut_off_needs_its_model(tmp_path, one_sentence):
+def test_unfinished_plan_needs_a_model_to_load(tmp_path, one_sentence):
     def stop(what, done, total):
         raise RuntimeError
 
@@ -225,8 +233,8 @@ def test_a_model_without_a_robot_has_numbered_controls(tmp_path):
 
 
 def test_a_plan_without_a_model_is_not_saved(tmp_path, one_sentence):
-    one_sentence(lambda: replace(planned(), model=None).save(tmp_path), "does not know its model")
-    one_sentence(lambda: replace(planned(), model=None).to_csv(tmp_path / "t"), "its model")
+    one_sentence(lambda: replace(planned(), model=None).save(tmp_path), "has no model")
+    one_sentence(lambda: replace(planned(), model=None).to_csv(tmp_path / "t"), "has no model")
 
 
 def nested(n: int) -> str:
@@ -236,7 +244,8 @@ def nested(n: int) -> str:
 ROW = {"cost": 1.0, "step": 0.0, "regulariser": 0.0, "seconds": 0.0}
 SPACE = {"parts": ["position"], "n_dofs": 2, "rate": [], "sizes": []}
 DAMAGE = {
-    "version of the future": ({"version": 7}, "version 7, and this Pliant reads up to 1"),
+    "newer version": ({"version": 7}, "version 7, but this Pliant reads version 2"),
+    "version 1": ({"version": 1}, "version 1, but this Pliant reads version 2"),
     "version text": ({"version": "one"}, "version 'one'"),
     "huge version": ({"version": 10**400}, "version .*1000"),
     "no dt": ({"dt": None}, "'dt'"),
@@ -248,11 +257,11 @@ DAMAGE = {
     "no controls": ({"controls": []}, "plan.json"),
     "other steps": ({"steps": 9}, "4 rows of controls for 9 steps"),
     "huge steps": ({"steps": 10**400}, "4 rows of controls"),
-    "start": ({"start": [0.0]}, "'start'.* shape"),
+    "initial state": ({"initial_state": [0.0]}, "'initial_state'.* shape"),
     "cost": ({"cost": "cheap"}, "'cost'"),
     "history": ({"history": [{"cost": 1.0}]}, "damaged"),
     "history of text": ({"history": [{**ROW, "seconds": "x"}]}, "iteration"),
-    "misses": ({"misses": [["tip", 1.0]]}, "damaged"),
+    "goal errors": ({"goal_errors": [["tip", 1.0]]}, "damaged"),
     "names": ({"names": []}, "damaged"),
     "names are a number": ({"names": 3}, "damaged"),
     "space": ({"space": [1]}, "damaged"),
@@ -261,20 +270,22 @@ DAMAGE = {
     "another digest": ({"arrays": {"states": "0" * 64}}, "states-00000000.npy does not exist"),
     "no digest": ({"arrays": {"states": "../../x"}}, "digest of its states"),
     "digest is a number": ({"arrays": {"states": 3}}, "digest of its states"),
-    "format": ({"format": "other"}, "not a plan with its model"),
+    "format": ({"format": "other"}, "not written by plan.save"),
     "no format": ({"format": None}, "load_controls"),
 }
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_a_damaged_plan_is_refused_in_one_sentence(saved, case, one_sentence):
+def test_damaged_plan_is_rejected_in_one_line(saved, case, one_sentence):
     change, says = DAMAGE[case]
     path = saved / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     one_sentence(lambda: Plan.load(saved), says)
 
 
-@pytest.mark.parametrize("key", ["dt", "names", "controls", "history", "space", "start", "cost"])
+@pytest.mark.parametrize(
+    "key", ["dt", "names", "controls", "history", "space", "initial_state", "cost"]
+)
 def test_a_plan_that_lacks_a_key_is_refused(saved, key, one_sentence):
     path = saved / "plan.json"
     raw = json.loads(path.read_text())

@@ -34,7 +34,7 @@ def reach(constraints=()) -> Problem:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_planner_shows_its_iterations(method, shown):
+def test_every_planner_reports_iterations(method, shown):
     if method == "collocation":
         pytest.importorskip("casadi")
     pl.plan(reach(), method=method, options=Options(iterations=50))
@@ -43,7 +43,7 @@ def test_every_planner_shows_its_iterations(method, shown):
     assert all(line.startswith("planning (") for line in lines)
 
 
-def test_rounds_of_multipliers_share_one_display(shown):
+def test_rounds_share_one_progress_display(shown):
     above = Constraint(
         effector="tip", function=lambda y: y[1:2], inside=Interval(lower=0.0, upper=0.15)
     )
@@ -53,7 +53,7 @@ def test_rounds_of_multipliers_share_one_display(shown):
     assert len(done) > 2
 
 
-def test_a_plan_that_is_made_at_once_writes_nothing(capfd):
+def test_fast_plan_prints_no_progress(capfd):
     pl.plan(reach())
     pl.simulate(jet(), np.zeros((3, 2)))
     assert capfd.readouterr() == ("", "")
@@ -65,7 +65,7 @@ def test_progress_false_silences_a_plan(how, shown):
     assert shown() == []
 
 
-def test_a_function_takes_the_reports_of_a_plan(shown):
+def test_progress_function_receives_reports(shown):
     seen = []
     pl.plan(reach(), progress=lambda *report: seen.append(report))
     assert seen[0] == ("planning (gauss_newton)", 0, 200)
@@ -83,6 +83,6 @@ def test_a_simulation_shows_its_steps(shown):
     assert shown() == []
 
 
-def test_what_is_no_progress_is_refused(one_sentence):
+def test_bad_progress_is_rejected(one_sentence):
     one_sentence(lambda: Options(progress=3), "progress is '3'")
     one_sentence(lambda: pl.plan(reach(), progress="loud"), "progress is 'loud'")

@@ -4,8 +4,8 @@ move and with damping."""
 import numpy as np
 import pytest
 
-from pliant.planners.expansion import stacked
-from pliant.planners.stages import back, boxed, sweep
+from pliant.planners.linear_quadratic import stack_stages
+from pliant.planners.riccati_kernels import backward_pass, backward_step, solve_box_qp
 
 N, n, m = 12, 5, 3
 
@@ -37,7 +37,7 @@ def by_stages(blocks, damping):
     z, u, zz, uz, uu, A, B, *room = blocks
     P, p, gains, forward, gain, sizes = zz[N], z[N], [], [], 0.0, []
     for k in range(N - 1, -1, -1):
-        ok, K, d, P, p, promised, size = back(
+        ok, K, d, P, p, promised, size = backward_step(
             z[k], u[k], zz[k], uz[k], uu[k], A[k], B[k], P, p, *(side[k] for side in room), damping
         )
         sizes.append(size)
@@ -51,9 +51,9 @@ def by_stages(blocks, damping):
 
 @pytest.mark.parametrize("damping", [0.0, 3.0])
 @pytest.mark.parametrize("width", [0.1, 1.0, np.inf])
-def test_a_sweep_is_its_stages(width, damping):
+def test_backward_pass_equals_its_stages(width, damping):
     blocks = random_blocks(7, width)
-    ok, *found = sweep(*stacked(blocks), damping)
+    ok, *found = backward_pass(*stack_stages(blocks), damping)
     assert ok
     for mine, stage in zip(found, by_stages(blocks, damping), strict=True):
         np.testing.assert_allclose(mine, stage, rtol=1e-9, atol=1e-9 * np.abs(stage).max())
@@ -61,27 +61,27 @@ def test_a_sweep_is_its_stages(width, damping):
     assert (0.05 < held.mean() < 1.0) if np.isfinite(width) else not held.any()
 
 
-def test_a_sweep_stops_where_a_curvature_is_not_positive():
+def test_backward_pass_stops_at_indefinite_hessian():
     blocks = random_blocks(7, 1.0)
     blocks[4][4] -= 1e4 * np.eye(m)
-    ok, gains, forward, gain, size = sweep(*stacked(blocks), 0.0)
+    ok, gains, forward, gain, size = backward_pass(*stack_stages(blocks), 0.0)
     assert not ok
     assert not np.any(gains[:5])
     assert not np.any(forward[:5])
     assert np.all(np.any(gains[5:], axis=2))
     assert [gain, size] == pytest.approx(by_stages(blocks, 0.0)[1:])
-    assert sweep(*stacked(blocks), 2e4)[0]
+    assert backward_pass(*stack_stages(blocks), 2e4)[0]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_boxed_minimum_presses_outwards(seed):
+def test_box_qp_solution_satisfies_kkt(seed):
     """The conditions of a minimum, from far off and from a box that holds zero only at its
     corner."""
     r = np.random.default_rng(seed)
     F, g = r.standard_normal((6, 6)), 3.0 * r.standard_normal(6)
     low = -r.random(6) * (r.random(6) < 0.6)
     high = low + r.random(6)
-    ok, d = boxed(F @ F.T, g, low, high)
+    ok, d = solve_box_qp(F @ F.T, g, low, high)
     slope = F @ F.T @ d + g
     assert ok
     assert np.all((low <= d) & (d <= high))

@@ -9,16 +9,16 @@ import pytest
 import pliant as pl
 from pliant.contact import Obstacle
 from pliant.core import InputError
-from pliant.planners.plan import evaluate
-from pliant.planners.sensitivity import adjoint_rows, slopes, smooth_gradient
+from pliant.planners.plan_result import evaluate
+from pliant.planners.sensitivity import adjoint_jacobian, control_cost_gradient, loss_gradients
 from pliant.problem import (
+    AugmentedLagrangianLoss,
     Ball,
     Constraint,
     Effort,
     Goal,
     Interval,
     Limit,
-    Penalty,
     Problem,
     Residual,
     keep_out,
@@ -61,7 +61,7 @@ def test_a_projection_is_the_nearest_point(name, rng):
 
 
 @pytest.mark.parametrize("name", list(REGIONS))
-def test_slopes_of_projections(name, rng):
+def test_projection_jacobians_match_differences(name, rng):
     region, h = REGIONS[name], 1e-6
     for c in 2.0 * rng.standard_normal((20, 2)):
         J = np.stack(
@@ -71,35 +71,41 @@ def test_slopes_of_projections(name, rng):
             ],
             axis=1,
         )
-        np.testing.assert_allclose(region.slope(c), J, atol=1e-6)
+        np.testing.assert_allclose(region.projection_jacobian(c), J, atol=1e-6)
 
 
-def test_violations_by_hand():
+def test_violations_match_closed_form():
     run = np.zeros((5, 4))
     run[2, :2], run[4, :2] = (3.0, 4.0), (0.0, 1.5)
     assert (
         problem_of(
             [Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=1.0))]
-        ).violation(run, np.zeros((4, 2)))
+        ).constraint_violation(run, np.zeros((4, 2)))
         == 4.0
     )
     last = Constraint(effector="tip", inside=Interval(upper=1.0), time=0.4)
-    assert problem_of([last]).violation(run, np.zeros((4, 2))) == 0.5
+    assert problem_of([last]).constraint_violation(run, np.zeros((4, 2))) == 0.5
     height = Constraint(
         effector="tip", inside=Interval(lower=1.5, upper=1.5), time=0.4, function=lambda y: y[1:]
     )
-    assert problem_of([height]).violation(run, np.zeros((4, 2))) == 0.0
-    assert problem_of().violation(run, np.zeros((4, 2))) == 0.0
+    assert problem_of([height]).constraint_violation(run, np.zeros((4, 2))) == 0.0
+    assert problem_of().constraint_violation(run, np.zeros((4, 2))) == 0.0
 
 
-def test_a_constraint_looks_at_velocities_too(rng):
+def test_constraint_on_velocity(rng):
     problem = problem_of(
-        [Constraint(effector="tip", inside=Interval(upper=0.0), what="velocity", time=(0.1, 0.3))]
+        [
+            Constraint(
+                effector="tip", inside=Interval(upper=0.0), quantity="velocity", time=(0.1, 0.3)
+            )
+        ]
     )
     u = np.abs(rng.standard_normal((4, 2)))
     run = pl.simulate(problem.model, u)
-    assert [watch.look.step for watch in problem.watches] == [1, 3]
-    assert problem.violation(run.states, u) == pytest.approx(np.linalg.norm(DT * u[:3].sum(axis=0)))
+    assert [constraint_row.observation.step for constraint_row in problem.constraint_rows] == [1, 3]
+    assert problem.constraint_violation(run.states, u) == pytest.approx(
+        np.linalg.norm(DT * u[:3].sum(axis=0))
+    )
 
 
 def pair():
@@ -113,7 +119,7 @@ def pair():
     return pl.ImplicitEuler(robot, dt=DT)
 
 
-def test_a_constraint_sees_several_effectors_one_after_the_other():
+def test_constraint_on_several_effectors_concatenates_them():
     """Two masses that are to stay apart: neither of them alone knows how far they are."""
     model, u = pair(), np.tile([3.0, 0.0, -2.0, 1.0], (4, 1))
     gap = lambda y: np.array([((y[:2] - y[2:]) ** 2).sum()])
@@ -132,23 +138,23 @@ def test_a_constraint_sees_several_effectors_one_after_the_other():
             terms=[Effort()],
             constraints=[Constraint(effector=names, inside=Interval(lower=1.0), function=gap)],
         )
-        for watch, a, b in zip(problem.watches, first, second, strict=True):
-            y = watch.look.see(states, u, np.zeros(4))
+        for constraint_row, a, b in zip(problem.constraint_rows, first, second, strict=True):
+            y = constraint_row.observation.evaluate(states, u, np.zeros(4))
             np.testing.assert_allclose(y, [*a, *b], atol=1e-13)
-            assert watch.look.name == ", ".join(names)
-            assert watch.violation(y) == pytest.approx(1.0 - ((a - b) ** 2).sum())
-        assert problem.violation(states, u) == pytest.approx(
+            assert constraint_row.observation.name == ", ".join(names)
+            assert constraint_row.violation(y) == pytest.approx(1.0 - ((a - b) ** 2).sum())
+        assert problem.constraint_violation(states, u) == pytest.approx(
             1.0 - ((left[-1] - right[-1]) ** 2).sum()
         )
     box = Constraint(
         effector=("left", "right"), inside=Interval(upper=(9.0, 9.0, 0.5, 9.0)), time=0.4
     )
-    assert Problem(model=model, steps=4, terms=[Effort()], constraints=[box]).violation(
+    assert Problem(model=model, steps=4, terms=[Effort()], constraints=[box]).constraint_violation(
         states, u
     ) == pytest.approx(right[-1, 0] - 0.5)
 
 
-def test_the_penalty_of_several_effectors_has_the_slope_of_its_cost(rng, taylor):
+def test_penalty_gradient_of_several_effectors_matches_differences(rng, taylor):
     """Through the steps: the gradient of the priced cost by the controls, against the cost
     itself."""
     model = pair()
@@ -157,76 +163,89 @@ def test_the_penalty_of_several_effectors_has_the_slope_of_its_cost(rng, taylor)
         effector=("left", "right"), inside=Interval(lower=1.2), function=gap, time=(0.2, 0.4)
     )
     problem = Problem(model=model, steps=4, terms=[Effort(weight=0.3)], constraints=[apart])
-    priced = problem.with_looks(
+    priced = problem.with_observations(
         [
-            replace(watch.look, loss=Penalty(watch=watch, multiplier=np.array([-0.3]), penalty=5.0))
-            for watch in problem.watches
+            replace(
+                constraint_row.observation,
+                loss=AugmentedLagrangianLoss(
+                    constraint_row=constraint_row, multiplier=np.array([-0.3]), penalty=5.0
+                ),
+            )
+            for constraint_row in problem.constraint_rows
         ]
     )
     u, d = rng.standard_normal((2, 4, 4))
     now = evaluate(priced, u)
-    g = np.einsum("r,rkc->kc", slopes(priced, now), adjoint_rows(priced, now)) + smooth_gradient(
-        priced, u
-    )
+    g = np.einsum(
+        "r,rkc->kc", loss_gradients(priced, now), adjoint_jacobian(priced, now)
+    ) + control_cost_gradient(priced, u)
     assert taylor(
         lambda e: evaluate(priced, u + 10.0 * e * d).cost, 10.0 * np.sum(g * d)
     ) == pytest.approx(2.0, abs=0.1)
     assert priced.value(now.states, u) > problem.value(now.states, u)
 
 
-def test_a_function_that_has_no_value_at_the_origin_is_one():
+def test_function_undefined_at_the_origin_is_accepted():
     """Such as a beam's spot, whose ends coincide there."""
     slope = Constraint(
         effector=("left", "right"),
         inside=Interval(upper=1.0),
         function=lambda y: np.array([(y[1] - y[3]) / (y[0] - y[2])]),
     )
-    assert len(slope.on(pair(), 3)) == 3
+    assert len(slope.attach(pair(), 3)) == 3
 
 
-def test_the_multiplier_of_a_closed_form():
+def test_multiplier_matches_closed_form():
     """min 1/2 y^2 with y >= 1: y = 1, multiplier -1; there the penalty's slope balances the cost's,
     whatever the penalty."""
-    watch = problem_of(
+    constraint_row = problem_of(
         [Constraint(effector="tip", inside=Interval(lower=1.0), function=lambda y: y[:1], time=0.1)]
-    ).watches[0]
+    ).constraint_rows[0]
     for penalty in (0.1, 1.0, 1e4):
-        loss = Penalty(watch=watch, multiplier=np.array([-1.0]), penalty=penalty)
+        loss = AugmentedLagrangianLoss(
+            constraint_row=constraint_row, multiplier=np.array([-1.0]), penalty=penalty
+        )
         y = np.array([1.0, 0.0])
-        np.testing.assert_allclose(loss.slope(y) + [1.0, 0.0], 0.0, atol=1e-12)
+        np.testing.assert_allclose(loss.gradient(y) + [1.0, 0.0], 0.0, atol=1e-12)
         np.testing.assert_allclose(loss.next_multiplier(y), [-1.0])
-    still = Penalty(watch=watch, multiplier=np.zeros(1), penalty=2.0)
+    still = AugmentedLagrangianLoss(
+        constraint_row=constraint_row, multiplier=np.zeros(1), penalty=2.0
+    )
     assert still.value(np.array([3.0, 0.0])) == 0.0
     assert still.value(np.array([0.0, 0.0])) == 1.0
 
 
-def test_excess_is_relative_to_the_width():
+def test_limit_violation_is_relative_to_width():
     u = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 3.0], [1.0, 3.0]])
-    assert problem_of(limits=[Limit(lower=-1.0, upper=1.0)]).excess(u) == pytest.approx(1.0)
-    assert problem_of(limits=[Limit(lower=-4.0, upper=4.0)]).excess(u) == 0.0
-    assert problem_of(limits=[Limit(lower=-20.0, upper=20.0, order=1)]).excess(u) == pytest.approx(
-        10.0 / 40.0
+    assert problem_of(limits=[Limit(lower=-1.0, upper=1.0)]).limit_violation(u) == pytest.approx(
+        1.0
     )
-    assert problem_of(limits=[Limit(lower=-300.0, upper=300.0, order=2)]).excess(u) == 0.0
-    assert problem_of(motors=(-2.0, 2.0)).excess(u) == pytest.approx(
+    assert problem_of(limits=[Limit(lower=-4.0, upper=4.0)]).limit_violation(u) == 0.0
+    assert problem_of(limits=[Limit(lower=-20.0, upper=20.0, order=1)]).limit_violation(
+        u
+    ) == pytest.approx(10.0 / 40.0)
+    assert problem_of(limits=[Limit(lower=-300.0, upper=300.0, order=2)]).limit_violation(u) == 0.0
+    assert problem_of(motors=(-2.0, 2.0)).limit_violation(u) == pytest.approx(
         1.0 / 4.0
     )  # the motors' own limits always hold
 
 
 def test_a_limit_for_each_control():
-    band = Limit(lower=(-1.0, -np.inf), upper=2.0, order=1).on(jet())
-    np.testing.assert_array_equal(band.lower, [-1.0, -np.inf])
-    np.testing.assert_array_equal(band.upper, [2.0, 2.0])
-    np.testing.assert_allclose(band.stencil, [10.0, -10.0])
+    bound = Limit(lower=(-1.0, -np.inf), upper=2.0, order=1).attach(jet())
+    np.testing.assert_array_equal(bound.lower, [-1.0, -np.inf])
+    np.testing.assert_array_equal(bound.upper, [2.0, 2.0])
+    np.testing.assert_allclose(bound.stencil, [10.0, -10.0])
 
 
-def test_a_problem_of_constraints_alone():
+def test_problem_with_constraints_only():
     there = Constraint(effector="tip", inside=Interval(lower=1.0, upper=1.0), time=0.4)
     problem = Problem(model=jet(), steps=4, terms=[], constraints=[there])
     assert problem.value(np.zeros((5, 4)), np.zeros((4, 2))) == 0.0
-    priced = problem.with_looks([watch.look for watch in problem.watches])
+    priced = problem.with_observations(
+        [constraint_row.observation for constraint_row in problem.constraint_rows]
+    )
     assert not priced.constraints
-    assert len(priced.looks) == 1
+    assert len(priced.observations) == 1
 
 
 @pytest.mark.parametrize(
@@ -247,14 +266,14 @@ def test_a_problem_of_constraints_alone():
             lambda: problem_of(
                 [Constraint(effector=("tip", "tip"), inside=Ball(center=(0.0, 0.0), radius=1.0))]
             ),
-            "gives 4 numbers",
+            "returns 4 numbers",
         ),
         (
             lambda: problem_of([Constraint(effector="tip", inside=Interval(), time=0.9)]),
             "outside the horizon",
         ),
         (
-            lambda: problem_of([Constraint(effector="tip", inside=Interval(), what="heat")]),
+            lambda: problem_of([Constraint(effector="tip", inside=Interval(), quantity="heat")]),
             "choose position",
         ),
         (
@@ -298,16 +317,16 @@ def test_a_problem_of_constraints_alone():
         ),
     ],
 )
-def test_bad_constraints_are_sentences(make, says):
+def test_bad_constraints_are_rejected(make, says):
     with pytest.raises(InputError, match=says):
         make()
 
 
-def test_a_goal_beside_a_constraint_is_no_constraint():
+def test_constraint_is_rejected_as_a_term():
     problem = Problem(
         model=jet(), steps=4, terms=[Goal(effector="tip", target=(1.0, 0.0), time=0.4)]
     )
-    assert not problem.watches
+    assert not problem.constraint_rows
 
 
 def nan_left_of_here(y):
@@ -321,7 +340,7 @@ def nan_left_of_here(y):
         keep_out("tip", Obstacle(distance=lambda y: (nan_left_of_here(y.T)[0], y, y))),
     ],
 )
-def test_a_constraint_that_is_not_a_number_is_an_error(constraint, one_sentence):
+def test_nan_constraint_of_the_guess_is_rejected(constraint, one_sentence):
     """NaN is neither inside a set nor outside, so a plan would call it kept."""
     one_sentence(
         lambda: pl.plan(problem_of([constraint])),
@@ -329,7 +348,7 @@ def test_a_constraint_that_is_not_a_number_is_an_error(constraint, one_sentence)
     )
 
 
-def test_a_residual_that_is_not_a_number_is_an_error(one_sentence):
+def test_nan_residual_of_the_guess_is_rejected(one_sentence):
     terms = [Residual(effector="tip", residual=nan_left_of_here)]
     one_sentence(
         lambda: pl.plan(Problem(model=jet(), steps=2, terms=terms)),
@@ -357,11 +376,11 @@ def nan_right_of_here(y):
     return np.array([np.where(y[0].real > 0.04, np.nan, y[0])])
 
 
-def test_a_constraint_that_is_nan_counts_as_violated():
+def test_nan_constraint_counts_as_violated():
     constraint = Constraint(effector="tip", function=nan_right_of_here, inside=Interval(lower=-1.0))
     problem = problem_of([constraint])
-    assert problem.violation(*_run(problem, 0.0)) == 0.0
-    assert problem.violation(*_run(problem, 10.0)) == np.inf
+    assert problem.constraint_violation(*_run(problem, 0.0)) == 0.0
+    assert problem.constraint_violation(*_run(problem, 10.0)) == np.inf
 
 
 def _run(problem, thrust):
@@ -369,7 +388,7 @@ def _run(problem, thrust):
     return evaluate(problem, controls).states, controls
 
 
-def test_a_plan_stays_where_its_constraint_is_a_number():
+def test_plan_avoids_nan_of_a_constraint():
     """The goal is beyond the edge from which on the constraint is NaN."""
     problem = Problem(
         model=jet(),
@@ -380,5 +399,5 @@ def test_a_plan_stays_where_its_constraint_is_a_number():
         ],
     )
     plan = pl.plan(problem)
-    assert np.isfinite(plan.violation)
+    assert np.isfinite(plan.constraint_violation)
     assert plan.states[:, 0].max() <= 0.04

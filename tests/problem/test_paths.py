@@ -7,7 +7,7 @@ from pliant.core import InputError
 from pliant.problem import paths
 
 
-def test_a_circle_keeps_its_radius_and_turns_evenly():
+def test_circle_has_constant_radius_and_speed():
     path = paths.circle(
         center=(0.1, 0.2, 0.3), radius=0.5, period=4.0, normal=(1.0, 2.0, -1.0), turns=2.0
     )
@@ -32,7 +32,7 @@ def test_a_circle_keeps_its_radius_and_turns_evenly():
         ((0.0, 3.0, 0.0), (1.0, 0.0, 0.0)),
     ],
 )
-def test_where_a_circle_starts(normal, first):
+def test_circle_starts_on_the_x_side(normal, first):
     np.testing.assert_allclose(
         paths.circle(center=(0.0, 0.0, 0.0), radius=1.0, period=1.0, normal=normal)(0.0),
         first,
@@ -47,7 +47,7 @@ def test_a_circle_in_the_plane():
     np.testing.assert_allclose(path(-1.0), (3.0, 0.0), atol=1e-12)
 
 
-def test_a_spiral_widens_and_rises():
+def test_spiral_radius_and_height_are_linear():
     path = paths.spiral(center=(0.0, 0.0, 1.0), radii=(0.1, 0.3), period=2.0, turns=3.0, rise=0.5)
     for t in np.linspace(0.0, 2.0, 9):
         place = path(t)
@@ -58,7 +58,7 @@ def test_a_spiral_widens_and_rises():
     )
 
 
-def test_a_polyline_has_an_even_speed():
+def test_polyline_has_constant_speed():
     path = paths.polyline([[0.0, 0.0], [3.0, 0.0], [3.0, 1.0]], period=8.0)
     np.testing.assert_allclose(path(3.0), (1.5, 0.0))
     np.testing.assert_allclose(path(6.0), (3.0, 0.0))
@@ -66,7 +66,7 @@ def test_a_polyline_has_an_even_speed():
     np.testing.assert_allclose(path(99.0), (3.0, 1.0))
 
 
-def test_waypoints_are_passed_in_time():
+def test_waypoints_are_reached_at_their_times():
     path = paths.waypoints([1.0, 2.0, 4.0], [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 2.0, -2.0]])
     np.testing.assert_allclose(path(0.0), 0.0)
     np.testing.assert_allclose(path(1.5), (0.5, 0.0, 0.0))
@@ -95,25 +95,25 @@ ROUND = {"center": (0.0, 0.0, 0.0), "radius": 1.0, "period": 1.0}
         (lambda: paths.polyline([[0.0, 0.0], [1.0]], period=1.0), "points of a polyline"),
         (lambda: paths.polyline([[0.0, 0.0], [1.0, 0.0]], period=-1.0), "period"),
         (lambda: paths.waypoints([0.0, 1.0], [[0.0, 0.0]]), "The array of waypoints has shape"),
-        (lambda: paths.waypoints([1.0, 1.0], [[0.0], [1.0]]), "must grow"),
-        (lambda: paths.waypoints([2.0, 1.0], [[0.0], [1.0]]), "must grow"),
-        (lambda: paths.waypoints([], np.zeros((0, 2))), "must grow"),
+        (lambda: paths.waypoints([1.0, 1.0], [[0.0], [1.0]]), "must increase"),
+        (lambda: paths.waypoints([2.0, 1.0], [[0.0], [1.0]]), "must increase"),
+        (lambda: paths.waypoints([], np.zeros((0, 2))), "must increase"),
     ],
 )
-def test_what_is_no_path_is_a_sentence(make, says):
+def test_bad_path_is_rejected(make, says):
     with pytest.raises(InputError, match=says):
         make()
 
 
-def test_stops_are_at_rest_at_each_point_and_early_by_the_pause():
+def test_minimum_jerk_stops_at_each_point_and_pauses():
     places = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]])
-    way, h = paths.stops([0.0, 1.0, 3.0], places, pause=0.25), 1e-4
+    way, h = paths.minimum_jerk([0.0, 1.0, 3.0], places, pause=0.25), 1e-4
     for t, place in zip((0.0, 0.75, 1.0, 2.75, 3.0, 9.0), places[[0, 1, 1, 2, 2, 2]], strict=True):
         np.testing.assert_allclose(way(t), place, atol=1e-12)
         np.testing.assert_allclose((way(t + h) - way(max(t - h, 0.0))) / (2.0 * h), 0.0, atol=1e-3)
     np.testing.assert_allclose(
         way(0.375), [0.5, 0.0], atol=1e-12
     )  # half way in the middle of the time
-    np.testing.assert_array_equal(paths.stops([0.0], places[:1])(5.0), places[0])
+    np.testing.assert_array_equal(paths.minimum_jerk([0.0], places[:1])(5.0), places[0])
     with pytest.raises(InputError, match="pause"):
-        paths.stops([0.0, 1.0], places[:2], pause=1.0)
+        paths.minimum_jerk([0.0, 1.0], places[:2], pause=1.0)

@@ -6,31 +6,31 @@ import pytest
 
 import pliant as pl
 from pliant.core import InputError
-from pliant.planners.plan import evaluate
-from pliant.planners.sensitivity import adjoint_rows, forward_rows, slopes
+from pliant.planners.plan_result import evaluate
+from pliant.planners.sensitivity import adjoint_jacobian, forward_jacobian, loss_gradients
 from pliant.problem import (
+    AugmentedLagrangianLoss,
     Ball,
     Constraint,
+    ControlCost,
     Effort,
     Goal,
     Interval,
-    LeastSquares,
+    LeastSquaresLoss,
     Limit,
-    Linear,
-    Look,
-    Penalty,
+    LinearLoss,
+    Observation,
     Problem,
-    Quadratic,
+    QuadraticLoss,
     Residual,
     Reward,
-    Smooth,
     StateGoal,
+    apply_stencil,
     paths,
-    stencilled,
-    track,
+    tracking_terms,
 )
-from pliant.problem.looks import difference, jacobian
-from pliant.problem.terms import steps_at
+from pliant.problem.observations import backward_difference, jacobian
+from pliant.problem.terms import steps_at_times
 
 DT = 0.1
 
@@ -49,8 +49,8 @@ def jet(rule=pl.ImplicitEuler, actuators=None, limits=(-np.inf, np.inf)):
     return rule(robot, dt=DT)
 
 
-def watch_of(constraint):
-    return constraint.on(jet(), 3)[0]
+def constraint_row_of(constraint):
+    return constraint.attach(jet(), 3)[0]
 
 
 def bent(y):
@@ -58,30 +58,34 @@ def bent(y):
 
 
 LOSSES = {
-    "quadratic": Quadratic(target=np.array([0.3, -0.2]), weight=2.5),
-    "linear": Linear(reward=np.array([1.5, -0.5])),
-    "least squares": LeastSquares(
+    "quadratic": QuadraticLoss(target=np.array([0.3, -0.2]), weight=2.5),
+    "linear": LinearLoss(reward=np.array([1.5, -0.5])),
+    "least squares": LeastSquaresLoss(
         residual=lambda y: np.array([y[0] * y[1], np.exp(y[0]), y[1] ** 3]), weight=0.7
     ),
-    "penalty interval": Penalty(
-        watch=watch_of(
+    "penalty interval": AugmentedLagrangianLoss(
+        constraint_row=constraint_row_of(
             Constraint(effector="tip", inside=Interval(lower=(-0.1, 0.4), upper=(0.2, 0.9)))
         ),
         multiplier=np.array([0.3, -0.6]),
         penalty=3.0,
     ),
-    "penalty ball": Penalty(
-        watch=watch_of(Constraint(effector="tip", inside=Ball(center=(0.1, 0.0), radius=0.3))),
+    "penalty ball": AugmentedLagrangianLoss(
+        constraint_row=constraint_row_of(
+            Constraint(effector="tip", inside=Ball(center=(0.1, 0.0), radius=0.3))
+        ),
         multiplier=np.array([0.2, 0.5]),
         penalty=2.0,
     ),
-    "penalty inside": Penalty(
-        watch=watch_of(Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=9.0))),
+    "penalty inside": AugmentedLagrangianLoss(
+        constraint_row=constraint_row_of(
+            Constraint(effector="tip", inside=Ball(center=(0.0, 0.0), radius=9.0))
+        ),
         multiplier=np.array([0.2, 0.5]),
         penalty=2.0,
     ),
-    "penalty curved": Penalty(
-        watch=watch_of(
+    "penalty curved": AugmentedLagrangianLoss(
+        constraint_row=constraint_row_of(
             Constraint(effector="tip", inside=Interval(upper=(-0.2, -0.6)), function=bent)
         ),
         multiplier=np.array([0.4, 0.1]),
@@ -95,9 +99,9 @@ Y = np.array([0.63, -0.41])
 
 
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_slopes_are_those_of_the_value(name, rng, taylor):
+def test_loss_gradients_match_differences_of_the_value(name, rng, taylor):
     loss, d = LOSSES[name], rng.standard_normal(2)
-    slope = loss.slope(Y) @ d
+    slope = loss.gradient(Y) @ d
     if name in ("linear", "penalty inside"):
         assert loss.value(Y + d) == pytest.approx(loss.value(Y) + slope)
     else:
@@ -105,14 +109,14 @@ def test_slopes_are_those_of_the_value(name, rng, taylor):
 
 
 @pytest.mark.parametrize("name", list(LOSSES))
-def test_hessians_are_those_of_the_slope(name):
+def test_loss_hessians_match_differences_of_the_gradient(name):
     loss, h = LOSSES[name], 1e-5
-    columns = [(loss.slope(Y + h * e) - loss.slope(Y - h * e)) / (2.0 * h) for e in np.eye(2)]
+    columns = [(loss.gradient(Y + h * e) - loss.gradient(Y - h * e)) / (2.0 * h) for e in np.eye(2)]
     exact = np.stack(columns, axis=1)
     np.testing.assert_allclose(
         loss.hessian(Y), exact, atol=1e-6
     )  # differences of slopes that are themselves exact
-    F = loss.factor(Y)
+    F = loss.gauss_newton_factor(Y)
     assert F.shape[1] == 2
     if name not in (
         "least squares",
@@ -122,30 +126,32 @@ def test_hessians_are_those_of_the_slope(name):
         np.testing.assert_allclose(F.T @ F, loss.hessian(Y), atol=1e-12)
 
 
-def test_values_by_hand():
+def test_loss_values_match_closed_form():
     assert LOSSES["quadratic"].value(np.array([1.3, -0.2])) == pytest.approx(1.25)
     assert LOSSES["linear"].value(np.array([2.0, 1.0])) == pytest.approx(-2.5)
     assert LOSSES["least squares"].value(np.zeros(2)) == pytest.approx(0.35)
     assert LOSSES["penalty inside"].value(Y) == 0.0
 
 
-def test_the_complex_step_is_exact():
+def test_complex_step_jacobian_is_exact():
     J = jacobian(bent, Y)
     np.testing.assert_allclose(J, [[2.0 * Y[0], 1.0], [0.0, np.cos(Y[1])]], rtol=1e-15)
 
 
 def test_least_squares_at_its_optimum_is_gauss_newton():
-    loss = LeastSquares(residual=lambda y: bent(y) - bent(Y), weight=2.0)
-    np.testing.assert_allclose(loss.hessian(Y), loss.factor(Y).T @ loss.factor(Y), atol=1e-12)
+    loss = LeastSquaresLoss(residual=lambda y: bent(y) - bent(Y), weight=2.0)
+    np.testing.assert_allclose(
+        loss.hessian(Y), loss.gauss_newton_factor(Y).T @ loss.gauss_newton_factor(Y), atol=1e-12
+    )
 
 
 # Smooth terms
 
 
-def smooth_of(order, steps, n=2):
+def control_cost_of(order, steps, n=2):
     rng = np.random.default_rng(order)
-    return Smooth(
-        stencil=difference(order, 0.5),
+    return ControlCost(
+        stencil=backward_difference(order, 0.5),
         weight=np.arange(1.0, n + 1.0),
         reference=rng.standard_normal((steps, n)),
     )
@@ -154,51 +160,55 @@ def smooth_of(order, steps, n=2):
 def test_differences_are_exact_for_their_polynomials():
     t = 0.2 * np.arange(9.0)
     for order, expect in ((0, t**3), (3, np.full(9, 6.0))):
-        seen = stencilled(difference(order, 0.2), t[:, None] ** 3, np.zeros(1))[:, 0]
+        seen = apply_stencil(backward_difference(order, 0.2), t[:, None] ** 3, np.zeros(1))[:, 0]
         np.testing.assert_allclose(seen[3:], expect[3:], atol=1e-9)
-    np.testing.assert_allclose(difference(2, 0.1), [100.0, -200.0, 100.0])
+    np.testing.assert_allclose(backward_difference(2, 0.1), [100.0, -200.0, 100.0])
 
 
 @pytest.mark.parametrize("order", range(4))
 @pytest.mark.parametrize("steps", [1, 2, 7])
-def test_a_smooth_term_and_its_derivatives(order, steps, rng):
-    smooth, before = smooth_of(order, steps), rng.standard_normal(2)
+def test_control_cost_and_its_derivatives(order, steps, rng):
+    control_cost, before = control_cost_of(order, steps), rng.standard_normal(2)
     u, d = rng.standard_normal((2, steps, 2))
-    g = smooth.gradient(u, before)
-    change = smooth.value(u + d, before) - smooth.value(u - d, before)
+    g = control_cost.gradient(u, before)
+    change = control_cost.value(u + d, before) - control_cost.value(u - d, before)
     assert change == pytest.approx(
         2.0 * np.sum(g * d), rel=1e-9, abs=1e-9
     )  # exact: it is quadratic
-    zero = Smooth(stencil=smooth.stencil, weight=smooth.weight, reference=0.0 * smooth.reference)
+    zero = ControlCost(
+        stencil=control_cost.stencil,
+        weight=control_cost.weight,
+        reference=0.0 * control_cost.reference,
+    )
     basis = (
         np.eye(2 * steps).reshape(2 * steps, 2, steps).swapaxes(1, 2)
     )  # one control after the other
     H = np.stack([zero.gradient(e, np.zeros(2)).T.ravel() for e in basis])
     width = min(order, steps - 1)
-    band = smooth.band(steps, width)
+    banded = control_cost.banded_hessian(steps, width)
     dense = np.zeros_like(H)
     for c in range(2):
         for offset in range(width + 1):
             for row in range(steps - offset):
                 i, j = c * steps + row + offset, c * steps + row
-                dense[i, j] = dense[j, i] = band[c, offset, row]
+                dense[i, j] = dense[j, i] = banded[c, offset, row]
     np.testing.assert_allclose(dense, H, atol=1e-9)
 
 
-def test_a_control_that_stands_still_costs_no_rate():
+def test_constant_control_has_no_rate_cost():
     u = np.tile([3.0, -2.0], (5, 1))
     for order in (1, 2, 3):
-        smooth = Smooth(
-            stencil=difference(order, DT), weight=np.ones(2), reference=np.zeros((5, 2))
+        control_cost = ControlCost(
+            stencil=backward_difference(order, DT), weight=np.ones(2), reference=np.zeros((5, 2))
         )
-        assert smooth.value(u, np.array([3.0, -2.0])) == pytest.approx(0.0, abs=1e-12)
-        assert smooth.value(u, np.zeros(2)) > 1.0
+        assert control_cost.value(u, np.array([3.0, -2.0])) == pytest.approx(0.0, abs=1e-12)
+        assert control_cost.value(u, np.zeros(2)) > 1.0
 
 
 # Looks
 
 
-def test_what_looks_see_of_a_run(rng):
+def test_observations_of_a_trajectory(rng):
     """Positions, velocities and accelerations of a mass under forces, against backward Euler by
     hand."""
     model, u = jet(), rng.standard_normal((6, 2))
@@ -207,25 +217,29 @@ def test_what_looks_see_of_a_run(rng):
     x = DT * np.cumsum(v, axis=0)
     a = np.diff(np.concatenate([np.zeros((1, 2)), v]), axis=0) / DT
     for what, expect in (("position", x), ("velocity", v), ("acceleration", a)):
-        for look, want in zip(
-            Goal(effector="tip", target=(0.0, 0.0), what=what).on(model, 6), expect, strict=True
+        for observation, want in zip(
+            Goal(effector="tip", target=(0.0, 0.0), quantity=what).attach(model, 6),
+            expect,
+            strict=True,
         ):
-            np.testing.assert_allclose(look.see(run.states, u, np.zeros(2)), want, atol=1e-10)
-    one = Goal(effector="tip", target=(0.0, 9.0), axes="y", time=0.3).on(model, 6)[0]
-    np.testing.assert_allclose(one.see(run.states, u, np.zeros(2)), x[2, 1:], atol=1e-12)
+            np.testing.assert_allclose(
+                observation.evaluate(run.states, u, np.zeros(2)), want, atol=1e-10
+            )
+    one = Goal(effector="tip", target=(0.0, 9.0), axes="y", time=0.3).attach(model, 6)[0]
+    np.testing.assert_allclose(one.evaluate(run.states, u, np.zeros(2)), x[2, 1:], atol=1e-12)
     np.testing.assert_array_equal(one.loss.target, [9.0])
 
 
-def test_a_look_at_controls_before_the_first(rng):
+def test_observation_of_controls_before_the_first_step(rng):
     u, before = rng.standard_normal((4, 2)), np.array([5.0, 6.0])
-    look = Look(
+    observation = Observation(
         name="u",
         step=2,
         loss=LOSSES["quadratic"],
         controls=(np.eye(2), 10.0 * np.eye(2), 100.0 * np.eye(2)),
     )
     np.testing.assert_allclose(
-        look.see(np.zeros((5, 1)), u, before), u[1] + 10.0 * u[0] + 100.0 * before
+        observation.evaluate(np.zeros((5, 1)), u, before), u[1] + 10.0 * u[0] + 100.0 * before
     )
 
 
@@ -235,30 +249,37 @@ def test_a_goal_at_all_times_is_an_integral():
         Problem(model=pl.ImplicitEuler(jet().robot, dt=dt), steps=round(1 / dt), terms=[goal])
         for dt in (0.1, 0.01)
     )
-    still = [np.tile(p.start, (p.steps + 1, 1)) for p in (coarse, fine)]
+    still = [np.tile(p.initial_state, (p.steps + 1, 1)) for p in (coarse, fine)]
     assert coarse.value(still[0], coarse.guess()) == pytest.approx(2.0)
     assert fine.value(still[1], fine.guess()) == pytest.approx(2.0)
 
 
-def test_targets_that_move():
+def test_time_dependent_targets():
     model = jet()
-    looks = Goal(
+    observations = Goal(
         effector="tip",
         target=paths.waypoints([0.0, 1.0], [[0.0, 0.0], [1.0, 2.0]]),
         time=(0.2, 0.5),
-    ).on(model, 10)
-    np.testing.assert_allclose([look.loss.target for look in looks], [[0.2, 0.4], [0.5, 1.0]])
-    assert [look.step for look in looks] == [2, 5]
-    looks = Goal(effector="tip", target=[[1.0, 2.0], [3.0, 4.0]], time=(0.5, 0.2)).on(model, 10)
-    assert [(look.step, *look.loss.target) for look in looks] == [(5, 1.0, 2.0), (2, 3.0, 4.0)]
-    goal, effort = track(
+    ).attach(model, 10)
+    np.testing.assert_allclose(
+        [observation.loss.target for observation in observations], [[0.2, 0.4], [0.5, 1.0]]
+    )
+    assert [observation.step for observation in observations] == [2, 5]
+    observations = Goal(effector="tip", target=[[1.0, 2.0], [3.0, 4.0]], time=(0.5, 0.2)).attach(
+        model, 10
+    )
+    assert [(observation.step, *observation.loss.target) for observation in observations] == [
+        (5, 1.0, 2.0),
+        (2, 3.0, 4.0),
+    ]
+    goal, effort = tracking_terms(
         "tip",
         paths.circle(center=(0.0, 0.0), radius=1.0, period=1.0),
         effort=0.2,
         order=1,
         weight=3.0,
     )
-    assert goal.on(model, 10)[4].loss.weight == pytest.approx(3.0 * DT)
+    assert goal.attach(model, 10)[4].loss.weight == pytest.approx(3.0 * DT)
     assert effort.order == 1
 
 
@@ -267,19 +288,21 @@ def test_targets_that_move():
     [(0.1, 1), (0.14, 1), (0.16, 2), (0.30000000000000004, 3), (1.0, 10), (1.04, 10), (0.06, 1)],
 )
 def test_times_are_rounded_to_steps(time, step):
-    assert steps_at("x", time, 10, DT) == [step]
+    assert steps_at_times("x", time, 10, DT) == [step]
 
 
 def test_a_state_goal_and_a_residual():
     model = jet()
-    goal = StateGoal(target=np.arange(4.0), part="velocity", time=0.2).on(model, 3)[0]
+    goal = StateGoal(target=np.arange(4.0), part="velocity", time=0.2).attach(model, 3)[0]
     x = np.arange(10.0, 18.0)
-    np.testing.assert_allclose(goal.see(np.stack([x] * 4), np.zeros((3, 2)), np.zeros(2)), x[4:])
-    assert len(StateGoal(target=np.zeros(8)).on(model, 3)) == 3
-    look = Residual(
+    np.testing.assert_allclose(
+        goal.evaluate(np.stack([x] * 4), np.zeros((3, 2)), np.zeros(2)), x[4:]
+    )
+    assert len(StateGoal(target=np.zeros(8)).attach(model, 3)) == 3
+    observation = Residual(
         effector="tail", residual=lambda y: np.array([y[0] - 1.0]), time=0.3, weight=2.0
-    ).on(model, 3)[0]
-    assert look.loss.value(np.array([3.0, 0.0])) == pytest.approx(4.0)
+    ).attach(model, 3)[0]
+    assert observation.loss.value(np.array([3.0, 0.0])) == pytest.approx(4.0)
 
 
 # Several effectors
@@ -311,42 +334,50 @@ def ray(y):
 
 @pytest.mark.parametrize("what", ["position", "velocity", "acceleration"])
 @pytest.mark.parametrize("names", [("tip", "middle"), ("middle", "tip"), ("tip", "tip", "middle")])
-def test_several_effectors_are_seen_one_after_the_other(rng, what, names):
+def test_residual_of_several_effectors_concatenates_them(rng, what, names):
     model, u = bar(), rng.standard_normal((4, 3))
     run = pl.simulate(model, u)
-    term = Residual(effector=names, residual=lambda y: y, what=what)
+    term = Residual(effector=names, residual=lambda y: y, quantity=what)
     alone = {
-        name: Goal(effector=name, target=np.zeros(3), what=what).on(model, 4) for name in set(names)
+        name: Goal(effector=name, target=np.zeros(3), quantity=what).attach(model, 4)
+        for name in set(names)
     }
-    looks = term.on(model, 4)
-    assert [look.step for look in looks] == [1, 2, 3, 4]
-    for k, look in enumerate(looks):
-        seen = look.see(run.states, u, np.zeros(3))
+    observations = term.attach(model, 4)
+    assert [observation.step for observation in observations] == [1, 2, 3, 4]
+    for k, observation in enumerate(observations):
+        seen = observation.evaluate(run.states, u, np.zeros(3))
         np.testing.assert_array_equal(
-            seen, np.concatenate([alone[name][k].see(run.states, u, np.zeros(3)) for name in names])
+            seen,
+            np.concatenate([alone[name][k].evaluate(run.states, u, np.zeros(3)) for name in names]),
         )
-        assert look.loss.value(seen) == pytest.approx(0.05 * 0.5 * seen @ seen)
-        assert all(name in look.name for name in names)
+        assert observation.loss.value(seen) == pytest.approx(0.05 * 0.5 * seen @ seen)
+        assert all(name in observation.name for name in names)
     if what == "position":
-        places = [model.robot.place(name, model.space.position(run.states[-1])) for name in names]
+        places = [
+            model.robot.effector_position(name, model.space.position(run.states[-1]))
+            for name in names
+        ]
         np.testing.assert_allclose(seen, np.concatenate(places), atol=1e-15)
         assert (
-            np.linalg.norm(places[0] - model.robot.place(names[0], model.robot.body().rest)) > 1e-4
+            np.linalg.norm(
+                places[0] - model.robot.effector_position(names[0], model.robot.body().rest)
+            )
+            > 1e-4
         )
 
 
 def test_one_name_is_the_same_as_a_tuple_of_one(rng):
     model, y = bar(), rng.standard_normal(3)
     one, alone = (
-        Residual(effector=name, residual=lambda y: y**2, time=0.1, weight=2.0).on(model, 4)[0]
+        Residual(effector=name, residual=lambda y: y**2, time=0.1, weight=2.0).attach(model, 4)[0]
         for name in (("tip",), "tip")
     )
     assert (one.states[0] != alone.states[0]).nnz == 0
     assert (one.name, one.step, one.loss.value(y)) == (alone.name, alone.step, alone.loss.value(y))
 
 
-@pytest.mark.parametrize("rows", [adjoint_rows, forward_rows])
-def test_the_gradient_of_a_cost_that_sees_two_effectors_at_once(rng, taylor, rows):
+@pytest.mark.parametrize("rows", [adjoint_jacobian, forward_jacobian])
+def test_gradient_of_a_cost_on_two_effectors(rng, taylor, rows):
     """Through the steps of a soft bar: a beam's spot and how fast its two ends part, against the
     cost itself."""
     model, steps = bar(), 4
@@ -358,14 +389,14 @@ def test_the_gradient_of_a_cost_that_sees_two_effectors_at_once(rng, taylor, row
             time=(0.1, 0.2),
             weight=3.0,
         ),
-        Residual(effector=("tip", "middle"), residual=apart, what="velocity", weight=0.5),
+        Residual(effector=("tip", "middle"), residual=apart, quantity="velocity", weight=0.5),
     ]
     problem = Problem(model=model, steps=steps, terms=terms)
     u, d = 0.3 * rng.standard_normal((2, steps, 3))
     now = evaluate(problem, u)
     R = rows(problem, now)
     assert R.shape == ((2 + steps) * 6, steps, 3)
-    slope = np.einsum("r,rkc,kc->", slopes(problem, now), R, d)
+    slope = np.einsum("r,rkc,kc->", loss_gradients(problem, now), R, d)
     assert taylor(
         lambda e: evaluate(problem, u + 10.0 * e * d).cost, 10.0 * slope
     ) == pytest.approx(2.0, abs=0.1)
@@ -381,16 +412,16 @@ def test_a_problem_sums_its_terms(rng):
         Effort(weight=2.0),
         Reward(effector="tip", direction=(0.0, 1.0), time=0.3),
     ]
-    problem = Problem(model=model, steps=5, terms=terms, before=(0.5, 0.5))
+    problem = Problem(model=model, steps=5, terms=terms, previous_control=(0.5, 0.5))
     run = pl.simulate(model, u)
     v = DT * np.cumsum(u, axis=0)
     x = DT * np.cumsum(v, axis=0)
     assert problem.value(run.states, u) == pytest.approx(
         0.5 * np.sum((x[-1] - [1.0, 0.0]) ** 2) + DT * np.sum(u * u) - v[2, 1]
     )
-    assert [look.step for look in problem.looks] == [3, 5]
+    assert [observation.step for observation in problem.observations] == [3, 5]
     np.testing.assert_array_equal(problem.guess(), np.full((5, 2), 0.5))
-    assert problem.misses(run.states, u) == [
+    assert problem.goal_errors(run.states, u) == [
         ("tip", 0.5, pytest.approx(np.linalg.norm(x[-1] - [1.0, 0.0])))
     ]
 
@@ -411,12 +442,12 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
             r"has shape \(1, 2\); give numbers of shape \(2, 2\)",
         ),
         (Goal(effector="tip", target=lambda t: np.array([t, np.inf])), "at t = 0.1 s is inf"),
-        (Goal(**GOAL, time=0.0), "the first time that can be asked for is 0.1 s"),
+        (Goal(**GOAL, time=0.0), "the earliest possible time is 0.1 s"),
         (Goal(**GOAL, time=-0.3), "t = -0.3 s, outside the horizon"),
         (Goal(**GOAL, time=0.7), "5 steps of 0.1 s end at 0.5 s"),
         (Goal(**GOAL, time=np.nan), "finite"),
         (Goal(**GOAL, time="late"), "time"),
-        (Goal(**GOAL, what="speed"), "choose position, velocity or acceleration"),
+        (Goal(**GOAL, quantity="speed"), "choose position, velocity or acceleration"),
         (Goal(**GOAL, axes="w"), "write some of x, y"),
         (Goal(**GOAL, axes="z"), "write some of x, y"),
         (Reward(effector="tip", direction=(1.0, 0.0, 0.0)), r"direction has shape \(3,\)"),
@@ -457,7 +488,7 @@ GOAL = {"effector": "tip", "target": (1.0, 0.0)}
         ),
     ],
 )
-def test_terms_that_cannot_be_meant(term, says):
+def test_bad_terms_are_rejected(term, says):
     with pytest.raises(InputError, match=says):
         Problem(model=jet(), steps=5, terms=[term])
 
@@ -498,12 +529,12 @@ def test_velocity_needs_inertia():
         Problem(
             model=pl.Quasistatic(robot),
             steps=1,
-            terms=[Goal(effector="tip", target=(0.0, 0.0, 0.0), what="velocity")],
+            terms=[Goal(effector="tip", target=(0.0, 0.0, 0.0), quantity="velocity")],
         )
 
 
 @pytest.mark.parametrize("steps", [0, -3, 2.5, "5", None, True, np.nan])
-def test_horizons_that_are_none(steps):
+def test_bad_number_of_steps_is_rejected(steps):
     with pytest.raises(InputError, match="give a whole number, 1 or more"):
         Problem(model=jet(), steps=steps, terms=[Effort()])
 
@@ -516,8 +547,8 @@ def test_horizons_that_are_none(steps):
         ({"model": jet(actuators={})}, "nothing to plan; add actuators"),
         ({"x0": np.zeros(3)}, r"first state has shape \(3,\)"),
         ({"x0": np.full(8, np.nan)}, "first state is nan"),
-        ({"before": (1.0,)}, "control before the first step has shape"),
-        ({"before": (np.nan, 0.0)}, "nan"),
+        ({"previous_control": (1.0,)}, "control before the first step has shape"),
+        ({"previous_control": (np.nan, 0.0)}, "nan"),
         (
             {"limits": [Limit(lower=1.0, upper=-1.0)]},
             "limits of control 0 .* which nothing can satisfy",
@@ -533,15 +564,15 @@ def test_horizons_that_are_none(steps):
             "outside its limits 0.5 to 1; start within them",
         ),
         (
-            {"before": (3.0, 0.0), "limits": [Limit(lower=-1.0, upper=1.0)]},
+            {"previous_control": (3.0, 0.0), "limits": [Limit(lower=-1.0, upper=1.0)]},
             "3 for control 0, outside its limits",
         ),
     ],
 )
-def test_problems_that_are_none(parts, says):
+def test_bad_problems_are_rejected(parts, says):
     with pytest.raises(InputError, match=says):
         Problem(**{"model": jet(), "steps": 5, "terms": [Effort()], **parts})
 
 
-def test_a_whole_number_of_numpy_is_a_horizon():
+def test_numpy_integer_is_a_number_of_steps():
     assert Problem(model=jet(), steps=np.int64(3), terms=[Effort()]).guess().shape == (3, 2)

@@ -9,7 +9,7 @@ from PIL import Image
 
 from pliant.core import InputError
 from pliant.report import animate, draw
-from pliant.report.animation import MOST_FRAMES, plan_film
+from pliant.report.animation import MAX_FRAMES, animation_timing
 
 SIZE = (320, 240)
 
@@ -24,36 +24,36 @@ def decoded(path):
 
 
 @pytest.fixture(scope="module")
-def films(strip, tmp_path_factory):
-    return animate(strip, tmp_path_factory.mktemp("films"), size=(SIZE[0] + 1, SIZE[1] + 1))
+def animations(strip, tmp_path_factory):
+    return animate(strip, tmp_path_factory.mktemp("animations"), size=(SIZE[0] + 1, SIZE[1] + 1))
 
 
-def test_the_mp4_decodes_to_the_frames_that_were_drawn(films, strip):
-    meta, frames = decoded(films[0])
+def test_the_mp4_decodes_to_the_frames_that_were_drawn(animations, strip):
+    meta, frames = decoded(animations[0])
     assert meta["size"] == SIZE  # odd sides were made even
     assert meta["pix_fmt"].startswith("yuv420p")
     assert len(frames) == len(strip.frames)
     for k in (0, -1):
-        note = plan_film(strip).note
+        note = animation_timing(strip).note
         assert (
             np.abs(frames[k].astype(float) - draw(strip, k, SIZE, note=note)).mean() < 3.0
         )  # lossy, but the same picture
     assert np.abs(frames[0].astype(float) - frames[-1]).mean() > 3.0
 
 
-def test_the_gif_has_the_same_frames_and_length_as_the_mp4(films, strip):
-    gif = Image.open(films[1])
+def test_the_gif_has_the_same_frames_and_length_as_the_mp4(animations, strip):
+    gif = Image.open(animations[1])
     assert gif.n_frames == len(strip.frames)
     assert gif.width == 480
     total = 0
     for k in range(gif.n_frames):
         gif.seek(k)
         total += gif.info["duration"]
-    assert total == pytest.approx(1000 * len(strip.frames) / plan_film(strip).fps, abs=10)
+    assert total == pytest.approx(1000 * len(strip.frames) / animation_timing(strip).fps, abs=10)
 
 
-def test_only_the_two_films_are_left_in_the_folder(films):
-    assert sorted(path.name for path in films[0].parent.iterdir()) == [
+def test_animate_leaves_only_two_files(animations):
+    assert sorted(path.name for path in animations[0].parent.iterdir()) == [
         "animation.gif",
         "animation.mp4",
     ]
@@ -74,24 +74,24 @@ def scene_of(strip, frames, dt):
         (41, None, 4.0, 1.0),
     ],
 )
-def test_a_film_keeps_the_time_of_the_scene_within_its_limits(strip, frames, dt, play, speed):
-    film = plan_film(scene_of(strip, frames, dt))
-    assert film.frames[0] == 0
-    assert film.frames[-1] == frames - 1
-    assert len(film.frames) <= MOST_FRAMES
-    assert (len(film.frames) - 1) / film.fps == pytest.approx(play)
-    assert film.speed == pytest.approx(speed)
-    steps = np.diff(film.frames)
+def test_animation_keeps_scene_time_within_limits(strip, frames, dt, play, speed):
+    timing = animation_timing(scene_of(strip, frames, dt))
+    assert timing.frames[0] == 0
+    assert timing.frames[-1] == frames - 1
+    assert len(timing.frames) <= MAX_FRAMES
+    assert (len(timing.frames) - 1) / timing.fps == pytest.approx(play)
+    assert timing.speed == pytest.approx(speed)
+    steps = np.diff(timing.frames)
     assert steps.max() - steps.min() <= 1
 
 
-def test_a_single_frame_is_a_film_too(strip, tmp_path):
-    still_scene = dataclasses.replace(strip, frames=strip.frames[:1], markers=None)
-    mp4, gif = animate(still_scene, tmp_path, size=SIZE, name="still")
+def test_single_frame_gives_animation(strip, tmp_path):
+    single_frame = dataclasses.replace(strip, frames=strip.frames[:1], markers=None)
+    mp4, gif = animate(single_frame, tmp_path, size=SIZE, name="still")
     assert len(decoded(mp4)[1]) == 1
     assert Image.open(gif).n_frames == 1
 
 
 def test_impossible_rates_are_refused(strip):
     with pytest.raises(InputError, match="0 frames/s"):
-        plan_film(strip, fps=0.0)
+        animation_timing(strip, fps=0.0)

@@ -9,7 +9,7 @@ from PIL import Image
 from scipy.spatial import ConvexHull
 
 from pliant.core import InputError
-from pliant.report import Line, Scene, draw, set_stage, still
+from pliant.report import Line, Scene, draw, make_stage, write_picture
 from pliant.report.camera import project
 from pliant.report.skin import corner_normals, make_skin, normals, outward
 
@@ -18,8 +18,8 @@ SMALL = (320, 240)
 
 def pixel(scene, point, size=SMALL):
     """(row, column) where a point [m] of the scene lies in its picture."""
-    left, right, bottom, top = set_stage(scene, size).camera.window
-    x, y = project(set_stage(scene, size).camera, np.asarray(point, dtype=float))
+    left, right, bottom, top = make_stage(scene, size).camera.window
+    x, y = project(make_stage(scene, size).camera, np.asarray(point, dtype=float))
     return int((top - y) / (top - bottom) * size[1]), int((x - left) / (right - left) * size[0])
 
 
@@ -108,7 +108,7 @@ def test_the_up_axis_points_up():
 
 
 def test_a_still_is_a_png_file(bar, tmp_path):
-    path = still(bar, 3, tmp_path / "new" / "bar.png", SMALL)
+    path = write_picture(bar, 3, tmp_path / "new" / "bar.png", SMALL)
     assert Image.open(path).size == SMALL
 
 

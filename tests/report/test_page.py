@@ -80,14 +80,14 @@ def test_the_page_shows_the_whole_result():
     assert "The tip follows a circle." in text
 
 
-@pytest.mark.parametrize(("name", "tag"), [("film.mp4", "video"), ("film.gif", "img")])
+@pytest.mark.parametrize(("name", "tag"), [("animation.mp4", "video"), ("animation.gif", "img")])
 def test_the_page_works_alone(tmp_path, name, tag):
-    (tmp_path / name).write_bytes(b"a film")
+    (tmp_path / name).write_bytes(b"an animation")
     path = write_report(tmp_path, RESULT, [PLOT], media=[name], notes=["A note."])
     text = path.read_text()
     page = Outline(text)
     assert tag in page.tags
-    assert base64.b64encode(b"a film").decode() in text
+    assert base64.b64encode(b"an animation").decode() in text
     assert len(page.sources) == 2
     assert all(source.startswith("data:") for source in page.sources)
     assert not re.search(r"https?://|url\(|@import|<script|<link", text)
@@ -142,8 +142,8 @@ def test_what_is_missing_is_named(tmp_path):
         render_report({name: value for name, value in RESULT.items() if name != "name"})
     with pytest.raises(InputError, match="The metrics of the result are '3'"):
         render_report({"name": "reach", "metrics": 3})
-    with pytest.raises(InputError, match=r"film.mp4 does not exist"):
-        write_report(tmp_path, RESULT, media=["film.mp4"])
-    with pytest.raises(InputError, match=r"film.avi cannot be put"):
-        write_report(tmp_path, RESULT, media=["film.avi"])
+    with pytest.raises(InputError, match=r"animation.mp4 does not exist"):
+        write_report(tmp_path, RESULT, media=["animation.mp4"])
+    with pytest.raises(InputError, match=r"animation.avi cannot be put"):
+        write_report(tmp_path, RESULT, media=["animation.avi"])
     assert not (tmp_path / "report.html").exists()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.geometry import Bar, Rectangle, Rods
+from pliant.geometry import Rectangle, RectangularSection, Rods
 from pliant.robot import MomentLoad
 from pliant.robot_files import load_robot
 
@@ -17,7 +17,7 @@ def rods(load):
     rod = Rods(
         points=[(0, 0, 0), (LENGTH, 0, 0)],
         rods=[(0, 1)],
-        section=Bar(width=SIDE, height=SIDE),
+        section=RectangularSection(width=SIDE, height=SIDE),
         regions={"root": [0], "end": [1]},
     )
     return pl.Robot(
@@ -43,7 +43,7 @@ def tip_of_arc(angle):
 
 
 @pytest.mark.parametrize("where", [{"point": (LENGTH, 0, 0)}, {"surface": "end"}])
-def test_a_rod_under_an_end_moment_is_an_arc(where):
+def test_rod_under_end_moment_is_circular_arc(where):
     angle = 2.0  # [rad] of the end; a moment about -y bends towards +z
     moment = angle * E * INERTIA / LENGTH
     robot = rods(MomentLoad(moment=(0, -moment, 0), **where))
@@ -54,35 +54,35 @@ def test_a_rod_under_an_end_moment_is_an_arc(where):
     np.testing.assert_allclose(shift[[0, 2]], tip_of_arc(angle), rtol=5e-3)
 
 
-def test_a_solid_under_an_end_moment_bends_as_the_closed_form():
+def test_solid_under_end_moment_matches_closed_form():
     angle = 0.2
     moment = angle * E * INERTIA / LENGTH
     robot = bar(MomentLoad(surface="x+", moment=(0, -moment, 0)))
     q = pl.equilibrium(pl.Quasistatic(robot), []).x
-    shift = robot.place("tip", q) - robot.place("tip", robot.body().rest)
+    shift = robot.effector_position("tip", q) - robot.effector_position("tip", robot.body().rest)
     assert shift[2] == pytest.approx(tip_of_arc(angle)[1], rel=0.03)
     assert abs(shift[1]) < 1e-3 * shift[2]  # the cells are not symmetric
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_the_forces_of_a_moment_have_that_moment_and_no_resultant(order, rng):
+def test_moment_forces_have_given_moment_and_no_resultant(order, rng):
     robot = bar(MomentLoad(surface="x+", moment=(1.0, 2.0, 3.0)), order=order)
     body = robot.body()
-    x, f = body.rest.reshape(-1, 3), robot.loads[0].on(body).reshape(-1, 3)
+    x, f = body.rest.reshape(-1, 3), robot.loads[0].attach(body).reshape(-1, 3)
     np.testing.assert_allclose(f.sum(axis=0), 0.0, atol=1e-10)
     np.testing.assert_allclose(np.cross(x, f).sum(axis=0), [1.0, 2.0, 3.0], rtol=1e-10)
 
 
-def test_a_moment_in_the_plane_is_one_number():
+def test_moment_in_plane_is_one_number():
     load = MomentLoad(surface="x+", moment=lambda t: 0.5 * t)
     robot = bar(load, shape=Rectangle(size=(LENGTH, SIDE)), divisions=(4, 1))
     body = robot.body()
-    x, f = body.rest.reshape(-1, 2), load.on(body, 2.0).reshape(-1, 2)
+    x, f = body.rest.reshape(-1, 2), load.attach(body, 2.0).reshape(-1, 2)
     np.testing.assert_allclose((x[:, 0] * f[:, 1] - x[:, 1] * f[:, 0]).sum(), 1.0, rtol=1e-10)
     np.testing.assert_allclose(f.sum(axis=0), 0.0, atol=1e-10)
 
 
-def test_a_moment_that_changes_in_time_is_that_of_the_steps_end():
+def test_time_dependent_moment_is_evaluated_at_end_of_step():
     steady, growing = (
         pl.ImplicitEuler(bar(MomentLoad(surface="x+", moment=moment)), dt=0.01)
         for moment in ((0, 1e-4, 0), lambda t: (0, 1e-2 * t, 0))
@@ -129,7 +129,7 @@ def test_moments_boxes_and_node_numbers_are_read_from_a_file(tmp_path):
     np.testing.assert_array_equal(robot.supports[1].nodes_of(body), [0, 3])
 
 
-def test_a_box_holds_positions_and_rotations_of_rods():
+def test_box_support_fixes_positions_and_rotations_of_rods():
     robot = rods(MomentLoad(surface="end", moment=(0, 0, 0)))
     box = pl.Support(box=((-0.01, -1, -1), (0.01, 1, 1)))
     nodes, n = box.nodes_of(robot.body()), 17

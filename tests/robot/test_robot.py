@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.geometry import Rods, Round, Union
+from pliant.geometry import CircularSection, Rods, Union
 from pliant.robot_files import load_robot
 
 SOFT, HARD = pl.Material(E=1e5, nu=0.3), pl.Material(E=1e7, nu=0.3)
@@ -38,7 +38,7 @@ BODY_PARTS = Union(
 
 
 @pytest.mark.parametrize("has_body", [False, True])
-def test_the_default_material_is_that_of_a_region_called_body_too(has_body):
+def test_default_material_applies_to_region_called_body(has_body):
     """A region "body" of the mesh is one among others."""
     named = {"skin": HARD, "default": SOFT} | ({"body": HARD} if has_body else {})
     body = pl.Robot(shape=BODY_PARTS, material=named, cell=0.02).body()
@@ -48,12 +48,12 @@ def test_the_default_material_is_that_of_a_region_called_body_too(has_body):
         "skin": {HARD.E},
         "nail": {SOFT.E},
     }
-    assert list(body.groups) == ["default", *(["body"] if has_body else []), "skin"]
+    assert list(body.material_cells) == ["default", *(["body"] if has_body else []), "skin"]
 
 
-def test_groups_have_the_body_first():
+def test_default_material_comes_first():
     body = pl.Robot(shape=PARTS, material={"hand": HARD, "body": SOFT}, cell=0.02).body()
-    assert list(body.groups) == ["body", "hand"]
+    assert list(body.material_cells) == ["body", "hand"]
 
 
 @pytest.mark.parametrize("default", ["body", "default"])
@@ -61,7 +61,7 @@ def test_rods_without_another_material_have_the_default(default):
     rods = Rods(
         points=[(0, 0, 0), (0.1, 0, 0), (0.2, 0, 0)],
         rods=[(0, 1), (1, 2)],
-        section={"tip": Round(radius=0.002), default: Round(radius=0.005)},
+        section={"tip": CircularSection(radius=0.002), default: CircularSection(radius=0.005)},
         parts={"tip": [1]},
     )
     body = pl.Robot(shape=rods, material={"tip": HARD, default: SOFT}).body()
@@ -87,7 +87,7 @@ def test_a_file_may_have_a_default_material(tmp_path):
     assert set(body.fields.E[body.cell_regions["arm"]]) == {1e5}
 
 
-def test_the_repr_of_a_robot_is_one_short_line():
+def test_repr_of_robot_is_one_short_line():
     robot = pl.Robot(
         shape=PARTS.mesh(cell=0.02),
         material={"default": SOFT, "hand": HARD},
@@ -101,18 +101,47 @@ def test_the_repr_of_a_robot_is_one_short_line():
 
 
 @pytest.mark.parametrize("q", [[[1, 2], [3]], "abc", None])
-def test_the_place_of_an_effector_needs_numbers(q):
+def test_effector_position_requires_numbers(q):
     robot = pl.Robot(
         shape=PARTS.mesh(cell=0.02), material=SOFT, effectors={"tip": pl.Effector(region="hand")}
     )
     with pytest.raises(pl.InputError, match=r"The positions are|numbers, but the body"):
-        robot.place("tip", q)
+        robot.effector_position("tip", q)
 
 
-def test_a_support_takes_arrays_and_counts_nodes_once():
+def test_support_accepts_arrays_and_removes_duplicate_nodes():
     corners = np.array([[0.0, 0.0, 0.0], [0.001, 0.02, 0.02]])
     body = pl.Robot(shape=PARTS, material=SOFT, cell=0.02).body()
     np.testing.assert_array_equal(
         pl.Support(box=corners).nodes_of(body), pl.Support(region="x-").nodes_of(body)
     )
     assert pl.Support(nodes=np.array([2, 1, 1])).nodes == (1, 2)
+
+
+class NearActuator:
+    """An object with some members of an actuator."""
+
+    n_controls, limits, neutral = 1, (0.0, 1.0), 0.0
+
+    def attach(self, body):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("actuator", "message"),
+    [
+        (
+            NearActuator(),
+            "The actuator 'motor' of robot is a NearActuator without units, polylines; add the "
+            "missing members of pliant.robot.Actuator",
+        ),
+        ("cable", "The actuator 'motor' of robot is 'cable' .str., which is not an actuator; give"),
+        (
+            None,
+            "The actuator 'motor' of robot is 'None' .NoneType., which is not an actuator; give",
+        ),
+    ],
+)
+def test_an_incomplete_actuator_is_rejected_with_its_missing_members(actuator, message):
+    with pytest.raises(pl.InputError, match=message):
+        pl.Robot(shape=PARTS, material=SOFT, actuators={"motor": actuator})

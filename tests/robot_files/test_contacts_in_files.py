@@ -27,7 +27,7 @@ def written(tmp_path):
     return write
 
 
-def test_a_terrain_is_that_of_the_file(written):
+def test_terrain_matches_file(written):
     text = (
         '[[contacts]]\ntype = "terrain"\nheights = [[0, 0.01], [0.02, 0]]\nspacing = 0.1\norigin '
         "= [0, -0.05, 0]\nfriction = 0.4\n"
@@ -38,7 +38,7 @@ def test_a_terrain_is_that_of_the_file(written):
     np.testing.assert_allclose(contact.obstacle(at)[0], 0.0, atol=1e-12)
 
 
-def test_in_the_plane_its_heights_are_a_list(written):
+def test_plane_terrain_has_list_of_heights(written):
     text = '[[contacts]]\ntype = "terrain"\nheights = [-0.01, -0.005, -0.01]\nspacing = 0.05\n'
     task = load_task(written(f"gravity = [0, -9.81]\n{STRIP}{text}[task]\ndt = 0.01\nsteps = 40\n"))
     run = pl.simulate(task.model(), lambda k, x: task.control(k), steps=task.steps)
@@ -46,7 +46,7 @@ def test_in_the_plane_its_heights_are_a_list(written):
     assert -0.011 < heights.min() < -0.004  # it fell onto the hill
 
 
-def test_a_kind_for_particles_is_read_and_told_of_when_stepped(written):
+def test_particle_contact_kind_is_read_and_rejected_by_finite_elements(written):
     path = written(BOX + '[[contacts]]\ntype = "plane"\nnormal = [0, 0, 1]\nkind = "sticky"\n')
     assert load_robot(path).contacts[0].kind == "sticky"
     with pytest.raises(InputError, match="A contact of kind 'sticky' is for MaterialPoint"):
@@ -92,7 +92,7 @@ def test_a_kind_for_particles_is_read_and_told_of_when_stepped(written):
         ),
     ],
 )
-def test_a_bad_contact_is_one_sentence(written, text, says):
+def test_bad_contact_in_file_is_rejected(written, text, says):
     with pytest.raises(InputError, match=says) as caught:
         load_robot(written(f"{BOX}[[contacts]]\n{text}\n"))
     assert "\n" not in str(caught.value)

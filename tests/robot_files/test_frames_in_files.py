@@ -30,7 +30,7 @@ def written(tmp_path):
     return write
 
 
-def test_a_gripper_and_a_tether_are_those_of_the_file(written):
+def test_gripper_and_tether_match_file(written):
     robot = load_robot(
         written("""
 [actuators.hand]
@@ -59,7 +59,7 @@ frame = { type = "moving", origin = [0.1, 0.01, 0.15], start = [0, 0, 0, 0, 0, 0
     np.testing.assert_array_equal(robot.neutral_controls(), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0.5])
 
 
-def test_an_arm_is_read_from_the_file_beside(written):
+def test_arm_is_read_from_file_in_same_folder(written):
     task = load_task(
         written(
             HAND + 'frame = { type = "arm", file = "my_arm.toml", side = "right" }\n[task]\ndt = '
@@ -76,7 +76,7 @@ def test_an_arm_is_read_from_the_file_beside(written):
     np.testing.assert_allclose(step.x, model.initial_state(), atol=1e-12)
 
 
-def test_a_control_outside_a_limit_of_its_own_is_refused(written):
+def test_control_outside_its_limits_is_rejected(written):
     with pytest.raises(
         InputError, match=r"Control 1 is 1 in row 0, outside its limits -2.5045 to 0.7592"
     ):
@@ -105,7 +105,7 @@ def test_a_control_outside_a_limit_of_its_own_is_refused(written):
         ),
         ('{ type = "moving", origin = [0, 0, nan] }', "finite number"),
         ('{ type = "arm", file = "other.toml" }', r"other.toml: There is no such arm file"),
-        ('{ type = "arm", file = "../my_arm.toml" }', "leaves the folder"),
+        ('{ type = "arm", file = "../my_arm.toml" }', "outside the folder"),
         (
             '{ type = "arm", file = "my_arm.toml", side = "middle" }',
             "no side 'middle'; choose one of right, left",
@@ -117,13 +117,13 @@ def test_a_control_outside_a_limit_of_its_own_is_refused(written):
         ('{ type = "arm", file = "my_arm.toml", side = "left", hand = 1 }', "no key 'hand' here"),
     ],
 )
-def test_a_bad_frame_is_one_sentence(written, frame, says):
+def test_bad_frame_in_file_is_rejected(written, frame, says):
     with pytest.raises(InputError, match=says) as caught:
         load_robot(written(f"{HAND}frame = {frame}"))
     assert "\n" not in str(caught.value)
 
 
-def test_the_guide_names_every_key_of_a_frame():
+def test_guide_names_every_key_of_frames():
     keys = {key for kind in FRAMES.values() for key in kind.__origin__.model_fields} | {
         "xyz",
         "rpy",

@@ -34,7 +34,7 @@ def read(tmp_path):
     return write
 
 
-def test_both_are_those_of_the_file(read):
+def test_actuators_match_file(read):
     robot = read("""
 [actuators.pull]
 type = "muscle"
@@ -76,7 +76,7 @@ region = "hip"
         ('type = "fluidic"\nregion = "leg"\naxis = [1, 0, 0]', "no key 'axis' here"),
     ],
 )
-def test_a_bad_one_is_one_sentence(read, text, says):
+def test_bad_muscle_in_file_is_rejected(read, text, says):
     with pytest.raises(InputError, match=says) as caught:
         read(f"[actuators.a]\n{text}\n")
     assert "\n" not in str(caught.value)

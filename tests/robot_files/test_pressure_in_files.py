@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pliant.actuators import Fibres, Pressure
-from pliant.actuators.fibres import rays
+from pliant.actuators.fibres import radial
 from pliant.core import InputError
 from pliant.dynamics.equations import Equations
 from pliant.robot_files import load_robot
@@ -12,7 +12,7 @@ from pliant.zoo.check import check
 
 ARM = """
 [geometry]
-shape = "chambered"
+shape = "chambered_cylinder"
 radius = 0.0125
 core = 0.004
 wall = 0.0025
@@ -32,7 +32,7 @@ cavity = "chamber 1-2"
 limits = [-1e3, 3e4]
 """
 THREAD = (
-    '[actuators.thread]\ntype = "fibres"\nregion = "ribs"\nstiffness = 1e6\ndirection = "rays"\n'
+    '[actuators.thread]\ntype = "fibres"\nregion = "ribs"\nstiffness = 1e6\ndirection = "radial"\n'
 )
 # A cube of eight points with a small one inside it, one triangle a row: the void of an STL becomes
 # "cavity-1".
@@ -62,7 +62,7 @@ def read(tmp_path):
     return write
 
 
-def test_both_are_those_of_the_file(read):
+def test_actuators_match_file(read):
     robot = read(ARM + THREAD)
     air, thread = robot.actuators.values()
     assert isinstance(air, Pressure)
@@ -76,14 +76,14 @@ def test_both_are_those_of_the_file(read):
     assert (thread.region, thread.stiffness, thread.direction, thread.n_controls) == (
         "ribs",
         1e6,
-        rays,
+        radial,
         0,
     )
     assert robot.n_controls == 1
-    assert thread.on(robot.body()).weights.shape[1] == robot.body().mesh.n_points
+    assert thread.attach(robot.body()).weights.shape[1] == robot.body().mesh.n_points
 
 
-def test_the_void_of_a_surface_is_cavity_1(read, tmp_path):
+def test_void_of_surface_is_named_cavity_1(read, tmp_path):
     corners = np.array([(x, y, z) for z in (0, 1) for y in (0, 1) for x in (0, 1)], float)
     skin = np.concatenate([corners[np.array(CUBE)], (0.3 + 0.4 * corners)[np.array(CUBE)[:, ::-1]]])
     facets = "".join(
@@ -98,7 +98,7 @@ def test_the_void_of_a_surface_is_cavity_1(read, tmp_path):
         '1\n[material]\nE = 1e5\nnu = 0.3\n[actuators.air]\ntype = "pressure"\ncavity = '
         '"cavity-1"\ndrive = "volume"\nbulk = 2e5\n'
     )
-    air = robot.actuators["air"].on(robot.body())
+    air = robot.actuators["air"].attach(robot.body())
     assert air.rest_volume == pytest.approx(0.04**3, rel=1e-6)
     assert (air.drive, air.bulk) == ("volume", 2e5)
 
@@ -125,23 +125,23 @@ cavity = "cavity-1"
 """
 
 
-def test_a_void_between_parts_is_a_cavity_and_not_outside(read):
+def test_void_between_parts_is_a_cavity(read):
     robot = read(BOTTLE + LID.format(name="lid", at=[0.0, 0.0, 0.04]) + AIR)
     mesh = robot.mesh()
     wall, outside = (set(map(tuple, mesh.surfaces[name])) for name in ("cavity-1", "outside"))
-    assert robot.actuators["air"].on(robot.body()).rest_volume == pytest.approx(
+    assert robot.actuators["air"].attach(robot.body()).rest_volume == pytest.approx(
         np.pi * 0.01**2 * 0.04, rel=0.1
     )
     assert not wall & outside
     assert len(wall) + len(outside) == len(mesh.boundary())
 
 
-def test_a_pressure_without_a_void_says_what_a_file_can_do(read):
+def test_pressure_without_void_error_names_remedy(read):
     with pytest.raises(InputError, match="no closed void that is larger than a cell; leave one"):
         Equations(robot=read(BOTTLE + AIR))
 
 
-def test_check_says_how_much_a_cavity_holds(tmp_path):
+def test_check_prints_cavity_volume(tmp_path):
     path = tmp_path / "arm.toml"
     path.write_text(ARM)
     arc = 2 * np.pi / 3 - 2 * 0.003 / 0.014
@@ -153,9 +153,9 @@ def test_check_says_how_much_a_cavity_holds(tmp_path):
     )
 
 
-def test_check_weighs_a_liquid_and_doubts_one_that_is_heavier_than_metals(tmp_path):
+def test_check_prints_liquid_weight_and_warns_about_high_density(tmp_path):
     path = tmp_path / "arm.toml"
-    for density, doubts in ((1000.0, 0), (1e6, 1)):
+    for density, n_warnings in ((1000.0, 0), (1e6, 1)):
         path.write_text(
             "gravity = [0.0, 0.0, 0.0]\n"
             + ARM.replace('type = "pressure"', f'type = "hydraulic"\ndensity = {density}')
@@ -170,7 +170,7 @@ def test_check_weighs_a_liquid_and_doubts_one_that_is_heavier_than_metals(tmp_pa
                 "more than any metal; if it is in g/m^3, write 1000." in text
                 for text in found.warnings
             )
-            == doubts
+            == n_warnings
         )
 
 
@@ -179,9 +179,9 @@ def test_check_weighs_a_liquid_and_doubts_one_that_is_heavier_than_metals(tmp_pa
     [
         (("cavity = ", "void = "), "no key 'void'"),
         (("limits = [-1e3, 3e4]", 'drive = "flow"'), "'pressure' or 'volume'"),
-        (("limits = [-1e3, 3e4]", THREAD.replace("rays", "ray")), "did you mean 'rays'"),
+        (("limits = [-1e3, 3e4]", THREAD.replace("radial", "radail")), "did you mean 'radial'"),
     ],
 )
-def test_a_bad_file_is_a_sentence(read, change, says):
+def test_bad_pressure_in_file_is_rejected(read, change, says):
     with pytest.raises(InputError, match=says):
         read(ARM.replace(*change))

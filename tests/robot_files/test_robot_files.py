@@ -35,13 +35,13 @@ def written(tmp_path):
 def tip(model, name: str, states) -> np.ndarray:
     """(k, dim) [m] the places of an effector."""
     body = model.robot.body()
-    row = model.robot.effectors[name].on(body)
+    row = model.robot.effectors[name].attach(body)
     return np.array(
         [(row @ model.space.position(x).reshape(-1, body.dim))[0] for x in np.atleast_2d(states)]
     )
 
 
-def test_the_strip_hangs_as_a_plane_strain_beam():
+def test_strip_deflects_as_plane_strain_beam():
     model = pl.Quasistatic(load_robot(EXAMPLES / "strip.toml"))
     sag = 0.005 - tip(model, "tip", pl.equilibrium(model, np.zeros(0)).x)[0, 1]
     L, h, E, weight = 0.2, 0.01, 2e7 / (1 - 0.3**2), 1000 * 9.81 * 0.01  # per metre of thickness
@@ -88,12 +88,12 @@ SOLIDS = {
     "box": ("size = [0.2, 0.1, 0.1]", 0.002),
     "cylinder": ("radius = 0.1\nlength = 0.2", 0.002 * np.pi),
     "tube": ("outer = 0.1\ninner = 0.05\nlength = 0.2", 0.0015 * np.pi),
-    "vessel": (
+    "closed_cylinder": (
         "radius = 0.1\nwall = 0.05\nlength = 0.2\ncap = 0.04",
         (0.002 - 0.05**2 * 0.12) * np.pi,
     ),
     # Two chambers of half a turn less a rib of 0.1 m at 0.05 m, which is 2 rad
-    "chambered": (
+    "chambered_cylinder": (
         "radius = 0.1\ncore = 0.02\nwall = 0.02\nrib = 0.1\nsection = 0.2\ncap = 0.05\nchambers "
         "= 2",
         0.003 * np.pi - (np.pi - 2) * (0.08**2 - 0.02**2) * 0.2,
@@ -102,7 +102,7 @@ SOLIDS = {
     "strip": ("length = 0.2\nwidth = 0.1\nthickness = 0.05", 0.001),
     "rectangle": ("size = [0.2, 0.1]", 0.02),
     "disc": ("radius = 0.1", 0.01 * np.pi),
-    "ring": ("outer = 0.1\ninner = 0.05", 0.0075 * np.pi),
+    "annulus": ("outer = 0.1\ninner = 0.05", 0.0075 * np.pi),
     "polygon": ("points = [[0, 0], [0.2, 0], [0, 0.1]]", 0.01),
 }
 
@@ -171,7 +171,7 @@ def test_the_colours_of_a_silhouette_name_regions(written, tmp_path):
     assert (centres[robot.body().fields.E == 1e5][:, 0] > 0.09).all()
 
 
-def test_the_attachments_are_those_of_the_file(written):
+def test_attachments_match_file(written):
     robot = load_robot(
         written(
             BOX
@@ -214,20 +214,20 @@ mass = 1
     assert robot.n_controls == 4
     assert robot.control_limits()[1][3] == np.inf
     assert robot.actuators["pull"].drive == "length"
-    assert sum(load.on(robot.body()) for load in robot.loads).reshape(-1, 3).sum(
+    assert sum(load.attach(robot.body()) for load in robot.loads).reshape(-1, 3).sum(
         axis=0
     ) == pytest.approx([1, 0.04, 0])
     assert [contact.friction for contact in robot.contacts] == [0.2, 0.0]
     assert robot.damping == pl.Damping(mass=1.0)
 
 
-def test_keyframes_are_straight_between_and_constant_outside():
+def test_keyframes_are_linear_between_and_constant_outside():
     ramp = Keyframes(times=[1, 3], values=[[0, 4], [2, 0]])
     assert [ramp(t).tolist() for t in (0.0, 2.0, 9.0)] == [[0, 4], [1, 2], [2, 0]]
 
 
 @pytest.mark.parametrize("rule", ["quasistatic", "implicit-euler", "bdf2", "semi-implicit"])
-def test_every_rule_takes_a_step(written, rule):
+def test_every_rule_can_step(written, rule):
     dt = "" if rule == "quasistatic" else "dt = 0.01"
     task = load_task(
         written(f'{BOX}\n[[supports]]\nregion = "x-"\n[task]\nrule = "{rule}"\n{dt}\nsteps = 1')
@@ -255,7 +255,7 @@ def test_the_guide_names_every_key():
     assert [key for key in sorted(keys) if f"`{key}`" not in GUIDE] == []
 
 
-def test_a_patch_names_a_surface_that_a_support_can_hold(written):
+def test_support_can_fix_surface_named_by_patch(written):
     robot = load_robot(
         written(f"""{BOX}
 [surfaces.foot]

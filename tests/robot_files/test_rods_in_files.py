@@ -14,7 +14,7 @@ gravity = [0, 0, -9.81]
 points = [[0, 0, 0], [0, 0, 0.2], [0.2, 0, 0.2]]
 rods = [[0, 1], [1, 2]]
 divide = 4
-section = { mast = { type = "round", radius = 0.01 }, boom = { type = "bar", width = 0.02, height = 0.01 } }
+section = { mast = { type = "circular", radius = 0.01 }, boom = { type = "rectangular", width = 0.02, height = 0.01 } }
 regions = { foot = [0], tip = [2] }
 parts = { mast = [0], boom = [1] }
 
@@ -38,9 +38,12 @@ controls = [0.1]
 """  # noqa: E501
 
 
-def test_a_file_of_rods_is_the_robot_in_python(given):
+def test_rods_file_matches_python_robot(given):
     robot = load_robot(given(CRANE))
-    mast, boom = pl.geometry.Round(radius=0.01), pl.geometry.Bar(width=0.02, height=0.01)
+    mast, boom = (
+        pl.geometry.CircularSection(radius=0.01),
+        pl.geometry.RectangularSection(width=0.02, height=0.01),
+    )
     rods = pl.geometry.Rods(
         points=[[0, 0, 0], [0, 0, 0.2], [0.2, 0, 0.2]],
         rods=[[0, 1], [1, 2]],
@@ -70,8 +73,8 @@ def test_a_file_of_rods_is_the_robot_in_python(given):
         ),
         (("divide = 4", "divide = 0"), "geometry: Rods cannot be divided into '0'"),
         (("divide = 4", "cell = 0.1"), "geometry: there is no key 'cell' here"),
-        (('type = "bar"', 'type = "tube"'), 'there is no type "tube"'),
+        (('type = "rectangular"', 'type = "tube"'), 'there is no type "tube"'),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(given, one_sentence, change, says):
+def test_rods_file_errors_name_their_place(given, one_sentence, change, says):
     one_sentence(lambda: load_robot(given(CRANE.replace(*change))), says)

@@ -49,7 +49,7 @@ def test_check_compares_the_mesh_with_the_surface_of_the_file(tmp_path):
     assert "surface" not in facts["volume"]
 
 
-def test_a_surface_that_loses_its_walls_is_refused(tmp_path):
+def test_surface_that_loses_its_walls_is_rejected(tmp_path):
     with pytest.raises(InputError, match=r"bag.toml.*does not represent the surface.*Use cell = 0"):
         load_robot(write_bag(tmp_path, 0.0052))
 
@@ -58,12 +58,12 @@ def test_millimetres_without_scale_are_recognised(tmp_path):
     with pytest.raises(InputError, match=r"looks like millimetres taken as metres.*scale = 0\.001"):
         load_robot(write_bag(tmp_path, 0.0039, scale=1000.0))
     path = write_bag(tmp_path, 0.0039, scale=1000.0, more="scale = 0.001")
-    surface, cell = load_task(path).filled
+    surface, cell = load_task(path).fill_source
     np.testing.assert_allclose(surface.bounds()[1], (0.06, 0.04, 0.03))
     assert cell == 0.0039
 
 
-def test_check_repairs_the_surface_as_the_file_says(tmp_path):
+def test_check_repairs_surface_if_file_asks_for_it(tmp_path):
     path = write_bag(tmp_path, 0.0039, more="repair = true")
     stl = tmp_path / "bag.stl"
     facets = stl.read_text().split("facet normal")

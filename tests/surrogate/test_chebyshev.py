@@ -247,10 +247,10 @@ def test_too_many_failures_are_a_sentence(one_sentence):
     )
 
 
-def test_equations_that_do_not_suffice_are_a_sentence(one_sentence):
+def test_insufficient_equations_raise_a_clear_error(one_sentence):
     """Values and slopes at two points of the plane are six equations for the six coefficients of a
     quadratic, but never independent."""
     one_sentence(
         lambda: chebyshev(waves, 2, 2, oversampling=1.0),
-        "leave 1 of the 6 coefficients of degree 2 open; raise the oversampling from 1",
+        "do not determine 1 of the 6 coefficients of degree 2; raise the oversampling from 1",
     )

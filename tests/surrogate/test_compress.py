@@ -25,7 +25,7 @@ def test_the_basis_grows_to_the_rank_of_the_map_and_no_further(rng):
     f, compression = curved(rng), Compression(1e-9)
     sizes = []
     for x in rng.uniform(-1.0, 1.0, (20, D)):
-        compression.absorb(*f(x))
+        compression.add(*f(x))
         sizes.append(compression.size)
     assert sizes[0] == D  # the first sample brings its slopes
     assert sizes[-1] == 3
@@ -41,7 +41,7 @@ def test_what_comes_back_is_within_the_tolerance(rng, tolerance):
     f = lambda x: (frame @ np.sin(3.0 * a @ x), frame @ (3.0 * np.cos(3.0 * a @ x)[:, None] * a))
     for x in rng.uniform(-1.0, 1.0, (40, D)):
         value, slope = f(x)
-        got, change = compression.expand(compression.absorb(value, slope))
+        got, change = compression.expand(compression.add(value, slope))
         off = np.linalg.norm(np.column_stack([got - value, change - slope]), axis=0)
         assert np.all(off <= 1.01 * tolerance * compression.scale)
     assert compression.size <= 4 - np.log10(tolerance)
@@ -50,7 +50,7 @@ def test_what_comes_back_is_within_the_tolerance(rng, tolerance):
 def test_old_coefficients_stay_good_when_the_basis_grows(rng):
     f, compression = curved(rng, rank=8), Compression(1e-10)
     points = rng.uniform(-1.0, 1.0, (10, D))
-    rows = [compression.absorb(*f(x)) for x in points]
+    rows = [compression.add(*f(x)) for x in points]
     assert rows[0].shape[1] < compression.size == rows[-1].shape[1]
     for x, row in zip(points, rows, strict=True):
         wide = np.pad(row, ((0, 0), (0, compression.size - row.shape[1])))
@@ -63,7 +63,7 @@ def test_a_map_that_is_linear_needs_its_slopes_only(rng):
     compression = Compression(1e-9)
     slope, value = rng.standard_normal((N, D)), rng.standard_normal(N)
     for x in rng.uniform(-1.0, 1.0, (10, D)):
-        row = compression.absorb(value + slope @ x, slope)
+        row = compression.add(value + slope @ x, slope)
     assert compression.size == D
     assert row.shape == (1 + D, D)
 
@@ -72,6 +72,6 @@ def test_what_was_given_is_not_written_into(rng):
     value, slope = rng.standard_normal(N), rng.standard_normal((N, D))
     compression = Compression(1e-9)
     for _ in range(2):
-        compression.absorb(value, slope)
+        compression.add(value, slope)
     compression.centre[:] = 0.0
     assert np.all(value != 0.0)

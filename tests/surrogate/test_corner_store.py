@@ -69,7 +69,7 @@ def test_a_sample_reads_back_bit_for_bit(tmp_path, name):
 
 def test_the_order_is_that_of_asking_and_the_first_put_stays(tmp_path):
     with CornerStore(tmp_path / "c", key="arm") as store:
-        assert store.ask(points(4)) == [0, 1, 2, 3]
+        assert store.claim(points(4)) == [0, 1, 2, 3]
         for k in (2, 0, 3, 1):
             store.put(sample_at(points(4)[k], note=str(k)))
         store.put(sample_at([9.0, 9.0], note="never asked for"))
@@ -80,17 +80,17 @@ def test_the_order_is_that_of_asking_and_the_first_put_stays(tmp_path):
 def test_a_point_is_given_to_one_living_asker(tmp_path):
     here, there = CornerStore(tmp_path / "c", key="arm"), CornerStore(tmp_path / "c", key="arm")
     a, b, c, d = points(4)
-    assert here.ask([a, b, a]) == [0, 1]
-    assert there.ask([b, c]) == [1]
-    assert here.ask([a, c, d]) == [0, 2]  # its own a again, not the other's c
+    assert here.claim([a, b, a]) == [0, 1]
+    assert there.claim([b, c]) == [1]
+    assert here.claim([a, c, d]) == [0, 2]  # its own a again, not the other's c
     there.put(sample_at(c))
-    assert here.ask([c]) == []
+    assert here.claim([c]) == []
     assert here.pending() == there.pending() == []
     here.put(sample_at(a))
     here.close()
     np.testing.assert_array_equal(there.pending(), [b, d])
     assert there.wait([a, b])[1] is None
-    assert there.ask([d, b, a]) == [0, 1]
+    assert there.claim([d, b, a]) == [0, 1]
     assert there.pending() == []
     there.close()
     assert [p.name for p in (tmp_path / "c.alive").iterdir()] == [".opening"]
@@ -101,7 +101,7 @@ def test_waiting_ends_when_the_other_has_put(tmp_path):
 
     def other():
         with CornerStore(tmp_path / "c", key="arm") as theirs:
-            theirs.ask([x])
+            theirs.claim([x])
             asked.set()
             go.wait(30.0)
             theirs.put(sample_at(x))
@@ -118,7 +118,7 @@ def test_waiting_ends_when_the_other_has_put(tmp_path):
 
 def test_minus_zero_is_zero():
     with CornerStore(None, key="arm") as store:
-        assert store.ask([np.array([-0.0, 1.0]), np.array([0.0, 1.0])]) == [0]
+        assert store.claim([np.array([-0.0, 1.0]), np.array([0.0, 1.0])]) == [0]
         store.put(sample_at([-0.0, 1.0]))
         found = store.get([np.array([0.0, 1.0])])[0]
         assert not np.signbit(found.point[0])
@@ -131,23 +131,29 @@ def test_models_in_one_file_do_not_see_each_other(tmp_path):
     ):
         x = points(1)[0]
         arm.put(sample_at(x, note="arm"))
-        assert leg.ask([x]) == [0]
+        assert leg.claim([x]) == [0]
         leg.put(sample_at(x, note="leg"))
         assert [s.note for s in arm.samples()] == ["arm"]
         assert [s.note for s in leg.samples()] == ["leg"]
-        arm.own(0, np.array([[1, 2]]), np.array([0, 0]))
-        np.testing.assert_array_equal(leg.own(0, np.array([[1, 2]]), np.array([5, 5])), [[5, 5]])
+        arm.claim_owners(0, np.array([[1, 2]]), np.array([0, 0]))
+        np.testing.assert_array_equal(
+            leg.claim_owners(0, np.array([[1, 2]]), np.array([5, 5])), [[5, 5]]
+        )
 
 
 def test_the_first_cell_owns_a_corner_of_a_level(tmp_path):
     corners = np.array([[0, 0], [0, 1], [-(2**40), 1]])
     with CornerStore(tmp_path / "c", key="arm") as store:
-        np.testing.assert_array_equal(store.own(3, corners[:2], np.array([7, 8])), [[7, 8], [7, 8]])
-        owners = store.own(3, corners[::-1], np.array([-1, 2]))
+        np.testing.assert_array_equal(
+            store.claim_owners(3, corners[:2], np.array([7, 8])), [[7, 8], [7, 8]]
+        )
+        owners = store.claim_owners(3, corners[::-1], np.array([-1, 2]))
         assert owners.dtype == np.int64
         np.testing.assert_array_equal(owners, [[-1, 2], [7, 8], [7, 8]])
-        np.testing.assert_array_equal(store.own(4, corners[:1], np.array([-1, 2])), [[-1, 2]])
-        assert store.own(3, corners[:0], np.array([1, 1])).shape == (0, 2)
+        np.testing.assert_array_equal(
+            store.claim_owners(4, corners[:1], np.array([-1, 2])), [[-1, 2]]
+        )
+        assert store.claim_owners(3, corners[:0], np.array([1, 1])).shape == (0, 2)
 
 
 def child(code, *args):
@@ -171,11 +177,11 @@ print("ready", flush=True)
 sys.stdin.readline()
 store = CornerStore(path, key="arm")
 wanted = points(60) if me == 0 else points(60)[::-1]
-cells = [store.own(1, np.arange(k, k + 8).reshape(4, 2), np.array([me, k])) for k in range(0, 80, 8)]
+cells = [store.claim_owners(1, np.arange(k, k + 8).reshape(4, 2), np.array([me, k])) for k in range(0, 80, 8)]
 made = []
 for k in range(0, 60, 6):
     batch = wanted[k : k + 6]
-    asked = store.ask(batch)
+    asked = store.claim(batch)
     if k == 0:  # goes on when the other has asked too
         print("asked", flush=True)
         sys.stdin.readline()
@@ -212,7 +218,7 @@ def test_two_processes_compute_each_point_once_and_agree_on_the_owners(tmp_path)
 
 KILLED = """
 store = CornerStore(sys.argv[1], key="arm")
-store.ask(points(2000))
+store.claim(points(2000))
 print("asked", flush=True)
 sys.stdin.readline()
 for k, x in enumerate(points(2000)):
@@ -226,7 +232,7 @@ def test_kill_9_loses_no_finished_sample_and_names_the_unfinished(tmp_path):
     victim = child(KILLED, tmp_path / "c")
     assert victim.stdout.readline() == "asked\n"
     with CornerStore(tmp_path / "c", key="arm") as store:
-        assert store.ask(wanted) == []  # it lives
+        assert store.claim(wanted) == []  # it lives
         assert store.pending() == []
         victim.stdin.write("go\n")
         victim.stdin.flush()
@@ -245,14 +251,14 @@ def test_kill_9_loses_no_finished_sample_and_names_the_unfinished(tmp_path):
         assert len(list((tmp_path / "c.alive").iterdir())) == 3  # .opening, the dead one's and mine
     with CornerStore(tmp_path / "c", key="arm") as store:
         assert len(list((tmp_path / "c.alive").iterdir())) == 2
-        assert len(store.ask(wanted)) == 2000 - len(done)
+        assert len(store.claim(wanted)) == 2000 - len(done)
 
 
 def filled(path):
     with CornerStore(path, key="arm") as store:
         for x in points(200):
             store.put(sample_at(x))
-        store.ask([np.full(2, 7.0)])
+        store.claim([np.full(2, 7.0)])
     return path
 
 
@@ -285,11 +291,11 @@ def foreign(path):
     [
         (
             lambda p: p.write_bytes(b"not a database" * 100),
-            r"holds something else than corners; delete it",
+            r"is not a file of corners; delete it",
         ),
-        (lambda p: p.write_bytes(b"a note"), r"holds something else than corners; delete it"),
+        (lambda p: p.write_bytes(b"a note"), r"is not a file of corners; delete it"),
         (lambda p: cut(p, 0.5), r"is damaged; delete it"),
-        (lambda p: cut(p, 0.01), r"(is damaged|something else than corners); delete it"),
+        (lambda p: cut(p, 0.01), r"(is damaged|not a file of corners); delete it"),
         (
             lambda p: flip(p, sample_at(points(200)[7]).value.tobytes()),
             r"damaged \(corner 8 has another checksum\); delete it",
@@ -340,11 +346,11 @@ def test_a_place_where_nothing_can_be_written_is_a_sentence(tmp_path, one_senten
     (tmp_path / "file").write_text("x")
     one_sentence(
         lambda: CornerStore(tmp_path / "file" / "c", key="arm"),
-        r"a part of this path is a file.*choose another place",
+        r"a part of this path is a file.*choose another path",
     )
     one_sentence(
         lambda: CornerStore(tmp_path / (300 * "x"), key="arm"),
-        r"could not be written.*choose another place",
+        r"could not be written.*choose another path",
     )
 
 
@@ -364,7 +370,7 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path, one_sentence):
             r"c cannot be used \(database or disk is full\): .*free some space",
         )
         one_sentence(
-            lambda: store.ask([np.full(2, float(k)) for k in range(10**4)]), r"free some space"
+            lambda: store.claim([np.full(2, float(k)) for k in range(10**4)]), r"free some space"
         )
         assert len(store.samples()) == 200
         store._db.execute("PRAGMA max_page_count = 100000")
@@ -390,7 +396,7 @@ def test_a_file_that_may_not_be_written_and_one_that_is_locked(
             other.execute("ROLLBACK")
         for use in (
             lambda: store.put(sample_at([5.0, 5.0])),
-            lambda: store.own(0, np.zeros((1, 2), int), np.zeros(2, int)),
+            lambda: store.claim_owners(0, np.zeros((1, 2), int), np.zeros(2, int)),
         ):
             one_sentence(use, message)
         assert len(store.samples()) == 200  # reading goes on
@@ -399,7 +405,7 @@ def test_a_file_that_may_not_be_written_and_one_that_is_locked(
 
 def test_opening_waits_for_a_lock_only_so_long(tmp_path, monkeypatch, one_sentence):
     filled(tmp_path / "c")
-    monkeypatch.setattr(module, "PATIENCE", 0.05)
+    monkeypatch.setattr(module, "LOCK_TIMEOUT", 0.05)
     other = sqlite3.connect(tmp_path / "c", isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
@@ -415,21 +421,21 @@ def test_opening_waits_for_a_lock_only_so_long(tmp_path, monkeypatch, one_senten
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (lambda s: s.ask([np.array([1.0, np.nan])]), "point of a sample is nan at entry 1"),
+        (lambda s: s.claim([np.array([1.0, np.nan])]), "point of a sample is nan at entry 1"),
         (lambda s: s.get([np.zeros((2, 2))]), r"point of a sample has shape \(2, 2\)"),
         (
             lambda s: s.put(Sample(point=np.zeros(2), value=np.zeros(3), slope=np.zeros((2, 3)))),
             r"slope of shape \(2, 3\).*\(N, 2\)",
         ),
-        (lambda s: s.own(0, np.zeros((3, 2)), np.zeros(2, int)), "whole numbers"),
-        (lambda s: s.own(0, np.zeros((3, 2), int), np.zeros(3, int)), r"shape \(n, d\)"),
+        (lambda s: s.claim_owners(0, np.zeros((3, 2)), np.zeros(2, int)), "integers of shape"),
+        (lambda s: s.claim_owners(0, np.zeros((3, 2), int), np.zeros(3, int)), r"shape \(n, d\)"),
         (lambda s: CornerStore(None, key=3), "content hash"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(one_sentence, use, message):
     with CornerStore(None, key="arm") as store:
         one_sentence(lambda: use(store), message)
-        assert store.ask([np.zeros(2)]) == [0]
+        assert store.claim([np.zeros(2)]) == [0]
         with pytest.raises(PliantError):
             use(store)
 
@@ -438,10 +444,10 @@ def test_a_damaged_owner_is_a_sentence(tmp_path):
     path = tmp_path / "corners.sqlite"
     corners, cell = np.zeros((1, 2), np.int64), np.ones(2, np.int64)
     with CornerStore(path, key="k") as store:
-        store.own(0, corners, cell)
+        store.claim_owners(0, corners, cell)
     with closing(sqlite3.connect(path)) as db, db:
         blob = bytearray(db.execute("SELECT cell FROM owners").fetchone()[0])
         blob[3] ^= 4
         db.execute("UPDATE owners SET cell = ?", (bytes(blob),))
     with CornerStore(path, key="k") as store, pytest.raises(InputError, match="damaged"):
-        store.own(0, corners, cell)
+        store.claim_owners(0, corners, cell)

@@ -5,7 +5,7 @@ import pytest
 from smooth_maps import Counted, waves
 
 from pliant.core import InputError
-from pliant.surrogate import Corners, Sample, SampleError, job
+from pliant.surrogate import Corners, Sample, SampleError, evaluation_job
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 
@@ -14,7 +14,7 @@ class Recorder:
     """A crew that remembers its batches and answers them from the last to the first."""
 
     def __init__(self, f):
-        self.f, self.batches = job(f), []
+        self.f, self.batches = evaluation_job(f), []
 
     def map(self, jobs):
         self.batches.append(list(jobs))
@@ -60,12 +60,12 @@ def test_a_point_that_is_there_twice_in_a_batch_is_evaluated_once():
 
 
 def test_what_is_missing_is_one_batch_and_comes_back_in_the_order_of_the_points():
-    crew = Recorder(waves)
-    corners = Corners(waves, dim=2, crew=crew)
+    workers = Recorder(waves)
+    corners = Corners(waves, dim=2, workers=workers)
     corners.fetch(POINTS[:1])
     found = corners.fetch(POINTS)
-    assert [len(batch) for batch in crew.batches] == [1, 3]
-    np.testing.assert_array_equal([x for x, _ in crew.batches[1]], POINTS[1:])
+    assert [len(batch) for batch in workers.batches] == [1, 3]
+    np.testing.assert_array_equal([x for x, _ in workers.batches[1]], POINTS[1:])
     np.testing.assert_array_equal(
         [corner.rows[0] for corner in found], [waves(x)[0] for x in POINTS]
     )
@@ -73,7 +73,7 @@ def test_what_is_missing_is_one_batch_and_comes_back_in_the_order_of_the_points(
 
 def test_the_order_in_which_a_crew_answers_changes_nothing():
     here, there = (
-        Corners(waves, dim=2, compress=1e-9, crew=crew) for crew in (None, Recorder(waves))
+        Corners(waves, dim=2, compress=1e-9, workers=workers) for workers in (None, Recorder(waves))
     )
     for a, b in zip(here.fetch(POINTS), there.fetch(POINTS), strict=True):
         np.testing.assert_array_equal(a.rows, b.rows)

@@ -6,12 +6,12 @@ import pytest
 from smooth_maps import Polynomial, numeric_slope, second_matrices
 
 from pliant.surrogate.hermite import (
-    axis_functions,
     contract,
-    contraction,
+    contraction_plan,
     corner_offsets,
+    hermite_functions,
     mixed_derivatives,
-    table_places,
+    table_rows,
 )
 
 H = np.array([0.7, 0.3, 1.9, 1.1])
@@ -20,13 +20,13 @@ dims = pytest.mark.parametrize("d", [1, 2, 3, 4])
 
 def axis(t, h):
     out = np.empty((3, 4))
-    axis_functions(t, h, out)
+    hermite_functions(t, h, out)
     return out
 
 
 def weights(t, h, second=False):
     """(n, 4^d) what value, slopes and second derivatives take of each row of a table."""
-    return contract(np.eye(4 ** len(t)), t, h, *contraction(len(t), second))
+    return contract(np.eye(4 ** len(t)), t, h, *contraction_plan(len(t), second))
 
 
 def subset_orders(d):
@@ -52,14 +52,14 @@ def test_the_functions_of_an_axis_have_the_derivatives_they_say(rng, h):
 
 @dims
 def test_a_table_has_one_place_for_each_derivative_at_each_corner(d):
-    assert table_places(d).shape == (2**d, 2**d)
-    assert sorted(table_places(d).ravel()) == list(range(4**d))
+    assert table_rows(d).shape == (2**d, 2**d)
+    assert sorted(table_rows(d).ravel()) == list(range(4**d))
 
 
 @dims
 def test_products_are_cardinal(d):
     """At a corner, the weights pick the value and each slope of that corner and nothing else."""
-    for corner, places in zip(corner_offsets(d), table_places(d), strict=True):
+    for corner, places in zip(corner_offsets(d), table_rows(d), strict=True):
         picked = np.zeros((1 + d, 4**d))
         picked[np.arange(1 + d), places[[0, *(1 << np.arange(d))]]] = 1.0
         np.testing.assert_allclose(weights(corner.astype(float), H[:d]), picked, atol=1e-15)
@@ -105,7 +105,7 @@ def test_values_and_slopes_go_through_unchanged(rng, d):
 @pytest.mark.parametrize("second", [False, True])
 def test_columns_of_zeros_change_no_bit(rng, d, second):
     t, table = rng.uniform(0.0, 1.0, d), rng.standard_normal((4**d, 5))
-    how = contraction(d, second)
+    how = contraction_plan(d, second)
     narrow = contract(table, t, H[:d], *how)
     wide = contract(np.pad(table, ((0, 0), (0, 4))), t, H[:d], *how)
     np.testing.assert_array_equal(wide, np.pad(narrow, ((0, 0), (0, 4))))

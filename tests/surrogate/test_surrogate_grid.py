@@ -184,9 +184,9 @@ def test_corners_are_made_when_a_query_needs_them_and_once():
         ((0.5, 1.5), 9),
         ((5.5, 5.5), 13),
     ]:
-        assert g.holds(np.array(x)) == (len(f.points) == count)
+        assert g.covers(np.array(x)) == (len(f.points) == count)
         g(np.array(x))
-        assert g.holds(np.array(x))
+        assert g.covers(np.array(x))
         assert len(f.points) == g.evaluations == count
     g.rows(np.array([1.0, 1.0]))  # a face belongs to the cell above it
     assert g.evaluations == 13
@@ -292,8 +292,8 @@ def test_a_cell_that_is_none_is_refused(one_sentence, cell, says):
 @pytest.mark.parametrize(
     "domain", [((0.0, 0.0), (1.0, 0.0)), ((0.0, 0.0), (1.0, np.nan)), (1.0, -1.0)]
 )
-def test_a_domain_that_is_none_is_refused(one_sentence, domain):
-    one_sentence(lambda: grid(waves, 2, domain=domain), "lower end must lie below")
+def test_invalid_domain_is_refused(one_sentence, domain):
+    one_sentence(lambda: grid(waves, 2, domain=domain), "lower bound must be below")
 
 
 def test_a_map_of_another_shape_is_refused(one_sentence):

@@ -32,20 +32,22 @@ def distance(x):
     return abs(NORMAL[: len(x)] @ x - PLACE)
 
 
-def tree(f, d, *, cell=1.0, tolerance=3e-3, origin=0.0, domain=None, deepest=8, **options):
+def tree(f, d, *, cell=1.0, tolerance=3e-3, origin=0.0, domain=None, max_depth=8, **options):
     return Tree(
         Corners(f, dim=d, **options),
         cell=cell,
         tolerance=tolerance,
         origin=origin,
         domain=domain,
-        deepest=deepest,
+        max_depth=max_depth,
     )
 
 
 def leaf(t, x):
     """(level, index (d,)) of the leaf that a place lies in."""
-    return t._leaf(np.floor((x - t.origin) / t.size * 2.0**tree_module.DEEPEST).astype(np.int64))
+    return t._leaf(
+        np.floor((x - t.origin) / t.size * 2.0**tree_module.FINEST_LEVEL).astype(np.int64)
+    )
 
 
 def box(t, x):
@@ -120,8 +122,8 @@ def near_the_ridge(d):
     )
     return points, {
         1: {"tolerance": 1e-4},
-        2: {"tolerance": 3e-3, "deepest": 6},
-        3: {"tolerance": 2e-2, "deepest": 4},
+        2: {"tolerance": 3e-3, "max_depth": 6},
+        3: {"tolerance": 2e-2, "max_depth": 4},
     }[d]
 
 
@@ -143,7 +145,7 @@ def deep(d, compress):
 
 
 @pytest.mark.parametrize(("d", "compress"), [(1, None), (2, None), (3, None), (2, 1e-6)])
-def test_nothing_jumps_across_a_face_also_between_levels(d, compress):
+def test_interpolant_is_continuous_across_faces_of_all_levels(d, compress):
     """Slopes are of the order of the steepness 12, second derivatives of 12^2: one unit in the last
     place of x is 1e-14 of a slope."""
     jumps, steps = face_jumps(*deep(d, compress))
@@ -155,7 +157,7 @@ def test_nothing_jumps_across_a_face_also_between_levels(d, compress):
 
 
 @pytest.mark.parametrize("first", ["the larger", "the smaller"])
-def test_nothing_jumps_whichever_leaf_is_asked_first(first):
+def test_interpolant_is_continuous_for_any_order_of_queries(first):
     """A smaller leaf gives its corners better mixed derivatives than a larger one did; what was
     made of the old ones is made anew."""
     t, places = deep(2, None)
@@ -164,7 +166,11 @@ def test_nothing_jumps_whichever_leaf_is_asked_first(first):
         sides = sorted((below, above), key=lambda x: leaf(t, x)[0], reverse=first == "the smaller")
         if leaf(t, below)[0] != leaf(t, above)[0]:
             fresh = Tree(
-                t.corners, cell=t.size, origin=t.origin, tolerance=t.tolerance, deepest=t.deepest
+                t.corners,
+                cell=t.size,
+                origin=t.origin,
+                tolerance=t.tolerance,
+                max_depth=t.max_depth,
             )
             fresh._split |= t._split
             for x in sides:
@@ -209,10 +215,10 @@ def test_a_leaf_that_hangs_on_two_takes_what_they_say_in_the_end():
         np.testing.assert_allclose(a, b, atol=1e-14)
 
 
-def test_hanging_corners_with_data_of_their_own_would_make_it_jump(monkeypatch):
+def test_own_data_of_hanging_corners_would_break_continuity(monkeypatch):
     """What the test above would say if corners on the side of a larger leaf had the exact values
     that they have at hand."""
-    monkeypatch.setattr(Tree, "_hangs", lambda self, node, level: False)
+    monkeypatch.setattr(Tree, "_is_hanging", lambda self, node, level: False)
     jumps, steps = face_jumps(*deep.__wrapped__(2, None))
     assert jumps[steps > 0, 0].max() > 1e-5
     assert jumps[steps > 0, 1].max() > 1e-3
@@ -281,7 +287,7 @@ def test_the_error_at_the_queries_is_of_the_order_of_the_tolerance(d, steepness,
     its parent was too large; and it is one of fourth order on cells that may be as large as the
     ridge is wide, right to a factor of a few."""
     f = Ridge(steepness)
-    t = tree(f, d, cell=0.5 if steepness < 12.0 else 1.0, tolerance=tolerance, deepest=12)
+    t = tree(f, d, cell=0.5 if steepness < 12.0 else 1.0, tolerance=tolerance, max_depth=12)
     off = worst(t, f, path(d, 120 if d < 3 else 30))
     assert tolerance / 16.0 < off < 4.0 * tolerance
 
@@ -297,7 +303,7 @@ def test_it_deepens_near_the_ridge_alone(d):
     np.testing.assert_array_equal(levels[off > 1.0], 1)  # further than the diagonal of half a cell
     assert (off > 1.0).sum() > 40
     assert levels[off < 0.05].min() >= 5
-    assert levels.max() < 8  # and that by the tolerance, not by `deepest`
+    assert levels.max() < 8  # and that by the tolerance, not by `max_depth`
 
 
 @pytest.mark.parametrize(
@@ -380,17 +386,17 @@ def test_a_first_query_takes_a_largest_cell_and_one_of_its_parts(d):
 
 def test_it_is_no_deeper_than_it_may_be():
     f, x = Ridge(12.0), np.array([0.3, 0.2])
-    for deepest in (1, 2, 4):
-        t = tree(f, 2, tolerance=1e-9, deepest=deepest)
+    for max_depth in (1, 2, 4):
+        t = tree(f, 2, tolerance=1e-9, max_depth=max_depth)
         t(x)
-        assert leaf(t, x)[0] == deepest
-    assert worst(tree(f, 2, tolerance=1e-9, deepest=1), f, [x]) > 1e-3
+        assert leaf(t, x)[0] == max_depth
+    assert worst(tree(f, 2, tolerance=1e-9, max_depth=1), f, [x]) > 1e-3
 
 
 def test_one_level_is_the_grid_of_half_the_cell(rng):
     points = rng.uniform(-1.0, 1.0, (30, 2))
     t, g = (
-        tree(waves, 2, tolerance=1e-12, deepest=1),
+        tree(waves, 2, tolerance=1e-12, max_depth=1),
         Grid(Corners(waves, dim=2), cell=1.0, origin=0.0, level=1),
     )
     np.testing.assert_array_equal([t.rows(x) for x in points], [g.rows(x) for x in points])
@@ -399,7 +405,7 @@ def test_one_level_is_the_grid_of_half_the_cell(rng):
 
 def test_a_refined_tree_has_half_the_cell_and_a_sixteenth_of_the_tolerance():
     f, points = Counted(Ridge(12.0)), path(2)
-    coarse = tree(f, 2, tolerance=1e-2, domain=(-1.0, 4.0), deepest=7)
+    coarse = tree(f, 2, tolerance=1e-2, domain=(-1.0, 4.0), max_depth=7)
     off = worst(coarse, f.f, points)
     made = len(f.points)
     fine = coarse.refined()
@@ -407,7 +413,7 @@ def test_a_refined_tree_has_half_the_cell_and_a_sixteenth_of_the_tolerance():
     np.testing.assert_array_equal(fine.size, coarse.size / 2.0)
     np.testing.assert_array_equal(fine.origin, coarse.origin)
     assert fine.tolerance == pytest.approx(coarse.tolerance / 16.0)
-    assert fine.deepest == coarse.deepest
+    assert fine.max_depth == coarse.max_depth
     assert worst(fine, f.f, points) < off / 8.0
     assert fine.evaluations == len(f.points) > made
     with pytest.raises(SampleError):
@@ -433,15 +439,15 @@ def test_it_holds_what_takes_no_other_evaluation_and_nothing_else(rng, d):
     t = tree(Ridge(12.0), d, **options)
     said = []
     for x in np.vstack([points, points + 1e-3 * rng.standard_normal(points.shape)]):
-        before, holds = t.evaluations, t.holds(x)
+        before, holds = t.evaluations, t.covers(x)
         assert t.evaluations == before
         t(x)
         assert holds == (t.evaluations == before)
-        assert t.holds(x)
+        assert t.covers(x)
         said.append(holds)
     assert 0 < sum(said) < len(said)
     fresh = Tree(t.corners, cell=1.0, origin=0.0, **options)
-    assert all(fresh.holds(x) for x in points)  # the corners count, not what the tree was asked
+    assert all(fresh.covers(x) for x in points)  # the corners count, not what the tree was asked
     assert not fresh._split
 
 
@@ -465,9 +471,9 @@ def test_outside_the_domain_is_a_sentence(one_sentence):
     one_sentence(lambda: t(np.zeros(3)), r"shape \(3,\); this map takes 2 numbers")
     assert t.evaluations == 0
     t(np.array([1.0, 0.5]))  # the faces are inside
-    assert not t.holds(np.array([1.0, 0.6]))
-    assert not t.holds(np.array([np.nan, 0.0]))
-    assert t.holds(np.array([1.0, 0.5]))
+    assert not t.covers(np.array([1.0, 0.6]))
+    assert not t.covers(np.array([np.nan, 0.0]))
+    assert t.covers(np.array([1.0, 0.5]))
 
 
 @pytest.mark.parametrize(
@@ -480,7 +486,7 @@ def test_a_corner_without_a_value_spoils_its_own_cells_only(one_sentence, bad):
             lambda: t(np.array([0.3, 0.3])),
             rf"corner \[{bad[0]:g}\S* {bad[1]:g}\S*\].*did not converge.*smaller cell",
         )
-        assert not t.holds(np.array([0.3, 0.3]))
+        assert not t.covers(np.array([0.3, 0.3]))
     with pytest.raises(SampleError):
         t(np.array([0.3, 0.3]))
     x = np.array([2.3, 2.3])
@@ -497,8 +503,8 @@ def test_a_grid_does_not_hold_what_it_cannot_answer():
         g(inside)
     g(np.array([2.3, 0.5]))
     for x in (inside, outside, np.array([np.nan, 0.5])):
-        assert not g.holds(x)
-    assert g.holds(np.array([2.4, 0.9]))
+        assert not g.covers(x)
+    assert g.covers(np.array([2.4, 0.9]))
 
 
 def test_a_spent_budget_is_a_sentence_and_what_is_known_goes_on(one_sentence):
@@ -516,12 +522,12 @@ def test_a_spent_budget_is_a_sentence_and_what_is_known_goes_on(one_sentence):
         ({"tolerance": 0.0}, "tolerance of a tree is 0"),
         ({"tolerance": -1.0}, "tolerance of a tree is -1"),
         ({"tolerance": np.nan}, "tolerance of a tree"),
-        ({"deepest": 0}, "0 levels deep; take 1 to 20"),
-        ({"deepest": 21}, "21 levels deep; take 1 to 20"),
+        ({"max_depth": 0}, "0 levels deep; take 1 to 20"),
+        ({"max_depth": 21}, "21 levels deep; take 1 to 20"),
         ({"cell": 0.0}, "cell of a tree is 0 along axis 0.*positive"),
         ({"cell": (1.0, 1.0, 1.0)}, r"shape \(3,\)"),
         ({"origin": np.nan}, "origin of a tree"),
-        ({"domain": (1.0, -1.0)}, "lower end must lie below"),
+        ({"domain": (1.0, -1.0)}, "lower bound must be below"),
     ],
 )
 def test_a_tree_that_is_none_is_refused(one_sentence, options, says):

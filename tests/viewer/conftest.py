@@ -1,7 +1,7 @@
 """Sessions of a small arm; each test begins with the robot at rest."""
 
 import pytest
-from stand import served, small_arm
+from served_robots import served, small_arm
 
 
 @pytest.fixture(scope="session")
@@ -11,12 +11,12 @@ def _arm():
 
 @pytest.fixture
 def arm(_arm):
-    _arm.hear({"say": "pause", "on": False})
-    _arm.hear({"say": "mode", "mode": "follow"})
-    _arm.hear({"say": "reset"})
+    _arm.handle_message({"type": "pause", "on": False})
+    _arm.handle_message({"type": "mode", "mode": "follow"})
+    _arm.handle_message({"type": "reset"})
     if _arm.active != ("laser",):
-        _arm.hear({"say": "active", "effectors": ["laser"]})
-    _arm.replayed = None
+        _arm.handle_message({"type": "active", "effectors": ["laser"]})
+    _arm.last_recording = None
     return _arm
 
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from stand import REACHABLE, served, small_arm
+from served_robots import REACHABLE, served, small_arm
 
 from pliant.contact import Contact, sphere
 from pliant.dynamics import Quasistatic, equilibrium
-from pliant.viewer import session_of
+from pliant.viewer import make_session
 from pliant.viewer.chromium import chromium_flags, find_chromium
 from pliant.zoo.robots import hydraulic_pendulum, line_arm
 
@@ -74,7 +74,7 @@ def open_page(chrome):
 def live(open_page):
     """(a server, the page that drives it, where the laser is at rest)"""
     session = small_arm()
-    start = session.places["laser"]
+    start = session.effector_positions["laser"]
     with served(session) as stand:
         page = opened(open_page, stand)
         yield stand, page, start
@@ -86,13 +86,13 @@ def stand(live):
     """The server, with the robot at rest."""
     stand, page, start = live
     messages = (
-        {"say": "pause", "on": False},
-        {"say": "mode", "mode": "follow"},
-        {"say": "colour", "by": "strain"},
-        {"say": "reset"},
+        {"type": "pause", "on": False},
+        {"type": "mode", "mode": "follow"},
+        {"type": "colour", "by": "strain"},
+        {"type": "reset"},
     )
     for message in messages:
-        stand.server.loop.hear(json.dumps(message))
+        stand.server.loop.receive(json.dumps(message))
     wait(
         page,
         lambda: np.abs(place(page) - start).max() < 1e-9 and status(page) == "at the target",
@@ -130,7 +130,7 @@ def opened(open_page, stand, **more):
 def place(page, effector=0) -> np.ndarray:
     """[m] where the page says that an effector is."""
     return np.array(
-        page.locator(".target").nth(effector).get_attribute("data-place").split(), float
+        page.locator(".target").nth(effector).get_attribute("data-position").split(), float
     )
 
 
@@ -188,7 +188,7 @@ def test_a_drag_moves_the_target_and_the_robot_follows(page, stand):
     )
     way, came = typed(page) - was, place(page) - first
     assert came @ way > 0.8 * (way @ way)
-    np.testing.assert_allclose(stand.session.places["laser"], place(page), atol=1e-6)
+    np.testing.assert_allclose(stand.session.effector_positions["laser"], place(page), atol=1e-6)
 
 
 def test_a_drag_elsewhere_turns_the_view_and_leaves_the_target(page, stand):
@@ -213,7 +213,7 @@ def test_a_typed_target_is_reached_and_a_mad_one_is_refused(page, stand):
     page.locator(".axes input").first.fill("1e9")
     page.locator(".axes input").first.press("Enter")
     wait(page, lambda: page.locator("#toast").is_visible(), "nothing is said")
-    assert "bring it nearer" in page.locator("#toast").inner_text()
+    assert "move it closer" in page.locator("#toast").inner_text()
 
 
 def test_keys_pause_reset_and_colour(page, stand):
@@ -235,13 +235,13 @@ def test_keys_pause_reset_and_colour(page, stand):
     assert page.locator("#help").is_hidden()
 
 
-def test_before_the_first_frame_nothing_is_said_and_nothing_fails(open_page, arm):
-    said = []
+def test_page_sends_nothing_before_first_frame(open_page, arm):
+    sent = []
     with served(arm) as other:
         loop = other.server.loop
-        loop.watch, loop.hear = (
+        loop.set_watched, loop.receive = (
             lambda on: None,
-            said.append,
+            sent.append,
         )  # the page gets its scene, and no frame
         page = open_page(other.url)
         wait(page, lambda: page.locator(".axes input").count(), "no scene")
@@ -251,22 +251,22 @@ def test_before_the_first_frame_nothing_is_said_and_nothing_fails(open_page, arm
         page.locator(".axes input").first.fill("1")
         page.locator(".axes input").first.press("Enter")
         page.locator(".actuator input").first.fill("3")
-        del loop.watch
-        loop.watch(True)
+        del loop.set_watched
+        loop.set_watched(True)
         wait(page, lambda: frames(page) > 0, "no frame")
-        wait(page, lambda: said, "the frame is not answered")
-        assert {json.loads(text)["say"] for text in said} == {"seen"}
+        wait(page, lambda: sent, "the frame is not answered")
+        assert {json.loads(text)["type"] for text in sent} == {"seen"}
         page.context.close()
 
 
-def test_by_hand_a_slider_moves_the_robot(page, stand):
+def test_slider_moves_robot_in_manual_mode(page, stand):
     first, slider = place(page), page.locator(".actuator input").first
     assert slider.is_disabled()
     page.locator("#mode button").nth(1).click()
-    wait(page, lambda: slider.is_enabled(), "still not by hand")
+    wait(page, lambda: slider.is_enabled(), "still not in manual mode")
     box = slider.bounding_box()
     page.mouse.click(box["x"] + 0.3 * box["width"], box["y"] + 0.5 * box["height"])
-    wait(page, lambda: stand.session.pose.u[0] > 4.0, "no tension")
+    wait(page, lambda: stand.session.state.u[0] > 4.0, "no tension")
     wait(
         page,
         lambda: place(page)[0] < first[0] - 5e-3,
@@ -279,14 +279,16 @@ def test_a_slider_keeps_what_is_wished_of_the_others(page, stand, monkeypatch):
     slowly."""
     page.locator("#mode button").nth(1).click()
     sliders = page.locator(".actuator input")
-    wait(page, lambda: sliders.first.is_enabled(), "still not by hand")
-    monkeypatch.setattr(stand.server.loop, "steer", lambda session: time.sleep(0.3))
+    wait(page, lambda: sliders.first.is_enabled(), "still not in manual mode")
+    monkeypatch.setattr(stand.server.loop, "before_step", lambda session: time.sleep(0.3))
     for k, share in enumerate((0.3, 0.5, 0.4)):
         seen, box = frames(page), sliders.nth(k).bounding_box()
         sliders.nth(k).click(position={"x": share * box["width"], "y": 0.5 * box["height"]})
         wait(page, lambda seen=seen: frames(page) > seen, "no frame")
-    wait(page, lambda: stand.session.wish.controls[2] > 0.0, "no wish")
-    np.testing.assert_allclose(stand.session.wish.controls, [6.0, 10.0, 8.0, 0.0], atol=1.5)  # [N]
+    wait(page, lambda: stand.session.command.controls[2] > 0.0, "no command")
+    np.testing.assert_allclose(
+        stand.session.command.controls, [6.0, 10.0, 8.0, 0.0], atol=1.5
+    )  # [N]
 
 
 def test_a_key_that_is_held_says_once_what_it_says_and_arrows_go_on(page, stand):
@@ -398,16 +400,18 @@ def test_a_recording_is_made_replayed_and_downloaded(page, stand):
         page.locator("#csv").click()
     rows = list(csv.reader(Path(download.value.path()).read_text().splitlines()))
     assert download.value.suggested_filename == "commands.csv"
-    assert len(rows) == stand.session.replayed.ticks + 1
+    assert len(rows) == stand.session.last_recording.n_steps + 1
     np.testing.assert_array_equal(
-        np.array(rows[-1][1:], float), stand.session.replayed.controls[-1]
+        np.array(rows[-1][1:], float), stand.session.last_recording.controls[-1]
     )
     with page.expect_download() as download:
         page.locator("#plan").click()
     assert json.loads(Path(download.value.path()).read_text())["method"] == "drive"
     page.locator("#replay").click()
-    wait(page, lambda: status(page) == "by hand", "the replay does not end")
-    np.testing.assert_allclose(stand.session.pose.u, stand.session.replayed.controls[-1], atol=1e-9)
+    wait(page, lambda: status(page) == "manual", "the replay does not end")
+    np.testing.assert_allclose(
+        stand.session.state.u, stand.session.last_recording.controls[-1], atol=1e-9
+    )
 
 
 def test_a_second_browser_is_told_and_may_take_over(open_page, page, stand):
@@ -427,14 +431,14 @@ def test_a_reload_goes_on_and_a_robot_that_is_gone_is_told(open_page, arm):
     with served(arm) as other:
         page = opened(open_page, other, size=(400, 760))
         _check_telephone(page)
-        k = other.session.pose.k
+        k = other.session.state.k
         page.reload()
         wait(page, lambda: frames(page) > 2, "nothing after a reload")
-        assert other.session.pose.k > k
+        assert other.session.state.k > k
     wait(
         page,
-        lambda: "gone" in page.locator("#veil-title").inner_text(),
-        "nobody says that the robot is gone",
+        lambda: "Connection lost" in page.locator("#veil-title").inner_text(),
+        "the lost connection is not reported",
     )
     page.context.close()
 
@@ -471,7 +475,7 @@ def test_pictures_of_the_guide(open_page, tmp_path):
         open_page,
         pendulum,
         held,
-        {"say": "colour", "by": "weight"},
+        {"type": "colour", "by": "weight"},
         folder / "drive-pendulum.png",
         fine,
     )
@@ -482,13 +486,15 @@ def test_pictures_of_the_guide(open_page, tmp_path):
 def _picture(open_page, robot, held, message, path, fine):
     """(h, w, 3) the page after the robot was led to where controls would hold it; written to a
     file."""
-    session = session_of(robot)
+    session = make_session(robot)
     name, there = session.active[0], equilibrium(Quasistatic(robot), held).x
     if message:
-        session.hear(message)
-    session.hear({"say": "target", "effector": name, "at": robot.place(name, there).tolist()})
+        session.handle_message(message)
+    session.handle_message(
+        {"type": "target", "effector": name, "at": robot.effector_position(name, there).tolist()}
+    )
     for _ in range(40):
-        session.tick()
+        session.step()
     with served(session) as stand:
         page = opened(open_page, stand, size=(1240, 760) if fine else (800, 500))
         wait(page, lambda: frames(page) > (12 if fine else 3), "no frames")

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from stand import small_arm
+from served_robots import small_arm
 
 from pliant.bench import REPORTS
 from pliant.bench.drive import alone, report, watched

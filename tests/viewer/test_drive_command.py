@@ -88,10 +88,10 @@ def test_a_saved_plan_is_replayed_and_other_folders_are_refused(pliant, finger, 
     words = (str(finger), "--headless", "5", "--replay", str(tmp_path / "my-plan"))
     status, out, said = pliant(*words)
     assert status == 0, said
-    assert "ticks: 12" in out  # six for each step, and the replay ends
-    assert "at the end: replayed\n" in out
+    assert "control steps: 12" in out  # six for each step, and the replay ends
+    assert "final state: replayed\n" in out
     out = pliant(*words[:2], "0.1", *words[3:])[1]
-    assert "at the end: the time was over before the replay ended" in out
+    assert "final state: the duration ended before the replay" in out
     status, _, said = pliant(*words, "--dynamic")
     assert (status, "Leave out --dynamic" in said) == (2, True)
     (tmp_path / "other").mkdir()
@@ -106,10 +106,10 @@ def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(
     status, out, said = pliant(str(finger), "--headless", "0.5", "--record", str(tmp_path / "made"))
     assert status == 0, said
     assert "p99 [ms]" in out
-    assert "at the end: the target is out of reach" in out
+    assert "final state: the target is out of reach" in out
     made = load_recording(tmp_path / "made" / "recording-001")
     assert made.names == ("low", "high")
-    assert made.ticks == 30
+    assert made.n_steps == 30
     assert (
         pliant(
             str(finger), "--headless", "0.5", "--replay", str(tmp_path / "made" / "recording-001")
@@ -137,15 +137,15 @@ def test_a_program_that_is_killed_leaves_what_it_recorded(pliant, finger, tmp_pa
     child.kill()
     child.wait(timeout=60)
     made = load_recording(home)
-    assert made.ticks > 100
-    np.testing.assert_allclose(made.times, np.arange(1, made.ticks + 1) / 60.0)
+    assert made.n_steps > 100
+    np.testing.assert_allclose(made.times, np.arange(1, made.n_steps + 1) / 60.0)
     assert pliant(str(finger), "--headless", "0.2", "--replay", str(home))[0] == 0
     made.save(home)
     assert sorted(path.name for path in home.iterdir() if path.suffix != ".tmp") == [
         "commands.csv",
         "plan.json",
     ]
-    assert load_recording(home).ticks == made.ticks
+    assert load_recording(home).n_steps == made.n_steps
 
 
 @pytest.mark.parametrize(
@@ -158,11 +158,11 @@ def test_a_program_that_is_killed_leaves_what_it_recorded(pliant, finger, tmp_pa
         (("{file}", "--replay", "{folder}"), "does not exist"),
         (("{file}", "--headless", "-1"), "positive"),
         (("{file}", "--headless", "0.1", "--record", "{file}"), "Recordings cannot be saved"),
-        (("{file}", "--script", "targets.csv"), "say --headless SECONDS too"),
+        (("{file}", "--script", "targets.csv"), "Add --headless SECONDS"),
         (("{file}", "--allow-remote", "203.0.113.7", "--no-browser"), "cannot be served"),
     ],
 )
-def test_wrong_input_is_one_sentence_and_status_2(words, sentence, pliant, finger, tmp_path):
+def test_invalid_input_exits_with_status_2(words, sentence, pliant, finger, tmp_path):
     status, _, said = pliant(*(word.format(file=finger, folder=tmp_path) for word in words))
     assert status == 2
     assert sentence in said.replace("\n", " ")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from pliant.contact import Contact, capsule, plane, sphere
-from pliant.controls import controls_of
 from pliant.geometry.boundary import is_closed
 from pliant.geometry.surface import enclosed_volume
 from pliant.viewer.obstacles import obstacle_box, obstacle_curves, obstacle_surface
@@ -53,7 +52,7 @@ def test_the_weight_of_the_liquid_adds_up():
     picture = Picture(robot=robot)
     assert "weight" in picture.colours
     liquid = picture._liquids[0]
-    force = picture.pressed(picture.rest.ravel())
+    force = picture.liquid_forces(picture.rest.ravel())
     weight = (
         robot.actuators[next(iter(robot.actuators))].density
         * liquid.wall.rest_volume
@@ -134,7 +133,7 @@ def test_a_disc_in_the_plane_is_a_circle():
 
 
 def test_controls_have_names_units_and_ends():
-    chambers = controls_of(stiff_flop(order=1))
+    chambers = stiff_flop(order=1).controls
     assert [(c.unit, c.lower, c.upper) for c in chambers] == 6 * [("Pa", 0.0, 3e4)]
-    motors = controls_of(liandford(cells=2))
+    motors = liandford(cells=2).controls
     assert {c.unit for c in motors} == {"rad"}

@@ -9,7 +9,7 @@ from io import StringIO
 
 import numpy as np
 import pytest
-from stand import LENGTH, REACHABLE, led, recorded, small_arm
+from served_robots import LENGTH, REACHABLE, led, recorded, small_arm
 
 import pliant as pl
 from pliant.core import PliantError, StepError
@@ -24,10 +24,10 @@ def test_a_recording_is_saved_whole_and_read_back(arm, tmp_path):
     made.save(tmp_path)
     again = load_recording(tmp_path)
     assert made.content() == again.content()
-    controls, history = load_controls(tmp_path, (made.ticks, 4))
+    controls, history = load_controls(tmp_path, (made.n_steps, 4))
     np.testing.assert_array_equal(controls, made.controls)
     assert history == []
-    np.testing.assert_array_equal(made.places[-1, 0], arm.places["laser"])
+    np.testing.assert_array_equal(made.positions[-1, 0], arm.effector_positions["laser"])
 
 
 def test_the_commands_are_a_table_with_times(arm):
@@ -46,17 +46,17 @@ def test_the_commands_are_a_table_with_times(arm):
 
 
 def test_a_quasistatic_replay_comes_to_the_same_place(arm):
-    led(arm, np.array([-0.004, 0.0, 0.0]), ticks=10)
-    made, end = recorded(arm, ticks=40), arm.position.copy()
-    arm.hear({"say": "reset"})
-    arm.hear({"say": "replay"})
+    led(arm, np.array([-0.004, 0.0, 0.0]), steps=10)
+    made, end = recorded(arm, steps=40), arm.position.copy()
+    arm.handle_message({"type": "reset"})
+    arm.handle_message({"type": "replay"})
     places = []
-    for _ in range(made.ticks):
-        arm.tick()
-        places.append(arm.places["laser"])
-    assert arm.wish.mode == "manual"
+    for _ in range(made.n_steps):
+        arm.step()
+        places.append(arm.effector_positions["laser"])
+    assert arm.command.mode == "manual"
     np.testing.assert_allclose(
-        places, made.places[:, 0], atol=3e-3 * LENGTH
+        places, made.positions[:, 0], atol=3e-3 * LENGTH
     )  # on its way a tick is not in balance
     np.testing.assert_allclose(arm.position, end, atol=1e-5 * LENGTH)
 
@@ -68,66 +68,66 @@ def swinging():
 
 def test_a_replay_can_be_recorded_and_goes_on(arm):
     """A recording that is shorter than the replay takes its place only when the replay is over."""
-    made = recorded(arm, ticks=12)
-    arm.hear({"say": "replay"})
+    made = recorded(arm, steps=12)
+    arm.handle_message({"type": "replay"})
     for _ in range(4):
-        arm.tick()
-    again = recorded(arm, ticks=2)
-    assert again.ticks == 2
-    assert arm.wish.mode == "replay"
-    for _ in range(made.ticks - 6):
-        arm.tick()
-    assert arm.wish.mode == "manual"
-    np.testing.assert_allclose(arm.pose.u, made.controls[-1], atol=1e-12)
+        arm.step()
+    again = recorded(arm, steps=2)
+    assert again.n_steps == 2
+    assert arm.command.mode == "replay"
+    for _ in range(made.n_steps - 6):
+        arm.step()
+    assert arm.command.mode == "manual"
+    np.testing.assert_allclose(arm.state.u, made.controls[-1], atol=1e-12)
     np.testing.assert_array_equal(again.controls, made.controls[4:6])
 
 
 def test_a_tick_of_a_replay_that_fails_is_taken_again(arm, monkeypatch):
-    made = recorded(arm, ticks=3)
-    arm.hear({"say": "replay"})
+    made = recorded(arm, steps=3)
+    arm.handle_message({"type": "replay"})
 
     def fails(self, pose, u):
         raise StepError("Nothing holds any more.")
 
-    for row in range(made.ticks):
+    for row in range(made.n_steps):
         with monkeypatch.context() as patch:
             patch.setattr(type(arm.controller), "manual", fails)
-            arm.tick()
-        assert arm.wish.paused
-        assert (arm.wish.mode, arm.played, arm.next_row) == ("replay", made, row)
-        arm.hear({"say": "pause", "on": False})
-        arm.tick()
-        np.testing.assert_array_equal(arm.wish.controls, made.controls[row])
-    assert arm.wish.mode == "manual"
+            arm.step()
+        assert arm.command.paused
+        assert (arm.command.mode, arm.active_replay, arm.next_row) == ("replay", made, row)
+        arm.handle_message({"type": "pause", "on": False})
+        arm.step()
+        np.testing.assert_array_equal(arm.command.controls, made.controls[row])
+    assert arm.command.mode == "manual"
 
 
 def test_a_replay_tells_how_far_it_is_from_its_targets(arm):
-    made = recorded(arm, ticks=5)
-    arm.hear({"say": "replay"})
-    for k in range(made.ticks):
-        arm.tick()
+    made = recorded(arm, steps=5)
+    arm.handle_message({"type": "replay"})
+    for k in range(made.n_steps):
+        arm.step()
         assert arm.error == pytest.approx(
-            np.linalg.norm(made.targets[k, 0] - arm.places["laser"]), rel=1e-12
+            np.linalg.norm(made.targets[k, 0] - arm.effector_positions["laser"]), rel=1e-12
         )
         assert arm.error > 1e-4
-    arm.tick()
-    assert arm.error == 0.0  # by hand there is no target
+    arm.step()
+    assert arm.error == 0.0  # manual mode has no target
 
 
 def test_a_replay_begins_in_the_state_of_its_recording(arm):
-    led(arm, np.array([0.01, 0.0, 0.0]), ticks=3)  # on its way, not in balance
-    made = recorded(arm, ticks=3)
-    arm.hear({"say": "replay"})
-    np.testing.assert_array_equal(arm.pose.x, made.start)
-    np.testing.assert_array_equal(arm.pose.places, [arm.places["laser"]])
+    led(arm, np.array([0.01, 0.0, 0.0]), steps=3)  # on its way, not in balance
+    made = recorded(arm, steps=3)
+    arm.handle_message({"type": "replay"})
+    np.testing.assert_array_equal(arm.state.x, made.start)
+    np.testing.assert_array_equal(arm.state.positions, [arm.effector_positions["laser"]])
 
 
 def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
     """A reset whose first balance is not found, and a replay that cannot be begun."""
-    recorded(arm, ticks=3)
-    arm.hear({"say": "record", "on": True})
-    arm.tick()
-    before, active, controller = arm.pose, arm.active, arm.controller
+    recorded(arm, steps=3)
+    arm.handle_message({"type": "record", "on": True})
+    arm.step()
+    before, active, controller = arm.state, arm.active, arm.controller
 
     def fail(self, *state):
         raise StepError("No balance was found.")
@@ -135,15 +135,15 @@ def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
     monkeypatch.setattr(type(arm.controller), "begin", fail)
     monkeypatch.setattr(type(arm.controller), "resume", fail)
     with pytest.raises(StepError):
-        arm.hear({"say": "reset"})
-    arm.tick()
-    assert arm.wish.recording
+        arm.handle_message({"type": "reset"})
+    arm.step()
+    assert arm.command.recording
     assert len(arm.recorder.rows) == 2
-    arm.hear({"say": "record", "on": False})
-    before = arm.pose
+    arm.handle_message({"type": "record", "on": False})
+    before = arm.state
     with pytest.raises(StepError):
-        arm.hear({"say": "replay"})
-    assert (arm.pose, arm.active, arm.controller, arm.wish.mode, arm.played) == (
+        arm.handle_message({"type": "replay"})
+    assert (arm.state, arm.active, arm.controller, arm.command.mode, arm.active_replay) == (
         before,
         active,
         controller,
@@ -153,34 +153,34 @@ def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
 
 
 def test_a_dynamic_replay_is_the_same_to_rounding(swinging):
-    led(swinging, np.array([0.004, 0.0, 0.0]), ticks=7)  # the recording begins in full swing
-    made, end = recorded(swinging), swinging.pose.x.copy()
-    np.testing.assert_allclose(made.times, np.arange(1, made.ticks + 1) / 60.0, rtol=1e-12)
-    swinging.hear({"say": "replay"})
-    for _ in range(made.ticks):
-        swinging.tick()
-    np.testing.assert_allclose(swinging.pose.x, end, atol=1e-12)  # [m] and [m/s]
+    led(swinging, np.array([0.004, 0.0, 0.0]), steps=7)  # the recording begins in full swing
+    made, end = recorded(swinging), swinging.state.x.copy()
+    np.testing.assert_allclose(made.times, np.arange(1, made.n_steps + 1) / 60.0, rtol=1e-12)
+    swinging.handle_message({"type": "replay"})
+    for _ in range(made.n_steps):
+        swinging.step()
+    np.testing.assert_allclose(swinging.state.x, end, atol=1e-12)  # [m] and [m/s]
 
 
 def test_a_recording_is_a_plan_that_replays_to_its_cost(swinging):
-    swinging.hear({"say": "reset"})
+    swinging.handle_message({"type": "reset"})
     made = recorded(swinging)
     model = SemiImplicit(swinging.robot, dt=1.0 / 60.0)
     plan = made.plan(model)
     assert plan.status
-    assert plan.excess == 0.0
-    np.testing.assert_allclose(plan.states[-1], swinging.pose.x, atol=1e-12)
+    assert plan.limit_violation == 0.0
+    np.testing.assert_allclose(plan.states[-1], swinging.state.x, atol=1e-12)
     way = model.effector_rows("laser") @ plan.states[1:, : model.space.n_dofs].T
     np.testing.assert_allclose(
         plan.cost, 0.5 * np.sum((way.T - made.targets[:, 0]) ** 2) * model.dt, rtol=1e-9
     )
 
 
-def test_a_plan_needs_the_steps_and_the_time_of_its_recording(swinging, one_sentence):
-    made = recorded(swinging, ticks=3)
+def test_plan_of_recording_requires_same_time_step_and_start(swinging, one_sentence):
+    made = recorded(swinging, steps=3)
     one_sentence(
         lambda: made.plan(SemiImplicit(swinging.robot, dt=0.01)),
-        "ticks of 0.0166667 s and the model steps of 0.01 s",
+        "control period of 0.0166667 s and the model a time step of 0.01 s",
     )
     moving = SemiImplicit(
         replace(
@@ -189,31 +189,31 @@ def test_a_plan_needs_the_steps_and_the_time_of_its_recording(swinging, one_sent
         ),
         dt=1 / 60,
     )
-    one_sentence(lambda: replace(made, tick=5).plan(moving), "a plan begins at time zero")
-    assert replace(made, tick=0).plan(moving).status
+    one_sentence(lambda: replace(made, first_step=5).plan(moving), "a plan starts at time zero")
+    assert replace(made, first_step=0).plan(moving).status
 
 
-def test_a_recording_of_another_robot_or_file_is_a_sentence(arm, swinging, tmp_path, one_sentence):
+def test_replay_of_other_robot_raises(arm, swinging, tmp_path, one_sentence):
     made = recorded(swinging)
-    arm.replayed = made
-    one_sentence(lambda: arm.hear({"say": "replay"}), "dynamic line_arm")
-    arm.replayed = replace(recorded(arm), names=("a", "b", "c", "d"))
-    one_sentence(lambda: arm.hear({"say": "replay"}), "with a, b, c, d")
+    arm.last_recording = made
+    one_sentence(lambda: arm.handle_message({"type": "replay"}), "dynamic line_arm")
+    arm.last_recording = replace(recorded(arm), names=("a", "b", "c", "d"))
+    one_sentence(lambda: arm.handle_message({"type": "replay"}), "with a, b, c, d")
     (tmp_path / "plan.json").write_text('{"controls": [[1]], "history": []}')
     one_sentence(lambda: load_recording(tmp_path), "not a recording")
     one_sentence(lambda: load_recording(tmp_path / "missing"), "does not exist")
-    arm.hear({"say": "pause", "on": True})
-    arm.hear({"say": "record", "on": True})
-    arm.tick()
-    arm.hear({"say": "record", "on": False})
-    assert "paused" in arm.said
+    arm.handle_message({"type": "pause", "on": True})
+    arm.handle_message({"type": "record", "on": True})
+    arm.step()
+    arm.handle_message({"type": "record", "on": False})
+    assert "paused" in arm.warning
 
 
 @pytest.mark.parametrize(
-    "change", [{"dt": "abc"}, {"tick": "x"}, {"tick": -1}, {"units": []}, {"dt": -0.1}]
+    "change", [{"dt": "abc"}, {"first_step": "x"}, {"first_step": -1}, {"units": []}, {"dt": -0.1}]
 )
 def test_a_damaged_recording_is_a_sentence(arm, tmp_path, one_sentence, change):
-    made = recorded(arm, ticks=3)
+    made = recorded(arm, steps=3)
     (tmp_path / "plan.json").write_text(json.dumps({**made.content(), **change}))
     one_sentence(lambda: load_recording(tmp_path), "not a recording")
     backwards = {**made.content(), "times": made.times[::-1].tolist()}
@@ -222,8 +222,8 @@ def test_a_damaged_recording_is_a_sentence(arm, tmp_path, one_sentence, change):
 
 
 def test_a_recording_of_an_effector_that_is_not_there_is_a_sentence(arm, one_sentence):
-    arm.replayed = replace(recorded(arm, ticks=3), effectors=("nose",))
-    one_sentence(lambda: arm.hear({"say": "replay"}), "nose")
+    arm.last_recording = replace(recorded(arm, steps=3), effectors=("nose",))
+    one_sentence(lambda: arm.handle_message({"type": "replay"}), "nose")
 
 
 @pytest.fixture
@@ -234,24 +234,24 @@ def taken(arm, monkeypatch, tmp_path):
 
 
 def test_a_recording_that_cannot_be_saved_is_kept_and_said(arm, taken):
-    made = recorded(arm, ticks=3)
-    assert "could not be saved" in arm.said
-    assert arm.replayed is made
-    assert made.ticks == 3
-    arm.tick()  # and the robot goes on
-    assert not arm.wish.recording
-    arm.hear({"say": "record", "on": True})
-    arm.tick()
-    arm.hear({"say": "reset"})
-    assert "could not be saved" in arm.said
+    made = recorded(arm, steps=3)
+    assert "could not be saved" in arm.warning
+    assert arm.last_recording is made
+    assert made.n_steps == 3
+    arm.step()  # and the robot goes on
+    assert not arm.command.recording
+    arm.handle_message({"type": "record", "on": True})
+    arm.step()
+    arm.handle_message({"type": "reset"})
+    assert "could not be saved" in arm.warning
 
 
 def test_a_recording_that_is_lost_at_the_end_is_said(arm, taken, one_sentence):
     one_sentence(lambda: headless(arm, seconds=0.05), "could not be saved .* record again")
-    arm.hear({"say": "record", "on": True})
-    arm.tick()
+    arm.handle_message({"type": "record", "on": True})
+    arm.step()
     one_sentence(
-        lambda: drive(arm, told=lambda url: signal.raise_signal(signal.SIGINT)),
+        lambda: drive(arm, on_ready=lambda url: signal.raise_signal(signal.SIGINT)),
         "could not be saved .* record again",
     )
 
@@ -259,15 +259,15 @@ def test_a_recording_that_is_lost_at_the_end_is_said(arm, taken, one_sentence):
 def test_recordings_go_to_their_folder(arm, tmp_path):
     arm.folder, arm.recordings = tmp_path, 0
     try:
-        recorded(arm, ticks=3)
-        recorded(arm, ticks=3)
+        recorded(arm, steps=3)
+        recorded(arm, steps=3)
     finally:
         arm.folder = None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["recording-001", "recording-002"]
     first = (tmp_path / "recording-001" / "commands.csv").read_text()
     arm.folder, arm.recordings = tmp_path, 0  # as another session would
     try:
-        recorded(arm, ticks=2)
+        recorded(arm, steps=2)
     finally:
         arm.folder = None
     assert (tmp_path / "recording-003").is_dir()
@@ -275,55 +275,56 @@ def test_recordings_go_to_their_folder(arm, tmp_path):
     assert (tmp_path / "recording-002" / "commands.csv").is_file()
 
 
-def test_what_is_recorded_is_on_disk_while_it_is_recorded(arm, monkeypatch, tmp_path, one_sentence):
+def test_current_recording_is_written_in_parts(arm, monkeypatch, tmp_path, one_sentence):
     monkeypatch.setattr(arm, "folder", tmp_path)
-    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
+    monkeypatch.setattr("pliant.viewer.recording_writer.WRITE_INTERVAL", 0.0)
     home = tmp_path / "recording-001"
-    arm.hear({"say": "record", "on": True})
+    arm.handle_message({"type": "record", "on": True})
     for k in range(1, 4):
-        led(arm, REACHABLE, ticks=1)
-        arm.keeper._writing.join()
+        led(arm, REACHABLE, steps=1)
+        arm.recording_writer._writing.join()
         assert len(list(home.iterdir())) == k
         assert load_recording(home).content() == arm.recorder.recording().content()
-    arm.hear({"say": "record", "on": False})
+    arm.handle_message({"type": "record", "on": False})
     assert sorted(path.name for path in home.iterdir()) == ["commands.csv", "plan.json"]
-    assert load_recording(home).content() == arm.replayed.content()
+    assert load_recording(home).content() == arm.last_recording.content()
     (tmp_path / "partial-000000.json").write_text("{}")
     one_sentence(lambda: load_recording(tmp_path), "not a recording")
 
 
 @pytest.fixture
 def late(arm, monkeypatch, tmp_path):
-    """A recording under way of three ticks, none of which a full disk took."""
+    """A current recording of three control steps that could not be written to a full disk."""
 
     def full(path, data):
         raise PliantError("The disk is full.")
 
     monkeypatch.setattr(arm, "folder", tmp_path)
-    monkeypatch.setattr("pliant.viewer.keeper.OFTEN", 0.0)
-    arm.hear({"say": "record", "on": True})
+    monkeypatch.setattr("pliant.viewer.recording_writer.WRITE_INTERVAL", 0.0)
+    arm.handle_message({"type": "record", "on": True})
     with monkeypatch.context() as patch:
-        patch.setattr("pliant.viewer.keeper.write_atomic", full)
+        patch.setattr("pliant.viewer.recording_writer.write_atomic", full)
         for _ in range(3):
-            arm.tick()
-            arm.keeper._writing.join()
-    assert arm.trouble.startswith("The recording under way is not on disk yet (The disk is full.)")
+            arm.step()
+            arm.recording_writer._writing.join()
+    message = "The current recording is not on disk yet (The disk is full.)"
+    assert arm.current_warning.startswith(message)
     yield arm
     arm.close()
 
 
-def test_what_a_full_disk_did_not_take_is_in_the_next_part(late, tmp_path):
-    late.tick()
-    late.keeper._writing.join()
+def test_part_after_full_disk_contains_all_rows(late, tmp_path):
+    late.step()
+    late.recording_writer._writing.join()
     assert [path.name for path in tmp_path.iterdir()] == ["recording-001"]
-    assert load_recording(tmp_path / "recording-001").ticks == 4
-    assert late.trouble == ""
+    assert load_recording(tmp_path / "recording-001").n_steps == 4
+    assert late.current_warning == ""
 
 
-def test_a_recording_that_is_saved_in_the_end_is_no_longer_late(late, tmp_path):
+def test_saved_recording_clears_write_error(late, tmp_path):
     late.close()
-    assert (late.trouble, late.unsaved) == ("", "")
-    assert load_recording(tmp_path / "recording-001").ticks == 3
+    assert (late.current_warning, late.save_error) == ("", "")
+    assert load_recording(tmp_path / "recording-001").n_steps == 3
 
 
 def planned(model, tmp_path, *, steps: int):
@@ -342,49 +343,52 @@ def planned(model, tmp_path, *, steps: int):
 
 def test_a_saved_quasistatic_plan_is_played_to_its_end(arm, tmp_path):
     plan = planned(Quasistatic(arm.robot), tmp_path, steps=2)
-    arm.replayed = made = load_recording(tmp_path / "my-plan")
-    assert (made.ticks, made.dt) == (12, None)
-    arm.hear({"say": "replay"})
-    for _ in range(made.ticks):
-        arm.tick(1 / 60)
-    assert arm.wish.mode == "manual"
-    np.testing.assert_allclose(arm.pose.u, plan.controls[-1], atol=1e-12)
-    np.testing.assert_allclose(arm.places["laser"], plan.positions["laser"][-1], atol=2e-5 * LENGTH)
+    arm.last_recording = made = load_recording(tmp_path / "my-plan")
+    assert (made.n_steps, made.dt) == (12, None)
+    arm.handle_message({"type": "replay"})
+    for _ in range(made.n_steps):
+        arm.step(1 / 60)
+    assert arm.command.mode == "manual"
+    np.testing.assert_allclose(arm.state.u, plan.controls[-1], atol=1e-12)
+    np.testing.assert_allclose(
+        arm.effector_positions["laser"], plan.positions["laser"][-1], atol=2e-5 * LENGTH
+    )
 
 
 def test_a_saved_dynamic_plan_of_the_same_rule_is_played_exactly(swinging, tmp_path):
     plan = planned(SemiImplicit(swinging.robot, dt=1 / 60), tmp_path, steps=5)
-    swinging.replayed = made = load_recording(tmp_path / "my-plan" / "plan.json")
+    swinging.last_recording = made = load_recording(tmp_path / "my-plan" / "plan.json")
     np.testing.assert_array_equal(made.controls, plan.controls)
-    swinging.hear({"say": "replay"})
+    swinging.handle_message({"type": "replay"})
     errors = []
-    for _ in range(made.ticks):
-        swinging.tick()
+    for _ in range(made.n_steps):
+        swinging.step()
         errors.append(swinging.error)
-    np.testing.assert_allclose(swinging.pose.x, plan.states[-1], atol=1e-12)
+    np.testing.assert_allclose(swinging.state.x, plan.states[-1], atol=1e-12)
     assert max(errors) < 1e-12  # the targets are the planned positions
 
 
 def test_a_dynamic_plan_of_other_steps_is_held_for_its_own_time(swinging, tmp_path):
     plan = planned(ImplicitEuler(swinging.robot, dt=0.04), tmp_path, steps=3)
     made = load_recording(tmp_path / "my-plan")
-    assert made.ticks == 7  # 0.12 s
+    assert made.n_steps == 7  # 0.12 s
     which = [int(np.flatnonzero((plan.controls == u).all(axis=1))[0]) for u in made.controls]
     assert which == [0, 0, 1, 1, 1, 2, 2]  # the middle of each tick decides
-    assert made.start.shape == swinging.pose.x.shape
+    assert made.start.shape == swinging.state.x.shape
     np.testing.assert_allclose(made.targets[-1, 0], plan.positions["laser"][-1], atol=1e-4)
 
 
 def test_a_plan_is_replayed_on_its_robot_alone(arm, swinging, tmp_path, one_sentence):
     planned(SemiImplicit(swinging.robot, dt=1 / 60), tmp_path, steps=2)
     made = load_recording(tmp_path / "my-plan")
-    arm.replayed = made
+    arm.last_recording = made
     one_sentence(
-        lambda: arm.hear({"say": "replay"}), "The plan is of a dynamic line_arm. Add --dynamic"
+        lambda: arm.handle_message({"type": "replay"}),
+        "The plan is of a dynamic line_arm. Add --dynamic",
     )
-    arm.replayed = replace(made, digest="0" * 64)  # another robot: --dynamic would not help
-    one_sentence(lambda: arm.hear({"say": "replay"}), "made for another line_arm")
-    swinging.replayed = replace(made, digest="0" * 64)
-    one_sentence(lambda: swinging.hear({"say": "replay"}), "made for another line_arm")
-    swinging.replayed = replace(made, dt=None)
-    one_sentence(lambda: swinging.hear({"say": "replay"}), "Leave out --dynamic")
+    arm.last_recording = replace(made, digest="0" * 64)  # another robot: --dynamic would not help
+    one_sentence(lambda: arm.handle_message({"type": "replay"}), "made for another line_arm")
+    swinging.last_recording = replace(made, digest="0" * 64)
+    one_sentence(lambda: swinging.handle_message({"type": "replay"}), "made for another line_arm")
+    swinging.last_recording = replace(made, dt=None)
+    one_sentence(lambda: swinging.handle_message({"type": "replay"}), "Leave out --dynamic")

@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from stand import REACHABLE, a_frame, an_error, say, served, small_arm, unpacked, until
+from served_robots import REACHABLE, a_frame, an_error, send, served, small_arm, unpacked, until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from pliant.viewer.access import Access, check_address, page_files, write_redirect_file
 from pliant.viewer.connections import ConnectionLimits
-from pliant.viewer.door import Door, check_address, page_files, signpost
 from pliant.viewer.loop import Loop
 from pliant.viewer.recording import load_recording
 from pliant.viewer.server import Server
@@ -125,18 +125,24 @@ class Sent(dict):
 
 
 def test_a_door_to_everywhere_takes_numbers_and_no_names():
-    door = Door(token="t", address="0.0.0.0", port=80)
-    assert door.path("/t/", Sent(Host="192.168.1.7:80")) == ""
+    door = Access(token="t", address="0.0.0.0", port=80)
+    assert door.authorized_path("/t/", Sent(Host="192.168.1.7:80")) == ""
     assert (
-        door.path("/t/", Sent(Host="robot.example:80")) is None
+        door.authorized_path("/t/", Sent(Host="robot.example:80")) is None
     )  # a name can be rebound to this address
-    there = Door(token="t", address="192.168.1.7", port=80)
-    assert there.path("/t/main.js?x=1", Sent(Host="192.168.1.7:80")) == "main.js"
-    assert there.path("/t/", Sent(Host="127.0.0.1:80")) is None
-    assert there.path("/t/", Sent(Host="192.168.1.7")) == ""  # a browser leaves 80 out
-    assert Door(token="t", address="MyHost", port=81).path("/t/", Sent(Host="myhost:81")) == ""
-    assert Door(token="t", address="::1", port=81).path("/t/", Sent(Host="[::1]:81")) == ""
-    assert Door(token="t", address="::1", port=80).url == "http://[::1]:80/t/"
+    there = Access(token="t", address="192.168.1.7", port=80)
+    assert there.authorized_path("/t/main.js?x=1", Sent(Host="192.168.1.7:80")) == "main.js"
+    assert there.authorized_path("/t/", Sent(Host="127.0.0.1:80")) is None
+    assert there.authorized_path("/t/", Sent(Host="192.168.1.7")) == ""  # a browser leaves 80 out
+    assert (
+        Access(token="t", address="MyHost", port=81).authorized_path("/t/", Sent(Host="myhost:81"))
+        == ""
+    )
+    assert (
+        Access(token="t", address="::1", port=81).authorized_path("/t/", Sent(Host="[::1]:81"))
+        == ""
+    )
+    assert Access(token="t", address="::1", port=80).url == "http://[::1]:80/t/"
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.168.1.7", "::", "example.org"])
@@ -145,19 +151,19 @@ def test_another_address_needs_allow_remote(address, one_sentence):
     check_address(address, True)
 
 
-def test_a_port_that_is_taken_or_an_address_of_nobody_is_a_sentence(stand, arm, one_sentence):
+def test_unavailable_port_or_address_raises(stand, arm, one_sentence):
     def serve_again(**more):
         with served(arm, **more):
             pass
 
-    one_sentence(lambda: serve_again(port=urlsplit(stand.url).port), "another --port or 0 for any")
+    one_sentence(lambda: serve_again(port=urlsplit(stand.url).port), "another --port, or 0 for any")
     one_sentence(lambda: serve_again(address="203.0.113.7", allow_remote=True), "cannot be served")
     one_sentence(lambda: serve_again(port=99999), "cannot be served")
     one_sentence(lambda: serve_again(address="a..b", allow_remote=True), "cannot be served")
 
 
 def test_the_browser_learns_the_address_from_a_file_of_its_owner_alone():
-    post = signpost("http://127.0.0.1:1/key/")
+    post = write_redirect_file("http://127.0.0.1:1/key/")
     assert "http://127.0.0.1:1/key/" in post.read_text()
     assert post.parent.stat().st_mode & 0o077 == 0
 
@@ -184,25 +190,25 @@ def test_a_page_learns_the_scene_and_drives(stand):
         ]
         first = until(page, a_frame)
         assert len(first["arrays"]["points"]) == len(scene["arrays"]["rest"])
-        target = (np.array(first["places"]["laser"]) + REACHABLE).tolist()
-        say(page, "target", effector="laser", at=target)
+        target = (np.array(first["positions"]["laser"]) + REACHABLE).tolist()
+        send(page, "target", effector="laser", at=target)
         there = until(
             page,
             lambda m: (
                 a_frame(m) and m["text"] == "at the target" and m["targets"]["laser"] == target
             ),
         )
-        np.testing.assert_allclose(there["places"]["laser"], target, atol=2e-5)
+        np.testing.assert_allclose(there["positions"]["laser"], target, atol=2e-5)
 
 
 def test_one_frame_is_under_way_at_a_time(stand):
     with stand.open() as page:
         until(page, a_frame, answer=False)
-        before = stand.session.pose.k
+        before = stand.session.state.k
         with pytest.raises(TimeoutError):
             page.recv(timeout=0.5)
-        assert stand.session.pose.k > before + 3  # the robot does not wait for a slow page
-        say(page, "seen")
+        assert stand.session.state.k > before + 3  # the robot does not wait for a slow page
+        send(page, "seen")
         assert until(page, a_frame, answer=False)["k"] > before + 3  # and the next frame is of now
 
 
@@ -211,14 +217,14 @@ def test_one_frame_is_under_way_at_a_time(stand):
     [
         "{",
         "[]",
-        '{"say": "fly"}',
-        '{"say": "target", "effector": "laser", "at": [NaN, 0, 0]}',
-        '{"say": "target", "effector": "laser", "at": [1e400, 0, 0]}',
-        '{"say": "target", "effector": "laser", "at": [9e9, 0, 0]}',
-        '{"say": "controls", "values": "x"}',
+        '{"type": "fly"}',
+        '{"type": "target", "effector": "laser", "at": [NaN, 0, 0]}',
+        '{"type": "target", "effector": "laser", "at": [1e400, 0, 0]}',
+        '{"type": "target", "effector": "laser", "at": [9e9, 0, 0]}',
+        '{"type": "controls", "values": "x"}',
         b"\x00\xff",
         "{" * 5000,
-        '{"say": "active", "effectors": [[]]}',
+        '{"type": "active", "effectors": [[]]}',
     ],
 )
 def test_what_a_page_should_not_say_is_answered_with_a_sentence(stand, text):
@@ -244,7 +250,7 @@ def test_a_flood_does_not_grow_without_end(stand):
     with stand.open() as page:
         until(page, a_frame)
         for _ in range(5000):
-            page.send('{"say": "colour", "by": "strain"}')
+            page.send('{"type": "colour", "by": "strain"}')
         until(page, a_frame)
         assert stand.server.loop._texts.qsize() <= 1000
 
@@ -255,12 +261,12 @@ def test_a_page_that_asks_and_does_not_read_fills_nothing(arm):
     sent = []
     loop = Loop(session=arm, send=lambda message: sent.append(message) or waiting)
     for _ in range(5):
-        loop.hear('{"say": "seen"}')
-        loop.hear("no JSON")
-        loop.turn()
+        loop.receive('{"type": "seen"}')
+        loop.receive("no JSON")
+        loop.step()
     assert len(sent) == 1
     waiting.set_result(None)
-    loop.turn()
+    loop.step()
     assert len(sent) == 2
 
 
@@ -268,23 +274,23 @@ def test_a_page_gets_its_first_frame_however_much_waits(arm):
     sent = []
     loop = Loop(session=arm, send=sent.append)
     for _ in range(1000):
-        loop.hear('{"say": "colour", "by": "strain"}')
-    loop.watch(True)
-    loop.turn()
+        loop.receive('{"type": "colour", "by": "strain"}')
+    loop.set_watched(True)
+    loop.step()
     assert a_frame(unpacked(sent[0]))
 
 
-def test_what_the_last_page_said_is_not_said_by_the_next(arm):
+def test_messages_of_last_page_are_dropped(arm):
     sent = []
     loop = Loop(session=arm, send=sent.append)
-    loop.watch(True)
-    loop.hear('{"say": "fly"}')
-    loop._listen()
-    loop.hear('{"say": "pause", "on": true}')
-    loop.watch(False)
-    loop.watch(True)
-    loop.turn()
-    assert not arm.wish.paused
+    loop.set_watched(True)
+    loop.receive('{"type": "fly"}')
+    loop._handle_messages()
+    loop.receive('{"type": "pause", "on": true}')
+    loop.set_watched(False)
+    loop.set_watched(True)
+    loop.step()
+    assert not arm.command.paused
     assert a_frame(unpacked(sent[0]))
 
 
@@ -305,9 +311,9 @@ def test_a_second_page_is_refused_in_words_and_may_take_over(stand):
             until(third, a_frame)
 
 
-def test_what_a_page_says_after_another_has_taken_over_is_not_heard(arm):
-    """Its words were on the way: a socket closes by a handshake, and until then they arrive."""
-    heard, late = [], asyncio.Event()
+def test_messages_of_replaced_page_are_dropped(arm):
+    """Messages still arrive until the closing handshake of a socket ends."""
+    received, late = [], asyncio.Event()
 
     class Page:
         def __init__(self, path, words):
@@ -325,14 +331,14 @@ def test_what_a_page_says_after_another_has_taken_over_is_not_heard(arm):
 
     async def run():
         server = Server(loop=Loop(session=arm))
-        server.loop.hear = heard.append
+        server.loop.receive = received.append
         first = asyncio.create_task(server._drive(Page("/socket", "first")))
         await asyncio.sleep(0)
         await server._drive(Page("/socket?take", "second"))
         await first
 
     asyncio.run(run())
-    assert heard == ["second"]
+    assert received == ["second"]
 
 
 def test_without_a_page_the_robot_waits_and_goes_on_with_the_next(stand):
@@ -341,9 +347,9 @@ def test_without_a_page_the_robot_waits_and_goes_on_with_the_next(stand):
         page.socket.close()  # gone in the middle, without a word
     _wait(lambda: stand.server._page is None)
     time.sleep(0.2)
-    k = stand.session.pose.k
+    k = stand.session.state.k
     time.sleep(0.3)
-    assert stand.session.pose.k == k
+    assert stand.session.state.k == k
     with stand.open() as page:
         assert until(page, lambda m: a_frame(m) and m["k"] > k)["time"] < 60.0
 
@@ -352,16 +358,16 @@ def test_a_recording_is_downloaded(stand):
     assert ask(stand, "commands.csv")[0] == 404
     with stand.open() as page:
         until(page, a_frame)
-        say(page, "record", on=True)
+        send(page, "record", on=True)
         until(page, lambda m: a_frame(m) and (m["recording"] or 0) > 5)
-        say(page, "record", on=False)
+        send(page, "record", on=False)
         made = until(page, lambda m: a_frame(m) and m["recorded"] and m["recording"] is None)[
             "recorded"
         ]
         status, headers, body = ask(stand, "commands.csv")
         assert status == 200
         assert headers["Content-Disposition"] == 'attachment; filename="commands.csv"'
-        assert len(body.decode().splitlines()) == made["ticks"] + 1
+        assert len(body.decode().splitlines()) == made["steps"] + 1
         assert ask(stand, "plan.json")[1]["Content-Type"] == "application/json"
 
 
@@ -397,7 +403,7 @@ def test_a_fault_of_the_simulation_ends_the_server_with_its_reason(arm, monkeypa
     server = Server(loop=Loop(session=arm))
 
     async def run():
-        await server.run(lambda url: server.loop.watch(True), asyncio.Event())
+        await server.run(lambda url: server.loop.set_watched(True), asyncio.Event())
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(asyncio.wait_for(run(), 30))
@@ -408,15 +414,15 @@ def test_a_server_that_ends_saves_the_recording_under_way(arm, monkeypatch, tmp_
     server, stop = Server(loop=Loop(session=arm)), asyncio.Event()
 
     async def run():
-        running = asyncio.create_task(server.run(lambda url: server.loop.watch(True), stop))
-        server.loop.hear('{"say": "record", "on": true}')
+        running = asyncio.create_task(server.run(lambda url: server.loop.set_watched(True), stop))
+        server.loop.receive('{"type": "record", "on": true}')
         while arm.recorder is None or len(arm.recorder.rows) < 3:
             await asyncio.sleep(0.02)
         stop.set()
         await running
 
     asyncio.run(asyncio.wait_for(run(), 60))
-    assert load_recording(tmp_path / "recording-001").ticks >= 3
+    assert load_recording(tmp_path / "recording-001").n_steps >= 3
     assert arm.recorder is None
 
 

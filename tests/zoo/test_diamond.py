@@ -19,7 +19,7 @@ def standing():
 
 
 def tip(model, x):
-    return model.robot.place("tip", model.space.position(x))
+    return model.robot.effector_position("tip", model.space.position(x))
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def tip(model, x):
 )
 def test_limbs_and_blocks_are_one_sound_mesh(options, nodes):
     mesh = pl.robots.diamond(**options).mesh()
-    quality = pl.geometry.quality(mesh)
+    quality = pl.geometry.mesh_quality(mesh)
     assert mesh.n_points == nodes
     assert quality.closed
     assert not quality.warnings()

@@ -1,5 +1,4 @@
-"""The robots of paper 002: what they are made of, what water does to them that air does not, and
-rest over the range of their pumps."""
+"""The robots of [Rodriguez2017]: geometry, filling with water and with air, and bad input."""
 
 from functools import cache
 
@@ -7,8 +6,8 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.geometry import Chambered, Vessel, cavities
-from pliant.geometry.cavities import enclosed
+from pliant.geometry import ChamberedCylinder, ClosedCylinder, find_cavities
+from pliant.geometry.cavities import signed_enclosed_volume
 from pliant.zoo.robots.cylinder import droop
 
 MAKE = {
@@ -39,12 +38,12 @@ def held(name, fluid, shares, stages=2):
 
 
 def tip(name, fluid, *shares):
-    return model(name, fluid).robot.place("tip", held(name, fluid, shares))
+    return model(name, fluid).robot.effector_position("tip", held(name, fluid, shares))
 
 
 def grown(name, fluid, *shares):
     """[m^3] how much the first cavity has swollen."""
-    term, eq = model(name, fluid).equations.terms[0][0], model(name, fluid).equations
+    term, eq = model(name, fluid).equations.potentials[0][0], model(name, fluid).equations
     return float(term.displacement(eq.points(term, held(name, fluid, shares))))
 
 
@@ -62,9 +61,11 @@ def test_they_are_made_as_described(name, nodes, volumes):
     assert mesh.n_points < 2000
     assert robot.n_controls == len(volumes)
     np.testing.assert_allclose(
-        [-1e6 * enclosed(mesh.points, wall) for wall in cavities(mesh)], volumes, rtol=2e-3
+        [-1e6 * signed_enclosed_volume(mesh.points, wall) for wall in find_cavities(mesh)],
+        volumes,
+        rtol=2e-3,
     )
-    walls = {frozenset(map(int, np.unique(wall))) for wall in cavities(mesh)}
+    walls = {frozenset(map(int, np.unique(wall))) for wall in find_cavities(mesh)}
     fluids = [a for a in robot.actuators.values() if isinstance(a, pl.actuators.Hydraulic)]
     assert {frozenset(map(int, mesh.nodes(a.cavity))) for a in fluids} == walls
     air = MAKE[name](fluid="air")
@@ -75,12 +76,12 @@ def test_they_are_made_as_described(name, nodes, volumes):
 
 
 def test_a_vessel_holds_what_its_measures_say(rate):
-    can = Vessel(radius=0.03, wall=0.01, length=0.1, cap=0.015, origin=(1.0, 2.0, 3.0))
+    can = ClosedCylinder(radius=0.03, wall=0.01, length=0.1, cap=0.015, origin=(1.0, 2.0, 3.0))
     void = np.pi * 0.02**2 * 0.07
     errors = []
     for around in (6, 12, 24):
         mesh = can.mesh(divisions=(around, 2, 1), order=2)
-        errors.append(abs(-enclosed(mesh.points, mesh.facets("cavity")) / void - 1.0))
+        errors.append(abs(-signed_enclosed_volume(mesh.points, mesh.facets("cavity")) / void - 1.0))
         assert mesh.volumes().sum() == pytest.approx(
             np.pi * 0.03**2 * 0.1 - void, rel=2.0 * errors[-1]
         )
@@ -109,7 +110,7 @@ def test_a_stem_is_a_cone_and_a_cylinder_more():
         "chambers": 4,
     }
     without, slender = (
-        Chambered(**plain, **more).mesh(divisions=(4, 2, 2), order=2)
+        ChamberedCylinder(**plain, **more).mesh(divisions=(4, 2, 2), order=2)
         for more in ({}, {"stem": 0.05, "neck": 0.006})
     )
     cone = np.pi * 0.008 / 3 * (0.02**2 + 0.02 * 0.006 + 0.006**2)
@@ -118,7 +119,7 @@ def test_a_stem_is_a_cone_and_a_cylinder_more():
     assert slender.points[:, 2].max() == pytest.approx(0.106)
     top = slender.points[slender.nodes("top")]
     assert np.hypot(*top[:, :2].T).max() == pytest.approx(0.006)
-    shape = Chambered(**plain, stem=0.05, neck=0.006)
+    shape = ChamberedCylinder(**plain, stem=0.05, neck=0.006)
     assert shape.contains(slender.points[slender.corners].mean(axis=1)).all()
     assert not shape.contains(np.array([[0.01, 0.0, 0.08]]))[0]
 
@@ -203,7 +204,7 @@ def test_the_finger_swings_and_settles_with_its_water():
         assert step.status, step.status.text
         x = step.x
     places = [
-        still.robot.place("tip", q)
+        still.robot.effector_position("tip", q)
         for q in (swinging.space.position(x), pl.equilibrium(still, np.array([8e3])).x)
     ]
     np.testing.assert_allclose(*places, atol=5e-4)
@@ -219,30 +220,32 @@ def test_the_finger_swings_and_settles_with_its_water():
         ),
         (
             lambda: pl.robots.hydraulic_finger(along=1),
-            "'1' cells along its cavity; give a whole number, 2 or more",
+            "'1' cells along its cavity; use an integer of at least 2",
         ),
         (
-            lambda: pl.robots.hydraulic_finger(highest=-1.0),
+            lambda: pl.robots.hydraulic_finger(max_pressure=-1.0),
             "lower limit 0 .*not below its upper limit -1",
         ),
-        (lambda: Vessel(radius=0.01, wall=0.01, length=0.1, cap=0.01), "leave no void"),
-        (lambda: Vessel(radius=0.01, wall=0.002, length=0.1, cap=0.05), "leave no void"),
+        (lambda: ClosedCylinder(radius=0.01, wall=0.01, length=0.1, cap=0.01), "leave no void"),
+        (lambda: ClosedCylinder(radius=0.01, wall=0.002, length=0.1, cap=0.05), "leave no void"),
         (
-            lambda: Vessel(radius=np.nan, wall=0.002, length=0.1, cap=0.01),
-            "radius of a Vessel is nan",
+            lambda: ClosedCylinder(radius=np.nan, wall=0.002, length=0.1, cap=0.01),
+            "radius of a ClosedCylinder is nan",
         ),
         (
-            lambda: Vessel(radius=0.01, wall=0.002, length=0.1, cap=0.01).mesh(divisions=(3, 1, 1)),
+            lambda: ClosedCylinder(radius=0.01, wall=0.002, length=0.1, cap=0.01).mesh(
+                divisions=(3, 1, 1)
+            ),
             "at least \\(6, 1, 1\\)",
         ),
         (
-            lambda: Chambered(
+            lambda: ChamberedCylinder(
                 radius=0.02, core=0.004, wall=0.004, rib=0.004, section=0.04, cap=0.008, stem=-1.0
             ),
-            "stem of a Chambered is -1",
+            "stem of a ChamberedCylinder is -1",
         ),
         (
-            lambda: Chambered(
+            lambda: ChamberedCylinder(
                 radius=0.02,
                 core=0.004,
                 wall=0.004,

@@ -1,4 +1,4 @@
-"""The experiments of paper 002: a droop like a beam's, columns as heavy as the water, targets
+"""The experiments of [Rodriguez2017]: a droop like a beam's, columns as heavy as the water, targets
 reached or left at the nearest place."""
 
 from dataclasses import replace
@@ -9,11 +9,17 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import pliant as pl
-from pliant.geometry import measures
+from pliant.hydrostatics import volume_properties
 from pliant.zoo.experiments import cylinder_air_water as cylinder
 from pliant.zoo.experiments import finger_inverse as finger
 from pliant.zoo.experiments import pendulum_hydraulic as pendulum
-from pliant.zoo.followed import Lead, lead, left_over, metrics, wrong
+from pliant.zoo.inverse_tasks import (
+    TargetTask,
+    failures,
+    metrics,
+    remaining_motion_cosine,
+    visit_targets,
+)
 from pliant.zoo.registry import find
 from pliant.zoo.robots.cylinder import CAP, LENGTH, RADIUS, WALL, droop
 
@@ -26,14 +32,14 @@ def reach():
 @cache
 def fingers(fluid):
     """(what was asked, what came)"""
-    wish = finger.task(find("finger-hydraulic").chosen(quick=True), fluid, reach())
-    return wish, lead(wish)
+    target_task = finger.task(find("finger-hydraulic").chosen(quick=True), fluid, reach())
+    return target_task, visit_targets(target_task)
 
 
 @cache
 def pendula():
-    wish = pendulum.task(find("pendulum-hydraulic").chosen(quick=True))
-    return wish, lead(wish)
+    target_task = pendulum.task(find("pendulum-hydraulic").chosen(quick=True))
+    return target_task, visit_targets(target_task)
 
 
 def length(robot):
@@ -83,7 +89,7 @@ def test_the_flat_wall_comes_to_the_curved_one_with_the_square_of_its_triangles(
     body = can("water").body()
     exact = cylinder.rest_volume(can("water"))
     off = [
-        exact - measures(*cylinder.wall_points(body, "cavity", halvings)).volume
+        exact - volume_properties(*cylinder.wall_points(body, "cavity", halvings)).volume
         for halvings in (1, 2, 3)
     ]
     assert off[0] > 0.0
@@ -101,7 +107,7 @@ def test_columns_droop_as_the_exact_weight_does_and_weigh_as_much_as_the_water()
 
 def test_the_pump_puts_in_15_ml():
     for fluid in ("air", "water"):
-        filled = cylinder.filled(can(fluid), 2)
+        filled = cylinder.fill_slowly(can(fluid), 2)
         assert filled.added[0] == pytest.approx(0.0, abs=2e-8)
         assert filled.added[-1] == pytest.approx(1.5e-5, abs=1e-7)
 
@@ -121,26 +127,26 @@ def test_water_holds_the_finger_down_at_every_pressure():
     ("fluid", "reached"), [("water", {"low", "far horizontal"}), ("air", {"high"})]
 )
 def test_each_fluid_reaches_its_own_targets_alone(fluid, reached):
-    wish, led = fingers(fluid)
-    assert {name for name, visit in led.visits.items() if visit.reached} == reached
+    target_task, result = fingers(fluid)
+    assert {name for name, visit in result.visits.items() if visit.reached} == reached
     for name in reached:
-        assert led.visits[name].pose.error < 1e-4 * length(wish.robot)
-    assert wrong(wish, led) == []
-    assert finger.not_nearest(reach()[fluid], led) == []
-    assert led.excess == 0.0
+        assert result.visits[name].pose.error < 1e-4 * length(target_task.robot)
+    assert failures(target_task, result) == []
+    assert finger.not_closest(reach()[fluid], result) == []
+    assert result.limit_violation == 0.0
 
 
 @pytest.mark.parametrize("fluid", ["water", "air"])
 def test_targets_are_the_same_for_both_fluids_and_out_of_reach_is_the_nearest_by_another_way(fluid):
-    wish, led = fingers(fluid)
-    assert list(wish.targets) == list(fingers("water")[0].targets)
-    model = pl.Quasistatic(wish.robot)
+    target_task, result = fingers(fluid)
+    assert list(target_task.targets) == list(fingers("water")[0].targets)
+    model = pl.Quasistatic(target_task.robot)
     (low,), (high,) = model.control_limits()
     for name in ("far horizontal", "high"):
-        visit = led.visits[name]
+        visit = result.visits[name]
         np.testing.assert_array_equal(visit.target, fingers("water")[0].targets[name])
         away = lambda p, at=visit.target: np.linalg.norm(
-            wish.robot.place("tip", pl.equilibrium(model, np.array([p])).x) - at
+            target_task.robot.effector_position("tip", pl.equilibrium(model, np.array([p])).x) - at
         )
         best = minimize_scalar(
             away, bounds=(low, high), method="bounded", options={"xatol": 1e-4 * high}
@@ -149,63 +155,68 @@ def test_targets_are_the_same_for_both_fluids_and_out_of_reach_is_the_nearest_by
 
 
 def test_settled_is_the_balance_found_from_rest():
-    for wish, led in (fingers("water"), pendula()):
-        model = pl.Quasistatic(wish.robot)
-        for visit in list(led.visits.values())[:2]:
+    for target_task, result in (fingers("water"), pendula()):
+        model = pl.Quasistatic(target_task.robot)
+        for visit in list(result.visits.values())[:2]:
             true = pl.equilibrium(model, visit.pose.u)
-            np.testing.assert_allclose(visit.pose.x, true.x, atol=1e-6 * length(wish.robot))
+            np.testing.assert_allclose(visit.pose.x, true.x, atol=1e-6 * length(target_task.robot))
 
 
 # The pendulum
 
 
 def test_the_pendulum_extends_contracts_and_bends_to_each_side():
-    wish, led = pendula()
-    at = {name: visit.pose.places[0] for name, visit in led.visits.items()}
-    assert wrong(wish, led) == []
+    target_task, result = pendula()
+    at = {name: visit.pose.positions[0] for name, visit in result.visits.items()}
+    assert failures(target_task, result) == []
     assert at["contracted"][2] > at["extended"][2] + 5e-3
     assert at["to +x"][0] > 2e-3
     assert at["to +y"][1] > 1.5e-3
     assert max(at["to -x -y"][:2]) < -1e-3
     assert max(abs(at["to +x"][1]), abs(at["to +y"][0])) < 2e-4
-    assert not led.visits["too far aside"].pose.ok
-    assert metrics(wish, led)["too far aside: at the target"].value is False
+    assert not result.visits["too far aside"].pose.ok
+    assert metrics(target_task, result)["too far aside: is at its target"].value is False
 
 
-# What is said when something is wrong
+# What is said when something is failures
 
 
 def test_the_cosine_of_what_is_left():
     limits = np.zeros(2), np.ones(2)
     ways, miss = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, -4.0])
-    assert left_over(ways, miss, np.array([0.5, 0.5]), limits) == pytest.approx(0.8)
-    assert left_over(ways, miss, np.array([0.5, 0.0]), limits) == pytest.approx(
+    assert remaining_motion_cosine(ways, miss, np.array([0.5, 0.5]), limits) == pytest.approx(0.8)
+    assert remaining_motion_cosine(ways, miss, np.array([0.5, 0.0]), limits) == pytest.approx(
         0.6
     )  # the second would have to go below its limit
-    assert left_over(ways, miss, np.array([1.0, 0.0]), limits) == 0.0
+    assert remaining_motion_cosine(ways, miss, np.array([1.0, 0.0]), limits) == 0.0
 
 
 def test_a_wrong_outcome_is_said():
-    wish, led = fingers("water")
-    low = led.visits["low"]
+    target_task, result = fingers("water")
+    low = result.visits["low"]
 
     def said(**changes):
         return " ".join(
-            wrong(wish, replace(led, visits={**led.visits, "low": replace(low, **changes)}))
+            failures(
+                target_task,
+                replace(result, visits={**result.visits, "low": replace(low, **changes)}),
+            )
         )
 
     assert "'low' is within reach" not in said()
     assert "'low' is out of reach" in said(reached=False)
     assert "from balance" in said(drift=1e-4)
-    assert "outside its limits" in " ".join(wrong(wish, replace(led, excess=0.1)))
-    off = replace(led.visits["high"], left=0.5)
-    assert "nearest place" in " ".join(
-        wrong(wish, replace(led, visits={**led.visits, "high": off}))
+    assert "outside its limits" in " ".join(
+        failures(target_task, replace(result, limit_violation=0.1))
     )
-    high = led.visits["high"]
+    off = replace(result.visits["high"], left=0.5)
+    assert "nearest place" in " ".join(
+        failures(target_task, replace(result, visits={**result.visits, "high": off}))
+    )
+    high = result.visits["high"]
     short = replace(high, pose=replace(high.pose, error=high.pose.error + 1e-3))
-    assert "can be had" in " ".join(
-        finger.not_nearest(reach()["water"], replace(led, visits={"high": short}))
+    assert "is possible" in " ".join(
+        finger.not_closest(reach()["water"], replace(result, visits={"high": short}))
     )
 
 
@@ -222,14 +233,14 @@ def test_the_probe_is_a_robot_to_be_driven(name):
 
 
 def test_a_lead_goes_on_from_target_to_target():
-    """The first tick towards the second target starts where the first one was reached."""
-    wish, _ = fingers("water")
-    targets = {name: wish.targets[name] for name in ("far horizontal", "low")}
-    led = lead(Lead(robot=wish.robot, targets=targets, glide=2))
+    """The first control step towards the second target starts where the first one was reached."""
+    target_task, _ = fingers("water")
+    targets = {name: target_task.targets[name] for name in ("far horizontal", "low")}
+    result = visit_targets(TargetTask(robot=target_task.robot, targets=targets, transition_steps=2))
     ends = [
-        len(led.wanted) - 1 - np.argmax((led.wanted == at).all(axis=1)[::-1])
+        len(result.wanted) - 1 - np.argmax((result.wanted == at).all(axis=1)[::-1])
         for at in targets.values()
     ]
-    for end, visit in zip(ends, led.visits.values(), strict=True):
-        np.testing.assert_array_equal(led.states[end + 1], visit.pose.x)
-    assert len(led.states) == len(led.controls) + 1 == len(led.seconds) + 1
+    for end, visit in zip(ends, result.visits.values(), strict=True):
+        np.testing.assert_array_equal(result.states[end + 1], visit.pose.x)
+    assert len(result.states) == len(result.controls) + 1 == len(result.seconds) + 1

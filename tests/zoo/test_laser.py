@@ -62,7 +62,7 @@ def test_a_still_arm_points_straight_up():
     """At rest the base is below the lens, so that the beam meets every plate above the middle of
     the arm."""
     for robot, dim in ((line_arm(layers=8, across=2), 3), (plane_arm(layers=8, across=2), 2)):
-        y = np.concatenate([robot.place(name, robot.body().rest) for name in BEAM])
+        y = np.concatenate([robot.effector_position(name, robot.body().rest) for name in BEAM])
         assert y[dim - 1] > y[2 * dim - 1]
         np.testing.assert_allclose(spot_on(0.5)(y), 0.0, atol=1e-9)
         np.testing.assert_allclose(spot_on(5.0)(y), 0.0, atol=1e-9)
@@ -70,15 +70,22 @@ def test_a_still_arm_points_straight_up():
 
 def test_an_aim_costs_nothing_at_its_goal_and_by_its_square_elsewhere():
     model = Latent(plane_arm(layers=8, across=2), dt=0.4, cell=6.0, start=np.full(2, 3.0))
-    look = aim(0.5, np.array([0.4]), time=0.8, weight=3.0).on(model, 4)[0]
-    assert look.step == 2
-    np.testing.assert_allclose(look.loss.residual(np.array([0.1, 0.2, 0.0, 0.1])), 0.0, atol=1e-15)
-    assert look.loss.value(np.array([0.1, 0.2, 0.0, 0.1])) == pytest.approx(0.0, abs=1e-28)
-    assert look.loss.value(np.array([0.0, 0.2, 0.0, 0.1])) == pytest.approx(1.5 * 0.4**2)
-    places = np.concatenate(
-        [model.robot.place(name, model.positions(model.initial_state())) for name in BEAM]
+    observation = aim(0.5, np.array([0.4]), time=0.8, weight=3.0).attach(model, 4)[0]
+    assert observation.step == 2
+    np.testing.assert_allclose(
+        observation.loss.residual(np.array([0.1, 0.2, 0.0, 0.1])), 0.0, atol=1e-15
     )
-    seen = look.see(np.tile(model.initial_state(), (5, 1)), np.zeros((4, 2)), np.zeros(2))
+    assert observation.loss.value(np.array([0.1, 0.2, 0.0, 0.1])) == pytest.approx(0.0, abs=1e-28)
+    assert observation.loss.value(np.array([0.0, 0.2, 0.0, 0.1])) == pytest.approx(1.5 * 0.4**2)
+    places = np.concatenate(
+        [
+            model.robot.effector_position(name, model.positions(model.initial_state()))
+            for name in BEAM
+        ]
+    )
+    seen = observation.evaluate(
+        np.tile(model.initial_state(), (5, 1)), np.zeros((4, 2)), np.zeros(2)
+    )
     np.testing.assert_allclose(seen, places, atol=1e-9)  # lens first, then base
 
 
@@ -92,17 +99,21 @@ def test_a_task_asks_for_what_it_draws(name):
     settings = find(name).chosen(quick=True)
     task = TASKS[name](settings)
     model = Latent(task.robot, dt=task.dt, cell=task.cell, start=task.start)
-    looks = [look for look in task.problem(model).looks if look.name == "laser, laser base"]
-    assert len({look.step for look in looks}) == len(looks) > 2
+    observations = [
+        observation
+        for observation in task.problem(model).observations
+        if observation.name == "laser, laser base"
+    ]
+    assert len({observation.step for observation in observations}) == len(observations) > 2
     drawn = task.wanted[:, :-1]
     np.testing.assert_allclose(task.wanted[:, -1], task.plate)
-    for look in looks:
-        goal = wanted_at(name, settings, look.step)
+    for observation in observations:
+        goal = wanted_at(name, settings, observation.step)
         y = np.concatenate(
             [[*goal, task.plate], np.append(0.5 * goal, 0.1)]
         )  # a ray whose lens is on the plate, at its goal
-        np.testing.assert_allclose(look.loss.residual(y), 0.0, atol=1e-12)
-        assert np.linalg.norm(look.loss.residual(y + 0.01)) > 1e-3
+        np.testing.assert_allclose(observation.loss.residual(y), 0.0, atol=1e-12)
+        assert np.linalg.norm(observation.loss.residual(y + 0.01)) > 1e-3
     last = wanted_at(name, settings, task.steps)
     if name == "arm-2d":
         assert drawn.min() <= last[0] <= drawn.max()
@@ -143,13 +154,13 @@ def test_the_clamps_are_in_the_way_and_their_constraint_is_their_distance():
             assert kept(np.array([x, y]) + 2.0 * (edge - [x, y]))[k] == pytest.approx(4.0)
 
 
-# Runs: every experiment is run in tests/zoo/test_run.py; here a smaller one, without its film
+# Runs: every experiment is run in tests/zoo/test_run.py; here a smaller one, without its animation
 
 
 @pytest.fixture(scope="module")
 def quickly():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment_module, "_film", lambda here, outcome: [])
+        patch.setattr(experiment_module, "write_animation", lambda *args, **options: [])
         yield partial(run, find("arm-2d"), quick=True, overrides=SMALL)
 
 
@@ -182,18 +193,16 @@ def test_the_beam_reaches_its_path_and_the_numbers_say_how_well(first):
     assert read_json(folder / "result.json") == result
     found = values(result)
     assert found["exact evaluations"] == len(corners(folder)) > 4
-    assert found["fewer by"] == pytest.approx(
-        found["shapes asked for"] / found["exact evaluations"]
+    assert found["reduction factor"] == pytest.approx(
+        found["shape queries"] / found["exact evaluations"]
     )
-    assert found["fewer by"] > 2.0
-    assert 0.0 < found["error of a step"] < 1e-5
-    assert found["error of a step"] < found["error of a step beside its increment"] < 0.1
+    assert found["reduction factor"] > 2.0
+    assert 0.0 < found["step error"] < 1e-5
+    assert found["step error"] < found["step error relative to its increment"] < 0.1
     assert 0.0 < found["error at random points of the plan"] < 1e-5
     assert found["observed order"] == pytest.approx(4.0, abs=1.0)
     assert found["executions"] == 3  # 6 N, 3 N and 1.5 N
-    assert found["objective replayed with all nodes free"] == pytest.approx(
-        found["objective"], rel=0.01
-    )
+    assert found["replay cost of the full model"] == pytest.approx(found["objective"], rel=0.01)
 
 
 def test_the_beam_of_the_stored_run_is_where_the_metric_says(first):
@@ -206,12 +215,12 @@ def test_the_beam_of_the_stored_run_is_where_the_metric_says(first):
     assert len(states) == s["steps"] + 1
     spots = []
     for x in states:
-        (x1, z1), (x0, z0) = (robot.place(name, x[:n]) for name in BEAM)
+        (x1, z1), (x0, z0) = (robot.effector_position(name, x[:n]) for name in BEAM)
         spots.append(x0 + (x1 - x0) * (s["plate"] - z0) / (z1 - z0))
     off = np.abs(
         np.array(spots) - [wanted_at("arm-2d", s, k)[0] for k in range(s["steps"] + 1)]
     ).max()
-    assert result["metrics"]["off the path on replay"]["value"] == pytest.approx(off, rel=1e-6)
+    assert result["metrics"]["path error on replay"]["value"] == pytest.approx(off, rel=1e-6)
     assert off < s["wanted"] * s["reach"]
     assert np.ptp(spots) > 1.9 * s["reach"]
 
@@ -221,16 +230,16 @@ def test_the_report_holds_the_lines_of_the_certificate(first):
     text = html.unescape((folder / "report.html").read_text())
     assert len(result["notes"]) >= 6
     for start in (
-        "surplus of each level",
+        "largest surplus of each level",
         "observed order",
         "error at random points",
-        "error of a step",
+        "error of one step",
         "replay with the full model",
     ):
         assert any(note.startswith(start) for note in result["notes"])
     for note in result["notes"]:
         assert note in text
-    for name in ("exact evaluations", "error of a step"):
+    for name in ("exact evaluations", "step error"):
         assert name in text
 
 
@@ -241,10 +250,10 @@ def test_resuming_makes_no_exact_evaluation_and_gives_the_same_numbers(
     before = [(tuple(s.point), s.value.tobytes()) for s in corners(folder)]
     (folder / "result.json").unlink()
 
-    def again(self, sample):
+    def computed_again(self, sample):
         raise AssertionError(f"the corner {sample.point} was computed again")
 
-    monkeypatch.setattr(CornerStore, "put", again)
+    monkeypatch.setattr(CornerStore, "put", computed_again)
     resumed = quickly(out=folder, resume=True)
     assert values(resumed) == values(result)
     assert resumed["notes"] == result["notes"]

@@ -18,7 +18,7 @@ def still(robot):
 
 
 def place(robot, still, angles, effector="centre"):
-    return robot.place(effector, pl.equilibrium(still, np.asarray(angles, float)).x)
+    return robot.effector_position(effector, pl.equilibrium(still, np.asarray(angles, float)).x)
 
 
 def test_equal_turns_lift_the_bar_straight(robot, still):
@@ -42,11 +42,11 @@ def test_a_third_of_a_turn_carries_one_motion_into_another(robot, still):
 
 def test_the_bar_stays_as_long_as_it_is(robot, still):
     x = pl.equilibrium(still, np.array([0.8, 0.7, 0.1, -0.6, -0.5, 0.1])).x
-    assert np.linalg.norm(robot.place("top", x) - robot.place("bottom", x)) == pytest.approx(
-        0.06, rel=1e-4
-    )
+    assert np.linalg.norm(
+        robot.effector_position("top", x) - robot.effector_position("bottom", x)
+    ) == pytest.approx(0.06, rel=1e-4)
 
 
-def test_too_few_cells_is_a_sentence():
-    with pytest.raises(InputError, match="2 or more"):
+def test_too_few_cells_are_refused():
+    with pytest.raises(InputError, match="'1' cells; use an integer of at least 2"):
         pl.robots.liandford(cells=1)

@@ -51,7 +51,7 @@ def test_settings_are_read_in_their_type_and_change_the_run(tmp_path: Path) -> N
     )
     assert result["settings"]["load"] == 2.0
     assert result["settings"]["cells"] == 8
-    assert result["metrics"]["elastica"]["value"] == pytest.approx(
+    assert result["metrics"]["tip deflection, elastica"]["value"] == pytest.approx(
         0.49, abs=0.01
     )  # Bisshopp and Drucker's table: 0.493
 
@@ -134,7 +134,7 @@ def test_resume_with_other_settings_leaves_a_finished_run_alone(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("overrides", "cluster", "says"),
     [
-        ({"eta": "100"}, None, "larger than the cell"),
+        ({"eta": "100"}, None, "larger than the first cell"),
         ({"cell": "0"}, None, "cell is 0"),
         ({}, "nonsense", "No scheduler answers"),
     ],

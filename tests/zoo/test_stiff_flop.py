@@ -8,8 +8,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 import pliant as pl
-from pliant.geometry import cavities
-from pliant.geometry.cavities import enclosed
+from pliant.geometry import find_cavities
+from pliant.geometry.cavities import signed_enclosed_volume
 
 COARSE, HIGHEST = (2, 2, 1), 3e4
 
@@ -33,7 +33,9 @@ def held(u, divisions=COARSE, stages=2):
 def tip(u, **options):
     """(3,) [m] how far the pressures move the tip."""
     robot = arm(options.get("divisions", COARSE)).robot
-    return robot.place("tip", held(u, **options)) - robot.place("tip", held(6 * (0.0,), **options))
+    return robot.effector_position("tip", held(u, **options)) - robot.effector_position(
+        "tip", held(6 * (0.0,), **options)
+    )
 
 
 def turned(q, z):
@@ -54,16 +56,18 @@ def test_the_arm_has_six_equal_closed_chambers_and_hangs_from_its_base():
     np.testing.assert_array_equal(low, 0.0)
     np.testing.assert_array_equal(high, HIGHEST)
     assert mesh.n_points < 2000
-    walls = cavities(mesh)
+    walls = find_cavities(mesh)
     np.testing.assert_allclose(
-        [enclosed(mesh.points, wall) for wall in walls], enclosed(mesh.points, walls[0]), rtol=1e-9
+        [signed_enclosed_volume(mesh.points, wall) for wall in walls],
+        signed_enclosed_volume(mesh.points, walls[0]),
+        rtol=1e-9,
     )
     assert len(walls) == 6
     np.testing.assert_allclose(
-        robot.place("tip", robot.body().rest), (0.0, 0.0, -0.215), atol=1e-12
+        robot.effector_position("tip", robot.body().rest), (0.0, 0.0, -0.215), atol=1e-12
     )
     np.testing.assert_allclose(
-        robot.place("middle", robot.body().rest), (0.0, 0.0, -0.1075), atol=1e-12
+        robot.effector_position("middle", robot.body().rest), (0.0, 0.0, -0.1075), atol=1e-12
     )
     for name, z in (("upper-1", -0.055), ("lower-1", -0.16)):
         place = mesh.points[mesh.nodes(robot.actuators[name].cavity)].mean(axis=0)
@@ -114,6 +118,6 @@ def test_full_steps_of_the_pressures_are_stable_with_one_linearisation_a_step():
         step = model.step(x, u, None, k)
         assert step.status, step.status.text
         x = step.x
-        rest = robot.place("tip", model.space.position(x)) if k == 79 else rest
+        rest = robot.effector_position("tip", model.space.position(x)) if k == 79 else rest
     assert np.linalg.norm(rest[:2]) > 0.03
-    assert np.linalg.norm(robot.place("tip", model.space.position(x))[:2]) < 0.002
+    assert np.linalg.norm(robot.effector_position("tip", model.space.position(x))[:2]) < 0.002

@@ -1,22 +1,35 @@
-"""Actuators, each written once for every body: what a unit of control does to it, and what the
-motor can do."""
+"""Actuators: what their controls do to a body, and the limits of their motors.
 
+>>> import pliant as pl
+>>> thrust = pl.actuators.Thrust(point=(0.0, 0.0, 0.1), limits=(-1.0, 1.0))
+"""
+
+from pliant.actuators.added_elasticity import AddedElasticity, AttachedElasticity, ElasticLaw
 from pliant.actuators.arm import Arm, Joint
 from pliant.actuators.arm_file import load_arm
 from pliant.actuators.cable import AttachedCable, Cable
-from pliant.actuators.continued import Continued, ContinuedTerm
+from pliant.actuators.extrapolated import ExtrapolatedActuator, ExtrapolatedPotential
 from pliant.actuators.fibres import AttachedFibres, Fibres
 from pliant.actuators.frames import Frame, MovingFrame
-from pliant.actuators.gripper import AttachedGripper, AttachedTether, Driven, Gripper, Tether
-from pliant.actuators.hydraulic import AttachedLiquid, Hydraulic, liquid_of, merged_constraint
+from pliant.actuators.gripper import AttachedGripper, AttachedTether, FrameActuator, Gripper, Tether
+from pliant.actuators.hydraulic import (
+    AttachedLiquid,
+    Hydraulic,
+    cavity_of,
+    liquid_of,
+    merged_constraint,
+)
 from pliant.actuators.muscle import AttachedStress, Fluidic, Muscle
+from pliant.actuators.polyline import Polyline
 from pliant.actuators.pressure import AttachedPressure, Pressure
 from pliant.actuators.servo import AttachedServo, Servo
 from pliant.actuators.thrust import AttachedThrust, Thrust
 
 __all__ = [
+    "AddedElasticity",
     "Arm",
     "AttachedCable",
+    "AttachedElasticity",
     "AttachedFibres",
     "AttachedGripper",
     "AttachedLiquid",
@@ -26,21 +39,24 @@ __all__ = [
     "AttachedTether",
     "AttachedThrust",
     "Cable",
-    "Continued",
-    "ContinuedTerm",
-    "Driven",
+    "ElasticLaw",
+    "ExtrapolatedActuator",
+    "ExtrapolatedPotential",
     "Fibres",
     "Fluidic",
     "Frame",
+    "FrameActuator",
     "Gripper",
     "Hydraulic",
     "Joint",
     "MovingFrame",
     "Muscle",
+    "Polyline",
     "Pressure",
     "Servo",
     "Tether",
     "Thrust",
+    "cavity_of",
     "liquid_of",
     "load_arm",
     "merged_constraint",

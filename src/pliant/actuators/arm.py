@@ -1,5 +1,5 @@
-"""A serial arm of revolute joints as a frame: its joint angles are the controls, pinocchio does the
-kinematics."""
+"""A serial arm of revolute joints as a frame. Its controls are the joint angles; pinocchio computes
+the kinematics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -11,15 +11,15 @@ import numpy as np
 
 from pliant.actuators.frames import checked_limits, checked_start
 from pliant.core import Array, InputError, MissingExtra, finite_array, require_positive
-from pliant.kernels.turns import FLAT, SKEW
+from pliant.kernels.rotations import SKEW, SKEW_FLAT
 
-CROSSED = SKEW.swapaxes(1, 2).reshape(9, 3)  # outer(a, b).ravel() @ CROSSED = a x b
+OUTER_TO_CROSS = SKEW.swapaxes(1, 2).reshape(9, 3)  # outer(a, b).ravel() @ OUTER_TO_CROSS = a x b
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Joint:
-    """A joint that turns about the z axis of its frame, which stands in the frame before it at
-    `xyz` turned by `rpy`."""
+    """A revolute joint about the z axis of its frame. `xyz` and `rpy` are the pose of that frame in
+    the frame of the previous joint."""
 
     name: str
     xyz: Array  # (3,) [m]
@@ -46,11 +46,11 @@ class Joint:
         require_positive(f"The acceleration of {what}", self.acceleration, "rad/s^2")
 
 
-class Pose(NamedTuple):
-    """The chain at one u. With z the joint axes and v = o x z, a point p moves by v_i + z_i x p
-    when joint i turns."""
+class ArmPose(NamedTuple):
+    """The kinematics of the chain at controls u. With the joint axes z and v = o x z, the velocity
+    of a point p per unit velocity of joint i is v_i + z_i x p."""
 
-    turn: Array  # (3, 3) from the last frame to space
+    rotation: Array  # (3, 3) from the last frame to space
     grip: Array  # (3,) [m] the grip point in space
     axes: Array  # (n, 3) z
     skews: Array  # (n, 3, 3) p @ skews[i] = z_i x p
@@ -59,17 +59,17 @@ class Pose(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Arm:
-    """A Frame at the grip point of a serial chain with the axes of its last joint; the controls are
-    the joint angles [rad].
+    """A Frame at the grip point of a serial chain, with the axes of the last joint. The controls
+    are the joint angles [rad].
 
-    Needs pinocchio (the extra `arms`) for everything but its description.
+    The kinematics need pinocchio (the extra `arms`).
     """
 
-    joints: Sequence[Joint]  # from the base to the hand
+    joints: Sequence[Joint]  # from the base to the gripper
     grip: Array  # (3,) [m] the grip point in the last joint's frame
-    start: Array  # (n_controls,) [rad] where it stands at first
-    xyz: Array = (0.0, 0.0, 0.0)  # type: ignore[assignment]  # (3,) [m] where the chain's base stands in space
-    rpy: Array = (0.0, 0.0, 0.0)  # type: ignore[assignment]  # (3,) [rad] how it is turned there
+    start: Array  # (n_controls,) [rad] initial joint angles
+    xyz: Array = (0.0, 0.0, 0.0)  # type: ignore[assignment]  # (3,) [m] position of the base
+    rpy: Array = (0.0, 0.0, 0.0)  # type: ignore[assignment]  # (3,) [rad] orientation of the base
     name: str = "arm"
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class Arm:
         if not names or twice:
             raise InputError(
                 f"{self.name} has {f'two joints {twice[0]!r}' if twice else 'no joints'}; give "
-                "each of them once, by name."
+                "at least one joint, each with its own name."
             )
         for part, unit in (("grip", "m"), ("xyz", "m"), ("rpy", "rad")):
             object.__setattr__(
@@ -96,9 +96,13 @@ class Arm:
     def n_controls(self) -> int:
         return len(self.joints)
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        return self.n_controls * ("rad",)
+
     @cached_property
     def limits(self) -> tuple[Array, Array]:
-        """((n_controls,), (n_controls,)) [rad]"""
+        """Lower and upper joint angles, (n_controls,) each [rad]."""
         names = tuple(joint.name for joint in self.joints)
         return checked_limits(
             self.name, names, (_row(self.joints, "lower"), _row(self.joints, "upper"))
@@ -106,37 +110,38 @@ class Arm:
 
     @cached_property
     def velocity(self) -> Array:
-        """(n_controls,) [rad/s] the largest speed of each joint."""
+        """Largest speed of each joint, (n_controls,) [rad/s]."""
         return _row(self.joints, "velocity")
 
     @cached_property
     def acceleration(self) -> Array:
-        """(n_controls,) [rad/s^2] the largest acceleration of each joint."""
+        """Largest acceleration of each joint, (n_controls,) [rad/s^2]."""
         return _row(self.joints, "acceleration")
 
-    def places(self, local: Array, u: Array) -> Array:
+    def positions(self, local: Array, u: Array) -> Array:
         pose = self._chain.at(u)
-        return pose.grip + local @ pose.turn.T
+        return pose.grip + local @ pose.rotation.T
 
-    def slopes(self, local: Array, u: Array) -> Array:
+    def jacobian(self, local: Array, u: Array) -> Array:
         pose = self._chain.at(u)
-        return pose.moments + (pose.grip + local @ pose.turn.T) @ pose.skews
+        return pose.moments + (pose.grip + local @ pose.rotation.T) @ pose.skews
 
-    def bend(self, local: Array, u: Array, bar: Array, du: Array) -> Array:
-        """From d^2 p / du_i du_j = z_i x dp/du_j for i <= j: of two joints, the one nearer to the
-        base turns the other's slope."""
+    def hessian_vector(self, local: Array, u: Array, bar: Array, du: Array) -> Array:
+        """Return the second derivative along du, from d^2 p / du_i du_j = z_i x dp/du_j for
+        i <= j."""
         pose = self._chain.at(u)
-        outer = np.swapaxes(self.slopes(local, u), 1, 2) @ bar  # (n, 3, 3)
-        torque = outer.reshape(-1, 9) @ CROSSED  # sum_k slope_jk x bar_k
+        outer = np.swapaxes(self.jacobian(local, u), 1, 2) @ bar  # (n, 3, 3)
+        torque = outer.reshape(-1, 9) @ OUTER_TO_CROSS  # sum_k dp_k/du_j x bar_k
         upper = np.triu(pose.axes @ torque.T)
         return (upper + np.triu(upper, 1).T) @ du
 
-    def local(self, places: Array, u: Array) -> Array:
+    def local_positions(self, positions: Array, u: Array) -> Array:
         pose = self._chain.at(u)
-        return (places - pose.grip) @ pose.turn
+        return (positions - pose.grip) @ pose.rotation
 
     def outline(self, u: Array) -> Array:
-        """(n_controls + 1, 3) [m] the joints from the base on, then the grip point."""
+        """Return the positions of the joints from the base, then the grip point,
+        (n_controls + 1, 3) [m]."""
         return self._chain.outline(u)
 
     @cached_property
@@ -146,7 +151,7 @@ class Arm:
     def __getstate__(self) -> dict[str, Any]:
         return {
             part.name: getattr(self, part.name) for part in fields(self)
-        }  # not the chain: pinocchio's data stay in the process
+        }  # without the chain: pinocchio's data cannot be pickled
 
 
 def _row(joints: Sequence[Joint], key: str) -> Array:
@@ -154,8 +159,8 @@ def _row(joints: Sequence[Joint], key: str) -> Array:
 
 
 class _Chain:
-    """Pinocchio's model of an arm with one workspace, and the last pose, since places and slopes
-    come at the same u."""
+    """A pinocchio model of an arm. It caches the last pose, because positions and derivatives are
+    often evaluated at the same u."""
 
     def __init__(self, arm: Arm) -> None:
         try:
@@ -172,10 +177,10 @@ class _Chain:
                 self._model.addJoint(parent, pin.JointModelRZ(), placed, joint.name),
                 pin.SE3.Identity(),
             )
-        self._hand, self._data = parent, self._model.createData()
-        self._last: tuple[bytes, Pose] | None = None
+        self._last_joint, self._data = parent, self._model.createData()
+        self._last: tuple[bytes, ArmPose] | None = None
 
-    def at(self, u: Array) -> Pose:
+    def at(self, u: Array) -> ArmPose:
         u = np.asarray(u, float)
         key, last = u.tobytes(), self._last
         if last is None or last[0] != key:
@@ -183,21 +188,23 @@ class _Chain:
                 last = self._last = (key, self._pose(u))
         return last[1]
 
-    def _pose(self, u: Array) -> Pose:
+    def _pose(self, u: Array) -> ArmPose:
         J = self._pin.computeJointJacobians(self._model, self._data, u)
-        J = np.reshape(J, (6, -1))  # velocity at the origin of space, over axis; n = 1 gives (6,)
-        hand = self._data.oMi[self._hand]
-        turn, axes = np.array(hand.rotation), np.array(J[3:].T)
-        return Pose(
-            turn,
-            hand.translation + turn @ self._grip,
+        J = np.reshape(J, (6, -1))  # rows: velocity at the origin, then axis; n = 1 gives (6,)
+        last = self._data.oMi[self._last_joint]
+        rotation, axes = np.array(last.rotation), np.array(J[3:].T)
+        return ArmPose(
+            rotation,
+            last.translation + rotation @ self._grip,
             axes,
-            -(axes @ FLAT).reshape(-1, 3, 3),
+            -(axes @ SKEW_FLAT).reshape(-1, 3, 3),
             np.array(J[:3].T)[:, None, :],
         )
 
     def outline(self, u: Array) -> Array:
         with self._lock:
             self._pin.forwardKinematics(self._model, self._data, np.asarray(u, float))
-            joints = [np.array(self._data.oMi[k].translation) for k in range(1, self._hand + 1)]
+            joints = [
+                np.array(self._data.oMi[k].translation) for k in range(1, self._last_joint + 1)
+            ]
         return np.array([*joints, self.at(u).grip])

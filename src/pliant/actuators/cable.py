@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Matter
+from pliant.actuators.polyline import Polyline
+from pliant.bodies import AttachableBody
 from pliant.core import (
     Array,
     InputError,
@@ -17,26 +19,35 @@ from pliant.core import (
     quoted,
     require_positive,
 )
-from pliant.geometry.locate import ROUNDING
+from pliant.geometry.locate import ROUNDING_TOLERANCE
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cable:
-    """A cable through material points; `guide` is a fixed pulley in space that it runs to after the
-    last point.
+    """A cable through material points, and after the last one to `guide`, a fixed pulley in space.
 
-    drive "tension": the control is the tension [N], slack below zero, so f = -T dL/dq. drive
-    "length": the control is the free length as a share of the rest length, and the cable is a
-    one-sided spring (paper 004 eq. 17).
+    drive "tension": the control is the tension [N], and the force is f = -T dL/dq; the cable is
+    slack below zero. drive "length": the control is the ratio of the free length to the rest
+    length [-], and the cable is a one-sided spring [Spielberg2021, eq. 17].
+
+    >>> import pliant as pl
+    >>> beam = pl.Robot(
+    ...     shape=pl.Box(size=(0.1, 0.02, 0.02)),
+    ...     divisions=(3, 1, 1),
+    ...     order=1,
+    ...     material=pl.Material(E=1e5, nu=0.4, density=1000.0),
+    ...     supports=[pl.Support(region="x-")],
+    ...     effectors={"tip": pl.Effector(surface="x+")},
+    ...     actuators={"cable": pl.Cable(points=[(0.0, 0.01, 0.02), (0.1, 0.01, 0.02)])},
+    ... )
+    >>> [control.unit for control in beam.controls]
+    ['N']
     """
 
     points: ArrayLike  # (n, dim) [m] rest positions, in order along the cable
     guide: ArrayLike | None = None  # (dim,) [m]
     drive: str = "tension"
-    limits: tuple[float, float] = (
-        0.0,
-        inf,
-    )  # what the motor can do: tension [N] or share of the rest length [-]
+    limits: tuple[float, float] = (0.0, inf)  # of the control
     stiffness: float = 1e3  # [N/m] of a length-driven cable
 
     def __post_init__(self) -> None:
@@ -57,7 +68,7 @@ class Cable:
             what = "tension" if self.drive == "tension" else "free length"
             raise InputError(
                 f"The lower limit of a cable's {what} is {self.limits[0]:g}; a cable can only "
-                "pull, so take 0 or more."
+                "pull, so give 0 or more."
             )
         require_positive("The cable's stiffness", self.stiffness, "N/m")
 
@@ -67,23 +78,38 @@ class Cable:
 
     @property
     def neutral(self) -> float:
-        """The control at which the cable does nothing at rest: no tension, or its whole rest
-        length."""
+        """The control without force at rest: zero tension, or the rest length."""
         return 0.0 if self.drive == "tension" else 1.0
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        return ("N" if self.drive == "tension" else "-",)
+
+    def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
+        """Return the cable through its points to its guide."""
+        weights = body.locate(np.asarray(self.points, float))
+        guide = self.path()[weights.shape[0] :]
+        return (
+            Polyline(
+                kind="cable",
+                n_points=weights.shape[0] + len(guide),
+                points=lambda nodes, u: np.concatenate([weights @ nodes, guide]),
+            ),
+        )
+
     def path(self) -> Array:
-        """(n, dim) [m] the route at rest, the guide included."""
+        """Return the path at rest including the guide, (n, dim) [m]."""
         points = np.asarray(self.points, float)
         return points if self.guide is None else np.vstack([points, np.asarray(self.guide, float)])
 
-    def on(self, body: Matter) -> "AttachedCable":
-        """Attach the cable to a body. Raises InputError for a point outside of it."""
+    def attach(self, body: AttachableBody) -> "AttachedCable":
+        """Attach the cable to a body. Raises `InputError` if a point is outside the body."""
         anchors = body.locate(np.asarray(self.points, float))
         m = anchors.shape[0]
         path = self.path()
         held = anchors @ body.rest.reshape(-1, body.dim)
-        # a given point off the body was moved to its surface; others differ by rounding only
-        moved = np.linalg.norm(held - path[:m], axis=1) > ROUNDING * np.ptp(body.rest)
+        # a point outside the body was projected to its surface; others differ by rounding only
+        moved = np.linalg.norm(held - path[:m], axis=1) > ROUNDING_TOLERANCE * np.ptp(body.rest)
         path = np.vstack([np.where(moved[:, None], held, path[:m]), path[m:]])
         n = len(path) - 1
         difference = sp.diags([-1.0, 1.0], [0, 1], shape=(n, n + 1)).tocsr()
@@ -105,9 +131,9 @@ class Cable:
 
 
 @njit(error_model="numpy", cache=True)
-def tension(by_length, length, u, rest_length, stiffness):
-    """[N] of a cable: its control, or a one-sided spring beyond its free length; analytic in
-    complex lengths."""
+def tension(by_length: Any, length: Any, u: Any, rest_length: Any, stiffness: Any) -> Any:
+    """Return the tension [N]: the control, or a one-sided spring beyond the free length. It is
+    analytic in complex lengths."""
     free = max(u, 0.0)
     if not by_length:
         return free + 0.0 * length
@@ -117,7 +143,7 @@ def tension(by_length, length, u, rest_length, stiffness):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttachedCable:
-    """A Term whose points y are the cable's segments, L = sum |y|."""
+    """The Potential of a cable. Its points y are the segments, so the length is L = sum |y|."""
 
     weights: sp.csr_matrix  # (n_segments, n_nodes)
     offset: Array  # (n_segments, dim) [m]
@@ -125,18 +151,18 @@ class AttachedCable:
     drive: str
     stiffness: float  # [N/m]
     n_controls: int = 1
-    group: int = 1
+    points_per_block: int = 1
 
     @property
     def stiff(self) -> bool:
         return self.drive == "length"
 
     def length(self, y: Array) -> Array:
-        """[m]"""
+        """Return the length [m]."""
         return _norm(y).sum()
 
     def displacement(self, y: Array) -> Array:
-        """[m] how much cable the motor has taken in since rest."""
+        """Return the shortening since rest [m]."""
         return self.rest_length - self.length(y)
 
     def _tension(self, length: Array, u: Array) -> Array:
@@ -153,14 +179,14 @@ class AttachedCable:
         r = _norm(y)
         return (self._tension(r.sum(), u) / r)[:, None] * y
 
-    def curvature(self, y: Array, u: Array) -> Array:
+    def hessian(self, y: Array, u: Array) -> Array:
         r = _norm(y)
         t = y / r[:, None]
         return (self._tension(r.sum(), u) / r)[:, None, None] * (
             np.eye(y.shape[1]) - t[:, :, None] * t[:, None, :]
         )
 
-    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
+    def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:
         r = _norm(y)
         taut = self.drive == "length" and np.real(self._tension(r.sum(), u)) > 0.0
         return (y / r[:, None])[None][: int(taut)], np.full(int(taut), self.stiffness)
@@ -177,24 +203,22 @@ class AttachedCable:
             * (u[0] >= 0.0 and np.real(self._tension(r.sum(), u)) > 0.0)
         )
 
-    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
-        return np.zeros(
-            1
-        )  # the force is linear in the tension and in the length, apart from where it goes slack
+    def control_hessian_vector(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+        return np.zeros(1)  # the force is piecewise linear in the control
 
 
 def _norm(y: Array) -> Array:
-    """|y| row by row, analytic in complex y."""
+    """Return |y| of each row, analytic in complex y."""
     return np.sqrt(np.einsum("ij,ij->i", y, y))
 
 
-# The same on a few nodes, compiled, for bodies that take thousands of small steps
+# Compiled versions on a few nodes, for explicit time stepping with many small steps
 
 
 @njit(error_model="numpy", cache=True)
-def _segments(nodes, weights, offset, q):
-    """((n_segments, dim) the segments, (n_segments,) their lengths) from positions q (n, dim);
-    weights (n_segments, n_nodes)."""
+def _segments(nodes: Any, weights: Any, offset: Any, q: Any) -> Any:
+    """Return the segments (n_segments, dim) and their lengths (n_segments,) for positions q
+    (n, dim) and weights (n_segments, n_nodes)."""
     y = offset.copy()
     for s in range(len(y)):
         for k in range(len(nodes)):
@@ -204,36 +228,57 @@ def _segments(nodes, weights, offset, q):
 
 
 @njit(error_model="numpy", cache=True)
-def pull_nodes(nodes, weights, offset, by_length, rest_length, stiffness, u, q, force):
-    """Add a cable's pull [N] to the force (n, dim) on its nodes."""
+def add_cable_forces(
+    nodes: Any,
+    weights: Any,
+    offset: Any,
+    by_length: Any,
+    rest_length: Any,
+    stiffness: Any,
+    u: Any,
+    q: Any,
+    force: Any,
+) -> Any:
+    """Add the force of a cable [N] to `force` (n, dim)."""
     y, r = _segments(nodes, weights, offset, q)
-    pull = tension(by_length, r.sum(), u, rest_length, stiffness)
+    T = tension(by_length, r.sum(), u, rest_length, stiffness)
     for k in range(len(nodes)):
         for s in range(len(y)):
             for i in range(y.shape[1]):
-                force[nodes[k], i] -= weights[s, k] * pull / r[s] * y[s, i]
+                force[nodes[k], i] -= weights[s, k] * T / r[s] * y[s, i]
 
 
 @njit(error_model="numpy", cache=True)
-def pull_nodes_back(nodes, weights, offset, by_length, rest_length, stiffness, u, q, bar, q_bar):
-    """Add the gradient of bar (n, dim) . force by the positions to q_bar; gives that by the
-    control."""
+def add_cable_forces_vjp(
+    nodes: Any,
+    weights: Any,
+    offset: Any,
+    by_length: Any,
+    rest_length: Any,
+    stiffness: Any,
+    u: Any,
+    q: Any,
+    bar: Any,
+    q_bar: Any,
+) -> Any:
+    """Add the gradient of bar (n, dim) . force with respect to q to q_bar. Return the gradient with
+    respect to the control."""
     y, r = _segments(nodes, weights, offset, q)
     dy, _ = _segments(nodes, weights, 0.0 * offset, bar)
-    pull = tension(by_length, r.sum(), u, rest_length, stiffness)
-    along = np.zeros(len(y))  # how the bar lengthens each segment
+    T = tension(by_length, r.sum(), u, rest_length, stiffness)
+    along = np.zeros(len(y))  # rate of length of each segment along bar
     for s in range(len(y)):
         for i in range(y.shape[1]):
             along[s] += y[s, i] * dy[s, i] / r[s]
     stretched = along.sum()
-    spring = stiffness * stretched if by_length and pull > 0.0 else 0.0
+    spring = stiffness * stretched if by_length and T > 0.0 else 0.0
     for k in range(len(nodes)):
         for s in range(len(y)):
             for i in range(y.shape[1]):
                 t = y[s, i] / r[s]
                 q_bar[nodes[k], i] -= weights[s, k] * (
-                    pull / r[s] * (dy[s, i] - along[s] * t) + spring * t
+                    T / r[s] * (dy[s, i] - along[s] * t) + spring * t
                 )
-    if u < 0.0 or (by_length and pull <= 0.0):
+    if u < 0.0 or (by_length and T <= 0.0):
         return 0.0
     return stiffness * rest_length * stretched if by_length else -stretched

@@ -1,4 +1,4 @@
-"""Fibres laid into the material: stiff along their direction only, as the thread wound around a
+"""Fibres in the material that are stiff along their direction only, such as the thread around a
 pneumatic chamber."""
 
 from collections.abc import Callable
@@ -8,41 +8,61 @@ from math import inf
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.actuators.muscle import chosen
-from pliant.bodies import Matter, Solid
+from pliant.actuators.muscle import select_cells
+from pliant.actuators.polyline import Polyline
+from pliant.bodies import AttachableBody, Solid
 from pliant.bodies.elements import gradients
 from pliant.core import Array, InputError, finite_array, require_positive
 from pliant.geometry import Domain
 from pliant.geometry.cells import shape_values
 
 
-def hoops(points: Array) -> Array:
-    """(k, dim) the direction around the z axis (in the plane, around the origin) at points (k, dim)
-    [m]."""
+def circumferential(points: Array) -> Array:
+    """Return the direction around the z axis (in the plane: around the origin), (k, dim), at points
+    (k, dim) [m]."""
     around = np.zeros_like(points)
     around[:, 0], around[:, 1] = -points[:, 1], points[:, 0]
     return around
 
 
-def rays(points: Array) -> Array:
-    """(k, dim) the direction away from the z axis (in the plane, from the origin) at points (k,
-    dim) [m]."""
+def radial(points: Array) -> Array:
+    """Return the direction away from the z axis (in the plane: from the origin), (k, dim), at
+    points (k, dim) [m]."""
     away = points.copy()
     away[:, 2:] = 0.0
     return away
 
 
+@dataclass(frozen=True, kw_only=True)
+class CircumferentialDirection:
+    """The direction around an axis in space, at points (k, 3) [m]."""
+
+    axis: tuple[float, float, float]
+    origin: tuple[float, float, float] = (0.0, 0.0, 0.0)  # [m] a point of the axis
+
+    def __post_init__(self) -> None:
+        finite_array("The origin of a circumferential direction", self.origin, (3,), "m")
+        if not np.any(finite_array("The axis of a circumferential direction", self.axis, (3,))):
+            raise InputError(
+                "The axis of a circumferential direction is zero; give one such as (1, 0, 0)."
+            )
+
+    def __call__(self, points: Array) -> Array:
+        return np.cross(np.asarray(self.axis, float), points - np.asarray(self.origin, float))
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fibres:
-    """Fibres spread evenly over a region; they have no control. Their energy is stiffness/2 e^2 per
-    volume, with the Green strain e = (|F a|^2 - 1) / 2 along their rest direction a in the middle
-    of each cell: at more points, stiff fibres would lock it."""
+    """Fibres that are distributed evenly over a region. They have no control.
+
+    Their energy density is stiffness/2 e^2 with the Green strain e = (|F a|^2 - 1) / 2 along the
+    rest direction a. It is evaluated at the centre of each cell only, to avoid locking.
+    """
 
     region: str | Domain  # a region or material by name, or a shape in rest coordinates
-    stiffness: float  # [Pa] Young's modulus of the fibres times their share of the volume
-    direction: Callable[[Array], Array] = (
-        hoops  # rest points (k, dim) [m] -> directions (k, dim) of any length
-    )
+    stiffness: float  # [Pa] Young's modulus of the fibres times their volume fraction
+    # rest points (k, dim) [m] -> directions (k, dim) of any length
+    direction: Callable[[Array], Array] = circumferential
 
     def __post_init__(self) -> None:
         require_positive("The stiffness of the fibres", self.stiffness, "Pa")
@@ -59,13 +79,20 @@ class Fibres:
     def limits(self) -> tuple[float, float]:
         return -inf, inf
 
-    def on(self, body: Matter) -> "AttachedFibres":
+    @property
+    def units(self) -> tuple[str, ...]:
+        return ()
+
+    def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
+        return ()
+
+    def attach(self, body: AttachableBody) -> "AttachedFibres":
         if not isinstance(body, Solid):
             raise InputError(
-                f"{type(body).__name__} cannot hold fibres; give the robot a shape or a mesh, "
-                "and step it as a solid."
+                f"{type(body).__name__} cannot contain fibres; give the robot a shape or a mesh, "
+                "and simulate it as a solid."
             )
-        cells = chosen(body, self.region)
+        cells = select_cells(body, self.region)
         nodes, middle = body.mesh.cells[cells], np.full((1, body.dim + 1), 1.0 / (body.dim + 1))
         at = np.einsum(
             "a,cai->ci", shape_values(middle, body.mesh.order)[0], body.mesh.points[nodes]
@@ -75,7 +102,7 @@ class Fibres:
         if not length.all():
             raise InputError(
                 f"The fibres have no direction near {at[np.argmin(length)].round(6).tolist()} m; "
-                "let it be a vector all over their region."
+                "give a nonzero vector everywhere in their region."
             )
         grads, _ = gradients(body.mesh.points, nodes, body.mesh.order, middle)
         slope = np.einsum("cai,ci->ca", grads[:, 0], a / length)
@@ -92,34 +119,35 @@ class Fibres:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttachedFibres:
-    """A Term whose points y = F a are the stretched fibres in the middle of each cell."""
+    """The Potential of fibres. Its points y = F a are the deformed fibre directions at the cell
+    centres."""
 
     weights: sp.csr_matrix  # (n_cells, n_nodes) [1/m]
     offset: Array  # (n_cells, dim) [-]
     stiffness: Array  # (n_cells,) [J]
     n_controls: int = 0
-    group: int = 1
+    points_per_block: int = 1
     stiff: bool = True
 
-    def _pull(self, y: Array) -> Array:
-        """(n_cells,) [J] stiffness times Green strain."""
+    def _stress(self, y: Array) -> Array:
+        """Return stiffness times Green strain, (n_cells,) [J]."""
         return self.stiffness * 0.5 * (np.sum(y * y, axis=1) - 1.0)
 
     def energy(self, y: Array, u: Array) -> float:
-        return float(0.5 * np.sum(self._pull(y) ** 2 / self.stiffness))
+        return float(0.5 * np.sum(self._stress(y) ** 2 / self.stiffness))
 
     def gradient(self, y: Array, u: Array) -> Array:
-        return self._pull(y)[:, None] * y
+        return self._stress(y)[:, None] * y
 
-    def curvature(self, y: Array, u: Array) -> Array:
+    def hessian(self, y: Array, u: Array) -> Array:
         along = self.stiffness[:, None, None] * y[:, :, None] * y[:, None, :]
-        return along + self._pull(y)[:, None, None] * np.eye(y.shape[1])
+        return along + self._stress(y)[:, None, None] * np.eye(y.shape[1])
 
-    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
+    def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:
         return np.zeros((0, *y.shape)), np.zeros(0)
 
     def control_gradient(self, y: Array, u: Array) -> Array:
         return np.zeros((0, *y.shape))
 
-    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+    def control_hessian_vector(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
         return np.zeros(0)

@@ -1,10 +1,10 @@
-"""A liquid in a closed cavity of a solid: a pump that drives it, and its weight on every wall
-(paper 002).
+"""A liquid in a closed cavity of a solid: the pressure of a pump, and the weight of the liquid on
+the wall [Rodriguez2017].
 
-The liquid presses with p(x) = p_ref + rho g . (x - x_ref), where p_ref is what the pump says of the
-point x_ref, fixed in space. Its potential is that of the pump, of the volume V alone, and that of
-the weight, -rho g . (S - x_ref V) with S the integral of x over the liquid. Both are polynomials of
-the wall's nodes, so that forces and Hessians are exact.
+The pressure is p(x) = p_ref + rho g . (x - x_ref), where the pump sets p_ref at the point x_ref,
+fixed in space. The potential has two terms: that of the pump, a function of the volume V, and that
+of the weight, -rho g . (S - x_ref V), where S is the integral of x over the liquid. Both are
+polynomials of the wall's nodes, so forces and Hessians are exact.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,41 +17,43 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.actuators.continued import uncontinued
-from pliant.actuators.pressure import AttachedPressure, Pressure, attached, check_fluid, uncrossed
-from pliant.bodies import Matter, Solid
+from pliant.actuators.extrapolated import without_extrapolation
+from pliant.actuators.polyline import Polyline
+from pliant.actuators.pressure import (
+    AttachedPressure,
+    Pressure,
+    attach_fluid,
+    check_fluid,
+    check_self_intersection,
+)
+from pliant.bodies import AttachableBody, Solid
 from pliant.core import Array, InputError, finite_array, require_positive
-from pliant.geometry.moments import first_moment
+from pliant.hydrostatics.volume_moments import first_moment
 from pliant.materials import DENSITY
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Hydraulic:
-    """A liquid that fills a cavity; `cavity` names a surface of the mesh that is the whole wall of
+    """A liquid that fills a cavity. `cavity` names a surface of the mesh that is the whole wall of
     a closed void.
 
-    The control is that of a Pressure: the pressure [Pa] (drive "pressure") or the liquid's volume
-    as a share of the cavity's rest volume (drive "volume"), by the pressure at x_ref, which is the
-    highest point of the cavity at rest. On a body the pump is the Term of a Pressure; the weight is
-    a Term of its own, `liquid`, without controls, which a robot's equations ask for with the
-    robot's own gravity: so gravity is said once, and the liquid cannot fall another way than the
-    body. In motion the mass rho V0 goes along with the wall.
+    drive "pressure": the control is the pressure [Pa] at x_ref, the highest point of the cavity at
+    rest. drive "volume": the control is the ratio of the liquid's volume to the cavity's rest
+    volume [-]. `attach` returns the Potential of the pump; `liquid` returns that of the weight,
+    which has no controls and uses the robot's gravity. In dynamics the mass rho V0 moves with the
+    wall.
 
-    x_ref stays in space, whatever the robot does: right for a pump that stands still with a hose to
-    the cavity. In a cavity that is lifted by h there is rho g h less pressure. Of a closed chamber,
-    or of a pump that the robot carries, that is not so; with drive "volume" it changes the volume
-    by up to rho g h / bulk (1 % a metre of water with bulk = 1e6 Pa), less with a larger bulk
-    modulus.
+    x_ref is fixed in space, as for a fixed pump with a hose to the cavity: a cavity that rises by h
+    has rho g h less pressure. A closed chamber and a pump on the robot behave differently. With
+    drive "volume" the error of the volume is at most rho g h / bulk: 1 % per metre of water with
+    bulk = 1e6 Pa, and less with a larger bulk modulus.
     """
 
     cavity: str
     drive: str = "pressure"
-    limits: tuple[float, float] = (
-        0.0,
-        inf,
-    )  # what the pump can do: pressure [Pa] or share of the rest volume [-]
+    limits: tuple[float, float] = (0.0, inf)  # of the control
     density: float = 1000.0  # [kg/m^3]
-    bulk: float = 1e6  # [Pa] of the liquid of a volume-driven cavity, with that of its hoses
+    bulk: float = 1e6  # [Pa] bulk modulus of liquid and hoses, if driven by volume
 
     def __post_init__(self) -> None:
         check_fluid(
@@ -66,71 +68,89 @@ class Hydraulic:
 
     @property
     def neutral(self) -> float:
-        """The control at which the pump does nothing at rest; the weight acts all the same."""
+        """The control without force of the pump at rest; the weight acts in any case."""
         return 0.0 if self.drive == "pressure" else 1.0
 
-    def on(self, body: Matter) -> AttachedPressure:
-        """The pump in a body; a cavity that leaks, that crosses itself or that is none is an
-        error."""
-        return uncrossed(body, self.cavity, attached(body, self.cavity, self.drive, self.bulk))
+    @property
+    def units(self) -> tuple[str, ...]:
+        return ("Pa" if self.drive == "pressure" else "-",)
 
-    def liquid(self, body: Matter, gravity: ArrayLike | None) -> "AttachedLiquid":
-        """The weight and the mass of the liquid under gravity (dim,) [m/s^2]."""
+    def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
+        return ()
+
+    def attach(self, body: AttachableBody) -> AttachedPressure:
+        """Return the Potential of the pump. Raises `InputError` if the cavity is open, intersects
+        itself, or does not exist."""
+        fluid = attach_fluid(body, self.cavity, self.drive, self.bulk)
+        check_self_intersection(body, self.cavity)
+        return fluid
+
+    def liquid(self, body: AttachableBody, gravity: ArrayLike | None) -> "AttachedLiquid":
+        """Return the weight and mass of the liquid under gravity (dim,) [m/s^2]. Raises
+        `InputError` if gravity is None."""
         if gravity is None:
             raise InputError(
-                "The liquid of a hydraulic actuator has no gravity to weigh by; give the robot "
-                "gravity=(0, 0, -9.81) [m/s^2], or zeros where it floats in space."
+                "The liquid of a hydraulic actuator needs gravity for its weight; give the robot "
+                "gravity=(0, 0, -9.81) [m/s^2], or zeros for no gravity."
             )
         g = finite_array("Gravity", gravity, (body.dim,), "m/s^2")
-        wall = attached(body, self.cavity, "pressure", self.bulk)
+        wall = attach_fluid(body, self.cavity, "pressure", self.bulk)
         y = wall.weights @ body.rest.reshape(-1, body.dim) + wall.offset
         return AttachedLiquid(
             wall=wall,
-            pull=self.density * wall.depth * g,
+            specific_weight=self.density * wall.depth * g,
             head=-self.density * float((y @ g).min()),
-            mass=self.density * wall.rest_volume * _shares(body, self.cavity, wall, y),
+            mass=self.density * wall.rest_volume * _node_mass_fractions(body, self.cavity, wall, y),
         )
 
 
-def liquid_of(actuator: Any, body: Matter, gravity: ArrayLike | None) -> "AttachedLiquid | None":
-    """What fills an actuator, None where that weighs nothing."""
-    inner = uncontinued(actuator)
+def cavity_of(actuator: Any) -> str | None:
+    """Return the surface around the fluid of an actuator, None for an actuator without fluid."""
+    inner = without_extrapolation(actuator)
+    return inner.cavity if isinstance(inner, Hydraulic | Pressure) else None
+
+
+def liquid_of(
+    actuator: Any, body: AttachableBody, gravity: ArrayLike | None
+) -> "AttachedLiquid | None":
+    """Return the liquid in an actuator, None for an actuator without liquid."""
+    inner = without_extrapolation(actuator)
     return inner.liquid(body, gravity) if isinstance(inner, Hydraulic) else None
 
 
-def check_one_fluid_each(actuators: Mapping[str, Any], body: Matter) -> None:
-    """A sentence where two actuators fill one cavity, under one name of it or two: volume, weight
-    and mass would count twice."""
+def check_cavities_distinct(actuators: Mapping[str, Any], body: AttachableBody) -> None:
+    """Raise `InputError` if two actuators fill the same cavity: its volume, weight and mass would
+    be counted twice."""
     if not isinstance(body, Solid):
         return
-    inside = {name: uncontinued(actuator) for name, actuator in actuators.items()}
-    fluids = {
-        name: inner for name, inner in inside.items() if isinstance(inner, (Hydraulic, Pressure))
+    cavities = {
+        name: cavity
+        for name, actuator in actuators.items()
+        if (cavity := cavity_of(actuator)) is not None
     }
     walls = {
-        name: {*map(tuple, np.sort(body.mesh.facets(fluid.cavity), axis=1).tolist())}
-        for name, fluid in fluids.items()
+        name: {*map(tuple, np.sort(body.mesh.facets(cavity), axis=1).tolist())}
+        for name, cavity in cavities.items()
     }
-    for first, second in combinations(fluids, 2):
+    for first, second in combinations(cavities, 2):
         if walls[first] & walls[second]:
             raise InputError(
                 f"The actuators '{first}' and '{second}' both fill the cavity "
-                f"'{fluids[second].cavity}', which holds one fluid; remove one of them, or name "
-                "another cavity."
+                f"'{cavities[second]}'; remove one of them, or name another cavity."
             )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttachedLiquid:
-    """The weight of a liquid as a Term of the wall's nodes y: the potential -(the integral of head
-    + rho g . y over the liquid)."""
+    """The Potential of a liquid's weight as a function of the wall's nodes y: minus the integral of
+    head + rho g . y over the liquid."""
 
     wall: AttachedPressure  # driven by pressure
-    pull: Array  # (dim,) [N/m^3] rho g, in the plane times the thickness
-    head: float  # [Pa] the pressure at y = 0 above that at x_ref
-    mass: Array  # (n_nodes,) [kg] what of the liquid goes along with each node
+    specific_weight: Array  # (dim,) [N/m^3] rho g, in the plane times the thickness
+    head: float  # [Pa] pressure at y = 0 minus pressure at x_ref
+    mass: Array  # (n_nodes,) [kg] mass of liquid that moves with each node
     n_controls: int = 0
-    stiff: bool = False  # a swing of the liquid is slow beside a body's own vibrations
+    stiff: bool = False  # the weight is slow compared to the vibrations of the body
 
     @property
     def weights(self) -> sp.csr_matrix:
@@ -141,78 +161,89 @@ class AttachedLiquid:
         return self.wall.offset
 
     @property
-    def group(self) -> int:
-        return self.wall.group
+    def points_per_block(self) -> int:
+        return self.wall.points_per_block
 
     @property
     def _heads(self) -> Array:
         return np.array([self.head])
 
-    # Minus the first moment of rho g over the liquid [J] is that of the wall's facets, which point
-    # into the cavity
+    # The facets of the wall point into the cavity, so their first moment has the opposite sign
 
     def energy(self, y: Array, u: Array) -> float:
-        return self.wall.energy(y, self._heads) + float(facet_moment(self.wall, y, self.pull)[0])
-
-    def gradient(self, y: Array, u: Array) -> Array:
-        return self.wall.gradient(y, self._heads) + facet_moment(self.wall, y, self.pull)[
-            1
-        ].reshape(y.shape)
-
-    def curvature(self, y: Array, u: Array) -> Array:
-        return (
-            self.wall.curvature(y, self._heads)
-            + facet_moment(self.wall, y, self.pull, bends=True)[2]
+        return self.wall.energy(y, self._heads) + float(
+            facet_moment(self.wall, y, self.specific_weight)[0]
         )
 
-    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
+    def gradient(self, y: Array, u: Array) -> Array:
+        return self.wall.gradient(y, self._heads) + facet_moment(
+            self.wall, y, self.specific_weight
+        )[1].reshape(y.shape)
+
+    def hessian(self, y: Array, u: Array) -> Array:
+        return (
+            self.wall.hessian(y, self._heads)
+            + facet_moment(self.wall, y, self.specific_weight, with_hessian=True)[2]
+        )
+
+    def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:
         return np.zeros((0, *y.shape)), np.zeros(0)
 
     def control_gradient(self, y: Array, u: Array) -> Array:
         return np.zeros((0, *y.shape))
 
-    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+    def control_hessian_vector(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
         return np.zeros(0)
 
 
 def facet_moment(
-    wall: AttachedPressure, y: Array, g: Array, *, bends: bool = False
+    wall: AttachedPressure, y: Array, g: Array, *, with_hessian: bool = False
 ) -> tuple[Array, Array, Array]:
-    """The first moment of g over what the wall's facets enclose, which is minus that over the
-    cavity, its slope and, where it `bends`, its Hessians."""
+    """Return the first moment of g over the volume enclosed by the wall's facets (minus that of the
+    cavity), its gradient and, if `with_hessian`, its Hessians."""
     dim = y.shape[1]
     return first_moment(
-        y.reshape(-1, wall.group * dim), dim, 1 if wall.group == dim else 2, g, bends=bends
+        y.reshape(-1, wall.points_per_block * dim),
+        dim,
+        1 if wall.points_per_block == dim else 2,
+        g,
+        with_hessian=with_hessian,
     )
 
 
-def _shares(body: Matter, cavity: str, wall: AttachedPressure, y: Array) -> Array:
-    """(n_nodes,) what each node takes of the liquid's mass: by its area of the wall, tilted such
-    that the centre of the masses is that of the liquid, so that a falling robot does not begin to
-    turn."""
-    area, rest = body.patch(cavity, even=True), body.rest.reshape(-1, body.dim) + wall.offset[0]
-    share = area / area.sum()
+def _node_mass_fractions(
+    body: AttachableBody, cavity: str, wall: AttachedPressure, y: Array
+) -> Array:
+    """Return the fraction of the liquid's mass at each node, (n_nodes,).
+
+    It is proportional to the wall area of the node, with a linear correction so that the centre of
+    mass is that of the liquid: a falling robot must not start to rotate.
+    """
+    area, rest = (
+        body.node_areas(cavity, lumped=True),
+        body.rest.reshape(-1, body.dim) + wall.offset[0],
+    )
+    fraction = area / area.sum()
     centre = (
         np.array([-wall.depth * facet_moment(wall, y, unit)[0] for unit in np.eye(body.dim)])
         / wall.rest_volume
     )
-    z = rest - share @ rest
-    tilted = share * (1.0 + z @ np.linalg.solve(z.T @ (share[:, None] * z), centre - share @ rest))
-    return (
-        tilted if tilted.min() >= 0.0 else share
-    )  # a very lopsided cavity: a negative mass would be worse than an arm
+    z = rest - fraction @ rest
+    offset = np.linalg.solve(z.T @ (fraction[:, None] * z), centre - fraction @ rest)
+    corrected = fraction * (1.0 + z @ offset)
+    # In a very asymmetric cavity, negative masses would be worse than a wrong centre of mass.
+    return corrected if corrected.min() >= 0.0 else fraction
 
 
 def merged_constraint(
     J_p: Array, weight: Array, volume: Array, solve: Callable[[Array], Array]
 ) -> Array:
-    """(n, m) the paper's one constraint of pressure and weight, J_a^T = J_p^T + J_w^T J_p K^-1
-    J_p^T (section IV), for m cavities.
+    """Return the merged constraint of pressure and weight of m cavities, (n, m):
+    J_a^T = J_p^T + J_w^T J_p K^-1 J_p^T [Rodriguez2017, section IV].
 
-    J_p (m, n) [m^2] is dV/dq, weight (m, n) [N] the liquid's weight on the n unknowns by columns or
-    by the exact pressure, volume (m,) [m^3], and solve (n, m) -> (n, m) is K^-1. The paper takes
-    the weight to grow with the volume, J_w = w / V, wherever the wall goes. Here K holds the
-    derivative of the weight itself, so that K^-1 J_p^T alone is the exact response to a pressure;
-    this is for comparison.
+    J_p (m, n) [m^2] is dV/dq, `weight` (m, n) [N] the liquid's weight on the n unknowns, `volume`
+    has shape (m,) [m^3], and solve (n, m) -> (n, m) applies K^-1. The paper assumes that the weight
+    grows with the volume, J_w = w / V. In Pliant K contains the derivative of the weight, so
+    K^-1 J_p^T is the exact response to a pressure; this function is for comparison only.
     """
     return J_p.T + (weight / np.asarray(volume)[:, None]).T @ (J_p @ solve(J_p.T))

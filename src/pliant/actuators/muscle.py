@@ -1,5 +1,5 @@
-"""Stress in a region of the body (paper 004 eq. 15): a muscle along an axis of the material, or a
-fluid that swells it."""
+"""Active stress in a region of the body [Spielberg2021, eq. 15]: a muscle along an axis of the
+material, or a fluid in its pores."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -9,14 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Matter, Solid, named_cells
+from pliant.actuators.polyline import Polyline
+from pliant.bodies import AttachableBody, CellBody, Solid, named_cells, require_protocol
 from pliant.core import Array, InputError, check_limits, finite_array, require_kind
 from pliant.geometry import Domain
 
 
-def chosen(body: Matter, region: str | Domain) -> Array:
-    """(k,) the cells of a material or a region by name, or those with their centre in a domain of
-    rest coordinates."""
+def select_cells(body: AttachableBody, region: str | Domain) -> Array:
+    """Return the cells (k,) of a named material or region, or those with their centre in a domain
+    of rest coordinates. Raises `InputError` if there are none."""
     if isinstance(region, str):
         cells = named_cells(body, region)
     elif region.dim != body.dim:
@@ -25,7 +26,11 @@ def chosen(body: Matter, region: str | Domain) -> Array:
             f"shape in {body.dim} dimensions."
         )
     else:
-        cells = np.flatnonzero(region.contains(body.cell_centres()))
+        cells = np.flatnonzero(
+            region.contains(
+                require_protocol(body, CellBody, "An actuator in a shape").cell_centres()
+            )
+        )
     if not len(cells):
         what = (
             f"The region '{region}'"
@@ -33,7 +38,7 @@ def chosen(body: Matter, region: str | Domain) -> Array:
             else f"The region of an actuator, a {type(region).__name__},"
         )
         raise InputError(
-            f"{what} holds no cell or particle, so that nothing is driven; make it larger, or "
+            f"{what} contains no cell or particle, so nothing is actuated; make it larger, or "
             "the cells smaller."
         )
     return cells
@@ -48,8 +53,8 @@ def _check_region(what: str, region: str | Domain) -> None:
     )
 
 
-class Stressing(ABC):
-    """An actuator of one control [Pa], none at rest, that acts by a stress in a region."""
+class StressActuator(ABC):
+    """An actuator with one control [Pa] that applies a stress in a region."""
 
     @property
     def n_controls(self) -> int:
@@ -57,19 +62,26 @@ class Stressing(ABC):
 
     @property
     def neutral(self) -> float:
-        """The control at which it does nothing."""
+        """The control without force."""
         return 0.0
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        return ("Pa",)
+
+    def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
+        return ()
+
     @abstractmethod
-    def stress(self, body: Matter) -> tuple[Array, Array]:
-        """(cells (k,), S (dim, dim)) what it acts on, and the second Piola stress per unit of
+    def stress(self, body: AttachableBody) -> tuple[Array, Array]:
+        """Return the cells (k,) and the second Piola-Kirchhoff stress (dim, dim) per unit of
         control; in the plane its in-plane part."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Muscle(Stressing):
-    """Pulls a region together along an axis of the material: the second Piola stress u a a^T; its
-    control is u [Pa]."""
+class Muscle(StressActuator):
+    """A muscle that contracts a region along an axis a of the material. Its control u [Pa] gives
+    the second Piola-Kirchhoff stress u a a^T."""
 
     region: str | Domain  # a region or material by name, or a shape in rest coordinates
     axis: ArrayLike  # (dim,) direction in the rest shape, of any length
@@ -78,26 +90,26 @@ class Muscle(Stressing):
     def __post_init__(self) -> None:
         _check_region("a muscle", self.region)
         if not np.linalg.norm(finite_array("The axis of a muscle", self.axis, (None,))) > 0.0:
-            raise InputError("The axis of a muscle is zero; give the direction in which it pulls.")
+            raise InputError("The axis of a muscle is zero; give its direction of contraction.")
         check_limits("a muscle", self.limits)
 
     def _axes(self, dim: int) -> Array:
         axis = finite_array("The axis of a muscle", self.axis, (dim,))
         return (axis / np.linalg.norm(axis))[None]
 
-    def stress(self, body: Matter) -> tuple[Array, Array]:
+    def stress(self, body: AttachableBody) -> tuple[Array, Array]:
         a = self._axes(body.dim)[0]
-        return chosen(body, self.region), np.outer(a, a)
+        return select_cells(body, self.region), np.outer(a, a)
 
-    def on(self, body: Matter) -> "AttachedStress":
-        return _attached(body, chosen(body, self.region), self._axes(body.dim), 1.0)
+    def attach(self, body: AttachableBody) -> "AttachedStress":
+        return _attached(body, select_cells(body, self.region), self._axes(body.dim), 1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Fluidic(Stressing):
-    """Swells a region evenly: the second Piola stress -u I; its control is the pressure u [Pa].
-    With a near-incompressible material it is hydraulic: the region then answers at a nearly
-    constant volume."""
+class Fluidic(StressActuator):
+    """A fluid that expands a region isotropically. Its control is the pressure u [Pa], which gives
+    the second Piola-Kirchhoff stress -u I. In a nearly incompressible material the volume of the
+    region remains nearly constant."""
 
     region: str | Domain  # a region or material by name, or a shape in rest coordinates
     limits: tuple[float, float] = (0.0, inf)  # [Pa]
@@ -106,19 +118,20 @@ class Fluidic(Stressing):
         _check_region("a fluidic actuator", self.region)
         check_limits("a fluidic actuator", self.limits)
 
-    def stress(self, body: Matter) -> tuple[Array, Array]:
-        return chosen(body, self.region), -np.eye(body.dim)
+    def stress(self, body: AttachableBody) -> tuple[Array, Array]:
+        return select_cells(body, self.region), -np.eye(body.dim)
 
-    def on(self, body: Matter) -> "AttachedStress":
-        return _attached(body, chosen(body, self.region), np.eye(body.dim), -1.0)
+    def attach(self, body: AttachableBody) -> "AttachedStress":
+        return _attached(body, select_cells(body, self.region), np.eye(body.dim), -1.0)
 
 
-def _attached(body: Matter, cells: Array, axes: Array, sign: float) -> "AttachedStress":
-    """S = sign u sum_m a_m a_m^T over the axes (n_axes, dim), on a solid."""
+def _attached(body: AttachableBody, cells: Array, axes: Array, sign: float) -> "AttachedStress":
+    """Return the Potential of the stress S = sign u sum_m a_m a_m^T for axes (n_axes, dim). Raises
+    `InputError` unless the body is a solid."""
     if not isinstance(body, Solid):
         raise InputError(
-            f"A {type(body).__name__} has no stress, so neither a muscle nor a fluid can act in "
-            "it; give the robot a shape."
+            f"A {type(body).__name__} has no stress, so it cannot have a muscle or fluidic "
+            "actuator; give the robot a shape."
         )
     slope = np.einsum(
         "cgai,mi->cgma", body.cells.grads[cells], axes
@@ -135,14 +148,14 @@ def _attached(body: Matter, cells: Array, axes: Array, sign: float) -> "Attached
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttachedStress:
-    """A Term whose points y = F a are stretched axes at the quadrature points: energy = u/2 sum
-    volume (|y|^2 - 1)."""
+    """The Potential of an active stress. Its points y = F a are the deformed axes at the quadrature
+    points; the energy is u/2 sum volume (|y|^2 - 1)."""
 
     weights: sp.csr_matrix  # (n_points, n_nodes) [1/m]
     offset: Array  # (n_points, dim) [-]
-    volumes: Array  # (n_points,) [m^3] of each point, negative where the control pushes
+    volumes: Array  # (n_points,) [m^3] of each point, negative if the control expands
     n_controls: int = 1
-    group: int = 1
+    points_per_block: int = 1
     stiff: bool = False
 
     def energy(self, y: Array, u: Array) -> float:
@@ -151,14 +164,14 @@ class AttachedStress:
     def gradient(self, y: Array, u: Array) -> Array:
         return u[0] * self.volumes[:, None] * y
 
-    def curvature(self, y: Array, u: Array) -> Array:
+    def hessian(self, y: Array, u: Array) -> Array:
         return u[0] * self.volumes[:, None, None] * np.eye(y.shape[1])
 
-    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
+    def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:
         return np.zeros((0, *y.shape)), np.zeros(0)
 
     def control_gradient(self, y: Array, u: Array) -> Array:
         return (self.volumes[:, None] * y)[None]
 
-    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+    def control_hessian_vector(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
         return np.zeros(1)

@@ -1,4 +1,5 @@
-"""A motor that turns or moves a part of the body: its one control is the angle or the way."""
+"""A motor that rotates or translates a part of the body. Its control is the angle or the
+displacement."""
 
 from dataclasses import dataclass
 
@@ -7,8 +8,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.actuators.frames import MovingFrame
-from pliant.actuators.gripper import areas
-from pliant.bodies import Beams, Matter
+from pliant.actuators.gripper import surface_areas
+from pliant.actuators.polyline import Polyline
+from pliant.bodies import AttachableBody, Beams, stiffness_per_area
 from pliant.core import (
     Array,
     InputError,
@@ -18,32 +20,26 @@ from pliant.core import (
     require_positive,
 )
 
-FIRM = {
-    True: 100.0,
-    False: 10.0,
-}  # springs over the stiffness of what they hold: of beams, of cells
+# Stiffness of the springs over that of the held beams or cells. A single node of a beam needs more.
+BEAM_STIFFNESS_RATIO, CELL_STIFFNESS_RATIO = 100.0, 10.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Servo:
-    """Holds a named region by springs and turns it about an axis by u [rad] (drive "turn"), or
-    moves it along the axis by u [m] ("move").
+    """A motor that holds a named region by springs. It rotates the region about an axis by u [rad]
+    (drive "rotation"), or moves it along the axis by u [m] (drive "translation").
 
-    Of beams it holds places and turns, and turns at most by a full turn; of other bodies places. A
-    plane body turns about the normal of its plane, and needs no axis for that.
+    Positions are held, and of beams also rotations, up to one revolution. A plane body rotates
+    about the normal of its plane and needs no axis.
     """
 
     region: str
     axis: ArrayLike | None = None  # (dim,) any length
-    origin: ArrayLike | None = (
-        None  # (dim,) [m] a point of the axis; None: the mean place of the region at rest
-    )
-    drive: str = "turn"
+    origin: ArrayLike | None = None  # (dim,) [m] on the axis; None: centre of the region at rest
+    drive: str = "rotation"
     limits: tuple[float, float] = (-np.pi, np.pi)  # [rad] or [m]
-    stiffness: float | None = (
-        # [-] of its springs over that of what they hold; None: 100 on beams, 10 on other bodies
-        None
-    )
+    # [-] stiffness of the springs over that of the held material; None: 100 on beams, else 10
+    stiffness: float | None = None
 
     def __post_init__(self) -> None:
         require_kind(
@@ -52,15 +48,13 @@ class Servo:
             str,
             "name a region or a surface of the body, such as 'z-'",
         )
-        if self.drive not in ("turn", "move"):
-            raise InputError(f"A servo's drive is 'turn' or 'move', not '{self.drive}'.")
+        if self.drive not in ("rotation", "translation"):
+            raise InputError(f"A servo's drive is 'rotation' or 'translation', not '{self.drive}'.")
         for name, value, unit in (("axis", self.axis, ""), ("origin", self.origin, "m")):
             if value is not None:
                 finite_array(f"The {name} of a servo", value, (None,), unit)
         if self.axis is not None and not np.any(self.axis):
-            raise InputError(
-                "The axis of a servo is zero, which is no direction; give for example (0, 0, 1)."
-            )
+            raise InputError("The axis of a servo is zero; give a direction such as (0, 0, 1).")
         check_limits("a servo", self.limits)
         if self.stiffness is not None:
             require_positive("The servo's stiffness", self.stiffness, "times that of the body")
@@ -71,111 +65,116 @@ class Servo:
 
     @property
     def neutral(self) -> float:
-        """The control at which it does nothing at rest."""
+        """The control without force at rest."""
         return 0.0
 
-    def on(self, body: Matter) -> "AttachedServo":
+    @property
+    def units(self) -> tuple[str, ...]:
+        return ("rad" if self.drive == "rotation" else "m",)
+
+    def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
+        return ()
+
+    def attach(self, body: AttachableBody) -> "AttachedServo":
         nodes, rest = body.region(self.region), body.rest.reshape(-1, body.dim)
-        nodes = np.concatenate([nodes[body.is_place[nodes]], nodes[~body.is_place[nodes]]])
-        held, axis = rest[nodes[body.is_place[nodes]]], self._axis(body.dim)
-        middle = (
-            held.mean(axis=0) if len(held) else np.zeros(body.dim)
-        )  # turns alone look at no origin
-        middle = (
-            middle
-            if self.origin is None
-            else finite_array("The origin of a servo", self.origin, (body.dim,), "m")
+        nodes = np.concatenate([nodes[body.is_position[nodes]], nodes[~body.is_position[nodes]]])
+        held, axis = rest[nodes[body.is_position[nodes]]], self._axis(body.dim)
+        # rotations alone do not depend on the origin
+        origin = held.mean(axis=0) if len(held) else np.zeros(body.dim)
+        if self.origin is not None:
+            origin = finite_array("The origin of a servo", self.origin, (body.dim,), "m")
+        rotates = self.drive == "rotation"
+        direction = np.concatenate(
+            [np.zeros(body.dim), axis] if rotates else [axis, np.zeros(1 if body.dim == 2 else 3)]
         )
-        turns = self.drive == "turn"
-        way = np.concatenate(
-            [np.zeros(body.dim), axis] if turns else [axis, np.zeros(1 if body.dim == 2 else 3)]
-        )
-        twist = np.tile(axis if turns else np.zeros(3), (len(nodes) - len(held), 1)).reshape(
-            -1, body.dim
-        )
+        rotation = axis if rotates else np.zeros(3)
+        rotation_direction = np.tile(rotation, (len(nodes) - len(held), 1)).reshape(-1, body.dim)
         weights = sp.csr_matrix(
             (np.ones(len(nodes)), (np.arange(len(nodes)), nodes)), shape=(len(nodes), len(rest))
         )
         return AttachedServo(
-            frame=MovingFrame(origin=middle),
-            way=way,
-            local=held - middle,
+            frame=MovingFrame(origin=origin),
+            direction=direction,
+            local=held - origin,
             weights=weights,
             offset=np.zeros((len(nodes), body.dim)),
             stiffness=self._stiffness(body, nodes),
-            twist=twist,
+            rotation_direction=rotation_direction,
         )
 
     def _axis(self, dim: int) -> Array:
-        """(dim,) its direction; in the plane that of a turn is the one number 1."""
-        if dim == 2 and self.drive == "turn":
+        """Return the unit vector of the axis (dim,); for a rotation in the plane (1,)."""
+        if dim == 2 and self.drive == "rotation":
             if self.axis is not None:
-                raise InputError(
-                    "A servo on a plane body turns about the normal of the plane; remove its axis."
-                )
+                raise InputError("A servo rotates about the normal of the plane; remove the axis.")
             return np.ones(1)
         if self.axis is None:
             raise InputError(
-                f"A servo needs an axis to {self.drive} a body in {dim} dimensions; give for "
-                f"example {(1, 0, 0)[:dim]}."
+                f"The {self.drive} of a servo on a {dim}D body needs an axis; give for example "
+                f"{(1, 0, 0)[:dim]}."
             )
         axis = finite_array("The axis of a servo", self.axis, (dim,))
         return axis / np.linalg.norm(axis)
 
-    def _stiffness(self, body: Matter, nodes: Array) -> Array:
-        """(k,) [N/m or N m/rad]"""
-        beams = isinstance(body, Beams)
-        firm = FIRM[beams] if self.stiffness is None else self.stiffness
+    def _stiffness(self, body: AttachableBody, nodes: Array) -> Array:
+        """Return the stiffness of each spring, (k,) [N/m or N m/rad]."""
         if isinstance(body, Beams):
-            return firm * body.grip(nodes)
+            ratio = BEAM_STIFFNESS_RATIO if self.stiffness is None else self.stiffness
+            return ratio * body.node_stiffness(nodes)
+        ratio = CELL_STIFFNESS_RATIO if self.stiffness is None else self.stiffness
         try:
-            return firm * body.hardness() * areas(body, self.region, nodes)
+            return ratio * stiffness_per_area(body) * surface_areas(body, self.region, nodes)
         except InputError:  # point masses have none
             raise InputError(
-                "A servo holds a body by springs of its own stiffness, and point masses have "
-                "none; give the robot another shape."
+                "A servo derives its stiffness from the body, and point masses have none; give the "
+                "robot another shape."
             ) from None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttachedServo:
-    """A Term of springs from the held places to those of a frame, and from the held turns to u
-    times the axis."""
+    """The Potential of a servo: springs from the held positions to those in a frame, and from the
+    held rotations to u times the axis."""
 
     frame: MovingFrame
-    way: Array  # (n,) what a unit of control adds to the frame's own controls
-    local: Array  # (n_places, dim) [m] places in the frame
-    twist: Array  # (n_turns, dim) [-] what a unit of control adds to each turn
-    weights: sp.csr_matrix  # (n_places + n_turns, n_nodes), places first
-    offset: Array  # (n_places + n_turns, dim)
-    stiffness: Array  # (n_places + n_turns,) [N/m, N m/rad]
+    direction: Array  # (n,) derivative of the frame's controls with respect to u
+    local: Array  # (n_positions, dim) [m] local positions in the frame
+    rotation_direction: Array  # (n_rotations, dim) [-] derivative of the rotations
+    weights: sp.csr_matrix  # (n_positions + n_rotations, n_nodes), positions first
+    offset: Array  # (n_positions + n_rotations, dim)
+    stiffness: Array  # (n_positions + n_rotations,) [N/m, N m/rad]
     n_controls: int = 1
-    group: int = 1
+    points_per_block: int = 1
     stiff: bool = True
 
-    def goal(self, u: Array) -> Array:
-        """(n_places + n_turns, dim) [m, rad] where the springs pull to."""
-        return np.concatenate([self.frame.places(self.local, u[0] * self.way), u[0] * self.twist])
+    def target(self, u: Array) -> Array:
+        """Return the positions and rotations without force, (n_positions + n_rotations, dim)
+        [m, rad]."""
+        positions = self.frame.positions(self.local, u[0] * self.direction)
+        return np.concatenate([positions, u[0] * self.rotation_direction])
 
     def energy(self, y: Array, u: Array) -> float:
-        return float(0.5 * self.stiffness @ np.sum((y - self.goal(u)) ** 2, axis=1))
+        return float(0.5 * self.stiffness @ np.sum((y - self.target(u)) ** 2, axis=1))
 
     def gradient(self, y: Array, u: Array) -> Array:
-        return self.stiffness[:, None] * (y - self.goal(u))
+        return self.stiffness[:, None] * (y - self.target(u))
 
-    def curvature(self, y: Array, u: Array) -> Array:
+    def hessian(self, y: Array, u: Array) -> Array:
         return self.stiffness[:, None, None] * np.eye(y.shape[1])
 
-    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
+    def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:
         return np.zeros((0, *y.shape)), np.zeros(0)
 
     def control_gradient(self, y: Array, u: Array) -> Array:
-        slopes = np.tensordot(self.way, self.frame.slopes(self.local, u[0] * self.way), axes=1)
-        return -(self.stiffness[:, None] * np.concatenate([slopes, self.twist]))[None]
+        jacobian = self.frame.jacobian(self.local, u[0] * self.direction)
+        velocity = np.tensordot(self.direction, jacobian, axes=1)
+        change = np.concatenate([velocity, self.rotation_direction])
+        return -(self.stiffness[:, None] * change)[None]
 
-    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+    def control_hessian_vector(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
         n = len(self.local)
-        pulled = -self.stiffness[:n, None] * bar[:n]
-        return np.array(
-            [self.way @ self.frame.bend(self.local, u[0] * self.way, pulled, du[0] * self.way)]
+        force_bar = -self.stiffness[:n, None] * bar[:n]
+        change = self.frame.hessian_vector(
+            self.local, u[0] * self.direction, force_bar, du[0] * self.direction
         )
+        return np.array([self.direction @ change])

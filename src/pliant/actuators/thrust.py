@@ -1,5 +1,4 @@
-"""A force in space on a point of the body, each component a control: a hand that pulls, a
-propeller, an ideal motor."""
+"""A force at a point of the body, such as that of a propeller. Each component is a control."""
 
 from dataclasses import dataclass
 from math import inf
@@ -8,13 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Matter
+from pliant.actuators.polyline import Polyline
+from pliant.bodies import AttachableBody
 from pliant.core import Array, check_limits, finite_array
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Thrust:
-    """A dead force at a material point; its controls are the components along the world's axes
+    """A dead force at a material point. Its controls are the components along the axes of space
     [N]."""
 
     point: ArrayLike  # (dim,) [m] rest position
@@ -30,22 +30,29 @@ class Thrust:
 
     @property
     def neutral(self) -> float:
-        """The control at which it does nothing."""
+        """The control without force."""
         return 0.0
 
-    def on(self, body: Matter) -> "AttachedThrust":
+    @property
+    def units(self) -> tuple[str, ...]:
+        return self.n_controls * ("N",)
+
+    def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
+        return ()
+
+    def attach(self, body: AttachableBody) -> "AttachedThrust":
         weights = body.locate(np.asarray(self.point, float)[None])
         return AttachedThrust(weights=weights, offset=np.zeros((1, body.dim)), n_controls=body.dim)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttachedThrust:
-    """A Term linear in its one point: energy = -u . y."""
+    """The Potential of a thrust at its one point y: energy = -u . y."""
 
     weights: sp.csr_matrix
     offset: Array
     n_controls: int
-    group: int = 1
+    points_per_block: int = 1
     stiff: bool = False
 
     def energy(self, y: Array, u: Array) -> float:
@@ -54,14 +61,14 @@ class AttachedThrust:
     def gradient(self, y: Array, u: Array) -> Array:
         return -u[None] + 0.0 * y
 
-    def curvature(self, y: Array, u: Array) -> Array:
+    def hessian(self, y: Array, u: Array) -> Array:
         return np.zeros((1, y.shape[1], y.shape[1]))
 
-    def ranks(self, y: Array, u: Array) -> tuple[Array, Array]:
+    def rank_one_terms(self, y: Array, u: Array) -> tuple[Array, Array]:
         return np.zeros((0, *y.shape)), np.zeros(0)
 
     def control_gradient(self, y: Array, u: Array) -> Array:
         return -np.eye(y.shape[1])[:, None, :]
 
-    def control_curvature(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
+    def control_hessian_vector(self, y: Array, u: Array, bar: Array, du: Array) -> Array:
         return np.zeros(self.n_controls)

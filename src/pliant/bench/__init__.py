@@ -83,7 +83,12 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
         ]
         for n in sizes
     ]
-    columns = ["vertices", *(f"{key} [ms]" for key in PARTS), "Newton", "assembly of the step"]
+    columns = [
+        "vertices",
+        *(f"{key} [ms]" for key in PARTS),
+        "Newton iterations",
+        "assembly of the step",
+    ]
     peers, notes = [], []
     for n in sizes:
         for peer, part, mine in PAIRS:

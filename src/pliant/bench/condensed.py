@@ -1,4 +1,4 @@
-"""`pliant bench condensed`: what planning with condensed derivatives costs (paper 001), part by
+"""`pliant bench condensed`: what planning with condensed derivatives costs [Menager2024], part by
 part, on the Diamond.
 
 A forward step; a backward pass beside crocoddyl's control-limited one on the same stages; whole
@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from pliant.bench.crocoddyl_peer import crocoddyl_policy, crocoddyl_solver, settled
+from pliant.bench.peers.crocoddyl import crocoddyl_policy, crocoddyl_solver, settled
 from pliant.bench.report import Report
 from pliant.core import Array, MissingExtra
 from pliant.dynamics import SemiImplicit, simulate
 from pliant.planners import Options, evaluate, mpc
-from pliant.planners.augmented import Augmented
-from pliant.planners.expansion import Expansion, stacked
-from pliant.planners.riccati import dense_stages
-from pliant.planners.stages import sweep
+from pliant.planners.augmented_state import AugmentedState
+from pliant.planners.linear_quadratic import LinearQuadraticModel, stack_stages
+from pliant.planners.riccati import linearise_stages
+from pliant.planners.riccati_kernels import backward_pass
 from pliant.problem import Problem
+from pliant.zoo.condensed_tasks import ReachTask, problem_of, reach, rest
 from pliant.zoo.experiments import diamond_mpc, diamond_two_goals
-from pliant.zoo.reach import ReachTask, problem_of, reach, rest
 from pliant.zoo.robots import diamond
 
 SOFA = {
@@ -76,12 +76,14 @@ def backward(problem: Problem, repeats: int) -> dict[str, Any]:
     room, and the backward pass beside crocoddyl's, about the best controls of the linear-quadratic
     model, many of which rest on a bound."""
     now = evaluate(problem, np.tile(HELD, (problem.steps, 1)))
-    layout = Augmented(problem=problem)
-    derive = lambda: dense_stages(problem.model, layout, now)  # type: ignore[arg-type]
+    layout = AugmentedState(problem=problem)
+    derive = lambda: linearise_stages(problem.model, layout, now)  # type: ignore[arg-type]
     made = derive()
-    stages = settled(Expansion(problem=problem, layout=layout, now=now, stages=made).blocks)
-    ours = (*stacked(stages), 0.0)
-    _, gains, forward, *_ = sweep(*ours)
+    stages = settled(
+        LinearQuadraticModel(problem=problem, layout=layout, now=now, stages=made).blocks
+    )
+    ours = (*stack_stages(stages), 0.0)
+    _, gains, forward, *_ = backward_pass(*ours)
     out: dict[str, Any] = {
         "steps": problem.steps,
         "states": layout.size,
@@ -89,10 +91,14 @@ def backward(problem: Problem, repeats: int) -> dict[str, Any]:
         "at a bound": _at_bound(stages, forward),
         "derivatives": _timed(derive, max(repeats // 20, 3)),
         "costs and room": _timed(
-            lambda: Expansion(problem=problem, layout=layout, now=now, stages=made).stacked,
+            lambda: (
+                LinearQuadraticModel(
+                    problem=problem, layout=layout, now=now, stages=made
+                ).kernel_arguments
+            ),
             max(repeats // 10, 3),
         ),
-        "ours": _timed(lambda: sweep(*ours), repeats),
+        "ours": _timed(lambda: backward_pass(*ours), repeats),
     }
     try:
         solver = crocoddyl_solver(stages)
@@ -130,22 +136,24 @@ def decisions(quick: bool, count: int) -> dict[str, Any]:
     """Milliseconds of a controller's decisions around the plan of diamond-mpc, under its force;
     readings and steps are outside."""
     s = diamond_mpc.EXPERIMENT.chosen(quick=quick)
-    wish = diamond_mpc.task(s)
-    x0 = SemiImplicit(wish.robot, dt=wish.dt).state(rest(wish.robot, wish.first))
-    found = reach(wish, "linear", options=Options(iterations=10), x0=x0)
+    target_task = diamond_mpc.task(s)
+    x0 = SemiImplicit(target_task.robot, dt=target_task.dt).state(
+        rest(target_task.robot, target_task.first)
+    )
+    found = reach(target_task, "linear", options=Options(iterations=10), x0=x0)
     controller = mpc(
-        problem_of(wish, "exact", x0),
+        problem_of(target_task, "exact", x0),
         found.plan,
         effectors=("tip",),
         horizon=int(s["horizon"]),
-        memory=int(s["memory"]),
+        response_steps=int(s["memory"]),
         gain=float(s["gain"]),
         effort=float(s["effort"]),
     )
-    real = SemiImplicit(diamond_mpc.truth(wish.robot, s), dt=wish.dt)
-    loop = diamond_mpc.closed(real, controller, float(s["noise"]), seed=0)
+    real = SemiImplicit(diamond_mpc.true_robot(target_task.robot, s), dt=target_task.dt)
+    loop = diamond_mpc.feedback_loop(real, controller, float(s["noise"]), seed=0)
     simulate(real, loop, steps=FIRST + count, x0=x0)
-    took = 1e3 * np.array(loop.took[FIRST:])
+    took = 1e3 * np.array(loop.seconds[FIRST:])
     return {
         "decisions": count,
         "horizon": controller.horizon,

@@ -1,9 +1,9 @@
 """`pliant bench drive`: the whole loop of `pliant drive` on a Diamond of 1,530 nodes and four
 cables, without a page and with one.
 
-A tick is what was said, inverse control, and the frame for the page; the target goes round in a
-circle. Run as a module in a child process, so that every library is held to one thread before it is
-imported.
+A control step handles messages, runs inverse control and encodes the frame for the page. The target
+moves on a circle. Run as a module in a subprocess, so that each library is limited to one thread
+before its import.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from pliant.bench.report import Report
+from pliant.viewer.access import write_redirect_file
 from pliant.viewer.chromium import chromium_flags, find_chromium
-from pliant.viewer.door import signpost
-from pliant.viewer.drive import session_of, sway
-from pliant.viewer.loop import FASTEST, Loop
+from pliant.viewer.drive import circle_targets, make_session
+from pliant.viewer.loop import CONTROL_RATE, Loop
 from pliant.viewer.server import Server
 from pliant.viewer.session import Session
 from pliant.zoo.robots import diamond
@@ -33,45 +33,45 @@ RADIUS = 0.008  # [m] of the target's circle
 FIRST, SEEN = (
     30,
     5,
-)  # ticks that only warm up, and frames that a page has drawn before it counts as attached
+)  # steps that only warm up, and frames that a page has drawn before it counts as attached
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    ticks = 60 if quick else 1200
-    session = session_of(diamond(along=5 if quick else 42))
+    steps = 60 if quick else 1200
+    session = make_session(diamond(along=5 if quick else 42))
     out: dict[str, Any] = {
         "nodes": session.picture.rest.shape[0],
         "controls": session.robot.n_controls,
-        "ticks": ticks,
+        "steps": steps,
     }
-    out["without a page"] = alone(session, ticks)
-    session.hear({"say": "reset"})
+    out["without a page"] = alone(session, steps)
+    session.handle_message({"type": "reset"})
     browser = find_chromium()
     out["with a page"] = (
         {"missing": "No Chromium or Chrome was found, so that no page was attached."}
         if browser is None
-        else asyncio.run(watched(session, ticks, browser))
+        else asyncio.run(watched(session, steps, browser))
     )
     return out
 
 
 def round_and_round(session: Session) -> Callable[[Session], None]:
-    """What leads the target on its circle, a sixtieth of a second a tick."""
-    lead, ticks = sway(session, RADIUS), count()
-    return lambda driven: lead(driven, next(ticks) / FASTEST)
+    """Return a function that moves the target on its circle at the control rate."""
+    lead, steps = circle_targets(session, RADIUS), count()
+    return lambda driven: lead(driven, next(steps) / CONTROL_RATE)
 
 
-def alone(session: Session, ticks: int) -> dict[str, float]:
+def alone(session: Session, steps: int) -> dict[str, float]:
     """The loop without a page, at most at 60 Hz."""
-    loop = Loop(session=session, steer=round_and_round(session))
-    for _ in range(FIRST + ticks):
-        loop.turn()
-    return figures(loop, ticks)
+    loop = Loop(session=session, before_step=round_and_round(session))
+    for _ in range(FIRST + steps):
+        loop.step()
+    return figures(loop, steps)
 
 
-async def watched(session: Session, ticks: int, browser: str) -> dict[str, Any]:
+async def watched(session: Session, steps: int, browser: str) -> dict[str, Any]:
     """The loop while a page of a real browser draws it."""
-    server = Server(loop=Loop(session=session, steer=round_and_round(session)))
+    server = Server(loop=Loop(session=session, before_step=round_and_round(session)))
     stop, told = asyncio.Event(), asyncio.get_running_loop().create_future()
     running = asyncio.create_task(server.run(told.set_result, stop))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
@@ -81,11 +81,11 @@ async def watched(session: Session, ticks: int, browser: str) -> dict[str, Any]:
             "--headless=new",
             "--window-size=1280,800",
             f"--user-data-dir={home}",
-            signpost(await told).as_uri(),
+            write_redirect_file(await told).as_uri(),
         ]
         child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            return await _drawn(server.loop, ticks, child)
+            return await _drawn(server.loop, steps, child)
         finally:
             child.terminate()
             child.wait()
@@ -93,31 +93,34 @@ async def watched(session: Session, ticks: int, browser: str) -> dict[str, Any]:
             await running
 
 
-async def _drawn(loop: Loop, ticks: int, child: subprocess.Popen) -> dict[str, Any]:
-    """The figures of so many ticks after the page has drawn its first frames, while the browser is
-    there."""
+async def _drawn(loop: Loop, steps: int, child: subprocess.Popen) -> dict[str, Any]:
+    """Return the figures of `steps` control steps, counted after the page has drawn its first
+    frames and while the browser is running."""
     latest = time.monotonic() + 120.0
     while loop.frames < SEEN:
         if time.monotonic() > latest:
             return {"missing": "The browser drew nothing within two minutes."}
         await asyncio.sleep(0.05)
-    loop.took.clear()
-    loop.gaps.clear()
+    loop.step_times.clear()
+    loop.step_intervals.clear()
     first, began = loop.frames, time.perf_counter()
-    while len(loop.gaps) < ticks:
+    while len(loop.step_intervals) < steps:
         if child.poll() is not None or loop.failure is not None:
             return {
-                "missing": f"The browser or the loop ended after {len(loop.gaps)} of {ticks} ticks."
+                "missing": "The browser or the loop ended after "
+                f"{len(loop.step_intervals)} of {steps} control steps."
             }
         await asyncio.sleep(0.05)
     drawn = (loop.frames - first) / (time.perf_counter() - began)
-    return {**figures(loop, ticks), "frames": drawn}
+    return {**figures(loop, steps), "frames": drawn}
 
 
-def figures(loop: Loop, ticks: int) -> dict[str, float]:
-    """Of the last ticks: the rate [Hz], and [ms] of the work of a tick and of the time from tick to
-    tick."""
-    took, gaps = (1e3 * np.array(list(part)[-ticks:]) for part in (loop.took, loop.gaps))
+def figures(loop: Loop, steps: int) -> dict[str, float]:
+    """Return the rate [Hz], and percentiles [ms] of the computing time of the last control steps
+    and of the intervals between them."""
+    took, gaps = (
+        1e3 * np.array(list(part)[-steps:]) for part in (loop.step_times, loop.step_intervals)
+    )
     spread = {
         f"{name} {share}": float(np.percentile(part, share))
         for name, part in (("work", took), ("gap", gaps))
@@ -152,14 +155,14 @@ def report(numbers: dict[str, Any]) -> Report:
         )
     title = (
         f"The loop of a Diamond, {numbers['nodes']:,} nodes, {numbers['controls']} cables, "
-        f"quasistatic, {numbers['ticks']} ticks"
+        f"quasistatic, {numbers['steps']} steps"
     )
     columns = [
         "",
         "rate [Hz]",
         "work p50 [ms]",
         "work p99 [ms]",
-        "tick to tick p99 [ms]",
+        "interval p99 [ms]",
         "without pacing [Hz]",
         "frames drawn [Hz]",
     ]

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from pliant import linalg
-from pliant.bench.drake_peer import step_with_drake
-from pliant.bench.peer import Case, PeerRun
-from pliant.bench.skfem_peer import step_with_skfem
+from pliant.bench.peers.drake import step_with_drake
+from pliant.bench.peers.fem_case import Case, PeerRun
+from pliant.bench.peers.skfem import step_with_skfem
 from pliant.core import Array, MissingExtra, Step
 from pliant.dynamics import ImplicitEuler, SemiImplicit
 from pliant.geometry import Box, Mesh
@@ -77,10 +77,10 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
         SemiImplicit(_arm(mesh, "linear-corotated"), dt=DT),
     )
     eq, u = model.equations, np.zeros(0)
-    numbers = eq.numbers(None)
+    coefficients = eq.coefficients(None)
     q = model.space.position(model.step(model.initial_state(), u).x).copy()
     tangent = lambda: eq.tangent.values(
-        eq.body.stiffness(q, numbers.fields), numbers.pair_mass / DT**2, []
+        eq.body.stiffness(q, coefficients.fields), coefficients.pair_mass / DT**2, []
     )
     values = tangent()
     out: dict[str, Any] = {
@@ -90,9 +90,9 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
     }
     out["factors"] = {
         solver: _factor(linalg.analyse(eq.tangent.analysis.pattern, solver), values)
-        for solver in linalg.available()
+        for solver in linalg.available_solvers()
     }
-    out["forces"] = timed(lambda: eq.body.energy(q, numbers.fields))
+    out["forces"] = timed(lambda: eq.body.energy(q, coefficients.fields))
     out["assembly"] = out["tangent"] + out["forces"]
     out["implicit step"], end, out["newton iterations"] = _march(model, steps)
     out["factorisations"], out["evaluations"] = _counts(model, steps)

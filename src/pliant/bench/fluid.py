@@ -14,10 +14,11 @@ from typing import Any
 import numba
 import numpy as np
 
-from pliant.bench.embree_peer import weigh_with_embree
+from pliant.bench.peers.embree import weigh_with_embree
 from pliant.bench.report import Report
 from pliant.core import MissingExtra
-from pliant.geometry import Surface, ball, column_weights, hare, hydrostatics
+from pliant.geometry import Surface, hare_surface, icosphere
+from pliant.hydrostatics import column_weights, hydrostatic_load
 from pliant.zoo.timing import timed
 
 DENSITY, G = 1000.0, 9.81
@@ -28,7 +29,7 @@ AIM = 20.0
 
 def measure(quick: bool) -> list[dict[str, Any]]:
     """The milliseconds of each wall and grid."""
-    walls = {"sphere": ball(0.01), "hare": hare(0.02, parts=20 if quick else 67)}
+    walls = {"sphere": icosphere(0.01), "hare": hare_surface(0.02, divisions=20 if quick else 67)}
     return [
         {
             "wall": name,
@@ -41,7 +42,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
 
 def _wall(wall: Surface, grids: tuple[int, ...]) -> dict[str, Any]:
     gravity = np.array([0.0, 0.0, -G])
-    exact = partial(hydrostatics, wall.points, wall.triangles, density=DENSITY, gravity=gravity)
+    exact = partial(hydrostatic_load, wall.points, wall.triangles, density=DENSITY, gravity=gravity)
     columns = partial(
         column_weights, wall.points, wall.triangles, density=DENSITY, gravity=gravity, check=False
     )

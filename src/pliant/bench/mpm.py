@@ -19,23 +19,22 @@ from typing import Any
 import numba
 import numpy as np
 
-from pliant.bench.mpm_cpp import run_with_cpp
-from pliant.bench.mpm_peer import MpmRun
-from pliant.bench.mpm_scene import DENSITY, POISSON, YOUNG, Scene, make_scene
-from pliant.bench.mpm_taichi import run_with_taichi
-from pliant.bench.mpm_warp import run_with_warp
+from pliant.bench.mpm_scene import DENSITY, POISSON, YOUNG, MpmScene, make_scene
+from pliant.bench.peers.mpm_cpp import run_with_cpp
+from pliant.bench.peers.mpm_run import MpmRun
+from pliant.bench.peers.mpm_taichi import run_with_taichi
+from pliant.bench.peers.mpm_warp import run_with_warp
 from pliant.bench.report import Report
 from pliant.contact import Contact, plane
 from pliant.core import Array, PliantError
-from pliant.dynamics import MaterialPoint
-from pliant.dynamics.material_point import MaterialPoints
-from pliant.dynamics.substeps import Substeps
 from pliant.geometry import Box, Rectangle
 from pliant.materials import Material
+from pliant.mpm import MaterialPoint
+from pliant.mpm.substeps import Substeps
 from pliant.robot import Robot
 
 REPEATS = 5
-LARGE = (75, 45, 41)  # particles of the memory case: 138,375, as paper 004's octoped
+LARGE = (75, 45, 41)  # particles of the memory case: 138,375, as the [Spielberg2021] octoped
 PEERS: dict[str, Callable[..., MpmRun]] = {
     "C++": run_with_cpp,
     "Taichi": run_with_taichi,
@@ -43,7 +42,7 @@ PEERS: dict[str, Callable[..., MpmRun]] = {
 }
 
 
-def model_of(scene: Scene) -> MaterialPoints:
+def model_of(scene: MpmScene) -> MaterialPoint:
     """The scene's block as a robot whose particles lie where the scene has them."""
     spacing, lower = scene.cell / 2, scene.x.min(axis=0) - scene.cell / 4
     size = tuple(np.round((np.ptp(scene.x, axis=0) + spacing) / spacing) * spacing)
@@ -67,7 +66,7 @@ def model_of(scene: Scene) -> MaterialPoints:
     )
 
 
-def run_ours(scene: Scene, *, threads: int = 1, repeats: int = REPEATS) -> MpmRun:
+def run_ours(scene: MpmScene, *, threads: int = 1, repeats: int = REPEATS) -> MpmRun:
     """The scene by MaterialPoint."""
     numba.set_num_threads(threads)
     model, n, dim = model_of(scene), *scene.x.shape
@@ -94,14 +93,17 @@ def run_ours(scene: Scene, *, threads: int = 1, repeats: int = REPEATS) -> MpmRu
     )
 
 
-def _gradient_times(model: MaterialPoints, step: Any, x_bar: Array) -> tuple[float, float]:
+def _gradient_times(model: MaterialPoint, step: Any, x_bar: Array) -> tuple[float, float]:
     """[s] (the run that keeps every substep, the way back)."""
     t = step.tape
-    sweep = Substeps(model=model, numbers=t.numbers, u=t.u, box=t.box)
+    sweep = Substeps(model=model, coefficients=t.coefficients, u=t.u, box=t.box)
     began = time.perf_counter()
-    substeps, (grid_bar, _) = sweep.keep(sweep.arrays(t.x), model.substeps), sweep.empty_grid()
+    substeps, (grid_bar, _) = (
+        sweep.tape_substeps(sweep.arrays(t.x), model.substeps),
+        sweep.empty_grid(),
+    )
     kept = time.perf_counter()
-    sweep.go_back(substeps, grid_bar, sweep.gradient(x_bar))
+    sweep.adjoint(substeps, grid_bar, sweep.gradient(x_bar))
     return kept - began, time.perf_counter() - kept
 
 
@@ -131,7 +133,7 @@ def measure(quick: bool) -> dict[str, Any]:
     return {"cases": cases, "cold": _child("cold"), "memory": {} if quick else _child("memory")}
 
 
-def _case(scene: Scene, run: MpmRun, mine: MpmRun) -> dict[str, Any]:
+def _case(scene: MpmScene, run: MpmRun, mine: MpmRun) -> dict[str, Any]:
     each = 1e9 / (len(scene.x) * scene.substeps)
     apart = float(
         np.abs(run.positions - mine.positions).max() / np.abs(mine.positions - scene.x).max()

@@ -27,7 +27,7 @@ SPIN = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scene:
+class MpmScene:
     """Particles on a grid whose nodes lie at whole multiples of `cell`, and what a run of them is
     asked for.
 
@@ -57,7 +57,7 @@ class Scene:
         return self.x.shape[1]
 
 
-def make_scene(name: str, *, small: bool = False, substeps: int | None = None) -> Scene:
+def make_scene(name: str, *, small: bool = False, substeps: int | None = None) -> MpmScene:
     """The block "2d" (12,800 particles) or "3d" (84,375) with 50 substeps; `small` has some 300
     particles and 20 substeps."""
     if name not in SIZES:
@@ -80,7 +80,7 @@ def make_scene(name: str, *, small: bool = False, substeps: int | None = None) -
     tau = COURANT * h * sqrt(DENSITY / (lam + 2 * mu))
     origin, shape = _grid(x / h, _travel(v, steps * tau) / h)
     volume = np.full(n, (h / 2) ** dim)
-    return Scene(
+    return MpmScene(
         name=f"{name}-small" if small else name,
         x=x,
         v=v,

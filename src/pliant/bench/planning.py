@@ -1,5 +1,5 @@
-"""Seconds an iteration of every planner against the horizon, on the rod and the cloth of paper 003
-(its Fig. 3).
+"""Time per iteration of every planner against the horizon, on the rod and the cloth of
+[Zimmermann2021, Fig. 3].
 
 Each case runs in a process of its own, so that its peak memory is its own. An iteration is
 everything between two accepted runs: derivatives, the step and the trial runs. The objective is the
@@ -23,7 +23,7 @@ from pliant.core import MissingExtra
 from pliant.planners import Options, Plan, collocation, ddp, gauss_newton, gradient, newton
 from pliant.problem import Goal, Problem
 from pliant.zoo.experiments import lay_cloth, pendulum, whip
-from pliant.zoo.planned import problem_of
+from pliant.zoo.gripper_tasks import problem_of
 from pliant.zoo.registry import find
 
 STEPS = (20, 40, 80, 160)
@@ -64,7 +64,7 @@ def problem(body: str, steps: int) -> Problem:
     goals = [
         Goal(
             effector=name,
-            target=robot.place(name, robot.body().rest) + np.array([0.05, 0.0, 0.0]),
+            target=robot.effector_position(name, robot.body().rest) + np.array([0.05, 0.0, 0.0]),
             time=time,
             weight=100.0,
         )

@@ -88,18 +88,18 @@ def _peak_megabytes() -> float:
 def _factors(divisions: int) -> dict[str, Any]:
     """Numbers and operations of the factor in both orders, and seconds of both solvers."""
     eq = ImplicitEuler(cube(divisions), dt=DT).equations
-    tangent, numbers = eq.tangent, eq.numbers(None)
+    tangent, coefficients = eq.tangent, eq.coefficients(None)
     pattern, points = tangent.analysis.pattern, tangent.points
     assert points is not None  # a solid has no rotations
-    blocks = eq.body.stiffness(eq.body.rest, numbers.fields)
-    values = tangent.values(blocks, numbers.pair_mass / DT**2, [])
+    blocks = eq.body.stiffness(eq.body.rest, coefficients.fields)
+    values = tangent.values(blocks, coefficients.pair_mass / DT**2, [])
     fill = {
         name: {"numbers": float(height.sum()), "operations": float(np.sum(height**2.0))}
-        for name, height in linalg.column_heights(pattern, points).items()
+        for name, height in linalg.factor_column_counts(pattern, points).items()
     }
     seconds = {
         solver: _factor_seconds(linalg.analyse(pattern, solver, points), values)
-        for solver in linalg.available()
+        for solver in linalg.available_solvers()
     }
     return {"unknowns": eq.n_dofs, "fill": fill, "seconds": seconds}
 

@@ -1,7 +1,7 @@
 """Exact evaluations and seconds to stand in for a costly map to a given error, and microseconds a
 query, beside scipy's interpolators.
 
-Two maps: a ridge of two inputs, all over the unit box; and the shapes of the arm of paper 000 (four
+Two maps: a ridge of two inputs, all over the unit box; and the shapes of the arm of [Jia2019] (four
 tensions), along a circle. Grid and Tree go where the queries are; Chebyshev, RBF and RegularGrid
 are given the box that holds them. Every method is made larger until it is near enough. Exact
 evaluations are shared through a cache, for they are the same whoever asks.
@@ -23,8 +23,8 @@ from scipy.stats import qmc
 
 from pliant.bench.report import Report
 from pliant.core import Array
-from pliant.dynamics.shapes import Shapes
-from pliant.surrogate import Chebyshev, Corners, Exact, Grid, Sample, SampleError, Tree
+from pliant.dynamics.equilibrium_map import EquilibriumMap
+from pliant.surrogate import Chebyshev, Corners, ExactMap, Grid, Sample, SampleError, Tree
 from pliant.zoo.robots import line_arm
 
 ERRORS = (1e-3, 1e-4, 1e-5)
@@ -39,7 +39,7 @@ class Map:
     """An exact map, where it is asked, and its evaluations so far, which all methods share."""
 
     name: str
-    f: Exact
+    f: ExactMap
     queries: Array  # (n, d)
     cell: float  # the largest, of Grid and Tree
     origin: float
@@ -120,7 +120,7 @@ def ridge(count: int = 200) -> Map:
 
 def arm(quick: bool) -> Map:
     """The positions of all vertices against the tensions of a circle about 2 N."""
-    f = Shapes(robot=line_arm(layers=8, across=2) if quick else line_arm())
+    f = EquilibriumMap(robot=line_arm(layers=8, across=2) if quick else line_arm())
     angle = 2.0 * np.pi * np.arange(60) / 60
     queries = 2.0 + 1.5 * np.column_stack([np.cos(angle), np.sin(angle)]) @ CIRCLE.T
     f(queries[0], None)  # compiles and warms up

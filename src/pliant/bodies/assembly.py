@@ -1,11 +1,10 @@
-"""Compiled loops of a solid: cell energies, forces and their derivatives along vectors, and the
-sums over cells that share a node.
+"""Compiled loops over the cells of a solid: energies, forces and directional derivatives.
 
-Cells write to their own place and nodes then gather in a fixed order, so that the bits do not
-depend on the threads.
+Each cell writes its own entries. Nodes then sum them in a fixed order, so results do not depend on
+the number of threads.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
@@ -25,11 +24,11 @@ from pliant.kernels import (
 )
 from pliant.materials import laws
 
-TINY = 1e-30  # the complex step: its square is far below round-off
+COMPLEX_STEP = 1e-30  # its square is far below round-off
 
 
 class Cells(NamedTuple):
-    """What the loops read of a body's cells."""
+    """The arrays of a body's cells that the compiled loops read."""
 
     nodes: Array  # (n_cells, n_nodes)
     grads: Array  # (n_cells, n_points, n_nodes, dim) [1/m] shape gradients at the quadrature points
@@ -38,9 +37,12 @@ class Cells(NamedTuple):
     power: Array  # (n_cells,)
 
 
-class Viscous(NamedTuple):
-    """The viscous share of a step: stress = sum over steps of rate * Green strain through viscosity
-    times the moduli."""
+class Viscosity(NamedTuple):
+    """The Kelvin-Voigt viscosity of a step.
+
+    The strain rate is `rate` times the Green strain of the new state plus `past`. The viscous
+    stress is the strain rate times the viscous moduli.
+    """
 
     rate: float  # [1/s] weight of the new step's strain in the strain rate; 0: no viscosity
     time: float  # [s] viscosity: the viscous moduli are this times (mu, lam)
@@ -49,8 +51,8 @@ class Viscous(NamedTuple):
 
 
 @njit(error_model="numpy", cache=True)
-def field_gradient(q, nodes, grads, dim):
-    """sum_a q_a (x) grad N_a, a 3 x 3 tuple whose out-of-plane entries are zero in the plane."""
+def field_gradient(q: Any, nodes: Any, grads: Any, dim: Any) -> Any:
+    """Return sum_a q_a (x) grad N_a as a 3 x 3 tuple. Out-of-plane entries are zero in 2D."""
     a00 = a01 = a02 = a10 = a11 = a12 = a20 = a21 = a22 = 0.0
     for a in range(len(nodes)):
         k = nodes[a] * dim
@@ -71,26 +73,29 @@ def field_gradient(q, nodes, grads, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def deformation(q, nodes, grads, dim):
-    """The deformation gradient F; plane strain in 2D."""
+def deformation_gradient(q: Any, nodes: Any, grads: Any, dim: Any) -> Any:
+    """Return the deformation gradient F. A 2D body is in plane strain."""
     A = field_gradient(q, nodes, grads, dim)
     return A if dim == 3 else (A[0], A[1], 0.0, A[3], A[4], 0.0, 0.0, 0.0, 1.0)
 
 
 @njit(error_model="numpy", cache=True)
-def rotation_if_needed(law, F, dim):
+def rotation_if_needed(law: Any, F: Any, dim: Any) -> Any:
+    """Return the rotation of F for corotated laws; other laws ignore the result."""
     if not laws.needs_rotation(law):
         return F
     return rotation(F) if dim == 3 else plane_rotation(F)
 
 
 @njit(error_model="numpy", cache=True)
-def cell_moduli(moduli, c):
+def cell_moduli(moduli: Any, c: Any) -> Any:
+    """Return the moduli (mu, lam, bulk) [Pa] of cell c as a tuple."""
     return (moduli[c, 0], moduli[c, 1], moduli[c, 2])
 
 
 @njit(error_model="numpy", cache=True)
-def strain_rate(F, rate, past):
+def strain_rate(F: Any, rate: Any, past: Any) -> Any:
+    """Return the Green strain rate [1/s] as a 3 x 3 tuple."""
     E = mtm(F, F)
     half = 0.5 * rate
     return (
@@ -107,15 +112,17 @@ def strain_rate(F, rate, past):
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def cell_forces(cells, moduli, viscous, q, dim):
-    """((n_cells,) [J], (n_cells, n_nodes, dim) [N]) the energy of each cell, infinite where a
-    barrier is broken, and its gradient."""
+def cell_forces(cells: Any, moduli: Any, viscous: Any, q: Any, dim: Any) -> Any:
+    """Return the energy (n_cells,) [J] of each cell and its gradient (n_cells, n_nodes, dim) [N].
+
+    The energy is infinite for an inverted cell whose law has a barrier.
+    """
     n, points = cells.weights.shape
     energy, forces = np.zeros(n), np.zeros((n, cells.nodes.shape[1], dim))
     for c in prange(n):
         law, power, m = cells.law[c], cells.power[c], cell_moduli(moduli, c)
         for g in range(points):
-            F = deformation(q, cells.nodes[c], cells.grads[c, g], dim)
+            F = deformation_gradient(q, cells.nodes[c], cells.grads[c, g], dim)
             R = rotation_if_needed(law, F, dim)
             psi = laws.energy(law, F, R, m, power)
             P = laws.stress(law, F, R, m, power)
@@ -125,13 +132,13 @@ def cell_forces(cells, moduli, viscous, q, dim):
                 psi += 0.5 * dot(E, S) / viscous.rate
                 P = add(P, mm(F, S))
             energy[c] += cells.weights[c, g] * psi
-            _spread(forces[c], cells.weights[c, g], P, cells.grads[c, g], dim)
+            _add_nodal_forces(forces[c], cells.weights[c, g], P, cells.grads[c, g], dim)
     return energy, forces
 
 
 @njit(error_model="numpy", cache=True)
-def _spread(out, weight, P, grads, dim):
-    """out_a += weight P grad N_a"""
+def _add_nodal_forces(out: Any, weight: Any, P: Any, grads: Any, dim: Any) -> Any:
+    """Add weight P grad N_a to out_a."""
     for a in range(out.shape[0]):
         gx, gy = weight * grads[a, 0], weight * grads[a, 1]
         if dim == 3:
@@ -145,14 +152,14 @@ def _spread(out, weight, P, grads, dim):
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def cell_products(cells, moduli, q, y, dim):
-    """(n_cells, n_nodes, dim) [N] the elastic stiffness of each cell times y."""
+def cell_stiffness_products(cells: Any, moduli: Any, q: Any, y: Any, dim: Any) -> Any:
+    """Return the elastic stiffness of each cell times y, (n_cells, n_nodes, dim) [N]."""
     n, points = cells.weights.shape
     out = np.zeros((n, cells.nodes.shape[1], dim))
     for c in prange(n):
         for g in range(points):
             nodes, grads = cells.nodes[c], cells.grads[c, g]
-            F = deformation(q, nodes, grads, dim)
+            F = deformation_gradient(q, nodes, grads, dim)
             R = rotation_if_needed(cells.law[c], F, dim)
             dP = laws.differential(
                 cells.law[c],
@@ -162,13 +169,13 @@ def cell_products(cells, moduli, q, y, dim):
                 cell_moduli(moduli, c),
                 cells.power[c],
             )
-            _spread(out[c], cells.weights[c, g], dP, grads, dim)
+            _add_nodal_forces(out[c], cells.weights[c, g], dP, grads, dim)
     return out
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def field_gradients(cells, y, dim):
-    """(n_cells, n_points, dim, dim) the gradient of a nodal vector field with respect to rest
+def field_gradients(cells: Any, y: Any, dim: Any) -> Any:
+    """Return the gradient (n_cells, n_points, dim, dim) of a nodal vector field by the rest
     coordinates."""
     n, points = cells.weights.shape
     out = np.empty((n, points, dim, dim))
@@ -182,9 +189,12 @@ def field_gradients(cells, y, dim):
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def viscous_products(cells, moduli, q, level, y, dim):
-    """(n_cells, n_nodes, dim) the forces of the stress F(q) hooke(sym(F(level)^T grad y)) with
-    moduli (n_cells, 2)."""
+def viscous_products(cells: Any, moduli: Any, q: Any, level: Any, y: Any, dim: Any) -> Any:
+    """Return the nodal forces (n_cells, n_nodes, dim) of the stress F(q) hooke(sym(F(level)^T grad
+    y)).
+
+    `moduli` are the viscous moduli (n_cells, 2).
+    """
     n, points = cells.weights.shape
     out = np.zeros((n, cells.nodes.shape[1], dim))
     for c in prange(n):
@@ -194,24 +204,26 @@ def viscous_products(cells, moduli, q, level, y, dim):
                 mtm(field_gradient(level, nodes, grads, dim), field_gradient(y, nodes, grads, dim))
             )
             P = mm(field_gradient(q, nodes, grads, dim), laws.hooke(moduli[c, 0], moduli[c, 1], E))
-            _spread(out[c], cells.weights[c, g], P, grads, dim)
+            _add_nodal_forces(out[c], cells.weights[c, g], P, grads, dim)
     return out
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def cell_third(cells, moduli, q, y, z, dim):
-    """(n_cells, n_nodes, dim) the gradient of y^T K(q) z with respect to q, by the complex step of
-    the stress differential."""
+def cell_stiffness_derivative(cells: Any, moduli: Any, q: Any, y: Any, z: Any, dim: Any) -> Any:
+    """Return the gradient (n_cells, n_nodes, dim) of y^T K(q) z by q.
+
+    It is the complex-step derivative of the stress differential.
+    """
     n, points = cells.weights.shape
     out = np.zeros((n, cells.nodes.shape[1], dim))
     for c in prange(n):
         for g in range(points):
             nodes, grads = cells.nodes[c], cells.grads[c, g]
-            F = deformation(q, nodes, grads, dim)
+            F = deformation_gradient(q, nodes, grads, dim)
             Y, Z = field_gradient(y, nodes, grads, dim), field_gradient(z, nodes, grads, dim)
             R = rotation_if_needed(cells.law[c], F, dim)
             dR = rotation_differential(F, R, Y) if laws.needs_rotation(cells.law[c]) else Y
-            step = complex(0.0, TINY)
+            step = complex(0.0, COMPLEX_STEP)
             dP = laws.differential(
                 cells.law[c],
                 add(F, scale(step, Y)),
@@ -220,9 +232,9 @@ def cell_third(cells, moduli, q, y, z, dim):
                 cell_moduli(moduli, c),
                 cells.power[c],
             )
-            _spread(
+            _add_nodal_forces(
                 out[c],
-                cells.weights[c, g] / TINY,
+                cells.weights[c, g] / COMPLEX_STEP,
                 (
                     dP[0].imag,
                     dP[1].imag,
@@ -241,9 +253,11 @@ def cell_third(cells, moduli, q, y, z, dim):
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def gather_blocks(blocks, start, source, flip):
-    """(n_pairs, dim, dim) sum of the cell blocks of each node pair, in the fixed order of `source`;
-    some transposed."""
+def gather_blocks(blocks: Any, start: Any, source: Any, flip: Any) -> Any:
+    """Return the sum (n_pairs, dim, dim) of the cell blocks of each node pair.
+
+    `source` fixes the order of summation; `flip` marks blocks that are transposed.
+    """
     flat = blocks.reshape(-1, blocks.shape[2], blocks.shape[3])
     dim = blocks.shape[2]
     n = len(start) - 1
@@ -257,8 +271,9 @@ def gather_blocks(blocks, start, source, flip):
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def gather_forces(forces, start, source):
-    """(n_nodes dim,) sum of the cells' nodal forces, in the fixed order of `source`."""
+def gather_forces(forces: Any, start: Any, source: Any) -> Any:
+    """Return the sum (n_nodes dim,) of the nodal forces of all cells, in the fixed order of
+    `source`."""
     dim = forces.shape[2]
     flat = forces.reshape(-1, dim)
     n = len(start) - 1
@@ -271,12 +286,12 @@ def gather_forces(forces, start, source):
 
 
 @njit(error_model="numpy", cache=True)
-def smallest_jacobian(nodes, grads, q, dim):
-    """(smallest det F over all points, its cell)"""
+def min_jacobian_determinant(nodes: Any, grads: Any, q: Any, dim: Any) -> Any:
+    """Return the smallest det F over all points and its cell."""
     worst, where = np.inf, -1
     for c in range(len(nodes)):
         for g in range(grads.shape[1]):
-            J = det(deformation(q, nodes[c], grads[c, g], dim))
+            J = det(deformation_gradient(q, nodes[c], grads[c, g], dim))
             if not worst <= J:
                 worst, where = J, c
     return worst, where

@@ -1,5 +1,4 @@
-"""Quadrature and shape gradients of the four elements: 4- and 10-node tetrahedra, 3- and 6-node
-triangles."""
+"""Quadrature and shape gradients of tetrahedra (4 and 10 nodes) and triangles (3 and 6 nodes)."""
 
 from math import factorial
 
@@ -11,8 +10,11 @@ from pliant.geometry.cells import shape_gradients
 
 
 def quadrature(dim: int, degree: int) -> tuple[Array, Array]:
-    """(barycentric points (k, dim + 1), weights (k,) that sum to one), exact for polynomials of the
-    degree."""
+    """Return barycentric points (k, dim + 1) and weights (k,) that are exact for a polynomial
+    degree.
+
+    The weights sum to one.
+    """
     if degree == 1:
         return np.full((1, dim + 1), 1.0 / (dim + 1)), np.ones(1)
     if degree == 2:
@@ -25,8 +27,8 @@ def quadrature(dim: int, degree: int) -> tuple[Array, Array]:
 
 
 def _collapsed_gauss(dim: int, n: int) -> tuple[Array, Array]:
-    """Gauss points of a cube folded onto the simplex (Duffy's map): any degree, used once for the
-    mass matrix."""
+    """Return Gauss points of a cube that are collapsed to the simplex (Duffy's map), for any
+    degree."""
     x, w = np.polynomial.legendre.leggauss(n)
     grid = np.stack(np.meshgrid(*[0.5 * (x + 1.0)] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
     weights = np.prod(
@@ -42,21 +44,24 @@ def _collapsed_gauss(dim: int, n: int) -> tuple[Array, Array]:
 
 
 def gradients(points: Array, cells: Array, order: int, bary: Array) -> tuple[Array, Array]:
-    """Shape gradients (n_cells, k, n_nodes, dim) [1/m] and measures (n_cells, k) [m^dim], Jacobian
-    times simplex volume."""
+    """Return shape gradients (n_cells, k, n_nodes, dim) [1/m] and measures (n_cells, k) [m^dim].
+
+    A measure is the Jacobian determinant times the volume of the reference simplex.
+    """
     slopes = shape_gradients(bary, order)
     jacobian = np.einsum("cai,gak->cgik", points[cells], slopes)
     measure = np.linalg.det(jacobian) / factorial(points.shape[1])
     return np.einsum("gak,cgki->cgai", slopes, np.linalg.inv(jacobian)), measure
 
 
-def facet_shares(nodes: Array, *, even: bool) -> Array:
-    """(n_facets, n_nodes) [m^dim-1] what each node carries of its facet's measure, for facets of
-    nodes (n_facets, n_nodes, dim).
+def facet_node_weights(nodes: Array, *, lumped: bool) -> Array:
+    """Return the part (n_facets, n_nodes) [m^(dim - 1)] of each facet's measure that its nodes
+    carry.
 
-    Exact: the integral of the node's shape function, zero at the corners of a flat 6-node facet.
-    Even: the measure divided in proportion to the integral of the shape function squared, positive
-    everywhere, as a penalty on the nodes needs.
+    `nodes` (n_facets, n_nodes, dim) [m] are the nodes of each facet. A weight is the integral of
+    the shape function, which is zero at the corners of a flat 6-node facet. With `lumped`, the
+    measure is divided in proportion to the integral of the squared shape function. Lumped weights
+    are positive, as penalty forces on nodes require.
     """
     dim = nodes.shape[2]
     order = 1 if nodes.shape[1] == dim else 2
@@ -69,6 +74,6 @@ def facet_shares(nodes: Array, *, even: bool) -> Array:
         squared += measure[:, None] * value**2
     return (
         exact.sum(axis=1, keepdims=True) * squared / squared.sum(axis=1, keepdims=True)
-        if even
+        if lumped
         else exact
     )

@@ -1,4 +1,4 @@
-"""Point masses: the smallest body, for closed forms, tests and payloads."""
+"""Point masses: the simplest body, for closed-form tests and payloads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,20 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from pliant.bodies.assembly import Viscous
-from pliant.bodies.body import NO_VISCOSITY, Fields
+from pliant.bodies.assembly import Viscosity
+from pliant.bodies.body import NO_VISCOSITY, MaterialFields
 from pliant.core import Array, InputError, finite_array, require_positive
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PointMass:
-    """Free points with a mass each; no stiffness of their own."""
+    """Free points with mass and without stiffness.
+
+    >>> import pliant as pl
+    >>> robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0], [0.1, 0.0]]))
+    >>> pl.ImplicitEuler(robot, dt=0.1).space.n_dofs
+    4
+    """
 
     strain_label: ClassVar[str] = "strain"
 
@@ -40,7 +46,7 @@ class PointMass:
         return np.array(self.points, float).ravel()
 
     @property
-    def is_place(self) -> Array:
+    def is_position(self) -> Array:
         return np.ones(len(self.points), bool)
 
     @property
@@ -48,9 +54,9 @@ class PointMass:
         return np.arange(len(self.points))[:, None]
 
     @cached_property
-    def fields(self) -> Fields:
+    def fields(self) -> MaterialFields:
         n = len(self.points)
-        return Fields(
+        return MaterialFields(
             E=np.ones(n), nu=np.zeros(n), density=np.full(n, self.mass_each), power=np.zeros(n, int)
         )
 
@@ -59,12 +65,12 @@ class PointMass:
         return {"density": (0.0, np.inf, "kg")}
 
     @property
-    def groups(self) -> dict[str, Array]:
+    def material_cells(self) -> dict[str, Array]:
         return {"body": np.arange(len(self.points))}
 
     @property
     def cell_regions(self) -> dict[str, Array]:
-        return self.groups
+        return self.material_cells
 
     @property
     def pairs(self) -> Array:
@@ -73,11 +79,6 @@ class PointMass:
     def cell_size(self) -> float:
         return 0.01
 
-    def hardness(self) -> float:
-        raise InputError(
-            "A contact of point masses needs a stiffness [N/m]; give Contact(stiffness=...)."
-        )
-
     def cell_centres(self) -> Array:
         return np.array(self.points, float)
 
@@ -85,7 +86,8 @@ class PointMass:
         return np.zeros(len(self.points))
 
     def locate(self, points: Array) -> sp.csr_matrix:
-        """(k, n) picks the mass at each of the points; a point where there is none is an error."""
+        """Return weights (k, n) that select the mass at each point. Raises `InputError` if there is
+        none."""
         points = finite_array("The points to find", np.atleast_2d(points), (None, self.dim), "m")
         apart = np.linalg.norm(points[:, None] - np.asarray(self.points)[None], axis=2)
         near = apart.argmin(axis=1)
@@ -104,89 +106,105 @@ class PointMass:
             raise InputError(f"A PointMass has the one region 'body', not '{name}'.")
         return np.arange(len(self.points))
 
-    def bulk(self, cells: Array) -> Array:
-        """(n_points,) one for each of some points: the mean over them is that of their places."""
+    def node_volumes(self, cells: Array) -> Array:
+        """Return the number of times (n_points,) that each point is in `cells`, used as a weight
+        for means."""
         return np.bincount(cells, minlength=len(self.volumes())).astype(float)
 
-    def patch(self, name: str | None, *, even: bool = False) -> Array:
-        """(n,) one a point, so that a contact stiffness counts per point [N/m]."""
+    def node_areas(self, name: str | None, *, lumped: bool = False) -> Array:
+        """Return one (n,) for each point, so that a contact stiffness applies per point [N/m]."""
         if name is not None:
             self.region(name)
         return np.ones(len(self.points))
 
     def energy(
-        self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY
+        self, q: Array, fields: MaterialFields, viscous: Viscosity = NO_VISCOSITY
     ) -> tuple[float, Array]:
         return 0.0, np.zeros_like(q)
 
-    def gradient(self, q: Array, fields: Fields) -> Array:
+    def gradient(self, q: Array, fields: MaterialFields) -> Array:
         return np.zeros_like(q)
 
     def stiffness(
-        self, q: Array, fields: Fields, viscous: Viscous = NO_VISCOSITY, *, project: bool = False
+        self,
+        q: Array,
+        fields: MaterialFields,
+        viscous: Viscosity = NO_VISCOSITY,
+        *,
+        project: bool = False,
     ) -> Array:
         return np.zeros((len(self.points), self.dim, self.dim))
 
-    def linearised(self, q: Array, fields: Fields, viscosity: float) -> tuple[Array, Array]:
+    def gradient_and_stiffness(
+        self, q: Array, fields: MaterialFields, viscosity: float
+    ) -> tuple[Array, Array]:
         return self.gradient(q, fields), self.stiffness(q, fields)
 
-    def stiffness_times(self, q: Array, fields: Fields, y: Array) -> Array:
+    def stiffness_times(self, q: Array, fields: MaterialFields, y: Array) -> Array:
         return np.zeros_like(q)
 
-    def stiffness_cells(self, q: Array, fields: Fields, w: Array) -> tuple[Array, Array]:
+    def cell_stiffness_and_derivative(
+        self, q: Array, fields: MaterialFields, w: Array
+    ) -> tuple[Array, Array]:
         none = np.zeros((len(self.points), self.dim, self.dim))
         return none, none
 
-    def field_stiffness(self, q: Array, fields: Fields, change: Fields, y: Array) -> Array:
-        return np.zeros_like(q)
-
-    def field_stiffness_work(
-        self, q: Array, fields: Fields, y: Array, z: Array
-    ) -> tuple[Array, Array]:
-        return np.zeros(len(self.points)), np.zeros(len(self.points))
-
-    def third(self, q: Array, fields: Fields, y: Array, z: Array) -> Array:
-        return np.zeros_like(q)
-
-    def field_forces(
-        self, q: Array, fields: Fields, change: Fields, viscous: Viscous = NO_VISCOSITY
+    def stiffness_material_jvp(
+        self, q: Array, fields: MaterialFields, change: MaterialFields, y: Array
     ) -> Array:
         return np.zeros_like(q)
 
-    def field_work(
-        self, q: Array, fields: Fields, y: Array, viscous: Viscous = NO_VISCOSITY
+    def stiffness_material_vjp(
+        self, q: Array, fields: MaterialFields, y: Array, z: Array
     ) -> tuple[Array, Array]:
         return np.zeros(len(self.points)), np.zeros(len(self.points))
 
-    def viscous(
-        self, fields: Fields, time: float, rates: Sequence[float], levels: Sequence[Array]
-    ) -> Viscous:
-        return NO_VISCOSITY
-
-    def viscous_at(
-        self, fields: Fields, time: float, rate: float, q: Array, velocity: Array
-    ) -> Viscous:
-        return NO_VISCOSITY
-
-    def viscous_push(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:
-        return np.zeros_like(change)
-
-    def viscous_moved(self, q: Array, w: Array, change: Array, moduli: Array) -> Array:
+    def stiffness_derivative(self, q: Array, fields: MaterialFields, y: Array, z: Array) -> Array:
         return np.zeros_like(q)
 
-    def viscous_moved_back(self, q: Array, w: Array, y: Array, moduli: Array) -> Array:
-        return np.zeros_like(q)
-
-    def viscous_cells(self, q: Array, level: Array, moduli: Array) -> Array:
-        return np.zeros((len(self.points), self.dim, self.dim))
-
-    def viscous_moved_cells(self, q: Array, w: Array, moduli: Array) -> Array:
-        return np.zeros((len(self.points), self.dim, self.dim))
-
-    def viscous_third(
+    def material_jvp(
         self,
         q: Array,
-        viscous: Viscous,
+        fields: MaterialFields,
+        change: MaterialFields,
+        viscous: Viscosity = NO_VISCOSITY,
+    ) -> Array:
+        return np.zeros_like(q)
+
+    def material_vjp(
+        self, q: Array, fields: MaterialFields, y: Array, viscous: Viscosity = NO_VISCOSITY
+    ) -> tuple[Array, Array]:
+        return np.zeros(len(self.points)), np.zeros(len(self.points))
+
+    def viscosity_of_step(
+        self, fields: MaterialFields, time: float, rates: Sequence[float], levels: Sequence[Array]
+    ) -> Viscosity:
+        return NO_VISCOSITY
+
+    def viscosity_at_velocity(
+        self, fields: MaterialFields, time: float, rate: float, q: Array, velocity: Array
+    ) -> Viscosity:
+        return NO_VISCOSITY
+
+    def viscous_jvp(self, q: Array, level: Array, change: Array, moduli: Array) -> Array:
+        return np.zeros_like(change)
+
+    def viscous_derivative_jvp(self, q: Array, w: Array, change: Array, moduli: Array) -> Array:
+        return np.zeros_like(q)
+
+    def viscous_derivative_vjp(self, q: Array, w: Array, y: Array, moduli: Array) -> Array:
+        return np.zeros_like(q)
+
+    def cell_viscous_matrices(self, q: Array, level: Array, moduli: Array) -> Array:
+        return np.zeros((len(self.points), self.dim, self.dim))
+
+    def cell_viscous_derivatives(self, q: Array, w: Array, moduli: Array) -> Array:
+        return np.zeros((len(self.points), self.dim, self.dim))
+
+    def viscous_second_derivative(
+        self,
+        q: Array,
+        viscous: Viscosity,
         y: Array,
         dq: Array,
         rates: Sequence[float],
@@ -198,13 +216,13 @@ class PointMass:
     def mass(self, density: Array) -> Array:
         return density
 
-    def mass_work(self, y: Array, z: Array) -> Array:
+    def mass_vjp(self, y: Array, z: Array) -> Array:
         return np.sum(y.reshape(-1, self.dim) * z.reshape(-1, self.dim), axis=1)
 
-    def inverted(self, q: Array) -> None:
+    def inadmissible_cell(self, q: Array) -> None:
         return None
 
-    def beyond(self, q: Array) -> str:
+    def limit_message(self, q: Array) -> str:
         return ""
 
     def strain(self, q: Array) -> Array:

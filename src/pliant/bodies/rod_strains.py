@@ -1,9 +1,9 @@
-"""How a rod is strained by the places and turns of its two ends, with first and second derivatives;
-all analytic in complex unknowns.
+"""Strains of a rod as functions of the positions and rotations of its ends, with two derivatives.
 
-With t = x_2 - x_1, l = |t|, e = t / l and the sides b_i = R_i b, c_i = R_i c of each end's section,
-the measures are p = (l, e.b_1, e.c_1, e.b_2, e.c_2, (b_1.c_2 - c_1.b_2) / 2), which no rigid motion
-changes. The strains are p with the length at rest taken off and its sines made angles.
+With t = x_2 - x_1, l = |t|, e = t / l and the section axes b_i = R_i b, c_i = R_i c of each end,
+the measures are p = (l, e.b_1, e.c_1, e.b_2, e.c_2, (b_1.c_2 - c_1.b_2) / 2). They are invariant
+under rigid motions. The strains are p minus the rest length, with sines converted to angles. All
+functions accept complex arguments.
 """
 
 from dataclasses import dataclass
@@ -13,82 +13,82 @@ from math import comb, perm
 import numpy as np
 
 from pliant.core import Array
-from pliant.kernels.turns import Turns
+from pliant.kernels.rotations import Rotations
 
-SIGNS = np.array([[1.0, -1.0], [-1.0, 1.0]])  # of the ends' sides (b, c) in the twist
-NEAR = 0.05  # sine^2 below which an angle comes from its series
-EDGE = 1.0 - 1e-9  # sine^2 where a right angle is cut off
+TWIST_SIGNS = np.array([[1.0, -1.0], [-1.0, 1.0]])  # of the axes b and c of each end in the twist
+SERIES_LIMIT = 0.05  # sine^2 below which the power series is used
+MAX_SINE_SQUARED = 1.0 - 1e-9  # sine^2 is clipped here, close to a right angle
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RodStrains:
-    """m rods at some places and turns of their ends."""
+    """Strains of m rods at given positions and rotations of their ends."""
 
     ends: Array  # (m, 4, 3) x_1, x_2 [m], theta_1, theta_2 [rad]
     axes: Array  # (m, 3, 3) a, b and c at rest, as rows
     lengths: Array  # (m,) [m] at rest
 
     @cached_property
-    def _turns(self) -> Turns:
-        return Turns(w=self.ends[:, 2:])
+    def _rotations(self) -> Rotations:
+        return Rotations(w=self.ends[:, 2:])
 
     @cached_property
     def _chord(self) -> tuple[Array, Array]:
-        """((m,) l, (m, 3) e)"""
+        """Return the lengths l (m,) and directions e (m, 3) of the chords."""
         t = self.ends[:, 1] - self.ends[:, 0]
         length = np.sqrt(np.sum(t * t, axis=1))
         return length, t / length[:, None]
 
     @cached_property
-    def _turned(self) -> Array:
-        """(m, 2, 3, 3) the axes of both ends: rod, end, (a, b, c), component."""
-        return self.axes[:, None] @ np.swapaxes(self._turns.rotation, 2, 3)
+    def _end_axes(self) -> Array:
+        """Return the axes (m, 2, 3, 3) of both ends: rod, end, (a, b, c), component."""
+        return self.axes[:, None] @ np.swapaxes(self._rotations.rotation, 2, 3)
 
     @cached_property
-    def _side_slopes(self) -> Array:
-        """(m, 2, 2, 3, 3) the derivative of the sides: rod, end, (b, c), component of theta,
+    def _side_jacobians(self) -> Array:
+        """Return the derivatives (m, 2, 2, 3, 3) of b and c: rod, end, (b, c), component of theta,
         component."""
-        by_side = self._turns.slopes.reshape(-1, 18, 3) @ np.swapaxes(self.axes[:, 1:], 1, 2)
+        by_side = self._rotations.jacobian.reshape(-1, 18, 3) @ np.swapaxes(self.axes[:, 1:], 1, 2)
         return np.ascontiguousarray(np.moveaxis(by_side.reshape(-1, 2, 3, 3, 2), 4, 2))
 
     @cached_property
     def measures(self) -> Array:
-        """(m, 6) p"""
+        """Return the measures p (m, 6)."""
         length, e = self._chord
-        sines = self._turned[:, :, 1:].reshape(-1, 4, 3) @ e[:, :, None]
-        (b1, c1), (b2, c2) = np.moveaxis(self._turned[:, :, 1:], 0, 2)
+        sines = self._end_axes[:, :, 1:].reshape(-1, 4, 3) @ e[:, :, None]
+        (b1, c1), (b2, c2) = np.moveaxis(self._end_axes[:, :, 1:], 0, 2)
         twist = 0.5 * np.sum(b1 * c2 - c1 * b2, axis=1)
         return np.concatenate([length[:, None], sines[..., 0], twist[:, None]], axis=1)
 
     @cached_property
-    def _crossed(self) -> Array:
-        """(m, 2, 2, 3) of each side the one of the other end that it twists against, with the sign
-        that it has in p."""
-        return SIGNS[:, :, None] * self._turned[:, ::-1, :0:-1]
+    def _twist_partners(self) -> Array:
+        """Return for each section axis its signed partner (m, 2, 2, 3) at the other end in the
+        twist measure."""
+        return TWIST_SIGNS[:, :, None] * self._end_axes[:, ::-1, :0:-1]
 
     @cached_property
-    def _measure_slopes(self) -> Array:
-        """(m, 6, 12) dp / d(x_1, x_2, theta_1, theta_2)"""
-        (length, e), p, J = self._chord, self.measures, self._side_slopes
+    def _measure_jacobian(self) -> Array:
+        """Return dp / d(x_1, x_2, theta_1, theta_2), (m, 6, 12)."""
+        (length, e), p, J = self._chord, self.measures, self._side_jacobians
         out = np.zeros((len(e), 6, 4, 3), dtype=self.ends.dtype)
         out[:, 0, 1] = e
         out[:, 1:5, 1] = (
-            self._turned[:, :, 1:].reshape(-1, 4, 3) - p[:, 1:5, None] * e[:, None]
+            self._end_axes[:, :, 1:].reshape(-1, 4, 3) - p[:, 1:5, None] * e[:, None]
         ) / length[:, None, None]
         out[:, :, 0] = -out[:, :, 1]
         leaned = (J.reshape(-1, 12, 3) @ e[:, :, None]).reshape(-1, 4, 3)
         out[:, 1:3, 2], out[:, 3:5, 3] = leaned[:, :2], leaned[:, 2:]
-        out[:, 5, 2:] = 0.5 * (J @ self._crossed[..., None])[..., 0].sum(axis=2)
+        out[:, 5, 2:] = 0.5 * (J @ self._twist_partners[..., None])[..., 0].sum(axis=2)
         return out.reshape(-1, 6, 12)
 
-    def _measure_bend(self, s: Array) -> Array:
-        """(m, 12, 12) sum_k s_k d^2 p_k, for s (m, 6)."""
-        (length, e), J = self._chord, self._side_slopes
+    def _measure_hessian(self, s: Array) -> Array:
+        """Return sum_k s_k d^2 p_k, (m, 12, 12), for s (m, 6)."""
+        (length, e), J = self._chord, self._side_jacobians
         length = length[:, None, None]
         pull, twist = s[:, 1:5].reshape(-1, 2, 2, 1), 0.5 * s[:, 5, None, None]
         ee = e[:, :, None] * e[:, None, :]
         flat = (np.eye(3) - ee) / length
-        v = np.sum(pull * self._turned[:, :, 1:], axis=(1, 2))
+        v = np.sum(pull * self._end_axes[:, :, 1:], axis=(1, 2))
         ev, ve = (
             np.sum(e * v, axis=1)[:, None, None] / length,
             v[:, :, None] * e[:, None, :] / length,
@@ -96,10 +96,10 @@ class RodStrains:
         along = (s[:, 0, None, None] - ev) * flat + (
             2.0 * ev * ee - ve - np.swapaxes(ve, 1, 2)
         ) / length
-        # At a fixed chord and a fixed other end, an end's turn changes M : R with M the sum over
-        # its sides of w v^T
-        w = pull * e[:, None, None] + twist[:, None] * self._crossed
-        bent = self._turns.bend(np.swapaxes(w, 2, 3) @ self.axes[:, None, 1:])
+        # For a fixed chord and other end, the measures depend on the rotation of an end as M : R,
+        # where M is the sum of w v^T over its axes b and c.
+        w = pull * e[:, None, None] + twist[:, None] * self._twist_partners
+        bent = self._rotations.hessian(np.swapaxes(w, 2, 3) @ self.axes[:, None, 1:])
         mixed = np.sum(pull[..., None] * J, axis=2).reshape(-1, 6, 3) @ flat
         twisted = twist * (
             J[:, 0, 0] @ np.swapaxes(J[:, 1, 1], 1, 2) - J[:, 0, 1] @ np.swapaxes(J[:, 1, 0], 1, 2)
@@ -117,68 +117,77 @@ class RodStrains:
 
     @cached_property
     def _sines(self) -> Array:
-        """(m, 2, 2) of each end, along b and c"""
+        """Return the sines (m, 2, 2) of the angles of each end along b and c."""
         return self.measures[:, 1:5].reshape(-1, 2, 2)
 
     @cached_property
-    def _gains(self) -> tuple[Array, ...]:
-        """(m, 2, 1, 1) each: g = asin(x) / x at the sine x of each end, and its first two
-        derivatives in x^2."""
-        return tuple(g[:, :, None, None] for g in angle_gain(np.sum(self._sines**2, axis=2)))
+    def _angle_ratios(self) -> tuple[Array, ...]:
+        """Return asin(x) / x at the sine x of each end and its first two derivatives by x^2, (m, 2,
+        1, 1) each."""
+        return tuple(g[:, :, None, None] for g in arcsine_ratio(np.sum(self._sines**2, axis=2)))
 
     @cached_property
     def _cosine(self) -> Array:
-        """(m,) of the twist"""
-        return np.sqrt(_rest_of(self.measures[:, 5] ** 2))
+        """Return the cosine (m,) of the twist."""
+        return np.sqrt(_one_minus(self.measures[:, 5] ** 2))
 
     @cached_property
     def strains(self) -> Array:
-        """(m, 6) the lengthening [m], the angles [rad] of each end to the chord along b and c, the
-        twist [rad]."""
+        """Return the strains (m, 6).
+
+        They are the elongation [m], the angles [rad] between each end and the chord along b and c,
+        and the twist [rad].
+        """
         out = self.measures.copy()
         out[:, 0] -= self.lengths
-        out[:, 1:5] = (self._gains[0][..., 0] * self._sines).reshape(-1, 4)
+        out[:, 1:5] = (self._angle_ratios[0][..., 0] * self._sines).reshape(-1, 4)
         out[:, 5] = np.arctan(self.measures[:, 5] / self._cosine)
         return out
 
     @cached_property
-    def _strain_gains(self) -> Array:
-        """(m, 6, 6) d strains / dp"""
-        g, dg, _ = self._gains
+    def _strain_by_measure(self) -> Array:
+        """Return d strains / dp, (m, 6, 6)."""
+        g, dg, _ = self._angle_ratios
         ends = g * np.eye(2) + 2.0 * dg * (self._sines[..., :, None] * self._sines[..., None, :])
-        return _by_end(np.ones(len(ends)), ends, 1.0 / self._cosine)
+        return _block_diagonal(np.ones(len(ends)), ends, 1.0 / self._cosine)
 
-    def _gain_bend(self, s: Array) -> Array:
-        """(m, 6, 6) sum_k s_k d^2 strains_k / dp^2, for s (m, 6)."""
-        (_, dg, ddg), P, S = self._gains, self._sines, s[:, 1:5].reshape(-1, 2, 2)
+    def _strain_by_measure_hessian(self, s: Array) -> Array:
+        """Return sum_k s_k d^2 strains_k / dp^2, (m, 6, 6), for s (m, 6)."""
+        (_, dg, ddg), P, S = self._angle_ratios, self._sines, s[:, 1:5].reshape(-1, 2, 2)
         along, mixed = np.sum(P * S, axis=2)[..., None, None], S[..., :, None] * P[..., None, :]
         ends = 2.0 * dg * (mixed + np.swapaxes(mixed, 2, 3) + along * np.eye(2))
         ends = ends + 4.0 * ddg * along * (P[..., :, None] * P[..., None, :])
-        return _by_end(np.zeros(len(ends)), ends, s[:, 5] * self.measures[:, 5] / self._cosine**3)
+        return _block_diagonal(
+            np.zeros(len(ends)), ends, s[:, 5] * self.measures[:, 5] / self._cosine**3
+        )
 
     @cached_property
-    def slopes(self) -> Array:
-        """(m, 6, 12) d strains / d(x_1, x_2, theta_1, theta_2)"""
-        return self._strain_gains @ self._measure_slopes
+    def jacobian(self) -> Array:
+        """Return d strains / d(x_1, x_2, theta_1, theta_2), (m, 6, 12)."""
+        return self._strain_by_measure @ self._measure_jacobian
 
-    def bend(self, s: Array) -> Array:
-        """(m, 12, 12) sum_k s_k d^2 strains_k, for s (m, 6)."""
-        B = self._measure_slopes
-        s_p = (np.swapaxes(self._strain_gains, 1, 2) @ s[:, :, None])[..., 0]
-        return np.swapaxes(B, 1, 2) @ self._gain_bend(s) @ B + self._measure_bend(s_p)
+    def weighted_hessian(self, s: Array) -> Array:
+        """Return sum_k s_k d^2 strains_k, (m, 12, 12), for s (m, 6)."""
+        B = self._measure_jacobian
+        s_p = (np.swapaxes(self._strain_by_measure, 1, 2) @ s[:, :, None])[..., 0]
+        return np.swapaxes(B, 1, 2) @ self._strain_by_measure_hessian(
+            s
+        ) @ B + self._measure_hessian(s_p)
 
     def cosines(self) -> Array:
-        """(m, 3) of the angles of both ends to the chord and of the twist; where one is not
-        positive, the strains fold back."""
-        one, other = np.moveaxis(self._turned, 1, 0)
-        leaned = self._turned[:, :, 0] @ self._chord[1][:, :, None]
+        """Return the cosines (m, 3) of the angles of both ends to the chord and of the twist.
+
+        The strains are not invertible if one is not positive.
+        """
+        one, other = np.moveaxis(self._end_axes, 1, 0)
+        leaned = self._end_axes[:, :, 0] @ self._chord[1][:, :, None]
         twist = 0.5 * np.sum(one[:, 1:] * other[:, 1:], axis=(1, 2))
         return np.concatenate([leaned[..., 0], twist[:, None]], axis=1)
 
 
-def _by_end(first: Array, ends: Array, last: Array) -> Array:
-    """(m, 6, 6) from the shares of the length (m,), of each end's angles (m, 2, 2, 2) and of the
-    twist (m,), which do not mix."""
+def _block_diagonal(first: Array, ends: Array, last: Array) -> Array:
+    """Return block-diagonal matrices (m, 6, 6) of the length (m,), the end angles (m, 2, 2, 2) and
+    the twist (m,)."""
     out = np.zeros((len(ends), 6, 6), dtype=ends.dtype)
     out[:, 0, 0], out[:, 1:3, 1:3], out[:, 3:5, 3:5], out[:, 5, 5] = (
         first,
@@ -189,15 +198,15 @@ def _by_end(first: Array, ends: Array, last: Array) -> Array:
     return out
 
 
-def angle_gain(S: Array) -> tuple[Array, Array, Array]:
-    """g = asin(x) / x at S = x^2, with its first two derivatives in S; by their series near
-    zero."""
-    near = S.real < NEAR
+def arcsine_ratio(S: Array) -> tuple[Array, Array, Array]:
+    """Return asin(x) / x at S = x^2 and its first two derivatives by S. Small S use a power
+    series."""
+    near = S.real < SERIES_LIMIT
     series = _series(np.where(near, S, 0.0))
     if near.all():
         return series
-    far = np.where(near, NEAR, S)
-    x, cosine = np.sqrt(far), np.sqrt(_rest_of(far))
+    far = np.where(near, SERIES_LIMIT, S)
+    x, cosine = np.sqrt(far), np.sqrt(_one_minus(far))
     g = np.arctan(x / cosine) / x
     dg = 0.5 * (1.0 / cosine - g) / far
     closed = (g, dg, (0.25 / cosine**3 - 1.5 * dg) / far)
@@ -205,23 +214,24 @@ def angle_gain(S: Array) -> tuple[Array, Array, Array]:
     return g, dg, ddg
 
 
-def _rest_of(S: Array) -> Array:
-    """1 - S, kept positive."""
-    return np.where(S.real < EDGE, 1.0 - S, 1.0 - EDGE)
+def _one_minus(S: Array) -> Array:
+    """Return 1 - S, clipped to a positive value."""
+    return np.where(S.real < MAX_SINE_SQUARED, 1.0 - S, 1.0 - MAX_SINE_SQUARED)
 
 
 def _series(S: Array) -> tuple[Array, Array, Array]:
+    """Return the three functions of `arcsine_ratio` by their power series."""
     out = np.zeros((3, *S.shape), dtype=S.dtype)
-    for row in SERIES.T[::-1]:
+    for row in ARCSINE_SERIES.T[::-1]:
         out = out * S + row.reshape(3, *(1,) * S.ndim)
     return out[0], out[1], out[2]
 
 
 def _coefficient(k: int) -> float:
-    """Of S^k in asin(x) / x at S = x^2."""
+    """Return the coefficient of S^k in asin(x) / x at S = x^2."""
     return comb(2 * k, k) / (4.0**k * (2 * k + 1))
 
 
-SERIES = np.array(
+ARCSINE_SERIES = np.array(
     [[_coefficient(k + d) * perm(k + d, d) for k in range(14)] for d in range(3)]
 )  # of g, g' and g''

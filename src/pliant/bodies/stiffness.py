@@ -1,17 +1,24 @@
 """Compiled loops for the stiffness of a solid's cells, in closed form for every law
 (docs/decisions/0002)."""
 
+from typing import Any
+
 import numpy as np
 from numba import njit, prange
 
-from pliant.bodies.assembly import cell_moduli, deformation, rotation_if_needed, strain_rate
+from pliant.bodies.assembly import (
+    cell_moduli,
+    deformation_gradient,
+    rotation_if_needed,
+    strain_rate,
+)
 from pliant.kernels import add, cofactor, mm, mmt, mtm, scale, spin_inverse, sym
 from pliant.materials import laws
 
 
 @njit(error_model="numpy", cache=True)
-def _unit(k):
-    """The matrix whose entry k is one."""
+def _unit(k: Any) -> Any:
+    """Return the matrix with entry k equal to one and the others zero."""
     return (
         1.0 * (k == 0),
         1.0 * (k == 1),
@@ -26,8 +33,9 @@ def _unit(k):
 
 
 @njit(error_model="numpy", cache=True)
-def _tangent(C, law, F, R, moduli, power, dim):
-    """C[(i k), (j l)] = dP_ik / dF_jl (9 x 9; the 4 in-plane rows and columns in the plane)."""
+def _tangent(C: Any, law: Any, F: Any, R: Any, moduli: Any, power: Any, dim: Any) -> Any:
+    """Write C[(i k), (j l)] = dP_ik / dF_jl, 9 x 9. In 2D only the 4 in-plane rows and columns are
+    used."""
     for j in range(dim):
         for l in range(dim):
             col = 3 * j + l
@@ -44,8 +52,8 @@ def _tangent(C, law, F, R, moduli, power, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def _add_viscous_tangent(C, F, E, rate, mu, lam, dim):
-    """C += d/dF of F hooke(E), dE = rate sym(F^T dF)."""
+def _add_viscous_tangent(C: Any, F: Any, E: Any, rate: Any, mu: Any, lam: Any, dim: Any) -> Any:
+    """Add the derivative of F hooke(E) by F to C, where dE = rate sym(F^T dF)."""
     S = laws.hooke(mu, lam, E)
     for j in range(dim):
         for l in range(dim):
@@ -57,8 +65,8 @@ def _add_viscous_tangent(C, F, E, rate, mu, lam, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def _project(C, dim):
-    """The nearest positive semidefinite matrix: negative eigenvalues become zero."""
+def _project(C: Any, dim: Any) -> Any:
+    """Replace C by the closest positive semidefinite matrix: negative eigenvalues become zero."""
     index = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8]) if dim == 3 else np.array([0, 1, 3, 4])
     m = len(index)
     A = np.empty((m, m))
@@ -77,8 +85,8 @@ def _project(C, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def _apply(A, x, y, z):
-    """A (x, y, z)"""
+def _apply(A: Any, x: Any, y: Any, z: Any) -> Any:
+    """Return A (x, y, z)."""
     return (
         A[0] * x + A[1] * y + A[2] * z,
         A[3] * x + A[4] * y + A[5] * z,
@@ -87,7 +95,8 @@ def _apply(A, x, y, z):
 
 
 @njit(error_model="numpy", cache=True)
-def _add(B, A, dim):
+def _add(B: Any, A: Any, dim: Any) -> Any:
+    """Add a 3 x 3 tuple to a block."""
     B[0, 0] += A[0]
     B[0, 1] += A[1]
     B[1, 0] += A[3]
@@ -101,20 +110,24 @@ def _add(B, A, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def _row(array, a):
+def _row(array: Any, a: Any) -> Any:
+    """Return row a of an array (n, 3) as a tuple."""
     return array[a, 0], array[a, 1], array[a, 2]
 
 
 @njit(error_model="numpy", cache=True)
-def add_even(out, F, g, u, s, slope, bend, dim):
-    """Blocks a <= b += s (ga . gb) I + bend ua ub^T + slope eps(F (ga x gb)), with u = C g."""
+def add_unrotated_blocks(
+    out: Any, F: Any, g: Any, u: Any, s: Any, slope: Any, curvature: Any, dim: Any
+) -> Any:
+    """Add s (ga . gb) I + curvature ua ub^T + slope eps(F (ga x gb)) to the blocks a <= b, where u
+    = C g."""
     k = 0
     for b in range(g.shape[0]):
         bx, by, bz = _row(g, b)
         vx, vy, vz = _row(u, b)
         for a in range(b + 1):
             ax, ay, az = _row(g, a)
-            ux, uy, uz = bend * u[a, 0], bend * u[a, 1], bend * u[a, 2]
+            ux, uy, uz = curvature * u[a, 0], curvature * u[a, 1], curvature * u[a, 2]
             e = s * (ax * bx + ay * by + az * bz)
             cx, cy, cz = _apply(
                 F,
@@ -141,8 +154,9 @@ def add_even(out, F, g, u, s, slope, bend, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def add_turning(out, H, v, t, l, dim):
-    """Blocks a <= b += l va vb^T - t [va]x H [vb]x, with v = R g and H = R (tr(S) I - S)^-1 R^T."""
+def add_rotation_blocks(out: Any, H: Any, v: Any, t: Any, l: Any, dim: Any) -> Any:
+    """Add l va vb^T - t [va]x H [vb]x to the blocks a <= b, where v = R g and H = R (tr(S) I -
+    S)^-1 R^T."""
     k = 0
     for b in range(v.shape[0]):
         x, y, z = _row(v, b)
@@ -172,9 +186,9 @@ def add_turning(out, H, v, t, l, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def _add_viscous(out, FF, S, g, w, mu, lam, dim):
-    """Blocks a <= b += (ga . S gb) I + mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T, with w = F
-    g."""
+def _add_viscous(out: Any, FF: Any, S: Any, g: Any, w: Any, mu: Any, lam: Any, dim: Any) -> Any:
+    """Add (ga . S gb) I + mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T to the blocks a <= b, where
+    w = F g."""
     k = 0
     for b in range(g.shape[0]):
         bx, by, bz = _row(g, b)
@@ -204,22 +218,25 @@ def _add_viscous(out, FF, S, g, w, mu, lam, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def push(out, A, g):
-    """out_a = A g_a"""
+def transform_gradients(out: Any, A: Any, g: Any) -> Any:
+    """Write out_a = A g_a."""
     for a in range(g.shape[0]):
         out[a, 0], out[a, 1], out[a, 2] = _apply(A, g[a, 0], g[a, 1], g[a, 2])
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def cell_stiffness(cells, moduli, viscous, q, dim):
-    """(n_cells, n_nodes (n_nodes + 1) / 2, dim, dim) [N/m] blocks (a, b), a <= b, b slowest, of
-    each cell's energy Hessian."""
+def cell_stiffness(cells: Any, moduli: Any, viscous: Any, q: Any, dim: Any) -> Any:
+    """Return the blocks of each cell's energy Hessian, (n_cells, n_nodes (n_nodes + 1) / 2, dim,
+    dim) [N/m].
+
+    The blocks are (a, b) with a <= b; b varies slowest.
+    """
     n, points = cells.weights.shape
     m = cells.nodes.shape[1]
     out = np.zeros((n, m * (m + 1) // 2, dim, dim))
     chunk = 32  # cells that share scratch arrays
     for part in prange((n + chunk - 1) // chunk):
-        g, pushed = np.zeros((m, 3)), np.zeros((m, 3))
+        g, transformed = np.zeros((m, 3)), np.zeros((m, 3))
         for c in range(part * chunk, min(n, (part + 1) * chunk)):
             law = cells.law[c]
             for k in range(points):
@@ -227,19 +244,21 @@ def cell_stiffness(cells, moduli, viscous, q, dim):
                 for a in range(m):
                     for i in range(dim):
                         g[a, i] = cells.grads[c, k, a, i]
-                F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
+                F = deformation_gradient(q, cells.nodes[c], cells.grads[c, k], dim)
                 R = rotation_if_needed(law, F, dim)
-                s, t, l, slope, bend = laws.tangent(
+                s, t, l, slope, curvature = laws.tangent(
                     law, F, R, cell_moduli(moduli, c), cells.power[c]
                 )
-                push(pushed, cofactor(F), g)
-                add_even(out[c], F, g, pushed, weight * s, weight * slope, weight * bend, dim)
+                transform_gradients(transformed, cofactor(F), g)
+                add_unrotated_blocks(
+                    out[c], F, g, transformed, weight * s, weight * slope, weight * curvature, dim
+                )
                 if laws.needs_rotation(law):
-                    push(pushed, R, g)
-                    add_turning(
+                    transform_gradients(transformed, R, g)
+                    add_rotation_blocks(
                         out[c],
                         mm(R, mmt(spin_inverse(F, R), R)),
-                        pushed,
+                        transformed,
                         weight * t,
                         weight * l,
                         dim,
@@ -247,17 +266,24 @@ def cell_stiffness(cells, moduli, viscous, q, dim):
                 if viscous.rate > 0.0:
                     mu, lam = weight * viscous.moduli[c, 0], weight * viscous.moduli[c, 1]
                     S = laws.hooke(mu, lam, strain_rate(F, viscous.rate, viscous.past[c, k]))
-                    push(pushed, F, g)
+                    transform_gradients(transformed, F, g)
                     _add_viscous(
-                        out[c], mmt(F, F), S, g, pushed, viscous.rate * mu, viscous.rate * lam, dim
+                        out[c],
+                        mmt(F, F),
+                        S,
+                        g,
+                        transformed,
+                        viscous.rate * mu,
+                        viscous.rate * lam,
+                        dim,
                     )
     return out
 
 
 @njit(error_model="numpy", cache=True)
-def _add_contracted(out, C, CG, weight, grads, dim):
-    """Blocks a <= b of one quadrature point: K_ab[i, j] += weight grad N_a[k] C[(i k), (j l)] grad
-    N_b[l]."""
+def _add_contracted(out: Any, C: Any, CG: Any, weight: Any, grads: Any, dim: Any) -> Any:
+    """Add weight grad N_a[k] C[(i k), (j l)] grad N_b[l] to the blocks K_ab[i, j], a <= b, of one
+    quadrature point."""
     t = 0
     for b in range(grads.shape[0]):
         for r in range(3 * dim):
@@ -275,16 +301,19 @@ def _add_contracted(out, C, CG, weight, grads, dim):
 
 
 @njit(error_model="numpy", cache=True)
-def cell_positive_stiffness(cells, moduli, viscous, q, dim):
-    """As `cell_stiffness`, with the tangent at every quadrature point made positive semidefinite;
-    slower, for rescues."""
+def cell_projected_stiffness(cells: Any, moduli: Any, viscous: Any, q: Any, dim: Any) -> Any:
+    """Return the blocks of `cell_stiffness` with a positive semidefinite tangent at every
+    quadrature point.
+
+    It is slower, and used only if the unprojected stiffness fails.
+    """
     n, points = cells.weights.shape
     m = cells.nodes.shape[1]
     out = np.zeros((n, m * (m + 1) // 2, dim, dim))
     C, CG = np.zeros((9, 9)), np.zeros((9, 3))
     for c in range(n):
         for k in range(points):
-            F = deformation(q, cells.nodes[c], cells.grads[c, k], dim)
+            F = deformation_gradient(q, cells.nodes[c], cells.grads[c, k], dim)
             R = rotation_if_needed(cells.law[c], F, dim)
             _tangent(C, cells.law[c], F, R, cell_moduli(moduli, c), cells.power[c], dim)
             if viscous.rate > 0.0:

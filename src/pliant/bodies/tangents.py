@@ -1,10 +1,10 @@
-"""One compiled loop for the forces and the stiffness of a solid's cells, for steps that need both
-at one place.
+"""One compiled loop for the forces and the stiffness of a solid's cells at the same state.
 
-What a law says is found cell by cell; what is most of the work, the rotations and the blocks, for
-WIDE cells side by side: the last index of a scratch array is the cell, and a processor takes
-several of them at once.
+Laws are evaluated cell by cell. Rotations and blocks, which are most of the work, are computed for
+LANES cells at once: the last index of a scratch array is the cell, so the compiler uses SIMD.
 """
+
+from typing import Any
 
 import numpy as np
 from numba import njit, prange
@@ -12,44 +12,45 @@ from numba import njit, prange
 from pliant.bodies.assembly import cell_moduli
 from pliant.core import Array
 from pliant.kernels import FAST, cofactor, mm, mmt, plane_rotation, rotation, scale, spin_inverse
-from pliant.kernels.polar import SOUND
+from pliant.kernels.polar import MIN_RELATIVE_DET
 from pliant.materials import laws
 
-WIDE = 8  # cells side by side
-TOGETHER = 8  # groups of cells that share scratch arrays
+LANES = 8  # cells that are processed at once
+GROUPS_PER_CHUNK = 8  # groups of cells that share scratch arrays
 
 
 @njit(error_model="numpy", cache=True)
-def _at(A, n):
-    """Matrix n of eight side by side."""
+def _get_lane(A: Any, n: Any) -> Any:
+    """Return matrix n of a group."""
     return (A[0, n], A[1, n], A[2, n], A[3, n], A[4, n], A[5, n], A[6, n], A[7, n], A[8, n])
 
 
 @njit(error_model="numpy", cache=True)
-def _keep(A, n, M):
+def _set_lane(A: Any, n: Any, M: Any) -> Any:
+    """Set matrix n of a group."""
     A[0, n], A[1, n], A[2, n], A[3, n], A[4, n], A[5, n], A[6, n], A[7, n], A[8, n] = M
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _deform(F, x, g, dim):
-    """F = sum_a x_a (x) g_a, with the out-of-plane entry of plane strain."""
+def _deformation_gradients(F: Any, x: Any, g: Any, dim: Any) -> Any:
+    """Write F = sum_a x_a (x) g_a, with F_zz = 1 in plane strain."""
     for i in range(3):
         for j in range(3):
-            for n in range(WIDE):
+            for n in range(LANES):
                 F[3 * i + j, n] = x[0, i, n] * g[0, j, n]
             for a in range(1, g.shape[0]):
-                for n in range(WIDE):
+                for n in range(LANES):
                     F[3 * i + j, n] += x[a, i, n] * g[a, j, n]
     if dim == 2:
         F[8] = 1.0
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _push(out, A, g):
-    """out_a = A g_a"""
+def _transform_gradients(out: Any, A: Any, g: Any) -> Any:
+    """Write out_a = A g_a."""
     for a in range(g.shape[0]):
         for i in range(3):
-            for n in range(WIDE):
+            for n in range(LANES):
                 out[a, i, n] = (
                     A[3 * i, n] * g[a, 0, n]
                     + A[3 * i + 1, n] * g[a, 1, n]
@@ -58,11 +59,11 @@ def _push(out, A, g):
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _square(out, A):
-    """A A^T"""
+def _times_transpose(out: Any, A: Any) -> Any:
+    """Write out = A A^T."""
     for i in range(3):
         for j in range(3):
-            for n in range(WIDE):
+            for n in range(LANES):
                 out[3 * i + j, n] = (
                     A[3 * i, n] * A[3 * j, n]
                     + A[3 * i + 1, n] * A[3 * j + 1, n]
@@ -71,11 +72,13 @@ def _square(out, A):
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _turn(R, F, sound, dim):
-    """The rotations of F: Higham's iteration as in kernels.polar, and one by one where a matrix is
-    near flat or inverted."""
-    for n in range(WIDE):
-        M = _at(F, n)
+def _polar_rotations(R: Any, F: Any, det_margin: Any, dim: Any) -> Any:
+    """Write the rotations of F by Higham's iteration, as in kernels.polar.
+
+    Nearly singular or inverted matrices are handled one by one.
+    """
+    for n in range(LANES):
+        M = _get_lane(F, n)
         size = np.sqrt(
             M[0] ** 2
             + M[1] ** 2
@@ -88,14 +91,14 @@ def _turn(R, F, sound, dim):
             + M[8] ** 2
         )
         C = cofactor(M)
-        sound[n] = M[0] * C[0] + M[1] * C[1] + M[2] * C[2] - SOUND * size**3
+        det_margin[n] = M[0] * C[0] + M[1] * C[1] + M[2] * C[2] - MIN_RELATIVE_DET * size**3
         unit = np.sqrt(3.0) / size
         for i in range(9):
-            R[i, n] = unit * M[i] if sound[n] > 0.0 else 1.0 * (i % 4 == 0)
+            R[i, n] = unit * M[i] if det_margin[n] > 0.0 else 1.0 * (i % 4 == 0)
     for _ in range(20):
         change = 0.0
-        for n in range(WIDE):
-            M = _at(R, n)
+        for n in range(LANES):
+            M = _get_lane(R, n)
             C = cofactor(M)
             half, d = 0.5 / (M[0] * C[0] + M[1] * C[1] + M[2] * C[2]), 0.0
             for i in range(9):
@@ -105,20 +108,20 @@ def _turn(R, F, sound, dim):
             change = max(change, d)
         if change < 1e-17:
             break
-    for n in range(WIDE):
-        if not sound[n] > 0.0:
-            _keep(R, n, rotation(_at(F, n)))
+    for n in range(LANES):
+        if not det_margin[n] > 0.0:
+            _set_lane(R, n, rotation(_get_lane(F, n)))
         if dim == 2:
-            _keep(R, n, plane_rotation(_at(F, n)))
+            _set_lane(R, n, plane_rotation(_get_lane(F, n)))
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _add_even(B, g, s):
-    """Blocks a <= b += s (ga . gb) I"""
+def _add_scaled_identity(B: Any, g: Any, s: Any) -> Any:
+    """Add s (ga . gb) I to the blocks a <= b."""
     k = 0
     for b in range(g.shape[0]):
         for a in range(b + 1):
-            for n in range(WIDE):
+            for n in range(LANES):
                 e = s[n] * (
                     g[a, 0, n] * g[b, 0, n] + g[a, 1, n] * g[b, 1, n] + g[a, 2, n] * g[b, 2, n]
                 )
@@ -129,12 +132,12 @@ def _add_even(B, g, s):
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _add_viscous(B, g, w, FF, mu, lam):
-    """Blocks a <= b += mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T, with w = F g."""
+def _add_viscous(B: Any, g: Any, w: Any, FF: Any, mu: Any, lam: Any) -> Any:
+    """Add mu ((ga . gb) F F^T + wb wa^T) + lam wa wb^T to the blocks a <= b, where w = F g."""
     k = 0
     for b in range(g.shape[0]):
         for a in range(b + 1):
-            for n in range(WIDE):
+            for n in range(LANES):
                 d = mu[n] * (
                     g[a, 0, n] * g[b, 0, n] + g[a, 1, n] * g[b, 1, n] + g[a, 2, n] * g[b, 2, n]
                 )
@@ -155,11 +158,12 @@ def _add_viscous(B, g, w, FF, mu, lam):
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _add_turning(B, v, l, H, P):
-    """Blocks a <= b += l va vb^T - [va]x H [vb]x, with v = R g and H = t R (tr(S) I - S)^-1 R^T."""
+def _add_rotation_blocks(B: Any, v: Any, l: Any, H: Any, P: Any) -> Any:
+    """Add l va vb^T - [va]x H [vb]x to the blocks a <= b, where v = R g and H = t R (tr(S) I -
+    S)^-1 R^T."""
     k = 0
     for b in range(v.shape[0]):
-        for n in range(WIDE):  # P = H [vb]x
+        for n in range(LANES):  # P = H [vb]x
             x, y, z = v[b, 0, n], v[b, 1, n], v[b, 2, n]
             P[0, n], P[1, n], P[2, n] = (
                 H[1, n] * z - H[2, n] * y,
@@ -177,7 +181,7 @@ def _add_turning(B, v, l, H, P):
                 H[6, n] * y - H[7, n] * x,
             )
         for a in range(b + 1):
-            for n in range(WIDE):
+            for n in range(LANES):
                 i, j, m = v[a, 0, n], v[a, 1, n], v[a, 2, n]
                 x, y, z = l[n] * v[b, 0, n], l[n] * v[b, 1, n], l[n] * v[b, 2, n]
                 B[k, 0, n] += i * x - j * P[2, n] + m * P[1, n]
@@ -193,12 +197,12 @@ def _add_turning(B, v, l, H, P):
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _add_volume(B, g, u, F, slope, bend):
-    """Blocks a <= b += bend ua ub^T + slope eps(F (ga x gb)), with u = C g."""
+def _add_volumetric_blocks(B: Any, g: Any, u: Any, F: Any, slope: Any, curvature: Any) -> Any:
+    """Add curvature ua ub^T + slope eps(F (ga x gb)) to the blocks a <= b, where u = C g."""
     k = 0
     for b in range(g.shape[0]):
         for a in range(b + 1):
-            for n in range(WIDE):
+            for n in range(LANES):
                 ax, ay, az = slope[n] * g[a, 0, n], slope[n] * g[a, 1, n], slope[n] * g[a, 2, n]
                 bx, by, bz = g[b, 0, n], g[b, 1, n], g[b, 2, n]
                 p, q, r = ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx
@@ -207,7 +211,11 @@ def _add_volume(B, g, u, F, slope, bend):
                     F[3, n] * p + F[4, n] * q + F[5, n] * r,
                     F[6, n] * p + F[7, n] * q + F[8, n] * r,
                 )
-                i, j, m = bend[n] * u[a, 0, n], bend[n] * u[a, 1, n], bend[n] * u[a, 2, n]
+                i, j, m = (
+                    curvature[n] * u[a, 0, n],
+                    curvature[n] * u[a, 1, n],
+                    curvature[n] * u[a, 2, n],
+                )
                 x, y, z = u[b, 0, n], u[b, 1, n], u[b, 2, n]
                 B[k, 0, n] += i * x
                 B[k, 1, n] += i * y + cz
@@ -222,97 +230,117 @@ def _add_volume(B, g, u, F, slope, bend):
 
 
 @njit(error_model="numpy", cache=True)
-def _look(cells, q, first, k, x, g, dim):
-    """Positions x and shape gradients g of the nodes of WIDE cells at quadrature point k; is there
-    a law that turns?"""
-    turning, last = False, len(cells.nodes) - 1
-    for lane in range(WIDE):
-        c = min(first + lane, last)  # beyond the last cell it is done again, and not looked at
+def _load_group(cells: Any, q: Any, first: Any, k: Any, x: Any, g: Any, dim: Any) -> Any:
+    """Load positions x and shape gradients g of LANES cells at quadrature point k.
+
+    Return whether a law of the group needs rotations.
+    """
+    has_rotation, last = False, len(cells.nodes) - 1
+    for lane in range(LANES):
+        c = min(first + lane, last)  # pads the last group; the result is not used
         for a in range(g.shape[0]):
             for i in range(dim):
                 x[a, i, lane] = q[cells.nodes[c, a] * dim + i]
                 g[a, i, lane] = cells.grads[c, k, a, i]
-        turning = turning or laws.needs_rotation(cells.law[c])
-    return turning
+        has_rotation = has_rotation or laws.needs_rotation(cells.law[c])
+    return has_rotation
 
 
 @njit(error_model="numpy", cache=True)
-def _weigh(cells, moduli, first, k, F, R, P, H, C, numbers):
-    """What the laws say of WIDE cells, times their weights: the stress P, H of `_add_turning`, the
-    cofactor C and the five numbers of laws.tangent but t, which is in H, then mu and lam; is there
-    a law that looks at the volume?"""
-    volume, last = False, len(cells.nodes) - 1
-    for lane in range(WIDE):
+def _evaluate_laws(
+    cells: Any,
+    moduli: Any,
+    first: Any,
+    k: Any,
+    F: Any,
+    R: Any,
+    P: Any,
+    H: Any,
+    C: Any,
+    numbers: Any,
+) -> Any:
+    """Evaluate the laws of LANES cells, times the quadrature weights.
+
+    Writes the stress P, H of `_add_rotation_blocks`, the cofactor C and, in `numbers`, (s, l,
+    slope, curvature) of laws.tangent, mu and lam. Returns whether a law has volumetric terms.
+    """
+    has_volumetric, last = False, len(cells.nodes) - 1
+    for lane in range(LANES):
         c = min(first + lane, last)
-        law, power, weight, own = (
+        law, power, weight, constants = (
             cells.law[c],
             cells.power[c],
             cells.weights[c, k],
             cell_moduli(moduli, c),
         )
-        A, Q = _at(F, lane), _at(R, lane)
-        _keep(P, lane, scale(weight, laws.stress(law, A, Q, own, power)))
-        s, t, l, slope, bend = laws.tangent(law, A, Q, own, power)
-        for row, number in enumerate((s, l, slope, bend, own[0], own[1])):
+        A, Q = _get_lane(F, lane), _get_lane(R, lane)
+        _set_lane(P, lane, scale(weight, laws.stress(law, A, Q, constants, power)))
+        s, t, l, slope, curvature = laws.tangent(law, A, Q, constants, power)
+        for row, number in enumerate((s, l, slope, curvature, constants[0], constants[1])):
             numbers[row, lane] = weight * number
         if laws.needs_rotation(law):
-            _keep(H, lane, scale(weight * t, mm(Q, mmt(spin_inverse(A, Q), Q))))
+            _set_lane(H, lane, scale(weight * t, mm(Q, mmt(spin_inverse(A, Q), Q))))
         else:
-            _keep(H, lane, scale(0.0, A))
-        volume = volume or slope != 0.0 or bend != 0.0
-        _keep(C, lane, cofactor(A))
-    return volume
+            _set_lane(H, lane, scale(0.0, A))
+        has_volumetric = has_volumetric or slope != 0.0 or curvature != 0.0
+        _set_lane(C, lane, cofactor(A))
+    return has_volumetric
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def cell_tangents(cells, moduli, viscosity, q, dim):
-    """((n_cells, n_nodes, dim) [N], (n_groups, n_nodes (n_nodes + 1) / 2, 9, WIDE) [N/m]): the
-    gradient of each cell's energy, and the blocks (a, b), a <= b, b slowest, of its Hessian and of
-    `viscosity` [-] times the viscous one, WIDE cells side by side."""
+def cell_tangents(cells: Any, moduli: Any, viscosity: Any, q: Any, dim: Any) -> Any:
+    """Return the gradient (n_cells, n_nodes, dim) [N] and the Hessian blocks of each cell's energy.
+
+    The blocks (n_groups, n_nodes (n_nodes + 1) / 2, 9, LANES) [N/m] are (a, b) with a <= b; b
+    varies slowest. They include `viscosity` [-] times the viscous stiffness.
+    """
     n, points = cells.weights.shape
     m = cells.nodes.shape[1]
-    groups = (n + WIDE - 1) // WIDE
-    forces, out = np.zeros((n, m, dim)), np.zeros((groups, m * (m + 1) // 2, 9, WIDE))
-    for part in prange((groups + TOGETHER - 1) // TOGETHER):
-        vectors, matrices, numbers, sound = (
-            np.zeros((4, m, 3, WIDE)),
-            np.zeros((5, 9, WIDE)),
-            np.zeros((6, WIDE)),
-            np.zeros(WIDE),
+    groups = (n + LANES - 1) // LANES
+    forces, out = np.zeros((n, m, dim)), np.zeros((groups, m * (m + 1) // 2, 9, LANES))
+    for part in prange((groups + GROUPS_PER_CHUNK - 1) // GROUPS_PER_CHUNK):
+        vectors, matrices, numbers, det_margin = (
+            np.zeros((4, m, 3, LANES)),
+            np.zeros((5, 9, LANES)),
+            np.zeros((6, LANES)),
+            np.zeros(LANES),
         )
         x, g, y, f = vectors[0], vectors[1], vectors[2], vectors[3]
         F, R, P, H, C = matrices[0], matrices[1], matrices[2], matrices[3], matrices[4]
-        for group in range(part * TOGETHER, min(groups, (part + 1) * TOGETHER)):
-            first, blocks = group * WIDE, out[group]
+        for group in range(part * GROUPS_PER_CHUNK, min(groups, (part + 1) * GROUPS_PER_CHUNK)):
+            first, blocks = group * LANES, out[group]
             for k in range(points):
-                turning = _look(cells, q, first, k, x, g, dim)
-                _deform(F, x, g, dim)
-                if turning:
-                    _turn(R, F, sound, dim)
-                volume = _weigh(cells, moduli, first, k, F, R, P, H, C, numbers)
-                _push(f, P, g)
-                for lane in range(min(WIDE, n - first)):
+                has_rotation = _load_group(cells, q, first, k, x, g, dim)
+                _deformation_gradients(F, x, g, dim)
+                if has_rotation:
+                    _polar_rotations(R, F, det_margin, dim)
+                has_volumetric = _evaluate_laws(cells, moduli, first, k, F, R, P, H, C, numbers)
+                _transform_gradients(f, P, g)
+                for lane in range(min(LANES, n - first)):
                     for a in range(m):
                         for i in range(dim):
                             forces[first + lane, a, i] += f[a, i, lane]
-                if volume:
-                    _push(y, C, g)
-                    _add_volume(blocks, g, y, F, numbers[2], numbers[3])
-                if turning:
-                    _push(y, R, g)
-                    _add_turning(blocks, y, numbers[1], H, P)
-                _add_even(blocks, g, numbers[0])
+                if has_volumetric:
+                    _transform_gradients(y, C, g)
+                    _add_volumetric_blocks(blocks, g, y, F, numbers[2], numbers[3])
+                if has_rotation:
+                    _transform_gradients(y, R, g)
+                    _add_rotation_blocks(blocks, y, numbers[1], H, P)
+                _add_scaled_identity(blocks, g, numbers[0])
                 if viscosity > 0.0:
-                    _push(y, F, g)
-                    _square(P, F)
+                    _transform_gradients(y, F, g)
+                    _times_transpose(P, F)
                     _add_viscous(blocks, g, y, P, viscosity * numbers[4], viscosity * numbers[5])
     return forces, out
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
-def gather_wide(blocks, start, source, flip, dim):
-    """(n_pairs, dim, dim) sum of the blocks of each node pair, in the fixed order of `source`:
-    where each begins in `blocks`; some are transposed."""
+def gather_lane_blocks(blocks: Any, start: Any, source: Any, flip: Any, dim: Any) -> Any:
+    """Return the sum (n_pairs, dim, dim) of the blocks of each node pair.
+
+    `source` gives the position of each block in `blocks`, in a fixed order; `flip` marks blocks
+    that are transposed.
+    """
     flat = blocks.reshape(-1)
     n = len(start) - 1
     out = np.empty((n, dim, dim))
@@ -320,7 +348,7 @@ def gather_wide(blocks, start, source, flip, dim):
         a = b = c = d = e = f = g = h = i = 0.0
         for s in range(start[p], start[p + 1]):
             at = source[s]
-            down, right = (WIDE, 3 * WIDE) if flip[s] else (3 * WIDE, WIDE)
+            down, right = (LANES, 3 * LANES) if flip[s] else (3 * LANES, LANES)
             a += flat[at]
             b += flat[at + right]
             c += flat[at + 2 * right]
@@ -336,8 +364,8 @@ def gather_wide(blocks, start, source, flip, dim):
     return out
 
 
-def wide_places(source: Array, per_cell: int) -> Array:
-    """(n,) where each block of a list `source` = cell * per_cell + block begins in the blocks of
-    `cell_tangents`."""
+def lane_block_positions(source: Array, per_cell: int) -> Array:
+    """Return the position (n,) in the blocks of `cell_tangents` of each block `source` = cell *
+    per_cell + block."""
     cell, k = source // per_cell, source % per_cell
-    return ((cell // WIDE) * per_cell + k) * 9 * WIDE + cell % WIDE
+    return ((cell // LANES) * per_cell + k) * 9 * LANES + cell % LANES

@@ -1,4 +1,4 @@
-"""The sum of cells' matrices as one sparse matrix, whose pattern is found once."""
+"""Assembly of cell matrices into one sparse matrix with a fixed pattern."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,8 @@ from pliant.core import Array
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CellSums:
-    """Where the entries of each cell's matrix go."""
+    """The sparsity pattern of an assembled matrix, and the place of each entry of the cell
+    matrices."""
 
     cell_nodes: Array  # (n_cells, k)
     n_nodes: int
@@ -19,15 +20,15 @@ class CellSums:
 
     @cached_property
     def dofs(self) -> Array:
-        """(n_cells, k dim) the unknowns of each cell."""
+        """The unknowns (n_cells, k dim) of each cell."""
         return (self.cell_nodes[:, :, None] * self.dim + np.arange(self.dim)).reshape(
             len(self.cell_nodes), -1
         )
 
     @cached_property
     def _layout(self) -> tuple[Array, Array, Array]:
-        """(place of every entry of the cells' matrices in the data, indices, indptr) of compressed
-        rows."""
+        """The place of every entry of the cell matrices in the CSR data, the CSR indices and
+        indptr."""
         n, dim, axis = self.n_nodes, self.dim, np.arange(self.dim)
         keys, pair = np.unique(
             self.cell_nodes[:, :, None].astype(np.int64) * n + self.cell_nodes[:, None, :],
@@ -37,7 +38,7 @@ class CellSums:
             pair.reshape(*self.cell_nodes.shape, -1),
             np.searchsorted(keys, n * np.arange(n + 1, dtype=np.int64)),
         )
-        # A node's dim rows stand one after the other, each with dim numbers for every neighbour
+        # The dim rows of a node are consecutive, each with dim entries per neighbour
         width = dim * np.diff(first)
         indptr = np.concatenate([[0], np.cumsum(np.repeat(width, dim))])
         row = indptr[:-1].reshape(n, dim)[self.cell_nodes][:, :, :, None, None]
@@ -47,7 +48,8 @@ class CellSums:
         return places.ravel(), indices, indptr.astype(np.int32)
 
     def matrix(self, blocks: Array) -> sp.csr_matrix:
-        """(n_dofs, n_dofs) the sum of blocks (n_cells, k dim, k dim), always in the same order."""
+        """Return the sum (n_dofs, n_dofs) of cell matrices (n_cells, k dim, k dim), in a fixed
+        order."""
         places, indices, indptr = self._layout
         data = np.bincount(places, blocks.ravel(), minlength=len(indices))
         return sp.csr_matrix((data, indices, indptr), shape=(self.dim * self.n_nodes,) * 2)

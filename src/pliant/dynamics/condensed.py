@@ -1,12 +1,11 @@
-"""Condensed dynamics: a whole model seen through its effectors and actuators alone (paper 001 eq.
-8-13).
+"""Condensed dynamics: a full model reduced to its effectors and actuators [Menager2024, eq. 8-13].
 
-The step stays that of the model. Its derivative is taken over X = (p, p'), the places p = H_e q of
-the effectors and their velocities, few numbers, so that dynamic programming never holds a mesh.
-With A of the semi-implicit step, W_ij = H_i A^-1 H_j^T couples effectors e and actuators a, and
+The step is that of the full model. Its derivative is taken over X = (p, p'), the positions
+p = H_e q of the effectors and their velocities. X is short, so dynamic programming never stores a
+mesh. With A of the semi-implicit step, W_ij = H_i A^-1 H_j^T couples effectors e and actuators a:
     X' = [[1, h], [0, 1]] X + [h, 1] H_e A^-1 b(q, v) + [h^2, h] W_ea u.
-The printed derivatives leave out that b changes with X ("linear"), or keep what the effectors' own
-share of K and D says of it ("nonlinear"); "exact" is the sensitivity of the whole step.
+The "linear" derivative neglects that b changes with X. The "nonlinear" one keeps the part of K and
+D at the effectors. The "exact" one is the derivative of the full step.
 """
 
 from collections.abc import Sequence
@@ -29,8 +28,8 @@ from pliant.core import (
     require_kind,
 )
 from pliant.dynamics.equations import Equations
-from pliant.dynamics.semi_implicit import Linearised
-from pliant.dynamics.stepping import Stepping
+from pliant.dynamics.robot_model import RobotModel
+from pliant.dynamics.semi_implicit import SemiImplicit
 from pliant.robot import Robot
 
 DERIVATIVES = ("linear", "nonlinear", "exact")
@@ -38,24 +37,39 @@ DERIVATIVES = ("linear", "nonlinear", "exact")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Coupling:
-    """What a unit of each control does to the effectors' and the actuators' velocities over one
-    step, times h (eq. 4), and what the effectors do without any: W_ij = H_i A^-1 H_j^T."""
+    """The compliance W_ij = H_i A^-1 H_j^T between controls and the velocities of effectors and
+    actuators over one step, and the motion without actuation [Menager2024, eq. 4]."""
 
-    ea: Array  # (n_places, n_controls) W_ea [1/kg for forces]
+    ea: Array  # (n_rows, n_controls) W_ea [1/kg for forces]
     aa: Array  # (n_controls, n_controls) W_aa
-    free: Array  # (n_places,) [m/s] H_e A^-1 b, the change of velocity without actuation
+    free: Array  # (n_rows,) [m/s] H_e A^-1 b, the change of velocity without actuation
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Condensed:
-    """A model whose derivatives live on its effectors; `derivative` is "linear", "nonlinear" (eq.
-    13) or "exact".
+    """A model whose derivatives are reduced to its effectors. `derivative` is "linear",
+    "nonlinear" [Menager2024, eq. 13] or "exact".
 
-    `actuators` names those whose own points are followed too, for constraints on their
-    displacement.
+    `effectors` names the effectors (default: all). `actuators` names actuators whose points are
+    added to the reduced state, for constraints on their displacement. Raises InputError if the
+    model has no velocities, no effectors or, unless exact, design variables.
+
+    >>> import pliant as pl
+    >>> beam = pl.Robot(
+    ...     shape=pl.Box(size=(0.1, 0.02, 0.02)),
+    ...     divisions=(3, 1, 1),
+    ...     order=1,
+    ...     material=pl.Material(E=1e5, nu=0.4, density=1000.0),
+    ...     supports=[pl.Support(region="x-")],
+    ...     effectors={"tip": pl.Effector(surface="x+")},
+    ...     actuators={"cable": pl.Cable(points=[(0.0, 0.01, 0.02), (0.1, 0.01, 0.02)])},
+    ... )
+    >>> condensed = pl.Condensed(model=pl.SemiImplicit(beam, dt=0.01), effectors=("tip",))
+    >>> condensed.reduction.shape[0]  # position and velocity of the tip
+    6
     """
 
-    model: Stepping
+    model: RobotModel
     effectors: Sequence[str] | str | None = None  # None: all of the robot
     actuators: Sequence[str] | str = ()
     derivative: str = "linear"
@@ -64,7 +78,7 @@ class Condensed:
         require_kind(
             "The model to condense",
             self.model,
-            Stepping,
+            RobotModel,
             "give SemiImplicit(robot, dt=...) or another rule of a robot",
         )
         require_kind(
@@ -80,27 +94,27 @@ class Condensed:
             )
         if not any(self.model.space.rate):
             raise InputError(
-                "A condensed model follows velocities, which this rule has not; take "
+                "A condensed model needs velocities, which this rule does not have; take "
                 "SemiImplicit or ImplicitEuler."
             )
         if self.space.parts != ("position", "velocity"):
             raise InputError(
-                "A condensed model needs a rule whose new place is the old one plus h times the "
-                "new velocity; take SemiImplicit or ImplicitEuler."
+                "A condensed model needs a rule whose new position is the old one plus h times "
+                "the new velocity; take SemiImplicit or ImplicitEuler."
             )
-        if not self.exact and self.model.params.size:
+        if not self.is_exact and self.model.params.size:
             raise InputError(
-                "A condensed derivative knows no design variables; leave `design` out, or take "
-                "derivative='exact'."
+                "A condensed derivative does not include design variables; leave `design` out, or "
+                "take derivative='exact'."
             )
-        if not self.names:
+        if not self.effector_names:
             raise InputError(
                 f"{self.robot.name} has no effector to condense to; give it one, such as "
                 "Effector(point=...)."
             )
-        _ = self.places  # what is wrong with a name is a sentence now
+        _ = self.observed_rows  # raise InputError for a wrong name now
 
-    # The waist: the model's own but for the derivative
+    # Core interface: that of the wrapped model, except for the derivative
 
     @property
     def space(self) -> Space:
@@ -139,66 +153,67 @@ class Condensed:
         return self.model.initial_state()
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
-        """The whole model's step."""
-        return self.whole.step(x, u, p, k)
+        """Return the step of the full model."""
+        return self.full_model.step(x, u, p, k)
 
     @property
-    def whole(self) -> Linearizable:
+    def full_model(self) -> Linearizable:
         return self.model  # type: ignore[return-value]  # checked when made
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         return self.linearize(step).vjp(x_bar)
 
     def linearize(self, step: Step) -> Linearization:
-        """The derivative as operators over the whole state: what the condensed one says of X, and
-        nothing of the rest."""
-        if self.exact:
-            return self.whole.linearize(step)
-        A, B = self.stage(step)
-        E, lift = self.seen, self.lift
+        """Return the derivative as operators over the full state. Directions that do not change X
+        have derivative zero, unless the derivative is exact."""
+        if self.is_exact:
+            return self.full_model.linearize(step)
+        A, B = self.reduced_jacobians(step)
+        E, L = self.reduction, self.expansion
         return Linearization(
             n_state=self.space.size,
             n_controls=self.n_controls,
             n_params=0,
-            push=lambda dx, du, dp: lift @ (A @ (E @ dx) + B @ du),
-            pull=lambda bar: (
-                E.T @ (A.T @ (lift.T @ bar)),
-                B.T @ (lift.T @ bar),
+            jvp_columns=lambda dx, du, dp: L @ (A @ (E @ dx) + B @ du),
+            vjp_columns=lambda bar: (
+                E.T @ (A.T @ (L.T @ bar)),
+                B.T @ (L.T @ bar),
                 np.zeros((0, bar.shape[1])),
             ),
         )
 
     @property
-    def exact(self) -> bool:
+    def is_exact(self) -> bool:
         return self.derivative == "exact"
 
-    # What is seen
+    # The reduced coordinates
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        given = (self.effectors,) if isinstance(self.effectors, str) else self.effectors
-        return tuple(self.robot.effectors) if given is None else tuple(given)
+    def effector_names(self) -> tuple[str, ...]:
+        names = (self.effectors,) if isinstance(self.effectors, str) else self.effectors
+        return tuple(self.robot.effectors) if names is None else tuple(names)
 
     @property
-    def _followed(self) -> tuple[str, ...]:
+    def _actuator_names(self) -> tuple[str, ...]:
         return (self.actuators,) if isinstance(self.actuators, str) else tuple(self.actuators)
 
     @cached_property
-    def places(self) -> sp.csr_matrix:
-        """(n_places, n_dofs) H_e: the effectors one after the other, then the points of the
-        followed actuators."""
-        rows = [self.model.effector_rows(name) for name in self.names]
-        rows += [self.equations.attached(name)[1] for name in self._followed]
+    def observed_rows(self) -> sp.csr_matrix:
+        """The matrix H_e (n_rows, n_dofs) of the effectors, then of the points of the chosen
+        actuators."""
+        rows = [self.model.effector_rows(name) for name in self.effector_names]
+        rows += [self.equations.attached(name)[1] for name in self._actuator_names]
         return sp.vstack(rows, format="csr")
 
     @cached_property
-    def seen(self) -> sp.csr_matrix:
-        """(n_seen, n_state) what the derivative is taken over: X = (H_e q, H_e v); of an exact one,
-        the whole state."""
+    def reduction(self) -> sp.csr_matrix:
+        """The matrix (n_reduced, n_state) with X = reduction x = (H_e q, H_e v); the identity for
+        an
+        exact derivative."""
         n = self.space.size
-        if self.exact:
+        if self.is_exact:
             return sp.identity(n, format="csr")
-        H = self.places
+        H = self.observed_rows
         position = sp.hstack([H, sp.csr_matrix((H.shape[0], n - H.shape[1]))])
         speed = sp.hstack(
             [
@@ -209,49 +224,55 @@ class Condensed:
         return sp.vstack([position, speed], format="csr")
 
     @cached_property
-    def lift(self) -> sp.csr_matrix:
-        """(n_state, n_seen) the least change of the state that is seen as a change of X, E^T (E
-        E^T)^+; H_e^T where effectors are nodes."""
-        E = self.seen
-        if self.exact:
+    def expansion(self) -> sp.csr_matrix:
+        """The matrix E^T (E E^T)^+ (n_state, n_reduced), which gives the least-norm change of the
+        state for a change of X. It is E^T if all effectors are nodes."""
+        E = self.reduction
+        if self.is_exact:
             return E.T
         return sp.csr_matrix(E.T @ np.linalg.pinv((E @ E.T).toarray()))
 
     # The derivative
 
-    def stage(self, step: Step) -> tuple[Array, Array]:
-        """((n_seen, n_seen), (n_seen, n_controls)) dX'/dX and dX'/du (eq. 12 and 13)."""
-        if self.exact:
-            lin = self.whole.linearize(step)
+    def reduced_jacobians(self, step: Step) -> tuple[Array, Array]:
+        """Return dX'/dX (n_reduced, n_reduced) and dX'/du (n_reduced, n_controls)
+        [Menager2024, eq. 12 and 13]."""
+        if self.is_exact:
+            lin = self.full_model.linearize(step)
             return lin.dense_state(), lin.dense_controls()
-        B = self.seen @ self._control_response(step)
+        B = self.reduction @ self._control_response(step)
         return (
-            self._flight if self.derivative == "linear" else self._flight + self._restoring(step)
+            self._free_motion_jacobian
+            if self.derivative == "linear"
+            else self._free_motion_jacobian + self._restoring_jacobian(step)
         ), B
 
     @cached_property
-    def _flight(self) -> Array:
-        """(n_seen, n_seen) how X goes on by itself where nothing pulls."""
-        n = self.places.shape[0]
+    def _free_motion_jacobian(self) -> Array:
+        """The derivative dX'/dX (n_reduced, n_reduced) of a motion without forces."""
+        n = self.observed_rows.shape[0]
         return np.block([[np.eye(n), self.dt * np.eye(n)], [np.zeros((n, n)), np.eye(n)]])
 
     def _control_response(self, step: Step) -> Array:
-        """(n_state, n_controls) dx'/du, by one solve for each control."""
-        if not isinstance(self.model, Linearised):
-            return self.whole.linearize(step).dense_controls()
+        """Return dx'/du (n_state, n_controls), by one solve per control."""
+        if not isinstance(self.model, SemiImplicit):
+            return self.full_model.linearize(step).dense_controls()
         return self.model.control_response(step)
 
-    def _restoring(self, step: Step) -> Array:
-        """(n_seen, n_seen) how the forces on the effectors' own nodes answer their motion, by A^-1;
-        all else stands still (eq. 13)."""
-        lift = self.lift.toarray()
-        if not isinstance(self.model, Linearised):
-            return self.seen @ self.whole.linearize(step).jvp(lift) - self._flight
-        dw = self.model.frozen_response(step, lift)
-        return np.vstack([self.dt * (self.places @ dw), self.places @ dw])
+    def _restoring_jacobian(self, step: Step) -> Array:
+        """Return the contribution (n_reduced, n_reduced) to dX'/dX of the forces at the effectors'
+        nodes; all other nodes are fixed [Menager2024, eq. 13]."""
+        expansion = self.expansion.toarray()
+        if not isinstance(self.model, SemiImplicit):
+            return (
+                self.reduction @ self.full_model.linearize(step).jvp(expansion)
+                - self._free_motion_jacobian
+            )
+        dw = self.model.frozen_response(step, expansion)
+        return np.vstack([self.dt * (self.observed_rows @ dw), self.observed_rows @ dw])
 
     def coupling(self, step: Step) -> Coupling:
-        """W_ea, W_aa and the free motion of the effectors at a step of the model."""
+        """Return W_ea, W_aa and the free motion of the effectors at a step of the model."""
         h, n = self.dt, self.equations.n_dofs
         response = self._control_response(step)
         speed = sum(
@@ -259,24 +280,26 @@ class Condensed:
             np.zeros((n, self.n_controls)),
         )
         t = step.tape
-        toward = -self.equations.control_columns(self.space.position(t.x), t.u)  # H_a^T
-        ea = self.places @ speed / h
+        actuator_rows = -self.equations.control_jacobian(self.space.position(t.x), t.u)  # H_a^T
+        ea = self.observed_rows @ speed / h
         v, w = self.space.velocity(t.x), self.space.velocity(step.x)
-        return Coupling(ea=ea, aa=toward.T @ speed / h, free=self.places @ (w - v) - h * ea @ t.u)
+        return Coupling(
+            ea=ea, aa=actuator_rows.T @ speed / h, free=self.observed_rows @ (w - v) - h * ea @ t.u
+        )
 
     @property
     def affine(self) -> bool:
-        """Whether eq. 11 holds for every control at once: where no actuator is a spring that its
-        control moves."""
-        return isinstance(self.model, Linearised) and not any(
-            term.stiff for term, part in self.equations.terms if part.stop > part.start
+        """Whether [Menager2024, eq. 11] is exact for all controls: no actuator is a spring whose
+        rest length is controlled."""
+        return isinstance(self.model, SemiImplicit) and not any(
+            term.stiff for term, part in self.equations.potentials if part.stop > part.start
         )
 
     def predict(self, step: Step, u: Array) -> Array:
-        """(2 n_places,) X' of eq. 11 for another control u; of a semi-implicit step whose forces
-        are linear in u it is that of the whole model."""
+        """Return X' (2 n_rows,) for another control u [Menager2024, eq. 11]. It is exact for a
+        semi-implicit step with forces linear in u."""
         c, h = self.coupling(step), self.dt
         u = check_controls(u, self.n_controls)
         x = step.tape.x
-        speed = self.places @ self.space.velocity(x) + c.free + h * c.ea @ u
-        return np.concatenate([self.places @ self.space.position(x) + h * speed, speed])
+        speed = self.observed_rows @ self.space.velocity(x) + c.free + h * c.ea @ u
+        return np.concatenate([self.observed_rows @ self.space.position(x) + h * speed, speed])

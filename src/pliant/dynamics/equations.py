@@ -1,5 +1,6 @@
-"""A robot's equations of motion: energies, forces and tangents of body, attachments and contacts on
-its free unknowns."""
+"""A robot's equations of motion: energies, forces and tangents of its body, attachments and
+contacts
+on the free unknowns."""
 
 import warnings
 from collections.abc import Sequence
@@ -11,31 +12,42 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.actuators import AttachedLiquid, liquid_of
-from pliant.actuators.hydraulic import check_one_fluid_each
-from pliant.bodies import Body, Drag, Fields, Term
+from pliant.actuators.hydraulic import check_cavities_distinct
+from pliant.bodies import (
+    Body,
+    DampedBody,
+    Dissipation,
+    MaterialDerivatives,
+    MaterialFields,
+    Potential,
+    SecondOrderBody,
+    require_protocol,
+)
+from pliant.bodies.design import Design
 from pliant.contact import Friction
 from pliant.core import Array, InputError, Params, finite_array, nearest, require_kind
-from pliant.dynamics.attachments import Attachments, of_actuators
-from pliant.dynamics.design import Design
+from pliant.dynamics.attachments import Attachments
 from pliant.dynamics.tangent import Tangent
 from pliant.robot import Load, Robot
+from pliant.robot.actuation import for_each_actuator
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Numbers:
-    """What the parameters decide: the fields of each cell and the mass of each node pair."""
+class ModelCoefficients:
+    """The coefficients that depend on the parameters: fields of each cell, mass of each node
+    pair."""
 
-    fields: Fields
-    mass: sp.csr_matrix  # (n_nodes, n_nodes) [kg] of the body and of the liquids in it
+    fields: MaterialFields
+    mass: sp.csr_matrix  # (n_nodes, n_nodes) [kg] of the body and its liquids
     pair_mass: Array  # (n_pairs,) [kg]
     weight: Array  # (n_dofs,) [N] gravity on the body without its liquids
-    outside: Array  # (n_dofs,) [N] gravity, and the loads at a time
+    external_force: Array  # (n_dofs,) [N] gravity, and the loads at one time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Equations(Attachments):
-    """Everything of a robot that does not depend on the stepping rule. All vectors are (n_dofs,)
-    unless said otherwise."""
+    """The equations of a robot that do not depend on the time-stepping rule. Vectors are (n_dofs,)
+    unless a docstring gives another shape. Raises InputError if the robot is inconsistent."""
 
     robot: Robot
     design: Sequence[str] = ()  # active parameters: "soft.E", "body.nu", "cells.density", ...
@@ -43,14 +55,38 @@ class Equations(Attachments):
 
     def __post_init__(self) -> None:
         require_kind("The robot", self.robot, Robot, "make one with pliant.Robot(...)")
-        for part in ("variables", "terms", "held", "gravity", "_default_numbers", "tangent"):
-            getattr(self, part)  # what is wrong with them is a sentence now, not at the first step
+        for part in (
+            "variables",
+            "potentials",
+            "held",
+            "gravity",
+            "_default_coefficients",
+            "tangent",
+        ):
+            getattr(self, part)  # raise InputError now, not at the first step
+        if self.design:
+            self.differentiable_body  # noqa: B018
         for name in self.robot.effectors:
-            self.robot.row(name)
+            self.robot.effector_weights(name)
 
     @cached_property
     def body(self) -> Body:
         return self.robot.body()
+
+    @property
+    def differentiable_body(self) -> MaterialDerivatives:
+        """The body, if it can be differentiated by its material. Raises `InputError` otherwise."""
+        return require_protocol(self.body, MaterialDerivatives, "A design parameter")
+
+    @property
+    def damped_body(self) -> DampedBody:
+        """The body, if it has stiffness damping. Raises `InputError` otherwise."""
+        return require_protocol(self.body, DampedBody, "Stiffness damping")
+
+    @property
+    def second_order_body(self) -> SecondOrderBody:
+        """The body, if it has third derivatives. Raises `InputError` otherwise."""
+        return require_protocol(self.body, SecondOrderBody, "A second derivative")
 
     @property
     def dim(self) -> int:  # type: ignore[override]
@@ -63,41 +99,40 @@ class Equations(Attachments):
     # Attachments
 
     @cached_property
-    def terms(self) -> tuple[tuple[Term, slice], ...]:  # type: ignore[override]
-        """Each attachment with its share of the controls: actuators first, then contacts and the
-        weight of liquids."""
-        made = of_actuators(self.robot, lambda actuator: actuator.on(self.body))
-        check_one_fluid_each(self.robot.actuators, self.body)
+    def potentials(self) -> tuple[tuple[Potential, slice], ...]:  # type: ignore[override]
+        """Each attached potential with its slice of the controls: actuators first, then contacts
+        and the weight of liquids."""
+        made = for_each_actuator(self.robot, lambda actuator: actuator.attach(self.body))
+        check_cavities_distinct(self.robot.actuators, self.body)
         self._warn_about_idle_actuators(made)
         end = slice(self.robot.n_controls, self.robot.n_controls)
         return (*made, *((passive, end) for passive in (*self._contacts, *self._liquids)))
 
-    def _warn_about_idle_actuators(self, made: list[tuple[Term, slice]]) -> None:
-        """Warn of actuators that move nothing, because supports hold all that they act on."""
+    def _warn_about_idle_actuators(self, made: list[tuple[Potential, slice]]) -> None:
+        """Warn about actuators that act only on nodes fixed by supports."""
         held = np.all(self.held.reshape(-1, self.dim), axis=1)
         for name, (term, part) in zip(self.robot.actuators, made, strict=True):
             if part.stop > part.start and held[np.unique(term.weights.indices)].all():
                 warnings.warn(
                     f"Actuator '{name}' of {self.robot.name} acts only on nodes that supports "
-                    "hold, so it moves nothing; lead it through free parts of the body.",
+                    "hold, so it moves nothing; attach it to free parts of the body.",
                     stacklevel=2,
                 )
 
     @cached_property
     def _contacts(self) -> tuple:
-        return tuple(contact.on(self.body) for contact in self.robot.contacts)
+        return tuple(contact.attach(self.body) for contact in self.robot.contacts)
 
     @cached_property
     def _liquids(self) -> tuple[AttachedLiquid, ...]:
-        """What fills the cavities of hydraulic actuators; gravity is the robot's, so they ask for
-        it here."""
-        made = of_actuators(
+        """The liquids in the cavities of hydraulic actuators, under the gravity of the robot."""
+        made = for_each_actuator(
             self.robot, lambda actuator: liquid_of(actuator, self.body, self.robot.gravity)
         )
         return tuple(liquid for liquid, _ in made if liquid is not None)
 
     @cached_property
-    def drags(self) -> tuple[Drag, ...]:
+    def dissipations(self) -> tuple[Dissipation, ...]:
         return tuple(
             Friction(contact=contact)
             for contact in self._contacts
@@ -105,51 +140,57 @@ class Equations(Attachments):
         )
 
     @cached_property
-    def _steady_load(self) -> Array:
+    def _constant_load(self) -> Array:
         return sum(
-            (load.on(self.body) for load in self.robot.loads if not load.timed),
+            (load.attach(self.body) for load in self.robot.loads if not load.is_time_dependent),
             np.zeros(self.n_dofs),
         )
 
     @cached_property
-    def _changing(self) -> tuple[tuple[Load, Array], ...]:
-        """The loads that change in time, each with its forces (n_dofs, n) of one unit."""
-        return tuple((load, load.columns(self.body)) for load in self.robot.loads if load.timed)
+    def _time_dependent_loads(self) -> tuple[tuple[Load, Array], ...]:
+        """The time-dependent loads, each with its forces (n_dofs, n) per unit."""
+        return tuple(
+            (load, load.unit_forces(self.body))
+            for load in self.robot.loads
+            if load.is_time_dependent
+        )
 
-    def _changing_load(self, time: float) -> Array:
-        parts = (columns @ load.value(self.dim, time) for load, columns in self._changing)
+    def _time_dependent_force(self, time: float) -> Array:
+        parts = (
+            columns @ load.value(self.dim, time) for load, columns in self._time_dependent_loads
+        )
         return sum(parts, np.zeros(self.n_dofs))
 
     @cached_property
     def gravity(self) -> Array:
-        """(n_dofs,) [m/s^2] the acceleration of gravity at every place, zero at turns."""
+        """The acceleration of gravity (n_dofs,) [m/s^2]; zero for rotational unknowns."""
         dim = self.body.dim
         g = (
             np.zeros(dim)
             if self.robot.gravity is None
             else finite_array("Gravity", self.robot.gravity, (dim,), "m/s^2")
         )
-        return np.outer(self.body.is_place, g).ravel()
+        return np.outer(self.body.is_position, g).ravel()
 
     def effector_rows(self, name: str) -> sp.csr_matrix:
-        """(dim, n_dofs) an effector's place from the positions."""
-        return sp.kron(self.robot.row(name), sp.identity(self.body.dim), format="csr")
+        """Return the matrix (dim, n_dofs) that maps positions to the effector's position."""
+        return sp.kron(self.robot.effector_weights(name), sp.identity(self.body.dim), format="csr")
 
-    def attached(self, name: str) -> tuple[Term, sp.csr_matrix]:
-        """(an actuator on the body, (n_points dim, n_dofs) the rows of the points that it looks
-        at), by its name."""
+    def attached(self, name: str) -> tuple[Potential, sp.csr_matrix]:
+        """Return the potential of an actuator by its name, and the matrix (n_points dim, n_dofs) of
+        its points. Raises InputError for an unknown name."""
         if name not in self.robot.actuators:
             raise InputError(
                 f"{self.robot.name} has no actuator '{name}'; {nearest(name, self.robot.actuators)}"
             )
-        term = self.terms[list(self.robot.actuators).index(name)][0]
+        term = self.potentials[list(self.robot.actuators).index(name)][0]
         return term, sp.kron(term.weights, sp.identity(self.dim), format="csr")
 
     # Supports
 
     @cached_property
     def held(self) -> Array:
-        """(n_dofs,) bool, the unknowns that supports decide."""
+        """The unknowns (n_dofs,), bool, that supports prescribe."""
         held = np.zeros(self.n_dofs, bool)
         for dofs, _ in self._supports:
             held[dofs] = True
@@ -176,14 +217,14 @@ class Equations(Attachments):
         return out
 
     @cached_property
-    def _held_twice(self) -> bool:
+    def _has_shared_unknowns(self) -> bool:
         """Whether two supports with different motions share unknowns."""
         pairs = combinations(self._supports, 2)
         return any(a[1][0] is not b[1][0] and np.intersect1d(a[0], b[0]).size for a, b in pairs)
 
-    def _check_held_twice(self, placed: list[tuple[Array, Array]], time: float) -> None:
-        """Raise InputError if supports hold an unknown at different places; `placed` has the
-        unknowns (k,) and positions (k,) [m] of each support."""
+    def _check_shared_unknowns(self, placed: list[tuple[Array, Array]], time: float) -> None:
+        """Raise InputError if supports prescribe different positions for an unknown. `placed` has
+        the unknowns (k,) and positions (k,) [m] of each support."""
         for (i, (a, x)), (j, (b, y)) in combinations(enumerate(placed), 2):
             _, at_a, at_b = np.intersect1d(a, b, return_indices=True)
             # Two formulas of the same motion agree to some thousand roundings of the position [m].
@@ -198,7 +239,7 @@ class Equations(Attachments):
                 )
 
     def place_supports(self, q: Array, time: float) -> Array:
-        """A copy of q with every held unknown where its support has it at a time [s]."""
+        """Return a copy of q with the positions that supports prescribe at a time [s]."""
         q, placed = q.copy(), []
         for dofs, (motion, axes) in self._supports:
             dim = self.body.dim
@@ -210,19 +251,23 @@ class Equations(Attachments):
                 )
             )
             shift = np.outer(
-                self.body.is_place[dofs[:: len(axes)] // dim], move[axes]
-            ).ravel()  # a motion moves places and turns nothing
+                self.body.is_position[dofs[:: len(axes)] // dim], move[axes]
+            ).ravel()  # a motion translates positions and does not rotate
             q[dofs] = self.body.rest[dofs] + shift
             placed.append((dofs, q[dofs]))
-        if self._held_twice:
-            self._check_held_twice(placed, time)
+        if self._has_shared_unknowns:
+            self._check_shared_unknowns(placed, time)
         return q
 
     def free_rigid_motions(self) -> list[str]:
-        """The rigid motions that no support hinders, in words."""
-        dim, x, is_place = self.dim, self.body.rest.reshape(-1, self.body.dim), self.body.is_place
-        held = self.held.reshape(x.shape).any(axis=1) & is_place
-        middle = x[held].mean(axis=0) if held.any() else x[is_place].mean(axis=0)
+        """Return the names of the rigid motions that neither supports nor springs prevent."""
+        dim, x, is_position = (
+            self.dim,
+            self.body.rest.reshape(-1, self.body.dim),
+            self.body.is_position,
+        )
+        held = self.held.reshape(x.shape).any(axis=1) & is_position
+        middle = x[held].mean(axis=0) if held.any() else x[is_position].mean(axis=0)
         planes = [(1, 2), (2, 0), (0, 1)] if dim == 3 else [(0, 1)]
         names = [f"translation along {'xyz'[a]}" for a in range(dim)]
         names += (
@@ -230,12 +275,12 @@ class Equations(Attachments):
             if dim == 3
             else ["rotation in the plane"]
         )
-        modes = [np.outer(is_place, np.eye(dim)[a]) for a in range(dim)]
+        modes = [np.outer(is_position, np.eye(dim)[a]) for a in range(dim)]
         for axis, (i, j) in enumerate(planes):
-            turn = np.zeros_like(x)
-            turn[:, i], turn[:, j] = -(x - middle)[:, j], (x - middle)[:, i]
-            turn[~is_place] = np.eye(3)[axis, :dim]
-            modes.append(turn)
+            rotation = np.zeros_like(x)
+            rotation[:, i], rotation[:, j] = -(x - middle)[:, j], (x - middle)[:, i]
+            rotation[~is_position] = np.eye(3)[axis, :dim]
+            modes.append(rotation)
         basis = np.stack(
             [
                 mode.ravel() / np.linalg.norm(mode) if np.any(mode) else mode.ravel()
@@ -244,24 +289,29 @@ class Equations(Attachments):
             axis=1,
         )
         neutral = self.robot.neutral_controls()
-        answer = lambda mode: self.terms_times(self.body.rest, neutral, mode, stiff_only=True)
-        springs, shaken = (
-            [answer(mode) for mode in basis.T],
+        restoring_force = lambda mode: self.potential_stiffness_times(
+            self.body.rest, neutral, mode, stiff_only=True
+        )
+        spring_forces, random_motion = (
+            [restoring_force(mode) for mode in basis.T],
             np.random.default_rng(0).standard_normal(self.n_dofs),
         )
-        # Of a shake, too: a fluid of a given volume answers that, but rigid motions with round-off
-        # alone, which holds nothing.
-        stiff = np.stack(springs, axis=1) / max(
+        # The scale includes a random motion: a fluid of given volume resists it, but resists rigid
+        # motions only by round-off.
+        relative_forces = np.stack(spring_forces, axis=1) / max(
             1e-300,
-            *(float(np.linalg.norm(f)) for f in (*springs, answer(shaken / self.n_dofs**0.5))),
+            *(
+                float(np.linalg.norm(f))
+                for f in (*spring_forces, restoring_force(random_motion / self.n_dofs**0.5))
+            ),
         )
-        rows = np.vstack([basis[self.held], stiff, np.zeros((len(names), len(names)))])
+        rows = np.vstack([basis[self.held], relative_forces, np.zeros((len(names), len(names)))])
         _, s, vt = np.linalg.svd(rows, full_matrices=False)
-        loose = vt[s < 1e-9 * max(1.0, s.max(initial=0.0))]
+        free_motions = vt[s < 1e-9 * max(1.0, s.max(initial=0.0))]
         return [
             names[k]
             for k in range(len(names))
-            if loose.size and np.abs(loose[:, k]).max() > 1e-6 and np.any(modes[k])
+            if free_motions.size and np.abs(free_motions[:, k]).max() > 1e-6 and np.any(modes[k])
         ]
 
     # Parameters
@@ -274,49 +324,52 @@ class Equations(Attachments):
     def params(self) -> Params:
         return self.variables.params
 
-    def numbers(self, p: Array | None, time: float = 0.0) -> Numbers:
-        """The fields and masses for a parameter vector (None: as described), with the loads at a
-        time [s]: that of a step's end."""
+    def coefficients(self, p: Array | None, time: float = 0.0) -> ModelCoefficients:
+        """Return the fields and masses for a parameter vector (default: the robot's values), with
+        the loads at a time [s], the end of a step."""
         fields = self.variables.fields(p)
-        return self.at_time(
-            self._default_numbers if fields is self.body.fields else self._numbers(fields), time
+        return self.with_loads_at(
+            self._default_coefficients
+            if fields is self.body.fields
+            else self._coefficients(fields),
+            time,
         )
 
-    def at_time(self, numbers: Numbers, time: float) -> Numbers:
-        """`numbers` with the loads at another time [s]."""
+    def with_loads_at(self, coefficients: ModelCoefficients, time: float) -> ModelCoefficients:
+        """Return `coefficients` with the loads at another time [s]."""
         return (
-            replace(numbers, outside=self._outside(numbers.weight, time))
-            if self._changing
-            else numbers
+            replace(coefficients, external_force=self._external_force(coefficients.weight, time))
+            if self._time_dependent_loads
+            else coefficients
         )
 
     @cached_property
-    def _default_numbers(self) -> Numbers:
-        return self._numbers(self.body.fields)
+    def _default_coefficients(self) -> ModelCoefficients:
+        return self._coefficients(self.body.fields)
 
-    def _numbers(self, fields: Fields) -> Numbers:
+    def _coefficients(self, fields: MaterialFields) -> ModelCoefficients:
         pair_mass = self.body.mass(fields.density)
         mass = self._mass_matrix(pair_mass)
         weight = (mass @ self.gravity.reshape(-1, self.body.dim)).ravel()
-        if self._liquids:  # they move, but their weight is that of the pressure on their walls
+        if self._liquids:  # they have inertia; their weight is already the pressure on the walls
             pair_mass = pair_mass + self._liquid_mass
             mass = self._mass_matrix(pair_mass)
-        return Numbers(
+        return ModelCoefficients(
             fields=fields,
             mass=mass,
             pair_mass=pair_mass,
             weight=weight,
-            outside=self._outside(weight, 0.0),
+            external_force=self._external_force(weight, 0.0),
         )
 
     @cached_property
     def _liquid_mass(self) -> Array:
-        """(n_pairs,) [kg] of the liquids, all of it on the diagonal."""
+        """The mass (n_pairs,) [kg] of the liquids, lumped on the diagonal."""
         (i, j), mass = self.body.pairs.T, np.sum([liquid.mass for liquid in self._liquids], axis=0)
         return np.where(i == j, mass[i], 0.0)
 
     def _mass_matrix(self, pair_mass: Array) -> sp.csr_matrix:
-        """(n_nodes, n_nodes) [kg]"""
+        """Return the mass matrix (n_nodes, n_nodes) [kg]."""
         i, j = self.body.pairs.T
         n, off = self.n_dofs // self.body.dim, i != j
         values, rows, cols = (
@@ -324,30 +377,35 @@ class Equations(Attachments):
         )
         return sp.csr_matrix((values, (rows, cols)), shape=(n, n))
 
-    def _outside(self, weight: Array, time: float) -> Array:
-        return self._steady_load + self._changing_load(time) + weight
+    def _external_force(self, weight: Array, time: float) -> Array:
+        return self._constant_load + self._time_dependent_force(time) + weight
 
-    def mass_of(self, density: Array, y: Array) -> Array:
-        """The body's mass matrix for a density [kg/m^3] in each cell, times y; for derivatives, so
-        the density may have any sign."""
+    def density_mass_times(self, density: Array, y: Array) -> Array:
+        """Return M y for the mass matrix of a density [kg/m^3] in each cell. It serves derivatives,
+        so the density may be negative."""
         M = self._mass_matrix(self.body.mass(density))
         return (M @ y.reshape(M.shape[0], -1)).reshape(y.shape)
 
     @cached_property
     def tangent(self) -> Tangent:
-        looks = [(term.weights, term.group) for term, _ in self.terms] + [
-            (drag.weights, 1) for drag in self.drags
+        point_weights = [(term.weights, term.points_per_block) for term, _ in self.potentials] + [
+            (dissipation.weights, 1) for dissipation in self.dissipations
         ]
-        return Tangent(body=self.body, held=self.held, looks=looks, solver=self.solver)
+        return Tangent(
+            body=self.body, held=self.held, point_weights=point_weights, solver=self.solver
+        )
 
     # Energies and forces
 
-    def mass_times(self, numbers: Numbers, y: Array) -> Array:
-        """M y for a vector or for columns (n_dofs, k)."""
-        return (numbers.mass @ y.reshape(numbers.mass.shape[0], -1)).reshape(y.shape)
+    def mass_times(self, coefficients: ModelCoefficients, y: Array) -> Array:
+        """Return M y for a vector or for columns (n_dofs, k)."""
+        return (coefficients.mass @ y.reshape(coefficients.mass.shape[0], -1)).reshape(y.shape)
 
-    def given(self, numbers: Numbers, q: Array, u: Array) -> tuple[float, Array]:
-        """Energy [J] and gradient [N] of all that is not the body's own: gravity, loads, actuators
-        and contacts."""
-        energy, g = self.pull(q, u)
-        return energy - float(numbers.outside @ (q - self.body.rest)), g - numbers.outside
+    def external_energy_and_gradient(
+        self, coefficients: ModelCoefficients, q: Array, u: Array
+    ) -> tuple[float, Array]:
+        """Return the energy [J] and gradient [N] of gravity, loads, actuators and contacts."""
+        energy, g = self.energy_and_gradient(q, u)
+        return energy - float(
+            coefficients.external_force @ (q - self.body.rest)
+        ), g - coefficients.external_force

@@ -1,8 +1,9 @@
-"""Every derivative of a step against finite differences, by Taylor's test: the remainder must fall
-with the square of the step."""
+"""Checks of every derivative of a step against finite differences, by Taylor's test: the remainder
+must decrease with the square of the perturbation."""
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -16,22 +17,21 @@ from pliant.core import (
     finite_array,
 )
 
-SCALES = (1e-3, 1e-2, 1e-1)  # perturbations relative to the input's natural size, tried in turn
-SIZES = (1.0, 0.5, 0.25, 0.125, 0.0625)
+SCALES = (1e-3, 1e-2, 1e-1)  # perturbations relative to the size of the input, tried in turn
+SIZES = (1.0, 0.5, 0.25, 0.125, 0.0625)  # of the perturbations, relative to the scale
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One derivative: how fast its remainder falls (2 is right), its relative error and the gap
-    between jvp and vjp."""
+    """The result for one derivative: the order of its Taylor remainder (2 is correct), its relative
+    error, and the difference of jvp and vjp."""
 
     name: str
     slope: float
-    # of the derivative against a difference of second order: central, or away from a limit of the
-    # controls
+    # relative to a second-order difference: central, or one-sided near a control limit
     error: float
-    duality: float  # |<w, J d> - <J^T w, d>| relative; zero where the model has only J^T
-    exact: bool = False  # the step is linear in this input, so that there is no remainder to fall
+    duality: float  # relative |<w, J d> - <J^T w, d>|; zero if the model has only J^T
+    exact: bool = False  # the step is linear in this input, so it has no remainder
 
     @property
     def ok(self) -> bool:
@@ -46,8 +46,21 @@ def gradcheck(
     model: Reversible, x: Array, u: Array, p: Array | None = None, *, k: int = 0, seed: int = 0
 ) -> list[Check]:
     """Check dx'/dx (part by part), dx'/du and dx'/dp (block by block) of the step from a state x
-    under a control u. Of a model that can only be gone back over, a random mixture of the new state
-    is looked at."""
+    under a control u. Return one Check for each.
+
+    A model with only a pullback is checked on a random linear combination of the new state. Raises
+    StepError if the step fails.
+
+    >>> import numpy as np, pliant as pl
+    >>> robot = pl.Robot(
+    ...     shape=pl.PointMass(points=[[0.0, 0.0]]),
+    ...     actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+    ... )
+    >>> model = pl.ImplicitEuler(robot, dt=0.1)
+    >>> checks = pl.gradcheck(model, np.array([0.1, 0.2, 0.3, 0.4]), np.ones(2))
+    >>> all(check.ok for check in checks)
+    True
+    """
     x, u = finite_array("The state", x, (model.space.size,)), check_controls(u, model.n_controls)
     p = (
         model.params.flat
@@ -57,7 +70,9 @@ def gradcheck(
     rng = np.random.default_rng(seed)
     step = _checked(model, x, u, p, k)
     derivative = (
-        _Whole(model, step) if isinstance(model, Linearizable) else _Mixed(model, step, rng)
+        _StateDerivative(model, step)
+        if isinstance(model, Linearizable)
+        else _ProjectedDerivative(model, step, rng)
     )
     tests = []
     extent, ends = float(np.ptp(x[: model.space.n_dofs])), model.space.starts
@@ -65,9 +80,9 @@ def gradcheck(
         model.space.parts, ends, ends[1:], strict=False
     ):  # a thousandth of the extent is far less than a cell
         dx = np.zeros_like(x)
-        reach = 0.1 * float(np.abs(x[first:end]).max()) if part in ("velocity", "affine") else 0.0
-        least = 2e-3 if part == "deformation" else 2e-3 * extent
-        dx[first:end] = rng.standard_normal(end - first) * max(reach, least)
+        scale = 0.1 * float(np.abs(x[first:end]).max()) if part in ("velocity", "affine") else 0.0
+        minimum = 2e-3 if part == "deformation" else 2e-3 * extent
+        dx[first:end] = rng.standard_normal(end - first) * max(scale, minimum)
         tests.append((part, dx, np.zeros_like(u), np.zeros_like(p)))
     if u.size:
         du = rng.standard_normal(u.size) * np.maximum(np.abs(u), 1e-3)
@@ -91,8 +106,8 @@ def gradcheck(
 
 
 def _inward(u: Array, du: Array, lower: Array, upper: Array) -> Array:
-    """(n_controls,) du turned to the side with more room, and short enough for it, where a limit is
-    near: beyond one a cable is slack, and has no derivative to be compared."""
+    """Return du (n_controls,), shortened and directed away from a nearby control limit. Beyond a
+    limit a cable is slack and has no derivative."""
     down, up, longest = (
         u - lower,
         upper - u,
@@ -111,16 +126,18 @@ def _checked(model: Reversible, x: Array, u: Array, p: Array, k: int) -> Step:
     return step
 
 
-class _Whole:
-    """The new state itself, and its derivative along a direction beside the transposed one."""
+class _StateDerivative:
+    """The new state, and its directional derivative by jvp and vjp."""
 
     def __init__(self, model: Linearizable, step: Step) -> None:
         self.lin, self.now, self.size = model.linearize(step), step.x, float(np.linalg.norm(step.x))
 
-    def see(self, x: Array) -> Array:
+    def project(self, x: Array) -> Array:
         return x
 
-    def along(self, direction: tuple[Array, ...], rng: np.random.Generator) -> tuple[Array, float]:
+    def directional(
+        self, direction: tuple[Array, ...], rng: np.random.Generator
+    ) -> tuple[Array, float]:
         J = self.lin.jvp(*direction)
         w = rng.standard_normal(J.size)
         forward, reverse = (
@@ -132,45 +149,47 @@ class _Whole:
         )
 
 
-class _Mixed:
-    """A random mixture of the new state, and its derivative along a direction by the pullback."""
+class _ProjectedDerivative:
+    """A random linear combination of the new state, and its directional derivative by pullback."""
 
     def __init__(self, model: Reversible, step: Step, rng: np.random.Generator) -> None:
         ends = model.space.starts
         sizes = [
             max(float(np.abs(step.x[a:b]).max()), 1e-3) for a, b in pairwise(ends)
-        ]  # so that no part hides another
+        ]  # balances the parts
         self.weights = rng.standard_normal(step.x.size) / np.repeat(sizes, np.diff(ends))
-        self.back, self.now = model.pullback(step, self.weights), self.see(step.x)
+        self.back, self.now = model.pullback(step, self.weights), self.project(step.x)
         self.size = float(np.linalg.norm(self.weights * step.x))
 
-    def see(self, x: Array) -> Array:
+    def project(self, x: Array) -> Array:
         return np.array([self.weights @ x])
 
-    def along(self, direction: tuple[Array, ...], rng: np.random.Generator) -> tuple[Array, float]:
+    def directional(
+        self, direction: tuple[Array, ...], rng: np.random.Generator
+    ) -> tuple[Array, float]:
         return np.array([float(sum(b @ d for b, d in zip(self.back, direction, strict=True)))]), 0.0
 
 
-def _check(model, at, k, name, direction, derivative, rng) -> Check:
-    J, duality = derivative.along(direction, rng)
+def _check(
+    model: Any, at: Any, k: Any, name: Any, direction: Any, derivative: Any, rng: Any
+) -> Check:
+    J, duality = derivative.directional(direction, rng)
     x_new = derivative.now
     x, u, p = at
     dx, du, dp = direction
-    move = lambda e: derivative.see(_checked(model, x + e * dx, u + e * du, p + e * dp, k).x)
-    if (
-        not J.any()
-    ):  # the step does not depend on this input; then it must not follow a change of it either
+    move = lambda e: derivative.project(_checked(model, x + e * dx, u + e * du, p + e * dp, k).x)
+    if not J.any():  # the step claims not to depend on this input: check that it does not
         size = np.linalg.norm(
             np.concatenate(direction)
-        )  # a long step may take up slack, a short one drown in round-off
-        follows = min(float(np.linalg.norm(move(e) - x_new) / (e * size)) for e in SCALES)
-        return Check(name=name, slope=np.nan, error=follows, duality=float(duality), exact=True)
+        )  # a long step may tighten a slack cable, a short one is lost in round-off
+        change = min(float(np.linalg.norm(move(e) - x_new) / (e * size)) for e in SCALES)
+        return Check(name=name, slope=np.nan, error=change, duality=float(duality), exact=True)
     noise = 1e-12 * derivative.size
     slope, sizes = (
         np.nan,
         np.array([SCALES[-1]]),
-    )  # where there is no remainder, the largest step has the least round-off
-    for scale in SCALES:  # the smallest perturbation whose remainder stands clear of round-off
+    )  # without a remainder, the largest step has the least round-off
+    for scale in SCALES:  # the smallest perturbation whose remainder exceeds round-off
         trial = scale * np.array(SIZES)
         remainders = np.array([np.linalg.norm(move(e) - x_new - e * J) for e in trial])
         clear = remainders > 30.0 * noise

@@ -1,58 +1,99 @@
-"""Semi-implicit stepping: one linearisation and one solve a step (paper 001 eq. 2).
+"""Semi-implicit time stepping: one linearisation and one solve per step [Menager2024, eq. 2].
 
-With all forces linearised at the step's start, the new velocity w solves
+With all forces linearised at the start of the step, the new velocity w solves
 M (w - v) + h [alpha M w + D(q) w + h K(q) w + dW/dq(q, u)] = 0, and q' = q + h w. D and K are taken
 at q, so the derivative of the step needs the third derivative of the energy, contracted with w.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
+from typing import Any, final
 
 import numpy as np
 
 from pliant import linalg
-from pliant.bodies import Fields
+from pliant.argument_checks import check_dt, check_index, check_state, check_step
+from pliant.bodies import (
+    NO_VISCOSITY,
+    DampedSemiImplicitBody,
+    MaterialFields,
+    SemiImplicitBody,
+    StiffnessMaterialDerivatives,
+    Viscosity,
+    limit_message,
+    require_protocol,
+)
 from pliant.core import (
     Array,
     Linearization,
     Space,
     Status,
     Step,
-    by_columns,
     check_controls,
     finite_array,
+    map_columns,
 )
 from pliant.dynamics.cell_sums import CellSums
-from pliant.dynamics.checks import check_dt, check_index, check_state, check_step
-from pliant.dynamics.equations import Equations, Numbers
-from pliant.dynamics.moved import Moved
-from pliant.dynamics.stepping import Stepping
+from pliant.dynamics.equations import Equations, ModelCoefficients
+from pliant.dynamics.robot_model import RobotModel
+from pliant.dynamics.semi_implicit_jacobian import StateJacobian
 from pliant.robot import Robot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Tape:
-    """What a step's derivatives need, the factor included: it is the step's own."""
+class SemiImplicitTape:
+    """The data of a step that its derivatives need, with the factor of the step."""
 
-    owner: "Linearised"
+    owner: "SemiImplicit"
     x: Array
     u: Array
     w: Array  # (n_dofs,) the new velocity
-    numbers: Numbers
+    coefficients: ModelCoefficients
     solve: linalg.Solve
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Linearised(Stepping):
-    """Dynamics with one linearisation a step; made by SemiImplicit."""
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class SemiImplicit(RobotModel):
+    """Semi-implicit Euler: one linearisation and one solve per step [Menager2024, eq. 2]. It is
+    fast, of first order, and stable for moderate steps. The state is (position, velocity).
+
+    `dt` [s] is the time step, `design` names the active parameters, such as "body.E". `solver` is
+    "multifrontal", "cholmod" or None for the faster one. `equations` are built if they are left
+    out.
+
+    >>> import numpy as np, pliant as pl
+    >>> robot = pl.Robot(
+    ...     shape=pl.PointMass(points=[[0.0, 0.0]]),
+    ...     actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+    ... )
+    >>> run = pl.simulate(pl.SemiImplicit(robot, dt=0.1), np.ones((5, 2)))
+    >>> run.states.shape  # position (2,) and velocity (2,) in each state
+    (6, 4)
+    """
+
+    robot: Robot
+    _: KW_ONLY
+    dt: float
+    design: Sequence[str] = ()
+    solver: str | None = None
+    equations: Equations = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dt", check_dt(self.dt))
+        self.make_equations()
+
+    def initial_state(self) -> Array:
+        """Return the rest shape at rest."""
+        return self.state(self.equations.body.rest)
 
     @property
     def space(self) -> Space:
         return Space(parts=("position", "velocity"), n_dofs=self.equations.n_dofs, rate=(0.0, 1.0))
 
     def state(self, position: Array, velocity: Array | None = None) -> Array:
-        """The state with given positions [m] and velocities [m/s], each (n_dofs,)."""
+        """Return the state with given positions [m] and velocities [m/s], each (n_dofs,)."""
         n = (self.equations.n_dofs,)
         q = finite_array("The position", position, n, "m")
         return np.concatenate(
@@ -64,31 +105,45 @@ class Linearised(Stepping):
             ]
         )
 
+    @cached_property
+    def _body(self) -> Any:
+        """The body. Raises `InputError` if it lacks what this rule needs."""
+        body = require_protocol(self.equations.body, SemiImplicitBody, "SemiImplicit")
+        if self.robot.damping.stiffness > 0.0:
+            require_protocol(body, DampedSemiImplicitBody, "Stiffness damping in SemiImplicit")
+        if self.params.size:
+            require_protocol(
+                body, StiffnessMaterialDerivatives, "A design parameter in SemiImplicit"
+            )
+        return body
+
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
-        """The state one step on; k is the step's index in time, which moving supports and changing
-        loads look at: both are taken at its end."""
+        """Return the state after one step. k is the index of the step in time; moving supports and
+        time-dependent loads are evaluated at its end."""
         return self.step_until((check_index(k) + 1) * self.dt, x, u, p)
 
     def step_until(self, end: float, x: Array, u: Array, p: Array | None = None) -> Step:
-        """Return the state one step on, with supports and loads of the time `end` [s]."""
+        """Return the state after one step, with supports and loads at the time `end` [s]."""
         eq, h = self.equations, self.dt
         u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
         q, v = np.split(x, 2)
-        numbers = eq.numbers(p, end)
+        coefficients = eq.coefficients(p, end)
         w = np.where(eq.held, (eq.place_supports(q, end) - q) / h, 0.0)
-        forces, blocks = eq.body.linearised(q, numbers.fields, self.robot.damping.stiffness / h)
-        solve = self._factor(numbers, blocks, q, v, u)
+        forces, blocks = self._body.gradient_and_stiffness(
+            q, coefficients.fields, self.robot.damping.stiffness / h
+        )
+        solve = self._factor(coefficients, blocks, q, v, u)
         if solve is None:
             return Step(
                 x,
                 Status(
                     ok=False,
-                    text="The linearised system is not positive definite: the step is long for so "
-                    "much stress, or the body is buckled; take a smaller time step, or use "
-                    "ImplicitEuler.",
+                    text="The linearised system is not positive definite: the time step is too "
+                    "long for this stress, or the body has buckled; take a smaller time step, or "
+                    "use ImplicitEuler.",
                 ),
             )
-        w[eq.free] = solve(-self._residual(numbers, forces, q, v, w, u)[eq.free])
+        w[eq.free] = solve(-self._residual(coefficients, forces, q, v, w, u)[eq.free])
         new = np.concatenate([q + h * w, w])
         status = Status(iterations=1)
         if not np.all(np.isfinite(new)):
@@ -100,104 +155,124 @@ class Linearised(Stepping):
                     "use ImplicitEuler.",
                 ),
             )
-        if eq.body.inverted(new[: eq.n_dofs]) is not None:
-            what = eq.body.beyond(new[: eq.n_dofs]) or "The step turned a cell inside out"
+        if eq.body.inadmissible_cell(new[: eq.n_dofs]) is not None:
+            what = limit_message(eq.body, new[: eq.n_dofs]) or "The step inverted a cell"
             status = Status(
                 ok=False,
                 iterations=1,
                 text=f"{what}; take a smaller time step, or use ImplicitEuler.",
             )
         return Step(
-            new, status, Tape(owner=self, x=x, u=u.copy(), w=w, numbers=numbers, solve=solve)
+            new,
+            status,
+            SemiImplicitTape(
+                owner=self, x=x, u=u.copy(), w=w, coefficients=coefficients, solve=solve
+            ),
         )
 
     def _residual(
-        self, numbers: Numbers, inside: Array, q: Array, v: Array, w: Array, u: Array
+        self,
+        coefficients: ModelCoefficients,
+        internal: Array,
+        q: Array,
+        v: Array,
+        w: Array,
+        u: Array,
     ) -> Array:
-        """g(w) [kg m/s], linear in w; `inside` is the gradient of the body's own energy at q."""
+        """Return g(w) [kg m/s], linear in w; `internal` is the gradient of the body's energy at
+        q."""
         eq, h = self.equations, self.dt
-        forces = inside + eq.push(q, u) - numbers.outside
+        forces = internal + eq.gradient(q, u) - coefficients.external_force
         if not w.any():
-            return h * forces - eq.mass_times(numbers, v)
+            return h * forces - eq.mass_times(coefficients, v)
         # only moving supports have a velocity before the solve
         forces += h * self._stiffness_times(
-            numbers, q, u, w, stiff_only=True
-        ) + self._damping_force(numbers, q, v, w)
-        return eq.mass_times(numbers, w - v) + h * (
-            self.robot.damping.mass * eq.mass_times(numbers, w) + forces
+            coefficients, q, u, w, stiff_only=True
+        ) + self._damping_force(coefficients, q, v, w)
+        return eq.mass_times(coefficients, w - v) + h * (
+            self.robot.damping.mass * eq.mass_times(coefficients, w) + forces
         )
 
     def _stiffness_times(
-        self, numbers: Numbers, q: Array, u: Array, y: Array, *, stiff_only: bool
+        self, coefficients: ModelCoefficients, q: Array, u: Array, y: Array, *, stiff_only: bool
     ) -> Array:
-        """K(q) y with K the Hessian of the energies; tensions count as given forces where
-        `stiff_only`, as in the paper."""
-        elastic = self.equations.body.stiffness_times(q, numbers.fields, y)
-        return elastic + self.equations.terms_times(q, u, y, stiff_only=stiff_only)
+        """Return K(q) y with K the Hessian of the energies. With `stiff_only`, tensions count as
+        prescribed forces, as in [Menager2024]."""
+        elastic = self._body.stiffness_times(q, coefficients.fields, y)
+        return elastic + self.equations.potential_stiffness_times(q, u, y, stiff_only=stiff_only)
 
-    def _damping_force(self, numbers: Numbers, q: Array, v: Array, w: Array) -> Array:
+    def _damping_force(
+        self, coefficients: ModelCoefficients, q: Array, v: Array, w: Array
+    ) -> Array:
         eq, time = self.equations, self.robot.damping.stiffness
         out = (
-            eq.body.viscous_push(q, q, w, self._viscous_moduli(numbers, time))
+            self._body.viscous_jvp(q, q, w, self._viscous_moduli(coefficients, time))
             if time > 0.0
             else np.zeros_like(q)
         )
-        for drag in eq.drags:
-            D = drag.viscosity(self._points(drag, q), self._points(drag, v))
-            out += (drag.weights.T @ np.einsum("nij,nj->ni", D, self._points(drag, w))).ravel()
+        for dissipation in eq.dissipations:
+            D = dissipation.viscosity(self._points(dissipation, q), self._points(dissipation, v))
+            out += (
+                dissipation.weights.T @ np.einsum("nij,nj->ni", D, self._points(dissipation, w))
+            ).ravel()
         return out
 
-    def _viscous_moduli(self, numbers: Numbers, time: float) -> Array:
-        return self.equations.body.viscous(
-            numbers.fields, time, [1.0], []
-        ).moduli  # those of every strain rate
+    def _viscous_moduli(self, coefficients: ModelCoefficients, time: float) -> Array:
+        return self._body.viscosity_of_step(coefficients.fields, time, [1.0], []).moduli
 
-    def _points(self, drag, y: Array) -> Array:
-        return drag.weights @ y.reshape(-1, self.equations.body.dim)
+    def _points(self, dissipation: Any, y: Array) -> Array:
+        return dissipation.weights @ y.reshape(-1, self.equations.body.dim)
 
     def _factor(
-        self, numbers: Numbers, blocks: Array, q: Array, v: Array, u: Array
+        self, coefficients: ModelCoefficients, blocks: Array, q: Array, v: Array, u: Array
     ) -> linalg.Solve | None:
-        """The solve with A; `blocks` are those of h K + D of the body over h."""
+        """Return the solve with A, or None; `blocks` are those of (h K + D) / h of the body."""
         eq, h = self.equations, self.dt
-        points = [None if H is None else h**2 * H for H in eq.term_blocks(q, u, stiff_only=True)]
+        points = [
+            None if H is None else h**2 * H for H in eq.potential_hessians(q, u, stiff_only=True)
+        ]
         points += [
-            h * drag.viscosity(self._points(drag, q), self._points(drag, v)) for drag in eq.drags
+            h * dissipation.viscosity(self._points(dissipation, q), self._points(dissipation, v))
+            for dissipation in eq.dissipations
         ]
         values = eq.tangent.values(
-            h**2 * blocks, (1.0 + h * self.robot.damping.mass) * numbers.pair_mass, points
+            h**2 * blocks, (1.0 + h * self.robot.damping.mass) * coefficients.pair_mass, points
         )
-        columns, weights = eq.rank_columns(q, u, stiff_only=True)
+        columns, weights = eq.rank_one_columns(q, u, stiff_only=True)
         return eq.tangent.factor(values, columns, h**2 * weights)
 
     # Derivatives
 
     def linearize(self, step: Step) -> Linearization:
-        """The derivative of a step as operators, through its own factor."""
+        """Return the derivative of a step as operators. Raises InputError for a failed step."""
         check_step(step, self)
-        t, moved, columns = step.tape, self._moved(step.tape), self._control_columns(step.tape)
+        t, state_jacobian, columns = (
+            step.tape,
+            self._state_jacobian(step.tape),
+            self._control_columns(step.tape),
+        )
         return Linearization(
             n_state=self.space.size,
             n_controls=self.n_controls,
             n_params=self.params.size,
-            push=lambda dx, du, dp: self._jvp(t, moved, columns, dx, du, dp),
-            pull=lambda x_bar: self._vjp(t, moved, columns, x_bar),
+            jvp_columns=lambda dx, du, dp: self._jvp(t, state_jacobian, columns, dx, du, dp),
+            vjp_columns=lambda x_bar: self._vjp(t, state_jacobian, columns, x_bar),
         )
 
     @cached_property
     def _sums(self) -> CellSums:
-        body = self.equations.body
+        body = self._body
         return CellSums(
             cell_nodes=body.cell_nodes, n_nodes=self.equations.n_dofs // body.dim, dim=body.dim
         )
 
-    def _moved(self, t: Tape) -> Moved:
+    def _state_jacobian(self, t: SemiImplicitTape) -> StateJacobian:
         q, v = np.split(t.x, 2)
-        return Moved(
+        return StateJacobian(
             equations=self.equations,
             sums=self._sums,
             dt=self.dt,
-            numbers=t.numbers,
+            coefficients=t.coefficients,
             q=q,
             v=v,
             u=t.u,
@@ -205,60 +280,68 @@ class Linearised(Stepping):
         )
 
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
-        """The transposed derivative of a step applied to x_bar: its shares for x, u and p."""
+        """Return the gradients of x_bar . x' by x, u and p."""
         return self.linearize(step).vjp(x_bar)
 
-    def _control_columns(self, t: Tape) -> Array:
-        """(n_dofs, n_controls) the derivative of the residual by the controls."""
+    def _control_columns(self, t: SemiImplicitTape) -> Array:
+        """Return the derivative (n_dofs, n_controls) of the residual by the controls."""
         eq, h, q = self.equations, self.dt, t.x[: self.equations.n_dofs]
-        return h * eq.control_columns(q, t.u) + h * h * eq.control_slopes(
+        return h * eq.control_jacobian(q, t.u) + h * h * eq.control_jacobian_derivative(
             q, t.u, t.w, stiff_only=True
         )
 
-    def _jvp(self, t: Tape, moved: Moved, columns: Array, dx: Array, du: Array, dp: Array) -> Array:
-        """(n_state, k), all columns in one solve."""
+    def _jvp(
+        self,
+        t: SemiImplicitTape,
+        state_jacobian: StateJacobian,
+        columns: Array,
+        dx: Array,
+        du: Array,
+        dp: Array,
+    ) -> Array:
+        """Return the change (n_state, k) of the new state, with one solve for all columns."""
         eq, h = self.equations, self.dt
         dq, dv = np.split(dx, 2)
         dg = columns @ du
-        if dx.any():  # columns of controls alone need no matrix
-            dg += moved.times(dq, dv)
+        if dx.any():  # changes of controls alone need no matrix
+            dg += state_jacobian.jvp(dq, dv)
         if dp.any():
-            dg += by_columns(lambda change: (self._field_push(t, change),), dp)[0]
+            dg += map_columns(lambda change: (self._material_jvp(t, change),), dp)[0]
         dw = np.empty_like(dq)
-        dw[eq.held] = -dq[eq.held] / h  # a held node's velocity is (place - q) / h
+        dw[eq.held] = -dq[eq.held] / h  # the velocity of a held node is (support - q) / h
         dw[eq.free] = -t.solve(dg[eq.free])
         return np.concatenate([dq + h * dw, dw])
 
-    def _field_push(self, t: Tape, dp: Array) -> Array:
-        """(n_dofs,) the change of the residual with the parameters."""
+    def _material_jvp(self, t: SemiImplicitTape, dp: Array) -> Array:
+        """Return the change (n_dofs,) of the residual with the parameters."""
         eq, (q, v) = self.equations, np.split(t.x, 2)
-        change = eq.variables.spread(dp)
-        return self.dt * self._field_forces(t, q, change) + eq.mass_of(
+        change = eq.variables.fields_jvp(dp)
+        return self.dt * self._material_force_jvp(t, q, change) + eq.density_mass_times(
             change.density, self._specific_impulse(t, v)
         )
 
     def control_response(self, step: Step) -> Array:
-        """(n_state, n_controls) dx'/du, all controls in one solve."""
+        """Return dx'/du (n_state, n_controls), with one solve for all controls."""
         check_step(step, self)
-        return self._ended(self._control_columns(step.tape), step.tape)
+        return self._state_change(self._control_columns(step.tape), step.tape)
 
     def frozen_response(self, step: Step, dx: Array) -> Array:
-        """(n_dofs, k) the change of w - v with columns dx (n_state, k) of a few nodes, where A
-        stands still: A^-1 [h K dq + (h^2 K + h D) dv] with the signs of paper 001 eq. 13. Since h^2
-        K + h D is A - M, no more than K dq is needed."""
+        """Return the change (n_dofs, k) of w - v for columns dx (n_state, k) that move a few nodes,
+        at fixed A: A^-1 [h K dq + (h^2 K + h D) dv], signs as in [Menager2024, eq. 13]. Since
+        h^2 K + h D = A - M, only K dq is needed."""
         check_step(step, self)
         eq, t, h = self.equations, step.tape, self.dt
         q, (dq, dv) = t.x[: eq.n_dofs], np.split(dx, 2)
-        push = self._few_times(eq.body.stiffness(q, t.numbers.fields), dq) + eq.terms_times(
-            q, t.u, dq, stiff_only=True
-        )
-        out = self._ended(h * push - eq.mass_times(t.numbers, dv), t)[eq.n_dofs :]
+        restoring = self._sparse_columns_product(
+            eq.body.stiffness(q, t.coefficients.fields), dq
+        ) + eq.potential_stiffness_times(q, t.u, dq, stiff_only=True)
+        out = self._state_change(h * restoring - eq.mass_times(t.coefficients, dv), t)[eq.n_dofs :]
         out[eq.free] -= dv[eq.free]
         return out
 
-    def _few_times(self, blocks: Array, dq: Array) -> Array:
-        """(n_dofs, k) node-pair blocks (n_pairs, dim, dim) times columns (n_dofs, k) that move a
-        few nodes only."""
+    def _sparse_columns_product(self, blocks: Array, dq: Array) -> Array:
+        """Return node-pair blocks (n_pairs, dim, dim) times columns (n_dofs, k) in which only a few
+        nodes move."""
         body = self.equations.body
         Y = dq.reshape(-1, body.dim, dq.shape[1])
         pairs = body.pairs
@@ -268,67 +351,65 @@ class Linearised(Stepping):
         np.add.at(out, j[i != j], np.swapaxes(B[i != j], 1, 2) @ Y[i[i != j]])
         return out.reshape(dq.shape)
 
-    def _ended(self, dg: Array, t: Tape) -> Array:
-        """(n_state, k) the change of the new state for a change (n_dofs, k) of the residual."""
+    def _state_change(self, dg: Array, t: SemiImplicitTape) -> Array:
+        """Return the change (n_state, k) of the new state for a change (n_dofs, k) of the
+        residual."""
         dw = np.zeros_like(dg)
         dw[self.equations.free] = -t.solve(dg[self.equations.free])
         return np.concatenate([self.dt * dw, dw])
 
-    def _linear_part(self, t: Tape, q: Array, v: Array, w: Array) -> Array:
-        """A w: the residual's share that is linear in the new velocity."""
+    def _linear_part(self, t: SemiImplicitTape, q: Array, v: Array, w: Array) -> Array:
+        """Return A w, the part of the residual that is linear in the new velocity."""
         eq, h = self.equations, self.dt
         forces = h * self._stiffness_times(
-            t.numbers, q, t.u, w, stiff_only=True
-        ) + self._damping_force(t.numbers, q, v, w)
-        return (1.0 + h * self.robot.damping.mass) * eq.mass_times(t.numbers, w) + h * forces
+            t.coefficients, q, t.u, w, stiff_only=True
+        ) + self._damping_force(t.coefficients, q, v, w)
+        return (1.0 + h * self.robot.damping.mass) * eq.mass_times(t.coefficients, w) + h * forces
 
-    def _specific_impulse(self, t: Tape, v: Array) -> Array:
-        """(n_dofs,) [m/s] what the mass matrix multiplies in the residual."""
+    def _specific_impulse(self, t: SemiImplicitTape, v: Array) -> Array:
+        """Return the factor (n_dofs,) [m/s] of the mass matrix in the residual."""
         return t.w - v + self.dt * (self.robot.damping.mass * t.w - self.equations.gravity)
 
-    def _field_forces(self, t: Tape, q: Array, change: Fields) -> Array:
-        eq = self.equations
-        viscous = eq.body.viscous_at(t.numbers.fields, self.robot.damping.stiffness, 1.0, q, t.w)
-        return eq.body.field_forces(
-            q, t.numbers.fields, change, viscous
-        ) + self.dt * eq.body.field_stiffness(q, t.numbers.fields, change, t.w)
+    def _material_force_jvp(self, t: SemiImplicitTape, q: Array, change: MaterialFields) -> Array:
+        viscous = self._viscosity(t, q)
+        return self._body.material_jvp(
+            q, t.coefficients.fields, change, viscous
+        ) + self.dt * self._body.stiffness_material_jvp(q, t.coefficients.fields, change, t.w)
+
+    def _viscosity(self, t: SemiImplicitTape, q: Array) -> Viscosity:
+        time = self.robot.damping.stiffness
+        if not time > 0.0:
+            return NO_VISCOSITY
+        return self._body.viscosity_at_velocity(t.coefficients.fields, time, 1.0, q, t.w)
 
     def _vjp(
-        self, t: Tape, moved: Moved, columns: Array, x_bar: Array
+        self, t: SemiImplicitTape, state_jacobian: StateJacobian, columns: Array, x_bar: Array
     ) -> tuple[Array, Array, Array]:
-        """The transpose of `_jvp`, all columns in one solve."""
+        """Return the transpose of `_jvp`, with one solve for all columns."""
         eq, h = self.equations, self.dt
         q_bar, w_bar = np.split(x_bar, 2)
         w_bar = w_bar + h * q_bar
         y = np.zeros_like(w_bar)
         y[eq.free] = -t.solve(w_bar[eq.free])
-        dq, dv = moved.back(y)
+        dq, dv = state_jacobian.vjp(y)
         dq += q_bar
         dq[eq.held] -= w_bar[eq.held] / h
         p_bar = (
-            by_columns(lambda row: (self._field_pull(t, row),), y)[0]
+            map_columns(lambda row: (self._material_vjp(t, row),), y)[0]
             if self.params.size
             else np.zeros((0, y.shape[1]))
         )
         return np.concatenate([dq, dv]), columns.T @ y, p_bar
 
-    def _field_pull(self, t: Tape, y: Array) -> Array:
-        """(n_params,) the transpose of `_field_push`."""
+    def _material_vjp(self, t: SemiImplicitTape, y: Array) -> Array:
+        """Return the transpose (n_params,) of `_material_jvp`."""
         eq, h, (q, v) = self.equations, self.dt, np.split(t.x, 2)
-        viscous = eq.body.viscous_at(t.numbers.fields, self.robot.damping.stiffness, 1.0, q, t.w)
+        viscous = self._viscosity(t, q)
         first, second = (
-            eq.body.field_work(q, t.numbers.fields, y, viscous),
-            eq.body.field_stiffness_work(q, t.numbers.fields, y, t.w),
+            self._body.material_vjp(q, t.coefficients.fields, y, viscous),
+            self._body.stiffness_material_vjp(q, t.coefficients.fields, y, t.w),
         )
         by_E, by_nu = (h * a + h * h * b for a, b in zip(first, second, strict=True))
-        return eq.variables.collect(by_E, by_nu, eq.body.mass_work(y, self._specific_impulse(t, v)))
-
-
-def SemiImplicit(
-    robot: Robot, *, dt: float, design: Sequence[str] = (), solver: str | None = None
-) -> Linearised:
-    """One linearisation a step (paper 001 eq. 2): quick, first order, stable for moderate steps;
-    state (position, velocity)."""
-    return Linearised(
-        equations=Equations(robot=robot, design=design, solver=solver), dt=check_dt(dt)
-    )
+        return eq.variables.fields_vjp(
+            by_E, by_nu, self._body.mass_vjp(y, self._specific_impulse(t, v))
+        )

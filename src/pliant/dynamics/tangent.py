@@ -1,5 +1,5 @@
-"""The sparse tangent: node-pair blocks of a body and its attachments, gathered into the pattern of
-the factor."""
+"""The sparse tangent stiffness: node-pair blocks of a body and its attachments, assembled in the
+pattern of the factor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,21 +15,20 @@ from pliant.core import Array, InputError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tangent:
-    """Where every number of the matrix goes; found once for a body, its supports and what is
-    attached to it."""
+    """The assembly of the tangent matrix of a body, its supports and its attachments. The sparsity
+    pattern is computed once. Raises InputError for an unknown solver."""
 
     body: Body
     held: Array  # (n_dofs,) bool
-    looks: Sequence[
-        tuple[sp.csr_matrix, int]
-    ]  # of each attachment: its weights (n_points, n_nodes), points in a group
+    # of each attachment: the weights (n_points, n_nodes) of its points, and the points per block
+    point_weights: Sequence[tuple[sp.csr_matrix, int]]
     solver: str | None = None
 
     def __post_init__(self) -> None:
-        if self.solver not in (None, "cholmod", "fronts"):
+        if self.solver not in (None, "cholmod", "multifrontal"):
             raise InputError(
-                f"There is no sparse solver '{self.solver}'; choose 'fronts', 'cholmod' or None "
-                "for the quicker one here."
+                f"There is no sparse solver '{self.solver}'; choose 'multifrontal', 'cholmod' or "
+                "None for the faster one."
             )
 
     @property
@@ -38,8 +37,8 @@ class Tangent:
 
     @cached_property
     def _layout(self) -> tuple[Array, linalg.Pattern, Array]:
-        """(keys of all node pairs, pattern of the free unknowns, where in the blocks of these pairs
-        its values lie)."""
+        """The keys of all node pairs, the pattern of the free unknowns, and the place of its values
+        in the blocks of these pairs."""
         keys = np.unique(
             np.concatenate(
                 [self._keys(self.body.pairs), *(self._keys(t[0]) for t in self._triplets)]
@@ -54,12 +53,12 @@ class Tangent:
 
     @cached_property
     def _triplets(self) -> list[tuple[Array, ...]]:
-        return [_pair_triplets(weights, group) for weights, group in self.looks]
+        return [_pair_triplets(weights, group) for weights, group in self.point_weights]
 
     @cached_property
     def _of_body(self) -> tuple[Array, Array, Array, Array]:
-        """(of each value its place in the body's blocks; the values that the body has none of;
-        those on the diagonals of blocks; the body's pair of each of these)."""
+        """The place of each value in the body's blocks, the values without one, the values on block
+        diagonals, and the body's pair of each of these."""
         (keys, _, gather), size = self._layout, self.body.dim**2
         own = np.full(len(keys), -1)
         own[np.searchsorted(keys, self._keys(self.body.pairs))] = np.arange(len(self.body.pairs))
@@ -74,14 +73,14 @@ class Tangent:
 
     @cached_property
     def _of_points(self) -> list[tuple[Array, sp.csr_matrix]]:
-        """Of each attachment: the values that it changes, and how from the numbers of its
-        Hessians."""
+        """For each attachment: the values that it changes, and the matrix that maps its Hessians to
+        them."""
         (keys, _, gather), dim = self._layout, self.body.dim
         place = np.full(len(keys) * dim**2, -1)
         place[gather] = np.arange(len(gather))
         out = []
         for (weights, points), (pairs, group, a, b, coefficient) in zip(
-            self.looks, self._triplets, strict=True
+            self.point_weights, self._triplets, strict=True
         ):
             r, c = np.arange(dim)[:, None], np.arange(dim)
             to = place[
@@ -106,7 +105,7 @@ class Tangent:
     def points(self) -> Array | None:
         """(n_free, dim) [m] the node of each free unknown; None if some nodes are rotations."""
         dim = self.body.dim
-        if not np.all(self.body.is_place):
+        if not np.all(self.body.is_position):
             return None
         return self.body.rest.reshape(-1, dim)[np.flatnonzero(~self.held) // dim]
 
@@ -117,9 +116,11 @@ class Tangent:
         point_blocks: Sequence[Array | None],
         project: bool = False,
     ) -> Array:
-        """(nnz,) the free tangent in the factor's pattern: blocks (n_pairs, dim, dim) and masses
-        (n_pairs,) of the body's node pairs, and the Hessians of all points (None: those of an
-        attachment that does not count); `project` makes the last positive."""
+        """Return the tangent of the free unknowns (nnz,) in the factor's pattern.
+
+        `body_blocks` (n_pairs, dim, dim) and `pair_mass` (n_pairs,) belong to the body's node
+        pairs, `point_blocks` are the Hessians of each attachment (None: excluded). `project` makes
+        the latter positive semidefinite."""
         source, none, diagonal, pair = self._of_body
         values = np.take(body_blocks, source)
         values[none] = 0.0
@@ -130,43 +131,48 @@ class Tangent:
         return values
 
     def factor(self, values: Array, columns: Array, weights: Array) -> linalg.Solve | None:
-        """The solve on the free unknowns with a tangent and its rank-one shares, None where it is
-        not positive definite."""
+        """Return the solve on the free unknowns with a tangent and its rank-one terms, or None if
+        it
+        is not positive definite."""
         if not np.all(np.isfinite(values)):
             return None
         solve = self.analysis.factor(values)
         if solve is None and weights.size:  # a buckled body may be held by a length-driven cable
-            return linalg.factor_with(self.analysis.pattern, values, columns[~self.held], weights)
-        return None if solve is None else linalg.low_rank(solve, columns[~self.held], weights)
+            return linalg.factor_with_update(
+                self.analysis.pattern, values, columns[~self.held], weights
+            )
+        return (
+            None if solve is None else linalg.low_rank_update(solve, columns[~self.held], weights)
+        )
 
     def factor_shifted(
         self, values: Array, pair_mass: Array, columns: Array, weights: Array
     ) -> linalg.Solve | None:
-        """As `factor`, with as much mass added as it takes to make the tangent positive."""
+        """Return `factor` with enough mass added to make the tangent positive definite."""
         if not np.all(np.isfinite(values)):
             return None
         unit = self.values(
             np.zeros((len(pair_mass), self.body.dim, self.body.dim)),
             pair_mass,
-            len(self.looks) * [None],
+            len(self.point_weights) * [None],
         )
         ratio = np.abs(values).max() / np.abs(unit).max()
         for share in (0.0, 1e-8, 1e-6, 1e-4, 1e-2, 1.0):
             solve = self.analysis.factor(values + share * ratio * unit)
             if solve is not None:
-                return linalg.low_rank(solve, columns[~self.held], weights)
+                return linalg.low_rank_update(solve, columns[~self.held], weights)
         return None
 
 
 def _positive(H: Array) -> Array:
-    """Each small symmetric matrix with its negative eigenvalues set to zero."""
+    """Return each small symmetric matrix with its negative eigenvalues set to zero."""
     values, vectors = np.linalg.eigh(H)
     return np.einsum("nik,nk,njk->nij", vectors, np.maximum(values, 0.0), vectors)
 
 
 def _pair_triplets(weights: sp.csr_matrix, group: int) -> tuple[Array, ...]:
-    """For every pair of nodes i >= j that a group of points looks at: (pairs (k, 2), group, point
-    a, point b, coefficient)."""
+    """Return pairs (k, 2), block, point a, point b and coefficient for every pair of nodes i >= j
+    that a block of points depends on."""
     rows: list[tuple] = []
     index, data, start = weights.indices, weights.data, weights.indptr
     for k in range(weights.shape[0] // group * group * group):
@@ -187,8 +193,8 @@ def _pair_triplets(weights: sp.csr_matrix, group: int) -> tuple[Array, ...]:
 
 
 def _free_pattern(pairs: Array, held: Array, dim: int) -> tuple[linalg.Pattern, Array]:
-    """The lower triangle of the free unknowns for node pairs i >= j, and where in the blocks its
-    values lie."""
+    """Return the lower triangle of the free unknowns for node pairs i >= j, and the place of its
+    values in the blocks."""
     number = np.cumsum(~held) - 1
     block, r, c = (
         m.ravel()

@@ -1,97 +1,88 @@
-"""Meshes, shapes and surfaces of bodies at rest, in metres; and the files that they come from."""
+"""Meshes, shapes and surfaces of bodies at rest [m], and the readers of their files.
 
-from pliant.geometry.cavities import cavities
-from pliant.geometry.cavity_names import name_cavities, with_cavities
-from pliant.geometry.cells import compacted, merged, oriented
-from pliant.geometry.chambers import Chambered
-from pliant.geometry.columns import Columns, column_weights
-from pliant.geometry.discs import Cylinder, Disc, Ellipsoid
-from pliant.geometry.extrude import extruded
+>>> import pliant as pl
+>>> mesh = pl.geometry.Cylinder(radius=0.01, length=0.05).mesh(cell=0.01)
+>>> mesh.points.shape[1]
+3
+"""
+
+from pliant.geometry.cavities import find_cavities
+from pliant.geometry.cavity_names import name_cavities, name_cavities_if_present
+from pliant.geometry.cells import merge_points, orient_cells, remove_unused_points
+from pliant.geometry.chambered_cylinder import ChamberedCylinder
+from pliant.geometry.closed_cylinder import ClosedCylinder
+from pliant.geometry.cylinders import Cylinder, Disc, Ellipsoid
+from pliant.geometry.extrude import extrude
 from pliant.geometry.fill import fill
-from pliant.geometry.fill_report import FillReport, FillTolerances, fill_report
-from pliant.geometry.fluid import (
-    Hydrostatics,
-    Measures,
-    hydrostatic_stiffness,
-    hydrostatics,
-    measures,
+from pliant.geometry.fill_report import FillReport, FillTolerances, compare_fill
+from pliant.geometry.load import FileLimits, load_mesh, load_surface
+from pliant.geometry.mesh import Mesh, add_surface
+from pliant.geometry.particle_sampling import (
+    ParticleSamples,
+    displaced,
+    displaced_vjp,
+    sample_particles,
 )
-from pliant.geometry.free_surface import FreeSurface, partly_filled
-from pliant.geometry.load import Limits, load_mesh, load_surface
-from pliant.geometry.mesh import Mesh, with_surface
 from pliant.geometry.polygon import Polygon
-from pliant.geometry.quality import Quality, quality, scale_doubts, weak_joints
+from pliant.geometry.quality import MeshQuality, find_weak_connections, mesh_quality, scale_warnings
 from pliant.geometry.repair import repair_surface
-from pliant.geometry.rings import Ring, Tube
 from pliant.geometry.rods import Rods
-from pliant.geometry.sampling import Seeds, moved, moved_back, seed
-from pliant.geometry.sections import Bar, Round, Section
+from pliant.geometry.sections import CircularSection, CrossSection, RectangularSection
 from pliant.geometry.shapes import Box, Domain, Rectangle, Shape, Strip
 from pliant.geometry.silhouette import load_silhouette
 from pliant.geometry.surface import RepairReport, Surface, check_closed
-from pliant.geometry.surfaces import ball, hare
+from pliant.geometry.surface_shapes import hare_surface, icosphere
+from pliant.geometry.tubes import Annulus, Tube
 from pliant.geometry.union import Union
-from pliant.geometry.vessels import Vessel
-from pliant.geometry.wall import check_wall
 
 __all__ = [
-    "Bar",
+    "Annulus",
     "Box",
-    "Chambered",
-    "Columns",
+    "ChamberedCylinder",
+    "CircularSection",
+    "ClosedCylinder",
+    "CrossSection",
     "Cylinder",
     "Disc",
     "Domain",
     "Ellipsoid",
+    "FileLimits",
     "FillReport",
     "FillTolerances",
-    "FreeSurface",
-    "Hydrostatics",
-    "Limits",
-    "Measures",
     "Mesh",
+    "MeshQuality",
+    "ParticleSamples",
     "Polygon",
-    "Quality",
     "Rectangle",
+    "RectangularSection",
     "RepairReport",
-    "Ring",
     "Rods",
-    "Round",
-    "Section",
-    "Seeds",
     "Shape",
     "Strip",
     "Surface",
     "Tube",
     "Union",
-    "Vessel",
-    "ball",
-    "cavities",
+    "add_surface",
     "check_closed",
-    "check_wall",
-    "column_weights",
-    "compacted",
-    "extruded",
+    "compare_fill",
+    "displaced",
+    "displaced_vjp",
+    "extrude",
     "fill",
-    "fill_report",
-    "hare",
-    "hydrostatic_stiffness",
-    "hydrostatics",
+    "find_cavities",
+    "find_weak_connections",
+    "hare_surface",
+    "icosphere",
     "load_mesh",
     "load_silhouette",
     "load_surface",
-    "measures",
-    "merged",
-    "moved",
-    "moved_back",
+    "merge_points",
+    "mesh_quality",
     "name_cavities",
-    "oriented",
-    "partly_filled",
-    "quality",
+    "name_cavities_if_present",
+    "orient_cells",
+    "remove_unused_points",
     "repair_surface",
-    "scale_doubts",
-    "seed",
-    "weak_joints",
-    "with_cavities",
-    "with_surface",
+    "sample_particles",
+    "scale_warnings",
 ]

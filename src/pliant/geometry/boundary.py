@@ -1,4 +1,4 @@
-"""The boundary of a mesh as a whole: whether it closes, and what it encloses."""
+"""The boundary of a mesh as a whole: whether it is closed, and the volume inside."""
 
 import numpy as np
 
@@ -8,8 +8,7 @@ from pliant.geometry.mesh import Mesh
 
 
 def is_closed(facets: Array) -> bool:
-    """Whether the outward facets, edges or triangles, have no rim: each of their ends is met as
-    often as left."""
+    """Return whether outward facets (edges or triangles) have no open boundary."""
     if facets.shape[1] == 2:
         n = int(facets.max()) + 1
         return bool(
@@ -22,16 +21,19 @@ def is_closed(facets: Array) -> bool:
 
 
 def boundary_volume(mesh: Mesh) -> float:
-    """[m^3] the integral of x . n / dim over the boundary; exact for curved facets too."""
-    facets = mesh.points[mesh.boundary()] - mesh.points.mean(
-        axis=0
-    )  # near the origin, where rounding is least
-    return float(sum(flux(facets, at, weight) for at, weight in facet_rule(mesh.dim, mesh.order)))
+    """Return the integral [m^3] of x . n / dim over the boundary, exact also for curved facets."""
+    facets = mesh.points[mesh.boundary()] - mesh.points.mean(axis=0)  # reduces rounding errors
+    return float(
+        sum(facet_flux(facets, at, weight) for at, weight in facet_rule(mesh.dim, mesh.order))
+    )
 
 
 def facet_rule(dim: int, order: int) -> list[tuple[Array, float]]:
-    """Quadrature on a facet: Gauss on an edge, seven points (degree 5) on a triangle; one point
-    when it is straight."""
+    """Return quadrature points and weights on a facet.
+
+    The rule is Gauss on an edge, seven points (degree 5) on a triangle, and one point on a straight
+    facet.
+    """
     if order == 1:
         return [(np.full(dim, 1 / dim), 1.0)]
     if dim == 2:
@@ -45,8 +47,8 @@ def facet_rule(dim: int, order: int) -> list[tuple[Array, float]]:
     return rule
 
 
-def flux(facets: Array, at: Array, weight: float) -> float:
-    """The contribution of one quadrature point to the integral of x . n / dim."""
+def facet_flux(facets: Array, at: Array, weight: float) -> float:
+    """Return the contribution of one quadrature point to the integral of x . n / dim."""
     if facets.shape[2] == 2:
         value, slope = line_shape(at, facets.shape[1])
         x, t = np.tensordot(facets, value, (1, 0)), np.tensordot(facets, slope, (1, 0))
@@ -58,7 +60,7 @@ def flux(facets: Array, at: Array, weight: float) -> float:
 
 
 def line_shape(at: Array, n_nodes: int) -> tuple[Array, Array]:
-    """Shape functions and slopes of an edge of two ends, or two ends and a middle."""
+    """Return shape functions and derivatives of an edge with two or three nodes."""
     a, b = at
     if n_nodes == 2:
         return np.array([a, b]), np.array([-1.0, 1.0])
@@ -68,8 +70,11 @@ def line_shape(at: Array, n_nodes: int) -> tuple[Array, Array]:
 
 
 def facet_shape(at: Array, order: int) -> tuple[Array, Array]:
-    """((n_nodes,), (n_nodes, dim - 1)) shape functions and slopes of an edge or a triangle at one
-    barycentric point (dim,)."""
+    """Return shape functions (n_nodes,) and derivatives (n_nodes, dim - 1) of an edge or a
+    triangle.
+
+    `at` (dim,) are barycentric coordinates.
+    """
     if at.size == 2:
         value, slope = line_shape(at, 2 if order == 1 else 3)
         return value, slope[:, None]

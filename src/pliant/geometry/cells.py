@@ -1,5 +1,4 @@
-"""Simplex cells as arrays: their facets, edges, Jacobians, and the repairs that make a sound mesh
-out of a bad one."""
+"""Arrays of simplex cells: facets, edges, Jacobians, and repair functions."""
 
 from math import factorial
 
@@ -24,7 +23,7 @@ FACETS = {  # nodes of a cell -> its outward facets, corners first
 }
 # The determinant of a quadratic map has degree 2 in the plane and 3 in space; these rules integrate
 # it exactly.
-RULES = {
+QUADRATURE_RULES = {
     2: (np.array([[4, 1, 1], [1, 4, 1], [1, 1, 4]]) / 6, np.full(3, 1 / 3)),
     3: (
         np.vstack([np.full((1, 4), 1 / 4), (np.ones((4, 4)) + 2 * np.eye(4)) / 6]),
@@ -33,8 +32,8 @@ RULES = {
 }
 
 
-def sorted_groups(rows: Array) -> tuple[Array, Array, Array]:
-    """Groups of equal rows, each row taken as a set: (order, start of each group in it, size of
+def group_rows(rows: Array) -> tuple[Array, Array, Array]:
+    """Group equal rows, ignoring the order in a row. Return (order, start of each group, size of
     each group)."""
     rows = np.sort(rows, axis=1)
     order = np.lexsort(rows.T[::-1])
@@ -46,28 +45,30 @@ def sorted_groups(rows: Array) -> tuple[Array, Array, Array]:
 
 
 def cell_facets(cells: Array) -> Array:
-    """(n_facets per cell * n_cells, nodes per facet) every facet of every cell, outward, cell by
-    cell."""
+    """Return every outward facet of every cell, (n_facets per cell * n_cells, nodes per facet)."""
     table = np.array(FACETS[cells.shape[1]])
     return cells[:, table].reshape(-1, table.shape[1])
 
 
 def boundary_facets(cells: Array) -> Array:
-    """(k, nodes per facet) the outward facets that belong to one cell only."""
+    """Return the outward facets (k, nodes per facet) that belong to one cell only."""
     return cell_facets(cells)[boundary_rows(cells)]
 
 
 def boundary_rows(cells: Array) -> Array:
-    """(k,) the rows of `cell_facets` that belong to one cell only; divided by the facets per cell,
-    they are the cells of the boundary facets."""
-    order, start, count = sorted_groups(cell_facets(cells)[:, : DIMENSION[cells.shape[1]]])
+    """Return the rows (k,) of `cell_facets` that belong to one cell only.
+
+    Divided by the facets per cell, they are the cells of the boundary facets.
+    """
+    order, start, count = group_rows(cell_facets(cells)[:, : DIMENSION[cells.shape[1]]])
     return np.sort(order[start[count == 1]])
 
 
-def matched(facets: Array, boundary: Array, dim: int) -> Array:
-    """(k,) the row of `boundary` with the same corners as each facet, -1 where there is none."""
+def match_facets(facets: Array, boundary: Array, dim: int) -> Array:
+    """Return the row (k,) of `boundary` with the same corners as each facet, -1 if there is
+    none."""
     both = np.vstack([boundary[:, :dim], facets[:, :dim]])
-    order, start, count = sorted_groups(both)
+    order, start, count = group_rows(both)
     group = np.empty(len(both), dtype=np.int64)
     group[order] = np.repeat(np.arange(start.size), count)
     row = np.full(start.size, -1)
@@ -75,11 +76,11 @@ def matched(facets: Array, boundary: Array, dim: int) -> Array:
     return row[group[len(boundary) :]]
 
 
-def elevated(points: Array, cells: Array) -> tuple[Array, Array]:
-    """(points, cells) with a new node in the middle of every edge, after the old nodes."""
+def add_midside_nodes(points: Array, cells: Array) -> tuple[Array, Array]:
+    """Return (points, cells) with a new node in the middle of every edge, after the old nodes."""
     dim = cells.shape[1] - 1
     edges = cells[:, np.array(EDGES[dim])].reshape(-1, 2)
-    order, start, count = sorted_groups(edges)
+    order, start, count = group_rows(edges)
     middle = np.empty(len(edges), dtype=np.int64)
     middle[order] = np.repeat(np.arange(start.size), count)
     ends = edges[order[start]]
@@ -87,13 +88,13 @@ def elevated(points: Array, cells: Array) -> tuple[Array, Array]:
     return new_points, np.hstack([cells, len(points) + middle.reshape(len(cells), -1)])
 
 
-def quartered(facets: Array) -> Array:
-    """(4 k, 3) flat triangles of triangles (k, 6) with middle nodes."""
+def split_quadratic_triangles(facets: Array) -> Array:
+    """Return flat triangles (4 k, 3) of 6-node triangles (k, 6)."""
     return facets[:, [0, 3, 5, 3, 1, 4, 5, 4, 2, 3, 4, 5]].reshape(-1, 3)
 
 
 def shape_values(bary: Array, order: int) -> Array:
-    """(k, n_nodes) Lagrange shape functions of a cell at barycentric coordinates (k, dim + 1)."""
+    """Return Lagrange shape functions (k, n_nodes) at barycentric coordinates (k, dim + 1)."""
     if order == 1:
         return bary
     a, b = np.array(EDGES[bary.shape[1] - 1]).T
@@ -101,7 +102,7 @@ def shape_values(bary: Array, order: int) -> Array:
 
 
 def shape_gradients(bary: Array, order: int) -> Array:
-    """(k, n_nodes, dim) derivatives of the shape functions in the last dim barycentric
+    """Return derivatives (k, n_nodes, dim) of the shape functions by the last dim barycentric
     coordinates."""
     k, corners = bary.shape
     if order == 1:
@@ -117,25 +118,27 @@ def shape_gradients(bary: Array, order: int) -> Array:
 
 
 def determinants(J: Array) -> Array:
-    """(k,) determinants of small matrices (k, 2, 2) or (k, 3, 3); quicker than an LU of each."""
+    """Return the determinants (k,) of matrices (k, 2, 2) or (k, 3, 3). This is faster than LU."""
     if J.shape[-1] == 2:
         return J[:, 0, 0] * J[:, 1, 1] - J[:, 0, 1] * J[:, 1, 0]
     return np.einsum("ki,ki->k", J[:, 0], np.cross(J[:, 1], J[:, 2]))
 
 
 def jacobians(points: Array, cells: Array, bary: Array) -> Array:
-    """(n_cells, dim, dim) derivative dx/dxi of each cell's map at one barycentric point (dim +
-    1,)."""
+    """Return the derivative dx/dxi (n_cells, dim, dim) of each cell's map at barycentric point (dim
+    + 1,)."""
     order = 1 if cells.shape[1] == bary.size else 2
     slope = shape_gradients(bary[None], order)[0]
     return np.einsum("kai,aj->kij", points[cells], slope)
 
 
 def signed_volumes(points: Array, cells: Array) -> Array:
-    """(n_cells,) volume [m^3] (area [m^2] in the plane), negative for an inverted cell; exact for
-    curved cells."""
+    """Return the volume (n_cells,) [m^3] (area [m^2] in 2D), negative for inverted cells.
+
+    It is exact for curved cells.
+    """
     dim = points.shape[1]
-    bary, weights = RULES[dim]
+    bary, weights = QUADRATURE_RULES[dim]
     if cells.shape[1] == dim + 1:
         bary, weights = np.full((1, dim + 1), 1 / (dim + 1)), np.ones(1)
     parts = [
@@ -144,8 +147,9 @@ def signed_volumes(points: Array, cells: Array) -> Array:
     return np.sum(parts, axis=0) / factorial(dim)
 
 
-def oriented(points: Array, cells: Array) -> Array:
-    """`cells` with two vertices swapped in each inverted cell (their middle nodes follow)."""
+def orient_cells(points: Array, cells: Array) -> Array:
+    """Return `cells` with two vertices swapped in each inverted cell, including their midside
+    nodes."""
     swap = np.array(
         {3: (0, 2, 1), 6: (0, 2, 1, 5, 4, 3), 4: (0, 1, 3, 2), 10: (0, 1, 3, 2, 4, 8, 7, 6, 5, 9)}[
             cells.shape[1]
@@ -158,9 +162,9 @@ def oriented(points: Array, cells: Array) -> Array:
     return fixed
 
 
-def coincident(points: Array, tolerance: float | None = None) -> Array:
-    """(n_points,) for each point the first one within `tolerance` [m] of it, by default 1e-9 of the
-    size."""
+def first_coincident(points: Array, tolerance: float | None = None) -> Array:
+    """Return for each point (n_points,) the first one within `tolerance` [m], by default 1e-9 of
+    the size."""
     reach = 1e-9 * np.linalg.norm(np.ptp(points, axis=0)) if tolerance is None else tolerance
     pairs = cKDTree(points).query_pairs(reach, output_type="ndarray")
     graph = coo_array(
@@ -171,13 +175,17 @@ def coincident(points: Array, tolerance: float | None = None) -> Array:
     return first[group]
 
 
-def merged(points: Array, cells: Array, *, tolerance: float | None = None) -> tuple[Array, Array]:
-    """(points, cells) with nodes closer than `tolerance` [m] (by default 1e-9 of the size) made
-    one."""
-    return compacted(points, coincident(np.asarray(points, dtype=float), tolerance)[cells])
+def merge_points(
+    points: Array, cells: Array, *, tolerance: float | None = None
+) -> tuple[Array, Array]:
+    """Return (points, cells) with nodes closer than `tolerance` [m] merged, by default 1e-9 of the
+    size."""
+    return remove_unused_points(
+        points, first_coincident(np.asarray(points, dtype=float), tolerance)[cells]
+    )
 
 
-def compacted(points: Array, cells: Array) -> tuple[Array, Array]:
-    """(points, cells) without the points that no cell uses."""
+def remove_unused_points(points: Array, cells: Array) -> tuple[Array, Array]:
+    """Return (points, cells) without the points that no cell uses."""
     used, inverse = np.unique(cells, return_inverse=True)
     return np.asarray(points)[used], inverse.reshape(np.shape(cells))

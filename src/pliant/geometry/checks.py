@@ -1,29 +1,28 @@
-"""What a Mesh must fulfil; each check raises one sentence with the number, the place and the
-remedy."""
+"""Checks of mesh arrays. Each raises `MeshError` with the number, the location and the remedy."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pliant.core import FARTHEST, Array, MeshError, quoted
+from pliant.core import MAX_COORDINATE, Array, MeshError, quoted
 from pliant.geometry.cells import (
     DIMENSION,
-    RULES,
+    QUADRATURE_RULES,
     cell_facets,
     determinants,
+    group_rows,
     jacobians,
-    matched,
+    match_facets,
     signed_volumes,
-    sorted_groups,
 )
 
-SMALLEST = 1e-9  # [m] of the bounding box; a robot below has other units
-FLAT = 1e-9  # volume over longest edge^dim below which a cell carries no strain
+MIN_SIZE = 1e-9  # [m] of the bounding box; a smaller body has wrong units
+MIN_RELATIVE_VOLUME = 1e-9  # volume over longest edge^dim; flatter cells are degenerate
 
 
-def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
-    """Both as contiguous, finite, read-only arrays of sizes that fit together."""
+def validate_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
+    """Return both as contiguous, finite, read-only arrays of consistent shape."""
     try:
         points, cells = np.asarray(points, dtype=float), np.asarray(cells)
     except (TypeError, ValueError, OverflowError):  # text, ragged lists, complex numbers
@@ -48,7 +47,7 @@ def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
         )
     if not np.issubdtype(cells.dtype, np.integer):
         raise MeshError(f"The cells have type {cells.dtype}; pass integer point indices.")
-    points = frozen(points, np.float64)
+    points = read_only(points, np.float64)
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if bad.size:
         raise MeshError(
@@ -56,35 +55,37 @@ def checked_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
             f"{points[bad[0]]}). Replace or drop them."
         )
     check_extent("The mesh", points)
-    return points, frozen(cells, np.int64)
+    return points, read_only(cells, np.int64)
 
 
 def check_extent(name: str, points: Array) -> None:
-    """Raise `MeshError` if points (n, dim) [m] reach too far, or span less than any robot. Points
-    that all coincide have another fault."""
+    """Raise `MeshError` if points (n, dim) [m] extend too far, or span less than any robot.
+
+    Points that all coincide are reported elsewhere.
+    """
     reach = np.abs(points).max()
-    if reach > FARTHEST:
+    if reach > MAX_COORDINATE:
         raise MeshError(
-            f"{name} reaches {reach:g} m; no robot is larger than {FARTHEST:g} m, so check the "
-            "units."
+            f"{name} reaches {reach:g} m, over the limit of {MAX_COORDINATE:g} m. Check the units."
         )
     size = np.ptp(points, axis=0).max()
-    if 0.0 < size < SMALLEST:
+    if 0.0 < size < MIN_SIZE:
         raise MeshError(
-            f"{name} is {size:g} m large; no robot is smaller than {SMALLEST:g} m, so check the "
+            f"{name} is {size:g} m large, below the limit of {MIN_SIZE:g} m. Check the "
             "units and the scale."
         )
 
 
-def frozen(array: Array, dtype: type) -> Array:
-    """A read-only contiguous copy."""
+def read_only(array: Array, dtype: type) -> Array:
+    """Return a read-only contiguous copy."""
     array = np.array(array, dtype=dtype, order="C")
     array.flags.writeable = False
     return array
 
 
 def check_topology(points: Array, cells: Array) -> None:
-    """Each cell names its own, existing points, and each point has a cell."""
+    """Raise `MeshError` unless each cell has different, existing points and each point has a
+    cell."""
     n = len(points)
     bad = np.flatnonzero(((cells < 0) | (cells >= n)).any(axis=1))
     if bad.size:
@@ -102,13 +103,13 @@ def check_topology(points: Array, cells: Array) -> None:
     if loose.size:
         raise MeshError(
             f"{loose.size} of {n} points belong to no cell (first: point {loose[0]}). "
-            "Drop them with geometry.compacted(points, cells)."
+            "Drop them with geometry.remove_unused_points(points, cells)."
         )
 
 
 def check_neighbours(cells: Array, dim: int) -> None:
-    """No cell twice, and no facet with three cells."""
-    order, start, count = sorted_groups(cells[:, : dim + 1])
+    """Raise `MeshError` for duplicate cells and for facets of more than two cells."""
+    order, start, count = group_rows(cells[:, : dim + 1])
     if (count > 1).any():
         first = order[start[count > 1][0] :][:2]
         raise MeshError(
@@ -116,17 +117,17 @@ def check_neighbours(cells: Array, dim: int) -> None:
             "Drop one of each."
         )
     facets = cell_facets(cells)[:, :dim]
-    order, start, count = sorted_groups(facets)
+    order, start, count = group_rows(facets)
     if (count > 2).any():
         first = facets[order[start[count > 2][0]]].tolist()
         raise MeshError(
             f"{(count > 2).sum()} facets are shared by more than two cells (first: points "
-            f"{first}). Cells overlap there; mesh the body anew."
+            f"{first}). Cells overlap there; mesh the body again."
         )
 
 
 def check_coincident(points: Array) -> None:
-    """No two nodes at one place: cells on either side would come apart."""
+    """Raise `MeshError` for nodes at the same position, which would disconnect cells."""
     size = np.linalg.norm(np.ptp(points, axis=0))
     distance, nearest = cKDTree(points).query(points, k=2)
     bad = np.flatnonzero(distance[:, 1] <= 1e-9 * size)
@@ -135,13 +136,13 @@ def check_coincident(points: Array) -> None:
         twin = nearest[first][nearest[first] != first][0]
         raise MeshError(
             f"{bad.size} of {len(points)} nodes coincide with another (first: nodes {first} and "
-            f"{twin} at {points[first].tolist()} m). Make them one with geometry.merged(points, "
-            "cells)."
+            f"{twin} at {points[first].tolist()} m). Merge them with "
+            "geometry.merge_points(points, cells)."
         )
 
 
 def check_volumes(points: Array, cells: Array) -> None:
-    """No flat, inverted or folded cell."""
+    """Raise `MeshError` for flat, inverted or folded cells."""
     dim, kind = points.shape[1], {2: "triangles", 3: "tetrahedra"}[points.shape[1]]
     unit = f"m^{dim}"
     corners = cells[:, : dim + 1]
@@ -150,29 +151,31 @@ def check_volumes(points: Array, cells: Array) -> None:
         [np.linalg.norm(points[a] - points[b], axis=1) for a in corners.T for b in corners.T],
         axis=0,
     )
-    bad = np.flatnonzero(np.abs(volume) <= FLAT * longest**dim)
+    bad = np.flatnonzero(np.abs(volume) <= MIN_RELATIVE_VOLUME * longest**dim)
     if bad.size:
         raise MeshError(
             f"{bad.size} of {len(cells)} {kind} are flat (first: cell {bad[0]}, volume "
             f"{volume[bad[0]]:.2e} {unit} with a longest edge of {longest[bad[0]]:.2e} m). "
-            "Drop them or mesh the body anew."
+            "Remove them or mesh the body again."
         )
     bad = np.flatnonzero(volume < 0)
     if bad.size:
         raise MeshError(
             f"{bad.size} of {len(cells)} {kind} are inverted (first: cell {bad[0]}, volume "
             f"{volume[bad[0]]:.2e} {unit}). Swap two vertices of each, or pass "
-            "geometry.oriented(points, cells)."
+            "geometry.orient_cells(points, cells)."
         )
     if cells.shape[1] > dim + 1:
-        check_curved(points, cells, volume)
+        check_curved_cells(points, cells, volume)
 
 
-def check_curved(points: Array, cells: Array, volume: Array) -> None:
-    """A quadratic cell must not fold: its Jacobian is positive at the corners and the quadrature
-    points."""
+def check_curved_cells(points: Array, cells: Array, volume: Array) -> None:
+    """Raise `MeshError` for folded quadratic cells.
+
+    The Jacobian must be positive at the corners and the quadrature points.
+    """
     dim = points.shape[1]
-    for at in np.vstack([np.eye(dim + 1), RULES[dim][0]]):
+    for at in np.vstack([np.eye(dim + 1), QUADRATURE_RULES[dim][0]]):
         bad = np.flatnonzero(determinants(jacobians(points, cells, at)) <= 1e-6 * volume)
         if bad.size:
             raise MeshError(
@@ -182,8 +185,8 @@ def check_curved(points: Array, cells: Array, volume: Array) -> None:
             )
 
 
-def checked_regions(regions: Mapping[str, Array], n_cells: int) -> dict[str, Array]:
-    """Each region as read-only cell indices; a mask is taken too."""
+def validate_regions(regions: Mapping[str, Array], n_cells: int) -> dict[str, Array]:
+    """Return each region as read-only cell indices. Boolean masks are accepted."""
     out = {}
     for name, chosen in regions.items():
         chosen = np.asarray(chosen)
@@ -200,12 +203,12 @@ def checked_regions(regions: Mapping[str, Array], n_cells: int) -> dict[str, Arr
                 f"Region '{name}' names cell {bad[0]}, but the cells are 0..{n_cells - 1}. Count "
                 "cells from 0."
             )
-        out[name] = frozen(np.unique(chosen), np.int64)
+        out[name] = read_only(np.unique(chosen), np.int64)
     return out
 
 
-def checked_surfaces(surfaces: Mapping[str, Array], boundary: Array, dim: int) -> dict[str, Array]:
-    """Each surface as rows of `boundary`, so that it is outward whatever the order it came in."""
+def validate_surfaces(surfaces: Mapping[str, Array], boundary: Array, dim: int) -> dict[str, Array]:
+    """Return each surface as rows of `boundary`, so that its facets are outward."""
     out = {}
     for name, facets in surfaces.items():
         facets = np.asarray(facets)
@@ -214,12 +217,12 @@ def checked_surfaces(surfaces: Mapping[str, Array], boundary: Array, dim: int) -
                 f"Surface '{name}' has shape {facets.shape}; pass facets of shape (k, "
                 f"{boundary.shape[1]})."
             )
-        row = matched(facets, boundary, dim)
+        row = match_facets(facets, boundary, dim)
         bad = np.flatnonzero(row < 0)
         if bad.size:
             raise MeshError(
                 f"{bad.size} of {len(facets)} facets of surface '{name}' are not on the boundary "
                 f"(first: {facets[bad[0]].tolist()}). Choose rows of mesh.boundary()."
             )
-        out[name] = frozen(boundary[np.unique(row)], np.int64)
+        out[name] = read_only(boundary[np.unique(row)], np.int64)
     return out

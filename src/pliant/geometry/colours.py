@@ -1,4 +1,4 @@
-"""The colours of a picture name regions of the figure in it."""
+"""Regions of a silhouette by the colours of its pixels."""
 
 from collections.abc import Mapping
 
@@ -7,13 +7,12 @@ from scipy.ndimage import distance_transform_edt
 
 from pliant.core import Array, InputError, MeshError, require_kind
 
-TOLERANCE = 60.0  # of 255 a channel, the distance in RGB up to which a pixel has a colour
-SEAM = 2.0  # [pixels] how far the mixed colours between two areas, or along the outline, may reach
+COLOUR_TOLERANCE = 60.0  # RGB distance (255 per channel) up to which a pixel matches a colour
+SEAM_WIDTH = 2.0  # [pixels] of mixed colours between two areas or along the outline
 
 
-def palette(regions: Mapping[str, str]) -> Array:
-    """(k, 3) the red, green and blue from 0 to 255 of each colour, given by name or as
-    "#rrggbb"."""
+def parse_colours(regions: Mapping[str, str]) -> Array:
+    """Return red, green and blue (k, 3), 0 to 255, of colours given by name or as "#rrggbb"."""
     from PIL import ImageColor
 
     require_kind(
@@ -39,13 +38,16 @@ def palette(regions: Mapping[str, str]) -> Array:
     return np.array(found, float)
 
 
-def figure_cover(rgba: Array, colours: Array) -> Array:
-    """(rows, columns) uint8, 255 inside the figure and 0 outside: alpha where any pixel is clear,
-    else how far a pixel is on its way from white to one of the colours (k, 3)."""
+def figure_coverage(rgba: Array, colours: Array) -> Array:
+    """Return the coverage (rows, columns) uint8 of the figure: 255 inside and 0 outside.
+
+    It is alpha if any pixel is transparent, else the blend factor from white to one of the colours
+    (k, 3).
+    """
     if rgba[:, :, 3].min() < 255:
         return rgba[:, :, 3]
     ink = 255.0 - colours
-    pale = np.flatnonzero(np.linalg.norm(ink, axis=1) <= TOLERANCE)
+    pale = np.flatnonzero(np.linalg.norm(ink, axis=1) <= COLOUR_TOLERANCE)
     if pale.size:
         raise MeshError(
             f"Colour {pale[0]} of the regions, {_hex(colours[pale[0]])}, is nearly white, which "
@@ -58,25 +60,27 @@ def figure_cover(rgba: Array, colours: Array) -> Array:
         t = np.clip(way @ line / (line @ line), 0.0, 1.0)
         apart = np.linalg.norm(way - t[:, :, None] * line, axis=2)
         share, miss = np.where(apart < miss, t, share), np.minimum(apart, miss)
-    return np.where(miss > TOLERANCE, 255, np.round(255 * share)).astype(
+    return np.where(miss > COLOUR_TOLERANCE, 255, np.round(255 * share)).astype(
         np.uint8
-    )  # a strange colour is inside, and told of later
+    )  # an unknown colour counts as inside and raises an error later
 
 
-def labels(rgba: Array, inside: Array, colours: Array) -> Array:
-    """(rows, columns) the index of the colour of each pixel of the figure, or of the nearest pixel
-    that has one."""
+def label_pixels(rgba: Array, inside: Array, colours: Array) -> Array:
+    """Return the colour index (rows, columns) of each pixel of the figure.
+
+    Pixels of mixed colour get the index of the closest pixel with a known colour.
+    """
     best, apart = np.zeros(inside.shape, np.int64), np.full(inside.shape, np.inf)
     for k, colour in enumerate(colours):
         away = np.linalg.norm(rgba[:, :, :3] - colour, axis=2)
         best, apart = np.where(away < apart, k, best), np.minimum(away, apart)
-    clear = inside & (apart <= TOLERANCE)
+    clear = inside & (apart <= COLOUR_TOLERANCE)
     if clear.any():
         far, (row, column) = distance_transform_edt(~clear, return_indices=True)
         best = best[row, column]
     else:
         far = np.full(inside.shape, np.inf)
-    strange = np.argwhere(inside & (far > SEAM))
+    strange = np.argwhere(inside & (far > SEAM_WIDTH))
     if len(strange):
         row, column = strange[0]
         raise MeshError(
@@ -88,8 +92,8 @@ def labels(rgba: Array, inside: Array, colours: Array) -> Array:
     return best
 
 
-def named_cells(regions: Mapping[str, str], label: Array) -> dict[str, Array]:
-    """Region -> cells, for the index of each cell's colour (n_cells,)."""
+def cells_by_region(regions: Mapping[str, str], label: Array) -> dict[str, Array]:
+    """Return region -> cells, for the colour index (n_cells,) of each cell."""
     out: dict[str, Array] = {}
     for k, (colour, region) in enumerate(regions.items()):
         mine = np.flatnonzero(label == k)

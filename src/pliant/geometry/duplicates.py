@@ -5,7 +5,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from pliant.core import Array
-from pliant.geometry.cells import sorted_groups
+from pliant.geometry.cells import group_rows
 from pliant.geometry.holes import missing_edges
 
 
@@ -15,9 +15,10 @@ def orientations(triangles: Array) -> Array:
     return np.where((a < b).astype(int) + (b < c) + (c < a) == 2, 1, -1)
 
 
-def repeated(triangles: Array) -> Array:
-    """(k,) bool: every copy of a triangle after its first, of the same orientation."""
-    order, start, count = sorted_groups(triangles)
+def repeated_triangles(triangles: Array) -> Array:
+    """Return bool (k,): True for every copy of a triangle with the same orientation after the
+    first."""
+    order, start, count = group_rows(triangles)
     sense = orientations(triangles)[order]
     out = np.zeros(len(triangles), dtype=bool)
     for sign in (1, -1):
@@ -28,13 +29,13 @@ def repeated(triangles: Array) -> Array:
     return out
 
 
-def surplus_copies(triangles: Array) -> Array:
-    """(k,) bool: the copies whose removal opens no closed edge.
+def redundant_copies(triangles: Array) -> Array:
+    """Return bool (k,): True for copies whose removal opens no closed edge.
 
-    Two overlapping closed parts may share triangles, each of which closes both parts. A patch of
-    copies is kept if it has a rim and the surface is closed all along that rim.
+    Two overlapping closed parts may share triangles that close both. A patch of copies is kept if
+    it has a rim and the surface is closed along that rim.
     """
-    out = repeated(triangles)
+    out = repeated_triangles(triangles)
     copies = np.flatnonzero(out)
     if not copies.size:
         return out
@@ -49,7 +50,8 @@ def surplus_copies(triangles: Array) -> Array:
 
 
 def connected_patches(triangles: Array) -> Array:
-    """(k,) the number of the patch of triangles, joined by vertices, of each triangle."""
+    """Return the patch number (k,) of each triangle. Triangles of a patch are joined by
+    vertices."""
     n = int(triangles.max()) + 1
     ends = triangles[:, [0, 1, 1, 2]].reshape(-1, 2).T
     links = sp.coo_array((np.ones(len(ends[0])), tuple(ends)), shape=(n, n))
@@ -57,6 +59,6 @@ def connected_patches(triangles: Array) -> Array:
 
 
 def _within(edges: Array, others: Array) -> Array:
-    """(k,) bool: which undirected edges (k, 2) are among others (m, 2)."""
+    """Return bool (k,): which undirected edges (k, 2) are among `others` (m, 2)."""
     n = int(max(edges.max(initial=0), others.max(initial=0))) + 1
     return np.isin(np.sort(edges, axis=1) @ [n, 1], np.sort(others, axis=1) @ [n, 1])

@@ -1,20 +1,20 @@
-"""From a flat mesh to a solid one."""
+"""Extrusion of a flat mesh to a solid one."""
 
 import numpy as np
 
 from pliant.core import Array, InputError, MeshError, require_positive
-from pliant.geometry.cells import boundary_facets, oriented
+from pliant.geometry.cells import boundary_facets, orient_cells
 from pliant.geometry.lattice import check_count
 from pliant.geometry.mesh import Mesh
 
 
-def extruded(mesh: Mesh, *, thickness: float, layers: int = 1) -> Mesh:
-    """The flat `mesh` pulled along z from 0 to `thickness` [m]; surfaces "bottom", "top", and those
-    of its outline.
+def extrude(mesh: Mesh, *, thickness: float, layers: int = 1) -> Mesh:
+    """Return a flat `mesh` extruded along z from 0 to `thickness` [m].
 
-    Each triangle becomes prisms of three tetrahedra. Their cuts follow the numbers of the points,
-    so neighbours agree; every second layer is mirrored, so that an even number of layers is
-    symmetric about the middle.
+    The surfaces are "bottom", "top" and those of the outline. Each triangle becomes prisms of three
+    tetrahedra. Prisms are cut by point index, so neighbours match. Every second layer is mirrored,
+    so an even number of layers is symmetric about the middle. Raises `MeshError` unless the mesh is
+    flat and of order 1.
     """
     require_positive("The thickness of the extrusion", thickness, "m")
     if mesh.dim != 2 or mesh.order != 1:
@@ -28,16 +28,18 @@ def extruded(mesh: Mesh, *, thickness: float, layers: int = 1) -> Mesh:
     n = mesh.n_points
     z = np.repeat(np.linspace(0, thickness, layers + 1), n)
     points = np.column_stack([np.tile(mesh.points, (layers + 1, 1)), z])
-    cells = np.vstack([prisms(mesh.cells, layer, n) for layer in range(layers)])
-    cells = oriented(points, cells)
+    cells = np.vstack([split_prisms(mesh.cells, layer, n) for layer in range(layers)])
+    cells = orient_cells(points, cells)
     regions = {
-        name: in_layers(chosen, layers, mesh.n_cells) for name, chosen in mesh.regions.items()
+        name: cells_over(chosen, layers, mesh.n_cells) for name, chosen in mesh.regions.items()
     }
-    return Mesh(points=points, cells=cells, regions=regions, surfaces=sides(mesh, cells, layers))
+    return Mesh(
+        points=points, cells=cells, regions=regions, surfaces=extruded_surfaces(mesh, cells, layers)
+    )
 
 
-def prisms(triangles: Array, layer: int, n: int) -> Array:
-    """(3 m, 4) the tetrahedra of one layer, three blocks of m."""
+def split_prisms(triangles: Array, layer: int, n: int) -> Array:
+    """Return the tetrahedra (3 m, 4) of one layer, in three blocks of m."""
     a, b, c = np.sort(triangles, axis=1).T
     low, high = (layer * n, (layer + 1) * n)[:: -1 if layer % 2 else 1]
     blocks = (
@@ -48,13 +50,13 @@ def prisms(triangles: Array, layer: int, n: int) -> Array:
     return np.vstack([np.column_stack(block) for block in blocks])
 
 
-def in_layers(chosen: Array, layers: int, n_cells: int) -> Array:
-    """The tetrahedra over the chosen triangles, in the order of `prisms`."""
+def cells_over(chosen: Array, layers: int, n_cells: int) -> Array:
+    """Return the tetrahedra over the chosen triangles, in the order of `split_prisms`."""
     return (chosen[None, :] + n_cells * np.arange(3 * layers)[:, None]).ravel()
 
 
-def sides(mesh: Mesh, cells: Array, layers: int) -> dict[str, Array]:
-    """The facets over each named side of the outline, and the two caps."""
+def extruded_surfaces(mesh: Mesh, cells: Array, layers: int) -> dict[str, Array]:
+    """Return the facets over each named side of the outline, and the two caps."""
     facets, n = boundary_facets(cells), mesh.n_points
     level, below = facets // n, facets % n
     named = {

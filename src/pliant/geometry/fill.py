@@ -11,25 +11,24 @@ import numpy as np
 
 from pliant.core import InputError, MeshError, MissingExtra, require_kind
 from pliant.geometry.cavities import outer_facets
-from pliant.geometry.cells import boundary_facets, compacted, matched, oriented
-from pliant.geometry.fill_advice import Mesher, cell_for_close_mesh, cell_for_sound_mesh
+from pliant.geometry.cells import boundary_facets, match_facets, orient_cells, remove_unused_points
+from pliant.geometry.fill_advice import Mesher, suggest_accurate_cell, suggest_valid_cell
 from pliant.geometry.fill_report import (
     FillReport,
     FillTolerances,
-    checked_tolerances,
-    fill_report,
+    compare_fill,
+    resolve_tolerances,
 )
-from pliant.geometry.lattice import check_count, checked_cell
+from pliant.geometry.lattice import check_count, validate_cell_size
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.pieces import pieces
-from pliant.geometry.stuffing import TooCoarse, stuffed
+from pliant.geometry.pieces import label_pieces
+from pliant.geometry.stuffing import TooCoarseError, stuff_isosurface
 from pliant.geometry.surface import Surface
 from pliant.geometry.union import Union
 
-SECONDS = 600.0  # gmsh may not take longer
-# The points and triangles go in, a conforming mesh of the volume comes out; sharp edges (over 40
-# degrees) are kept.
-GMSH = """
+GMSH_TIMEOUT = 600.0  # [s] time limit of gmsh
+# Meshes the volume inside points and triangles; edges sharper than 40 degrees are kept.
+GMSH_SCRIPT = """
 import sys, numpy as np, gmsh
 data = np.load(sys.argv[1], allow_pickle=False)
 gmsh.initialize(["pliant", "-v", "1"], interruptible=False)
@@ -62,47 +61,47 @@ def fill(
 ) -> Mesh:
     """Fill a closed surface with tetrahedra of about `cell` [m]; surface "outside", region "body".
 
-    "stuffing" follows the surface with good angles but rounds off edges sharper than a cell;
-    "lattice" keeps the cubes whose centre is inside, with stairs; "gmsh" keeps sharp edges and
-    needs the extra package.
+    "stuffing" follows the surface with good angles but rounds off edges sharper than a cell.
+    "lattice" keeps the cubes whose centre is inside, so the surface is stepped. "gmsh" keeps sharp
+    edges and needs the extra package.
 
-    The mesh is compared with the surface (see `fill_report`). Raises `MeshError` if it loses walls,
-    pieces or cavities, and warns if it is inaccurate; both name a smaller cell.
+    The mesh is compared with the surface (see `compare_fill`). Raises `MeshError` if it loses
+    walls, pieces or cavities, and warns if it is inaccurate; both suggest a smaller cell.
     """
-    require_kind("What is to be filled", surface, Surface, "give a Surface, see load_surface")
-    methods = {"stuffing": by_stuffing, "lattice": by_lattice, "gmsh": by_gmsh}
+    require_kind("The surface to fill", surface, Surface, "give a Surface, see load_surface")
+    methods = {"stuffing": fill_by_stuffing, "lattice": fill_by_lattice, "gmsh": fill_by_gmsh}
     if method not in methods:
         raise InputError(
             f"There is no method '{method}' to fill a surface. Choose one of {', '.join(methods)}."
         )
-    cell, limits = checked_cell(cell, 0.0), checked_tolerances(tolerances)
+    cell, limits = validate_cell_size(cell, 0.0), resolve_tolerances(tolerances)
 
     def mesher(surface: Surface, cell: float) -> Mesh:
-        return without_loose_pieces(methods[method](surface, cell), surface, limits.loose_volume)
+        return remove_loose_pieces(methods[method](surface, cell), surface, limits.loose_volume)
 
     try:
         mesh = mesher(surface, cell)
-    except TooCoarse as error:
-        raise MeshError(f"{error} {cell_for_sound_mesh(surface, cell, mesher, limits)}") from None
-    for text in compared(fill_report(mesh, surface, cell, limits), surface, mesher, limits):
+    except TooCoarseError as error:
+        raise MeshError(f"{error} {suggest_valid_cell(surface, cell, mesher, limits)}") from None
+    for text in check_fill(compare_fill(mesh, surface, cell, limits), surface, mesher, limits):
         warnings.warn(text, stacklevel=2)
     return mesh
 
 
-def compared(
+def check_fill(
     report: FillReport, surface: Surface, mesher: Mesher, limits: FillTolerances
 ) -> list[str]:
-    """Return warnings about a filled mesh. Raises `MeshError` if it has faults."""
-    faults, doubts, found = report.faults(limits), report.doubts(limits), []
-    if faults:
+    """Return warnings about a filled mesh. Raises `MeshError` if it has errors."""
+    errors, doubtful, found = report.errors(limits), report.warnings(limits), []
+    if errors:
         raise MeshError(
             f"The mesh with a cell of {report.cell:g} m does not represent the surface: "
-            f"{', '.join(faults)}. {cell_for_sound_mesh(surface, report.cell, mesher, limits)}"
+            f"{', '.join(errors)}. {suggest_valid_cell(surface, report.cell, mesher, limits)}"
         )
-    if doubts:
+    if doubtful:
         found.append(
             f"The mesh with a cell of {report.cell:g} m differs from the surface: "
-            f"{', '.join(doubts)}. {cell_for_close_mesh(surface, report, mesher, limits)}"
+            f"{', '.join(doubtful)}. {suggest_accurate_cell(surface, report, mesher, limits)}"
         )
     if report.small_parts:
         found.append(
@@ -112,10 +111,12 @@ def compared(
     return found
 
 
-def without_loose_pieces(mesh: Mesh, surface: Surface, share: float) -> Mesh:
-    """Return `mesh` without the pieces that the surface does not have, if they hold less than
-    `share` of the volume; otherwise `mesh` itself."""
-    loose = pieces(mesh) >= surface.n_pieces
+def remove_loose_pieces(mesh: Mesh, surface: Surface, share: float) -> Mesh:
+    """Return `mesh` without pieces that the surface does not have.
+
+    Returns `mesh` itself if these pieces have more than `share` of the volume.
+    """
+    loose = label_pieces(mesh) >= surface.n_pieces
     volumes = mesh.volumes()
     if not loose.any() or volumes[loose].sum() > share * volumes.sum():
         return mesh
@@ -124,7 +125,7 @@ def without_loose_pieces(mesh: Mesh, surface: Surface, share: float) -> Mesh:
     number[used] = np.arange(len(used))
     boundary = boundary_facets(mesh.cells[~loose])
     surfaces = {
-        name: number[facets[matched(facets, boundary, mesh.dim) >= 0]]
+        name: number[facets[match_facets(facets, boundary, mesh.dim) >= 0]]
         for name, facets in mesh.surfaces.items()
     }
     return Mesh(
@@ -135,16 +136,16 @@ def without_loose_pieces(mesh: Mesh, surface: Surface, share: float) -> Mesh:
     )
 
 
-def by_stuffing(surface: Surface, cell: float) -> Mesh:
-    return stuffed(surface.contains, surface.crossings, surface.bounds(), cell)
+def fill_by_stuffing(surface: Surface, cell: float) -> Mesh:
+    return stuff_isosurface(surface.contains, surface.first_crossings, surface.bounds(), cell)
 
 
-def by_lattice(surface: Surface, cell: float) -> Mesh:
+def fill_by_lattice(surface: Surface, cell: float) -> Mesh:
     return Union(parts={"body": surface}, cell=cell).unnamed_mesh()
 
 
-def by_gmsh(surface: Surface, cell: float) -> Mesh:
-    """gmsh in a child process, which it may take down without harm."""
+def fill_by_gmsh(surface: Surface, cell: float) -> Mesh:
+    """Fill a surface with gmsh in a subprocess, so that a crash does no harm."""
     if importlib.util.find_spec("gmsh") is None:
         raise MissingExtra("Filling by gmsh needs the gmsh package: pip install 'pliant[mesh]'.")
     check_count(12 * surface.volume() / cell**3, np.ptp(surface.points, axis=0))
@@ -153,13 +154,13 @@ def by_gmsh(surface: Surface, cell: float) -> Mesh:
         np.savez(given, points=surface.points, triangles=surface.triangles, cell=cell)
         try:
             child = subprocess.run(
-                [sys.executable, "-c", GMSH, str(given), str(out)],
+                [sys.executable, "-c", GMSH_SCRIPT, str(given), str(out)],
                 capture_output=True,
-                timeout=SECONDS,
+                timeout=GMSH_TIMEOUT,
             )
         except subprocess.TimeoutExpired as error:
             raise MeshError(
-                f"gmsh took over {SECONDS:g} s. Choose a larger cell or method='stuffing'."
+                f"gmsh took over {GMSH_TIMEOUT:g} s. Choose a larger cell or method='stuffing'."
             ) from error
         if child.returncode != 0 or not out.is_file():
             reason = child.stderr.decode(errors="replace").strip().splitlines()[-1:] or [
@@ -169,8 +170,8 @@ def by_gmsh(surface: Surface, cell: float) -> Mesh:
                 f"gmsh could not fill the surface ({reason[0][:200]}). Use method='stuffing'."
             )
         with np.load(out, allow_pickle=False) as found:
-            points, cells = compacted(found["points"], found["cells"])
-    cells = oriented(points, cells)
+            points, cells = remove_unused_points(found["points"], found["cells"])
+    cells = orient_cells(points, cells)
     return Mesh(
         points=points,
         cells=cells,

@@ -7,20 +7,20 @@ from itertools import product
 import numpy as np
 
 from pliant.core import Array, require_kind
-from pliant.geometry.cavities import cavities, connected, enclosed
-from pliant.geometry.distance import distance_to_simplices, points_on, spread
+from pliant.geometry.cavities import connected_parts, find_cavities, signed_enclosed_volume
+from pliant.geometry.distance import distance_to_simplices, quasirandom_points, sample_surface
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.pieces import pieces
+from pliant.geometry.pieces import label_pieces
 from pliant.geometry.shapes import Domain
 from pliant.geometry.surface import Surface, enclosed_volume
-from pliant.geometry.winding import clusters, winding_numbers
+from pliant.geometry.winding import cluster_triangles, winding_numbers
 
-SAMPLES = 8192  # points in a bounding box, for the volume of a body and for what a void contains
-CHUNK = 256  # of the farthest points, asked at once whether they lie inside the body
-# A cavity that holds over half of a void's points has about half of its volume; the rest is the
-# error of the sample and of curved walls.
-KEPT = 0.4
-CERTAIN = 4.0  # standard deviations of a sampled volume
+N_SAMPLES = 8192  # points in a bounding box, to estimate volumes and the contents of voids
+CHUNK_SIZE = 256  # of the farthest points that are tested at once
+# Of the volume of a void. A cavity with over half of its points has about half of its volume; the
+# difference allows for sampling errors and curved walls.
+MIN_KEPT_FRACTION = 0.4
+N_STANDARD_DEVIATIONS = 4.0  # standard deviations of a sampled volume
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +28,11 @@ class FillTolerances:
     """Limits for the difference between a mesh and the surface that it fills."""
 
     # Smooth and straight bodies keep 95 % of their volume from about 12 cells along the diagonal.
-    doubtful_volume: float = 0.05
+    volume_warning: float = 0.05
     # With a single cell across each wall a sound mesh keeps 85 %; below 80 % walls are missing.
-    wrong_volume: float = 0.2
+    volume_error: float = 0.2
     # [cells] Stuffing rounds off straight edges and corners by up to 0.6 cells.
-    doubtful_distance: float = 1.0
+    distance_warning: float = 1.0
     # Of the diagonal. A sharp tip loses a fixed number of cells, however small they are.
     negligible_distance: float = 0.02
     # Of the volume. Loose pieces that have less than this in total are dropped.
@@ -57,13 +57,13 @@ class FillReport:
 
     @property
     def volume_ratio(self) -> float:
-        """Volume of the mesh over that of the surface."""
+        """Return the volume of the mesh divided by that of the surface."""
         return self.mesh_volume / self.surface_volume
 
-    def faults(self, tolerances: FillTolerances | None = None) -> list[str]:
-        """Return what makes the mesh useless; empty for a sound one."""
-        limits, found = checked_tolerances(tolerances), []
-        if abs(self.volume_ratio - 1.0) > limits.wrong_volume:
+    def errors(self, tolerances: FillTolerances | None = None) -> list[str]:
+        """Return the errors that make the mesh unusable; empty for a valid mesh."""
+        limits, found = resolve_tolerances(tolerances), []
+        if abs(self.volume_ratio - 1.0) > limits.volume_error:
             found.append(f"it has {100 * self.volume_ratio:.0f} % of the volume")
         if self.pieces > self.surface_pieces:
             found.append(f"it falls into {self.pieces} pieces instead of {self.surface_pieces}")
@@ -75,17 +75,17 @@ class FillReport:
             )
         return found
 
-    def doubts(self, tolerances: FillTolerances | None = None) -> list[str]:
-        """Return what may matter; empty for a close mesh."""
-        limits, found = checked_tolerances(tolerances), []
-        if abs(self.volume_ratio - 1.0) > limits.doubtful_volume:
+    def warnings(self, tolerances: FillTolerances | None = None) -> list[str]:
+        """Return the inaccuracies of the mesh; empty for an accurate mesh."""
+        limits, found = resolve_tolerances(tolerances), []
+        if abs(self.volume_ratio - 1.0) > limits.volume_warning:
             found.append(f"it has {100 * self.volume_ratio:.1f} % of the volume")
         if self.distance > self.allowed_distance(limits):
             found.append(f"the surface is {self.gap()}")
         return found
 
     def summary(self) -> str:
-        """Describe volume, cavities and distance in one line."""
+        """Return volume, cavities and distance in one line."""
         kept = self.cavities - len(self.lost_cavities)
         cavities = f"{kept} of {self.cavities} cavities, " if self.cavities else ""
         return (
@@ -94,74 +94,77 @@ class FillReport:
         )
 
     def gap(self) -> str:
-        """Describe the largest distance."""
+        """Return a description of the largest distance."""
         return (
             f"up to {self.distance:.3g} m ({self.distance / self.cell:.1f} cells) away, near "
             f"{self.farthest.round(6).tolist()} m"
         )
 
     def allowed_distance(self, tolerances: FillTolerances) -> float:
-        """[m] below which the distance is not doubtful."""
-        of_cell, of_size = tolerances.doubtful_distance, tolerances.negligible_distance
+        """Return the distance [m] below which there is no warning."""
+        of_cell, of_size = tolerances.distance_warning, tolerances.negligible_distance
         return max(of_cell * self.cell, of_size * self.size)
 
     def estimated_cell(self, tolerances: FillTolerances | None = None) -> float:
-        """[m] a cell without doubts, if the volume converges with the square of the cell and the
-        distance linearly."""
-        limits = checked_tolerances(tolerances)
+        """Return a cell size [m] without warnings.
+
+        The estimate assumes that the volume converges quadratically and the distance linearly.
+        """
+        limits = resolve_tolerances(tolerances)
         error, share = abs(self.volume_ratio - 1.0), 1.0
-        if error > limits.doubtful_volume:
-            share = 0.9 * (limits.doubtful_volume / error) ** 0.5
+        if error > limits.volume_warning:
+            share = 0.9 * (limits.volume_warning / error) ** 0.5
         if self.distance > self.allowed_distance(limits):
             share = min(share, 0.9 * limits.negligible_distance * self.size / self.distance)
         return float(f"{share * self.cell:.2g}")
 
 
-def checked_tolerances(tolerances: FillTolerances | None) -> FillTolerances:
+def resolve_tolerances(tolerances: FillTolerances | None) -> FillTolerances:
     """Return `tolerances`, or the default ones for None. Raises `InputError` for another type."""
     limits = FillTolerances() if tolerances is None else tolerances
     require_kind("`tolerances`", limits, FillTolerances, "give geometry.FillTolerances(...)")
     return limits
 
 
-def fill_report(
+def compare_fill(
     mesh: Mesh, surface: Surface, cell: float, tolerances: FillTolerances | None = None
 ) -> FillReport:
     """Compare `mesh` with the closed `surface` that it fills with cells of about `cell` [m]."""
-    limits = checked_tolerances(tolerances)
-    parts = connected(surface.points, surface.triangles)
+    limits = resolve_tolerances(tolerances)
+    parts = connected_parts(surface.points, surface.triangles)
     volumes = np.array([enclosed_volume(surface.points, part) for part in parts])
     is_large = np.abs(volumes) > cell**3
     is_large |= ~is_large.any()
     voids = [parts[k] for k in np.flatnonzero(is_large & (volumes < 0.0))]
     mesh_volume = float(mesh.volumes().sum())
-    samples = points_on(surface.points, [parts[k] for k in np.flatnonzero(is_large)], cell)
+    samples = sample_surface(surface.points, [parts[k] for k in np.flatnonzero(is_large)], cell)
     distance = distance_to_simplices(samples, mesh.points[mesh.boundary()[:, :3]])
-    farthest = farthest_point(surface, samples, distance, cell)
+    farthest = find_farthest_point(surface, samples, distance, cell)
     return FillReport(
         cell=cell,
         size=float(np.linalg.norm(np.ptp(surface.points, axis=0))),
         mesh_volume=mesh_volume,
-        surface_volume=solid_volume(surface, mesh_volume, limits.doubtful_volume),
-        pieces=int(pieces(mesh).max()) + 1,
+        surface_volume=solid_volume(surface, mesh_volume, limits.volume_warning),
+        pieces=int(label_pieces(mesh).max()) + 1,
         surface_pieces=surface.n_pieces,
         cavities=len(voids),
-        lost_cavities=lost_cavities(mesh, surface.points, voids),
+        lost_cavities=find_lost_cavities(mesh, surface.points, voids),
         small_parts=int((~is_large).sum()),
         distance=float(distance[farthest]),
         farthest=samples[farthest],
     )
 
 
-def farthest_point(surface: Surface, points: Array, distance: Array, cell: float) -> int:
-    """Return the index of the farthest point of the surface that lies on the boundary of the body.
+def find_farthest_point(surface: Surface, points: Array, distance: Array, cell: float) -> int:
+    """Return the index of the farthest surface point that lies on the boundary of the body.
 
-    Where parts of the surface overlap, some of its points are inside: all of their surroundings."""
+    If parts of the surface overlap, some of its points are inside the body.
+    """
     # Far beyond the rounding of the winding number, and far below the distance of a cell.
     around = 1e-3 * cell * np.array(list(product((-1.0, 0.0, 1.0), repeat=3)))
     far = np.argsort(-distance)
-    for start in range(0, int((distance > cell).sum()), CHUNK):
-        chunk = far[start : start + CHUNK]
+    for start in range(0, int((distance > cell).sum()), CHUNK_SIZE):
+        chunk = far[start : start + CHUNK_SIZE]
         near = (points[chunk, None] + around).reshape(-1, 3)
         is_inside = np.all(surface.contains(near).reshape(len(chunk), -1), axis=1)
         if not is_inside.all():
@@ -170,39 +173,44 @@ def farthest_point(surface: Surface, points: Array, distance: Array, cell: float
 
 
 def solid_volume(surface: Surface, expected: float, tolerance: float) -> float:
-    """[m^3] what the surface encloses. Where its parts overlap, the signed volume counts some of it
-    twice. A sample shows that; it is taken if the relative difference between the signed and the
-    expected volume is not below `tolerance`."""
+    """Return the volume [m^3] inside the surface.
+
+    If parts overlap, the signed volume counts some of it twice. So the volume is sampled if the
+    signed and the expected volume differ by more than the relative `tolerance`.
+    """
     signed = surface.volume()
     if abs(expected / signed - 1.0) < tolerance:
         return signed
     sampled, box = sampled_volume(surface), float(np.prod(np.ptp(surface.points, axis=0)))
-    deviation = (sampled * (box - sampled) / SAMPLES) ** 0.5
-    return signed if abs(sampled - signed) < CERTAIN * deviation else sampled
+    deviation = (sampled * (box - sampled) / N_SAMPLES) ** 0.5
+    return signed if abs(sampled - signed) < N_STANDARD_DEVIATIONS * deviation else sampled
 
 
 def sampled_volume(domain: Domain) -> float:
-    """[m^3], in the plane [m^2]: an estimate by points spread over the bounding box."""
+    """Return an estimate of the volume [m^3] (area [m^2] in 2D) by points in the bounding box."""
     lower, upper = domain.bounds()
-    is_inside = domain.contains(lower + spread(SAMPLES, domain.dim) * (upper - lower))
-    return float(is_inside.sum() + 0.5) / (SAMPLES + 1) * float(np.prod(upper - lower))
+    is_inside = domain.contains(lower + quasirandom_points(N_SAMPLES, domain.dim) * (upper - lower))
+    return float(is_inside.sum() + 0.5) / (N_SAMPLES + 1) * float(np.prod(upper - lower))
 
 
-def lost_cavities(
+def find_lost_cavities(
     mesh: Mesh, points: Array, voids: Sequence[Array]
 ) -> tuple[tuple[float, Array], ...]:
-    """Return volume and place of the voids that no cavity of the mesh represents: one that holds
-    most of the void and no other void."""
-    walls = cavities(mesh) if voids else []
-    held = [-enclosed(mesh.points, wall) for wall in walls]
+    """Return volume and location of the voids that no cavity of the mesh represents.
+
+    A cavity represents a void if it contains most of that void and no other void.
+    """
+    walls = find_cavities(mesh) if voids else []
+    held = [-signed_enclosed_volume(mesh.points, wall) for wall in walls]
     free, lost = set(range(len(walls))), []
     for void in voids:
-        volume, inside = -enclosed_volume(points, void), points_inside(points, void)
+        volume, inside = -enclosed_volume(points, void), sample_void(points, void)
         match = next(
             (
                 k
                 for k in sorted(free)
-                if held[k] > KEPT * volume and most_are_inside(inside, mesh.points[walls[k]])
+                if held[k] > MIN_KEPT_FRACTION * volume
+                and most_are_inside(inside, mesh.points[walls[k]])
             ),
             None,
         )
@@ -213,15 +221,15 @@ def lost_cavities(
     return tuple(lost)
 
 
-def points_inside(points: Array, void: Array) -> Array:
-    """(k, 3) [m] points spread over the void that inward triangles enclose."""
+def sample_void(points: Array, void: Array) -> Array:
+    """Return points (k, 3) [m] in the void inside inward triangles."""
     corners = points[void]
     lower, upper = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
-    inside_box = lower + spread(SAMPLES // 4) * (upper - lower)
-    return inside_box[winding_numbers(clusters(corners), inside_box) < -0.5]
+    inside_box = lower + quasirandom_points(N_SAMPLES // 4) * (upper - lower)
+    return inside_box[winding_numbers(cluster_triangles(corners), inside_box) < -0.5]
 
 
 def most_are_inside(points: Array, wall: Array) -> bool:
-    """Whether the wall (m, nodes, 3) of a cavity goes around over half of the points."""
-    around = winding_numbers(clusters(wall[:, :3]), points) < -0.5
+    """Return whether the wall (m, nodes, 3) of a cavity encloses over half of the points."""
+    around = winding_numbers(cluster_triangles(wall[:, :3]), points) < -0.5
     return bool(2 * around.sum() > len(points))

@@ -4,32 +4,33 @@ import numpy as np
 
 from pliant.core import Array, MeshError
 
-LARGEST = 0.1  # of the size: a larger opening is a missing face, not a gap to be closed
-MOST_EDGES = 300  # of a rim: below a second; the time grows with the third power
+MAX_HOLE_FRACTION = 0.1  # of the size; a larger opening is a missing face
+MAX_EDGES = 300  # of a rim; takes below a second, and the time grows cubically
 
 
 def close_holes(points: Array, triangles: Array) -> tuple[Array, Array]:
-    """Return ((k, 3) triangles that close every hole, (n_holes,) [m] the diameter of each rim).
+    """Return triangles (k, 3) that close every hole, and the rim diameter (n_holes,) [m] of each.
 
-    Raises MeshError for a hole larger than LARGEST of the size, unless it is one triangle.
+    Raises `MeshError` for a hole larger than MAX_HOLE_FRACTION of the size, unless one triangle
+    closes it.
     """
     size = float(np.linalg.norm(np.ptp(points[triangles], axis=(0, 1))))
     added, diameters = [np.zeros((0, 3), dtype=np.int64)], []
     for rim in hole_loops(triangles):
         span = float(np.linalg.norm(np.ptp(points[rim], axis=0)))
-        if len(rim) > 3 and (span > LARGEST * size or len(rim) > MOST_EDGES):
+        if len(rim) > 3 and (span > MAX_HOLE_FRACTION * size or len(rim) > MAX_EDGES):
             raise MeshError(
                 f"The surface has a hole of {span:.3g} m and {len(rim)} edges near "
                 f"{points[rim].mean(axis=0).round(9).tolist()} m, too large to be closed. Add the "
                 "missing face in the program that wrote it."
             )
-        added.append(rim[smallest_triangulation(points[rim])])
+        added.append(rim[min_area_triangulation(points[rim])])
         diameters.append(span)
     return np.concatenate(added), np.array(diameters)
 
 
 def hole_loops(triangles: Array) -> list[Array]:
-    """Return the nodes of each hole's rim, in the order that the missing triangles have."""
+    """Return the nodes of each hole's rim, in the orientation of the missing triangles."""
     following: dict[int, list[int]] = {}
     for start, end in missing_edges(triangles).tolist():
         following.setdefault(start, []).append(end)
@@ -48,8 +49,7 @@ def hole_loops(triangles: Array) -> list[Array]:
 
 
 def missing_edges(triangles: Array) -> Array:
-    """Return the directed edges (k, 2), each as often as it is missing, that would make every edge
-    run through as often one way as the other."""
+    """Return the directed edges (k, 2) that are missing to balance the directions of every edge."""
     edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
     n = int(edges.max()) + 1
     both = np.concatenate([edges @ [n, 1], edges[:, ::-1] @ [n, 1]])
@@ -59,9 +59,9 @@ def missing_edges(triangles: Array) -> Array:
     return np.stack([keys // n, keys % n], axis=1)
 
 
-def smallest_triangulation(rim: Array) -> Array:
-    """Return triangles (n - 2, 3) of least total area over a closed polygon in space, points
-    (n, 3), by dynamic programming [Barequet1995]."""
+def min_area_triangulation(rim: Array) -> Array:
+    """Return the triangles (n - 2, 3) of least total area over a closed polygon (n, 3)
+    [Barequet1995]."""
     n = len(rim)
     cost, split = np.zeros((n, n)), np.zeros((n, n), dtype=np.int64)
     for gap in range(2, n):

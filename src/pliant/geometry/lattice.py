@@ -1,4 +1,4 @@
-"""Lattices of cubes cut into simplices: the start of every structured mesh."""
+"""Lattices of cubes divided into simplices, for structured meshes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import permutations
@@ -7,25 +7,27 @@ from math import factorial, prod
 import numpy as np
 
 from pliant.core import Array, InputError, MeshError, quoted, require_positive
-from pliant.geometry.cells import boundary_facets, elevated
+from pliant.geometry.cells import add_midside_nodes, boundary_facets
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.quality import LARGE, scale_doubts
+from pliant.geometry.quality import LARGE_SIZE, scale_warnings
 
-MOST_CELLS = 2_000_000
+MAX_CELLS = 2_000_000
 
 
-def kuhn(counts: Sequence[int], flips: Sequence[Array] | None = None) -> tuple[Array, Array]:
-    """Lattice points (n_points, dim) int and simplices of a grid of counts cubes, dim! in each
-    cube, cube by cube.
+def kuhn_lattice(
+    counts: Sequence[int], flips: Sequence[Array] | None = None
+) -> tuple[Array, Array]:
+    """Return lattice points (n_points, dim) int and simplices of a grid of `counts` cubes.
 
-    Kuhn's cut runs from the lowest corner of a cube to the highest; `flips[axis][i]` mirrors slab
-    i. Slabs may be mirrored at will, because a shared face depends on the other axes only. By
-    default every second slab is, so the mesh is symmetric about the middle for even counts.
+    Each cube has dim! simplices, stored cube by cube. Kuhn's subdivision follows the diagonal from
+    the lowest corner of a cube to the highest; `flips[axis][i]` mirrors slab i. Slabs may be
+    mirrored freely, because a shared face depends on the other axes only. By default every second
+    slab is mirrored, so the mesh is symmetric about the middle for even counts.
     """
     dim = len(counts)
     check_count(factorial(dim) * prod(int(n) for n in counts))
     flips = [np.arange(n) % 2 for n in counts] if flips is None else flips
-    cubes = grid_of(counts)
+    cubes = grid_points(counts)
     mirror = np.stack([np.asarray(flip)[cubes[:, axis]] for axis, flip in enumerate(flips)], axis=1)
     stride = np.append(np.cumprod((np.asarray(counts) + 1)[::-1])[-2::-1], 1)
     cells = []
@@ -38,55 +40,60 @@ def kuhn(counts: Sequence[int], flips: Sequence[Array] | None = None) -> tuple[A
         odd = (round(np.linalg.det(np.eye(dim)[list(axes)])) < 0) ^ (mirror.sum(axis=1) % 2 == 1)
         simplex[odd] = simplex[odd][:, [*range(dim - 1), dim, dim - 1]]
         cells.append(simplex)
-    return grid_of(np.asarray(counts) + 1), np.stack(cells, axis=1).reshape(-1, dim + 1)
+    return grid_points(np.asarray(counts) + 1), np.stack(cells, axis=1).reshape(-1, dim + 1)
 
 
-def grid_of(counts: Sequence[int] | Array) -> Array:
-    """(product of counts, dim) every whole point of a grid, the last axis running quickest."""
+def grid_points(counts: Sequence[int] | Array) -> Array:
+    """Return all integer points (product of counts, dim) of a grid; the last axis varies
+    fastest."""
     return np.indices(tuple(int(n) for n in counts)).reshape(len(counts), -1).T
 
 
-def towards_middle(n: int) -> Array:
-    """Flips that turn every cut towards the middle slab, as the round shapes need."""
+def flips_towards_centre(n: int) -> Array:
+    """Return flips that orient every diagonal towards the middle slab, for round shapes."""
     return (np.arange(n) < n // 2).astype(np.int64)
 
 
 def check_count(n_cells: float, extent: Sequence[float] | Array = ()) -> None:
-    """Raise `MeshError` if a mesh would have too many cells. The error doubts the unit if the
-    `extent` [m] of the body along each axis is given and large."""
-    if n_cells > MOST_CELLS:
+    """Raise `MeshError` if a mesh would have too many cells.
+
+    The message suggests another unit if the `extent` [m] of the body along each axis is given and
+    large.
+    """
+    if n_cells > MAX_CELLS:
         size = float(np.linalg.norm(extent)) if len(extent) else 0.0
         remedy = "Choose a larger cell."
-        if size > LARGE:
-            remedy = scale_doubts(size)[0]
+        if size > LARGE_SIZE:
+            remedy = scale_warnings(size)[0]
         elif size > 1.0:
             remedy = (
                 f"The body is {size:.3g} m large: choose a larger cell, or scale = 0.001 if that "
                 "is in millimetres."
             )
         raise MeshError(
-            f"This mesh would have about {n_cells:.3g} cells, over the limit of {MOST_CELLS}. "
+            f"This mesh would have about {n_cells:.3g} cells, over the limit of {MAX_CELLS}. "
             f"{remedy}"
         )
 
 
-def counts_along(size: Sequence[float] | Array, cell: float) -> tuple[int, ...]:
-    """How many cubes of about `cell` [m] fit along each side; refuses a mesh that would not fit in
-    memory."""
-    with np.errstate(over="ignore"):  # an endless count is refused like any other that is too large
+def cells_along(size: Sequence[float] | Array, cell: float) -> tuple[int, ...]:
+    """Return how many cubes of about `cell` [m] fit along each side. Raises `MeshError` for too
+    many cells."""
+    with np.errstate(over="ignore"):  # an infinite count is an error like any too large one
         wanted = np.maximum(1.0, np.round(np.asarray(size) / cell))
         check_count(factorial(len(size)) * float(np.prod(wanted)), size)
     return tuple(int(n) for n in wanted)
 
 
-def checked_cell(cell: float | None, default: float) -> float:
+def validate_cell_size(cell: float | None, default: float) -> float:
     return require_positive("The cell size", default if cell is None else cell, "m")
 
 
-def checked_divisions(
+def validate_divisions(
     divisions: Sequence[int] | int, n: int, least: Sequence[int]
 ) -> tuple[int, ...]:
-    """`divisions` as n whole numbers, each at least its lower limit."""
+    """Return `divisions` as n whole numbers, each at least its lower limit. Raises `InputError`
+    otherwise."""
     values = np.atleast_1d(np.asarray(divisions))
     if (
         values.shape != (n,)
@@ -103,12 +110,12 @@ def checked_divisions(
 
 
 def check_divisions(divisions: Sequence[int]) -> None:
-    """Raise `MeshError` if a lattice of so many cubes along each axis has too many cells."""
+    """Raise `MeshError` if a lattice with these divisions has too many cells."""
     n_cells = factorial(len(divisions)) * prod(divisions)
-    if n_cells > MOST_CELLS:
+    if n_cells > MAX_CELLS:
         raise MeshError(
             f"The divisions {quoted(list(divisions))} make about {n_cells:.3g} cells, over the "
-            f"limit of {MOST_CELLS}. Choose fewer divisions."
+            f"limit of {MAX_CELLS}. Choose fewer divisions."
         )
 
 
@@ -120,21 +127,23 @@ def check_order(order: int) -> None:
         )
 
 
-def charted(
+def mesh_from_map(
     parameters: Array,
     cells: Array,
     chart: Callable[[Array], Array],
     order: int,
     sides: Mapping[str, Array],
 ) -> Mesh:
-    """A mesh of `cells` with points chart(parameters); the middles of order 2 go through the chart
-    too, so that they follow a curved side. `sides` maps a surface's name to the mask of the corner
-    nodes that lie on it."""
+    """Return a mesh of `cells` with points chart(parameters).
+
+    Midside nodes of order 2 are mapped too, so that they follow a curved side. `sides` maps the
+    name of a surface to the mask of its corner nodes.
+    """
     check_order(order)
     facets = boundary_facets(cells)
     surfaces = {name: facets[mask[facets].all(axis=1)] for name, mask in sides.items()}
     if order == 2:
-        parameters, cells = elevated(parameters, cells)
+        parameters, cells = add_midside_nodes(parameters, cells)
     return Mesh(
         points=chart(parameters),
         cells=cells,
@@ -143,8 +152,8 @@ def charted(
     )
 
 
-def box_sides(lattice: Array, counts: Sequence[int]) -> dict[str, Array]:
-    """Masks "x-", "x+", "y-"... of the lattice points on each side of the grid."""
+def box_side_masks(lattice: Array, counts: Sequence[int]) -> dict[str, Array]:
+    """Return masks "x-", "x+", "y-"... of the lattice points on each side of the grid."""
     sides = {}
     for axis, (letter, n) in enumerate(zip("xyz", counts, strict=False)):
         sides[f"{letter}-"] = lattice[:, axis] == 0

@@ -1,5 +1,5 @@
-"""Files of other programs become meshes and surfaces; a child process with bounds on its means
-parses them."""
+"""Load meshes and surfaces from files of other programs, in a subprocess with memory and time
+limits."""
 
 import os
 import subprocess
@@ -16,31 +16,31 @@ from pliant.core import Array, InputError, MeshError, nearest, require_kind, req
 from pliant.geometry.cells import (
     DIMENSION,
     boundary_facets,
-    coincident,
-    compacted,
-    matched,
-    oriented,
+    first_coincident,
+    match_facets,
+    orient_cells,
+    remove_unused_points,
 )
-from pliant.geometry.checks import checked_arrays
+from pliant.geometry.checks import validate_arrays
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.repair import (
-    MERGE,
-    merged_points,
-    outward,
-    reduced,
+    MERGE_FRACTION,
+    cancel_opposite,
+    merge_vertices,
+    orient_outward,
+    remove_degenerate,
     repair_surface,
-    without_degenerate,
 )
 from pliant.geometry.surface import Surface, check_points
-from pliant.geometry.surface_doubts import surface_doubts
+from pliant.geometry.surface_warnings import find_surface_warnings
 
-SCRIPT = Path(__file__).with_name("foreign.py")
-REFUSED = 3  # exit status of foreign.py when its output is a sentence
+READER_SCRIPT = Path(__file__).with_name("mesh_readers.py")
+EXIT_UNREADABLE = 3  # exit status of mesh_readers.py if its output is a message
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What reading a file of another program may cost."""
+class FileLimits:
+    """Limits of file size, memory and time for reading a file of another program."""
 
     file: int = 512_000_000  # [bytes]
     memory: int = 6_000_000_000  # [bytes], address space of the child process
@@ -57,24 +57,24 @@ def load_mesh(
     scale: float = 1.0,
     merge: bool = False,
     names: Mapping[str, str] | None = None,
-    limits: Limits | None = None,
+    limits: FileLimits | None = None,
 ) -> Mesh:
-    """A mesh of tetrahedra or flat triangles from VTU, VTK, gmsh, Abaqus or Medit, told apart by
-    content.
+    """Load a mesh of tetrahedra or flat triangles from VTU, VTK, gmsh, Abaqus or Medit.
 
-    Lengths are multiplied by `scale` (0.001 for a file in millimetres). Element sets, physical
-    groups and whole-number cell labels become regions; those of the facets become surfaces where
-    they lie on the boundary. Cells of lower dimension and loose points are left out, inverted cells
-    turned; `merge` makes coincident nodes one.
+    The format is detected by content. Lengths are multiplied by `scale` (0.001 for a file in
+    millimetres). Element sets, physical groups and integer cell labels become regions; those of
+    boundary facets become surfaces. Cells of lower dimension and unused points are removed,
+    inverted cells are reoriented, and `merge` merges coincident nodes.
 
-    A label without a name becomes a region such as "1"; `names` gives regions and surfaces other
-    names, {"1": "soft"}, and joins those of one name. Warns of several regions without names.
+    A label without a name becomes a region such as "1". `names` renames regions and surfaces, {"1":
+    "soft"}, and joins those with the same name. Warns if several regions have no names. Raises
+    `MeshError` for a file that cannot be used.
     """
     require_positive("The scale", scale, "m per unit of the file")
-    found = read_foreign("mesh", path_of(path), limits or Limits())
+    found = read_in_subprocess("mesh", validate_path(path), limits or FileLimits())
     try:
-        points, cells = checked_arrays(found["points"] * scale, found["cells"])
-        mesh = renamed(assembled(points, cells, found, merge), names or {})
+        points, cells = validate_arrays(found["points"] * scale, found["cells"])
+        mesh = rename_groups(assemble_mesh(points, cells, found, merge), names or {})
     except (MeshError, InputError) as error:
         raise type(error)(f"{path}: {error}") from error
     numbers = [name for name in mesh.regions if name.removeprefix("-").isdigit()]
@@ -89,8 +89,8 @@ def load_mesh(
     return mesh
 
 
-def renamed(mesh: Mesh, names: Mapping[str, str]) -> Mesh:
-    """Return the mesh with other names of regions and surfaces; those of one name are joined."""
+def rename_groups(mesh: Mesh, names: Mapping[str, str]) -> Mesh:
+    """Return the mesh with renamed regions and surfaces; those with the same name are joined."""
     require_kind("The names", names, Mapping, 'give a dict such as {"1": "soft"}')
     tables: dict[str, dict[str, Array]] = {"regions": {}, "surfaces": {}}
     known = [*mesh.regions, *mesh.surfaces]
@@ -107,21 +107,21 @@ def renamed(mesh: Mesh, names: Mapping[str, str]) -> Mesh:
     return replace(mesh, regions=tables["regions"], surfaces=tables["surfaces"])
 
 
-def assembled(points: Array, cells: Array, found: dict[str, Array], merge: bool) -> Mesh:
+def assemble_mesh(points: Array, cells: Array, found: dict[str, Array], merge: bool) -> Mesh:
     if cells.min() < 0 or cells.max() >= len(points):
         raise MeshError(
             f"A cell names point {cells.max()}, but the file has {len(points)} points. Write the "
-            "file anew."
+            "file again."
         )
-    owner = coincident(points) if merge else np.arange(len(points))
+    owner = first_coincident(points) if merge else np.arange(len(points))
     used = np.unique(owner[cells])
     number = np.full(len(points), -1)
     number[used] = np.arange(used.size)
-    points, cells = compacted(points, owner[cells])
-    cells = oriented(points, cells)
+    points, cells = remove_unused_points(points, owner[cells])
+    cells = orient_cells(points, cells)
     facets = number[owner[found["facets"]]] if len(found["facets"]) else found["facets"]
-    regions = {name: index for name, index in named(found, "cells").items() if len(index)}
-    surfaces = on_boundary(facets, named(found, "facets"), cells)
+    regions = {name: index for name, index in named_sets(found, "cells").items() if len(index)}
+    surfaces = boundary_sets(facets, named_sets(found, "facets"), cells)
     surfaces = {
         f"{name} surface" if name in regions else name: rows for name, rows in surfaces.items()
     }
@@ -133,18 +133,18 @@ def assembled(points: Array, cells: Array, found: dict[str, Array], merge: bool)
     )
 
 
-def named(found: dict[str, Array], role: str) -> dict[str, Array]:
-    """The sets of cells or facets, by name."""
+def named_sets(found: dict[str, Array], role: str) -> dict[str, Array]:
+    """Return the sets of cells or facets, by name."""
     return {str(name): found[f"{role}_set_{i}"] for i, name in enumerate(found[f"{role}_names"])}
 
 
-def on_boundary(facets: Array, sets: dict[str, Array], cells: Array) -> dict[str, Array]:
-    """Of each set of facets, those on the boundary; sets of inner walls are left out."""
+def boundary_sets(facets: Array, sets: dict[str, Array], cells: Array) -> dict[str, Array]:
+    """Return the boundary facets of each set; sets of inner walls are omitted."""
     dim = DIMENSION[cells.shape[1]]
     boundary = boundary_facets(cells)
     out = {}
     for name, index in sets.items():
-        row = matched(facets[index], boundary, dim)
+        row = match_facets(facets[index], boundary, dim)
         if (row >= 0).any():
             out[name] = boundary[row[row >= 0]]
     return out
@@ -154,60 +154,62 @@ def load_surface(
     path: str | Path,
     *,
     scale: float = 1.0,
-    merge: float = MERGE,
+    merge: float = MERGE_FRACTION,
     repair: bool = False,
-    limits: Limits | None = None,
+    limits: FileLimits | None = None,
 ) -> Surface:
-    """Load a closed surface from STL (text or binary), OBJ or PLY, told apart by content.
+    """Load a closed surface from STL (text or binary), OBJ or PLY. The format is detected by
+    content.
 
     Lengths are multiplied by `scale`. Vertices closer than `merge` times the size are merged, and a
     surface that points inward as a whole is reversed. `repair` also removes degenerate, duplicate
     and loose triangles, makes orientations consistent and closes holes up to a tenth of the size;
-    `surface.repairs` then says what was done. Raises MeshError for a surface that is not closed.
-    Warns of a repair, of parts that overlap and of spikes.
+    `surface.repairs` reports the changes. Raises `MeshError` for a surface that is not closed.
+    Warns of repairs, overlapping parts and spikes.
     """
     require_positive("The scale", scale, "m per unit of the file")
-    found = read_foreign("surface", path_of(path), limits or Limits())
+    found = read_in_subprocess("surface", validate_path(path), limits or FileLimits())
     points, triangles = found["points"] * scale, found["triangles"]
     try:
         check_points(points, triangles)
         if repair:
             surface, report = repair_surface(points, triangles, merge=merge)
-            doubts = [str(report)] if report.changed else []
+            messages = [str(report)] if report.changed else []
         else:
-            surface, doubts = merged_surface(points, triangles, merge), []
-        doubts += surface_doubts(surface)
+            surface, messages = merge_surface(points, triangles, merge), []
+        messages += find_surface_warnings(surface)
     except (MeshError, InputError) as error:
         raise type(error)(f"{path}: {error}") from error
-    for doubt in doubts:
-        warnings.warn(f"{path}: {doubt}", stacklevel=2)
+    for message in messages:
+        warnings.warn(f"{path}: {message}", stacklevel=2)
     return surface
 
 
-def merged_surface(points: Array, triangles: Array, merge: float) -> Surface:
-    """Return the surface with vertices within `merge` of the size as one and inner walls between
-    touching parts removed."""
-    points, triangles = merged_points(points, triangles, merge)
-    points, triangles = compacted(points, reduced(without_degenerate(triangles)))
-    return Surface(points=points, triangles=outward(points, triangles))
+def merge_surface(points: Array, triangles: Array, merge: float) -> Surface:
+    """Return the surface with merged vertices and without inner walls between touching parts.
+
+    Vertices within `merge` of the size are merged.
+    """
+    points, triangles = merge_vertices(points, triangles, merge)
+    points, triangles = remove_unused_points(points, cancel_opposite(remove_degenerate(triangles)))
+    return Surface(points=points, triangles=orient_outward(points, triangles))
 
 
-def read_foreign(kind: str, path: Path, limits: Limits) -> dict[str, Array]:
-    """The arrays of a foreign file, read by foreign.py in a child process that cannot take this one
-    down."""
+def read_in_subprocess(kind: str, path: Path, limits: FileLimits) -> dict[str, Array]:
+    """Return the arrays of a file, read by mesh_readers.py in a subprocess."""
     check_file(path, limits)
     with TemporaryDirectory(prefix="pliant-") as folder:
         out = Path(folder) / "arrays.npz"
         command = [
             sys.executable,
             "-P",
-            str(SCRIPT),
+            str(READER_SCRIPT),
             kind,
             str(path.absolute()),
             str(out),
             str(int(limits.memory)),
         ]
-        # One thread: the reader needs no more, and each would take address space from its bound.
+        # One thread is enough, and each thread would need address space within the limit.
         seconds = limits.seconds_for(path.stat().st_size)
         threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         try:
@@ -217,39 +219,37 @@ def read_foreign(kind: str, path: Path, limits: Limits) -> dict[str, Array]:
         except subprocess.TimeoutExpired as error:
             raise MeshError(
                 f"{path} took over {seconds:g} s to read. "
-                "If it is sound, raise Limits(seconds=...)."
+                "If the file is valid, raise FileLimits(seconds=...)."
             ) from error
-        if child.returncode == REFUSED:
+        if child.returncode == EXIT_UNREADABLE:
             raise MeshError(
                 f"{path} {child.stdout.decode(errors='replace').strip().splitlines()[-1]}."
             )
         if child.returncode != 0 or not out.is_file():
             raise MeshError(
-                f"{path} broke its reader (exit status {child.returncode}). Write it anew in "
+                f"{path} crashed its reader (exit status {child.returncode}). Write it again in "
                 "another format."
             )
         with np.load(out, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
 
 
-def path_of(path: str | Path) -> Path:
-    """Return the path of a file. Raises `InputError` for anything else, or an empty text."""
+def validate_path(path: str | Path) -> Path:
+    """Return the path of a file. Raises `InputError` for another type or an empty string."""
     require_kind("The path of the file", path, (str, os.PathLike), "give text or a pathlib.Path")
     if not os.fspath(path):
         raise InputError("The path of the file is empty; give the name of the file.")
     return Path(path)
 
 
-def check_file(path: Path, limits: Limits) -> None:
+def check_file(path: Path, limits: FileLimits) -> None:
     if "\0" in str(path) or len(str(path)) > 4000:
         raise MeshError(
-            f"The file name ...{str(path)[-40:]!r} ({len(str(path))} letters) is none that a "
-            "file can have. Check the path."
+            f"The file name ...{str(path)[-40:]!r} ({len(str(path))} characters) is not a "
+            "valid file name. Check the path."
         )
-    if not os.path.exists(
-        path
-    ):  # unlike Path.exists, this answers for names that are too long as well
-        raise MeshError(f"There is no file {path}. Check the path; it is taken from {Path.cwd()}.")
+    if not os.path.exists(path):  # unlike Path.exists, this does not raise for long names
+        raise MeshError(f"There is no file {path}. Check the path; it is relative to {Path.cwd()}.")
     if not path.is_file():
         raise MeshError(
             f"{path} is a directory, a pipe or a device, not a regular file. Name the mesh file "
@@ -257,9 +257,9 @@ def check_file(path: Path, limits: Limits) -> None:
         )
     size = path.stat().st_size
     if size == 0:
-        raise MeshError(f"{path} is empty (0 bytes). Write it anew.")
+        raise MeshError(f"{path} is empty (0 bytes). Write it again.")
     if size > limits.file:
         raise MeshError(
             f"{path} has {size} bytes, over the limit of {limits.file}. "
-            "Coarsen it, or raise Limits(file=...)."
+            "Coarsen it, or raise FileLimits(file=...)."
         )

@@ -1,16 +1,16 @@
-"""Which cell holds a point, and where in it."""
+"""Find the cell of a point and its barycentric coordinates."""
 
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pliant.core import FARTHEST, Array, InputError, quoted, require_number
+from pliant.core import MAX_COORDINATE, Array, InputError, quoted, require_number
 from pliant.geometry.cells import shape_gradients, shape_values
 from pliant.geometry.nearest import nearest_on_boundary
 
-ROUNDING = 1e-9  # of the size: a point this little outside a cell is in it
-# Of the size: a point this far outside is moved to the surface unless told otherwise. Coordinates
-# copied with four digits are off by less; 1e-4 of a 10 cm body is 10 um, below what can be made.
-SNAP = 1e-4
+ROUNDING_TOLERANCE = 1e-9  # of the size; points this close to a cell are inside it
+# Of the size: points this far outside are moved to the surface by default. Coordinates with four
+# digits have smaller errors; 1e-4 of a 10 cm body is 10 um, below manufacturing accuracy.
+DEFAULT_SNAP = 1e-4
 
 
 def locate(
@@ -18,14 +18,14 @@ def locate(
 ) -> tuple[Array, Array]:
     """Return (cells (k,), barycentric (k, dim + 1)) for positions `at` (k, dim) [m].
 
-    A position up to `snap` [m] outside (None: SNAP of the size) is moved to the nearest point of
-    the surface. Raises InputError for one farther away, with the distance.
+    A position up to `snap` [m] outside (None: DEFAULT_SNAP of the size) is moved to the closest
+    point of the surface. Raises `InputError` with the distance for one farther away.
     """
-    at = checked_places(at, points.shape[1])
+    at = validate_positions(at, points.shape[1])
     size = float(np.linalg.norm(np.ptp(points, axis=0)))
     limit = snap_limit(snap, size)
     owner, bary, depth = _deepest(points, cells, at, size)
-    outside = np.flatnonzero(depth < -ROUNDING * size)
+    outside = np.flatnonzero(depth < -ROUNDING_TOLERANCE * size)
     if outside.size:
         owner[outside], bary[outside], gap = nearest_on_boundary(points, cells, at[outside])
         far = gap > limit
@@ -39,9 +39,9 @@ def locate(
 
 
 def snap_limit(snap: float | None, size: float) -> float:
-    """Return the distance [m] within which points are moved to a body of a size [m]."""
+    """Return the snap distance [m] for a body of `size` [m]."""
     if snap is None:
-        return SNAP * size
+        return DEFAULT_SNAP * size
     limit = require_number("The snap distance", snap, "m")
     if not 0.0 <= limit < np.inf:
         raise InputError(f"The snap distance is {limit:g} m; it must be zero or positive.")
@@ -49,8 +49,11 @@ def snap_limit(snap: float | None, size: float) -> float:
 
 
 def _deepest(points: Array, cells: Array, at: Array, size: float) -> tuple[Array, Array, Array]:
-    """Return for each position the cell that it lies deepest in, its barycentric coordinates and
-    the depth [m]; -inf far from the mesh."""
+    """Return for each position the cell where it is deepest, its barycentric coordinates and the
+    depth [m].
+
+    The depth is -inf far from the mesh.
+    """
     dim = points.shape[1]
     tree = cKDTree(points[cells[:, : dim + 1]].mean(axis=1))
     best = (
@@ -64,18 +67,18 @@ def _deepest(points: Array, cells: Array, at: Array, size: float) -> tuple[Array
         todo = np.flatnonzero(near & (best[2] < -1e-12 * size))
         if todo.size:
             candidates = tree.query(at[todo], k=min(k, len(cells)))[1].reshape(todo.size, -1)
-            keep_best(points, cells, at, todo, candidates, best)
-    todo = np.flatnonzero(near & (best[2] < -ROUNDING * size))
+            keep_deepest(points, cells, at, todo, candidates, best)
+    todo = np.flatnonzero(near & (best[2] < -ROUNDING_TOLERANCE * size))
     if todo.size:
         boxes = cell_boxes(points, cells)
     for i in todo:
         candidates = np.flatnonzero(((at[i] >= boxes[0]) & (at[i] <= boxes[1])).all(axis=1))
         if candidates.size:
-            keep_best(points, cells, at, np.array([i]), candidates[None], best)
+            keep_deepest(points, cells, at, np.array([i]), candidates[None], best)
     return best
 
 
-def checked_places(at: Array, dim: int) -> Array:
+def validate_positions(at: Array, dim: int) -> Array:
     try:
         at = np.atleast_2d(np.asarray(at, dtype=float))
     except (TypeError, ValueError, OverflowError):
@@ -93,28 +96,28 @@ def checked_places(at: Array, dim: int) -> Array:
             f"Point {bad[0]} to locate is {at[bad[0]].tolist()}; every coordinate must be a "
             "finite number."
         )
-    bad = np.flatnonzero((np.abs(at) > FARTHEST).any(axis=1))
+    bad = np.flatnonzero((np.abs(at) > MAX_COORDINATE).any(axis=1))
     if bad.size:
         raise InputError(
-            f"Point {bad[0]} to locate is {at[bad[0]].tolist()} m; no robot is larger than "
-            f"{FARTHEST:g} m, so check the units."
+            f"Point {bad[0]} to locate is {at[bad[0]].tolist()} m, over the limit of "
+            f"{MAX_COORDINATE:g} m. Check the units."
         )
     return at
 
 
 def cell_boxes(points: Array, cells: Array) -> tuple[Array, Array]:
-    """Return the lower and upper corners (n_cells, dim) [m] of the boxes around the cells, made
-    larger by a tenth for curved sides."""
+    """Return the lower and upper corners (n_cells, dim) [m] of cell bounding boxes, 10 % larger for
+    curved sides."""
     corners = points[cells]
     lower, upper = corners.min(axis=1), corners.max(axis=1)
     slack = 0.1 * (upper - lower).max(axis=1, keepdims=True)
     return lower - slack, upper + slack
 
 
-def keep_best(
+def keep_deepest(
     points: Array, cells: Array, at: Array, todo: Array, candidates: Array, best: tuple[Array, ...]
 ) -> None:
-    """Among the candidates of each point keep the cell that it lies deepest in."""
+    """Keep for each point the candidate cell where it is deepest."""
     owner, bary, depth = best
     k = candidates.shape[1]
     chunk = max(1, 200_000 // k)  # bounds the memory of the pairs
@@ -128,27 +131,27 @@ def keep_best(
         owner[rows], bary[rows], depth[rows] = c[first], lam[first], inside[first]
 
 
-def slopes(points: Array, cells: Array) -> Array:
-    """(n_cells, dim + 1, dim) [1/m] the gradients of the barycentric coordinates of each straight
-    cell."""
+def barycentric_gradients(points: Array, cells: Array) -> Array:
+    """Return the gradients (n_cells, dim + 1, dim) [1/m] of the barycentric coordinates of straight
+    cells."""
     corners = points[cells[:, : points.shape[1] + 1]]
     inverse = np.linalg.inv((corners[:, 1:] - corners[:, :1]).transpose(0, 2, 1))
     return np.concatenate([-inverse.sum(axis=1, keepdims=True), inverse], axis=1)
 
 
 def barycentric(points: Array, cells: Array, x: Array) -> tuple[Array, Array]:
-    """Coordinates (k, dim + 1) of each x (k, dim) in its own cell, and its depth (k,) [m] under the
-    nearest facet."""
-    slope = slopes(points, cells)
+    """Return the barycentric coordinates (k, dim + 1) of x (k, dim), and the depth (k,) [m] below
+    the closest facet."""
+    slope = barycentric_gradients(points, cells)
     xi = np.einsum("kij,kj->ki", slope[:, 1:], x - points[cells[:, 0]])
     if cells.shape[1] > points.shape[1] + 1:
-        xi = newton(points[cells], x, xi)
+        xi = invert_quadratic_map(points[cells], x, xi)
     lam = np.hstack([1 - xi.sum(axis=1, keepdims=True), xi])
     return lam, (lam / np.linalg.norm(slope, axis=2)).min(axis=1)
 
 
-def newton(nodes: Array, x: Array, xi: Array) -> Array:
-    """Invert the map of quadratic cells; one step is exact for a straight cell, six for a curved
+def invert_quadratic_map(nodes: Array, x: Array, xi: Array) -> Array:
+    """Invert the map of quadratic cells by Newton steps: one for a straight cell, six for a curved
     one."""
     start = xi
     for _ in range(6):
@@ -167,18 +170,20 @@ def newton(nodes: Array, x: Array, xi: Array) -> Array:
 
 
 def outside_error(at: Array, k: int, place: Array, count: int, limit: float) -> InputError:
-    """Return the error for `count` of the positions `at`, the first of them k, whose nearest point
-    of the surface is `place`, farther than `limit` [m]."""
+    """Return the error for `count` positions outside the mesh; k is the first of them.
+
+    `place` is the closest point of the surface, farther than `limit` [m].
+    """
     distance = float(np.linalg.norm(at[k] - place))
     return InputError(
         f"{count} of {len(at)} points lie outside the mesh by more than {limit:.2g} m (first: "
         f"point {k} at {at[k].tolist()} m, {distance:.3g} m from the surface). Move it to the "
         f"nearest point {place.round(9).tolist()} m, or allow the distance with "
-        f"snap={rounded_up(distance):g} (of the robot or of locate)."
+        f"snap={round_up(distance):g} (of the robot or of locate)."
     )
 
 
-def rounded_up(distance: float) -> float:
-    """Return a length [m] of two digits that is not below `distance`."""
+def round_up(distance: float) -> float:
+    """Return `distance` [m] rounded up to two digits."""
     unit = 10.0 ** (np.floor(np.log10(distance)) - 1)
     return float(unit * (np.floor(distance / unit) + 1))

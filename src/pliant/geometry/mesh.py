@@ -13,27 +13,32 @@ from pliant.core import (
     nearest,
     quoted,
 )
-from pliant.geometry.cells import boundary_facets, elevated, signed_volumes
+from pliant.geometry.cells import add_midside_nodes, boundary_facets, signed_volumes
 from pliant.geometry.checks import (
     check_coincident,
     check_neighbours,
     check_topology,
     check_volumes,
-    checked_arrays,
-    checked_regions,
-    checked_surfaces,
-    frozen,
+    read_only,
+    validate_arrays,
+    validate_regions,
+    validate_surfaces,
 )
 from pliant.geometry.locate import locate
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Mesh:
-    """Tetrahedra in space or triangles in the plane, checked when made; every array is read-only.
+    """A mesh of tetrahedra or plane triangles, validated on construction; every array is read-only.
 
-    Quadratic cells list their corners, then the middles of the edges (0,1) (1,2) (0,2) (0,3) (1,3)
-    (2,3) of a tetrahedron or (0,1) (1,2) (2,0) of a triangle, as VTK does. Facets list corners,
-    then middles, in the same way.
+    Quadratic cells list their corners, then the midside nodes of the edges (0,1) (1,2) (0,2) (0,3)
+    (1,3) (2,3) of a tetrahedron or (0,1) (1,2) (2,0) of a triangle, as in VTK. Facets list corners,
+    then midside nodes, in the same way. Raises `MeshError` for an invalid mesh.
+
+    >>> import pliant as pl
+    >>> triangle = pl.Mesh(points=[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]], cells=[[0, 1, 2]])
+    >>> triangle.points.shape
+    (3, 2)
     """
 
     points: Array  # (n_points, dim) [m]
@@ -44,16 +49,16 @@ class Mesh:
     )  # name -> boundary facets (k, nodes per facet), outward
 
     def __post_init__(self) -> None:
-        points, cells = checked_arrays(self.points, self.cells)
+        points, cells = validate_arrays(self.points, self.cells)
         check_topology(points, cells)
         check_neighbours(cells, points.shape[1])
         check_coincident(points)
         check_volumes(points, cells)
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "cells", cells)
-        object.__setattr__(self, "regions", checked_regions(self.regions, len(cells)))
+        object.__setattr__(self, "regions", validate_regions(self.regions, len(cells)))
         object.__setattr__(
-            self, "surfaces", checked_surfaces(self.surfaces, self._boundary, self.dim)
+            self, "surfaces", validate_surfaces(self.surfaces, self._boundary, self.dim)
         )
         both = sorted(set(self.regions) & set(self.surfaces))
         if both:
@@ -65,7 +70,7 @@ class Mesh:
 
     @property
     def order(self) -> int:
-        """1 for straight cells with corners only, 2 for cells with middle nodes."""
+        """Return 1 for straight cells, 2 for cells with midside nodes."""
         return 1 if self.cells.shape[1] == self.dim + 1 else 2
 
     @property
@@ -78,45 +83,47 @@ class Mesh:
 
     @property
     def corners(self) -> Array:
-        """(n_cells, dim + 1) the corner nodes of each cell."""
+        """Return the corner nodes (n_cells, dim + 1) of each cell."""
         return self.cells[:, : self.dim + 1]
 
     @property
     def size(self) -> float:
-        """[m] the diagonal of the bounding box."""
+        """Return the diagonal [m] of the bounding box."""
         return float(np.linalg.norm(np.ptp(self.points, axis=0)))
 
     def volumes(self) -> Array:
-        """(n_cells,) [m^3], or areas [m^2] in the plane."""
+        """Return the volume (n_cells,) [m^3] of each cell, or the area [m^2] in 2D."""
         return signed_volumes(self.points, self.cells)
 
     def boundary(self) -> Array:
-        """(k, nodes per facet) every outward facet of the boundary."""
+        """Return every outward facet (k, nodes per facet) of the boundary."""
         return self._boundary
 
     @cached_property
     def _boundary(self) -> Array:
-        return frozen(boundary_facets(self.cells), np.int64)
+        return read_only(boundary_facets(self.cells), np.int64)
 
     def quadratic(self) -> "Mesh":
-        """The same body with a node in the middle of every edge, after the old nodes."""
+        """Return the same body with a midside node on every edge, after the old nodes."""
         if self.order == 2:
             return self
-        points, cells = elevated(self.points, self.cells)
+        points, cells = add_midside_nodes(self.points, self.cells)
         return Mesh(points=points, cells=cells, regions=self.regions, surfaces=self.surfaces)
 
     def nodes(self, name: str) -> Array:
-        """Sorted nodes of the surface or region `name`."""
+        """Return the sorted nodes of a surface or region. Raises `InputError` for an unknown
+        name."""
         if name in self.surfaces:
             return np.unique(self.surfaces[name])
         if name in self.regions:
             return np.unique(self.cells[self.regions[name]])
-        raise unknown_name(name, [*self.surfaces, *self.regions])
+        raise unknown_name_error(name, [*self.surfaces, *self.regions])
 
     def facets(self, name: str) -> Array:
-        """(k, nodes per facet) the facets of the surface `name`."""
+        """Return the facets (k, nodes per facet) of a surface. Raises `InputError` for an unknown
+        name."""
         if name not in self.surfaces:
-            raise unknown_name(name, list(self.surfaces))
+            raise unknown_name_error(name, list(self.surfaces))
         if not len(self.surfaces[name]):
             raise InputError(
                 f"The surface '{name}' has no facets, so nothing can act on it; give it some, or "
@@ -125,11 +132,11 @@ class Mesh:
         return self.surfaces[name]
 
     def locate(self, points: Array, *, snap: float | None = None) -> tuple[Array, Array]:
-        """Return (cells (k,), barycentric (k, dim + 1)) that hold `points` (k, dim) [m].
+        """Return (cells (k,), barycentric (k, dim + 1)) that contain `points` (k, dim) [m].
 
         In a curved cell the coordinates are those of its quadratic map. A point up to `snap` [m]
-        outside (None: 1e-4 of the size) is moved to the nearest point of the surface; InputError
-        gives the distance of one farther away.
+        outside (None: 1e-4 of the size) is moved to the closest point of the surface. Raises
+        `InputError` with the distance for one farther away.
         """
         return locate(self.points, self.cells, points, snap)
 
@@ -148,13 +155,13 @@ class Mesh:
         )
 
 
-def unknown_name(name: str, known: list[str], advice: str = "") -> InputError:
-    """Return the error for an unknown surface or region, with the nearest known name."""
+def unknown_name_error(name: str, known: list[str], advice: str = "") -> InputError:
+    """Return the error for an unknown surface or region, with the closest known name."""
     hint = nearest(name, known)
     if str(name).startswith("cavity") and not advice:
         advice = (
-            "A robot file names each closed void that is larger than a cell; in Python, "
-            "geometry.with_cavities(mesh) does."
+            "A robot file names each closed void that is larger than a cell; in Python, use "
+            "geometry.name_cavities(mesh)."
         )
     return InputError(
         f"The mesh has no surface or region {quoted(name)}; it has {', '.join(known) or 'none'}. "
@@ -162,10 +169,12 @@ def unknown_name(name: str, known: list[str], advice: str = "") -> InputError:
     )
 
 
-def with_surface(mesh: Mesh, name: str, where: Callable[[Array], Array] | Array) -> Mesh:
-    """`mesh` with one more surface: the facets of mesh.boundary() where a mask (k,) holds, or where
-    a predicate on the centres of the facets, (k, dim) [m] -> (k,), does. Raises InputError where
-    the mesh has the name already."""
+def add_surface(mesh: Mesh, name: str, where: Callable[[Array], Array] | Array) -> Mesh:
+    """Return `mesh` with one more surface.
+
+    `where` is a mask (k,) of the facets of mesh.boundary(), or a predicate of facet centres, (k,
+    dim) [m] -> (k,). Raises `InputError` if the name exists or no facet is selected.
+    """
     if name in mesh.surfaces or name in mesh.regions:
         raise InputError(
             f"The mesh already has a {'surface' if name in mesh.surfaces else 'region'} '{name}'. "

@@ -1,4 +1,4 @@
-"""The point of a mesh's boundary that is nearest to a point outside the mesh."""
+"""The point of a mesh's boundary that is closest to a point outside the mesh."""
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -12,19 +12,19 @@ from pliant.geometry.cells import (
     shape_values,
 )
 
-BULGE = 1.5  # a curved facet stays within this many times the distance of its farthest node
+CURVED_REACH_FACTOR = 1.5  # a curved facet lies within this factor of its farthest node
 CURVED_STEPS = 20  # Gauss-Newton steps to the nearest point of a curved facet
 
 
 def nearest_on_boundary(points: Array, cells: Array, at: Array) -> tuple[Array, Array, Array]:
-    """Return (cells (k,), barycentric (k, dim + 1), distance (k,) [m]) of the boundary points that
-    are nearest to `at` (k, dim) [m]."""
+    """Return (cells (k,), barycentric (k, dim + 1), distance (k,) [m]) of the boundary points
+    closest to `at` (k, dim) [m]."""
     dim, table = points.shape[1], np.array(FACETS[cells.shape[1]])
     facets = cell_facets(cells)
     rows = boundary_rows(cells)
     nodes = points[facets[rows]]
     centres = nodes.mean(axis=1)
-    reach = BULGE * np.linalg.norm(nodes - centres[:, None], axis=2).max()
+    reach = CURVED_REACH_FACTOR * np.linalg.norm(nodes - centres[:, None], axis=2).max()
     tree, of_centres = cKDTree(nodes.reshape(-1, dim)), cKDTree(centres)
     owner, bary = np.zeros(len(at), dtype=np.int64), np.zeros((len(at), dim + 1))
     distance = np.zeros(len(at))
@@ -39,11 +39,11 @@ def nearest_on_boundary(points: Array, cells: Array, at: Array) -> tuple[Array, 
 
 
 def nearest_on_facets(nodes: Array, x: Array) -> tuple[Array, Array]:
-    """Return (barycentric (m, dim), distance (m,) [m]) of the point of each edge or triangle,
-    nodes (m, n_nodes, dim), that is nearest to x (dim,).
+    """Return (barycentric (m, dim), distance (m,) [m]) of the closest point to x (dim,) on each
+    facet.
 
-    On a curved facet every step finds the nearest point of the tangent simplex, which is a
-    Gauss-Newton step with the bounds of the facet.
+    `nodes` (m, n_nodes, dim) are edges or triangles. On a curved facet every step finds the closest
+    point of the tangent simplex, a Gauss-Newton step with the bounds of the facet.
     """
     dim = nodes.shape[2]
     best = nearest_on_simplices(nodes[:, :dim], x)
@@ -71,8 +71,11 @@ def _gap(nodes: Array, lam: Array, x: Array, order: int) -> Array:
 
 
 def nearest_on_simplices(corners: Array, x: Array) -> Array:
-    """Return the barycentric coordinates (m, n) of the nearest point to x, (dim,) or (m, dim), on
-    each segment (n = 2) or triangle (n = 3), corners (m, n, dim)."""
+    """Return barycentric coordinates (m, n) of the closest point to x on each segment (n = 2) or
+    triangle (n = 3).
+
+    x is (dim,) or (m, dim), `corners` is (m, n, dim).
+    """
     x = np.broadcast_to(x, corners[:, 0].shape)
     along = corners[:, 1:] - corners[:, :1]
     gram = np.einsum("kai,kbi->kab", along, along)
@@ -90,7 +93,7 @@ def nearest_on_simplices(corners: Array, x: Array) -> Array:
 
 
 def _nearest_on_edges(corners: Array, x: Array) -> Array:
-    """Return the barycentric coordinates (m, 3) of the nearest point on the three edges of each
+    """Return barycentric coordinates (m, 3) of the closest point on the three edges of each
     triangle."""
     best, gap = np.zeros((len(corners), 3)), np.full(len(corners), np.inf)
     for edge in ([0, 1], [1, 2], [2, 0]):

@@ -1,5 +1,4 @@
-"""Do the bodies of one mesh overlap? Bodies are its connected components, and no force keeps them
-apart: contact between bodies is not modelled."""
+"""Overlaps between the connected bodies of one mesh. Contact between bodies is not modelled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,39 +11,40 @@ from scipy.sparse.csgraph import connected_components
 from pliant.core import Array
 from pliant.geometry.distance import distance_to_simplices
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.winding import clusters, winding_numbers
+from pliant.geometry.winding import cluster_triangles, winding_numbers
 
-TOUCHING = 1e-6  # of the mesh's size: bodies that overlap by less only touch
-PIECES = {  # nodes of a facet -> straight pieces of it, with the same orientation
+TOUCH_TOLERANCE = 1e-6  # of the mesh size; a smaller overlap is contact
+FACET_SIMPLICES = {  # nodes of a facet -> straight simplices of it, with the same orientation
     2: ((0, 1),),
     3: ((0, 1, 2),),
     6: ((0, 3, 5), (3, 1, 4), (5, 4, 2), (3, 4, 5)),
 }
-PIECES_PLANE = {2: ((0, 1),), 3: ((0, 2), (2, 1))}
+EDGE_SEGMENTS = {2: ((0, 1),), 3: ((0, 2), (2, 1))}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overlap:
-    """Two bodies of a mesh, and how deep a point of one lies in the other."""
+    """Two bodies of a mesh and their penetration depth."""
 
     bodies: tuple[str, str]
     depth: float  # [m] the distance to the other's boundary
 
     @property
     def text(self) -> str:
+        """Return a description of the overlap."""
         first, second = self.bodies
         return f"bodies {first} and {second} overlap by {1e3 * self.depth:.3g} mm"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Bodies:
-    """The connected components of a mesh, which nothing joins or keeps apart."""
+class ConnectedBodies:
+    """The connected components of a mesh."""
 
     mesh: Mesh
 
     @cached_property
     def _labels(self) -> Array:
-        """(n_points,) the component of each node."""
+        """Return the component (n_points,) of each node."""
         cells, n = self.mesh.cells, self.mesh.n_points
         first = np.repeat(cells[:, 0], cells.shape[1] - 1)
         ones = np.ones(first.size, np.int8)
@@ -57,13 +57,13 @@ class Bodies:
 
     @cached_property
     def lengths(self) -> Array:
-        """(count,) [m] the longest side of the box around each body at rest."""
+        """Return the longest side (count,) [m] of each body's bounding box at rest."""
         lower, upper = self._boxes(self.mesh.points[self._pieces])
         return (upper - lower).max(axis=1)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The region that is the whole of a body, in quotes, or else its number from 1."""
+        """Return the region that equals a body, in quotes, else its number counted from 1."""
         of_cells, out = self._labels[self.mesh.cells[:, 0]], []
         for k in range(self.count):
             cells = np.flatnonzero(of_cells == k)
@@ -73,38 +73,45 @@ class Bodies:
 
     @cached_property
     def _pieces(self) -> Array:
-        """The boundary as segments (k, 2) or triangles (k, 3) of nodes, body by body."""
+        """Return the boundary as segments (k, 2) or triangles (k, 3) of nodes, body by body."""
         facets = self.mesh.boundary()
-        table = np.array((PIECES if self.mesh.dim == 3 else PIECES_PLANE)[facets.shape[1]])
+        table = np.array(
+            (FACET_SIMPLICES if self.mesh.dim == 3 else EDGE_SEGMENTS)[facets.shape[1]]
+        )
         pieces = facets[:, table].reshape(-1, table.shape[1])
         return pieces[np.argsort(self._labels[pieces[:, 0]], kind="stable")]
 
     @cached_property
     def _starts(self) -> Array:
-        """(count,) the first piece of each body."""
+        """Return the index (count,) of the first piece of each body."""
         return np.flatnonzero(np.diff(self._labels[self._pieces[:, 0]], prepend=-1))
 
     def _boxes(self, corners: Array) -> tuple[Array, Array]:
-        """((count, dim), (count, dim)) the lower and upper corners of the boxes around the bodies,
-        whose pieces have the corners (k, dim, dim) [m]."""
+        """Return the lower and upper corners (count, dim) of the bounding boxes of the bodies.
+
+        `corners` (k, dim, dim) [m] are the corners of their pieces.
+        """
         lower = np.minimum.reduceat(corners.min(axis=1), self._starts)
         return lower, np.maximum.reduceat(corners.max(axis=1), self._starts)
 
     def overlaps(self, points: Array) -> list[Overlap]:
         """Return the pairs of bodies that overlap at node positions (n_points, dim) [m], deepest
-        first. Nodes and centres of the boundary of each body are looked for in the others."""
+        first.
+
+        Boundary nodes and facet centres of each body are tested against the others.
+        """
         if self.count == 1 or not np.isfinite(points).all():
             return []
         stacked, found = points[self._pieces], []
         corners = np.split(stacked, self._starts[1:])
         for i, j in _close_pairs(*self._boxes(stacked)):
             depth = max(_deepest(corners[i], corners[j]), _deepest(corners[j], corners[i]))
-            if depth > TOUCHING * self.mesh.size:
+            if depth > TOUCH_TOLERANCE * self.mesh.size:
                 found.append(Overlap(bodies=(self.names[i], self.names[j]), depth=depth))
         return sorted(found, key=lambda overlap: -overlap.depth)
 
     def deepest(self, states: Sequence[Array]) -> Overlap | None:
-        """Return the deepest overlap over some positions (n_points dim,), or None."""
+        """Return the deepest overlap over several positions (n_points dim,), or None."""
         found = [
             overlap
             for q in states
@@ -114,8 +121,7 @@ class Bodies:
 
 
 def _close_pairs(lower: Array, upper: Array) -> list[list[int]]:
-    """Return the pairs (i, j), i < j, of boxes that have a point in common, from their lower and
-    upper corners (k, dim) [m]."""
+    """Return the pairs (i, j), i < j, of boxes that intersect, from their corners (k, dim) [m]."""
     close = np.tri(len(lower), k=-1, dtype=bool).T
     for least, most in zip(lower.T, upper.T, strict=True):
         close &= (least[:, None] <= most) & (most[:, None] >= least)
@@ -123,8 +129,10 @@ def _close_pairs(lower: Array, upper: Array) -> list[list[int]]:
 
 
 def _deepest(one: Array, other: Array) -> float:
-    """[m] the depth of the deepest corner or centre of the pieces (k, dim, dim) of one closed
-    boundary inside another; 0 if all lie outside."""
+    """Return the depth [m] of the deepest corner or centre of one closed boundary inside another.
+
+    The pieces have shape (k, dim, dim). The depth is 0 if all points lie outside.
+    """
     lower, upper = other.min(axis=(0, 1)), other.max(axis=(0, 1))
     at = np.concatenate([one.reshape(-1, one.shape[2]), one.mean(axis=1)])
     at = np.unique(at[((at >= lower) & (at <= upper)).all(axis=1)], axis=0)
@@ -135,9 +143,10 @@ def _deepest(one: Array, other: Array) -> float:
 
 
 def _windings(pieces: Array, at: Array) -> Array:
-    """(k,) how often a closed boundary winds around each point (k, dim): 1 inside, 0 outside."""
+    """Return the winding number (k,) of a closed boundary around points (k, dim): 1 inside, 0
+    outside."""
     if pieces.shape[2] == 3:
-        return winding_numbers(clusters(pieces), at)
+        return winding_numbers(cluster_triangles(pieces), at)
     a, b = (pieces[None, :, i] - at[:, None] for i in range(2))
     cross = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
     return np.arctan2(cross, np.sum(a * b, axis=2)).sum(axis=1) / (2.0 * np.pi)

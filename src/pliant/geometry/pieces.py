@@ -5,16 +5,16 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pliant.core import Array
-from pliant.geometry.cells import cell_facets, sorted_groups
+from pliant.geometry.cells import cell_facets, group_rows
 from pliant.geometry.mesh import Mesh
 
 
-def pieces(mesh: Mesh) -> Array:
-    """(n_cells,) the number of the piece of each cell; pieces are connected through facets, and
-    piece 0 is the largest."""
+def label_pieces(mesh: Mesh) -> Array:
+    """Return the piece number (n_cells,) of each cell. Pieces are connected by facets; 0 is the
+    largest."""
     facets = cell_facets(mesh.corners)
     owner = np.arange(len(facets)) // (mesh.dim + 1)
-    order, start, count = sorted_groups(facets)
+    order, start, count = group_rows(facets)
     a, b = order[start[count == 2]], order[start[count == 2] + 1]
     graph = coo_array((np.ones(len(a)), (owner[a], owner[b])), shape=2 * (mesh.n_cells,))
     _, piece = connected_components(graph, directed=False)

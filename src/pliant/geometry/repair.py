@@ -1,14 +1,14 @@
-"""Make a closed surface out of the triangles of a file: merge vertices, and on request repair."""
+"""Make a closed surface of the triangles of a file: merge vertices, and repair on request."""
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from pliant.core import Array, InputError, MeshError, require_number
-from pliant.geometry.cells import coincident, compacted, sorted_groups
-from pliant.geometry.duplicates import orientations, surplus_copies
+from pliant.geometry.cells import first_coincident, group_rows, remove_unused_points
+from pliant.geometry.duplicates import orientations, redundant_copies
 from pliant.geometry.holes import close_holes
-from pliant.geometry.nesting import nesting
+from pliant.geometry.nesting import find_nesting
 from pliant.geometry.surface import (
     RepairReport,
     Surface,
@@ -16,40 +16,41 @@ from pliant.geometry.surface import (
     check_triangles,
     enclosed_volume,
 )
-from pliant.geometry.weld import merge_advice, welded
+from pliant.geometry.weld import merge_advice, weld_cracks
 
 # Of the size. Binary STL stores 24 bits (6e-8) and text files often seven digits, so equal vertices
 # differ by less; 1e-6 of a 10 cm body is 0.1 um, below any detail that can be made.
-MERGE = 1e-6
+MERGE_FRACTION = 1e-6
 
 
 def repair_surface(
-    points: Array, triangles: Array, *, merge: float = MERGE
+    points: Array, triangles: Array, *, merge: float = MERGE_FRACTION
 ) -> tuple[Surface, RepairReport]:
-    """Return a closed surface made of points (n, 3) [m] and triangles (k, 3), and what was changed.
+    """Return a closed surface made of points (n, 3) [m] and triangles (k, 3), and a report of the
+    changes.
 
     Merges vertices within `merge` of the size, welds cracks up to a quarter of the shortest edge,
     removes degenerate, duplicate and loose triangles, gives neighbours the same orientation, and
-    closes holes up to a tenth of the size. Raises MeshError for a larger hole, or where the result
-    is still not closed or empty.
+    closes holes up to a tenth of the size. Raises `MeshError` for a larger hole, or if the result
+    is not closed or is empty.
     """
     points, triangles = np.asarray(points), np.asarray(triangles)
     check_triangles(triangles)
     check_points(points, triangles)
     distinct = len(np.unique(points[np.unique(triangles)], axis=0))
-    points, before = merged_points(np.asarray(points, dtype=float), triangles, merge)
+    points, before = merge_vertices(np.asarray(points, dtype=float), triangles, merge)
     merged_count = len(points)
-    whole = without_degenerate(before)
-    points, whole, tolerance = welded(points, whole, merge)
-    net = reduced(whole)
-    single = net[~surplus_copies(net)]
-    tight = without_loose(single)
+    whole = remove_degenerate(before)
+    points, whole, tolerance = weld_cracks(points, whole, merge)
+    net = cancel_opposite(whole)
+    single = net[~redundant_copies(net)]
+    tight = remove_loose(single)
     require_triangles(points, whole, tight)
-    oriented, n_reversed = with_one_orientation(tight)
+    oriented, n_reversed = make_orientation_consistent(tight)
     added, holes = close_holes(points, oriented)
-    closed = reduced(np.concatenate([oriented, added]))
+    closed = cancel_opposite(np.concatenate([oriented, added]))
     require_triangles(points, whole, closed)
-    closed, n_outward = with_outward_parts(points, closed)
+    closed, n_outward = orient_parts_outward(points, closed)
     report = RepairReport(
         merged_points=distinct - merged_count,
         welded_points=merged_count - len(points),
@@ -61,29 +62,29 @@ def repair_surface(
         closed_holes=len(holes),
         largest_hole=float(holes.max(initial=0.0)),
     )
-    points, closed = compacted(points, closed)
+    points, closed = remove_unused_points(points, closed)
     return Surface(points=points, triangles=closed, repairs=report), report
 
 
-def merged_points(points: Array, triangles: Array, merge: float) -> tuple[Array, Array]:
-    """Return (points, triangles) with the vertices within `merge` of the size as one."""
+def merge_vertices(points: Array, triangles: Array, merge: float) -> tuple[Array, Array]:
+    """Return (points, triangles) with vertices within `merge` of the size merged."""
     merge = require_number("The merge tolerance", merge, "of the size")
     if not 0.0 <= merge <= 0.1:
         raise InputError(
             f"The merge tolerance is {merge:g} of the size; give a number from 0 to 0.1, such as "
-            f"{MERGE:g}."
+            f"{MERGE_FRACTION:g}."
         )
     unique, number = np.unique(points, axis=0, return_inverse=True)
     triangles = number.reshape(-1)[triangles]
     size = float(np.linalg.norm(np.ptp(unique, axis=0)))
-    return compacted(unique, coincident(unique, merge * size)[triangles])
+    return remove_unused_points(unique, first_coincident(unique, merge * size)[triangles])
 
 
-def without_degenerate(triangles: Array) -> Array:
-    """Return the triangles of three different vertices. Raises MeshError where there is none."""
+def remove_degenerate(triangles: Array) -> Array:
+    """Return the triangles with three different vertices. Raises `MeshError` if there is none."""
     whole = triangles[(triangles != np.roll(triangles, 1, axis=1)).all(axis=1)]
     if not len(whole):
-        raise MeshError("The surface has no triangle of three different vertices. Write it anew.")
+        raise MeshError("The surface has no triangle of three different vertices. Write it again.")
     return whole
 
 
@@ -96,10 +97,10 @@ def require_triangles(points: Array, before: Array, after: Array) -> None:
         )
 
 
-def reduced(triangles: Array) -> Array:
-    """Return triangles of which opposite ones of the same vertices cancel, such as an inner wall
-    between two parts."""
-    order, start, count = sorted_groups(triangles)
+def cancel_opposite(triangles: Array) -> Array:
+    """Return the triangles without opposite pairs of the same vertices, such as inner walls between
+    parts."""
+    order, start, count = group_rows(triangles)
     sense = orientations(triangles)[order]
     total = np.add.reduceat(sense, start)
     chosen = sense == np.repeat(np.sign(total), count)
@@ -108,11 +109,11 @@ def reduced(triangles: Array) -> Array:
     return triangles[np.sort(order[chosen & (rank <= np.repeat(np.abs(total), count))])]
 
 
-def without_loose(triangles: Array) -> Array:
-    """Return the triangles without those that hang on a surface by an edge, one side open."""
+def remove_loose(triangles: Array) -> Array:
+    """Return the triangles without those that are attached by an edge and have an open edge."""
     while len(triangles):
         edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-        order, _, count = sorted_groups(edges)
+        order, _, count = group_rows(edges)
         shared = np.empty(len(edges), dtype=np.int64)
         shared[order] = np.repeat(count, count)
         of_triangle = shared.reshape(-1, 3)
@@ -123,16 +124,17 @@ def without_loose(triangles: Array) -> Array:
     return triangles
 
 
-def with_one_orientation(triangles: Array) -> tuple[Array, int]:
-    """Return the triangles, in each connected part oriented as most of them are, and how many were
-    reversed. Raises MeshError for a surface with one side only.
+def make_orientation_consistent(triangles: Array) -> tuple[Array, int]:
+    """Return consistently oriented triangles and how many were reversed.
 
-    Each triangle has two states, as given and reversed. Neighbours link the states that agree, so
-    that a part falls into two components, one for each of its orientations.
+    In each connected part the majority decides. Raises `MeshError` for a one-sided surface.
+
+    Each triangle has two states, as given and reversed. Neighbours link consistent states, so each
+    part splits into two components, one for each orientation.
     """
     n = len(triangles)
     edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    order, start, count = sorted_groups(edges)
+    order, start, count = group_rows(edges)
     first, second = order[start[count == 2]], order[start[count == 2] + 1]
     same = (edges[first] == edges[second]).all(axis=1)  # they disagree
     t, u = first // 3, second // 3
@@ -142,8 +144,8 @@ def with_one_orientation(triangles: Array) -> tuple[Array, int]:
     state = connected_components(links, directed=False)[1]
     if (state[:n] == state[n:]).any():
         raise MeshError(
-            "The surface has one side only, such as a Moebius strip, so that it encloses no "
-            "volume. Mesh the body anew."
+            "The surface has one side only, such as a Moebius strip, so it encloses no "
+            "volume. Mesh the body again."
         )
     part, side = np.minimum(state[:n], state[n:]), state[:n] > state[n:]
     share = np.bincount(part, side, minlength=2 * n) / np.maximum(
@@ -153,15 +155,15 @@ def with_one_orientation(triangles: Array) -> tuple[Array, int]:
     return np.where(wrong[:, None], triangles[:, ::-1], triangles), int(wrong.sum())
 
 
-def with_outward_parts(points: Array, triangles: Array) -> tuple[Array, int]:
-    """Return the triangles with each part that is inward outside of all others reversed, and how
-    many triangles that were."""
-    found = nesting(points, triangles)
-    lost = ~found.outward & (np.abs(found.around) < 0.5)
+def orient_parts_outward(points: Array, triangles: Array) -> tuple[Array, int]:
+    """Return the triangles with inward outermost parts reversed, and how many triangles were
+    reversed."""
+    found = find_nesting(points, triangles)
+    lost = ~found.outward & (np.abs(found.winding) < 0.5)
     wrong = lost[found.label]
     return np.where(wrong[:, None], triangles[:, ::-1], triangles), int(wrong.sum())
 
 
-def outward(points: Array, triangles: Array) -> Array:
+def orient_outward(points: Array, triangles: Array) -> Array:
     """Return the triangles, all reversed if the surface encloses a negative volume."""
     return triangles if enclosed_volume(points, triangles) >= 0.0 else triangles[:, ::-1]

@@ -1,4 +1,4 @@
-"""Rods: points joined by straight rods, for bodies that are thin beside their length."""
+"""Rods: points joined by straight rods, for slender bodies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -8,26 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, finite_array, is_whole, nearest, quoted, require_kind
-from pliant.geometry.locate import rounded_up, snap_limit
-from pliant.geometry.sections import Section
+from pliant.core import Array, InputError, finite_array, is_integer, nearest, quoted, require_kind
+from pliant.geometry.locate import round_up, snap_limit
+from pliant.geometry.sections import CrossSection
 
-PARALLEL = 1e-6  # sine of the angle below which a rod runs along a direction
+MIN_SINE = 1e-6  # of the angle between a rod and `up`; below it they are parallel
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rods:
-    """Points joined by straight rods. `regions` names points, `parts` names rods, and "body" stands
-    for all of either.
+    """Points joined by straight rods.
 
-    Each rod has axes (a, b, c): a along it, c as near to `up` as can be, b = c x a. Every array is
-    read-only.
+    `regions` names sets of points and `parts` names sets of rods; "body" means all of them. Each
+    rod has axes (a, b, c): a along the rod, c as close to `up` as possible, b = c x a. Every array
+    is read-only. Raises `InputError` for invalid rods.
     """
 
     points: Array  # (n, 3) [m]
     rods: Array  # (m, 2) the two points of each rod
     section: (
-        Section | Mapping[str, Section]
+        CrossSection | Mapping[str, CrossSection]
     )  # one, or one for each part; a later part takes over what it shares with one before
     regions: Mapping[str, ArrayLike] = field(default_factory=dict)  # name -> points, counted from 0
     parts: Mapping[str, ArrayLike] = field(default_factory=dict)  # name -> rods, counted from 0
@@ -35,16 +35,16 @@ class Rods:
 
     def __post_init__(self) -> None:
         points = finite_array("The array of points of the rods", self.points, (None, 3), "m")
-        rods = _checked_rods(self.rods, points)
+        rods = _validate_rods(self.rods, points)
         made = {
-            "points": _frozen(points),
-            "rods": _frozen(rods),
-            "regions": _checked_names("region", self.regions, len(points), "points"),
-            "parts": _checked_names("part", self.parts, len(rods), "rods"),
+            "points": _read_only(points),
+            "rods": _read_only(rods),
+            "regions": _validate_names("region", self.regions, len(points), "points"),
+            "parts": _validate_names("part", self.parts, len(rods), "rods"),
         }
         for name, value in made.items():
             object.__setattr__(self, name, value)
-        _ = self.sections, self.axes  # what is wrong with them is a sentence now
+        _ = self.sections, self.axes  # raises InputError if they are invalid
 
     @property
     def dim(self) -> int:
@@ -52,38 +52,45 @@ class Rods:
 
     @property
     def size(self) -> float:
-        """[m] the diagonal of the bounding box."""
+        """Return the diagonal [m] of the bounding box."""
         return float(np.linalg.norm(np.ptp(self.points, axis=0)))
 
     @cached_property
     def lengths(self) -> Array:
-        """(m,) [m]"""
-        return np.linalg.norm(self._along, axis=1)
+        """Return the length (m,) [m] of each rod."""
+        return np.linalg.norm(self._axis_vectors, axis=1)
 
     @property
-    def _along(self) -> Array:
+    def _axis_vectors(self) -> Array:
         return self.points[self.rods[:, 1]] - self.points[self.rods[:, 0]]
 
     @cached_property
-    def sections(self) -> tuple[Section, ...]:
-        """The section of each rod."""
+    def sections(self) -> tuple[CrossSection, ...]:
+        """Return the cross-section of each rod."""
         given = self.section if isinstance(self.section, Mapping) else {"body": self.section}
         for name, section in given.items():
-            require_kind(f"The section of '{name}'", section, Section, "give a Round or a Bar")
-        owner = self.owners("section", given)
+            require_kind(
+                f"The section of '{name}'",
+                section,
+                CrossSection,
+                "give a CircularSection or a RectangularSection",
+            )
+        owner = self.assign_by_part("section", given)
         return tuple(list(given.values())[k] for k in owner)
 
-    def owners(self, what: str, given: Mapping[str, Any]) -> Array:
-        """(m,) which entry of a table from parts to something each rod has; a sentence where it has
-        none."""
+    def assign_by_part(self, what: str, given: Mapping[str, Any]) -> Array:
+        """Return for each rod the index (m,) of its entry in a table from part names to values.
+
+        `what` describes the values in messages. Raises `InputError` if a rod has no entry.
+        """
         owner, names = np.full(len(self.rods), -1), list(given)
         if "default" in names and "body" in names:
             raise InputError(
-                f"There is a {what} 'default' and one 'body', which both stand for all rods "
-                "without another; keep one of them."
+                f"The {what}s 'default' and 'body' both apply to all rods without another {what}. "
+                "Keep one of them."
             )
         for name in sorted(names, key=lambda name: name not in ("default", "body")):
-            owner[self.rods_of("body" if name == "default" else name)] = names.index(name)
+            owner[self.part_rods("body" if name == "default" else name)] = names.index(name)
         if (owner < 0).any():
             raise InputError(
                 f"{(owner < 0).sum()} of {len(owner)} rods have no {what} (first: rod "
@@ -94,8 +101,8 @@ class Rods:
 
     @cached_property
     def axes(self) -> Array:
-        """(m, 3, 3) the axes a, b and c of each rod, as rows."""
-        a = self._along / self.lengths[:, None]
+        """Return the axes a, b and c of each rod as rows, (m, 3, 3)."""
+        a = self._axis_vectors / self.lengths[:, None]
         up = np.tile(
             [0.0, 0.0, 1.0]
             if self.up is None
@@ -104,27 +111,29 @@ class Rods:
         )
         if not np.any(up[0]):
             raise InputError(
-                "The up direction of the rods is (0, 0, 0), which is none; give for example (0, "
-                "0, 1)."
+                "The up direction of the rods is (0, 0, 0). Pass a nonzero vector such as "
+                "(0, 0, 1)."
             )
         up = up / np.linalg.norm(up, axis=1)[:, None]
-        lost = np.linalg.norm(np.cross(a, up), axis=1) < PARALLEL
+        lost = np.linalg.norm(np.cross(a, up), axis=1) < MIN_SINE
         if lost.any() and self.up is not None:
             raise InputError(
-                f"Rod {np.argmax(lost)} runs along the up direction {up[0]}, which leaves the "
-                "axes of its section open; give another direction."
+                f"Rod {np.argmax(lost)} runs along the up direction {up[0]}, so the "
+                "axes of its section are undefined. Pass another direction."
             )
         up[lost] = (1.0, 0.0, 0.0)
         c = up - np.sum(a * up, axis=1)[:, None] * a
         c /= np.linalg.norm(c, axis=1)[:, None]
         return np.stack([a, np.cross(c, a), c], axis=1)
 
-    def points_of(self, name: str) -> Array:
-        """The points of a region, "body" being all of them; or a sentence."""
+    def region_points(self, name: str) -> Array:
+        """Return the points of a region; "body" is all points. Raises `InputError` for an unknown
+        name."""
         return self._named("region", name, self.regions, len(self.points))
 
-    def rods_of(self, name: str) -> Array:
-        """The rods of a part, "body" being all of them; or a sentence."""
+    def part_rods(self, name: str) -> Array:
+        """Return the rods of a part; "body" is all rods. Raises `InputError` for an unknown
+        name."""
         return self._named("part", name, self.parts, len(self.rods))
 
     def _named(self, kind: str, name: str, table: Mapping[str, Any], count: int) -> Array:
@@ -135,16 +144,17 @@ class Rods:
         return table[name]
 
     def locate(self, points: Array, *, snap: float | None = None) -> tuple[Array, Array]:
-        """Return ((k,) the rods whose axes hold some points (k, 3) [m], (k,) how far along each,
-        from 0 to 1).
+        """Return for points (k, 3) [m] the rod (k,) and the position (k,) along it, from 0 to 1.
 
-        A point up to `snap` [m] off every axis (None: 1e-4 of the size) is moved to the nearest
-        axis; InputError gives the distance of one farther away.
+        A point up to `snap` [m] off every axis (None: 1e-4 of the size) is moved to the closest
+        axis. Raises `InputError` with the distance for one farther away.
         """
         at = finite_array("The array of points to find on the rods", points, (None, 3), "m")
         away = at[:, None] - self.points[self.rods[:, 0]]
-        share = np.clip(np.einsum("kmi,mi->km", away, self._along) / self.lengths**2, 0.0, 1.0)
-        distance = np.linalg.norm(away - share[:, :, None] * self._along, axis=2)
+        share = np.clip(
+            np.einsum("kmi,mi->km", away, self._axis_vectors) / self.lengths**2, 0.0, 1.0
+        )
+        distance = np.linalg.norm(away - share[:, :, None] * self._axis_vectors, axis=2)
         rod = distance.argmin(axis=1)
         row = np.arange(len(at))
         off = distance[row, rod] > snap_limit(snap, self.size)
@@ -153,21 +163,23 @@ class Rods:
             raise InputError(
                 f"Point {k} at {at[k]} m is {distance[k, rod[k]]:.3g} m away from the axis of "
                 f"the nearest rod (rod {rod[k]}). Attach to a point on an axis, or allow the "
-                f"distance with snap={rounded_up(distance[k, rod[k]]):g}."
+                f"distance with snap={round_up(distance[k, rod[k]]):g}."
             )
         return rod, share[row, rod]
 
     def refine(self, k: int) -> "Rods":
-        """The same body with each rod divided into k equal ones. The new points come after the old
-        ones; those between two points of a region belong to it too."""
-        if not is_whole(k) or k < 1:
+        """Return the same body with each rod divided into k equal rods.
+
+        New points come after the old ones; those between two points of a region belong to it too.
+        """
+        if not is_integer(k) or k < 1:
             raise InputError(
                 f"Rods cannot be divided into {quoted(k)}; give a whole number of 1 or more."
             )
         m, n = len(self.rods), len(self.points)
         steps = np.arange(1, k) / k
         first, last = self.rods.T
-        inner = self.points[first][:, None] + steps[:, None] * self._along[:, None]
+        inner = self.points[first][:, None] + steps[:, None] * self._axis_vectors[:, None]
         chain = np.concatenate(
             [first[:, None], n + np.arange(m * (k - 1)).reshape(m, k - 1), last[:, None]], axis=1
         )
@@ -188,13 +200,13 @@ class Rods:
         )
 
 
-def _frozen(array: Array) -> Array:
+def _read_only(array: Array) -> Array:
     array = np.array(array)
     array.flags.writeable = False
     return array
 
 
-def _whole(what: str, values: Any, shape: tuple[int | None, ...]) -> Array:
+def _validate_integers(what: str, values: Any, shape: tuple[int | None, ...]) -> Array:
     numbers = finite_array(what, values, shape)
     if np.any(numbers != np.round(numbers)):
         raise InputError(
@@ -204,8 +216,8 @@ def _whole(what: str, values: Any, shape: tuple[int | None, ...]) -> Array:
     return numbers.astype(np.int64)
 
 
-def _checked_rods(given: Any, points: Array) -> Array:
-    rods = _whole("The rods", given, (None, 2))
+def _validate_rods(given: Any, points: Array) -> Array:
+    rods = _validate_integers("The rods", given, (None, 2))
     if not len(rods):
         raise InputError("There are no rods; give at least one pair of points.")
     bad = np.argwhere((rods < 0) | (rods >= len(points)))
@@ -238,16 +250,16 @@ def _checked_rods(given: Any, points: Array) -> Array:
     return rods
 
 
-def _checked_names(kind: str, table: Any, count: int, of: str) -> dict[str, Array]:
+def _validate_names(kind: str, table: Any, count: int, of: str) -> dict[str, Array]:
     require_kind(f"The {kind}s of the rods", table, Mapping, f"give a dict from name to {of}")
     out = {}
     for name, given in table.items():
         if name == "body":
             raise InputError(f"'body' names all {of} already; give the {kind} another name.")
-        members = _whole(f"The {of} of {kind} '{name}'", given, (None,))
+        members = _validate_integers(f"The {of} of {kind} '{name}'", given, (None,))
         bad = members[(members < 0) | (members >= count)]
         if bad.size or not members.size:
             held = f"names {of[:-1]} {bad[0]}" if bad.size else "is empty"
             raise InputError(f"The {kind} '{name}' {held}; the {of} are 0 to {count - 1}.")
-        out[name] = _frozen(np.unique(members))
+        out[name] = _read_only(np.unique(members))
     return out

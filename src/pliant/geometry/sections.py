@@ -1,4 +1,4 @@
-"""Sections of rods: how much material there is across the axis, and how it is spread."""
+"""Cross-sections of rods."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -9,8 +9,8 @@ from pliant.core import InputError, require_number, require_positive
 
 
 @runtime_checkable
-class Section(Protocol):
-    """What a rod asks of its section, whose axes b and c lie across the rod."""
+class CrossSection(Protocol):
+    """The properties of a cross-section; its axes b and c are perpendicular to the rod."""
 
     @property
     def area(self) -> float: ...  # [m^2]
@@ -27,14 +27,16 @@ class Section(Protocol):
         self,
     ) -> tuple[float, float]: ...  # [m^2] that carry a shear force along b and along c
     @property
-    def reach(self) -> tuple[float, float]: ...  # [m] the furthest fibre along b and along c
+    def extreme_fibres(
+        self,
+    ) -> tuple[float, float]: ...  # [m] the furthest fibre along b and along c
     @property
     def perimeter(self) -> float: ...  # [m] outside
 
 
 @dataclass(frozen=True, kw_only=True)
-class Round:
-    """A circle, or a ring around a hole."""
+class CircularSection:
+    """A solid or hollow circle."""
 
     radius: float  # [m] outside
     inner: float = 0.0  # [m] radius of the hole
@@ -66,13 +68,14 @@ class Round:
 
     @property
     def shear_areas(self) -> tuple[float, float]:
-        """Cowper's share for nu = 1/2, as soft materials nearly have: 0.9 of a full circle."""
+        """Return Cowper's shear areas for nu = 1/2, as for most soft materials: 0.9 of a solid
+        circle."""
         m = (self.inner / self.radius) ** 2
         area = self.area * 9.0 * (1.0 + m) ** 2 / (10.0 * (1.0 + m) ** 2 + 26.0 * m)
         return area, area
 
     @property
-    def reach(self) -> tuple[float, float]:
+    def extreme_fibres(self) -> tuple[float, float]:
         return self.radius, self.radius
 
     @property
@@ -81,8 +84,8 @@ class Round:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bar:
-    """A full rectangle."""
+class RectangularSection:
+    """A solid rectangle."""
 
     width: float  # [m] along b
     height: float  # [m] along c
@@ -101,7 +104,8 @@ class Bar:
 
     @property
     def torsion(self) -> float:
-        """By Saint-Venant's series, whose terms fall with the fifth power."""
+        """Return Saint-Venant's constant by its series, whose terms decrease with the fifth
+        power."""
         long, short = max(self.width, self.height), min(self.width, self.height)
         n = np.arange(1, 40, 2)
         tail = np.sum(np.tanh(n * np.pi * long / (2.0 * short)) / n**5.0)
@@ -112,7 +116,7 @@ class Bar:
         return 5.0 / 6.0 * self.area, 5.0 / 6.0 * self.area
 
     @property
-    def reach(self) -> tuple[float, float]:
+    def extreme_fibres(self) -> tuple[float, float]:
         return 0.5 * self.width, 0.5 * self.height
 
     @property

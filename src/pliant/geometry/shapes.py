@@ -1,4 +1,4 @@
-"""Straight shapes, Box, Strip and Rectangle, and the protocol that every shape follows."""
+"""Box, Strip and Rectangle, and the protocol of all shapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ import numpy as np
 
 from pliant.core import Array, InputError, quoted, require_positive
 from pliant.geometry.lattice import (
-    box_sides,
-    charted,
-    checked_cell,
-    checked_divisions,
-    counts_along,
-    kuhn,
+    box_side_masks,
+    cells_along,
+    kuhn_lattice,
+    mesh_from_map,
+    validate_cell_size,
+    validate_divisions,
 )
 from pliant.geometry.mesh import Mesh
 
@@ -22,36 +22,38 @@ DEFAULT_CUBES = 512  # a mesh without `cell` or `divisions` starts from about th
 
 @runtime_checkable
 class Domain(Protocol):
-    """A solid (dim 3) or a flat region (dim 2) that can be measured and asked; lengths in
-    metres."""
+    """A solid (dim 3) or plane (dim 2) domain with bounds and an inside test [m]."""
 
     @property
     def dim(self) -> int: ...
     def bounds(self) -> tuple[Array, Array]:
-        """((dim,), (dim,)) the lower and upper corner of the bounding box [m]."""
+        """Return the lower and upper corner (dim,) [m] of the bounding box."""
         ...
 
     def contains(self, points: Array) -> Array:
-        """(k,) bool: which of the points (k, dim) [m] lie in the shape or on its boundary."""
+        """Return bool (k,): which points (k, dim) [m] lie in the shape or on its boundary."""
         ...
 
 
 @runtime_checkable
 class Shape(Domain, Protocol):
-    """A domain that can mesh itself."""
+    """A domain that generates its own mesh."""
 
     def mesh(
         self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
     ) -> Mesh:
-        """A mesh with edges of about `cell` [m], or exact lattice counts `divisions`; order 2 adds
-        middle nodes."""
+        """Return a mesh with edges of about `cell` [m], or exact lattice counts `divisions`.
+
+        Order 2 adds midside nodes.
+        """
         ...
 
 
-def checked_vector(
+def validate_vector(
     name: str, values: Sequence[float], dim: int, *, positive: bool = False
 ) -> tuple[float, ...]:
-    """`values` as `dim` finite numbers [m], positive ones if asked."""
+    """Return `values` as `dim` finite numbers [m], positive if requested. Raises `InputError`
+    otherwise."""
     try:
         vector = np.atleast_1d(np.asarray(values, dtype=float))
     except (TypeError, ValueError, OverflowError) as error:
@@ -64,28 +66,29 @@ def checked_vector(
         raise InputError(f"{name}[{bad[0]}] is {vector[bad[0]]:g} m; it must be a {need} number.")
     if np.abs(vector).max(initial=0.0) > 1e9:
         raise InputError(
-            f"{name} reaches {np.abs(vector).max():g} m; no robot is larger than 1e9 m, so check "
-            "the units."
+            f"{name} reaches {np.abs(vector).max():g} m, over the limit of 1e9 m. Check the units."
         )
     return tuple(vector.tolist())
 
 
 def box_mesh(size: Array, origin: Array, counts: Sequence[int], order: int) -> Mesh:
-    lattice, cells = kuhn(counts)
+    lattice, cells = kuhn_lattice(counts)
     step = size / np.asarray(counts)
-    return charted(
-        lattice, cells, lambda grid: origin + grid * step, order, box_sides(lattice, counts)
+    return mesh_from_map(
+        lattice, cells, lambda grid: origin + grid * step, order, box_side_masks(lattice, counts)
     )
 
 
 def box_counts(size: Array, cell: float | None, divisions: Sequence[int] | None) -> tuple[int, ...]:
     dim = size.size
     if divisions is not None:
-        return checked_divisions(divisions, dim, dim * [1])
-    return counts_along(size, checked_cell(cell, float(np.prod(size) / DEFAULT_CUBES) ** (1 / dim)))
+        return validate_divisions(divisions, dim, dim * [1])
+    return cells_along(
+        size, validate_cell_size(cell, float(np.prod(size) / DEFAULT_CUBES) ** (1 / dim))
+    )
 
 
-def within(points: Array, lower: Array, upper: Array) -> Array:
+def inside_box(points: Array, lower: Array, upper: Array) -> Array:
     points = np.asarray(points, dtype=float)
     return np.all((points >= lower) & (points <= upper), axis=1)
 
@@ -95,6 +98,11 @@ class Box:
     """A box from `origin` to `origin + size`; surfaces "x-", "x+", "y-", "y+", "z-", "z+".
 
     `divisions` are the cubes along x, y and z, each cut into 6 tetrahedra.
+
+    >>> import pliant as pl
+    >>> mesh = pl.Box(size=(0.2, 0.1, 0.1)).mesh(divisions=(2, 1, 1))
+    >>> len(mesh.points), len(mesh.cells)
+    (12, 12)
     """
 
     size: tuple[float, float, float]  # [m]
@@ -103,16 +111,16 @@ class Box:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "size", checked_vector("The size of a Box", self.size, 3, positive=True)
+            self, "size", validate_vector("The size of a Box", self.size, 3, positive=True)
         )
-        object.__setattr__(self, "origin", checked_vector("The origin of a Box", self.origin, 3))
+        object.__setattr__(self, "origin", validate_vector("The origin of a Box", self.origin, 3))
 
     def bounds(self) -> tuple[Array, Array]:
         lower = np.asarray(self.origin, dtype=float)
         return lower, lower + np.asarray(self.size)
 
     def contains(self, points: Array) -> Array:
-        return within(points, *self.bounds())
+        return inside_box(points, *self.bounds())
 
     def mesh(
         self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
@@ -123,10 +131,10 @@ class Box:
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
-    """A thin box: length along x, width along y, thickness along z; the surfaces of a Box.
+    """A thin box: length along x, width along y, thickness along z; surfaces as for Box.
 
-    Edges in the plane stay under four times the layer's thickness, whatever `cell` says, so that no
-    cell is a plate.
+    In-plane edges are at most four times the layer thickness for any `cell`, so that cells are not
+    too flat.
     """
 
     length: float  # [m]
@@ -139,14 +147,14 @@ class Strip:
         require_positive("The length of a Strip", self.length, "m")
         require_positive("The width of a Strip", self.width, "m")
         require_positive("The thickness of a Strip", self.thickness, "m")
-        object.__setattr__(self, "origin", checked_vector("The origin of a Strip", self.origin, 3))
+        object.__setattr__(self, "origin", validate_vector("The origin of a Strip", self.origin, 3))
 
     def bounds(self) -> tuple[Array, Array]:
         lower = np.asarray(self.origin, dtype=float)
         return lower, lower + np.array([self.length, self.width, self.thickness])
 
     def contains(self, points: Array) -> Array:
-        return within(points, *self.bounds())
+        return inside_box(points, *self.bounds())
 
     def mesh(
         self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
@@ -154,12 +162,12 @@ class Strip:
         size = np.array([self.length, self.width, self.thickness])
         if divisions is not None:
             return box_mesh(
-                size, self.bounds()[0], checked_divisions(divisions, 3, (1, 1, 1)), order
+                size, self.bounds()[0], validate_divisions(divisions, 3, (1, 1, 1)), order
             )
-        cell = checked_cell(cell, float(np.prod(size) / DEFAULT_CUBES) ** (1 / 3))
+        cell = validate_cell_size(cell, float(np.prod(size) / DEFAULT_CUBES) ** (1 / 3))
         layers = max(1, round(self.thickness / cell))
         edge = min(cell, 4 * self.thickness / layers)
-        counts = counts_along((self.length, self.width, layers * edge), edge)
+        counts = cells_along((self.length, self.width, layers * edge), edge)
         return box_mesh(size, self.bounds()[0], counts, order)
 
 
@@ -176,10 +184,10 @@ class Rectangle:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "size", checked_vector("The size of a Rectangle", self.size, 2, positive=True)
+            self, "size", validate_vector("The size of a Rectangle", self.size, 2, positive=True)
         )
         object.__setattr__(
-            self, "origin", checked_vector("The origin of a Rectangle", self.origin, 2)
+            self, "origin", validate_vector("The origin of a Rectangle", self.origin, 2)
         )
 
     def bounds(self) -> tuple[Array, Array]:
@@ -187,7 +195,7 @@ class Rectangle:
         return lower, lower + np.asarray(self.size)
 
     def contains(self, points: Array) -> Array:
-        return within(points, *self.bounds())
+        return inside_box(points, *self.bounds())
 
     def mesh(
         self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1

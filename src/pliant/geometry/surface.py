@@ -1,4 +1,4 @@
-"""Surface: the closed triangle skin of a solid, as an STL file holds it."""
+"""Surface: the closed triangle surface of a solid."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -6,16 +6,21 @@ from functools import cached_property
 import numpy as np
 
 from pliant.core import Array, MeshError
-from pliant.geometry.cavities import connected
-from pliant.geometry.cells import sorted_groups
-from pliant.geometry.checks import check_extent, frozen
-from pliant.geometry.duplicates import surplus_copies
-from pliant.geometry.winding import Cluster, clusters, crossings, winding_numbers
+from pliant.geometry.cavities import connected_parts
+from pliant.geometry.cells import group_rows
+from pliant.geometry.checks import check_extent, read_only
+from pliant.geometry.duplicates import redundant_copies
+from pliant.geometry.winding import (
+    TriangleCluster,
+    cluster_triangles,
+    first_crossings,
+    winding_numbers,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RepairReport:
-    """What `repair_surface` changed, as counts; `str(report)` is one sentence."""
+    """The changes of `repair_surface`, as counts; `str(report)` is one sentence."""
 
     merged_points: int = 0
     welded_points: int = 0  # at open edges, merged with a larger tolerance than the others
@@ -29,7 +34,7 @@ class RepairReport:
 
     @property
     def changed(self) -> bool:
-        """Whether more than points were merged."""
+        """Return whether anything besides merged points changed."""
         return self != RepairReport(merged_points=self.merged_points)
 
     def __str__(self) -> str:
@@ -45,11 +50,10 @@ class RepairReport:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Surface:
-    """A closed surface of triangles that point outward, checked when made; every array is
-    read-only.
+    """A closed surface of outward triangles, validated on construction; every array is read-only.
 
-    An edge may belong to more than two triangles, such as where two parts touch, as long as they
-    run through it as often one way as the other.
+    An edge may belong to more than two triangles, such as where two parts touch, if they traverse
+    it equally often in both directions. Raises `MeshError` for an invalid surface.
     """
 
     points: Array  # (n_points, 3) [m]
@@ -63,8 +67,8 @@ class Surface:
         check_points(points, triangles)
         check_closed(points, triangles)
         check_duplicates(points, triangles)
-        object.__setattr__(self, "points", frozen(points, np.float64))
-        object.__setattr__(self, "triangles", frozen(triangles, np.int64))
+        object.__setattr__(self, "points", read_only(points, np.float64))
+        object.__setattr__(self, "triangles", read_only(triangles, np.int64))
         if self.volume() <= 0:
             raise MeshError(
                 f"The surface encloses {self.volume():.3e} m^3: its triangles point inward or it "
@@ -77,38 +81,42 @@ class Surface:
         return f"<Surface: {len(self.points)} points, {len(self.triangles)} triangles, {sides} m>"
 
     @cached_property
-    def _clusters(self) -> list[Cluster]:
-        return clusters(self.points[self.triangles])
+    def _clusters(self) -> list[TriangleCluster]:
+        return cluster_triangles(self.points[self.triangles])
 
     def bounds(self) -> tuple[Array, Array]:
-        """((3,), (3,)) the lower and upper corner of the bounding box [m]."""
+        """Return the lower and upper corner (3,) [m] of the bounding box."""
         return self.points.min(axis=0), self.points.max(axis=0)
 
     def volume(self) -> float:
-        """[m^3] enclosed, by the divergence theorem."""
+        """Return the enclosed volume [m^3], by the divergence theorem."""
         return enclosed_volume(self.points, self.triangles)
 
     @cached_property
     def n_pieces(self) -> int:
-        """The number of separate pieces that the surface encloses. Pieces that share only an edge
-        are two: seen from inside, they bound different wedges."""
-        parts = connected(self.points, self.triangles[:, ::-1])
+        """Return the number of separate pieces.
+
+        Pieces that share only an edge are separate: seen from inside, they bound different wedges.
+        """
+        parts = connected_parts(self.points, self.triangles[:, ::-1])
         return sum(enclosed_volume(self.points, part) < 0.0 for part in parts)
 
     def contains(self, points: Array) -> Array:
-        """(k,) bool: which of the points (k, 3) [m] lie inside; the winding number is over one half
-        there."""
+        """Return bool (k,): which points (k, 3) [m] lie inside, where the winding number is over
+        one half."""
         return winding_numbers(self._clusters, np.asarray(points, dtype=float)) > 0.5
 
-    def crossings(self, start: Array, end: Array) -> Array:
-        """(k,) the fraction of each segment from `start` to `end` (k, 3) [m] where it first meets
-        the surface."""
-        return crossings(self._clusters, start, end)
+    def first_crossings(self, start: Array, end: Array) -> Array:
+        """Return the fraction (k,) of each segment from `start` to `end` (k, 3) [m] at its first
+        intersection."""
+        return first_crossings(self._clusters, start, end)
 
 
 def enclosed_volume(points: Array, triangles: Array) -> float:
-    """[m^3] inside outward triangles; measured from the middle of their corners, where rounding is
-    least."""
+    """Return the volume [m^3] inside outward triangles.
+
+    The origin is the mean corner, to reduce rounding errors.
+    """
     corners = points[triangles]
     a, b, c = np.moveaxis(corners - corners.mean(axis=(0, 1)), 1, 0)
     return float(np.einsum("ki,ki->", a, np.cross(b, c)) / 6)
@@ -131,23 +139,23 @@ def check_points(points: Array, triangles: Array) -> None:
         )
     if triangles.min() < 0 or triangles.max() >= len(points):
         raise MeshError(
-            f"A triangle names point {triangles.max()}, but the points are 0..{len(points) - 1}. "
-            "Count from 0."
+            f"A triangle refers to point {triangles.max()}, but the points are "
+            f"0..{len(points) - 1}. Count from 0."
         )
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if bad.size:
         raise MeshError(
             f"{bad.size} of {len(points)} points of the surface are not finite (first: point "
-            f"{bad[0]}). Write the file anew."
+            f"{bad[0]}). Write the file again."
         )
     check_extent("The surface", points)
 
 
 def edge_faults(triangles: Array) -> tuple[Array, Array, Array]:
-    """Edges (k, 2) with one triangle, with more than two that do not run through them as often one
-    way as the other, and with two that run through them in the same sense."""
+    """Return edges (k, 2) with one triangle, with several unbalanced ones, and with two of equal
+    direction."""
     edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    order, start, count = sorted_groups(edges)
+    order, start, count = group_rows(edges)
     forward = (edges[:, 0] < edges[:, 1])[order].astype(int)
     balance = np.add.reduceat(forward, start)
     first = edges[order[start]]
@@ -156,20 +164,19 @@ def edge_faults(triangles: Array) -> tuple[Array, Array, Array]:
 
 
 def check_duplicates(points: Array, triangles: Array) -> None:
-    """Raise MeshError where a triangle is a copy of another that closes nothing, so that the volume
-    inside counts twice."""
-    copies = np.flatnonzero(surplus_copies(triangles))
+    """Raise `MeshError` for copies of triangles that close nothing, so that a volume counts
+    twice."""
+    copies = np.flatnonzero(redundant_copies(triangles))
     if copies.size:
         place = points[triangles[copies[0]]].mean(axis=0).tolist()
         raise MeshError(
-            f"{copies.size} triangles of the surface are there more than once (first: near {place} "
+            f"{copies.size} triangles of the surface are duplicated (first: near {place} "
             "m). Remove the duplicates, or repair it (repair_surface, repair = true)."
         )
 
 
 def check_closed(points: Array, triangles: Array) -> None:
-    """Raise MeshError unless the triangles run through every edge as often one way as the
-    other."""
+    """Raise `MeshError` unless triangles traverse every edge equally often in both directions."""
     gaps, crowded, twisted = edge_faults(triangles)
     for edges, fault, remedy in (
         (

@@ -1,4 +1,4 @@
-"""How thick a body is, and how many cells lie across its thickness."""
+"""Thickness of a body, and the number of cells across it."""
 
 from dataclasses import dataclass
 
@@ -7,26 +7,27 @@ import numpy as np
 from pliant.core import Array
 from pliant.geometry.cells import boundary_rows, cell_facets
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.winding import meetings
+from pliant.geometry.winding import segment_hits
 
-SAMPLES = 200  # boundary facets that are measured, evenly over the mesh's list
-PAIRS = 200_000  # pairs of ray and facet held in memory at once
+MAX_FACETS = 200  # boundary facets that are measured, at equal index steps
+MAX_PAIRS = 200_000  # of ray and facet at once; limits the memory
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Thickness:
-    """Across some boundary facets: the way through the body along the inward normal."""
+    """The thickness along the inward normal of some boundary facets."""
 
     length: Array  # (k,) [m] to the opposite boundary
     cells: Array  # (k,) how many cells high, from the height of the facet's own cell
     area: Array  # (k,) [m^2], in the plane [m]: of each facet
 
 
-def thickness(mesh: Mesh) -> Thickness:
-    """Measure the thickness of a mesh by rays from at most 200 boundary facets, taken straight."""
+def measure_thickness(mesh: Mesh) -> Thickness:
+    """Return the thickness of a mesh by rays from at most 200 boundary facets, treated as
+    straight."""
     rows = boundary_rows(mesh.corners)
     facets, owners = cell_facets(mesh.corners)[rows], rows // (mesh.dim + 1)
-    chosen = np.unique(np.linspace(0, len(facets) - 1, SAMPLES).astype(int))
+    chosen = np.unique(np.linspace(0, len(facets) - 1, MAX_FACETS).astype(int))
     corners, far = mesh.points[facets], 1.01 * mesh.size
     normals = _area_vectors(corners[chosen])
     area = np.linalg.norm(normals, axis=1)
@@ -37,7 +38,7 @@ def thickness(mesh: Mesh) -> Thickness:
 
 
 def _area_vectors(corners: Array) -> Array:
-    """(k, dim) the outward normals, as long as the facets are large."""
+    """Return the outward area vectors (k, dim) of facets."""
     along = corners[:, 1] - corners[:, 0]
     if corners.shape[1] == 2:
         return np.stack([along[:, 1], -along[:, 0]], axis=1)
@@ -45,22 +46,24 @@ def _area_vectors(corners: Array) -> Array:
 
 
 def _first_hits(facets: Array, start: Array, end: Array) -> Array:
-    """(k,) the share of each segment at which it first meets a facet beyond its start; 1 where it
-    meets none."""
+    """Return the fraction (k,) of each segment at its first facet beyond the start; 1 if there is
+    none."""
     if facets.shape[2] == 2:
         facets = _upright(facets)
         start, end = (np.pad(points, ((0, 0), (0, 1))) for points in (start, end))
-    first, step = np.ones(len(start)), max(1, PAIRS // len(facets))
+    first, step = np.ones(len(start)), max(1, MAX_PAIRS // len(facets))
     for at in range(0, len(start), step):
-        share = meetings(facets, start[at : at + step], end[at : at + step])
+        share = segment_hits(facets, start[at : at + step], end[at : at + step])
         share[share < 1e-6] = np.inf  # the facet that the segment starts from
         first[at : at + step] = np.minimum(1.0, share.min(axis=1))
     return first
 
 
 def _upright(edges: Array) -> Array:
-    """(2 k, 3, 3) edges (k, 2, 2) of the plane as rectangles from z = -1 to 2, two triangles each;
-    segments at z = 0 meet them where they meet the edges."""
+    """Return plane edges (k, 2, 2) as rectangles from z = -1 to 2, two triangles each, (2 k, 3, 3).
+
+    Segments at z = 0 intersect them where they intersect the edges.
+    """
     low, high = (np.insert(edges, 2, z, axis=2) for z in (-1.0, 2.0))
     return np.concatenate(
         [

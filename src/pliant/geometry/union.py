@@ -1,4 +1,4 @@
-"""Union: several shapes on one lattice, each a region of its own."""
+"""Union: several shapes on one lattice, each with its own region."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,24 +9,24 @@ import numpy as np
 
 from pliant.core import Array, InputError, MeshError, require_kind
 from pliant.geometry.cavities import outer_facets
-from pliant.geometry.cavity_names import name_cavities
-from pliant.geometry.cells import boundary_facets, compacted
+from pliant.geometry.cavity_names import name_cavities_if_present
+from pliant.geometry.cells import boundary_facets, remove_unused_points
 from pliant.geometry.fill_report import FillTolerances, sampled_volume
-from pliant.geometry.lattice import box_sides, check_order, grid_of, kuhn
+from pliant.geometry.lattice import box_side_masks, check_order, grid_points, kuhn_lattice
 from pliant.geometry.mesh import Mesh
-from pliant.geometry.pieces import pieces
+from pliant.geometry.pieces import label_pieces
 from pliant.geometry.shapes import Domain, box_counts
 from pliant.geometry.surface import Surface
 
 
 @dataclass(frozen=True, kw_only=True)
 class Union:
-    """Parts on one lattice over their common bounds: a cube belongs to the first part that contains
-    its centre.
+    """Parts on one lattice over their common bounds. A cube belongs to the first part with its
+    centre.
 
-    Regions carry the names of the parts. Surfaces are "outside", the sides "x-", "x+", "y-"... of
+    Regions have the names of the parts. Surfaces are "outside", the sides "x-", "x+", "y-"... of
     the common bounding box that the body touches, and the walls of closed voids, "cavity-1"...
-    `divisions` are the cubes along each side.
+    `divisions` are the cubes along each side. Raises `InputError` for invalid parts.
     """
 
     parts: Mapping[str, Domain]  # shapes, or a closed Surface
@@ -71,10 +71,10 @@ class Union:
         self, *, cell: float | None = None, divisions: Sequence[int] | None = None, order: int = 1
     ) -> Mesh:
         check_order(order)
-        mesh = name_cavities(self.unnamed_mesh(cell=cell, divisions=divisions))
+        mesh = name_cavities_if_present(self.unnamed_mesh(cell=cell, divisions=divisions))
         ratio = float(mesh.volumes().sum()) / sampled_volume(self)
-        n_pieces = int(pieces(mesh).max()) + 1
-        if abs(ratio - 1.0) > FillTolerances.wrong_volume or n_pieces > most_pieces(self):
+        n_pieces = int(label_pieces(mesh).max()) + 1
+        if abs(ratio - 1.0) > FillTolerances.volume_error or n_pieces > max_pieces(self):
             warnings.warn(
                 f"The cubes of the Union have {100 * ratio:.0f} % of the volume of its parts and "
                 f"make {n_pieces} pieces, so walls or gaps are thinner than a cube. Choose a "
@@ -89,12 +89,12 @@ class Union:
         """Return the mesh of order 1 without names for its cavities."""
         lower, upper = self.bounds()
         counts = box_counts(upper - lower, self.cell if cell is None else cell, divisions)
-        lattice, cells = kuhn(counts)
+        lattice, cells = kuhn_lattice(counts)
         step = (upper - lower) / np.asarray(counts)
-        centres = lower + (grid_of(counts) + 0.5) * step
+        centres = lower + (grid_points(counts) + 0.5) * step
         owner = self._owners(centres, step)
         cells, owner = cells[np.repeat(owner >= 0, factorial(self.dim))], owner[owner >= 0]
-        lattice, cells = compacted(lattice, cells)
+        lattice, cells = remove_unused_points(lattice, cells)
         regions = {
             name: np.flatnonzero(np.repeat(owner == i, factorial(self.dim)))
             for i, name in enumerate(self.parts)
@@ -102,7 +102,7 @@ class Union:
         facets = boundary_facets(cells)
         sides = {
             name: facets[mask[facets].all(axis=1)]
-            for name, mask in box_sides(lattice, counts).items()
+            for name, mask in box_side_masks(lattice, counts).items()
         }
         surfaces = {name: side for name, side in sides.items() if len(side)}
         points = lower + lattice * step
@@ -110,7 +110,7 @@ class Union:
         return Mesh(points=points, cells=cells, regions=regions, surfaces=surfaces)
 
     def _owners(self, centres: Array, step: Array) -> Array:
-        """(n_cubes,) the index of the part that owns each cube, -1 for none."""
+        """Return the index (n_cubes,) of the part that contains each cube, -1 for none."""
         owner = np.full(len(centres), -1)
         for i, (name, part) in enumerate(self.parts.items()):
             mine = part.contains(centres) & (owner < 0)
@@ -124,8 +124,8 @@ class Union:
         return owner
 
 
-def most_pieces(part: Domain) -> int:
+def max_pieces(part: Domain) -> int:
     """Return the number of pieces of a shape whose parts do not touch."""
     if isinstance(part, Union):
-        return sum(map(most_pieces, part.parts.values()))
+        return sum(map(max_pieces, part.parts.values()))
     return part.n_pieces if isinstance(part, Surface) else 1

@@ -4,56 +4,60 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from pliant.core import Array
-from pliant.geometry.cells import coincident, compacted, sorted_groups
+from pliant.geometry.cells import first_coincident, group_rows, remove_unused_points
 
-SHARE = 0.25  # of the shortest edge: the largest tolerance, which makes no triangle degenerate
-GROWTH = 4.0  # of the tolerance, from one attempt to the next
-LARGEST = 0.1  # of the size, as of the merge tolerance
+MAX_EDGE_FRACTION = 0.25  # of the shortest edge; no triangle becomes degenerate below it
+TOLERANCE_GROWTH = 4.0  # from one attempt to the next
+MAX_MERGE_FRACTION = 0.1  # of the size; the limit of the merge tolerance
 
 
-def welded(points: Array, triangles: Array, merge: float) -> tuple[Array, Array, float]:
+def weld_cracks(points: Array, triangles: Array, merge: float) -> tuple[Array, Array, float]:
     """Return (points, triangles, tolerance [m]) with the vertices of open edges merged.
 
-    Tries tolerances from `merge` of the size up to SHARE of the shortest edge. Takes the smallest
-    that leaves the fewest open edges. Returns what was given, and 0, if none closes an edge.
+    Tries tolerances from `merge` of the size up to MAX_EDGE_FRACTION of the shortest edge, and uses
+    the smallest that leaves the fewest open edges. Returns the input and 0 if none closes an edge.
     """
     fewest, best, tolerance = len(open_edges(triangles)), triangles, 0.0
     rim = np.unique(open_edges(triangles))
-    limit = SHARE * shortest_edge(points, triangles)
-    for attempt in attempts(merge * size_of(points), limit):
+    limit = MAX_EDGE_FRACTION * shortest_edge(points, triangles)
+    for attempt in weld_tolerances(merge * bounding_diagonal(points), limit):
         if not fewest:
             break
         number = np.arange(len(points))
-        number[rim] = rim[coincident(points[rim], attempt)]
+        number[rim] = rim[first_coincident(points[rim], attempt)]
         found = number[triangles]
         count = len(open_edges(found))
         if count < fewest and (found != np.roll(found, 1, axis=1)).all():
             fewest, best, tolerance = count, found, attempt
-    return *compacted(points, best), tolerance
+    return *remove_unused_points(points, best), tolerance
 
 
-def attempts(start: float, limit: float) -> Array:
-    """Tolerances [m] that grow from `start`, and at least from 1e-6 of the limit, to the limit."""
+def weld_tolerances(start: float, limit: float) -> Array:
+    """Return tolerances [m] that grow from `start`, or 1e-6 of the limit if larger, to the
+    limit."""
     lowest = max(start, 1e-6 * limit)
     if not 0.0 < lowest < limit:
         return np.zeros(0)
-    count = int(np.ceil(np.log(limit / lowest) / np.log(GROWTH)))
+    count = int(np.ceil(np.log(limit / lowest) / np.log(TOLERANCE_GROWTH)))
     return np.geomspace(lowest, limit, count + 1)[1:]
 
 
 def merge_advice(points: Array, triangles: Array) -> str:
-    """Return advice for a surface whose triangles do not join: a merge tolerance, if vertices of
-    different triangles are close enough, else to add faces."""
+    """Return advice for a surface whose triangles are not connected.
+
+    It suggests a merge tolerance if vertices of different triangles are close, else to add faces.
+    """
     rim = np.unique(open_edges(triangles))
-    gap = gaps(points, triangles, rim)
-    share = 2.0 * float(np.quantile(gap, 0.9)) / size_of(points) if gap.size else np.inf
-    if 0.0 < share <= LARGEST:
+    gap = vertex_gaps(points, triangles, rim)
+    share = 2.0 * float(np.quantile(gap, 0.9)) / bounding_diagonal(points) if gap.size else np.inf
+    if 0.0 < share <= MAX_MERGE_FRACTION:
         return f"Raise merge to about {share:.1g} of the size if its triangles should join."
     return "Add the missing faces in the program that wrote it."
 
 
-def gaps(points: Array, triangles: Array, rim: Array) -> Array:
-    """Distances [m] from vertices of open edges to the nearest one of another triangle."""
+def vertex_gaps(points: Array, triangles: Array, rim: Array) -> Array:
+    """Return distances [m] from vertices of open edges to the closest vertex of another
+    triangle."""
     owner = np.full(len(points), -1)
     owner[triangles] = np.arange(len(triangles))[:, None]
     k = min(4, len(rim))
@@ -66,14 +70,14 @@ def gaps(points: Array, triangles: Array, rim: Array) -> Array:
 
 
 def open_edges(triangles: Array) -> Array:
-    """(k, 2) the edges that belong to one triangle only."""
+    """Return the edges (k, 2) that belong to one triangle only."""
     edges = triangles[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2)
-    order, start, count = sorted_groups(edges)
+    order, start, count = group_rows(edges)
     return edges[order[start[count == 1]]]
 
 
 def shortest_edge(points: Array, triangles: Array) -> float:
-    """[m]"""
+    """Return the length [m] of the shortest edge."""
     return float(
         min(
             np.linalg.norm(points[triangles[:, i]] - points[triangles[:, i - 1]], axis=1).min()
@@ -82,6 +86,6 @@ def shortest_edge(points: Array, triangles: Array) -> float:
     )
 
 
-def size_of(points: Array) -> float:
-    """[m] the diagonal of the bounding box."""
+def bounding_diagonal(points: Array) -> float:
+    """Return the diagonal [m] of the bounding box."""
     return float(np.linalg.norm(np.ptp(points, axis=0)))

@@ -1,12 +1,12 @@
-"""Small matrices for compiled loops: a 3 x 3 matrix is a flat, row-major tuple of nine numbers."""
+"""Compiled code: 3 x 3 matrices as tuples, SIMD vectors, sparse factorisation, and its cache."""
 
 from pathlib import Path
 
 from pliant.kernels.cache import use_kernel_cache
-from pliant.kernels.threads import wait_quietly
+from pliant.kernels.threads import limit_spinning
 
 use_kernel_cache(Path(__file__).parents[1])  # before the first function is compiled
-wait_quietly()  # before the first one runs
+limit_spinning()  # before the first function runs
 
 from pliant.kernels.matrix import (  # noqa: E402
     FAST,

@@ -22,24 +22,27 @@ from numba.core import dispatcher as _dispatcher
 from pliant.kernels.cache_folder import cache_folder
 
 dispatcher: Any = _dispatcher
-COMPILED = re.compile(rb"^\s*@(njit|intrinsic)\b", re.MULTILINE)
-FORMAT = b"sha256, then a pickle"
-SIZE = sha256().digest_size
+COMPILED_FUNCTION = re.compile(rb"^\s*@(njit|intrinsic)\b", re.MULTILINE)
+FILE_FORMAT = b"sha256, then a pickle"
+DIGEST_SIZE = sha256().digest_size
 
 
 def digest(root: Path) -> str:
-    """Twelve digits that change with any file below `root` that holds compiled functions."""
+    """Return 12 hex digits that change with any file below `root` that contains compiled
+    functions."""
     texts = (
         (path.relative_to(root).as_posix().encode(), path.read_bytes())
         for path in sorted(root.rglob("*.py"))
     )
-    compiled = [name + text for name, text in texts if COMPILED.search(text)]
-    return sha256(b"".join([FORMAT, *compiled])).hexdigest()[:12]
+    compiled = [name + text for name, text in texts if COMPILED_FUNCTION.search(text)]
+    return sha256(b"".join([FILE_FORMAT, *compiled])).hexdigest()[:12]
 
 
 def use_kernel_cache(root: Path) -> None:
-    """Save the compiled functions of the package at `root` in the user's cache folder, and load
-    them from there. If there is no usable folder, nothing is saved."""
+    """Cache the compiled functions of the package at `root` in the user's cache folder.
+
+    If there is no usable folder, nothing is cached and a warning says why.
+    """
     folder, reason = cache_folder(digest(root))
     if folder is None:
         create: Callable[[Any], Any] = lambda _: _Uncached(str(reason))
@@ -54,8 +57,8 @@ def use_kernel_cache(root: Path) -> None:
 
 
 @cache
-def _warn_once(sentence: str) -> None:
-    warnings.warn(sentence, stacklevel=2)
+def _warn_once(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
 
 
 class _Uncached(caching.NullCache):
@@ -136,17 +139,17 @@ class _CheckedFiles(caching.IndexDataCacheFile):
             content = Path(path).read_bytes()
         except OSError:
             return None
-        if sha256(content[SIZE:]).digest() != content[:SIZE]:
+        if sha256(content[DIGEST_SIZE:]).digest() != content[:DIGEST_SIZE]:
             _warn_once(
                 f"Compiled code in {Path(path).parent.parent} was damaged and is compiled again."
             )
             return None
         try:
-            return pickle.loads(content[SIZE:])
+            return pickle.loads(content[DIGEST_SIZE:])
         except Exception:  # written by another version of Numba or Python
             return None
 
-    def _write(self, path: str, thing: Any) -> None:
-        payload = self._dump(thing)
+    def _write(self, path: str, content: Any) -> None:
+        payload = self._dump(content)
         with self._open_for_write(path) as file:
             file.write(sha256(payload).digest() + payload)

@@ -1,4 +1,4 @@
-"""The folder of the compiled code: one whose files only its owner can write or replace.
+"""The folder of the compiled code, whose files only its owner can write or replace.
 
 Whoever can write these files can run code as the user who loads them.
 """
@@ -16,25 +16,25 @@ from typing import Any
 from numba import config as _config
 
 settings: Any = _config  # Numba creates its options at run time
-OWN_NAME = re.compile(r"kernels-[0-9a-f]{12}(\.\d+)?")
+CACHE_FOLDER_NAME = re.compile(r"kernels-[0-9a-f]{12}(\.\d+)?")
 # A version that was not used for 60 days is rarely used again, and then only compiled again.
 UNUSED_SECONDS = 60 * 24 * 3600
 
 
 class UnusableFolder(Exception):
-    """A folder cannot be used as the cache; the message is a clause that says why."""
+    """A folder that cannot be used as cache. The message is a clause that states why."""
 
 
 def cache_folder(version: str) -> tuple[Path | None, str | None]:
-    """Return the cache folder of a version of the sources, and why the user's folder is not used.
+    """Return the cache folder for a version of the sources, and why the user's folder is not used.
 
     The folder is below NUMBA_CACHE_DIR if that is set. If it is not usable, a private folder in the
     system's temporary folder replaces it. The folder is None if that is not usable either.
     """
     reason = None
-    for folder_of in (_user_folder, _temporary_folder):
+    for create in (_user_folder, _temporary_folder):
         try:
-            return folder_of(f"kernels-{version}"), reason
+            return create(f"kernels-{version}"), reason
         except UnusableFolder as error:
             reason = reason or str(error)
         except (OSError, RuntimeError) as error:  # RuntimeError: the user has no home folder
@@ -56,11 +56,11 @@ def _temporary_folder(name: str) -> Path:
 
 
 def usable_folder(base: Path, name: str, *, private: bool = False) -> Path:
-    """Create the folder `name` in `base` and return its path without symbolic links. Delete the
-    folders of versions that were not used for 60 days. Raises `UnusableFolder` or `OSError`.
+    """Create the folder `name` in `base` and return its path without symbolic links.
 
-    With `private`, `base` must be a folder of mode 0700 that this user owns. Its name is
-    predictable, so another user may have created it in a shared folder.
+    Delete the folders of versions that were not used for 60 days. With `private`, `base` must be a
+    folder of mode 0700 that this user owns: its name is predictable, so another user may have
+    created it in a shared folder. Raises `UnusableFolder` or `OSError`.
     """
     base.mkdir(mode=0o700, parents=True, exist_ok=True)
     if private:
@@ -85,8 +85,10 @@ def _require_private(base: Path) -> None:
 
 
 def _require_safe(folder: Path) -> None:
-    """Raises `UnusableFolder` if another user (except root) can write or replace a folder, which
-    is given without symbolic links."""
+    """Raise `UnusableFolder` if another user (except root) can write or replace a folder.
+
+    The path must not contain symbolic links.
+    """
     if os.name != "posix":
         return
     status = folder.stat()
@@ -119,7 +121,7 @@ def _delete_unused(base: Path) -> None:
     with suppress(OSError):
         for folder in base.iterdir():
             with suppress(OSError):
-                if OWN_NAME.fullmatch(folder.name) and _is_unused(
+                if CACHE_FOLDER_NAME.fullmatch(folder.name) and _is_unused(
                     folder.stat(follow_symlinks=False)
                 ):
                     deleted = folder.rename(folder.with_suffix(f".{os.getpid()}"))

@@ -1,52 +1,52 @@
-"""What a sparse symmetric matrix fills in when it is factorised: its elimination tree, and blocks
-of columns that fill in alike.
+"""Symbolic Cholesky factorisation: elimination tree, supernodes and their rows.
 
-Columns are numbered in the order in which they are eliminated. `below` lists, of each column, the
-rows after it that its matrix has (compressed columns); `above` the same of the transpose: of each
-row, the columns before it.
+Columns are numbered in elimination order. `below` lists the rows below the diagonal of each column
+of the matrix (compressed columns). `above` lists the columns before the diagonal of each row.
 """
+
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-WIDEST = 24  # columns of a block that is made of several
-SLACK = 0.1  # of what such a block stores, that may be zeros
+MAX_MERGED_COLUMNS = 24  # columns of a merged supernode
+MAX_ZERO_FRACTION = 0.1  # zeros that a merged supernode may store
 
 
 @njit(error_model="numpy", cache=True)
-def parents(start, above):
-    """(n,) the first row that each column fills in below its diagonal, -1 for none (Liu)."""
+def elimination_tree(start: Any, above: Any) -> Any:
+    """Return the parent (n,) of each column in the elimination tree, -1 for a root (Liu, 1986)."""
     n = len(start) - 1
     parent, ancestor = np.full(n, -1), np.full(n, -1)
     for j in range(n):
         for k in range(start[j], start[j + 1]):
             i = above[k]
             while i != -1 and i < j:
-                further = ancestor[i]
+                next_ancestor = ancestor[i]
                 ancestor[i] = j
-                if further == -1:
+                if next_ancestor == -1:
                     parent[i] = j
-                i = further
+                i = next_ancestor
     return parent
 
 
 @njit(error_model="numpy", cache=True)
-def children_first(parent):
-    """(n,) an order of the tree in which the columns below each stand together right before it."""
+def postorder(parent: Any) -> Any:
+    """Return a postorder (n,) of the tree: each subtree is contiguous, and its root is last."""
     n = len(parent)
     child, sibling = np.full(n, -1), np.full(n, -1)
     for j in range(n - 1, -1, -1):
         if parent[j] >= 0:
             sibling[j], child[parent[j]] = child[parent[j]], j
-    order, stack, found = np.empty(n, np.int64), np.empty(n, np.int64), 0
+    order, stack, count = np.empty(n, np.int64), np.empty(n, np.int64), 0
     for root in range(n):
         top = 0 if parent[root] < 0 else -1
         stack[0] = root
         while top >= 0:
             j = stack[top]
             if child[j] == -1:
-                order[found] = j
-                found, top = found + 1, top - 1
+                order[count] = j
+                count, top = count + 1, top - 1
             else:
                 top += 1
                 stack[top], child[j] = child[j], sibling[child[j]]
@@ -54,8 +54,8 @@ def children_first(parent):
 
 
 @njit(error_model="numpy", cache=True)
-def heights(start, above, parent):
-    """(n,) how many rows each column of the factor has, its diagonal with them."""
+def column_counts(start: Any, above: Any, parent: Any) -> Any:
+    """Return the number of rows (n,) of each column of the factor, including the diagonal."""
     n = len(parent)
     height, seen = np.ones(n, np.int64), np.full(n, -1)
     for i in range(n):
@@ -70,41 +70,52 @@ def heights(start, above, parent):
 
 
 @njit(error_model="numpy", cache=True)
-def blocks(parent, height):
-    """((m + 1,) the first column of each block, (m,) how many rows it has). Columns that fill in
-    alike are one block, and small blocks are joined with the one that they fill in first where that
-    stores few zeros."""
+def supernodes(parent: Any, height: Any) -> Any:
+    """Return the first column (m + 1,) and the number of rows (m,) of each supernode.
+
+    Columns with the same rows form one supernode. A small supernode is merged with its parent if
+    the merged block stores few zeros.
+    """
     n = len(parent)
     first, rows, zeros = np.empty(n + 1, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    m, end = 0, n  # found from the last to the first
+    m, end = 0, n  # from the last supernode to the first
     for j in range(n - 1, -1, -1):
         if j > 0 and parent[j - 1] == j and height[j - 1] == height[j] + 1:
             continue
-        wide, tall, spare = end - j, height[j], 0
+        width, n_rows, n_zeros = end - j, height[j], 0
         if m > 0 and parent[end - 1] == end:
-            after = (n if m == 1 else first[m - 2]) - end
-            more = zeros[m - 1] + wide * (wide + rows[m - 1] - tall)
-            if wide + after <= WIDEST and more <= SLACK * (wide + after) * (wide + rows[m - 1]):
-                m, tall, spare = m - 1, wide + rows[m - 1], more
-        first[m], rows[m], zeros[m] = j, tall, spare
+            next_width = (n if m == 1 else first[m - 2]) - end
+            merged_zeros = zeros[m - 1] + width * (width + rows[m - 1] - n_rows)
+            if width + next_width <= MAX_MERGED_COLUMNS and merged_zeros <= MAX_ZERO_FRACTION * (
+                width + next_width
+            ) * (width + rows[m - 1]):
+                m, n_rows, n_zeros = m - 1, width + rows[m - 1], merged_zeros
+        first[m], rows[m], zeros[m] = j, n_rows, n_zeros
         m, end = m + 1, j
     return np.append(first[:m][::-1], n), rows[:m][::-1].copy()
 
 
 @njit(error_model="numpy", cache=True)
-def fill(start, below, first, tall):
-    """(where the rows of each block begin, these rows, the block that each block fills in first or
-    -1, where in that block each of its rows stands)."""
-    n, m = first[-1], len(tall)
-    begin = np.zeros(m + 1, np.int64)
-    begin[1:] = np.cumsum(tall)
-    rows, place, parent = np.empty(begin[m], np.int64), np.zeros(begin[m], np.int64), np.full(m, -1)
+def supernode_rows(start: Any, below: Any, first: Any, n_rows: Any) -> Any:
+    """Return the rows of all supernodes and their positions in the parents.
+
+    The result is (start of the rows of each supernode (m + 1,), rows (k,), parent of each supernode
+    or -1 (m,), position of each row in the rows of the parent (k,)).
+    """
+    n, m = first[-1], len(n_rows)
+    row_start = np.zeros(m + 1, np.int64)
+    row_start[1:] = np.cumsum(n_rows)
+    rows, parent_row, parent = (
+        np.empty(row_start[m], np.int64),
+        np.zeros(row_start[m], np.int64),
+        np.full(m, -1),
+    )
     child, sibling, owner = np.full(m, -1), np.full(m, -1), np.empty(n, np.int64)
-    seen, where = np.full(n, -1), np.empty(n, np.int64)
+    seen, position = np.full(n, -1), np.empty(n, np.int64)
     for b in range(m):
         owner[first[b] : first[b + 1]] = b
     for b in range(m):
-        k = begin[b]
+        k = row_start[b]
         for j in range(first[b], first[b + 1]):
             rows[k], seen[j], k = j, b, k + 1
         for j in range(first[b], first[b + 1]):
@@ -113,19 +124,19 @@ def fill(start, below, first, tall):
                     rows[k], seen[below[t]], k = below[t], b, k + 1
         c = child[b]
         while c != -1:
-            for t in range(begin[c] + first[c + 1] - first[c], begin[c + 1]):
+            for t in range(row_start[c] + first[c + 1] - first[c], row_start[c + 1]):
                 if seen[rows[t]] != b:
                     rows[k], seen[rows[t]], k = rows[t], b, k + 1
             c = sibling[c]
-        rows[begin[b] : k].sort()
-        for t in range(begin[b], k):
-            where[rows[t]] = t - begin[b]
+        rows[row_start[b] : k].sort()
+        for t in range(row_start[b], k):
+            position[rows[t]] = t - row_start[b]
         c = child[b]
         while c != -1:
-            for t in range(begin[c] + first[c + 1] - first[c], begin[c + 1]):
-                place[t] = where[rows[t]]
+            for t in range(row_start[c] + first[c + 1] - first[c], row_start[c + 1]):
+                parent_row[t] = position[rows[t]]
             c = sibling[c]
-        if first[b + 1] - first[b] < k - begin[b]:
-            up = owner[rows[begin[b] + first[b + 1] - first[b]]]
-            parent[b], sibling[b], child[up] = up, child[up], b
-    return begin, rows, parent, place
+        if first[b + 1] - first[b] < k - row_start[b]:
+            b_parent = owner[rows[row_start[b] + first[b + 1] - first[b]]]
+            parent[b], sibling[b], child[b_parent] = b_parent, child[b_parent], b
+    return row_start, rows, parent, parent_row

@@ -1,19 +1,20 @@
-"""Products and invariants of 3 x 3 matrices held as flat, row-major tuples, and of vectors of
-three; real or complex entries alike.
+"""Algebra of 3 x 3 matrices as flat, row-major tuples, and of vectors of three.
 
-Tuples live in registers, so that a loop over elements or particles allocates nothing. A plane
-problem uses the same functions with the out-of-plane row and column of the identity.
+Entries are real or complex. Tuples are kept in registers, so a loop over elements or particles
+allocates nothing. A plane problem pads its matrices with the last row and column of the identity.
 """
+
+from typing import Any
 
 from numba import njit
 
-FAST = {
-    "contract"
-}  # fused multiply-add, as a C++ compiler makes them; nothing that changes the handling of NaN
+# Fused multiply-add, as in C++ compilers. NaN and infinity are handled as without it.
+FAST = {"contract"}
 
 
 @njit(error_model="numpy", cache=True)
-def add(A, B):
+def add(A: Any, B: Any) -> Any:
+    """Return A + B."""
     return (
         A[0] + B[0],
         A[1] + B[1],
@@ -28,7 +29,8 @@ def add(A, B):
 
 
 @njit(error_model="numpy", cache=True)
-def sub(A, B):
+def sub(A: Any, B: Any) -> Any:
+    """Return A - B."""
     return (
         A[0] - B[0],
         A[1] - B[1],
@@ -43,7 +45,8 @@ def sub(A, B):
 
 
 @njit(error_model="numpy", cache=True)
-def scale(s, A):
+def scale(s: Any, A: Any) -> Any:
+    """Return s A."""
     return (
         s * A[0],
         s * A[1],
@@ -58,20 +61,21 @@ def scale(s, A):
 
 
 @njit(error_model="numpy", cache=True)
-def sym(A):
-    """(A + A^T) / 2"""
+def sym(A: Any) -> Any:
+    """Return (A + A^T) / 2."""
     a, b, c = 0.5 * (A[1] + A[3]), 0.5 * (A[2] + A[6]), 0.5 * (A[5] + A[7])
     return (A[0], a, b, a, A[4], c, b, c, A[8])
 
 
 @njit(error_model="numpy", cache=True)
-def trace(A):
+def trace(A: Any) -> Any:
+    """Return tr(A)."""
     return A[0] + A[4] + A[8]
 
 
 @njit(error_model="numpy", cache=True)
-def dot(A, B):
-    """A : B"""
+def dot(A: Any, B: Any) -> Any:
+    """Return A : B."""
     return (
         A[0] * B[0]
         + A[1] * B[1]
@@ -86,8 +90,8 @@ def dot(A, B):
 
 
 @njit(error_model="numpy", cache=True)
-def mm(A, B):
-    """A B"""
+def mm(A: Any, B: Any) -> Any:
+    """Return A B."""
     return (
         A[0] * B[0] + A[1] * B[3] + A[2] * B[6],
         A[0] * B[1] + A[1] * B[4] + A[2] * B[7],
@@ -102,24 +106,26 @@ def mm(A, B):
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def transposed(A):
+def transposed(A: Any) -> Any:
+    """Return A^T."""
     return (A[0], A[3], A[6], A[1], A[4], A[7], A[2], A[5], A[8])
 
 
 @njit(error_model="numpy", cache=True)
-def mtm(A, B):
-    """A^T B"""
+def mtm(A: Any, B: Any) -> Any:
+    """Return A^T B."""
     return mm(transposed(A), B)
 
 
 @njit(error_model="numpy", cache=True)
-def mmt(A, B):
-    """A B^T"""
+def mmt(A: Any, B: Any) -> Any:
+    """Return A B^T."""
     return mm(A, transposed(B))
 
 
 @njit(error_model="numpy", cache=True)
-def det(A):
+def det(A: Any) -> Any:
+    """Return det(A)."""
     return (
         A[0] * (A[4] * A[8] - A[5] * A[7])
         - A[1] * (A[3] * A[8] - A[5] * A[6])
@@ -128,8 +134,8 @@ def det(A):
 
 
 @njit(error_model="numpy", cache=True)
-def cofactor(A):
-    """det(A) A^-T, also where A is singular."""
+def cofactor(A: Any) -> Any:
+    """Return cof(A) = det(A) A^-T, also for a singular A."""
     return (
         A[4] * A[8] - A[5] * A[7],
         A[5] * A[6] - A[3] * A[8],
@@ -144,8 +150,11 @@ def cofactor(A):
 
 
 @njit(error_model="numpy", cache=True)
-def cross(A, B):
-    """The derivative of the cofactor: cofactor(A + B) = cofactor(A) + cross(A, B) + cofactor(B)."""
+def cross(A: Any, B: Any) -> Any:
+    """Return the derivative of the cofactor of A in the direction B.
+
+    cof(A + B) = cof(A) + cross(A, B) + cof(B).
+    """
     return (
         A[4] * B[8] + B[4] * A[8] - A[5] * B[7] - B[5] * A[7],
         A[5] * B[6] + B[5] * A[6] - A[3] * B[8] - B[3] * A[8],
@@ -159,11 +168,9 @@ def cross(A, B):
     )
 
 
-# Vectors of three numbers
-
-
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def times(A, v):
+def times(A: Any, v: Any) -> Any:
+    """Return A v."""
     return (
         A[0] * v[0] + A[1] * v[1] + A[2] * v[2],
         A[3] * v[0] + A[4] * v[1] + A[5] * v[2],
@@ -172,11 +179,12 @@ def times(A, v):
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def axpy(s, a, b):
-    """s a + b of two vectors."""
+def axpy(s: Any, a: Any, b: Any) -> Any:
+    """Return s a + b."""
     return (s * a[0] + b[0], s * a[1] + b[1], s * a[2] + b[2])
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def inner(a, b):
+def inner(a: Any, b: Any) -> Any:
+    """Return a . b."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]

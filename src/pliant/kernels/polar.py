@@ -1,40 +1,45 @@
-"""The rotation nearest to a matrix and its derivative.
+"""The rotation closest to a matrix (polar decomposition) and its derivative.
 
-R maximises R : F over all rotations, also where F is flat or inverted. Where F is sound, Higham's
-iteration finds it. Elsewhere it comes as a unit quaternion, the leading eigenvector of a symmetric
-4 x 4 matrix (Horn 1987), whose eigenvalue is the largest root of a quartic in the invariants of F.
+R maximises R : F over all rotations, also for a singular or inverted F. Well-conditioned matrices
+use Higham's iteration. For the others R is the leading eigenvector of a symmetric 4 x 4 matrix, as
+a unit quaternion (Horn, 1987). Its eigenvalue is the largest root of a quartic in the invariants of
+F.
 """
+
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from pliant.kernels.matrix import add, cofactor, det, dot, mm, mtm, scale, sub
 
-# det F over |F|^3 above which Higham's iteration takes a handful of turns; 0.19 for a rotation
-SOUND = 0.02
-# relative distance of the two leading eigenvalues below which the adjugate loses too many digits
-GAP = 1e-4
+# of det F / |F|^3 for Higham's iteration, which then needs few iterations; 0.19 for a rotation
+MIN_RELATIVE_DET = 0.02
+# between the two leading eigenvalues; with a smaller gap the adjugate loses too many digits
+MIN_RELATIVE_GAP = 1e-4
 
 
 @njit(error_model="numpy", cache=True)
-def rotation(F):
-    """The rotation R that maximises R : F."""
+def rotation(F: Any) -> Any:
+    """Return the rotation R that maximises R : F."""
     size = np.sqrt(dot(F, F))
-    if det(F) > SOUND * size**3:
-        return _average_with_inverse(scale(np.sqrt(3.0) / size, F))
+    if det(F) > MIN_RELATIVE_DET * size**3:
+        return _higham_iteration(scale(np.sqrt(3.0) / size, F))
     if size == 0.0:
         return (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     A = scale(1.0 / size, F)
     top, gap = _leading_root(A)
-    q = _adjugate_vector(A, top) if gap > GAP else _jacobi_vector(A)
+    q = _adjugate_vector(A, top) if gap > MIN_RELATIVE_GAP else _lapack_vector(A)
     R = _quaternion_matrix(q)
-    return _polish(A, R) if gap > GAP else R
+    return _newton_step(A, R) if gap > MIN_RELATIVE_GAP else R
 
 
 @njit(error_model="numpy", cache=True)
-def _average_with_inverse(F):
-    """Higham's iteration R <- (R + R^-T) / 2, which squares its error; for matrices far from flat
-    or inverted."""
+def _higham_iteration(F: Any) -> Any:
+    """Return the limit of Higham's iteration R <- (R + R^-T) / 2.
+
+    It converges quadratically for matrices that are far from singular and not inverted.
+    """
     for _ in range(20):
         C = cofactor(F)
         half = 0.5 / (F[0] * C[0] + F[1] * C[1] + F[2] * C[2])
@@ -47,9 +52,11 @@ def _average_with_inverse(F):
 
 
 @njit(error_model="numpy", cache=True)
-def plane_rotation(F):
-    """The rotation about z that maximises R : F, for plane problems: an inverted cell must not flip
-    out of its plane."""
+def plane_rotation(F: Any) -> Any:
+    """Return the rotation about z that maximises R : F.
+
+    It keeps an inverted cell of a plane problem in its plane.
+    """
     c, s = F[0] + F[4], F[3] - F[1]
     r = np.sqrt(c * c + s * s)
     if r == 0.0:
@@ -59,27 +66,31 @@ def plane_rotation(F):
 
 
 @njit(error_model="numpy", cache=True)
-def _leading_root(A):
-    """Largest root of t^4 - 2 |A|^2 t^2 - 8 det(A) t + |A|^4 - 4 |cof A|^2 and its slope there, a
-    measure of the gap."""
+def _leading_root(A: Any) -> Any:
+    """Return the largest root of Horn's quartic and the derivative of the quartic there.
+
+    The quartic is t^4 - 2 |A|^2 t^2 - 8 det(A) t + |A|^4 - 4 |cof A|^2. Its derivative measures the
+    gap between the two leading eigenvalues.
+    """
     n, d, C = dot(A, A), det(A), cofactor(A)
     c0 = n * n - 4.0 * dot(C, C)
-    t, slope = np.sqrt(3.0 * n), 0.0
+    t, derivative = np.sqrt(3.0 * n), 0.0
     for _ in range(40):
         value = ((t * t - 2.0 * n) * t - 8.0 * d) * t + c0
-        slope = (4.0 * t * t - 4.0 * n) * t - 8.0 * d
-        if slope <= 1e-9:
+        derivative = (4.0 * t * t - 4.0 * n) * t - 8.0 * d
+        if derivative <= 1e-9:
             break
-        move = value / slope
+        move = value / derivative
         t -= move
         if abs(move) < 1e-15:
             break
-    return t, slope
+    return t, derivative
 
 
 @njit(error_model="numpy", cache=True)
-def _horn(A):
-    """The ten entries (upper triangle) of Horn's matrix, quaternions ordered (w, x, y, z)."""
+def _horn(A: Any) -> Any:
+    """Return the upper triangle (10 entries) of Horn's matrix; quaternions are ordered (w, x, y,
+    z)."""
     return (
         A[0] + A[4] + A[8],
         A[7] - A[5],
@@ -95,9 +106,9 @@ def _horn(A):
 
 
 @njit(error_model="numpy", cache=True)
-def _adjugate_vector(A, top):
-    """The longest column of the adjugate of Horn's matrix minus its leading eigenvalue: that
-    eigenvalue's vector."""
+def _adjugate_vector(A: Any, top: Any) -> Any:
+    """Return the leading eigenvector as the longest column of adj(H - top I), where H is Horn's
+    matrix."""
     a, b, c, d, e, f, g, h, i, j = _horn(A)
     a, e, h, j = a - top, e - top, h - top, j - top
     hj, hi, ij = h * j - i * i, f * j - g * i, f * i - g * h
@@ -120,21 +131,20 @@ def _adjugate_vector(A, top):
         -(a * (e * i - f * g) - b * (b * i - f * d) + c * (b * g - d * e)),
     )
     z = (best[3], x[3], y[3], a * (e * h - f * f) - b * (b * h - f * c) + c * (b * f - c * e))
-    best = _longer(_longer(best, x), _longer(y, z))
-    return best
+    return _longer(_longer(best, x), _longer(y, z))
 
 
 @njit(error_model="numpy", cache=True)
-def _longer(a, b):
+def _longer(a: Any, b: Any) -> Any:
+    """Return the longer of two vectors of four."""
     na = a[0] * a[0] + a[1] * a[1] + a[2] * a[2] + a[3] * a[3]
     nb = b[0] * b[0] + b[1] * b[1] + b[2] * b[2] + b[3] * b[3]
     return a if na >= nb else b
 
 
 @njit(error_model="numpy", cache=True)
-def _jacobi_vector(A):
-    """The leading eigenvector by LAPACK; slower, for flat or inverted matrices whose leading
-    eigenvalues nearly meet."""
+def _lapack_vector(A: Any) -> Any:
+    """Return the leading eigenvector by LAPACK: slower, for nearly equal leading eigenvalues."""
     entries = _horn(A)
     H = np.empty((4, 4))
     k = 0
@@ -147,7 +157,8 @@ def _jacobi_vector(A):
 
 
 @njit(error_model="numpy", cache=True)
-def _quaternion_matrix(q):
+def _quaternion_matrix(q: Any) -> Any:
+    """Return the rotation matrix of a quaternion of any length."""
     s = 2.0 / (q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     w, x, y, z = q
     return (
@@ -164,15 +175,15 @@ def _quaternion_matrix(q):
 
 
 @njit(error_model="numpy", cache=True)
-def _polish(A, R):
-    """One Newton step on the skew part of R^T A, which squares the error that the adjugate left."""
+def _newton_step(A: Any, R: Any) -> Any:
+    """Return R after one Newton step on the skew part of R^T A, which squares the error."""
     w = _spin(A, R, A)
     return mm(R, _quaternion_matrix((1.0, 0.5 * w[0], 0.5 * w[1], 0.5 * w[2])))
 
 
 @njit(error_model="numpy", cache=True)
-def _spin(F, R, dF):
-    """The axis w of R^T dR = [w]x : (tr(S) I - S) w = axial(R^T dF - dF^T R), S = R^T F."""
+def _spin(F: Any, R: Any, dF: Any) -> Any:
+    """Return the axial vector w of R^T dR: (tr(S) I - S) w = axial(R^T dF - dF^T R), S = R^T F."""
     W = mtm(R, dF)
     a, b, c = W[7] - W[5], W[2] - W[6], W[3] - W[1]
     G = spin_inverse(F, R)
@@ -184,9 +195,11 @@ def _spin(F, R, dF):
 
 
 @njit(error_model="numpy", cache=True)
-def spin_inverse(F, R):
-    """(tr(S) I - S)^-1, S = R^T F. In a plane problem its in-plane part may be singular; it is
-    never looked at, so it is zero."""
+def spin_inverse(F: Any, R: Any) -> Any:
+    """Return (tr(S) I - S)^-1, where S = R^T F.
+
+    In a plane problem the in-plane part may be singular. It is not used there and set to zero.
+    """
     S = mtm(R, F)
     t = S[0] + S[4] + S[8]
     a, b, c = -0.5 * (S[1] + S[3]), -0.5 * (S[2] + S[6]), -0.5 * (S[5] + S[7])
@@ -199,8 +212,10 @@ def spin_inverse(F, R):
 
 
 @njit(error_model="numpy", cache=True)
-def rotation_differential(F, R, dF):
-    """dR for a change dF, R the rotation of F; singular only where the sum of two signed singular
-    values is zero."""
+def rotation_differential(F: Any, R: Any, dF: Any) -> Any:
+    """Return dR for a change dF, where R is the rotation of F.
+
+    It is singular only if the sum of two signed singular values is zero.
+    """
     w = _spin(F, R, dF)
     return mm(R, (0.0 * w[0], -w[2], w[1], w[2], 0.0 * w[0], -w[0], -w[1], w[0], 0.0 * w[0]))

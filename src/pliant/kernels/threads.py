@@ -1,5 +1,4 @@
-"""How compiled loops are called: on one thread for small work, where waking a second costs more
-than it brings, and in one form."""
+"""The number of threads of compiled loops, and the form of their arguments."""
 
 import os
 from collections.abc import Callable
@@ -8,25 +7,30 @@ from typing import Any
 import numba
 import numpy as np
 
-SMALL = 3000  # quadrature points; below this a loop takes well under a millisecond on one core
+MIN_PARALLEL_WORK = 3000  # quadrature points; smaller loops take well under 1 ms on one core
 
-SPINS = "1000"  # looks, some microseconds
+SPIN_COUNT = "1000"  # spins before a thread sleeps: a few microseconds
 
 
-def wait_quietly() -> None:
-    """Threads that wait for work are to sleep soon, unless the user has said how they wait. OpenMP
-    lets them spin for milliseconds, which takes the core from a browser or another process: beside
-    one, ticks on two threads took four times as long. It asks when it is loaded, so this comes
-    before."""
+def limit_spinning() -> None:
+    """Let idle OpenMP threads sleep soon, unless the user has set how they wait.
+
+    By default they spin for milliseconds and take the core from a browser or another process: next
+    to one, control steps on two threads took four times as long. OpenMP reads the setting when it
+    is loaded, so call this first.
+    """
     if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
 
 
-def run(kernel: Callable[..., Any], work: int, *args: Any) -> Any:
-    """kernel(*args) on one thread when `work` is small, else on as many as NUMBA_NUM_THREADS
-    allows."""
+def run_kernel(kernel: Callable[..., Any], work: int, *args: Any) -> Any:
+    """Return kernel(*args), on one thread if `work` is small.
+
+    `work` is the number of quadrature points, or of items that cost as much. Large work uses
+    NUMBA_NUM_THREADS threads.
+    """
     before = numba.get_num_threads()
-    if work >= SMALL or before == 1:
+    if work >= MIN_PARALLEL_WORK or before == 1:
         return kernel(*args)
     numba.set_num_threads(1)
     try:
@@ -35,9 +39,9 @@ def run(kernel: Callable[..., Any], work: int, *args: Any) -> Any:
         numba.set_num_threads(before)
 
 
-def for_reading(array: np.ndarray) -> np.ndarray:
-    """A contiguous view that cannot be written to: compiled loops then have one form, whatever they
-    are given."""
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a contiguous, read-only view, so that a compiled loop needs one specialisation
+    only."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

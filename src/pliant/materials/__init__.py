@@ -1,6 +1,6 @@
-"""Materials, each written once for every body."""
+"""Elastic materials and the valid ranges of material parameters."""
 
-from pliant.materials.elastic import LAWS, Material, from_moduli, moduli, moduli_slope
+from pliant.materials.elastic import LAWS, Material, from_moduli, moduli, moduli_nu_derivative
 from pliant.materials.ranges import (
     DENSITY,
     FRICTION,
@@ -23,5 +23,5 @@ __all__ = [
     "Range",
     "from_moduli",
     "moduli",
-    "moduli_slope",
+    "moduli_nu_derivative",
 ]

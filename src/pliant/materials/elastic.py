@@ -1,4 +1,4 @@
-"""The material a user names: an elastic law with Young's modulus, Poisson's ratio and density."""
+"""Elastic materials: a law with Young's modulus, Poisson's ratio and density."""
 
 from dataclasses import dataclass, replace
 from typing import NoReturn
@@ -9,7 +9,7 @@ from pliant.core import (
     Array,
     InputError,
     finite_array,
-    is_whole,
+    is_integer,
     quoted,
     require_number,
     require_positive,
@@ -27,19 +27,24 @@ LAWS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Material:
-    """An isotropic elastic material; the same object serves finite elements and material points.
+    """An isotropic elastic material, for finite elements and material points.
 
-    `law` is "neo-hookean" (paper 003 eq. 1, paper 004 eq. 13; its energy is a barrier against
-    inversion), "fixed-corotated" (paper 004 eq. 12; recovers from inversion) or "linear-corotated"
-    (small strains, any rotation).
+    `law` is "neo-hookean" ([Zimmermann2021, eq. 1], [Spielberg2021, eq. 13]; its energy is a
+    barrier against inversion), "fixed-corotated" ([Spielberg2021, eq. 12]; recovers from inversion)
+    or "linear-corotated" (small strains, any rotation). Raises `InputError` for invalid parameters.
+
+    >>> import pliant as pl
+    >>> silicone = pl.Material(E=1e6, nu=0.45, density=1070.0)
+    >>> silicone.law
+    'neo-hookean'
     """
 
     E: float  # [Pa] Young's modulus
     nu: float  # [-] Poisson's ratio
     density: float = 1000.0  # [kg/m^3]
     law: str = "neo-hookean"
-    # p of the added near-incompressible energy E / (3 (2 - 2 nu)) |J - 1|^p (paper 004 eq. 14); 0:
-    # none
+    # p of the near-incompressible energy E / (3 (2 - 2 nu)) |J - 1|^p [Spielberg2021, eq. 14];
+    # 0: no such term
     power: int = 0
 
     def __post_init__(self) -> None:
@@ -48,64 +53,68 @@ class Material:
         if not -1.0 < require_number("Poisson's ratio", self.nu, "-") < 0.5:
             raise InputError(
                 f"Poisson's ratio is {self.nu:g}; it must lie between -1 and 0.5, both excluded. "
-                "For a nearly incompressible material take nu = 0.49, or nu = 0.45 with power = "
-                "2."
+                "For a nearly incompressible material use nu = 0.49, or nu = 0.45 with power = 2."
             )
         if not isinstance(self.law, str) or self.law not in LAWS:
             raise InputError(
                 f"There is no material law '{self.law}'; choose one of {', '.join(LAWS)}."
             )
-        if not is_whole(self.power) or (self.power != 0 and self.power < 2):
+        if not is_integer(self.power) or (self.power != 0 and self.power < 2):
             raise InputError(
                 f"The near-incompressible power is {quoted(self.power)}; take a whole number of "
-                "2 or "
-                "more, or 0 for none."
+                "2 or more, or 0 for none."
             )
 
     def near_incompressible(self, power: int = 2) -> "Material":
-        """The same material with the near-incompressible term of paper 004 eq. 14 added."""
+        """Return the material with the near-incompressible term of [Spielberg2021, eq. 14]."""
         return replace(self, power=power)
 
     def energy(self, F: Array) -> float:
-        """Return the energy density [J/m^3] at F (3, 3). It is infinite where "neo-hookean" meets
-        det F <= 0."""
+        """Return the energy density [J/m^3] at F (3, 3).
+
+        It is infinite for "neo-hookean" with det F <= 0. Raises `InputError` if it is not a number.
+        """
         f, R = _tuples(F)
         value = laws.energy(
             LAWS[self.law], f, R, tuple(moduli(self.E, self.nu, self.power)), self.power
         )
         if np.isnan(value):
-            self._refuse("energy", F)
+            self._raise_not_finite("energy", F)
         return value
 
     def stress(self, F: Array) -> Array:
-        """Return the first Piola-Kirchhoff stress (3, 3) [Pa] at F (3, 3). Raises `InputError`
-        where it is not finite: "neo-hookean" has none for det F <= 0."""
+        """Return the first Piola-Kirchhoff stress (3, 3) [Pa] at F (3, 3).
+
+        Raises `InputError` if it is not finite, as for "neo-hookean" with det F <= 0.
+        """
         return self._stress(F, moduli(self.E, self.nu, self.power))
 
-    def stress_slopes(self, F: Array) -> tuple[Array, Array]:
-        """(dP/dE [-], dP/dnu [Pa]), each (3, 3), at F (3, 3)."""
+    def stress_derivatives(self, F: Array) -> tuple[Array, Array]:
+        """Return dP/dE [-] and dP/dnu [Pa], (3, 3) each, at F (3, 3)."""
         return (
             self._stress(F, moduli(self.E, self.nu, self.power) / self.E),
-            self._stress(F, moduli_slope(self.E, self.nu, self.power)),
+            self._stress(F, moduli_nu_derivative(self.E, self.nu, self.power)),
         )
 
     def differential(self, F: Array, dF: Array) -> Array:
-        """(3, 3) the change dP of the stress [Pa] for a change dF (3, 3)."""
+        """Return the change dP (3, 3) [Pa] of the stress for a change dF (3, 3)."""
         f, R = _tuples(F)
         m = tuple(moduli(self.E, self.nu, self.power))
         change = tuple(finite_array("Its change", dF, (3, 3)).ravel())
-        return self._finite(laws.differential(LAWS[self.law], f, R, change, m, self.power), F)
+        return self._require_finite(
+            laws.differential(LAWS[self.law], f, R, change, m, self.power), F
+        )
 
     def _stress(self, F: Array, m: Array) -> Array:
         f, R = _tuples(F)
-        return self._finite(laws.stress(LAWS[self.law], f, R, tuple(m), self.power), F)
+        return self._require_finite(laws.stress(LAWS[self.law], f, R, tuple(m), self.power), F)
 
-    def _finite(self, values: tuple[float, ...], F: Array) -> Array:
+    def _require_finite(self, values: tuple[float, ...], F: Array) -> Array:
         if not np.all(np.isfinite(values)):
-            self._refuse("stress or its derivative", F)
+            self._raise_not_finite("stress or its derivative", F)
         return np.reshape(values, (3, 3))
 
-    def _refuse(self, what: str, F: Array) -> NoReturn:
+    def _raise_not_finite(self, what: str, F: Array) -> NoReturn:
         J = float(np.linalg.det(F / max(1.0, np.abs(F).max())))
         remedy = "give one of moderate size and of rank two or three"
         if self.law == "neo-hookean" and not J > 0.0:
@@ -117,8 +126,10 @@ class Material:
 
 
 def from_moduli(*, mu: float, kappa: float, density: float = 1000.0) -> Material:
-    """The neo-Hookean material of paper 003 eq. 1 from its two moduli [Pa]; kappa there stands
-    where lambda does here."""
+    """Return the neo-Hookean material of [Zimmermann2021, eq. 1] from its two moduli [Pa].
+
+    kappa in the paper is Lame's lambda.
+    """
     require_positive("The shear modulus mu", mu, "Pa")
     require_positive("The modulus kappa", kappa, "Pa")
     return Material(
@@ -129,7 +140,7 @@ def from_moduli(*, mu: float, kappa: float, density: float = 1000.0) -> Material
 
 
 def moduli(E: Array | float, nu: Array | float, power: Array | int) -> Array:
-    """(..., 3) the moduli (mu, lam, bulk) [Pa] that the laws are linear in."""
+    """Return the moduli (mu, lam, bulk) [Pa], (..., 3). Every law is linear in them."""
     E, nu = np.asarray(E, float), np.asarray(nu, float)
     bulk = np.where(np.asarray(power) > 0, E / (3.0 * (2.0 - 2.0 * nu)), 0.0)
     return np.stack(
@@ -137,8 +148,8 @@ def moduli(E: Array | float, nu: Array | float, power: Array | int) -> Array:
     )
 
 
-def moduli_slope(E: Array | float, nu: Array | float, power: Array | int) -> Array:
-    """(..., 3) the derivative of the moduli with respect to nu [Pa]."""
+def moduli_nu_derivative(E: Array | float, nu: Array | float, power: Array | int) -> Array:
+    """Return the derivative (..., 3) [Pa] of the moduli by nu."""
     E, nu = np.asarray(E, float), np.asarray(nu, float)
     bulk = np.where(np.asarray(power) > 0, E / (6.0 * (1.0 - nu) ** 2), 0.0)
     lam = E * (1.0 + 2.0 * nu**2) / ((1.0 + nu) * (1.0 - 2.0 * nu)) ** 2
@@ -146,5 +157,6 @@ def moduli_slope(E: Array | float, nu: Array | float, power: Array | int) -> Arr
 
 
 def _tuples(F: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return F and its rotation as flat tuples."""
     f = tuple(finite_array("The deformation gradient", F, (3, 3)).ravel())
     return f, rotation(f)

@@ -1,8 +1,8 @@
-"""The plausible range of every material number, in one place: what is refused and what is doubted.
+"""Allowed and plausible ranges of the physical parameters.
 
-A number outside `allowed` is refused: no material has it, and in double precision its forces would
-drown all others. A number outside `plausible` is allowed, but `Range.doubts` names it: it is beyond
-every material known, so most likely a mistake of units.
+A value outside `allowed` raises an error: no material has it, and its forces would dominate all
+others in double precision. A value outside `plausible` is accepted, but `Range.warnings` reports
+it: it is beyond every known material, so the unit is probably wrong.
 """
 
 from dataclasses import dataclass
@@ -14,16 +14,16 @@ from pliant.core import InputError, require_number
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """The values that a number may have and those that it usually has, ends included."""
+    """The allowed and the plausible values of a parameter, limits included."""
 
     name: str
     unit: str
     allowed: tuple[float, float]
     plausible: tuple[float, float]
-    extremes: tuple[str, str]  # what the lowest and the highest plausible value belong to
+    extremes: tuple[str, str]  # materials with the lowest and highest plausible value
 
     def require(self, value: float, name: str | None = None) -> float:
-        """Return `value` as a float. Raises InputError if it is not allowed."""
+        """Return `value` as a float. Raises `InputError` if it is not allowed."""
         name, (lowest, highest) = name or self.name, self.allowed
         number = require_number(name, value, self.unit)
         if np.isnan(number) or number < 0.0 or (number == 0.0 < lowest):
@@ -36,8 +36,9 @@ class Range:
             )
         return number
 
-    def doubts(self, value: float, name: str | None = None) -> list[str]:
-        """Return a sentence if an allowed value lies outside the plausible range, else nothing."""
+    def warnings(self, value: float, name: str | None = None) -> list[str]:
+        """Return a warning if an allowed value lies outside the plausible range, else an empty
+        list."""
         (low, high), (least, most) = self.plausible, self.extremes
         if low <= value <= high:
             return []
@@ -86,8 +87,8 @@ FRICTION = Range(
     plausible=(0.0, 10.0),
     extremes=("a frictionless surface", "soft rubber on clean glass"),
 )
-# Damping: beyond the plausible limits a motion ends within 10 us (mass), or takes minutes to creep
-# to rest (stiffness), shorter and longer than any motion of a robot.
+# Beyond the plausible damping a motion decays within 10 us (mass damping) or takes minutes to decay
+# (stiffness damping), unlike any motion of a robot.
 MASS_DAMPING = Range(
     name="The mass damping",
     unit="1/s",

@@ -6,7 +6,7 @@ from typing import Any
 
 from pliant.core import InputError, nearest
 from pliant.progress import Progress, reporting
-from pliant.zoo.result_folder import checked_folder, held, replaced
+from pliant.report.result_folder import checked_folder, lock_result_folder, replace_result
 
 
 def papers() -> dict[str, str]:
@@ -38,5 +38,5 @@ def reproduce(
         )
     module = import_module(f"pliant.papers.paper{name}")
     folder = checked_folder(out, f"paper-{name}")
-    with held(folder), replaced(folder) as work, reporting(progress) as report:
+    with lock_result_folder(folder), replace_result(folder) as work, reporting(progress) as report:
         return module.reproduce(work, quick=quick, progress=report)

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pliant.core import Array
-from pliant.report import Scene, draw, set_stage
+from pliant.report import Scene, draw, make_stage
 from pliant.report.figures import STYLE
 from pliant.store import write_atomic
 
@@ -24,7 +24,7 @@ def pictures(
     scene: Scene, *, targets: Array | None = None, size: tuple[int, int] = SIZE
 ) -> list[Array]:
     """(height, width, 3) every frame of a scene, with its own row of targets (frames, dim) [m]."""
-    stage = set_stage(scene if targets is None else replace(scene, targets=targets), size)
+    stage = make_stage(scene if targets is None else replace(scene, targets=targets), size)
     out = []
     for k in range(len(scene.frames)):
         one = slice(k, k + 1)

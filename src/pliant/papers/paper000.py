@@ -1,4 +1,4 @@
-"""Paper 000: the first row of Table I and Fig. 5 (a), the soft arm with and without the grid of its
+"""[Jia2019]: the first row of Table I and Fig. 5 (a), the soft arm with and without the grid of its
 shapes."""
 
 import time
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from pliant.dynamics import ImplicitEuler
-from pliant.papers.written import Found, written
+from pliant.papers.experiment_results import Found, written
 from pliant.progress import Progress
-from pliant.zoo.experiment import Metric, Run, Setting
+from pliant.zoo.experiment import ExperimentRun, Metric, Setting
 from pliant.zoo.experiments import arm_circle
 from pliant.zoo.laser import Planned, known, plan_laser, plots
 from pliant.zoo.registry import find
@@ -26,7 +26,7 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
     """The arm's plan, then every column of its row measured beside."""
     began = time.perf_counter()
     experiment = find("arm-circle")
-    here = Run(
+    here = ExperimentRun(
         settings=experiment.chosen(quick=quick),
         folder=folder,
         identity="paper-000",
@@ -51,32 +51,34 @@ def table_one(
     metrics = {
         "unknowns N": Metric(value=planned.positions.shape[1], paper=PAPER["unknowns"]),
         "controls": Metric(value=model.n_controls, paper=4),
-        "f, an exact shape and its slope": Metric(value=costs["f"], unit="s", paper=F),
-        "g, a step with exact shapes": Metric(value=costs["g"], unit="s", paper=G),
-        "g, a step of all nodes (implicit Euler)": Metric(value=costs["full"], unit="s"),
-        "g~, a step on the grid": Metric(value=costs["grid"], unit="s", paper=G_GRID),
-        "an iteration with the grid": Metric(value=one, unit="s", paper=WITH),
-        "an iteration without": Metric(value=without, unit="s", paper=WITHOUT),
+        "time of f, exact shape with derivative": Metric(value=costs["f"], unit="s", paper=F),
+        "time of g, step with exact shapes": Metric(value=costs["g"], unit="s", paper=G),
+        "time of g, implicit Euler step of all nodes": Metric(value=costs["full"], unit="s"),
+        "time of g~, step on the grid": Metric(value=costs["grid"], unit="s", paper=G_GRID),
+        "time per iteration with the grid": Metric(value=one, unit="s", paper=WITH),
+        "time per iteration without the grid": Metric(value=without, unit="s", paper=WITHOUT),
         "speed-up of an iteration": Metric(
             value=without / one, unit="times", paper=f"{SPEEDUP:g} claimed for all"
         ),
         "exact evaluations with the grid": Metric(
             value=refined.evaluations, paper=PAPER["evaluations"]
         ),
-        "shapes asked for, each exact without": Metric(value=refined.asked, paper=PAPER["without"]),
-        "steps simulated, the paper's count without": Metric(
+        "shape queries, each exact without the grid": Metric(
+            value=refined.shape_queries, paper=PAPER["without"]
+        ),
+        "simulated steps, counted as in the paper": Metric(
             value=plan.controls.shape[0] * _rollouts(planned), paper=PAPER["without"]
         ),
-        "fewer evaluations": Metric(
-            value=refined.asked / refined.evaluations, unit="times", paper=PAPER["fewer"]
+        "reduction factor of evaluations": Metric(
+            value=refined.shape_queries / refined.evaluations, unit="times", paper=PAPER["fewer"]
         ),
         **known(
-            "error of a step, the paper's norm", c.one_step, "of the positions", PAPER["error"]
+            "error of a step, the paper's norm", c.step_error, "of the positions", PAPER["error"]
         ),
-        **known("error of a step beside its increment", c.increment, "of the increment"),
+        **known("step error relative to its increment", c.increment_error, "of the increment"),
         "executions": Metric(value=len(refined.levels), paper=PAPER["executions"]),
-        "iterations in all": Metric(value=refined.iterations),
-        "off the circle on replay": Metric(value=off, unit="of the radius"),
+        "total iterations": Metric(value=refined.iterations),
+        "radial error on replay": Metric(value=off, unit="of the radius"),
         "reached": Metric(value=off <= float(settings["wanted"])),
     }
     notes = [
@@ -102,7 +104,7 @@ def _rollouts(planned: Planned) -> int:
 def _costs(planned: Planned, progress: Progress) -> dict[str, float]:
     """[s] medians along the plan."""
     model, plan = planned.refined.levels[-1].model, planned.refined.plan
-    exact, shapes = model.exact(), model.family.shapes
+    exact, shapes = model.exact(), model.manifold.equilibrium_map
     full = ImplicitEuler(planned.task.robot, dt=planned.task.dt)
     places = np.linspace(0, len(plan.controls) - 1, TIMED).astype(int)
     latent = [model.space.split(plan.states[k]).latent.copy() for k in places]
@@ -125,7 +127,7 @@ def _costs(planned: Planned, progress: Progress) -> dict[str, float]:
         progress("Table I: timing", i, len(timed))
         seconds = []
         for j in range(TIMED):
-            model.family.forget()  # type: ignore[attr-defined]
+            model.manifold.clear_cache()  # type: ignore[attr-defined]
             began = time.perf_counter()
             call(j)
             seconds.append(time.perf_counter() - began)

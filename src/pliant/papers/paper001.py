@@ -1,4 +1,4 @@
-"""Paper 001: Fig. 4 to 7 redrawn with our runs of its three robots, and a table of iterations,
+"""[Menager2024]: Fig. 4 to 7 redrawn with our runs of its three robots, and a table of iterations,
 time, error and active bounds."""
 
 import time
@@ -9,13 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from pliant.papers.written import Found, written
+from pliant.papers.experiment_results import Found, written
 from pliant.progress import Progress
 from pliant.report import Plot
-from pliant.zoo.experiment import Metric, Run
+from pliant.zoo.condensed_experiments import (
+    Maker,
+    bounded_controls,
+    place_plot,
+    plans,
+    speed_plot,
+    way_metrics,
+)
+from pliant.zoo.condensed_tasks import CLOSE, Reached, ReachTask
+from pliant.zoo.experiment import ExperimentRun, Metric
 from pliant.zoo.experiments import diamond_two_goals, liandford, stiff_flop
-from pliant.zoo.reach import CLOSE, Reached, ReachTask
-from pliant.zoo.reached import Maker, bounded_controls, place_plot, plans, speed_plot, way_metrics
 from pliant.zoo.registry import find
 
 SHOWS = "Fig. 4 to 7: Diamond, Stiff-Flop and Liandford"
@@ -46,7 +53,7 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
     metrics: dict[str, Metric] = {}
     plots: list[Plot] = []
     for name, (figure, make) in FIGURES.items():
-        here = Run(
+        here = ExperimentRun(
             settings=find(name).chosen(quick=quick),
             folder=folder / name,
             identity=f"paper-001 {name}",
@@ -61,7 +68,7 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
                 f"{name}, {key}": metric for key, metric in way_metrics(task, way, one).items()
             }
         worst = max(one.worst for one in found.values())
-        kept = all(one.plan.excess <= 1e-9 for one in found.values())
+        kept = all(one.plan.limit_violation <= 1e-9 for one in found.values())
         metrics[f"{name} reached"] = Metric(value=bool(worst <= CLOSE and kept))
         plots += [
             replace(plot, title=f"{figure}: {plot.title}") for plot in drawn(name, task, found)

@@ -1,4 +1,4 @@
-"""Paper 002: Table I, the heat maps of Fig. 3, and Fig. 4 to 6 with our cylinder, finger and
+"""[Rodriguez2017]: Table I, the heat maps of Fig. 3, and Fig. 4 to 6 with our cylinder, finger and
 pendulum."""
 
 import time
@@ -14,18 +14,27 @@ from pliant.actuators import AttachedLiquid, Hydraulic, merged_constraint
 from pliant.core import Array
 from pliant.dynamics import Quasistatic, equilibrium
 from pliant.dynamics.equations import Equations
-from pliant.dynamics.implicit import Implicit
-from pliant.geometry import Surface, ball, column_weights, hare, hydrostatics
+from pliant.dynamics.implicit_model import ImplicitModel
+from pliant.geometry import Surface, hare_surface, icosphere
+from pliant.hydrostatics import column_weights, hydrostatic_load
+from pliant.papers.experiment_results import Found, written
 from pliant.papers.panels import pictures, write_panels
-from pliant.papers.written import Found, written
 from pliant.progress import Progress
 from pliant.report import Plot, Scene
-from pliant.zoo.experiment import Metric, Run
+from pliant.zoo.experiment import ExperimentRun, Metric
 from pliant.zoo.experiments import cylinder_air_water as cylinder
 from pliant.zoo.experiments import finger_inverse as finger
 from pliant.zoo.experiments import pendulum_hydraulic as pendulum
 from pliant.zoo.experiments.fluid_weight import GRAVITY, WATER
-from pliant.zoo.followed import Lead, Led, follow_plots, lead, led_scene, sayings, wrong
+from pliant.zoo.inverse_tasks import (
+    TargetTask,
+    TargetTaskResult,
+    controller_messages,
+    failures,
+    follow_plots,
+    target_scene,
+    visit_targets,
+)
 from pliant.zoo.registry import find
 
 SHOWS = (
@@ -66,7 +75,7 @@ class Part:
 
 
 def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
-    """Everything of paper 002, in one folder."""
+    """Everything of [Rodriguez2017], in one folder."""
     began = time.perf_counter()
     parts = [
         *(table_one(folder, which, quick, progress) for which in TABLE),
@@ -89,7 +98,7 @@ def table_one(folder: Path, which: str, quick: bool, progress: Progress) -> Part
     """A half of Table I."""
     experiment = find(TABLE[which])
     found = experiment.perform(
-        Run(
+        ExperimentRun(
             settings=experiment.chosen(quick=quick),
             folder=folder,
             identity=experiment.name,
@@ -108,7 +117,10 @@ def figure_three(folder: Path, quick: bool, progress: Progress) -> Part:
     """The weight on each node by columns of four grids, and the exact force."""
     rows, titles = [], []
     for k, (name, surface) in enumerate(
-        {"sphere": ball(0.01), "hare": hare(0.02, parts=20 if quick else 67)}.items()
+        {
+            "sphere": icosphere(0.01),
+            "hare": hare_surface(0.02, divisions=20 if quick else 67),
+        }.items()
     ):
         progress("Fig. 3", k, 2)
         rows.append(
@@ -137,7 +149,7 @@ def by_columns(surface: Surface) -> Array:
 def exactly(surface: Surface) -> Array:
     """(1, n) [N] the size of the force on each node."""
     return np.linalg.norm(
-        hydrostatics(surface.points, surface.triangles, density=WATER, gravity=GRAVITY).forces,
+        hydrostatic_load(surface.points, surface.triangles, density=WATER, gravity=GRAVITY).forces,
         axis=1,
     )[None]
 
@@ -158,9 +170,9 @@ def heat_map(surface: Surface, borne: Array) -> Scene:
 def figure_four(folder: Path, quick: bool, progress: Progress) -> Part:
     """The cylinder, four times."""
     s = find("cylinder-air-water").chosen(quick=quick)
-    found = cylinder.drooped(s, lambda what, done, total: progress("Fig. 4", done, total))
+    found = cylinder.deflections(s, lambda what, done, total: progress("Fig. 4", done, total))
     states = [
-        found.filled[fluid].states[k] for fluid in cylinder.FLUIDS for k in cylinder.ENDS.values()
+        found.filled[fluid].states[k] for fluid in cylinder.FLUIDS for k in cylinder.STAGES.values()
     ]
     titles = [
         f"{name.replace('+15 ml', '15 ml more')}: {angle:.1f}°"
@@ -175,7 +187,7 @@ def figure_four(folder: Path, quick: bool, progress: Progress) -> Part:
         }
         | {
             "Fig. 4: columns near the exact weight: reached": Metric(
-                value=bool(found.off <= cylinder.NEAR)
+                value=bool(found.angle_difference <= cylinder.MAX_DIFFERENCE)
             )
         },
         plots=tuple(replace(plot, title=f"Fig. 4: {plot.title}") for plot in plots),
@@ -199,9 +211,9 @@ def section_four(quick: bool) -> Part:
     off = {"the merged constraint": joined, "the pressure alone": alone}
     return Part(
         metrics={
-            f"Section IV: response by {name} beside the exact one": Metric(
+            f"Section IV: response by {name} compared with the exact one": Metric(
                 value=100.0 * float(np.linalg.norm(way - exact) / np.linalg.norm(exact)),
-                unit="% off",
+                unit="%",
             )
             for name, way in off.items()
         }
@@ -212,17 +224,17 @@ def without_liquid(eq: Equations, q: Array, u: Array) -> linalg.Solve:
     """The solve with the tangent that has no derivative of the weight, as in the paper."""
     blocks = [
         None if isinstance(term, AttachedLiquid) else block
-        for (term, _), block in zip(eq.terms, eq.term_blocks(q, u), strict=True)
+        for (term, _), block in zip(eq.potentials, eq.potential_hessians(q, u), strict=True)
     ]
     values = eq.tangent.values(
-        eq.body.stiffness(q, eq.body.fields), 0.0 * eq.numbers(None).pair_mass, blocks
+        eq.body.stiffness(q, eq.body.fields), 0.0 * eq.coefficients(None).pair_mass, blocks
     )
-    solve = eq.tangent.factor(values, *eq.rank_columns(q, u))
+    solve = eq.tangent.factor(values, *eq.rank_one_columns(q, u))
     assert solve is not None
     return solve
 
 
-def responses(model: Implicit, u: Array) -> tuple[Array, Array, Array]:
+def responses(model: ImplicitModel, u: Array) -> tuple[Array, Array, Array]:
     """dq/dp of the free unknowns at the balance under a pressure u (1,) [Pa]: exact, by the merged
     constraint, by the pressure alone. The last two take the tangent without the derivative of the
     weight, as the paper does."""
@@ -230,94 +242,106 @@ def responses(model: Implicit, u: Array) -> tuple[Array, Array, Array]:
     q, free = step.x, eq.free
     solve = without_liquid(eq, q, u)
     (pump, _), liquid = (
-        eq.terms[0],
-        next(term for term, _ in eq.terms if isinstance(term, AttachedLiquid)),
+        eq.potentials[0],
+        next(term for term, _ in eq.potentials if isinstance(term, AttachedLiquid)),
     )
     y = liquid.weights @ q.reshape(-1, 3) + liquid.offset
     weight = -(liquid.weights.T @ liquid.gradient(y, u)).ravel()[free]
-    J_p = -eq.control_columns(q, u)[free].T
+    J_p = -eq.control_jacobian(q, u)[free].T
     J_a = merged_constraint(J_p, weight[None], np.array([pump.volume(y)]), solve)  # type: ignore[attr-defined]
     return model.linearize(step).dense_controls()[free, 0], solve(J_a)[:, 0], solve(J_p.T)[:, 0]
 
 
 def figure_five(folder: Path, quick: bool, progress: Progress) -> Part:
-    """The finger with water and with air, led to the same targets."""
+    """The finger with water and with air, result to the same targets."""
     s = find("finger-hydraulic").chosen(quick=quick)
     places = finger.curves(
         s, lambda what, done, total: progress("Fig. 5: where the tips can be", done, total)
     )
     tasks = {fluid: finger.task(s, fluid, places) for fluid in places}
-    led = {
-        fluid: lead(
-            wish,
+    result = {
+        fluid: visit_targets(
+            target_task,
             lambda what, done, total, fluid=fluid: progress(f"Fig. 5, {fluid}", done, total),  # type: ignore[misc]
         )
-        for fluid, wish in tasks.items()
+        for fluid, target_task in tasks.items()
     }
     metrics: dict[str, Metric] = {}
-    for fluid, wish in tasks.items():
+    for fluid, target_task in tasks.items():
         metrics |= {
             f"Fig. 5, {fluid}, {name}": m
-            for name, m in finger.finger_metrics(places[fluid], wish, led[fluid]).items()
+            for name, m in finger.finger_metrics(places[fluid], target_task, result[fluid]).items()
         }
-        faults = wrong(wish, led[fluid]) + finger.not_nearest(places[fluid], led[fluid])
-        metrics[f"Fig. 5, {fluid}: every target, or the nearest place: reached"] = Metric(
-            value=not faults
+        faults = failures(target_task, result[fluid]) + finger.not_closest(
+            places[fluid], result[fluid]
         )
-    titles = [[f"{fluid}, {said(name, one)}" for name in one.visits] for fluid, one in led.items()]
+        metrics[f"Fig. 5, {fluid}: targets or closest points: reached"] = Metric(value=not faults)
+    titles = [
+        [f"{fluid}, {said(name, one)}" for name in one.visits] for fluid, one in result.items()
+    ]
     drawn = pictures(
-        visits_scene(tasks["water"], list(led.values()), finger.VIEW),
-        targets=np.concatenate([list(wish.targets.values()) for wish in tasks.values()]),
+        visits_scene(tasks["water"], list(result.values()), finger.VIEW),
+        targets=np.concatenate(
+            [list(target_task.targets.values()) for target_task in tasks.values()]
+        ),
     )
     pairs = list(
         zip(drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :], strict=True)
     )  # water to the left, air to the right
     return Part(
         metrics=metrics,
-        plots=(replace(finger.reach_plot(places, led), title="Fig. 5: Where the tip can be"),),
-        notes=tuple(f"Fig. 5, {fluid}: {' '.join(sayings(one))}" for fluid, one in led.items()),
+        plots=(replace(finger.reach_plot(places, result), title="Fig. 5: Where the tip can be"),),
+        notes=tuple(
+            f"Fig. 5, {fluid}: {' '.join(controller_messages(one))}"
+            for fluid, one in result.items()
+        ),
         media=(write_panels(folder / "fig-5.png", pairs, list(zip(*titles, strict=True))).name,),
     )
 
 
 def figure_six(folder: Path, quick: bool, progress: Progress) -> Part:
     """The pendulum, from the front and from below."""
-    wish = pendulum.task(find("pendulum-hydraulic").chosen(quick=quick))
-    led = lead(wish, lambda what, done, total: progress("Fig. 6", done, total))
+    target_task = pendulum.task(find("pendulum-hydraulic").chosen(quick=quick))
+    result = visit_targets(target_task, lambda what, done, total: progress("Fig. 6", done, total))
     targets, titles = (
-        np.array(list(wish.targets.values())),
-        [said(name, led) for name in led.visits],
+        np.array(list(target_task.targets.values())),
+        [said(name, result) for name in result.visits],
     )
     rows = [
-        pictures(visits_scene(wish, [led], view), targets=targets, size=(520, 600))
+        pictures(visits_scene(target_task, [result], view), targets=targets, size=(520, 600))
         for view in (FRONT, BOTTOM)
     ]
-    plots = (*pendulum.place_plots(led), *follow_plots(wish, led))
+    plots = (*pendulum.place_plots(result), *follow_plots(target_task, result))
     metrics = {
-        f"Fig. 6, {name}": metric for name, metric in pendulum.pendulum_metrics(wish, led).items()
+        f"Fig. 6, {name}": metric
+        for name, metric in pendulum.pendulum_metrics(target_task, result).items()
     }
     return Part(
         metrics={
             **metrics,
-            "Fig. 6: every target, or the nearest place: reached": Metric(
-                value=not wrong(wish, led)
+            "Fig. 6: targets or closest points: reached": Metric(
+                value=not failures(target_task, result)
             ),
         },
         plots=tuple(replace(plot, title=f"Fig. 6: {plot.title}") for plot in plots),
-        notes=(f"Fig. 6: {' '.join(sayings(led))}",),
+        notes=(f"Fig. 6: {' '.join(controller_messages(result))}",),
         media=(write_panels(folder / "fig-6.png", rows, [titles, [""] * len(titles)]).name,),
     )
 
 
-def visits_scene(wish: Lead, led: Sequence[Led], view: tuple[float, float]) -> Scene:
+def visits_scene(
+    target_task: TargetTask, result: Sequence[TargetTaskResult], view: tuple[float, float]
+) -> Scene:
     """Robots of one shape as they settled at each of their targets, run after run."""
-    settled = np.array([visit.pose.x for one in led for visit in one.visits.values()])
+    settled = np.array([visit.pose.x for one in result for visit in one.visits.values()])
     return replace(
-        led_scene(wish, replace(led[0], states=settled), "", view), lines=(), targets=None
+        target_scene(target_task, replace(result[0], states=settled), "", view),
+        lines=(),
+        targets=None,
     )
 
 
-def said(name: str, led: Led) -> str:
+def said(name: str, result: TargetTaskResult) -> str:
     """A target and how near the effector is to it."""
-    visit = led.visits[name]
+    visit = result.visits[name]
     return f"{name}: there" if visit.reached else f"{name}: {1e3 * visit.pose.error:.1f} mm off"

@@ -1,4 +1,4 @@
-"""The workers of a dask scheduler, which evaluate one function on any number of machines."""
+"""The workers of a dask scheduler, on any number of machines."""
 
 import operator
 import pickle
@@ -9,10 +9,10 @@ from typing import Any
 
 from pliant.core import PliantError
 from pliant.parallel.connection import Connection, Timeouts, Unreachable
-from pliant.parallel.job import Job
+from pliant.parallel.workers import Job
 
 # A slow transfer may succeed when the network is less busy; after three attempts it is unlikely to.
-FETCHES = 3
+MAX_TRANSFERS = 3
 
 
 class _CopyFailed(PliantError):
@@ -20,11 +20,11 @@ class _CopyFailed(PliantError):
 
 
 class Cluster:
-    """The workers of a dask scheduler, on any number of machines. Start each with one thread: `dask
-    worker ADDRESS --nthreads 1`.
+    """Workers of a dask scheduler, on any number of machines.
 
-    The scheduler gives the jobs of a dead worker to others. If a worker freezes, this class sends
-    copies of the unfinished jobs to the workers that answer, and uses the first result of each.
+    Start each worker with one thread: `dask worker ADDRESS --nthreads 1`. The scheduler gives the
+    jobs of a dead worker to others. If a worker freezes, copies of the unfinished jobs are sent to
+    the workers that answer, and the first result of each job is used.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Cluster:
         self._allowed: set[str] = set()  # workers that get jobs while another is frozen; empty: any
         try:
             self._check_workers(self.timeouts.answer)
-            self._blob = self._dumps(_Unpacking(f))
+            self._pickled_f = self._dumps(_UnpickleJob(f))
             self._f = self._send_function()
         except BaseException:
             self.close()
@@ -71,23 +71,23 @@ class Cluster:
 
     def _finished(self, jobs: Sequence[Job], copies: dict[int, list[Any]]) -> list[tuple[int, Any]]:
         """Wait for jobs to finish. Return (index, future) of each finished job, at least one."""
-        looked = perf_counter()
+        checked = perf_counter()
         while not (done := _done(copies)):
             sleep(self.timeouts.poll)
             self._connection.check_scheduler()
-            if perf_counter() - looked > self.timeouts.answer:
+            if perf_counter() - checked > self.timeouts.answer:
                 self._update_workers(jobs, copies)
-                looked = perf_counter()
+                checked = perf_counter()
         return done
 
-    def _dumps(self, thing: Any) -> Any:
-        return self._connection.dask.protocol.pickle.dumps(thing)
+    def _dumps(self, value: Any) -> Any:
+        return self._connection.dask.protocol.pickle.dumps(value)
 
     def _send_function(self) -> Any:
         # A task rather than scattered data: if the workers that hold f die, the scheduler makes it
         # again. Tasks and their arguments belong to the standard library alone: a worker that
         # cannot read a task ends without an error, one that cannot unpickle bytes reports it.
-        return self._connection.submit(pickle.loads, self._blob, workers=self._allowed)
+        return self._connection.submit(pickle.loads, self._pickled_f, workers=self._allowed)
 
     def _send(
         self, jobs: Sequence[Job], indices: Iterable[int], copies: dict[int, list[Any]]
@@ -100,12 +100,12 @@ class Cluster:
             copies.setdefault(index, []).insert(0, future)
 
     def _update_workers(self, jobs: Sequence[Job], copies: dict[int, list[Any]]) -> bool:
-        """Send copies of all unfinished jobs if the workers that may get jobs have changed: one is
-        frozen, answers again, or was started or ended while another is frozen. Return whether they
-        have changed.
+        """Send copies of all unfinished jobs if the allowed workers have changed; return whether
+        they have.
 
-        The function is sent too, because only a frozen worker may hold it. The first copies remain:
-        if the worker was only busy, they end as usual.
+        They change if a worker freezes or answers again, or starts or ends while another is frozen.
+        The function is sent again, because only a frozen worker may hold it. The first copies
+        remain: if the worker was only busy, they end as usual.
         """
         if not self._check_workers(self.timeouts.silence):
             return False
@@ -113,16 +113,20 @@ class Cluster:
         self._send(jobs, list(copies), copies)
         return True
 
-    def _check_workers(self, patience: float) -> bool:
-        """Return whether the workers that may get jobs have changed. Raises `PliantError` if there
-        are none for `patience` seconds, or if one lacks Pliant."""
-        workers = self._connection.workers(patience)
-        answers = self._connection.ask(workers, find_spec, "pliant")
-        for place, spec in answers.items():
+    def _check_workers(self, timeout: float) -> bool:
+        """Update the allowed workers and return whether they have changed.
+
+        Raises `PliantError` if there are no workers for `timeout` seconds, or if one lacks Pliant.
+        """
+        workers = self._connection.workers(timeout)
+        answers = self._connection.run_on_workers(workers, find_spec, "pliant")
+        for address, spec in answers.items():
             if spec is None:  # it would request f from other workers without end
-                raise PliantError(self._lacks(f"The worker {place}", "pliant"))
+                raise PliantError(self._missing_module_message(f"The worker {address}", "pliant"))
         now = perf_counter()
-        self._silent = {place: self._silent.get(place, now) for place in workers - set(answers)}
+        self._silent = {
+            address: self._silent.get(address, now) for address in workers - set(answers)
+        }
         frozen = {p for p, t in self._silent.items() if now - t >= self.timeouts.silence}
         allowed = workers - frozen if frozen else set()
         if not answers or allowed == self._allowed:
@@ -133,13 +137,15 @@ class Cluster:
     def _result(
         self, future: Any, index: int, jobs: Sequence[Job], copies: dict[int, list[Any]]
     ) -> Any:
-        """Return the result of a finished copy of a job, or raise the job's error. Raises
-        `_CopyFailed` if only another copy may have a result."""
+        """Return the result of a finished copy of a job, or raise the job's error.
+
+        Raises `_CopyFailed` if only another copy may have a result.
+        """
         job = f"job {index} of {len(jobs)} (counted from 0)"
         try:
-            for _ in range(FETCHES):
+            for _ in range(MAX_TRANSFERS):
                 try:
-                    return self._connection.fetch(future)
+                    return self._connection.get_result(future)
                 except Unreachable:
                     if self._update_workers(jobs, copies):
                         break
@@ -149,32 +155,34 @@ class Cluster:
                 "more memory, and start them with --nthreads 1."
             ) from error
         except ModuleNotFoundError as error:
-            raise PliantError(self._lacks("A worker", error.name)) from error
+            raise PliantError(self._missing_module_message("A worker", error.name)) from error
         raise _CopyFailed(
-            f"The result of {job} did not arrive within {self.timeouts.silence:g} s, {FETCHES} "
-            "times. Use a faster network, or jobs with smaller results."
+            f"The result of {job} did not arrive within {self.timeouts.silence:g} s, "
+            f"{MAX_TRANSFERS} times. Use a faster network, or jobs with smaller results."
         )
 
-    def _lacks(self, who: str, module: str | None) -> str:
+    def _missing_module_message(self, subject: str, module: str | None) -> str:
         return (
-            f"{who} of the cluster at '{self.address}' has no module '{module}'; install the same "
-            "packages there as here, and start the worker again."
+            f"{subject} of the cluster at '{self.address}' has no module '{module}'; install the "
+            "same packages there as here, and start the worker again."
         )
 
 
-class _Unpacking:
-    """f of a pickled job."""
+class _UnpickleJob:
+    """A function f of a pickled job."""
 
     def __init__(self, f: Callable[..., Any]) -> None:
         self.f = f
 
-    def __call__(self, blob: bytes) -> Any:
-        return self.f(*pickle.loads(blob))
+    def __call__(self, data: bytes) -> Any:
+        return self.f(*pickle.loads(data))
 
 
 def _done(copies: dict[int, list[Any]]) -> list[tuple[int, Any]]:
-    """(index, future) of each job that has finished: its newest copy with a result if one has a
-    result, otherwise its newest copy that failed."""
+    """Return (index, future) of each finished job.
+
+    The future is the newest copy with a result, or the newest failed copy if there is no result.
+    """
     done = [(index, [f for f in futures if f.done()]) for index, futures in copies.items()]
     return [
         (index, next((f for f in finished if f.status == "finished"), finished[0]))

@@ -1,7 +1,7 @@
-"""A connection to a dask scheduler. Every call can meet a worker or a scheduler that dies or stops.
+"""A connection to a dask scheduler whose calls have time limits.
 
-Each call has a time limit. If a worker fails, the call reports it as missing; if the scheduler
-fails, the call raises `PliantError`.
+If a worker fails, a call reports it as missing. If the scheduler fails, a call raises
+`PliantError`.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ LOCAL = "--host 127.0.0.1 --no-dashboard --dashboard-address 127.0.0.1:0"
 
 @dataclass(frozen=True, kw_only=True)
 class Timeouts:
-    """Time limits of the conversation with a cluster [s]."""
+    """Time limits for calls to a cluster [s]."""
 
     answer: float = 5.0
-    """For a scheduler to accept a connection, and for a worker to answer a short question."""
+    """Time for a scheduler to accept a connection, and for a worker to answer a short call."""
     silence: float = 30.0
-    """For a worker or scheduler that answers nothing, before it is considered frozen, and for a
+    """Time without an answer after which a worker or scheduler is considered frozen, and time for a
     new worker to replace the last one. Much longer than the longest pause of a healthy worker,
-    whose compiled code may hold Python's lock."""
+    whose compiled code may hold the interpreter lock."""
     poll: float = 0.01
-    """Between two looks at the finished jobs."""
+    """Interval between two checks for finished jobs."""
 
 
 class Unreachable(Exception):
@@ -39,7 +39,7 @@ class Unreachable(Exception):
 
 
 class Connection:
-    """A dask client whose calls all have a time limit and fail with one sentence."""
+    """A dask client whose calls have a time limit and raise `PliantError`."""
 
     def __init__(self, address: str, timeouts: Timeouts) -> None:
         try:
@@ -61,14 +61,14 @@ class Connection:
             ) from error
 
     def check_scheduler(self) -> None:
-        """Raises `PliantError` if the scheduler has closed the connection."""
+        """Raise `PliantError` if the scheduler has closed the connection."""
         if self._client.status != "running":
-            raise PliantError(self._lost())
+            raise PliantError(self._lost_message())
 
-    def workers(self, patience: float) -> set[str]:
-        """Return the addresses of all workers. Raises `PliantError` if there are none for
-        `patience` seconds."""
-        deadline = perf_counter() + patience
+    def workers(self, timeout: float) -> set[str]:
+        """Return the addresses of all workers. Raises `PliantError` if there are none for `timeout`
+        seconds."""
+        deadline = perf_counter() + timeout
         while not (found := self._call(self._client.nthreads)):
             if perf_counter() > deadline:
                 raise PliantError(
@@ -80,10 +80,11 @@ class Connection:
             sleep(self.timeouts.poll)
         return set(found)
 
-    def ask(
+    def run_on_workers(
         self, workers: Iterable[str], function: Callable[..., Any], *args: Any
     ) -> dict[str, Any]:
-        """Return {worker: function(*args)}, evaluated at each worker, for those that answer."""
+        """Return {worker: function(*args)}, evaluated on each worker, for the workers that
+        answer."""
 
         async def one(worker: str) -> Any:
             answers = await asyncio.wait_for(
@@ -93,20 +94,24 @@ class Connection:
             return answers[worker]
 
         async def every() -> list[Any]:
-            return await asyncio.gather(*map(one, places), return_exceptions=True)
+            return await asyncio.gather(*map(one, addresses), return_exceptions=True)
 
-        places = list(workers)
-        answers = zip(places, self._call(every), strict=True)
-        return {place: said for place, said in answers if not isinstance(said, BaseException)}
+        addresses = list(workers)
+        all_answers = zip(addresses, self._call(every), strict=True)
+        return {
+            address: answer
+            for address, answer in all_answers
+            if not isinstance(answer, BaseException)
+        }
 
     def submit(self, *work: Any, workers: Collection[str] = ()) -> Any:
         """Return the future of function(*args), evaluated by any worker or one of `workers`."""
         options = {"workers": list(workers)} if workers else {}
-        with self._reporting_loss(), warnings.catch_warnings():
+        with self._report_lost_scheduler(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")  # f is sent once
             return self._client.submit(*work, pure=False, retries=3, **options)
 
-    def fetch(self, future: Any) -> Any:
+    def get_result(self, future: Any) -> Any:
         """Return the result of a finished future or raise its error.
 
         Raises `Unreachable` if the worker that holds the result does not send it.
@@ -118,7 +123,7 @@ class Connection:
                 raise
             self.check_scheduler()
             if future.status == "cancelled":
-                raise PliantError(self._lost()) from error
+                raise PliantError(self._lost_message()) from error
             raise Unreachable from error
 
     def cancel(self, futures: list[Any]) -> None:
@@ -129,38 +134,38 @@ class Connection:
 
     def close(self) -> None:
         """Leave the cluster, which continues to run."""
-        with suppress(PliantError), self._reporting_loss():
+        with suppress(PliantError), self._report_lost_scheduler():
             self._client.close(timeout=self.timeouts.answer)
 
     def _call(self, method: Callable[..., Awaitable[Any]], *args: Any) -> Any:
         async def call() -> Any:
             return await method(*args)  # within the client's event loop its methods are coroutines
 
-        with self._reporting_loss():
+        with self._report_lost_scheduler():
             return self._client.sync(call, callback_timeout=self.timeouts.silence)
 
     @contextmanager
-    def _reporting_loss(self) -> Iterator[None]:
+    def _report_lost_scheduler(self) -> Iterator[None]:
         try:
             yield
         except (OSError, RuntimeError, self.dask.CancelledError) as error:
-            raise PliantError(self._lost()) from error
+            raise PliantError(self._lost_message()) from error
         except Exception as error:
             if self._client.status == "running":
                 raise
-            raise PliantError(self._lost()) from error
+            raise PliantError(self._lost_message()) from error
 
-    def _lost(self) -> str:
+    def _lost_message(self) -> str:
         return (
-            f"The scheduler at '{self.address}' does not answer any more. See that it runs, and "
+            f"The scheduler at '{self.address}' does not answer any more. Check that it runs, and "
             "continue with --resume or the same store."
         )
 
     async def _check_port(self) -> None:
         security = self.dask.Security().get_connection_args("client")
-        patience = self.timeouts.answer
+        timeout = self.timeouts.answer
         comm = await asyncio.wait_for(
-            self.dask.comm.connect(self.address, timeout=patience, **security), patience
+            self.dask.comm.connect(self.address, timeout=timeout, **security), timeout
         )
         comm.abort()
 

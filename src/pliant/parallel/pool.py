@@ -1,4 +1,4 @@
-"""Processes of this machine that evaluate one function, each at the end of a pipe."""
+"""Worker processes on this machine that evaluate one function, each connected by a pipe."""
 
 import multiprocessing
 import os
@@ -17,164 +17,168 @@ from time import perf_counter
 from types import ModuleType
 from typing import Any
 
-from pliant.core import InputError, PliantError, is_whole, quoted
-from pliant.parallel.job import Job
+from pliant.core import InputError, PliantError, is_integer, quoted
+from pliant.parallel.workers import Job
 
-# [s] of work for each worker, below which starting it (imports, compiled code) costs more than it
-# brings
-START = 10.0
-DEATHS = 3  # of its worker, after which a job is not tried again
+# [s] of remaining work per worker; with less, starting it (imports, compiled code) does not pay.
+MIN_WORK_PER_WORKER = 10.0
+MAX_ATTEMPTS = 3  # of a job whose worker dies
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"
 )
 
+# The three kinds of answer of a worker.
+DONE, RAISED, NOT_PICKLABLE = "done", "raised", "not picklable"
+
 
 class Pool:
-    """Processes of this machine, started only when the work is worth it; what cannot be sent to
-    them is done here."""
+    """Worker processes on this machine, which start only if there is enough work.
+
+    Functions, jobs and results that cannot be pickled are evaluated in this process.
+    """
 
     def __init__(self, f: Callable[..., Any], workers: int | None = None) -> None:
         workers = (os.cpu_count() or 1) if workers is None else workers
-        if not is_whole(workers) or workers < 1:
+        if not is_integer(workers) or workers < 1:
             raise InputError(
                 f"The number of workers is {quoted(workers)}; give a whole number from 1 up."
             )
-        me = multiprocessing.current_process()
-        if workers > 1 and getattr(
-            me, "_inheriting", False
-        ):  # true while a worker reads the script that started it
+        current = multiprocessing.current_process()
+        # `_inheriting` is true while a worker imports the script that started it.
+        if workers > 1 and getattr(current, "_inheriting", False):
             raise PliantError(
-                f"A worker reads this script and meets a call that starts workers; {_GUARD}."
+                f"A worker imports this script, which starts workers itself; {_GUARD}."
             )
         self.f, self.workers = f, workers
-        self._blob = (
-            None if workers == 1 or me.daemon else _pickled(f)
-        )  # None: all in this process; a daemon may have no children
-        self._times: list[float] = []  # [s] of each job done here
-        self._crew: list[_Worker] = []
+        # None: evaluate all jobs in this process. A daemon process cannot have children.
+        self._pickled_f = None if workers == 1 or current.daemon else _pickled(f)
+        self._durations: list[float] = []  # [s] of each job evaluated in this process
+        self._processes: list[_Worker] = []
 
     def map(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Any]]:
-        """(index, f(*job)) as they end: here while little is left to do, else by the workers."""
-        left = deque(range(len(jobs)))
-        while left and not self._pays(len(left)):
-            index = left.popleft()
+        """Yield (index, f(*job)) in the order in which the jobs end.
+
+        Jobs run in this process while little work remains, otherwise in the workers.
+        """
+        remaining = deque(range(len(jobs)))
+        while remaining and not self._should_start_workers(len(remaining)):
+            index = remaining.popleft()
             start = perf_counter()
             result = self.f(*jobs[index])
-            self._times.append(perf_counter() - start)
+            self._durations.append(perf_counter() - start)
             yield index, result
         try:
-            yield from self._share(jobs, left)
+            yield from self._map_in_workers(jobs, remaining)
         finally:
-            # an error, an interrupt or a caller that stops early leaves workers at jobs that nobody
-            # waits for
-            self._dismiss([worker for worker in self._crew if worker.job is not None])
+            # After an error, an interrupt or an early stop, no one needs the running jobs.
+            self._stop([worker for worker in self._processes if worker.job is not None])
 
     def close(self) -> None:
-        """End the workers."""
-        self._dismiss(list(self._crew))
+        """Stop the workers."""
+        self._stop(list(self._processes))
 
-    def _pays(self, left: int) -> bool:
-        if self._blob is None or left < 2:
+    def _should_start_workers(self, n_remaining: int) -> bool:
+        if self._pickled_f is None or n_remaining < 2:
             return False
-        # The first job loads compiled code too, so on its own it is believed only where it is long
-        # beyond doubt.
-        first, later = self._times[:1] or [0.0], self._times[1:]
-        seconds = mean(later) if later else first[0] * (first[0] >= START)
-        return bool(self._crew) or left * seconds >= self.workers * START
+        # The first job also loads compiled code, so its time alone counts only if it is long.
+        first, later = self._durations[:1] or [0.0], self._durations[1:]
+        seconds = mean(later) if later else first[0] * (first[0] >= MIN_WORK_PER_WORKER)
+        enough = n_remaining * seconds >= self.workers * MIN_WORK_PER_WORKER
+        return bool(self._processes) or enough
 
-    def _share(self, jobs: Sequence[Job], left: deque[int]) -> Iterator[tuple[int, Any]]:
+    def _map_in_workers(
+        self, jobs: Sequence[Job], remaining: deque[int]
+    ) -> Iterator[tuple[int, Any]]:
         deaths: Counter[int | None] = Counter()
-        while left or any(worker.job is not None for worker in self._crew):
-            self._give_out(jobs, left)
+        while remaining or any(worker.job is not None for worker in self._processes):
+            self._assign_jobs(jobs, remaining)
             answers = sorted(
-                self._answers(len(jobs), left, deaths), key=lambda answer: answer[1][0] == "raised"
-            )  # errors last
-            self._give_out(jobs, left)  # so that nobody idles while the caller looks at the results
-            for index, (verdict, result) in answers:
-                if verdict == "raised":
-                    raise result
-                yield index, result if verdict == "done" else self.f(*jobs[index])
-
-    def _give_out(self, jobs: Sequence[Job], left: deque[int]) -> None:
-        """Start as many workers as have use, and give each idle one a job."""
-        busy = sum(worker.job is not None for worker in self._crew)
-        for _ in range(min(self.workers, busy + len(left)) - len(self._crew)):
-            self._crew.append(
-                _Worker(
-                    needs_script=b"__main__"
-                    in (self._blob or b"") + (_pickled(jobs[left[0]]) or b"")
-                )
+                self._receive(len(jobs), remaining, deaths),
+                key=lambda answer: answer[1][0] == RAISED,  # errors last
             )
-        for worker in self._crew:
-            if left and worker.ready and worker.job is None:
-                worker.job = left.popleft()
-                with suppress(OSError):  # it died: the end of its pipe says so too
+            self._assign_jobs(jobs, remaining)  # workers continue while the caller uses the results
+            for index, (status, result) in answers:
+                if status == RAISED:
+                    raise result
+                yield index, result if status == DONE else self.f(*jobs[index])
+
+    def _assign_jobs(self, jobs: Sequence[Job], remaining: deque[int]) -> None:
+        """Start as many workers as needed and send a job to each idle worker."""
+        busy = sum(worker.job is not None for worker in self._processes)
+        for _ in range(min(self.workers, busy + len(remaining)) - len(self._processes)):
+            pickles = (self._pickled_f or b"") + (_pickled(jobs[remaining[0]]) or b"")
+            self._processes.append(_Worker(needs_script=b"__main__" in pickles))
+        for worker in self._processes:
+            if remaining and worker.ready and worker.job is None:
+                worker.job = remaining.popleft()
+                with suppress(OSError):  # the worker died; `_receive` finds its pipe closed
                     worker.pipe.send_bytes(_pickled(jobs[worker.job]) or b"")
 
-    def _answers(
-        self, n_jobs: int, left: deque[int], deaths: Counter[int | None]
+    def _receive(
+        self, n_jobs: int, remaining: deque[int], deaths: Counter[int | None]
     ) -> Iterator[tuple[int, tuple[str, Any]]]:
-        """What the workers have to say, at least one of them: answers to give to the caller; the
-        job of a dead one is left again."""
-        said = wait([worker.pipe for worker in self._crew])
-        for worker in [worker for worker in self._crew if worker.pipe in said]:
+        """Wait for at least one worker, and yield (index of the job, (status, result)).
+
+        The job of a dead worker is appended to `remaining`.
+        """
+        pipes = wait([worker.pipe for worker in self._processes])
+        for worker in [worker for worker in self._processes if worker.pipe in pipes]:
             try:
                 message = worker.pipe.recv_bytes()
                 if not worker.ready:
-                    worker.pipe.send_bytes(self._blob or b"")
+                    worker.pipe.send_bytes(self._pickled_f or b"")
             except (EOFError, OSError):
-                worker.process.join(1.0)  # its own end, of which the exit code tells
-                self._dismiss([worker])
+                worker.process.join(1.0)  # sets the exit code
+                self._stop([worker])
                 if worker.job is not None:
-                    left.append(
-                        worker.job
-                    )  # last, so that a deadly one does not keep the others from their end
-                deaths[worker.job] += (
-                    worker.job is not None or not worker.ready
-                )  # one that died idle was nobody's fault
-                if deaths[worker.job] == DEATHS or worker.failed_to_start:
-                    yield -1, ("raised", PliantError(_obituary(worker, n_jobs)))
+                    remaining.append(worker.job)  # last, so that it does not delay the other jobs
+                # The death of an idle worker is not the fault of a job.
+                deaths[worker.job] += worker.job is not None or not worker.ready
+                if deaths[worker.job] == MAX_ATTEMPTS or worker.failed_to_start:
+                    yield -1, (RAISED, PliantError(_failure_report(worker, n_jobs)))
                 continue
             index, worker.job = worker.job, None
             if index is not None:
                 yield index, pickle.loads(message)
             worker.ready = True
 
-    def _dismiss(self, workers: "list[_Worker]") -> None:
+    def _stop(self, workers: "list[_Worker]") -> None:
         for worker in workers:
-            self._crew.remove(worker)
+            self._processes.remove(worker)
             worker.pipe.close()
             worker.process.kill()
             worker.process.join()
 
 
 class _Worker:
-    """One process at the end of a pipe: its death is the end of the pipe, so exactly its own job is
-    lost.
+    """One worker process with a pipe. If it dies, its pipe closes and only its own job is lost.
 
-    concurrent.futures would end all workers with the one that dies, cannot tell whose job it was,
-    and leaves orphans."""
+    concurrent.futures would stop all workers when one dies, cannot tell which job failed, and
+    leaves orphans.
+    """
 
     def __init__(self, *, needs_script: bool) -> None:
-        context = multiprocessing.get_context("spawn")  # the threads of Numba do not survive a fork
-        self.pipe, far = context.Pipe()
-        self.process = context.Process(target=_serve, args=(far,), daemon=True)
-        with far, _as_workers_start(needs_script):
+        context = multiprocessing.get_context("spawn")  # Numba's threads do not survive a fork
+        self.pipe, worker_end = context.Pipe()
+        self.process = context.Process(target=_serve, args=(worker_end,), daemon=True)
+        with worker_end, _worker_environment(needs_script):
             self.process.start()
-        self.ready = False  # it has said that it is there
+        self.ready = False  # whether it has sent its first message
         self.job: int | None = None
 
     @property
     def failed_to_start(self) -> bool:
-        return (
-            not self.ready and self.process.exitcode == 1
-        )  # an exception; a signal may be the system's, and then another may live
+        # Exit code 1 is an exception. The system may send a signal, and then another worker may
+        # start.
+        return not self.ready and self.process.exitcode == 1
 
 
 @contextmanager
-def _as_workers_start(needs_script: bool) -> Iterator[None]:
-    """One thread each, set before Numba is loaded; and a script whose functions they do not need is
-    not run again by each of them."""
+def _worker_environment(needs_script: bool) -> Iterator[None]:
+    """Let new processes use one thread, and import the main script only if they need it.
+
+    The number of threads must be set before Numba is imported.
+    """
     before, main = {name: os.environ.get(name) for name in ONE_THREAD}, sys.modules["__main__"]
     os.environ.update(ONE_THREAD)
     sys.modules["__main__"] = main if needs_script else ModuleType("__main__")
@@ -190,47 +194,47 @@ def _as_workers_start(needs_script: bool) -> Iterator[None]:
 
 
 def _serve(pipe: Connection) -> None:
-    """The life of a worker: say that it is there, take f, then answer jobs until the pipe ends."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C goes to all; whoever started the workers ends them
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    """Run a worker: report that it is ready, receive f, then answer jobs until the pipe closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent stops the workers
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     warnings.filterwarnings("ignore", "Compiled code")  # the parent has warned already
     with suppress(EOFError, OSError):
         pipe.send_bytes(b"")
-        blob = pipe.recv_bytes()
+        pickled_f = pipe.recv_bytes()
         try:
-            f = pickle.loads(blob)
-        except Exception:  # whatever the reason, f cannot live here
+            f = pickle.loads(pickled_f)
+        except Exception:  # f cannot be unpickled in this process
             f = None
         while True:
             pipe.send_bytes(_answer(f, pipe.recv_bytes()))
 
 
-def _answer(f: Callable[..., Any] | None, blob: bytes) -> bytes:
-    """f of the job as ("done", result) or ("raised", error), pickled; ("here", None) where the job,
-    or the answer, cannot travel."""
+def _answer(f: Callable[..., Any] | None, pickled_job: bytes) -> bytes:
+    """Return the pickled (status, result): f of the job, the error that it raised, or None.
+
+    None means that f, the job or the answer cannot be pickled or unpickled.
+    """
     try:
-        job = pickle.loads(blob)
+        job = pickle.loads(pickled_job)
         if f is None:
             raise TypeError
     except Exception:
-        return pickle.dumps(("here", None))
+        return pickle.dumps((NOT_PICKLABLE, None))
     try:
-        answer: tuple[str, Any] = "done", f(*job)
+        answer: tuple[str, Any] = DONE, f(*job)
     except BaseException as error:
         error.add_note(f"In a worker: {traceback.format_exc()}")
-        answer = "raised", error
+        answer = RAISED, error
     try:
         message = pickle.dumps(answer)
-        pickle.loads(message)  # some errors can be written but not read
+        pickle.loads(message)  # some errors can be pickled but not unpickled
     except Exception:
-        return pickle.dumps(("here", None))
+        return pickle.dumps((NOT_PICKLABLE, None))
     return message
 
 
-def _end_with_parent() -> None:
-    """A worker whose parent was killed in the middle of a job would go on with it for nobody."""
+def _exit_with_parent() -> None:
+    """Exit as soon as the parent process has ended, also in the middle of a job."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -238,33 +242,32 @@ def _end_with_parent() -> None:
 
 
 _GUARD = (
-    'put the lines that do the work below `if __name__ == "__main__":`, because each worker '
-    "reads the script that f is defined in"
+    'put the statements that start workers below `if __name__ == "__main__":`, because each '
+    "worker imports the script that defines f"
 )
 
 
-def _obituary(worker: _Worker, n_jobs: int) -> str:
+def _failure_report(worker: _Worker, n_jobs: int) -> str:
     code = worker.process.exitcode
-    how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+    reason = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
     if worker.failed_to_start:
         return (
-            f"A worker stopped while it started ({how}; it wrote why above); {_GUARD}, or use "
-            "workers=1."
+            f"A worker failed to start ({reason}; see its error above); {_GUARD}, or use workers=1."
         )
     if worker.job is None:
         return (
-            f"{DEATHS} workers were ended while they started ({how}); free some memory, or use "
-            "fewer workers."
+            f"{MAX_ATTEMPTS} workers were killed while they started ({reason}); free some memory, "
+            "or use fewer workers."
         )
-    memory = ", which is what the system does when memory runs out" if how == "SIGKILL" else ""
+    memory = ", as the system does if memory runs out" if reason == "SIGKILL" else ""
     return (
-        f"Job {worker.job} of {n_jobs} (counted from 0) ended its worker {DEATHS} times "
-        f"({how}{memory}); use fewer workers, or workers=1 to see where it stops."
+        f"Job {worker.job} of {n_jobs} (counted from 0) ended its worker {MAX_ATTEMPTS} times "
+        f"({reason}{memory}); use fewer workers, or workers=1 to see where it fails."
     )
 
 
-def _pickled(thing: Any) -> bytes | None:
+def _pickled(value: Any) -> bytes | None:
     try:
-        return pickle.dumps(thing)
-    except Exception:  # a lambda, an open file, a class of its own mind: it stays in this process
+        return pickle.dumps(value)
+    except Exception:  # for example a lambda or an open file, which stays in this process
         return None

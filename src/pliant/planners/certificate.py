@@ -1,5 +1,4 @@
-"""What a plan on a surrogate is worth: its errors, estimated from what is known and measured by a
-few exact evaluations beside."""
+"""Error estimates for a plan on a surrogate, from its grids and a few exact evaluations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,85 +8,88 @@ import numpy as np
 
 from pliant.core import Array, PliantError, StepError
 from pliant.dynamics import ImplicitEuler
-from pliant.dynamics.latent import Embedded
-from pliant.planners.plan import Evaluation, Plan, evaluate
+from pliant.dynamics.latent import Latent
+from pliant.planners.plan_result import Evaluation, Plan, evaluate
 from pliant.problem import Problem
 from pliant.surrogate import Grid
 
-ORDERS = (
-    3.0,
-    5.0,
-)  # what the scheme's fourth order may look like; outside, an extrapolation means nothing
+# The interpolation has order 4. Outside this range of observed orders, extrapolation is unreliable.
+PLAUSIBLE_ORDERS = (3.0, 5.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Certificate:
-    """Errors of the shapes f are of all positions, |f~ - f| / |f|; None where something could not
-    be said."""
+    """Error estimates of a plan on a surrogate.
 
-    surplus: tuple[
-        float | None, ...
-    ]  # the largest at the new corners of each level: how far the level before misses them
-    order: float | None  # observed over the last three levels, along the plan
-    richardson: float | None  # the error that this order promises; None where it is not 3 to 5
-    holdout: float | None  # the largest at random points of the plan
-    one_step: float | None  # |g~ - g| / |g| of the step's end, the paper's norm, at random steps
-    increment: float | None  # the same beside how far the step moves
-    exact_evaluations: int  # that these three took, beside the plan's own
-    objective: float  # of the plan
-    replay: Evaluation | None  # with the full model (every node free, not only among the shapes)
-    trajectory: float | None  # [m] largest distance of an effector between plan and replay
-    surpluses: tuple[
-        tuple[tuple[Array, float], ...], ...
-    ] = ()  # (corner, surplus) at each new corner of each level
-    notes: tuple[
-        str, ...
-        # of the exact shapes: branches that were lost, corners that failed, exact steps that failed
-    ] = ()
+    The relative error of a shape f is |f~ - f| / |f| over all node positions. An estimate is None
+    if it could not be computed.
+    """
+
+    # largest error of the previous level at the new grid corners of each level
+    largest_surpluses: tuple[float | None, ...]
+    observed_order: float | None  # over the last three levels, along the plan
+    richardson_error: float | None  # extrapolated error; None if the order is not 3 to 5
+    holdout_error: float | None  # largest error at random points of the plan
+    step_error: float | None  # |g~ - g| / |g| after one step [Jia2019], largest at random steps
+    increment_error: float | None  # the same error relative to the motion in the step
+    exact_evaluations: int  # used for the last three, in addition to those of the plan
+    cost: float  # of the plan
+    replay: Evaluation | None  # of the controls on the full model
+    effector_error: float | None  # [m] largest distance of an effector between plan and replay
+    surpluses: tuple[tuple[tuple[Array, float], ...], ...] = ()  # (corner, surplus) of each level
+    notes: tuple[str, ...] = ()  # failures and warnings of the exact evaluations
 
     @property
-    def replayed(self) -> float | None:
-        """The objective of the replay."""
+    def replay_cost(self) -> float | None:
+        """Cost of the replay."""
         return None if self.replay is None else self.replay.cost
 
     def lines(self) -> list[str]:
-        """What to print below a plan."""
+        """Return the estimates as lines of text."""
         order = (
-            "not observed (three levels are needed)" if self.order is None else f"{self.order:.2f}"
+            "not observed (three levels are needed)"
+            if self.observed_order is None
+            else f"{self.observed_order:.2f}"
         )
-        refused = "refused" + (
-            "" if self.order is None else f", the order is not {ORDERS[0]:g} to {ORDERS[1]:g}"
+        rejected = "not available" + (
+            ""
+            if self.observed_order is None
+            else f", the order is not {PLAUSIBLE_ORDERS[0]:g} to {PLAUSIBLE_ORDERS[1]:g}"
         )
         gap = (
             "failed"
-            if self.replayed is None
+            if self.replay_cost is None
             else (
-                f"objective {self.replayed:.6g} where the plan has {self.objective:.6g}, effectors "
-                f"within {self.trajectory:.2e} m"
+                f"cost {self.replay_cost:.6g} (plan {self.cost:.6g}), effectors within "
+                f"{self.effector_error:.2e} m"
             )
         )
         return [
-            f"surplus of each level: {', '.join(_said(value) for value in self.surplus) or '-'}",
-            f"observed order: {order}; Richardson's estimate: "
-            f"{refused if self.richardson is None else _said(self.richardson)}",
-            f"error at random points of the plan: {_said(self.holdout)}",
-            f"error of a step: {_said(self.one_step)} of the positions, {_said(self.increment)} "
-            "of its increment",
-            f"exact evaluations for the last two: {self.exact_evaluations}",
+            "largest surplus of each level: "
+            f"{', '.join(_format(value) for value in self.largest_surpluses) or '-'}",
+            f"observed order: {order}; Richardson error estimate: "
+            f"{rejected if self.richardson_error is None else _format(self.richardson_error)}",
+            f"error at random points of the plan: {_format(self.holdout_error)}",
+            f"error of one step: {_format(self.step_error)} relative to the positions, "
+            f"{_format(self.increment_error)} relative to the increment",
+            f"exact evaluations for these errors: {self.exact_evaluations}",
             f"replay with the full model: {gap}",
             *(f"note: {note}" for note in self.notes),
         ]
 
 
-def _said(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "-" if value is None else f"{value:.1e}"
 
 
 def certify(
-    problem: Problem, models: Sequence[Embedded], plan: Plan, *, points: int = 6, seed: int = 0
+    problem: Problem, models: Sequence[Latent], plan: Plan, *, points: int = 6, seed: int = 0
 ) -> Certificate:
-    """Certify a plan on the last of some ever finer models; `problem` is the planned one on any of
-    them."""
+    """Return the certificate of a plan on the last of several increasingly fine models.
+
+    `problem` is the planned problem on any of the models. `points` random steps of the plan are
+    checked with exact evaluations.
+    """
     model = models[-1]
     rng, latent = (
         np.random.default_rng(seed),
@@ -100,39 +102,41 @@ def certify(
     for k in chosen:
         try:
             holdout.append(
-                relative(model.positions(plan.states[k]), exact.positions(plan.states[k]))
+                relative_error(model.positions(plan.states[k]), exact.positions(plan.states[k]))
             )
             steps.append(_one_step(model, exact, plan, int(k)))
         except StepError as error:
             failed.append(f"step {k} could not be checked: {error}")
     surpluses = tuple(_surpluses(*pair) for pair in pairwise(models))
-    order, promise = _richardson(models, latent)
+    order, extrapolated = _richardson(models, latent)
     replay = _replay(problem, model, plan)
     largest = tuple(max((size for _, size in level), default=None) for level in surpluses)
     return Certificate(
-        surplus=largest,
+        largest_surpluses=largest,
         surpluses=surpluses,
-        order=order,
-        richardson=promise,
-        holdout=max(holdout, default=None),
-        one_step=max((a for a, _ in steps), default=None),
-        increment=max((b for _, b in steps if b is not None), default=None),
-        exact_evaluations=exact.family.evaluations,  # type: ignore[attr-defined]
-        objective=plan.cost,
+        observed_order=order,
+        richardson_error=extrapolated,
+        holdout_error=max(holdout, default=None),
+        step_error=max((a for a, _ in steps), default=None),
+        increment_error=max((b for _, b in steps if b is not None), default=None),
+        exact_evaluations=exact.manifold.evaluations,  # type: ignore[attr-defined]
+        cost=plan.cost,
         replay=replay,
-        trajectory=None if replay is None else _apart(model, plan, replay),
-        notes=(*model.surrogate.corners.notes, *model.surrogate.doubts, *failed),
+        effector_error=None if replay is None else _largest_distance(model, plan, replay),
+        notes=(*model.surrogate.corners.notes, *model.surrogate.warnings, *failed),
     )
 
 
-def relative(found: Array, exact: Array) -> float:
-    """|found - exact| / |exact|"""
+def relative_error(found: Array, exact: Array) -> float:
+    """Return |found - exact| / |exact|."""
     return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
 
 
-def _one_step(model: Embedded, exact: Embedded, plan: Plan, k: int) -> tuple[float, float | None]:
-    """(error of the end of step k beside its positions, and beside its increment, where it
-    moves)"""
+def _one_step(model: Latent, exact: Latent, plan: Plan, k: int) -> tuple[float, float | None]:
+    """Return the error after step k relative to the positions and to the increment.
+
+    The second is None if the robot does not move. Raises StepError if the step fails.
+    """
     x, u = plan.states[k], plan.controls[k]
     steps = [one.step(x, u, k=k) for one in (model, exact)]
     for step in steps:
@@ -141,53 +145,62 @@ def _one_step(model: Embedded, exact: Embedded, plan: Plan, k: int) -> tuple[flo
     end, true = (one.positions(step.x) for one, step in zip((model, exact), steps, strict=True))
     moved = float(np.linalg.norm(true - exact.positions(x)))
     still = moved <= 1e-9 * np.linalg.norm(true)
-    return relative(end, true), None if still else float(np.linalg.norm(end - true) / moved)
+    return relative_error(end, true), None if still else float(np.linalg.norm(end - true) / moved)
 
 
-def _surpluses(coarse: Embedded, fine: Embedded) -> tuple[tuple[Array, float], ...]:
-    """The surplus at every corner of the finer grid that the coarser one can be asked about without
-    another evaluation."""
-    grid, shapes = coarse.surrogate, fine.family.shapes
-    asked = [s for s in fine.surrogate.new_samples() if grid.holds(s.point)]
-    return tuple((s.point, relative(grid(s.point)[0][shapes.parts[0]], s.value)) for s in asked)
+def _surpluses(coarse: Latent, fine: Latent) -> tuple[tuple[Array, float], ...]:
+    """Return the surplus at the new corners of the fine grid inside the coarse grid's cells."""
+    grid, shapes = coarse.surrogate, fine.manifold.equilibrium_map
+    covered = [s for s in fine.surrogate.new_samples() if grid.covers(s.point)]
+    return tuple(
+        (s.point, relative_error(grid(s.point)[0][shapes.parts[0]], s.value)) for s in covered
+    )
 
 
-def _richardson(models: Sequence[Embedded], latent: Array) -> tuple[float | None, float | None]:
-    """(order, error of the finest) along the plan, where all of the last three levels are known; of
-    grids only, since halving the cell of anything else has no such law."""
+def _richardson(models: Sequence[Latent], latent: Array) -> tuple[float | None, float | None]:
+    """Return the observed order and the extrapolated error of the finest level along the plan.
+
+    They need the last three levels, all of them grids; otherwise both are None.
+    """
     last = models[-3:]
-    known = [a for a in latent if all(model.surrogate.holds(a) for model in last)]
+    known = [a for a in latent if all(model.surrogate.covers(a) for model in last)]
     if len(last) < 3 or not known or not all(isinstance(model.surrogate, Grid) for model in last):
         return None, None
-    found = [np.array([model.family.positions(a) for a in known]) for model in last]
+    found = [np.array([model.manifold.positions(a) for a in known]) for model in last]
     coarse, fine = (float(np.linalg.norm(b - a)) for a, b in pairwise(found))
     if not (coarse > 0.0 and fine > 0.0):
         return None, None
     order = float(np.log2(coarse / fine))
-    return order, fine / (2.0**order - 1.0) / float(np.linalg.norm(found[-1])) if ORDERS[
+    return order, fine / (2.0**order - 1.0) / float(np.linalg.norm(found[-1])) if PLAUSIBLE_ORDERS[
         0
-    ] <= order <= ORDERS[1] else None
+    ] <= order <= PLAUSIBLE_ORDERS[1] else None
 
 
-def _replay(problem: Problem, model: Embedded, plan: Plan) -> Evaluation | None:
-    """The run of the plan's controls on all nodes of the robot, from the same shape and
-    velocity."""
+def _replay(problem: Problem, model: Latent, plan: Plan) -> Evaluation | None:
+    """Evaluate the plan's controls on the full model from the same shape and velocity.
+
+    Return None if the simulation fails.
+    """
     full, first = ImplicitEuler(model.robot, dt=model.dt), plan.states[0]
-    q, before = model.positions(first), model.family.positions(model.space.split(first).before)
+    q, before = model.positions(first), model.manifold.positions(model.space.split(first).before)
     try:
         run = evaluate(
             replace(problem, model=full, x0=full.state(q, (q - before) / model.dt)),
             plan.controls,
             keep=False,
         )
-    except PliantError:  # a term that only the latent model knows, such as a goal of its state
+    except PliantError:  # a term that needs the latent model, such as a StateGoal
         return None
     return None if run.failed else run
 
 
-def _apart(model: Embedded, plan: Plan, replay: Evaluation) -> float:
-    """[m] the largest distance of an effector between a plan and its replay."""
-    effectors, dim = model.family.shapes.effectors, model.family.shapes.model.equations.dim
-    places = np.array([effectors @ x[: effectors.shape[1]] for x in replay.states])
-    apart = (places - plan.states[:, : places.shape[1]]).reshape(len(places), -1, dim)
-    return float(np.linalg.norm(apart, axis=2).max(initial=0.0))
+def _largest_distance(model: Latent, plan: Plan, replay: Evaluation) -> float:
+    """Return the largest distance [m] of an effector between a plan and its replay."""
+    effectors, dim = (
+        model.manifold.equilibrium_map.effectors,
+        model.manifold.equilibrium_map.model.equations.dim,
+    )
+    positions = np.array([effectors @ x[: effectors.shape[1]] for x in replay.states])
+    difference = positions - plan.states[:, : positions.shape[1]]
+    difference = difference.reshape(len(positions), -1, dim)
+    return float(np.linalg.norm(difference, axis=2).max(initial=0.0))

@@ -1,8 +1,7 @@
-"""The adjoint gradient of a problem in bounded memory: few states are kept, and what lies between
-them is simulated again.
+"""The adjoint gradient of a problem in bounded memory.
 
-Which ones is a schedule (dynamics/schedule.py). All schedules give the same bits, since a model's
-step is deterministic.
+A schedule (checkpointing.py) says which states are stored; the steps between them are simulated
+again. All schedules give the same bits, because the step of a model is deterministic.
 """
 
 import gc
@@ -13,34 +12,39 @@ from typing import Any
 
 import numpy as np
 
+from pliant.checkpointing import Schedule, best_schedule, reverse_sweep, uniform_schedule
 from pliant.core import Array, InputError, Reversible, Step, nearest, require_number
-from pliant.dynamics.schedule import Schedule, best_schedule, even_schedule, reverse
 from pliant.linalg import Analysis
-from pliant.planners.sensitivity import smooth_gradient
+from pliant.planners.sensitivity import control_cost_gradient
 from pliant.problem import Problem
 
-Checkpoints = str | float  # "all", "sqrt", or a budget [bytes]
+Checkpoints = str | float  # "all", "sqrt", or a memory limit [bytes]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Sweep:
-    """Controls, what they cost, and what the gradient took; the cost is infinite where a step
-    failed, and then `failed` says which."""
+class GradientEvaluation:
+    """Controls, their cost, and the memory and steps that the gradient took.
+
+    If a step failed, the cost is infinite and `failed` gives the reason.
+    """
 
     controls: Array  # (steps, n_controls)
     cost: float
     failed: str = ""
-    peak: int = 0  # [bytes] most that states and tapes held at a time
-    extra: int = 0  # steps that were simulated more than once
+    peak_bytes: int = 0  # largest memory of stored states and steps
+    extra_steps: int = 0  # number of repeated steps
 
 
-def gradient_of(
+def cost_gradient(
     problem: Problem, controls: Array, schedule: Checkpoints | Schedule = "sqrt"
-) -> tuple[Sweep, Array]:
-    """The cost of controls and its gradient (steps, n_controls). `schedule` is "all" (every tape),
-    "sqrt" (as many segments as each has steps) or a budget [bytes] for states and tapes."""
+) -> tuple[GradientEvaluation, Array]:
+    """Return the cost of controls and its gradient (steps, n_controls).
+
+    `schedule` is "all" (store every step), "sqrt" (about sqrt(steps) segments of equal length) or a
+    memory limit [bytes] for states and steps.
+    """
     if not np.all(np.isfinite(controls)):
-        return Sweep(
+        return GradientEvaluation(
             controls=controls, cost=np.inf, failed="the controls are not finite"
         ), np.zeros_like(controls)
     run = _Run(problem, controls)
@@ -52,15 +56,15 @@ def gradient_of(
         )
         g = _reverse(run, plan)
     except _Failed as why:
-        return Sweep(controls=controls, cost=np.inf, failed=str(why), peak=run.peak), np.zeros_like(
-            controls
-        )
-    measured = not isinstance(schedule, Schedule | str)  # the first step, for its size
-    return Sweep(
+        return GradientEvaluation(
+            controls=controls, cost=np.inf, failed=str(why), peak_bytes=run.peak_bytes
+        ), np.zeros_like(controls)
+    measured = not isinstance(schedule, Schedule | str)  # one more step, to measure its size
+    return GradientEvaluation(
         controls=controls,
         cost=run.cost,
-        peak=run.peak,
-        extra=run.simulated - problem.steps + measured,
+        peak_bytes=run.peak_bytes,
+        extra_steps=run.simulated - problem.steps + measured,
     ), g
 
 
@@ -68,24 +72,27 @@ def gradient_of(
 
 
 def schedule_for(problem: Problem, controls: Array, checkpoints: Checkpoints) -> Schedule:
-    """The schedule by name or for a budget [bytes], whose sizes are those of the first step."""
+    """Return the schedule for "all", "sqrt" or a memory limit [bytes].
+
+    Raises InputError for another name or if the limit is less than one step needs.
+    """
     N = problem.steps
     if isinstance(checkpoints, str):
         if checkpoints not in ("all", "sqrt"):
             raise InputError(
                 f"The checkpoints are '{checkpoints}'; {nearest(checkpoints, ('all', 'sqrt'))} A "
-                "budget is a number of bytes."
+                "memory limit is a number of bytes."
             )
-        return Schedule(tapes=N) if checkpoints == "all" else even_schedule(N)
-    budget = require_number("The budget of the checkpoints", checkpoints, "bytes")
+        return Schedule(tapes=N) if checkpoints == "all" else uniform_schedule(N)
+    budget = require_number("The memory limit of the checkpoints", checkpoints, "bytes")
     run = _Run(problem, controls)
-    tape = run.size(run.step(0, problem.start))
+    tape = run.size(run.step(0, problem.initial_state))
     if not budget >= tape:
         raise InputError(
-            f"The checkpoints may take {budget:g} bytes, but one step of this model alone holds "
-            f"{tape}; give {tape} or more."
+            f"The memory limit of the checkpoints is {budget:g} bytes, but one step of this model "
+            f"needs {tape}; give {tape} or more."
         )
-    return best_schedule(N, min(budget, 1e18), problem.start.nbytes, tape)
+    return best_schedule(N, min(budget, 1e18), problem.initial_state.nbytes, tape)
 
 
 # The sweep
@@ -96,51 +103,66 @@ class _Failed(Exception):
 
 
 class _Run:
-    """Steps of a problem under controls; sees each state once and keeps what the looks see of it,
-    not the state."""
+    """The simulation of a problem. It stores the observations of each state, not the state."""
 
     def __init__(self, problem: Problem, controls: Array) -> None:
         self.problem, self.controls = problem, controls
         self.model: Reversible = problem.model  # type: ignore[assignment]
         self.p = None if problem.params is None else np.asarray(problem.params, float)
-        self.by_step: dict[int, list[tuple[int, int]]] = {}  # state -> (look, lag)
-        for index, look in enumerate(problem.looks):
-            for lag in range(len(look.states)):
-                self.by_step.setdefault(max(look.step - lag, 0), []).append((index, lag))
-        self.pieces: list[dict[int, Array]] = [{} for _ in problem.looks]
-        self.slopes: list[Array] = []
-        self.seen, self.simulated, self.peak, self.tape, self.cost = -1, 0, 0, 0, np.inf
-        self.see(0, problem.start)
+        self.by_step: dict[int, list[tuple[int, int]]] = {}  # step -> (observation index, lag)
+        for index, observation in enumerate(problem.observations):
+            for lag in range(len(observation.states)):
+                self.by_step.setdefault(max(observation.step - lag, 0), []).append((index, lag))
+        self.pieces: list[dict[int, Array]] = [{} for _ in problem.observations]
+        self.loss_gradients: list[Array] = []
+        self.last_observed, self.simulated, self.peak_bytes, self.tape, self.cost = (
+            -1,
+            0,
+            0,
+            0,
+            np.inf,
+        )
+        self.observe_state(0, problem.initial_state)
 
-    def see(self, k: int, x: Array) -> None:
-        """State k, if it is new."""
-        if k <= self.seen:
+    def observe_state(self, k: int, x: Array) -> None:
+        """Store the observations of state k if it is new."""
+        if k <= self.last_observed:
             return
-        self.seen = k
+        self.last_observed = k
         for index, lag in self.by_step.get(k, ()):
-            self.pieces[index][lag] = self.problem.looks[index].states[lag] @ x
+            self.pieces[index][lag] = self.problem.observations[index].states[lag] @ x
         if k == self.problem.steps:
-            self._price()
+            self._compute_cost()
 
-    def _price(self) -> None:
-        """All states were seen: what the run costs, summed as Problem.value does, and the slopes of
-        the losses."""
-        problem, first = self.problem, self.problem.first_control
+    def _compute_cost(self) -> None:
+        """Compute the cost, summed in the order of Problem.value, and the loss gradients."""
+        problem, first = self.problem, self.problem.previous_control
         seen = []
-        for look, pieces in zip(problem.looks, self.pieces, strict=True):
-            y = np.zeros(look.size)
-            for lag in range(len(look.states)):
+        for observation, pieces in zip(problem.observations, self.pieces, strict=True):
+            y = np.zeros(observation.size)
+            for lag in range(len(observation.states)):
                 y = y + pieces[lag]
-            for j, D in enumerate(look.controls):
-                y = y + D @ (self.controls[look.step - 1 - j] if look.step > j else first)
+            for j, D in enumerate(observation.controls):
+                y = y + D @ (
+                    self.controls[observation.step - 1 - j] if observation.step > j else first
+                )
             seen.append(y)
-        looks = sum(look.loss.value(y) for look, y in zip(problem.looks, seen, strict=True))
+        observations = sum(
+            observation.loss.value(y)
+            for observation, y in zip(problem.observations, seen, strict=True)
+        )
         self.cost = float(
-            looks + sum(smooth.value(self.controls, first) for smooth in problem.smooths)
+            observations
+            + sum(
+                control_cost.value(self.controls, first) for control_cost in problem.control_costs
+            )
         )
         if not np.isfinite(self.cost):
             raise _Failed("the cost is not finite")
-        self.slopes = [look.loss.slope(y) for look, y in zip(problem.looks, seen, strict=True)]
+        self.loss_gradients = [
+            observation.loss.gradient(y)
+            for observation, y in zip(problem.observations, seen, strict=True)
+        ]
 
     def step(self, k: int, x: Array) -> Step:
         step = self.model.step(x, self.controls[k], self.p, k)
@@ -149,23 +171,25 @@ class _Run:
             raise _Failed(
                 f"step {k}: {step.status.text if not step.status else 'the state is not finite'}"
             )
-        self.see(k + 1, step.x)
+        self.observe_state(k + 1, step.x)
         return step
 
-    def hold(self, states: int, steps: Sequence[Step]) -> None:
-        """So many kept states and these steps are held now."""
+    def update_peak(self, states: int, steps: Sequence[Step]) -> None:
+        """Update the peak memory for a number of stored states and some stored steps."""
         self.tape = self.tape or self.size(steps[0])
-        self.peak = max(self.peak, states * self.problem.start.nbytes + len(steps) * self.tape)
+        self.peak_bytes = max(
+            self.peak_bytes, states * self.problem.initial_state.nbytes + len(steps) * self.tape
+        )
 
     def size(self, step: Step) -> int:
-        """[bytes] of a step with its tape, beside what belongs to the model."""
-        return held_bytes((step.x, step.tape), beside=self.model)
+        """Return the size [bytes] of a step with its tape, without arrays of the model."""
+        return retained_bytes((step.x, step.tape), without=self.model)
 
 
 def _reverse(run: _Run, plan: Schedule) -> Array:
-    """The gradient, last step first."""
+    """Return the gradient (steps, n_controls) by a reverse sweep."""
     problem = run.problem
-    g, bar = smooth_gradient(problem, run.controls), np.zeros(problem.model.space.size)
+    g, bar = control_cost_gradient(problem, run.controls), np.zeros(problem.model.space.size)
 
     def go(k: int, goal: int, x: Array) -> Array:
         for j in range(k, goal):
@@ -174,25 +198,27 @@ def _reverse(run: _Run, plan: Schedule) -> Array:
 
     def pull(k: int, end: int, x: Array, kept: int) -> None:
         nonlocal bar
-        bar = _pull(run, bar, g, _taped(run, k, end, x), k, kept)
+        bar = _vjp_steps(run, bar, g, _simulate_steps(run, k, end, x), k, kept)
 
-    reverse(problem.steps, plan, problem.start, go, pull)
-    return _with_direct(run, g)
+    reverse_sweep(problem.steps, plan, problem.initial_state, go, pull)
+    return _add_direct_terms(run, g)
 
 
-def _taped(run: _Run, k: int, end: int, x: Array) -> list[Step]:
+def _simulate_steps(run: _Run, k: int, end: int, x: Array) -> list[Step]:
     steps: list[Step] = []
     for j in range(k, end):
         steps.append(run.step(j, steps[-1].x if steps else x))
     return steps
 
 
-def _pull(run: _Run, bar: Array, g: Array, steps: list[Step], first: int, states: int) -> Array:
-    """The adjoint before step `first`, from the one after its last; adds to the gradient g."""
-    run.hold(states, steps)
+def _vjp_steps(
+    run: _Run, bar: Array, g: Array, steps: list[Step], first: int, states: int
+) -> Array:
+    """Return the adjoint before step `first` and add the steps' part to the gradient g."""
+    run.update_peak(states, steps)
     for k in range(first + len(steps), first, -1):
         for index, lag in run.by_step.get(k, ()):
-            bar = bar + run.problem.looks[index].states[lag].T @ run.slopes[index]
+            bar = bar + run.problem.observations[index].states[lag].T @ run.loss_gradients[index]
         step = steps.pop()
         if not np.all(np.isfinite(bar)):
             raise _Failed(f"the gradient before step {k} is not finite")
@@ -202,36 +228,39 @@ def _pull(run: _Run, bar: Array, g: Array, steps: list[Step], first: int, states
     return bar
 
 
-def _with_direct(run: _Run, g: Array) -> Array:
-    """With what the looks see of the controls themselves."""
-    for look, slope in zip(run.problem.looks, run.slopes, strict=True):
-        for j, D in enumerate(look.controls):
-            if look.step > j:
-                g[look.step - 1 - j] += D.T @ slope
+def _add_direct_terms(run: _Run, g: Array) -> Array:
+    """Return g with the direct dependence of the observations on the controls."""
+    for observation, slope in zip(run.problem.observations, run.loss_gradients, strict=True):
+        for j, D in enumerate(observation.controls):
+            if observation.step > j:
+                g[observation.step - 1 - j] += D.T @ slope
     return g
 
 
 # Sizes
 
 
-def held_bytes(thing: Any, *, beside: Any = None) -> int:
-    """[bytes] of the arrays and sparse factors that a thing holds and `beside` does not, each
-    counted once."""
-    theirs = _found(beside)
-    analyses = [part for part in theirs.values() if isinstance(part, Analysis)]
-    return sum(_bytes(part, analyses) for key, part in _found(thing).items() if key not in theirs)
+def retained_bytes(thing: Any, *, without: Any = None) -> int:
+    """Return the size [bytes] of the arrays and sparse factors of an object.
+
+    Each array counts once. Those that `without` also references do not count.
+    """
+    shared = _referenced(without)
+    analyses = [part for part in shared.values() if isinstance(part, Analysis)]
+    found = _referenced(thing).items()
+    return sum(_bytes(part, analyses) for key, part in found if key not in shared)
 
 
 def _bytes(part: Any, analyses: list[Analysis]) -> int:
     if isinstance(part, np.ndarray):
         return part.nbytes
     if type(part).__name__ == "PyCapsule":  # CHOLMOD hides its factor
-        return max((8 * analysis.fill for analysis in analyses), default=0)
+        return max((8 * analysis.n_entries for analysis in analyses), default=0)
     return 0
 
 
-def _found(root: Any) -> dict[int, Any]:
-    """Everything that a thing leads to, by id; an array is the one that owns its memory."""
+def _referenced(root: Any) -> dict[int, Any]:
+    """Return all objects reachable from an object, by id. Views count as their base array."""
     found: dict[int, Any] = {}
     left = [root]
     while left:

@@ -1,5 +1,4 @@
-"""Planning on surrogates that are refined between plans (paper 000 Algorithm 1), and the
-certificate that goes with the plan."""
+"""Planning on surrogates that are refined between plans [Jia2019, Algorithm 1]."""
 
 import time
 from collections.abc import Callable
@@ -12,16 +11,16 @@ from pliant.core import (
     Array,
     InputError,
     StepError,
-    is_whole,
+    is_integer,
     quoted,
     require_kind,
     require_positive,
 )
-from pliant.dynamics.latent import Embedded
+from pliant.dynamics.latent import Latent
 from pliant.planners.certificate import Certificate, certify
 from pliant.planners.choose import plan
-from pliant.planners.options import Options, checked_options, reported
-from pliant.planners.plan import Plan
+from pliant.planners.options import Options, checked_options, with_progress
+from pliant.planners.plan_result import Plan
 from pliant.problem import Problem
 from pliant.surrogate import SampleError
 
@@ -30,46 +29,55 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Level(Generic[Result]):
-    """One execution of the planner: on which cell, what it found, and what it took."""
+    """The result of one refinement level."""
 
-    model: Embedded
-    cell: float  # the largest of a cell's lengths, in units of the controls
+    model: Latent
+    cell: float  # largest side of a grid cell, in units of the controls
     result: Result
-    evaluations: int  # exact ones known after it
+    evaluations: int  # number of exact evaluations so far
     seconds: float
-    stopped: str = ""  # why there is no finer one, where one was wanted
+    stop_reason: str = ""  # why a finer level is missing
 
 
-def executions(cell: float, eta: float) -> int:
-    """How often Algorithm 1 plans: R + 1 with R = ceil(log2(cell / eta))."""
-    require_positive("The accuracy eta", eta, "units of the controls")
+def level_count(cell: float, eta: float) -> int:
+    """Return the number of levels from cell to eta: ceil(log2(cell / eta)) + 1.
+
+    Raises InputError if eta is not positive or is larger than the cell.
+    """
+    require_positive("The final cell size eta", eta, "units of the controls")
     if eta > cell:
         raise InputError(
-            f"The accuracy eta = {eta:g} is larger than the cell {cell:g}; take a smaller eta, "
-            "or a larger cell to start from."
+            f"The final cell size eta = {eta:g} is larger than the first cell {cell:g}; take a "
+            "smaller eta, or a larger first cell."
         )
     return ceil(log2(cell / eta)) + 1
 
 
 def refine(
-    solve: Callable[[Embedded, Any], Result],
-    model: Embedded,
+    solve: Callable[[Latent, Any], Result],
+    model: Latent,
     *,
     eta: float,
     guess: Any = None,
-    following: Callable[[Result], Any] = lambda result: result,
+    next_guess: Callable[[Result], Any] = lambda result: result,
 ) -> list[Level[Result]]:
-    """Algorithm 1 for anything that is solved on a model from a guess: a motion plan, or the
-    parameters of a feedback controller.
+    """Solve a problem on increasingly fine surrogates [Jia2019, Algorithm 1].
 
-    solve(model, guess) is called on cells dx, dx / 2, ... down to eta; `following` makes the next
-    guess of a result. Where a finer level cannot be simulated, the levels before stay, and the last
-    says why.
+    Parameters
+    ----------
+    solve : function (model, guess) -> result, such as a planner or the training of a controller
+    model : the model with the first grid
+    eta : final cell size, in units of the controls
+    guess : guess for the first level
+    next_guess : function result -> guess for the next level
+
+    Each level halves the cell. If a finer level cannot be simulated, the coarser levels are
+    returned, and the last has a `stop_reason`.
     """
     levels: list[Level[Result]] = []
-    count = executions(float(model.surrogate.size.max()), eta)
+    count = level_count(float(model.surrogate.size.max()), eta)
     for k in range(count):
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         try:
             result = solve(model, guess)
         except (StepError, SampleError) as error:
@@ -77,7 +85,7 @@ def refine(
                 raise
             levels[-1] = replace(
                 levels[-1],
-                stopped="the refinement stopped before cell "
+                stop_reason="the refinement stopped before cell "
                 f"{float(model.surrogate.size.max()):g}: {error}",
             )
             break
@@ -87,48 +95,48 @@ def refine(
                 cell=float(model.surrogate.size.max()),
                 result=result,
                 evaluations=model.surrogate.evaluations,
-                seconds=time.perf_counter() - began,
+                seconds=time.perf_counter() - start_time,
             )
         )
-        guess = following(result)
+        guess = next_guess(result)
         model = model.refined() if k + 1 < count else model
     return levels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Refined:
-    """A motion plan by Algorithm 1: the plan of every level, and what the last is worth."""
+class RefinedPlan:
+    """The plans of all refinement levels and the certificate of the last one."""
 
     levels: list[Level[Plan]]
     certificate: Certificate
 
     @property
     def plan(self) -> Plan:
-        """The last and finest."""
+        """The plan of the finest level."""
         return self.levels[-1].result
 
     @property
     def evaluations(self) -> int:
-        """Exact ones that all levels stand on."""
+        """Number of exact evaluations of all levels."""
         return self.levels[-1].evaluations
 
     @property
-    def asked(self) -> int:
-        """Shapes that all plans asked for, each of which would be an exact evaluation without the
-        surrogate."""
-        return sum(level.result.notes["asked"][-1][1] for level in self.levels)
+    def shape_queries(self) -> int:
+        """Number of shapes that all levels used; each is an exact evaluation without surrogate."""
+        return sum(level.result.notes["queries"][-1][1] for level in self.levels)
 
     @property
     def iterations(self) -> int:
+        """Number of planner iterations of all levels."""
         return sum(len(level.result.history) - 1 for level in self.levels)
 
     @property
     def seconds(self) -> float:
-        """For all plans, without the certificate."""
+        """Time of all plans, without the certificate."""
         return sum(level.seconds for level in self.levels)
 
     def show(self) -> None:
-        """Print the plan and its certificate."""
+        """Print the plan of each level and the certificate."""
         for level in self.levels:
             print(
                 f"cell {level.cell:g}: {level.result.summary()}, {level.evaluations} exact "
@@ -137,7 +145,7 @@ class Refined:
         print("\n".join(self.certificate.lines()))
 
 
-@reported
+@with_progress
 def plan_refined(
     problem: Problem,
     *,
@@ -148,45 +156,55 @@ def plan_refined(
     points: int = 6,
     seed: int = 0,
     **kwargs: Any,
-) -> Refined:
-    """A motion plan by Algorithm 1: a problem on a Latent model is planned on ever finer
-    surrogates, each from the last plan, and the last plan is certified at some random `points` of
-    it. The options' folder keeps one plan for each level. To go on with an interrupted run, plan
-    again on a model with the same store: it evaluates nothing twice, and comes to the same plan bit
-    for bit."""
+) -> RefinedPlan:
+    """Plan a problem with a Latent model on increasingly fine surrogates [Jia2019, Algorithm 1].
+
+    Each level halves the grid cell and starts from the plan before. The last plan gets error
+    estimates.
+
+    Parameters
+    ----------
+    problem : a Problem whose model is Latent(...)
+    eta : final cell size, in units of the controls
+    method, guess, options, kwargs : as in `plan`; options.folder gets one folder for each level
+    points : number of random steps that the certificate checks exactly
+    seed : of the random steps
+
+    An interrupted run continues if it is called again with a model on the same store. It repeats
+    no exact evaluation and returns the same plan bit for bit. Raises InputError for another model
+    or a bad eta.
+    """
     require_kind(
         "The problem",
         problem,
         Problem,
         "make one with pl.Problem(model=..., steps=..., terms=[...])",
     )
-    if not isinstance(problem.model, Embedded):
+    if not isinstance(problem.model, Latent):
         raise InputError(
             f"Refinement needs a latent model, not {type(problem.model).__name__}; make one with "
             "Latent(robot, dt=..., cell=...)."
         )
     options = checked_options(options)
-    if not is_whole(points) or points < 1:
+    if not is_integer(points) or points < 1:
         raise InputError(
-            f"The plan is to be certified at {quoted(points)} points; give a whole number, 1 or "
+            f"The certificate was asked for {quoted(points)} points; give a whole number, 1 or "
             "more."
         )
-    executions(
-        float(problem.model.surrogate.size.max()), eta
-    )  # what is wrong with eta is a sentence now
+    level_count(float(problem.model.surrogate.size.max()), eta)  # raises for a bad eta
     if options.resume:
         raise InputError(
             "A refined plan is resumed by its store of exact evaluations, not by its controls; "
-            "plan again without resume."
+            "plan again with the same store and without resume."
         )
     count = 0
 
-    def solve(model: Embedded, start: Array | None) -> Plan:
+    def solve(model: Latent, start: Array | None) -> Plan:
         nonlocal count
-        asked: list[tuple[int, int]] = []
+        queries: list[tuple[int, int]] = []
 
         def progress(what: str, done: int, total: int) -> None:
-            asked.append((model.surrogate.evaluations, model.family.queries))  # type: ignore[attr-defined]
+            queries.append((model.surrogate.evaluations, model.manifold.queries))  # type: ignore[attr-defined]
             options.report(what, done, total)
 
         folder = None if options.folder is None else Path(options.folder) / f"level-{count}"
@@ -200,15 +218,15 @@ def plan_refined(
         )
         if found.interrupted:
             raise KeyboardInterrupt
-        found.notes["asked"] = asked  # (exact evaluations, shapes asked for) after each iteration
+        found.notes["queries"] = queries  # (exact evaluations, shape queries) at each iteration
         return found
 
     levels = refine(
-        solve, problem.model, eta=eta, guess=guess, following=lambda found: found.controls
+        solve, problem.model, eta=eta, guess=guess, next_guess=lambda found: found.controls
     )
     certificate = certify(
         problem, [level.model for level in levels], levels[-1].result, points=points, seed=seed
     )
-    if levels[-1].stopped:
-        certificate = replace(certificate, notes=(*certificate.notes, levels[-1].stopped))
-    return Refined(levels=levels, certificate=certificate)
+    if levels[-1].stop_reason:
+        certificate = replace(certificate, notes=(*certificate.notes, levels[-1].stop_reason))
+    return RefinedPlan(levels=levels, certificate=certificate)

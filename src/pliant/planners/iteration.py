@@ -1,4 +1,4 @@
-"""Iteration: one row of a planner's history."""
+"""Iteration: one entry of a planner's history."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,8 @@ class Iteration:
     """One iteration of a planner."""
 
     cost: float
-    step: float  # size of the accepted change of the controls, largest entry
+    step: float  # largest accepted change of a control
     regulariser: float
-    seconds: float  # since the start
-    failed: int = 0  # trial rollouts that could not be simulated and were shortened
-    infeasibility: float = (
-        0.0  # largest violation of the dynamics or constraints, where a method allows one
-    )
+    seconds: float  # since the start of the search
+    failed: int = 0  # number of trial steps that failed to simulate and were shortened
+    infeasibility: float = 0.0  # largest violation of the dynamics or constraints

@@ -1,11 +1,10 @@
-"""ModelSummary: the model of a plan by name, so that a saved plan can be read without it."""
+"""ModelSummary: names, units and digests of a model, saved with each plan."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from pliant.controls import controls_of
 from pliant.core import Array, Dynamics, InputError, Space
 from pliant.robot import Robot
 from pliant.robot.digest import robot_digests
@@ -13,31 +12,31 @@ from pliant.robot.digest import robot_digests
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSummary:
-    """What a plan's numbers mean: the time step, the controls, the state and the robot."""
+    """The time step, control names, state layout and robot of a model."""
 
-    robot: str
-    digest: str | None  # of the robot's fields; None where one of them has no digest
-    dt: float  # [s] of a step; 1 for a quasistatic model, whose steps have no duration
+    robot: str  # its name
+    digest: str | None  # of the robot's fields; None if a field has no digest
+    dt: float  # time step [s]; 1 for a quasistatic model
     names: tuple[str, ...]  # of the controls
-    units: tuple[str, ...]
+    units: tuple[str, ...]  # of the controls
     effectors: tuple[str, ...]
     space: Space
 
     @property
     def quasistatic(self) -> bool:
-        """Whether the model has no inertia, so that a plan counts steps and not seconds."""
+        """Whether the model has no inertia; its steps then have no duration."""
         return not any(self.space.rate)
 
     @property
     def columns(self) -> list[str]:
-        """The controls with their units, as the head of a table names them."""
+        """Column headings: control names with units."""
         return [f"{name} [{unit}]" for name, unit in zip(self.names, self.units, strict=True)]
 
 
 def summarise(model: Dynamics) -> ModelSummary:
-    """Summarise a model; a model that was not made of a robot has controls without names."""
+    """Return the summary of a model. Without a robot the controls get numbers as names."""
     robot = _robot_of(model)
-    controls = () if robot is None else controls_of(robot)
+    controls = () if robot is None else robot.controls
     return ModelSummary(
         robot=type(model).__name__ if robot is None else robot.name,
         digest=None if robot is None else robot_digest(robot),
@@ -51,22 +50,24 @@ def summarise(model: Dynamics) -> ModelSummary:
 
 
 def _robot_of(model: Dynamics) -> Robot | None:
-    """Return the robot that a model was made of, None if its controls are others."""
+    """Return the robot of a model; None if there is none or its controls differ."""
     robot = getattr(model, "robot", None)
     return robot if isinstance(robot, Robot) and robot.n_controls == model.n_controls else None
 
 
 def robot_digest(robot: Robot) -> str | None:
-    """Return the digests of a robot's fields, such as "shape:0123456789abcdef ...". None if the
-    robot holds an object that has no digest, such as an arm of another library."""
+    """Return the digests of a robot's fields, such as "shape:0123456789abcdef ...".
+
+    Return None if a field has no digest, such as an arm of another library.
+    """
     try:
-        return " ".join(f"{name}:{made[:16]}" for name, made in robot_digests(robot).items())
+        return " ".join(f"{name}:{digest[:16]}" for name, digest in robot_digests(robot).items())
     except InputError:
         return None
 
 
 def different_parts(saved: str | None, here: str | None) -> str:
-    """Return the fields in which two robots differ, by their digests; "" for the same robot."""
+    """Return the names of the fields in which two robots differ; "" for the same robot."""
     if saved is None or here is None:
         return ""
     known = saved.split()
@@ -74,7 +75,7 @@ def different_parts(saved: str | None, here: str | None) -> str:
 
 
 def effector_positions(model: Dynamics, states: Array) -> dict[str, Array]:
-    """Return effector -> (len(states), dim) [m] along states (k, n_state)."""
+    """Return the positions (len(states), dim) [m] of each effector for states (k, n_state)."""
     robot, position = _robot_of(model), states[:, : model.space.n_dofs].T
     return {
         name: np.asarray((model.effector_rows(name) @ position).T)
@@ -83,13 +84,13 @@ def effector_positions(model: Dynamics, states: Array) -> dict[str, Array]:
 
 
 def check_same_model(saved: ModelSummary, model: Dynamics, path: Any) -> None:
-    """Raise InputError where a saved plan belongs to another model."""
+    """Raise InputError if a saved plan belongs to another model."""
     here = summarise(model)
     if here.names != saved.names or here.units != saved.units:
         raise InputError(
             f"{path} was planned for {saved.robot} with the controls {', '.join(saved.columns)}, "
-            f"but this model of {here.robot} has {', '.join(here.columns)}. Give the model that "
-            "was planned for."
+            f"but this model of {here.robot} has {', '.join(here.columns)}. Give the model of "
+            "the plan."
         )
     if here.dt != saved.dt:
         raise InputError(
@@ -99,7 +100,7 @@ def check_same_model(saved: ModelSummary, model: Dynamics, path: Any) -> None:
     if parts := different_parts(saved.digest, here.digest):
         raise InputError(
             f"{path} was planned for another {saved.robot}, which differs from this one in: "
-            f"{parts}. Give the same robot, or leave out model=."
+            f"{parts}. Give the same robot, or omit model=."
         )
     if here.space != saved.space:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Options of every planner, and the display of its progress while it runs."""
+"""Options of the planners, and the progress report of a running planner."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from pliant.core import InputError, is_whole, quoted, require_kind, require_number
+from pliant.core import InputError, is_integer, quoted, require_kind, require_number
 from pliant.progress import Progress, check_progress, reporting
 
 Planner = TypeVar("Planner", bound=Callable[..., Any])
@@ -14,47 +14,59 @@ Planner = TypeVar("Planner", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How long to try, how exactly, what to report, and where to keep the best iterate."""
+    """The stopping criteria of a planner, its progress report and its checkpoints.
+
+    Parameters
+    ----------
+    iterations : largest number of iterations
+    tolerance : stop when the predicted relative decrease of the cost is smaller; between 0 and 1
+    progress : None shows progress after two seconds, False is silent; or a function
+        progress(what, done, total)
+    folder : folder for the best iterate, written after every iteration
+    resume : continue from the iterate in `folder`
+
+    Raises InputError for values outside these ranges.
+
+    >>> import pliant as pl
+    >>> pl.Options(iterations=50, tolerance=1e-5).iterations
+    50
+    """
 
     iterations: int = 200
-    tolerance: float = (
-        1e-7  # stop when the model promises to lower the cost by less than this share of it
-    )
-    # None: shown once the work lasts longer than two seconds; False: silent; or a function (what,
-    # done, total)
+    tolerance: float = 1e-7
     progress: Progress | bool | None = None
-    folder: str | Path | None = None  # the best iterate is kept here after every iteration
-    resume: bool = False  # go on from what is in the folder
+    folder: str | Path | None = None
+    resume: bool = False
 
     def __post_init__(self) -> None:
         tolerance = require_number("A planner's tolerance", self.tolerance, "-")
-        if not is_whole(self.iterations) or self.iterations < 1 or not 0.0 < tolerance < 1.0:
+        if not is_integer(self.iterations) or self.iterations < 1 or not 0.0 < tolerance < 1.0:
             raise InputError(
-                "A planner needs 1 iteration or more and a tolerance between 0 and 1, not "
+                "A planner needs at least 1 iteration and a tolerance between 0 and 1, not "
                 f"{quoted(self.iterations)} and {self.tolerance}."
             )
         check_progress(self.progress)
 
     def report(self, what: str, done: int, total: int) -> None:
-        """Pass a report on to `progress`, where that is a function."""
+        """Call `progress` if it is a function."""
         if callable(self.progress):
             self.progress(what, done, total)
 
 
 def checked_options(options: Options | None) -> Options:
-    """Return the options of a planner, the default ones for None."""
+    """Return the options, or the defaults for None. Raises InputError for another type."""
     options = Options() if options is None else options
     require_kind(
         "The options of a planner",
         options,
         Options,
-        "make them with pl.planners.Options(iterations=..., ...)",
+        "make them with pl.Options(iterations=..., ...)",
     )
     return options
 
 
-def reported(planner: Planner) -> Planner:
-    """Decorate a planner: while it runs, its reports go where `options.progress` says."""
+def with_progress(planner: Planner) -> Planner:
+    """Decorate a planner so that it reports its progress as `options.progress` says."""
 
     @wraps(planner)
     def run(*args: Any, options: Options | None = None, **kwargs: Any) -> Any:

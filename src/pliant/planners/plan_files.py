@@ -1,4 +1,4 @@
-"""Files of plans: plan.json with all but the large arrays, which are .npy files beside it."""
+"""Plan files: plan.json and the .npy files of the large arrays in the same folder."""
 
 import csv
 import hashlib
@@ -19,7 +19,7 @@ from pliant.core import (
     Space,
     Status,
     finite_array,
-    is_whole,
+    is_integer,
     quoted,
     require_kind,
     require_number,
@@ -29,25 +29,29 @@ from pliant.dynamics.simulate import simulate
 from pliant.planners.iteration import Iteration
 from pliant.planners.model_summary import ModelSummary, check_same_model
 from pliant.store import content_key, read_json, write_json
-from pliant.store.files import atomic_file, os_errors_as_sentences, read_errors
+from pliant.store.files import atomic_file, translate_read_errors, translate_write_errors
 
 if TYPE_CHECKING:
-    from pliant.planners.plan import Plan
+    from pliant.planners.plan_result import Plan
 
 FILE = "plan.json"
-FORMAT, VERSION = "pliant plan", 1
+# The keys of plan.json equal the field names of Plan and ModelSummary. Renaming one needs a new
+# VERSION.
+FORMAT, VERSION = "pliant plan", 2
 
 
 def plan_path(path: str | Path) -> Path:
-    """Return the file of a plan, from its own path or that of its folder."""
+    """Return the path of plan.json, given that path or its folder."""
     require_kind("The path of a plan", path, (str, Path), "give the folder that plan.save wrote")
     if os.path.exists(path) and not os.path.isdir(path) and Path(path).suffix != ".json":
         raise InputError(f"{path} is not a saved plan. Give the folder that plan.save wrote.")
     return Path(path) if Path(path).suffix == ".json" else Path(path) / FILE
 
 
-def header(model: ModelSummary, start: Array, before: Array, params: Any) -> dict[str, Any]:
-    """Return what plan.json says about the problem."""
+def header(
+    model: ModelSummary, initial_state: Array, previous_control: Array, params: Any
+) -> dict[str, Any]:
+    """Return the part of plan.json that describes the problem."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -60,15 +64,15 @@ def header(model: ModelSummary, start: Array, before: Array, params: Any) -> dic
         "effectors": model.effectors,
         "space": asdict(model.space),
         "params": None if params is None else np.asarray(params, float),
-        "before": before,
-        "start": start,
+        "previous_control": previous_control,
+        "initial_state": initial_state,
     }
 
 
 def progress_content(
     method: str, controls: Array, cost: float | None, history: Sequence[Iteration], text: str
 ) -> dict[str, Any]:
-    """Return what plan.json says about the search so far."""
+    """Return the part of plan.json that describes the search so far."""
     return {
         "method": method,
         "status": text,
@@ -80,21 +84,24 @@ def progress_content(
 
 
 def write_plan(plan: "Plan", folder: str | Path) -> None:
-    """Write a plan into a folder: first its arrays, whose names have their digests, then plan.json,
-    which names them. An old plan in the folder is readable until plan.json is replaced."""
+    """Write a plan into a folder.
+
+    The arrays, whose file names contain their digests, are written before plan.json. An earlier
+    plan in the folder is readable until plan.json is replaced.
+    """
     model = _summary(plan)
     arrays = {"states": plan.states} | ({} if plan.gains is None else {"gains": plan.gains})
     digests = {name: _write_array(Path(folder), name, array) for name, array in arrays.items()}
-    before = plan.controls[0] if plan.before is None else plan.before
+    previous_control = plan.controls[0] if plan.previous_control is None else plan.previous_control
     content = {
-        **header(model, plan.states[0], before, plan.params),
+        **header(model, plan.states[0], previous_control, plan.params),
         **progress_content(plan.method, plan.controls, plan.cost, plan.history, plan.status.text),
         "ok": plan.status.ok,
         "iterations": plan.status.iterations,
         "interrupted": plan.interrupted,
-        "excess": plan.excess,
-        "violation": plan.violation,
-        "misses": [list(miss) for miss in plan.misses],
+        "limit_violation": plan.limit_violation,
+        "constraint_violation": plan.constraint_violation,
+        "goal_errors": [list(error) for error in plan.goal_errors],
         "positions": dict(plan.positions),
         "notes": {name: note for name, note in plan.notes.items() if _is_json(name, note)},
         "arrays": digests,
@@ -106,8 +113,8 @@ def write_plan(plan: "Plan", folder: str | Path) -> None:
 def _summary(plan: "Plan") -> ModelSummary:
     if plan.model is None:
         raise InputError(
-            "This plan does not know its model, so that nobody could read its numbers. Make it "
-            "with model=pl.planners.summarise(model)."
+            "This plan has no model, so its numbers have no names and units. Make it with "
+            "model=pl.planners.summarise(model)."
         )
     return plan.model
 
@@ -121,7 +128,7 @@ def _is_json(name: Any, note: Any) -> bool:
 
 
 class _Hash:
-    """A file that keeps only the SHA-256 digest of its bytes."""
+    """A writable file object that computes the SHA-256 digest of its bytes."""
 
     def __init__(self) -> None:
         self.sha = hashlib.sha256()
@@ -146,7 +153,7 @@ def _array_file(name: str, digest: str) -> str:
 
 def _remove_arrays(folder: Path, kept: Collection[str]) -> None:
     """Remove the arrays of plans that plan.json has replaced."""
-    with os_errors_as_sentences(folder, 0):
+    with translate_write_errors(folder, 0):
         for name in ("states", "gains"):
             for path in folder.glob(f"{name}-{8 * '[0-9a-f]'}.npy"):
                 if path.name not in kept:
@@ -154,8 +161,11 @@ def _remove_arrays(folder: Path, kept: Collection[str]) -> None:
 
 
 def read_plan(path: str | Path, model: Dynamics | None) -> dict[str, Any]:
-    """Return the fields of a saved Plan. With a model, a plan of another model is refused, and
-    states that were not saved are simulated."""
+    """Return the fields of a saved Plan.
+
+    With a model, states that were not saved are simulated. Raises InputError if the file is
+    missing or damaged, or if the plan belongs to another model.
+    """
     file = plan_path(path)
     if not os.path.exists(file):
         raise InputError(f"{file} does not exist. Give the folder that plan.save wrote.")
@@ -168,7 +178,7 @@ def read_plan(path: str | Path, model: Dynamics | None) -> dict[str, Any]:
     except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise InputError(
             f"{file} is damaged ({type(error).__name__}: {str(error)[:80]}). Restore it from a "
-            "copy, or plan anew."
+            "copy, or plan again."
         ) from None
     if model is not None:
         check_same_model(fields["model"], model, file)
@@ -182,7 +192,7 @@ def read_plan(path: str | Path, model: Dynamics | None) -> dict[str, Any]:
 
 
 def check_format(raw: Mapping[str, Any], file: Path) -> None:
-    """Raise InputError unless this version of Pliant reads the file."""
+    """Raise InputError if this version of Pliant cannot read the file."""
     if raw.get("method") == "drive" and "times" in raw:
         raise InputError(
             f"{file} is a recording of pliant drive. Read it with viewer.load_recording(folder), "
@@ -190,16 +200,21 @@ def check_format(raw: Mapping[str, Any], file: Path) -> None:
         )
     if raw.get("format") != FORMAT:
         raise InputError(
-            f"{file} is not a plan with its model and time step, as plan.save writes it. Controls "
-            "of older files are read by planners.load_controls."
+            f"{file} was not written by plan.save: it has no format name. Read its controls with "
+            "planners.load_controls."
         )
     version = raw.get("version")
-    if not is_whole(version) or version < 1:
+    if not is_integer(version) or version < 1:
         raise InputError(f"{file} has the version {str(version)[:40]!r}. Restore it from a copy.")
+    if version < VERSION:
+        raise InputError(
+            f"{file} has version {version}, but this Pliant reads version {VERSION}. Read its "
+            "controls with planners.load_controls, or plan again."
+        )
     if version > VERSION:
         raise InputError(
-            f"{file} has version {str(version)[:40]}, and this Pliant reads up to {VERSION}. "
-            "Install a newer one."
+            f"{file} has version {str(version)[:40]}, but this Pliant reads version {VERSION}. "
+            "Install a newer Pliant."
         )
 
 
@@ -235,19 +250,21 @@ def _fields(raw: Mapping[str, Any], file: Path) -> dict[str, Any]:
             iterations=int(raw.get("iterations", 0)),
         ),
         "history": read_history(raw["history"]),
-        "misses": tuple(
-            (str(name), _number("misses", time, file), _number("misses", miss, file))
-            for name, time, miss in raw.get("misses", ())
+        "goal_errors": tuple(
+            (str(name), _number("goal_errors", time, file), _number("goal_errors", error, file))
+            for name, time, error in raw.get("goal_errors", ())
         ),
-        "excess": _number("excess", raw.get("excess", 0.0), file),
-        "violation": _number("violation", raw.get("violation", 0.0), file),
+        **{
+            key: _number(key, raw.get(key, 0.0), file)
+            for key in ("limit_violation", "constraint_violation")
+        },
         "interrupted": raw.get("interrupted") is True,
         "notes": dict(raw.get("notes", {})),
         "model": model,
-        "before": array("before", (n,)),
+        "previous_control": array("previous_control", (n,)),
         "params": None if raw["params"] is None else array("params", (None,)),
         "positions": positions,
-        "states": array("start", (model.space.size,))[None],
+        "states": array("initial_state", (model.space.size,))[None],
     }
 
 
@@ -284,31 +301,34 @@ def _model(raw: Mapping[str, Any], file: Path) -> ModelSummary:
 
 
 def _simulated(file: Path, fields: Mapping[str, Any], model: Dynamics | None) -> Array:
-    """States of a plan that was saved before its search ended."""
+    """Simulate the states of a plan that was saved before its search ended."""
     if model is None:
         raise InputError(
-            f"{file} was written before the search ended, without its states. Give model=... to "
+            f"{file} was written before the search ended, so it has no states. Give model=... to "
             "simulate them."
         )
     return simulate(model, fields["controls"], x0=fields["states"][0], p=fields["params"]).states
 
 
 def _read_array(file: Path, name: str, digests: Any, shape: tuple[int | None, ...]) -> Array | None:
-    """Return an array beside plan.json, None where plan.json names none."""
+    """Return an array from its .npy file; None if plan.json does not list it.
+
+    Raises InputError if the file is damaged or does not match its digest.
+    """
     if not isinstance(digests, Mapping) or name not in digests:
         return None
     if not re.fullmatch("[0-9a-f]{64}", str(digests[name])):
         raise InputError(
             f"{file} is damaged: the digest of its {name} is {quoted(digests[name])}. Restore it "
-            "from a copy, or plan anew."
+            "from a copy, or plan again."
         )
     path = file.parent / _array_file(name, digests[name])
-    with read_errors(path), path.open("rb") as stream:
+    with translate_read_errors(path), path.open("rb") as stream:
         found = hashlib.file_digest(stream, "sha256").hexdigest()
     if found != digests[name]:
         raise InputError(
-            f"{path} does not belong to {file}: one of the two is damaged or of another plan. "
-            "Restore both from a copy, or plan anew."
+            f"{path} does not belong to {file}: one of them is damaged or from another plan. "
+            "Restore both from a copy, or plan again."
         )
     try:
         array = np.lib.format.open_memmap(path, mode="r")
@@ -322,8 +342,10 @@ def _read_array(file: Path, name: str, digests: Any, shape: tuple[int | None, ..
 
 
 def plan_table(plan: "Plan") -> str:
-    """Return a plan as CSV, one row for each step: when it ends, its controls, and where the
-    effectors are then."""
+    """Return a plan as CSV.
+
+    Each row has the end time of a step, its controls and the effector positions at that time.
+    """
     model, steps = _summary(plan), len(plan.controls)
     axes = [(name, k) for name, at in plan.positions.items() for k in range(at.shape[1])]
     out = StringIO()
@@ -337,6 +359,6 @@ def plan_table(plan: "Plan") -> str:
     )
     for i in range(steps):
         ends = i + 1 if model.quasistatic else model.dt * (i + 1)
-        places = (float(plan.positions[name][i + 1, k]) for name, k in axes)
-        rows.writerow([repr(x) for x in (ends, *plan.controls[i].tolist(), *places)])
+        values = (float(plan.positions[name][i + 1, k]) for name, k in axes)
+        rows.writerow([repr(x) for x in (ends, *plan.controls[i].tolist(), *values)])
     return out.getvalue()

@@ -1,8 +1,8 @@
-"""The nonlinear program of direct collocation in plain NumPy: variables, objective, constraints and
-their sparse derivatives.
+"""The nonlinear program of direct collocation: variables, objective and constraints, with sparse
+derivatives.
 
-Every part of a state is a linear function of the last positions, so states are no variables, and
-what a term sees is linear in them.
+Each part of a state is a linear function of the last positions. So only positions and controls are
+variables, and the observations of all terms are affine in them.
 """
 
 from collections.abc import Callable
@@ -14,27 +14,38 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.core import Array, InputError
-from pliant.dynamics.implicit import Implicit
-from pliant.dynamics.residual import Entries, Residual, entries
-from pliant.problem import Ball, Interval, Linear, Look, Problem, Quadratic, Watch, stencilled
-from pliant.problem.looks import jacobian
+from pliant.dynamics.implicit_model import ImplicitModel
+from pliant.dynamics.residual import ImplicitResidual, SparsityPattern, unique_pattern
+from pliant.problem import (
+    Ball,
+    ConstraintRow,
+    Interval,
+    LinearLoss,
+    Observation,
+    Problem,
+    QuadraticLoss,
+    apply_stencil,
+)
+from pliant.problem.observations import jacobian
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Program:
-    """The problem as a nonlinear program over w = (free positions of steps 1 to N, controls of
-    steps 0 to N - 1), flat."""
+class NonlinearProgram:
+    """A problem as a nonlinear program over a flat vector w.
+
+    w has the free positions of steps 1 to N, then the controls of steps 0 to N - 1.
+    """
 
     problem: Problem
-    second_order: bool = False  # the Hessian holds the curvature of the dynamics as well
+    second_order: bool = False  # add the curvature of the dynamics to the Hessian
 
     @property
-    def model(self) -> Implicit:
+    def model(self) -> ImplicitModel:
         return self.problem.model  # type: ignore[return-value]
 
     @cached_property
-    def residual(self) -> Residual:
-        return Residual(
+    def residual(self) -> ImplicitResidual:
+        return ImplicitResidual(
             model=self.model,
             params=None if self.problem.params is None else np.asarray(self.problem.params, float),
         )
@@ -52,8 +63,8 @@ class Program:
         return self.n_positions + self.problem.n_variables
 
     @cached_property
-    def _placed(self) -> Array:
-        """(steps, n_dofs) where the supports have their unknowns."""
+    def _support_positions(self) -> Array:
+        """Rest positions (steps, n_dofs) with the supports at their positions of each step."""
         eq = self.model.equations
         return np.array(
             [
@@ -63,28 +74,27 @@ class Program:
         )
 
     @cached_property
-    def memory(self) -> tuple[Array, ...]:
-        """(n_parts,) each: the shares of q_k, q_{k-1}, ... in the parts of x_k, from part_i' = F_i0
-        q' + sum_j F_ij part_j unrolled."""
-        table = np.array(self.model.rule.following)
+    def position_weights(self) -> tuple[Array, ...]:
+        """Weights (n_parts,) of q_k, q_{k-1}, ... in the parts of x_k.
+
+        They follow from part_i' = F_i0 q' + sum_j F_ij part_j.
+        """
+        table = np.array(self.model.rule.new_state)
         out = [table[:, 0]]
-        while np.any(
-            table[:, 1:] @ out[-1]
-        ):  # the rules' tables are nilpotent: a state holds a few positions and no more
+        while np.any(table[:, 1:] @ out[-1]):  # ends because the tables are nilpotent
             out.append(table[:, 1:] @ out[-1])
         return tuple(out)
 
     def pack(self, positions: Array, controls: Array) -> Array:
-        """w from positions (steps, n_dofs) and controls (steps, n_controls)."""
+        """Return w for positions (steps, n_dofs) and controls (steps, n_controls)."""
         return np.concatenate([positions[:, self.model.equations.free].ravel(), controls.ravel()])
 
     def unpack(self, w: Array) -> tuple[Array, Array, Array]:
-        """(states (steps + 1, n_state), positions (steps, n_dofs), controls (steps,
-        n_controls))."""
-        N, table = self.problem.steps, np.array(self.model.rule.following)
-        positions = self._placed.copy()
+        """Return states (steps + 1, n_state), positions (steps, n_dofs) and controls."""
+        N, table = self.problem.steps, np.array(self.model.rule.new_state)
+        positions = self._support_positions.copy()
         positions[:, self.model.equations.free] = w[: self.n_positions].reshape(N, -1)
-        states = [self.problem.start.reshape(len(self.model.rule.parts), -1)]
+        states = [self.problem.initial_state.reshape(len(self.model.rule.parts), -1)]
         for q in positions:
             states.append(table @ np.concatenate([q[None], states[-1]]))
         return np.array(states).reshape(N + 1, -1), positions, self._controls(w)
@@ -94,21 +104,23 @@ class Program:
 
     # Objective
 
-    def _view(self, look: Look) -> sp.csr_matrix:
-        """(look.size, size) what a look sees of w."""
+    def _observation_rows(self, observation: Observation) -> sp.csr_matrix:
+        """Return the derivative (m, size) of an observation by w."""
         n, nf, m = self.n_dofs, self.residual.n_free, self.model.n_controls
         pieces = []  # (first column, matrix)
-        for lag, C in enumerate(look.states):
-            for back, shares in enumerate(self.memory):
-                k = max(look.step - lag, 0) - back
+        for lag, C in enumerate(observation.states):
+            for back, weights in enumerate(self.position_weights):
+                k = max(observation.step - lag, 0) - back
                 if k >= 1:
                     C_k = sum(
-                        c * C[:, j * n : (j + 1) * n] for j, c in enumerate(shares) if c != 0.0
+                        c * C[:, j * n : (j + 1) * n] for j, c in enumerate(weights) if c != 0.0
                     )
                     pieces.append(((k - 1) * nf, sp.coo_matrix(C_k[:, self.model.equations.free])))
-        for lag, D in enumerate(look.controls):
-            if look.step > lag:
-                pieces.append((self.n_positions + (look.step - 1 - lag) * m, sp.coo_matrix(D)))
+        for lag, D in enumerate(observation.controls):
+            if observation.step > lag:
+                pieces.append(
+                    (self.n_positions + (observation.step - 1 - lag) * m, sp.coo_matrix(D))
+                )
         rows, cols, data = (
             np.concatenate([np.zeros(0), *part])
             for part in (
@@ -118,110 +130,130 @@ class Program:
             )
         )
         return sp.csr_matrix(
-            (data, (rows.astype(int), cols.astype(int))), shape=(look.size, self.size)
+            (data, (rows.astype(int), cols.astype(int))), shape=(observation.size, self.size)
         )
 
-    def _linear_view(self, looks: tuple[Look, ...]) -> tuple[sp.csr_matrix, Array, list[slice]]:
-        """(R, y0, the rows of each look): all of them see R w + y0."""
+    def _affine_map(
+        self, observations: tuple[Observation, ...]
+    ) -> tuple[sp.csr_matrix, Array, list[slice]]:
+        """Return (R, y0, rows of each observation): all observations are R w + y0."""
         states, _, controls = self.unpack(np.zeros(self.size))
-        ends = np.cumsum([0, *(look.size for look in looks)])
+        ends = np.cumsum([0, *(observation.size for observation in observations)])
         y0 = np.concatenate(
             [
                 np.zeros(0),
-                *(look.see(states, controls, self.problem.first_control) for look in looks),
+                *(
+                    observation.evaluate(states, controls, self.problem.previous_control)
+                    for observation in observations
+                ),
             ]
         )
         R = sp.vstack(
-            [sp.csr_matrix((0, self.size)), *(self._view(look) for look in looks)], format="csr"
+            [
+                sp.csr_matrix((0, self.size)),
+                *(self._observation_rows(observation) for observation in observations),
+            ],
+            format="csr",
         )
         return R, y0, [slice(a, b) for a, b in pairwise(ends)]
 
     @cached_property
-    def _looks(self) -> tuple[sp.csr_matrix, Array, list[slice]]:
-        return self._linear_view(self.problem.looks)
+    def _observation_map(self) -> tuple[sp.csr_matrix, Array, list[slice]]:
+        return self._affine_map(self.problem.observations)
 
-    def _seen(self, w: Array) -> list[tuple[Look, Array]]:
-        """Each look with what it sees."""
-        R, y0, rows = self._looks
+    def _observation_values(self, w: Array) -> list[tuple[Observation, Array]]:
+        """Return each observation with its value at w."""
+        R, y0, rows = self._observation_map
         y = R @ w + y0
-        return [(look, y[part]) for look, part in zip(self.problem.looks, rows, strict=True)]
+        return [
+            (observation, y[part])
+            for observation, part in zip(self.problem.observations, rows, strict=True)
+        ]
 
     def value(self, w: Array) -> float:
-        """The problem's objective; where w is a run, that of the run."""
-        looks = sum(look.loss.value(y) for look, y in self._seen(w))
+        """Return the objective of the problem at w."""
+        observations = sum(
+            observation.loss.value(y) for observation, y in self._observation_values(w)
+        )
         return float(
-            looks
+            observations
             + sum(
-                smooth.value(self._controls(w), self.problem.first_control)
-                for smooth in self.problem.smooths
+                control_cost.value(self._controls(w), self.problem.previous_control)
+                for control_cost in self.problem.control_costs
             )
         )
 
     def gradient(self, w: Array) -> Array:
-        """(size,)"""
-        out = self._looks[0].T @ np.concatenate(
-            [np.zeros(0), *(look.loss.slope(y) for look, y in self._seen(w))]
+        """Return the gradient (size,) of the objective."""
+        out = self._observation_map[0].T @ np.concatenate(
+            [
+                np.zeros(0),
+                *(observation.loss.gradient(y) for observation, y in self._observation_values(w)),
+            ]
         )
-        for smooth in self.problem.smooths:
-            out[self.n_positions :] += smooth.gradient(
-                self._controls(w), self.problem.first_control
+        for control_cost in self.problem.control_costs:
+            out[self.n_positions :] += control_cost.gradient(
+                self._controls(w), self.problem.previous_control
             ).ravel()
         return out
 
     def cost_scale(self, w: Array) -> float:
-        """What the cost is measured by: its value at w, or what moving by a tenth of the body
-        changes."""
+        """Return a typical cost: its value at w, or its change for a motion of 0.1 body sizes."""
         slope = float(np.abs(self.gradient(w)[: self.n_positions]).max(initial=0.0))
         extent = float(np.ptp(self.model.equations.body.rest))
         return max(abs(self.value(w)), 0.1 * extent * slope) or 1.0
 
     @cached_property
-    def _smooth_hessian(self) -> sp.csr_matrix:
+    def _control_cost_hessian(self) -> sp.csr_matrix:
         H = sp.csr_matrix((self.problem.n_variables,) * 2)
-        for smooth in self.problem.smooths:
-            D = _differences(smooth.stencil, self.problem.steps)
-            H = H + sp.kron(D.T @ D, sp.diags(smooth.weight))
+        for control_cost in self.problem.control_costs:
+            D = _differences(control_cost.stencil, self.problem.steps)
+            H = H + sp.kron(D.T @ D, sp.diags(control_cost.weight))
         return sp.block_diag([sp.csr_matrix((self.n_positions,) * 2), H], format="csr")
 
     def _hessian(
-        self, R: sp.csr_matrix, smooth: sp.csr_matrix, factors: list[Array]
+        self, R: sp.csr_matrix, control_cost: sp.csr_matrix, factors: list[Array]
     ) -> tuple[Array, Array, Array]:
-        """(rows, columns, values) of the upper triangle of R^T F^T F R + smooth, from factors F (r,
-        m) of all looks and constraints."""
+        """Return rows, columns and values of the upper triangle of R^T F^T F R + control_cost.
+
+        `factors` are the factors F (r, m) of all observations and constraints.
+        """
         FR = sp.block_diag([sp.csr_matrix((0, 0)), *factors], format="csr") @ R
-        H = sp.triu(FR.T @ FR + smooth).tocoo()
+        H = sp.triu(FR.T @ FR + control_cost).tocoo()
         return H.row.astype(np.int64), H.col.astype(np.int64), H.data
 
     @cached_property
-    def _all_views(self) -> sp.csr_matrix:
-        return sp.vstack([self._looks[0], self._watches[0]], format="csr")
+    def _all_rows(self) -> sp.csr_matrix:
+        return sp.vstack([self._observation_map[0], self._constraint_map[0]], format="csr")
 
     @cached_property
-    def hessian_entries(self) -> Entries:
-        """The upper triangle, column after column."""
-        cost, curved = self._cost_entries, self._curved_places
-        found = entries(
-            np.concatenate([cost.rows, *(rows for rows, _ in curved)]),
-            np.concatenate([cost.cols, *(cols for _, cols in curved)]),
+    def hessian_entries(self) -> SparsityPattern:
+        """Sparsity pattern of the upper triangle of the Hessian, sorted by columns."""
+        cost, dynamics_part = self._cost_entries, self._dynamics_hessian_pattern
+        found = unique_pattern(
+            np.concatenate([cost.rows, *(rows for rows, _ in dynamics_part)]),
+            np.concatenate([cost.cols, *(cols for _, cols in dynamics_part)]),
             self.size,
         )
         order = np.lexsort((found.rows, found.cols))
-        return Entries(rows=found.rows[order], cols=found.cols[order])
+        return SparsityPattern(rows=found.rows[order], cols=found.cols[order])
 
     @cached_property
-    def _cost_entries(self) -> Entries:
-        """Those of the objective and of the sets."""
-        factors = [_factor_pattern(look) for look in self.problem.looks]
-        factors += [np.ones((int(w.inside.curved), w.watch.look.size)) for w in self._watched]
+    def _cost_entries(self) -> SparsityPattern:
+        """Sparsity pattern of the objective and the constraint sets."""
+        factors = [_factor_pattern(observation) for observation in self.problem.observations]
+        factors += [
+            np.ones((int(c.smooth_set.is_curved), c.constraint_row.observation.size))
+            for c in self._set_constraints
+        ]
         rows, cols, _ = self._hessian(
-            abs(self._all_views), abs(self._smooth_hessian), factors
-        )  # signs could cancel
-        return Entries(rows=rows, cols=cols)
+            abs(self._all_rows), abs(self._control_cost_hessian), factors
+        )  # absolute values, so that no entries cancel
+        return SparsityPattern(rows=rows, cols=cols)
 
     @cached_property
-    def _curved_places(self) -> list[tuple[Array, Array]]:
-        """Of each step: by its new positions twice, by them and its controls, by its controls
-        twice."""
+    def _dynamics_hessian_pattern(self) -> list[tuple[Array, Array]]:
+        """Entries (position, position), (position, control) and (control, control) of each step."""
         if not self.second_order:
             return []
         res, nf, m, out = self.residual, self.residual.n_free, self.model.n_controls, []
@@ -229,42 +261,47 @@ class Program:
             q, u = k * nf, self.n_positions + k * m
             i, j = np.triu_indices(m)
             out += [
-                (res.by_new.rows[self._upper] + q, res.by_new.cols[self._upper] + q),
-                (res.by_control.rows + q, res.by_control.cols + u),
+                (res.new_pattern.rows[self._upper] + q, res.new_pattern.cols[self._upper] + q),
+                (res.control_pattern.rows + q, res.control_pattern.cols + u),
                 (i + u, j + u),
             ]
         return out
 
     @cached_property
     def _upper(self) -> Array:
-        return self.residual.by_new.rows <= self.residual.by_new.cols
+        return self.residual.new_pattern.rows <= self.residual.new_pattern.cols
 
     @cached_property
     def _hessian_layout(self) -> tuple[Array, Array]:
-        """(where the entries of the objective stand in `hessian_entries`, where those of the
-        dynamics do)"""
+        """Indices in `hessian_entries` of the objective's and of the dynamics' entries."""
         find = self.hessian_entries.find
-        curved = [find(*place) for place in self._curved_places]
+        dynamics_part = [find(*entry) for entry in self._dynamics_hessian_pattern]
         return find(self._cost_entries.rows, self._cost_entries.cols), np.concatenate(
-            [np.zeros(0, int), *curved]
+            [np.zeros(0, int), *dynamics_part]
         )
 
-    def hessian(self, w: Array, share: float, multipliers: Array, scale: float) -> Array:
-        """(nnz,) in `hessian_entries`: `share` of the Gauss-Newton Hessian of the objective, the
-        curvature of the sets, and with `second_order` that of the dynamics, whose constraints are
-        forces over `scale` [N]."""
-        cost, curved = self._hessian_layout
-        plain = self._plain_hessian
+    def hessian(self, w: Array, cost_weight: float, multipliers: Array, scale: float) -> Array:
+        """Return the Hessian of the Lagrangian (nnz,) in the order of `hessian_entries`.
+
+        It has cost_weight times the Gauss-Newton Hessian of the objective and the curvature of the
+        sets. With `second_order` it also has that of the dynamics, which are scaled by `scale` [N].
+        """
+        cost, dynamics_part = self._hessian_layout
+        plain = self._constant_hessian
         out = np.zeros(len(self.hessian_entries.rows))
-        out[cost] = self._cost_values(w, share, multipliers) if plain is None else share * plain
+        out[cost] = (
+            self._cost_values(w, cost_weight, multipliers) if plain is None else cost_weight * plain
+        )
         if self.second_order:
             out += np.bincount(
-                curved, self._curved_values(w, multipliers[: self.n_positions] / scale), len(out)
+                dynamics_part,
+                self._dynamics_hessian_values(w, multipliers[: self.n_positions] / scale),
+                len(out),
             )
         return out
 
-    def _curved_values(self, w: Array, forces: Array) -> Array:
-        """In the order of `_curved_places`, for multipliers of the residual forces."""
+    def _dynamics_hessian_values(self, w: Array, forces: Array) -> Array:
+        """Return values for `_dynamics_hessian_pattern`, given multipliers of the forces."""
         states, positions, controls = self.unpack(w)
         out, upper = [], np.triu_indices(self.model.n_controls)
         for q, x, u, y in zip(
@@ -275,25 +312,33 @@ class Program:
         return np.concatenate(out)
 
     @cached_property
-    def _plain_hessian(self) -> Array | None:
-        plain = all(isinstance(look.loss, Quadratic | Linear) for look in self.problem.looks)
-        plain = plain and not any(w.inside.curved for w in self._watched)
+    def _constant_hessian(self) -> Array | None:
+        plain = all(
+            isinstance(observation.loss, QuadraticLoss | LinearLoss)
+            for observation in self.problem.observations
+        )
+        plain = plain and not any(c.smooth_set.is_curved for c in self._set_constraints)
         return (
             self._cost_values(np.zeros(self.size), 1.0, np.zeros(len(self.constraint_bounds[0])))
             if plain
             else None
         )
 
-    def _cost_values(self, w: Array, share: float, multipliers: Array) -> Array:
-        factors = [np.sqrt(share) * look.loss.factor(y) for look, y in self._seen(w)]
-        for watched, y in self._observed(w):
-            bend = watched.inside.factor
+    def _cost_values(self, w: Array, cost_weight: float, multipliers: Array) -> Array:
+        factors = [
+            np.sqrt(cost_weight) * observation.loss.gauss_newton_factor(y)
+            for observation, y in self._observation_values(w)
+        ]
+        for item, y in self._constraint_values(w):
+            factor = item.smooth_set.factor
             factors.append(
                 np.zeros((0, len(y)))
-                if bend is None
-                else bend(multipliers[watched.rows]) @ jacobian(watched.watch.function, y)
+                if factor is None
+                else factor(multipliers[item.rows]) @ jacobian(item.constraint_row.function, y)
             )
-        rows, cols, values = self._hessian(self._all_views, share * self._smooth_hessian, factors)
+        rows, cols, values = self._hessian(
+            self._all_rows, cost_weight * self._control_cost_hessian, factors
+        )
         out = np.zeros(len(self._cost_entries.rows))
         out[self._cost_entries.find(rows, cols)] = values
         return out
@@ -301,31 +346,31 @@ class Program:
     # Constraints
 
     @cached_property
-    def control_bounds(self) -> tuple[Array, Array]:
-        """((n_controls,), (n_controls,)) what all limits of order 0 leave."""
-        plain = [band for band in self.problem.bands if band.order == 0]
+    def control_range(self) -> tuple[Array, Array]:
+        """Lower and upper bounds (n_controls,) of the controls by all limits of order 0."""
+        plain = [bound for bound in self.problem.control_bounds if bound.order == 0]
         low, high = (
-            np.max([band.lower for band in plain], axis=0),
-            np.min([band.upper for band in plain], axis=0),
+            np.max([bound.lower for bound in plain], axis=0),
+            np.min([bound.upper for bound in plain], axis=0),
         )
         bad = np.flatnonzero(low > high)
         if bad.size:
             raise InputError(
-                f"The limits of control {bad[0]} leave nothing: from {low[bad[0]]:g} to "
-                f"{high[bad[0]]:g}; widen one of them."
+                f"The limits of control {bad[0]} contradict each other: at least {low[bad[0]]:g} "
+                f"and at most {high[bad[0]]:g}; widen one of them."
             )
         return low, high
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """((size,), (size,)) of w: positions are free."""
-        low, high = (np.tile(side, self.problem.steps) for side in self.control_bounds)
+        """Lower and upper bounds (size,) of w; positions are unbounded."""
+        low, high = (np.tile(side, self.problem.steps) for side in self.control_range)
         return np.concatenate([np.full(self.n_positions, -np.inf), low]), np.concatenate(
             [np.full(self.n_positions, np.inf), high]
         )
 
     def forces(self, w: Array) -> tuple[Array, float]:
-        """((steps, n_free) g of every step [N], the largest force at work [N])."""
+        """Return the residual forces (steps, n_free) [N] and the largest force in the model [N]."""
         states, positions, controls = self.unpack(w)
         found = [
             self.residual.force(q, x, u, k)
@@ -334,8 +379,7 @@ class Program:
         return np.array([g for g, _ in found]), max(scale for _, scale in found)
 
     def force_scale(self, w: Array) -> float:
-        """[N] what residuals are measured by: the largest force at work in w, at least what a
-        thousandth of a cell's size makes."""
+        """Return a typical force [N]: the largest in w, or that of a strain of one thousandth."""
         states, positions, controls = self.unpack(w)
         stiffness = float(
             np.abs(self.residual.blocks(positions[0], states[0], controls[0])[0]).max()
@@ -344,201 +388,220 @@ class Program:
         return scale if np.isfinite(scale) else 1.0
 
     @cached_property
-    def _bands(self) -> tuple[sp.coo_matrix, Array, Array]:
-        """(G, low, high): low <= G controls <= high of the limits on rates and accelerations, in
-        units of the control."""
-        N, first, m = self.problem.steps, self.problem.first_control, self.model.n_controls
+    def _rate_limit_rows(self) -> tuple[sp.coo_matrix, Array, Array]:
+        """Return (G, low, high) of the rate limits low <= G controls <= high.
+
+        They include limits on accelerations and are scaled to units of the control.
+        """
+        N, first, m = self.problem.steps, self.problem.previous_control, self.model.n_controls
         G, low, high = [sp.csr_matrix((0, N * m))], [np.zeros(0)], [np.zeros(0)]
-        for band in (band for band in self.problem.bands if band.order > 0):
-            unit = 1.0 / band.stencil[0]
-            before = stencilled(band.stencil, np.zeros((N, m)), first)
-            held = np.flatnonzero(np.tile(np.isfinite(band.lower) | np.isfinite(band.upper), N))
+        for bound in (bound for bound in self.problem.control_bounds if bound.order > 0):
+            unit = 1.0 / bound.stencil[0]
+            before = apply_stencil(bound.stencil, np.zeros((N, m)), first)
+            held = np.flatnonzero(np.tile(np.isfinite(bound.lower) | np.isfinite(bound.upper), N))
             G.append(
-                sp.kron(_differences(unit * band.stencil, N), sp.identity(m), format="csr")[held]
+                sp.kron(_differences(unit * bound.stencil, N), sp.identity(m), format="csr")[held]
             )
-            low.append(unit * (band.lower - before).ravel()[held])
-            high.append(unit * (band.upper - before).ravel()[held])
+            low.append(unit * (bound.lower - before).ravel()[held])
+            high.append(unit * (bound.upper - before).ravel()[held])
         return sp.vstack(G, format="coo"), np.concatenate(low), np.concatenate(high)
 
     @cached_property
-    def _watches(self) -> tuple[sp.csr_matrix, Array, list[slice]]:
-        return self._linear_view(tuple(watch.look for watch in self.problem.watches))
+    def _constraint_map(self) -> tuple[sp.csr_matrix, Array, list[slice]]:
+        return self._affine_map(
+            tuple(constraint_row.observation for constraint_row in self.problem.constraint_rows)
+        )
 
     @cached_property
-    def _watched(self) -> list["Watched"]:
-        R, _, parts = self._watches
-        out, first = [], self.n_positions + self._bands[0].shape[0]
-        for watch, part in zip(self.problem.watches, parts, strict=True):
-            inside = _inside(watch, watch.function(np.zeros(watch.look.size)))
-            rows = slice(first, first + len(inside.low))
+    def _set_constraints(self) -> list["SetConstraint"]:
+        R, _, parts = self._constraint_map
+        out, first = [], self.n_positions + self._rate_limit_rows[0].shape[0]
+        for constraint_row, part in zip(self.problem.constraint_rows, parts, strict=True):
+            smooth_set = _smooth_set(
+                constraint_row, constraint_row.function(np.zeros(constraint_row.observation.size))
+            )
+            rows = slice(first, first + len(smooth_set.low))
             columns = np.unique(R[part].indices)
             out.append(
-                Watched(
-                    watch=watch,
-                    inside=inside,
+                SetConstraint(
+                    constraint_row=constraint_row,
+                    smooth_set=smooth_set,
                     rows=rows,
                     columns=columns,
-                    view=R[part][:, columns].toarray(),
+                    matrix=R[part][:, columns].toarray(),
                 )
             )
             first = rows.stop
         return out
 
-    def _observed(self, w: Array) -> list[tuple["Watched", Array]]:
-        """Each constraint with what it sees."""
-        R, y0, parts = self._watches
+    def _constraint_values(self, w: Array) -> list[tuple["SetConstraint", Array]]:
+        """Return each set constraint with the value of its observation at w."""
+        R, y0, parts = self._constraint_map
         y = R @ w + y0
-        return [(watched, y[part]) for watched, part in zip(self._watched, parts, strict=True)]
+        return [(item, y[part]) for item, part in zip(self._set_constraints, parts, strict=True)]
 
     @property
     def constraint_bounds(self) -> tuple[Array, Array]:
-        still, (_, low, high) = np.zeros(self.n_positions), self._bands
+        still, (_, low, high) = np.zeros(self.n_positions), self._rate_limit_rows
         return (
-            np.concatenate([still, low, *(w.inside.low for w in self._watched)]),
-            np.concatenate([still, high, *(w.inside.high for w in self._watched)]),
+            np.concatenate([still, low, *(c.smooth_set.low for c in self._set_constraints)]),
+            np.concatenate([still, high, *(c.smooth_set.high for c in self._set_constraints)]),
         )
 
     def constraints(self, w: Array, scale: float) -> Array:
-        """The residual forces over `scale` [N], the limits on rates and accelerations, and the
-        constraints on effectors."""
-        seen = [watched.inside.value(watched.watch.function(y)) for watched, y in self._observed(w)]
+        """Return the constraint vector: residual forces / scale, rate limits, effector constraints.
+
+        `scale` is a force [N].
+        """
+        seen = [
+            item.smooth_set.value(item.constraint_row.function(y))
+            for item, y in self._constraint_values(w)
+        ]
         return np.concatenate(
-            [self.forces(w)[0].ravel() / scale, self._bands[0] @ w[self.n_positions :], *seen]
+            [
+                self.forces(w)[0].ravel() / scale,
+                self._rate_limit_rows[0] @ w[self.n_positions :],
+                *seen,
+            ]
         )
 
-    def _backs(self, k: int) -> list[int]:
-        """How many steps back from x_k step k looks at positions that are variables."""
+    def _variable_lags(self, k: int) -> list[int]:
+        """Return the lags of the positions before x_k that step k depends on."""
         used = np.array(self.residual.used)
         return [
             back
-            for back, shares in enumerate(self.memory)
-            if k - back >= 1 and np.any(shares[used])
+            for back, weights in enumerate(self.position_weights)
+            if k - back >= 1 and np.any(weights[used])
         ]
 
     @cached_property
-    def _dynamics_entries(self) -> Entries:
-        """Of each step: by q_{k+1}, by q_k, q_{k-1}, ... as far as they are variables, by u_k."""
+    def _dynamics_entries(self) -> SparsityPattern:
+        """Entries of each step's residual by q_{k+1}, by q_k, q_{k-1}, ... and by u_k."""
         res, nf, m = self.residual, self.residual.n_free, self.model.n_controls
         rows, cols = [], []
         for k in range(self.problem.steps):
             blocks = [
-                (res.by_new, k * nf),
-                *((res.by_old, (k - 1 - back) * nf) for back in self._backs(k)),
-                (res.by_control, self.n_positions + k * m),
+                (res.new_pattern, k * nf),
+                *((res.old_pattern, (k - 1 - back) * nf) for back in self._variable_lags(k)),
+                (res.control_pattern, self.n_positions + k * m),
             ]
             rows += [where.rows + k * nf for where, _ in blocks]
             cols += [where.cols + first for where, first in blocks]
-        return Entries(rows=np.concatenate(rows), cols=np.concatenate(cols))
+        return SparsityPattern(rows=np.concatenate(rows), cols=np.concatenate(cols))
 
     def _dynamics_values(self, w: Array) -> Array:
         states, positions, controls = self.unpack(w)
         out = []
         for k, (q, x, u) in enumerate(zip(positions, states[:-1], controls, strict=True)):
             new, old, control = self.residual.blocks(q, x, u)
-            out += [new, *(self.memory[back] @ old for back in self._backs(k)), control]
+            out += [
+                new,
+                *(self.position_weights[back] @ old for back in self._variable_lags(k)),
+                control,
+            ]
         return np.concatenate(out)
 
     @cached_property
-    def _jacobian_layout(self) -> tuple[Entries, Array]:
-        """(entries column after column, where each of them comes from: dynamics, then limits, then
-        constraints on effectors)."""
-        G = self._bands[0]
+    def _jacobian_layout(self) -> tuple[SparsityPattern, Array]:
+        """Return the entries sorted by columns, and the permutation that sorts them."""
+        G = self._rate_limit_rows[0]
         i, j = (
             [self._dynamics_entries.rows, G.row + self.n_positions],
             [self._dynamics_entries.cols, G.col + self.n_positions],
         )
-        for watched in self._watched:
-            i.append(
-                np.repeat(np.arange(watched.rows.start, watched.rows.stop), len(watched.columns))
-            )
-            j.append(np.tile(watched.columns, len(watched.inside.low)))
+        for item in self._set_constraints:
+            i.append(np.repeat(np.arange(item.rows.start, item.rows.stop), len(item.columns)))
+            j.append(np.tile(item.columns, len(item.smooth_set.low)))
         rows, cols = np.concatenate(i).astype(np.int64), np.concatenate(j).astype(np.int64)
         order = np.lexsort((rows, cols))
-        return Entries(rows=rows[order], cols=cols[order]), order
+        return SparsityPattern(rows=rows[order], cols=cols[order]), order
 
     @property
-    def jacobian_entries(self) -> Entries:
+    def jacobian_entries(self) -> SparsityPattern:
         return self._jacobian_layout[0]
 
     def jacobian(self, w: Array, scale: float) -> Array:
-        """(nnz,) of `constraints` in `jacobian_entries`."""
+        """Return the Jacobian (nnz,) of `constraints` in the order of `jacobian_entries`."""
         seen = []
-        for watched, y in self._observed(w):
-            J = watched.inside.slope(watched.watch.function(y)) @ jacobian(
-                watched.watch.function, y
+        for item, y in self._constraint_values(w):
+            J = item.smooth_set.jacobian(item.constraint_row.function(y)) @ jacobian(
+                item.constraint_row.function, y
             )
-            seen.append((J @ watched.view).ravel())
-        return np.concatenate([self._dynamics_values(w) / scale, self._bands[0].data, *seen])[
-            self._jacobian_layout[1]
-        ]
+            seen.append((J @ item.matrix).ravel())
+        return np.concatenate(
+            [self._dynamics_values(w) / scale, self._rate_limit_rows[0].data, *seen]
+        )[self._jacobian_layout[1]]
 
 
-def _factor_pattern(look: Look) -> Array:
-    """(r, m) ones where the Gauss-Newton factor of a look makes entries of the Hessian."""
-    if isinstance(look.loss, Quadratic):
-        return np.eye(look.size)
-    return np.zeros((0, look.size)) if isinstance(look.loss, Linear) else np.ones((1, look.size))
+def _factor_pattern(observation: Observation) -> Array:
+    """Return the sparsity (r, m) of the Gauss-Newton factor of an observation."""
+    if isinstance(observation.loss, QuadraticLoss):
+        return np.eye(observation.size)
+    return (
+        np.zeros((0, observation.size))
+        if isinstance(observation.loss, LinearLoss)
+        else np.ones((1, observation.size))
+    )
 
 
 def _differences(stencil: Array, steps: int) -> sp.csr_matrix:
-    """(steps, steps) sum_j stencil_j u_{k-j} as a matrix."""
-    reach = min(len(stencil), steps)
+    """Return the matrix (steps, steps) of sum_j stencil_j u_{k-j}."""
+    width = min(len(stencil), steps)
     return sp.diags(
-        [np.full(steps - j, stencil[j]) for j in range(reach)],
-        [-j for j in range(reach)],
+        [np.full(steps - j, stencil[j]) for j in range(width)],
+        [-j for j in range(width)],
         shape=(steps, steps),
         format="csr",
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Inside:
-    """A set as smooth inequalities low <= value(c) <= high."""
+class SmoothSet:
+    """A convex set as smooth inequalities low <= value(c) <= high."""
 
     value: Callable[[Array], Array]
-    slope: Callable[[Array], Array]  # (r, m)
+    jacobian: Callable[[Array], Array]  # (r, m)
     low: Array  # (r,)
     high: Array  # (r,)
-    factor: Callable[[Array], Array] | None = (
-        None  # of multipliers (r,): (k, m), its square the curvature they give the Lagrangian
-    )
+    # multipliers (r,) -> F (k, m), where F^T F is their curvature in the Lagrangian
+    factor: Callable[[Array], Array] | None = None
 
     @property
-    def curved(self) -> bool:
+    def is_curved(self) -> bool:
         return self.factor is not None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Watched:
-    """A constraint on an effector in the program."""
+class SetConstraint:
+    """A ConstraintRow and its place in the nonlinear program."""
 
-    watch: Watch
-    inside: Inside
-    rows: slice  # its constraints
-    columns: Array  # (k,) of w that it sees
-    view: Array  # (m, k) what it sees of them
+    constraint_row: ConstraintRow
+    smooth_set: SmoothSet
+    rows: slice  # of the constraint vector
+    columns: Array  # (k,) variables of w that it depends on
+    matrix: Array  # (m, k) derivative of the observation by these variables
 
 
-def _inside(watch: Watch, c: Array) -> Inside:
-    region = watch.inside
+def _smooth_set(constraint_row: ConstraintRow, c: Array) -> SmoothSet:
+    """Return the set of a constraint. Raises InputError for other sets than Interval and Ball."""
+    region = constraint_row.inside
     if isinstance(region, Interval):
         low, high = (
             np.array(np.broadcast_to(np.asarray(side, float), c.shape))
             for side in (region.lower, region.upper)
         )
-        return Inside(value=lambda c: c, slope=lambda c: np.eye(len(c)), low=low, high=high)
-    if (
-        isinstance(region, Ball) and region.radius > 0.0
-    ):  # (|c - center|^2 - r^2) / 2r is smooth, and a distance near the sphere
+        return SmoothSet(value=lambda c: c, jacobian=lambda c: np.eye(len(c)), low=low, high=high)
+    if isinstance(region, Ball) and region.radius > 0.0:
+        # (|c - center|^2 - r^2) / 2r is smooth, and equals the distance near the sphere
         center, r = np.asarray(region.center, float), region.radius
-        return Inside(
+        return SmoothSet(
             value=lambda c: np.array([((c - center) @ (c - center) - r * r) / (2.0 * r)]),
-            slope=lambda c: (c - center)[None] / r,
+            jacobian=lambda c: (c - center)[None] / r,
             low=np.array([-np.inf]),
             high=np.zeros(1),
-            factor=lambda pull: np.sqrt(max(pull[0], 0.0) / r) * np.eye(len(center)),
+            factor=lambda force: np.sqrt(max(force[0], 0.0) / r) * np.eye(len(center)),
         )
     raise InputError(
-        "Collocation keeps constraints within an Interval or a Ball of a positive radius, not a "
+        "Collocation supports the sets Interval and Ball with a positive radius, not "
         f"{type(region).__name__}; write the set as a function with an Interval."
     )

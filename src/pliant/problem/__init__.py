@@ -1,47 +1,60 @@
-"""What is wanted of a model: objective terms, limits, constraints and paths, gathered in a
-Problem."""
+"""Planning problems: objective terms, control limits, constraints and paths.
+
+>>> import pliant as pl
+>>> away = pl.problem.Constraint(
+...     effector="tip", function=lambda y: y[1:2], inside=pl.problem.Interval(lower=0.0)
+... )
+"""
 
 from pliant.problem import paths
 from pliant.problem.constraints import (
+    AugmentedLagrangianLoss,
     Ball,
-    Band,
-    Constrains,
     Constraint,
+    ConstraintRow,
+    ConstraintTerm,
     Interval,
-    Limit,
-    Penalty,
-    Watch,
+    keep_out,
 )
-from pliant.problem.looks import LeastSquares, Linear, Look, Loss, Quadratic, Smooth, stencilled
-from pliant.problem.problem import Problem, track
-from pliant.problem.strokes import Stroke, keep_out
+from pliant.problem.limits import ControlBound, Limit
+from pliant.problem.observations import (
+    ControlCost,
+    LeastSquaresLoss,
+    LinearLoss,
+    Loss,
+    Observation,
+    QuadraticLoss,
+    apply_stencil,
+)
+from pliant.problem.problem import Problem, tracking_terms
+from pliant.problem.stroke_limits import StrokeLimit
 from pliant.problem.terms import Effort, Goal, Residual, Reward, StateGoal, Term
 
 __all__ = [
+    "AugmentedLagrangianLoss",
     "Ball",
-    "Band",
-    "Constrains",
     "Constraint",
+    "ConstraintRow",
+    "ConstraintTerm",
+    "ControlBound",
+    "ControlCost",
     "Effort",
     "Goal",
     "Interval",
-    "LeastSquares",
+    "LeastSquaresLoss",
     "Limit",
-    "Linear",
-    "Look",
+    "LinearLoss",
     "Loss",
-    "Penalty",
+    "Observation",
     "Problem",
-    "Quadratic",
+    "QuadraticLoss",
     "Residual",
     "Reward",
-    "Smooth",
     "StateGoal",
-    "Stroke",
+    "StrokeLimit",
     "Term",
-    "Watch",
+    "apply_stencil",
     "keep_out",
     "paths",
-    "stencilled",
-    "track",
+    "tracking_terms",
 ]

@@ -1,5 +1,4 @@
-"""The terms that a user writes: goals of effectors and states, rewards, and the effort of the
-controls."""
+"""Objective terms that a user writes: goals, rewards, residuals and control effort."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,63 +8,89 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, Dynamics, InputError, finite_array, is_whole, quoted, require_number
-from pliant.problem.looks import (
-    LeastSquares,
-    Linear,
-    Look,
+from pliant.core import (
+    Array,
+    Dynamics,
+    InputError,
+    finite_array,
+    is_integer,
+    quoted,
+    require_number,
+)
+from pliant.problem.observations import (
+    ControlCost,
+    LeastSquaresLoss,
+    LinearLoss,
     Loss,
-    Quadratic,
-    Smooth,
+    Observation,
+    QuadraticLoss,
+    backward_difference,
     check_analytic,
-    difference,
 )
 from pliant.problem.paths import Path
 
-UNIT = {"position": "m", "velocity": "m/s", "acceleration": "m/s^2"}
+QUANTITY_UNITS = {"position": "m", "velocity": "m/s", "acceleration": "m/s^2"}
 
 
 @runtime_checkable
 class Term(Protocol):
-    """A part of the objective, in the user's words; on a model and a horizon it becomes Looks or a
-    Smooth."""
+    """A part of the objective as the user writes it.
 
-    def on(self, model: Dynamics, steps: int) -> Sequence[Look | Smooth]: ...
+    `attach` makes observations or control costs for a model and a number of steps.
+    """
+
+    def attach(self, model: Dynamics, steps: int) -> Sequence[Observation | ControlCost]: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Goal:
-    """An effector is to be at a target [m], or move at [m/s], accelerate at [m/s^2], at chosen
-    times [s] or at all times.
+    """A target for the position, velocity or acceleration y of an effector.
 
-    Costs 1/2 weight |y - target|^2 at each of the times; without a time the sum over all steps is
-    times dt, an integral.
+    The cost is 1/2 weight |y - target|^2 at each time. Without a time it is the integral over
+    the horizon: the sum over all steps times dt.
+
+    Parameters
+    ----------
+    effector : name of the effector
+    target : (dim,), (times, dim) or a function of time [s] that returns (dim,)
+    time : one or several times [s]; None for every step
+    quantity : "position" [m], "velocity" [m/s] or "acceleration" [m/s^2]
+    weight : finite, not negative
+    axes : the coordinates that count, such as "xy"
+
+    Raises InputError for a target or weight that is not finite.
+
+    >>> import pliant as pl
+    >>> reach = pl.Goal(effector="tip", target=(0.05, 0.10), time=0.5, weight=10.0)
     """
 
     effector: str
-    target: ArrayLike | Path  # (dim,), one row for each time, or a function of time
-    time: float | Sequence[float] | None = None  # [s]; None: at every step
-    what: str = "position"
+    target: ArrayLike | Path
+    time: float | Sequence[float] | None = None
+    quantity: str = "position"
     weight: float = 1.0
-    axes: str = "xyz"  # which coordinates count
+    axes: str = "xyz"
 
     def __post_init__(self) -> None:
         check_target(f"The target of {quoted(self.effector)}", self.target)
-        positive_weight(f"The goal of {quoted(self.effector)}", self.weight)
+        check_weight(f"The goal of {quoted(self.effector)}", self.weight)
 
-    def on(self, model: Dynamics, steps: int) -> list[Look]:
-        rows, at, weight = _seen(self, f"The goal of '{self.effector}'", model, steps, self.axes)
+    def attach(self, model: Dynamics, steps: int) -> list[Observation]:
+        """Return one Observation for each time."""
+        rows, at, weight = _effector_observation(
+            self, f"The goal of '{self.effector}'", model, steps, self.axes
+        )
         dim = model.effector_rows(self.effector).shape[0]
-        targets = targets_at(f"The target of '{self.effector}'", self.target, at, model.dt, dim)[
-            :, _axes(model, self.effector, self.axes)
-        ]
+        targets = targets_at_steps(
+            f"The target of '{self.effector}'", self.target, at, model.dt, dim
+        )[:, _axis_indices(model, self.effector, self.axes)]
         return [
-            Look(
+            Observation(
                 name=self.effector,
                 step=k,
                 states=rows,
-                unit=UNIT[self.what],
-                loss=Quadratic(target=t, weight=weight),
+                unit=QUANTITY_UNITS[self.quantity],
+                loss=QuadraticLoss(target=t, weight=weight),
             )
             for k, t in zip(at, targets, strict=True)
         ]
@@ -73,45 +98,74 @@ class Goal:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reward:
-    """The more an effector moves along a direction, the better: costs -weight direction . y, such
-    as the speed of a hit."""
+    """The linear cost -weight direction . y for the motion y of an effector along a direction.
+
+    Parameters
+    ----------
+    effector : name of the effector
+    direction : (dim,)
+    time : one or several times [s]; None for every step
+    quantity : "position" [m], "velocity" [m/s] or "acceleration" [m/s^2]
+    weight : finite, not negative
+
+    Raises InputError for a direction or weight that is not finite.
+
+    >>> import pliant as pl
+    >>> fast = pl.Reward(effector="tip", direction=(1.0, 0.0), time=0.5)  # speed along x
+    """
 
     effector: str
-    direction: ArrayLike  # (dim,)
+    direction: ArrayLike
     time: float | Sequence[float] | None = None
-    what: str = "velocity"
+    quantity: str = "velocity"
     weight: float = 1.0
 
     def __post_init__(self) -> None:
         name = f"The reward of {quoted(self.effector)}"
         check_target(f"{name}: the direction", self.direction)
-        positive_weight(name, self.weight)
+        check_weight(name, self.weight)
 
-    def on(self, model: Dynamics, steps: int) -> list[Look]:
+    def attach(self, model: Dynamics, steps: int) -> list[Observation]:
+        """Return one Observation for each time."""
         name = f"The reward of '{self.effector}'"
-        rows, at, weight = _seen(self, name, model, steps)
+        rows, at, weight = _effector_observation(self, name, model, steps)
         direction = finite_array(f"{name}: the direction", self.direction, (rows[0].shape[0],))
         return [
-            Look(name=self.effector, step=k, states=rows, loss=Linear(reward=weight * direction))
+            Observation(
+                name=self.effector, step=k, states=rows, loss=LinearLoss(reward=weight * direction)
+            )
             for k in at
         ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StateGoal:
-    """The state, or one part of it such as 'position', is to be at a target; for models without
-    effectors too."""
+    """A target for the state or one part of it. It needs no effector.
 
-    target: ArrayLike  # (n,), or one row for each time
+    Parameters
+    ----------
+    target : (n,) or (times, n)
+    part : a part of the state, such as "position"; None for the whole state
+    time : one or several times [s]; None for every step
+    weight : finite, not negative
+
+    Raises InputError for a target or weight that is not finite.
+
+    >>> import pliant as pl
+    >>> at_rest = pl.StateGoal(part="velocity", target=(0.0, 0.0), time=1.0)
+    """
+
+    target: ArrayLike
     part: str | None = None
     time: float | Sequence[float] | None = None
     weight: float = 1.0
 
     def __post_init__(self) -> None:
         check_target("The goal of the state", self.target)
-        positive_weight("The goal of the state", self.weight)
+        check_weight("The goal of the state", self.weight)
 
-    def on(self, model: Dynamics, steps: int) -> list[Look]:
+    def attach(self, model: Dynamics, steps: int) -> list[Observation]:
+        """Return one Observation for each time."""
         space, name = model.space, "The goal of the state"
         if self.part is not None and self.part not in space.parts:
             raise InputError(
@@ -123,53 +177,70 @@ class StateGoal:
             if self.part is None
             else eye[ends[space.parts.index(self.part)] : ends[space.parts.index(self.part) + 1]]
         )
-        at = steps_at(name, self.time, steps, model.dt)
+        at = steps_at_times(name, self.time, steps, model.dt)
         weight = _weight_each(name, self.weight, self.time, model.dt)
-        targets = targets_at(name, self.target, at, model.dt, rows.shape[0])
+        targets = targets_at_steps(name, self.target, at, model.dt, rows.shape[0])
         return [
-            Look(name="state", step=k, states=(rows,), loss=Quadratic(target=t, weight=weight))
+            Observation(
+                name="state", step=k, states=(rows,), loss=QuadraticLoss(target=t, weight=weight)
+            )
             for k, t in zip(at, targets, strict=True)
         ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Residual:
-    """1/2 weight |r(y)|^2 of any residual r of an effector's place, velocity or acceleration y
-    (dim,), analytic in y; of several effectors y is (n dim,), one after the other. The cost is
-    infinite where r is NaN; the first guess of a planner must lie where r is a number."""
+    """The cost 1/2 weight |r(y)|^2 of an analytic residual r of an effector's motion y.
+
+    y is (dim,); of several effectors it is (n dim,), one after the other. The cost is infinite
+    if r is NaN. The initial guess of a planner must give numbers.
+    """
 
     effector: str | tuple[str, ...]
     residual: Callable[[Array], Array]
     time: float | Sequence[float] | None = None
-    what: str = "position"
+    quantity: str = "position"
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        positive_weight(f"The residual of {quoted(self.effector)}", self.weight)
+        check_weight(f"The residual of {quoted(self.effector)}", self.weight)
 
-    def on(self, model: Dynamics, steps: int) -> list[Look]:
-        name = f"The residual of '{called(self.effector)}'"
-        rows, at, weight = _seen(self, name, model, steps)
+    def attach(self, model: Dynamics, steps: int) -> list[Observation]:
+        """Return one Observation for each time."""
+        label = effector_label(self.effector)
+        name = f"The residual of '{label}'"
+        rows, at, weight = _effector_observation(self, name, model, steps)
         check_analytic(name, self.residual, rows[0].shape[0])
-        loss: Loss = LeastSquares(residual=self.residual, weight=weight)
-        return [Look(name=called(self.effector), step=k, states=rows, loss=loss) for k in at]
+        loss: Loss = LeastSquaresLoss(residual=self.residual, weight=weight)
+        return [Observation(name=label, step=k, states=rows, loss=loss) for k in at]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Effort:
-    """The integral of 1/2 weight |d^order u / dt^order - reference|^2: order 0 the control itself,
-    1 its rate, 2 its acceleration."""
+    """The integral of 1/2 weight |d^order u / dt^order - reference|^2 over the horizon.
 
-    weight: ArrayLike = 1.0  # one number, or one for each control
+    Parameters
+    ----------
+    weight : float or (n_controls,), finite and not negative
+    order : 0 for the control, 1 for its rate, 2 for its acceleration, 3 for its jerk
+    reference : float, (n_controls,) or (steps, n_controls)
+
+    Planners raise InputError if these do not fit the model.
+
+    >>> import pliant as pl
+    >>> smooth = pl.Effort(weight=1e-3, order=2)
+    """
+
+    weight: ArrayLike = 1.0
     order: int = 0
-    reference: ArrayLike = 0.0  # (n_controls,) or (steps, n_controls)
+    reference: ArrayLike = 0.0
 
-    def on(self, model: Dynamics, steps: int) -> list[Smooth]:
-        if not is_whole(self.order) or self.order not in (0, 1, 2, 3):
+    def attach(self, model: Dynamics, steps: int) -> list[ControlCost]:
+        """Return the control cost for a model."""
+        if not is_integer(self.order) or self.order not in (0, 1, 2, 3):
             raise InputError(
                 f"The order of an effort is {quoted(self.order)}; take 0 (the control), 1 (its "
-                "rate), 2 "
-                "(acceleration) or 3 (jerk)."
+                "rate), 2 (acceleration) or 3 (jerk)."
             )
         try:
             weight = np.broadcast_to(np.asarray(self.weight, float), (model.n_controls,))
@@ -189,23 +260,22 @@ class Effort:
                 "negative, references finite."
             )
         return [
-            Smooth(
-                stencil=difference(self.order, model.dt),
+            ControlCost(
+                stencil=backward_difference(self.order, model.dt),
                 weight=model.dt * weight,
                 reference=reference,
             )
         ]
 
 
-def _seen(
+def _effector_observation(
     term: "Goal | Reward | Residual", name: str, model: Dynamics, steps: int, axes: str = "xyz"
 ) -> tuple[tuple[sp.csr_matrix, ...], list[int], float]:
-    """(the rows of what a term sees of its effector, the steps at which it does, its weight at
-    each)."""
-    rows = effector_rows(model, term.effector, term.what, axes, name)
+    """Return the effector's matrices, the steps of the term and its weight at each step."""
+    rows = effector_rows(model, term.effector, term.quantity, axes, name)
     return (
         rows,
-        steps_at(name, term.time, steps, model.dt),
+        steps_at_times(name, term.time, steps, model.dt),
         _weight_each(name, term.weight, term.time, model.dt),
     )
 
@@ -213,58 +283,65 @@ def _seen(
 def _weight_each(
     name: str, weight: float, time: float | Sequence[float] | None, dt: float
 ) -> float:
-    """The weight at each of the times; without a time their sum is an integral."""
-    return positive_weight(name, weight) * (dt if time is None else 1.0)
+    """Return the weight at each time; without a time the sum over all steps is an integral."""
+    return check_weight(name, weight) * (dt if time is None else 1.0)
 
 
-def _names(effector: str | tuple[str, ...]) -> tuple[str, ...]:
-    each = (effector,) if isinstance(effector, str) else effector
+def _effector_names(effector: str | tuple[str, ...]) -> tuple[str, ...]:
+    names = (effector,) if isinstance(effector, str) else effector
     if (
-        not isinstance(each, tuple | list)
-        or not each
-        or not all(isinstance(one, str) for one in each)
+        not isinstance(names, tuple | list)
+        or not names
+        or not all(isinstance(name, str) for name in names)
     ):
         raise InputError(
             f"The effector is {quoted(effector)}; give its name, or the names of several in "
             "a tuple."
         )
-    return tuple(each)
+    return tuple(names)
 
 
-def called(effector: str | tuple[str, ...]) -> str:
-    """What one or several effectors are called in a sentence."""
-    return ", ".join(_names(effector))
+def effector_label(effector: str | tuple[str, ...]) -> str:
+    """Return the name of one or several effectors for messages."""
+    return ", ".join(_effector_names(effector))
 
 
 def effector_rows(
-    model: Dynamics, effector: str | tuple[str, ...], what: str, axes: str, name: str
+    model: Dynamics, effector: str | tuple[str, ...], quantity: str, axes: str, name: str
 ) -> tuple[sp.csr_matrix, ...]:
-    """The matrices over x_k, x_{k-1}, ... that give the position, velocity or acceleration of an
-    effector, or of several in turn, along some axes."""
-    if what not in UNIT:
+    """Return matrices over x_k, x_{k-1}, ... whose sum gives a quantity of effectors.
+
+    The quantity is a position, velocity or acceleration along some axes. Several effectors
+    follow one another. Raises InputError if the model has no such quantity.
+    """
+    if quantity not in QUANTITY_UNITS:
         raise InputError(
-            f"{name} is about its '{what}'; choose position, velocity or acceleration."
+            f"{name} is about its '{quantity}'; choose position, velocity or acceleration."
         )
-    if what != "position" and not any(model.space.rate):
+    if quantity != "position" and not any(model.space.rate):
         raise InputError(
-            f"{name} is about its {what}, but this model has no velocity; take a rule with "
+            f"{name} is about its {quantity}, but this model has no velocity; take a rule with "
             "inertia such as ImplicitEuler."
         )
-    place = sp.vstack(
-        [model.effector_rows(one)[_axes(model, one, axes)] for one in _names(effector)],
+    position = sp.vstack(
+        [
+            model.effector_rows(one)[_axis_indices(model, one, axes)]
+            for one in _effector_names(effector)
+        ],
         format="csr",
     )
-    none = sp.csr_matrix((place.shape[0], model.space.size - place.shape[1]))
-    if what == "position":
-        return (sp.hstack([place, none], format="csr"),)
+    none = sp.csr_matrix((position.shape[0], model.space.size - position.shape[1]))
+    if quantity == "position":
+        return (sp.hstack([position, none], format="csr"),)
     rest = sp.csr_matrix(
-        (place.shape[0], model.space.size - len(model.space.rate) * place.shape[1])
+        (position.shape[0], model.space.size - len(model.space.rate) * position.shape[1])
     )
-    velocity = sp.hstack([*(rate * place for rate in model.space.rate), rest], format="csr")
-    return (velocity,) if what == "velocity" else (velocity / model.dt, -velocity / model.dt)
+    velocity = sp.hstack([*(rate * position for rate in model.space.rate), rest], format="csr")
+    return (velocity,) if quantity == "velocity" else (velocity / model.dt, -velocity / model.dt)
 
 
-def _axes(model: Dynamics, effector: str, axes: str) -> Array:
+def _axis_indices(model: Dynamics, effector: str, axes: str) -> Array:
+    """Return the indices of the chosen coordinates. Raises InputError for unknown axes."""
     dim = model.effector_rows(effector).shape[0]
     chosen = [a for a in range(dim) if "xyz"[a] in axes]
     if not chosen or set(axes) - set("xyz"):
@@ -274,7 +351,8 @@ def _axes(model: Dynamics, effector: str, axes: str) -> Array:
     return np.array(chosen)
 
 
-def positive_weight(name: str, weight: Any) -> float:
+def check_weight(name: str, weight: Any) -> float:
+    """Return a weight as a float. Raises InputError unless it is finite and not negative."""
     number = require_number(f"{name}: its weight", weight, "")
     if not 0.0 <= number < np.inf:
         raise InputError(
@@ -284,8 +362,7 @@ def positive_weight(name: str, weight: Any) -> float:
 
 
 def check_target(name: str, target: ArrayLike | Path) -> None:
-    """Raise `InputError` unless a target is a function, or finite numbers in one or two
-    dimensions."""
+    """Raise InputError unless a target is a function, (dim,) or (times, dim) finite numbers."""
     if callable(target):
         return
     try:
@@ -297,8 +374,10 @@ def check_target(name: str, target: ArrayLike | Path) -> None:
     finite_array(name, target, (None, None) if many else (None,))
 
 
-def steps_at(name: str, time: float | Sequence[float] | None, steps: int, dt: float) -> list[int]:
-    """The steps nearest to some times [s], or all."""
+def steps_at_times(
+    name: str, time: float | Sequence[float] | None, steps: int, dt: float
+) -> list[int]:
+    """Return the steps nearest to some times [s]; all steps for None."""
     if time is None:
         return list(range(1, steps + 1))
     times = finite_array(f"{name}: its time", [time] if np.ndim(time) == 0 else time, (None,), "s")
@@ -309,15 +388,15 @@ def steps_at(name: str, time: float | Sequence[float] | None, steps: int, dt: fl
         if not 1 <= k <= steps:
             raise InputError(
                 f"{name} is at t = {t:g} s, outside the horizon: {steps} steps of {dt:g} s end "
-                f"at {steps * dt:g} s; the first time that can be asked for is {dt:g} s."
+                f"at {steps * dt:g} s; the earliest possible time is {dt:g} s."
             )
     return [int(k) for k in at]
 
 
-def targets_at(
+def targets_at_steps(
     name: str, target: ArrayLike | Path, at: Sequence[int], dt: float, dim: int
 ) -> Array:
-    """(times, dim) a target, rows of targets or a path, at some steps."""
+    """Return the targets (times, dim) at some steps, from one target, rows or a path."""
     if callable(target):
         return np.array(
             [finite_array(f"{name} at t = {k * dt:g} s", target(k * dt), (dim,), "m") for k in at]

@@ -1,21 +1,37 @@
 """Figures, animations and the page of a result, from plain arrays."""
 
 from pliant.report.animation import animate
-from pliant.report.drawing import draw, set_stage, still
+from pliant.report.drawing import draw, make_stage, write_picture
 from pliant.report.figures import Plot, plot_png, plot_svg
+from pliant.report.outcome import (
+    Metric,
+    Outcome,
+    result_content,
+    versions,
+    write_animation,
+    write_page,
+    write_trajectory,
+)
 from pliant.report.page import render_report, write_report
 from pliant.report.scene import Line, Scene
 
 __all__ = [
     "Line",
+    "Metric",
+    "Outcome",
     "Plot",
     "Scene",
     "animate",
     "draw",
+    "make_stage",
     "plot_png",
     "plot_svg",
     "render_report",
-    "set_stage",
-    "still",
+    "result_content",
+    "versions",
+    "write_animation",
+    "write_page",
+    "write_picture",
     "write_report",
+    "write_trajectory",
 ]

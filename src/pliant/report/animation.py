@@ -1,4 +1,4 @@
-"""A scene as a film: MP4 for the page and the talk, GIF for everywhere else."""
+"""Animations of scenes, as MP4 and GIF."""
 
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
@@ -12,23 +12,23 @@ import numpy as np
 from PIL import Image
 
 from pliant.core import Array, InputError, MissingExtra, PliantError
-from pliant.report.drawing import SIZE, draw, set_stage
+from pliant.report.drawing import SIZE, draw, make_stage
 from pliant.report.scene import Scene
 from pliant.store import write_atomic
 
-MOST_FRAMES = 120  # a film of more costs minutes to draw and shows no more
-SEARCH_RATE = 10.0  # [frames/s] at which the steps of a search are shown
+MAX_FRAMES = 120  # more frames take minutes to draw
+SEARCH_RATE = 10.0  # [frames/s] of iterations
 GIF_WIDTH = 480  # [pixels]
-SHORTEST = 2.0  # [s], less is too short to see
+MIN_DURATION = 2.0  # [s]; a shorter animation is hard to see
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Which frames of a scene a film shows, and how fast."""
+    """The frames of a scene that an animation shows, and its speed."""
 
     frames: Array  # (k,)
     fps: float  # [frames/s]
-    speed: float  # seconds of the scene for each second of the film
+    speed: float  # scene time per animation time
 
     @property
     def note(self) -> str:
@@ -44,42 +44,38 @@ def animate(
     seconds_limit: float = 12.0,
     size: tuple[int, int] = SIZE,
 ) -> tuple[Path, Path]:
-    """Write name.mp4 and name.gif, in real time where the limit [s] lets it, and return their
-    paths."""
+    """Write name.mp4 and name.gif and return their paths. They run in real time if the limit [s]
+    permits it."""
     size = (size[0] // 2 * 2, size[1] // 2 * 2)  # H.264 with 4:2:0 colour needs even sides
-    timing = plan_film(scene, fps=fps, seconds_limit=seconds_limit)
+    timing = animation_timing(scene, fps=fps, seconds_limit=seconds_limit)
     small: list[Image.Image] = []
-    film = encode_mp4(_drawn(scene, timing, size, small), size, timing.fps)
+    video = encode_mp4(_draw_frames(scene, timing, size, small), size, timing.fps)
     mp4, gif = Path(folder) / f"{name}.mp4", Path(folder) / f"{name}.gif"
-    write_atomic(mp4, film)
+    write_atomic(mp4, video)
     write_atomic(gif, encode_gif(small, timing.fps))
     return mp4, gif
 
 
-def plan_film(scene: Scene, *, fps: float = 25.0, seconds_limit: float = 12.0) -> Timing:
-    """Frames even in time, at most `fps` a second, MOST_FRAMES and as many as the scene has."""
+def animation_timing(scene: Scene, *, fps: float = 25.0, seconds_limit: float = 12.0) -> Timing:
+    """Return evenly spaced frames: at most `fps` per second, MAX_FRAMES, and those of the scene."""
     if not (fps > 0.0 and seconds_limit > 0.0):
         raise InputError(
-            f"A film of {fps:g} frames/s and at most {seconds_limit:g} s cannot be made; give "
+            f"An animation of {fps:g} frames/s and at most {seconds_limit:g} s is impossible; give "
             "positive numbers."
         )
     last = len(scene.frames) - 1
     duration = last / SEARCH_RATE if scene.dt is None else last * scene.dt
-    play = float(np.clip(duration, min(SHORTEST, seconds_limit), seconds_limit))
-    count = int(min(last + 1, MOST_FRAMES, np.ceil(play * fps) + 1))
+    play = float(np.clip(duration, min(MIN_DURATION, seconds_limit), seconds_limit))
+    count = int(min(last + 1, MAX_FRAMES, np.ceil(play * fps) + 1))
     frames = np.round(np.linspace(0, last, count)).astype(int)
-    speed = (
-        duration / play if last and scene.dt is not None else 1.0
-    )  # the steps of a search have no speed
+    speed = duration / play if last and scene.dt is not None else 1.0  # iterations have no speed
     return Timing(frames=frames, fps=max(count - 1, 1) / play, speed=speed)
 
 
 def encode_mp4(images: Iterable[Array], size: tuple[int, int], fps: float) -> bytes:
-    """An H.264 film of pictures (height, width, 3) uint8 of an even `size` (width, height)."""
-    with (
-        tempfile.TemporaryDirectory() as folder
-    ):  # the MP4 container is finished by seeking back, so it needs a file
-        path = Path(folder) / "film.mp4"
+    """Encode pictures (height, width, 3) uint8 of an even `size` (width, height) as H.264."""
+    with tempfile.TemporaryDirectory() as folder:  # the MP4 encoder seeks, so it needs a file
+        path = Path(folder) / "animation.mp4"
         try:
             with closing(_ffmpeg(path, size, fps)) as writer:
                 writer.send(None)
@@ -95,7 +91,7 @@ def encode_mp4(images: Iterable[Array], size: tuple[int, int], fps: float) -> by
 
 
 def encode_gif(images: list[Image.Image], fps: float) -> bytes:
-    """A looping GIF; all frames share one palette, so that what stands still does not flicker."""
+    """Encode a looping GIF. All frames share one palette, so that fixed parts do not flicker."""
     colours = _common_palette(images)
     frames = [image.quantize(palette=colours, dither=Image.Dither.NONE) for image in images]
     delays = _delays(len(frames), fps)
@@ -106,12 +102,12 @@ def encode_gif(images: list[Image.Image], fps: float) -> bytes:
     return buffer.getvalue()
 
 
-def _drawn(
+def _draw_frames(
     scene: Scene, timing: Timing, size: tuple[int, int], small: list[Image.Image]
 ) -> Iterator[Array]:
-    """The pictures one by one, for 120 of them would fill memory; a copy of each for the GIF goes
-    to `small`."""
-    stage = set_stage(scene, size)
+    """Yield the pictures one by one to save memory. Append a small copy of each to `small`, for the
+    GIF."""
+    stage = make_stage(scene, size)
     for k in timing.frames:
         image = draw(scene, int(k), stage=stage, note=timing.note)
         shape = (GIF_WIDTH, round(GIF_WIDTH * size[1] / size[0]))
@@ -126,7 +122,7 @@ def _ffmpeg(path: Path, size: tuple[int, int], fps: float) -> Generator[None, An
         imageio_ffmpeg.get_ffmpeg_exe()
     except (ImportError, RuntimeError) as error:
         raise MissingExtra(
-            "MP4 films need ffmpeg, which was not found; run `pip install imageio-ffmpeg`."
+            "MP4 animations need ffmpeg, which was not found; run `pip install imageio-ffmpeg`."
         ) from error
     quality = ["-crf", "20", "-movflags", "+faststart", "-fflags", "+bitexact", "-threads", "2"]
     return imageio_ffmpeg.write_frames(
@@ -142,27 +138,27 @@ def _ffmpeg(path: Path, size: tuple[int, int], fps: float) -> Generator[None, An
 
 
 def _common_palette(images: list[Image.Image]) -> Image.Image:
-    """A palette image from the first, the middle and the last frame, which hold about every colour
-    of the film."""
+    """Return a palette image from the first, the middle and the last frame, which have almost all
+    colours of the animation."""
     chosen = [images[0], images[len(images) // 2], images[-1]]
     pixels = (
         np.concatenate([np.asarray(image).reshape(-1, 3) for image in chosen]).astype(int) // 4 * 4
     )
     numbers, count = np.unique(
         pixels @ np.array([1 << 16, 1 << 8, 1]), return_counts=True
-    )  # one number for each colour: rows sort slowly
+    )  # one integer per colour sorts faster than rows
     colours = np.stack([numbers >> 16, numbers >> 8 & 255, numbers & 255], axis=1).astype(np.uint8)
-    # The white background would take most of the palette from the body, so no colour may count for
-    # more than 50 pixels.
+    # Each colour counts for at most 50 pixels, so that the white background does not dominate the
+    # palette.
     even = np.repeat(colours, np.minimum(count, 50), axis=0)
     common = Image.fromarray(even[None]).quantize(colors=255)
     common.putpalette(
         (common.getpalette() or [])[: 3 * 255] + [255, 255, 255]
-    )  # and the background stays pure white
+    )  # keep the background pure white
     return common
 
 
 def _delays(count: int, fps: float) -> list[int]:
-    """[ms] for each frame, in the tens that GIF knows, so that their sum keeps the time."""
+    """Return the delay [ms] of each frame, in multiples of 10 ms whose sum keeps the duration."""
     ends = np.round(np.arange(count + 1) * 100.0 / fps) * 10
     return [max(20, int(delay)) for delay in np.diff(ends)]

@@ -1,5 +1,4 @@
-"""An orthographic eye: lengths keep their ratio in the picture, so a scale bar is true
-everywhere."""
+"""An orthographic camera. Its scale is constant, so that a scale bar is valid everywhere."""
 
 from dataclasses import dataclass, replace
 
@@ -9,55 +8,55 @@ from scipy.ndimage import gaussian_filter1d
 from pliant.core import Array
 from pliant.report.scene import Scene
 
-# Shares of the picture left free on each side, for the title, the scale bar and the colour bar.
+# Margins as fractions of the picture, for the title, the scale bar and the colour bar.
 LEFT, RIGHT, TOP, BOTTOM, COLOUR_BAR = 0.05, 0.05, 0.13, 0.11, 0.11
-AHEAD = 0.3  # of what a picture that goes along with the body holds, shown on each side beyond it
-STEADY = 0.04  # of the frames, over which the eye smooths the way of a body that it follows
+SIDE_MARGIN = 0.3  # of the width of the body, on each side if the camera follows it
+SMOOTHING = 0.04  # standard deviation of the camera path filter, as a fraction of the frames
 
 
 @dataclass(frozen=True, kw_only=True)
 class Camera:
-    """Where the picture plane lies and how much of it is seen."""
+    """The picture plane and the visible window."""
 
     plane: Array  # (2, dim) unit vectors to the right and up in the picture
-    toward: Array  # (dim,) unit vector to the eye; zero in 2D, where nothing hides anything
-    window: tuple[float, float, float, float]  # [m] left, right, bottom, top of what is seen
+    toward: Array  # (dim,) unit vector to the camera; zero in 2D
+    window: tuple[float, float, float, float]  # [m] left, right, bottom, top of the visible window
 
 
 def project(camera: Camera, points: Array) -> Array:
-    """(..., 2) where points (..., dim) lie in the picture plane [m]."""
+    """Return the coordinates (..., 2) [m] of points (..., dim) in the picture plane."""
     return points @ camera.plane.T
 
 
 def depth(camera: Camera, points: Array) -> Array:
-    """(...) how near to the eye points (..., dim) lie [m]; larger is nearer."""
+    """Return the coordinate (...) [m] of points (..., dim) towards the camera."""
     return points @ camera.toward
 
 
 def shifted(camera: Camera, way: Array) -> Camera:
-    """The camera moved by (dim,) [m], without turning."""
+    """Return the camera translated by `way` (dim,) [m]."""
     x, y = project(camera, way)
     left, right, bottom, top = camera.window
     return replace(camera, window=(left + x, right + x, bottom + y, top + y))
 
 
-def way_of(scene: Scene) -> Array | None:
-    """(frames, dim) [m] how far the eye goes with the body up to each frame; up and down only where
-    there is no level ground."""
+def camera_path(scene: Scene) -> Array | None:
+    """Return the translation (frames, dim) [m] of a camera that follows the body, horizontal if
+    there is level ground. None if the camera is fixed."""
     if not scene.follow:
         return None
     middle = (scene.frames.min(axis=1) + scene.frames.max(axis=1)) / 2.0
     if scene.ground is not None:
         middle[:, scene.axis] = scene.ground
-    return gaussian_filter1d(middle - middle[0], STEADY * len(middle), axis=0, mode="nearest")
+    return gaussian_filter1d(middle - middle[0], SMOOTHING * len(middle), axis=0, mode="nearest")
 
 
 def fit_camera(scene: Scene, size: tuple[int, int], way: Array | None = None) -> Camera:
-    """The eye of scene.view with a window that holds all frames in a picture of `size` (width,
-    height) pixels, when it goes this way."""
+    """Return a camera along scene.view whose window contains all frames, for a picture of `size`
+    (width, height) pixels and a camera path `way`."""
     plane, toward = _directions(scene)
     low, high = _bounds(scene, plane, way)
-    aside = 0.0 if way is None else AHEAD * (high[0] - low[0])
+    aside = 0.0 if way is None else SIDE_MARGIN * (high[0] - low[0])
     low, high = low - [aside, 0.0], high + [aside, 0.0]
     right = RIGHT + (COLOUR_BAR if scene.values is not None else 0.0)
     free = np.array([1.0 - LEFT - right, 1.0 - TOP - BOTTOM])
@@ -68,15 +67,15 @@ def fit_camera(scene: Scene, size: tuple[int, int], way: Array | None = None) ->
     start = (low + high) / 2 - middle * pixels * scale
     if (
         way is not None and scene.ground is not None and scene.dim == 2
-    ):  # rather sky above a body than soil below it
+    ):  # prefer free space above the body
         start[1] = max(start[1], low[1] - 2.0 * BOTTOM * pixels[1] * scale)
     end = start + pixels * scale
     return Camera(plane=plane, toward=toward, window=(start[0], end[0], start[1], end[1]))
 
 
 def _bounds(scene: Scene, plane: Array, way: Array | None) -> tuple[Array, Array]:
-    """The corners (2,) and (2,) of what all frames draw, frame by frame so that a long run needs no
-    copy of itself."""
+    """Return the bounding box ((2,), (2,)) of all frames. It is computed frame by frame to save
+    memory."""
     corners = []
     for k in range(len(scene.frames)):
         seen = (_drawn(scene, k) if way is None else _drawn(scene, k) - way[k]) @ plane.T
@@ -86,7 +85,7 @@ def _bounds(scene: Scene, plane: Array, way: Array | None) -> tuple[Array, Array
 
 
 def _drawn(scene: Scene, k: int) -> Array:
-    """(j, dim) every point that frame k draws, its shadow included."""
+    """Return all points (j, dim) of frame k, including its shadow."""
     groups = [scene.frames[k], *(line.points[k] for line in scene.lines)]
     groups += [] if scene.markers is None else [scene.markers[k]]
     groups += [] if scene.targets is None or scene.follow else [scene.targets]
@@ -95,7 +94,7 @@ def _drawn(scene: Scene, k: int) -> Array:
 
 
 def drop(scene: Scene, points: Array) -> Array:
-    """`points` (..., dim) moved straight down (or up) onto the ground."""
+    """Return points (..., dim) projected vertically onto the ground."""
     shadow = points.copy()
     shadow[..., scene.axis] = scene.ground
     return shadow

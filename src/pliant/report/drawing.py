@@ -1,4 +1,4 @@
-"""Draws one frame of a scene as a picture; headless, without matplotlib's global figures."""
+"""Draw one frame of a scene as a picture, without the global figures of matplotlib."""
 
 from io import BytesIO
 from pathlib import Path
@@ -14,19 +14,20 @@ from PIL import Image
 
 from pliant.core import Array, InputError
 from pliant.report import ground, layers, palette
-from pliant.report.camera import fit_camera, way_of
+from pliant.report.camera import camera_path, fit_camera
 from pliant.report.ground import metric, round_length
 from pliant.report.layers import SHADES, SIGNED
+from pliant.report.projection import Stage
 from pliant.report.scene import Scene
 from pliant.report.skin import make_skin
-from pliant.report.stage import Stage
 from pliant.store import write_atomic
 
 SIZE = (960, 720)  # [pixels] width, height
 
 
-def set_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
-    """The camera, the skin and the colour scale that all frames of the scene share."""
+def make_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
+    """Return the camera, skin and colour scale for all frames of a scene. Raises `InputError` if
+    the picture is too small."""
     if min(size) < 64:
         raise InputError(
             f"A picture of {size[0]} x {size[1]} pixels is too small to draw a scene; use at "
@@ -34,7 +35,7 @@ def set_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
         )
     skin = make_skin(scene.facets, scene.frames[0]) if scene.facets.shape[1] == 3 else None
     shades, colours = _shades(scene)
-    way = way_of(scene)
+    way = camera_path(scene)
     return Stage(
         size=size,
         camera=fit_camera(scene, size, way),
@@ -53,14 +54,14 @@ def draw(
     stage: Stage | None = None,
     note: str = "",
 ) -> Array:
-    """(height, width, 3) uint8 picture of frame k; one `stage` serves many frames, `note` goes with
-    the time."""
+    """Return frame k as a picture (height, width, 3) uint8. Reuse `stage` for many frames. `note`
+    is shown after the time."""
     if not -len(scene.frames) <= k < len(scene.frames):
         raise InputError(
-            f"Frame {k} was asked for, but the scene has frames 0 to {len(scene.frames) - 1}."
+            f"Frame {k} was requested, but the scene has frames 0 to {len(scene.frames) - 1}."
         )
     k %= len(scene.frames)
-    stage = (stage or set_stage(scene, size)).at(k)
+    stage = (stage or make_stage(scene, size)).at(k)
     figure = Figure(
         figsize=(stage.size[0] / 100, stage.size[1] / 100), dpi=100, facecolor=palette.PAPER
     )
@@ -72,8 +73,10 @@ def draw(
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def still(scene: Scene, k: int, path: str | Path, size: tuple[int, int] = (1600, 1200)) -> Path:
-    """Write frame k as a PNG file."""
+def write_picture(
+    scene: Scene, k: int, path: str | Path, size: tuple[int, int] = (1600, 1200)
+) -> Path:
+    """Write frame k as a PNG file and return its path."""
     buffer = BytesIO()
     Image.fromarray(draw(scene, k, size)).save(buffer, format="PNG")
     write_atomic(path, buffer.getvalue())
@@ -105,7 +108,7 @@ def _empty_axes(figure: Figure, stage: Stage) -> Axes:
 
 
 def _shades(scene: Scene) -> tuple[Normalize | None, Colormap]:
-    """The colour scale; for values of both signs zero is in its middle."""
+    """Return the colour scale. It is symmetric if the values have both signs."""
     if scene.values is None:
         return None, SHADES
     low, high = scene.value_limits or np.percentile(scene.values, (0.5, 99.5))
@@ -126,20 +129,20 @@ def _clock(scene: Scene, k: int) -> str:
 
 
 def _label(figure: Figure, axes: Axes, scene: Scene, stage: Stage, clock: str) -> None:
-    """The title, the time, the key, the scale bar and the colour bar."""
+    """Draw the title, the time, the key, the scale bar and the colour bar."""
     text: dict[str, Any] = {"fontsize": 22 * stage.unit, "color": palette.INK, "parse_math": False}
     figure.text(0.035, 0.955, scene.title, weight="bold", va="top", **text)
     figure.text(0.965, 0.955, clock, va="top", ha="right", **text)
     figure.text(0.965, 0.035, scene.key, ha="right", **{**text, "fontsize": 17 * stage.unit})
-    if not (scene.follow and scene.dim == 2):  # there the marks tell lengths
+    if not (scene.follow and scene.dim == 2):  # there the distance marks show lengths
         _scale_bar(axes, stage)
     if stage.shades is not None:
         _colour_bar(figure, axes, scene.value_label, stage, stage.shades)
 
 
 def _colour_bar(figure: Figure, axes: Axes, label: str, stage: Stage, shades: Normalize) -> None:
-    """By hand: the bar of the library brings axes of its own, which are slow to make for every
-    picture."""
+    """Draw the colour bar directly: the one of matplotlib adds axes, which are slow to create for
+    every picture."""
     left, right, bottom, top = 0.905, 0.921, 0.25, 0.75  # shares of the picture
     ramp = stage.colours(np.linspace(1.0, 0.0, 256))[:, None]
     axes.imshow(

@@ -13,9 +13,9 @@ from scipy.ndimage import gaussian_filter
 from pliant.core import Array
 from pliant.report import palette
 from pliant.report.camera import drop, project
-from pliant.report.dots import draw_dots
+from pliant.report.particle_dots import draw_dots
+from pliant.report.projection import Stage, stroke_width
 from pliant.report.scene import Scene
-from pliant.report.stage import Stage, stroke_width
 
 SHADOW_BLUR = 0.009  # of the picture's height
 REACH = 12  # cells of the grid on each side of the robot; it has faded before

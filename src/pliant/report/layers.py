@@ -11,10 +11,10 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb, to_rgba
 from pliant.core import Array
 from pliant.report import palette
 from pliant.report.camera import Camera, depth, project
-from pliant.report.dots import draw_dots
+from pliant.report.particle_dots import draw_dots
+from pliant.report.projection import Stage, stroke_width
 from pliant.report.scene import Scene
 from pliant.report.skin import Skin, corner_normals, light, normals, outward
-from pliant.report.stage import Stage, stroke_width
 
 # From pale silicone to deep red, darker and darker: it reads in grey too, and light still shows the
 # shape.
@@ -99,12 +99,12 @@ def paint_lines(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
         x, y = project(stage.camera, line.points[k]).T
         style = (0, (4, 3)) if line.dashed else "solid"
         colour, width = to_rgb(line.colour), 2.2 * stage.unit
-        if line.pull is not None:
+        if line.relative_tension is not None:
             colour = tuple(
                 np.array(to_rgb(palette.SLACK))
-                + line.pull[k] * np.subtract(colour, to_rgb(palette.SLACK))
+                + line.relative_tension[k] * np.subtract(colour, to_rgb(palette.SLACK))
             )
-            width = (1.6 + 3.6 * line.pull[k]) * stage.unit
+            width = (1.6 + 3.6 * line.relative_tension[k]) * stage.unit
         axes.plot(
             x,
             y,

@@ -1,4 +1,4 @@
-"""The page of a result: one HTML file that holds its plots and its film, and needs nothing else."""
+"""The report page: one self-contained HTML file with plots and animation."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ def write_report(
     media: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Path:
-    """Write `folder`/report.html; `media` are names of films and pictures in the folder, `notes`
-    are paragraphs.
+    """Write `folder`/report.html and return its path. `media` are names of animations and pictures
+    in the folder; `notes` are paragraphs.
 
-    `result` needs a `name`. It may have `status`, `shows` (a sentence), `paper`, `metrics` (name to
-    a number, or to {"value": ..., "unit": ..., "paper": ...}), `settings` (name to value), `seed`,
-    `seconds` and `versions`, as result.json has them.
+    `result` needs a `name`. It may have `status`, `shows` (a description), `paper`, `metrics`,
+    `settings` (name to value), `seed`, `seconds` and `versions`, as in result.json. A metric is a
+    number or {"value": ..., "unit": ..., "paper": ...}.
     """
     path = Path(folder) / "report.html"
     write_atomic(
@@ -53,11 +53,11 @@ def render_report(
     media: Sequence[Path] = (),
     notes: Sequence[str] = (),
 ) -> str:
-    """The page as text."""
+    """Return the page as HTML."""
     _check(result)
     sections = [
         _section("Motion", "".join(map(_medium, media))),
-        _section("Results", _metrics(result.get("metrics") or {})),
+        _section("Results", metrics_table(result.get("metrics") or {})),
         _section(
             "Plots", f'<div class="plots">{"".join(map(_plot, plots))}</div>' if plots else ""
         ),
@@ -94,7 +94,8 @@ def _check(result: Any) -> None:
             )
 
 
-def _metrics(metrics: Mapping[str, Any]) -> str:
+def metrics_table(metrics: Mapping[str, Any]) -> str:
+    """Return metrics as an HTML table: name to a number, or to {"value", "unit", "paper"}."""
     if not metrics:
         return ""
     entries = {
@@ -143,7 +144,7 @@ def _medium(path: Path) -> str:
         raise InputError(f"{path} cannot be put on the page; use one of {', '.join(MEDIA)}.")
     if not path.is_file():
         raise InputError(
-            f"{path} does not exist; write the film or picture into the folder before the report."
+            f"{path} does not exist; write the animation or picture before the report."
         )
     uri = _data_uri(kind, path.read_bytes())
     if kind.startswith("video"):
@@ -158,7 +159,7 @@ def _data_uri(kind: str, blob: bytes) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as people read it, safe inside HTML: numbers with four figures, nothing as a dash."""
+    """Return a value as escaped HTML: numbers with four digits, None as a dash."""
     if value is None:
         return "–"
     if isinstance(value, bool | np.bool_):

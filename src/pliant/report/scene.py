@@ -13,46 +13,42 @@ class Line:
     """A curve that moves with the robot, such as a cable, or that stands still, such as a path to
     follow."""
 
-    points: Array  # (frames, k, dim) [m], or (k, dim) when it stands still
+    points: Array  # (frames, k, dim) [m], or (k, dim) if it does not move
     colour: str = palette.CABLE
     dashed: bool = False
-    pull: Array | None = (
-        # (frames,) from 0, slack and thin, to 1, the strongest pull and thick; None: all the same
-        None
-    )
+    # (frames,) from 0 (slack, thin) to 1 (largest tension, thick); None: constant width
+    relative_tension: Array | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A body made of facets that moves through frames, and what is drawn around it. `surroundings`
-    are closed curves, each around what lies to its left, that are filled; in 3D any curves. They
-    stand still behind the body, and the picture need not hold all of them."""
+    """A body of facets in a sequence of frames, with lines, markers and obstacles.
+
+    `surroundings` are filled closed curves with the inside on their left; in 3D any curves. They do
+    not move, are drawn behind the body, and may extend beyond the picture.
+    """
 
     frames: Array  # (frames, n, dim) [m], dim 2 or 3
-    facets: Array  # (m, 3) triangles, (m, 2) bars or (m, 1) particles, as rows of vertex numbers
-    dt: float | None = (
-        None  # [s] between frames; None: the frames are the steps of a search, not times
-    )
+    facets: Array  # (m, 3) triangles, (m, 2) bars or (m, 1) particles, as rows of vertex indices
+    dt: float | None = None  # [s] between frames; None: the frames are iterations
     title: str = ""
     values: Array | None = None  # (frames, n), coloured on the body
     value_label: str = ""  # with its unit, such as "Green strain |E| [%]"
     value_limits: tuple[float, float] | None = (
-        None  # None: what the frames hold, without the most extreme 1 %
+        None  # None: the range of the values without the most extreme 1 %
     )
     lines: tuple[Line, ...] = ()
     surroundings: tuple[Array, ...] = ()  # curves (k, dim) [m]
     markers: Array | None = None  # (frames, k, dim) [m], the effectors
-    targets: Array | None = None  # (k, dim) [m], where the effectors should go
-    trail: bool = True  # draw where the markers have been
+    targets: Array | None = None  # (k, dim) [m] of the effectors
+    trail: bool = True  # draw the past positions of the markers
     ground: float | None = None  # [m], height of the ground along `up`
-    up: int = -1  # which coordinate points up
-    follow: bool = (
-        False  # the picture goes along with a body that goes far, past marks that stand still
-    )
-    key: str = ""  # one line at the lower right, such as what the width of a cable means
-    view: tuple[float, float] = (-60.0, 18.0)  # [deg] azimuth and elevation of the eye, in 3D
+    up: int = -1  # index of the vertical coordinate
+    follow: bool = False  # the camera follows the body, past fixed distance marks
+    key: str = ""  # one line at the lower right, such as the meaning of the cable width
+    view: tuple[float, float] = (-60.0, 18.0)  # [deg] azimuth and elevation of the camera, in 3D
     colour: str = palette.BODY
-    thickness: float | None = None  # [m], of bars and particles; None: a width that reads well
+    thickness: float | None = None  # [m], of bars and particles; None: a default width
 
     def __post_init__(self) -> None:
         frames = _fitted("frames", self.frames, (None, None, None))
@@ -83,7 +79,7 @@ class Scene:
         for name, array in arrays.items():
             object.__setattr__(
                 self, name, array
-            )  # how a frozen dataclass takes lists and holds arrays
+            )  # a frozen dataclass that converts lists to arrays
         if self.dt is not None:
             require_positive("The time between frames", self.dt, "s")
 
@@ -93,13 +89,13 @@ class Scene:
 
     @property
     def axis(self) -> int:
-        """The coordinate that points up, counted from 0."""
+        """Return the non-negative index of the vertical coordinate."""
         return self.up % self.dim
 
 
 def _fitted(name: str, value: Array, shape: tuple[int | None, ...]) -> Array:
-    """`value` as a finite float array of this shape (None: any length), or a sentence that says
-    what is wrong."""
+    """Return `value` as a finite float array of this shape (None: any length). Raises `InputError`
+    otherwise."""
     array = np.asarray(value, dtype=float)
     if array.ndim != len(shape) or any(
         n not in (None, m) for n, m in zip(shape, array.shape, strict=True)
@@ -122,13 +118,21 @@ def _fitted_line(line: Line, count: int, dim: int) -> Line:
     points = np.asarray(line.points, dtype=float)
     if points.ndim == 2:
         points = np.broadcast_to(points, (count, *points.shape))
-    pull = None if line.pull is None else _fitted("pull of a line", line.pull, (count,))
-    if pull is not None and not (pull.min() >= 0.0 and pull.max() <= 1.0):
+    tension = (
+        None
+        if line.relative_tension is None
+        else _fitted("relative_tension of a line", line.relative_tension, (count,))
+    )
+    if tension is not None and not (tension.min() >= 0.0 and tension.max() <= 1.0):
         raise InputError(
-            f"The pull of a line is {pull.min():g} to {pull.max():g}; give shares from 0 to 1 of "
-            "the strongest."
+            f"The relative tension of a line is {tension.min():g} to {tension.max():g}; give "
+            "fractions of the largest tension, from 0 to 1."
         )
-    return replace(line, points=_fitted("points of a line", points, (count, None, dim)), pull=pull)
+    return replace(
+        line,
+        points=_fitted("points of a line", points, (count, None, dim)),
+        relative_tension=tension,
+    )
 
 
 def _fitted_facets(value: Array, vertices: int) -> Array:
@@ -142,7 +146,7 @@ def _fitted_facets(value: Array, vertices: int) -> Array:
     if bad.size:
         i, j = bad[0]
         raise InputError(
-            f"Facet {i} names vertex {facets[i, j]}, but the frames hold vertices 0 to "
+            f"Facet {i} names vertex {facets[i, j]}, but the frames have vertices 0 to "
             f"{vertices - 1}."
         )
     return facets

@@ -1,4 +1,4 @@
-"""Digests of a robot: one for each of its fields, so that a difference can be named."""
+"""Digests of the fields of a robot, which show what differs between two robots."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -6,13 +6,13 @@ from dataclasses import fields
 from pliant.robot.robot import Robot
 from pliant.store.digest import digest
 
-# The order of actuators is that of the controls. If a cell has several materials, the last counts.
+# Actuators are ordered as the controls. If a cell has several materials, the last one applies.
 _UNORDERED = ("effectors", "surfaces")
 
 
 def robot_digests(robot: Robot) -> dict[str, str]:
-    """Return field -> digest of its value, for all fields but the name. Raises `InputError` if the
-    robot holds an object that has no digest."""
+    """Return {field: digest of its value} for all fields except the name. Raises `InputError` if
+    the robot contains an object that has no digest."""
     return {
         field.name: digest(_ordered(field.name, getattr(robot, field.name)))
         for field in fields(robot)

@@ -1,4 +1,4 @@
-"""What holds a robot: supports, by region, box or node numbers; and boxes that name surfaces."""
+"""Supports of a robot, by region, box or node numbers, and patches that name surfaces."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.bodies import Matter
-from pliant.core import Array, InputError, finite_array, is_whole, quoted, require_kind
+from pliant.bodies import AttachableBody
+from pliant.core import Array, InputError, finite_array, is_integer, quoted, require_kind
 
 Motion = Callable[[float], Array]  # time [s] -> displacement (dim,) [m] of the whole support
 Corner = tuple[float, ...]
@@ -15,8 +15,8 @@ Corner = tuple[float, ...]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Patch:
-    """The part of the boundary whose facets have their centres in a box of rest coordinates; names
-    a surface of any body."""
+    """A named surface: the part of the boundary whose facets have their centres in a box of rest
+    coordinates."""
 
     lower: ArrayLike  # (dim,) [m]
     upper: ArrayLike  # (dim,) [m]
@@ -30,8 +30,8 @@ class Patch:
                 "swap them."
             )
 
-    def holds(self, centres: Array) -> Array:
-        """(k,) bool, which of the points (k, dim) [m] lie in the box."""
+    def contains(self, centres: Array) -> Array:
+        """Return which of the points (k, dim) [m] lie in the box, (k,) bool."""
         lower, upper = np.asarray(self.lower, float), np.asarray(self.upper, float)
         if centres.shape[1] != lower.size:
             raise InputError(
@@ -43,11 +43,16 @@ class Patch:
 
 @dataclass(frozen=True, kw_only=True)
 class Support:
-    """Holds some nodes along some axes, or moves them as `motion` says.
+    """A support that fixes nodes along some axes, or moves them by the displacement `motion`.
 
     The nodes are those of a named region or surface, those in a box of rest coordinates, or those
-    with given numbers: give exactly one of the three. Of rods, a box and numbers mean points, whose
-    positions and rotations are held.
+    with given numbers: give exactly one of the three. For rods, a box and numbers select points,
+    whose positions and rotations are fixed.
+
+    >>> import numpy as np, pliant as pl
+    >>> fixed = pl.Support(region="x-")
+    >>> lifted = pl.Support(region="x+", motion=lambda t: np.array([0.0, 0.0, 0.01 * t]))
+    >>> roller = pl.Support(region="z-", axes="z")
     """
 
     region: str | None = None
@@ -59,7 +64,7 @@ class Support:
     def __post_init__(self) -> None:
         if sum(part is not None for part in (self.region, self.box, self.nodes)) != 1:
             raise InputError(
-                "A support holds a region, the nodes in a box or numbered nodes; give exactly one "
+                "A support fixes a region, the nodes in a box or numbered nodes; give exactly one "
                 "of region=..., box=... and nodes=... ."
             )
         if self.region is not None:
@@ -82,7 +87,7 @@ class Support:
 
     @property
     def label(self) -> str:
-        """What it holds, for messages."""
+        """Description of the nodes, for messages."""
         if self.region is not None:
             return f"'{self.region}'"
         if self.box is not None:
@@ -90,37 +95,37 @@ class Support:
             return f"the box from {list(lower)} to {list(upper)} m"
         return f"{len(self.nodes or ())} nodes by number"
 
-    def nodes_of(self, body: Matter) -> Array:
-        """(k,) the nodes that it holds. Raises InputError if there are none."""
+    def nodes_of(self, body: AttachableBody) -> Array:
+        """Return the fixed nodes (k,). Raises `InputError` if there are none."""
         if self.region is not None:
             return body.region(self.region)
-        places = np.flatnonzero(body.is_place)
+        positions = np.flatnonzero(body.is_position)
         if self.box is not None:
             if len(self.box[0]) != body.dim:
                 raise InputError(
                     f"The corners of the box of a support have {len(self.box[0])} numbers, but the "
                     f"body is {body.dim}D; give that many."
                 )
-            inside = Patch(lower=self.box[0], upper=self.box[1]).holds(
-                body.rest.reshape(-1, body.dim)[places]
+            inside = Patch(lower=self.box[0], upper=self.box[1]).contains(
+                body.rest.reshape(-1, body.dim)[positions]
             )
-            chosen = places[inside]
+            chosen = positions[inside]
         else:
             chosen = np.asarray(self.nodes, int)
-            if chosen.max(initial=0) >= len(places):
+            if chosen.max(initial=0) >= len(positions):
                 raise InputError(
-                    f"A support holds node {chosen.max()}, but the nodes are 0 to "
-                    f"{len(places) - 1}; give numbers among them."
+                    f"A support fixes node {chosen.max()}, but the nodes are 0 to "
+                    f"{len(positions) - 1}; give numbers in this range."
                 )
         if not chosen.size:
             low, high = (
-                side(body.rest.reshape(-1, body.dim)[places], axis=0).tolist()
+                side(body.rest.reshape(-1, body.dim)[positions], axis=0).tolist()
                 for side in (np.min, np.max)
             )
             raise InputError(
                 f"No node lies in {self.label} of a support; the nodes span {low} to {high} m."
             )
-        rotations = np.flatnonzero(~body.is_place)
+        rotations = np.flatnonzero(~body.is_position)
         return np.concatenate([chosen, rotations[chosen]]) if rotations.size else chosen
 
 
@@ -139,7 +144,7 @@ def _checked_nodes(nodes: object) -> tuple[int, ...]:
     if (
         not isinstance(given, tuple | list | range)
         or not len(given)
-        or not all(is_whole(node) and node >= 0 for node in given)
+        or not all(is_integer(node) and node >= 0 for node in given)
     ):
         raise InputError(
             f"The nodes of a support are {quoted(nodes)}; give a list of node numbers, counted "

@@ -1,5 +1,5 @@
-"""Robot files: a robot, and with [task] what it does, as TOML in SI units;
-docs/guide/robot-files.md has every key."""
+"""Robot files: a robot and its [task] as TOML in SI units. docs/guide/robot-files.md lists all
+keys."""
 
 import os
 import tomllib
@@ -12,19 +12,20 @@ from typing import Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from pliant.actuators import liquid_of
-from pliant.bodies import Body
+from pliant.bodies import Body, PointMass
 from pliant.core import InputError
 from pliant.geometry import Surface
 from pliant.geometry.lattice import check_divisions
 from pliant.robot import Robot, Support
-from pliant.robot_files.layout import CONTROLS, ROBOT, Geometry
-from pliant.robot_files.section import keys_of, section, shown
-from pliant.robot_files.task import Keyframes, Task, task_of
+from pliant.robot_files.layout import ROBOT, Geometry
+from pliant.robot_files.section import preview, section
+from pliant.robot_files.task import Keyframes, Task, simulation_task
+from pliant.robot_files.task_layout import TASK
 
 __all__ = ["Keyframes", "Task", "load_robot", "load_task"]
 
-MOST_BYTES = 1_000_000
-MUST_BE = {  # pydantic's name of a fault -> what the file must hold there
+MAX_BYTES = 1_000_000  # meshes are in separate files, so a larger robot file is a mistake
+EXPECTED = {  # pydantic's error type -> the expected value
     "bool_type": "true or false",
     "dict_type": "a table of keys",
     "finite_number": "a finite number",
@@ -39,69 +40,89 @@ MUST_BE = {  # pydantic's name of a fault -> what the file must hold there
 
 
 def load_robot(path: str | Path) -> Robot:
-    """The robot of a TOML file, meshed and with every attachment found on it, or one sentence on
-    what is wrong."""
+    """Return the robot of a TOML file. The robot is meshed and every attachment is checked.
+
+    Raises `InputError` that names the file, the key, and what to change.
+
+    >>> import pathlib, tempfile
+    >>> import pliant as pl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "beam.toml"
+    ...     robot = pl.Robot(
+    ...         name="beam",
+    ...         shape=pl.Box(size=(0.1, 0.02, 0.02)),
+    ...         divisions=(2, 1, 1),
+    ...         material=pl.Material(E=1e5, nu=0.4),
+    ...     )
+    ...     robot.save(path)
+    ...     pl.load_robot(path).name
+    'beam'
+    """
     return _load(Path(path)).robot
 
 
 def load_task(path: str | Path) -> Task:
-    """The robot of a TOML file and what its section [task] has it do; without one, it is let go for
-    a second in steps of 0.01 s."""
+    """Return the task of a TOML file: its robot and its section [task]. Without [task] the robot
+    is simulated with neutral controls for one second, in steps of 0.01 s.
+
+    Raises `InputError` that names the file, the key, and what to change."""
     path = Path(path)
     read = _load(path)
+    make = partial(simulation_task, dt=0.01) if read.task is None else read.task
     try:
-        task = task_of(read.robot, **({"dt": 0.01} if read.task is None else read.task))
+        task = make(read.robot)
     except InputError as error:
-        raise InputError(_told(path, "task", str(error))) from None
-    return replace(task, filled=read.filled)
+        raise InputError(_message(path, "task", str(error))) from None
+    return replace(task, fill_source=read.fill_source)
 
 
-class _Read(NamedTuple):
+class _FileContent(NamedTuple):
     """The sections of a robot file."""
 
     robot: Robot
-    task: dict[str, Any] | None
-    filled: tuple[Surface, float] | None
+    task: Callable[[Robot], Task] | None
+    fill_source: tuple[Surface, float] | None
 
 
-def _described(*, geometry: Geometry, task: dict[str, Any] | None, **rest: Any) -> _Read:
-    matter = dict(vars(geometry))
-    filled = matter.pop("filled")
-    return _Read(Robot(**matter, **rest), task, filled)
+def _make_content(
+    *, geometry: Geometry, task: Callable[[Robot], Task] | None, **rest: Any
+) -> _FileContent:
+    keys = dict(vars(geometry))
+    fill_source = keys.pop("fill_source")
+    return _FileContent(Robot(**keys, **rest), task, fill_source)
 
 
-_TASK = {key: kind for key, kind in keys_of(task_of, controls=CONTROLS).items() if key != "robot"}
-_FILE = TypeAdapter(section(ROBOT | {"task": (section(_TASK, dict) | None, None)}, _described))
+_FILE = TypeAdapter(section(ROBOT | {"task": (TASK | None, None)}, _make_content))
 
 
-def _load(path: Path) -> _Read:
+def _load(path: Path) -> _FileContent:
     try:
-        read: _Read = _FILE.validate_python(_parsed(path), context=path.parent)
+        read: _FileContent = _FILE.validate_python(_read_toml(path), context=path.parent)
     except ValidationError as error:
-        raise InputError(_sentence(path, error)) from None
+        raise InputError(_validation_message(path, error)) from None
     for place, check in _checks(read.robot):
         try:
             check()
         except InputError as error:
-            raise type(error)(_told(path, place, str(error))) from None
+            raise type(error)(_message(path, place, str(error))) from None
     return read
 
 
 # Reading
 
 
-def _parsed(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file of a decent size, with lists as tuples."""
+def _read_toml(path: Path) -> dict[str, Any]:
+    """Return the tables of a TOML file, with lists as tuples."""
     try:
-        return _frozen(tomllib.loads(_text(path)))
+        return _with_tuples(tomllib.loads(_read_text(path)))
     except InputError:
         raise
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path} is not TOML: {error}; mend that place.") from None
-    except ValueError:  # from _frozen, or from int() above 4300 digits
+        raise InputError(f"{path} is not TOML: {error}; correct that line.") from None
+    except ValueError:  # from _with_tuples, or from int() above 4300 digits
         raise InputError(
-            f"{path} holds an integer of more than 64 bits; write a smaller number, or a decimal "
-            "one such as 1e20."
+            f"{path} contains an integer of more than 64 bits; write a smaller number, or a "
+            "floating-point number such as 1e20."
         ) from None
     except RecursionError:
         raise InputError(
@@ -109,7 +130,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         if os.path.exists(path) and not path.is_file():
             raise InputError(
@@ -117,14 +138,14 @@ def _text(path: Path) -> str:
             )
         if not path.is_file():  # false for a path with a zero byte too
             raise InputError(
-                f"There is no robot file {str(path)!r}; check the path, which is taken from "
+                f"There is no robot file {str(path)!r}; check the path, which is relative to "
                 f"{Path.cwd()}."
             )
         with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
             raise InputError(
-                f"{path} has more than {MOST_BYTES} bytes; keep meshes in files of their own."
+                f"{path} has more than {MAX_BYTES} bytes; put meshes in separate files."
             )
         return data.decode("utf-8-sig")
     except OSError as error:
@@ -133,69 +154,71 @@ def _text(path: Path) -> str:
         ) from None
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path} is not text in UTF-8 (byte {error.start}); save it as such."
+            f"{path} is not UTF-8 text (byte {error.start}); save it with that encoding."
         ) from None
 
 
-def _frozen(value: Any) -> Any:
-    """Lists as tuples, which strict pydantic asks for. Raises `ValueError` for an integer outside
-    the 64 bits of TOML."""
+def _with_tuples(value: Any) -> Any:
+    """Return a value with lists as tuples, which strict pydantic requires. Raises `ValueError` for
+    an integer of more than 64 bits."""
     if isinstance(value, dict):
-        return {key: _frozen(item) for key, item in value.items()}
+        return {key: _with_tuples(item) for key, item in value.items()}
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+    return tuple(_with_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-# What is wrong, in words
+# Error messages
 
 
-def _sentence(path: Path, error: ValidationError) -> str:
-    faults = list(_faults(error))
-    place, text = faults[0]
-    count = f" ({len(faults) - 1} more to mend after this.)" if len(faults) > 1 else ""
-    return _told(path, place, text + count)
+def _validation_message(path: Path, error: ValidationError) -> str:
+    errors = list(_list_errors(error))
+    place, text = errors[0]
+    count = f" ({len(errors) - 1} more errors after this one.)" if len(errors) > 1 else ""
+    return _message(path, place, text + count)
 
 
-def _told(path: Path, place: str, text: str) -> str:
-    """One line, even where a quoted key of the file holds a line break."""
+def _message(path: Path, place: str, text: str) -> str:
+    """Return a message in one line, even if a quoted key of the file contains a line break."""
     return " ".join(f"{path}{', ' if place else ''}{place}: {text}".split())
 
 
-def _faults(error: ValidationError, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str, str]]:
-    """(place, what is wrong there) for each fault; a section picked by a key brings an error of its
-    own."""
+def _list_errors(
+    error: ValidationError, above: tuple[str | int, ...] = ()
+) -> Iterator[tuple[str, str]]:
+    """Yield (place, message) of each error. Nested sections have nested errors."""
     for fault in error.errors(include_url=False):
         at = (*above, *fault["loc"])
         cause = fault.get("ctx", {}).get("error")
         if isinstance(cause, ValidationError):
-            yield from _faults(cause, at)
+            yield from _list_errors(cause, at)
         elif isinstance(cause, InputError):
             yield _dotted(at), str(cause)
         elif fault["type"] == "missing":
             yield _dotted(at), "this is missing; add it."
         else:
-            need = MUST_BE.get(fault["type"])
+            expected = EXPECTED.get(fault["type"])
             yield (
                 _dotted(at),
-                f"this is {shown(fault['input'])}; "
-                f"{f'it must be {need}' if need else fault['msg']}.",
+                f"this is {preview(fault['input'])}; "
+                f"{f'it must be {expected}' if expected else fault['msg']}.",
             )
 
 
 def _dotted(place: tuple[str | int, ...]) -> str:
-    """supports[0].region"""
+    """Return a place as text, such as supports[0].region."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(
         "."
     )
 
 
-# What is wrong between sections
+# Checks across sections
 
 
 def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each attachment is put on the body once, so that a fault is told with its place in the
-    file."""
+    """Yield (place, check). Each check attaches one object to the body, so that an error names its
+    place in the file."""
+    yield "material", partial(_check_material, robot)
     yield "geometry.divisions", partial(check_divisions, robot.divisions or ())
     yield "body", robot.body
     body = robot.body()
@@ -204,20 +227,25 @@ def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"supports[{i}]", partial(_check_support, support, body)
     for kind in ("actuators", "effectors"):
         for name, member in getattr(robot, kind).items():
-            yield f"{kind}.{name}", partial(member.on, body)
+            yield f"{kind}.{name}", partial(member.attach, body)
     for name, actuator in robot.actuators.items():
         yield f"actuators.{name}", partial(liquid_of, actuator, body, robot.gravity)
     for i, load in enumerate(robot.loads):
-        yield f"loads[{i}]", partial(load.on, body)
+        yield f"loads[{i}]", partial(load.attach, body)
     for i, contact in enumerate(robot.contacts):
         yield f"contacts[{i}]", partial(contact.check, body)
+
+
+def _check_material(robot: Robot) -> None:
+    if not robot.material and not isinstance(robot.shape, PointMass):
+        raise InputError("this is missing; add it.")
 
 
 def _check_support(support: Support, body: Body) -> None:
     support.nodes_of(body)
     if not set(support.axes) & set("xyz"[: body.dim]):
         raise InputError(
-            f"The axes '{support.axes}' are none of a body in {body.dim}D; write some of "
+            f"The body is {body.dim}D and has no axes '{support.axes}'; write some of "
             f"{'xyz'[: body.dim]}."
         )
     if support.motion is not None:

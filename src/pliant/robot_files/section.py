@@ -1,5 +1,5 @@
-"""A section of a robot file: its keys and defaults are the parameters of what it becomes, so they
-cannot disagree."""
+"""Sections of a robot file as pydantic types. Keys and defaults of a section are the parameters of
+the class or function that it becomes."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -29,9 +29,9 @@ Make = Callable[..., Any]
 Keys = dict[str, tuple[Any, Any]]  # name -> (type, default)
 
 
-class Section(BaseModel):
-    """A table of the file: known keys only, no text for a number, and no NaN or infinity unless its
-    key allows them."""
+class FileSection(BaseModel):
+    """A table of the file. It accepts known keys only, no text for numbers, and no NaN or infinity
+    unless the type of a key allows them."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True, allow_inf_nan=False, arbitrary_types_allowed=True
@@ -48,33 +48,37 @@ class Section(BaseModel):
         return table
 
 
-def shown(value: Any) -> str:
-    """The start of a value, much as the file has it."""
+def preview(value: Any) -> str:
+    """Return the first 60 characters of a value as JSON."""
     return json.dumps(value, default=str)[:60]
 
 
-# What a key may hold
+# Types of values
 
 
-def even_rows(rows: tuple[tuple[float, ...], ...]) -> Array:
-    """(n, m) rows of one length."""
+def equal_rows(rows: tuple[tuple[float, ...], ...]) -> Array:
+    """Return rows as an array (n, m). Raises `InputError` if they differ in length."""
     width = len(rows[0]) if rows else 0
     for i, row in enumerate(rows):
         if len(row) != width:
             raise InputError(
-                f"row {i} has {len(row)} numbers, but row 0 has {width}; give each row the same."
+                f"row {i} has {len(row)} numbers, but row 0 has {width}; give rows of equal length."
             )
     return np.array(rows, float).reshape(len(rows), width)
 
 
-def beside(text: str, info: ValidationInfo) -> Path:
-    """The path of a file in the robot file's folder (the validation context) or below it."""
+def relative_path(text: str, info: ValidationInfo) -> Path:
+    """Return the path of a file in the robot file's folder (the validation context) or below it.
+    Raises `InputError` for other paths."""
     if "://" in text or "\0" in text or text.startswith("/") or PureWindowsPath(text).drive:
         raise InputError(
-            f"'{text[:80]}' is not relative to this file; put that file beside it and name it only."
+            f"'{text[:80]}' is not a relative path; put that file next to this one and give its "
+            "name."
         )
     if ".." in PureWindowsPath(text).parts:
-        raise InputError(f"'{text[:80]}' leaves the folder of this file; put that file beside it.")
+        raise InputError(
+            f"'{text[:80]}' is outside the folder of this file; put that file next to this one."
+        )
     folder: Path = info.context or Path()
     return folder / text
 
@@ -83,35 +87,35 @@ Row = tuple[float, ...]
 Point = Annotated[
     Row, Field(min_length=2, max_length=3), AfterValidator(lambda row: np.array(row, float))
 ]
-Rows = Annotated[tuple[Row, ...], AfterValidator(even_rows)]
+Rows = Annotated[tuple[Row, ...], AfterValidator(equal_rows)]
 
 
-def table(given: Any) -> Any:
-    """A row of numbers, or rows of one length."""
+def number_table(given: Any) -> Any:
+    """Return a row of numbers, or rows of equal length."""
     rows = isinstance(given, tuple) and len(given) > 0 and isinstance(given[0], tuple)
     return TypeAdapter(
         Rows if rows else Row, config=ConfigDict(strict=True, allow_inf_nan=False)
     ).validate_python(given)
 
 
-Table = Annotated[Any, PlainValidator(table)]
+Table = Annotated[Any, PlainValidator(number_table)]
 Limit = Annotated[float, AllowInfNan(True)]
-IN_FILE: dict[Any, Any] = {  # a parameter's type in Python -> what the file holds for it
+FILE_TYPES: dict[Any, Any] = {  # type of a parameter in Python -> type in the file
     ArrayLike: Point,
     ArrayLike | None: Point | None,
-    Path: Annotated[str, AfterValidator(beside)],
+    Path: Annotated[str, AfterValidator(relative_path)],
     tuple[float, float]: tuple[Limit, Limit],
 }
 
 
-# From a class or function to its section
+# Sections of classes and functions
 
 
 def keys_of(make: Make, **types: Any) -> Keys:
-    """A key for every parameter; `types` replaces what the file holds for some."""
+    """Return a key for each parameter of `make`; `types` replaces the types of some keys."""
     return {
         name: (
-            types.get(name, IN_FILE.get(p.annotation, p.annotation)),
+            types.get(name, FILE_TYPES.get(p.annotation, p.annotation)),
             ... if p.default is Parameter.empty else p.default,
         )
         for name, p in signature(make, eval_str=True).parameters.items()
@@ -119,21 +123,23 @@ def keys_of(make: Make, **types: Any) -> Keys:
 
 
 def section(keys: Keys, make: Make) -> Any:
-    """The type of a table with these keys that becomes make(**table)."""
-    model = create_model(getattr(make, "__name__", "Section"), __base__=Section, **keys)  # type: ignore[call-overload]
+    """Return the type of a table with these keys, which becomes make(**table)."""
+    model = create_model(getattr(make, "__name__", "Section"), __base__=FileSection, **keys)  # type: ignore[call-overload]
     return Annotated[
         model, AfterValidator(lambda found: make(**{key: getattr(found, key) for key in keys}))
     ]
 
 
-def made(make: Make, **types: Any) -> Any:
-    """The type of a table that becomes make(**table)."""
+def section_of(make: Make, **types: Any) -> Any:
+    """Return the type of a table that becomes make(**table)."""
     return section(keys_of(make, **types), make)
 
 
-def wrapped(inner: Make, outer: Make, slot: str, *, leave: Iterable[str] = (), **types: Any) -> Any:
-    """The type of a table that becomes outer(slot=inner(...), ...), the keys of both side by side
-    but for `leave`; `types` as in keys_of of the inner."""
+def merged_section(
+    inner: Make, outer: Make, slot: str, *, leave: Iterable[str] = (), **types: Any
+) -> Any:
+    """Return the type of a table that becomes outer(slot=inner(...), ...). It has the keys of both
+    except `leave`; `types` replaces types of the keys of `inner`."""
     own = keys_of(inner, **types)
     rest = {key: kind for key, kind in keys_of(outer).items() if key not in (slot, *own, *leave)}
 
@@ -144,23 +150,23 @@ def wrapped(inner: Make, outer: Make, slot: str, *, leave: Iterable[str] = (), *
     return section(own | rest, make)
 
 
-def named(kind: Any) -> Any:
-    """The type of a table of such tables, by name."""
+def tables_by_name(kind: Any) -> Any:
+    """Return the type of a table of sections by name."""
     return GenericAlias(dict, (str, kind))
 
 
-def listed(kind: Any) -> Any:
-    """The type of a list of such tables."""
+def list_of(kind: Any) -> Any:
+    """Return the type of a list of sections."""
     return GenericAlias(tuple, (kind, ...))
 
 
-def read_by(pick: Callable[[dict[str, Any]], Any]) -> Any:
-    """The type of a table that is read by the type picked for it; `pick` may take keys out of the
-    table."""
+def chosen_section(pick: Callable[[dict[str, Any]], Any]) -> Any:
+    """Return the type of a table whose section is chosen by `pick(table)`, which may remove keys
+    from the table."""
 
     def read(table: Any, info: ValidationInfo) -> Any:
         if not isinstance(table, dict):
-            raise InputError(f"this is {shown(table)}; it must be a table of keys.")
+            raise InputError(f"this is {preview(table)}; it must be a table of keys.")
         table = dict(table)
         kind = pick(table)
         return TypeAdapter(kind).validate_python(table, context=info.context)
@@ -168,15 +174,15 @@ def read_by(pick: Callable[[dict[str, Any]], Any]) -> Any:
     return Annotated[Any, PlainValidator(read)]
 
 
-def one_of(tag: str, kinds: Mapping[str, Any]) -> Any:
-    """The type of a table whose key `tag` names one of `kinds`."""
+def tagged_section(tag: str, kinds: Mapping[str, Any]) -> Any:
+    """Return the type of a table whose key `tag` names one of `kinds`."""
 
     def pick(table: dict[str, Any]) -> Any:
         if tag not in table:
             raise InputError(f"the key '{tag}' is missing; choose one of {', '.join(kinds)}.")
         name = table.pop(tag)
         if name not in list(kinds):
-            raise InputError(f"there is no {tag} {shown(name)}; {nearest(name, kinds)}")
+            raise InputError(f"there is no {tag} {preview(name)}; {nearest(name, kinds)}")
         return kinds[name]
 
-    return read_by(pick)
+    return chosen_section(pick)

@@ -1,7 +1,7 @@
-"""Task: a robot with its stepping rule and its controls over time, as the section [task] of a robot
-file says."""
+"""Tasks of robot files (section [task]): simulate the robot, plan its motion, or follow target
+paths by inverse control."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,15 +9,16 @@ import numpy as np
 from pliant.core import Array, InputError, Linearizable, finite_array, nearest, require_positive
 from pliant.dynamics import BDF2, ImplicitEuler, Quasistatic, SemiImplicit
 from pliant.geometry import Surface
+from pliant.problem import Constraint, Effort, Goal, Limit, Problem, StrokeLimit
 from pliant.robot import Robot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Keyframes:
-    """A vector over time: straight between keyframes, constant before the first and after the
+    """A vector over time: linear between keyframes, constant before the first and after the
     last."""
 
-    times: Array  # (n,) [s], rising
+    times: Array  # (n,) [s], increasing
     values: Array  # (n, m)
 
     def __post_init__(self) -> None:
@@ -26,7 +27,7 @@ class Keyframes:
         if len(times) != len(values) or len(times) == 0:
             raise InputError(
                 f"The keyframes have {times.size} times for {len(values)} rows of values; give "
-                "one row a time."
+                "one row for each time."
             )
         late = np.flatnonzero(np.diff(times) <= 0.0) + 1
         if late.size:
@@ -38,12 +39,12 @@ class Keyframes:
         object.__setattr__(self, "values", values)
 
     def __call__(self, time: float) -> Array:
-        """(m,) the vector at a time [s]."""
+        """Return the vector at a time [s], (m,)."""
         return np.array([np.interp(time, self.times, column) for column in self.values.T])
 
 
 def constant(*values: float) -> Keyframes:
-    """The same vector at all times."""
+    """Return keyframes with the same vector at all times."""
     return Keyframes(times=np.zeros(1), values=np.array([values], float))
 
 
@@ -57,16 +58,60 @@ RULES: dict[str, Callable[..., Linearizable]] = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class PlanningObjective:
+    """A task of type "plan": the terms, limits and constraints of a planning problem."""
+
+    terms: Sequence[Goal | Effort]
+    limits: Sequence[Limit] = ()
+    constraints: Sequence[Constraint | StrokeLimit] = ()
+    method: str | None = None  # None: the planner that fits the model
+    iterations: int = 200
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TargetPath:
+    """A path that an effector follows in a task of type "follow"."""
+
+    effector: str
+    times: Array  # (n,) [s], or step numbers of a quasistatic task
+    values: Array  # (n, dim) [m], linear between the times
+    weight: float = 1.0
+    axes: str | None = None  # the controlled coordinates, such as "xz"; None: all
+
+    @property
+    def keyframes(self) -> Keyframes:
+        return Keyframes(times=self.times, values=self.values)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FollowingObjective:
+    """A task of type "follow": paths of effectors, and the constraints of inverse control."""
+
+    paths: Sequence[TargetPath]
+    limits: Sequence[Limit] = ()
+    strokes: Sequence[StrokeLimit] = ()
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    obstacles: bool = True  # whether the robot avoids its contacts
+
+    def targets(self, steps: int, dt: float) -> Array:
+        """Return the targets (steps, n_effectors, dim) [m] at the end of each control step."""
+        times = dt * np.arange(1, steps + 1)
+        paths = [path.keyframes for path in self.paths]
+        return np.array([[path(time) for path in paths] for time in times])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """A robot, how it steps in time and what drives it."""
+    """A robot, a time-stepping rule, and a simulation or an objective."""
 
     robot: Robot
     rule: str
     dt: float  # [s]; of a quasistatic task 1, so that its time counts steps
     steps: int
-    controls: Keyframes  # values (n, n_controls)
-    # the surface and the cell [m] of a robot file whose mesh fills a surface
-    filled: tuple[Surface, float] | None = field(default=None, repr=False)
+    controls: Keyframes  # values (n, n_controls), of a simulation
+    objective: PlanningObjective | FollowingObjective | None = None  # None: a simulation
+    # the surface and the cell size [m], if the mesh was created by filling a surface
+    fill_source: tuple[Surface, float] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.rule not in (QUASISTATIC, *RULES):
@@ -76,25 +121,39 @@ class Task:
         require_positive("The time step dt", self.dt, "s")
         if self.rule == QUASISTATIC and self.dt != 1.0:
             raise InputError(
-                f"The time step dt is {self.dt:g} s, but a quasistatic task counts its time in "
-                "steps; remove it."
+                f"The time step dt is {self.dt:g} s, but the time of a quasistatic task is its "
+                "step number; remove dt."
             )
         if self.steps < 1:
-            raise InputError(f"The number of steps is {self.steps}; take 1 or more.")
-        _check_reach(self.controls.values, self.robot)
+            raise InputError(f"The number of steps is {self.steps}; give 1 or more.")
+        _check_controls(self.controls.values, self.robot)
 
     def control(self, k: int) -> Array:
-        """(n_controls,) at the end of step k, the time that moving supports look at too."""
+        """Return the controls of step k, (n_controls,): those at the end of the step, as for moving
+        supports."""
         return self.controls((k + 1) * self.dt)
 
+    def problem(self, model: Linearizable) -> Problem:
+        """Return the planning problem of the task on a model. Raises `InputError` unless its type
+        is "plan"."""
+        if not isinstance(self.objective, PlanningObjective):
+            raise InputError('This task is not a plan; give it type = "plan" and goals.')
+        return Problem(
+            model=model,
+            steps=self.steps,
+            terms=self.objective.terms,
+            limits=self.objective.limits,
+            constraints=self.objective.constraints,
+        )
+
     def model(self, *, design: Sequence[str] = ()) -> Linearizable:
-        """The dynamics that the task steps, with active parameters such as "body.E"."""
+        """Return the model of the task, with design parameters such as "body.E"."""
         if self.rule == QUASISTATIC:
             return Quasistatic(self.robot, design=design)
         return RULES[self.rule](self.robot, dt=self.dt, design=design)
 
 
-def task_of(
+def simulation_task(
     robot: Robot,
     *,
     rule: str = "implicit-euler",
@@ -102,23 +161,118 @@ def task_of(
     steps: int = 100,
     controls: Keyframes = NO_CONTROLS,
 ) -> Task:
-    """The task that a section [task] describes; only a quasistatic one may leave dt out. Without
-    controls nothing is driven."""
+    """Return a simulation task. Only quasistatic tasks may omit dt. The default controls are
+    neutral."""
+    driven = constant(*robot.neutral_controls()) if controls is NO_CONTROLS else controls
+    return Task(robot=robot, rule=rule, dt=_time_step(rule, dt), steps=steps, controls=driven)
+
+
+def planning_task(
+    robot: Robot,
+    *,
+    goals: Sequence[Goal],
+    effort: Sequence[Effort] = (Effort(weight=1e-6),),
+    limits: Sequence[Limit] = (),
+    keep_out: Sequence[Constraint] = (),
+    strokes: Sequence[StrokeLimit] = (),
+    method: str | None = None,
+    iterations: int = 200,
+    rule: str = "implicit-euler",
+    dt: float | None = None,
+    steps: int = 100,
+) -> Task:
+    """Return a task that plans controls which move effectors to goals.
+
+    Raises `InputError` if a goal, limit or constraint does not fit the robot."""
+    if iterations < 1:
+        raise InputError(f"The number of iterations is {iterations}; give 1 or more.")
+    task = Task(
+        robot=robot,
+        rule=rule,
+        dt=_time_step(rule, dt),
+        steps=steps,
+        controls=constant(*robot.neutral_controls()),
+        objective=PlanningObjective(
+            terms=(*goals, *effort),
+            limits=tuple(limits),
+            constraints=(*keep_out, *strokes),
+            method=method,
+            iterations=iterations,
+        ),
+    )
+    task.problem(task.model())  # checks the goals
+    return task
+
+
+def following_task(
+    robot: Robot,
+    *,
+    paths: Sequence[TargetPath],
+    limits: Sequence[Limit] = (),
+    strokes: Sequence[StrokeLimit] = (),
+    fixed: Mapping[str, float] | None = None,
+    obstacles: bool = True,
+    rule: str = "quasistatic",
+    dt: float | None = None,
+    steps: int = 100,
+) -> Task:
+    """Return a task in which effectors follow paths by inverse control, one control step for each
+    time step. The rule is "quasistatic" or "semi-implicit".
+
+    Raises `InputError` if there is no path, or one does not fit the robot."""
+    if rule not in (QUASISTATIC, "semi-implicit"):
+        raise InputError(
+            f"Inverse control cannot use the rule '{rule}'; choose 'quasistatic' or "
+            "'semi-implicit'."
+        )
+    if not paths:
+        raise InputError("There is no path to follow; add [[task.paths]] with an effector.")
+    dim = robot.body().dim
+    for path in paths:
+        robot.effector_weights(path.effector)  # raises if there is no such effector
+        if path.keyframes.values.shape[1] != dim:
+            raise InputError(
+                f"The path of '{path.effector}' has {path.keyframes.values.shape[1]} coordinates; "
+                f"the robot has {dim}."
+            )
+    return Task(
+        robot=robot,
+        rule=rule,
+        dt=_time_step(rule, dt),
+        steps=steps,
+        controls=constant(*robot.neutral_controls()),
+        objective=FollowingObjective(
+            paths=tuple(paths),
+            limits=tuple(limits),
+            strokes=tuple(strokes),
+            fixed=dict(fixed or {}),
+            obstacles=obstacles,
+        ),
+    )
+
+
+TASKS: dict[str, Callable[..., Task]] = {
+    "simulate": simulation_task,
+    "plan": planning_task,
+    "follow": following_task,
+}
+
+
+def _time_step(rule: str, dt: float | None) -> float:
     if dt is None and rule in RULES:
         raise InputError(
             f"The rule '{rule}' needs a time step; add one in seconds, such as dt = 0.01."
         )
-    driven = constant(*robot.neutral_controls()) if controls is NO_CONTROLS else controls
-    return Task(robot=robot, rule=rule, dt=1.0 if dt is None else dt, steps=steps, controls=driven)
+    return 1.0 if dt is None else dt
 
 
-def _check_reach(values: Array, robot: Robot) -> None:
-    """The motors can give the values (n, n_controls)."""
+def _check_controls(values: Array, robot: Robot) -> None:
+    """Raise `InputError` unless the values (n, n_controls) are within the limits of the robot."""
     if values.shape[1] != robot.n_controls:
         raise InputError(
-            f"The controls have {values.shape[1]} numbers a row, but the robot takes "
-            f"{robot.n_controls} ({', '.join(robot.actuators) or 'no actuators'}); give that "
-            "many."
+            f"The controls have {values.shape[1]} numbers per row, but the robot needs "
+            f"{robot.n_controls} ({', '.join(robot.actuators) or 'no actuators'}); give one for "
+            "each control."
         )
     lower, upper = robot.control_limits()
     beyond = np.argwhere((values < lower) | (values > upper))

@@ -1,11 +1,11 @@
-"""Files that survive a crash."""
+"""Crash-safe files: JSON, trajectories and VTK."""
 
 from pliant.store.files import (
     content_key,
-    lock,
-    os_errors_as_sentences,
+    lock_folder,
     read_json,
-    remove,
+    remove_files,
+    translate_write_errors,
     write_atomic,
     write_json,
 )
@@ -13,7 +13,7 @@ from pliant.store.trajectory import (
     Header,
     Trajectory,
     TrajectoryWriter,
-    holds_trajectory,
+    has_trajectory,
     read_trajectory,
 )
 from pliant.store.vtk import PointFrame, write_point_frames
@@ -24,12 +24,12 @@ __all__ = [
     "Trajectory",
     "TrajectoryWriter",
     "content_key",
-    "holds_trajectory",
-    "lock",
-    "os_errors_as_sentences",
+    "has_trajectory",
+    "lock_folder",
     "read_json",
     "read_trajectory",
-    "remove",
+    "remove_files",
+    "translate_write_errors",
     "write_atomic",
     "write_json",
     "write_point_frames",

@@ -1,5 +1,4 @@
-"""Files that survive a crash: atomic writes, JSON that names its errors, and a folder held by one
-run."""
+"""Crash-safe files: atomic writes, JSON with clear errors, and locked folders."""
 
 import errno
 import hashlib
@@ -15,20 +14,20 @@ import numpy as np
 
 from pliant.core import InputError, PliantError
 
-_REMEDY = {
+_REMEDIES = {
     errno.ENOSPC: "the disk is full; free some space",
-    errno.EACCES: "you may not write there; change the permissions",
+    errno.EACCES: "you have no permission to write there; change the permissions",
     errno.EISDIR: "it is a folder; give the name of a file",
     errno.ENOTDIR: "a part of this path is a file, not a folder; move that file",
     errno.EEXIST: "a part of this path is a file, not a folder; move that file",
 }
 
-_TEMPORARY = ".pliant-{}.tmp"  # of a file that is being written
+_TEMPORARY_NAME = ".pliant-{}.tmp"  # name of a file that is being written
 
 
 def write_atomic(path: str | Path, data: bytes | str) -> None:
-    """Replace `path` by `data`; a crash at any moment leaves the old file or the new one, never a
-    torn one."""
+    """Replace the content of `path` by `data`. After a crash at any time, the file has either the
+    old or the new content. Raises `PliantError` if it cannot be written."""
     blob = data.encode() if isinstance(data, str) else data
     with atomic_file(path, len(blob)) as file:
         file.write(blob)
@@ -36,13 +35,13 @@ def write_atomic(path: str | Path, data: bytes | str) -> None:
 
 @contextmanager
 def atomic_file(path: str | Path, size: int) -> Iterator[BinaryIO]:
-    """Yield a file of `size` bytes to write; it replaces `path` when the block ends. A crash at any
-    moment leaves the old file or the new one."""
+    """Yield a file of `size` bytes to write. It replaces `path` when the block ends. After a crash
+    at any time, `path` has either the old or the new content."""
     path = Path(os.path.realpath(path))  # a symbolic link stays a link: its target is replaced
     # Not tempfile.mkstemp: its files are private (0600), and os.replace would make the result
     # private too.
-    temp = path.parent / _TEMPORARY.format(secrets.token_hex(8))
-    with os_errors_as_sentences(path, size):
+    temp = path.parent / _TEMPORARY_NAME.format(secrets.token_hex(8))
+    with translate_write_errors(path, size):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with open(temp, "xb") as file:
@@ -55,23 +54,23 @@ def atomic_file(path: str | Path, size: int) -> Iterator[BinaryIO]:
         _sync_folder(path.parent)
 
 
-def remove(folder: str | Path, *patterns: str) -> None:
-    """Remove the files of some patterns from a folder, one pattern after the other, and then what a
-    crash left of files half written."""
-    with os_errors_as_sentences(Path(folder), 0):
-        for pattern in (*patterns, _TEMPORARY.format("*")):
+def remove_files(folder: str | Path, *patterns: str) -> None:
+    """Remove the files that match the patterns from a folder, in the order of the patterns, and
+    then temporary files of interrupted writes."""
+    with translate_write_errors(Path(folder), 0):
+        for pattern in (*patterns, _TEMPORARY_NAME.format("*")):
             for path in Path(folder).glob(pattern):
                 path.unlink(missing_ok=True)
 
 
 def write_json(path: str | Path, obj: Mapping[str, Any]) -> None:
-    """Write an object as indented JSON, atomically; NumPy numbers and arrays become plain ones, NaN
-    is refused."""
+    """Write an object as indented JSON, atomically. NumPy numbers and arrays become numbers and
+    lists. Raises `InputError` for NaN and other values that JSON cannot contain."""
     write_atomic(path, json.dumps(_plain(obj, ""), indent=2, ensure_ascii=False) + "\n")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """The JSON object in a file, or a sentence that says what is wrong with the file."""
+    """Return the JSON object in a file. Raises `InputError` if the file is missing or damaged."""
     blob = read_bytes(Path(path))
     if not blob.strip():
         raise InputError(f"{path} is empty; delete it and run again, or restore it from a copy.")
@@ -79,21 +78,21 @@ def read_json(path: str | Path) -> dict[str, Any]:
         obj = json.loads(blob, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} is not whole JSON ({error}); delete it and run again, or choose another "
+            f"{path} is not valid JSON ({error}); delete it and run again, or choose another "
             "folder."
         ) from error
     if not isinstance(obj, dict):
         raise InputError(
-            f"{path} holds a JSON {type(obj).__name__}, but an object is needed; put it in "
-            "braces, named."
+            f"{path} contains a JSON {type(obj).__name__}, but an object is needed; write "
+            "{...} with names."
         )
     return obj
 
 
 @contextmanager
-def lock(folder: str | Path) -> Iterator[None]:
-    """Hold a folder (made if it is not there) for this process alone; the system lets go of it when
-    the process ends, however it does."""
+def lock_folder(folder: str | Path) -> Iterator[None]:
+    """Lock a folder for this process. The folder is created if needed, and unlocked when the block
+    or the process ends. Raises `InputError` if another process has locked it."""
     path = Path(folder) / ".lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +100,7 @@ def lock(folder: str | Path) -> Iterator[None]:
         raise InputError(
             f"The folder {folder} cannot be created ({error.strerror}); choose another one."
         ) from None
-    with os_errors_as_sentences(path, 0):
+    with translate_write_errors(path, 0):
         file = path.open("w")
     with file:
         try:
@@ -117,20 +116,20 @@ def lock(folder: str | Path) -> Iterator[None]:
 
 
 def content_key(settings: Mapping[str, Any]) -> str:
-    """64 hexadecimal digits that are equal for equal settings, whatever their order."""
+    """Return 64 hexadecimal digits that are equal for equal settings in any order."""
     text = json.dumps(_plain(settings, ""), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain(obj: Any, where: str) -> Any:
-    """`obj` in the types that JSON knows; `where` names the place for the error."""
+    """Return `obj` as JSON types. Raises `InputError` that names the place `where`."""
     if isinstance(obj, np.ndarray | np.generic):
         obj = obj.tolist()
     if isinstance(obj, Mapping):
         for name in obj:
             if not isinstance(name, str):
                 raise InputError(
-                    f"{where or 'The object'} has the name {name!r}, but JSON names are text; "
+                    f"{where or 'The object'} has the name {name!r}, but JSON names are strings; "
                     "use str()."
                 )
         return {name: _plain(value, f"{where}.{name}".lstrip(".")) for name, value in obj.items()}
@@ -138,27 +137,28 @@ def _plain(obj: Any, where: str) -> Any:
         return [_plain(value, f"{where}[{i}]") for i, value in enumerate(obj)]
     if isinstance(obj, float) and not np.isfinite(obj):
         raise InputError(
-            f"{where} is {obj}, which JSON cannot hold; store a finite number or None."
+            f"{where} is {obj}, which JSON cannot contain; store a finite number or None."
         )
     if obj is None or isinstance(obj, str | int | float):
         return obj
     raise InputError(
-        f"{where} is a {type(obj).__name__}, which JSON cannot hold; store numbers, text or lists."
+        f"{where} is a {type(obj).__name__}, which JSON cannot contain; store numbers, text or "
+        "lists."
     )
 
 
 def _refuse_constant(text: str) -> None:
-    raise ValueError(f"it holds {text}, which is no JSON number")
+    raise ValueError(f"it contains {text}, which is not a JSON number")
 
 
 def read_bytes(path: Path) -> bytes:
-    with read_errors(path):
+    with translate_read_errors(path):
         return path.read_bytes()
 
 
 @contextmanager
-def read_errors(path: Path) -> Iterator[None]:
-    """Raise `InputError` instead of the errors of the system that reading `path` raises."""
+def translate_read_errors(path: Path) -> Iterator[None]:
+    """Raise `InputError` in place of an `OSError` from reading `path`."""
     try:
         yield
     except FileNotFoundError as error:
@@ -170,13 +170,14 @@ def read_errors(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def os_errors_as_sentences(path: Path, size: int) -> Iterator[None]:
+def translate_write_errors(path: Path, size: int) -> Iterator[None]:
+    """Raise `PliantError` in place of an `OSError` from writing `size` bytes to `path`."""
     try:
         yield
     except OSError as error:
-        why = _REMEDY.get(error.errno or 0, f"{error.strerror}; check the path")
+        why = _REMEDIES.get(error.errno or 0, f"{error.strerror}; check the path")
         raise PliantError(
-            f"{path} could not be written ({size} bytes): {why}, or choose another place."
+            f"{path} could not be written ({size} bytes): {why}, or choose another path."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Trajectories in chunks that survive a crash and resume exactly."""
+"""Crash-safe trajectories in chunks, which can be resumed exactly."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,20 +10,20 @@ from typing import Self
 
 import numpy as np
 
-from pliant.core import Array, InputError, PliantError, is_whole, quoted, require_positive
-from pliant.store.files import read_bytes, read_json, remove, write_atomic, write_json
+from pliant.core import Array, InputError, PliantError, is_integer, quoted, require_positive
+from pliant.store.files import read_bytes, read_json, remove_files, write_atomic, write_json
 
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What every step of a trajectory has in common."""
+    """The metadata of a trajectory."""
 
     key: str  # content_key of the run's settings
     dt: float  # [s]
     n_state: int
     n_controls: int
-    scalars: tuple[str, ...] = ()  # names of the numbers kept at each step
-    chunk: int = 64  # steps between two writes, so the most that a crash can lose
+    scalars: tuple[str, ...] = ()  # names of the scalars of each step
+    chunk: int = 64  # steps between two writes; a crash loses at most so many
 
     def __post_init__(self) -> None:
         require_positive("The time step of the trajectory", self.dt, "s")
@@ -32,7 +32,7 @@ class Header:
             ("n_controls", self.n_controls, 0),
             ("chunk", self.chunk, 1),
         ):
-            if not is_whole(value) or value < least:
+            if not is_integer(value) or value < least:
                 raise InputError(
                     f"{name} of the trajectory is {quoted(value)}; it must be a whole number from "
                     f"{least} up."
@@ -41,7 +41,7 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class Trajectory:
-    """k steps of a run: step i applied controls[i], ended at times[i] and reached states[i]."""
+    """k steps of a run: step i applies controls[i], ends at times[i] and reaches states[i]."""
 
     header: Header
     initial: Array  # (n_state,) the state at time 0
@@ -52,38 +52,38 @@ class Trajectory:
 
     @property
     def path(self) -> Array:
-        """(k + 1, n_state) the initial state and every state after it; a resumed run continues from
+        """The initial state and all later states, (k + 1, n_state). A resumed run continues from
         path[-1]."""
         return np.concatenate([self.initial[None], self.states])
 
 
 @dataclass(kw_only=True)
 class TrajectoryWriter:
-    """Puts steps on disk in `folder`/trajectory, a chunk at a time; made by `start` or `resume`,
-    used with `with`."""
+    """A writer of steps to `folder`/trajectory in chunks. Create it by `start` or `resume` and use
+    it as a context manager."""
 
     folder: Path
     header: Header
-    steps: int = 0  # how many were appended, on disk or pending
+    steps: int = 0  # number of appended steps, on disk or pending
     pending: list[tuple[Array, Array, list[float]]] = field(default_factory=list)
 
     @classmethod
     def start(
         cls, folder: str | Path, initial: Array, header: Header, *, replace: bool = False
     ) -> Self:
-        """A new trajectory from the state `initial` (n_state,); an old one there goes only with
-        replace=True."""
+        """Start a trajectory at the state `initial` (n_state,). Raises `InputError` if the folder
+        has a trajectory, unless replace=True."""
         x = _finite_vector("The initial state", initial, header.n_state)
-        if holds_trajectory(folder) and not replace:
+        if has_trajectory(folder) and not replace:
             raise InputError(
-                f"{folder} already holds a trajectory; resume it, use another folder or pass "
+                f"{folder} already has a trajectory; resume it, use another folder or pass "
                 "replace=True."
             )
-        _clear(_home(folder))
-        write_atomic(_home(folder) / "initial.npz", _pack(initial=x))
+        _clear(_trajectory_folder(folder))
+        write_atomic(_trajectory_folder(folder) / "initial.npz", _pack(initial=x))
         write_json(
-            _home(folder) / "header.json", asdict(header)
-        )  # last: a folder with a header is a whole start
+            _trajectory_folder(folder) / "header.json", asdict(header)
+        )  # last: with a header, the start is complete
         return cls(folder=Path(folder), header=header)
 
     @classmethod
@@ -94,11 +94,12 @@ class TrajectoryWriter:
         key: str,
         header: Header | None = None,
         initial: Array | None = None,
-        most: int | None = None,
+        max_steps: int | None = None,
     ) -> tuple[Self, Trajectory]:
-        """A writer that continues after the last chunk on disk, and the trajectory so far. Raises
-        `InputError` if its key, `header`, `initial` state or number of steps, at most `most`, is
-        not that of the run to continue."""
+        """Return a writer that continues after the last chunk on disk, and the trajectory so far.
+
+        Raises `InputError` if the key, `header` or `initial` state differs from that of the run to
+        continue, or if there are more than `max_steps` steps."""
         done = read_trajectory(folder)
         if done.header.key != key:
             raise InputError(
@@ -109,23 +110,24 @@ class TrajectoryWriter:
         _check_header(folder, done.header, header or done.header)
         if initial is not None and not np.array_equal(done.initial, initial):
             raise InputError(
-                f"{_home(folder) / 'initial.npz'} is not the initial state of this run; run it "
-                "again without resume."
+                f"{_trajectory_folder(folder) / 'initial.npz'} is not the initial state of this "
+                "run; run it again without resume."
             )
-        if most is not None and len(done.states) > most:
+        if max_steps is not None and len(done.states) > max_steps:
             raise InputError(
-                f"{folder} holds a trajectory of {len(done.states)} steps, but this run has "
-                f"{most}; delete the chunks after step {most}, or run it again without resume."
+                f"{folder} has a trajectory of {len(done.states)} steps, but this run has "
+                f"{max_steps}; delete the chunks after step {max_steps}, or run it again without "
+                "resume."
             )
         return cls(folder=Path(folder), header=done.header, steps=len(done.states)), done
 
     def append(self, state: Array, control: Array, **scalars: float) -> None:
-        """Keep one step: the state (n_state,) it reached, the control (n_controls,) it applied, and
-        named numbers."""
+        """Append one step: the reached state (n_state,), the applied control (n_controls,) and
+        named scalars. Raises `InputError` if they do not fit the header or are not finite."""
         if set(scalars) != set(self.header.scalars):
             raise InputError(
-                f"Step {self.steps} brings the numbers {sorted(scalars)}, but this trajectory "
-                f"keeps {sorted(self.header.scalars)}; append exactly these."
+                f"Step {self.steps} has the scalars {sorted(scalars)}, but this trajectory "
+                f"has {sorted(self.header.scalars)}; append exactly these."
             )
         x = _finite_vector(f"The state of step {self.steps}", state, self.header.n_state)
         u = _finite_vector(f"The control of step {self.steps}", control, self.header.n_controls)
@@ -135,12 +137,14 @@ class TrajectoryWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Put the pending steps on disk as one chunk, named after its first step."""
+        """Write the pending steps as one chunk, named after its first step."""
         if not self.pending:
             return
         states, controls, scalars = (np.array(part) for part in zip(*self.pending, strict=True))
         blob = _pack(states=states, controls=controls, scalars=scalars)
-        write_atomic(_home(self.folder) / _chunk_name(self.steps - len(self.pending)), blob)
+        write_atomic(
+            _trajectory_folder(self.folder) / _chunk_name(self.steps - len(self.pending)), blob
+        )
         self.pending.clear()
 
     def __enter__(self) -> Self:
@@ -149,29 +153,30 @@ class TrajectoryWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        # After an error the steps so far are still good, and the first error matters more than a
-        # second one here.
+        # After an error the steps so far are valid. A second error must not hide the first one.
         with suppress(*([PliantError] if error else [])):
             self.flush()
 
 
-def holds_trajectory(folder: str | Path) -> bool:
-    """Whether a run in this folder got far enough to be read or resumed."""
-    return (_home(folder) / "header.json").is_file()
+def has_trajectory(folder: str | Path) -> bool:
+    """Return whether a folder has a trajectory that can be read or resumed."""
+    return (_trajectory_folder(folder) / "header.json").is_file()
 
 
 def read_trajectory(folder: str | Path) -> Trajectory:
-    """Every step on disk in `folder`; a missing or damaged chunk is named, with what to do about
-    it."""
-    if not holds_trajectory(folder):
+    """Return all steps on disk in `folder`. Raises `InputError` that names a missing or damaged
+    chunk and the remedy."""
+    if not has_trajectory(folder):
         raise InputError(
-            f"{folder} holds no trajectory (no trajectory/header.json); run the experiment there "
+            f"{folder} has no trajectory (no trajectory/header.json); run the experiment there "
             "first."
         )
-    header = _read_header(_home(folder) / "header.json")
-    initial = _unpack(_home(folder) / "initial.npz", {"initial": (header.n_state,)})["initial"]
+    header = _read_header(_trajectory_folder(folder) / "header.json")
+    initial = _unpack(_trajectory_folder(folder) / "initial.npz", {"initial": (header.n_state,)})[
+        "initial"
+    ]
     states, controls, scalars = _read_chunks(
-        _home(folder), (header.n_state, header.n_controls, len(header.scalars))
+        _trajectory_folder(folder), (header.n_state, header.n_controls, len(header.scalars))
     )
     return Trajectory(
         header=header,
@@ -183,7 +188,7 @@ def read_trajectory(folder: str | Path) -> Trajectory:
     )
 
 
-def _home(folder: str | Path) -> Path:
+def _trajectory_folder(folder: str | Path) -> Path:
     return Path(folder) / "trajectory"
 
 
@@ -191,16 +196,16 @@ def _chunk_name(first: int) -> str:
     return f"chunk-{first:06d}.npz"
 
 
-def _read_chunks(home: Path, widths: tuple[int, int, int]) -> list[Array]:
-    """The states, controls and scalars of all chunks, each (k, width); the names of the files must
-    leave no gap."""
+def _read_chunks(folder: Path, widths: tuple[int, int, int]) -> list[Array]:
+    """Return the states, controls and scalars of all chunks, (k, width) each. Raises `InputError`
+    if a chunk is missing."""
     shapes = {
         name: (-1, width)
         for name, width in zip(("states", "controls", "scalars"), widths, strict=True)
     }
     parts, steps = [{name: np.zeros((0, width)) for name, (_, width) in shapes.items()}], 0
     for first, path in sorted(
-        (int(p.stem[6:]), p) for p in home.glob("chunk-*.npz") if p.stem[6:].isdecimal()
+        (int(p.stem[6:]), p) for p in folder.glob("chunk-*.npz") if p.stem[6:].isdecimal()
     ):
         if first != steps:
             raise InputError(
@@ -223,18 +228,19 @@ def _read_header(path: Path) -> Header:
 
 
 def _check_header(folder: str | Path, found: Header, wanted: Header) -> None:
+    path = _trajectory_folder(folder) / "header.json"
     for name, value in asdict(wanted).items():
         if asdict(found)[name] != value:
             raise InputError(
-                f"{_home(folder) / 'header.json'} has {name} = {quoted(asdict(found)[name])}, but "
-                f"this run has {quoted(value)}; correct it, or run it again without resume."
+                f"{path} has {name} = {quoted(asdict(found)[name])}, but this run has "
+                f"{quoted(value)}; correct it, or run it again without resume."
             )
 
 
-def _clear(home: Path) -> None:
-    """Remove an old trajectory, header first: a crash here must not leave a header that has lost
-    some of its chunks."""
-    remove(home, "header.json", "chunk-*.npz")
+def _clear(folder: Path) -> None:
+    """Remove an old trajectory, header first: a crash must not leave a header without its
+    chunks."""
+    remove_files(folder, "header.json", "chunk-*.npz")
 
 
 def _pack(**arrays: Array) -> bytes:
@@ -244,8 +250,8 @@ def _pack(**arrays: Array) -> bytes:
 
 
 def _unpack(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """The named arrays of an .npz file, checked against `shapes` (-1: any length, the same for
-    all)."""
+    """Return the named arrays of an .npz file. Raises `InputError` unless they have the `shapes`
+    (-1: any length, equal for all)."""
     blob = read_bytes(path)
     try:
         with np.load(BytesIO(blob), allow_pickle=False) as file:
@@ -257,7 +263,7 @@ def _unpack(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Arra
             ):
                 raise ValueError(f"{name} has shape {arrays[name].shape}")
             if not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{name} holds numbers that are not finite")
+                raise ValueError(f"{name} has numbers that are not finite")
     except (
         Exception
     ) as error:  # damaged bytes make NumPy and zipfile raise almost anything, MemoryError included
@@ -269,12 +275,12 @@ def _unpack(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Arra
 
 
 def _finite_vector(name: str, value: Array, n: int) -> Array:
-    """A private copy of `value` as (n,) finite floats: the caller may reuse its buffer before the
-    chunk is written."""
+    """Return a copy of `value` as finite floats (n,); the caller may reuse its buffer before the
+    chunk is written. Raises `InputError` for another size or non-finite numbers."""
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != n:
         raise InputError(
-            f"{name} has {array.size} numbers, but this trajectory keeps {n}; pass an array of "
+            f"{name} has {array.size} numbers, but this trajectory needs {n}; pass an array of "
             f"shape ({n},)."
         )
     bad = np.flatnonzero(~np.isfinite(array))

@@ -1,4 +1,4 @@
-"""Points through time as VTK files, for ParaView, PyVista and meshio: one .vtu file a frame and a
+"""Points over time as VTK files, for ParaView, PyVista and meshio: a .vtu file for each frame and a
 .pvd file with the times."""
 
 import base64
@@ -12,14 +12,14 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from pliant.core import Array, InputError, finite_array
-from pliant.store.files import os_errors_as_sentences, write_atomic
+from pliant.store.files import translate_write_errors, write_atomic
 
-TYPES = {"f": "Float64", "i": "Int64", "u": "UInt8"}
+VTK_TYPES = {"f": "Float64", "i": "Int64", "u": "UInt8"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class PointFrame:
-    """Points at one time, with what is known at each."""
+    """Points at one time, with fields."""
 
     time: float  # [s]
     points: Array  # (n, dim) [m], dim 2 or 3
@@ -29,10 +29,10 @@ class PointFrame:
 def write_point_frames(
     folder: str | Path, frames: Iterable[PointFrame], name: str = "particles"
 ) -> Path:
-    """Write name-000000.vtu, ... and, last, name.pvd, whose path is returned; those of an earlier
-    run are removed."""
+    """Write name-000000.vtu, ... and name.pvd, and return the path of the latter. Files of an
+    earlier run are removed. Raises `InputError` if there are no frames."""
     home = Path(folder)
-    with os_errors_as_sentences(home, 0):
+    with translate_write_errors(home, 0):
         for path in [home / f"{name}.pvd", *home.glob(f"{name}-{6 * '[0-9]'}.vtu")]:
             path.unlink(missing_ok=True)
     written = []
@@ -56,8 +56,8 @@ def write_point_frames(
 
 
 def points_xml(frame: PointFrame) -> str:
-    """The frame as a VTK unstructured grid of vertices. VTK knows space only, so vectors in the
-    plane get a third component of zero."""
+    """Return the frame as a VTK unstructured grid of vertices. VTK is three-dimensional, so vectors
+    in the plane get a third component of zero."""
     points = finite_array("The array of points of a VTK file", frame.points, (None, None), "m")
     n, dim = points.shape
     if dim not in (2, 3) or not n:
@@ -102,14 +102,14 @@ def _in_space(array: Array) -> Array:
 
 
 def _array(name: str, array: Array) -> str:
-    """One array, compressed as one block: the header says one block, its size, and its size
-    compressed."""
+    """Return an array as XML, compressed as one block. The header has the number of blocks, their
+    size, and their compressed size."""
     raw = np.ascontiguousarray(array).tobytes()
     packed = zlib.compress(raw, level=3)
     header = np.array([1, len(raw), len(raw), len(packed)], np.uint64).tobytes()
     text = (base64.b64encode(header) + base64.b64encode(packed)).decode()
     shape = f' NumberOfComponents="{array.shape[1]}"' if array.ndim == 2 else ""
     return (
-        f'<DataArray type="{TYPES[array.dtype.kind]}" Name={quoteattr(name)}{shape} '
+        f'<DataArray type="{VTK_TYPES[array.dtype.kind]}" Name={quoteattr(name)}{shape} '
         f'format="binary">{text}</DataArray>'
     )

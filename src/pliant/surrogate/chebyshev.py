@@ -1,36 +1,37 @@
-"""Chebyshev: one polynomial over a known box, fitted to exact values and slopes; the global
-baseline beside the grid."""
+"""A polynomial surrogate over a box, fitted to exact values and slopes."""
 
 from functools import lru_cache
 from itertools import combinations
 from math import ceil
+from typing import Any
 
 import numpy as np
 from numba import njit
 from scipy.linalg import lstsq
 
-from pliant.core import Array, InputError, is_whole, quoted, require_number
+from pliant.core import Array, InputError, is_integer, quoted, require_number
 from pliant.surrogate.corners import Corner, Corners, check_corners
 from pliant.surrogate.domain import Domain, check_domain, check_query
 from pliant.surrogate.sample import Sample, SampleError
 
-# beside the largest singular value; two equations for each coefficient keep the smallest above 1e-3
-SINGULAR = 1e-10
+# of singular values relative to the largest; two equations per coefficient keep them above 1e-3
+RANK_TOLERANCE = 1e-10
 
 
 class Chebyshev:
-    """The polynomial of total degree <= n that fits exact values and slopes over a box best, in the
-    mean of Chebyshev's measure.
+    """The polynomial of total degree <= n with the least-squares fit to exact values and slopes
+    over
+    a box, in the Chebyshev measure.
 
-    A point brings 1 + d equations, so it takes `oversampling` / (1 + d) points for each
-    coefficient. Where f fails the fit goes without.
+    A point gives 1 + d equations, so there are `oversampling` / (1 + d) points per coefficient.
+    Points where f fails are skipped. Raises SampleError if too few points remain.
     """
 
     def __init__(
         self, corners: Corners, *, domain: object, degree: int, oversampling: float = 2.0
     ) -> None:
         check_corners(corners)
-        if not is_whole(degree) or degree < 1:
+        if not is_integer(degree) or degree < 1:
             raise InputError(
                 f"The degree of the polynomial is {quoted(degree)}; give a whole number from 1 up."
             )
@@ -65,47 +66,46 @@ class Chebyshev:
 
     @property
     def changes(self) -> int:
-        """Never: what was answered stays."""
+        """Zero: results never change."""
         return 0
 
     @property
-    def doubts(self) -> list[str]:
-        """None are known: what the fit leaves is not looked at."""
+    def warnings(self) -> list[str]:
+        """Empty: the residual of the fit is not checked."""
         return []
 
     @property
     def size(self) -> Array:
-        """(d,) the box over the degree: what comes nearest to a cell."""
+        """The size (d,) of the box over the degree, comparable to a cell."""
         return 2.0 * self.half / self.degree
 
     def refined(self) -> "Chebyshev":
-        """The fit of twice the degree."""
+        """Return the fit of twice the degree."""
         return self.raised(2 * self.degree)
 
-    def holds(self, x: Array) -> bool:
-        """A query never needs another exact evaluation."""
+    def covers(self, x: Array) -> bool:
+        """Return whether x is in the domain. No query needs another exact evaluation."""
         return bool(np.all((x >= self.domain[0]) & (x <= self.domain[1])))
 
     def new_samples(self) -> list[Sample]:
-        """The exact values that the fit of half the degree does not have."""
+        """Return the samples that the fit of half the degree does not use."""
         half = total_degree(self.dim, self.degree // 2)
         first = ceil(self.oversampling * len(half) / (1 + self.dim))
         return [s for s in list(self.corners.samples.values())[first:] if not s.failed]
 
     def raised(self, degree: int) -> "Chebyshev":
-        """The fit of a higher degree on the same corners: its points are those of this one and some
-        more."""
+        """Return the fit of a higher degree on the same corners. Its points include those of this
+        one."""
         return Chebyshev(
             self.corners, domain=self.domain, degree=degree, oversampling=self.oversampling
         )
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
-        """(value (N,), slope (N, d)) of the polynomial at x (d,): the slope is its exact
-        derivative."""
+        """Return the value (N,) and the exact slope (N, d) of the polynomial at x (d,)."""
         return self.corners.expand(self.rows(x))
 
     def rows(self, x: Array, second: bool = False) -> Array:
-        """(1 + d, r) the coefficients of value and slopes, with `second` also of the second
+        """Return the coefficients (1 + d, r) of value and slopes, with `second` also of the second
         derivatives (0, 0), (0, 1), ..., (1, 1), ..."""
         orders = derivative_orders(self.dim, second)
         out = (
@@ -131,8 +131,8 @@ class Chebyshev:
             )
 
     def _fit(self, t: Array, found: list[Corner]) -> Array:
-        """(m, r) the coefficients from the corners at places t (n_points, d) of [-1, 1]^d, by least
-        squares."""
+        """Return the least-squares coefficients (m, r) from the corners at t (n_points, d) in
+        [-1, 1]^d."""
         d, m = self.dim, len(self.powers)
         good = np.array([not corner.failed for corner in found])
         self._require_enough(good, found)
@@ -141,9 +141,7 @@ class Chebyshev:
             [products(place, self.degree, self.powers, orders) for place in t[good]]
         )  # (n, 1 + d, m)
         b = _stacked([corner.rows for corner in found if not corner.failed])  # (n, 1 + d, r)
-        if (
-            b.shape[2] == 0
-        ):  # a constant, compressed: LAPACK takes no fewer than one right-hand side
+        if b.shape[2] == 0:  # a compressed constant: LAPACK needs at least one right-hand side
             return np.zeros((m, 0))
         b[:, 1:] *= self.half[:, None]
         # Slopes by the angle arccos t, in which each T_k is a cosine: those near the faces would
@@ -152,14 +150,14 @@ class Chebyshev:
         solution, _, rank, _ = lstsq(
             (weight * A).reshape(-1, m),
             (weight * b).reshape(len(weight) * (1 + d), -1),
-            cond=SINGULAR,
+            cond=RANK_TOLERANCE,
             lapack_driver="gelsy",
             check_finite=False,
         )
         if rank < m:
             raise SampleError(
-                f"The {good.sum()} exact values and slopes leave {m - rank} of the {m} "
-                f"coefficients of degree {self.degree} open; raise the oversampling from "
+                f"The {good.sum()} exact values and slopes do not determine {m - rank} of the {m} "
+                f"coefficients of degree {self.degree}; raise the oversampling from "
                 f"{self.oversampling:g}, or lower the degree."
             )
         return solution
@@ -188,7 +186,7 @@ def _finite_domain(domain: object, dim: int) -> Domain:
 
 
 def _stacked(rows: list[Array]) -> Array:
-    """(n, 1 + d, r) rows of different widths, with zeros for directions that came later."""
+    """Return rows of different widths as (n, 1 + d, r), padded with zeros."""
     out = np.zeros((len(rows), len(rows[0]), max(part.shape[1] for part in rows)))
     for k, part in enumerate(rows):
         out[k, :, : part.shape[1]] = part
@@ -196,36 +194,35 @@ def _stacked(rows: list[Array]) -> Array:
 
 
 def total_degree(d: int, n: int) -> Array:
-    """(m, d) the powers of d axes whose sum is at most n: the gaps between d bars among n + d
-    places."""
+    """Return the exponents (m, d) of d axes with sum at most n, by stars and bars."""
     return np.diff(list(combinations(range(n + d), d)), axis=1, prepend=-1) - 1
 
 
 def nested_points(count: int, d: int) -> Array:
-    """(count, d) in [-1, 1]^d, the first of one sequence that is even in angle: multiples of the
-    powers of a generalized golden ratio."""
+    """Return the first points (count, d) in [-1, 1]^d of a low-discrepancy sequence in the angle:
+    multiples of powers of a generalised golden ratio."""
     golden = 2.0
     for _ in range(64):  # golden^(d + 1) = golden + 1
         golden = (1.0 + golden) ** (1.0 / (d + 1))
-    turns = (0.5 + np.arange(1, count + 1)[:, None] * golden ** -np.arange(1.0, d + 1.0)) % 1.0
+    angles = (0.5 + np.arange(1, count + 1)[:, None] * golden ** -np.arange(1.0, d + 1.0)) % 1.0
     return (
-        np.round(np.cos(np.pi * turns) * 2.0**32) / 2.0**32
+        np.round(np.cos(np.pi * angles) * 2.0**32) / 2.0**32
     )  # the last bits of a cosine differ between machines
 
 
 @lru_cache
 def derivative_orders(d: int, second: bool) -> Array:
-    """(1 + d, d), and (1 + d + d (d + 1) / 2, d) with `second`: how often each row is
-    differentiated along each axis."""
+    """Return the order of differentiation of each row along each axis: (1 + d, d), with `second`
+    (1 + d + d (d + 1) / 2, d)."""
     axis = np.eye(d, dtype=np.int64)
     pairs = [axis[i] + axis[j] for i in range(d) for j in range(i, d)] if second else []
     return np.vstack([0 * axis[:1], axis, *pairs])
 
 
 @njit(error_model="numpy", cache=True)
-def products(t, n, powers, orders):
-    """(rows, m) the products of Chebyshev polynomials of `powers` (m, d) at t (d,), differentiated
-    as `orders` (rows, d) says."""
+def products(t: Any, n: Any, powers: Any, orders: Any) -> Any:
+    """Return the products (rows, m) of Chebyshev polynomials of degrees `powers` (m, d) at t (d,),
+    differentiated by `orders` (rows, d)."""
     d = len(t)
     T = np.zeros((d, 3, n + 1))  # T_k, T_k' and T_k''
     for i in range(d):

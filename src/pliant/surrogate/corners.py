@@ -1,5 +1,4 @@
-"""Corners: the exact evaluations that a surrogate stands on, each made once, in batches, and
-kept."""
+"""The exact evaluations of a surrogate. Each is made once, in batches, and stored."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,15 +7,15 @@ from inspect import signature
 
 import numpy as np
 
-from pliant.core import Array, InputError, is_whole, quoted, require_kind
-from pliant.parallel import Crew, Here
+from pliant.core import Array, InputError, is_integer, quoted, require_kind
+from pliant.parallel import SerialWorkers, Workers
 from pliant.progress import Progress, check_progress, reporting
 from pliant.surrogate.compress import Compression
 from pliant.surrogate.domain import check_lengths
-from pliant.surrogate.sample import Exact, Sample, SampleError, evaluate
+from pliant.surrogate.sample import ExactMap, Sample, SampleError, evaluate
 from pliant.surrogate.store import CornerStore
 
-MOST = 6  # dimensions: a cell's table has 4^d rows
+MAX_DIMENSIONS = 6  # the table of a cell has 4^d rows
 Lift = Callable[
     [Array, Array], tuple[Array, Array]
 ]  # (value, slope) of f -> those of what is interpolated
@@ -24,7 +23,8 @@ Lift = Callable[
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Corner:
-    """An exact value and slope as coefficients; none where f failed, and then `failed` says why."""
+    """An exact value and slope as coefficients. If f failed they are empty and `failed` is the
+    reason."""
 
     rows: Array  # (1 + d, r)
     failed: str = ""
@@ -48,21 +48,22 @@ def _check_map(f: object) -> None:
 
 
 class Corners:
-    """The exact values of a map f of `dim` numbers, from a store or from a crew of workers that
-    evaluates what is missing.
+    """The exact values of a map f of `dim` numbers. They come from a store, or from workers that
+    evaluate the missing ones.
 
-    `compress` is the tolerance of a growing basis for long outputs (None: all numbers as they are),
-    `lift` turns f's output into what is interpolated, where that is more than f gives, and `unit`
-    (dim,) is the step along each axis by which changes are compared.
+    `compress` is the tolerance of a basis for long outputs (default: no compression). `lift`
+    maps the value and slope of f to those of the interpolated quantities. `unit` (dim,) is a
+    typical change along each axis. `budget` limits the number of evaluations. Raises InputError for
+    invalid arguments.
     """
 
     def __init__(
         self,
-        f: Exact,
+        f: ExactMap,
         *,
         dim: int,
         store: CornerStore | None = None,
-        crew: Crew | None = None,
+        workers: Workers | None = None,
         compress: float | None = None,
         lift: Lift | None = None,
         unit: Array | float = 1.0,
@@ -70,14 +71,15 @@ class Corners:
         progress: Progress | bool | None = None,
     ) -> None:
         _check_map(f)
-        if not is_whole(dim) or not 1 <= dim <= MOST:
+        if not is_integer(dim) or not 1 <= dim <= MAX_DIMENSIONS:
             raise InputError(
-                f"The map has {quoted(dim)} inputs; 1 to {MOST} can be interpolated, since one "
-                "cell in d dimensions takes 2^d exact evaluations and a table of 4^d rows."
+                f"The map has {quoted(dim)} inputs; 1 to {MAX_DIMENSIONS} can be interpolated, "
+                "since one cell in d dimensions takes 2^d exact evaluations and a table of 4^d "
+                "rows."
             )
-        if budget is not None and not is_whole(budget):
+        if budget is not None and not is_integer(budget):
             raise InputError(
-                f"The budget is {quoted(budget)}; give a whole number of exact evaluations."
+                f"The budget is {quoted(budget)}; give an integer number of exact evaluations."
             )
         if budget is not None and budget < 2**dim:
             raise InputError(
@@ -93,49 +95,51 @@ class Corners:
             progress,
         )
         self.store = CornerStore(None, key="") if store is None else store
-        self.crew: Crew = Here(job(f)) if crew is None else crew
+        self.workers: Workers = SerialWorkers(evaluation_job(f)) if workers is None else workers
         self.compression = None if compress is None else Compression(compress)
         self.unit = check_lengths("The unit of a map's inputs", unit, self.dim)
         self.samples: dict[bytes, Sample] = {}
         self._corners: dict[bytes, Corner] = {}
-        self._good: list[Sample] = []  # that have a value, and
-        self._places = np.zeros((0, self.dim))  # where
-        self.computed = 0  # by this process
+        self._valid: list[Sample] = []  # samples with a value
+        self._valid_points = np.zeros((0, self.dim))
+        self.computed = 0  # evaluations by this process
         self._open()
 
     def _open(self) -> None:
-        """Take what the store holds, in the order in which it was asked for: the basis then grows
-        as it did before."""
+        """Load the samples of the store in their original order, so that the basis is the same."""
         self._compute(self.store.pending())
         for sample in self.store.samples():
-            self._absorb(sample)
+            self._add(sample)
 
     @property
     def evaluations(self) -> int:
-        """Exact evaluations that are known, by whoever they were made."""
+        """The number of known exact evaluations, of all processes."""
         return len(self.samples)
 
     @property
     def notes(self) -> list[str]:
-        """What f said beside its values, and where it failed."""
-        said = [(s, s.failed or s.note) for s in self.samples.values()]
-        return [f"at {np.array2string(s.point, precision=4)}: {text}" for s, text in said if text]
+        """The notes and failures of f, with their points."""
+        remarks = [(s, s.failed or s.note) for s in self.samples.values()]
+        return [
+            f"at {np.array2string(s.point, precision=4)}: {text}" for s, text in remarks if text
+        ]
 
     def known(self, points: Array) -> bool:
-        """Are all of the points (n, d) there already?"""
+        """Return whether all points (n, d) have been evaluated."""
         return all(_key(x) in self._corners for x in points)
 
-    def valued(self, points: Array) -> bool:
-        """Are all of the points (n, d) there already, and has the map a value at each?"""
+    def all_have_values(self, points: Array) -> bool:
+        """Return whether all points (n, d) have been evaluated and have a value."""
         return self.known(points) and not any(self._corners[_key(x)].failed for x in points)
 
     def fetch(self, points: Array) -> list[Corner]:
-        """The corners at points (n, d); those that are not known are evaluated as one batch."""
+        """Return the corners at points (n, d). Missing ones are evaluated as one batch. Raises
+        SampleError if that exceeds the budget."""
         missing = list({_key(x): x for x in points if _key(x) not in self._corners}.values())
         if missing:
             self._check_budget(len(missing))
             for sample in self._compute(missing):
-                self._absorb(sample)
+                self._add(sample)
         return [self._corners[_key(x)] for x in points]
 
     def _check_budget(self, count: int) -> None:
@@ -146,22 +150,22 @@ class Corners:
             )
 
     def _compute(self, points: Sequence[Array]) -> list[Sample]:
-        """Samples at points, by the crew where no other process has or makes them; committed one by
-        one as they end."""
+        """Return samples at points. The workers evaluate those that no other process has evaluated
+        or is evaluating. Each is stored as soon as it is finished."""
         found: dict[bytes, Sample] = {}
         while len(found) < len(points):
             left = [x for x in points if _key(x) not in found]
             near = [self.nearest(x) for x in left]
             mine = [
                 left[k]
-                for k in self.store.ask(
+                for k in self.store.claim(
                     left, [None if start is None else start.point for start in near]
                 )
             ]
             try:
-                jobs = list(zip(mine, self.store.starts(mine), strict=True))
+                jobs = list(zip(mine, self.store.warm_starts(mine), strict=True))
                 with reporting(self.progress) as report:
-                    for done, (_, sample) in enumerate(self.crew.map(jobs)):
+                    for done, (_, sample) in enumerate(self.workers.map(jobs)):
                         self.store.put(sample)
                         self.computed += 1
                         report(
@@ -176,19 +180,21 @@ class Corners:
         return [found[_key(x)] for x in points]
 
     def nearest(self, x: Array) -> Sample | None:
-        """The nearest sample that has a value; the first of several."""
-        if len(self._good) != len(self._places):
-            self._places = np.array([s.point for s in self._good])
-        if not self._good:
+        """Return the nearest sample with a value (the first of several), or None."""
+        if len(self._valid) != len(self._valid_points):
+            self._valid_points = np.array([s.point for s in self._valid])
+        if not self._valid:
             return None
-        return self._good[int(np.argmin(np.linalg.norm((self._places - x) / self.unit, axis=1)))]
+        return self._valid[
+            int(np.argmin(np.linalg.norm((self._valid_points - x) / self.unit, axis=1)))
+        ]
 
-    def _absorb(self, sample: Sample) -> None:
+    def _add(self, sample: Sample) -> None:
         key = _key(sample.point)
         if key in self.samples:
             return
         self.samples[key] = sample
-        self._good += [] if sample.failed else [sample]
+        self._valid += [] if sample.failed else [sample]
         self._corners[key] = (
             Corner(rows=np.zeros((1 + self.dim, 0)), failed=sample.failed)
             if sample.failed
@@ -201,8 +207,8 @@ class Corners:
         )
         if sample.value.size != size:
             raise InputError(
-                f"The map gives {sample.value.size} numbers at {sample.point} and {size} "
-                "elsewhere; it must always give as many."
+                f"The map returns {sample.value.size} numbers at {sample.point} and {size} "
+                "elsewhere; it must always return the same number."
             )
         value, slope = (
             (sample.value, sample.slope)
@@ -211,13 +217,13 @@ class Corners:
         )
         if self.compression is None:
             return Corner(rows=np.vstack([value, slope.T]))
-        rows = self.compression.absorb(value, slope * self.unit)
+        rows = self.compression.add(value, slope * self.unit)
         rows[1:] /= self.unit[:, None]
         return Corner(rows=rows)
 
     @property
     def size(self) -> int:
-        """r, how many coefficients there are now."""
+        """The current number r of coefficients."""
         if self.compression is not None:
             return self.compression.size
         return next(
@@ -225,12 +231,12 @@ class Corners:
         )
 
     def close(self) -> None:
-        """Let go of the store and of the workers."""
+        """Close the store and the workers."""
         self.store.close()
-        self.crew.close()
+        self.workers.close()
 
     def expand(self, rows: Array) -> tuple[Array, Array]:
-        """(value (N,), slope (N, d)) from coefficients (1 + d, r)."""
+        """Return the value (N,) and slope (N, d) of coefficients (1 + d, r)."""
         return (
             (rows[0], np.ascontiguousarray(rows[1:].T))
             if self.compression is None
@@ -238,8 +244,8 @@ class Corners:
         )
 
 
-def job(f: Exact) -> Callable[[Array, Sample | None], Sample]:
-    """What to give a crew of workers, so that it evaluates f: crew(job(f), ...)."""
+def evaluation_job(f: ExactMap) -> Callable[[Array, Sample | None], Sample]:
+    """Return the function that workers call to evaluate f: make_workers(evaluation_job(f), ...)."""
     return partial(evaluate, f)
 
 

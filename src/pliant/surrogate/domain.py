@@ -1,4 +1,4 @@
-"""Where a surrogate may be asked: checked lengths, boxes and queries."""
+"""The domain of a surrogate: checks of lengths, boxes and queries."""
 
 from typing import Any
 
@@ -11,12 +11,13 @@ Domain = tuple[Array, Array]  # (lower, upper), (d,) each
 
 
 def each_axis(name: str, value: Any, dim: int) -> Array:
-    """(dim,) finite numbers from one for all axes or one for each."""
+    """Return finite numbers (dim,) from one for all axes or one for each."""
     return finite_array(name, [value] * dim if np.ndim(value) == 0 else value, (dim,))
 
 
 def check_lengths(name: str, value: Any, dim: int) -> Array:
-    """(dim,) positive lengths from one number or from one for each axis."""
+    """Return positive lengths (dim,) from one number or one per axis. Raises InputError
+    otherwise."""
     lengths = each_axis(name, value, dim)
     if not np.all(lengths > 0.0):
         raise InputError(
@@ -27,7 +28,8 @@ def check_lengths(name: str, value: Any, dim: int) -> Array:
 
 
 def check_domain(domain: Any, dim: int) -> Domain:
-    """A box (lower, upper) as two arrays, without end where there is none."""
+    """Return a box (lower, upper) as two arrays (dim,); None is unbounded. Raises InputError for
+    an invalid box."""
     if domain is None:
         return np.full(dim, -np.inf), np.full(dim, np.inf)
     try:
@@ -40,19 +42,19 @@ def check_domain(domain: Any, dim: int) -> Domain:
         ) from None
     if not np.all(lower < upper):
         raise InputError(
-            f"The domain goes from {lower} to {upper}; its lower end must lie below its upper "
+            f"The domain goes from {lower} to {upper}; the lower bound must be below the upper "
             "one along every axis."
         )
     return lower, upper
 
 
 def within(x: Array, domain: Domain) -> Array:
-    """(d,) is a place inside the domain, axis by axis?"""
+    """Return whether a point is inside the domain, for each axis (d,)."""
     return (x >= domain[0]) & (x <= domain[1]) & np.isfinite(x)
 
 
 def check_query(x: Any, domain: Domain) -> Array:
-    """(d,) a place inside the domain, or a sentence."""
+    """Return a query (d,). Raises SampleError outside the domain, InputError for a wrong shape."""
     x = np.asarray(x, float)
     if x.shape != domain[0].shape:
         raise InputError(f"The query has shape {x.shape}; this map takes {len(domain[0])} numbers.")

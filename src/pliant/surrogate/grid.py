@@ -1,29 +1,28 @@
-"""Grid: interpolation on a lattice whose corners are evaluated when a query first needs them (paper
-000 section IV-C)."""
+"""Interpolation on a lattice whose corners are evaluated on demand [Jia2019, section IV-C]."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from pliant.core import Array, InputError, is_whole, quoted
+from pliant.core import Array, InputError, is_integer, quoted
 from pliant.store.digest import digest
 from pliant.surrogate.corners import Corner, Corners, check_corners
 from pliant.surrogate.domain import check_domain, check_lengths, check_query, each_axis, within
 from pliant.surrogate.hermite import (
-    assembled,
+    cell_table,
     contract,
-    contraction,
+    contraction_plan,
     corner_offsets,
     mixed_derivatives,
 )
 from pliant.surrogate.sample import Sample, SampleError
 
-MOST_NUMBERS = 30_000_000  # in all tables that are kept
-FAR = 1.0  # of the way that a slope predicts; a map that bends as much as it moves
+MAX_CACHED_NUMBERS = 30_000_000  # in all cached tables
+MAX_SLOPE_ERROR = 1.0  # relative to the change that a slope predicts
 
 
 def require_values(points: Array, corners: Sequence[Corner]) -> None:
-    """A sentence unless the exact map has a value at every one of a cell's corners."""
+    """Raise SampleError unless the exact map has a value at every corner of a cell."""
     for x, corner in zip(points, corners, strict=True):
         if corner.failed:
             raise SampleError(
@@ -34,11 +33,11 @@ def require_values(points: Array, corners: Sequence[Corner]) -> None:
 
 
 class Grid:
-    """A C1 interpolant of fourth order on a lattice origin + cell / 2^level Z^d, built on demand.
+    """A C1 interpolant of fourth order on the lattice origin + cell / 2^level Z^d, built on demand.
 
-    Corners carry value, slope and mixed derivatives. The last are taken from the first cell that a
-    corner belongs to, and stay; the store remembers which cell that was, so that the same
-    interpolant comes back whatever is asked first.
+    Corners have value, slope and mixed derivatives. The mixed derivatives come from the first cell
+    that uses a corner. The store records that cell, so the interpolant does not depend on the order
+    of later queries. Raises InputError for invalid arguments.
     """
 
     def __init__(
@@ -51,14 +50,14 @@ class Grid:
         domain: object = None,
     ) -> None:
         check_corners(corners)
-        if not is_whole(level) or not 0 <= level <= 50:
+        if not is_integer(level) or not 0 <= level <= 50:
             raise InputError(
                 f"The level of a grid is {quoted(level)}; give a whole number from 0 up."
             )
         self.corners, self.level = corners, int(level)
         self.cell = check_lengths("The cell of a grid", cell, self.dim)  # at level 0
-        # a third of a cell off zero: zero then is a corner on no level, and what stays near it
-        # needs one cell, not 2^d
+        # offset by a third of a cell: zero is then no corner on any level, so queries near zero
+        # need one cell, not 2^d
         self.origin = (
             -self.cell / 3.0
             if origin is None
@@ -67,7 +66,7 @@ class Grid:
         self.domain = check_domain(domain, self.dim)
         self.size = self.cell / 2.0**level  # (d,) of a cell here
         self._lattice = digest(self.cell, self.origin)
-        self.doubts: list[str] = []
+        self.warnings: list[str] = []
         self._tables: dict[bytes, Array] = {}  # cell -> (4^d, r)
         self._data: dict[bytes, Array] = {}  # corner -> (2^d, r), frozen
 
@@ -81,11 +80,11 @@ class Grid:
 
     @property
     def changes(self) -> int:
-        """Never: what was answered stays."""
+        """Zero: results never change."""
         return 0
 
     def refined(self) -> "Grid":
-        """The grid of half the cell on the same corners."""
+        """Return the grid with half the cell size on the same corners."""
         return Grid(
             self.corners,
             cell=self.cell,
@@ -95,7 +94,7 @@ class Grid:
         )
 
     def widened(self, domain: object) -> "Grid":
-        """The same grid on another domain."""
+        """Return the same grid on another domain."""
         return Grid(
             self.corners, cell=self.cell, origin=self.origin, level=self.level, domain=domain
         )
@@ -103,22 +102,22 @@ class Grid:
     # Queries
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
-        """(value (N,), slope (N, d)) of the interpolant at x (d,): the slope is its exact
-        derivative."""
+        """Return the value (N,) and the exact slope (N, d) of the interpolant at x (d,). Raises
+        SampleError if an exact value is missing."""
         return self.corners.expand(self.rows(x))
 
     def rows(self, x: Array, second: bool = False) -> Array:
-        """(1 + d, r) the coefficients of value and slopes, with `second` also of the second
+        """Return the coefficients (1 + d, r) of value and slopes, with `second` also of the second
         derivatives (0, 0), (0, 1), ..., (1, 1), ..."""
         place = (check_query(x, self.domain) - self.origin) / self.size
         index = np.floor(place).astype(np.int64)
         table = self._tables.get(index.tobytes())
         if table is None:
             table = self._table(index)
-        return contract(table, place - index, self.size, *contraction(self.dim, second))
+        return contract(table, place - index, self.size, *contraction_plan(self.dim, second))
 
     def new_samples(self) -> list[Sample]:
-        """The exact values at corners of this level that no larger cell has."""
+        """Return the samples at corners of this level that no coarser level has."""
         good = [s for s in self.corners.samples.values() if not s.failed]
         places = [(s.point - self.origin) / self.size for s in good]
         here = [
@@ -130,64 +129,67 @@ class Grid:
         ]
         return [s for s, mine in zip(good, here, strict=True) if mine]
 
-    def holds(self, x: Array) -> bool:
-        """Can a query be answered without another exact evaluation?"""
+    def covers(self, x: Array) -> bool:
+        """Return whether a query at x needs no exact evaluation."""
         if not np.all(within(x, self.domain)):
             return False
         index = np.floor((x - self.origin) / self.size).astype(np.int64)
-        return index.tobytes() in self._tables or self.corners.valued(
+        return index.tobytes() in self._tables or self.corners.all_have_values(
             self._points(index + corner_offsets(self.dim))
         )
 
     # Cells
 
     def _points(self, index: Array) -> Array:
-        """(n, d) where corners (n, d) stand; the same bits on every level that has them."""
+        """Return the coordinates (n, d) of corners (n, d), bitwise equal on all levels."""
         return self.origin + self.cell * (index / 2.0**self.level)
 
     def _table(self, index: Array) -> Array:
         d = self.dim
         around = index + corner_offsets(d)
         require_values(self._points(around), self.corners.fetch(self._points(around)))
-        owners = self.corners.store.own(self.level, around, index, self._lattice)
-        self._doubt(around)
-        made = {index.tobytes(): self._mixed(index)}
+        owners = self.corners.store.claim_owners(self.level, around, index, self._lattice)
+        self._check_slopes(around)
+        mixed = {index.tobytes(): self._mixed(index)}
         for corner, owner in zip(around, owners, strict=True):
             if corner.tobytes() not in self._data:
-                if owner.tobytes() not in made:
-                    made[owner.tobytes()] = self._mixed(owner)
+                if owner.tobytes() not in mixed:
+                    mixed[owner.tobytes()] = self._mixed(owner)
                 which = int(((corner - owner) << np.arange(d)).sum())
-                self._data[corner.tobytes()] = made[owner.tobytes()][which].copy()
-        table = assembled([self._data[corner.tobytes()] for corner in around])
-        if (1 + len(self._tables)) * table.size > MOST_NUMBERS:
-            self._tables.clear()  # they are made again from the corners' data
+                self._data[corner.tobytes()] = mixed[owner.tobytes()][which].copy()
+        table = cell_table([self._data[corner.tobytes()] for corner in around])
+        if (1 + len(self._tables)) * table.size > MAX_CACHED_NUMBERS:
+            self._tables.clear()  # they are rebuilt from the corners' data
         self._tables[index.tobytes()] = table
         return table
 
-    def _doubt(self, around: Array) -> None:
-        """Note where a corner is not where the slope at its neighbour leads: the cell is large, or
-        they lie on different branches."""
+    def _check_slopes(self, around: Array) -> None:
+        """Add a warning if the value at a corner is far from the prediction of its neighbour's
+        slope:
+        the cell is too large, or they lie on different branches."""
         rows = [corner.rows for corner in self.corners.fetch(self._points(around))]
         for i, bits in enumerate(corner_offsets(self.dim)):
             for axis in np.flatnonzero(bits == 0):
                 here, there = rows[i], rows[i + (1 << axis)]
                 r = min(here.shape[1], there.shape[1])
                 along = self.size[axis] * here[1 + axis, :r]
-                if np.linalg.norm(there[0, :r] - here[0, :r] - along) > FAR * np.linalg.norm(along):
+                if np.linalg.norm(
+                    there[0, :r] - here[0, :r] - along
+                ) > MAX_SLOPE_ERROR * np.linalg.norm(along):
                     where = np.array2string(self._points(around[i]), precision=4)
-                    self.doubts.append(
-                        f"from {where} along axis {axis} the map does not go where its slope "
-                        "leads: too large a cell, or these two corners lie on different branches"
+                    self.warnings.append(
+                        f"from {where} along axis {axis} the map is far from the prediction of "
+                        "its slope: the cell is too large, or the corners lie on different branches"
                     )
                     return
 
     def _mixed(self, index: Array) -> Array:
-        """(2^d, 2^d, r) the data of a cell's corners as this cell sees them."""
+        """Return the data (2^d, 2^d, r) of a cell's corners with this cell's mixed derivatives."""
         points = self._points(index + corner_offsets(self.dim))
         corners = self.corners.fetch(points)
         require_values(points, corners)
         found = [corner.rows for corner in corners]
-        width = max(rows.shape[1] for rows in found)  # directions that came later are zero
+        width = max(rows.shape[1] for rows in found)  # pad later basis vectors with zeros
         return mixed_derivatives(
             np.stack([np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in found]),
             self.size,

@@ -1,12 +1,13 @@
-"""Tensor Hermite interpolation in a cell of R^d: C1 across cells, exact for cubics.
+"""Tensor-product Hermite interpolation in a cell of R^d: C1 across cells, exact for cubics.
 
-A corner's data is (2^d, r): row S, read as a set of axes by its bits, holds the derivative of the
-map once along every axis of S. A cell's table is (4^d, r), one row for each product of the four
-functions of an axis: value and slope at the lower corner, then at the upper one.
+The data of a corner is (2^d, r). The bits of a row index form a set of axes; the row is the
+derivative of the map once along each of them. The table of a cell is (4^d, r), one row per product
+of the four functions of an axis: value and slope at the lower corner, then at the upper one.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -15,9 +16,9 @@ from pliant.core import Array
 
 
 @njit(error_model="numpy", cache=True)
-def axis_functions(t, h, out):
-    """Fill out (3, 4) with the four functions of an axis at t in [0, 1] of a cell of size h, their
-    first and second derivatives."""
+def hermite_functions(t: Any, h: Any, out: Any) -> Any:
+    """Fill `out` (3, 4) with the four Hermite functions at t in [0, 1] of a cell of size h, and
+    their first and second derivatives."""
     s = 1.0 - t
     out[0, 0], out[0, 1], out[0, 2], out[0, 3] = (
         (1.0 + 2.0 * t) * s * s,
@@ -36,10 +37,10 @@ def axis_functions(t, h, out):
 
 
 @lru_cache
-def contraction(d: int, second: bool) -> tuple[Array, Array, Array]:
-    """How a table is contracted axis by axis, the last axis first: at each of d stages, which array
-    of the stage before (d, n) is multiplied by the functions of which order (d, n), and how many
-    there are (d,). The last stage is in the order value, slopes, second derivatives (0, 0), (0, 1),
+def contraction_plan(d: int, second: bool) -> tuple[Array, Array, Array]:
+    """Return how a table is contracted axis by axis, the last axis first. For each of d stages: the
+    source array of the previous stage (d, n), the order of the Hermite functions (d, n), and the
+    number of results (d,). The last stage has value, slopes and second derivatives (0, 0), (0, 1),
     ..., (1, 1), ..."""
     unit = np.eye(d, dtype=int)
     wanted = [
@@ -58,16 +59,15 @@ def contraction(d: int, second: bool) -> tuple[Array, Array, Array]:
 
 
 @njit(error_model="numpy", cache=True)
-def contract(table, t, h, source, order, counts):
-    """(n, r) the value, slopes and second derivatives of a cell's table (4^d, r) at t (d,). Every
-    column is summed by itself and in one order, so that columns of zeros at the end change no bit
-    of the others."""
+def contract(table: Any, t: Any, h: Any, source: Any, order: Any, counts: Any) -> Any:
+    """Return the value, slopes and second derivatives (n, r) of a cell's table (4^d, r) at t (d,).
+    Each column is summed separately in a fixed order, so added columns change no bit of others."""
     d, r = len(t), table.shape[1]
     functions = np.empty((3, 4))
     old = table.reshape(1, len(table), r)
     for k in range(d):
         axis = d - 1 - k
-        axis_functions(t[axis], h[axis], functions)
+        hermite_functions(t[axis], h[axis], functions)
         rows = old.shape[1] // 4
         new = np.empty((counts[k], rows, r))
         for n in range(counts[k]):
@@ -85,9 +85,9 @@ def contract(table, t, h, source, order, counts):
 
 
 @lru_cache
-def table_places(d: int) -> Array:
-    """(2^d corners, 2^d sets of axes) the row of a cell's table where a derivative at a corner
-    stands; bits are axes."""
+def table_rows(d: int) -> Array:
+    """Return the row in a cell's table of each derivative at each corner (2^d corners, 2^d sets of
+    axes); bits are axes."""
     corner, axes = np.meshgrid(np.arange(2**d), np.arange(2**d), indexing="ij")
     digits = [2 * (corner >> i & 1) + (axes >> i & 1) for i in range(d)]
     return sum(digit * 4 ** (d - 1 - i) for i, digit in enumerate(digits))
@@ -95,23 +95,23 @@ def table_places(d: int) -> Array:
 
 @lru_cache
 def corner_offsets(d: int) -> Array:
-    """(2^d, d) the corners of the unit cell, bit i of the row for axis i."""
+    """Return the corners (2^d, d) of the unit cell; bit i of the row index is axis i."""
     return np.arange(2**d)[:, None] >> np.arange(d) & 1
 
 
-def assembled(data: Sequence[Array] | Array) -> Array:
-    """(4^d, r) the table of a cell from the data (2^d, r) of each of its corners; columns that one
-    of them lacks are zero."""
+def cell_table(data: Sequence[Array] | Array) -> Array:
+    """Return the table (4^d, r) of a cell from the data (2^d, r) of its corners, padded with
+    zeros."""
     d = int(np.log2(len(data)))
     table = np.zeros((4**d, max(part.shape[1] for part in data)))
-    for part, places in zip(data, table_places(d), strict=True):
+    for part, places in zip(data, table_rows(d), strict=True):
         table[places, : part.shape[1]] = part
     return table
 
 
 def mixed_derivatives(values: Array, h: Array) -> Array:
-    """(2^d, 2^d, r) the data of all corners of a cell of size h (d,) from their values and slopes
-    (2^d, 1 + d, r).
+    """Return the data (2^d, 2^d, r) of all corners of a cell of size h (d,) from their values and
+    slopes (2^d, 1 + d, r).
 
     The mixed derivatives are those of the cell's Adini polynomial, which interpolates these values
     and slopes and reproduces cubics: d_S p = sum over i in S of D_{S - i} f_i - (|S| - 1) D_S f,
@@ -123,24 +123,24 @@ def mixed_derivatives(values: Array, h: Array) -> Array:
     for subset in range(2**d):
         axes = [i for i in range(d) if subset >> i & 1]
         if not axes:
-            made = grid[..., 0, :]
+            derivative = grid[..., 0, :]
         else:
-            made = np.sum(
+            derivative = np.sum(
                 [_divided(grid[..., 1 + i, :], [j for j in axes if j != i], h) for i in axes],
                 axis=0,
             )
-            made = (
-                made - (len(axes) - 1) * _divided(grid[..., 0, :], axes, h)
+            derivative = (
+                derivative - (len(axes) - 1) * _divided(grid[..., 0, :], axes, h)
                 if len(axes) > 1
-                else made
+                else derivative
             )
-        data[:, subset] = np.broadcast_to(made, (*(2,) * d, grid.shape[-1])).reshape(2**d, -1)
+        data[:, subset] = np.broadcast_to(derivative, (*(2,) * d, grid.shape[-1])).reshape(2**d, -1)
     return data
 
 
 def _divided(f: Array, axes: list[int], h: Array) -> Array:
-    """The divided difference of corner values (2, ..., 2, r) over some axes of the cell; it is the
-    same at both ends of these."""
+    """Return the divided difference of corner values (2, ..., 2, r) over some axes of the cell,
+    repeated at both ends of each axis."""
     d = f.ndim - 1
     for i in axes:
         f = np.diff(f, axis=d - 1 - i) / h[i]

@@ -1,4 +1,4 @@
-"""Sample: one exact evaluation of a costly map f: R^d -> R^N."""
+"""Exact evaluations of an expensive map f: R^d -> R^N."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from pliant.core import Array, InputError, PliantError
 
 
 class SampleError(PliantError, RuntimeError):
-    """The costly map has no value where one was needed; the text says where and why."""
+    """A missing value of the exact map. The text says where and why."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
-    """f and its derivative at a point; empty where f failed, and then `failed` says why. `note` is
-    what f says beside."""
+    """The value and slope of f at a point. If f failed they are empty and `failed` is the reason.
+    `note` is an optional remark of f."""
 
     point: Array  # (d,)
     value: Array  # (N,)
@@ -24,14 +24,14 @@ class Sample:
     failed: str = ""
 
 
-Exact = Callable[[Array, Sample | None], tuple[Array, Array] | tuple[Array, Array, str]]
-"""A costly map: f(x, near) gives (value (N,), slope (N, d)) and perhaps a note;
-`near` is the nearest sample known, for a warm start."""
+ExactMap = Callable[[Array, Sample | None], tuple[Array, Array] | tuple[Array, Array, str]]
+"""An expensive map: f(x, near) returns (value (N,), slope (N, d)), optionally with a note.
+`near` is the nearest known sample, for a warm start."""
 
 
-def evaluate(f: Exact, x: Array, near: Sample | None) -> Sample:
-    """f at a point as a Sample. What f raises, and a value that is not finite, is a failure of this
-    point alone."""
+def evaluate(f: ExactMap, x: Array, near: Sample | None) -> Sample:
+    """Evaluate f at a point. An exception of f or a value that is not finite makes a failed sample.
+    Raises InputError if f returns a wrong type or shape."""
     try:
         found = f(x, near)
     except NotImplementedError:
@@ -40,13 +40,13 @@ def evaluate(f: Exact, x: Array, near: Sample | None) -> Sample:
         return _failure(x, str(error) or type(error).__name__)
     if not isinstance(found, tuple) or len(found) not in (2, 3):
         raise InputError(
-            f"The map gives a {type(found).__name__}; it must give the pair (value (N,), slope "
+            f"The map returns a {type(found).__name__}; it must return the pair (value (N,), slope "
             f"(N, {x.size}))."
         )
     value, slope = (np.ascontiguousarray(part, float) for part in found[:2])
     if value.ndim != 1 or slope.shape != (value.size, x.size):
         raise InputError(
-            f"The map gives a value of shape {value.shape} and a slope of shape {slope.shape} at "
+            f"The map returns a value of shape {value.shape} and a slope of shape {slope.shape} at "
             f"a point of {x.size} numbers; give (N,) and (N, {x.size})."
         )
     if not (np.all(np.isfinite(value)) and np.all(np.isfinite(slope))):

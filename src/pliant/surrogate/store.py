@@ -1,5 +1,6 @@
-"""CornerStore: exact evaluations in one SQLite file, shared by the processes of a machine and safe
-against kill -9."""
+"""Exact evaluations in one SQLite file, shared by the processes of a machine and safe if a process
+is
+killed."""
 
 import os
 import secrets
@@ -15,15 +16,15 @@ from typing import Any, Self
 import numpy as np
 
 from pliant.core import Array, InputError, PliantError, finite_array, require_kind
-from pliant.store.files import os_errors_as_sentences
+from pliant.store.files import translate_write_errors
 from pliant.surrogate.sample import Sample
 
-APPLICATION = int.from_bytes(b"Plnt", "big")  # says in the header of an SQLite file whose it is
-VERSION = 1
-PATIENCE = 60.0  # [s] for another process that writes
-PAUSE = 0.05  # [s] between two looks at what others compute
+APPLICATION_ID = int.from_bytes(b"Plnt", "big")  # identifies our files in the SQLite header
+FORMAT_VERSION = 1
+LOCK_TIMEOUT = 60.0  # [s] to wait for another process that writes
+POLL_INTERVAL = 0.05  # [s] between two checks of what others compute
 
-# a corner is unfinished while its value is NULL; its number is its place in the order of asking
+# a corner is unfinished while its value is NULL; numbers follow the order of the requests
 _TABLES = (
     "CREATE TABLE corners (number INTEGER PRIMARY KEY, model TEXT NOT NULL, point BLOB NOT NULL, "
     "asker TEXT NOT NULL, near BLOB, value BLOB, slope BLOB, note BLOB, failed BLOB, checksum "
@@ -38,12 +39,12 @@ _SAMPLE = (
 _DAMAGED = (InputError, "it is damaged; delete it and compute again, or restore it from a copy")
 _NO_WRITING = (
     PliantError,
-    "you may not write there; change the permissions, or choose another place",
+    "you may not write there; change the permissions, or choose another location",
 )
 _REMEDY: dict[int, tuple[type[PliantError], str]] = {
     sqlite3.SQLITE_FULL: (
         PliantError,
-        "the disk is full; free some space, or choose another place",
+        "the disk is full; free some space, or choose another location",
     ),
     sqlite3.SQLITE_BUSY: (
         PliantError,
@@ -51,66 +52,67 @@ _REMEDY: dict[int, tuple[type[PliantError], str]] = {
     ),
     sqlite3.SQLITE_IOERR: (
         PliantError,
-        "the disk does not answer; see that it has space and is sound, or choose another place",
+        "the disk does not respond; check its free space and health, or choose another location",
     ),
     sqlite3.SQLITE_READONLY: _NO_WRITING,
     sqlite3.SQLITE_CANTOPEN: _NO_WRITING,
     sqlite3.SQLITE_PERM: _NO_WRITING,
     sqlite3.SQLITE_CORRUPT: _DAMAGED,
-    sqlite3.SQLITE_ERROR: _DAMAGED,  # a table or a column is not there
+    sqlite3.SQLITE_ERROR: _DAMAGED,  # a table or a column is missing
     sqlite3.SQLITE_NOTADB: (
         InputError,
-        "it holds something else than corners; delete it, or give another name",
+        "it is not a file of corners; delete it, or give another name",
     ),
 }
 
 
 class CornerStore:
-    """The samples of one model, in a file that other processes and other models may use too, or in
-    memory; used with `with`."""
+    """The samples of one model, in a file that other processes and models may share, or in memory.
+    It is a context manager. Raises InputError or PliantError if the file cannot be used."""
 
     def __init__(self, path: str | Path | None, *, key: str) -> None:
-        """`key` is the content hash of the model; without a path all is kept in memory, for this
-        process alone."""
+        """`key` is the content hash of the model. Without a path the samples are kept in memory."""
         require_kind(
             "The key of a store of corners", key, str, "give the content hash of the model as text"
         )
         self.path = None if path is None else Path(os.path.realpath(path))
         self.key = key
         self._token = secrets.token_hex(8)
-        self._life = None if self.path is None else self.path.with_name(self.path.name + ".alive")
-        with ExitStack() as stack, self._alone():
-            if self._life is not None:
-                stack.enter_context(_alive(self._life, self._token))
-            with self._errors_as_sentences():
+        self._lock_folder = (
+            None if self.path is None else self.path.with_name(self.path.name + ".alive")
+        )
+        with ExitStack() as stack, self._opening_lock():
+            if self._lock_folder is not None:
+                stack.enter_context(_process_lock(self._lock_folder, self._token))
+            with self._sqlite_errors_as_pliant_errors():
                 self._db = sqlite3.connect(
-                    self.path or ":memory:", timeout=PATIENCE, isolation_level=None
+                    self.path or ":memory:", timeout=LOCK_TIMEOUT, isolation_level=None
                 )
                 stack.callback(self._db.close)
                 self._prepare()
             self._held = stack.pop_all()
 
     def samples(self) -> list[Sample]:
-        """All finished ones, in the order in which they were asked for."""
-        with self._errors_as_sentences():
+        """Return all finished samples in the order of the requests."""
+        with self._sqlite_errors_as_pliant_errors():
             return [
                 self._sample(row)
                 for row in self._db.execute(f"{_SAMPLE} ORDER BY number", (self.key,))
             ]
 
     def get(self, points: Sequence[Array]) -> list[Sample | None]:
-        """The sample at each point (d,), None where there is no finished one."""
-        with self._errors_as_sentences():
+        """Return the sample at each point (d,), or None if it is not finished."""
+        with self._sqlite_errors_as_pliant_errors():
             rows = [
                 self._db.execute(f"{_SAMPLE} AND point = ?", (self.key, _bytes(x))).fetchone()
                 for x in points
             ]
         return [None if row is None else self._sample(row) for row in rows]
 
-    def ask(self, points: Sequence[Array], near: Sequence[Array | None] = ()) -> list[int]:
-        """Which of the points (d,) to compute now: the first of each that is neither finished nor
-        computed by another living process. `near` is the known point that each is to start from;
-        what was said when a point was first asked for stays."""
+    def claim(self, points: Sequence[Array], near: Sequence[Array | None] = ()) -> list[int]:
+        """Claim points (d,) for this process. Return the indices of those that are neither finished
+        nor claimed by another running process, without duplicates. `near` is the known point of
+        each warm start; the first claim of a point sets it."""
         mine: dict[bytes, int] = {}
         wanted = [_bytes(x) for x in points]
         starts = [None if x is None else _bytes(x) for x in near] or len(wanted) * [None]
@@ -120,7 +122,7 @@ class CornerStore:
                     "SELECT value IS NULL, asker FROM corners WHERE model = ? AND point = ?",
                     (self.key, point),
                 ).fetchone()
-                if row is None or (row[0] and not self._another_lives(row[1])):
+                if row is None or (row[0] and not self._claimed_by_running_process(row[1])):
                     mine.setdefault(point, index)
                     self._db.execute(
                         "INSERT INTO corners (model, point, asker, near) VALUES (?, ?, ?, ?) "
@@ -129,11 +131,12 @@ class CornerStore:
                     )
         return list(mine.values())
 
-    def starts(self, points: Sequence[Array]) -> list[Sample | None]:
-        """The samples that points were to start from when they were first asked for: a run that
-        goes on starts from the same ones."""
+    def warm_starts(self, points: Sequence[Array]) -> list[Sample | None]:
+        """Return the warm starts of points, set by their first claim, so that a resumed run uses
+        the
+        same."""
         question = "SELECT near FROM corners WHERE model = ? AND point = ?"
-        with self._errors_as_sentences():
+        with self._sqlite_errors_as_pliant_errors():
             rows = [self._db.execute(question, (self.key, _bytes(x))).fetchone() for x in points]
         return [
             None if row is None or row[0] is None else self.get([_numbers(row[0])])[0]
@@ -141,7 +144,7 @@ class CornerStore:
         ]
 
     def release(self, points: Sequence[Array]) -> None:
-        """Points that were asked for and will not be put, after all, are for others to compute."""
+        """Release claimed points that this process will not compute."""
         with self._transaction():
             for x in points:
                 self._db.execute(
@@ -151,8 +154,8 @@ class CornerStore:
                 )
 
     def put(self, sample: Sample) -> None:
-        """Keep a finished or failed sample, on disk when this returns; the first one at a point
-        stays."""
+        """Store a finished or failed sample on disk. The first sample at a point is kept. Raises
+        InputError for wrong shapes."""
         point = _bytes(sample.point)
         d, n = len(point) // 8, np.size(sample.value)
         if np.shape(sample.value) != (n,) or np.shape(sample.slope) != (n, d):
@@ -176,16 +179,16 @@ class CornerStore:
             )
 
     def wait(self, points: Sequence[Array]) -> list[Sample | None]:
-        """The samples at points, when no other process computes any of them; None where one died
-        before its end: ask again."""
+        """Wait until no other process computes any of the points. Return their samples; None if a
+        process died, and then claim the point again."""
         left = [_bytes(x) for x in points]
         while left := [point for point in left if self._computed_elsewhere(point)]:
-            time.sleep(PAUSE)
+            time.sleep(POLL_INTERVAL)
         return self.get(points)
 
     def pending(self) -> list[Array]:
-        """The points whose process ended before they were finished, in the order of asking."""
-        with self._errors_as_sentences():
+        """Return the unfinished points of processes that ended, in the order of the requests."""
+        with self._sqlite_errors_as_pliant_errors():
             rows = self._db.execute(
                 "SELECT point, asker FROM corners WHERE model = ? AND value IS NULL ORDER BY "
                 "number",
@@ -194,12 +197,12 @@ class CornerStore:
         return [
             _numbers(point)
             for point, asker in rows
-            if asker != self._token and not self._another_lives(asker)
+            if asker != self._token and not self._claimed_by_running_process(asker)
         ]
 
-    def own(self, level: int, corners: Array, cell: Array, lattice: str = "") -> Array:
-        """(n, d) the cell that owns each of the corners (n, d) of a level of a lattice: the first
-        that claimed it, else `cell` (d,) from now on."""
+    def claim_owners(self, level: int, corners: Array, cell: Array, lattice: str = "") -> Array:
+        """Return the cells (n, d) that own the corners (n, d) of a level of a lattice. A corner
+        without owner gets `cell` (d,). Raises InputError for damaged files and wrong shapes."""
         corners, cell = np.asarray(corners), np.asarray(cell)
         if (
             corners.ndim != 2
@@ -209,7 +212,7 @@ class CornerStore:
         ):
             raise InputError(
                 f"The corners are {corners.dtype} of shape {corners.shape}, the cell is "
-                f"{cell.dtype} of shape {cell.shape}; give whole numbers of shape (n, d) and "
+                f"{cell.dtype} of shape {cell.shape}; give integers of shape (n, d) and "
                 "(d,)."
             )
         mine, owners = cell.astype("<i8").tobytes(), []
@@ -237,7 +240,7 @@ class CornerStore:
         return np.frombuffer(b"".join(owners), "<i8").astype(np.int64).reshape(corners.shape)
 
     def close(self) -> None:
-        """Let go of the file; what was asked for and not put is for others to compute."""
+        """Close the file. Other processes may compute the unfinished points."""
         self._held.close()
 
     def __enter__(self) -> Self:
@@ -252,8 +255,8 @@ class CornerStore:
         self.close()
 
     def _prepare(self) -> None:
-        """Check that the file is ours before anything is changed in it, and make the tables of a
-        new one."""
+        """Check that the file belongs to Pliant before any change, and create the tables of a new
+        file."""
         questions = (
             "PRAGMA application_id",
             "PRAGMA user_version",
@@ -262,25 +265,25 @@ class CornerStore:
         application, version, tables = (
             self._db.execute(question).fetchone()[0] for question in questions
         )
-        if application != APPLICATION and (application or tables):
+        if application != APPLICATION_ID and (application or tables):
             raise InputError(
                 f"{self.path} is a database of another program; give another name for the corners."
             )
-        if version > VERSION:
+        if version > FORMAT_VERSION:
             raise InputError(
                 f"{self.path} was written by a newer Pliant (version {version} of such files, "
-                f"here {VERSION}); update Pliant, or give another name."
+                f"here {FORMAT_VERSION}); update Pliant, or give another name."
             )
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute(
             "PRAGMA synchronous = FULL"
-        )  # a loss of power loses no sample either, and each took seconds
+        )  # a power failure loses no sample; each takes seconds to compute
         if not tables:
             with self._transaction():
                 for statement in (
                     *_TABLES,
-                    f"PRAGMA application_id = {APPLICATION}",
-                    f"PRAGMA user_version = {VERSION}",
+                    f"PRAGMA application_id = {APPLICATION_ID}",
+                    f"PRAGMA user_version = {FORMAT_VERSION}",
                 ):
                     self._db.execute(statement)
 
@@ -301,24 +304,24 @@ class CornerStore:
         )
 
     def _computed_elsewhere(self, point: bytes) -> bool:
-        with self._errors_as_sentences():
+        with self._sqlite_errors_as_pliant_errors():
             row = self._db.execute(
                 "SELECT asker FROM corners WHERE model = ? AND point = ? AND value IS NULL",
                 (self.key, point),
             ).fetchone()
-        return row is not None and self._another_lives(row[0])
+        return row is not None and self._claimed_by_running_process(row[0])
 
-    def _another_lives(self, token: str) -> bool:
+    def _claimed_by_running_process(self, token: str) -> bool:
         return (
-            self._life is not None
+            self._lock_folder is not None
             and token != ""
             and token != self._token
-            and _lives(self._life / token)
+            and _is_locked(self._lock_folder / token)
         )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._errors_as_sentences():
+        with self._sqlite_errors_as_pliant_errors():
             try:
                 self._db.execute("BEGIN IMMEDIATE")
                 yield
@@ -328,7 +331,7 @@ class CornerStore:
                     self._db.execute("ROLLBACK")
 
     @contextmanager
-    def _errors_as_sentences(self) -> Iterator[None]:
+    def _sqlite_errors_as_pliant_errors(self) -> Iterator[None]:
         try:
             yield
         except (
@@ -341,7 +344,7 @@ class CornerStore:
                 code,
                 (
                     PliantError,
-                    "see that there is memory and that the disk is sound, or choose another file",
+                    "check the free memory and the health of the disk, or choose another file",
                 ),
             )
             raise kind(
@@ -349,32 +352,33 @@ class CornerStore:
             ) from error
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """No two processes open the file at once: SQLite does not wait its turn when it changes to
-        WAL, and the dead are buried here."""
-        if self._life is None:
+    def _opening_lock(self) -> Iterator[None]:
+        """Lock the opening of the file: SQLite does not wait when it switches to WAL, and lock
+        files
+        of ended processes are removed here."""
+        if self._lock_folder is None:
             yield
             return
-        with os_errors_as_sentences(self._life, 0):
+        with translate_write_errors(self._lock_folder, 0):
             if self.path is not None and self.path.is_dir():
                 raise InputError(
                     f"{self.path} is a folder; give the name of a file for the corners."
                 )
-            self._life.mkdir(parents=True, exist_ok=True)
-            file = (self._life / ".opening").open("w")
+            self._lock_folder.mkdir(parents=True, exist_ok=True)
+            file = (self._lock_folder / ".opening").open("w")
         with file:
             _flock(file.fileno(), wait=True)
             yield
 
 
 @contextmanager
-def _alive(folder: Path, token: str) -> Iterator[None]:
-    """This process is alive as long as it holds the lock on a file of its own, which the system
-    frees however the process ends."""
+def _process_lock(folder: Path, token: str) -> Iterator[None]:
+    """Lock a file for the lifetime of this process. The system releases the lock however the
+    process ends."""
     path = folder / token
-    with os_errors_as_sentences(path, 0):
+    with translate_write_errors(path, 0):
         for other in folder.iterdir():
-            if other.name != ".opening" and not _lives(other):
+            if other.name != ".opening" and not _is_locked(other):
                 other.unlink(missing_ok=True)
         file = path.open("w")
     try:
@@ -386,8 +390,8 @@ def _alive(folder: Path, token: str) -> Iterator[None]:
             path.unlink()
 
 
-def _lives(path: Path) -> bool:
-    if os.name == "nt":  # no flock there, but an open file cannot be deleted
+def _is_locked(path: Path) -> bool:
+    if os.name == "nt":  # no flock on Windows, but an open file cannot be deleted
         with suppress(PermissionError):
             path.unlink(missing_ok=True)
         return path.exists()
@@ -397,7 +401,7 @@ def _lives(path: Path) -> bool:
         with path.open() as file:
             fcntl.flock(
                 file, fcntl.LOCK_SH | fcntl.LOCK_NB
-            )  # shared: two that look at once do not take each other for the owner
+            )  # shared: two checks at once do not block each other
     except FileNotFoundError:
         return False
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""The page where a robot is driven by dragging its target, and what it records."""
+"""The browser page that drives a robot by dragging its targets, and recordings of such drives."""
 
-from pliant.viewer.door import signpost
-from pliant.viewer.drive import check_duration, drive, headless, load_script, session_of
+from pliant.viewer.access import write_redirect_file
+from pliant.viewer.drive import check_duration, drive, headless, load_script, make_session
 from pliant.viewer.recording import Recording, load_recording
 from pliant.viewer.session import Session
 
@@ -13,6 +13,6 @@ __all__ = [
     "headless",
     "load_recording",
     "load_script",
-    "session_of",
-    "signpost",
+    "make_session",
+    "write_redirect_file",
 ]

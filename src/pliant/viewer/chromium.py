@@ -1,11 +1,10 @@
-"""A Chromium or Chrome of this machine, for benchmarks and tests that look at the page as a person
-does."""
+"""Find an installed Chromium or Chrome, for benchmarks and tests of the page."""
 
 import os
 import shutil
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-# Quiet, and with WebGL by the processor where there is no graphics card.
+EXECUTABLES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# No background services; WebGL by software rendering if there is no graphics card.
 FLAGS = (
     "--use-gl=angle",
     "--use-angle=swiftshader",
@@ -21,11 +20,11 @@ FLAGS = (
 
 
 def find_chromium() -> str | None:
-    """The path of a browser: what CHROMIUM says, or the first that is installed."""
-    said = os.environ.get("CHROMIUM")
-    return said or next((path for name in NAMES if (path := shutil.which(name))), None)
+    """Return the path of a browser: $CHROMIUM, else the first installed one, or None."""
+    chosen = os.environ.get("CHROMIUM")
+    return chosen or next((path for name in EXECUTABLES if (path := shutil.which(name))), None)
 
 
 def chromium_flags() -> list[str]:
-    """For a browser without a window; as root it cannot have its sandbox."""
+    """Return flags of a headless browser. Root cannot use the sandbox."""
     return [*FLAGS, *(["--no-sandbox"] if os.name == "posix" and os.geteuid() == 0 else [])]

@@ -1,5 +1,5 @@
-"""Loop: the simulation in a thread of its own. It ticks while a page watches, and makes a frame
-whenever the page asks for one."""
+"""Control loop: advances a session in its own thread while a page is connected, and sends a frame
+when the page requests one."""
 
 import threading
 import time
@@ -14,42 +14,40 @@ from typing import Any
 import numpy as np
 
 from pliant.core import PliantError
-from pliant.viewer.recording import FASTEST
+from pliant.viewer.messages import decode_message, encode_message
+from pliant.viewer.recording import CONTROL_RATE
 from pliant.viewer.session import Session
-from pliant.viewer.wire import packed, understood
 
-PERIOD = 1.0 / FASTEST  # [s]
-LATE = 4  # ticks that are caught up with
-MOST_WAITING = 1000  # messages from the page that wait for the next tick
-WAIT = 0.1  # [s] how long the thread sleeps at a time while nobody watches
+CONTROL_PERIOD = 1.0 / CONTROL_RATE  # [s]
+MAX_DELAYED_STEPS = 4  # control steps that the loop catches up after a delay
+MAX_QUEUED_MESSAGES = 1000  # messages from the page that wait for the next control step
+IDLE_PERIOD = 0.1  # [s] between two checks for a page while none is connected
 
 
 @dataclass(kw_only=True)
 class Loop:
-    """Ticks a session at up to 60 Hz. `send` brings a message to the page; the page answers each
-    frame, so that only one is under way."""
+    """A control loop of up to 60 Hz. `send` sends a message to the page. The page answers each
+    frame, so that only one is in transit."""
 
     session: Session
-    send: Callable[[bytes], Future | None] = lambda message: None  # done when the message has left
-    ended: Callable[[], None] = lambda: None  # called when the thread ends by itself
-    failure: Exception | None = None  # why it did
-    took: deque[float] = field(
-        default_factory=lambda: deque(maxlen=2000)
-    )  # [s] of the last ticks, the making of frames included
-    gaps: deque[float] = field(
-        default_factory=lambda: deque(maxlen=2000)
-    )  # [s] between the starts of the last ticks
-    frames: int = 0  # that were sent
-    steer: Callable[[Session], None] = lambda session: None  # called before every tick
+    send: Callable[[bytes], Future | None] = lambda message: None  # done when the message is sent
+    on_end: Callable[[], None] = lambda: None  # called if the thread fails
+    failure: Exception | None = None  # why it failed
+    # [s] computing time of the last control steps, including frames
+    step_times: deque[float] = field(default_factory=lambda: deque(maxlen=2000))
+    # [s] between the starts of the last control steps
+    step_intervals: deque[float] = field(default_factory=lambda: deque(maxlen=2000))
+    frames: int = 0  # number of frames sent
+    before_step: Callable[[Session], None] = lambda session: None  # called before each control step
 
     def __post_init__(self) -> None:
-        self._texts: Queue[str | bytes] = Queue(MOST_WAITING)
+        self._texts: Queue[str | bytes] = Queue(MAX_QUEUED_MESSAGES)
         self._watched, self._stopped = threading.Event(), threading.Event()
-        self._wanted = False  # does the page wait for a frame?
-        self._complaint = ""  # what was wrong with the page's last message
-        self._under_way: Future | None = None  # the last message to the page
+        self._frame_requested = False
+        self._message_error = ""  # what was wrong with the last message from the page
+        self._in_transit: Future | None = None  # the last message to the page
         self._thread: threading.Thread | None = None
-        self._due = time.perf_counter()  # when the next tick begins
+        self._due = time.perf_counter()  # start of the next control step
 
     # Called by the server
 
@@ -64,11 +62,11 @@ class Loop:
             self._thread.join()
         self.session.close()
 
-    def watch(self, on: bool) -> None:
-        """A page has come, and waits for its first frame, or has gone; without one the simulation
-        waits, and nothing of the last page is left for the next."""
+    def set_watched(self, on: bool) -> None:
+        """Start the simulation when a page connects; pause it and drop queued messages when the
+        page disconnects."""
         if on:
-            self._wanted, self._complaint = True, ""
+            self._frame_requested, self._message_error = True, ""
             self._watched.set()
         else:
             self._watched.clear()
@@ -76,16 +74,16 @@ class Loop:
                 while True:
                     self._texts.get_nowait()
 
-    def hear(self, text: str | bytes) -> None:
-        """Take a message from the page; of a flood what is too much is lost."""
+    def receive(self, text: str | bytes) -> None:
+        """Queue a message from the page. Drop it if the queue is full."""
         with suppress(Full):
             self._texts.put_nowait(text)
 
     def scene(self) -> bytes:
-        """The first message to a page: what it draws."""
+        """Return the first message to a page: everything that does not change."""
         head, arrays = self.session.picture.scene()
         controls = [asdict(control) for control in self.session.controls]
-        return packed(
+        return encode_message(
             {
                 "type": "scene",
                 **head,
@@ -101,93 +99,91 @@ class Loop:
     def _run(self) -> None:
         try:
             while not self._stopped.is_set():
-                if self._watched.wait(WAIT) and not self._stopped.is_set():
-                    self.turn()
+                if self._watched.wait(IDLE_PERIOD) and not self._stopped.is_set():
+                    self.step()
                 else:
-                    self.session.rest()
+                    self.session.restart_clock()
         except Exception as error:
             self.failure = error
-            self.ended()
+            self.on_end()
 
-    def turn(self) -> None:
-        """One tick, what was said before it and the frame after it, and a rest until the next is
-        due."""
-        began = time.perf_counter()
-        self._listen()
-        self.steer(self.session)
-        self.session.tick()
+    def step(self) -> None:
+        """Handle queued messages, run a control step, answer the page and sleep until the next
+        step is due."""
+        start = time.perf_counter()
+        self._handle_messages()
+        self.before_step(self.session)
+        self.session.step()
         self._answer()
-        ended = time.perf_counter()
-        self.took.append(ended - began)
-        self._due = max(self._due + PERIOD, ended - LATE * PERIOD)
-        self._stopped.wait(max(0.0, self._due - ended))
-        self.gaps.append(time.perf_counter() - began)
+        end = time.perf_counter()
+        self.step_times.append(end - start)
+        self._due = max(self._due + CONTROL_PERIOD, end - MAX_DELAYED_STEPS * CONTROL_PERIOD)
+        self._stopped.wait(max(0.0, self._due - end))
+        self.step_intervals.append(time.perf_counter() - start)
 
     def _answer(self) -> None:
-        """One message at a time, so that a page which asks and does not read fills nothing."""
-        if self._under_way is not None and not self._under_way.done():
+        """Send at most one message at a time, so that a page which does not read fills no
+        buffer."""
+        if self._in_transit is not None and not self._in_transit.done():
             return
-        if self._complaint:
-            self._under_way = self.send(packed({"type": "error", "text": self._complaint}, {}))
-            self._complaint = ""
-        elif self._wanted:
-            self._wanted, self.frames = False, self.frames + 1
-            self._under_way = self.send(self.frame())
+        if self._message_error:
+            error = {"type": "error", "text": self._message_error}
+            self._in_transit = self.send(encode_message(error, {}))
+            self._message_error = ""
+        elif self._frame_requested:
+            self._frame_requested, self.frames = False, self.frames + 1
+            self._in_transit = self.send(self.frame())
 
-    def _listen(self) -> None:
+    def _handle_messages(self) -> None:
         while True:
             try:
-                message = understood(self._texts.get_nowait())
-                if message["say"] == "seen":
-                    self._wanted = True
+                message = decode_message(self._texts.get_nowait())
+                if message["type"] == "seen":
+                    self._frame_requested = True
                 else:
-                    self.session.hear(message)
+                    self.session.handle_message(message)
             except Empty:
                 return
             except PliantError as error:
-                self._complaint = str(error)
+                self._message_error = str(error)
 
     @property
     def rate(self) -> float:
-        """[Hz] of the last second or so."""
-        last = list(self.gaps)[-60:]
+        """Return the mean rate [Hz] of the last 60 control steps."""
+        last = list(self.step_intervals)[-60:]
         return len(last) / sum(last) if last else 0.0
 
     def frame(self) -> bytes:
-        """Where everything is now."""
+        """Return the current state as a message."""
         s = self.session
-        pose, wish = s.pose, s.wish
-        under_way = None if s.recorder is None else len(s.recorder.rows)
-        recorded = (
-            None
-            if s.replayed is None
-            else {"ticks": s.replayed.ticks, "seconds": s.replayed.seconds, "number": s.recordings}
-        )
+        state, command, last = s.state, s.command, s.last_recording
         head: dict[str, Any] = {
             "type": "frame",
-            "k": int(pose.k),
+            "k": int(state.k),
             "time": s.time,
             "rate": self.rate,
-            "tick": 1e3 * (self.took[-1] if self.took else 0.0),
-            "solve": 1e3 * float(pose.solve_seconds),
-            "error": _number(s.error),
-            "ok": pose.ok,
-            "state": pose.state,
+            "step_time": 1e3 * (self.step_times[-1] if self.step_times else 0.0),
+            "solve": 1e3 * float(state.solve_seconds),
+            "error": _finite_or_none(s.error),
+            "ok": state.ok,
+            "state": state.outcome,
             "text": s.text,
-            "said": s.trouble,
-            "mode": wish.mode,
-            "paused": wish.paused,
-            "recording": under_way,
-            "recorded": recorded,
-            "colour": wish.colour,
+            "warning": s.current_warning,
+            "mode": command.mode,
+            "paused": command.paused,
+            "recording": None if s.recorder is None else len(s.recorder.rows),
+            "recorded": None
+            if last is None
+            else {"steps": last.n_steps, "seconds": last.seconds, "number": s.recordings},
+            "colour": command.colour,
             "active": list(s.active),
-            "u": pose.u.tolist(),
-            "wanted": wish.controls.tolist(),
-            "targets": {name: at.tolist() for name, at in wish.targets.items()},
-            "places": {name: at.tolist() for name, at in s.places.items()},
+            "u": state.u.tolist(),
+            "commanded": command.controls.tolist(),
+            "targets": {name: at.tolist() for name, at in command.targets.items()},
+            "positions": {name: at.tolist() for name, at in s.effector_positions.items()},
         }
-        return packed(head, s.picture.frame(s.position, pose.u, wish.colour))
+        return encode_message(head, s.picture.frame(s.position, state.u, command.colour))
 
 
-def _number(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None

@@ -1,17 +1,17 @@
-"""Obstacles as triangles, from their signed distance alone: a lattice finds the surface, a few
-Newton steps bring its points there."""
+"""Surfaces of obstacles from their signed distance: a lattice locates the surface, and Newton
+steps project its points."""
 
 import numpy as np
 
 from pliant.contact import Distance, Obstacle
 from pliant.core import Array
 
-CELLS = 40  # of the lattice along the longest side
+LATTICE_CELLS = 40  # along the longest side of the box
 
 
 def obstacle_box(obstacle: Distance, low: Array, high: Array) -> tuple[Array, Array]:
-    """((dim,), (dim,)) [m] where an obstacle is looked for: about its own outline where it brings
-    one, else from low to high."""
+    """Return the box ((dim,), (dim,)) [m] of the drawn obstacle: around its outline if it has one,
+    else (low, high)."""
     if not isinstance(obstacle, Obstacle) or not obstacle.outline:
         return low, high
     curves = np.concatenate(obstacle.outline)
@@ -20,10 +20,12 @@ def obstacle_box(obstacle: Distance, low: Array, high: Array) -> tuple[Array, Ar
 
 
 def obstacle_surface(obstacle: Distance, low: Array, high: Array) -> tuple[Array, Array]:
-    """((n, 3) [m] points, (m, 3) outward triangles) of an obstacle within a box: dual to a lattice,
-    a point in every cell that the surface crosses and two triangles about every edge that it
-    cuts."""
-    step = float((high - low).max()) / CELLS
+    """Return points (n, 3) [m] and outward triangles (m, 3) of an obstacle within a box.
+
+    Dual contouring: each lattice cell that the surface crosses has a point, and each lattice edge
+    that it cuts has two triangles.
+    """
+    step = float((high - low).max()) / LATTICE_CELLS
     counts = np.maximum(np.ceil((high - low) / step).astype(int), 2)
     axes = [a + step * np.arange(n + 1) for a, n in zip(low, counts, strict=True)]
     lattice = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
@@ -38,13 +40,13 @@ def obstacle_surface(obstacle: Distance, low: Array, high: Array) -> tuple[Array
     number = np.full(crossed.shape, -1)
     number[crossed] = np.arange(crossed.sum())
     points = lattice[:-1, :-1, :-1][crossed] + 0.5 * step
-    return _onto(obstacle, points, step), np.concatenate(
-        [_about_edges(inside, number, axis) for axis in range(3)]
+    return _project(obstacle, points, step), np.concatenate(
+        [_edge_triangles(inside, number, axis) for axis in range(3)]
     )
 
 
-def _onto(obstacle: Distance, points: Array, step: float) -> Array:
-    """Points brought to where the distance is zero, none further than a cell at a time."""
+def _project(obstacle: Distance, points: Array, step: float) -> Array:
+    """Project points onto the zero of the distance by Newton steps of at most one cell."""
     for _ in range(8 if len(points) else 0):
         d, n, _ = obstacle(points)
         move = d[:, None] * n / np.maximum(np.sum(n * n, axis=1), 1e-12)[:, None]
@@ -56,9 +58,8 @@ def _onto(obstacle: Distance, points: Array, step: float) -> Array:
     return points
 
 
-def _about_edges(inside: Array, number: Array, axis: int) -> Array:
-    """(m, 3) the triangles about the lattice edges along an axis whose ends lie on different
-    sides."""
+def _edge_triangles(inside: Array, number: Array, axis: int) -> Array:
+    """Return the triangles (m, 3) around the cut lattice edges along an axis."""
     b, c = (axis + 1) % 3, (axis + 2) % 3
     start = np.moveaxis(inside, axis, 0)
     cut = np.moveaxis(start[:-1] != start[1:], 0, axis)
@@ -76,18 +77,18 @@ def _about_edges(inside: Array, number: Array, axis: int) -> Array:
         cell[:, c] -= back_c
         around.append(number[tuple(cell.T)])
     quad = np.stack(around, axis=1)
-    leaving = inside[
-        tuple(at.T)
-    ]  # from inside to outside along the axis: the quad turns outward as it is
+    leaving = inside[tuple(at.T)]  # inside to outside along the axis: already oriented outward
     quad = np.where(leaving[:, None], quad, quad[:, ::-1])
     return np.concatenate([quad[:, [0, 1, 2]], quad[:, [0, 2, 3]]])
 
 
 def obstacle_curves(obstacle: Distance, low: Array, high: Array) -> list[Array]:
-    """The curves (k, 2) [m] where the distance is zero within a box of the plane."""
+    """Return the curves (k, 2) [m] of zero distance within a box of the plane."""
     import contourpy  # comes with matplotlib
 
-    x, y = np.meshgrid(*(np.linspace(a, b, 6 * CELLS) for a, b in zip(low, high, strict=True)))
+    x, y = np.meshgrid(
+        *(np.linspace(a, b, 6 * LATTICE_CELLS) for a, b in zip(low, high, strict=True))
+    )
     depth = np.asarray(obstacle(np.stack([x.ravel(), y.ravel()], axis=1))[0]).reshape(x.shape)
     lines: list[Array] = contourpy.contour_generator(x, y, depth).lines(0.0)  # type: ignore[assignment]
     return lines

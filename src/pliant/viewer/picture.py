@@ -1,4 +1,4 @@
-"""Picture: what the page draws of a robot, told once, and where all of it is, told with every
+"""Picture: the shapes of a robot for the page, sent once, and their positions, sent with every
 frame."""
 
 from collections.abc import Callable
@@ -8,24 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from pliant.actuators import Cable, Driven, Pressure, Tether
-from pliant.actuators.continued import uncontinued
-from pliant.actuators.hydraulic import AttachedLiquid, Hydraulic, liquid_of
+from pliant.actuators import AttachedLiquid, Polyline, cavity_of, liquid_of
 from pliant.bodies import Beams, Solid
 from pliant.contact import Obstacle
 from pliant.core import Array
-from pliant.geometry.cells import quartered
+from pliant.geometry.cells import split_quadratic_triangles
 from pliant.robot import Robot
+from pliant.robot.actuation import for_each_actuator
 from pliant.viewer.obstacles import obstacle_box, obstacle_curves, obstacle_surface
 
-FLOOR = (
-    0.03  # of the robot's size, how far the drawn ground lies below it where there is no real one
-)
+GROUND_GAP = 0.03  # robot sizes between the robot and the drawn ground, if it has no real ground
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Line:
-    """A polyline that moves with the robot: a cable, or the frame that holds it."""
+class PageLine:
+    """A polyline that moves with the robot: a cable, or the frame of a gripper."""
 
     kind: str  # "cable" or "frame"
     name: str
@@ -36,56 +33,55 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Picture:
-    """What is drawn of a robot. Points of a plane robot lie at height zero of the third axis."""
+    """The drawn shapes of a robot. Points of a plane robot get a third coordinate of zero."""
 
     robot: Robot
 
     @cached_property
     def rest(self) -> Array:
-        """(n_nodes, dim) [m]"""
+        """Return the node positions (n_nodes, dim) [m] at rest."""
         body = self.robot.body()
         return body.rest.reshape(-1, body.dim)
 
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
-        """((dim,), (dim,)) [m] of the robot at rest, what its cables run to included."""
-        places = self.rest[self.robot.body().is_place]
+        """Return the bounding box ((dim,), (dim,)) [m] of the robot at rest, cables included."""
+        nodes = self.rest[self.robot.body().is_position]
         u = self.robot.neutral_controls()
-        all_ = np.concatenate([places, *(line.at(self.rest, u) for line in self.lines)])
+        all_ = np.concatenate([nodes, *(line.at(self.rest, u) for line in self.lines)])
         return all_.min(axis=0), all_.max(axis=0)
 
     @property
     def size(self) -> float:
-        """[m] the diagonal of the bounds."""
+        """Return the diagonal [m] of the bounding box."""
         return float(np.linalg.norm(np.subtract(*self.bounds))) or 1.0
 
     @property
     def colours(self) -> tuple[str, ...]:
-        """What the body can be coloured by."""
+        """Return the quantities that can colour the body."""
         return ("strain", *(("weight",) if self._liquids else ()), "none")
 
-    # Shapes, as rows of node numbers of the body
+    # Shapes, as rows of node indices
 
     @cached_property
     def _cavities(self) -> dict[str, Array]:
-        """The walls of each cavity that an actuator fills."""
+        """Return the wall facets of each cavity that an actuator fills."""
         body = self.robot.body()
-        inner = {name: uncontinued(a) for name, a in self.robot.actuators.items()}
-        fluids = {
-            name: a.cavity for name, a in inner.items() if isinstance(a, Hydraulic | Pressure)
+        if not isinstance(body, Solid) or body.dim != 3:
+            return {}
+        cavities = {name: cavity_of(a) for name, a in self.robot.actuators.items()}
+        return {
+            name: body.mesh.facets(cavity)
+            for name, cavity in cavities.items()
+            if cavity is not None
         }
-        return (
-            {name: body.mesh.facets(cavity) for name, cavity in fluids.items()}
-            if isinstance(body, Solid) and body.dim == 3
-            else {}
-        )
 
     @cached_property
     def _shapes(self) -> dict[str, Array]:
-        """skin (m, 3), rods (m, 2), dots (m, 1) and a cavity (m, 3) for each fluid."""
+        """Return skin (m, 3), rods (m, 2), dots (m, 1) and the cavity (m, 3) of each fluid."""
         body = self.robot.body()
         if isinstance(body, Beams):
-            return {"rods": np.flatnonzero(body.is_place)[body.rods.rods]}
+            return {"rods": np.flatnonzero(body.is_position)[body.rods.rods]}
         if not isinstance(body, Solid):
             return {"dots": np.arange(len(self.rest))[:, None]}
         skin = body.mesh.boundary() if body.dim == 3 else body.mesh.cells
@@ -94,34 +90,33 @@ class Picture:
         }
         outer = np.array([tuple(sorted(facet[:3])) not in walls for facet in skin.tolist()])
         return {
-            "skin": _flat(skin[outer]),
-            **{f"cavity {name}": _flat(wall) for name, wall in self._cavities.items()},
+            "skin": _linear_triangles(skin[outer]),
+            **{f"cavity {name}": _linear_triangles(wall) for name, wall in self._cavities.items()},
         }
 
     @cached_property
     def nodes(self) -> Array:
-        """(n,) the nodes of the body that are drawn."""
+        """Return the indices (n,) of the drawn nodes."""
         return np.unique(np.concatenate([shape.ravel() for shape in self._shapes.values()]))
 
     @cached_property
-    def lines(self) -> tuple[Line, ...]:
-        """Cables, and the frames that hold the robot."""
-        out, first = [], 0
-        for name, actuator in self.robot.actuators.items():
-            if isinstance(actuator, Cable):
-                out.append(_cable(self.robot, name, actuator, first))
-            if isinstance(actuator, Driven):
-                out += _frame(self.robot, name, actuator, first)
-            first += actuator.n_controls
-        return tuple(out)
+    def lines(self) -> tuple[PageLine, ...]:
+        """Return the cables and the frames of grippers."""
+        body = self.robot.body()
+        made = for_each_actuator(self.robot, lambda actuator: actuator.polylines(body))
+        return tuple(
+            _page_line(name, line, part)
+            for name, (lines, part) in zip(self.robot.actuators, made, strict=True)
+            for line in lines
+        )
 
-    # What is told
+    # Messages
 
     def scene(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """(what does not move, in words and numbers; the arrays it names)."""
-        low, high = (_deep(part) for part in self.bounds)
+        """Return the constant data of the scene: a JSON head and arrays by name."""
+        low, high = (_as_3d(part) for part in self.bounds)
         shapes = {name: np.searchsorted(self.nodes, shape) for name, shape in self._shapes.items()}
-        arrays = {**shapes, "rest": _deep(self.rest[self.nodes])}
+        arrays = {**shapes, "rest": _as_3d(self.rest[self.nodes])}
         head = {
             "name": self.robot.name,
             "dim": self.rest.shape[1],
@@ -144,25 +139,24 @@ class Picture:
         return head, arrays
 
     def frame(self, q: Array, u: Array, colour: str) -> dict[str, Array]:
-        """Where everything is for positions q (n_dofs,) [m] and controls u, and the values that
-        colour it."""
+        """Return points, colour values and lines for positions q (n_dofs,) [m] and controls u."""
         nodes = q.reshape(self.rest.shape)
-        arrays = {"points": _deep(nodes[self.nodes])}
+        arrays = {"points": _as_3d(nodes[self.nodes])}
         if colour != "none":
             arrays["values"] = self.values(q, colour)[self.nodes]
         if self.lines:
-            arrays["lines"] = _deep(np.concatenate([line.at(nodes, u) for line in self.lines]))
+            arrays["lines"] = _as_3d(np.concatenate([line.at(nodes, u) for line in self.lines]))
         return arrays
 
     def values(self, q: Array, colour: str) -> Array:
-        """(n_nodes,) what a colour shows: the strain [-], or how hard the weight of liquids presses
-        on each node [N]."""
+        """Return the nodal values (n_nodes,) of a colour: the strain [-] or the magnitude of the
+        liquid forces [N]."""
         if colour == "strain":
             return self.robot.body().strain(q)  # type: ignore[attr-defined]
-        return np.linalg.norm(self.pressed(q), axis=1)
+        return np.linalg.norm(self.liquid_forces(q), axis=1)
 
-    def pressed(self, q: Array) -> Array:
-        """(n_nodes, dim) [N] what the weight of all liquids does to each node."""
+    def liquid_forces(self, q: Array) -> Array:
+        """Return the nodal forces (n_nodes, dim) [N] by the weight of all liquids."""
         nodes, force = q.reshape(self.rest.shape), np.zeros(self.rest.shape)
         for liquid in self._liquids:
             force -= liquid.weights.T @ liquid.gradient(
@@ -178,15 +172,15 @@ class Picture:
 
     @property
     def _radius(self) -> list[float] | None:
-        """[m] of each rod, or of a dot."""
+        """Return the radius [m] of each rod, or of all dots."""
         body = self.robot.body()
         if isinstance(body, Beams):
-            return [min(section.reach) for section in body.rods.sections]
+            return [min(section.extreme_fibres) for section in body.rods.sections]
         return None if isinstance(body, Solid) else [0.04 * self.size]
 
     @property
     def _ground(self) -> dict[str, Any]:
-        """The height of the ground, and whether it is one that the robot meets."""
+        """Return the height of the ground, and whether the robot has contact with it."""
         heights = [
             c.obstacle.ground
             for c in self.robot.contacts
@@ -194,17 +188,17 @@ class Picture:
         ]
         real = max(heights) if heights else None
         return {
-            "height": float(self.bounds[0][-1]) - FLOOR * self.size if real is None else real,
+            "height": float(self.bounds[0][-1]) - GROUND_GAP * self.size if real is None else real,
             "real": real is not None,
         }
 
     @property
-    def _room(self) -> tuple[Array, Array]:
-        """Where obstacles without an outline are looked for."""
+    def _obstacle_region(self) -> tuple[Array, Array]:
+        """Return the box in which obstacles without an outline are drawn."""
         return self.bounds[0] - 0.7 * self.size, self.bounds[1] + 0.7 * self.size
 
-    def _standing(self) -> list[Any]:
-        """The obstacles that are not level ground."""
+    def _non_ground_obstacles(self) -> list[Any]:
+        """Return the obstacles other than level ground."""
         found = [contact.obstacle for contact in self.robot.contacts]
         return [o for o in found if not (isinstance(o, Obstacle) and o.ground is not None)]
 
@@ -214,7 +208,10 @@ class Picture:
         return (
             []
             if flat
-            else [obstacle_surface(o, *obstacle_box(o, *self._room)) for o in self._standing()]
+            else [
+                obstacle_surface(o, *obstacle_box(o, *self._obstacle_region))
+                for o in self._non_ground_obstacles()
+            ]
         )
 
     @property
@@ -222,59 +219,27 @@ class Picture:
         if self.rest.shape[1] == 3:
             return []
         return [
-            _deep(curve)
-            for o in self._standing()
-            for curve in obstacle_curves(o, *obstacle_box(o, *self._room))
+            _as_3d(curve)
+            for o in self._non_ground_obstacles()
+            for curve in obstacle_curves(o, *obstacle_box(o, *self._obstacle_region))
         ]
 
 
-def _deep(points: Array) -> Array:
-    """(..., 3) points of the plane or of space."""
+def _as_3d(points: Array) -> Array:
+    """Return points (..., dim) as (..., 3), padded with zeros."""
     return np.concatenate([points, np.zeros((*points.shape[:-1], 3 - points.shape[-1]))], axis=-1)
 
 
-def _flat(facets: Array) -> Array:
-    """(m, 3) triangles; one with middle nodes becomes four."""
-    return facets if facets.shape[1] == 3 else quartered(facets)
+def _linear_triangles(facets: Array) -> Array:
+    """Return linear triangles (m, 3). A quadratic triangle gives four."""
+    return facets if facets.shape[1] == 3 else split_quadratic_triangles(facets)
 
 
-def _cable(robot: Robot, name: str, cable: Cable, first: int) -> Line:
-    weights = robot.body().locate(np.asarray(cable.points, float))
-    guide = (
-        np.zeros((0, robot.body().dim))
-        if cable.guide is None
-        else np.asarray(cable.guide, float)[None]
-    )
-    return Line(
-        kind="cable",
+def _page_line(name: str, line: Polyline, part: slice) -> PageLine:
+    return PageLine(
+        kind=line.kind,
         name=name,
-        control=first,
-        count=weights.shape[0] + len(guide),
-        at=lambda nodes, u: np.concatenate([weights @ nodes, guide]),
+        control=part.start,
+        count=line.n_points,
+        at=lambda nodes, u: line.points(nodes, u[part]),
     )
-
-
-def _frame(robot: Robot, name: str, actuator: Driven, first: int) -> list[Line]:
-    part, frame = slice(first, first + actuator.n_controls), actuator.frame
-    count = len(frame.outline(frame.start))
-    out = [
-        Line(
-            kind="frame",
-            name=name,
-            control=first,
-            count=count,
-            at=lambda nodes, u: frame.outline(u[part]),
-        )
-    ]
-    if isinstance(actuator, Tether):
-        row = robot.body().locate(np.asarray(actuator.point, float)[None])
-        out.append(
-            Line(
-                kind="cable",
-                name=name,
-                control=first,
-                count=2,
-                at=lambda nodes, u: np.concatenate([frame.outline(u[part])[-1:], row @ nodes]),
-            )
-        )
-    return out

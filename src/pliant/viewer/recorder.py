@@ -1,44 +1,43 @@
-"""Recorder: notes what a driven robot does, tick by tick."""
+"""Recorder: collects the control steps of a driven robot."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from pliant.controls import Control
 from pliant.core import Array
-from pliant.planners import Pose
+from pliant.planners import ControlState
+from pliant.robot import Control
 from pliant.viewer.recording import Recording
 
-LONGEST = 216_000  # ticks: an hour at 60 Hz
+MAX_STEPS = 216_000  # control steps: one hour at 60 Hz
 
 
 @dataclass(kw_only=True)
 class Recorder:
-    """A recording under way."""
+    """The rows of a current recording."""
 
     robot: str
     controls: Sequence[Control]
-    dt: float | None  # [s] of a dynamic tick
+    dt: float | None  # [s] control period of a dynamic model; None: quasistatic
     effectors: tuple[str, ...]
-    began: float  # [s] of the driven time
-    first: Pose  # before the first tick
-    rows: list[tuple[float, Array, Array, Array]] = field(
-        default_factory=list
-    )  # time [s], controls, targets, places
+    start_time: float  # [s] driving time at the start of the recording
+    initial_state: ControlState  # before the first control step
+    # time [s], controls, targets [m] and effector positions [m] of each control step
+    rows: list[tuple[float, Array, Array, Array]] = field(default_factory=list)
 
     @property
-    def full(self) -> bool:
-        return len(self.rows) >= LONGEST
+    def is_full(self) -> bool:
+        return len(self.rows) >= MAX_STEPS
 
-    def note(self, time: float, pose: Pose, targets: Array) -> None:
-        """A tick ended at a time [s] of the driven time in a pose, on the way to targets
-        (n_effectors, dim) [m]."""
-        self.rows.append((time - self.began, pose.u, targets, pose.places))
+    def append(self, time: float, state: ControlState, targets: Array) -> None:
+        """Add a control step that ended at a driving time [s], with targets (n_effectors, dim)
+        [m]."""
+        self.rows.append((time - self.start_time, state.u, targets, state.positions))
 
     def recording(self, since: int = 0) -> Recording:
-        """All that was noted, or what was noted since a row."""
-        times, commands, targets, places = (
+        """Return the rows from index `since` as a recording."""
+        times, controls, targets, positions = (
             np.array(part) for part in zip(*self.rows[since:], strict=True)
         )
         return Recording(
@@ -47,11 +46,11 @@ class Recorder:
             units=tuple(c.unit for c in self.controls),
             dt=self.dt,
             effectors=self.effectors,
-            tick=int(self.first.k),
-            start=self.first.x,
-            before=self.first.u,
+            first_step=int(self.initial_state.k),
+            start=self.initial_state.x,
+            previous_control=self.initial_state.u,
             times=times,
-            controls=commands,
+            controls=controls,
             targets=targets,
-            places=places,
+            positions=positions,
         )

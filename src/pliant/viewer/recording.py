@@ -1,5 +1,5 @@
-"""Recording: what was commanded while a robot was driven; it is saved as a plan, replayed, and
-exported for the motors."""
+"""Recordings of a driven robot. They can be replayed, saved as plans, and exported as actuator
+commands."""
 
 import csv
 from contextlib import suppress
@@ -13,22 +13,25 @@ import numpy as np
 
 from pliant.core import Array, Dynamics, InputError, PliantError, Status, finite_array
 from pliant.planners import Iteration, Plan, evaluate
-from pliant.planners.plan import plan_model
 from pliant.planners.plan_files import FORMAT, plan_path
+from pliant.planners.plan_result import plan_model_fields
 from pliant.problem import Goal, Problem
 from pliant.robot import Robot
-from pliant.store import read_json, remove, write_atomic, write_json
+from pliant.store import read_json, remove_files, write_atomic, write_json
 
 METHOD = "drive"
-FASTEST = 60.0  # [Hz]
-STEP = 6  # ticks for each step of a quasistatic plan
-ROWS = ("times", "controls", "targets", "places")  # what each tick adds
+CONTROL_RATE = 60.0  # [Hz] of control steps
+CONTROL_STEPS_PER_PLAN_STEP = 6  # of a quasistatic plan, which has no time scale
+ROWS = ("times", "controls", "targets", "positions")  # one entry for each control step
 PLAN, COMMANDS = "plan.json", "commands.csv"
-PART, PARTS = "partial-{:06d}.json", "partial-*.json"  # of a recording under way
+PART_NAME, PART_PATTERN = (
+    "partial-{:06d}.json",
+    "partial-*.json",
+)  # of a recording that has not ended
 
 
-class RobotModel(Dynamics, Protocol):
-    """A model that was made of a robot."""
+class RobotDynamics(Dynamics, Protocol):
+    """A model of a robot."""
 
     @property
     def robot(self) -> Robot: ...
@@ -36,41 +39,36 @@ class RobotModel(Dynamics, Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recording:
-    """Tick by tick: the controls that were set, where the followed effectors were to be, and where
-    they came."""
+    """The controls, targets and positions of the active effectors at each control step."""
 
     robot: str
     names: tuple[str, ...]  # of the controls
     units: tuple[str, ...]
     effectors: tuple[str, ...]
-    dt: (
-        float | None
-    )  # [s] of a tick of a dynamic robot; None: each tick is a quasistatic step at whatever time
-    tick: (
-        int  # the index in time of the first tick, which moving supports and changing loads look at
-    )
-    start: Array  # (n_state,) before the first tick
-    before: Array  # (n_controls,) the controls that stood then
-    times: Array  # (k,) [s] since the recording began
+    dt: float | None  # [s] control period of a dynamic model; None: quasistatic
+    first_step: int  # time index of the first control step, for moving supports and loads
+    start: Array  # (n_state,) before the first control step
+    previous_control: Array  # (n_controls,) before the first control step
+    times: Array  # (k,) [s] since the start of the recording
     controls: Array  # (k, n_controls)
     targets: Array  # (k, n_effectors, dim) [m]
-    places: Array  # (k, n_effectors, dim) [m]
-    digest: str | None = None  # of the robot, where a plan was saved with it
+    positions: Array  # (k, n_effectors, dim) [m]
+    digest: str | None = None  # of the robot, if the recording was made from a plan
 
     @property
-    def ticks(self) -> int:
+    def n_steps(self) -> int:
         return len(self.times)
 
     @property
     def seconds(self) -> float:
-        return float(self.times[-1]) if self.ticks else 0.0
+        return float(self.times[-1]) if self.n_steps else 0.0
 
     def row(self, k: int) -> tuple[Array, dict[str, Array]]:
-        """((n_controls,) the controls of a tick, effector -> (dim,) [m] its target)."""
+        """Return the controls (n_controls,) and the targets effector -> (dim,) [m] of step k."""
         return self.controls[k], dict(zip(self.effectors, self.targets[k], strict=True))
 
     def commands(self) -> str:
-        """The commands of the actuators with their times, as CSV."""
+        """Return the times and actuator commands as CSV."""
         out = StringIO()
         rows = csv.writer(out, lineterminator="\n")
         rows.writerow(
@@ -86,8 +84,8 @@ class Recording:
         return out.getvalue()
 
     def content(self) -> dict[str, Any]:
-        """What plan.json holds: a plan, whose controls `planners.load_controls` reads too, and what
-        a replay needs beside."""
+        """Return the content of plan.json: a plan that `planners.load_controls` can read, and the
+        data for a replay."""
         return {
             "method": METHOD,
             "cost": None,
@@ -98,46 +96,50 @@ class Recording:
             "units": list(self.units),
             "effectors": list(self.effectors),
             "dt": self.dt,
-            "tick": self.tick,
+            "first_step": self.first_step,
             "start": self.start.tolist(),
-            "before": self.before.tolist(),
+            "previous_control": self.previous_control.tolist(),
             **self.rows(),
         }
 
     def rows(self) -> dict[str, Any]:
-        """What each tick adds to plan.json."""
+        """Return the entries of plan.json that grow with each control step."""
         return {
             "times": self.times.tolist(),
             "controls": self.controls.tolist(),
             "targets": self.targets.tolist(),
-            "places": self.places.tolist(),
+            "positions": self.positions.tolist(),
         }
 
     def save(self, folder: str | Path) -> None:
-        """Write plan.json and commands.csv, in place of what was written while it was recorded."""
+        """Write plan.json and commands.csv, and remove the parts written during the recording."""
         write_json(Path(folder) / PLAN, self.content())
         write_atomic(Path(folder) / COMMANDS, self.commands())
-        with suppress(PliantError):  # parts that stay do no harm
-            remove(folder, PARTS)
+        with suppress(PliantError):  # remaining parts do no harm
+            remove_files(folder, PART_PATTERN)
 
-    def plan(self, model: RobotModel) -> Plan:
-        """The controls simulated from where the recording began, as a plan whose cost is how well
-        the effectors followed."""
+    def plan(self, model: RobotDynamics) -> Plan:
+        """Simulate the controls from the initial state and return a plan. Its cost measures the
+        tracking error. Raises `InputError` if the model does not fit the recording."""
         if self.dt is not None and model.dt != self.dt:
             raise InputError(
-                f"The recording has ticks of {self.dt:g} s and the model steps of {model.dt:g} "
-                f"s; make it with dt={self.dt!r}."
+                f"The recording has a control period of {self.dt:g} s and the model a time step "
+                f"of {model.dt:g} s; create the model with dt={self.dt!r}."
             )
-        if self.tick and model.robot.changes_in_time:
+        if self.first_step and model.robot.is_time_dependent:
             raise InputError(
-                "The recording began while supports or loads were moving, and a plan begins at "
-                "time zero; record from a reset on, or replay it with pliant drive --replay."
+                "The recording started while supports or loads were moving, but a plan starts at "
+                "time zero. Record after a reset, or replay it with pliant drive --replay."
             )
         goals = [
             Goal(effector=name, target=self.targets[:, e]) for e, name in enumerate(self.effectors)
         ]
         problem = Problem(
-            model=model, steps=self.ticks, terms=goals, x0=self.start, before=self.before
+            model=model,
+            steps=self.n_steps,
+            terms=goals,
+            x0=self.start,
+            previous_control=self.previous_control,
         )
         run = evaluate(problem, self.controls, keep=False)
         ok, text = not run.failed, run.failed or f"driven for {self.seconds:.2f} s"
@@ -149,27 +151,27 @@ class Recording:
             cost=run.cost,
             status=Status(ok=ok, text=text),
             history=history,
-            misses=tuple(problem.misses(run.states, run.controls)) if ok else (),
-            excess=problem.excess(run.controls),
-            **plan_model(problem, run.states),
+            goal_errors=tuple(problem.goal_errors(run.states, run.controls)) if ok else (),
+            limit_violation=problem.limit_violation(run.controls),
+            **plan_model_fields(problem, run.states),
         )
 
 
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """What plan.json would hold if the recording had ended with its last part."""
+    """Return the content of plan.json from the parts of a recording that did not end."""
     return {**parts[0], **{key: [row for part in parts for row in part[key]] for key in ROWS}}
 
 
 def load_recording(folder: str | Path) -> Recording:
-    """Return a saved recording, the parts of one whose program was killed, or the motion of a saved
-    plan. Raises InputError where the folder has none of them."""
+    """Return a saved recording, the saved parts of an interrupted one, or the motion of a saved
+    plan. Raises `InputError` if the folder has none of them."""
     path = plan_path(folder)
     parts = [
         read_json(part)
-        for part in ([path] if path.exists() else sorted(path.parent.glob(PARTS)) or [path])
+        for part in ([path] if path.exists() else sorted(path.parent.glob(PART_PATTERN)) or [path])
     ]
     if parts[0].get("format") == FORMAT:
-        return planned_recording(Plan.load(path))
+        return recording_from_plan(Plan.load(path))
     try:
         raw = _joined(parts)
         names, effectors, k = (
@@ -182,30 +184,30 @@ def load_recording(folder: str | Path) -> Recording:
             "times": (k,),
             "controls": (k, n),
             "targets": (k, e, None),
-            "places": (k, e, None),
+            "positions": (k, e, None),
             "start": (None,),
-            "before": (n,),
+            "previous_control": (n,),
         }
         arrays: dict[str, Any] = {
             key: finite_array(f"'{key}' in {path}", raw[key], shape)
             for key, shape in shapes.items()
         }
-        units, dt, tick = (
+        units, dt, first_step = (
             tuple(map(str, raw["units"])),
             None if raw["dt"] is None else float(raw["dt"]),
-            int(raw["tick"]),
+            int(raw["first_step"]),
         )
-        sound = (
+        valid = (
             len(units) == n
             and e
             and k
-            and tick >= 0
+            and first_step >= 0
             and (dt is None or 0.0 < dt < inf)
             and arrays["targets"].shape[2] in (2, 3)
         )
         if (
-            not sound
-            or arrays["places"].shape != arrays["targets"].shape
+            not valid
+            or arrays["positions"].shape != arrays["targets"].shape
             or (np.diff(arrays["times"], prepend=0.0) < 0.0).any()
         ):
             raise ValueError
@@ -215,7 +217,7 @@ def load_recording(folder: str | Path) -> Recording:
             units=units,
             effectors=effectors,
             dt=dt,
-            tick=tick,
+            first_step=first_step,
             **arrays,
         )
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -225,44 +227,48 @@ def load_recording(folder: str | Path) -> Recording:
         ) from None
 
 
-def planned_recording(plan: Plan) -> Recording:
-    """Return a plan as a recording, in ticks of 1/60 s: its controls, with the planned positions of
-    the effectors as targets. A step of a quasistatic plan takes STEP ticks, on which the controls
-    change linearly; the controls of a dynamic plan are held for its own time step."""
+def recording_from_plan(plan: Plan) -> Recording:
+    """Return a plan as a recording with the planned effector positions as targets.
+
+    Each step of a quasistatic plan takes CONTROL_STEPS_PER_PLAN_STEP control steps with linearly
+    interpolated controls. The controls of a dynamic plan are constant during its time step.
+    """
     model = plan.model
     if model is None or not plan.positions:
         raise InputError(
-            "This plan has no effector that a replay could show. Plan for a robot with effectors."
+            "This plan has no effector to show in a replay. Plan for a robot with effectors."
         )
-    steps, tick = len(plan.controls), 1.0 / FASTEST
-    before = plan.controls[0] if plan.before is None else plan.before
-    seconds = steps * (STEP * tick if model.quasistatic else model.dt)
-    times = tick * np.arange(1, max(1, round(seconds * FASTEST)) + 1)
-    at = times * steps / seconds  # the end of each tick, in steps
+    steps, period = len(plan.controls), 1.0 / CONTROL_RATE
+    previous = plan.controls[0] if plan.previous_control is None else plan.previous_control
+    seconds = steps * (CONTROL_STEPS_PER_PLAN_STEP * period if model.quasistatic else model.dt)
+    times = period * np.arange(1, max(1, round(seconds * CONTROL_RATE)) + 1)
+    at = times * steps / seconds  # end of each control step, in plan steps
     start = plan.states[0]
     if model.quasistatic:
-        controls = _interpolated(at, np.vstack([before, plan.controls]))
+        controls = _interpolated(at, np.vstack([previous, plan.controls]))
     else:
         controls = plan.controls[np.clip((at - 0.5 * at[0]).astype(int), 0, steps - 1)]
         start = np.concatenate([model.space.position(start), model.space.velocity(start)])
-    places = np.stack([_interpolated(at, plan.positions[name]) for name in model.effectors], axis=1)
+    positions = np.stack(
+        [_interpolated(at, plan.positions[name]) for name in model.effectors], axis=1
+    )
     return Recording(
         robot=model.robot,
         names=model.names,
         units=model.units,
         effectors=model.effectors,
-        dt=None if model.quasistatic else tick,
-        tick=0,
+        dt=None if model.quasistatic else period,
+        first_step=0,
         start=start,
-        before=before,
+        previous_control=previous,
         times=times,
         controls=controls,
-        targets=places,
-        places=places,
+        targets=positions,
+        positions=positions,
         digest=model.digest,
     )
 
 
 def _interpolated(at: Array, rows: Array) -> Array:
-    """Return (len(at), n) rows (k, n) between their indices, linearly."""
+    """Interpolate rows (k, n) linearly at fractional indices `at`; return (len(at), n)."""
     return np.stack([np.interp(at, np.arange(len(rows)), row) for row in rows.T], axis=1)

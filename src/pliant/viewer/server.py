@@ -1,4 +1,4 @@
-"""Server: the page, its files and its socket, on one port. One page drives at a time."""
+"""Server of the page, its files and its WebSocket on one port. One page drives at a time."""
 
 import asyncio
 import json
@@ -15,32 +15,30 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
 from pliant.core import InputError
+from pliant.viewer.access import SOCKET_PATH, Access, check_address, page_files, response_headers
 from pliant.viewer.connections import (
     ConnectionLimits,
     ExhaustionLog,
     lengthen_queue,
     limited_connection,
 )
-from pliant.viewer.door import SOCKET, Door, check_address, headers_of, page_files
 from pliant.viewer.loop import Loop
+from pliant.viewer.messages import MAX_MESSAGE_BYTES
 from pliant.viewer.recording import COMMANDS, PLAN
-from pliant.viewer.wire import MOST_BYTES
 
-TAKEN, TAKEN_OVER = 4001, 4002  # why a socket closes, beside the reason in words
-QUIET = logging.getLogger(
-    "pliant.viewer"
-)  # a stranger's broken request is no news for the terminal
-QUIET.addHandler(logging.NullHandler())
-QUIET.propagate = False
+CLOSE_OCCUPIED, CLOSE_TAKEN_OVER = 4001, 4002  # WebSocket close codes
+LOG = logging.getLogger("pliant.viewer")  # silent: invalid requests are not the user's concern
+LOG.addHandler(logging.NullHandler())
+LOG.propagate = False
 
 
 @dataclass(kw_only=True)
 class Server:
-    """Serves a loop to one page at a time."""
+    """A server that connects a control loop to one page at a time."""
 
     loop: Loop
     address: str = "127.0.0.1"
-    port: int = 0  # 0: any that is free
+    port: int = 0  # 0: any free port
     allow_remote: bool = False
     token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     limits: ConnectionLimits = field(default_factory=ConnectionLimits)
@@ -50,22 +48,22 @@ class Server:
         self._files, self._page = page_files(), None  # type: dict[str, bytes], ServerConnection | None
         self._scene = self.loop.scene()
 
-    async def run(self, started: Callable[[str], None], stop: asyncio.Event) -> None:
-        """Serve until `stop` is set or the simulation fails; `started` learns the page's
-        address."""
+    async def run(self, on_ready: Callable[[str], None], stop: asyncio.Event) -> None:
+        """Serve until `stop` is set or the simulation fails. Call `on_ready` with the URL of the
+        page as soon as it is available."""
         here = asyncio.get_running_loop()
         here.set_exception_handler(ExhaustionLog())
         self.loop.send = lambda message: asyncio.run_coroutine_threadsafe(self._send(message), here)
-        self.loop.ended = lambda: here.call_soon_threadsafe(stop.set)  # type: ignore[assignment]
+        self.loop.on_end = lambda: here.call_soon_threadsafe(stop.set)  # type: ignore[assignment]
         try:
             server = await serve(
                 self._drive,
                 self.address,
                 self.port,
                 process_request=self._answer,
-                max_size=MOST_BYTES,
+                max_size=MAX_MESSAGE_BYTES,
                 compression=None,
-                logger=QUIET,
+                logger=LOG,
                 close_timeout=1.0,
                 server_header="pliant",
                 open_timeout=self.limits.request_time,
@@ -75,16 +73,16 @@ class Server:
             lengthen_queue(server, self.limits)
         except (OSError, OverflowError, UnicodeError) as error:
             raise InputError(
-                f"The page cannot be served at {self.address}, port {self.port} ({error}); name "
-                "an address of this machine, and another --port or 0 for any that is free."
+                f"The page cannot be served at {self.address}, port {self.port} ({error}). "
+                "Use an address of this machine and another --port, or 0 for any free port."
             ) from None
-        self.door = Door(
+        self.access = Access(
             token=self.token, address=self.address, port=server.sockets[0].getsockname()[1]
         )
         async with server:
             self.loop.start()
             try:
-                started(self.door.url)
+                on_ready(self.access.url)
                 await stop.wait()
             finally:
                 await here.run_in_executor(None, self.loop.stop)
@@ -94,26 +92,23 @@ class Server:
     # Plain requests
 
     async def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
-        """None lets a socket through; everything else is answered here."""
-        name = self.door.path(request.path, request.headers)
+        """Answer a plain HTTP request. Return None for a WebSocket request."""
+        name = self.access.authorized_path(request.path, request.headers)
         if name is None:
-            return _refusal(HTTPStatus.FORBIDDEN, "Open the address that pliant drive has printed.")
+            return _refusal(HTTPStatus.FORBIDDEN, "Open the URL that pliant drive has printed.")
         if request.method != "GET":
-            return _refusal(
-                HTTPStatus.METHOD_NOT_ALLOWED, "Here is only something to get.", Allow="GET"
-            )
-        if name == SOCKET:
+            return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "Only GET is allowed.", Allow="GET")
+        if name == SOCKET_PATH:
             return None
-        body = self._files.get(name) or await asyncio.to_thread(
-            self._recorded, name
-        )  # a long recording would keep the page waiting
+        # in a thread: encoding a long recording would delay the frames
+        body = self._files.get(name) or await asyncio.to_thread(self._recording_file, name)
         if body is None:
-            return _refusal(HTTPStatus.NOT_FOUND, "There is no such file.")
-        return _response(HTTPStatus.OK, body, headers_of(name, request.headers["Host"]))
+            return _refusal(HTTPStatus.NOT_FOUND, "This file does not exist.")
+        return _response(HTTPStatus.OK, body, response_headers(name, request.headers["Host"]))
 
-    def _recorded(self, name: str) -> bytes | None:
-        """The last recording as a file."""
-        recording = self.loop.session.replayed
+    def _recording_file(self, name: str) -> bytes | None:
+        """Return the last recording as the content of a file. None if there is none."""
+        recording = self.loop.session.last_recording
         if recording is None or name not in (COMMANDS, PLAN):
             return None
         return (
@@ -122,30 +117,30 @@ class Server:
             else json.dumps(recording.content(), allow_nan=False)
         ).encode()
 
-    # The socket
+    # The WebSocket
 
     async def _drive(self, page: ServerConnection) -> None:
-        """A page has opened its socket."""
+        """Serve a page until it disconnects or another page takes over."""
         old = self._page
         if old is not None and not (page.request and page.request.path.endswith("?take")):
-            await page.close(TAKEN, "Another page drives this robot.")
+            await page.close(CLOSE_OCCUPIED, "Another page drives this robot.")
             return
         self._page = page
         if old is not None:
-            self.loop.watch(False)
-            await old.close(TAKEN_OVER, "Another page has taken over.")
+            self.loop.set_watched(False)
+            await old.close(CLOSE_TAKEN_OVER, "Another page has taken over.")
         try:
             await page.send(self._scene)
-            self.loop.watch(True)
+            self.loop.set_watched(True)
             async for text in page:
                 if self._page is page:
-                    self.loop.hear(text)
+                    self.loop.receive(text)
         except ConnectionClosed:
             pass
         finally:
             if self._page is page:
                 self._page = None
-                self.loop.watch(False)
+                self.loop.set_watched(False)
 
     async def _send(self, message: bytes) -> None:
         page = self._page
@@ -156,8 +151,8 @@ class Server:
                 return
 
 
-def _refusal(status: HTTPStatus, sentence: str, **headers: str) -> Response:
-    return _response(status, f"{sentence}\n".encode(), {"Content-Type": "text/plain", **headers})
+def _refusal(status: HTTPStatus, message: str, **headers: str) -> Response:
+    return _response(status, f"{message}\n".encode(), {"Content-Type": "text/plain", **headers})
 
 
 def _response(status: HTTPStatus, body: bytes, headers: Any) -> Response:

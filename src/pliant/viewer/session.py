@@ -1,4 +1,4 @@
-"""Session: a robot that is driven, tick by tick. One thread alone may call it."""
+"""Session: a driven robot, advanced one control step at a time. Call it from one thread only."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -9,86 +9,84 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pliant.controls import Control, controls_of
 from pliant.core import Array, InputError, PliantError, finite_array
 from pliant.dynamics.overlaps import overlap_text, with_note
-from pliant.planners import Pose
+from pliant.planners import ControlState
 from pliant.planners.model_summary import different_parts, robot_digest
-from pliant.robot import Robot
-from pliant.viewer.keeper import Keeper
+from pliant.robot import Control, Robot
+from pliant.viewer.command import FOLLOW, MANUAL, REPLAY, Command, CommandRanges, apply_message
 from pliant.viewer.picture import Picture
 from pliant.viewer.recorder import Recorder
 from pliant.viewer.recording import Recording
-from pliant.viewer.wish import FOLLOW, MANUAL, REPLAY, Frame, Wish, heard
+from pliant.viewer.recording_writer import RecordingWriter
 
-LOOK_EVERY = 30  # ticks between two looks for bodies that overlap, which may take as long as a tick
+OVERLAP_CHECK_INTERVAL = 30  # control steps; one check may take as long as a control step
 
 
 class Controller(Protocol):
-    """What drives the robot; planners.inverse makes one."""
+    """The controller of a session. `planners.inverse_control` returns one."""
 
-    def begin(self) -> Pose: ...
-    def resume(self, x: Array, u: Array, k: int) -> Pose: ...
-    def take_over(self, pose: Pose) -> Pose: ...
-    def follow(self, pose: Pose, targets: Array) -> Pose: ...
-    def manual(self, pose: Pose, u: Array) -> Pose: ...
+    def begin(self) -> ControlState: ...
+    def resume(self, x: Array, u: Array, k: int) -> ControlState: ...
+    def take_over(self, state: ControlState) -> ControlState: ...
+    def follow(self, state: ControlState, targets: Array) -> ControlState: ...
+    def manual(self, state: ControlState, u: Array) -> ControlState: ...
 
 
 @dataclass(kw_only=True)
 class Session:
-    """A robot, what is wanted of it and where it is."""
+    """A robot, its current command and its current state."""
 
     robot: Robot
-    make: Callable[[tuple[str, ...]], Controller]  # the controller of some effectors
-    active: tuple[str, ...]  # the effectors that follow their targets at first
-    dt: float | None = None  # [s] of a dynamic tick; None: every tick is a quasistatic step
-    folder: Path | None = None  # recordings are saved here too
-    replayed: Recording | None = None  # what was last recorded, or is to be played
-    time: float = 0.0  # [s] driven so far, pauses left out
-    # [m] how far the worst effector was from its target after the last tick; zero by hand, where
-    # there is none
-    error: float = 0.0
-    said: str = ""  # what went wrong last
-    unsaved: str = ""  # why the last recording could not be saved
-    recordings: int = 0
-    recorder: Recorder | None = None  # of the recording under way
-    keeper: Keeper | None = None  # of it, where a folder was given
-    played: Recording | None = None  # the replay under way; another recording may be made of it
-    next_row: int = 0  # of it
-    _overlap: tuple[int, str] | None = None  # the tick that it was last looked for, and what it is
+    make_controller: Callable[[tuple[str, ...]], Controller]  # effector names -> controller
+    active: tuple[str, ...]  # names of the effectors that follow their targets
+    dt: float | None = None  # [s] control period of a dynamic model; None: quasistatic
+    folder: Path | None = None  # where recordings are saved; None: they are not saved
+    last_recording: Recording | None = None  # the recording that a replay plays
+    time: float = 0.0  # [s] driving time, without pauses
+    error: float = 0.0  # [m] largest distance of an effector to its target; zero in manual mode
+    warning: str = ""  # the last problem
+    save_error: str = ""  # why the last recording could not be saved
+    recordings: int = 0  # number of recordings so far
+    recorder: Recorder | None = None  # of the current recording
+    recording_writer: RecordingWriter | None = None  # of the current recording, if saved
+    active_replay: Recording | None = None  # the recording that is being replayed
+    next_row: int = 0  # of the active replay
+    _overlap: tuple[int, str] | None = None  # control step of the last check, and its result
 
     def __post_init__(self) -> None:
-        self.controller = self.make(self.active)
-        self.pose: Pose = self.controller.begin()
-        self.wish = Wish(active=self.active, targets=self.places, controls=self.pose.u)
+        self.controller = self.make_controller(self.active)
+        self.state: ControlState = self.controller.begin()
+        self.command = Command(
+            active=self.active, targets=self.effector_positions, controls=self.state.u
+        )
         self.clock = time.perf_counter()
-        if self.replayed is not None:
-            self._replay(self.replayed)
+        if self.last_recording is not None:
+            self._replay(self.last_recording)
 
     @property
-    def trouble(self) -> str:
-        """What there is to be told: that a recording under way reaches no disk as long as it does
-        not, else what went wrong last."""
-        lost = "" if self.keeper is None else self.keeper.lost
+    def current_warning(self) -> str:
+        """Return the warning to show. A recording that cannot be written to disk comes first."""
+        failure = "" if self.recording_writer is None else self.recording_writer.write_error
         return (
-            f"The recording under way is not on disk yet ({lost}); free the folder {self.folder}."
-            if lost
-            else self.said
+            f"The current recording is not on disk yet ({failure}). Free space in {self.folder}."
+            if failure
+            else self.warning
         )
 
     @property
     def overlap(self) -> str:
-        """Where bodies of the robot overlap, as a sentence; "" where they do not. It is looked for
-        every LOOK_EVERY ticks."""
-        k = int(self.pose.k)
-        if self._overlap is None or not 0 <= k - self._overlap[0] < LOOK_EVERY:
+        """Return a message about overlapping bodies of the robot, or "". The check runs every
+        OVERLAP_CHECK_INTERVAL control steps."""
+        k = int(self.state.k)
+        if self._overlap is None or not 0 <= k - self._overlap[0] < OVERLAP_CHECK_INTERVAL:
             self._overlap = (k, overlap_text(self.robot.body(), [self.position]))
         return self._overlap[1]
 
     @property
     def text(self) -> str:
-        """The state of the robot in words."""
-        return with_note(self.pose.text, self.overlap)
+        """Return the state of the robot as text."""
+        return with_note(self.state.message, self.overlap)
 
     @cached_property
     def picture(self) -> Picture:
@@ -96,14 +94,14 @@ class Session:
 
     @cached_property
     def controls(self) -> tuple[Control, ...]:
-        return controls_of(self.robot)
+        return self.robot.controls
 
     @cached_property
-    def frame(self) -> Frame:
+    def command_ranges(self) -> CommandRanges:
         low, high = self.picture.bounds
         lower, upper = self.robot.control_limits()
-        return Frame(
-            middle=(low + high) / 2,
+        return CommandRanges(
+            centre=(low + high) / 2,
             size=self.picture.size,
             lower=lower,
             upper=upper,
@@ -112,108 +110,117 @@ class Session:
 
     @property
     def position(self) -> Array:
-        """(n_dofs,) where the unknowns of the body are."""
-        return self.pose.x[: self.robot.body().rest.size]
+        """Return the generalised positions (n_dofs,) of the body."""
+        return self.state.x[: self.robot.body().rest.size]
 
     @property
-    def places(self) -> dict[str, Array]:
-        """effector -> (dim,) [m] where it is."""
-        return {name: self.robot.place(name, self.position) for name in self.robot.effectors}
+    def effector_positions(self) -> dict[str, Array]:
+        """Return a dictionary effector -> (dim,) [m]."""
+        return {
+            name: self.robot.effector_position(name, self.position) for name in self.robot.effectors
+        }
 
-    def _miss(self) -> float:
-        """[m] how far the worst of the effectors that follow is from its target."""
-        places = self.places
+    def _largest_error(self) -> float:
+        """Return the largest distance [m] of an active effector to its target."""
+        positions = self.effector_positions
         return max(
-            float(np.linalg.norm(self.wish.targets[name] - places[name])) for name in self.active
+            float(np.linalg.norm(self.command.targets[name] - positions[name]))
+            for name in self.active
         )
 
-    # What the page says
+    # Messages from the page
 
-    def hear(self, message: Mapping[str, Any]) -> None:
-        """Take in a message; what is wrong with it is a sentence, and the wish stays."""
-        before, after = self.wish, heard(self.wish, message, self.frame)
-        if after.mode != before.mode:  # nothing jumps when the mode changes
-            after, self.played = replace(after, controls=self.pose.u, targets=self.places), None
-        self.said, self.wish = "" if _answers(before, after) else self.said, after
+    def handle_message(self, message: Mapping[str, Any]) -> None:
+        """Update the command from a message of the page. Raises `PliantError` if the message is
+        invalid; the command is unchanged then."""
+        before, after = self.command, apply_message(self.command, message, self.command_ranges)
+        if after.mode != before.mode:  # the robot must not move when the mode changes
+            after = replace(after, controls=self.state.u, targets=self.effector_positions)
+            self.active_replay = None
+        self.warning = "" if _acknowledges_warning(before, after) else self.warning
+        self.command = after
         try:
-            self._obey(before, after)
+            self._apply_changes(before, after)
         except PliantError:
-            self.wish = before
+            self.command = before
             raise
 
-    def _obey(self, before: Wish, after: Wish) -> None:
-        """What a wish asks for once."""
+    def _apply_changes(self, before: Command, after: Command) -> None:
+        """Run the actions that a new command requests once."""
         if after.active != before.active:
-            self._take_over(after.active)
+            self._change_active(after.active)
         if after.resets != before.resets:
             self.reset()
         if after.recording != before.recording:
             self._begin_recording() if after.recording else self._end_recording()
         if after.replays != before.replays:
-            self._replay(self.replayed)
+            self._replay(self.last_recording)
 
-    def _take_over(self, active: tuple[str, ...]) -> None:
-        """Another controller goes on from where the robot is."""
-        controller = self.make(active)
-        self.pose = controller.take_over(self.pose)
+    def _change_active(self, active: tuple[str, ...]) -> None:
+        """Continue from the current state with a controller of other effectors."""
+        controller = self.make_controller(active)
+        self.state = controller.take_over(self.state)
         self.active, self.controller, self.error = active, controller, 0.0
 
     def reset(self) -> None:
-        """As at first; a recording ends before."""
-        first, self.said = self.controller.begin(), ""
+        """Return to the initial state. A current recording ends before."""
+        first, self.warning = self.controller.begin(), ""
         self.close()
-        self.pose, self.played, self.error = first, None, 0.0
-        mode = MANUAL if self.wish.mode == MANUAL else FOLLOW
-        self.wish = replace(
-            self.wish, mode=mode, targets=self.places, controls=self.pose.u, recording=False
+        self.state, self.active_replay, self.error = first, None, 0.0
+        mode = MANUAL if self.command.mode == MANUAL else FOLLOW
+        self.command = replace(
+            self.command,
+            mode=mode,
+            targets=self.effector_positions,
+            controls=self.state.u,
+            recording=False,
         )
 
     # Time
 
-    def rest(self) -> float:
-        """[s] since the last tick or rest, which does not count as driven."""
+    def restart_clock(self) -> float:
+        """Return the time [s] since the last call or control step, and restart the clock."""
         before, self.clock = self.clock, time.perf_counter()
         return self.clock - before
 
-    def tick(self, past: float | None = None) -> None:
-        """One step on, unless it is paused; `past` [s] is what a quasistatic one counts for (None:
-        as much as has passed)."""
-        passed = self.rest()
-        past = passed if past is None else past
-        if self.wish.paused:
+    def step(self, duration: float | None = None) -> None:
+        """Advance one control step, unless paused. `duration` [s] is added to the time of a
+        quasistatic robot (None: the elapsed wall-clock time)."""
+        elapsed = self.restart_clock()
+        duration = elapsed if duration is None else duration
+        if self.command.paused:
             return
-        by_hand = self.wish.mode == MANUAL
+        manual = self.command.mode == MANUAL
         try:
-            self.pose = self._next()
-        except PliantError as error:  # stay, and say so
-            self.said, self.wish = str(error), replace(self.wish, paused=True)
+            self.state = self._next_state()
+        except PliantError as error:  # keep the state, pause and show the reason
+            self.warning, self.command = str(error), replace(self.command, paused=True)
             return
-        self.error = 0.0 if by_hand else self._miss()
-        self.time += past if self.dt is None else self.dt
-        if self.wish.recording:
-            self._note()
+        self.error = 0.0 if manual else self._largest_error()
+        self.time += duration if self.dt is None else self.dt
+        if self.command.recording:
+            self._record_step()
 
-    def _next(self) -> Pose:
-        if self.wish.mode == FOLLOW:
-            return self.controller.follow(self.pose, self._aims())
-        if self.wish.mode == REPLAY:
-            return self._replayed_tick()
-        return self.controller.manual(self.pose, self.wish.controls)
+    def _next_state(self) -> ControlState:
+        if self.command.mode == FOLLOW:
+            return self.controller.follow(self.state, self._active_targets())
+        if self.command.mode == REPLAY:
+            return self._replay_step()
+        return self.controller.manual(self.state, self.command.controls)
 
-    def _aims(self) -> Array:
-        """(n_active, dim) [m] the targets of the effectors that follow."""
-        return np.array([self.wish.targets[name] for name in self.active])
+    def _active_targets(self) -> Array:
+        """Return the targets (n_active, dim) [m] of the active effectors."""
+        return np.array([self.command.targets[name] for name in self.active])
 
     def warm_up(self) -> None:
-        """Do once what every tick does, so that the first one does not wait for a compiler."""
-        self.controller.follow(self.pose, self._aims())
-        self.controller.manual(self.pose, self.pose.u)
+        """Run everything that a control step runs, so that the first one need not compile it."""
+        self.controller.follow(self.state, self._active_targets())
+        self.controller.manual(self.state, self.state.u)
         for colour in self.picture.colours:
-            self.picture.frame(self.position, self.pose.u, colour)
+            self.picture.frame(self.position, self.state.u, colour)
 
     def close(self) -> None:
-        """Nobody drives any more: a recording under way ends, and is saved where a folder was
-        given."""
+        """End a current recording. It is saved if the session has a folder."""
         if self.recorder is not None:
             self._end_recording()
 
@@ -225,46 +232,58 @@ class Session:
             controls=self.controls,
             dt=self.dt,
             effectors=self.active,
-            began=self.time,
-            first=self.pose,
+            start_time=self.time,
+            initial_state=self.state,
         )
-        self.unsaved = ""
-        self.keeper = (
-            None if self.folder is None else Keeper(folder=self.folder, recorder=self.recorder)
+        self.save_error = ""
+        self.recording_writer = (
+            None
+            if self.folder is None
+            else RecordingWriter(folder=self.folder, recorder=self.recorder)
         )
 
-    def _note(self) -> None:
+    def _record_step(self) -> None:
         assert self.recorder is not None
-        self.recorder.note(self.time, self.pose, self._aims())
-        if self.keeper is not None:
-            self.keeper.keep()
-        if self.recorder.full:
+        self.recorder.append(self.time, self.state, self._active_targets())
+        if self.recording_writer is not None:
+            self.recording_writer.write_new_rows()
+        if self.recorder.is_full:
             self._end_recording()
-            self.said = (
-                self.said or "The recording has become an hour long and ended; begin another one."
+            self.warning = (
+                self.warning
+                or "The recording has reached its limit of one hour and ended. Start a new one."
             )
 
     def _end_recording(self) -> None:
-        """What was noted becomes a recording, and is saved where a folder was given."""
-        (recorder, self.recorder), (keeper, self.keeper) = (
-            (self.recorder, None),
-            (self.keeper, None),
-        )
-        self.wish = replace(self.wish, recording=False)
+        """Convert the recorded rows to a recording, and save it if the session has a folder."""
+        recorder, writer = self.recorder, self.recording_writer
+        self.recorder = self.recording_writer = None
+        self.command = replace(self.command, recording=False)
         if recorder is None or not recorder.rows:
-            self.said = "Nothing was recorded: the robot was paused."
+            self.warning = "Nothing was recorded: the robot was paused."
             return
-        self.replayed, self.recordings = recorder.recording(), self.recordings + 1
-        self.unsaved = "" if keeper is None else keeper.finish(self.replayed)
-        if self.unsaved:
-            self.said = f"{self.unsaved}; download it here, and free the folder."
+        self.last_recording, self.recordings = recorder.recording(), self.recordings + 1
+        self.save_error = "" if writer is None else writer.finish(self.last_recording)
+        if self.save_error:
+            self.warning = f"{self.save_error}. Download it here, and free space in the folder."
 
     def _replay(self, recording: Recording | None) -> None:
-        """Play a recording from its own start."""
+        """Start a replay at the initial state of a recording. Raises `InputError` if the recording
+        does not fit the robot."""
         if recording is None:
             raise InputError("There is no recording to replay; record one first.")
-        if self.wish.recording:
-            raise InputError("A recording is under way; stop it before a replay.")
+        if self.command.recording:
+            raise InputError("A recording is running; stop it before a replay.")
+        self._check_recording(recording)
+        start = finite_array("The start of the recording", recording.start, self.state.x.shape)
+        controller = self.make_controller(recording.effectors)
+        self.state = controller.resume(start, recording.previous_control, recording.first_step)
+        self.active, self.controller = recording.effectors, controller
+        self.active_replay, self.next_row = recording, 0
+        self.command = replace(self.command, mode=REPLAY, active=self.active, paused=False)
+        self.warning = ""
+
+    def _check_recording(self, recording: Recording) -> None:
         names = tuple(control.name for control in self.controls)
         if recording.names != names:
             raise InputError(
@@ -284,39 +303,32 @@ class Session:
                 if recording.dt
                 else f"The {what} is of a quasistatic {recording.robot}. Leave out --dynamic."
             )
-        strangers = [name for name in recording.effectors if name not in self.robot.effectors]
-        if strangers or recording.targets.shape[2] != self.robot.body().dim:
+        unknown = [name for name in recording.effectors if name not in self.robot.effectors]
+        if unknown or recording.targets.shape[2] != self.robot.body().dim:
             raise InputError(
-                f"The recording leads {', '.join(recording.effectors)} in "
+                f"The recording has targets of {', '.join(recording.effectors)} in "
                 f"{recording.targets.shape[2]} dimensions, which this {self.robot.name} cannot "
-                "follow; drive the same robot in the same way."
+                "follow. Drive the robot that was recorded."
             )
-        start = finite_array("The start of the recording", recording.start, self.pose.x.shape)
-        controller = self.make(recording.effectors)
-        self.pose = controller.resume(start, recording.before, recording.tick)
-        self.active, self.controller, self.played, self.next_row = (
-            recording.effectors,
-            controller,
-            recording,
-            0,
+
+    def _replay_step(self) -> ControlState:
+        """Apply the next row of the replay. After the last row, switch to manual mode with its
+        controls."""
+        assert self.active_replay is not None
+        controls, targets = self.active_replay.row(self.next_row)
+        state = self.controller.manual(self.state, controls)
+        self.command = replace(
+            self.command, controls=controls, targets={**self.command.targets, **targets}
         )
-        self.wish, self.said = replace(self.wish, mode=REPLAY, active=self.active, paused=False), ""
-
-    def _replayed_tick(self) -> Pose:
-        """The next row of the recording; after the last one the controls stay, by hand."""
-        assert self.played is not None
-        controls, aims = self.played.row(self.next_row)
-        pose = self.controller.manual(self.pose, controls)
-        self.wish = replace(self.wish, controls=controls, targets={**self.wish.targets, **aims})
         self.next_row += 1
-        if self.next_row >= self.played.ticks:
-            self.played, self.wish = None, replace(self.wish, mode=MANUAL)
-        return pose
+        if self.next_row >= self.active_replay.n_steps:
+            self.active_replay, self.command = None, replace(self.command, mode=MANUAL)
+        return state
 
 
-def _answers(before: Wish, after: Wish) -> bool:
-    """Whether somebody who has changed one wish to another has read what went wrong: a look from
-    another side says nothing about that."""
+def _acknowledges_warning(before: Command, after: Command) -> bool:
+    """Return whether a change of the command shows that the user has read the warning. A change of
+    targets, controls or colours does not."""
     return any(
         getattr(before, name) != getattr(after, name)
         for name in ("mode", "paused", "active", "resets", "recording", "replays")

@@ -3,17 +3,18 @@
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pliant.actuators import AttachedCable, AttachedPressure, Hydraulic
 from pliant.bodies import Beams, Solid
 from pliant.core import StepError
-from pliant.geometry import Mesh, fill_report, quality
+from pliant.geometry import Mesh, compare_fill, mesh_quality
 from pliant.materials import DENSITY
 from pliant.robot import Robot
 from pliant.robot_files import Task, load_task
-from pliant.zoo.solid_doubts import body_doubts, order_doubts
+from pliant.zoo.order_warnings import order_warnings, overlap_warnings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,28 +38,30 @@ def check(path: Path) -> Findings:
             ("unknowns", str(model.space.n_dofs)),
             ("controls", str(model.n_controls)),
         ]
-        doubts: list[str] = []
+        warnings_found: list[str] = []
         if isinstance(body, Solid):
-            more, doubts = _matter(body)
+            more, warnings_found = _matter(body)
             facts += more + _filled_surface(task)
-            doubts += [*order_doubts(body), *body_doubts(body)]
+            warnings_found += [*order_warnings(body), *overlap_warnings(body)]
         if isinstance(body, Beams):
             facts += _beams(body)
         facts += _attachments(model)
-        doubts += _heavy_liquids(task.robot)
+        warnings_found += _heavy_liquids(task.robot)
         step = model.step(model.initial_state(), task.control(0))
     if not step.status:
-        raise StepError(" ".join([f"The first step of {path} failed: {step.status.text}", *doubts]))
+        raise StepError(
+            " ".join([f"The first step of {path} failed: {step.status.text}", *warnings_found])
+        )
     facts.append(("first step", f"converged in {step.status.iterations} Newton iterations"))
     said = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     fresh = [
-        text for text in said if not any(doubt in text for doubt in doubts)
-    ]  # the robot repeats the mesh's doubts in its own name
-    return Findings(facts=facts, warnings=list(dict.fromkeys([*doubts, *fresh])))
+        text for text in said if not any(warning in text for warning in warnings_found)
+    ]  # the robot repeats the mesh's warnings in its own name
+    return Findings(facts=facts, warnings=list(dict.fromkeys([*warnings_found, *fresh])))
 
 
 def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
-    q = quality(body.mesh)
+    q = mesh_quality(body.mesh)
     unit = "m^3" if body.dim == 3 else "m^2"
     fields = body.fields
     speed = np.sqrt((fields.moduli[:, 1] + 2.0 * fields.moduli[:, 0]) / fields.density)
@@ -73,7 +76,7 @@ def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
         ("volume", f"{body.mesh.volumes().sum():.4g} {unit}"),
         (
             "mass",
-            f"{body.mass_work(np.ones(body.rest.size), np.ones(body.rest.size)) @ fields.density / body.dim:.4g} kg",  # noqa: E501
+            f"{body.mass_vjp(np.ones(body.rest.size), np.ones(body.rest.size)) @ fields.density / body.dim:.4g} kg",  # noqa: E501
         ),
         ("smallest angle", f"{q.smallest_angle:.1f} degrees (cell {q.smallest_angle_cell})"),
         ("surface", "closed" if q.closed else "OPEN"),
@@ -89,14 +92,16 @@ def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
 def _filled_surface(task: Task) -> list[tuple[str, str]]:
     """Compare the mesh with the surface of the file that it fills, if there is one."""
     mesh = task.robot.shape
-    if task.filled is None or not isinstance(mesh, Mesh):
+    if task.fill_source is None or not isinstance(mesh, Mesh):
         return []
-    return [("surface of the file", fill_report(mesh, *task.filled).summary())]
+    return [("surface of the file", compare_fill(mesh, *task.fill_source).summary())]
 
 
 def _beams(body: Beams) -> list[tuple[str, str]]:
-    rods, along = body.rods, np.outer(body.is_place, np.eye(3)[0]).ravel()
-    slender = rods.lengths / np.array([2.0 * max(section.reach) for section in rods.sections])
+    rods, along = body.rods, np.outer(body.is_position, np.eye(3)[0]).ravel()
+    slender = rods.lengths / np.array(
+        [2.0 * max(section.extreme_fibres) for section in rods.sections]
+    )
     return [
         (
             "rods",
@@ -104,14 +109,15 @@ def _beams(body: Beams) -> list[tuple[str, str]]:
             f"to {rods.lengths.max():.4g} m long",
         ),
         ("size", " x ".join(f"{s:.4g}" for s in np.ptp(rods.points, axis=0)) + " m"),
-        ("mass", f"{body.mass_work(along, along) @ body.fields.density:.4g} kg"),
+        ("mass", f"{body.mass_vjp(along, along) @ body.fields.density:.4g} kg"),
         (
             "slenderness",
             f"a rod is {slender.min():.3g} to {slender.max():.3g} times as long as thick",
         ),
         (
             "parts",
-            ", ".join(f"{name} ({len(rods.rods_of(name))} rods)" for name in rods.parts) or "none",
+            ", ".join(f"{name} ({len(rods.part_rods(name))} rods)" for name in rods.parts)
+            or "none",
         ),
     ]
 
@@ -130,7 +136,7 @@ def _heavy_liquids(robot: Robot) -> list[str]:
     ]
 
 
-def _attachments(model) -> list[tuple[str, str]]:
+def _attachments(model: Any) -> list[tuple[str, str]]:
     eq = model.equations
     robot = eq.robot
     attached = (
@@ -142,7 +148,7 @@ def _attachments(model) -> list[tuple[str, str]]:
         ("held unknowns", f"{int(eq.held.sum())} of {eq.n_dofs}"),
         ("free rigid motions", ", ".join(eq.free_rigid_motions()) or "none"),
     ]
-    for (name, actuator), (term, _) in zip(eq.robot.actuators.items(), eq.terms, strict=False):
+    for (name, actuator), (term, _) in zip(eq.robot.actuators.items(), eq.potentials, strict=False):
         if isinstance(term, AttachedCable):
             facts.append(
                 (
@@ -152,7 +158,7 @@ def _attachments(model) -> list[tuple[str, str]]:
                 )
             )
         if isinstance(term, AttachedPressure):
-            n_facets = term.weights.shape[0] // term.group
+            n_facets = term.weights.shape[0] // term.points_per_block
             held = (
                 f", {actuator.density * term.rest_volume:.4g} kg of liquid"
                 if isinstance(actuator, Hydraulic)
@@ -166,6 +172,6 @@ def _attachments(model) -> list[tuple[str, str]]:
                 )
             )
     for name in eq.robot.effectors:
-        at = eq.robot.place(name, eq.body.rest)
+        at = eq.robot.effector_position(name, eq.body.rest)
         facts.append((f"effector {name}", "at " + ", ".join(f"{x:.4g}" for x in at) + " m"))
     return facts

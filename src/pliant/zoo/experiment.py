@@ -1,72 +1,54 @@
 """What an experiment is, and what running one writes."""
 
-import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Dynamics, InputError, is_whole, nearest, quoted, require_seed
-from pliant.dynamics.simulate import Policy, march
-from pliant.linalg import available
+from pliant.core import Array, Dynamics, InputError, is_integer, nearest, quoted, require_seed
+from pliant.dynamics.simulate import Policy, iterate_steps
+from pliant.linalg import available_solvers
 from pliant.parallel import Cluster
 from pliant.progress import Progress, reporting, silent
-from pliant.report import Plot, Scene, animate, still, write_report
-from pliant.store import (
-    Header,
-    Trajectory,
-    TrajectoryWriter,
-    content_key,
-    holds_trajectory,
-    read_json,
-    read_trajectory,
-    remove,
-    write_json,
+from pliant.report import Metric as Metric
+from pliant.report import Outcome as Outcome
+from pliant.report import (
+    result_content,
+    versions,
+    write_animation,
+    write_page,
+    write_trajectory,
 )
-from pliant.zoo.result_folder import (
+from pliant.report.result_folder import (
     ORIGIN,
     RESULT,
     UNFINISHED,
     check_origin,
     checked_folder,
-    held,
+    lock_result_folder,
     read_result,
-    replaced,
+    replace_result,
+)
+from pliant.store import (
+    Header,
+    Trajectory,
+    TrajectoryWriter,
+    content_key,
+    has_trajectory,
+    read_json,
+    read_trajectory,
+    remove_files,
+    write_json,
 )
 
 Setting = float | int | str | bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """One number of a result, beside what the paper reports (None: it does not)."""
-
-    value: float | int | bool
-    unit: str = "-"
-    paper: float | str | None = None
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Outcome:
-    """What an experiment found. `reached` is False when it did not reach its goal, and then
-    `sentence` says why."""
-
-    metrics: Mapping[str, Metric]
-    plots: Sequence[Plot] = ()
-    scene: Scene | None = None
-    reached: bool = True
-    sentence: str = "done"
-    notes: Sequence[
-        str
-    ] = ()  # said below the result and in the report, such as a plan's certificate
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Run:
+class ExperimentRun:
     """The surroundings of one run: its settings, folder and random numbers, and a trajectory that
     survives a crash."""
 
@@ -83,7 +65,7 @@ class Run:
         """The same for the same experiment, settings and seed."""
         made_by = {
             "pliant": versions().get("pliant", ""),
-            "solvers": list(available()),
+            "solvers": list(available_solvers()),
         }  # other ones give other bits
         return content_key(
             {
@@ -101,7 +83,7 @@ class Run:
             "key": self.key,
             "seed": self.seed,
             "settings": dict(self.settings),
-            "solvers": list(available()),
+            "solvers": list(available_solvers()),
             "versions": versions(),
         }
 
@@ -125,15 +107,17 @@ class Run:
             scalars=("iterations",),
             chunk=20,
         )
-        if self.resume and holds_trajectory(self.folder):
+        if self.resume and has_trajectory(self.folder):
             writer, done = TrajectoryWriter.resume(
-                self.folder, key=self.key, header=header, initial=x, most=count
+                self.folder, key=self.key, header=header, initial=x, max_steps=count
             )
             x = done.path[-1]
         else:
             writer = TrajectoryWriter.start(self.folder, x, header, replace=True)
         with writer:
-            for u, step in march(model, controls, count - writer.steps, x, first=writer.steps):
+            for u, step in iterate_steps(
+                model, controls, count - writer.steps, x, first=writer.steps
+            ):
                 writer.append(step.x, u, iterations=step.status.iterations)
                 self.progress("simulating", writer.steps, count)
         return read_trajectory(self.folder)
@@ -141,18 +125,7 @@ class Run:
     def keep(self, states: Array, controls: Array, *, dt: float) -> Trajectory:
         """Write a run that was simulated elsewhere: states (steps + 1, n_state), controls (steps,
         n_controls)."""
-        header = Header(
-            key=self.key,
-            dt=dt,
-            n_state=states.shape[1],
-            n_controls=controls.shape[1],
-            scalars=(),
-            chunk=20,
-        )
-        with TrajectoryWriter.start(self.folder, states[0], header, replace=True) as writer:
-            for x, u in zip(states[1:], controls, strict=True):
-                writer.append(x, u)
-        return read_trajectory(self.folder)
+        return write_trajectory(self.folder, states, controls, dt=dt, key=self.key)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,7 +137,7 @@ class Experiment:
     shows: str  # one line
     size: str  # such as "525 vertices, 4 controls"
     takes: str  # typical run time, such as "20 s"
-    perform: Callable[[Run], Outcome]
+    perform: Callable[[ExperimentRun], Outcome]
     probe: Callable[
         [Mapping[str, Setting]], tuple[Any, Array, Array]
     ]  # (model, state, control) whose derivatives gradcheck looks at
@@ -204,7 +177,7 @@ def _read(key: str, text: str, default: Setting) -> Setting:
         ) from None
     if isinstance(value, float) and not np.isfinite(value):
         raise InputError(f"The setting {key} is {text[:60]}; it must be a finite number.")
-    if kind is int and not is_whole(value):
+    if kind is int and not is_integer(value):
         raise InputError(f"The setting {key} is {text[:60]}; it must be below {2**63}.")
     if (kind is int and value < 1) or (key in ("dt", "tolerance") and value <= 0.0):  # type: ignore[operator]
         raise InputError(
@@ -233,7 +206,7 @@ def run(
             "without --cluster."
         )
     folder = checked_folder(out, experiment.name)
-    here = Run(
+    here = ExperimentRun(
         settings=experiment.chosen(overrides, quick=quick),
         folder=folder,
         identity=experiment.name + experiment.source,
@@ -244,69 +217,33 @@ def run(
     experiment.prepare(here.settings)  # what is wrong is said before anything is removed
     if cluster is not None:
         Cluster(abs, cluster).close()
-    with held(folder):
+    with lock_result_folder(folder):
         finished = read_result(folder / RESULT) if resume and (folder / RESULT).is_file() else None
         if finished is not None and finished["key"] == here.key:
             return finished
         if finished is not None and not (folder / UNFINISHED).is_dir():
             check_origin(folder, here.origin, finished)
-        with replaced(folder, resume=resume) as work, reporting(progress) as report:
+        with replace_result(folder, resume=resume) as work, reporting(progress) as report:
             return _perform(experiment, replace(here, folder=work, progress=report))
 
 
-def _perform(experiment: Experiment, here: Run) -> dict[str, Any]:
+def _perform(experiment: Experiment, here: ExperimentRun) -> dict[str, Any]:
     start = time.perf_counter()
     if here.resume and (here.folder / ORIGIN).is_file():
         check_origin(here.folder, here.origin, read_json(here.folder / ORIGIN))
     write_json(here.folder / ORIGIN, here.origin)
     outcome = experiment.perform(here)
-    media = _film(here, outcome)
-    result: dict[str, Any] = {
+    small = bool(here.settings.get("small_animation", False))
+    media = write_animation(here.folder, outcome.scene, small=small, progress=here.progress)
+    fields = {
         "name": experiment.name,
         "paper": experiment.paper,
         "shows": experiment.shows,
-        "status": "done" if outcome.reached else f"not reached: {outcome.sentence}",
-        "sentence": outcome.sentence,
         **here.origin,
         "seconds": round(time.perf_counter() - start, 3),
-        "metrics": {
-            name: {"value": m.value, "unit": m.unit, "paper": m.paper}
-            for name, m in outcome.metrics.items()
-        },
-        "notes": list(outcome.notes),
     }
-    notes = [*([] if outcome.sentence == "done" else [outcome.sentence]), *outcome.notes]
-    shown = {**result, "paper": None if experiment.paper is None else f"paper {experiment.paper}"}
-    write_report(here.folder, shown, outcome.plots, media=media, notes=notes)
-    remove(here.folder, ORIGIN)
-    write_json(here.folder / RESULT, result)  # last: a folder with a result is whole
+    result = result_content(outcome, fields)
+    write_page(here.folder, result, outcome, media)
+    remove_files(here.folder, ORIGIN)
+    write_json(here.folder / RESULT, result)  # last: a folder with a result is complete
     return result
-
-
-def _film(here: Run, outcome: Outcome) -> list[str]:
-    """Draw animation and picture; gives what the report shows."""
-    if outcome.scene is None:
-        return []
-    here.progress("drawing the animation", 0, 1)
-    small = bool(here.settings.get("small_film", False))
-    how: dict[str, Any] = (
-        {"fps": 3.0, "seconds_limit": 2.0, "size": (480, 360)}
-        if small
-        else {"seconds_limit": 8.0, "size": (960, 720)}
-    )
-    films = animate(outcome.scene, here.folder, **how)
-    moved = np.abs(outcome.scene.frames - outcome.scene.frames[0]).max(axis=(1, 2))
-    still(outcome.scene, int(np.argmax(moved)), here.folder / "picture.png")
-    here.progress("drawing the animation", 1, 1)
-    return [films[0].name]
-
-
-def versions() -> dict[str, str]:
-    """What a number may depend on."""
-    found = {"python": platform.python_version()}
-    for name in ("pliant", "numpy", "scipy", "numba", "cvxopt"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -1,5 +1,5 @@
 """A laser at the tip of a soft arm: where its beam meets a plate, and experiments that plan it on a
-grid of shapes (paper 000)."""
+grid of shapes [Jia2019]."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pliant.core import Array, StepError, require_positive
-from pliant.dynamics.latent import Embedded, Latent
-from pliant.planners import Options, Refined, plan_refined
-from pliant.planners.hierarchy import executions
+from pliant.dynamics.latent import Latent
+from pliant.planners import Options, RefinedPlan, plan_refined
+from pliant.planners.hierarchy import level_count
 from pliant.problem import Constraint, Problem, Residual, Term
 from pliant.report import Line, Plot, Scene, palette
+from pliant.report.robot_scene import robot_scene
 from pliant.robot import Robot
-from pliant.zoo.experiment import Metric, Outcome, Run
-from pliant.zoo.pictures import scene
+from pliant.zoo.experiment import ExperimentRun, Metric, Outcome
 
 BEAM = ("laser", "laser base")  # the effectors that the beam runs through
 
@@ -55,13 +55,13 @@ class LaserTask:
         default=()
     )  # closed curves (k, dim) [m] on the plate that are to be kept out of
 
-    def problem(self, model: Embedded) -> Problem:
+    def problem(self, model: Latent) -> Problem:
         return Problem(
             model=model,
             steps=self.steps,
             terms=self.terms,
             constraints=self.constraints,
-            before=self.start,
+            previous_control=self.start,
         )
 
 
@@ -71,7 +71,7 @@ class Planned:
     replay with all nodes free."""
 
     task: LaserTask
-    refined: Refined
+    refined: RefinedPlan
     spots: Array
     replayed: Array
     positions: Array  # (steps + 1, n_dofs) [m] of the replay
@@ -80,10 +80,10 @@ class Planned:
 def check(task: LaserTask) -> None:
     """What is wrong with a task is a sentence before anything is computed."""
     require_positive("The cell", task.cell, "N")
-    executions(task.cell, task.eta)
+    level_count(task.cell, task.eta)
 
 
-def latent_model(run: Run, task: LaserTask) -> Embedded:
+def latent_model(run: ExperimentRun, task: LaserTask) -> Latent:
     """The latent model of a task, its exact shapes kept beside the results."""
     store = run.folder / "corners.sqlite"
     if not run.resume:
@@ -100,7 +100,7 @@ def latent_model(run: Run, task: LaserTask) -> Embedded:
     )
 
 
-def plan_laser(run: Run, task: LaserTask) -> Planned:
+def plan_laser(run: ExperimentRun, task: LaserTask) -> Planned:
     """Algorithm 1 on the task, and its replay with the full model."""
     model = latent_model(run, task)
     options = Options(progress=run.progress, folder=run.folder / "plan")
@@ -116,8 +116,13 @@ def plan_laser(run: Run, task: LaserTask) -> Planned:
             "smaller tension."
         )
     run.keep(replay.states, plan.controls, dt=task.dt)
-    positions, spot = replay.states[:, : fine.family.shapes.effectors.shape[1]], spot_on(task.plate)
-    places = [np.concatenate([task.robot.place(name, q) for name in BEAM]) for q in positions]
+    positions, spot = (
+        replay.states[:, : fine.manifold.equilibrium_map.effectors.shape[1]],
+        spot_on(task.plate),
+    )
+    places = [
+        np.concatenate([task.robot.effector_position(name, q) for name in BEAM]) for q in positions
+    ]
     rows = np.vstack([fine.effector_rows(name).toarray() for name in BEAM])
     return Planned(
         task=task,
@@ -128,7 +133,7 @@ def plan_laser(run: Run, task: LaserTask) -> Planned:
     )
 
 
-def probe(task: LaserTask) -> tuple[Embedded, Array, Array]:
+def probe(task: LaserTask) -> tuple[Latent, Array, Array]:
     """The latent arm after two steps under uneven tensions."""
     model = Latent(task.robot, dt=task.dt, cell=task.cell, start=task.start)
     x, u = model.initial_state(), task.start + 0.3 * np.arange(len(task.start))
@@ -143,7 +148,7 @@ def outcome(
     title: str,
     metrics: Mapping[str, Metric],
     reached: bool,
-    sentence: str,
+    message: str,
     paper: Mapping[str, float | str] | None = None,
 ) -> Outcome:
     """What an experiment with a laser tells: its own metrics, then those of the surrogate beside
@@ -153,20 +158,22 @@ def outcome(
     told = {
         **metrics,
         "exact evaluations": Metric(value=refined.evaluations, paper=paper.get("evaluations")),
-        "shapes asked for": Metric(value=refined.asked, paper=paper.get("without")),
-        "fewer by": Metric(
-            value=refined.asked / refined.evaluations, unit="times", paper=paper.get("fewer")
+        "shape queries": Metric(value=refined.shape_queries, paper=paper.get("without")),
+        "reduction factor": Metric(
+            value=refined.shape_queries / refined.evaluations,
+            unit="times",
+            paper=paper.get("fewer"),
         ),
-        **known("error of a step", c.one_step, "of the positions", paper.get("error")),
-        **known("error of a step beside its increment", c.increment, "of the increment"),
-        **known("error at random points of the plan", c.holdout, "of the positions"),
-        **known("observed order", c.order),
-        **known("Richardson's estimate of the error", c.richardson, "of the positions"),
-        "objective": Metric(value=c.objective),
-        **known("objective replayed with all nodes free", c.replayed),
+        **known("step error", c.step_error, "of the positions", paper.get("error")),
+        **known("step error relative to its increment", c.increment_error, "of the increment"),
+        **known("error at random points of the plan", c.holdout_error, "of the positions"),
+        **known("observed order", c.observed_order),
+        **known("Richardson's estimate of the error", c.richardson_error, "of the positions"),
+        "objective": Metric(value=c.cost),
+        **known("replay cost of the full model", c.replay_cost),
         "executions": Metric(value=len(refined.levels), paper=paper.get("executions")),
         "iterations": Metric(value=refined.iterations),
-        "seconds for the plan": Metric(value=refined.seconds, unit="s"),
+        "planning time": Metric(value=refined.seconds, unit="s"),
         "unknowns of the full model": Metric(
             value=planned.positions.shape[1], paper=paper.get("unknowns")
         ),
@@ -176,7 +183,7 @@ def outcome(
         plots=plots(planned),
         scene=_film(planned, title),
         reached=reached,
-        sentence=sentence,
+        message=message,
         notes=tuple(c.lines()),
     )
 
@@ -190,10 +197,10 @@ def known(
 
 def plots(planned: Planned) -> list[Plot]:
     task, levels = planned.task, planned.refined.levels
-    rows = [row for level in levels for row in level.result.notes["asked"]]
+    rows = [row for level in levels for row in level.result.notes["queries"]]
     asked, before = [], 0
     for level in levels:
-        asked += [before + queries for _, queries in level.result.notes["asked"]]
+        asked += [before + queries for _, queries in level.result.notes["queries"]]
         before = asked[-1]
     count = np.arange(len(rows))
     times = task.dt * np.arange(task.steps + 1)
@@ -268,9 +275,11 @@ def plots(planned: Planned) -> list[Plot]:
 def _film(planned: Planned, title: str) -> Scene:
     """The arm, its beam, and what it has drawn so far."""
     task, dim = planned.task, planned.spots.shape[1] + 1
-    film = scene(task.robot, planned.positions, dt=task.dt, title=title, ground=0.0, marked=())
+    film = robot_scene(
+        task.robot, planned.positions, dt=task.dt, title=title, ground=0.0, marked=()
+    )
     on_plate = np.column_stack([planned.replayed, np.full(len(planned.replayed), task.plate)])
-    lens = np.array([task.robot.place("laser", q) for q in planned.positions])
+    lens = np.array([task.robot.effector_position("laser", q) for q in planned.positions])
     beam = Line(points=np.stack([lens, on_plate], axis=1), colour=palette.MARKER)
     curves = [Line(points=curve, colour=palette.FAINT) for curve in task.obstacles]
     curves += (

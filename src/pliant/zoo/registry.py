@@ -62,7 +62,8 @@ EXPERIMENTS = {
 
 
 def find_robot(name: str) -> Robot:
-    """The robot of a file, of the zoo, or of an experiment, or a sentence with the nearest one."""
+    """Return the robot of a file, of the zoo or of an experiment. Raises InputError that names
+    the most similar one."""
     if name.lower().endswith(".toml") or os.path.isfile(name):
         return load_robot(name)
     known = [
@@ -84,7 +85,7 @@ def find_robot(name: str) -> Robot:
 
 
 def find(name: str) -> Experiment:
-    """The experiment of a name, or a sentence with the nearest one."""
+    """Return the experiment of a name. Raises InputError that names the most similar one."""
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]
     raise InputError(

@@ -1,27 +1,37 @@
-"""A robot file as an experiment: simulate it under its own task and report on it."""
+"""A robot file as an experiment: simulate, plan or follow, as its [task] says, and report."""
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
 from pliant.bodies import Beams, Solid
-from pliant.core import InputError
+from pliant.core import InputError, Linearizable
 from pliant.dynamics.overlaps import overlap_note
+from pliant.planners import Options, plan
+from pliant.planners.choose import planner_named
+from pliant.planners.inverse_control import InverseController, inverse_control
 from pliant.report import Plot
+from pliant.report.control_plots import control_plots
+from pliant.report.outcome import write_trajectory
+from pliant.report.result_report import result_outcome
+from pliant.report.robot_scene import robot_scene
 from pliant.robot_files import Task, load_task
-from pliant.robot_files.task import QUASISTATIC
-from pliant.zoo.control_plots import control_plots
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.pictures import scene
+from pliant.robot_files.task import QUASISTATIC, FollowingObjective, PlanningObjective
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 
 
 def task_experiment(path: Path) -> Experiment:
-    """The experiment that a robot file describes."""
+    """Return the experiment that a robot file describes. Raises InputError if the file is wrong."""
     task = load_task(path)
     model = task.model()
+    try:
+        _check_objective(task, model)
+    except InputError as error:
+        raise InputError(f"{path.name}, task: {error}") from None
     if not re.fullmatch(r"\w[\w .-]*", path.stem):
         raise InputError(
             f"The file name '{path.name}' gives no name for its results; rename it, for example "
@@ -32,14 +42,19 @@ def task_experiment(path: Path) -> Experiment:
         for part in (task.robot.body().rest, task.robot.body().pairs)
     )
 
-    def perform(run: Run) -> Outcome:
-        return _simulate(run, task, model)
+    def perform(run: ExperimentRun) -> Outcome:
+        chosen = replace(task, steps=int(run.settings["steps"]))
+        if isinstance(task.objective, PlanningObjective):
+            return _plan(run, chosen, model)
+        if isinstance(task.objective, FollowingObjective):
+            return _follow(run, chosen, model)
+        return _simulate(run, chosen, model)
 
     def probe(settings: Mapping[str, Setting]) -> tuple:
         checked = task.model(
             design=tuple(
                 f"{name}.{key}"
-                for name in task.robot.body().groups
+                for name in task.robot.body().material_cells
                 for key in ("E", "nu", "density")
             )
         )
@@ -57,24 +72,85 @@ def task_experiment(path: Path) -> Experiment:
         source=f"{path.read_bytes().hex()} {sha256(matter).hexdigest()}",
         perform=perform,
         probe=probe,
-        settings={"steps": task.steps, "small_film": False},
-        quick={"steps": min(task.steps, 10), "small_film": True},
+        settings={"steps": task.steps, **_iterations(task), "small_animation": False},
+        quick=_quick(task),
     )
 
 
-def _simulate(run: Run, task: Task, model) -> Outcome:
+def _iterations(task: Task) -> dict[str, Setting]:
+    planning = isinstance(task.objective, PlanningObjective)
+    return {"iterations": task.objective.iterations} if planning else {}  # type: ignore[union-attr]
+
+
+def _quick(task: Task) -> dict[str, Setting]:
+    """Return settings that run in seconds. A plan keeps its steps, because its goals have times."""
+    if isinstance(task.objective, PlanningObjective):
+        return {"iterations": min(task.objective.iterations, 20), "small_animation": True}
+    return {"steps": min(task.steps, 10), "small_animation": True}
+
+
+def _plan(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
+    assert isinstance(task.objective, PlanningObjective)
+    options = Options(
+        iterations=int(run.settings["iterations"]),
+        folder=run.folder / "plan",
+        resume=run.resume,
+        progress=run.progress,
+    )
+    found = plan(task.problem(model), method=task.objective.method, options=options)
+    found.to_csv(run.folder / "plan.csv")
+    write_trajectory(run.folder, found.states, found.controls, dt=task.dt, key=run.key)
+    return result_outcome(found, title=task.robot.name)
+
+
+def _check_objective(task: Task, model: Linearizable) -> None:
+    """Raise InputError now for a planner or a controller that would be refused in the run."""
+    if isinstance(task.objective, PlanningObjective) and task.objective.method is not None:
+        planner_named(task.objective.method)
+    if isinstance(task.objective, FollowingObjective):
+        _controller(task.objective, model)
+
+
+def _controller(following: FollowingObjective, model: Linearizable) -> InverseController:
+    return inverse_control(
+        model,  # type: ignore[arg-type]  # following_task admits these rules only
+        effectors=[path.effector for path in following.paths],
+        weights=[path.weight for path in following.paths],
+        directions=[path.axes for path in following.paths],
+        limits=following.limits,
+        strokes=following.strokes,
+        fixed=following.fixed,
+        obstacles=following.obstacles,
+    )
+
+
+def _follow(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
+    following = task.objective
+    assert isinstance(following, FollowingObjective)
+    controller = _controller(following, model)
+    targets = following.targets(task.steps, task.dt)
+    log = controller.track(targets, progress=run.progress)
+    write_trajectory(run.folder, log.states, log.controls, dt=task.dt, key=run.key)
+    return result_outcome(log, title=task.robot.name)
+
+
+def _simulate(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
     robot, body = task.robot, task.robot.body()
-    count = int(run.settings["steps"])
-    path = run.simulate(model, lambda k, x: task.control(k), count=count, dt=task.dt)
+    path = run.simulate(model, lambda k, x: task.control(k), count=task.steps, dt=task.dt)
     positions = path.path[:, : model.space.n_dofs]
     times = np.concatenate([[0.0], path.times])
-    tracks = {name: np.stack([robot.place(name, q) for q in positions]) for name in robot.effectors}
+    tracks = {
+        name: np.stack([robot.effector_position(name, q) for q in positions])
+        for name in robot.effectors
+    }
     metrics = {
         f"{name} {axis} at the end": Metric(value=float(track[-1, k]), unit="m")
         for name, track in tracks.items()
         for k, axis in enumerate("xyz"[: body.dim])
     }
-    metrics["largest Newton count"] = Metric(value=int(path.scalars["iterations"].max(initial=0)))
+    metrics["maximum Newton iterations"] = Metric(
+        value=int(path.scalars["iterations"].max(initial=0))
+    )
     axes = "xyz"[: body.dim]
     clock = "step" if task.rule == QUASISTATIC else "time [s]"
     plots = [
@@ -88,7 +164,7 @@ def _simulate(run: Run, task: Task, model) -> Outcome:
     ]
     plots += control_plots(robot, times, path.controls, x=clock)
     film = (
-        scene(robot, positions, dt=task.dt, title=robot.name)
+        robot_scene(robot, positions, dt=task.dt, title=robot.name)
         if isinstance(body, Solid | Beams)
         else None
     )

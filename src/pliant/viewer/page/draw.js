@@ -1,4 +1,4 @@
-// The picture: the robot, what runs through it, where it should go and what stands about it.
+// The picture: the robot, its cables, targets and obstacles.
 
 import { Skin } from "./skin.js";
 import { CAPSULE, GROUND, SURFACE, program } from "./shaders.js";
@@ -8,7 +8,7 @@ import { add, mix, rgb, scale } from "./vectors.js";
 const BODY = rgb("#8db8da"), CABLE = rgb("#14306b"), SLACK = rgb("#7f95bd"), FRAME = rgb("#9aa3ad"), STONE = rgb("#b9c0c8");
 const MARKER = rgb("#d55e00"), TARGET = rgb("#00946c"), FLUID = rgb("#5aa9d6"), GRID = rgb("#8b97a5"), SHADOW = rgb("#39424e");
 const STOPS = ["#dce6ec", "#f6d9a2", "#f0985c", "#c63f4c", "#6d1a55"].map(rgb);
-const PROCESSOR = /swiftshader|llvmpipe|softpipe|software|basic render/i; // names of what draws without a graphics card
+const SOFTWARE_RENDERERS = /swiftshader|llvmpipe|softpipe|software|basic render/i; // names of renderers without a graphics card
 
 export class Drawing {
   constructor(canvas) {
@@ -18,7 +18,7 @@ export class Drawing {
     if (!this.gl) throw new Error("This browser has no WebGL2, which the picture needs.");
   }
 
-  // What does not move, from the first message.
+  // Create everything that does not move, from the first message.
   begin(scene) {
     const { gl } = this, { arrays } = scene;
     this.scene = scene;
@@ -38,7 +38,7 @@ export class Drawing {
     this.pieces.curves.set(Object.keys(arrays).filter((name) => name.startsWith("curve ")).flatMap((name) => polyline(arrays[name], thin, FRAME)));
   }
 
-  // Where everything is: a frame's points, values and lines, and what the page adds.
+  // Update the positions: points, values and lines of a frame, and the marks of the page.
   move(frame, most, marks, pixel) { // marks: [{ place, target, active, trail }]
     const { points, values, lines } = frame.arrays, { scene } = this;
     for (const surface of [this.skin, ...this.cavities]) surface?.move(points, values ?? null);
@@ -70,7 +70,7 @@ export class Drawing {
     return out;
   }
 
-  // How much of its range a control uses, from 0 to 1.
+  // The used fraction of the range of a control, from 0 to 1.
   share(control, value) {
     const { lower, upper, span, neutral } = this.scene.controls[control];
     const reach = Math.max((upper ?? neutral + span) - neutral, neutral - (lower ?? neutral - span), 1e-12);
@@ -125,7 +125,7 @@ export class Drawing {
     this.drawShadow();
   }
 
-  // Straight below the body, each pixel once.
+  // The shadow, straight below the body; each pixel is drawn once.
   drawShadow() {
     const { gl } = this;
     gl.enable(gl.STENCIL_TEST);
@@ -136,7 +136,7 @@ export class Drawing {
     gl.disable(gl.STENCIL_TEST);
   }
 
-  // A body that lets see through shows its nearest layer alone: its depth is found first.
+  // A transparent body shows only its nearest layer, so the depth is drawn first.
   drawBody(most, opacity) {
     const { gl } = this;
     const all = () => {
@@ -151,7 +151,7 @@ export class Drawing {
     all();
   }
 
-  // What the body hides shines through a little.
+  // Hidden parts are drawn faintly.
   glimmer(showLines) {
     const { gl } = this;
     gl.depthFunc(gl.GREATER);
@@ -187,14 +187,14 @@ export class Drawing {
   }
 }
 
-// Is there a graphics card? Where the processor draws, smooth edges take longer than the robot, and from the robot's own time. Not every
-// browser says so when it is asked, but the name of what draws does.
+// Whether there is a graphics card. Without one, antialiasing takes longer than the simulation and slows it down.
+// Not every browser reports a software renderer, but its name shows it.
 function hasCard() {
   const probe = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
   const named = probe?.getExtension("WEBGL_debug_renderer_info");
   const name = probe?.getParameter(named ? named.UNMASKED_RENDERER_WEBGL : probe.RENDERER);
   probe?.getExtension("WEBGL_lose_context")?.loseContext();
-  return probe !== null && !PROCESSOR.test(name);
+  return probe !== null && !SOFTWARE_RENDERERS.test(name);
 }
 
 export function shade(share) {
@@ -208,7 +208,7 @@ function polyline(points, radius, colour) {
   return out;
 }
 
-// The effector as a ball, its target as a jack within reach of the mouse, and a thread between them.
+// The effector as a ball, its target as a cross of three axes, and a line between them.
 function markPieces(place, target, active, pixel) {
   const r = pixel(place);
   const ball = [...place, ...place, (active ? 5.5 : 3.5) * r, ...(active ? MARKER : FRAME), 1];
@@ -218,7 +218,7 @@ function markPieces(place, target, active, pixel) {
   return [...ball, ...place, ...target, 0.8 * r, ...TARGET, 0.7, ...jack, ...target, ...target, 5 * s, ...TARGET, 1];
 }
 
-// Where an effector has been, fading, and a glow about the target.
+// The fading trail of an effector, and a glow around the target.
 function hazePieces(target, active, trail, pixel) {
   const out = active ? [...target, ...target, 14 * pixel(target), ...TARGET, 0.2] : [];
   for (let k = 1; k < trail.length; k++) out.push(...trail[k - 1], ...trail[k], 1.1 * pixel(trail[k]), ...MARKER, 0.75 * (k / trail.length) ** 1.5);

@@ -1,72 +1,72 @@
-// The page: what comes from the robot is drawn and told, what the person does is said to it. A frame is answered when it was drawn.
+// The page: draws the frames of the robot and sends the commands of the user. It answers each frame after drawing it.
 
 import { Camera } from "./camera.js";
 import { Drawing } from "./draw.js";
 import { Link } from "./link.js";
-import { PATIENCE, Panel, byId, shown } from "./panel.js";
+import { CONFIRM_TIMEOUT, Panel, byId, shown } from "./panel.js";
 import { listen } from "./pointer.js";
 import { number } from "./plots.js";
 import { add, scale } from "./vectors.js";
 
-const TRAIL = 240; // places of an effector that are remembered
-const ROWS = 1200; // rows of the plots that are remembered
-const PLOTS = 100; // [ms] from one drawing of the plots to the next, at least
-const SLOW = 40, QUICK = 20; // [ms] that a picture waits for its turn where it has too many pixels, and where it could have more
-const OFTEN = 8, LONG = 600; // pictures in a row after which it gets fewer, and more again
-const COARSEST = 0.5; // pixels of the picture for one of the page, at least
-const CALM = { strain: 0.05 }; // values below these do not look alarming
+const TRAIL_LENGTH = 240; // stored positions of an effector
+const PLOT_ROWS = 1200; // stored rows of the plots
+const PLOT_PERIOD = 100; // [ms] minimum time between two updates of the plots
+const SLOW_WAIT = 40, FAST_WAIT = 20; // [ms] delay of a picture above which the browser is too slow, and below which it is fast enough
+const SLOW_PICTURES = 8, FAST_PICTURES = 600; // consecutive slow (fast) pictures before the resolution decreases (increases)
+const MIN_RESOLUTION = 0.5; // minimum number of picture pixels per page pixel
+const MIN_COLOUR_MAX = { strain: 0.05 }; // lower limits of the colour range, so that small values look harmless
 const LABELS = { strain: "Strain", weight: "Weight", none: "Plain" };
 
 const canvas = byId("view");
-const drawing = started(() => new Drawing(canvas));
+const drawing = showFailure(() => new Drawing(canvas));
 let panel = null, scene = null, frame = null, camera = null;
-let fresh = false, asked = 0, most = 0, rows = [], trails = {}, plotted = 0;
-let sharp = 1, late = 0, early = 0; // pixels of the picture for one of the page, and pictures in a row that waited long, and did not
-let held = null; // the target that the person moves, { name, at, until }: shown at once, and until the robot knows of it
-const wanted = {}; // what is said with the next picture
+let fresh = false, asked = 0, colourMax = 0, rows = [], trails = {}, plotted = 0;
+let resolution = 1, late = 0, early = 0; // picture pixels per page pixel; consecutive slow and fast pictures
+let draggedTarget = null; // { name, at, until }: the target that the user moves, shown until the robot confirms it
+const pending = {}; // messages to send with the next picture
 
-const link = new Link({ scene: begin, frame: arrived, error: refused, state: connected });
+const link = new Link({ scene: begin, frame: showFrame, error: showError, state: showConnection });
 
 function begin(message) {
   scene = message;
   scene.middle = scale(add(scene.low, scene.high), 0.5);
-  if (!camera) { // a page that comes back is of the same robot
-    started(() => drawing.begin(scene));
+  if (!camera) { // a page that reconnects shows the same robot
+    showFailure(() => drawing.begin(scene));
     camera = new Camera(scene.low, scene.high, scene.dim === 2);
     camera.fit(canvas.clientWidth / canvas.clientHeight);
     page.camera = camera;
     listen(page);
     seeThrough(Object.keys(scene.arrays).some((name) => name.startsWith("cavity ")) ? 0.55 : 0);
   }
-  panel = new Panel(scene, { axis: known(typed), active: known((effectors) => link.say("active", { effectors })), controls: known((values) => (wanted.controls = { values })) });
-  byId("colour").replaceChildren(...scene.colours.map((by) => Object.assign(document.createElement("button"), { textContent: LABELS[by], onclick: () => link.say("colour", { by }) })));
+  panel = new Panel(scene, { axis: ifReady(setCoordinate), active: ifReady((effectors) => link.send("active", { effectors })), controls: ifReady((values) => (pending.controls = { values })) });
+  byId("colour").replaceChildren(...scene.colours.map((by) => Object.assign(document.createElement("button"), { textContent: LABELS[by], onclick: () => link.send("colour", { by }) })));
   [...byId("colour").children].forEach((button, k) => (button.dataset.by = scene.colours[k]));
-  [frame, rows, trails, most] = [null, [], {}, 0];
+  [frame, rows, trails, colourMax] = [null, [], {}, 0];
 }
 
-function arrived(message) {
+function showFrame(message) {
   if (!scene) return;
   if (frame && message.time < frame.time) [rows, trails] = [[], {}];
   frame = message;
   fresh = true;
-  if (held && (performance.now() > held.until || frame.targets[held.name].every((x, k) => x === held.at[k]))) held = null;
-  remember();
-  changed();
+  if (draggedTarget && (performance.now() > draggedTarget.until || frame.targets[draggedTarget.name].every((x, k) => x === draggedTarget.at[k]))) draggedTarget = null;
+  updateHistory();
+  requestPicture();
 }
 
-// The way of the effectors, the rows of the plots, and the deepest colour, which follows the values slowly.
-function remember() {
+// Update the trails, the rows of the plots and the colour range, which follows the values slowly.
+function updateHistory() {
   for (const name of frame.active) {
-    const trail = (trails[name] ??= []), place = deep(frame.places[name]), last = trail[trail.length - 1];
+    const trail = (trails[name] ??= []), place = as3d(frame.positions[name]), last = trail[trail.length - 1];
     if (!last || Math.hypot(...place.map((x, k) => x - last[k])) > 1e-3 * scene.size) trail.push(place);
-    if (trail.length > TRAIL) trail.shift();
+    if (trail.length > TRAIL_LENGTH) trail.shift();
   }
   if (!frame.paused) rows.push({ time: frame.time, error: frame.mode !== "manual" && frame.error !== null ? 1e3 * frame.error : null, u: frame.u });
-  if (rows.length > ROWS) rows.shift();
+  if (rows.length > PLOT_ROWS) rows.shift();
   const { values } = frame.arrays;
-  if (!values) return void (most = 0);
-  const high = Math.max(quantile(values, 0.99), CALM[frame.colour] ?? 0);
-  most = !most || high > most ? high : most + 0.01 * (high - most);
+  if (!values) return void (colourMax = 0);
+  const high = Math.max(quantile(values, 0.99), MIN_COLOUR_MAX[frame.colour] ?? 0);
+  colourMax = !colourMax || high > colourMax ? high : colourMax + 0.01 * (high - colourMax);
 }
 
 function quantile(values, share) {
@@ -74,61 +74,61 @@ function quantile(values, share) {
   return sorted[Math.floor(share * (sorted.length - 1))] || 1e-9;
 }
 
-// Something that was said makes no sense: a target goes back to where the robot has it.
-function refused({ text }) {
-  held = null;
+// Show an error message. A dragged target returns to the target of the robot.
+function showError({ text }) {
+  draggedTarget = null;
   toast(text);
 }
 
-// What is said of the robot as it is needs a frame: there is none between a scene and its first one.
-function known(action) {
+// Run an action only after the first frame, since actions depend on the state of the robot.
+function ifReady(action) {
   return (...more) => frame && action(...more);
 }
 
-const aimed = (name) => (held?.name === name ? held.at : frame.targets[name]);
+const targetOf = (name) => (draggedTarget?.name === name ? draggedTarget.at : frame.targets[name]);
 
-// One coordinate of a target, from the panel.
-function typed(name, axis, value) {
-  page.aim(name, aimed(name).map((x, k) => (k === axis ? value : x)));
+// Set one coordinate of a target, from the panel.
+function setCoordinate(name, axis, value) {
+  page.setTarget(name, targetOf(name).map((x, k) => (k === axis ? value : x)));
 }
 
-const deep = (place) => [...place, 0].slice(0, 3);
+const as3d = (place) => [...place, 0].slice(0, 3);
 
-// One picture for whatever has changed, at the browser's own rate.
-function changed() {
+// Schedule one picture for all changes, at the rate of the browser.
+function requestPicture() {
   if (asked) return;
   asked = performance.now();
   requestAnimationFrame(picture);
 }
 
-// A browser that does not keep up lets the next picture wait: it gets fewer pixels then.
-function sharpness(wait) {
-  [late, early] = [wait > SLOW ? late + 1 : 0, wait < QUICK ? early + 1 : 0];
-  if (late >= OFTEN) [sharp, late] = [Math.max(COARSEST, 0.8 * sharp), 0];
-  if (early >= LONG) [sharp, early] = [Math.min(1, 1.25 * sharp), 0];
-  return sharp * Math.min(devicePixelRatio || 1, drawing.carded ? 2 : 1);
+// Reduce the resolution if the browser is too slow. Return the pixel ratio of the picture.
+function pixelRatio(wait) {
+  [late, early] = [wait > SLOW_WAIT ? late + 1 : 0, wait < FAST_WAIT ? early + 1 : 0];
+  if (late >= SLOW_PICTURES) [resolution, late] = [Math.max(MIN_RESOLUTION, 0.8 * resolution), 0];
+  if (early >= FAST_PICTURES) [resolution, early] = [Math.min(1, 1.25 * resolution), 0];
+  return resolution * Math.min(devicePixelRatio || 1, drawing.carded ? 2 : 1);
 }
 
 function picture() {
-  const dense = sharpness(performance.now() - asked);
+  const ratio = pixelRatio(performance.now() - asked);
   asked = 0;
   if (!frame || !camera) return;
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, Math.round(side * dense)));
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, Math.round(side * ratio)));
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
   const pixel = (place) => camera.pixel(place, canvas.clientHeight);
   drawing.weighty = frame.colour === "weight";
-  drawing.move(frame, most, marks(), pixel);
-  drawing.draw(camera, most, { through: Number(byId("through").value), showLines: byId("show-lines").checked, showGround: byId("show-ground").checked });
-  for (const [say, more] of Object.entries(wanted)) link.say(say, more);
-  for (const say of Object.keys(wanted)) delete wanted[say];
+  drawing.move(frame, colourMax, marks(), pixel);
+  drawing.draw(camera, colourMax, { through: Number(byId("through").value), showLines: byId("show-lines").checked, showGround: byId("show-ground").checked });
+  for (const [type, fields] of Object.entries(pending)) link.send(type, fields);
+  for (const type of Object.keys(pending)) delete pending[type];
   if (fresh) answer();
 }
 
 function answer() {
   fresh = false;
-  link.say("seen", { k: frame.k });
-  panel.tell(frame, aimed);
-  if (performance.now() - plotted > PLOTS) {
+  link.send("seen", { k: frame.k });
+  panel.show(frame, targetOf);
+  if (performance.now() - plotted > PLOT_PERIOD) {
     plotted = performance.now();
     panel.plots(rows);
   }
@@ -139,9 +139,9 @@ function answer() {
 }
 
 function marks() {
-  return Object.keys(frame.places).map((name) => ({
-    place: deep(frame.places[name]), trail: (byId("show-trail").checked && trails[name]) || [], active: frame.active.includes(name) && frame.mode === "follow",
-    target: deep(aimed(name)),
+  return Object.keys(frame.positions).map((name) => ({
+    place: as3d(frame.positions[name]), trail: (byId("show-trail").checked && trails[name]) || [], active: frame.active.includes(name) && frame.mode === "follow",
+    target: as3d(targetOf(name)),
   }));
 }
 
@@ -151,52 +151,52 @@ function legend() {
   byId("legend-title").textContent = frame.colour === "strain" ? scene.strain : "weight on a node";
   const [low, high] = byId("legend-ends").children;
   low.textContent = "0";
-  high.textContent = frame.colour === "strain" ? shown(most, "share") : `${number(1e3 * most, 1)} mN`;
+  high.textContent = frame.colour === "strain" ? shown(colourMax, "-") : `${number(1e3 * colourMax, 1)} mN`;
 }
 
 const page = {
   canvas,
   camera: null,
-  targets: () => (frame?.mode === "follow" ? frame.active.map((name) => ({ name, at: deep(aimed(name)) })) : []),
-  aim(name, at) {
-    held = { name, at: at.slice(0, scene.dim), until: performance.now() + PATIENCE };
-    wanted.target = { effector: name, at: held.at };
-    changed();
+  targets: () => (frame?.mode === "follow" ? frame.active.map((name) => ({ name, at: as3d(targetOf(name)) })) : []),
+  setTarget(name, at) {
+    draggedTarget = { name, at: at.slice(0, scene.dim), until: performance.now() + CONFIRM_TIMEOUT };
+    pending.target = { effector: name, at: draggedTarget.at };
+    requestPicture();
   },
-  changed,
+  requestPicture,
   keys: {
-    " ": known(() => link.say("pause", { on: !frame.paused })),
-    r: known(() => link.say("record", { on: frame.recording === null })),
-    p: known(() => link.say("replay")),
-    m: known(() => link.say("mode", { mode: frame.mode === "follow" ? "manual" : "follow" })),
-    c: known(() => link.say("colour", { by: scene.colours[(scene.colours.indexOf(frame.colour) + 1) % scene.colours.length] })),
+    " ": ifReady(() => link.send("pause", { on: !frame.paused })),
+    r: ifReady(() => link.send("record", { on: frame.recording === null })),
+    p: ifReady(() => link.send("replay")),
+    m: ifReady(() => link.send("mode", { mode: frame.mode === "follow" ? "manual" : "follow" })),
+    c: ifReady(() => link.send("colour", { by: scene.colours[(scene.colours.indexOf(frame.colour) + 1) % scene.colours.length] })),
     x: () => {
       seeThrough(Number(byId("through").value) > 0 ? 0 : 0.6);
-      changed();
+      requestPicture();
     },
     f: () => {
       camera?.fit(canvas.clientWidth / canvas.clientHeight);
-      changed();
+      requestPicture();
     },
-    0: known(() => link.say("reset")),
+    0: ifReady(() => link.send("reset")),
     "?": () => byId("help").showModal(),
     h: () => byId("help").showModal(),
   },
 };
 
 for (const [id, key] of Object.entries({ pause: " ", reset: "0", record: "r", replay: "p", fit: "f", ask: "?" })) byId(id).onclick = () => page.keys[key]();
-for (const button of byId("mode").children) button.onclick = () => link.say("mode", { mode: button.dataset.mode });
-for (const id of ["show-trail", "show-lines", "show-ground"]) byId(id).oninput = changed;
+for (const button of byId("mode").children) button.onclick = () => link.send("mode", { mode: button.dataset.mode });
+for (const id of ["show-trail", "show-lines", "show-ground"]) byId(id).oninput = requestPicture;
 byId("through").oninput = () => seeThrough(Number(byId("through").value));
 byId("csv").href = "commands.csv";
 byId("plan").href = "plan.json";
 byId("veil-button").onclick = () => link.open(true);
-addEventListener("resize", changed);
+addEventListener("resize", requestPicture);
 canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
 canvas.addEventListener("webglcontextrestored", () => scene && drawing.begin(scene));
 
-function connected(state, reason) {
-  const veil = { open: null, lost: ["The robot is gone", "Waiting for pliant drive to come back."], taken: ["Someone else is driving", `${reason} Only one can at a time.`] }[state];
+function showConnection(state, reason) {
+  const veil = { open: null, lost: ["Connection lost", "Waiting for pliant drive to restart."], taken: ["Another page is driving", `${reason} Only one page can drive at a time.`] }[state];
   byId("veil").hidden = veil === null;
   byId("veil-button").hidden = state !== "taken";
   if (veil) [byId("veil-title").textContent, byId("veil-text").textContent] = veil;
@@ -205,7 +205,7 @@ function connected(state, reason) {
 function seeThrough(share) {
   byId("through").value = share;
   byId("through").style.setProperty("--to", `${(100 * share) / 0.9}%`);
-  changed();
+  requestPicture();
 }
 
 let fading = 0;
@@ -216,13 +216,13 @@ function toast(text) {
   fading = setTimeout(() => (byId("toast").hidden = true), 6000);
 }
 
-// What cannot be drawn is told instead of a blank page.
-function started(work) {
+// Show an error message instead of a blank page if WebGL fails.
+function showFailure(work) {
   try {
     return work();
   } catch (error) {
     byId("veil").hidden = false;
-    byId("veil-title").textContent = "Nothing can be drawn";
+    byId("veil-title").textContent = "The robot cannot be drawn";
     byId("veil-text").textContent = error.message;
     throw error;
   }

@@ -1,8 +1,8 @@
-// Lines over the last seconds, on a small canvas.
+// Line plots of the last seconds, on a small canvas.
 
 const SPAN = 10; // [s]
 
-// series: [{ colour, at: (row) => number or null }]; rows: [{ time, ... }], the last one now; what varies by less than `least` is flat
+// series: [{ colour, at: (row) => number or null }]; rows: [{ time, ... }], the last one is current; `least` is the minimum range of the vertical axis
 export function plot(canvas, rows, series, { least = 0 } = {}) {
   const { width, height, ink } = prepared(canvas);
   const end = rows.length ? rows[rows.length - 1].time : 0;
@@ -45,14 +45,14 @@ function prepared(canvas) {
   return { width, height, ink };
 }
 
-// From zero, or from a nice number below it, to a nice number.
+// The range of the axis: from zero or a round number below it, to a round number.
 function range(rows, series, least) {
   const values = rows.flatMap((row) => series.map(({ at }) => at(row))).filter((value) => value !== null);
   const low = Math.min(0, ...values), high = Math.max(least, ...values);
   return [low < -least ? -nice(-low) : 0, nice(high) || 1];
 }
 
-// The next round number above one.
+// The next larger round number.
 function nice(value) {
   if (!(value > 0)) return 0;
   const decade = 10 ** Math.floor(Math.log10(value));
@@ -66,14 +66,14 @@ function line(ink, points, width) {
   ink.stroke();
 }
 
-// A number with few digits.
+// Format a number with few digits.
 export function number(value, digits = 2) {
   const size = Math.abs(value);
   if (size >= 1e6) return value.toExponential(1);
   return fixed(value, size >= 100 ? 0 : size >= 10 ? Math.min(digits, 1) : digits);
 }
 
-// Without a minus before zero.
+// Format a number without a minus sign before zero.
 export function fixed(value, digits) {
   const text = value.toFixed(digits);
   return Number(text) === 0 ? (0).toFixed(digits) : text;

@@ -1,14 +1,14 @@
-// Mouse, touch and keys: drag a target, or turn, move and near the view.
+// Mouse, touch and keys: drag a target, or rotate, move and zoom the view.
 
 import { onPlane } from "./camera.js";
 import { add, cross, scale, sub } from "./vectors.js";
 
-const REACH = 24; // [pixels] about a target where it can be caught
+const GRAB_RADIUS = 24; // [pixels] distance to a target within which it can be grabbed
 
-// page: { camera, canvas, targets(): [{ name, at }], aim(name, at), changed(), keys: { key: action } }
+// page: { camera, canvas, targets(): [{ name, at }], setTarget(name, at), requestPicture(), keys: { key: action } }
 export function listen(page) {
-  const { canvas } = page, fingers = new Map();
-  let caught = null;
+  const { canvas } = page, pointers = new Map();
+  let grabbed = null;
 
   const at = (event) => {
     const box = canvas.getBoundingClientRect();
@@ -18,25 +18,25 @@ export function listen(page) {
   canvas.addEventListener("pointerdown", (event) => {
     canvas.focus();
     canvas.setPointerCapture(event.pointerId);
-    fingers.set(event.pointerId, at(event));
-    caught = fingers.size === 1 && event.button === 0 ? nearest(page, at(event)) : null;
-    canvas.classList.toggle("turning", !caught);
+    pointers.set(event.pointerId, at(event));
+    grabbed = pointers.size === 1 && event.button === 0 ? nearest(page, at(event)) : null;
+    canvas.classList.toggle("turning", !grabbed);
   });
 
   canvas.addEventListener("pointermove", (event) => {
-    const before = fingers.get(event.pointerId), now = at(event);
+    const before = pointers.get(event.pointerId), now = at(event);
     if (!before) return canvas.classList.toggle("over-target", nearest(page, now) !== null);
-    fingers.set(event.pointerId, now);
-    if (caught) drag(page, caught, now, event.shiftKey);
-    else if (fingers.size === 2) pinch(page, [...fingers.values()], before, now);
+    pointers.set(event.pointerId, now);
+    if (grabbed) drag(page, grabbed, now, event.shiftKey);
+    else if (pointers.size === 2) pinch(page, [...pointers.values()], before, now);
     else if (event.buttons & 6 || event.ctrlKey) page.camera.move(now[0] - before[0], now[1] - before[1], now[3]);
     else page.camera.turn(now[0] - before[0], now[1] - before[1]);
-    page.changed();
+    page.requestPicture();
   });
 
   const release = (event) => {
-    fingers.delete(event.pointerId);
-    caught = null;
+    pointers.delete(event.pointerId);
+    grabbed = null;
     canvas.classList.remove("turning");
   };
   canvas.addEventListener("pointerup", release);
@@ -45,33 +45,33 @@ export function listen(page) {
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
     page.camera.near(Math.exp(0.0012 * event.deltaY * (event.deltaMode ? 20 : 1)));
-    page.changed();
+    page.requestPicture();
   }, { passive: false });
-  addEventListener("keydown", (event) => pressed(page, event));
+  addEventListener("keydown", (event) => keyPressed(page, event));
 }
 
-// The target under the mouse, with where it was caught.
+// The target under the mouse, with the offset of the mouse.
 function nearest(page, [x, y, width, height]) {
   let best = null;
   for (const { name, at } of page.targets()) {
     const [px, py] = page.camera.project(at, width, height);
-    const away = Math.hypot(px - x, py - y);
-    if (away < (best?.away ?? REACH)) best = { name, at, away, slip: [px - x, py - y] };
+    const distance = Math.hypot(px - x, py - y);
+    if (distance < (best?.distance ?? GRAB_RADIUS)) best = { name, at, distance, offset: [px - x, py - y] };
   }
   return best;
 }
 
-// Across the view through where the target was caught; with Shift along the upright alone.
-function drag(page, caught, [x, y, width, height], straight) {
-  const { camera } = page, ray = camera.ray(x + caught.slip[0], y + caught.slip[1], width, height);
+// Drag parallel to the view plane; with Shift only along the vertical.
+function drag(page, grabbed, [x, y, width, height], straight) {
+  const { camera } = page, ray = camera.ray(x + grabbed.offset[0], y + grabbed.offset[1], width, height);
   const upright = camera.flat ? [0, 1, 0] : [0, 0, 1];
   if (!straight || camera.flat) {
-    const there = onPlane(camera, ray, caught.at, camera.basis.toward);
-    if (there) page.aim(caught.name, there);
+    const there = onPlane(camera, ray, grabbed.at, camera.basis.toward);
+    if (there) page.setTarget(grabbed.name, there);
     return;
   }
-  const there = onPlane(camera, ray, caught.at, cross(camera.basis.right, upright));
-  if (there) page.aim(caught.name, [caught.at[0], caught.at[1], there[2]]);
+  const there = onPlane(camera, ray, grabbed.at, cross(camera.basis.right, upright));
+  if (there) page.setTarget(grabbed.name, [grabbed.at[0], grabbed.at[1], there[2]]);
 }
 
 function pinch(page, [one, two], before, now) {
@@ -81,7 +81,7 @@ function pinch(page, [one, two], before, now) {
   page.camera.move((now[0] - before[0]) / 2, (now[1] - before[1]) / 2, now[3]);
 }
 
-function pressed(page, event) {
+function keyPressed(page, event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches?.("input[type=number], dialog *")) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (key.startsWith("Arrow")) {
@@ -101,5 +101,5 @@ function nudge(page, key, event) {
   event.preventDefault();
   const { right, up } = page.camera.basis, step = page.camera.size * (event.shiftKey ? 0.02 : 0.002);
   const ways = { ArrowLeft: scale(right, -1), ArrowRight: right, ArrowUp: up, ArrowDown: sub([0, 0, 0], up) };
-  page.aim(first.name, add(first.at, scale(ways[key], step)));
+  page.setTarget(first.name, add(first.at, scale(ways[key], step)));
 }

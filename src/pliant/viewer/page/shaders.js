@@ -1,7 +1,7 @@
-// The three programs: surfaces, capsules (rods, cables, balls) and the ground. All give colours multiplied by their opacity.
+// The three programs: surfaces, capsules (rods, cables, balls) and the ground. All return premultiplied colours.
 
 const LIGHT = `
-uniform mat3 eyes; // rows: right, up and toward the eye
+uniform mat3 eyes; // rows: right, up and towards the camera
 vec3 lit(vec3 colour, vec3 normal) {
   vec3 facing = normalize(normal) * eyes;
   if (facing.z < 0.0) facing = -facing; // both sides of a sheet
@@ -11,7 +11,7 @@ vec3 lit(vec3 colour, vec3 normal) {
   return clamp(colour * bright + 0.08 * gloss, 0.0, 1.0);
 }`;
 
-// From pale silicone to deep red, darker and darker, so that it reads in grey too.
+// From pale silicone to deep red, with decreasing lightness, so that it also reads in greyscale.
 const SHADES = `
 vec3 shade(float s) {
   vec3 c[5] = vec3[5](vec3(0.863, 0.902, 0.925), vec3(0.965, 0.851, 0.635), vec3(0.941, 0.596, 0.361), vec3(0.776, 0.247, 0.298), vec3(0.427, 0.102, 0.333));
@@ -22,7 +22,7 @@ vec3 shade(float s) {
 
 const DROP = `
 uniform float ground; // the height of the shadow
-uniform int shadow, upright; // whether it is one, and which axis is up
+uniform int shadow, upright; // whether it is a shadow, and the vertical axis
 vec3 dropped(vec3 place) {
   if (shadow == 0) return place;
   if (upright == 2) return vec3(place.xy, ground);
@@ -49,7 +49,7 @@ void main() {
 }`,
   `${HEAD}${LIGHT}${SHADES}
 uniform vec4 colour;
-uniform float most; // the value of the deepest colour; 0: one colour for all
+uniform float most; // upper end of the colour range; 0: a single colour
 uniform int shadow;
 in vec3 n;
 in float v;
@@ -64,7 +64,7 @@ void main() {
 export const CAPSULE = [
   `${HEAD}${DROP}
 uniform mat4 view;
-layout(location = 0) in vec3 direction; // of the surface from the axis, along z the axis itself
+layout(location = 0) in vec3 direction; // of the surface normal; z is the axis
 layout(location = 1) in float end;
 layout(location = 2) in vec3 from;
 layout(location = 3) in vec3 to;
@@ -82,7 +82,7 @@ void main() {
   gl_Position = view * vec4(dropped(mix(from, to, end) + radius * n), 1.0);
 }`,
   `${HEAD}${LIGHT}
-uniform vec4 colour; // of a shadow; else its opacity dims all
+uniform vec4 colour; // of a shadow; otherwise only its opacity is used
 uniform int shadow;
 in vec3 n;
 in vec4 c;

@@ -1,4 +1,4 @@
-// What is drawn, as buffers on the graphics card: surfaces that move, and capsules by the hundred.
+// Shapes as buffers on the graphics card: moving surfaces, and instanced capsules.
 
 const SIDES = 14, RINGS = 4; // of a capsule
 
@@ -34,7 +34,7 @@ export class Surface {
   }
 }
 
-// Capsules between two places each: [from (3), to (3), radius, colour (4)] a piece.
+// Capsules between two points each: [from (3), to (3), radius, colour (4)] for each.
 export class Capsules {
   constructor(gl) {
     this.gl = gl;
@@ -85,7 +85,7 @@ function attribute(gl, place, data, width) {
   gl.vertexAttribPointer(place, width, gl.FLOAT, false, 0, 0);
 }
 
-// Two half balls with the same rim, the first at one end and the second at the other.
+// Two hemispheres, one for each end of a capsule.
 function template() {
   const directions = [], ends = [], corners = [];
   for (let ring = 0; ring <= 2 * RINGS + 1; ring++) {

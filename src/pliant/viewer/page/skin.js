@@ -1,9 +1,9 @@
-// Triangles as a smooth skin: a vertex is split where facets meet at a crease, and every frame gives the normals anew.
+// A smooth skin of triangles: vertices are split at creases, and the normals are updated with every frame.
 
 const CREASE = Math.cos((35 * Math.PI) / 180); // facets that meet at a larger angle keep a sharp edge
 
 export class Skin {
-  // triangles (3 m) of point numbers, rest (3 n) the points at which creases are found
+  // triangles (3 m) of point indices; rest (3 n) are the points that determine the creases
   constructor(triangles, rest) {
     this.count = triangles.length;
     this.corners = new Uint32Array(this.count); // the split vertex of each corner
@@ -19,7 +19,7 @@ export class Skin {
     this.values = new Float32Array(owner.length);
   }
 
-  // Where the points (3 n) are now, and their values (n) or null.
+  // Update the points (3 n) and their values (n) or null.
   move(points, values) {
     const { owner, places, normals, corners } = this;
     for (let v = 0; v < owner.length; v++) {
@@ -34,7 +34,7 @@ export class Skin {
   }
 }
 
-// Adds the normal of a triangle, as long as twice its area, to its three corners; the shader makes them unit vectors.
+// Add the normal of a triangle, scaled by twice its area, to its three corners; the shader normalises them.
 function addNormal(p, n, a, b, c) {
   const ux = p[b] - p[a], uy = p[b + 1] - p[a + 1], uz = p[b + 2] - p[a + 2];
   const vx = p[c] - p[a], vy = p[c + 1] - p[a + 1], vz = p[c + 2] - p[a + 2];
@@ -58,7 +58,7 @@ function facetNormals(triangles, rest) {
   return out;
 }
 
-// The corners about every point, in groups whose facets go over into one another across edges without a crease.
+// The corners around every point, in groups whose facets are connected across edges without a crease.
 function* groupsAround(triangles, facing) {
   const about = new Map();
   triangles.forEach((point, corner) => (about.get(point) ?? about.set(point, []).get(point)).push(corner));
@@ -80,7 +80,7 @@ function* groupsAround(triangles, facing) {
   }
 }
 
-// Whether the facets of two corners at a point share an edge there that is no crease.
+// Whether the facets of two corners at a point share an edge that is not a crease.
 function smooth(triangles, facing, one, two, point) {
   const a = one - (one % 3), b = two - (two % 3);
   const shared = [0, 1, 2].some((i) => triangles[a + i] !== point && [0, 1, 2].some((j) => triangles[b + j] === triangles[a + i]));

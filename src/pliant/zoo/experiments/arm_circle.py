@@ -1,12 +1,12 @@
-"""arm-circle: the laser at the tip of the soft arm cuts a circle into a plate (paper 000 Fig. 4
-(a), Fig. 5 (a), Table I first row)."""
+"""arm-circle: a laser at the tip of a soft arm traces a circle on a plate
+[Jia2019, Fig. 4(a), Fig. 5(a), Table I, first row]."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from pliant.problem import Effort, paths
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.laser import LaserTask, aim, check, outcome, plan_laser
 from pliant.zoo.laser import probe as probe_latent
 from pliant.zoo.robots import line_arm
@@ -22,8 +22,8 @@ PAPER = {
 
 
 def task(s: Mapping[str, Setting]) -> LaserTask:
-    """In the first fifth of the time the arm brings the beam to the circle, then it cuts, once
-    around."""
+    """Return the task: approach the circle during the first fifth of the time, then trace it
+    once."""
     steps, dt, radius, plate = (
         int(s["steps"]),
         float(s["dt"]),
@@ -51,7 +51,7 @@ def task(s: Mapping[str, Setting]) -> LaserTask:
     )
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: ExperimentRun) -> Outcome:
     planned = plan_laser(run, task(run.settings))
     radius, lead = float(run.settings["radius"]), planned.task.steps // 5
     off = {
@@ -61,24 +61,24 @@ def perform(run: Run) -> Outcome:
     wanted = float(run.settings["wanted"])
     reached = off["replayed"] <= wanted
     metrics = {
-        "off the circle on replay": Metric(value=off["replayed"], unit="of the radius"),
-        "off the circle as planned": Metric(value=off["planned"], unit="of the radius"),
+        "radial error on replay": Metric(value=off["replayed"], unit="of the radius"),
+        "radial error of the plan": Metric(value=off["planned"], unit="of the radius"),
     }
     sentence = (
         "done"
         if reached
         else (
-            f"the replayed beam leaves the circle by {off['replayed']:.1%} of its radius where "
-            f"{wanted:.1%} are asked for; cut more slowly (--set dt={2.0 * planned.task.dt:g}), "
-            "or give the circle more weight."
+            f"the radial error of the replayed beam is {off['replayed']:.1%} of the radius, above "
+            f"{wanted:.1%}; use a longer time step (--set dt={2.0 * planned.task.dt:g}), "
+            "or a larger weight."
         )
     )
     return outcome(
         planned,
-        title="arm-circle: the laser cuts a circle",
+        title="arm-circle: the laser traces a circle",
         metrics=metrics,
         reached=reached,
-        sentence=sentence,
+        message=sentence,
         paper=PAPER,
     )
 
@@ -90,9 +90,9 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="arm-circle",
     paper="000",
-    shows="the laser on a soft arm cuts a circle, planned on a grid of its shapes that builds "
-    "itself",
-    size="525 vertices, 4 lines, 200 steps",
+    shows="a laser on a soft arm traces a circle, planned on an adaptive surrogate of its "
+    "equilibria",
+    size="525 vertices, 4 cables, 200 steps",
     takes="50 s",
     perform=perform,
     probe=probe,
@@ -110,7 +110,7 @@ EXPERIMENT = Experiment(
         "wanted": 0.01,
         "layers": 20,
         "across": 4,
-        "small_film": False,
+        "small_animation": False,
     },
     quick={
         "layers": 8,
@@ -119,6 +119,6 @@ EXPERIMENT = Experiment(
         "dt": 0.2,
         "eta": 3.0,
         "wanted": 0.05,
-        "small_film": True,
+        "small_animation": True,
     },
 )

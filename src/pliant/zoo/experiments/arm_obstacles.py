@@ -1,12 +1,11 @@
-"""arm-obstacles: the laser's beam goes from one place of the plate to another, around two clamps
-(paper 000 Fig. 4 (b))."""
+"""arm-obstacles: a laser beam moves across a plate around two clamps [Jia2019, Fig. 4(b)]."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from pliant.problem import Constraint, Effort, Interval
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.laser import BEAM, LaserTask, aim, check, outcome, plan_laser, spot_on
 from pliant.zoo.laser import probe as probe_latent
 from pliant.zoo.robots import line_arm
@@ -23,17 +22,17 @@ def task(s: Mapping[str, Setting]) -> LaserTask:
         np.array([clamp[2] for clamp in CLAMPS]),
     )
 
-    def clear(y: np.ndarray) -> np.ndarray:
-        """(clamps,) at least 1 where the beam clears them."""
+    def scaled_distance(y: np.ndarray) -> np.ndarray:
+        """Return (n_clamps,) squared distances over squared radii; at least 1 outside a clamp."""
         return ((spot(y) - centres) ** 2).sum(axis=1) / radii**2
 
-    stay = [
+    goals = [
         aim(plate, GOAL, time=k * dt, weight=1e3 * dt)
         for k in range(steps - steps // 10, steps + 1)
     ]
-    turn = np.linspace(0.0, 2.0 * np.pi, 41)
+    angle = np.linspace(0.0, 2.0 * np.pi, 41)
     rings = [
-        np.column_stack([x + r * np.cos(turn), y + r * np.sin(turn), np.full(41, plate)])
+        np.column_stack([x + r * np.cos(angle), y + r * np.sin(angle), np.full(41, plate)])
         for x, y, r in CLAMPS
     ]
     return LaserTask(
@@ -46,12 +45,14 @@ def task(s: Mapping[str, Setting]) -> LaserTask:
         eta=float(s["eta"]),
         wanted=np.array([[*GOAL, plate]]),
         obstacles=rings,
-        terms=[*stay, Effort(weight=1e-3, reference=start), Effort(weight=1e-2, order=1)],
-        constraints=[Constraint(effector=BEAM, function=clear, inside=Interval(lower=1.0))],
+        terms=[*goals, Effort(weight=1e-3, reference=start), Effort(weight=1e-2, order=1)],
+        constraints=[
+            Constraint(effector=BEAM, function=scaled_distance, inside=Interval(lower=1.0))
+        ],
     )
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: ExperimentRun) -> Outcome:
     planned = plan_laser(run, task(run.settings))
     gaps = {
         name: min(
@@ -64,16 +65,16 @@ def perform(run: Run) -> Outcome:
     slack = float(run.settings["slack"])
     reached = gaps["replayed"] >= -slack and miss <= 0.005
     metrics = {
-        "nearest to a clamp on replay": Metric(value=gaps["replayed"], unit="m"),
-        "nearest to a clamp as planned": Metric(value=gaps["planned"], unit="m"),
-        "miss of the goal on replay": Metric(value=miss, unit="m"),
+        "clamp clearance on replay": Metric(value=gaps["replayed"], unit="m"),
+        "clamp clearance of the plan": Metric(value=gaps["planned"], unit="m"),
+        "goal error on replay": Metric(value=miss, unit="m"),
     }
     sentence = (
         "done"
         if reached
         else (
-            f"the replayed beam comes as near as {gaps['replayed']:.2e} m to a clamp (negative: "
-            f"into it), ends {miss:.2e} m from its goal; go more slowly (--set "
+            f"the clearance of the replayed beam is {gaps['replayed']:.2e} m (negative: overlap), "
+            f"its goal error {miss:.2e} m; use a longer time step (--set "
             f"dt={2.0 * planned.task.dt:g})."
         )
     )
@@ -82,7 +83,7 @@ def perform(run: Run) -> Outcome:
         title="arm-obstacles: the beam avoids two clamps",
         metrics=metrics,
         reached=reached,
-        sentence=sentence,
+        message=sentence,
     )
 
 
@@ -93,9 +94,9 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="arm-obstacles",
     paper="000",
-    shows="the laser's beam on a plate avoids two clamps on its way to a goal, planned on the grid "
-    "of shapes",
-    size="525 vertices, 4 lines, 100 steps",
+    shows="a laser beam avoids two clamps on its way to a goal, planned on a surrogate of the "
+    "equilibria",
+    size="525 vertices, 4 cables, 100 steps",
     takes="1 min",
     perform=perform,
     probe=probe,
@@ -111,7 +112,7 @@ EXPERIMENT = Experiment(
         "slack": 1e-3,
         "layers": 20,
         "across": 4,
-        "small_film": False,
+        "small_animation": False,
     },
     quick={
         "layers": 8,
@@ -120,6 +121,6 @@ EXPERIMENT = Experiment(
         "dt": 0.2,
         "eta": 3.0,
         "slack": 3e-3,
-        "small_film": True,
+        "small_animation": True,
     },
 )

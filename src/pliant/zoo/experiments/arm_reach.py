@@ -1,7 +1,8 @@
-"""arm-reach: the soft arm of paper 000 is brought to a target by its four lines, using df/du, then
-let go."""
+"""arm-reach: four cables move a soft arm to a target by exact derivatives, then release it
+[Jia2019]."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from scipy.optimize import lsq_linear
@@ -9,23 +10,28 @@ from scipy.optimize import lsq_linear
 from pliant.core import Array
 from pliant.dynamics import ImplicitEuler, Quasistatic, equilibrium
 from pliant.report import Plot
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.pictures import scene
+from pliant.report.robot_scene import robot_scene
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.robots import line_arm
 
-FRAMES = 30  # of the picture while the lines are pulled
+FRAMES = 30  # of the animation while the tensions rise
 
 
 def reach(
-    model, effector: str, target: Array, *, limits: tuple[Array, Array], tolerance: float, progress
+    model: Any,
+    effector: str,
+    target: Array,
+    *,
+    limits: tuple[Array, Array],
+    tolerance: float,
+    progress: Any,
 ) -> tuple[Array, Array, list[float], int]:
-    """Tensions [N] that bring an effector to a target [m]: Gauss-Newton on f (paper 000 eq. 7)
-    within the motors' limits.
+    """Find tensions [N] that bring an effector to a target [m], within the limits.
 
-    Gives the tensions, the state they hold, the distance [m] after each accepted step, and how many
-    equilibria were solved.
+    The method is Gauss-Newton on the equilibrium map [Jia2019, eq. 7]. Return the tensions, the
+    equilibrium state, the distance [m] after each accepted step, and the number of equilibria.
     """
-    tip = lambda x: model.robot.place(effector, model.space.position(x))
+    tip = lambda x: model.robot.effector_position(effector, model.space.position(x))
     u = np.full(model.n_controls, 0.5)
     step = equilibrium(model, u)
     errors, damping, solved = [float(np.linalg.norm(tip(step.x) - target))], 1e-6, 1
@@ -38,9 +44,7 @@ def reach(
         rows = np.vstack([J, damping * np.eye(u.size)])
         right = np.concatenate([target - tip(step.x), np.zeros(u.size)])
         du = lsq_linear(rows, right, (limits[0] - u - 1e-12, limits[1] - u + 1e-12)).x
-        du *= min(
-            1.0, 5.0 / max(np.abs(du).max(), 1e-12)
-        )  # [N] as far as the linear model is trusted
+        du *= min(1.0, 5.0 / max(np.abs(du).max(), 1e-12))  # [N] trust region
         trial = equilibrium(model, np.clip(u + du, *limits), x0=step.x)
         error, solved = float(np.linalg.norm(tip(trial.x) - target)), solved + 1
         if error < errors[-1]:
@@ -54,9 +58,8 @@ def reach(
     return u, step.x, errors, solved
 
 
-def pulled(model, u: Array, progress) -> Array:
-    """(FRAMES, n_dofs) the equilibria while the tensions rise to u, slowly at both ends: how the
-    robot gets there."""
+def loading_states(model: Any, u: Array, progress: Any) -> Array:
+    """Return the equilibria (FRAMES, n_dofs) while the tensions rise smoothly to u."""
     states = [equilibrium(model, np.zeros_like(u)).x]
     for k in range(1, FRAMES):
         share = 0.5 - 0.5 * np.cos(np.pi * min(1.0, k / (0.8 * FRAMES)))
@@ -65,7 +68,7 @@ def pulled(model, u: Array, progress) -> Array:
     return np.array(states)
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     arm = line_arm(layers=int(s["layers"]), across=int(s["across"]))
     still = Quasistatic(arm)
@@ -87,8 +90,8 @@ def perform(run: Run) -> Outcome:
         dt=model.dt,
         x0=model.state(held),
     )
-    tips = np.stack([arm.place("laser", q) for q in path.path[:, : model.space.n_dofs]])
-    rest = arm.place("laser", equilibrium(still, np.zeros(4)).x)
+    tips = np.stack([arm.effector_position("laser", q) for q in path.path[:, : model.space.n_dofs]])
+    rest = arm.effector_position("laser", equilibrium(still, np.zeros(4)).x)
     swing = np.linalg.norm(tips - rest, axis=1)
 
     times = model.dt * np.arange(len(tips))
@@ -96,14 +99,14 @@ def perform(run: Run) -> Outcome:
     return Outcome(
         metrics={
             "distance to target": Metric(value=errors[-1], unit="m"),
-            "equilibria solved to reach it": Metric(value=solved),
+            "equilibria solved": Metric(value=solved),
             "unknowns": Metric(value=model.space.n_dofs, paper=1575),
             "controls": Metric(value=model.n_controls, paper=4),
             **{
                 f"tension {name}": Metric(value=float(t), unit="N")
                 for name, t in zip(arm.actuators, u, strict=True)
             },
-            "swing left after release": Metric(
+            "remaining oscillation amplitude": Metric(
                 value=float(swing[-1] / swing[0]), unit="of the start"
             ),
         },
@@ -123,25 +126,27 @@ def perform(run: Run) -> Outcome:
                 series={axis: (times, tips[:, k]) for k, axis in enumerate("xyz")},
             ),
         ],
-        scene=scene(
+        scene=robot_scene(
             arm,
-            np.concatenate([pulled(still, u, run.progress), path.states[:, : model.space.n_dofs]]),
+            np.concatenate(
+                [loading_states(still, u, run.progress), path.states[:, : model.space.n_dofs]]
+            ),
             dt=model.dt,
-            title="arm-reach: four lines pull to the target, then let go",
+            title="arm-reach: four cables reach the target, then release",
             targets=target[None],
             ground=0.0,
         ),
         reached=reached,
-        sentence="done"
+        message="done"
         if reached
         else f"the laser stops {errors[-1]:.3g} m from the target ({target} m), which the four "
-        f"lines cannot reach within {arm.control_limits()[1][0]:g} N; move the target closer "
+        f"cables cannot reach within {arm.control_limits()[1][0]:g} N; move the target closer "
         "to the arm's arc.",
     )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """The released arm after a few steps under uneven tensions."""
+    """Return the arm after a few steps under unequal tensions."""
     model = ImplicitEuler(
         line_arm(layers=int(settings["layers"]), across=int(settings["across"])),
         dt=float(settings["dt"]),
@@ -156,9 +161,8 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="arm-reach",
     paper="000",
-    shows="the soft arm is brought to a target by its four lines, using df/du, then released and "
-    "simulated",
-    size="525 vertices, 4 lines",
+    shows="four cables move a soft arm to a target by exact derivatives; then it is released",
+    size="525 vertices, 4 cables",
     takes="40 s",
     perform=perform,
     probe=probe,
@@ -171,7 +175,7 @@ EXPERIMENT = Experiment(
         "steps": 150,
         "layers": 20,
         "across": 4,
-        "small_film": False,
+        "small_animation": False,
     },
-    quick={"layers": 8, "across": 2, "steps": 20, "small_film": True},
+    quick={"layers": 8, "across": 2, "steps": 20, "small_animation": True},
 )

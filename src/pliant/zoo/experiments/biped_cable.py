@@ -1,28 +1,30 @@
-"""biped-cable: paper 004's first walker learns to walk by the gradient through all of its contacts
-(section 5.2, Fig. 6)."""
+"""biped-cable: a soft biped learns to walk by gradients through contact
+[Spielberg2021, section 5.2, Fig. 6]."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from pliant.core import Array
-from pliant.dynamics import MaterialPoint, simulate
-from pliant.dynamics.material_point import MaterialPoints
+from pliant.dynamics import simulate
+from pliant.mpm import MaterialPoint
 from pliant.planners import Options, Plan, gradient
 from pliant.problem import Effort, Problem, Reward
 from pliant.report import Plot
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.particle_files import write_vtk
-from pliant.zoo.particle_pictures import particle_scene
-from pliant.zoo.robots.biped import LENGTH, SHORTEST, biped
+from pliant.report.particle_files import write_vtk
+from pliant.report.particle_scene import particle_scene
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
+from pliant.zoo.robots.biped import LENGTH, MIN_CABLE_LENGTH, biped
 
-BODY, HOLD = 0.4, 5  # [m] long; steps that a random control of the guess is held
-SUBSTEP = 0.02 / 30  # [s] at full size, in which a wave crosses two thirds of a cell
+BODY, HOLD = (
+    0.4,
+    5,
+)  # body length [m]; steps for which a random control of the first guess is constant
+SUBSTEP = 0.02 / 30  # [s] at full size; a wave crosses two thirds of a cell
 
 
-def walker(settings: Mapping[str, Setting]) -> MaterialPoints:
-    """The biped, two particles along each edge of a cell; at full size each is one of its 5,024
-    squares."""
+def walker(settings: Mapping[str, Setting]) -> MaterialPoint:
+    """Return the model of the biped, with two particles along each edge of a cell."""
     coarser, dt = float(settings["coarser"]), float(settings["dt"])
     substeps = int(np.ceil(dt / (coarser * SUBSTEP)))
     return MaterialPoint(
@@ -30,31 +32,32 @@ def walker(settings: Mapping[str, Setting]) -> MaterialPoints:
     )
 
 
-def problem(model: MaterialPoints, steps: int) -> Problem:
-    """As far forward as the time allows, with the paper's small effort on the cables'
-    contraction."""
+def problem(model: MaterialPoint, steps: int) -> Problem:
+    """Return the problem: maximise the forward distance, with the paper's small control effort."""
     return Problem(
         model=model,
         steps=steps,
         terms=[
-            Reward(effector="body", what="position", direction=(1.0, 0.0), time=steps * model.dt),
+            Reward(
+                effector="body", quantity="position", direction=(1.0, 0.0), time=steps * model.dt
+            ),
             Effort(weight=1e-6, reference=np.ones(4)),
         ],
     )
 
 
 def guess(steps: int, seed: int) -> Array:
-    """(steps, 4) every cable a little shorter at random."""
+    """Return random cable lengths (steps, 4), slightly shorter than at rest."""
     rng = np.random.default_rng(seed)
-    pulled = 0.1 * np.abs(rng.standard_normal((-(-steps // HOLD), 4)))
-    return np.clip(1.0 - np.repeat(pulled, HOLD, axis=0)[:steps], SHORTEST, 1.0)
+    shortening = 0.1 * np.abs(rng.standard_normal((-(-steps // HOLD), 4)))
+    return np.clip(1.0 - np.repeat(shortening, HOLD, axis=0)[:steps], MIN_CABLE_LENGTH, 1.0)
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     model, steps, plans = walker(s), int(s["steps"]), []
     task = problem(model, steps)
-    start = float((model.effector_rows("body") @ model.space.position(task.start))[0])
+    start = float((model.effector_rows("body") @ model.space.position(task.initial_state))[0])
     for k in range(int(s["seeds"])):
         options = Options(
             iterations=int(s["iterations"]),
@@ -97,42 +100,49 @@ def perform(run: Run) -> Outcome:
     }
     return Outcome(
         metrics={
-            "walked": Metric(value=float(x[-1] / BODY), unit="body lengths", paper="2 in 5 min"),
-            "walked, mean over seeds": Metric(
+            "walking distance": Metric(
+                value=float(x[-1] / BODY), unit="body lengths", paper="2 in 5 min"
+            ),
+            "mean walking distance": Metric(
                 value=float(np.mean(walked) / BODY), unit="body lengths"
             ),
             "particles": Metric(value=model.body.n_particles, paper=5024),
             "controls": Metric(value=model.n_controls, paper=4),
             "time": Metric(value=steps * model.dt, unit="s", paper=4.0),
-            "substeps in all": Metric(value=steps * model.substeps),
+            "substeps": Metric(value=steps * model.substeps),
             "iterations": Metric(value=max(len(plan.history) - 1 for plan in plans)),
-            "seconds an iteration": Metric(
+            "time per iteration": Metric(
                 value=best.history[-1].seconds / max(len(best.history) - 1, 1), unit="s"
             ),
-            "replay equals the plan": Metric(
+            "replay cost equals plan cost": Metric(
                 value=task.value(path.path, path.controls) == best.cost
             ),
         },
         plots=[
             Plot(
-                title="Fig. 6: best so far",
+                title="Fig. 6: best distance",
                 x="iteration",
-                y="walked [body lengths]",
+                y="distance [body lengths]",
                 kind="both",
                 series={name: (np.arange(len(walk)), walk) for name, (_, walk) in learned.items()},
             ),
             Plot(
-                title="Fig. 6: best so far",
+                title="Fig. 6: best distance",
                 x="seconds",
-                y="walked [body lengths]",
+                y="distance [body lengths]",
                 kind="both",
                 series=learned,
             ),
-            Plot(title="The walk", x="time [s]", y="walked [m]", series={"body": (times, x)}),
+            Plot(
+                title="Motion of the body",
+                x="time [s]",
+                y="distance [m]",
+                series={"body": (times, x)},
+            ),
             Plot(
                 title="Cables",
                 x="time [s]",
-                y="share of the rest length",
+                y="length / rest length",
                 series={
                     name: (times[1:], u)
                     for name, u in zip(model.robot.actuators, best.controls.T, strict=True)
@@ -148,21 +158,21 @@ def perform(run: Run) -> Outcome:
             colour="strain",
         ),
         reached=bool(reached),
-        sentence="done"
+        message="done"
         if reached
-        else f"the best walk is {x[-1] / BODY:.2f} body lengths where {wanted:g} are asked for; "
-        "allow more iterations, or another seed.",
+        else f"the walking distance is {x[-1] / BODY:.2f} body lengths, below {wanted:g}; "
+        "allow more iterations, or use another seed.",
     )
 
 
 def _distances(plan: Plan, start: float) -> Array:
-    """(iterations + 1,) [m] the farthest walk so far; the effort in the cost is too small to
-    see."""
+    """Return the longest distance so far (iterations + 1,) [m]. The effort in the cost is
+    negligible."""
     return -np.minimum.accumulate([row.cost for row in plan.history]) - start
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """A coarse biped on its feet, its cables pulled."""
+    """Return a coarse biped that stands with contracted cables."""
     model = walker({**settings, "coarser": 4.0, "dt": 0.02})
     u = np.array([0.95, 0.9, 0.97, 0.92])
     return model, simulate(model, np.tile(u, (10, 1))).states[-1], u
@@ -185,7 +195,7 @@ EXPERIMENT = Experiment(
         "seeds": 3,
         "wanted": 2.0,
         "vtk": False,
-        "small_film": False,
+        "small_animation": False,
     },
     quick={
         "steps": 60,
@@ -193,6 +203,6 @@ EXPERIMENT = Experiment(
         "iterations": 8,
         "seeds": 2,
         "wanted": 0.1,
-        "small_film": True,
+        "small_animation": True,
     },
 )

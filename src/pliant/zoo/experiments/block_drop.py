@@ -1,4 +1,4 @@
-"""block-drop: a soft block falls on a slope, lands, and slides or sticks as Coulomb says."""
+"""block-drop: a soft block lands on a slope and slides according to Coulomb's law."""
 
 from collections.abc import Mapping
 
@@ -9,15 +9,15 @@ from pliant.dynamics import ImplicitEuler
 from pliant.geometry import Box
 from pliant.materials import Material
 from pliant.report import Plot
+from pliant.report.robot_scene import robot_scene
 from pliant.robot import Damping, Effector, Robot
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.pictures import scene
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 
 G, SIDE = 9.81, 0.05  # [m/s^2], [m]
 
 
 def block(slope: float, friction: float, cells: int) -> Robot:
-    """A cube above the ground, gravity tilted by a slope [deg] instead of the ground."""
+    """Return a cube above flat ground; gravity is tilted by the slope [deg] instead."""
     a = np.radians(slope)
     return Robot(
         name="block",
@@ -34,16 +34,16 @@ def block(slope: float, friction: float, cells: int) -> Robot:
     )
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     robot = block(float(s["slope"]), float(s["friction"]), int(s["cells"]))
     model = ImplicitEuler(robot, dt=float(s["dt"]))
     path = run.simulate(model, np.zeros((int(s["steps"]), 0)), count=int(s["steps"]), dt=model.dt)
     n = model.space.n_dofs
-    centre = np.stack([robot.place("centre", x[:n]) for x in path.path])
-    speed = np.stack([robot.place("centre", x[n:]) for x in path.path])[
+    centre = np.stack([robot.effector_position("centre", x[:n]) for x in path.path])
+    speed = np.stack([robot.effector_position("centre", x[n:]) for x in path.path])[
         :, 0
-    ]  # a velocity maps as a place does
+    ]  # velocities interpolate like positions
     times, a = model.dt * np.arange(len(centre)), np.radians(float(s["slope"]))
     late = times > 0.6 * times[-1]
     measured = float(np.polyfit(times[late], speed[late], 1)[0])
@@ -52,9 +52,9 @@ def perform(run: Run) -> Outcome:
     return Outcome(
         metrics={
             "acceleration along the slope": Metric(value=measured, unit="m/s^2"),
-            "Coulomb's": Metric(value=expected, unit="m/s^2"),
-            "slid": Metric(value=float(centre[-1, 0] - centre[0, 0]), unit="m"),
-            "largest Newton count": Metric(value=int(path.scalars["iterations"].max())),
+            "Coulomb acceleration": Metric(value=expected, unit="m/s^2"),
+            "sliding distance": Metric(value=float(centre[-1, 0] - centre[0, 0]), unit="m"),
+            "maximum Newton iterations": Metric(value=int(path.scalars["iterations"].max())),
         },
         plots=[
             Plot(
@@ -70,19 +70,19 @@ def perform(run: Run) -> Outcome:
                 series={"block": (times, speed)},
             ),
         ],
-        scene=scene(
+        scene=robot_scene(
             robot, path.path[:, :n], dt=model.dt, title="block-drop (gravity tilted)", ground=0.0
         ),
         reached=reached,
-        sentence="done"
+        message="done"
         if reached
-        else f"the block accelerates at {measured:.3g} m/s^2 where Coulomb gives {expected:.3g}; "
-        "take a smaller dt or let it slide for longer.",
+        else f"the acceleration is {measured:.3g} m/s^2, Coulomb's law gives {expected:.3g}; "
+        "use a smaller dt or more steps.",
     )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """The block while it lands."""
+    """Return the block during landing."""
     model = ImplicitEuler(
         block(float(settings["slope"]), float(settings["friction"]), int(settings["cells"])),
         dt=float(settings["dt"]),
@@ -107,7 +107,7 @@ EXPERIMENT = Experiment(
         "dt": 0.005,
         "steps": 160,
         "cells": 4,
-        "small_film": False,
+        "small_animation": False,
     },
-    quick={"steps": 80, "cells": 2, "small_film": True},
+    quick={"steps": 80, "cells": 2, "small_animation": True},
 )

@@ -1,4 +1,4 @@
-"""cantilever: a slender beam bent far beyond small deflections, beside the elastica."""
+"""cantilever: large deflection of a slender beam, compared with the elastica."""
 
 from collections.abc import Mapping
 
@@ -10,30 +10,32 @@ from pliant.dynamics import Quasistatic, equilibrium
 from pliant.geometry import Box
 from pliant.materials import Material
 from pliant.report import Plot
+from pliant.report.robot_scene import robot_scene
 from pliant.robot import Effector, Robot, Support, SurfaceLoad
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.pictures import scene
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 
 LENGTH, SIDE, YOUNG = 0.2, 0.01, 1e6  # [m], [m], [Pa]
 
 
 def elastica(load: float) -> Array:
-    """(2,) the tip (along, down) over the length of an inextensible rod under a dead tip load P L^2
-    / (E I) = load."""
+    """Return the tip position (along, down) over the length of an inextensible rod.
+
+    The dead tip load is P L^2 / (E I) = load.
+    """
     s = np.linspace(0.0, 1.0, 101)
-    bent = solve_bvp(
+    solution = solve_bvp(
         lambda s, y: np.stack([y[1], -load * np.cos(y[0])]),
         lambda a, b: np.array([a[0], b[1]]),
         s,
         np.stack([0.5 * load * s, np.full_like(s, 0.5 * load)]),
         tol=1e-8,
     )
-    angle = bent.sol(s)[0]
+    angle = solution.sol(s)[0]
     return np.trapezoid(np.stack([np.cos(angle), np.sin(angle)]), s, axis=1)
 
 
 def beam(load: float, cells: int, order: int) -> Robot:
-    """A square cantilever along x with P L^2 / (E I) = load at its end, P pointing down."""
+    """Return a square cantilever along x with the downward end load P L^2 / (E I) = load."""
     force = load * YOUNG * SIDE**4 / 12.0 / LENGTH**2
     return Robot(
         name="cantilever",
@@ -47,7 +49,7 @@ def beam(load: float, cells: int, order: int) -> Robot:
     )
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     cells, stages = int(s["cells"]), int(s["stages"])
     loads = float(s["load"]) * np.arange(1, stages + 1) / stages
@@ -58,7 +60,7 @@ def perform(run: Run) -> Outcome:
         for k, load in enumerate(loads):
             robot = beam(load, cells, order)
             x = equilibrium(Quasistatic(robot), np.zeros(0), x0=x).x
-            tips.append(robot.place("tip", x))
+            tips.append(robot.effector_position("tip", x))
             frames += [x] if order == 2 else []
             run.progress("bending", (order - 1) * stages + k + 1, 2 * stages)
         curves[order] = -(np.array(tips)[:, 2] - 0.5 * SIDE) / LENGTH
@@ -66,10 +68,10 @@ def perform(run: Run) -> Outcome:
     reached = error[2] <= 0.02
     return Outcome(
         metrics={
-            "error, 10-node": Metric(value=100.0 * error[2], unit="%"),
-            "error, 4-node": Metric(value=100.0 * error[1], unit="%"),
+            "deflection error, 10-node": Metric(value=100.0 * error[2], unit="%"),
+            "deflection error, 4-node": Metric(value=100.0 * error[1], unit="%"),
             "tip deflection": Metric(value=float(curves[2][-1]), unit="of the length"),
-            "elastica": Metric(value=float(exact[-1, 1]), unit="of the length"),
+            "tip deflection, elastica": Metric(value=float(exact[-1, 1]), unit="of the length"),
         },
         plots=[
             Plot(
@@ -84,18 +86,19 @@ def perform(run: Run) -> Outcome:
                 },
             )
         ],
-        scene=scene(
+        scene=robot_scene(
             beam(loads[-1], cells, 2), np.array(frames), dt=None, title="cantilever, load in stages"
         ),
         reached=reached,
-        sentence="done"
+        message="done"
         if reached
-        else f"the 10-node beam is {100 * error[2]:.1f} % off the elastica; take more cells.",
+        else f"the 10-node beam differs by {100 * error[2]:.1f} % from the elastica; "
+        "use more cells.",
     )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """The bent beam, 10-node, at a third of the load."""
+    """Return the 10-node beam at a third of the load."""
     model = Quasistatic(
         beam(float(settings["load"]) / 3.0, int(settings["cells"]), 2),
         design=("body.E", "cells.nu"),
@@ -105,12 +108,12 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 
 EXPERIMENT = Experiment(
     name="cantilever",
-    shows="a slender beam bent to most of its length, 10-node and 4-node tetrahedra beside the "
+    shows="large deflection of a slender beam, 10-node and 4-node tetrahedra compared with the "
     "elastica",
     size="20 cubes, 2 element kinds",
     takes="20 s",
     perform=perform,
     probe=probe,
-    settings={"load": 4.0, "stages": 12, "cells": 20, "small_film": False},
-    quick={"stages": 6, "cells": 10, "small_film": True},
+    settings={"load": 4.0, "stages": 12, "cells": 20, "small_animation": False},
+    quick={"stages": 6, "cells": 10, "small_animation": True},
 )

@@ -1,5 +1,5 @@
-"""cylinder-air-water: how far a silicone cylinder droops, filled with air or water, at rest and
-with 15 ml more (paper 002, Fig. 4)."""
+"""cylinder-air-water: deflection of a silicone cylinder filled with air or water, at rest and with
+15 ml more [Rodriguez2017, Fig. 4]."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,39 +11,43 @@ from pliant.actuators import AttachedPressure
 from pliant.bodies import Solid
 from pliant.core import Array, StepError
 from pliant.dynamics import Quasistatic, equilibrium
-from pliant.geometry import Columns, column_weights
-from pliant.geometry.cells import elevated, merged, quartered, shape_values
+from pliant.geometry.cells import (
+    add_midside_nodes,
+    merge_points,
+    shape_values,
+    split_quadratic_triangles,
+)
+from pliant.hydrostatics import ColumnWeights, column_weights
 from pliant.report import Plot, Scene
+from pliant.report.robot_scene import robot_scene
 from pliant.robot import PointLoad, Robot
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.followed import curved, probe_of
-from pliant.zoo.pictures import scene
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
+from pliant.zoo.inverse_tasks import curved, probe_of
 from pliant.zoo.robots import silicone_cylinder
 from pliant.zoo.robots.cylinder import droop
 
 FLUIDS = ("air", "water")
-ENDS = {"at rest": 0, "+15 ml": -1}  # which of the stages of a slow filling
+STAGES = {"at rest": 0, "+15 ml": -1}  # index of the filling stage
 DENSITY = 1000.0  # [kg/m^3] of water
-# [degrees] between the columns and the exact weight: a tenth of what the paper's cylinder was off
-# its model
-NEAR = 0.25
-SETTLED = 1e-3  # [degrees] between two rounds
-ROUNDS = 20
+# [degrees] tip angle difference of columns and exact weight: a tenth of the paper's model error
+MAX_DIFFERENCE = 0.25
+ANGLE_TOLERANCE = 1e-3  # [degrees] between two iterations
+MAX_ITERATIONS = 20
 VIEW = (-75.0, 10.0)  # [degrees]
 NOTE = (
-    "The paper's cylinder and its model agreed to 2.5 degrees in each of the four cases. It "
-    "prints the angles in a picture alone, and neither sizes nor material, so that ours need not "
-    "be its angles."
+    "The paper's cylinder and its model agree to 2.5 degrees in each of the four cases. The paper "
+    "shows the angles in a figure only and gives neither sizes nor material, so our angles may "
+    "differ."
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Filled:
-    """A cylinder that was filled slowly."""
+class FillingResult:
+    """Equilibria of a cylinder during quasistatic filling."""
 
     robot: Robot
     states: Array  # (stages, n_dofs)
-    added: Array  # (stages,) [m^3] by which the cavity has grown beyond its rest volume
+    added: Array  # (stages,) [m^3] volume increase of the cavity
     angles: Array  # (stages,) [degrees] of the tip
 
 
@@ -51,17 +55,19 @@ def cylinder(s: Mapping[str, Setting], fluid: str) -> Robot:
     return silicone_cylinder(fluid=fluid, divisions=(6, int(s["layers"]), 1), order=int(s["order"]))
 
 
-def filled(robot: Robot, stages: int, told: Callable[[], None] = lambda: None) -> Filled:
-    """From what the cavity holds at rest to the most that the pump puts in."""
+def fill_slowly(
+    robot: Robot, stages: int, report: Callable[[], None] = lambda: None
+) -> FillingResult:
+    """Return the equilibria from the rest volume to the maximum volume."""
     model, x, states, added = Quasistatic(robot), None, [], []
-    pump, _ = model.equations.terms[0]
+    pump, _ = model.equations.potentials[0]
     assert isinstance(pump, AttachedPressure)
     for u in np.linspace(*robot.control_limits(), stages):
         x = equilibrium(model, u, x0=x).x
         states.append(x)
         added.append(float(pump.displacement(pump.weights @ x.reshape(-1, 3) + pump.offset)))
-        told()
-    return Filled(
+        report()
+    return FillingResult(
         robot=robot,
         states=np.array(states),
         added=np.array(added),
@@ -70,29 +76,33 @@ def filled(robot: Robot, stages: int, told: Callable[[], None] = lambda: None) -
 
 
 def wall_points(body: Solid, cavity: str, halvings: int = 3) -> tuple[Array, Array]:
-    """(points (n, 3) [m] at rest, triangles (k, 3) outward from the fluid) of a cavity whose curved
-    facets are cut into flat ones."""
+    """Return the surface of a cavity as flat triangles, oriented outward from the fluid.
+
+    Returns points (n, 3) [m] at rest and triangles (k, 3). Curved facets are subdivided.
+    """
     bary, cells = np.eye(3), np.array([[0, 1, 2]])
     for _ in range(halvings):
-        bary, cells = elevated(bary, cells)
-        cells = quartered(cells)
+        bary, cells = add_midside_nodes(bary, cells)
+        cells = split_quadratic_triangles(cells)
     facets = body.mesh.points[body.mesh.facets(cavity)]
     points = np.einsum("bn,fnd->fbd", shape_values(bary, body.mesh.order), facets)
     triangles = cells + len(bary) * np.arange(len(facets))[:, None, None]
-    points, triangles = merged(points.reshape(-1, 3), triangles.reshape(-1, 3))
+    points, triangles = merge_points(points.reshape(-1, 3), triangles.reshape(-1, 3))
     return points, triangles[:, ::-1]  # the facets point into the cavity
 
 
-def by_columns(air: Robot, start: Array, u: Array, grid: int) -> tuple[Array, Columns]:
-    """(positions (n_dofs,) [m], what the columns found there) with the water's weight as the paper
-    has it: columns of a grid^2 put it on the walls below them, and the pressure is the same all
-    over, as that of air. In rounds from `start`, until the weights belong to the shape that they
-    lead to."""
+def by_columns(air: Robot, start: Array, u: Array, grid: int) -> tuple[Array, ColumnWeights]:
+    """Solve the equilibrium with the water's weight as in the paper.
+
+    A grid of grid^2 columns applies the weight to the walls below them, and the pressure is
+    uniform. Fixed-point iterations from `start` until weights and shape are consistent. Return the
+    positions (n_dofs,) [m] and the columns. Raises `StepError` without convergence.
+    """
     body, gravity = air.body(), np.asarray(air.gravity, float)
     assert isinstance(body, Solid)
     points, triangles = wall_points(body, "cavity")
     rows, nodes, q = body.locate(points), body.rest.reshape(-1, 3), start
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ITERATIONS):
         found = column_weights(
             rows @ q.reshape(-1, 3), triangles, grid=grid, density=DENSITY, gravity=gravity
         )
@@ -102,57 +112,61 @@ def by_columns(air: Robot, start: Array, u: Array, grid: int) -> tuple[Array, Co
             for i in np.flatnonzero(np.abs(shares).any(axis=1))
         ]
         before, q = q, equilibrium(Quasistatic(replace(air, loads=[*air.loads, *loads])), u, x0=q).x
-        if abs(droop(air, q) - droop(air, before)) < SETTLED:
+        if abs(droop(air, q) - droop(air, before)) < ANGLE_TOLERANCE:
             return q, found
     raise StepError(
-        f"The weights by columns and the shape did not come to each other in {ROUNDS} rounds; "
-        "use a finer grid of columns."
+        f"The weights of the columns and the shape did not converge in {MAX_ITERATIONS} "
+        "iterations; use a finer grid of columns."
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Drooped:
-    """Both cylinders, and the paper's way to the weight of the water beside the exact one."""
+class DeflectionResult:
+    """Deflections of both cylinders, with the exact weight and with the paper's columns."""
 
-    filled: Mapping[str, Filled]  # by fluid
-    columns: Mapping[str, float]  # [degrees] of the tip with water, at each of ENDS
-    misfit: float  # of the columns' volume, relative
+    filled: Mapping[str, FillingResult]  # by fluid
+    columns: Mapping[str, float]  # [degrees] tip angle with water, for each of STAGES
+    volume_error: float  # of the columns, relative
 
     @property
     def angles(self) -> dict[str, float]:
-        """[degrees] of the tip in the four cases."""
+        """Tip angle [degrees] in the four cases."""
         return {
             f"{fluid}, {what}": float(self.filled[fluid].angles[k])
             for fluid in FLUIDS
-            for what, k in ENDS.items()
+            for what, k in STAGES.items()
         }
 
     @property
-    def off(self) -> float:
-        """[degrees] the most that the columns are from the exact weight."""
+    def angle_difference(self) -> float:
+        """Largest tip angle difference [degrees] between the columns and the exact weight."""
         return max(
             abs(angle - self.angles[f"water, {what}"]) for what, angle in self.columns.items()
         )
 
 
-def drooped(s: Mapping[str, Setting], progress: Callable[[str, int, int], None]) -> Drooped:
+def deflections(
+    s: Mapping[str, Setting], progress: Callable[[str, int, int], None]
+) -> DeflectionResult:
     robots, stages = {fluid: cylinder(s, fluid) for fluid in FLUIDS}, int(s["stages"])
-    done, total = count(1), len(FLUIDS) * stages + len(ENDS)
-    told = lambda: progress("filling and drooping", next(done), total)
-    both = {fluid: filled(robot, stages, told) for fluid, robot in robots.items()}
-    columns, misfits = {}, []
-    for (what, k), u in zip(ENDS.items(), robots["air"].control_limits(), strict=True):
+    done, total = count(1), len(FLUIDS) * stages + len(STAGES)
+    report = lambda: progress("filling", next(done), total)
+    both = {fluid: fill_slowly(robot, stages, report) for fluid, robot in robots.items()}
+    columns, volume_errors = {}, []
+    for (what, k), u in zip(STAGES.items(), robots["air"].control_limits(), strict=True):
         q, found = by_columns(robots["air"], both["water"].states[k], u, int(s["grid"]))
         columns[what] = droop(robots["air"], q)
-        misfits.append(found.volume / (both["water"].added[k] + rest_volume(robots["water"])) - 1.0)
-        told()
-    return Drooped(filled=both, columns=columns, misfit=max(misfits, key=abs))
+        volume_errors.append(
+            found.volume / (both["water"].added[k] + rest_volume(robots["water"])) - 1.0
+        )
+        report()
+    return DeflectionResult(filled=both, columns=columns, volume_error=max(volume_errors, key=abs))
 
 
-def perform(run: Run) -> Outcome:
-    found = drooped(run.settings, run.progress)
-    more = min(found.angles[f"water, {what}"] - found.angles[f"air, {what}"] for what in ENDS)
-    reached = found.off <= NEAR and more > 0.0
+def perform(run: ExperimentRun) -> Outcome:
+    found = deflections(run.settings, run.progress)
+    more = min(found.angles[f"water, {what}"] - found.angles[f"air, {what}"] for what in STAGES)
+    reached = found.angle_difference <= MAX_DIFFERENCE and more > 0.0
     return Outcome(
         metrics=droop_metrics(found, int(run.settings["grid"])),
         plots=[angle_plot(found), outline_plot(found)],
@@ -162,30 +176,30 @@ def perform(run: Run) -> Outcome:
             run.identity,
         ),
         reached=reached,
-        sentence="done"
+        message="done"
         if reached
-        else f"the columns are {found.off:.2g} degrees from the exact weight, and water droops "
-        f"{more:.2g} degrees more than air; take a finer grid.",
+        else f"the tip angles with columns and exact weight differ by {found.angle_difference:.2g} "
+        f"degrees, those with water and air by {more:.2g} degrees; use a finer grid.",
         notes=[NOTE],
     )
 
 
-def droop_metrics(found: Drooped, grid: int) -> dict[str, Metric]:
+def droop_metrics(found: DeflectionResult, grid: int) -> dict[str, Metric]:
     nodes = found.filled["water"].states.shape[1] // 3
     pumped = {
-        f"added to the {fluid}": 1e6 * float(found.filled[fluid].added[-1]) for fluid in FLUIDS
+        f"added volume, {fluid}": 1e6 * float(found.filled[fluid].added[-1]) for fluid in FLUIDS
     }
     return {
         **{
-            f"{name}: angle of the tip": Metric(value=angle, unit="degrees")
+            f"tip angle, {name}": Metric(value=angle, unit="degrees")
             for name, angle in found.angles.items()
         },
         **{
-            f"water, {what}: by columns of {grid}^2": Metric(value=angle, unit="degrees")
+            f"tip angle, water, {what}, {grid}^2 columns": Metric(value=angle, unit="degrees")
             for what, angle in found.columns.items()
         },
-        "columns beside the exact weight": Metric(value=found.off, unit="degrees"),
-        "volume by columns beside the exact one": Metric(value=100.0 * found.misfit, unit="%"),
+        "tip angle difference of columns": Metric(value=found.angle_difference, unit="degrees"),
+        "volume error of columns": Metric(value=100.0 * found.volume_error, unit="%"),
         **{name: Metric(value=ml, unit="ml", paper=15.0) for name, ml in pumped.items()},
         "nodes": Metric(value=nodes, paper=375),
     }
@@ -193,20 +207,20 @@ def droop_metrics(found: Drooped, grid: int) -> dict[str, Metric]:
 
 def droop_scene(robot: Robot, states: Array, title: str) -> Scene:
     return replace(
-        curved(scene(robot, states, dt=None, title=title, marked=("tip",)), robot), view=VIEW
+        curved(robot_scene(robot, states, dt=None, title=title, marked=("tip",)), robot), view=VIEW
     )
 
 
 def rest_volume(robot: Robot) -> float:
-    """[m^3] of the cavity."""
-    return float(robot.actuators["pump"].on(robot.body()).rest_volume)  # type: ignore[attr-defined]
+    """Return the rest volume [m^3] of the cavity."""
+    return float(robot.actuators["pump"].attach(robot.body()).rest_volume)  # type: ignore[attr-defined]
 
 
-def angle_plot(found: Drooped) -> Plot:
+def angle_plot(found: DeflectionResult) -> Plot:
     lines = {fluid: (1e6 * one.added, one.angles) for fluid, one in found.filled.items()}
-    ends = 1e6 * found.filled["water"].added[list(ENDS.values())]
+    ends = 1e6 * found.filled["water"].added[list(STAGES.values())]
     return Plot(
-        title="How far the tip looks down",
+        title="Downward angle of the tip",
         x="added [ml]",
         y="angle [degrees]",
         kind="both",
@@ -214,18 +228,19 @@ def angle_plot(found: Drooped) -> Plot:
     )
 
 
-def outline_plot(found: Drooped) -> Plot:
-    """The cylinder from the side, four times."""
+def outline_plot(found: DeflectionResult) -> Plot:
+    """Plot the side view of the cylinder in the four cases."""
     series = {}
     for fluid, one in found.filled.items():
-        for what, k in ENDS.items():
+        for what, k in STAGES.items():
             x, _, z = 1e3 * outline(one.robot, one.states[k]).T
             series[f"{fluid}, {what}"] = (x, z)
-    return Plot(title="From the side", x="x [mm]", y="z [mm]", series=series, equal=True)
+    return Plot(title="Side view", x="x [mm]", y="z [mm]", series=series, equal=True)
 
 
 def outline(robot: Robot, q: Array, along: int = 40) -> Array:
-    """(n, 3) [m] around the cylinder in its upright middle plane, just under the skin."""
+    """Return points (n, 3) [m] around the cylinder in its vertical middle plane, just below the
+    surface."""
     low, high = (bound[[0, 2]] for bound in _box(robot))
     x, inside = np.linspace(low[0], high[0], along), 0.98
     top = np.stack([x, np.zeros(along), np.full(along, inside * high[1])], axis=1)
@@ -241,12 +256,12 @@ def _box(robot: Robot) -> Sequence[Array]:
 EXPERIMENT = Experiment(
     name="cylinder-air-water",
     paper="002",
-    shows="a silicone cylinder droops, filled with air or water, at rest and with 15 ml more; "
-    "columns beside the exact weight",
+    shows="a silicone cylinder bends under its weight, filled with air or water; columns compared "
+    "with the exact weight",
     size="366 nodes, 1 cavity",
     takes="20 s",
     perform=perform,
     probe=probe_of(lambda s: cylinder(s, "water")),
-    settings={"layers": 2, "order": 2, "grid": 200, "stages": 6, "small_film": False},
-    quick={"stages": 3, "small_film": True},
+    settings={"layers": 2, "order": 2, "grid": 200, "stages": 6, "small_animation": False},
+    quick={"stages": 3, "small_animation": True},
 )

@@ -1,5 +1,5 @@
-"""diamond-mpc: the loop closed around a plan of the Diamond, under an unknown force and softness
-(paper 001's outlook)."""
+"""diamond-mpc: feedback around a plan of the Diamond, under an unknown force and stiffness
+[Menager2024, future work]."""
 
 import time
 from collections.abc import Mapping
@@ -10,24 +10,24 @@ import numpy as np
 
 from pliant.core import Array
 from pliant.dynamics import SemiImplicit, simulate
-from pliant.dynamics.semi_implicit import Linearised
 from pliant.materials import Material
-from pliant.planners import Memory, Options, Receding, mpc
+from pliant.planners import ControllerState, Options, RecedingHorizonController, mpc
 from pliant.problem import paths
 from pliant.report import Plot
+from pliant.report.robot_scene import robot_scene
 from pliant.robot import PointLoad, Robot
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.pictures import scene
-from pliant.zoo.reach import CLOSE, ReachTask, problem_of, reach, rest
+from pliant.zoo.condensed_tasks import CLOSE, ReachTask, problem_of, reach, rest
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.robots import diamond
 
-HELD = (5.0, 2.5, 0.0, 0.0)  # [N] the cables' tensions that would hold the tip at the goal
+GOAL_TENSIONS = (5.0, 2.5, 0.0, 0.0)  # [N] whose equilibrium defines the goal
 
 
 def task(s: Mapping[str, Setting]) -> ReachTask:
     robot, dt, steps = diamond(along=int(s["along"])), float(s["dt"]), int(s["steps"])
     start, goal = (
-        robot.place("tip", rest(robot, np.array(u))) for u in ((0.0, 0.0, 0.0, 0.0), HELD)
+        robot.effector_position("tip", rest(robot, np.array(u)))
+        for u in ((0.0, 0.0, 0.0, 0.0), GOAL_TENSIONS)
     )
     times = [dt * steps]
     return ReachTask(
@@ -35,18 +35,20 @@ def task(s: Mapping[str, Setting]) -> ReachTask:
         dt=dt,
         steps=steps,
         times=times,
-        paths={"tip": paths.stops([0.0, *times], np.array([start, goal]), pause=0.4 * times[0])},
+        paths={
+            "tip": paths.minimum_jerk([0.0, *times], np.array([start, goal]), pause=0.4 * times[0])
+        },
     )
 
 
-def truth(robot: Robot, s: Mapping[str, Setting]) -> Robot:
-    """The robot as it is: softer or stiffer than it was described, and pulled at its tip from some
-    time on."""
+def true_robot(robot: Robot, s: Mapping[str, Setting]) -> Robot:
+    """Return the plant robot: another stiffness, and a force at the tip from a given time on."""
     material = robot.material
     assert isinstance(material, Material)
-    push = np.array([0.0, float(s["force"]), 0.0])
+    force = np.array([0.0, float(s["force"]), 0.0])
     load = PointLoad(
-        point=np.array(robot.effectors["tip"].point), force=lambda t: push * (t >= float(s["from"]))
+        point=np.array(robot.effectors["tip"].point),
+        force=lambda t: force * (t >= float(s["from"])),
     )
     return replace(
         robot,
@@ -56,125 +58,136 @@ def truth(robot: Robot, s: Mapping[str, Setting]) -> Robot:
 
 
 @dataclass(kw_only=True)
-class Loop:
-    """A controller around a true model as a policy of `simulate`: reads the tip with noise, and
-    times its decisions."""
+class FeedbackLoop:
+    """A feedback policy for `simulate`: measures the tip with noise and calls a controller."""
 
-    controller: Receding
+    controller: RecedingHorizonController
     rows: Any  # (3, n_dofs) sparse, the tip
     noise: float  # [m]
     random: np.random.Generator
-    memory: Memory
-    took: list[float] = field(default_factory=list)  # [s] of each decision
+    state: ControllerState
+    seconds: list[float] = field(default_factory=list)  # [s] computing time of each control step
 
     def __call__(self, k: int, x: Array) -> Array:
-        reading = self.rows @ x[: self.rows.shape[1]] + self.noise * self.random.standard_normal(3)
-        began = time.perf_counter()
-        u, self.memory = self.controller.act(self.memory, reading)
-        self.took.append(time.perf_counter() - began)
+        measurement = self.rows @ x[
+            : self.rows.shape[1]
+        ] + self.noise * self.random.standard_normal(3)
+        start = time.perf_counter()
+        u, self.state = self.controller.act(self.state, measurement)
+        self.seconds.append(time.perf_counter() - start)
         return u
 
 
-def closed(model: Linearised, controller: Receding, noise: float, seed: int) -> Loop:
-    return Loop(
+def feedback_loop(
+    model: SemiImplicit, controller: RecedingHorizonController, noise: float, seed: int
+) -> FeedbackLoop:
+    return FeedbackLoop(
         controller=controller,
         rows=model.effector_rows("tip"),
         noise=noise,
         random=np.random.default_rng(seed),
-        memory=controller.begin(),
+        state=controller.begin(),
     )
 
 
-def perform(run: Run) -> Outcome:
-    s, wish = run.settings, task(run.settings)
-    known = SemiImplicit(wish.robot, dt=wish.dt)
-    x0 = known.state(rest(wish.robot, wish.first))
+def perform(run: ExperimentRun) -> Outcome:
+    s, reach_task = run.settings, task(run.settings)
+    known = SemiImplicit(reach_task.robot, dt=reach_task.dt)
+    x0 = known.state(rest(reach_task.robot, reach_task.first))
     found = reach(
-        wish,
+        reach_task,
         "exact",
         options=Options(progress=run.progress, folder=run.folder / "plan", resume=run.resume),
         x0=x0,
     )
-    run.progress("finding how the tip answers", 0, 1)
-    problem = problem_of(wish, "exact", x0)
-    wanted = np.array([wish.paths["tip"](k * wish.dt) for k in range(wish.steps + 1)])
+    run.progress("computing the response of the tip", 0, 1)
+    problem = problem_of(reach_task, "exact", x0)
+    wanted = np.array(
+        [reach_task.paths["tip"](k * reach_task.dt) for k in range(reach_task.steps + 1)]
+    )
     controller = mpc(
         problem,
         found.plan,
         effectors=("tip",),
-        wanted=wanted,
+        reference=wanted,
         horizon=int(s["horizon"]),
-        memory=int(s["memory"]),
+        response_steps=int(s["memory"]),
         gain=float(s["gain"]),
         effort=float(s["effort"]),
     )
-    run.progress("finding how the tip answers", 1, 1)
-    real, count = SemiImplicit(truth(wish.robot, s), dt=wish.dt), int(s["length"])
-    start = real.state(rest(replace(real.robot, loads=wish.robot.loads), wish.first))
+    run.progress("computing the response of the tip", 1, 1)
+    plant, count = SemiImplicit(true_robot(reach_task.robot, s), dt=reach_task.dt), int(s["length"])
+    start = plant.state(rest(replace(plant.robot, loads=reach_task.robot.loads), reach_task.first))
     padded = np.concatenate(
-        [found.plan.controls, np.tile(found.plan.controls[-1], (max(count - wish.steps, 0), 1))]
+        [
+            found.plan.controls,
+            np.tile(found.plan.controls[-1], (max(count - reach_task.steps, 0), 1)),
+        ]
     )[:count]
-    loop = closed(real, controller, float(s["noise"]), run.seed)
+    loop = feedback_loop(plant, controller, float(s["noise"]), run.seed)
     runs = {
-        "open": simulate(real, padded, x0=start),
-        "closed": simulate(real, loop, steps=count, x0=start),
+        "open": simulate(plant, padded, x0=start),
+        "closed": simulate(plant, loop, steps=count, x0=start),
     }
-    run.keep(runs["closed"].states, runs["closed"].controls, dt=wish.dt)
-    goal, rows = wanted[-1], real.effector_rows("tip")
+    run.keep(runs["closed"].states, runs["closed"].controls, dt=reach_task.dt)
+    goal, rows = wanted[-1], plant.effector_rows("tip")
     tips = {
-        name: np.array([rows @ real.space.position(x) for x in one.states])
+        name: np.array([rows @ plant.space.position(x) for x in one.states])
         for name, one in runs.items()
     }
     errors = {
-        name: np.linalg.norm(tip - goal, axis=1) / wish.length("tip") for name, tip in tips.items()
+        name: np.linalg.norm(tip - goal, axis=1) / reach_task.length("tip")
+        for name, tip in tips.items()
     }
     late = slice(-max(count // 5, 1), None)
-    held = {name: float(error[late].mean()) for name, error in errors.items()}
-    took = 1e3 * np.sort(loop.took[1:])  # the first call loads libraries
-    reached = held["closed"] <= CLOSE < held["open"]
+    final_error = {name: float(error[late].mean()) for name, error in errors.items()}
+    milliseconds = 1e3 * np.sort(loop.seconds[1:])  # the first call loads libraries
+    reached = final_error["closed"] <= CLOSE < final_error["open"]
     return Outcome(
         metrics={
-            "closed loop: mean distance from the goal at the end": Metric(
-                value=held["closed"], unit="of the motion"
+            "mean final goal error, closed loop": Metric(
+                value=final_error["closed"], unit="of the motion"
             ),
-            "open loop: mean distance from the goal at the end": Metric(
-                value=held["open"], unit="of the motion"
+            "mean final goal error, open loop": Metric(
+                value=final_error["open"], unit="of the motion"
             ),
-            "noise of a reading": Metric(
-                value=float(s["noise"]) / wish.length("tip"), unit="of the motion"
+            "measurement noise": Metric(
+                value=float(s["noise"]) / reach_task.length("tip"), unit="of the motion"
             ),
-            "decision p50": Metric(value=float(np.percentile(took, 50)), unit="ms"),
-            "decision p99": Metric(value=float(np.percentile(took, 99)), unit="ms"),
-            "beyond a bound": Metric(
-                value=problem.excess(runs["closed"].controls), unit="of the range"
+            "control time, median": Metric(value=float(np.percentile(milliseconds, 50)), unit="ms"),
+            "control time, 99th percentile": Metric(
+                value=float(np.percentile(milliseconds, 99)), unit="ms"
             ),
-            "nodes": Metric(value=real.space.n_dofs // 3),
+            "control bound violation": Metric(
+                value=problem.limit_violation(runs["closed"].controls), unit="of the range"
+            ),
+            "nodes": Metric(value=plant.space.n_dofs // 3),
         },
-        plots=_plots(wish, errors, tips, runs["closed"].controls, goal),
-        scene=scene(
-            wish.robot,
-            runs["closed"].states[:, : real.space.n_dofs],
-            dt=wish.dt,
+        plots=_plots(reach_task, errors, tips, runs["closed"].controls, goal),
+        scene=robot_scene(
+            reach_task.robot,
+            runs["closed"].states[:, : plant.space.n_dofs],
+            dt=reach_task.dt,
             title=run.identity,
             targets=goal[None],
         ),
         reached=reached,
-        sentence="done"
+        message="done"
         if reached
-        else f"the loop holds the tip {100.0 * held['closed']:.2g} % of the motion from its goal "
-        f"(the plan alone {100.0 * held['open']:.2g} %); try --set gain=... or --set "
-        "effort=... .",
+        else f"the final goal error is {100.0 * final_error['closed']:.2g} % of the motion with "
+        f"feedback and {100.0 * final_error['open']:.2g} % without; change --set gain=... or "
+        "--set effort=... .",
     )
 
 
 def _plots(
-    wish: ReachTask,
+    reach_task: ReachTask,
     errors: Mapping[str, Array],
     tips: Mapping[str, Array],
     controls: Array,
     goal: Array,
 ) -> list[Plot]:
-    at = wish.dt * np.arange(len(tips["open"]))
+    at = reach_task.dt * np.arange(len(tips["open"]))
     axes = [
         Plot(
             title=f"tip: {axis}",
@@ -189,7 +202,7 @@ def _plots(
     ]
     return [
         Plot(
-            title="Distance from the goal",
+            title="Goal error",
             x="time [s]",
             y="of the motion",
             log_y=True,
@@ -201,16 +214,17 @@ def _plots(
             x="time [s]",
             y="tension [N]",
             series={
-                name: (at[1:], u) for name, u in zip(wish.robot.actuators, controls.T, strict=True)
+                name: (at[1:], u)
+                for name, u in zip(reach_task.robot.actuators, controls.T, strict=True)
             },
         ),
     ]
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """The true robot some steps after the force has set in."""
-    wish = task(settings)
-    model = SemiImplicit(truth(wish.robot, settings), dt=wish.dt)
+    """Return the real robot some steps after the force was applied."""
+    reach_task = task(settings)
+    model = SemiImplicit(true_robot(reach_task.robot, settings), dt=reach_task.dt)
     x, u = model.initial_state(), np.array([3.0, 1.0, 0.5, 2.0])
     for k in range(3):
         x = model.step(x, u, None, 100 + k).x
@@ -220,8 +234,8 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="diamond-mpc",
     paper="001",
-    shows="a controller holds the Diamond's tip at a goal under an unknown force and a fifth less "
-    "stiffness, where the plan alone drifts",
+    shows="feedback keeps the tip of the Diamond at a goal under an unknown force and 20 % lower "
+    "stiffness; the plan alone drifts",
     size="702 nodes, 4 cables, 150 steps",
     takes="2 min",
     perform=perform,
@@ -239,7 +253,7 @@ EXPERIMENT = Experiment(
         "effort": 1e-3,
         "horizon": 20,
         "memory": 40,
-        "small_film": False,
+        "small_animation": False,
     },
-    quick={"steps": 24, "length": 70, "along": 5, "small_film": True},
+    quick={"steps": 24, "length": 70, "along": 5, "small_animation": True},
 )

@@ -1,34 +1,35 @@
-"""diamond-two-goals: four cables bring the Diamond's tip to two places in turn (paper 001 scenario
-1, Fig. 4)."""
+"""diamond-two-goals: four cables move the tip of the Diamond to two goals in sequence
+[Menager2024, scenario 1, Fig. 4]."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from pliant.problem import paths
+from pliant.zoo.condensed_experiments import experiment
+from pliant.zoo.condensed_tasks import ReachTask, rest
 from pliant.zoo.experiment import Setting
-from pliant.zoo.reach import ReachTask, rest
-from pliant.zoo.reached import experiment
 from pliant.zoo.robots import diamond
 
-HELD = (
+GOAL_TENSIONS = (
     (5.0, 2.5, 0.0, 0.0),
     (0.0, 0.0, 2.5, 5.0),
-)  # [N] the cables' tensions that would hold the tip at the goals
+)  # [N] cable tensions whose equilibria define the goals
 
 
 def task(s: Mapping[str, Setting]) -> ReachTask:
     robot, dt, steps = diamond(along=int(s["along"])), float(s["dt"]), int(s["steps"])
     start, *goals = (
-        robot.place("tip", rest(robot, np.array(u))) for u in ((0.0, 0.0, 0.0, 0.0), *HELD)
+        robot.effector_position("tip", rest(robot, np.array(u)))
+        for u in ((0.0, 0.0, 0.0, 0.0), *GOAL_TENSIONS)
     )
     times = dt * steps * np.array([0.5, 1.0])
-    way = paths.stops([0.0, *times], np.array([start, *goals]), pause=0.2 * times[0])
+    path = paths.minimum_jerk([0.0, *times], np.array([start, *goals]), pause=0.2 * times[0])
     return ReachTask(
         robot=robot,
         dt=dt,
         steps=steps,
-        paths={"tip": way},
+        paths={"tip": path},
         times=list(times),
         paper={"linear": 208, "nonlinear": 1000},
     )

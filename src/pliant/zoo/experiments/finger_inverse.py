@@ -1,5 +1,5 @@
-"""finger-hydraulic and finger-pneumatic: one finger, the same targets, filled with water or with
-air (paper 002, Fig. 5)."""
+"""finger-hydraulic and finger-pneumatic: the same finger and targets, filled with water or air
+[Rodriguez2017, Fig. 5]."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,37 +11,37 @@ from pliant.core import Array
 from pliant.dynamics import Quasistatic, equilibrium
 from pliant.report import Plot
 from pliant.robot import Robot
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.followed import (
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
+from pliant.zoo.inverse_tasks import (
     RATE,
-    Lead,
-    Led,
+    TargetTask,
+    TargetTaskResult,
+    controller_messages,
+    failures,
     follow_plots,
-    lead,
-    led_scene,
     metrics,
     probe_of,
-    sayings,
-    wrong,
+    target_scene,
+    visit_targets,
 )
 from pliant.zoo.robots import hydraulic_finger
 
 FLUIDS = {"finger-hydraulic": "water", "finger-pneumatic": "air"}
-REACHED: Mapping[str, tuple[str, int]] = {
+REACHABLE_TARGETS: Mapping[str, tuple[str, int]] = {
     "low": ("water", 1),
     "far horizontal": ("water", -2),
     "high": ("air", -2),
-}  # fluid, place of its tip
-BEYOND = {
+}  # fluid, index of the filling
+UNREACHABLE_OFFSETS = {
     "above all": 0.015,
     "below all": -0.015,
-}  # [m] above the highest place of either tip, and below the lowest
+}  # [m] vertical distance from the highest and the lowest tip position
 VIEW = (-75.0, 10.0)  # [degrees]
-EXACT = 5e-5  # [m] what a spline through the places of a slow filling may be off
+SPLINE_ERROR = 5e-5  # [m] of a spline through the tip positions
 
 Curves = Mapping[
     str, Array
-]  # fluid -> (fillings, 3) [m] the places of the tip, from the least filling to the most
+]  # fluid -> (fillings, 3) [m] tip positions, from the smallest filling to the largest
 
 
 def finger(s: Mapping[str, Setting], fluid: str) -> Robot:
@@ -49,12 +49,11 @@ def finger(s: Mapping[str, Setting], fluid: str) -> Robot:
 
 
 def curve(robot: Robot, fillings: int) -> Array:
-    """(fillings, 3) [m] where the tip is in balance, from the least filling to the most, in even
-    steps."""
+    """Return the equilibrium positions of the tip (fillings, 3) [m] for evenly spaced controls."""
     model, x, out = Quasistatic(robot), None, []
     for u in np.linspace(*robot.control_limits(), fillings):
         x = equilibrium(model, u, x0=x).x
-        out.append(robot.place("tip", x))
+        out.append(robot.effector_position("tip", x))
     return np.array(out)
 
 
@@ -62,59 +61,68 @@ def curves(
     s: Mapping[str, Setting],
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Curves:
-    """Every place that the tip can be at, for each fluid."""
+    """Return the reachable positions of the tip for each fluid."""
     out = {}
     for k, fluid in enumerate(FLUIDS.values()):
-        progress("filling slowly", k, len(FLUIDS))
+        progress("quasistatic filling", k, len(FLUIDS))
         out[fluid] = curve(finger(s, fluid), int(s["fillings"]))
-    progress("filling slowly", len(FLUIDS), len(FLUIDS))
+    progress("quasistatic filling", len(FLUIDS), len(FLUIDS))
     return out
 
 
-def task(s: Mapping[str, Setting], fluid: str, places: Curves) -> Lead:
-    """The targets are the same for both fluids: places of the tip with one of them, and some with
-    none."""
-    targets = {name: places[whose][k] for name, (whose, k) in REACHED.items()}
-    for name, way in BEYOND.items():
+def task(s: Mapping[str, Setting], fluid: str, places: Curves) -> TargetTask:
+    """Return the task. Both fluids have the same targets; some are reachable with one fluid
+    only."""
+    targets = {name: places[whose][k] for name, (whose, k) in REACHABLE_TARGETS.items()}
+    for name, way in UNREACHABLE_OFFSETS.items():
         every = np.concatenate(list(places.values()))
         targets[name] = every[np.argmax(np.sign(way) * every[:, 2])] + np.array([0.0, 0.0, way])
-    reachable = {name: name in REACHED and REACHED[name][0] == fluid for name in targets}
-    return Lead(robot=finger(s, fluid), targets=targets, reachable=reachable, glide=int(s["glide"]))
+    reachable = {
+        name: name in REACHABLE_TARGETS and REACHABLE_TARGETS[name][0] == fluid for name in targets
+    }
+    return TargetTask(
+        robot=finger(s, fluid),
+        targets=targets,
+        reachable=reachable,
+        transition_steps=int(s["transition_steps"]),
+    )
 
 
-def nearest(places: Array, target: Array) -> float:
-    """[m] from a target to the nearest place of a tip that goes smoothly through places (n, 3)."""
+def distance_to_curve(places: Array, target: Array) -> float:
+    """Return the distance [m] from a target to a smooth curve through positions (n, 3)."""
     fine = CubicSpline(np.linspace(0.0, 1.0, len(places)), places)(np.linspace(0.0, 1.0, 4001))
     return float(np.linalg.norm(fine - target, axis=1).min())
 
 
-def perform_with(fluid: str) -> Callable[[Run], Outcome]:
-    def perform(run: Run) -> Outcome:
+def perform_with(fluid: str) -> Callable[[ExperimentRun], Outcome]:
+    def perform(run: ExperimentRun) -> Outcome:
         places = curves(run.settings, run.progress)
-        wish = task(run.settings, fluid, places)
-        led = lead(wish, run.progress)
-        run.keep(led.states, led.controls, dt=1.0 / RATE)
-        faults = wrong(wish, led) + not_nearest(places[fluid], led)
+        target_task = task(run.settings, fluid, places)
+        result = visit_targets(target_task, run.progress)
+        run.keep(result.states, result.controls, dt=1.0 / RATE)
+        faults = failures(target_task, result) + not_closest(places[fluid], result)
         return Outcome(
-            metrics=finger_metrics(places[fluid], wish, led),
-            plots=[reach_plot(places, {fluid: led}), *follow_plots(wish, led)],
-            scene=led_scene(wish, led, run.identity, VIEW),
+            metrics=finger_metrics(places[fluid], target_task, result),
+            plots=[reach_plot(places, {fluid: result}), *follow_plots(target_task, result)],
+            scene=target_scene(target_task, result, run.identity, VIEW),
             reached=not faults,
-            sentence="; ".join(faults) or "done",
-            notes=sayings(led),
+            message="; ".join(faults) or "done",
+            notes=controller_messages(result),
         )
 
     return perform
 
 
-def finger_metrics(places: Array, wish: Lead, led: Led) -> dict[str, Metric]:
+def finger_metrics(
+    places: Array, target_task: TargetTask, result: TargetTaskResult
+) -> dict[str, Metric]:
     near = {
-        f"{name}: nearest that a slow filling comes": nearest(places, visit.target)
-        for name, visit in led.visits.items()
+        f"{name}: minimum distance over fillings": distance_to_curve(places, visit.target)
+        for name, visit in result.visits.items()
     }
-    heights = {"lowest tip": places[:, 2].min(), "highest tip": places[:, 2].max()}
+    heights = {"lowest tip height": places[:, 2].min(), "highest tip height": places[:, 2].max()}
     return {
-        **metrics(wish, led),
+        **metrics(target_task, result),
         **{
             name: Metric(value=1e3 * float(way), unit="mm")
             for name, way in {**near, **heights}.items()
@@ -122,26 +130,26 @@ def finger_metrics(places: Array, wish: Lead, led: Led) -> dict[str, Metric]:
     }
 
 
-def not_nearest(places: Array, led: Led) -> list[str]:
-    """A sentence for each target that a slow filling comes nearer to than the controller."""
+def not_closest(places: Array, result: TargetTaskResult) -> list[str]:
+    """Return a message for each target to which quasistatic filling gets closer."""
     return [
-        f"'{name}' was left {1e3 * visit.pose.error:.3g} mm away, but "
-        f"{1e3 * nearest(places, visit.target):.3g} mm can be had"
-        for name, visit in led.visits.items()
-        if visit.pose.error > nearest(places, visit.target) + EXACT
+        f"the error at '{name}' is {1e3 * visit.pose.error:.3g} mm, but "
+        f"{1e3 * distance_to_curve(places, visit.target):.3g} mm is possible"
+        for name, visit in result.visits.items()
+        if visit.pose.error > distance_to_curve(places, visit.target) + SPLINE_ERROR
     ]
 
 
-def reach_plot(places: Curves, led: Mapping[str, Led]) -> Plot:
-    """Where the tip can be, the targets, and where it was led to."""
-    visits = {fluid: one.visits.values() for fluid, one in led.items()}
+def reach_plot(places: Curves, result: Mapping[str, TargetTaskResult]) -> Plot:
+    """Plot the reachable positions of the tip, the targets and the final positions."""
+    visits = {fluid: one.visits.values() for fluid, one in result.items()}
     targets = np.array([visit.target for visit in next(iter(visits.values()))])
     ends = {
-        f"led with {fluid}": np.array([visit.pose.places[0] for visit in own])
+        f"final, {fluid}": np.array([visit.pose.positions[0] for visit in own])
         for fluid, own in visits.items()
     }
     return Plot(
-        title="Where the tip can be",
+        title="Reachable positions of the tip",
         x="x [mm]",
         y="z [mm]",
         kind="both",
@@ -150,13 +158,13 @@ def reach_plot(places: Curves, led: Mapping[str, Led]) -> Plot:
                 f"with {fluid}": (1e3 * line[:, 0], 1e3 * line[:, 2])
                 for fluid, line in places.items()
             },
-            **{name: _apart(points) for name, points in {"targets": targets, **ends}.items()},
+            **{name: _separated(points) for name, points in {"targets": targets, **ends}.items()},
         },
     )
 
 
-def _apart(points: Array) -> tuple[Array, Array]:
-    """x and z [mm] of points (n, 3) [m] with gaps between them, so that no line is drawn."""
+def _separated(points: Array) -> tuple[Array, Array]:
+    """Return x and z [mm] of points (n, 3) [m], separated by NaN so that no line is drawn."""
     x, _, z = 1e3 * points.T
     return np.repeat(x, 2), np.stack([z, np.full_like(z, np.nan)], axis=1).ravel()
 
@@ -165,14 +173,26 @@ EXPERIMENTS = tuple(
     Experiment(
         name=name,
         paper="002",
-        shows=f"a soft finger filled with {fluid} is led to low, far and high targets, the same as "
-        f"with {other}, or as near as it gets",
+        shows=f"inverse control of a soft finger filled with {fluid}, with the same targets as "
+        f"with {other}, some unreachable",
         size="1,188 nodes, 1 cavity, 5 targets",
         takes="30 s",
         perform=perform_with(fluid),
         probe=probe_of(partial(finger, fluid=fluid)),
-        settings={"along": 5, "order": 2, "fillings": 11, "glide": 20, "small_film": False},
-        quick={"along": 4, "order": 1, "fillings": 6, "glide": 3, "small_film": True},
+        settings={
+            "along": 5,
+            "order": 2,
+            "fillings": 11,
+            "transition_steps": 20,
+            "small_animation": False,
+        },
+        quick={
+            "along": 4,
+            "order": 1,
+            "fillings": 6,
+            "transition_steps": 3,
+            "small_animation": True,
+        },
     )
     for (name, fluid), other in zip(FLUIDS.items(), ("air", "water"), strict=True)
 )

@@ -1,5 +1,5 @@
-"""fluid-sphere and fluid-bunny-like: the weight of water in a closed wall, by columns and exactly
-(Table I of paper 002)."""
+"""fluid-sphere and fluid-bunny-like: the weight of water in a closed surface, by columns and
+exactly [Rodriguez2017, Table I]."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,30 +11,22 @@ from scipy.spatial.transform import Rotation
 from pliant.actuators import Hydraulic
 from pliant.core import Array, InputError
 from pliant.dynamics import Quasistatic, equilibrium
-from pliant.geometry import (
-    Hydrostatics,
-    Surface,
-    Vessel,
-    ball,
-    column_weights,
-    hare,
-    hydrostatics,
-    measures,
-)
+from pliant.geometry import ClosedCylinder, Surface, hare_surface, icosphere
+from pliant.hydrostatics import HydrostaticLoad, column_weights, hydrostatic_load, volume_properties
 from pliant.materials import Material
 from pliant.report import Plot, Scene
 from pliant.robot import Effector, Robot, Support
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.timing import timed
 
 WATER, GRAVITY = 1000.0, np.array([0.0, 0.0, -9.81])  # [kg/m^3], [m/s^2]
 GRIDS = (30, 50, 100, 200, 500, 1000, 1500)
-CUBIC_CM = 1e6  # in a cubic metre
+CUBIC_CM = 1e6  # per cubic metre
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A half of the paper's Table I, by grid."""
+    """One half of the paper's Table I, by grid."""
 
     triangles: int
     exact: float  # [cm^3]
@@ -60,16 +52,16 @@ BUNNY = Published(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Weighed:
-    """The table of one wall."""
+class WeightTable:
+    """Volumes, times and errors of one closed surface."""
 
     grids: tuple[int, ...]
     volumes: Array  # (grids,) [m^3]
     times: Array  # (grids,) [ms]
     volume: float  # [m^3], exact
     time: float  # [ms], of the exact forces
-    weight_error: float  # of the exact forces' sum, relative
-    # of their torque beside that of the weight at the centroid, relative to weight times size
+    weight_error: float  # relative, of the sum of the exact forces
+    # of the torque about the centroid, relative to weight times size
     torque_error: float
 
     @property
@@ -78,20 +70,23 @@ class Weighed:
         return 100.0 * (self.volumes / self.volume - 1.0)
 
 
-def weighed(
-    surface: Surface, grids: tuple[int, ...], repeats: int, told: Callable[[int], None]
-) -> Weighed:
-    """Columns at each grid, and the exact forces; `told` hears how many grids are done."""
+def weight_table(
+    surface: Surface, grids: tuple[int, ...], repeats: int, report: Callable[[int], None]
+) -> WeightTable:
+    """Measure the columns at each grid and the exact forces. `report` gets the number of grids
+    done."""
     columns = partial(
         column_weights, surface.points, surface.triangles, density=WATER, gravity=GRAVITY
     )
-    exact = partial(hydrostatics, surface.points, surface.triangles, density=WATER, gravity=GRAVITY)
+    exact = partial(
+        hydrostatic_load, surface.points, surface.triangles, density=WATER, gravity=GRAVITY
+    )
     volumes, times = [], []
     for k, grid in enumerate(grids):
         volumes.append(columns(grid=grid).volume)
         times.append(timed(partial(columns, grid=grid), repeats))
-        told(k + 1)
-    return Weighed(
+        report(k + 1)
+    return WeightTable(
         grids=grids,
         volumes=np.array(volumes),
         times=np.array(times),
@@ -101,9 +96,9 @@ def weighed(
     )
 
 
-def _errors(surface: Surface, load: Hydrostatics) -> dict[str, float]:
+def _errors(surface: Surface, load: HydrostaticLoad) -> dict[str, float]:
     centroid, weight = (
-        measures(surface.points, surface.triangles).centroid,
+        volume_properties(surface.points, surface.triangles).centroid,
         WATER * load.volume * GRAVITY,
     )
     size = float(np.linalg.norm(weight))
@@ -114,12 +109,17 @@ def _errors(surface: Surface, load: Hydrostatics) -> dict[str, float]:
     }
 
 
-def perform(run: Run, make: Callable[[int], Surface], published: Published, same: bool) -> Outcome:
-    """`same`: the paper has this very wall."""
+def perform(
+    run: ExperimentRun, make: Callable[[int], Surface], published: Published, same: bool
+) -> Outcome:
+    """Run the experiment. `same` is true if the paper has the same surface."""
     s = run.settings
     surface, grids = make(int(s["fineness"])), chosen_grids(s)
-    table = weighed(
-        surface, grids, int(s["repeats"]), lambda done: run.progress("weighing", done, len(grids))
+    table = weight_table(
+        surface,
+        grids,
+        int(s["repeats"]),
+        lambda done: run.progress("computing weights", done, len(grids)),
     )
     error, paper_error = table.errors, 100.0 * (np.array(published.volume) / published.exact - 1.0)
     metrics = {
@@ -148,22 +148,24 @@ def perform(run: Run, make: Callable[[int], Surface], published: Published, same
     return Outcome(
         metrics=metrics,
         plots=plots(table, published, paper_error),
-        scene=turning(make(int(s["drawn"])), int(s["frames"]), min(200, grids[-1]), run.identity),
+        scene=rotating_scene(
+            make(int(s["drawn"])), int(s["frames"]), min(200, grids[-1]), run.identity
+        ),
         reached=reached,
-        sentence="done"
+        message="done"
         if reached
-        else f"the columns are {abs(error[-1]):.2g} % off the exact volume, and the exact weight "
-        f"{table.weight_error:.1e}; take a finer grid.",
+        else f"the volume error of the columns is {abs(error[-1]):.2g} %, the weight error of the "
+        f"exact forces {table.weight_error:.1e}; use a finer grid.",
         notes=[
-            "The paper's times are those of one core of a Xeon W3550; on a GeForce GTX 960 it "
-            f"took {', '.join(f'{ms:g}' for ms in published.gpu)} ms for the grids of "
+            "The paper's times are for one core of a Xeon W3550. On a GeForce GTX 960 it "
+            f"reports {', '.join(f'{ms:g}' for ms in published.gpu)} ms for the grids of "
             f"{', '.join(map(str, GRIDS))}.",
             *(
                 []
                 if same
                 else [
-                    "The paper's bunny is another shape of about as many triangles: its errors "
-                    "and times may be set beside ours, its volume not."
+                    "The paper's bunny is another shape with about as many triangles: its errors "
+                    "and times are comparable, its volume is not."
                 ]
             ),
         ],
@@ -180,12 +182,14 @@ def chosen_grids(settings: Mapping[str, Setting]) -> tuple[int, ...]:
     return grids
 
 
-def plots(table: Weighed, published: Published, paper_error: Array) -> list[Plot]:
+def plots(table: WeightTable, published: Published, paper_error: Array) -> list[Plot]:
     all_grids, grids = np.array(GRIDS, dtype=float), np.array(table.grids, dtype=float)
-    theirs = np.where(paper_error == 0.0, np.nan, np.abs(paper_error))  # where its digits end
+    theirs = np.where(
+        paper_error == 0.0, np.nan, np.abs(paper_error)
+    )  # zero at the paper's precision
     return [
         Plot(
-            title="How far the columns' volume is off",
+            title="Volume error of the columns",
             x="columns along a side",
             y="error [%]",
             log_x=True,
@@ -210,8 +214,8 @@ def plots(table: Weighed, published: Published, paper_error: Array) -> list[Plot
     ]
 
 
-def turning(surface: Surface, frames: int, grid: int, title: str) -> Scene:
-    """The weight on each node, seen from below, while the wall leans to and fro."""
+def rotating_scene(surface: Surface, frames: int, grid: int, title: str) -> Scene:
+    """Return a scene of the weight on each node, seen from below, while the surface rotates."""
     places, weights = [], []
     for k in range(frames):
         points = Rotation.from_euler("y", np.sin(2.0 * np.pi * k / frames)).apply(
@@ -236,11 +240,10 @@ def turning(surface: Surface, frames: int, grid: int, title: str) -> Scene:
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """A rubber can full of water, which sags under the exact weight on its walls: the walls of
-    these experiments do not move."""
+    """Return a rubber can filled with water. The surfaces of these experiments do not deform."""
     can = Robot(
         name="can",
-        shape=Vessel(radius=0.02, wall=0.004, length=0.06, cap=0.006),
+        shape=ClosedCylinder(radius=0.02, wall=0.004, length=0.06, cap=0.006),
         divisions=(6, 2, 1),
         order=1,
         material=Material(E=5e4, nu=0.4),
@@ -272,30 +275,29 @@ def experiment(
         prepare=chosen_grids,
         probe=probe,
         perform=partial(perform, make=make, published=published, same=published is SPHERE),
-        settings={"finest": GRIDS[-1], "repeats": 5, "small_film": False, **settings},
-        quick={"finest": 200, "repeats": 2, "small_film": True, **quick},
+        settings={"finest": GRIDS[-1], "repeats": 5, "small_animation": False, **settings},
+        quick={"finest": 200, "repeats": 2, "small_animation": True, **quick},
     )
 
 
 EXPERIMENTS = (
     experiment(
         "fluid-sphere",
-        "the weight of the water in a ball by columns of 30 x 30 to 1500 x 1500 and exactly, in "
+        "weight of the water in a sphere, by 30 x 30 to 1500 x 1500 columns and exactly, as in "
         "the paper's table",
         "5,120 triangles",
         "20 s",
-        lambda n: ball(0.01, halvings=n),
+        lambda n: icosphere(0.01, subdivisions=n),
         SPHERE,
         {"fineness": 4, "drawn": 3, "frames": 48},
         {"fineness": 4, "drawn": 2, "frames": 8},
     ),
     experiment(
         "fluid-bunny-like",
-        "the same in a hare whose ears hang over its back, so that columns pass several "
-        "stretches of water",
+        "the same in a hare-shaped surface, where a column crosses the water several times",
         "89,780 triangles",
         "40 s",
-        lambda n: hare(0.02, parts=n),
+        lambda n: hare_surface(0.02, divisions=n),
         BUNNY,
         {"fineness": 67, "drawn": 30, "frames": 48},
         {"fineness": 20, "drawn": 12, "frames": 8},

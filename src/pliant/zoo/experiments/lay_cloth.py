@@ -1,17 +1,17 @@
-"""cloth-thin, cloth-toss and cloth-flip: arms lay foam on a table by swinging it (paper 003 Fig. 6
-and 7, Table I)."""
+"""cloth-thin, cloth-toss and cloth-flip: robot arms swing foam sheets onto a table
+[Zimmermann2021, Fig. 6 and 7, Table I]."""
 
 from collections.abc import Mapping
 from functools import partial
 
 from pliant.problem import Effort, Goal, Term
 from pliant.robot import Robot
-from pliant.zoo import planned
+from pliant.zoo import gripper_tasks
 from pliant.zoo.experiment import Setting
-from pliant.zoo.planned import PlanningTask
-from pliant.zoo.robots.held import cloth, thin_cloth
+from pliant.zoo.gripper_tasks import PlanningTask
+from pliant.zoo.robots.manipulated_objects import cloth, thin_cloth
 
-# (time share of the horizon, x [m], z [m]) of the lower edge's targets
+# (fraction of the horizon, x [m], z [m]) of each target of the lower edge
 TARGETS = {
     "thin": [(1.0, 0.65, 0.01)],
     "toss": [(1.0, 0.65, 0.02)],
@@ -33,7 +33,7 @@ def make(kind: str, settings: Mapping[str, Setting]) -> PlanningTask:
     goals = [
         Goal(
             effector=corner,
-            target=[(x, robot.place(corner, rest)[1], z) for _, x, z in hits],
+            target=[(x, robot.effector_position(corner, rest)[1], z) for _, x, z in hits],
             weight=100.0,
             time=[share * time for share, _, _ in hits],
         )
@@ -45,7 +45,7 @@ def make(kind: str, settings: Mapping[str, Setting]) -> PlanningTask:
         steps=steps,
         time=time,
         targets=goals,
-        terms=[*_apart(robot), *EFFORT],
+        terms=[*_constant_grip_distance(robot), *EFFORT],
         paper={"nodes": nodes, "arms": arms, "steps": table_steps, "time": table_time},
     )
 
@@ -53,12 +53,16 @@ def make(kind: str, settings: Mapping[str, Setting]) -> PlanningTask:
 EFFORT: list[Term] = [Effort(weight=1e-3, order=2), Effort(weight=5e-2, order=1)]
 
 
-def _apart(robot: Robot) -> list[Term]:
-    """Keep two grips as far apart as they began: squeezed in between, a sheet buckles and snaps
-    through."""
+def _constant_grip_distance(robot: Robot) -> list[Term]:
+    """Return goals that keep the distance of the grips; compression would buckle the sheet."""
     grips = [name for name in robot.effectors if name.endswith("grip")]
     return [
-        Goal(effector=grip, target=robot.place(grip, robot.body().rest), axes="y", weight=1e3)
+        Goal(
+            effector=grip,
+            target=robot.effector_position(grip, robot.body().rest),
+            axes="y",
+            weight=1e3,
+        )
         for grip in grips
     ]
 
@@ -75,7 +79,7 @@ SHOWS = {
     "flip": "two arms swing a sheet of foam up and over onto a table",
 }
 EXPERIMENTS = [
-    planned.experiment(
+    gripper_tasks.experiment(
         f"cloth-{kind}",
         MAKERS[f"cloth-{kind}"],
         size=f"{nodes} nodes, {7 * arms} joints",

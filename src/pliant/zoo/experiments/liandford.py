@@ -1,5 +1,5 @@
 """liandford-spiral, -pick-place and -orient: six motors move the bar of a robot made of beams
-(paper 001 scenario 3, Fig. 6 and 7)."""
+[Menager2024, scenario 3, Fig. 6 and 7]."""
 
 from collections.abc import Mapping
 
@@ -8,31 +8,31 @@ import numpy as np
 from pliant.core import Array
 from pliant.problem import paths
 from pliant.robot import Robot
+from pliant.zoo.condensed_experiments import experiment
+from pliant.zoo.condensed_tasks import ReachTask, Weights, rest
 from pliant.zoo.experiment import Setting
-from pliant.zoo.reach import ReachTask, Weights, rest
-from pliant.zoo.reached import experiment
 from pliant.zoo.robots import liandford
 
-WEIGHTS = Weights(path=100.0, effort=1e-4)  # the emphasis is on the place
-# [rad] the motors' angles that would hold the bar at the two places of pick and place, and at the
-# slant of orient
+WEIGHTS = Weights(path=100.0, effort=1e-4)  # position errors dominate
+# [rad] motor angles whose equilibria define the two positions of pick and place, and the goal of
+# orient
 PICK, PLACE = (0.8, 0.5, -0.5, -0.6, -0.2, 0.4), (-0.6, 0.1, 0.8, 0.9, 0.5, -0.3)
-SLANT = (0.9, 0.8, 0.1, -0.7, -0.6, 0.1)
+ORIENTATION = (0.9, 0.8, 0.1, -0.7, -0.6, 0.1)
 
 
-def _start(s: Mapping[str, Setting]) -> tuple[Robot, float, int]:
+def _robot_and_times(s: Mapping[str, Setting]) -> tuple[Robot, float, int]:
     return liandford(cells=int(s["cells"])), float(s["dt"]), int(s["steps"])
 
 
-def _held(robot: Robot, effector: str, angles: tuple[float, ...]) -> Array:
-    return robot.place(effector, rest(robot, np.array(angles)))
+def _equilibrium_position(robot: Robot, effector: str, angles: tuple[float, ...]) -> Array:
+    return robot.effector_position(effector, rest(robot, np.array(angles)))
 
 
 def spiral(s: Mapping[str, Setting]) -> ReachTask:
-    """A new goal at every step, in the plane of x and z, outwards from where the bar stands."""
-    robot, dt, steps = _start(s)
-    start, end = _held(robot, "centre", 6 * (0.0,)), dt * steps
-    way = paths.spiral(
+    """Return the task with a goal at every step, on a spiral in the xz plane."""
+    robot, dt, steps = _robot_and_times(s)
+    start, end = _equilibrium_position(robot, "centre", 6 * (0.0,)), dt * steps
+    path = paths.spiral(
         center=start,
         radii=(0.0, float(s["radius"])),
         period=end,
@@ -43,38 +43,42 @@ def spiral(s: Mapping[str, Setting]) -> ReachTask:
         robot=robot,
         dt=dt,
         steps=steps,
-        paths={"centre": way},
+        paths={"centre": path},
         times=list(dt * np.arange(1, steps + 1)),
         weights=Weights(path=1000.0, speed=1e-6, effort=1e-5),
     )
 
 
 def pick_place(s: Mapping[str, Setting]) -> ReachTask:
-    """Back and forth between two places, with a stop at each."""
-    robot, dt, steps = _start(s)
-    start, pick, place = (_held(robot, "centre", angles) for angles in (6 * (0.0,), PICK, PLACE))
+    """Return the task that alternates between two positions, with a stop at each."""
+    robot, dt, steps = _robot_and_times(s)
+    start, pick, place = (
+        _equilibrium_position(robot, "centre", angles) for angles in (6 * (0.0,), PICK, PLACE)
+    )
     times = dt * steps * np.array([0.25, 0.5, 0.75, 1.0])
-    way = paths.stops(
+    path = paths.minimum_jerk(
         [0.0, *times], np.array([start, pick, place, pick, place]), pause=0.3 * times[0]
     )
     return ReachTask(
-        robot=robot, dt=dt, steps=steps, paths={"centre": way}, times=list(times), weights=WEIGHTS
+        robot=robot, dt=dt, steps=steps, paths={"centre": path}, times=list(times), weights=WEIGHTS
     )
 
 
 def orient(s: Mapping[str, Setting]) -> ReachTask:
-    """Both ends of the bar to their goals at once."""
-    robot, dt, steps = _start(s)
+    """Return the task that moves both ends of the bar to their goals."""
+    robot, dt, steps = _robot_and_times(s)
     end = dt * steps
-    way = {
-        name: paths.stops(
+    path = {
+        name: paths.minimum_jerk(
             [0.0, end],
-            np.array([_held(robot, name, angles) for angles in (6 * (0.0,), SLANT)]),
+            np.array(
+                [_equilibrium_position(robot, name, angles) for angles in (6 * (0.0,), ORIENTATION)]
+            ),
             pause=0.4 * end,
         )
         for name in ("top", "bottom")
     }
-    return ReachTask(robot=robot, dt=dt, steps=steps, paths=way, times=[end], weights=WEIGHTS)
+    return ReachTask(robot=robot, dt=dt, steps=steps, paths=path, times=[end], weights=WEIGHTS)
 
 
 SIZE = "111 points with 6 unknowns each, 6 motors"
@@ -91,7 +95,7 @@ EXPERIMENTS = (
     experiment(
         "liandford-pick-place",
         pick_place,
-        shows="the bar goes back and forth between two places",
+        shows="the bar alternates between two positions",
         size=f"{SIZE}, 120 steps",
         takes="1 min",
         settings={"ways": "nonlinear", "steps": 120, "cells": 8},
@@ -100,7 +104,7 @@ EXPERIMENTS = (
     experiment(
         "liandford-orient",
         orient,
-        shows="the bar is slanted: both its ends reach their goals",
+        shows="both ends of the bar reach their goals",
         size=f"{SIZE}, 60 steps",
         takes="1 min",
         settings={"ways": "nonlinear", "steps": 60, "cells": 8},

@@ -1,27 +1,29 @@
-"""mpm-beam: a clamped beam as particles beside the same robot as finite elements: how far it sags,
-and how fast it swings."""
+"""mpm-beam: static sag and oscillation of a clamped beam, material points compared with finite
+elements."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from pliant.core import Array
-from pliant.dynamics import BDF2, MaterialPoint, Quasistatic, equilibrium, simulate
+from pliant.dynamics import BDF2, Quasistatic, equilibrium, simulate
 from pliant.geometry import Rectangle
 from pliant.materials import Material
+from pliant.mpm import MaterialPoint
 from pliant.report import Plot
+from pliant.report.particle_files import write_vtk
+from pliant.report.particle_scene import particle_scene
 from pliant.robot import Damping, Effector, Robot, Support
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.particle_files import write_vtk
-from pliant.zoo.particle_pictures import particle_scene
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 
 LENGTH, HEIGHT = 0.2, 0.04  # [m]
 
 
 def beam(damping: float) -> Robot:
-    """A plane beam held at its left end, in weak gravity."""
+    """Return a planar beam clamped at its left end, in weak gravity."""
     return Robot(
         name="beam",
         shape=Rectangle(size=(LENGTH, HEIGHT)),
@@ -34,8 +36,8 @@ def beam(damping: float) -> Robot:
     )
 
 
-def sag(model, states: Array) -> Array:
-    """(k,) [m] how far the tip has moved along y."""
+def sag(model: Any, states: Array) -> Array:
+    """Return the displacement (k,) [m] of the tip along y."""
     row = model.effector_rows("tip")[1]
     return np.array(
         [(row @ (model.space.position(x) - model.space.position(states[0])))[0] for x in states]
@@ -43,14 +45,14 @@ def sag(model, states: Array) -> Array:
 
 
 def period(times: Array, heights: Array) -> float:
-    """[s] of a swing about its mean, from where it crosses it upwards."""
+    """Return the period [s] of an oscillation about its mean, from its upward crossings."""
     y = heights - heights.mean()
     up = np.flatnonzero((y[:-1] < 0.0) & (y[1:] >= 0.0))
     crossings = times[up] - y[up] * (times[up + 1] - times[up]) / (y[up + 1] - y[up])
     return float(np.diff(crossings).mean()) if len(crossings) > 1 else np.nan
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     cells, dt, steps = (
         [float(s["cell"]) * 2.0**k for k in reversed(range(int(s["levels"])))],
@@ -62,7 +64,7 @@ def perform(run: Run) -> Outcome:
     exact = sag(fixed, np.stack([fixed.initial_state(), equilibrium(fixed, np.zeros(0)).x]))[-1]
     errors, hanging, swings, shown = [], {}, {}, None
     for k, cell in enumerate(cells):
-        run.progress("sagging and swinging", k, len(cells) + 1)
+        run.progress("material points", k, len(cells) + 1)
         model = MaterialPoint(still, dt=dt, cell=cell)
         path = (
             run.simulate(model, np.zeros((steps, 0)), count=steps, dt=dt).path
@@ -78,9 +80,12 @@ def perform(run: Run) -> Outcome:
         )
     if s["vtk"]:
         write_vtk(run.folder / "vtk", model, path)
-    twin = BDF2(replace(still, damping=Damping()), dt=dt / 4)
+    finite_elements = BDF2(replace(still, damping=Damping()), dt=dt / 4)
     run.progress("finite elements", len(cells), len(cells) + 1)
-    swings["finite elements"] = (times, sag(twin, _states(twin, 4 * steps))[::4])
+    swings["finite elements"] = (
+        times,
+        sag(finite_elements, _states(finite_elements, 4 * steps))[::4],
+    )
     periods = {name: period(*series) for name, series in swings.items()}
     off = abs(periods[f"cell {1e3 * cells[-1]:g} mm"] / periods["finite elements"] - 1.0)
     reached = (
@@ -90,36 +95,38 @@ def perform(run: Run) -> Outcome:
     )
     return Outcome(
         metrics={
-            "sag beside finite elements": Metric(value=100.0 * errors[-1], unit="% off"),
-            "sag, coarsest cell": Metric(value=100.0 * errors[0], unit="% off"),
-            "period of the swing": Metric(value=periods[f"cell {1e3 * cells[-1]:g} mm"], unit="s"),
-            "period, finite elements": Metric(value=periods["finite elements"], unit="s"),
+            "sag error": Metric(value=100.0 * errors[-1], unit="%"),
+            "sag error, coarsest cell": Metric(value=100.0 * errors[0], unit="%"),
+            "oscillation period": Metric(value=periods[f"cell {1e3 * cells[-1]:g} mm"], unit="s"),
+            "oscillation period, finite elements": Metric(
+                value=periods["finite elements"], unit="s"
+            ),
             "sag, finite elements": Metric(value=float(exact), unit="m"),
         },
         plots=[
             Plot(
-                title="Damped: the tip comes to rest",
+                title="Tip with damping",
                 x="time [s]",
                 y="tip [m]",
                 series={**hanging, "finite elements, at rest": (times, np.full(len(times), exact))},
             ),
-            Plot(title="Free: the tip swings", x="time [s]", y="tip [m]", series=swings),
+            Plot(title="Tip without damping", x="time [s]", y="tip [m]", series=swings),
         ],
         scene=shown,
         reached=reached,
-        sentence="done"
+        message="done"
         if reached
-        else f"the beam sags {100 * errors[-1]:.1f} % off its finite-element twin and swings "
-        f"{100 * off:.1f} % off; take smaller cells.",
+        else f"the sag differs by {100 * errors[-1]:.1f} % and the period by {100 * off:.1f} % "
+        "from finite elements; use smaller cells.",
     )
 
 
-def _states(model, steps: int) -> Array:
+def _states(model: Any, steps: int) -> Array:
     return simulate(model, np.zeros((steps, 0))).states
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """The sagging beam, coarse."""
+    """Return a coarse beam while it sags."""
     model = MaterialPoint(
         beam(float(settings["damping"])), dt=0.01, cell=0.02, design=("body.E", "cells.nu")
     )
@@ -129,8 +136,8 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="mpm-beam",
     paper="004",
-    shows="a clamped beam of particles beside its finite-element twin: static sag, swing, and what "
-    "smaller cells bring",
+    shows="sag and oscillation of a clamped beam of material points, compared with finite "
+    "elements at several cell sizes",
     size="80 to 1,280 particles",
     takes="20 s",
     perform=perform,
@@ -141,7 +148,7 @@ EXPERIMENT = Experiment(
         "steps": 120,
         "damping": 20.0,
         "vtk": False,
-        "small_film": False,
+        "small_animation": False,
     },
-    quick={"levels": 2, "small_film": True},
+    quick={"levels": 2, "small_animation": True},
 )

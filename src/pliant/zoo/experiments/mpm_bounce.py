@@ -1,5 +1,5 @@
-"""mpm-bounce: an elastic disc of particles falls, bounces and rises; free fall beside its closed
-form, energy and momentum kept."""
+"""mpm-bounce: an elastic disc of material points falls and bounces; free fall compared with its
+closed form, and energy."""
 
 from collections.abc import Mapping
 
@@ -7,21 +7,21 @@ import numpy as np
 
 from pliant.contact import Contact, plane
 from pliant.core import Array
-from pliant.dynamics import MaterialPoint, simulate
-from pliant.dynamics.material_point import MaterialPoints
+from pliant.dynamics import simulate
 from pliant.geometry import Disc
 from pliant.materials import Material
+from pliant.mpm import MaterialPoint
 from pliant.report import Plot
+from pliant.report.particle_files import write_vtk
+from pliant.report.particle_scene import particle_scene
 from pliant.robot import Effector, Robot
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.particle_files import write_vtk
-from pliant.zoo.particle_pictures import particle_scene
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 
 G, RADIUS = 9.81, 0.05  # [m/s^2], [m]
 
 
 def disc(drop: float) -> Robot:
-    """A disc whose lowest point is `drop` [m] above the ground."""
+    """Return a disc whose lowest point is `drop` [m] above the ground."""
     return Robot(
         name="disc",
         shape=Disc(radius=RADIUS, origin=(0.0, drop + RADIUS)),
@@ -34,22 +34,26 @@ def disc(drop: float) -> Robot:
     )
 
 
-def energy(model: MaterialPoints, x: Array) -> float:
-    """[J] kinetic (with the affine field's share), elastic and of height."""
+def energy(model: MaterialPoint, x: Array) -> float:
+    """Return the energy [J]: kinetic (with the affine velocity field), elastic and potential."""
     body, parts, d = model.body, model.space.split(x), model.dim
-    cloud, n = body.cloud(body.fields), body.n_particles
+    particle_data, n = body.particle_data(body.fields), body.n_particles
     v, C = parts.velocity.reshape(n, d), parts.affine.reshape(n, -1)
     moving = (
-        0.5 * cloud.mass @ (np.sum(v * v, axis=1) + 0.25 * model.cell**2 * np.sum(C * C, axis=1))
+        0.5
+        * particle_data.mass
+        @ (np.sum(v * v, axis=1) + 0.25 * model.cell**2 * np.sum(C * C, axis=1))
     )
     material = next(iter(body.materials.values()))
     F = np.tile(np.eye(3), (n, 1, 1))
     F[:, :d, :d] = parts.deformation.reshape(n, d, d)
-    strained = sum(volume * material.energy(f) for volume, f in zip(cloud.volume, F, strict=True))
-    return float(moving + strained + G * cloud.mass @ parts.position.reshape(n, d)[:, -1])
+    strained = sum(
+        volume * material.energy(f) for volume, f in zip(particle_data.volume, F, strict=True)
+    )
+    return float(moving + strained + G * particle_data.mass @ parts.position.reshape(n, d)[:, -1])
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     drop, dt, steps = float(s["drop"]), float(s["dt"]), int(s["steps"])
     model = MaterialPoint(disc(drop), dt=dt, cell=float(s["cell"]))
@@ -63,7 +67,7 @@ def perform(run: Run) -> Outcome:
     tau = model.dt / model.substeps
     exact = height[0] - 0.5 * G * times * (
         times + tau
-    )  # explicit substeps: the velocity of a substep moves it
+    )  # symplectic Euler: the new velocity moves the particles
     energies = np.array([energy(model, x) for x in path])
     low = int(np.argmin(height))
     top = float(height[low:].max())
@@ -71,16 +75,20 @@ def perform(run: Run) -> Outcome:
     back = float((top - height[low]) / (height[0] - height[low]))
     created = float(
         (energies.max() - energies[0])
-        / (energies[0] - energies.min() + G * model.body.cloud(model.body.fields).mass.sum() * drop)
+        / (
+            energies[0]
+            - energies.min()
+            + G * model.body.particle_data(model.body.fields).mass.sum() * drop
+        )
     )
     reached = fallen < 1e-9 and back > 0.75 and created < 0.01
     return Outcome(
         metrics={
-            "free fall beside its closed form": Metric(value=float(fallen), unit="m"),
-            "height regained": Metric(value=back),
-            "fastest down": Metric(value=float(-speed.min()), unit="m/s"),
-            "fastest up": Metric(value=float(speed.max()), unit="m/s"),
-            "energy created": Metric(value=created, unit="of the drop's"),
+            "free-fall error": Metric(value=float(fallen), unit="m"),
+            "rebound height": Metric(value=back),
+            "maximum downward speed": Metric(value=float(-speed.min()), unit="m/s"),
+            "maximum upward speed": Metric(value=float(speed.max()), unit="m/s"),
+            "energy gain": Metric(value=created, unit="of the drop energy"),
             "particles": Metric(value=model.body.n_particles),
         },
         plots=[
@@ -90,19 +98,19 @@ def perform(run: Run) -> Outcome:
                 y="height [m]",
                 series={"disc": (times, height)},
             ),
-            Plot(title="Energy", x="time [s]", y="energy [J]", series={"all": (times, energies)}),
+            Plot(title="Energy", x="time [s]", y="energy [J]", series={"total": (times, energies)}),
         ],
         scene=particle_scene(model, path, title="mpm-bounce", ground=0.0, colour="strain"),
         reached=reached,
-        sentence="done"
+        message="done"
         if reached
-        else f"the fall is {fallen:.1g} m off its closed form, {100 * back:.0f} % of the height "
-        f"came back and {100 * created:.2g} % of energy appeared; take smaller substeps.",
+        else f"the free-fall error is {fallen:.1g} m, the rebound {100 * back:.0f} % of the height "
+        f"and the energy gain {100 * created:.2g} %; use smaller substeps.",
     )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """The disc while it bounces."""
+    """Return the disc during the bounce."""
     model = MaterialPoint(disc(0.01), dt=0.005, cell=0.02, design=("body.E", "body.density"))
     return model, simulate(model, np.zeros((12, 0))).states[-1], np.zeros(0)
 
@@ -110,8 +118,8 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="mpm-bounce",
     paper="004",
-    shows="an elastic disc of particles falls and bounces: closed form of the fall, height "
-    "regained, energy",
+    shows="an elastic disc of material points falls and bounces: closed form of the fall, rebound "
+    "height, energy",
     size="1,260 particles, 2D",
     takes="10 s",
     perform=perform,
@@ -122,7 +130,7 @@ EXPERIMENT = Experiment(
         "dt": 0.002,
         "steps": 150,
         "vtk": False,
-        "small_film": False,
+        "small_animation": False,
     },
-    quick={"cell": 0.01, "small_film": True},
+    quick={"cell": 0.01, "small_animation": True},
 )

@@ -1,26 +1,25 @@
-"""mpm-slope: a block of particles settles on a plane at an angle and holds or slides as Coulomb
-says."""
+"""mpm-slope: a block of material points on a slope sticks or slides according to Coulomb's law."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
 from pliant.contact import Contact, plane
-from pliant.dynamics import MaterialPoint, simulate
+from pliant.dynamics import simulate
 from pliant.geometry import Rectangle
 from pliant.materials import Material
+from pliant.mpm import MaterialPoint
 from pliant.report import Plot
+from pliant.report.particle_files import write_vtk
+from pliant.report.particle_scene import particle_scene
 from pliant.robot import Damping, Effector, Robot
-from pliant.zoo.experiment import Experiment, Metric, Outcome, Run, Setting
-from pliant.zoo.particle_files import write_vtk
-from pliant.zoo.particle_pictures import particle_scene
+from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 
 G, SIDE = 9.81, 0.1  # [m/s^2], [m]
 
 
 def block(angle: float, friction: float) -> Robot:
-    """A flat block above the ground, with gravity tilted by an angle [deg] instead of the
-    ground."""
+    """Return a block above flat ground; gravity is tilted by an angle [deg] instead."""
     a = np.radians(angle)
     return Robot(
         name="block",
@@ -35,8 +34,8 @@ def block(angle: float, friction: float) -> Robot:
     )
 
 
-def slide(run: Run, angle: float, record: bool) -> tuple:
-    """(model, states, times, speed of the block along the slope)"""
+def slide(run: ExperimentRun, angle: float, record: bool) -> tuple:
+    """Return the model, its states, the times [s] and the speed [m/s] along the slope."""
     s = run.settings
     model = MaterialPoint(block(angle, float(s["friction"])), dt=0.01, cell=float(s["cell"]))
     steps = int(s["steps"])
@@ -50,7 +49,7 @@ def slide(run: Run, angle: float, record: bool) -> tuple:
     return model, states, model.dt * np.arange(steps + 1), speed
 
 
-def perform(run: Run) -> Outcome:
+def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     mu, critical = float(s["friction"]), float(np.degrees(np.arctan(float(s["friction"]))))
     angles = [critical - 8.0, critical - 3.0, critical + 3.0, critical + 8.0]
@@ -64,14 +63,14 @@ def perform(run: Run) -> Outcome:
         worst = max(worst, abs(measured - expected))
         curves[f"{angle:.1f} deg"] = (times, speed)
         metrics[f"acceleration at {angle:.1f} deg"] = Metric(value=measured, unit="m/s^2")
-        metrics[f"Coulomb's at {angle:.1f} deg"] = Metric(value=expected, unit="m/s^2")
+        metrics[f"Coulomb acceleration at {angle:.1f} deg"] = Metric(value=expected, unit="m/s^2")
     if s["vtk"]:
         write_vtk(run.folder / "vtk", model, states)
     reached = worst <= 0.05
     return Outcome(
         metrics={
             "friction angle": Metric(value=critical, unit="deg"),
-            "worst error": Metric(value=worst, unit="m/s^2"),
+            "maximum acceleration error": Metric(value=worst, unit="m/s^2"),
             **metrics,
         },
         plots=[Plot(title="Speed along the slope", x="time [s]", y="speed [m/s]", series=curves)],
@@ -83,15 +82,15 @@ def perform(run: Run) -> Outcome:
             colour="strain",
         ),
         reached=reached,
-        sentence="done"
+        message="done"
         if reached
-        else f"an acceleration is {worst:.3g} m/s^2 off Coulomb's; take smaller cells, or let it "
-        "slide longer.",
+        else f"the largest acceleration error is {worst:.3g} m/s^2; use smaller cells "
+        "or more steps.",
     )
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """The block while it slides."""
+    """Return the sliding block."""
     model = MaterialPoint(
         block(30.0, 0.3), dt=0.01, cell=0.04, design=("body.E", "contact0.friction")
     )
@@ -101,12 +100,12 @@ def probe(settings: Mapping[str, Setting]) -> tuple:
 EXPERIMENT = Experiment(
     name="mpm-slope",
     paper="004",
-    shows="a block of particles on a slope holds below the friction angle and slides above it with "
+    shows="a block of material points sticks below the friction angle and slides above it with "
     "Coulomb's acceleration",
     size="800 particles, contact and friction",
     takes="15 s",
     perform=perform,
     probe=probe,
-    settings={"friction": 0.4, "cell": 0.01, "steps": 80, "vtk": False, "small_film": False},
-    quick={"cell": 0.02, "steps": 60, "small_film": True},
+    settings={"friction": 0.4, "cell": 0.01, "steps": 80, "vtk": False, "small_animation": False},
+    quick={"cell": 0.02, "steps": 60, "small_animation": True},
 )

@@ -1,16 +1,16 @@
-"""pendulum-1, -2 and -4: a ball on a cable that an arm swings into one, two and four targets (paper
-003 Fig. 4, Table I)."""
+"""pendulum-1, -2 and -4: a robot arm swings a ball on a cable to one, two and four targets
+[Zimmermann2021, Fig. 4, Table I]."""
 
 from collections.abc import Mapping
 from functools import partial
 
 from pliant.problem import Effort, Goal
-from pliant.zoo import planned
+from pliant.zoo import gripper_tasks
 from pliant.zoo.experiment import Setting
-from pliant.zoo.planned import PlanningTask
-from pliant.zoo.robots.held import pendulum
+from pliant.zoo.gripper_tasks import PlanningTask
+from pliant.zoo.robots.manipulated_objects import pendulum
 
-# (time share of the horizon, place [m]) of each target
+# (fraction of the horizon, position [m]) of each target
 TARGETS = {
     1: [(1.0, (0.6, -0.15, 0.35))],
     2: [(0.5, (0.5, -0.15, 0.3)), (1.0, (0.2, -0.15, 0.3))],
@@ -44,12 +44,12 @@ def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
 
 MAKERS = {f"pendulum-{count}": partial(make, count) for count in TABLE}
 EXPERIMENTS = [
-    planned.experiment(
+    gripper_tasks.experiment(
         f"pendulum-{count}",
         MAKERS[f"pendulum-{count}"],
         size="1 node, 7 joints",
         takes="15 s",
-        shows=f"an arm swings a ball on a cable into {count} target{'s' if count > 1 else ''}",
+        shows=f"an arm swings a ball on a cable to {count} target{'s' if count > 1 else ''}",
         settings={"steps": steps, "time": time},
     )
     for count, (steps, time) in TABLE.items()

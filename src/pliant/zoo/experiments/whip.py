@@ -1,5 +1,5 @@
-"""whip-1 and -2: an arm whips one and two targets with the tip of a foam rod (paper 003 Fig. 1,
-Table I)."""
+"""whip-1 and -2: a robot arm hits one and two targets with the tip of a foam rod
+[Zimmermann2021, Fig. 1, Table I]."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 
 from pliant.problem import Effort, Goal
-from pliant.zoo import planned
+from pliant.zoo import gripper_tasks
 from pliant.zoo.experiment import Setting
-from pliant.zoo.planned import PlanningTask
-from pliant.zoo.robots.held import soft_rod
+from pliant.zoo.gripper_tasks import PlanningTask
+from pliant.zoo.robots.manipulated_objects import soft_rod
 
-# (time share of the horizon, place [m], direction of the hit) of each target
+# (fraction of the horizon, position [m], direction of the hit) of each target
 TARGETS = {
     1: [(1.0, (0.65, -0.15, 0.2), (1.0, 0.0, 0.0))],
     2: [(0.55, (0.5, -0.4, 0.15), (0.0, -1.0, 0.0)), (1.0, (0.6, 0.0, 0.2), (0.0, 1.0, 0.0))],
@@ -32,7 +32,7 @@ def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
     hit = [
         Goal(
             effector="tip",
-            what="velocity",
+            quantity="velocity",
             target=np.multiply(speed, way),
             time=share * time,
             weight=0.05,
@@ -55,12 +55,13 @@ def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
 
 MAKERS = {f"whip-{count}": partial(make, count) for count in TABLE}
 EXPERIMENTS = [
-    planned.experiment(
+    gripper_tasks.experiment(
         f"whip-{count}",
         MAKERS[f"whip-{count}"],
         size="68 nodes, 7 joints",
         takes="15 s",
-        shows=f"an arm whips {count} target{'s' if count > 1 else ''} with the tip of a foam rod",
+        shows=f"a robot arm hits {count} target{'s' if count > 1 else ''} with the tip "
+        "of a foam rod",
         settings={"steps": steps, "time": time, "speed": 3.0, "layers": 16},
         quick={"steps": 20, "layers": 8},
     )

@@ -1,4 +1,10 @@
-"""Ready robots, one file each."""
+"""Predefined robots, one file each.
+
+>>> import pliant as pl
+>>> arm = pl.robots.plane_arm(layers=4, across=2)
+>>> arm.n_controls
+2
+"""
 
 from pliant.zoo.robots.biped import biped
 from pliant.zoo.robots.cylinder import silicone_cylinder

@@ -1,5 +1,4 @@
-"""The cable-driven biped of paper 004: a body on two legs, with a cable along the front and the
-back of each."""
+"""The cable-driven biped of [Spielberg2021]: a body on two legs, each with two cables."""
 
 import numpy as np
 
@@ -10,17 +9,22 @@ from pliant.geometry import Polygon
 from pliant.materials import Material
 from pliant.robot import Effector, Robot
 
-# In 5,024 squares: the body is 92 x 32 of them, each leg 26 x 40. What fills the corner of leg and
-# body, where a sharp one would tear, is cut from the body's upper corners.
+# In units of 1/92 of the body length; the area is 5,024 squares, as many as the paper has
+# particles. Bevels avoid sharp corners between leg and body, where the material would tear.
 LENGTH, HEIGHT, WIDTH, LEG, BEVEL, INSET, LOW, POINTS = 92, 32, 26, 40, 10.5, 3, 8, 8
-SHORTEST = 0.65  # of a cable's rest length; a cable that pulls harder tears its lower end out
+MIN_CABLE_LENGTH = (
+    0.65  # of the rest length; stronger contraction tears the lower end of a cable out
+)
 
 
 def biped(
     *, length: float = 0.4, E: float = 5e4, friction: float = 0.9, stiffness: float = 1.6e4
 ) -> Robot:
-    """A plane walker of a body length [m], as deep as a metre; each control is a cable's length as
-    a share of its rest length."""
+    """Return a planar walker of unit depth.
+
+    Each control is the length of a cable over its rest length. `length` [m] is the body length,
+    `stiffness` [N] that of the cables.
+    """
     s = require_positive("The length of the biped", length, "m") / LENGTH
     half = [
         (WIDTH + BEVEL, LEG),
@@ -42,7 +46,7 @@ def biped(
             points=s * np.stack([np.full(POINTS, x), heights], axis=1),
             drive="length",
             stiffness=stiffness,
-            limits=(SHORTEST, 1.0),
+            limits=(MIN_CABLE_LENGTH, 1.0),
         )
         for name, x in places.items()
     }

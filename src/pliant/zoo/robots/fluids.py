@@ -1,4 +1,4 @@
-"""What fills the cavities of the robots of paper 002: the same pump with water or with air."""
+"""Fluids in the cavities of the robots of [Rodriguez2017]: water or air."""
 
 from pliant.actuators import Hydraulic, Pressure
 from pliant.core import InputError, nearest, quoted
@@ -6,7 +6,7 @@ from pliant.core import InputError, nearest, quoted
 FLUIDS = {"water": Hydraulic, "air": Pressure}
 
 
-def fluid_in(
+def fluid_actuator(
     fluid: str,
     cavity: str,
     *,
@@ -14,7 +14,7 @@ def fluid_in(
     drive: str = "volume",
     bulk: float = 1e6,
 ) -> Hydraulic | Pressure:
-    """A cavity that a pump fills with "water" or "air"; the rest is as both have it."""
+    """Return the actuator of a cavity filled with "water" or "air"."""
     if fluid not in FLUIDS:
         raise InputError(f"The fluid is {quoted(fluid)}; {nearest(fluid, FLUIDS)}")
     return FLUIDS[fluid](cavity=cavity, drive=drive, limits=limits, bulk=bulk)

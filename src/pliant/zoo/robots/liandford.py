@@ -1,11 +1,11 @@
-"""The Liandford of paper 001: a soft parallel robot, six legs of beams between motors on a ring and
-a bar in its middle."""
+"""The Liandford of [Menager2024]: a soft parallel robot with six legs of beams and a central
+bar."""
 
 import numpy as np
 
 from pliant.actuators import Servo
-from pliant.core import Array, InputError, is_whole, quoted
-from pliant.geometry import Rods, Round
+from pliant.core import Array, InputError, is_integer, quoted
+from pliant.geometry import CircularSection, Rods
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Robot
 
@@ -15,23 +15,22 @@ RING, ARCH, WIDTH, HUB = (
     0.035,
     0.012,
     0.012,
-)  # [m] radius of the ring of motors, height of a leg's arch, its width, radius at the bar
+)  # [m] radius of the motor ring, arch height, width and inner radius of a leg
 HALF = 0.03  # [m] half the length of the bar
-TURN = 1.2  # [rad] what a motor can turn either way
+MAX_ANGLE = 1.2  # [rad] of a motor
 
 
 def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot:
-    """Six legs, each a ladder of two rails with `cells` rungs, arched up to the top or down to the
-    bottom of the bar in turn.
+    """Return a robot with six legs, each a ladder of `cells` rungs between two rails.
 
-    A motor turns the foot of each leg about the ring's tangent. E is Young's modulus [Pa] of the
-    legs and `radius` [m] that of their rods; the bar is a hundred times as stiff. The effectors
-    "top" and "bottom" are the ends of the bar and "centre" is its middle. The paper gives neither
-    sizes nor materials.
+    The legs lead alternately to the top and the bottom of the bar. A motor rotates the foot of each
+    leg about the tangent of the ring. E [Pa] is Young's modulus and `radius` [m] the radius of the
+    rods; the bar is 100 times stiffer. The effectors are "top", "centre" and "bottom" of the bar.
+    The paper gives neither sizes nor materials.
     """
-    if not is_whole(cells) or cells < 2:
+    if not is_integer(cells) or cells < 2:
         raise InputError(
-            f"A leg of the liandford has {quoted(cells)} cells; give a whole number, 2 or more."
+            f"A leg of the liandford has {quoted(cells)} cells; use an integer of at least 2."
         )
     points, rods, regions = (
         [np.array([[0.0, 0.0, z] for z in (-HALF, 0.0, HALF)])],
@@ -56,11 +55,14 @@ def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot
             rods=np.concatenate(rods),
             regions=regions,
             parts=bars,
-            section={"body": Round(radius=radius), "bar": Round(radius=2.0 * radius)},
+            section={
+                "body": CircularSection(radius=radius),
+                "bar": CircularSection(radius=2.0 * radius),
+            },
         ),
         material={"body": soft, "bar": Material(E=100.0 * E, nu=0.4, density=1200.0)},
         actuators={
-            name: Servo(region=name, axis=_tangent(leg), limits=(-TURN, TURN))
+            name: Servo(region=name, axis=_tangent(leg), limits=(-MAX_ANGLE, MAX_ANGLE))
             for leg, name in enumerate(regions)
         },
         effectors={
@@ -79,8 +81,7 @@ def _tangent(leg: int) -> Array:
 
 
 def _leg(leg: int, cells: int, height: float) -> tuple[Array, Array]:
-    """((2 cells + 2, 3) [m] points, from the foot inwards, left and right in turn; rails and
-    rungs)."""
+    """Return the points (2 cells + 2, 3) [m] of a leg from its foot, and its rails and rungs."""
     s = np.linspace(0.0, 1.0, cells + 1)
     out, up = RING + s * (HUB - RING), s * height + np.sign(height) * ARCH * np.sin(np.pi * s)
     angle = 2.0 * np.pi * leg / LEGS

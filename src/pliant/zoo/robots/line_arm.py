@@ -1,5 +1,4 @@
-"""The soft arms of paper 000: two materials, lines along the edges, a laser at the tip. In 3D four
-lines, in the plane (Fig. 1) two."""
+"""The soft arms of [Jia2019]: two materials, cables along the edges, a laser at the tip."""
 
 import numpy as np
 
@@ -21,12 +20,11 @@ def line_arm(
     soft: float = 2e5,
     stiff: float = 2e6,
 ) -> Robot:
-    """An upright arm of soft and stiff slabs in turn. The default lattice, 4 x 4 x 20, has the
-    paper's 525 vertices.
+    """Return a vertical arm of alternating soft and stiff layers with four cables.
 
-    The laser stands in the stiff slab at the tip and shines from its base through its lens. `soft`
-    and `stiff` are Young's moduli [Pa]; the paper gives neither them nor the size, which here is 4
-    x 4 x 20 cm.
+    The laser is in the stiff layer at the tip; its beam passes through "laser base" and "laser".
+    `soft` and `stiff` [Pa] are Young's moduli. The default lattice of 4 x 4 x 20 cells has the
+    paper's 525 vertices. The paper gives neither moduli nor sizes; here the arm is 4 x 4 x 20 cm.
     """
     slab, half, is_stiff, heights = _slabs(layers, across)
     whole = Box(size=(WIDTH, WIDTH, LENGTH), origin=(-half, -half, 0.0))
@@ -74,8 +72,7 @@ def plane_arm(
     soft: float = 2e5,
     stiff: float = 2e6,
 ) -> Robot:
-    """The arm of Fig. 1 in the plane, 4 cm thick, with a line along each side; 369 vertices by
-    default."""
+    """Return the planar arm of [Jia2019, Fig. 1], 4 cm thick, with two cables and 369 vertices."""
     slab, half, is_stiff, heights = _slabs(layers, across)
     whole = Rectangle(size=(WIDTH, LENGTH), origin=(-half, 0.0))
     disks = {
@@ -107,15 +104,14 @@ def plane_arm(
 
 
 def _slabs(layers: int, across: int) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """(height of a slab [m], half the width [m], which slabs are stiff, heights [m] at which the
-    lines are held)."""
+    """Return layer height [m], half the width [m], mask of stiff layers, cable heights [m]."""
     if layers < 4 or layers % 4 or across < 2:
         raise InputError(
-            f"The arm has {layers} layers and {across} cells across; take a multiple of 4 layers "
-            "and at least 2 across."
+            f"The arm has {layers} layers and {across} cells across; use a multiple of 4 layers "
+            "and at least 2 cells across."
         )
     slab = LENGTH / layers
-    is_stiff = np.arange(layers) % 4 == 3  # every fourth slab, the tip's included
+    is_stiff = np.arange(layers) % 4 == 3  # every fourth layer, including the tip
     return (
         slab,
         WIDTH / 2,

@@ -1,14 +1,13 @@
-"""The hydraulic pendulum of paper 002, Fig. 6: a body on a slender stem, with four cavities around
-its axis."""
+"""The hydraulic pendulum of [Rodriguez2017, Fig. 6]: four chambers around the axis of a body."""
 
 from collections.abc import Sequence
 
 from pliant.actuators import Fibres
-from pliant.actuators.fibres import rays
-from pliant.geometry import Chambered
+from pliant.actuators.fibres import radial
+from pliant.geometry import ChamberedCylinder
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Robot, Support
-from pliant.zoo.robots.fluids import fluid_in
+from pliant.zoo.robots.fluids import fluid_actuator
 
 RADIUS, CORE, WALL, RIB, SECTION, CAP = 0.016, 0.0035, 0.0025, 0.0035, 0.1, 0.008  # [m] of the body
 STEM, NECK = 0.05, 0.005  # [m]
@@ -22,20 +21,21 @@ def hydraulic_pendulum(
     order: int = 2,
     E: float = 8e4,
     winding: float = 3e6,
-    highest: float = 1e4,
+    max_pressure: float = 1e4,
 ) -> Robot:
-    """A silicone body that hangs from the origin by a slender stem; `chambers` cavities of 10 ml
-    lie around its axis, the first towards x, the others counterclockwise; 1,427 nodes by default.
+    """Return a silicone body that hangs from the origin by a slender stem.
 
-    The controls are the pressures of what fills them, "water" or "air", up to `highest` [Pa]: one
-    alone bends the pendulum away from it, all together lengthen it. E is Young's modulus [Pa] and
-    `winding` that of the thread through walls and ribs; `divisions` and `order` as in Chambered.
-    The effector "tip" is the middle of the lower end. The paper gives neither sizes nor materials.
+    `chambers` cavities of 10 ml lie around its axis, counterclockwise from x. The controls are the
+    pressures of their fluid, "water" or "air", up to `max_pressure` [Pa]. One pressure bends the
+    pendulum away from its chamber; equal pressures lengthen it. E [Pa] is Young's modulus,
+    `winding` [Pa] that of the fibres in walls and ribs. `divisions` and `order` are those of
+    `ChamberedCylinder`. The effector "tip" is the centre of the lower end. The mesh has 1,427 nodes
+    by default. The paper gives neither sizes nor materials.
     """
     length = SECTION + 2 * CAP + STEM
     return Robot(
         name="hydraulic_pendulum",
-        shape=Chambered(
+        shape=ChamberedCylinder(
             radius=RADIUS,
             core=CORE,
             wall=WALL,
@@ -53,13 +53,13 @@ def hydraulic_pendulum(
         supports=[Support(region="top")],
         actuators={
             **{
-                f"cavity-{k + 1}": fluid_in(
-                    fluid, f"chamber 1-{k + 1}", drive="pressure", limits=(0.0, highest)
+                f"cavity-{k + 1}": fluid_actuator(
+                    fluid, f"chamber 1-{k + 1}", drive="pressure", limits=(0.0, max_pressure)
                 )
                 for k in range(chambers)
             },
             "winding": Fibres(region="wall", stiffness=winding),
-            "ties": Fibres(region="ribs", stiffness=winding, direction=rays),
+            "ties": Fibres(region="ribs", stiffness=winding, direction=radial),
         },
         effectors={"tip": Effector(point=(0.0, 0.0, -length))},
         gravity=(0.0, 0.0, -9.81),

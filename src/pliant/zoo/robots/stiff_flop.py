@@ -1,11 +1,10 @@
-"""The Stiff-Flop arm of paper 001: a slender silicone cylinder of two sections with three pneumatic
-chambers in each."""
+"""The Stiff-Flop arm of [Menager2024]: a silicone cylinder with two sections of three chambers."""
 
 from collections.abc import Sequence
 
 from pliant.actuators import Fibres, Pressure
-from pliant.actuators.fibres import rays
-from pliant.geometry import Chambered
+from pliant.actuators.fibres import radial
+from pliant.geometry import ChamberedCylinder
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Robot, Support
 
@@ -21,21 +20,19 @@ def stiff_flop(
     law: str = "neo-hookean",
     E: float = 2e5,
     winding: float = 4e6,
-    highest: float = 3e4,
+    max_pressure: float = 3e4,
 ) -> Robot:
-    """The arm of Fig. 3 and scenario 2, hanging from its base at the origin; 1,810 vertices by
-    default.
+    """Return the arm of [Menager2024, Fig. 3, scenario 2], hanging from its base at the origin.
 
-    The paper gives no sizes: here it is 25 mm thick and 215 mm long, with chambers of `section`
-    [m]. The first chamber lies towards x, the others follow counterclockwise; the controls are
-    their pressures, up to `highest` [Pa], of "upper-1"... near the base and "lower-1"... near the
-    tip. As around the real chambers, a thread is wound through walls and ribs, of the modulus
-    `winding` [Pa]; without it the silicone swells like a balloon instead of bending. One chamber at
-    its highest pressure bends the lower section by 41 degrees and the upper one, which carries it,
-    by 23. `divisions` and `order` as in Chambered.
+    It is 25 mm thick and 215 mm long, with chambers of length `section` [m]; the paper gives no
+    sizes. The chambers are numbered counterclockwise from x: "upper-1"... near the base,
+    "lower-1"... near the tip. The controls are their pressures, up to `max_pressure` [Pa]. Fibres
+    of modulus `winding` [Pa] in walls and ribs prevent radial expansion. One chamber at maximum
+    pressure bends the lower section by 41 degrees and the upper section by 23 degrees. `divisions`
+    and `order` are those of `ChamberedCylinder`. The mesh has 1,810 vertices by default.
     """
     length = 2 * section + 3 * CAP
-    arm = Chambered(
+    arm = ChamberedCylinder(
         radius=RADIUS,
         core=CORE,
         wall=WALL,
@@ -55,12 +52,14 @@ def stiff_flop(
         supports=[Support(region="top")],
         actuators={
             **{
-                f"{part}-{k + 1}": Pressure(cavity=f"chamber {s}-{k + 1}", limits=(0.0, highest))
+                f"{part}-{k + 1}": Pressure(
+                    cavity=f"chamber {s}-{k + 1}", limits=(0.0, max_pressure)
+                )
                 for part, s in (("upper", 2), ("lower", 1))
                 for k in range(chambers)
             },
             "winding": Fibres(region="wall", stiffness=winding),
-            "ties": Fibres(region="ribs", stiffness=winding, direction=rays),
+            "ties": Fibres(region="ribs", stiffness=winding, direction=radial),
         },
         effectors={
             "middle": Effector(point=(0.0, 0.0, -length / 2)),

@@ -1,0 +1,92 @@
+"""The interface that all models built from a robot's equations of motion share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import scipy.sparse as sp
+
+from pliant.contact import Contact
+from pliant.core import Array, Params, Space, effector_jacobian, effector_position
+from pliant.dynamics.equations import Equations
+from pliant.robot import Robot
+
+
+class RobotModel(ABC):
+    """A robot's equations with a time-stepping rule. Subclasses are frozen dataclasses."""
+
+    robot: Robot
+    dt: float  # [s]
+    design: Sequence[str]
+    solver: str | None
+    equations: Equations
+
+    @property
+    @abstractmethod
+    def space(self) -> Space:
+        """The parts of the state."""
+
+    @abstractmethod
+    def state(self, position: Array) -> Array:
+        """Return the state at rest with the positions [m] (n_dofs,)."""
+
+    @abstractmethod
+    def initial_state(self) -> Array:
+        """Return the rest shape at rest."""
+
+    def __repr__(self) -> str:
+        return describe_model(self)
+
+    @property
+    def n_controls(self) -> int:
+        return self.robot.n_controls
+
+    @property
+    def params(self) -> Params:
+        return self.equations.params
+
+    def without_contacts(self, contacts: Sequence[Contact]) -> Self:
+        """Return the same model, on the same body, of the robot without some of its contacts."""
+        robot = self.robot.without_contacts(contacts)
+        changes: dict[str, Any] = {
+            "robot": robot,
+            "equations": replace(self.equations, robot=robot),
+        }
+        return replace(self, **changes)  # type: ignore[type-var]  # subclasses are dataclasses
+
+    def control_limits(self) -> tuple[Array, Array]:
+        return self.robot.control_limits()
+
+    def neutral_controls(self) -> Array:
+        return self.robot.neutral_controls()
+
+    def effector_rows(self, name: str) -> sp.csr_matrix:
+        """Return the matrix (dim, n_dofs) that maps positions to the effector's position."""
+        return self.equations.effector_rows(name)
+
+    def effector(self, name: str, x: Array) -> Array:
+        """Return the position (n_points, dim) [m] of an effector in the state x (n_state,)."""
+        return effector_position(self, name, x, self.equations.dim)
+
+    def effector_jacobian(self, name: str, x: Array) -> sp.csr_matrix:
+        """Return d effector / dx (n_points * dim, n_state), sparse."""
+        return effector_jacobian(self, name, x)
+
+    def make_equations(self) -> None:
+        """Build the equations, unless they were given. Called when a model is made."""
+        if self.equations is None:
+            made = Equations(robot=self.robot, design=self.design, solver=self.solver)
+            object.__setattr__(self, "equations", made)
+
+
+def describe_model(model: Any) -> str:
+    """Return a short description, such as `ImplicitEuler(arm, dt=0.01, 960 states, 4 controls)`."""
+    time_step = f"dt={model.dt:g}, " if any(model.space.rate) else ""
+    design = (
+        f", design={[block.name for block in model.params.blocks]}" if model.params.size else ""
+    )
+    return (
+        f"{type(model).__name__}({model.robot.name}, {time_step}{model.space.size} states, "
+        f"{model.n_controls} controls{design})"
+    )

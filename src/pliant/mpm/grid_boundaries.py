@@ -1,0 +1,187 @@
+"""Boundary conditions on the nodes of a material point grid, from a robot's supports and
+contacts."""
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from pliant.core import Array, InputError
+from pliant.mpm.grid import SEPARATE, SLIP, STICKY, BoundaryConditions, GridBox
+from pliant.mpm.particles import Particles
+from pliant.robot import Robot
+
+CONDITION_KINDS = {"separate": SEPARATE, "slip": SLIP, "sticky": STICKY}
+MAX_CACHED_BOXES = 16  # grids whose conditions are cached, for the adjoint
+HOLD_DEPTH = 2.0  # [cells] behind a held surface within which nodes are held
+# [cells] beside a held surface within which nodes are held: the support of a particle at its edge
+HOLD_MARGIN = 1.501
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Boundaries:
+    """The boundary conditions of a robot on a grid: on every node inside an obstacle, and on or
+    behind a held surface. Raises InputError for supports and contacts that a grid cannot have."""
+
+    robot: Robot
+    body: Particles
+    cell: float  # [m]
+
+    def __post_init__(self) -> None:
+        for contact in self.robot.contacts:
+            contact.check(self.body)
+            if contact.surface is not None:
+                raise InputError(
+                    f"A contact is limited to the surface '{contact.surface}', but on a grid the "
+                    "whole body meets an obstacle; leave the surface out for MaterialPoint."
+                )
+            deep = -float(contact.evaluate(self.body.samples.points)[0].min())
+            if deep > self.cell:
+                warnings.warn(
+                    f"The body penetrates an obstacle by {deep:.3g} m, and on a grid it stays "
+                    "there; start it outside."
+                )
+        self._held  # noqa: B018
+
+    def on(self, box: GridBox, friction: Array) -> BoundaryConditions:
+        """Return the conditions on the nodes of a box; `friction` (n_contacts,) replaces that of
+        the
+        contacts."""
+        conditions = self._cached.get(box)
+        if conditions is None:
+            conditions = self._cached[box] = self._conditions_without_friction(box)
+            for old in list(self._cached)[:-MAX_CACHED_BOXES]:
+                self._cached.pop(old, None)
+        return conditions._replace(
+            friction=np.append(friction, 0.0)[conditions.owner]
+        )  # a support's owner is -1, the last
+
+    @cached_property
+    def _cached(self) -> dict[GridBox, BoundaryConditions]:
+        """The conditions of the last boxes."""
+        return {}
+
+    def _conditions_without_friction(self, box: GridBox) -> BoundaryConditions:
+        """Return the conditions, with friction zero."""
+        dim, first = self.body.dim, np.array([box.ox, box.oy, box.oz])
+        index = np.stack(
+            np.meshgrid(np.arange(box.nx), np.arange(box.ny), np.arange(box.nz), indexing="ij"),
+            axis=-1,
+        ).reshape(-1, 3)
+        at = self.cell * (index + first)[:, :dim]
+        found = [self._support(at)] if self._held else []
+        for k, contact in enumerate(self.robot.contacts):
+            d, n, _ = contact.evaluate(at)
+            inside = np.flatnonzero(d <= 0.0)
+            size = np.maximum(
+                np.linalg.norm(n[inside], axis=1, keepdims=True), 1e-300
+            )  # the middle of a ball has no normal
+            found.append(
+                (
+                    inside,
+                    n[inside] / size,
+                    np.full(len(inside), CONDITION_KINDS[contact.kind]),
+                    np.full(len(inside), k),
+                )
+            )
+        return _boundary_conditions(found, dim)
+
+    @cached_property
+    def _held(self) -> list[tuple[cKDTree, Array, list[int]]]:
+        """For each support: points on its surface, their outward normals, and the held axes."""
+        out = []
+        for support in self.robot.supports:
+            if support.region is None:
+                raise InputError(
+                    f"The support on {support.label} has no name, but MaterialPoint holds named "
+                    "surfaces only; name that part of the boundary with surfaces={...}."
+                )
+            if support.motion is not None:
+                raise InputError(
+                    f"The support on '{support.region}' moves, which MaterialPoint does not "
+                    "support; remove its motion, or use ImplicitEuler."
+                )
+            if (
+                support.region in self.body.cell_regions
+                and support.region not in self.body.mesh.surfaces
+            ):
+                raise InputError(
+                    f"The support on '{support.region}' holds a region of cells, but "
+                    "MaterialPoint holds surfaces only; name one of "
+                    f"{', '.join(self.body.mesh.surfaces)}."
+                )
+            axes = [axis for axis in range(self.body.dim) if "xyz"[axis] in support.axes]
+            points, normals = self._surface(support.region)
+            if not axes:
+                raise InputError(
+                    f"The support on '{support.region}' along '{support.axes}' holds nothing of "
+                    f"a body in {self.body.dim} dimensions; name other axes."
+                )
+            out.append((cKDTree(points), normals, axes))
+        return out
+
+    def _surface(self, name: str) -> tuple[Array, Array]:
+        """Return points on a named surface, at most a third of a cell apart, and their outward
+        normals."""
+        mesh, dim = self.body.mesh, self.body.dim
+        corners = mesh.points[mesh.facets(name)[:, :dim]]
+        longest = float(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2).max())
+        n = int(np.ceil(3.0 * longest / self.cell))
+        if dim == 2:
+            normal = (corners[:, 1] - corners[:, 0]) @ np.array([[0.0, -1.0], [1.0, 0.0]])
+            grid = np.stack([np.linspace(0, 1, n + 1), 1.0 - np.linspace(0, 1, n + 1)], axis=1)
+        else:
+            normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+            i, j = np.array([(i, j) for i in range(n + 1) for j in range(n + 1 - i)]).T
+            grid = np.stack([i, j, n - i - j], axis=1) / n
+        inward = self.body.rest.reshape(-1, dim)[
+            self.body.tree.query(corners.mean(axis=1))[1]
+        ] - corners.mean(axis=1)
+        normal *= -np.sign(np.sum(normal * inward, axis=1))[:, None]
+        normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+        return np.einsum("ga,fai->fgi", grid, corners).reshape(-1, dim), np.repeat(
+            normal, len(grid), axis=0
+        )
+
+    def _support(self, at: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the nodes, normals, kinds and owners of supports. A held axis is a slip condition
+        with the normal along it."""
+        nodes, normals = [], []
+        for tree, outward, axes in self._held:
+            distance, nearest = tree.query(at, distance_upper_bound=2.0 * HOLD_DEPTH * self.cell)
+            near = np.flatnonzero(np.isfinite(distance))
+            offset, n = at[near] - tree.data[nearest[near]], outward[nearest[near]]
+            depth = np.sum(offset * n, axis=1)
+            beside = np.abs(offset - depth[:, None] * n).max(axis=1)
+            chosen = near[
+                (depth >= -1e-6 * self.cell)
+                & (depth <= HOLD_DEPTH * self.cell)
+                & (beside <= HOLD_MARGIN * self.cell)
+            ]
+            for axis in axes:
+                nodes.append(chosen)
+                normals.append(np.tile(np.eye(at.shape[1])[axis], (len(chosen), 1)))
+        held = np.concatenate(nodes)
+        return held, np.concatenate(normals), np.full(len(held), SLIP), np.full(len(held), -1)
+
+
+def _boundary_conditions(
+    found: list[tuple[Array, Array, Array, Array]], dim: int
+) -> BoundaryConditions:
+    """Return all conditions, grouped by node in the given order."""
+    empty = (
+        np.zeros(0, np.int64),
+        np.zeros((0, dim)),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+    )
+    node, normal, kind, owner = (np.concatenate(part) for part in zip(empty, *found, strict=True))
+    order = np.argsort(node, kind="stable")
+    nodes, first = np.unique(node[order], return_index=True)
+    full = np.zeros((len(node), 3))
+    full[:, :dim] = normal[order]
+    return BoundaryConditions(
+        nodes, np.append(first, len(node)), kind[order], full, np.zeros(len(node)), owner[order]
+    )

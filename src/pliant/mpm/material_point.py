@@ -1,0 +1,502 @@
+"""The material point method as a Dynamics [Spielberg2021]: explicit substeps of particles and a
+grid under one control, and their adjoint.
+
+The state has positions, velocities, the affine velocity field C and the deformation gradient F of
+every particle. A step keeps only its initial state. The adjoint simulates the substeps again, with
+as many of them on tape as the memory allows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.actuators.muscle import StressActuator
+from pliant.argument_checks import check_dt, check_index, check_state, check_step
+from pliant.bodies.design import Design, are_distinct_names
+from pliant.checkpointing import Schedule, best_schedule, uniform_schedule
+from pliant.core import (
+    Array,
+    InputError,
+    Param,
+    Params,
+    Space,
+    Status,
+    Step,
+    check_controls,
+    finite_array,
+    nearest,
+    require_kind,
+    require_number,
+    require_positive,
+)
+from pliant.kernels.threads import run_kernel
+from pliant.mpm.grid import GridBox, ParticleData, SubstepParameters
+from pliant.mpm.grid_boundaries import Boundaries
+from pliant.mpm.particle_forces import CompiledCable, ParticlePotential, particle_potentials
+from pliant.mpm.particle_model import (
+    DEFAULT_FRACTION,
+    STABLE_FRACTION,
+    checked_substeps,
+    sample_body,
+    stable_substep,
+)
+from pliant.mpm.particles import Particles, extreme_particles
+from pliant.mpm.substeps import LEFT_GRID, ParticleCoefficients, Substeps
+from pliant.robot import Robot
+from pliant.robot.actuation import for_each_actuator
+
+MAX_NEIGHBOUR_GAP = 2.5  # [cells] between rest neighbours; beyond three they share no node
+MIN_MARGIN = 2  # [cells] of the grid around the particles
+MAX_MARGIN_FROM_REST = 64  # [cells] that a body may move in a step from rest
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MaterialPointTape:
+    """The initial state of a step; the adjoint simulates its substeps again."""
+
+    owner: "MaterialPoint"
+    x: Array
+    u: Array
+    coefficients: ParticleCoefficients
+    box: GridBox
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class MaterialPoint:
+    """Dynamics of a robot as particles on a grid, with explicit substeps (MLS-MPM)
+    [Spielberg2021]. A control step dt [s] has as many substeps as the wave speed requires, or
+    `substeps`.
+
+    `cell` [m] is the grid's cell and `per_cell` the number of particles along its edge. `seeding`
+    is "lattice" or "jitter" with `rng_seed`. `design` names the parameters to differentiate by,
+    such as "soft.E", "cells.density", "cells.volume" or "contact0.friction". `memory` [bytes]
+    limits what `pullback` keeps of a step; with None it has as many segments as each has substeps.
+    With precision "float32" the substeps take half the memory. The particles `body` are sampled if
+    they are left out. Raises `InputError` for a cell larger than the body and for unstable
+    substeps.
+
+    >>> import numpy as np, pliant as pl
+    >>> block = pl.Robot(
+    ...     shape=pl.Box(size=(0.1, 0.1, 0.1)),
+    ...     material=pl.Material(E=1e4, nu=0.3, density=1000.0),
+    ...     gravity=(0.0, 0.0, -9.81),
+    ... )
+    >>> run = pl.simulate(pl.MaterialPoint(block, dt=0.005, cell=0.02), np.zeros((2, 0)))
+    >>> len(run.states)
+    3
+    """
+
+    robot: Robot
+    _: KW_ONLY
+    dt: float
+    cell: float
+    substeps: int = None  # type: ignore[assignment]
+    per_cell: int = 2
+    seeding: str = "lattice"
+    rng_seed: int = 0
+    design: Sequence[str] = ()
+    memory: float | None = None
+    precision: str = "float64"
+    body: Particles = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        require_kind("The robot", self.robot, Robot, "make one with pliant.Robot(...)")
+        object.__setattr__(self, "dt", check_dt(self.dt))
+        object.__setattr__(self, "cell", require_positive("The grid's cell", self.cell, "m"))
+        _check_precision_and_memory(self.precision, self.memory)
+        if self.body is None:
+            body = sample_body(self.robot, self.cell, self.per_cell, self.seeding, self.rng_seed)
+            object.__setattr__(self, "body", body)
+        substeps = checked_substeps(self.robot, self.body, self.dt, self.cell, self.substeps)
+        object.__setattr__(self, "substeps", substeps)
+        for part in (
+            "variables",
+            "particle_potentials",
+            "stresses",
+            "load",
+            "boundaries",
+            "params",
+            "substep_parameters",
+        ):
+            getattr(self, part)  # raise InputError now, not at the first step
+        for name in self.robot.effectors:
+            self.effector_rows(name)
+
+    def __repr__(self) -> str:
+        return (
+            f"<MaterialPoint of {self.robot.name}: {self.body.n_particles} particles, cell "
+            f"{self.cell:g} m, dt {self.dt:g} s in {self.substeps} substeps>"
+        )
+
+    # Core interface
+
+    @property
+    def dim(self) -> int:
+        return self.body.dim
+
+    @cached_property
+    def space(self) -> Space:
+        n, d = self.body.n_particles, self.dim
+        return Space(
+            parts=("position", "velocity", "affine", "deformation"),
+            n_dofs=n * d,
+            rate=(0.0, 1.0),
+            sizes=(n * d, n * d, n * d * d, n * d * d),
+        )
+
+    @property
+    def n_controls(self) -> int:
+        return self.robot.n_controls
+
+    def control_limits(self) -> tuple[Array, Array]:
+        return self.robot.control_limits()
+
+    def neutral_controls(self) -> Array:
+        return self.robot.neutral_controls()
+
+    def effector_rows(self, name: str) -> sp.csr_matrix:
+        """Return the matrix (dim, n_dofs) that maps positions to the effector's position."""
+        if name not in self.robot.effectors:
+            raise InputError(
+                f"{self.robot.name} has no effector '{name}'; {nearest(name, self.robot.effectors)}"
+            )
+        return self._effectors[name]
+
+    @cached_property
+    def _effectors(self) -> dict[str, sp.csr_matrix]:
+        eye = sp.identity(self.dim)
+        return {
+            name: sp.kron(effector.attach(self.body), eye, format="csr")
+            for name, effector in self.robot.effectors.items()
+        }
+
+    def initial_state(self) -> Array:
+        """Return the rest shape at rest."""
+        return self.state(self.body.rest)
+
+    def state(
+        self,
+        position: Array,
+        velocity: Array | None = None,
+        affine: Array | None = None,
+        deformation: Array | None = None,
+    ) -> Array:
+        """Return the state with given positions [m] and velocities [m/s] (n_dofs,), affine fields
+        [1/s] and deformation gradients (n, dim, dim)."""
+        n, d = self.body.n_particles, self.dim
+        q = finite_array("The position", position, (n * d,), "m")
+        v = (
+            np.zeros_like(q)
+            if velocity is None
+            else finite_array("The velocity", velocity, (n * d,), "m/s")
+        )
+        C = (
+            np.zeros((n, d, d))
+            if affine is None
+            else finite_array("The affine field", affine, (n, d, d), "1/s")
+        )
+        F = (
+            np.tile(np.eye(d), (n, 1, 1))
+            if deformation is None
+            else finite_array("The deformation gradient", deformation, (n, d, d))
+        )
+        return np.concatenate([q, v, C.ravel(), F.ravel()])
+
+    # Parameters
+
+    @cached_property
+    def variables(self) -> Design:
+        distinct = are_distinct_names(self.design)  # else Design raises
+        return Design(
+            body=self.body,
+            names=[name for name in self.design if name not in self._particle_params]
+            if distinct
+            else self.design,
+            model_parameters=tuple(self._particle_params),
+        )
+
+    @cached_property
+    def _particle_params(self) -> dict[str, Param]:
+        """The parameters that only particle models have."""
+        volume = Param(
+            name="cells.volume", value=self.body.volumes(), unit="m^3", lower=0.0, upper=np.inf
+        )
+        frictions = [
+            Param(
+                name=f"contact{k}.friction",
+                value=np.array([contact.friction]),
+                unit="-",
+                lower=0.0,
+                upper=np.inf,
+                lower_included=True,
+            )
+            for k, contact in enumerate(self.robot.contacts)
+        ]
+        return {param.name: param for param in (volume, *frictions)}
+
+    @cached_property
+    def params(self) -> Params:
+        shared = {block.name: block for block in self.variables.params.blocks}
+        return Params(
+            blocks=tuple({**shared, **self._particle_params}[name] for name in self.design)
+        )
+
+    def coefficients(self, p: Array | None) -> ParticleCoefficients:
+        """Return fields, masses and friction for a parameter vector (default: the robot's
+        values)."""
+        if p is None or not self.design:
+            self.params.split(p)
+            return self._default_coefficients
+        values = self.params.split(p)
+        fields = self.variables.fields(
+            np.concatenate(
+                [np.zeros(0), *(values[block.name] for block in self.variables.params.blocks)]
+            )
+        )
+        friction = [
+            values.get(f"contact{k}.friction", [contact.friction])[0]
+            for k, contact in enumerate(self.robot.contacts)
+        ]
+        return ParticleCoefficients(
+            fields=fields,
+            particle_data=self._cast(self.body.particle_data(fields, values.get("cells.volume"))),
+            friction=np.array(friction),
+        )
+
+    @cached_property
+    def _default_coefficients(self) -> ParticleCoefficients:
+        friction = np.array([contact.friction for contact in self.robot.contacts])
+        return ParticleCoefficients(
+            fields=self.body.fields,
+            particle_data=self._cast(self.body.particle_data(self.body.fields)),
+            friction=friction,
+        )
+
+    def _cast(self, particle_data: ParticleData) -> ParticleData:
+        return ParticleData(
+            *(
+                part.astype(self.precision) if part.dtype == float else part
+                for part in particle_data
+            )
+        )
+
+    # Attachments
+
+    @cached_property
+    def stresses(self) -> list[tuple[tuple[Array, Array], slice]]:
+        """The particles and second Piola stress per unit of control of each actuator that acts by
+        stress, with its control."""
+        made = for_each_actuator(
+            self.robot,
+            lambda actuator: (
+                actuator.stress(self.body) if isinstance(actuator, StressActuator) else None
+            ),
+        )
+        return [(stress, part) for stress, part in made if stress is not None]
+
+    @cached_property
+    def particle_potentials(self) -> list[ParticlePotential | CompiledCable]:
+        return particle_potentials(self.robot, self.body)
+
+    @cached_property
+    def load(self) -> Array:
+        """The loads (n_dofs,) [N]. Raises InputError for time-dependent loads."""
+        if any(load.is_time_dependent for load in self.robot.loads):
+            raise InputError(
+                f"A load of {self.robot.name} changes in time, which MaterialPoint does not "
+                "support; give it a fixed value, or take ImplicitEuler."
+            )
+        return sum(
+            (load.attach(self.body) for load in self.robot.loads), np.zeros(self.space.n_dofs)
+        )
+
+    @cached_property
+    def boundaries(self) -> Boundaries:
+        return Boundaries(robot=self.robot, body=self.body, cell=self.cell)
+
+    @cached_property
+    def substep_parameters(self) -> SubstepParameters:
+        gravity = np.zeros(3)
+        if self.robot.gravity is not None:
+            gravity[: self.dim] = finite_array("Gravity", self.robot.gravity, (self.dim,), "m/s^2")
+        tau = self.dt / self.substeps
+        return SubstepParameters(
+            self.dim,
+            self.cell,
+            tau,
+            float(self.robot.damping.stiffness),
+            1.0 / (1.0 + tau * self.robot.damping.mass),
+            *gravity.tolist(),
+        )
+
+    # Stepping
+
+    def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
+        """Return the state after one control step of `substeps` substeps."""
+        u, x = check_controls(u, self.n_controls), check_state(x, self.space.size)
+        check_index(k)
+        coefficients = self.coefficients(p)
+        if p is not None and self.substep_parameters.tau > STABLE_FRACTION * (
+            wave := stable_substep(
+                coefficients.fields, self.cell, self.substep_parameters.viscosity
+            )
+        ):
+            return Step(
+                x,
+                _failed(
+                    f"With these parameters a wave crosses a cell in {wave:.3g} s, a substep has "
+                    f"{self.substep_parameters.tau:.3g} s; take "
+                    f"substeps={int(np.ceil(self.dt / (DEFAULT_FRACTION * wave)))}."
+                ),
+            )
+        self._box(x, 0)  # raises InputError for an invalid state; later failures are in the status
+        distance = (
+            np.abs(self.space.velocity(x)).reshape(-1, self.dim).max(axis=0) * self.dt / self.cell
+        )
+        # no valid motion crosses a cell in a substep
+        margin = MIN_MARGIN + np.ceil(np.minimum(1.5 * distance, self.substeps)).astype(int)
+        most = np.minimum(MIN_MARGIN + self.substeps, np.maximum(MAX_MARGIN_FROM_REST, 4 * margin))
+        while True:
+            try:
+                substeps = Substeps(
+                    model=self, coefficients=coefficients, u=u, box=self._box(x, margin)
+                )
+            except InputError as error:
+                return Step(x, _failed(str(error)))
+            new, failed = run_kernel(substeps.forward, self.body.n_particles, x)
+            if failed != LEFT_GRID or np.all(margin >= most):
+                break
+            margin = np.minimum(4 * margin, most)
+        if failed == LEFT_GRID:
+            failed = (
+                f"A particle moves more than {margin.min()} cells in a step of {self.dt:g} s; "
+                f"take a smaller dt, smaller controls or more than {self.substeps} substeps."
+            )
+        if failed:
+            return Step(x, _failed(failed))
+        return Step(
+            new,
+            self._check_result(new),
+            MaterialPointTape(
+                owner=self, x=x, u=u.copy(), coefficients=coefficients, box=substeps.box
+            ),
+        )
+
+    def _box(self, x: Array, margin: Array | int) -> GridBox:
+        """Return the grid around the particles, with a margin [cells] along each axis. Its corners
+        are on every fourth node, so that it rarely changes. Raises InputError if it is too
+        large."""
+        index = np.floor(self.space.position(x).reshape(-1, self.dim) / self.cell - 0.5)
+        first = 4 * np.floor((index.min(axis=0) - margin) / 4.0)
+        last = 4 * np.ceil((index.max(axis=0) + 3 + margin) / 4.0)
+        if not np.all(np.abs(index) < 2**40):
+            raise InputError(
+                f"A particle is {np.abs(index).max() * self.cell:.3g} m from the origin, too far "
+                f"for cells of {self.cell:g} m; move the body closer."
+            )
+        if np.prod(last - first) > 2e8:
+            raise InputError(
+                "The particles and their margin for a step cover "
+                f"{np.prod(last - first):.3g} grid cells of {self.cell:g} m; the cell is far too "
+                "small, the particles are too fast, or they are not one body."
+            )
+        o, n = first.astype(int).tolist(), (last - first).astype(int).tolist()
+        return GridBox(*o, *n) if self.dim == 3 else GridBox(o[0], o[1], 0, n[0], n[1], 1)
+
+    def _check_result(self, x: Array) -> Status:
+        """Return the status of a new state: failed if particles are too fast, inverted or torn
+        apart."""
+        parts, n, d = self.space.split(x), self.body.n_particles, self.dim
+        position = parts.position.reshape(n, d)
+        cells_per_substep = (
+            float(np.abs(parts.velocity).max()) * self.substep_parameters.tau / self.cell
+        )
+        if cells_per_substep > 1.0:
+            return _failed(
+                f"A particle crosses {cells_per_substep:.2g} cells in a substep; take "
+                f"substeps={int(2 * cells_per_substep * self.substeps)} or more, or smaller "
+                "controls."
+            )
+        J, p, gap, which = extreme_particles(
+            position, parts.deformation.reshape(n, d * d), self.body.rest_neighbours
+        )
+        if J <= 0.0:
+            return _failed(
+                f"Particle {p}, at {position[p].round(4)} m, is inverted; take more "
+                "substeps, smaller controls or a stiffer material."
+            )
+        if gap > MAX_NEIGHBOUR_GAP * self.cell:
+            a, b = self.body.rest_neighbours[which]
+            return _failed(
+                f"The body tears numerically: particles {a} and {b} were neighbours and are "
+                f"{gap / self.cell:.2g} cells apart, so the grid hardly couples them; take a "
+                "larger cell, or stretch it less."
+            )
+        return Status(text="done", iterations=self.substeps)
+
+    def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
+        """Return the gradients of x_bar . x' by x, u and p. Raises InputError for a failed step."""
+        check_step(step, self)
+        t: MaterialPointTape = step.tape
+        bar = finite_array("x_bar", x_bar, (self.space.size,))
+        substeps = Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.box)
+        return run_kernel(substeps.backward, self.body.n_particles, t.x, bar)
+
+    def peak_bytes(self, step: Step) -> int:
+        """Return a bound [bytes] on the memory of states, grids and gradient in `pullback`."""
+        check_step(step, self)
+        t: MaterialPointTape = step.tape
+        substeps = Substeps(model=self, coefficients=t.coefficients, u=t.u, box=t.box)
+        return substeps.schedule(substeps.gradient(np.zeros(self.space.size)))[1]
+
+    def schedule(self, tape: int, state: int, fixed: int) -> Schedule:
+        """Return the checkpoint schedule of the substeps, for the sizes [bytes] of a taped substep,
+        a state and the fixed memory. Raises InputError if `memory` is too small."""
+        if self.memory is None:
+            return uniform_schedule(self.substeps)
+        if self.memory < fixed + tape:
+            raise InputError(
+                f"The memory for the adjoint of a step is {self.memory:g} bytes, but one substep "
+                f"takes {fixed + tape}; give memory={fixed + tape} or more."
+            )
+        return best_schedule(self.substeps, float(self.memory) - fixed, state, tape)
+
+    def collect(
+        self,
+        coefficients: ParticleCoefficients,
+        mass: Array,
+        volume: Array,
+        E: Array,
+        nu: Array,
+        friction: Array,
+    ) -> Array:
+        """Return the gradient (n_params,) by the parameters, from that by the particles' data."""
+        fields, particle_data = coefficients.fields, coefficients.particle_data
+        blocks = self.variables.params.blocks
+        ends = np.cumsum([block.value.size for block in blocks])
+        pieces = np.split(self.variables.fields_vjp(E, nu, mass * particle_data.volume), ends)
+        found = {block.name: piece for block, piece in zip(blocks, pieces, strict=False)}
+        found["cells.volume"] = volume + fields.density * mass
+        found |= {f"contact{k}.friction": friction[k : k + 1] for k in range(len(friction))}
+        return np.concatenate([np.zeros(0), *(found[name] for name in self.design)])
+
+
+def _failed(text: str) -> Status:
+    return Status(ok=False, text=text)
+
+
+def _check_precision_and_memory(precision: str, memory: float | None) -> None:
+    if precision not in ("float32", "float64"):
+        raise InputError(
+            f"There is no precision '{precision}'; {nearest(precision, ('float32', 'float64'))}"
+        )
+    if memory is not None and not require_number("The memory", memory, "bytes") > 0.0:
+        raise InputError(
+            f"The memory for the adjoint of a step is {memory} bytes; give a positive number, or "
+            "None."
+        )

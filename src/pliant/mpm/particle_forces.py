@@ -1,0 +1,136 @@
+"""Forces of actuators on particles: any potential, and cables by compiled loops."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.actuators.cable import AttachedCable, add_cable_forces, add_cable_forces_vjp
+from pliant.actuators.muscle import StressActuator
+from pliant.bodies import Potential
+from pliant.core import Array
+from pliant.mpm.grid import node_weights
+from pliant.mpm.particles import Particles
+from pliant.robot import Robot
+from pliant.robot.actuation import for_each_actuator
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ParticlePotential:
+    """A potential on particles, with the weights of its points in these particles."""
+
+    potential: Potential
+    part: slice  # its controls
+    particles: Array  # (k,)
+    weights: sp.csr_matrix  # (n_points, k)
+
+    @cached_property
+    def _transposed_weights(self) -> sp.csr_matrix:
+        return self.weights.T.tocsr()
+
+    def add_force(self, position: Array, u: Array, force: Array) -> None:
+        """Add the force [N] at positions (n, dim) to `force` (n, dim)."""
+        y = self.weights @ position[self.particles] + self.potential.offset
+        force[self.particles] -= self._transposed_weights @ self.potential.gradient(y, u[self.part])
+
+    def add_vjp(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
+        """Add the gradient of bar (n, dim) . force by the positions to `position_bar`. Return the
+        gradient by the controls of this potential."""
+        y, dy, u = (
+            self.weights @ position[self.particles] + self.potential.offset,
+            self.weights @ bar[self.particles],
+            u[self.part],
+        )
+        H = self.potential.hessian(y, u)
+        dg = np.matmul(H, dy.reshape(*H.shape[:2], 1)).reshape(dy.shape)
+        for column, weight in zip(*self.potential.rank_one_terms(y, u), strict=True):
+            dg += weight * float(column.ravel() @ dy.ravel()) * column
+        position_bar[self.particles] -= self._transposed_weights @ dg
+        return -self.potential.control_gradient(y, u).reshape(len(u), -1) @ dy.ravel()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CompiledCable:
+    """A cable on particles, with compiled loops."""
+
+    cable: AttachedCable
+    part: slice
+    particles: Array  # (k,)
+    weights: Array  # (n_segments, k)
+
+    @cached_property
+    def _arguments(self) -> tuple[Any, ...]:
+        cable = self.cable
+        return (
+            self.particles,
+            self.weights,
+            cable.offset,
+            cable.stiff,
+            cable.rest_length,
+            cable.stiffness,
+        )
+
+    def add_force(self, position: Array, u: Array, force: Array) -> None:
+        add_cable_forces(*self._arguments, float(u[self.part.start]), position, force)  # type: ignore[call-arg]
+
+    def add_vjp(self, position: Array, u: Array, bar: Array, position_bar: Array) -> Array:
+        return np.array(
+            [
+                add_cable_forces_vjp(  # type: ignore[call-arg]
+                    *self._arguments, float(u[self.part.start]), position, bar, position_bar
+                )
+            ]
+        )
+
+
+def particle_potentials(robot: Robot, body: Particles) -> list[ParticlePotential | CompiledCable]:
+    """Return the potentials of the actuators that act on a few particles, not by stress."""
+    made = for_each_actuator(
+        robot,
+        lambda actuator: None if isinstance(actuator, StressActuator) else actuator.attach(body),
+    )
+    return [_on_particles(potential, part) for potential, part in made if potential is not None]
+
+
+def highest_frequency(
+    potentials: list[ParticlePotential | CompiledCable], robot: Robot, body: Particles, cell: float
+) -> float:
+    """Return the highest angular frequency [rad/s] of the potentials on the grid, by power
+    iteration
+    on their stiffness at rest with taut cables."""
+    if not potentials:
+        return 0.0
+    low, neutral, at = (
+        robot.control_limits()[0],
+        robot.neutral_controls(),
+        body.rest.reshape(-1, body.dim),
+    )
+    u = np.where(np.isfinite(low), low, neutral - 0.01 * np.maximum(np.abs(neutral), 1.0))
+    W = node_weights(at, cell)
+    node_mass = W.T @ (body.fields.density * body.volumes())
+    has_mass = node_mass > 0.0  # a node half a cell beyond the last particle has weight zero
+    W, node_mass = W[:, has_mass], node_mass[has_mass]
+    x, size = np.random.default_rng(0).standard_normal(at.shape), 0.0
+    for _ in range(30):
+        x /= np.linalg.norm(x)
+        stiffness_force = np.zeros_like(x)
+        for potential in potentials:
+            potential.add_vjp(at, u, x, stiffness_force)
+        x = W @ ((W.T @ stiffness_force) / node_mass[:, None])
+        size = float(np.linalg.norm(x))
+        if size == 0.0:
+            break
+    return float(np.sqrt(size))
+
+
+def _on_particles(potential: Potential, part: slice) -> ParticlePotential | CompiledCable:
+    """Return a potential restricted to the particles that it acts on."""
+    particles = np.unique(potential.weights.indices).astype(np.int64)
+    weights = potential.weights[:, particles]
+    if isinstance(potential, AttachedCable):
+        return CompiledCable(
+            cable=potential, part=part, particles=particles, weights=weights.toarray()
+        )
+    return ParticlePotential(potential=potential, part=part, particles=particles, weights=weights)

@@ -1,0 +1,230 @@
+"""A body of particles for the material point method."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+from scipy.spatial import cKDTree
+
+from pliant.bodies.body import MaterialFields, material_of_cells
+from pliant.bodies.elements import facet_node_weights
+from pliant.core import Array, InputError, require_positive
+from pliant.geometry import Mesh
+from pliant.geometry.cells import shape_values
+from pliant.geometry.particle_sampling import ParticleSamples
+from pliant.kernels import det
+from pliant.materials import LAWS, Material, moduli, moduli_nu_derivative
+from pliant.mpm.grid import ParticleData, matrix
+
+NEIGHBOUR_RADIUS = 1.6  # [spacings] within which particles interpolate a material point
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Particles:
+    """Particles of a mesh, each with its volume. `materials` maps regions, which together cover the
+    mesh, to materials. Raises InputError for particles without material."""
+
+    mesh: Mesh
+    samples: ParticleSamples
+    materials: Mapping[str, Material]
+    thickness: float = 1.0  # [m] out-of-plane depth of a 2D body; unused in 3D
+    snap: float | None = None  # [m] see Mesh.locate
+
+    def __post_init__(self) -> None:
+        require_positive("The thickness", self.thickness, "m")
+        if (self._owner < 0).any():
+            bad = int(np.argmin(self._owner))
+            raise InputError(
+                f"{(self._owner < 0).sum()} of {len(self._owner)} particles have no material "
+                f"(first: particle {bad}). Name one for each region of the mesh: "
+                f"{', '.join(self.mesh.regions)}."
+            )
+
+    @property
+    def dim(self) -> int:
+        return self.mesh.dim
+
+    @property
+    def n_particles(self) -> int:
+        return len(self.samples.points)
+
+    @cached_property
+    def rest(self) -> Array:
+        return np.array(self.samples.points).ravel()
+
+    @property
+    def is_position(self) -> Array:
+        return np.ones(self.n_particles, bool)
+
+    @cached_property
+    def _owner(self) -> Array:
+        return material_of_cells(self.materials, self.samples.regions, self.n_particles)
+
+    @cached_property
+    def material_cells(self) -> dict[str, Array]:
+        return {name: np.flatnonzero(self._owner == k) for k, name in enumerate(self.materials)}
+
+    @property
+    def cell_regions(self) -> Mapping[str, Array]:
+        return self.samples.regions
+
+    def _pick(self, key: str) -> Array:
+        return np.array([getattr(m, key) for m in self.materials.values()])[self._owner]
+
+    @cached_property
+    def fields(self) -> MaterialFields:
+        return MaterialFields(
+            E=self._pick("E").astype(float),
+            nu=self._pick("nu").astype(float),
+            density=self._pick("density").astype(float),
+            power=self._pick("power"),
+        )
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float, str]]:
+        return {
+            "E": (0.0, np.inf, "Pa"),
+            "nu": (-1.0, 0.5, "-"),
+            "density": (0.0, np.inf, "kg/m^3"),
+        }
+
+    def particle_data(self, fields: MaterialFields, volumes: Array | None = None) -> ParticleData:
+        """Return the data of the compiled loops, for fields and volumes [m^3] of each particle
+        (default: at rest)."""
+        volumes, by_nu = (
+            self.volumes() if volumes is None else volumes,
+            moduli_nu_derivative(fields.E, fields.nu, fields.power),
+        )
+        law = np.array([LAWS[m.law] for m in self.materials.values()])[self._owner]
+        return ParticleData(
+            fields.density * volumes,
+            volumes,
+            law,
+            fields.power.astype(np.int64),
+            fields.moduli,
+            moduli(1.0 + 0.0 * fields.E, fields.nu, fields.power),
+            by_nu,
+        )
+
+    def spacing(self) -> float:
+        """Return the distance [m] of neighbours at rest."""
+        return float(np.mean(self.samples.volumes) ** (1.0 / self.dim))
+
+    def cell_size(self) -> float:
+        return self.spacing()
+
+    def cell_centres(self) -> Array:
+        return self.samples.points
+
+    def volumes(self) -> Array:
+        """Return the volumes (n_particles,) [m^3] at rest."""
+        return self.samples.volumes * (self.thickness if self.dim == 2 else 1.0)
+
+    @cached_property
+    def tree(self) -> cKDTree:
+        """A search tree of the particles at rest."""
+        return cKDTree(self.samples.points)
+
+    def locate(self, points: Array) -> sp.csr_matrix:
+        """Return the moving-least-squares weights (k, n_particles) of material points (k, dim) [m]
+        of the rest shape. They are exact for affine motions, so a distributed force keeps its
+        resultant and moment. Points up to `snap` outside are moved to the surface."""
+        cells, bary = self.mesh.locate(points, snap=self.snap)
+        nodes = self.mesh.points[self.mesh.cells[cells]]
+        at = np.einsum("ka,kai->ki", shape_values(bary, self.mesh.order), nodes)
+        rows, cols, data = [], [], []
+        for k, x in enumerate(at):
+            near = self._interpolating_particles(x)
+            rows += [k] * len(near)
+            cols += near.tolist()
+            data += _affine_weights(self.samples.points[near] - x).tolist()
+        return sp.csr_matrix((data, (rows, cols)), shape=(len(at), self.n_particles))
+
+    def _interpolating_particles(self, x: Array) -> Array:
+        """Return the particles near a point that interpolate it: enough of them, and not all in one
+        plane, unless the body is that thin."""
+        radius = NEIGHBOUR_RADIUS * self.spacing()
+        while True:
+            near = np.sort(np.array(self.tree.query_ball_point(x, radius), dtype=np.int64))
+            if len(near) >= min(2 * (self.dim + 1), self.n_particles):
+                away = self.samples.points[near] - self.samples.points[near].mean(axis=0)
+                if (
+                    radius > 2.0 * NEIGHBOUR_RADIUS * self.spacing()
+                    or np.linalg.svd(away, compute_uv=False)[-1] > 0.5 * self.spacing()
+                ):
+                    return near
+            radius *= 1.25
+
+    def region(self, name: str) -> Array:
+        """Return the particles of a region, or those that interpolate a surface."""
+        if name in self.samples.regions:
+            return self.samples.regions[name]
+        return np.flatnonzero(
+            np.abs(self.node_areas(name)) > 1e-12 * self.spacing() ** (self.dim - 1)
+        )
+
+    def node_areas(self, name: str | None, *, lumped: bool = False) -> Array:
+        """Return the part (n_particles,) [m^2] of a named surface's area (default: the boundary) of
+        each particle. With `even`, the nearest particle gets it, so all are positive."""
+        facets = self.mesh.boundary() if name is None else self.mesh.facets(name)
+        depth = self.thickness if self.dim == 2 else 1.0
+        nodes, share = np.unique(facets), np.zeros(len(self.mesh.points))
+        np.add.at(
+            share,
+            facets.ravel(),
+            facet_node_weights(self.mesh.points[facets], lumped=lumped).ravel(),
+        )
+        at = self.mesh.points[nodes]
+        if lumped:
+            return depth * np.bincount(
+                self.tree.query(at)[1], share[nodes], minlength=self.n_particles
+            )
+        return depth * (self.locate(at).T @ share[nodes])
+
+    def node_volumes(self, cells: Array) -> Array:
+        """Return the volumes (n_particles,) [m^3] of some particles, zero elsewhere."""
+        out = np.zeros(self.n_particles)
+        out[cells] = self.volumes()[cells]
+        return out
+
+    @cached_property
+    def rest_neighbours(self) -> Array:
+        """The pairs (k, 2) of particles that are neighbours at rest."""
+        return self.tree.query_pairs(1.1 * self.spacing(), output_type="ndarray")
+
+
+def _affine_weights(away: Array) -> Array:
+    """Return weights (k,) of points at `away` (k, dim) [m] that reproduce affine functions at the
+    origin, larger for closer points. For points in a plane, functions affine in it."""
+    size = np.linalg.norm(away, axis=1)
+    reach = max(float(size.max()), 1e-300)
+    weight = (1.0 - 0.9 * size / reach) ** 2
+    middle = weight @ away / weight.sum()
+    basis = np.column_stack([np.ones(len(away)), (away - middle) / reach])
+    moment = basis.T @ (weight[:, None] * basis)
+    return weight * (
+        basis
+        @ (np.linalg.pinv(moment, rcond=1e-10, hermitian=True) @ np.append(1.0, -middle / reach))
+    )
+
+
+@njit(error_model="numpy", cache=True)
+def extreme_particles(position: Any, F: Any, rest_neighbours: Any) -> Any:
+    """Return the least det F and its particle, and the largest distance [m] of two neighbours and
+    their index, for positions (n, dim) and F (n, dim^2)."""
+    least, particle, gap, which, dim = np.inf, 0, 0.0, 0, position.shape[1]
+    for p in range(len(position)):
+        J = det(matrix(F, p, dim, 1.0))
+        if least > J:
+            least, particle = J, p
+    for b in range(len(rest_neighbours)):
+        away = 0.0
+        for i in range(dim):
+            away += (position[rest_neighbours[b, 0], i] - position[rest_neighbours[b, 1], i]) ** 2
+        if away > gap:
+            gap, which = away, b
+    return least, particle, np.sqrt(gap), which

@@ -1,0 +1,302 @@
+"""The substeps of one control step of the material point method and their adjoint, on one grid."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pliant.bodies import MaterialFields
+from pliant.checkpointing import Schedule, reverse_sweep
+from pliant.core import Array
+from pliant.mpm.grid import (
+    BoundaryConditions,
+    GridBox,
+    ParticleData,
+    clear,
+    empty_bins,
+    sort_particles,
+    update_grid,
+    update_grid_vjp,
+)
+from pliant.mpm.transfer import compiled_transfers
+
+if TYPE_CHECKING:
+    from pliant.mpm.material_point import MaterialPoint
+
+LEFT_GRID = "a particle left the grid"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ParticleCoefficients:
+    """The coefficients that depend on the parameters."""
+
+    fields: MaterialFields
+    particle_data: ParticleData
+    friction: Array  # (n_contacts,)
+
+
+@dataclass(kw_only=True)
+class Substeps:
+    """The substeps of one control step and their adjoint, on one grid."""
+
+    model: "MaterialPoint"
+    coefficients: ParticleCoefficients
+    u: Array
+    box: GridBox
+
+    def __post_init__(self) -> None:
+        model, box = self.model, self.box
+        self.parameters, self.transfers, self.particles = (
+            model.substep_parameters,
+            compiled_transfers(model.dim),
+            self.coefficients.particle_data,
+        )
+        self.conditions: BoundaryConditions = model.boundaries.on(box, self.coefficients.friction)
+        self.bins = empty_bins(model.body.n_particles, box)
+        self.tapes: list[TapedSubstep] = []
+        self.active_stress, self.load = (
+            self._stress(),
+            model.load.reshape(-1, model.dim).astype(model.precision),
+        )
+        self.forced = bool(model.particle_potentials) or bool(self.load.any())
+
+    def _stress(self) -> Array:
+        """Return the actuators' stress (n, dim^2) [Pa] in the material frame; empty without any."""
+        model = self.model
+        out = np.zeros(
+            (model.body.n_particles if model.stresses else 0, model.dim**2), model.precision
+        )
+        for (particles, S), part in model.stresses:
+            out[particles] += self.u[part][0] * S.ravel()
+        return out
+
+    def _force(self, position: Array) -> Array:
+        """Return the forces (n, dim) [N] of cables and loads on the particles; empty without
+        any."""
+        model = self.model
+        if not self.forced:
+            return np.zeros((0, model.dim), model.precision)
+        out = self.load.copy()
+        for potential in model.particle_potentials:
+            potential.add_force(position, self.u, out)
+        return out
+
+    def arrays(self, x: Array) -> list[Array]:
+        """Return copies of position, velocity, affine field and F, one row per particle."""
+        space, n = self.model.space, self.model.body.n_particles
+        return [
+            part.astype(self.model.precision).reshape(n, -1)
+            for part in np.split(np.asarray(x), space.starts[1:-1])
+        ]
+
+    def _substep(self, state: list[Array], grid: Array, before: Array) -> str:
+        """Advance a state in place. Return the reason of a failure, or "". The grid keeps the
+        velocities that the particles interpolate."""
+        parameters, box, bins = self.parameters, self.box, self.bins
+        if not sort_particles(state[0], box, parameters.dim, 1.0 / parameters.h, bins):
+            return LEFT_GRID if np.all(np.isfinite(state[0])) else "blew up"
+        clear(grid, box, bins)
+        self.transfers.to_grid(
+            parameters,
+            self.particles,
+            box,
+            bins,
+            grid,
+            *state,
+            self.active_stress,
+            self._force(state[0]),
+        )
+        update_grid(parameters, box, bins, self.conditions, grid, before)
+        self.transfers.to_particles(parameters, box, bins, grid, *state)
+        return ""
+
+    def empty_grid(self) -> tuple[Array, Array]:
+        box = self.box
+        return np.zeros((box.nx * box.ny * box.nz, 4), self.model.precision), np.zeros(
+            (len(self.conditions.node), 3), self.model.precision
+        )
+
+    def forward(self, x: Array) -> tuple[Array, str]:
+        """Return the state after all substeps, and the reason of a failure (else empty)."""
+        state, (grid, before) = self.arrays(x), self.empty_grid()
+        for s in range(self.model.substeps):
+            failed = self._substep(state, grid, before)
+            if failed:
+                return x, failed if failed == LEFT_GRID else self._blow_up_text(s)
+        new = np.concatenate([part.ravel() for part in state], dtype=float)
+        return (
+            (new, "")
+            if np.all(np.isfinite(new))
+            else (x, self._blow_up_text(self.model.substeps - 1))
+        )
+
+    def _blow_up_text(self, substep: int) -> str:
+        most = self.model.substeps
+        return (
+            f"The motion blew up by substep {substep + 1} of {most}: a particle's state is not "
+            "finite, because it was compressed to nothing or the substep is too long; take "
+            f"substeps={2 * most}, or smaller controls."
+        )
+
+    def backward(self, x: Array, x_bar: Array) -> tuple[Array, Array, Array]:
+        """Return the gradients of x_bar . x' by the initial state, the controls and the
+        parameters."""
+        model, start, out = self.model, self.arrays(x), self.gradient(x_bar)
+        scratch, before = self.empty_grid()
+        grid_bar = np.zeros_like(scratch)
+
+        def advance(k: int, goal: int, state: list[Array]) -> list[Array]:
+            state = [part.copy() for part in state]
+            for _ in range(k, goal):
+                self._substep(state, scratch, before)
+            return state
+
+        def adjoint(k: int, end: int, state: list[Array], states_kept: int) -> None:
+            self.adjoint(self.tape_substeps(state, end - k), grid_bar, out)
+
+        reverse_sweep(model.substeps, self.schedule(out)[0], start, advance, adjoint)
+        return out.state(), self._by_controls(out), self._by_params(out)
+
+    def schedule(self, out: "Gradient") -> tuple[Schedule, int]:
+        """Return the checkpoint schedule, and a bound [bytes] on the memory of states, grids and
+        gradient."""
+        model, bytes_each = self.model, np.dtype(self.model.precision).itemsize
+        size, grid = (
+            bytes_each * model.space.size,
+            bytes_each * 4 * self.box.nx * self.box.ny * self.box.nz,
+        )
+        tape = size + grid + bytes_each * 3 * len(self.conditions.node)
+        always = (
+            out.nbytes + tape + grid + 2 * size
+        )  # three states: the first, the advanced one and its start; two grids
+        schedule = model.schedule(tape, size, always)
+        return schedule, always + schedule.slots * size + schedule.tapes * tape
+
+    def gradient(self, x_bar: Array) -> "Gradient":
+        """Return the gradient before the reverse sweep: only x_bar, the rest is zero."""
+        n, differentiates_moduli = (
+            self.model.body.n_particles,
+            any(name.endswith((".E", ".nu")) for name in self.model.design),
+        )
+        zeros = [
+            np.zeros(n),
+            np.zeros(n),
+            np.zeros(n * differentiates_moduli),
+            np.zeros(n * differentiates_moduli),
+        ]
+        return Gradient(
+            bars=self.arrays(x_bar),
+            particles=zeros,
+            friction=np.zeros(len(self.conditions.kind)),
+            active_stress=np.zeros_like(self.active_stress),
+            controls=np.zeros(self.model.n_controls),
+        )
+
+    def tape_substeps(self, state: list[Array], count: int) -> list["TapedSubstep"]:
+        """Tape `count` substeps from a state: the state before each and its grid. It overwrites the
+        last tapes."""
+        state = [part.copy() for part in state]
+        self.tapes += [
+            TapedSubstep(state=[np.empty_like(part) for part in state], grid=grid, before=before)
+            for grid, before in (self.empty_grid() for _ in range(count - len(self.tapes)))
+        ]
+        for tape in self.tapes[:count]:
+            for target, part in zip(tape.state, state, strict=True):
+                target[...] = part
+            self._substep(state, tape.grid, tape.before)
+        return self.tapes[:count]
+
+    def adjoint(self, tapes: list["TapedSubstep"], grid_bar: Array, out: "Gradient") -> None:
+        """Apply the adjoint of taped substeps, the last first."""
+        for substep in reversed(tapes):
+            self._substep_vjp(substep, grid_bar, out)
+
+    def _by_controls(self, out: "Gradient") -> Array:
+        for (particles, S), part in self.model.stresses:
+            out.controls[part] += float(np.sum(out.active_stress[particles] @ S.ravel()))
+        return out.controls
+
+    def _by_params(self, out: "Gradient") -> Array:
+        model, n = self.model, self.model.body.n_particles
+        by_contact = np.bincount(
+            self.conditions.owner + 1, out.friction, minlength=len(model.robot.contacts) + 1
+        )[1:]
+        mass, volume, E, nu = out.particles
+        return model.collect(
+            self.coefficients,
+            mass,
+            volume,
+            E if len(E) else np.zeros(n),
+            nu if len(nu) else np.zeros(n),
+            by_contact,
+        )
+
+    def _substep_vjp(self, taped: "TapedSubstep", grid_bar: Array, out: "Gradient") -> None:
+        parameters, box, bins = self.parameters, self.box, self.bins
+        pos, vel, affine, F = taped.state
+        sort_particles(pos, box, parameters.dim, 1.0 / parameters.h, bins)
+        clear(grid_bar, box, bins)
+        self.transfers.to_particles_vjp(
+            parameters, box, bins, taped.grid, grid_bar, pos, F, *out.bars
+        )
+        update_grid_vjp(
+            parameters, box, bins, self.conditions, taped.grid, taped.before, grid_bar, out.friction
+        )
+        force = self._force(pos)
+        bar = np.zeros_like(force)
+        self.transfers.to_grid_vjp(
+            parameters,
+            self.particles,
+            box,
+            bins,
+            grid_bar,
+            pos,
+            vel,
+            affine,
+            F,
+            self.active_stress,
+            force,
+            *out.bars,
+            out.active_stress,
+            bar,
+            *out.particles,
+        )
+        for potential in self.model.particle_potentials:
+            out.controls[potential.part] += potential.add_vjp(pos, self.u, bar, out.bars[0])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TapedSubstep:
+    """The data of a substep for its adjoint: the state before it, the grid after it, and the
+    velocities of boundary nodes before the boundary conditions."""
+
+    state: list[Array]
+    grid: Array
+    before: Array
+
+
+@dataclass(kw_only=True)
+class Gradient:
+    """The gradient that a reverse sweep accumulates."""
+
+    bars: list[Array]  # by position, velocity, affine field and F of the current state
+    particles: list[Array]  # by mass, volume, E and nu of each particle; the last two may be empty
+    friction: Array  # (n_conditions,)
+    active_stress: Array  # (n, dim^2) by the actuators' stress
+    controls: Array  # (n_controls,)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(
+            part.nbytes
+            for part in (
+                *self.bars,
+                *self.particles,
+                self.friction,
+                self.active_stress,
+                self.controls,
+            )
+        )
+
+    def state(self) -> Array:
+        return np.concatenate([part.ravel() for part in self.bars], dtype=float)

@@ -1,0 +1,42 @@
+"""Particles as files for other programs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from pliant.core import Array, InputError, is_integer, quoted
+from pliant.mpm.material_point import MaterialPoint
+from pliant.report.particle_scene import checked_states, deformations, strain_size
+from pliant.store import PointFrame, write_point_frames
+
+
+def write_vtk(folder: str | Path, model: MaterialPoint, states: Array, *, every: int = 1) -> Path:
+    """Write every so many of the states (frames, n_state), `dt` apart, as particles-000000.vtu, ...
+    and particles.pvd, whose path is returned. At each particle: velocity [m/s], strain [-] (size of
+    the Green strain), J [-] (change of volume) and material, its index in the order of the robot's
+    materials."""
+    states = checked_states(model, states)
+    if not is_integer(every) or every < 1:
+        raise InputError(
+            f"Every {quoted(every)} states cannot be written; give a whole number of 1 or more."
+        )
+    return write_point_frames(folder, _frames(model, states, every))
+
+
+def _frames(model: MaterialPoint, states: Array, every: int) -> Iterator[PointFrame]:
+    material = np.zeros(model.body.n_particles, np.int64)
+    for k, particles in enumerate(model.body.material_cells.values()):
+        material[particles] = k
+    for k in range(0, len(states), every):
+        x = states[k]
+        F, shape = deformations(model, x), (-1, model.dim)
+        fields = {
+            "velocity": model.space.velocity(x).reshape(shape),
+            "strain": strain_size(F),
+            "J": np.linalg.det(F),
+            "material": material,
+        }
+        yield PointFrame(
+            time=k * model.dt, points=model.space.position(x).reshape(shape), fields=fields
+        )

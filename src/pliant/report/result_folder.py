@@ -1,0 +1,214 @@
+"""The folder of a result: an old result stays whole until the new one is complete."""
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pliant.core import InputError, quoted
+from pliant.store import lock_folder, read_json, translate_write_errors, write_json
+
+RESULT, UNFINISHED, ORIGIN = "result.json", "unfinished", "run.json"
+FILES = ".pliant-files.json"  # lists what a run wrote; no other file is ever removed
+
+
+def checked_folder(out: str | Path | None, default: str) -> Path:
+    """The folder `out`, or results/`default`. Raises `InputError` if results cannot go there."""
+    if out is not None and (not str(out) or "\0" in str(out)):
+        raise InputError(f"The result folder is {quoted(out)}; give --out the path of a folder.")
+    folder = Path(out) if out is not None else Path("results") / default
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise InputError(f"{folder} is a file, and results need a folder; give another --out.")
+    if os.path.isdir(folder / RESULT):
+        raise InputError(f"{folder / RESULT} is a folder; rename it, or give another --out.")
+    return folder
+
+
+@contextmanager
+def lock_result_folder(folder: Path) -> Iterator[None]:
+    """Hold a result folder for this process. A run that was killed after it had written its result
+    is published first."""
+    with lock_folder(folder):
+        publish(folder)
+        if (folder / RESULT).is_file() and (folder / FILES).is_file() and not _read_list(folder):
+            _write_list(folder, _entries(folder))  # killed before the list was written
+        yield
+
+
+@contextmanager
+def replace_result(folder: Path, *, resume: bool = False) -> Iterator[Path]:
+    """Yield the folder that a run writes into. When the block ends, its files replace those of the
+    old result. The caller holds the folder.
+
+    A run into an empty folder writes there, any other one into `folder`/unfinished. A run that was
+    interrupted there stays for `resume`.
+    """
+    work = folder / UNFINISHED
+    if not resume:
+        _remove_run(work)
+    if not work.is_dir() and not (folder / RESULT).exists() and _may_write_directly(folder):
+        yield from _direct(folder)
+        return
+    if (folder / RESULT).exists() and not (folder / FILES).is_file():
+        raise InputError(
+            f"{folder} has a {RESULT} without {FILES}, the list of the files that belong to it. "
+            "Rename the folder, or give another --out."
+        )
+    if not work.is_dir():
+        _write_list(work, [])
+    yield work
+    publish(folder)
+
+
+def _may_write_directly(folder: Path) -> bool:
+    return (folder / FILES).is_file() or not _entries(folder)
+
+
+def _direct(folder: Path) -> Iterator[Path]:
+    written = _read_list(folder)
+    others = set(_entries(folder)) - set(written) if written else set()
+    _write_list(folder, written)
+    try:
+        yield folder
+    finally:
+        _write_list(folder, sorted(set(_entries(folder)) - others))
+
+
+def publish(folder: Path) -> None:
+    """Move a complete result from `folder`/unfinished to `folder`, its result.json last, and remove
+    what only the old result had. The next call completes a call that was killed.
+
+    Raises `InputError` if a file that no run has written is in the way.
+    """
+    work = folder / UNFINISHED
+    _check_run(work)
+    if not (work / RESULT).is_file():
+        return
+    old, new = _read_list(folder), _read_list(work) or _entries(work)
+    _check_names(folder, set(_entries(work)) - set(old))
+    _write_list(work, new)
+    _write_list(folder, sorted({*old, *new}))
+    with translate_write_errors(folder, 0):
+        for name in sorted(set(old) - set(new)):
+            _delete(folder / name)
+        for name in sorted(_entries(work), key=lambda name: (name == RESULT, name)):
+            if (work / name).is_dir() or not (folder / name).is_file():
+                _delete(folder / name)
+            os.replace(work / name, folder / name)
+    _write_list(folder, new)
+    _remove_run(work)
+
+
+def _check_names(folder: Path, names: Collection[str]) -> None:
+    for name in sorted(names):
+        if os.path.lexists(folder / name):
+            raise InputError(
+                f"{folder / name} was not written by a run, and the new result needs its name. "
+                "Rename it, and run again with --resume."
+            )
+
+
+def _check_run(work: Path) -> None:
+    """Raise `InputError` if `work` exists and no run has made it."""
+    if os.path.lexists(work) and not (work / FILES).is_file():
+        if work.is_dir() and not work.is_symlink() and not any(work.iterdir()):
+            return
+        raise InputError(f"{work} is not an unfinished run. Rename it, or give another --out.")
+
+
+def _remove_run(work: Path) -> None:
+    _check_run(work)
+    with translate_write_errors(work, 0):
+        for path in sorted(work.glob("*"), key=lambda path: path.name == FILES):
+            _delete(path)  # the list last: it shows that a run has made the folder
+        if work.is_dir():
+            work.rmdir()
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _entries(folder: Path) -> list[str]:
+    with translate_write_errors(folder, 0):
+        return sorted(path.name for path in folder.iterdir() if path.name not in (FILES, ".lock"))
+
+
+def _write_list(folder: Path, names: list[str]) -> None:
+    write_json(folder / FILES, {"files": names})
+
+
+def _read_list(folder: Path) -> list[str]:
+    """The names of the files that a run wrote into `folder`, all of them directly in it."""
+    if not (folder / FILES).is_file():
+        return []
+    names = read_json(folder / FILES).get("files")
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and name and name == Path(name).name != ".." for name in names
+    ):
+        raise InputError(f"{folder / FILES} is damaged. Rename {folder}, or give another --out.")
+    return names
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """The content of a result.json. Raises `InputError` for a field that is missing or damaged."""
+    result = read_json(path)
+    kinds: dict[str, Any] = {
+        "name": str,
+        "key": str,
+        "status": str,
+        "seed": int,
+        "settings": dict,
+        "seconds": int | float,
+        "metrics": dict,
+        "notes": list,
+    }
+    for field, kind in kinds.items():
+        if not isinstance(result.get(field), kind):
+            _damaged(path, field, result.get(field))
+    for name, metric in result["metrics"].items():
+        if not isinstance(metric, dict) or set(metric) != {"value", "unit", "paper"}:
+            _damaged(path, f"metrics.{name}", metric)
+    if not all(isinstance(note, str) for note in result["notes"]):
+        _damaged(path, "notes", result["notes"])
+    return result
+
+
+def _damaged(path: Path, field: str, value: Any) -> NoReturn:
+    raise InputError(
+        f"{path} is damaged: '{field}' is {quoted(value)}; run again without --resume."
+    )
+
+
+def check_origin(folder: Path, now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Raise `InputError` that names the differences, unless the run in `folder` was started as it
+    is now: with the same experiment, settings, seed, version and solvers."""
+    if before.get("key") == now["key"]:
+        return
+    old, new = _flat(before), _flat(now)
+    differences = [
+        f"{name} was {quoted(old[name])} and is now {quoted(new[name])}"
+        for name in new
+        if name in old and old[name] != new[name]
+    ] + [f"{name} is only in one of them" for name in sorted(set(old) ^ set(new))]
+    raise InputError(
+        f"{folder} holds a run with other settings, seed or version "
+        f"({', '.join(differences[:4]) or 'the robot is another one'}); give another "
+        "--out, or run without --resume to replace it."
+    )
+
+
+def _flat(origin: Mapping[str, Any]) -> dict[str, Any]:
+    settings = origin.get("settings")
+    versions = origin.get("versions")
+    return {
+        "the seed": origin.get("seed"),
+        "the list of solvers": origin.get("solvers"),
+        **(settings if isinstance(settings, Mapping) else {}),
+        "pliant": versions.get("pliant") if isinstance(versions, Mapping) else None,
+    }

@@ -1,0 +1,324 @@
+"""Reports of the results of a user: the files that built-in experiments write, for any robot."""
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from pliant.core import Array, InputError
+from pliant.dynamics import Rollout
+from pliant.planners import Plan
+from pliant.planners.inverse_control import ControllerLog
+from pliant.problem import Goal, Problem
+from pliant.report.drawing import draw
+from pliant.report.figures import Plot
+from pliant.report.model_plots import (
+    Motion,
+    final_position_metrics,
+    model_motion,
+    motion_plots,
+    motion_scene,
+)
+from pliant.report.outcome import (
+    Metric,
+    Outcome,
+    result_content,
+    versions,
+    write_animation,
+    write_page,
+    write_trajectory,
+)
+from pliant.report.page import metrics_table
+from pliant.report.result_folder import RESULT, checked_folder, lock_result_folder, replace_result
+from pliant.report.robot_scene import robot_scene
+from pliant.report.scene import Scene
+from pliant.robot import Robot
+from pliant.store import content_key, write_json
+
+MAX_TARGETS = 12  # more targets of one goal are drawn as a path
+NO_ANIMATION = (
+    "There is no animation, because the plan was loaded without its model; load it with "
+    "Plan.load(folder, model)."
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ResultReport:
+    """A result in the form that the report writes."""
+
+    name: str
+    shows: str
+    outcome: Outcome
+    motion: Motion
+    settings: Mapping[str, Any]
+    seconds: float
+
+
+def write_result_report(
+    result: Any, folder: str | Path, *, title: str | None = None, small: bool = False
+) -> Path:
+    """Write report.html, result.json, the animation and the trajectory of a result. Return the path
+    of the page.
+
+    An earlier result in the folder is replaced when the new one is complete. `small` draws a
+    smaller and shorter animation. Raises `InputError` if the folder holds files of something else.
+    """
+    report = _report_of(result, title)
+    target = checked_folder(folder, report.name)
+    with lock_result_folder(target), replace_result(target) as work:
+        _write(report, result, work, small=small)
+    return target / "report.html"
+
+
+def _write(report: ResultReport, result: Any, folder: Path, *, small: bool) -> None:
+    motion, outcome = report.motion, report.outcome
+    key = content_key({"settings": dict(report.settings), "controls": motion.controls})
+    write_trajectory(folder, motion.states, motion.controls, dt=motion.summary.dt, key=key)
+    if isinstance(result, Plan):
+        result.save(folder)
+        result.to_csv(folder / "plan.csv")
+    media = write_animation(folder, outcome.scene, small=small)
+    fields = {
+        "name": report.name,
+        "paper": None,
+        "shows": report.shows,
+        "key": key,
+        "seed": 0,
+        "settings": dict(report.settings),
+        "versions": versions(),
+        "seconds": round(report.seconds, 3),
+    }
+    content = result_content(outcome, fields)
+    write_page(folder, content, outcome, media)
+    write_json(folder / RESULT, content)
+
+
+def result_outcome(result: Any, *, title: str) -> Outcome:
+    """Return metrics, plots and scene of a plan, a simulation or a controller log."""
+    return _report_of(result, title).outcome
+
+
+def notebook_html(result: Any) -> str:
+    """Return a picture and a table of metrics as HTML."""
+    scene: Scene | None
+    if isinstance(result, Robot):
+        rest = result.body().rest
+        scene = robot_scene(result, rest[None], dt=None, title=result.name)
+        table = metrics_table(_robot_facts(result))
+    else:
+        report = _report_of(result, None)
+        scene, table = report.outcome.scene, metrics_table(_values(report.outcome))
+    picture = "" if scene is None else _png_tag(draw(scene, -1, (640, 480)), scene.title)
+    return f"<div>{picture}{table}</div>"
+
+
+def _values(outcome: Outcome) -> dict[str, Any]:
+    return {name: {"value": m.value, "unit": m.unit} for name, m in outcome.metrics.items()}
+
+
+def _robot_facts(robot: Robot) -> dict[str, Any]:
+    return {
+        "degrees of freedom": {"value": int(robot.body().rest.size), "unit": "-"},
+        "controls": {"value": robot.n_controls, "unit": "-"},
+        "actuators": {"value": ", ".join(robot.actuators) or "none", "unit": "-"},
+        "effectors": {"value": ", ".join(robot.effectors) or "none", "unit": "-"},
+    }
+
+
+def _png_tag(pixels: Array, text: str) -> str:
+    buffer = BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+    data = base64.b64encode(buffer.getvalue()).decode()
+    alt = text.replace("&", "&amp;").replace('"', "&quot;")
+    return f'<img alt="{alt}" width="480" src="data:image/png;base64,{data}">'
+
+
+def _report_of(result: Any, title: str | None) -> ResultReport:
+    make = next((make for kind, make in _REPORTS.items() if isinstance(result, kind)), None)
+    if make is None:
+        known = ", ".join(kind.__name__ for kind in _REPORTS)
+        raise InputError(f"A {type(result).__name__} has no report. Give one of: {known}.")
+    return make(result, title)
+
+
+def _rollout_report(rollout: Rollout, title: str | None) -> ResultReport:
+    if rollout.model is None:
+        raise InputError(
+            "This rollout does not know its model, so it cannot be drawn. Make it with "
+            "simulate(model, ...)."
+        )
+    motion = model_motion(rollout.model, rollout.states, rollout.controls)
+    name = motion.summary.robot
+    steps = len(rollout.controls)
+    metrics = {**final_position_metrics(motion), "steps": Metric(value=steps)}
+    text = rollout.status.text
+    return ResultReport(
+        name=title or f"{name} simulation",
+        shows=f"Simulation of {name} over {steps} steps.",
+        outcome=Outcome(
+            metrics=metrics,
+            plots=motion_plots(motion),
+            scene=motion_scene(motion, title=title or name),
+            notes=() if text in ("", "converged") else (f"{text[0].upper()}{text[1:]}.",),
+        ),
+        motion=motion,
+        settings=_settings(motion),
+        seconds=rollout.seconds,
+    )
+
+
+def _plan_report(plan: Plan, title: str | None) -> ResultReport:
+    motion = _plan_motion(plan)
+    name = motion.summary.robot
+    targets, paths = _goal_targets(plan.problem)
+    scene = motion_scene(motion, title=title or name, targets=targets, paths=paths)
+    outcome = Outcome(
+        metrics={**_plan_metrics(plan), **final_position_metrics(motion)},
+        plots=[*motion_plots(motion), *_goal_plots(plan, motion), *_cost_plots(plan)],
+        scene=scene,
+        reached=plan.status.ok,
+        message="done" if plan.status.ok else plan.status.text,
+        notes=(plan.summary(), *(() if plan.dynamics is not None else (NO_ANIMATION,))),
+    )
+    return ResultReport(
+        name=title or f"{name} {plan.method}",
+        shows=f"Plan for {name} over {len(plan.controls)} steps, by {plan.method}.",
+        outcome=outcome,
+        motion=motion,
+        settings={"method": plan.method, **_settings(motion)},
+        seconds=plan.history[-1].seconds if plan.history else 0.0,
+    )
+
+
+def _plan_motion(plan: Plan) -> Motion:
+    if plan.model is None:
+        raise InputError(
+            "This plan does not know its model, so its numbers have no names. Make it with "
+            "model=pl.planners.summarise(model)."
+        )
+    return Motion(
+        summary=plan.model,
+        states=plan.states,
+        controls=plan.controls,
+        positions=plan.positions,
+        model=plan.dynamics,
+        previous_control=plan.previous_control,
+    )
+
+
+def _settings(motion: Motion) -> dict[str, Any]:
+    duration = {} if motion.summary.quasistatic else {"dt": motion.summary.dt}
+    return {"steps": len(motion.controls), **duration}
+
+
+def _plan_metrics(plan: Plan) -> dict[str, Metric]:
+    errors = [error for _, _, error in plan.goal_errors]
+    worst = {"largest goal error": Metric(value=max(errors), unit="m")} if errors else {}
+    cost = {"cost": Metric(value=float(plan.cost))} if np.isfinite(plan.cost) else {}
+    return {
+        **worst,
+        **cost,
+        "control limit violation": Metric(value=float(plan.limit_violation)),
+        "constraint violation": Metric(value=float(plan.constraint_violation)),
+        "iterations": Metric(value=int(plan.status.iterations)),
+    }
+
+
+def _goal_plots(plan: Plan, motion: Motion) -> list[Plot]:
+    """Return a plot of the goal errors over time, a series for each effector."""
+    if not plan.goal_errors:
+        return []
+    series = {}
+    for name in dict.fromkeys(name for name, _, _ in plan.goal_errors):
+        rows = np.array([(time, error) for who, time, error in plan.goal_errors if who == name])
+        series[name] = (rows[:, 0], rows[:, 1])
+    return [
+        Plot(
+            title="Goal errors",
+            x=motion.time_label,
+            y="distance to the target [m]",
+            series=series,
+            kind="both",
+        )
+    ]
+
+
+def _cost_plots(plan: Plan) -> list[Plot]:
+    costs = np.array([row.cost for row in plan.history], float)
+    if len(costs) < 2:
+        return []
+    positive = bool((costs > 0.0).all())
+    series = {"cost": (np.arange(len(costs)), costs)}
+    return [Plot(title="Convergence", x="iteration", y="cost", series=series, log_y=positive)]
+
+
+def _goal_targets(problem: Problem | None) -> tuple[Array | None, list[Array]]:
+    """Return the targets (k, dim) [m] of the position goals, and their target paths (k, dim)."""
+    points, paths = [], []
+    for goal in () if problem is None else problem.terms:
+        if not isinstance(goal, Goal) or goal.quantity != "position":
+            continue
+        assert problem is not None
+        seen = goal.attach(problem.model, problem.steps)
+        rows = np.array([observation.loss.target for observation in seen])  # type: ignore[attr-defined]
+        if rows.shape[1] != problem.model.effector_rows(goal.effector).shape[0]:
+            continue  # a goal for some of the coordinates has no place
+        rows = np.unique(rows, axis=0) if len(np.unique(rows, axis=0)) <= MAX_TARGETS else rows
+        points += list(rows) if len(rows) <= MAX_TARGETS else []
+        paths += [] if len(rows) <= MAX_TARGETS else [rows]
+    return (np.array(points) if points else None), paths
+
+
+def _log_report(log: ControllerLog, title: str | None) -> ResultReport:
+    motion = model_motion(log.model, log.states, log.controls)
+    name, steps = motion.summary.robot, len(log.controls)
+    last = np.unique(log.targets[-1], axis=0)
+    paths = [np.unique(log.targets[:, j], axis=0) for j in range(len(log.effectors))]
+    drawn = [log.targets[:, j] for j, path in enumerate(paths) if len(path) > 1]
+    outcome = Outcome(
+        metrics=_log_metrics(log) | final_position_metrics(motion),
+        plots=[_tracking_plot(log, motion), *motion_plots(motion)],
+        scene=motion_scene(motion, title=title or name, targets=last, paths=drawn),
+        reached=log.status.ok,
+        message="done" if log.status.ok else log.status.text,
+        notes=(f"{log.messages[-1][0].upper()}{log.messages[-1][1:]}.",),
+    )
+    return ResultReport(
+        name=title or f"{name} inverse control",
+        shows=f"Inverse control of {name} over {steps} control steps.",
+        outcome=outcome,
+        motion=motion,
+        settings=_settings(motion),
+        seconds=float(log.seconds.sum()),
+    )
+
+
+def _log_metrics(log: ControllerLog) -> dict[str, Metric]:
+    milliseconds = 1e3 * log.seconds
+    return {
+        "final distance to target": Metric(value=float(log.errors[-1]), unit="m"),
+        "largest distance to target": Metric(value=float(log.errors.max()), unit="m"),
+        "median time of a control step": Metric(value=float(np.median(milliseconds)), unit="ms"),
+        "control steps": Metric(value=len(log.controls)),
+    }
+
+
+def _tracking_plot(log: ControllerLog, motion: Motion) -> Plot:
+    """Return the distance of every effector from its target over time."""
+    distances = np.linalg.norm(log.positions[1:] - log.targets, axis=2)
+    series = {name: (motion.times[1:], distances[:, j]) for j, name in enumerate(log.effectors)}
+    return Plot(
+        title="Tracking error", x=motion.time_label, y="distance to the target [m]", series=series
+    )
+
+
+_REPORTS: dict[type, Callable[[Any, str | None], ResultReport]] = {
+    Plan: _plan_report,
+    Rollout: _rollout_report,
+    ControllerLog: _log_report,
+}

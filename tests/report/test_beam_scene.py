@@ -1,0 +1,40 @@
+"""Beams are drawn as bars along their places, coloured by the strain of their fibres."""
+
+import numpy as np
+
+import pliant as pl
+from pliant.geometry import CircularSection, Rods
+from pliant.report.robot_scene import robot_scene
+from pliant.zoo.check import _beams
+
+RODS = Rods(
+    points=[[0, 0, 0], [0.2, 0, 0]],
+    rods=[[0, 1]],
+    section=CircularSection(radius=0.01),
+    regions={"start": [0]},
+).refine(4)
+ROBOT = pl.Robot(
+    shape=RODS,
+    material=pl.Material(E=1e6, nu=0.3, density=1000.0),
+    supports=[pl.Support(region="start")],
+    effectors={"tip": pl.Effector(point=(0.2, 0, 0))},
+)
+
+
+def test_bars_join_the_places():
+    body = ROBOT.body()
+    pulled = body.rest.reshape(-1, 3).copy()
+    pulled[body.is_position] *= [1.02, 1.0, 1.0]
+    made = robot_scene(ROBOT, np.stack([body.rest, pulled.ravel()]), dt=0.1, title="beam")
+    np.testing.assert_array_equal(made.facets, RODS.rods)
+    np.testing.assert_allclose(made.frames[0], RODS.points)
+    assert made.thickness == 0.02
+    np.testing.assert_allclose(made.values[1], 2.0, rtol=1e-9)
+    assert np.abs(made.values[0]).max() < 1e-9
+    np.testing.assert_allclose(made.markers[1, 0], (0.204, 0, 0))
+
+
+def test_the_check_weighs_the_rods():
+    facts = dict(_beams(ROBOT.body()))
+    assert facts["mass"] == f"{1000.0 * np.pi * 1e-4 * 0.2:.4g} kg"
+    assert facts["rods"].startswith("4 between 5 points")

@@ -1,0 +1,57 @@
+"""The tasks of the guide's page on robot files: they run as `pliant run` runs them."""
+
+import re
+from inspect import signature
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pliant.problem import Effort, Goal, Limit, StrokeLimit, keep_out
+from pliant.robot_files.task import TASKS, TargetPath
+from pliant.store import read_trajectory
+from pliant.zoo.experiment import run
+from pliant.zoo.task import task_experiment
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guide" / "robot-files.md").read_text()
+FINGER, *OTHERS = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """Run the guide's finger with a task of a type; return the result and its folder."""
+
+    def finish(kind: str):
+        task = next(text for text in OTHERS if f'type = "{kind}"' in text)
+        robot = FINGER[: FINGER.index("[task]")].replace("[10, 2, 2]", "[5, 1, 1]")
+        (tmp_path / "finger.toml").write_text(robot + task)
+        return run(
+            task_experiment(tmp_path / "finger.toml"), out=tmp_path / "out"
+        ), tmp_path / "out"
+
+    return finish
+
+
+def test_the_plan_of_the_guide_reaches_its_goal_within_its_limits(finished):
+    result, folder = finished("plan")
+    assert result["status"] == "done"
+    controls = read_trajectory(folder).controls
+    rates = np.diff(np.vstack([np.zeros((1, 1)), controls]), axis=0) / 0.02
+    assert controls.max() > 0.1
+    assert np.abs(rates).max() <= 40.0 * (1.0 + 1e-6)
+    assert (folder / "report.html").is_file()
+    assert (folder / "plan.csv").is_file()
+
+
+def test_the_path_of_the_guide_is_followed_within_its_rate(finished):
+    result, folder = finished("follow")
+    controls = read_trajectory(folder).controls
+    assert np.diff(controls, axis=0).max() <= 0.5 * (1.0 + 1e-6)
+    assert (folder / "report.html").is_file(), result
+
+
+def test_the_guide_names_every_key_of_a_task():
+    keys = {key for kind in TASKS.values() for key in signature(kind).parameters} - {"robot"}
+    for made in (Goal, Effort, Limit, StrokeLimit, TargetPath, keep_out):
+        keys |= set(signature(made).parameters)
+    assert [key for key in sorted(keys - {"zone"}) if f"`{key}`" not in GUIDE] == []
