@@ -10,7 +10,7 @@ from pliant.bench import REPORTS
 from pliant.bench.drive import alone, report, watched
 from pliant.viewer.chromium import find_chromium
 
-TICKS = 20
+STEPS = 20
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def test_the_loop_is_measured_and_told(session):
     numbers = {
         "nodes": 81,
         "controls": 4,
-        "ticks": TICKS,
-        "without a page": checked(alone(session, TICKS)),
+        "steps": STEPS,
+        "without a page": checked(alone(session, STEPS)),
         "with a page": {"missing": "No page."},
     }
     told = report(json.loads(json.dumps(numbers)))
@@ -45,5 +45,5 @@ def test_the_loop_is_measured_and_told(session):
 )
 def test_a_browser_is_attached_and_draws(session):
     checked(
-        asyncio.run(watched(session, TICKS, find_chromium()))
+        asyncio.run(watched(session, STEPS, find_chromium()))
     )  # which has no figures unless the page drew its first frames

@@ -369,3 +369,14 @@ def test_distant_obstacle_has_no_effect():
             beside.follow(b, b.positions + (0.15, 0.1, -0.1)),
         )
         np.testing.assert_allclose(b.x, a.x, atol=1e-12)
+
+
+def test_change_to_a_limit_ends_exactly_at_it():
+    """Rounding of u + change does not leave a control next to its limit."""
+    ranges = inverse_control(pl.Quasistatic(arm()), "tip").controls
+    rng = np.random.default_rng(0)
+    n = len(ranges.neutral)
+    for _ in range(200):
+        u, scale = rng.uniform(0.0, 1.0, n), rng.uniform(0.1, 10.0, n)
+        change = (scale * (0.0 - u)) / scale  # as a program over scaled variables returns it
+        np.testing.assert_array_equal(ranges.add_change(u, change), np.zeros(n))

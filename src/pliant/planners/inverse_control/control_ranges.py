@@ -58,6 +58,15 @@ class ControlRanges:
         u[list(self.fixed)] = list(self.fixed.values())
         return u
 
+    def add_change(self, u: Array, change: Array) -> Array:
+        """(n_controls,) u + change within the limits; at a limit, if only the rounding of the sum
+        separates it from the limit."""
+        new = u + change
+        rounding = 8.0 * np.finfo(float).eps * (np.abs(u) + np.abs(change))
+        for limit in self._limits:
+            new = np.where(np.abs(new - limit) <= rounding, limit, new)
+        return self.clip(new)
+
     def step_bounds(self, u: Array) -> tuple[Array, Array]:
         """((n_controls,), (n_controls,)) the bounds on the change of u in a control step."""
         (lower, upper), (slow, fast) = self._limits, self._rates

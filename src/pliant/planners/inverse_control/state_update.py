@@ -88,9 +88,9 @@ class StateUpdate:
         )
         if isinstance(result, StepFailure):
             return self._failed(state, u, sensitivity, du, result, may_snap)
-        new, rejected = u.copy(), result.fraction == 0.0 and bool(du.any())
-        new[free_controls] += result.fraction * du
-        after = self._at(state, result.x, self.controls.clip(new), MOVING, "moving")
+        change, rejected = np.zeros_like(u), result.fraction == 0.0 and bool(du.any())
+        change[free_controls] = result.fraction * du
+        after = self._at(state, result.x, self.controls.add_change(u, change), MOVING, "moving")
         after = replace(
             after,
             trust_radius=result.trust_radius,
