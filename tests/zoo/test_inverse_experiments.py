@@ -1,5 +1,5 @@
 """The experiments of [Rodriguez2017]: a droop like a beam's, columns as heavy as the water, targets
-reached or left at the nearest place."""
+reached or left at the closest point."""
 
 from dataclasses import replace
 from functools import cache
@@ -191,7 +191,7 @@ def test_the_cosine_of_what_is_left():
     assert remaining_motion_cosine(ways, miss, np.array([1.0, 0.0]), limits) == 0.0
 
 
-def test_a_wrong_outcome_is_said():
+def test_each_failed_check_has_its_message():
     target_task, result = fingers("water")
     low = result.visits["low"]
 
@@ -205,12 +205,12 @@ def test_a_wrong_outcome_is_said():
 
     assert "'low' is within reach" not in said()
     assert "'low' is out of reach" in said(reached=False)
-    assert "from balance" in said(drift=1e-4)
+    assert "from equilibrium" in said(drift=1e-4)
     assert "outside its limits" in " ".join(
         failures(target_task, replace(result, limit_violation=0.1))
     )
     off = replace(result.visits["high"], left=0.5)
-    assert "nearest place" in " ".join(
+    assert "did not converge to the point closest" in " ".join(
         failures(target_task, replace(result, visits={**result.visits, "high": off}))
     )
     high = result.visits["high"]

@@ -119,6 +119,12 @@ def test_follow_task_tracks_its_path_and_writes_the_report(tmp_path):
     assert abs(metric(tmp_path, "final tip x") - 0.016) < 1e-4
 
 
+def test_follow_task_that_misses_its_target_ends_with_status_one(tmp_path):
+    done = run(tmp_path, FOLLOW.replace("[0.016, 0.01, 0.10]]", "[0.1, 0.01, 0.10]]"))
+    assert done.returncode == 1, done.stderr
+    assert "more than the tolerance" in done.stderr + done.stdout
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -129,6 +135,8 @@ def test_follow_task_tracks_its_path_and_writes_the_report(tmp_path):
         (PLAN + '[[task.keep_out]]\nshape = "cube"\neffector = "tip"\n', "cube"),
         (PLAN.replace("steps = 15", 'steps = 15\nmethod = "magic"'), "magic"),
         (PLAN.split("[[task.goals]]")[0], "goals"),
+        (PLAN.split("[[task.goals]]")[0] + "goals = []\n", "no goal"),
+        (FOLLOW.replace("steps = 12", "steps = 12\ntolerance = -1.0"), "tolerance"),
         (FOLLOW.replace('type = "follow"', 'type = "follow"\nrule = "bdf2"\ndt = 0.01'), "bdf2"),
         (FOLLOW.split("[[task.paths]]")[0], "paths"),
         (FOLLOW.replace("[0, 12]", "[0, 12, 13]"), "one row for each time"),
@@ -161,3 +169,6 @@ def test_controller_log_reports_any_robot(tmp_path):
         controller.track(path[:, :2])
     with pytest.raises(pl.InputError, match="no targets"):
         controller.track(path[:0])
+    for wrong in ("circle", lambda time: path[0], None, 3.0):
+        with pytest.raises(pl.InputError, match="array of targets"):
+            controller.track(wrong)

@@ -48,7 +48,7 @@ NOTES = (
 
 
 def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
-    """Every experiment of the paper, one after the other; a plan on disk is gone on with."""
+    """Every experiment of the paper, one after the other; a saved plan is resumed."""
     began = time.perf_counter()
     metrics: dict[str, Metric] = {}
     plots: list[Plot] = []

@@ -253,7 +253,7 @@ def responses(model: ImplicitModel, u: Array) -> tuple[Array, Array, Array]:
 
 
 def figure_five(folder: Path, quick: bool, progress: Progress) -> Part:
-    """The finger with water and with air, result to the same targets."""
+    """Fig. 5: inverse control of the finger with water and with air, with the same targets."""
     s = find("finger-hydraulic").chosen(quick=quick)
     places = finger.curves(
         s, lambda what, done, total: progress("Fig. 5: where the tips can be", done, total)

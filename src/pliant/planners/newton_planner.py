@@ -1,4 +1,5 @@
-"""Batch Newton: the dense Hessian of the cost from forward sensitivities [Zimmermann2021, III]."""
+"""Batch Newton: the dense Hessian of the cost from forward sensitivities
+[Zimmermann2021, section III]."""
 
 from typing import Any
 

@@ -18,6 +18,7 @@ from pliant.core import (
     Step,
     StepError,
     finite_array,
+    require_kind,
 )
 from pliant.dynamics.overlaps import overlap_note, with_note
 from pliant.planners.iteration import Iteration
@@ -158,6 +159,13 @@ class Plan:
         A plan whose search did not end needs `model` to simulate its states. Raises InputError if
         the file is missing or damaged, or was planned for another model than the given one.
         """
+        if model is not None:
+            require_kind(
+                "The model of a plan",
+                model,
+                Dynamics,
+                "make one with ImplicitEuler(robot, dt=...) or another rule",
+            )
         fields = read_plan(path, model)
         if model is not None:
             fields["positions"] = effector_positions(model, fields["states"])

@@ -87,6 +87,10 @@ class Problem:
                     kind,
                     f"give the {what} that pliant.problem offers",
                 )
+                if kind is Term and isinstance(part, Limit):
+                    raise InputError(
+                        "One of the terms is a Limit, which has no cost; give it as limits=[...]."
+                    )
                 if kind is Term and isinstance(part, ConstraintTerm):
                     raise InputError(
                         f"One of the terms is {part.label}, which has no cost; give it as "

@@ -13,7 +13,7 @@ from PIL import Image
 from pliant.core import Array, InputError
 from pliant.dynamics import Rollout
 from pliant.planners import Plan
-from pliant.planners.inverse_control import ControllerLog
+from pliant.planners.inverse_control import UNREACHABLE, ControllerLog
 from pliant.problem import Goal, Problem
 from pliant.report.drawing import draw
 from pliant.report.figures import Plot
@@ -40,6 +40,7 @@ from pliant.report.scene import Scene
 from pliant.robot import Robot
 from pliant.store import content_key, write_json
 
+MAX_NOTES = 5  # of unreachable targets; the last ones are shown
 MAX_TARGETS = 12  # more targets of one goal are drawn as a path
 NO_ANIMATION = (
     "There is no animation, because the plan was loaded without its model; load it with "
@@ -286,7 +287,7 @@ def _log_report(log: ControllerLog, title: str | None) -> ResultReport:
         scene=motion_scene(motion, title=title or name, targets=last, paths=drawn),
         reached=log.status.ok,
         message="done" if log.status.ok else log.status.text,
-        notes=(f"{log.messages[-1][0].upper()}{log.messages[-1][1:]}.",),
+        notes=_log_notes(log),
     )
     return ResultReport(
         name=title or f"{name} inverse control",
@@ -296,6 +297,14 @@ def _log_report(log: ControllerLog, title: str | None) -> ResultReport:
         settings=_settings(motion),
         seconds=float(log.seconds.sum()),
     )
+
+
+def _log_notes(log: ControllerLog) -> tuple[str, ...]:
+    """Return the messages about unreachable targets, and the last message."""
+    steps = zip(log.messages, log.outcomes, strict=True)
+    unreachable = [message for message, outcome in steps if outcome == UNREACHABLE]
+    distinct = dict.fromkeys((*unreachable[-MAX_NOTES:], log.messages[-1]))
+    return tuple(f"{message[0].upper()}{message[1:]}." for message in distinct)
 
 
 def _log_metrics(log: ControllerLog) -> dict[str, Metric]:
@@ -313,7 +322,10 @@ def _tracking_plot(log: ControllerLog, motion: Motion) -> Plot:
     distances = np.linalg.norm(log.positions[1:] - log.targets, axis=2)
     series = {name: (motion.times[1:], distances[:, j]) for j, name in enumerate(log.effectors)}
     return Plot(
-        title="Tracking error", x=motion.time_label, y="distance to the target [m]", series=series
+        title="Tracking error in all coordinates",
+        x=motion.time_label,
+        y="distance to the target [m]",
+        series=series,
     )
 
 

@@ -91,6 +91,7 @@ class FollowingObjective:
     limits: Sequence[Limit] = ()
     strokes: Sequence[StrokeLimit] = ()
     fixed: Mapping[str, float] = field(default_factory=dict)
+    tolerance: float = 0.0  # [m] final distance to a target that counts as reached
     obstacles: bool = True  # whether the robot avoids its contacts
 
     def targets(self, steps: int, dt: float) -> Array:
@@ -184,6 +185,8 @@ def planning_task(
     """Return a task that plans controls which move effectors to goals.
 
     Raises `InputError` if a goal, limit or constraint does not fit the robot."""
+    if not goals:
+        raise InputError("There is no goal to plan for; add [[task.goals]] with an effector.")
     if iterations < 1:
         raise InputError(f"The number of iterations is {iterations}; give 1 or more.")
     task = Task(
@@ -212,12 +215,14 @@ def following_task(
     strokes: Sequence[StrokeLimit] = (),
     fixed: Mapping[str, float] | None = None,
     obstacles: bool = True,
+    tolerance: float | None = None,
     rule: str = "quasistatic",
     dt: float | None = None,
     steps: int = 100,
 ) -> Task:
     """Return a task in which effectors follow paths by inverse control, one control step for each
-    time step. The rule is "quasistatic" or "semi-implicit".
+    time step. The rule is "quasistatic" or "semi-implicit". The task is reached if every effector
+    ends within `tolerance` [m] of its target (default: 1 % of the robot's length).
 
     Raises `InputError` if there is no path, or one does not fit the robot."""
     if rule not in (QUASISTATIC, "semi-implicit"):
@@ -247,6 +252,7 @@ def following_task(
             strokes=tuple(strokes),
             fixed=dict(fixed or {}),
             obstacles=obstacles,
+            tolerance=_goal_tolerance(robot, tolerance),
         ),
     )
 
@@ -256,6 +262,13 @@ TASKS: dict[str, Callable[..., Task]] = {
     "plan": planning_task,
     "follow": following_task,
 }
+
+
+def _goal_tolerance(robot: Robot, tolerance: float | None) -> float:
+    if tolerance is not None:
+        return require_positive("The tolerance of the task", tolerance, "m")
+    rest = robot.body().rest.reshape(-1, robot.body().dim)
+    return 0.01 * float(np.ptp(rest, axis=0).max())
 
 
 def _time_step(rule: str, dt: float | None) -> float:

@@ -55,8 +55,8 @@ def _check_ways(settings: Mapping[str, Setting]) -> None:
     unknown = [way for way in str(settings["ways"]).split() if way not in WAYS]
     if unknown or not str(settings["ways"]).split():
         raise InputError(
-            f"The setting ways is '{settings['ways']}'; name some of {', '.join(WAYS)}, with "
-            "blanks between."
+            f"The setting ways is '{settings['ways']}'; give one or more of "
+            f"{', '.join(WAYS)}, separated by spaces."
         )
 
 
@@ -151,7 +151,7 @@ def plots(task: ReachTask, found: Mapping[str, Reached]) -> list[Plot]:
 
 
 def place_plot(task: ReachTask, found: Mapping[str, Reached], effector: str, axis: str) -> Plot:
-    """Where an effector is along an axis, beside where it is wanted."""
+    """Return a plot of an effector coordinate and its target over time."""
     at, k = task.dt * np.arange(task.steps + 1), "xyz".index(axis)
     wanted = np.array([task.paths[effector](t)[k] for t in at])
     places = {way: (at, one.places[effector][:, k]) for way, one in found.items()}

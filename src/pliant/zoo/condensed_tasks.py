@@ -105,12 +105,12 @@ class ReachTask:
 
 
 def rest(robot: Robot, controls: Array) -> Array:
-    """(n_dofs,) where the robot stands for controls that are held."""
+    """Return the equilibrium (n_dofs,) under constant controls."""
     return equilibrium(Quasistatic(robot), np.asarray(controls, float)).x
 
 
 def problem_of(task: ReachTask, way: str, x0: Array) -> Problem:
-    """The task for one way to plan: on a condensed model, or on the whole one."""
+    """Return the planning problem of the task on a condensed or a full model."""
     model = SemiImplicit(task.robot, dt=task.dt)
     seen = (
         model

@@ -163,7 +163,7 @@ def _why(found: Plan, worst: float) -> str:
             "another method."
         )
     return (
-        f"a target is missed by {worst:.3g} m (1 cm is asked for): {found.status.text}; move it "
+        f"the largest target error is {worst:.3g} m, above 0.01 m: {found.status.text}; move it "
         "closer or give it more weight."
     )
 

@@ -1,5 +1,5 @@
-"""Robots that are result: an effector goes to targets one after the other by inverse control (paper
-002), and what the controller says of each is checked against the whole model."""
+"""Tasks of inverse control [Rodriguez2017]: an effector visits targets in sequence. The outcome at
+each target is checked against the full model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,14 +23,13 @@ RATE = 60.0  # [1/s] steps of `pliant drive`
 MAX_SETTLING_STEPS = 400  # steps that a robot may take to settle at a target
 # of the robot's length: a control step that moves no node farther is at rest
 REST_TOLERANCE = 1e-4
-# cosine between what is missing and any motion that is left: less is square to all of them, so that
-# none leads nearer
+# cosine between the error and the remaining motions, below which no motion reduces the error
 STATIONARY_COSINE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TargetTask:
-    """A robot, and where its effector is to be result, in turn."""
+    """A robot and the targets that its effector visits in sequence."""
 
     robot: Robot
     targets: Mapping[str, Array]  # name -> (dim,) [m]
@@ -39,26 +38,27 @@ class TargetTask:
     )  # name -> whether it must be reached or must not; others may
     start: Array | None = None  # (n_controls,) None: the neutral ones
     effector: str = "tip"
-    transition_steps: int = 20  # steps in which a target goes over to the next one, as under a hand
+    transition_steps: int = (
+        20  # steps in which a target goes over to the next one, in a straight line
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Visit:
-    """The robot settled at a target, or as near as it gets."""
+    """The robot at rest at a target, or at the closest reachable point."""
 
     target: Array  # (dim,) [m]
     pose: ControlState
     reached: bool
-    # [m] how far any node goes from there to the balance of the whole model under the same controls
+    # [m] largest node distance from the equilibrium of the full model under the same controls
     drift: float
-    # largest cosine between what is missing and a motion that limits leave; means nothing where the
-    # target is reached
+    # largest cosine between the error and an admissible motion; undefined if the target is reached
     left: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TargetTaskResult:
-    """All steps of a robot that was result, and its visits."""
+    """The control steps of a target task, and its visits."""
 
     visits: Mapping[str, Visit]
     states: Array  # (steps + 1, n_dofs)
@@ -72,13 +72,13 @@ class TargetTaskResult:
 def visit_targets(
     task: TargetTask, progress: Callable[[str, int, int], None] = lambda what, done, total: None
 ) -> TargetTaskResult:
-    """TargetTask the robot to all its targets."""
+    """Move the effector to each target in sequence. Return states, controls and visits."""
     model = Quasistatic(task.robot)
     controller = inverse_control(model, effectors=(task.effector,))
     poses, wanted, visits = [controller.begin(u=task.start)], [], {}
     before = poses[0].positions[0]
     for k, (name, target) in enumerate(task.targets.items()):
-        progress("leading the effector", k, len(task.targets))
+        progress("visiting targets", k, len(task.targets))
         for at in (
             *np.linspace(before, target, task.transition_steps + 1)[1:],
             *([target] * MAX_SETTLING_STEPS),
@@ -92,7 +92,7 @@ def visit_targets(
             ):
                 break
         visits[name], before = visited(task, model, controller, poses[-1], target), target
-    progress("leading the effector", len(task.targets), len(task.targets))
+    progress("visiting targets", len(task.targets), len(task.targets))
     controls, (lower, upper) = np.array([pose.u for pose in poses[1:]]), model.control_limits()
     return TargetTaskResult(
         visits=visits,
@@ -112,7 +112,7 @@ def visited(
     pose: ControlState,
     target: Array,
 ) -> Visit:
-    """What the whole model says of where a controller settled."""
+    """Return the visit, checked against the full model."""
     true = equilibrium(model, pose.u, x0=pose.x)
     ways = (
         model.effector_rows(task.effector)
@@ -131,8 +131,8 @@ def visited(
 def remaining_motion_cosine(
     ways: Array, miss: Array, u: Array, limits: tuple[Array, Array]
 ) -> float:
-    """The largest cosine between a miss (dim,) and the ways (dim, n_controls) of the controls u
-    (n_controls,), each taken where its limits still let it go: zero at a nearest place."""
+    """Return the largest cosine between the error (dim,) and the motions (dim, n_controls) that the
+    limits admit; zero at the closest point."""
     cosines = (miss @ ways) / np.maximum(
         np.linalg.norm(ways, axis=0) * np.linalg.norm(miss), 1e-300
     )
@@ -171,7 +171,7 @@ def metrics(task: TargetTask, result: TargetTaskResult) -> dict[str, Metric]:
 
 
 def failures(task: TargetTask, result: TargetTaskResult) -> list[str]:
-    """What did not come out as it should, in sentences."""
+    """Return a message for each check that failed."""
     length, out = (
         float(np.ptp(task.robot.body().rest.reshape(-1, result.places.shape[1]), axis=0).max()),
         [],
@@ -186,11 +186,12 @@ def failures(task: TargetTask, result: TargetTaskResult) -> list[str]:
             visit.left <= STATIONARY_COSINE and visit.pose.outcome == UNREACHABLE
         ):
             out.append(
-                f"'{name}' was not result to the nearest place ({visit.pose.message}; a motion at "
-                f"cosine {visit.left:.2g} is left)"
+                f"the controller did not converge to the point closest to '{name}' "
+                f"({visit.pose.message}); the cosine of error and remaining motion is "
+                f"{visit.left:.2g}"
             )
         if visit.drift > 1e-5 * length:
-            out.append(f"the robot is {1e3 * visit.drift:.3g} mm from balance at '{name}'")
+            out.append(f"the robot is {1e3 * visit.drift:.3g} mm from equilibrium at '{name}'")
     return (
         [*out, f"a control is {result.limit_violation:g} outside its limits"]
         if result.limit_violation > 0.0

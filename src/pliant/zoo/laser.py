@@ -78,7 +78,7 @@ class Planned:
 
 
 def check(task: LaserTask) -> None:
-    """What is wrong with a task is a sentence before anything is computed."""
+    """Raise `InputError` if the task is invalid."""
     require_positive("The cell", task.cell, "N")
     level_count(task.cell, task.eta)
 
@@ -181,7 +181,7 @@ def outcome(
     return Outcome(
         metrics=told,
         plots=plots(planned),
-        scene=_film(planned, title),
+        scene=_scene(planned, title),
         reached=reached,
         message=message,
         notes=tuple(c.lines()),
@@ -272,10 +272,10 @@ def plots(planned: Planned) -> list[Plot]:
     return out
 
 
-def _film(planned: Planned, title: str) -> Scene:
+def _scene(planned: Planned, title: str) -> Scene:
     """The arm, its beam, and what it has drawn so far."""
     task, dim = planned.task, planned.spots.shape[1] + 1
-    film = robot_scene(
+    scene = robot_scene(
         task.robot, planned.positions, dt=task.dt, title=title, ground=0.0, marked=()
     )
     on_plate = np.column_stack([planned.replayed, np.full(len(planned.replayed), task.plate)])
@@ -288,8 +288,8 @@ def _film(planned: Planned, title: str) -> Scene:
         else []
     )
     return replace(
-        film,
-        lines=(*film.lines, beam, *curves),
+        scene,
+        lines=(*scene.lines, beam, *curves),
         markers=on_plate[:, None],
         targets=task.wanted[:: max(1, len(task.wanted) - 1)][:, :dim],
     )

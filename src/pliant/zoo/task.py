@@ -37,7 +37,7 @@ def task_experiment(path: Path) -> Experiment:
             f"The file name '{path.name}' gives no name for its results; rename it, for example "
             "to robot.toml."
         )
-    matter = b"".join(
+    mesh_bytes = b"".join(
         np.ascontiguousarray(part).tobytes()
         for part in (task.robot.body().rest, task.robot.body().pairs)
     )
@@ -69,7 +69,7 @@ def task_experiment(path: Path) -> Experiment:
         size=f"{model.space.n_dofs} unknowns, {model.n_controls} controls",
         takes="seconds",
         # the file, and the meshes it may point to
-        source=f"{path.read_bytes().hex()} {sha256(matter).hexdigest()}",
+        source=f"{path.read_bytes().hex()} {sha256(mesh_bytes).hexdigest()}",
         perform=perform,
         probe=probe,
         settings={"steps": task.steps, **_iterations(task), "small_animation": False},
@@ -131,7 +131,15 @@ def _follow(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
     targets = following.targets(task.steps, task.dt)
     log = controller.track(targets, progress=run.progress)
     write_trajectory(run.folder, log.states, log.controls, dt=task.dt, key=run.key)
-    return result_outcome(log, title=task.robot.name)
+    outcome, error = result_outcome(log, title=task.robot.name), float(log.errors[-1])
+    if outcome.reached and error > following.tolerance:
+        missed = (
+            f"the final distance to the target is {error:.3g} m, more than the tolerance of "
+            f"{following.tolerance:.3g} m ({log.messages[-1]}); use more steps, a closer target or "
+            "tolerance = ..."
+        )
+        return replace(outcome, reached=False, message=missed)
+    return outcome
 
 
 def _simulate(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
@@ -163,11 +171,13 @@ def _simulate(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
         for name, track in tracks.items()
     ]
     plots += control_plots(robot, times, path.controls, x=clock)
-    film = (
-        robot_scene(robot, positions, dt=task.dt, title=robot.name)
+    scene = (
+        robot_scene(
+            robot, positions, dt=None if task.rule == QUASISTATIC else task.dt, title=robot.name
+        )
         if isinstance(body, Solid | Beams)
         else None
     )
     note = overlap_note(model, path.path)
     notes = [f"{note[0].upper()}{note[1:]}."] if note else []
-    return Outcome(metrics=metrics, plots=plots, scene=film, notes=notes)
+    return Outcome(metrics=metrics, plots=plots, scene=scene, notes=notes)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -193,12 +194,19 @@ class InverseController:
         `progress(what, done, total)` is called before each control step. Returns a log with
         states, controls and errors; its `report(folder)` writes the page, plots and animation.
         Raises InputError if the targets have another shape or are not finite."""
-        rows = np.asarray(targets, float)
-        if rows.ndim == 2 and len(self.tasks.names) == 1:
-            rows = rows[:, None]
-        rows = finite_array("The array of targets", rows, (None, *self.tasks.shape), "m")
-        if not len(rows):
+        require_kind(
+            "The array of targets",
+            targets,
+            (list, tuple, np.ndarray),
+            "give an array with one row for each control step",
+        )
+        given: Sequence[Any] = targets  # type: ignore[assignment]  # checked above
+        if not len(given):
             raise InputError("There are no targets; give one row for each control step.")
+        path = len(self.tasks.names) == 1 and np.ndim(given[0]) == 1
+        shape = self.tasks.shape[1:] if path else self.tasks.shape
+        rows = finite_array("The array of targets", targets, (None, *shape), "m")
+        rows = rows.reshape(len(rows), *self.tasks.shape)
         states = [self.begin() if start is None else self._checked(start)]
         for k, row in enumerate(rows):
             if progress is not None:

@@ -7,7 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from pliant.core import Array, Dynamics, Status
-from pliant.planners.inverse_control.control_state import CONSTRAINT_VIOLATED, ControlState
+from pliant.planners.inverse_control.control_state import (
+    CONSTRAINT_VIOLATED,
+    UNREACHABLE,
+    ControlState,
+)
 from pliant.result_reports import notebook_html, write_report
 
 
@@ -28,17 +32,21 @@ class ControllerLog:
 
     @property
     def status(self) -> Status:
-        """The last control step; not ok if a constraint was violated in any of them."""
+        """The status of the last control step. Not ok if its target is unreachable, or if any step
+        violates a constraint."""
         violated = [k for k, outcome in enumerate(self.outcomes) if outcome == CONSTRAINT_VIOLATED]
         if violated:
             k = violated[0]
             return Status(
                 ok=False,
-                text=f"control step {k} of {len(self.outcomes)} violates a constraint: "
-                f"{self.messages[k]}",
+                text=f"control step {k + 1} of {len(self.outcomes)}: {self.messages[k]}",
                 iterations=len(self.outcomes),
             )
-        return Status(ok=True, text=self.messages[-1], iterations=len(self.outcomes))
+        return Status(
+            ok=self.outcomes[-1] != UNREACHABLE,
+            text=self.messages[-1],
+            iterations=len(self.outcomes),
+        )
 
     def report(self, folder: str | Path, *, title: str | None = None, small: bool = False) -> Path:
         """Write report.html, result.json, the animation and the trajectory; return the page.
