@@ -53,11 +53,11 @@ class TaskQP:
         contradict each other."""
         z = solve_qp(*self.matrices)
         if z is not None:
-            return self._clipped(self.unit * z), ()
+            return self._clipped(self.unit * z, self.unit), ()
         z = self._solve_softened()
         if z is None:
             return None
-        z = self._clipped(self.unit * z)
+        z = self._clipped(self.unit * z, self.unit)
         excess = np.maximum(self.low - self.G @ z, self.G @ z - self.high)
         violated = np.flatnonzero(excess > 1e-3 * self.unit)
         return z, tuple(dict.fromkeys(self.names[j] for j in violated))
@@ -79,9 +79,10 @@ class TaskQP:
         )
         return None if z is None else z[:n]
 
-    def _clipped(self, z: Array) -> Array:
-        """Exactly within the limits of the controls, and at those that are active."""
-        near = self.tolerances.round_off * self.unit
+    def _clipped(self, z: Array, size: float) -> Array:
+        """Exactly within the limits of the controls, and at those that are active. `size` [m] is
+        the length of the step, which scales its round-off."""
+        near = self.tolerances.round_off * size
         z = np.where(z >= self.upper - near, self.upper, z)
         return np.where(z <= self.lower + near, self.lower, z)
 
@@ -100,7 +101,7 @@ class TaskQP:
         low = np.minimum(np.concatenate([self.lower, self.low]) - A @ z, 0.0) / unit
         high = np.maximum(np.concatenate([self.upper, self.high]) - A @ z, 0.0) / unit
         y = solve_qp(np.eye(N.shape[1]), -wanted / size, A @ N, low, high)
-        return z if y is None else self._clipped(z + unit * (N @ y))
+        return z if y is None else self._clipped(z + unit * (N @ y), max(unit, self.unit))
 
     def active_constraints(self, z: Array) -> tuple[list[int], tuple[str, ...]]:
         """Return (the controls, the names of the rows) whose bounds keep z from a smaller error:
