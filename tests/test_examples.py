@@ -71,7 +71,9 @@ def test_readme_code_runs(tmp_path) -> None:
     text = (EXAMPLES.parent / "README.md").read_text()
     lines = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert lines is not None
-    code = lines.group(1) + "\nprint(plan.goal_errors[0][2], *u_bars.shape, *p_bar.shape)\n"
+    finite = "assert all(abs(g).sum() > 0 and abs(g).max() < 1e9 for g in (x0_bar, u_bars, p_bar))"
+    code = f"{lines.group(1)}\n{finite}\n"
+    code += "print(plan.goal_errors[0][2], *u_bars.shape, *p_bar.shape)\n"
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
@@ -84,6 +86,18 @@ def test_readme_code_runs(tmp_path) -> None:
     assert miss < 1e-3  # [m]
     assert shapes == [25, 4, 1]
     assert (tmp_path / "results" / "reach" / "report.html").stat().st_size > 10_000
+
+
+def test_readme_inverse_control_follows_its_circle(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (EXAMPLES.parent / "README.md").read_text(), re.DOTALL
+    )
+    names: dict = {}
+    exec("import pliant as pl\n" + blocks[1], names)
+    assert names["log"].status.ok
+    assert names["log"].errors[-1] < 1e-3  # [m]
+    assert (tmp_path / "results" / "circle" / "report.html").is_file()
 
 
 def test_the_getting_started_guides_snippets_run(tmp_path, monkeypatch) -> None:
