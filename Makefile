@@ -1,9 +1,9 @@
-# `make run` and `make test` do all the set-up on a fresh machine, in .venv.
+# `make run` and `make test` install everything that they need in .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# A browser for the tests of `pliant drive`: the one that CHROMIUM names, or one that is installed.
+# Browser for the tests of `pliant drive`: $CHROMIUM, or the first installed one.
 BROWSERS := chromium chromium-browser google-chrome google-chrome-stable chrome
 FOUND := [ -n "$$CHROMIUM" ] $(foreach browser,$(BROWSERS),|| command -v $(browser) >/dev/null 2>&1)
 
@@ -12,26 +12,27 @@ FOUND := [ -n "$$CHROMIUM" ] $(foreach browser,$(BROWSERS),|| command -v $(brows
 run: $(VENV)/.run
 	$(BIN)/pliant run arm-circle
 
-# Two workers on two cores: threads of a BLAS would take the cores from each other.
+# Two workers on two cores. BLAS uses one thread, so that the workers do not compete for cores.
 test: export OPENBLAS_NUM_THREADS := 1
 test:
-	@$(MAKE) --no-print-directory --jobs=3 types compiled particles browser  # the browser beside the packages, types beside compilers
+	@$(MAKE) --no-print-directory --jobs=3 types compiled particles browser
 	$(BIN)/pytest -n 2 --dist worksteal
-	@$(FOUND) || printf '\n*** THE BROWSER TESTS WERE LEFT OUT: there is no Chromium or Chrome here. Install one, or say CHROMIUM=path make test. ***\n\n'
+	@$(FOUND) || printf '\n*** THE BROWSER TESTS WERE SKIPPED: no Chromium or Chrome was found. Install one, or use CHROMIUM=path make test. ***\n\n'
 
 types: $(VENV)/.test
 	$(BIN)/ruff format --check src tests examples
 	$(BIN)/ruff check src tests examples
 	$(BIN)/mypy
 
-# What both workers would compile at the same time is compiled before, by the tests that need most of it; they run again in no time.
+# Compile the kernels once before the parallel tests; otherwise both workers would compile them.
+# These tests use most of the kernels. They take little time when they run again.
 compiled: $(VENV)/.test
 	$(BIN)/pytest tests/actuators/test_cable.py tests/actuators/test_hydraulic_merged.py tests/contracts/test_core_interface.py::test_registry_every_rule_is_in_a_case
 
 particles: $(VENV)/.test
 	$(BIN)/pytest tests/mpm/test_material_point.py::test_single_precision_gives_the_same_motion
 
-# Debian's Chromium, where none is there and we may install it.
+# Install Chromium from Debian if there is no browser and the user is root.
 browser:
 	@$(FOUND) || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } || true
 
@@ -41,7 +42,8 @@ bench: $(VENV)/.bench
 clean:
 	rm -rf $(VENV) .cache build results *.egg-info src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
 
-# With uv, which takes seconds where pip takes minutes: the one that is installed, else one of our own; and where that cannot be, with pip.
+# Install with uv, which is much faster than pip. If uv is not installed, install it in .venv.
+# If that fails, install with pip.
 define install
 	@[ -x $(BIN)/python ] || { command -v uv >/dev/null && uv venv --seed --quiet $(VENV); } || $(PYTHON) -m venv $(VENV)
 	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv || true

@@ -1,5 +1,5 @@
-"""What the tests share: random numbers, convergence rates, the dense form of a body's blocks, and
-sentences about bad input."""
+"""Shared fixtures: random numbers, convergence rates, dense body matrices and checks of error
+messages."""
 
 import re
 
@@ -16,14 +16,16 @@ def rng():
 
 @pytest.fixture
 def rate():
-    """rate(sizes, errors): the order p of errors ~ sizes^p, by least squares in logarithms."""
+    """Return rate(sizes, errors), the order p of errors ~ sizes^p by a least-squares fit of the
+    logarithms."""
     return lambda sizes, errors: float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
 
 
 @pytest.fixture
 def taylor(rate):
-    """taylor(f, J d, d): how fast |f(e d) - f(0) - e J d| falls; 2 for a right derivative of a
-    curved function."""
+    """Return taylor(f, slope), the order in e of the remainder |f(e) - f(0) - e slope|.
+
+    The order is 2 if `slope` is the derivative of a nonlinear function."""
     sizes = 1e-2 * 0.5 ** np.arange(5)
 
     def order(f, slope):
@@ -37,7 +39,7 @@ def taylor(rate):
 
 @pytest.fixture
 def dense():
-    """dense(body, blocks): the symmetric (n_dofs, n_dofs) matrix of a body's node-pair blocks."""
+    """Return dense(body, blocks), the symmetric (n_dofs, n_dofs) matrix of the node-pair blocks."""
 
     def full(body, blocks):
         n, dim = body.rest.size // body.dim, body.dim
@@ -53,7 +55,9 @@ def dense():
 
 @pytest.fixture
 def one_sentence():
-    """one_sentence(make, says): `make()` is refused in one sentence that says so."""
+    """Return one_sentence(make, says), which asserts that `make()` raises a PliantError.
+
+    The message is one line that matches the pattern `says`."""
 
     def check(make, says):
         with pytest.raises(PliantError) as caught:
@@ -68,7 +72,7 @@ def one_sentence():
 
 @pytest.fixture
 def given(tmp_path):
-    """given(content): a file of some text or bytes."""
+    """Return given(content), which writes text or bytes to a file and returns its path."""
 
     def write(content):
         path = tmp_path / "given.dat"

@@ -1,5 +1,5 @@
-"""Bad materials, robots and steps end in one sentence with the number, the place and the remedy: no
-traceback, no NaN."""
+"""Bad materials, robots and steps raise one error with the value, the place and the remedy, without
+NaN."""
 
 import warnings
 from math import inf, nan
@@ -49,7 +49,7 @@ def adjoint(x_bar):
 
 
 def stepped(of, *, x=None, u=None, p=None):
-    """One step through `simulate`, which raises a failed status."""
+    """Simulate one step. `simulate` raises if the step fails."""
     dynamics = model(of) if isinstance(of, pl.Robot) else of
     u = np.zeros(dynamics.n_controls) if u is None else u
     return pl.simulate(dynamics, lambda k, x: u, steps=1, x0=x, p=p)
@@ -67,7 +67,7 @@ GROUND = pl.plane((0, 0, 1))
 
 
 def nan_below(height):
-    """An obstacle whose distance is not a number below a height [m]."""
+    """Return an obstacle whose distance is NaN below a height [m]."""
 
     def distance(y):
         d, n, H = GROUND(y)
@@ -426,11 +426,11 @@ def test_bad_input_is_rejected_with_clear_message(case, one_sentence):
     one_sentence(*CASES[case])
 
 
-def test_there_are_enough_cases():
+def test_at_least_70_cases_are_tested():
     assert len(CASES) >= 70
 
 
-def test_a_robot_in_millimetres_warns():
+def test_robot_in_millimetres_warns():
     with pytest.warns(UserWarning, match=r"104 m large.*millimetres.*0\.001"):
         robot(shape=pl.Box(size=(100, 20, 20))).body()
 
@@ -458,7 +458,7 @@ DOUBTFUL = {
 
 
 @pytest.mark.parametrize("case", DOUBTFUL)
-def test_an_implausible_number_is_a_warning(case):
+def test_implausible_value_warns(case):
     make, says = DOUBTFUL[case]
     with pytest.warns(UserWarning, match=says) as found:
         make().body()
@@ -466,7 +466,7 @@ def test_an_implausible_number_is_a_warning(case):
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
-def test_a_plane_is_the_same_for_a_normal_of_any_length(scale, rng):
+def test_plane_does_not_depend_on_length_of_its_normal(scale, rng):
     y = rng.standard_normal((5, 3))
     for found, expected in zip(
         pl.plane((0, 3 * scale, 4 * scale), 0.1)(y), pl.plane((0, 0.6, 0.8), 0.1)(y), strict=True
@@ -474,7 +474,7 @@ def test_a_plane_is_the_same_for_a_normal_of_any_length(scale, rng):
         np.testing.assert_allclose(found, expected, atol=1e-15)
 
 
-def test_actuator_on_fixed_nodes_only_is_warned_about():
+def test_actuator_on_fixed_nodes_only_warns():
     with pytest.warns(UserWarning, match=r"'tendon' .*acts only on nodes that supports hold"):
         model(cabled(points=[(0, 0.002, 0.01), (0, 0.018, 0.01)]))
     with warnings.catch_warnings():
@@ -482,7 +482,7 @@ def test_actuator_on_fixed_nodes_only_is_warned_about():
         model(cabled())
 
 
-def test_supports_that_share_nodes_and_places_are_accepted():
+def test_supports_that_share_nodes_and_motion_are_accepted():
     motion = lambda t: (t, 0.0, 0.0)
     held = [pl.Support(region="x-", motion=motion), pl.Support(region="y-", motion=motion)]
     step = model(robot(supports=held)).step(model().initial_state(), [])
@@ -525,8 +525,8 @@ def test_extreme_valid_input_is_finite_or_explained(extreme, scale):
     assert step.status or step.status.text.endswith(".")
 
 
-def test_a_plane_keeps_its_normal_to_the_last_bit():
-    """It is normalised once."""
+def test_plane_gradient_is_its_unit_normal_exactly():
+    """The normal is normalised only once."""
     for normal in np.random.default_rng(0).uniform(-1.0, 1.0, (20, 3)):
         gradient = pl.plane(normal).distance(np.zeros((1, 3)))[1]
         np.testing.assert_array_equal(gradient[0], normal / np.linalg.norm(normal))

@@ -1,5 +1,4 @@
-"""The command line as a user types it: exit status, one sentence for wrong input, JSON as the last
-line."""
+"""The command line: exit status, one error message for invalid input, JSON in the last line."""
 
 import json
 import os
@@ -26,8 +25,9 @@ def pliant(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[
 
 @pytest.fixture
 def called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
-    """called(*words): the exit status and standard error of `pliant` in an empty folder, without
-    the seconds that a new process takes."""
+    """Return called(*words), which runs `pliant` in an empty folder without a new process.
+
+    It returns the exit status and the standard error."""
     monkeypatch.chdir(tmp_path)
 
     def call(*words: str) -> tuple[int, str]:
@@ -54,12 +54,14 @@ def test_run_prints_the_result_as_its_last_line(tmp_path: Path) -> None:
     assert result["status"] == "done"
     assert (tmp_path / "results" / "cantilever" / "report.html").is_file()
     first, *_ = out.stderr.splitlines()
-    assert first == "preparing (the first run compiles) ..."  # at once: nobody sees a bar here
+    assert (
+        first == "preparing (the first run compiles) ..."
+    )  # immediately, because no progress bar is shown
     assert not set(out.stderr) & set("\r\x1b⠋━")
     assert "report.html" in out.stderr
 
 
-def test_a_goal_that_is_not_reached_is_status_1(tmp_path: Path) -> None:
+def test_unreached_goal_exits_with_status_1(tmp_path: Path) -> None:
     out = pliant(
         "run",
         "arm-reach",
@@ -111,20 +113,20 @@ def test_invalid_input_exits_with_status_2(words: tuple[str, ...], sentence: str
         ("drive", "plane_arm", "--headless", "1", "--script", "missing.csv"),
     ],
 )
-def test_wrong_options_are_refused_before_work_begins(words, called, tmp_path) -> None:
+def test_invalid_options_are_rejected_before_the_run_starts(words, called, tmp_path) -> None:
     (tmp_path / "file").touch()
     status, said = called(*words)
     assert status == 2
     assert "preparing" not in said
 
 
-def test_a_pipe_is_not_taken_for_a_missing_robot_file(called, tmp_path) -> None:
+def test_pipe_is_not_reported_as_missing_robot_file(called, tmp_path) -> None:
     os.mkfifo(tmp_path / "fifo.toml")
     status, said = called("check", "fifo.toml")
     assert (status, "is a folder, a pipe or a device" in said) == (2, True)
 
 
-def test_a_damaged_result_says_how_to_go_on(called, tmp_path) -> None:
+def test_damaged_result_error_names_remedy(called, tmp_path) -> None:
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "result.json").write_text('{"name": ')
     status, said = called("run", "cantilever", "--out", "made", "--resume")
@@ -132,14 +134,14 @@ def test_a_damaged_result_says_how_to_go_on(called, tmp_path) -> None:
     assert "delete it and run again, or choose another folder" in said
 
 
-def test_gradcheck_prints_a_table_of_right_slopes() -> None:
+def test_gradcheck_prints_a_table_of_correct_derivatives() -> None:
     out = pliant("gradcheck", "block-drop")
     assert out.returncode == 0, out.stderr
     assert "right" in out.stdout
     assert "WRONG" not in out.stdout
 
 
-def test_check_says_what_is_doubtful(tmp_path: Path) -> None:
+def test_check_reports_implausible_dimensions(tmp_path: Path) -> None:
     file = tmp_path / "big.toml"
     file.write_text("""name = "big"
 [geometry]
@@ -158,18 +160,18 @@ region = "x-"
     assert "closed" in out.stdout
 
 
-def test_nothing_but_the_result_goes_to_standard_output(tmp_path: Path) -> None:
+def test_only_the_result_is_written_to_standard_output(tmp_path: Path) -> None:
     out = pliant("run", "cantilever", "--quick", "--out", str(tmp_path))
     assert out.stdout == ""
 
 
-def test_a_result_folder_that_is_a_file_is_wrong_input(tmp_path: Path) -> None:
+def test_result_folder_that_is_a_file_exits_with_status_2(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     out = pliant("run", "cantilever", "--quick", "--out", str(tmp_path / "taken"))
     assert (out.returncode, "is a file, and results need a folder" in out.stderr) == (2, True)
 
 
-def test_version_and_settings_are_told() -> None:
+def test_version_settings_and_usage_are_printed() -> None:
     import pliant as package
 
     assert pliant("--version").stdout.strip() == package.__version__
@@ -178,7 +180,7 @@ def test_version_and_settings_are_told() -> None:
 
 
 @pytest.mark.parametrize("setting", ["steps=-5", "steps=0", "dt=0", "tolerance=-1"])
-def test_a_setting_that_makes_no_sense_is_refused_before_anything_runs(
+def test_setting_out_of_range_is_rejected_before_the_run_starts(
     setting: str, called, tmp_path: Path
 ) -> None:
     status, said = called("run", "arm-reach", "--set", setting)
@@ -187,7 +189,7 @@ def test_a_setting_that_makes_no_sense_is_refused_before_anything_runs(
     assert not (tmp_path / "results").exists()
 
 
-def test_an_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
+def test_interrupt_message_names_resume_option(tmp_path: Path) -> None:
     words = ["run", "block-drop", "--set", "steps=100000", "--out", str(tmp_path)]
     child = subprocess.Popen(
         [sys.executable, "-m", "pliant.cli", *words], stderr=subprocess.PIPE, text=True
@@ -201,7 +203,7 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
     assert "--resume" in said
 
 
-def test_too_little_memory_is_one_message_and_status_1(called, monkeypatch):
+def test_memory_error_prints_one_message_and_exits_with_status_1(called, monkeypatch):
     def allocate() -> None:
         raise MemoryError("Unable to allocate 273. GiB")
 
@@ -213,7 +215,7 @@ def test_too_little_memory_is_one_message_and_status_1(called, monkeypatch):
     assert "Traceback" not in said
 
 
-def test_a_closed_or_full_output_is_no_traceback() -> None:
+def test_closed_or_full_output_prints_no_traceback() -> None:
     for place, status, said in ((">&-", 0, ""), (">/dev/full", 1, "cannot be"), ("| true", 0, "")):
         out = subprocess.run(
             ["bash", "-c", f"{sys.executable} -m pliant papers {place}"],
@@ -242,7 +244,7 @@ runpy.run_module("pliant", run_name="__main__")
 
 
 @pytest.mark.parametrize("module", ["pliant.cli", "typer", "pliant.zoo.experiment"])
-def test_an_interrupt_while_modules_are_loaded_is_quiet(module: str) -> None:
+def test_interrupt_during_import_prints_nothing(module: str) -> None:
     words = [module, "run", "cantilever", "--set", "no=1"]
     out = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_IMPORT, *words], capture_output=True, text=True
@@ -268,7 +270,9 @@ def test_an_interrupt_while_modules_are_loaded_is_quiet(module: str) -> None:
         (("papers", "000", "--out", ""), "path is empty"),
     ],
 )
-def test_hostile_words_are_one_clear_error(words: tuple[str, ...], sentence: str, called) -> None:
+def test_hostile_arguments_give_one_clear_error(
+    words: tuple[str, ...], sentence: str, called
+) -> None:
     status, said = called(*words)
     assert status == 2
     assert sentence in said

@@ -1,4 +1,4 @@
-"""Contact: signed distances, the smooth penalty, Coulomb friction, and what they do to a mass."""
+"""Contact: signed distances, smooth penalty, Coulomb friction and their effect on a mass."""
 
 import numpy as np
 import pytest
@@ -24,8 +24,9 @@ every = pytest.mark.parametrize("name", OBSTACLES)
 
 
 def attached(name, rng, **options):
-    """The contact of eight point masses with an obstacle, and places of theirs about half of which
-    are in it."""
+    """Return the contact of eight point masses with an obstacle, and their positions.
+
+    About half of the positions are inside the obstacle."""
     obstacle, dim = OBSTACLES[name]
     contact = pl.Contact(
         obstacle=obstacle,
@@ -47,7 +48,7 @@ def test_distances_are_euclidean():
     capsule = pl.capsule((0, 0, 0), (1.0, 0, 0), 0.1)
     at = np.array(
         [[0.5, 0.3, 0.4], [-3.0, 4.0, 0.0], [1.6, 0.0, 0.8]]
-    )  # beside, before and behind the segment
+    )  # beside the segment and beyond both of its ends
     np.testing.assert_allclose(capsule(at)[0], [0.4, 4.9, 0.9])
 
 
@@ -60,7 +61,7 @@ def test_normals_and_hessians_are_derivatives_of_distance(name, rng):
         complex_step_jacobian(lambda z: obstacle(z)[0][:, None], y)[:, 0], n, atol=1e-13
     )
     np.testing.assert_allclose(complex_step_jacobian(lambda z: obstacle(z)[1], y), H, atol=1e-11)
-    if name in ("terrain", "profile"):  # a distance that is too short
+    if name in ("terrain", "profile"):  # the distance is a lower bound
         assert np.all(np.linalg.norm(n, axis=1) <= 1.0)
     else:
         np.testing.assert_allclose(np.linalg.norm(n, axis=1), 1.0, rtol=1e-14)
@@ -74,7 +75,7 @@ def test_centre_of_ball_is_finite():
 
 
 def surface(x, y=0.0):
-    """A smooth landscape, and its slopes along x and y."""
+    """Return the height of a smooth terrain and its slopes along x and y."""
     return (
         0.1 * np.sin(3 * x) * np.cos(2 * y),
         0.3 * np.cos(3 * x) * np.cos(2 * y),
@@ -83,13 +84,13 @@ def surface(x, y=0.0):
 
 
 def landscape(n):
-    """The landscape over a square of 2 m, n heights along a side."""
+    """Return the terrain over a square of 2 m, with n heights along a side."""
     line = np.linspace(-1.0, 1.0, n)
     return terrain(surface(line[:, None], line[None])[0], 2.0 / (n - 1), (-1.0, -1.0, 0.0))
 
 
 def height_under(obstacle, x):
-    """(k,) where the distance is zero over places x (k, dim - 1)."""
+    """Return the heights (k,) at which the distance is zero over positions x (k, dim - 1)."""
     below = obstacle(np.column_stack([x, np.zeros(len(x))]))
     return -below[0] / below[1][:, -1]
 
@@ -153,7 +154,7 @@ def test_level_terrain_equals_plane(rng):
 
 
 @pytest.mark.parametrize(("name", "curves"), [("terrain", 13), ("profile", 1)])
-def test_the_outline_of_a_terrain_lies_on_it(name, curves):
+def test_terrain_outline_lies_on_terrain(name, curves):
     obstacle, dim = OBSTACLES[name]
     assert len(obstacle.outline) == curves
     for curve in obstacle.outline:
@@ -196,7 +197,7 @@ def test_one_sided_spring_is_c2_and_linear_beyond_onset():
         np.array(one_sided_spring(np.array([layer * (1 + side * 1e-9)]), layer)).ravel()
         for side in (-1, 1)
     )
-    # Values across the joint differ by their slope times 2e-9 layer, and by nothing else.
+    # Values on both sides of the joint differ only by their slope times 2e-9 layer.
     np.testing.assert_allclose(below, above, atol=1e-8)
     np.testing.assert_array_equal(np.array(one_sided_spring(np.array([-1.0, 0.0]), layer)), 0.0)
     deep = np.array([0.3, 0.4])
@@ -247,7 +248,7 @@ def test_friction_derivatives_match(name, rng):
 
 
 def drag_energies(drag, y, old, dt):
-    """The energy point by point, by the formula mu N (sqrt(s^2 + (h v)^2) - h v)."""
+    """Return the energy of each point, mu N (sqrt(s^2 + (h v)^2) - h v)."""
     contact = drag.contact.contact
     n = contact.obstacle(old)[1]
     n = n / np.linalg.norm(n, axis=1)[:, None]
@@ -275,18 +276,18 @@ def test_friction_mixed_hessian_is_derivative_by_old_positions(name, rng, taylor
 def test_friction_is_tangential_and_coulomb_bound(name, rng):
     term, old = attached(name, rng)
     drag = Friction(contact=term)
-    y = old + 10.0 * rng.standard_normal(
-        old.shape
-    )  # far and fast: nearly the whole of Coulomb's force
+    y = old + 10.0 * rng.standard_normal(old.shape)  # fast slip: nearly the full Coulomb force
     force, normal = drag.gradient(y, old, 0.1), term.contact.obstacle(old)[1]
     limit = 0.4 * term.normal_force(old)
     np.testing.assert_allclose(np.sum(force * normal, axis=1), 0.0, atol=1e-12 * limit.max())
     assert np.all(np.linalg.norm(force, axis=1) <= limit * (1 + 1e-12))
     np.testing.assert_allclose(np.linalg.norm(force, axis=1), limit, rtol=1e-3)
-    assert np.all(np.sum(force * (y - old), axis=1) >= 0.0)  # its force, minus this, takes energy
+    assert np.all(
+        np.sum(force * (y - old), axis=1) >= 0.0
+    )  # the force is minus this gradient and dissipates energy
 
 
-def test_viscosity_is_friction_over_a_vanishing_step(rng):
+def test_viscosity_is_limit_of_friction_for_small_steps(rng):
     term, old = attached("plane", rng)
     drag, v = Friction(contact=term), rng.standard_normal(old.shape)
     force = np.einsum("nij,nj->ni", drag.viscosity(old, v), v)
@@ -299,7 +300,7 @@ def test_viscosity_is_friction_over_a_vanishing_step(rng):
 
 
 def on_slope(angle, friction, mass=2.0, stiffness=1e5):
-    """A point mass that already presses into a plane of that angle as hard as gravity makes it."""
+    """Return a point mass on a plane of that angle, pressed into it by the force of gravity."""
     normal = np.array([-np.sin(angle), 0.0, np.cos(angle)])
     layer = 1e-4
     depth = mass * G * np.cos(angle) / stiffness + 0.5 * layer
@@ -326,13 +327,13 @@ RULES = pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.BDF2, pl.SemiImpli
 
 @RULES
 @pytest.mark.parametrize("share", [0.5, 0.9])
-def test_below_the_friction_angle_a_mass_creeps_at_the_regularised_speed(rule, share):
+def test_below_friction_angle_mass_creeps_at_regularised_speed(rule, share):
     mu = 0.5
     angle = np.arctan(share * mu)
     model = rule(on_slope(angle, mu), dt=1e-2)
     run = pl.simulate(model, np.zeros((100, 0)))
     speed = model.space.velocity(run.states[-1]) @ downhill(angle)
-    # m g sin = mu N s / sqrt(s^2 + v^2) solved for s: the steady state, whatever the rule.
+    # m g sin = mu N s / sqrt(s^2 + v^2) solved for s: the steady state of every rule.
     assert speed == pytest.approx(1e-3 * share / np.sqrt(1 - share**2), rel=1e-6)
 
 
@@ -369,13 +370,13 @@ def test_ground_reaction_is_weight_at_rest():
     pressure = term.normal_force(model.equations.points(term, q))
     weight = 1200.0 * 0.2 * 0.1 * 0.1 * G
     assert pressure.sum() == pytest.approx(weight, rel=1e-6)
-    # In the frictionless sense its resultant acts under the centre of mass.
+    # Without friction the resultant acts under the centre of mass.
     x = (term.weights @ q.reshape(-1, 3))[:, 0]
     assert pressure @ x / weight == pytest.approx(0.1, abs=1e-4)
 
 
-def test_a_block_settles_in_a_valley_of_a_terrain():
-    """The ground carries its weight, and the valley's sides push it to the middle."""
+def test_block_settles_in_valley_of_terrain():
+    """The ground carries the weight, and the valley sides push the block to the middle."""
     valley = terrain(2.0 * np.linspace(-0.5, 0.5, 21) ** 2, 0.05, (-0.5, 0.0))
     robot = pl.Robot(
         shape=pl.geometry.Rectangle(size=(0.2, 0.1), origin=(0.05, 0.1)),
@@ -393,14 +394,15 @@ def test_a_block_settles_in_a_valley_of_a_terrain():
     y = model.equations.points(term, q)
     push = -term.gradient(y, np.zeros(0)).sum(axis=0)
     np.testing.assert_allclose(push, [0.0, 1200.0 * 0.2 * 0.1 * 0.1 * G], atol=1e-5)
-    assert term.normal_force(y).sum() > push[1]  # the sides lean on it
+    assert term.normal_force(y).sum() > push[1]  # the valley sides press on it
     assert q.reshape(-1, 2)[:, 0].mean() == pytest.approx(0.0, abs=1e-4)
     assert -1e-3 < valley(y)[0].min() < 0.0
 
 
-def test_friction_on_a_terrain_holds_at_its_angle():
-    """As on a plane: below the friction angle a mass creeps at the regularised speed, however steep
-    the terrain is elsewhere."""
+def test_friction_on_terrain_holds_mass_below_friction_angle():
+    """As on a plane, a mass below the friction angle creeps at the regularised speed.
+
+    The slope of the terrain elsewhere has no effect."""
     mu, share = 0.5, 0.8
     angle = np.arctan(share * mu)
     ramp = np.append(np.linspace(-2.0, 2.0, 41) * np.tan(angle), 5.0)  # ends in a cliff
@@ -477,7 +479,7 @@ def test_bad_obstacle_is_rejected(make):
         make()
 
 
-def test_the_default_stiffness_follows_the_body():
+def test_default_contact_stiffness_scales_with_body():
     """A block of E on the ground sinks in by less than a hundredth of its cells under a pressure of
     E / 100."""
     block = pl.Robot(
@@ -499,7 +501,7 @@ def test_the_default_stiffness_follows_the_body():
 @pytest.mark.parametrize(
     "obstacle", [pl.sphere((0.1, 0.2, 0.3), 0.05), pl.sphere((0.1, 0.2), 0.05)]
 )
-def test_the_outline_of_a_ball_lies_on_it(obstacle):
+def test_ball_outline_lies_on_ball(obstacle):
     for curve in obstacle.outline:
         np.testing.assert_allclose(obstacle(curve)[0], 0.0, atol=1e-15)
 

@@ -1,5 +1,4 @@
-"""Numbers that are too large and text that would write to the terminal, where every module checks
-them."""
+"""Checks of numbers and texts: integers that are too large, and control characters in messages."""
 
 import numpy as np
 import pytest
@@ -37,11 +36,11 @@ HUGE = (10**400, -(10**400), 10**5000)
         lambda huge: pl.Material(E=1e5, nu=0.3, power=huge),
     ],
 )
-def test_huge_integers_are_refused_in_one_sentence(use, huge, one_sentence) -> None:
+def test_huge_integers_raise_clear_error(use, huge, one_sentence) -> None:
     one_sentence(lambda: use(huge), r"1000|4300")
 
 
-def test_whole_numbers_have_64_bits() -> None:
+def test_integers_are_limited_to_64_bits() -> None:
     assert is_integer(2**63 - 1)
     assert is_integer(np.int32(3))
     assert not is_integer(2**63)
@@ -61,12 +60,12 @@ def test_errors_keep_line_breaks_spaces_and_paths() -> None:
     assert str(InputError(text)) == text
 
 
-def test_errors_leave_out_the_middle_of_long_words() -> None:
+def test_errors_shorten_long_words() -> None:
     text = str(InputError(f"The region '{'a' * 5000}' is unknown; {nearest('a' * 5000, ['x'])}"))
     assert len(text) < 600
     assert text.endswith("choose one of x.")
 
 
-def test_a_quoted_value_is_short() -> None:
+def test_quoted_value_is_shortened() -> None:
     assert quoted("a" * 100) == repr("a" * 60)
     assert quoted([10**5000]) == "'list of more than 4300 digits'"

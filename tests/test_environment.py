@@ -25,7 +25,7 @@ def test_valid_number_of_threads_is_kept(monkeypatch, value, recwarn):
     assert not recwarn.list
 
 
-def test_the_command_line_prints_warnings_as_one_line():
+def test_command_line_prints_warnings_as_one_line():
     env = {**os.environ, THREADS_VARIABLE: "0", "PYTHONPATH": os.pathsep.join(sys.path)}
     out = subprocess.run(
         [sys.executable, "-m", "pliant", "--version"],
@@ -38,7 +38,7 @@ def test_the_command_line_prints_warnings_as_one_line():
     assert out.stderr.count("\n") == 1
 
 
-def test_the_environment_is_checked_before_numba_is_imported():
+def test_environment_is_checked_before_numba_is_imported():
     """With an invalid number of threads, importing Numba's parallel part would raise an error."""
     code = "import pliant.bodies"
     env = {**os.environ, THREADS_VARIABLE: "0", "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -100,7 +100,7 @@ def test_readme_inverse_control_follows_its_circle(tmp_path, monkeypatch) -> Non
     assert (tmp_path / "results" / "circle" / "report.html").is_file()
 
 
-def test_the_getting_started_guides_snippets_run(tmp_path, monkeypatch) -> None:
+def test_getting_started_guide_code_runs(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     guide = (EXAMPLES.parent / "docs" / "guide" / "getting-started.md").read_text()
     names: dict = {}
@@ -113,7 +113,7 @@ def test_the_getting_started_guides_snippets_run(tmp_path, monkeypatch) -> None:
     assert names["u_bars"][-1, 0] < 0.0
 
 
-def test_the_physics_guides_snippet_has_correct_derivatives() -> None:
+def test_physics_guide_code_has_correct_derivatives() -> None:
     guide = (EXAMPLES.parent / "docs" / "guide" / "physics.md").read_text()
     names: dict = {}
     for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):

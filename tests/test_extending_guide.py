@@ -1,4 +1,4 @@
-"""The guide's page on extending Pliant: every example runs, and its physics is right."""
+"""The guide to extending Pliant: every example runs and its physics is correct."""
 
 import json
 import os
@@ -18,7 +18,7 @@ GUIDE = Path(__file__).parents[1] / "docs" / "guide" / "extending.md"
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory):
-    """What the page's code blocks define, one after the other."""
+    """Return the names that the code blocks of the page define."""
     found: dict = {"__name__": "extending"}
     folder = tmp_path_factory.mktemp("extending")
     before = Path.cwd()
@@ -64,7 +64,7 @@ def test_added_law_stiffens_the_bar(names):
     assert 1.2 < names["stretch"] < free
 
 
-def test_added_law_is_refused_without_a_solid(names):
+def test_added_law_without_a_solid_is_rejected(names):
     law = pl.actuators.AddedElasticity(law=names["YeohTerm"](C2=1e4))
     robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]]), actuators={"yeoh": law})
     with pytest.raises(pl.InputError, match="deformation gradient"):
@@ -86,7 +86,7 @@ def test_magnet_names_its_control(names):
     assert (control.name, control.unit) == ("coil", "A")
 
 
-def test_spring_network_has_exactly_what_a_body_needs(names):
+def test_spring_network_implements_exactly_the_body_protocol(names):
     assert missing_members(names["chain"], Body) == []
     assert len(missing_members(object(), Body)) == 17
     assert "stiffness_times" in missing_members(names["chain"], SemiImplicitBody)

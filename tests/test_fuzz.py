@@ -1,5 +1,5 @@
 """Random damage to robot files, API calls, mesh files and commands: every case is accepted with
-finite numbers or refused with one clear error. A failure names its case; `case(n)` repeats it."""
+finite numbers or rejected with one clear error. A failure names its case; `case(n)` repeats it."""
 
 import io
 import math
@@ -24,7 +24,7 @@ from pliant.geometry import load, mesh_readers
 from pliant.robot_files import load_task
 
 SEED = 2026
-SECONDS = 400  # that a case may take; it includes compilation when the cache is empty
+SECONDS = 400  # time limit of a case; it includes compilation if the cache is empty
 
 
 class Hang(BaseException):
@@ -32,7 +32,7 @@ class Hang(BaseException):
 
 
 class Digits(str):
-    """A number as a file spells it, too long for Python to read or print."""
+    """A number in a file that is too long for Python to read or print."""
 
 
 NUMBERS = [0, 0.0, -1, 1e300, -1e300, 1e-300, math.nan, math.inf, -math.inf, 10**400, 2**63, 1.5, 3]
@@ -70,7 +70,7 @@ def judged(what: str) -> Iterator[None]:
 
 
 def stepped(model: Any) -> None:
-    """One step is finite, or its status says why it failed."""
+    """Assert that one step is finite, or that its status gives the reason of the failure."""
     step = model.step(model.initial_state(), np.asarray(model.neutral_controls(), float))
     assert np.isfinite(step.x).all()
     assert step.status or step.status.text.endswith(".")
@@ -129,7 +129,7 @@ def copied(tree: Any) -> Any:
 
 
 def places(tree: Any) -> list[tuple[Any, Any]]:
-    """(container, key) of every value in a tree."""
+    """Return (container, key) of every value in a tree."""
     pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
     inner = [place for _, v in pairs if isinstance(v, dict | list) for place in places(v)]
     return (
@@ -143,7 +143,8 @@ FACTORS = [1e-12, 1e-6, 1e-3, 0.1, 0.5, -1.0, 2.0, 10.0, 1e3, 1e6, 1e12]
 
 
 def scaled(value: Any, random: Random) -> Any:
-    """A number times a factor; of a nested list, one of its numbers; everything else as it is."""
+    """Multiply a number, or one number of a nested list, by a factor; return other values
+    unchanged."""
     if isinstance(value, list | tuple) and value:
         k = random.randrange(len(value))
         return type(value)([*value[:k], scaled(value[k], random), *value[k + 1 :]])
@@ -202,7 +203,7 @@ def test_undamaged_robot_files_are_accepted(tree: dict[str, Any], tmp_path: Path
 
 
 @pytest.mark.parametrize("part", range(6))
-def test_damaged_robot_files_are_accepted_or_refused_clearly(part: int, tmp_path: Path) -> None:
+def test_damaged_robot_files_are_accepted_or_raise_clear_error(part: int, tmp_path: Path) -> None:
     for n in range(50 * part, 50 * part + 50):
         path = tmp_path / "robot.toml"
         path.write_text(text := robot_file(Random(f"{SEED} robot {n}")), encoding="utf-8")
@@ -272,7 +273,7 @@ def pick(items: list[Any], random: Random) -> Any:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_calls_with_hostile_values_are_accepted_or_refused_clearly(part: int) -> None:
+def test_calls_with_hostile_values_are_accepted_or_raise_clear_error(part: int) -> None:
     for n in range(25 * part, 25 * part + 25):
         random = Random(f"{SEED} call {n}")
         call, options = API[n % len(API)]
@@ -371,7 +372,7 @@ def flipped(blob: bytes, random: Random) -> bytes:
 
 
 def in_this_process(command: list[str], **options: Any) -> subprocess.CompletedProcess:
-    """Run the mesh reader without the second that a new process takes."""
+    """Run the mesh reader in this process, which saves a second."""
     said = io.StringIO()
     with redirect_stdout(said):
         status = mesh_readers.main(*command[3:6], "-1")
@@ -379,7 +380,7 @@ def in_this_process(command: list[str], **options: Any) -> subprocess.CompletedP
 
 
 @pytest.mark.parametrize("n", range(60))
-def test_damaged_mesh_files_are_accepted_or_refused_clearly(n: int, tmp_path: Path, monkeypatch):
+def test_damaged_mesh_files_are_accepted_or_raise_clear_error(n: int, tmp_path: Path, monkeypatch):
     random = Random(f"{SEED} mesh {n}")
     read, make = MESHES[n % len(MESHES)]
     path = tmp_path / "mesh.dat"
@@ -424,9 +425,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("n", range(40))
-def test_hostile_commands_end_in_one_clear_error(
-    n: int, tmp_path: Path, monkeypatch, capfd
-) -> None:
+def test_hostile_commands_give_one_clear_error(n: int, tmp_path: Path, monkeypatch, capfd) -> None:
     random = Random(f"{SEED} command {n}")
     monkeypatch.chdir(tmp_path)
     Path("robot.toml").write_text(robot_file(random), encoding="utf-8")

@@ -1,5 +1,5 @@
-"""The layers of docs/decisions/0001: imports point down only, and the packages of one layer do not
-import each other."""
+"""The layers of docs/decisions/0001: a package imports lower layers only, and never a package of
+its own layer."""
 
 import ast
 import subprocess
@@ -62,7 +62,7 @@ def imported_packages(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_down(path: Path) -> None:
+def test_imports_come_from_lower_layers_only(path: Path) -> None:
     mine = package_of(path)
     assert mine in RANK, (
         f"{path} belongs to no layer; add its package to LAYERS and to docs/decisions/0001"
@@ -71,7 +71,7 @@ def test_imports_point_down(path: Path) -> None:
         assert RANK[package] < RANK[mine], f"{path} imports {package}, which is not below {mine}"
 
 
-def test_core_needs_numpy_only() -> None:
+def test_core_imports_numpy_only() -> None:
     tree = ast.parse((ROOT / "core.py").read_text())
     modules = {
         node.module.split(".")[0]
@@ -81,14 +81,14 @@ def test_core_needs_numpy_only() -> None:
     assert modules - {"numpy", "collections", "dataclasses", "difflib", "types", "typing"} == set()
 
 
-def test_public_names_are_few_and_there() -> None:
+def test_public_names_exist_and_are_few() -> None:
     assert len(pliant.__all__) <= 50
     assert all(hasattr(pliant, name) for name in pliant.__all__)
     assert set(pliant.__all__) <= set(dir(pliant))
     assert not hasattr(pliant, "no_such_name")
 
 
-def test_import_loads_the_public_names_when_they_are_used() -> None:
+def test_public_names_are_loaded_on_first_use() -> None:
     code = (
         "import sys, pliant; assert 'numba' not in sys.modules; pliant.InputError; "
         "assert 'numba' in sys.modules; assert pliant.dynamics.simulate is pliant.simulate; "

@@ -1,4 +1,4 @@
-"""Sparse solves: two solvers, one answer."""
+"""Both sparse Cholesky solvers give the same solution."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -20,14 +20,15 @@ SOLVERS = [
         ),
     ),
 ]
-both = pytest.mark.parametrize("solver", SOLVERS)
-thin_and_bulky = pytest.mark.parametrize(
+both_solvers = pytest.mark.parametrize("solver", SOLVERS)
+small_and_large = pytest.mark.parametrize(
     "n", [60, 400]
-)  # CHOLMOD factorises the first by columns and the second in dense blocks
+)  # CHOLMOD uses a simplicial factor for the first and a supernodal one for the second
 
 
 def spd(rng, n=60):
-    """A random sparse symmetric positive definite matrix with a twentieth of its entries."""
+    """Return a random sparse symmetric positive definite matrix. About 10 % of its entries are
+    nonzero."""
     A = sp.random(n, n, 0.05, random_state=rng)
     return (A + A.T + sp.diags(np.asarray(abs(A + A.T).sum(axis=1)).ravel() + 0.1)).tocsc()
 
@@ -39,15 +40,15 @@ def lower(A):
 
 
 def residual(A, x, b):
-    """Backward error; a stable solver keeps it at a few eps whatever the condition."""
+    """Return the backward error. For a stable solver it is a few eps for any condition number."""
     return np.abs(A @ x - b).max() / (abs(A).sum(axis=1).max() * np.abs(x).max() + np.abs(b).max())
 
 
-@both
-@thin_and_bulky
-@pytest.mark.parametrize("sides", [(), (1,), (5,)])
-def test_a_solve_solves(rng, solver, n, sides):
-    A, b = spd(rng, n), rng.standard_normal((n, *sides))
+@both_solvers
+@small_and_large
+@pytest.mark.parametrize("columns", [(), (1,), (5,)])
+def test_solution_has_small_backward_error(rng, solver, n, columns):
+    A, b = spd(rng, n), rng.standard_normal((n, *columns))
     pattern, values = lower(A)
     kept = b.copy()
     x = linalg.analyse(pattern, solver).factor(values)(b)
@@ -56,9 +57,9 @@ def test_a_solve_solves(rng, solver, n, sides):
     np.testing.assert_array_equal(b, kept)
 
 
-@both
-@thin_and_bulky
-def test_one_analysis_serves_many_factors_that_live_side_by_side(rng, solver, n):
+@both_solvers
+@small_and_large
+def test_one_analysis_serves_several_factors_at_once(rng, solver, n):
     A, b = spd(rng, n), rng.standard_normal(n)
     pattern, values = lower(A)
     analysis = linalg.analyse(pattern, solver)
@@ -68,13 +69,13 @@ def test_one_analysis_serves_many_factors_that_live_side_by_side(rng, solver, n)
         np.testing.assert_allclose(
             solve(b), first / scale, rtol=1e-13, atol=1e-15 * np.abs(first).max()
         )
-    del solves  # their place may be written into, by a factor that must not remember them
+    del solves  # the next factor may reuse their memory and must not depend on its content
     np.testing.assert_array_equal(analysis.factor(values)(b), first)
 
 
-@both
-@thin_and_bulky
-def test_an_indefinite_matrix_is_told_and_does_not_spoil_the_next(rng, solver, n):
+@both_solvers
+@small_and_large
+def test_indefinite_matrix_gives_no_factor_and_does_not_affect_the_next(rng, solver, n):
     A, b = spd(rng, n), rng.standard_normal(n)
     pattern, values = lower(A)
     analysis = linalg.analyse(pattern, solver)
@@ -88,16 +89,16 @@ def test_an_indefinite_matrix_is_told_and_does_not_spoil_the_next(rng, solver, n
     assert residual(A, analysis.factor(values)(b), b) < 1e-14
 
 
-@both
-def test_an_exactly_singular_matrix_is_told(solver):
+@both_solvers
+def test_singular_matrix_gives_no_factor(solver):
     pattern = linalg.Pattern(indptr=np.array([0, 2, 3]), indices=np.array([0, 1, 1]))
     assert linalg.analyse(pattern, solver).factor(np.array([1.0, 1.0, 1.0])) is None
 
 
 @pytest.mark.skipif("cholmod" not in linalg.available_solvers(), reason="cvxopt is not installed")
-@pytest.mark.parametrize(("n", "blocks"), [(60, False), (400, True)])
-def test_cholmod_takes_both_its_ways(rng, n, blocks):
-    """So that the tests above look at both; only a factor of dense blocks tells its diagonal."""
+@pytest.mark.parametrize(("n", "supernodal"), [(60, False), (400, True)])
+def test_cholmod_uses_simplicial_and_supernodal_factors(rng, n, supernodal):
+    """The tests above cover both kinds of factor. Only a supernodal factor returns its diagonal."""
     from cvxopt import cholmod, spmatrix
 
     pattern, values = lower(spd(rng, n))
@@ -105,7 +106,7 @@ def test_cholmod_takes_both_its_ways(rng, n, blocks):
     A = spmatrix(values, pattern.indices, np.repeat(np.arange(n), np.diff(pattern.indptr)), (n, n))
     F = cholmod.symbolic(A)
     cholmod.numeric(A, F)
-    if blocks:
+    if supernodal:
         assert len(cholmod.diag(F)) == n
     else:
         with pytest.raises(ValueError, match="F must be a nonsingular supernodal Cholesky factor"):
@@ -113,22 +114,22 @@ def test_cholmod_takes_both_its_ways(rng, n, blocks):
 
 
 @pytest.mark.skipif("cholmod" not in linalg.available_solvers(), reason="cvxopt is not installed")
-def test_the_solvers_agree_to_round_off(rng):
+def test_solvers_agree_to_round_off(rng):
     A, b = spd(rng), rng.standard_normal(60)
     pattern, values = lower(A)
-    one, two = (
+    x_multifrontal, x_cholmod = (
         linalg.analyse(pattern, solver).factor(values)(b) for solver in ("multifrontal", "cholmod")
     )
     np.testing.assert_allclose(
-        one,
-        two,
+        x_multifrontal,
+        x_cholmod,
         rtol=0,
-        atol=10 * np.finfo(float).eps * np.linalg.cond(A.toarray()) * np.abs(one).max(),
+        atol=10 * np.finfo(float).eps * np.linalg.cond(A.toarray()) * np.abs(x_multifrontal).max(),
     )
 
 
-@both
-def test_a_low_rank_update_is_the_dense_one(rng, solver):
+@both_solvers
+def test_low_rank_update_equals_dense_solution(rng, solver):
     A, H, w, b = (
         spd(rng),
         rng.standard_normal((60, 3)),
@@ -143,7 +144,7 @@ def test_a_low_rank_update_is_the_dense_one(rng, solver):
     )
 
 
-def test_shares_can_make_an_indefinite_matrix_positive(rng):
+def test_update_can_make_an_indefinite_matrix_positive_definite(rng):
     A, b = spd(rng), rng.standard_normal((60, 2))
     values, vectors = np.linalg.eigh(A.toarray())
     bad = (
@@ -159,22 +160,22 @@ def test_shares_can_make_an_indefinite_matrix_positive(rng):
     )
     assert (
         linalg.factor_with_update(pattern, entries, vectors[:, 1:2], np.array([1.0])) is None
-    )  # held in another direction only
+    )  # the update stiffens another direction only
 
 
-def test_no_columns_leave_the_solve_as_it_is():
+def test_update_without_columns_returns_the_same_solver():
     solve = lambda b: b
     assert linalg.low_rank_update(solve, np.zeros((4, 0)), np.zeros(0)) is solve
 
 
-def test_without_cvxopt_fronts_serve_and_cholmod_names_the_command(rng, monkeypatch):
+def test_without_cvxopt_multifrontal_is_used_and_cholmod_names_install_command(rng, monkeypatch):
     A, b = spd(rng, 400), rng.standard_normal(400)
     monkeypatch.setattr(linalg, "find_spec", lambda name: None)
     pattern, values = lower(A)
     assert linalg.available_solvers() == ("multifrontal",)
     found = linalg.analyse(pattern)
     assert found.name == "multifrontal"
-    assert residual(A, found.factor(values)(b), b) < 1e-14  # with the order of another library
+    assert residual(A, found.factor(values)(b), b) < 1e-14  # with the elimination order of SuperLU
     with pytest.raises(
         MissingExtra, match=r"'cholmod' is not installed.*pip install 'pliant\[fast\]'"
     ):
@@ -183,7 +184,7 @@ def test_without_cvxopt_fronts_serve_and_cholmod_names_the_command(rng, monkeypa
 
 @pytest.mark.skipif("cholmod" not in linalg.available_solvers(), reason="cvxopt is not installed")
 @pytest.mark.parametrize(("n", "name"), [(60, "multifrontal"), (900, "cholmod")])
-def test_with_cvxopt_bulky_matrices_are_for_cholmod(rng, n, name):
+def test_cholmod_is_chosen_for_large_matrices(rng, n, name):
     assert linalg.analyse(lower(spd(rng, n))[0]).name == name
 
 
@@ -196,9 +197,9 @@ def test_with_cvxopt_bulky_matrices_are_for_cholmod(rng, n, name):
         sp.block_diag([np.full((5, 5), 1.0) + 5.0 * np.eye(5)] * 3),
         np.ones((30, 30)) + 30.0 * np.eye(30),
     ],
-    ids=["one", "diagonal", "chain", "parts", "dense"],
+    ids=["one entry", "diagonal", "tridiagonal", "block diagonal", "dense"],
 )
-def test_matrices_of_any_shape_are_factorised_by_fronts(rng, A):
+def test_multifrontal_factorises_every_sparsity_pattern(rng, A):
     A, b = sp.csc_matrix(A), rng.standard_normal((A.shape[0], 9))
     pattern, values = lower(A)
     np.testing.assert_allclose(
@@ -209,27 +210,26 @@ def test_matrices_of_any_shape_are_factorised_by_fronts(rng, A):
     )
 
 
-@both
-def test_nothing_to_solve_for_is_solved(solver):
-    """A robot that is held everywhere."""
+@both_solvers
+def test_empty_system_is_solved(solver):
+    """A robot whose nodes are all fixed has no unknowns."""
     solve = linalg.analyse(
         linalg.Pattern(indptr=np.array([0]), indices=np.zeros(0, int)), solver
     ).factor(np.zeros(0))
     assert [solve(np.zeros(shape)).shape for shape in ((0,), (0, 3))] == [(0,), (0, 3)]
 
 
-@both
-@thin_and_bulky
+@both_solvers
+@small_and_large
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_number_that_is_none_is_told(rng, solver, n, bad):
+def test_nan_or_infinite_entry_gives_no_factor(rng, solver, n, bad):
     pattern, values = lower(spd(rng, n))
     values[len(values) // 2] = bad
     assert linalg.analyse(pattern, solver).factor(values) is None
 
 
-def test_the_fill_is_that_of_a_dense_factor_of_the_same_order(rng):
-    """The blocks hold every number of the factor that is not zero, and where blocks were joined
-    some that are."""
+def test_fill_equals_that_of_dense_factor_of_same_order(rng):
+    """The fronts hold every nonzero of the factor. Merged fronts also hold some zeros."""
     pattern, values = lower(spd(rng, 200))
     tree = linalg._elimination_tree(pattern, linalg._minimum_degree(pattern))
     A = np.zeros((200, 200))
@@ -252,8 +252,8 @@ def test_the_fill_is_that_of_a_dense_factor_of_the_same_order(rng):
     assert np.all(zeros <= elimination.MAX_ZERO_FRACTION * wide * tall)
 
 
-@both
-@thin_and_bulky
+@both_solvers
+@small_and_large
 def test_one_analysis_serves_several_threads(rng, solver, n):
     pattern, values = lower(spd(rng, n))
     analysis, b = linalg.analyse(pattern, solver), rng.standard_normal(n)

@@ -1,4 +1,4 @@
-"""Workers return what this process returns, also if workers die or freeze."""
+"""Workers return the same results as this process, even if workers die or freeze."""
 
 import math
 import os
@@ -90,7 +90,9 @@ def fail_or_return(k):
         raise InputError(f"Job {k} is wrong; correct it.")
     if k == 3:
         raise UnpicklableError("from", "worker")
-    return (lambda: k) if k == 4 else k  # what cannot come back is made here
+    return (
+        (lambda: k) if k == 4 else k
+    )  # a result that cannot be pickled is computed in this process
 
 
 def wait_until(done):
@@ -155,7 +157,7 @@ def test_workers_return_identical_bits_receive_f_once_and_use_one_thread(
     places = [result for _, result in pool.map(12 * [(process_and_threads,)])]
     assert {threads for _, threads in places} == {"1"}
     assert os.getpid() not in {pid for pid, _ in places}
-    assert 1 <= pool.f.arrivals() <= 2  # of two workers, one may have come too late for any job
+    assert 1 <= pool.f.arrivals() <= 2  # one of two workers may have started too late for any job
     assert "NUMBA_NUM_THREADS" not in os.environ
     assert os.environ["OMP_NUM_THREADS"] == "7"
 
@@ -164,7 +166,7 @@ def test_errors_are_raised_and_unpicklable_jobs_run_in_this_process(start_immedi
     with pytest.raises(InputError) as caught:
         list(pool.map([(fail_or_return, 0), (fail_or_return, 1), (fail_or_return, 2)]))
     assert str(caught.value) == "Job 2 is wrong; correct it."
-    assert "in fail_or_return" in caught.value.__notes__[0]  # where in the worker it was raised
+    assert "in fail_or_return" in caught.value.__notes__[0]  # the traceback of the worker
     with pytest.raises(UnpicklableError, match="from worker"):
         list(pool.map([(fail_or_return, 3), (fail_or_return, 3)]))
     results = dict(pool.map([(fail_or_return, 4), (fail_or_return, 1), (fail_or_return, 4)]))
@@ -206,7 +208,7 @@ def test_interrupt_stops_the_jobs(start_immediately, pool, tmp_path):
 
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler
-    )  # whatever a test before has left
+    )  # left over by an earlier test
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         list(pool.map([(sleep_long, tmp_path), (sleep_long, tmp_path)]))
@@ -232,7 +234,7 @@ def test_workers_start_only_for_enough_work(monkeypatch, seconds, jobs, here):
 
 
 def test_unpicklable_function_runs_in_this_process(start_immediately, monkeypatch):
-    monkeypatch.setattr(pool_module, "_Worker", None)  # none can start
+    monkeypatch.setattr(pool_module, "_Worker", None)  # no worker can start
     assert_waves(make_workers(lambda what, k: what(k)).map(WAVES))
 
 
@@ -299,7 +301,7 @@ def test_missing_dask_names_the_install_command(monkeypatch):
         make_workers(abs, cluster="127.0.0.1:8786")
 
 
-LOCAL = "--host 127.0.0.1 --no-dashboard --dashboard-address 127.0.0.1:0"  # opens no port to others
+LOCAL = "--host 127.0.0.1 --no-dashboard --dashboard-address 127.0.0.1:0"  # opens no public port
 
 
 def test_address_without_a_scheduler_is_reported(one_sentence):
@@ -312,7 +314,7 @@ def test_address_without_a_scheduler_is_reported(one_sentence):
             lambda: Cluster(abs, address, timeouts=timeouts),
             f"No scheduler answers at .*`dask scheduler {LOCAL}`.*`dask worker ADDRESS {LOCAL}",
         )
-        silent.listen()  # takes the call, and says nothing
+        silent.listen()  # accepts the connection and does not answer
         one_sentence(lambda: Cluster(abs, address, timeouts=timeouts), "No scheduler answers at")
     one_sentence(
         lambda: make_workers(abs, cluster="no address"),
@@ -360,7 +362,7 @@ def test_cluster_returns_identical_bits_and_receives_f_once(cluster, tmp_path):
         assert list(workers.map([])) == []
         assert (
             1 <= len(list(tmp_path.iterdir())) <= 4
-        )  # with two workers; it may be read once more on its way between them
+        )  # with two workers; a transfer between them may unpickle it once more
         with pytest.raises(InputError, match="Job 2 is wrong"):
             list(workers.map([(fail_or_return, 0), (fail_or_return, 2)]))
 
@@ -374,7 +376,7 @@ def test_cluster_without_a_module_is_reported(cluster, monkeypatch, one_sentence
             lambda: list(workers.map([(1,)])),
             "worker of the cluster at .* has no module 'only_here'; install",
         )
-    monkeypatch.setattr(cluster_module, "find_spec", {}.get)  # as where pliant is not installed
+    monkeypatch.setattr(cluster_module, "find_spec", {}.get)  # as if pliant were not installed
     one_sentence(
         lambda: Cluster(abs, cluster.scheduler_address),
         "The worker tcp.* has no module 'pliant'; install",
@@ -433,7 +435,7 @@ def test_job_finishes_although_a_call_reaches_a_dead_worker(workers, monkeypatch
     assert workers._check_workers(5.0) is False
     jobs = workers.map([(abs, -1), (abs, -2)])
     assert next(jobs)[1] in (1, 2)
-    jobs.close()  # cancels what is left
+    jobs.close()  # cancels the remaining jobs
     assert_waves(workers.map(WAVES))
 
 
@@ -517,7 +519,7 @@ def test_result_held_by_a_frozen_worker_is_recomputed(workers, monkeypatch):
     )
     workers.timeouts = Timeouts(
         answer=600.0
-    )  # the workers are looked at after the get_result, not before
+    )  # the workers are checked after get_result, not before
     workers._silent = {frozen: -math.inf}
     assert list(workers.map([(abs, -7)])) == [(0, 7)]
     assert workers._allowed == workers._connection.workers(60.0) - {frozen}
@@ -620,7 +622,7 @@ def test_slow_transfer_is_given_up_after_three_attempts(workers, monkeypatch, on
     attempts = []
 
     def slow(future):
-        assert len(attempts) < 10  # rather than without end
+        assert len(attempts) < 10  # instead of forever
         attempts.append(future)
         raise Unreachable
 

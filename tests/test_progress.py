@@ -1,4 +1,4 @@
-"""Progress is shown once, where a person reads it, and never by short computations."""
+"""Progress is shown once, in a terminal, notebook or log, and never by short computations."""
 
 import io
 import subprocess
@@ -21,19 +21,19 @@ class Clock:
 
 
 class Screen(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream whose `isatty` returns True."""
 
     def isatty(self) -> bool:
         return True
 
     def lines(self) -> list[str]:
-        """What each carriage return left visible."""
+        """Return the visible text after each carriage return."""
         return [line.rstrip() for line in self.getvalue().split("\r")]
 
 
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
-    """The clock of every display that `reporting` opens."""
+    """Return the clock of every display that `reporting` opens."""
     made = Clock()
     monkeypatch.setattr(Display.__init__, "__kwdefaults__", {"delay": 2.0, "clock": made})
     return made
@@ -41,18 +41,18 @@ def clock(monkeypatch) -> Clock:
 
 @pytest.fixture
 def stderr(capsys):
-    """stderr(): what was written to it, which is no terminal, since the last call."""
+    """Return stderr(), the text written to it since the last call. It is not a terminal."""
     return lambda: capsys.readouterr().err
 
 
 def work(report, clock: Clock, *, seconds: int) -> None:
-    """One report at the end of each second."""
+    """Report once at the end of each second."""
     for k in range(1, seconds + 1):
         clock.now += 1.0
         report("planning", k, seconds)
 
 
-def test_a_piped_run_writes_a_line_every_few_seconds_and_its_last_state(clock, stderr):
+def test_piped_run_writes_periodic_lines_and_final_state(clock, stderr):
     with reporting(None) as report:
         work(report, clock, seconds=14)
     assert stderr().splitlines() == [
@@ -63,7 +63,7 @@ def test_a_piped_run_writes_a_line_every_few_seconds_and_its_last_state(clock, s
     ]
 
 
-def test_a_short_computation_is_silent(clock, stderr):
+def test_short_computation_is_silent(clock, stderr):
     with reporting(None) as report:
         work(report, clock, seconds=1)
     assert stderr() == ""
@@ -78,7 +78,7 @@ def test_progress_false_is_silent_and_true_shows_at_once(clock, stderr):
     assert stderr() == "planning 1/1 after 1 s\n"
 
 
-def test_a_terminal_shows_one_bar_and_leaves_nothing(clock, monkeypatch):
+def test_terminal_shows_one_bar_and_clears_it(clock, monkeypatch):
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     with reporting(None) as report:
@@ -88,7 +88,7 @@ def test_a_terminal_shows_one_bar_and_leaves_nothing(clock, monkeypatch):
     assert "\n" not in screen.getvalue()
 
 
-def test_a_terminal_is_cleared_when_the_computation_fails(clock, monkeypatch):
+def test_terminal_is_cleared_if_computation_fails(clock, monkeypatch):
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
 
@@ -102,14 +102,14 @@ def test_a_terminal_is_cleared_when_the_computation_fails(clock, monkeypatch):
     assert screen.lines()[-1] == ""
 
 
-def test_a_line_that_is_longer_than_the_terminal_is_cut(monkeypatch):
+def test_line_longer_than_terminal_is_cut(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     screen = Screen()
     Terminal(stream=screen).show("x" * 50, 1, 2, 0.0)
     assert screen.lines() == ["", "x" * 19]
 
 
-def test_a_notebook_updates_one_output(clock, monkeypatch, stderr):
+def test_notebook_updates_one_output(clock, monkeypatch, stderr):
     shown = []
 
     class Handle:
@@ -135,17 +135,17 @@ def test_a_notebook_updates_one_output(clock, monkeypatch, stderr):
     assert stderr() == ""
 
 
-def test_a_function_receives_every_report_and_nothing_is_written(clock, stderr):
+def test_function_receives_every_report_and_nothing_is_written(clock, stderr):
     seen = []
     with reporting(lambda *report: seen.append(report)) as report:
         work(report, clock, seconds=3)
-        with reporting(None) as inner:  # such as a simulation inside: the caller took over
+        with reporting(None) as inner:  # a nested simulation: the caller reports
             work(inner, clock, seconds=10)
     assert seen == [("planning", k, 3) for k in (1, 2, 3)]
     assert stderr() == ""
 
 
-def test_a_computation_inside_another_reports_to_the_same_display(clock, stderr):
+def test_nested_computation_reports_to_the_same_display(clock, stderr):
     with reporting(None):
         clock.now = 3.0
         with reporting(lambda *report: None), reporting(None) as inner:
@@ -153,7 +153,7 @@ def test_a_computation_inside_another_reports_to_the_same_display(clock, stderr)
     assert stderr() == "exact evaluations 1/4 after 3 s\n"
 
 
-def test_another_thread_shows_nothing(clock, stderr):
+def test_computation_in_another_thread_is_silent(clock, stderr):
     def run() -> None:
         with reporting(None) as report:
             work(report, clock, seconds=9)
@@ -165,7 +165,7 @@ def test_another_thread_shows_nothing(clock, stderr):
 
 
 @pytest.mark.parametrize("sink", [Log, Terminal])
-def test_a_closed_stream_does_not_end_the_computation(sink):
+def test_closed_stream_does_not_stop_the_computation(sink):
     stream = io.StringIO()
     display = Display(sink(stream=stream), delay=0.0)
     stream.close()
@@ -174,7 +174,7 @@ def test_a_closed_stream_does_not_end_the_computation(sink):
     display.close()
 
 
-def test_no_stream_at_all_is_silent(monkeypatch, clock):
+def test_missing_stream_is_silent(monkeypatch, clock):
     monkeypatch.setattr(sys, "stderr", None)
     with reporting(True) as report:
         work(report, clock, seconds=3)
@@ -191,7 +191,7 @@ def test_bad_progress_argument_is_rejected(one_sentence):
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0 s"), (119.9, "119 s"), (120.0, "0:02:00"), (3725.0, "1:02:05")]
 )
-def test_duration_text(seconds, text):
+def test_durations_are_formatted(seconds, text):
     assert duration(seconds) == text
 
 
@@ -220,7 +220,7 @@ class Minimal:
         pass
 
 
-def test_a_stream_that_can_only_write_and_flush_gets_plain_lines(monkeypatch, clock):
+def test_stream_with_write_and_flush_only_gets_plain_lines(monkeypatch, clock):
     stream = Minimal()
     monkeypatch.setattr(sys, "stderr", stream)
     with reporting(None) as report:
@@ -228,7 +228,7 @@ def test_a_stream_that_can_only_write_and_flush_gets_plain_lines(monkeypatch, cl
     assert stream.text == "planning 2/2 after 2 s\n"
 
 
-def test_the_stream_is_chosen_when_the_first_line_is_shown(monkeypatch, clock):
+def test_stream_is_chosen_at_the_first_line(monkeypatch, clock):
     stream = Minimal()
     with reporting(None) as report:
         monkeypatch.setattr(sys, "stderr", stream)

@@ -1,5 +1,5 @@
-"""Files that survive a crash: what is on disk is whole, a resumed run equals an unbroken one,
-damage is named."""
+"""Files that survive a crash: files are complete, a resumed run equals an uninterrupted one, and
+damage is reported."""
 
 import dataclasses
 import errno
@@ -35,7 +35,7 @@ KEY = content_key({"robot": "pendulum", "dt": 0.01})
 
 
 def swing(x, u):
-    """A chaotic little map: one wrong bit anywhere shows up in every later state."""
+    """Return the next state of a chaotic map: one wrong bit changes every later state."""
     return np.array([x[1], 3.9 * x[0] * (1.0 - x[0]) * (0.9 + 0.1 * np.cos(u[0] + x[1]))])
 
 
@@ -70,7 +70,7 @@ def assert_same_bits(a, b):
     }
 
 
-def test_a_trajectory_reads_back_as_written(tmp_path):
+def test_trajectory_is_read_as_written(tmp_path):
     done = recorded(tmp_path, 10)
     assert done.states.shape == (10, 2)
     assert done.controls.shape == (10, 1)
@@ -114,7 +114,7 @@ time.sleep(60)
 """
 
 
-def test_kill_9_loses_at_most_one_chunk_and_the_resumed_run_is_the_same_bit_for_bit(tmp_path):
+def test_kill_9_loses_at_most_one_chunk_and_resumed_run_is_bit_identical(tmp_path):
     unbroken = recorded(tmp_path / "whole", 50)
     command = [sys.executable, "-c", CHILD, str(tmp_path / "killed"), str(Path(__file__).parent)]
     child = subprocess.Popen(
@@ -129,15 +129,15 @@ def test_kill_9_loses_at_most_one_chunk_and_the_resumed_run_is_the_same_bit_for_
     assert child.wait() == -signal.SIGKILL
     child.stdout.close()
     writer, done = TrajectoryWriter.resume(tmp_path / "killed", key=KEY)
-    assert writer.steps == 20  # 23 steps were made, the last chunk of 4 was not full
+    assert writer.steps == 20  # 23 steps were made; the last chunk of 4 was incomplete
     with writer:
         run(writer, done.path[-1], 50)
     assert_same_bits(read_trajectory(tmp_path / "killed"), unbroken)
 
 
 def test_kill_during_write_leaves_only_complete_chunks(tmp_path):
-    # os.replace is where a torn write would show; the child dies just before its third chunk takes
-    # its place.
+    # An incomplete write would become visible in os.replace. The child dies just before its third
+    # chunk is moved.
     child = textwrap.dedent("""
         import os, signal, sys
         import numpy as np
@@ -164,14 +164,14 @@ def test_kill_during_write_leaves_only_complete_chunks(tmp_path):
     assert not list((tmp_path / "trajectory").glob(".pliant-*.tmp"))
 
 
-def test_an_error_inside_the_block_keeps_the_steps_before_it(tmp_path):
+def test_error_in_with_block_keeps_the_previous_steps(tmp_path):
     with suppress(KeyboardInterrupt), start(tmp_path) as writer:
         run(writer, np.array([0.3, 0.2]), 6)
         raise KeyboardInterrupt
     assert len(read_trajectory(tmp_path).states) == 6
 
 
-def test_the_writer_keeps_a_copy_of_a_buffer_that_the_caller_reuses(tmp_path):
+def test_writer_copies_buffers_of_the_caller(tmp_path):
     x = np.zeros(2)
     with start(tmp_path) as writer:
         for k in range(3):
@@ -180,7 +180,7 @@ def test_the_writer_keeps_a_copy_of_a_buffer_that_the_caller_reuses(tmp_path):
     np.testing.assert_array_equal(read_trajectory(tmp_path).states[:, 0], [0.0, 1.0, 2.0])
 
 
-def test_trajectory_without_controls_or_scalars(tmp_path):
+def test_trajectory_without_controls_or_scalars_is_read_as_written(tmp_path):
     with start(tmp_path, n_controls=0, scalars=()) as writer:
         writer.append(np.ones(2), np.zeros(0))
     done = read_trajectory(tmp_path)
@@ -300,7 +300,7 @@ def test_atomic_write_creates_folders_and_leaves_no_other_files(tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
 
 
-def test_an_atomic_write_through_a_link_changes_the_target(tmp_path):
+def test_atomic_write_through_a_link_changes_the_link_target(tmp_path):
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     write_atomic(tmp_path / "link", "new")

@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pliant import __version__
-from pliant.core import InputError, PliantError, printable, require_seed
+from pliant.core import InputError, PliantError, counted, printable, require_seed
 from pliant.interrupts import INTERRUPTED_STATUS as INTERRUPTED
 from pliant.interrupts import exit_on_interrupt
 from pliant.progress import Display, Log
@@ -121,7 +121,8 @@ def run_command(
 
     experiment = _experiment(name)
     overrides = _pairs(set_ or [])
-    experiment.chosen(overrides, quick=quick)  # raises for a wrong setting before work begins
+    # raises for a wrong setting before the run begins
+    experiment.resolve_settings(overrides, quick=quick)
     require_seed(seed)
     folder = checked_folder(out, experiment.name)
     try:
@@ -258,7 +259,8 @@ def check_command(
     Console().print(_table(("what", "found"), findings.facts))
     for warning in findings.warnings:
         _print_line(f"warning: {warning}", Console(), style="yellow")
-    print("sound" if not findings.warnings else f"usable, with {len(findings.warnings)} warning(s)")
+    n_warnings = len(findings.warnings)
+    print(f"usable, with {counted(n_warnings, 'warning')}" if n_warnings else "sound")
 
 
 @app.command("gradcheck")
@@ -274,7 +276,7 @@ def gradcheck_command(
 
     experiment = _experiment(name)
     with _busy("compiling and checking"):
-        checks = gradcheck(*experiment.probe(experiment.chosen(quick=not full)))
+        checks = gradcheck(*experiment.probe(experiment.resolve_settings(quick=not full)))
     columns = (
         "derivative of the step by",
         "Taylor slope (2 is right)",

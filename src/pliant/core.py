@@ -3,11 +3,11 @@ It depends on NumPy only."""
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import SimpleNamespace
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, Self, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -357,6 +357,59 @@ class ReducedDynamics(Linearizable, Protocol):
     def reduced_jacobians(self, step: Step) -> tuple[Array, Array]: ...
 
 
+@runtime_checkable
+class AttachedParts(Protocol):
+    """A model of a robot whose actuators and contacts are attached to one body."""
+
+    @property
+    def body(self) -> Any: ...  # pliant.bodies.Body
+    @property
+    def dim(self) -> int: ...
+    @property
+    def robot(self) -> Any: ...  # its actuators are the first potentials
+    @property
+    def potentials(self) -> Sequence[tuple[Any, slice]]: ...  # each part with its controls
+    # the potential of an actuator by its name, and the matrix (n_points dim, n_dofs) of its points
+    def attached(self, name: str) -> tuple[Any, Any]: ...
+    def points(self, term: Any, q: Array) -> Array: ...  # (n_points, dim) [m] of a part
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EquilibriumTangent:
+    """The linearised equilibrium K dq = -residual - control_jacobian du at the positions q."""
+
+    q: Array  # (n_dofs,) [m], with the supports in place
+    residual: Array  # (n_dofs,) [N] the unbalanced force
+    control_jacobian: Array  # (n_dofs, n_controls) [N per unit]
+    # (n_dofs, ...) -> K^-1 times it; zero where the robot is supported
+    solve: Callable[[Array], Array]
+    stable: bool  # whether K is the whole tangent stiffness, positive definite
+    # (q, u) -> the residual (n_dofs,) elsewhere, None if a cell is inverted
+    residual_at: Callable[[Array, Array], Array | None]
+
+
+@runtime_checkable
+class EquilibriumModel(Dynamics, AttachedParts, Protocol):
+    """A model without inertia: enough for inverse control with equilibria."""
+
+    def equilibrium_tangent(self, x: Array, u: Array, k: int = 0) -> EquilibriumTangent | None: ...
+    def is_strict_minimum(self, step: Step) -> bool: ...  # whether it is a stable equilibrium
+    def with_max_iterations(self, iterations: int) -> Self: ...
+    def without_contacts(self, contacts: Sequence[Any]) -> Self: ...
+
+
+@runtime_checkable
+class LinearizedStepModel(Linearizable, AttachedParts, Protocol):
+    """A model that is linearised once in every time step: enough for dynamic inverse control."""
+
+    def step_until(self, end: float, x: Array, u: Array) -> Step: ...
+    def control_response(self, step: Step) -> Array: ...  # (n_state, n_controls) dx'/du
+    def state(self, position: Array) -> Array: ...  # (n_state,) at rest
+    def quasistatic_model(self) -> EquilibriumModel | None: ...  # None if rigid motions are free
+    def with_time_step(self, dt: float) -> Self: ...
+    def without_contacts(self, contacts: Sequence[Any]) -> Self: ...
+
+
 def effector_position(model: Effectors, name: str, x: Array, dim: int) -> Array:
     """Return the positions (n_points, dim) [m] of an effector of a model in the state x (n_state,).
 
@@ -460,9 +513,10 @@ def require_seed(seed: Any) -> int:
     return int(seed)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, such as "1 spike" or "2 spikes"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun, such as "1 spike" or "2 spikes". `plural` is the plural if it
+    is not the noun with an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
 def quoted(value: Any) -> str:

@@ -26,9 +26,10 @@ TILTED = {2: (3.0, -9.0), 3: (3.0, -2.0, -9.0)}
 
 
 def hollow(dim, order=1, crooked=0.0, rooms=1):
-    """3 x 3 (x 3) cubes of 0.1 m without the middle one, whose corners may stand askew, or so many
-    of these in a row with a wall between; surfaces "x-", "top" and "cavity", or "cavity-1" from the
-    left on."""
+    """Return a mesh of 3 x 3 (x 3) cubes of 0.1 m without the middle one.
+
+    `crooked` distorts the corners of the cavity. `rooms` places several cavities in a row. The
+    surfaces are "x-", "top" and "cavity", or "cavity-1" and so on from the left."""
     size = (0.1 * (2 * rooms + 1), *((dim - 1) * (0.3,)))
     mesh = (Rectangle if dim == 2 else Box)(size=size).mesh(
         divisions=(2 * rooms + 1, *((dim - 1) * (3,)))
@@ -73,14 +74,14 @@ def liquid(eq):
 
 
 def weight(eq, q):
-    """(n_nodes, dim) [N] nodal forces of the liquid's weight."""
+    """Return the nodal forces (n_nodes, dim) [N] of the liquid's weight."""
     term = liquid(eq)
     return -(term.weights.T @ term.gradient(eq.points(term, q), np.zeros(0)))
 
 
 def on_wall(eq, q, cavity="cavity"):
-    """At each point of a fine rule: (shape functions (a,), places (k, dim), normals out of the
-    liquid times area and weight (k, dim))."""
+    """Yield for each point of a fine quadrature rule: shape functions (a,), positions (k, dim), and
+    outward normals of the liquid times area and weight (k, dim)."""
     nodes, dim = q.reshape(-1, eq.dim)[eq.body.mesh.facets(cavity)], eq.dim
     at, w = np.polynomial.legendre.leggauss(6)
     line = [(0.5 + 0.5 * a, 0.5 * u) for a, u in zip(at, w, strict=True)]
@@ -107,7 +108,7 @@ def on_wall(eq, q, cavity="cavity"):
 
 
 def measured(eq, q, cavity="cavity"):
-    """([m^3], (dim,) [m]) volume and centroid of the cavity, by the divergence theorem."""
+    """Return volume [m^3] and centroid (dim,) [m] of the cavity by the divergence theorem."""
     volume = sum(float(np.sum(x * n)) / eq.dim for _, x, n in on_wall(eq, q, cavity))
     return volume, sum(
         0.5 * np.sum(x**2 * n, axis=0) for _, x, n in on_wall(eq, q, cavity)
@@ -115,8 +116,9 @@ def measured(eq, q, cavity="cavity"):
 
 
 def wall_forces(eq, q, pressure, cavity="cavity"):
-    """(n_nodes, dim) [N] of a pressure (k, dim) -> (k,) [Pa] on the walls: the integral of N p n,
-    without any potential."""
+    """Return the nodal forces (n_nodes, dim) [N] of a pressure (k, dim) -> (k,) [Pa] on the walls.
+
+    They are the integral of N p n and use no potential."""
     out = np.zeros((eq.n_dofs // eq.dim, eq.dim))
     for value, x, n in on_wall(eq, q, cavity):
         np.add.at(

@@ -33,7 +33,7 @@ both = pytest.mark.parametrize("side", BASE)
 
 
 def turned(axis, angle):
-    """(4, 4) the rotation by an angle about x, y or z."""
+    """Return the rotation (4, 4) by an angle about x, y or z."""
     T, (i, j) = np.eye(4), [(1, 2), (2, 0), (0, 1)][axis]
     T[i, i] = T[j, j] = np.cos(angle)
     T[j, i], T[i, j] = np.sin(angle), -np.sin(angle)
@@ -41,7 +41,7 @@ def turned(axis, angle):
 
 
 def by_hand(side, u):
-    """(4, 4) the grip frame, joint by joint."""
+    """Return the grip frame (4, 4) as the product of the joint transforms."""
     T = np.eye(4)
     for (xyz, rpy), angle in zip([BASE[side], *(row[:2] for row in CHAIN)], u, strict=True):
         shift = np.eye(4)
@@ -195,7 +195,7 @@ GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "robot-files.md"
 
 
 def guide_arm(tmp_path, n_joints):
-    """The arm file of the guide, with its joint repeated up to a number of joints."""
+    """Return the arm file of the guide with its joint repeated up to a number of joints."""
     blocks = re.findall(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     (text,) = (block for block in blocks if "[[joints]]" in block)
     joint = text[text.index("[[joints]]") :]

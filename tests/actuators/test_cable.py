@@ -29,12 +29,12 @@ def equations(rng, **cable):
 
 
 def gradient(eq, q, u):
-    """[N] of the cable's energy; nothing else acts."""
+    """Return the gradient [N] of the cable's energy; nothing else acts."""
     return eq.external_energy_and_gradient(eq.coefficients(None), q, u)[1]
 
 
 def length(eq, q, guide=None):
-    """The length of the route, straight from the positions of its points."""
+    """Return the length of the route from the positions of its points."""
     at = eq.body.locate(ROUTE) @ q.reshape(-1, 3)
     at = at if guide is None else np.vstack([at, guide])
     return np.linalg.norm(np.diff(at, axis=0), axis=1).sum()
@@ -112,8 +112,7 @@ def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, driv
 
 @pytest.mark.parametrize("drive", ["tension", "length"])
 def test_sparse_tangent_plus_rank_one_terms_is_dense_hessian(drive):
-    """The solve of a step against a Hessian made of central differences of the whole gradient,
-    column by column."""
+    """Compare the solve of a step with a Hessian from central differences of the gradient."""
     robot = arm(drive=drive, stiffness=1e3)
     model = pl.Quasistatic(robot)
     u = np.array([0.8])
@@ -177,7 +176,7 @@ def test_cable_outside_its_body_is_rejected(points, says):
 
 
 def test_rest_length_is_that_of_given_points():
-    """Exactly: points inside the body are not moved, so that interpolation must not round them."""
+    """Points inside the body are not moved, so interpolation must not round them."""
     points = np.random.default_rng(0).uniform(0.001, 0.009, (30, 3))
     body = pl.Robot(
         shape=pl.Box(size=(0.01, 0.01, 0.01)),

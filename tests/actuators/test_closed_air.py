@@ -48,7 +48,7 @@ def test_closed_air_passes_taylors_test(rng, taylor, dim, order):
 
 
 def held_volume(fluid, u, load=0.0):
-    """[m^3] the volume at rest under a load [Pa] on the top."""
+    """Return the equilibrium volume [m^3] under a load [Pa] on the top."""
     loads = (pl.SurfaceLoad(surface="top", traction=(0.0, 0.0, -load)),)
     model = pl.Quasistatic(bag(fluid=fluid, loads=loads, gravity=(0.0, 0.0, 0.0)))
     assert model.neutral_controls() == (1.0 if fluid.drive == "gas" else 0.0)

@@ -40,7 +40,7 @@ def robot(dim, actuator, **parts):
 
 
 def both(dim, name, rng):
-    """The actuator's potential, the extrapolated one, and points y of a bent body."""
+    """Return the actuator's potential, the extrapolated one, and points y of a deformed body."""
     actuator = ACTUATORS[name](dim)
     body = robot(dim, actuator).body()
     own, made = actuator.attach(body), ExtrapolatedActuator(actuator=actuator).attach(body)
@@ -120,7 +120,7 @@ def test_derivatives_match_energy_for_negative_controls(rng, taylor, name, dim):
 
 @dims
 def test_extrapolated_cable_pushes_for_negative_tension(rng, dim):
-    """The force at -u is minus that at u, where the cable itself is slack."""
+    """The force at -u is minus the force at u, although the original cable is slack at -u."""
     cable = pl.Cable(points=ROUTE[dim])
     made, own = (
         Equations(robot=robot(dim, actuator))
@@ -152,8 +152,8 @@ def test_energy_per_control_of_cable_is_its_length(rng, dim, guide):
 
 @dims
 def test_energy_per_control_of_pressure_is_minus_volume(dim):
-    """Evenly blown up by s, the stress -u I does the work u/2 (s^2 - 1) dim on each unit of volume:
-    to first order that of the volume."""
+    """Under a uniform expansion by s, the stress -u I does the work u/2 (s^2 - 1) dim per unit of
+    volume. To first order this is u times the volume change."""
     body = robot(dim, Fluidic(region="body")).body()
     term = ExtrapolatedActuator(actuator=Fluidic(region="body")).attach(body)
     volume, s = 0.02 * (1.0 if dim == 2 else 0.1), 1.05
@@ -199,7 +199,7 @@ def test_nonlinear_actuator_is_rejected(one_sentence, actuator, says):
 
 
 def odd(gradient, stiff=False):
-    """An actuator at a point whose force is minus `gradient` of its three controls."""
+    """Return an actuator at a point whose force is minus `gradient` of its three controls."""
 
     def attach(body):
         return SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Fibres: stiff along their direction only, free in rotation, and with exact derivatives."""
+"""Fibres: stiff along their direction only, invariant under rotation, with exact derivatives."""
 
 import numpy as np
 import pytest
@@ -36,8 +36,9 @@ def energy_at(eq, q):
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_energy_of_uniform_stretch_matches_formula_and_is_rotation_invariant(order):
-    """stiffness/2 ((s^2 - 1)/2)^2 times the volume of 2 litres, whatever the stretch aside and
-    however it is turned."""
+    """The energy is stiffness/2 ((s^2 - 1)/2)^2 times the volume of 2 litres.
+
+    It does not depend on the transverse stretch or on the rotation."""
     eq = Equations(robot=block(order=order))
     turn = Rotation.from_rotvec([0.4, -1.0, 0.7]).as_matrix()
     x = (eq.body.rest.reshape(-1, 3) * (1.2, 0.8, 0.9)) @ turn.T
@@ -62,7 +63,8 @@ def test_gradient_and_hessian_pass_taylors_test(rng, taylor, order):
 
 
 def test_bar_with_axial_fibres_matches_stiffer_bar():
-    """A small pull of 1 Pa: strain = 1 / (E + stiffness) far from the ends, for nu = 0."""
+    """A small traction of 1 Pa gives the strain 1 / (E + stiffness) far from the ends for nu =
+    0."""
     strains = []
     for fibres in (
         {},
@@ -90,8 +92,8 @@ def test_circumferential_and_radial_directions():
 
 
 def test_ring_with_circumferential_fibres_keeps_its_perimeter():
-    """A thin ring without Poisson's ratio, with fibres ten times as stiff around it: E / (E + 10 E)
-    of the widening."""
+    """Circumferential fibres ten times as stiff as a thin ring with nu = 0 reduce its expansion by
+    the factor E / (E + 10 E)."""
     widened = []
     for fibres in ({}, {"thread": Fibres(region="body", stiffness=1e6)}):
         mesh = pl.geometry.name_cavities(
@@ -109,7 +111,7 @@ def test_ring_with_circumferential_fibres_keeps_its_perimeter():
         widened.append(np.mean(np.linalg.norm(q, axis=1) - np.linalg.norm(mesh.points, axis=1)))
     assert widened[1] == pytest.approx(
         widened[0] / 11.0, rel=0.03
-    )  # the wall is a twentieth of the radius
+    )  # the wall thickness is a twentieth of the radius
 
 
 def test_bad_fibres_are_rejected(one_sentence):

@@ -29,7 +29,7 @@ TURNS = {
 
 
 def drawn(name, rng):
-    """(frame, local points (5, dim), controls): a random pose within the limits."""
+    """Return (frame, local points (5, dim), controls) of a random pose within the limits."""
     frame = FRAMES[name]
     lower, upper = (np.clip(side, -3.0, 3.0) for side in frame.limits)
     return frame, 0.3 * rng.standard_normal((5, frame.dim)), rng.uniform(lower, upper)

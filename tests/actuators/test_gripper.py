@@ -1,5 +1,5 @@
-"""Grippers and tethers: the penalty of [Zimmermann2021] and a one-sided cord, their derivatives
-and equilibria."""
+"""Grippers and tethers: the penalty of [Zimmermann2021], one-sided springs, derivatives and
+equilibria."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ every = pytest.mark.parametrize("name", ACTUATORS)
 
 
 def attached(name, rng):
-    """A potential, its points y in a deformed body, and controls u."""
+    """Return a potential, its points y in a deformed body, and controls u."""
     parts, actuator = ACTUATORS[name]
     robot = pl.Robot(**parts, order=2, actuators={"it": actuator})
     body = robot.body()
@@ -64,8 +64,8 @@ def attached(name, rng):
 
 @every
 def test_gradient_and_hessian_are_derivatives_of_energy(name, rng):
-    """Against central differences, whose relative error is far below 1e-5 with steps of 1e-6 on
-    lengths of 1e-1."""
+    """Central differences with steps of 1e-6 on lengths of 1e-1 have a relative error far below
+    1e-5."""
     term, y, u = attached(name, rng)
     d, h = rng.standard_normal(y.shape), 1e-6
     central = lambda f: (f(y + h * d) - f(y - h * d)) / (2 * h)
@@ -86,10 +86,10 @@ def test_gradient_and_hessian_are_derivatives_of_energy(name, rng):
 
 
 @every
-def test_control_gradient_and_hessian_vector_are_derivatives_by_the_controls(name, rng):
+def test_control_gradient_and_hessian_vector_are_control_derivatives(name, rng):
     term, y, u = attached(name, rng)
     du, bar, h = rng.standard_normal(u.size), rng.standard_normal(y.shape), 1e-6
-    u = np.abs(u) if "cable" in name else u  # a cable's kink at zero is not to be crossed
+    u = np.abs(u) if "cable" in name else u  # the difference must not cross a cable's kink at zero
     central = lambda f: (f(u + h * du) - f(u - h * du)) / (2 * h)
     G = term.control_gradient(y, u)
     size = max(np.abs(G).max(), 1e-3)
@@ -106,7 +106,7 @@ def test_control_gradient_and_hessian_vector_are_derivatives_by_the_controls(nam
     "name", [name for name in ACTUATORS if "gripper" in name or "tether" in name]
 )
 def test_complex_step_matches_derivatives(name, rng):
-    """The dynamics differentiate terms by the complex step."""
+    """The dynamics differentiate potentials by the complex step."""
     term, y, u = attached(name, rng)
     d = rng.standard_normal(y.shape)
     product = np.einsum("nij,nj->ni", term.hessian(y, u), d)
@@ -142,8 +142,9 @@ def test_gripper_force_is_gap_times_stiffness_times_area(rng):
 
 
 def test_free_body_follows_gripper():
-    """Turned by 0.3 rad and shifted in small steps, a stiffly held, well damped body ends as the
-    rest shape moved rigidly."""
+    """A stiffly held, damped body is rotated by 0.3 rad and translated in small steps.
+
+    It ends in the rigidly moved rest shape."""
     frame = MovingFrame(origin=(0.1, 0.05, 0.1))
     robot = pl.Robot(
         **BOX,
@@ -171,9 +172,11 @@ def test_hanging_mass_stretches_tether_by_its_weight():
         damping=pl.Damping(mass=11.4),
     )  # the swing is critically damped
     model = pl.ImplicitEuler(robot, dt=0.01)
-    u = np.array([0.1, 0.0, 0.05, 0.0, 0.0, 0.0])  # the hand moves, and the pebble hangs below it
+    u = np.array(
+        [0.1, 0.0, 0.05, 0.0, 0.0, 0.0]
+    )  # the tether frame moves, and the mass hangs below it
     x = pl.simulate(model, lambda i, x: u, steps=1000).states[-1]
-    stretch = m * 9.81 / k + layer / 2  # the smooth onset gives away half its layer
+    stretch = m * 9.81 / k + layer / 2  # the smooth onset adds half of its layer
     np.testing.assert_allclose(model.space.position(x), [0.1, 0.0, 0.05 - stretch], atol=1e-6)
 
 
@@ -183,7 +186,7 @@ def test_slack_tether_has_no_force(rng):
     assert not term.gradient(y, u).any()
     there = term.frame.positions(
         term.local, u
-    )  # at the anchor itself there is no direction, and no NaN
+    )  # at the anchor the direction is undefined, but there is no NaN
     assert all(
         np.all(np.isfinite(part))
         for part in (
@@ -269,7 +272,7 @@ def test_bad_gripper_input_is_rejected(make, says):
         make()
 
 
-def test_distant_frame_is_warned_about():
+def test_distant_frame_warns():
     robot = pl.Robot(
         shape=pl.Box(size=(0.1, 0.02, 0.02)),
         divisions=(2, 1, 1),

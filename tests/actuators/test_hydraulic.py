@@ -38,7 +38,7 @@ def test_net_force_is_weight_at_centroid(rng, dim, order):
     )
     assert (
         np.abs(f).sum() > 1.5 * np.abs(whole).sum()
-    )  # it presses on all walls, not only on the lowest
+    )  # the liquid presses on all walls, not only on the lowest
 
 
 @every
@@ -54,7 +54,7 @@ def test_walls_carry_hydrostatic_pressure(rng, dim, order):
 
 
 def test_tank_at_rest_matches_textbook_pressure():
-    """The roof carries nothing, the floor rho g h A, each side rho g h^2 / 2 times its width."""
+    """The top carries no force, the floor rho g h A, each side rho g h^2 / 2 times its width."""
     eq = Equations(robot=bag(crooked=0.0, gravity=(0.0, 0.0, -9.81)))
     q, h = eq.body.rest, 0.1
     f, x = weight(eq, q), q.reshape(-1, 3)
@@ -67,8 +67,9 @@ def test_tank_at_rest_matches_textbook_pressure():
 
 @every
 def test_energy_of_rotated_tank_is_that_of_its_centroid(dim, order):
-    """Rigid turns and shifts: the potential is minus the weight times the way of the centroid; the
-    pump's share is none."""
+    """Under a rigid motion the potential is minus the weight times the centroid displacement.
+
+    The pump adds nothing."""
     eq = Equations(robot=bag(dim=dim, order=order))
     rest, g, term = eq.body.rest.reshape(-1, dim), np.array(TILTED[dim]), liquid(eq)
     volume, centroid = measured(eq, eq.body.rest)
@@ -137,7 +138,7 @@ def test_pressure_and_volume_drives_agree_at_same_shape():
 
 
 def test_liquid_uses_gravity_of_robot():
-    """A robot turned as a whole, gravity too, comes to rest in the turned shape."""
+    """If robot and gravity are rotated together, the equilibrium is the rotated shape."""
     R = np.array([[0.36, 0.48, -0.8], [-0.8, 0.6, 0.0], [0.48, 0.64, 0.6]])
     plain = bag()
     mesh = plain.shape
@@ -202,11 +203,11 @@ def test_hydraulic_combines_with_cables_and_closed_air(rng):
     )
 
 
-# The place where the pressure is known
+# The reference point of the pressure
 
 
 def lifted(h, u, **fluid):
-    """(model, places (n_nodes, 3) at rest) of a bag whose support is h [m] higher."""
+    """Return (model, equilibrium positions (n_nodes, 3)) of a bag whose support is h [m] higher."""
     model = pl.Quasistatic(
         bag(
             gravity=(0.0, 0.0, -9.81),
@@ -220,8 +221,8 @@ def lifted(h, u, **fluid):
 
 @pytest.mark.parametrize(("drive", "u", "unit"), [("pressure", 9000.0, 1.0), ("volume", 1.02, 1e6)])
 def test_lift_reduces_pressure_by_rho_g_h(drive, u, unit):
-    """The pump is fixed: a robot that is higher by h behaves as with a control reduced by rho g h,
-    or by rho g h / bulk."""
+    """The pump is fixed: raising the robot by h has the effect of a control reduced by rho g h, or
+    by rho g h / bulk."""
     h = 0.4
     _, above = lifted(h, u, drive=drive)
     _, below = lifted(0.0, u - RHO * 9.81 * h / unit, drive=drive)
@@ -229,8 +230,7 @@ def test_lift_reduces_pressure_by_rho_g_h(drive, u, unit):
 
 
 def test_lift_changes_volume_by_rho_g_h_over_bulk():
-    """Less what the walls give way: dV / V0 = -(rho g h / bulk) / (1 + V0 / (c bulk)) with their
-    compliance c = dV/dp."""
+    """With the wall compliance c = dV/dp: dV / V0 = -(rho g h / bulk) / (1 + V0 / (c bulk))."""
 
     def volume(*args, **fluid):
         model, x = lifted(*args, **fluid)
@@ -242,4 +242,4 @@ def test_lift_changes_volume_by_rho_g_h_over_bulk():
     compliance = (volume(0.0, p + 50.0) - volume(0.0, p - 50.0)) / 100.0
     whole, share = RHO * 9.81 * h / 1e6, 1.0 / (1.0 + rest / (compliance * 1e6))
     assert (high - low) / rest == pytest.approx(-whole * share, rel=0.01)
-    assert share > 0.8  # so that rho g h / bulk is what it is about
+    assert share > 0.8  # so that rho g h / bulk dominates

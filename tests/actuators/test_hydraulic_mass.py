@@ -1,4 +1,4 @@
-"""The liquid's mass in motion: free fall, swings, and its centre."""
+"""The mass of the liquid: its centre, free fall and oscillation."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from pliant.dynamics.equations import Equations
 
 
 def masses(robot):
-    """([kg] of the body, [kg] of the liquid, (n_nodes, n_nodes) both)"""
+    """Return the masses of body and liquid [kg] and their mass matrix (n_nodes, n_nodes)."""
     eq = Equations(robot=robot)
     both = eq.coefficients(None).mass
     own = (
@@ -43,8 +43,8 @@ def test_liquid_mass_has_centre_of_liquid(dim, order):
 
 @every
 def test_free_robot_falls_with_g_without_rotation(dim, order):
-    """The first step is semi-implicit, where the elastic forces have no net one; the liquid fills
-    its rest volume then."""
+    """In the first semi-implicit step the elastic forces have no resultant and the liquid fills its
+    rest volume."""
     robot = bag(dim=dim, order=order, supports=())
     model = pl.SemiImplicit(robot, dt=1e-3)
     x = model.step(model.initial_state(), np.array([700.0])).x
@@ -61,8 +61,8 @@ def test_free_robot_falls_with_g_without_rotation(dim, order):
 
 
 def test_falling_acceleration_remains_g():
-    """Later the cavity has another volume: the force is that of its liquid, the mass that of the
-    rest volume."""
+    """Later the cavity volume changes: the weight follows the current volume, the mass the rest
+    volume."""
     robot = bag(supports=())
     model = pl.ImplicitEuler(robot, dt=0.01, solver_options=pl.SolverOptions(tolerance=1e-13))
     x = model.initial_state()
@@ -78,8 +78,7 @@ def test_falling_acceleration_remains_g():
 
 
 def swing(fluid, dense):
-    """[1/s^2] the squares of the slowest frequencies of a hard box that hangs from soft springs at
-    its top."""
+    """Return the squared lowest angular frequencies [1/s^2] of a stiff box on soft springs."""
     hand = pl.Gripper(
         surface="top", frame=pl.actuators.MovingFrame(origin=(0.15, 0.15, 0.3)), stiffness=2e3
     )
@@ -103,7 +102,7 @@ def swing(fluid, dense):
 
 
 def test_full_hanging_box_swings_slower(dense):
-    """Up and down on a spring k: omega^2 = k / (m + rho V)."""
+    """Vertical oscillation on a spring k: omega^2 = k / (m + rho V)."""
     (empty, m), (full, both) = (
         swing(Pressure(cavity="cavity"), dense),
         swing(Hydraulic(cavity="cavity"), dense),

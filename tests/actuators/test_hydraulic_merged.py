@@ -6,17 +6,19 @@ from liquid_bags import RHO, bag, measured, weight
 import pliant as pl
 from pliant.actuators import merged_constraint
 from pliant.hydrostatics.weight_columns import column_weights
-from pliant.papers.paper002 import without_liquid
+from pliant.papers.paper002 import solve_without_weight_derivative
 
 
 def responses(model, u):
-    """dq/dp on the free unknowns at an equilibrium: by differences, exact, by the paper's merged
-    J_a with the weights of the walls and of columns, by the pressure alone."""
+    """Return dq/dp of the free unknowns at an equilibrium, computed in five ways.
+
+    These are differences, the exact tangent, the merged J_a of [Rodriguez2017] with the weights of
+    walls and of columns, and the pressure alone."""
     eq, free = model.equations, model.equations.free
     step = pl.equilibrium(model, u)
     h = 1e-3 * u
     ahead, behind = (pl.equilibrium(model, u + side * h, x0=step.x).x for side in (1.0, -1.0))
-    solve, q = without_liquid(model.equations, step.x, u), step.x
+    solve, q = solve_without_weight_derivative(model.equations, step.x, u), step.x
     J_p, g = -eq.control_jacobian(q, u)[free].T, np.array(model.robot.gravity)
     wall = eq.body.mesh.facets("cavity")[:, ::-1]  # out of the liquid
     columns = column_weights(q.reshape(-1, 3), wall, grid=200, density=RHO, gravity=g)
@@ -33,8 +35,9 @@ def responses(model, u):
 
 
 def test_exact_response_matches_equilibrium_and_merged_constraint_is_close():
-    """The merged constraint is 3 to 4 % off where the pressure alone is 26 % off; the tangent with
-    the weight's own derivative is exact."""
+    """The merged constraint has an error of 3 to 4 %, the pressure alone of 26 %.
+
+    The tangent with the derivative of the weight is exact."""
     model = pl.Quasistatic(
         bag(E=2e4, gravity=(0.0, 0.0, -9.81)), solver_options=pl.SolverOptions(tolerance=1e-13)
     )
@@ -48,7 +51,7 @@ def test_exact_response_matches_equilibrium_and_merged_constraint_is_close():
 
 
 def test_merged_constraint_covers_two_cavities():
-    """J_w^T J_p K^-1 J_p^T has a share of each cavity's weight for the pressure in the other."""
+    """J_w^T J_p K^-1 J_p^T couples the weight of each cavity to the pressure in the other."""
     rng = np.random.default_rng(1)
     A, J, w, v = (
         rng.standard_normal((6, 6)),

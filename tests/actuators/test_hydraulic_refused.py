@@ -11,7 +11,7 @@ from pliant.actuators import ExtrapolatedActuator, Hydraulic, Pressure
 from pliant.dynamics.equations import Equations
 from pliant.geometry import Box, Mesh, find_cavities, name_cavities, remove_unused_points
 
-# What is refused
+# Rejected input
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_surface_that_is_not_a_cavity_is_rejected(one_sentence, cavity, says):
     ],
 )
 def test_two_fluids_in_one_cavity_are_rejected(one_sentence, other):
-    """Also under another name of the wall: the weight would be counted twice."""
+    """Another name of the same wall is also rejected: the weight would count twice."""
     robot = bag(actuators={"second": other})
     mesh = robot.shape
     twice = Mesh(
@@ -84,7 +84,8 @@ def test_two_fluids_in_one_cavity_are_rejected(one_sentence, other):
 
 
 def pierced(height, order):
-    """A box with a void of 0.1 to 0.4 m, where a point of its floor stands at a height [m]."""
+    """Return a box with a cavity from 0.1 to 0.4 m, with a point of its floor raised to a height
+    [m]."""
     mesh = Box(size=(0.5, 0.5, 0.5)).mesh(divisions=(5, 5, 5))
     cube = np.floor(mesh.points[mesh.cells].mean(axis=1) / 0.1)
     points, cells = remove_unused_points(
@@ -129,15 +130,15 @@ def test_hydraulic_requires_gravity(one_sentence):
         "Actuator 'pump'.*needs gravity for its weight; give the robot gravity",
     )
     one_sentence(lambda: pl.Quasistatic(bag(gravity=(0.0, -9.81))), "Gravity has shape")
-    floating = pl.Quasistatic(bag(gravity=(0.0, 0.0, 0.0)))  # said to be zero, it is: in space
+    floating = pl.Quasistatic(bag(gravity=(0.0, 0.0, 0.0)))  # explicit zero gravity is accepted
     np.testing.assert_allclose(
         pl.equilibrium(floating, np.zeros(1)).x, floating.initial_state(), atol=1e-12
     )
 
 
-def test_liquid_weight_is_not_a_support(one_sentence):
-    """A spring of volume is no support, and neither is the weight, though its force changes with
-    the height."""
+def test_liquid_weight_does_not_replace_a_support(one_sentence):
+    """Neither the volume stiffness nor the weight, whose force depends on the height, is a
+    support."""
     for drive in ("pressure", "volume"):
         robot = bag(supports=(), fluid=Hydraulic(cavity="cavity", drive=drive))
         one_sentence(

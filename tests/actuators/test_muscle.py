@@ -20,7 +20,7 @@ every_dim = pytest.mark.parametrize("dim", [2, 3])
 
 
 def block(dim, order, actuators, law="neo-hookean", **parts):
-    """A block on three rollers, free to stretch along every axis."""
+    """Return a block on three rollers that is free to stretch along every axis."""
     return pl.Robot(
         shape=SIDES[dim],
         divisions=(2, 1, 1)[:dim],
@@ -34,7 +34,7 @@ def block(dim, order, actuators, law="neo-hookean", **parts):
 
 
 def stress(law, stretch):
-    """(3,) [Pa] the first Piola stress of a stretch (3,) along the axes, from the formula."""
+    """Return the first Piola stress (3,) [Pa] of a stretch (3,) along the axes by its formula."""
     mu, lam, _ = moduli(np.array([E]), np.array([NU]), np.zeros(1, int))[0]
     J = np.prod(stretch)
     if law == "neo-hookean":
@@ -43,7 +43,7 @@ def stress(law, stretch):
 
 
 def predicted(dim, law, S):
-    """(dim,) the stretches at which P + F S = 0, in plane strain for dim = 2."""
+    """Return the stretches (dim,) at which P + F S = 0, in plane strain for dim = 2."""
     full = lambda s: np.append(s, np.ones(3 - dim))
     found = root(lambda s: stress(law, full(s))[:dim] + s * S, np.ones(dim), tol=1e-13)
     assert found.success
@@ -51,7 +51,7 @@ def predicted(dim, law, S):
 
 
 def measured(robot, u):
-    """(dim,) the stretches of the whole block at equilibrium, and how far it is from even."""
+    """Return the stretches (dim,) of the block at equilibrium, and their deviation from uniform."""
     model = pl.Quasistatic(robot)
     q = model.space.position(pl.equilibrium(model, u).x).reshape(-1, robot.body().dim)
     rest = robot.body().rest.reshape(q.shape)
@@ -108,7 +108,7 @@ ACTUATORS = {
 @every_order
 @every_dim
 def test_force_matches_stress(rng, dim, order):
-    """dE = sum over quadrature points of weight P : dF with P = F S, written without the term."""
+    """dE = sum over quadrature points of weight P : dF with P = F S, without the potential."""
     eq, q = moved(rng, dim, order, ACTUATORS[dim])
     u, dq = np.array([2e3, 5e2]), rng.standard_normal(eq.n_dofs)
     cells = eq.body.cells
@@ -162,7 +162,7 @@ def test_active_stress_has_no_resultant_and_rotates_with_body(rng):
     )
 
 
-def test_at_rest_its_energy_is_zero():
+def test_energy_is_zero_at_rest():
     eq = Equations(robot=block(3, 2, ACTUATORS[3]))
     assert eq.external_energy_and_gradient(
         eq.coefficients(None), eq.body.rest, np.array([2e3, 5e2])
@@ -225,7 +225,8 @@ def test_only_the_region_is_actuated():
 
 
 def test_eccentric_muscle_bends_limb():
-    """A muscle in the upper half of a bar lifts its end; one below lowers it by as much."""
+    """A muscle in the upper half of a bar lifts its end; one in the lower half lowers it
+    equally."""
     tips = []
     for z in (0.05, 0.0):
         half = pl.Box(size=(0.2, 0.1, 0.05), origin=(0.0, 0.0, z))

@@ -1,5 +1,5 @@
-"""Pressure: no force and no moment on the whole, work p dV, exact Hessians, Lame's thick walls, and
-a fluid of a given volume."""
+"""Pressure: zero resultant and moment, work p dV, exact Hessians, Lame's thick walls, and volume
+drive."""
 
 from itertools import combinations
 
@@ -25,7 +25,9 @@ every = pytest.mark.parametrize(("dim", "order"), [(2, 1), (2, 2), (3, 1), (3, 2
 
 
 def hollow(dim, order=1):
-    """3 x 3 (x 3) cubes of 0.1 m without the middle one; surfaces "x-" and "cavity-1"."""
+    """Return a mesh of 3 x 3 (x 3) cubes of 0.1 m without the middle one.
+
+    Its surfaces are "x-" and "cavity-1"."""
     shape = Rectangle(size=(0.3, 0.3)) if dim == 2 else Box(size=(0.3, 0.3, 0.3))
     mesh = shape.mesh(divisions=dim * (3,))
     cube = np.floor(mesh.points[mesh.cells].mean(axis=1) / 0.1)
@@ -56,7 +58,7 @@ def equations(rng, **options):
 
 
 def gradient(eq, q, u):
-    """[N] of the fluid's energy; nothing else acts."""
+    """Return the gradient [N] of the fluid's energy; nothing else acts."""
     return eq.external_energy_and_gradient(eq.coefficients(None), q, u)[1]
 
 
@@ -77,8 +79,8 @@ def test_closed_cavity_has_no_resultant_force(rng, dim, order):
 
 @every
 def test_work_is_pressure_times_volume_change(rng, dim, order):
-    """Along a straight path the force is a polynomial of degree 2 at most, so that Simpson's rule
-    is exact."""
+    """Along a straight path the force is a polynomial of degree 2 at most, so Simpson's rule is
+    exact."""
     eq, q = equations(rng, dim=dim, order=order, thickness=0.05)
     step = 0.02 * rng.standard_normal(q.size)
     work = sum(
@@ -89,7 +91,7 @@ def test_work_is_pressure_times_volume_change(rng, dim, order):
 
 
 @every
-def test_pressure_pushes_walls_apart_and_volume_is_that_of_void(dim, order):
+def test_pressure_pushes_walls_apart_and_volume_equals_cavity_volume(dim, order):
     eq = Equations(robot=bag(dim=dim, order=order, thickness=0.05))
     q, depth = eq.body.rest, 0.05 if dim == 2 else 1.0
     assert volume(eq, q) == pytest.approx(depth * 0.1**dim, rel=1e-12)
@@ -108,9 +110,7 @@ def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, dim,
     energy = lambda e: term.energy(eq.points(term, q + e * d), u)
     assert taylor(energy, gradient(eq, q, u) @ d) == pytest.approx(2.0, abs=0.1)
     H = eq.potential_stiffness_times(q, u, d)
-    if (
-        dim == 2 and drive == "pressure"
-    ):  # the area is a quadratic form, so that its gradient is a line
+    if dim == 2 and drive == "pressure":  # the area is a quadratic form, so its gradient is linear
         np.testing.assert_allclose(gradient(eq, q + d, u), gradient(eq, q, u) + H, atol=1e-9)
     else:
         assert taylor(lambda e: gradient(eq, q + e * d, u), H) == pytest.approx(2.0, abs=0.1)
@@ -124,8 +124,9 @@ def test_gradient_hessian_and_control_column_pass_taylors_test(rng, taylor, dim,
 
 
 def pressed(mesh, order, p):
-    """Radial displacement [m] of the cavity's nodes, free in space: one long implicit step is at
-    rest to 1e-6."""
+    """Return the radial displacement [m] of the cavity nodes of an unsupported body.
+
+    One long implicit step reaches the equilibrium to 1e-6."""
     robot = pl.Robot(
         shape=mesh,
         order=order,
@@ -149,7 +150,8 @@ def test_thick_ring_matches_lame():
 
 
 def shell(a, b, rings):
-    """A ball of radius b without the lattice shells within a; curved quadratic cells."""
+    """Return a ball of radius b without the lattice shells inside a, with curved quadratic
+    cells."""
     mesh = Ellipsoid(radii=(b, b, b)).mesh(divisions=(rings,), order=2)
     radius = np.linalg.norm(mesh.points[mesh.corners], axis=2)
     points, cells = remove_unused_points(
@@ -168,7 +170,7 @@ def test_thick_ball_matches_lame():
 
 
 def test_volume_drive_holds_volume_up_to_compliance():
-    """V / V0 = u - p / bulk; ten times the bulk modulus leaves a tenth of the miss."""
+    """V / V0 = u - p / bulk; ten times the bulk modulus leaves a tenth of the error."""
     misses = []
     for bulk in (1e6, 1e7):
         model = pl.Quasistatic(bag(drive="volume", bulk=bulk))
@@ -178,9 +180,7 @@ def test_volume_drive_holds_volume_up_to_compliance():
         assert share == pytest.approx(1.2 - p / bulk, rel=1e-12)
         misses.append(1.2 - share)
     assert 0.0 < misses[0] < 0.1
-    assert misses[0] / misses[1] == pytest.approx(
-        10.0, rel=0.25
-    )  # p is nearly the same, but not quite
+    assert misses[0] / misses[1] == pytest.approx(10.0, rel=0.25)  # p differs slightly
 
 
 def test_pressure_and_volume_drives_agree_at_same_shape():

@@ -124,8 +124,7 @@ def test_unloaded_solid_follows_servo_rigidly():
 
 
 def test_servo_is_stiffer_than_beam():
-    """A weight at the end turns the held end by a hundredth of what it turns the beam of one
-    rod."""
+    """A weight at the tip rotates the held end by a hundredth of the rotation of a one-rod beam."""
     rods = Rods(
         points=[[0, 0, 0], [0.3, 0, 0]],
         rods=[[0, 1]],

@@ -1,5 +1,4 @@
-"""The condensed benchmark: crocoddyl's backward pass does the same work as ours, and a quick run is
-measured and told."""
+"""The condensed benchmark: crocoddyl's backward pass equals ours, and a quick run is reported."""
 
 import json
 import sys
@@ -9,27 +8,28 @@ import pytest
 
 from pliant.bench import REPORTS
 from pliant.bench.condensed import backward, decisions, forward, report, whole_plan
-from pliant.bench.peers.crocoddyl import crocoddyl_policy, crocoddyl_solver, settled
+from pliant.bench.peers.crocoddyl import crocoddyl_policy, crocoddyl_solver, shift_to_optimum
 from pliant.dynamics import SemiImplicit
 from pliant.planners import evaluate
 from pliant.planners.augmented_state import AugmentedState
 from pliant.planners.linear_quadratic import LinearQuadraticModel, stack_stages
 from pliant.planners.riccati import linearise_stages, stage_cost
 from pliant.planners.riccati_kernels import backward_pass
-from pliant.zoo.condensed_tasks import problem_of, rest
+from pliant.zoo.condensed_tasks import equilibrium_positions, problem_of
 from pliant.zoo.experiments import diamond_two_goals
 
 
 @pytest.fixture(scope="module")
 def task():
-    return diamond_two_goals.task({**diamond_two_goals.EXPERIMENT.chosen(quick=True), "steps": 16})
+    return diamond_two_goals.task(
+        {**diamond_two_goals.EXPERIMENT.resolve_settings(quick=True), "steps": 16}
+    )
 
 
 @pytest.fixture(scope="module")
 def problem(task):
-    return problem_of(
-        task, "linear", SemiImplicit(task.robot, dt=task.dt).state(rest(task.robot, task.first))
-    )
+    q0 = equilibrium_positions(task.robot, task.initial_controls)
+    return problem_of(task, "linear", SemiImplicit(task.robot, dt=task.dt).state(q0))
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def about(problem):
     )
 
 
-def test_stacked_costs_are_those_of_each_stage(about):
+def test_stacked_costs_equal_stage_costs(about):
     z, u, zz, uz, uu, *_ = about.blocks
     for k in range(about.problem.steps + 1):
         Q = stage_cost(about.problem, about.layout, about.now, k)
@@ -54,7 +54,7 @@ def test_stacked_costs_are_those_of_each_stage(about):
                 np.testing.assert_allclose(mine, theirs, rtol=1e-14)
 
 
-def test_crocoddyl_makes_the_same_policy_without_bounds(about):
+def test_crocoddyl_policy_equals_ours_without_bounds(about):
     pytest.importorskip("crocoddyl")
     stages = list(about.blocks)
     stages[7], stages[8] = np.full_like(stages[7], -np.inf), np.full_like(stages[8], np.inf)
@@ -63,11 +63,11 @@ def test_crocoddyl_makes_the_same_policy_without_bounds(about):
     _agree(gains, d)
 
 
-def test_crocoddyl_makes_the_same_policy_within_bounds(about):
-    """At the optimum of the linear-quadratic problem, where crocoddyl's V_z is exact, and beside
-    it: what is free then moves."""
+def test_crocoddyl_policy_equals_ours_within_bounds(about):
+    """Compare at the optimum of the linear-quadratic problem, where crocoddyl's V_z is exact, and
+    next to it, where free controls move."""
     pytest.importorskip("crocoddyl")
-    stages = settled(about.blocks)
+    stages = shift_to_optimum(about.blocks)
     gains, d = _both(stages)
     held = ~np.any(gains[0], axis=2)
     assert 0.1 < held.mean() < 0.9
@@ -81,7 +81,7 @@ def test_crocoddyl_makes_the_same_policy_within_bounds(about):
 
 
 def _both(stages):
-    """((gains, gains), (forward, forward)) of our pass and theirs."""
+    """Return ((gains, gains), (forward, forward)) of our backward pass and crocoddyl's."""
     ok, gains, forward, *_ = backward_pass(*stack_stages(stages), 0.0)
     assert ok
     solver = crocoddyl_solver(stages)
@@ -95,10 +95,10 @@ def _agree(gains, d):
     np.testing.assert_allclose(d[1], d[0], atol=1e-9 * max(np.abs(d[0]).max(), 1e-3))
 
 
-def test_settling_lowers_the_cost_to_where_no_control_wants_to_move(about):
-    """The slope of the cost by each control, by an adjoint of its own: zero where it is free, and
+def test_settled_problem_satisfies_optimality_conditions(about):
+    """Compute the cost gradient with a separate adjoint. It is zero for free controls and points
     outwards at a bound."""
-    z, u, _, _, _, A, B, low, high, *_ = settled(about.blocks)
+    z, u, _, _, _, A, B, low, high, *_ = shift_to_optimum(about.blocks)
     after, slope = z[-1], np.zeros_like(u)
     for k in range(len(u) - 1, -1, -1):
         slope[k] = u[k] + B[k].T @ after
@@ -110,7 +110,7 @@ def test_settling_lowers_the_cost_to_where_no_control_wants_to_move(about):
     assert np.all(slope[high <= 1e-9] < 1e-9 * size)
 
 
-def test_a_quick_run_is_measured_and_told(task, problem):
+def test_quick_run_is_measured_and_reported(task, problem):
     numbers = {
         "forward": [forward(5, 3)],
         "backward": backward(problem, 3),
@@ -131,7 +131,7 @@ def test_a_quick_run_is_measured_and_told(task, problem):
     assert REPORTS["condensed"](numbers).tables == told.tables
 
 
-def test_a_missing_peer_is_a_sentence_and_no_ratio(problem, monkeypatch):
+def test_missing_peer_is_reported_without_ratio(problem, monkeypatch):
     monkeypatch.setitem(sys.modules, "crocoddyl", None)
     found = backward(problem, 3)
     assert "pip install 'pliant[bench]'" in found["missing"]

@@ -1,5 +1,4 @@
-"""The benchmark's peers as oracles: scikit-fem, written by others, walks through the same states as
-ours."""
+"""The FEM benchmark: scikit-fem, an independent implementation, computes the same states."""
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from pliant.bench.peers.skfem import step_with_skfem
 @pytest.mark.parametrize(
     ("ours", "theirs"), [("fixed-corotated", "corotated"), ("neo-hookean", "neo-hookean")]
 )
-def test_scikit_fem_steps_to_the_same_places(ours, theirs):
+def test_scikit_fem_steps_to_the_same_positions(ours, theirs):
     mesh = pl.Box(size=(0.04, 0.04, 0.2)).mesh(divisions=(2, 2, 6))
     gravity = np.array([-9.81, 0.0, 0.0])
     case = Case(
@@ -44,7 +43,7 @@ def test_scikit_fem_steps_to_the_same_places(ours, theirs):
     )
 
 
-def test_the_benchmark_gives_ratios_and_says_which_peer_is_missing():
+def test_benchmark_reports_ratios_and_missing_peers():
     report = bench("fem", quick=True)
     (ours,) = report.numbers
     assert ours["vertices"] == 525

@@ -1,5 +1,4 @@
-"""The fluid benchmark: embree's rays, written by others, find what our columns find; and what the
-report says."""
+"""The fluid benchmark: embree's independent ray casting gives the same columns; the report."""
 
 import sys
 
@@ -7,7 +6,7 @@ import numpy as np
 import pytest
 
 from pliant.bench import bench
-from pliant.bench.fluid import aim, report
+from pliant.bench.fluid import report, speedup_note
 from pliant.bench.peers.embree import weigh_with_embree
 from pliant.core import MissingExtra
 from pliant.geometry import hare_surface, icosphere
@@ -18,7 +17,7 @@ from pliant.hydrostatics import column_weights
     ("wall", "grid"),
     [(icosphere(0.01, subdivisions=3), 37), (hare_surface(0.02, divisions=20), 60)],
 )
-def test_embree_weighs_the_same(wall, grid):
+def test_embree_columns_have_the_same_weight(wall, grid):
     theirs = weigh_with_embree(wall, grid, density=1000.0, g=9.81)
     ours = column_weights(
         wall.points, wall.triangles, grid=grid, density=1000.0, gravity=(0.0, 0.0, -9.81)
@@ -28,9 +27,9 @@ def test_embree_weighs_the_same(wall, grid):
     np.testing.assert_allclose(theirs.weights, ours.weights, atol=1e-9 * ours.weights.max())
 
 
-def test_without_embree_the_peer_says_what_to_install(monkeypatch):
+def test_missing_embree_error_names_install_command(monkeypatch):
     for name in ("embreex", "trimesh.ray.ray_pyembree"):
-        monkeypatch.setitem(sys.modules, name, None)  # as where it is not installed
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
     with pytest.raises(MissingExtra, match=r"pip install 'pliant\[bench\]'"):
         weigh_with_embree(icosphere(0.01, subdivisions=1), 5, density=1000.0, g=9.81)
 
@@ -45,7 +44,7 @@ def numbers(**changes):
             "cast": 40.0,
             "share": 10.0,
             "whole": 60.0,
-            "apart": 1e-14,
+            "difference": 1e-14,
             "unmatched": 0,
         },
     }
@@ -60,28 +59,28 @@ def numbers(**changes):
     ]
 
 
-def test_the_report_gives_ratios():
+def test_report_contains_ratios():
     found = report(numbers())
     (_, columns, ours), (_, peer_columns, peers) = found.tables
     assert ours[0][-1] == "40.0x"
     assert peers[0][5:7] == ["30.0x", "25.0x"]
     assert {len(columns)} == {len(row) for row in ours}
     assert {len(peer_columns)} == {len(row) for row in peers}
-    assert "40x faster than the columns" in aim(numbers()[0])
-    assert "30x faster than embree" in aim(numbers()[0])
+    assert "40x faster than the columns" in speedup_note(numbers()[0])
+    assert "30x faster than embree" in speedup_note(numbers()[0])
 
 
-def test_the_report_says_which_peer_is_missing():
+def test_report_names_missing_peer():
     found = numbers(missing="Get embree.")
     del found[0]["grids"][0]["embree"]
     assert report(found).notes[0] == "Get embree."
     assert report(found).tables[1][2] == []
 
 
-def test_the_benchmark_runs():
+def test_benchmark_runs():
     walls = bench("fluid", quick=True).numbers
     assert [wall["wall"] for wall in walls] == ["sphere", "hare"]
     assert [row["grid"] for row in walls[0]["grids"]] == [30, 50, 100, 200]
     for wall in walls:
         assert abs(wall["grids"][-1]["error"]) < 1e-3
-        assert all(row["embree"]["apart"] < 1e-9 for row in wall["grids"] if "embree" in row)
+        assert all(row["embree"]["difference"] < 1e-9 for row in wall["grids"] if "embree" in row)

@@ -1,5 +1,7 @@
-"""The peers of `bench mpm` do the same substep: C++ by plain NumPy and finite differences, Taichi
-and Warp by C++."""
+"""The peers of `bench mpm` compute the same substep.
+
+C++ is compared with plain NumPy and finite differences, Taichi and Warp with C++.
+"""
 
 from dataclasses import replace
 from importlib.util import find_spec
@@ -30,8 +32,8 @@ def needs(package):
 
 
 def plain_substep(scene, x, v, C, F):
-    """A1-A8 as the paper writes them, with the first Piola-Kirchhoff stress P, on a grid held as a
-    dictionary of arrays."""
+    """Compute steps A1 to A8 of the paper with the first Piola-Kirchhoff stress P on a dense
+    grid."""
     h, tau, dim = scene.cell, scene.tau, scene.dim
     base = np.floor(x / h - 0.5).astype(int)
     f = x / h - base
@@ -68,7 +70,7 @@ def plain_substep(scene, x, v, C, F):
 
 
 @pytest.mark.parametrize(("name", "count", "a_cell"), [("2d", 12_800, 4), ("3d", 84_375, 8)])
-def test_a_scene_is_a_block_of_whole_cells_inside_its_grid(name, count, a_cell):
+def test_scene_is_a_block_of_whole_cells_inside_its_grid(name, count, a_cell):
     scene = make_scene(name)
     assert len(scene.x) == count
     assert 0.9 < np.ptp(scene.x[:, 0]) < 1.0
@@ -85,7 +87,7 @@ def test_a_scene_is_a_block_of_whole_cells_inside_its_grid(name, count, a_cell):
 
 @compiled
 @both
-def test_cpp_steps_as_plain_numpy_does(name):
+def test_cpp_substeps_match_plain_numpy(name):
     scene = make_scene(name, small=True)
     state = scene.x, scene.v, scene.C, scene.F
     for _ in range(scene.substeps):
@@ -93,19 +95,19 @@ def test_cpp_steps_as_plain_numpy_does(name):
     run = run_with_cpp(scene, repeats=1)
     np.testing.assert_allclose(run.positions, state[0], rtol=0, atol=1e-14)
     assert run.loss == pytest.approx(np.sum(scene.weights * state[0]), abs=1e-12)
-    assert np.abs(np.linalg.det(state[3]) - 1).max() > 0.01  # stress matters
+    assert np.abs(np.linalg.det(state[3]) - 1).max() > 0.01  # the stress has an effect
     free = run_with_cpp(replace(scene, floor=-10.0), repeats=1)
     assert (
         np.abs(free.gradient - run.gradient).max() > 0.02 * np.abs(run.gradient).max()
-    )  # and so does the floor
+    )  # the floor has an effect
 
 
 @compiled
 @both
-def test_the_adjoint_of_cpp_is_the_finite_difference(name, rng):
+def test_cpp_adjoint_matches_finite_differences(name, rng):
     scene = make_scene(name, small=True)
     run = run_with_cpp(scene, repeats=1)
-    # the loss is nearly linear in v, so that round-off, not this step, bounds the difference
+    # the loss is nearly linear in v, so round-off limits the accuracy, not the step size
     e = 1e-3
 
     def slope(direction):
@@ -131,7 +133,7 @@ def test_the_adjoint_of_cpp_is_the_finite_difference(name, rng):
 
 @compiled
 @both
-def test_two_threads_of_cpp_do_what_one_does(name):
+def test_cpp_with_two_threads_matches_one_thread(name):
     scene = make_scene(name, small=True)
     agree(run_with_cpp(scene, threads=2, repeats=1), run_with_cpp(scene, repeats=1))
 
@@ -166,7 +168,7 @@ def agree(run, other):
 @compiled
 @both
 @pytest.mark.parametrize("threads", [1, 2])
-def test_material_point_does_the_same_as_the_plain_loop(name, threads):
+def test_material_point_matches_cpp(name, threads):
     if threads > numba.config.NUMBA_NUM_THREADS:
         pytest.skip("one core")
     scene, before = make_scene(name, small=True), numba.get_num_threads()
@@ -177,7 +179,7 @@ def test_material_point_does_the_same_as_the_plain_loop(name, threads):
 
 
 @compiled
-def test_a_particle_that_leaves_the_grid_is_a_sentence():
+def test_particle_outside_the_grid_raises_step_error():
     scene = make_scene("2d", small=True)
     with pytest.raises(StepError, match="left the grid in substep 1 of 20"):
         run_with_cpp(replace(scene, v=scene.v + 1e4), repeats=1)
@@ -185,7 +187,7 @@ def test_a_particle_that_leaves_the_grid_is_a_sentence():
         run_with_cpp(replace(scene, F=np.nan * scene.F), repeats=1)
 
 
-def test_what_cannot_run_says_why(monkeypatch):
+def test_invalid_scenes_and_missing_peers_raise(monkeypatch):
     scene = make_scene("2d", small=True)
     with pytest.raises(InputError, match="no scene '4d'"):
         make_scene("4d")

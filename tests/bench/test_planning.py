@@ -1,4 +1,4 @@
-"""The planning benchmark: every method plans both bodies, and growth is read off rightly."""
+"""The planning benchmark: every method is measured, and growth exponents are correct."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from pliant.bench.planning import METHODS, case, exponent, problem, report
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_case_is_measured(method):
+def test_every_method_is_measured(method):
     found = case("rod", 4, method)
     assert found["seconds"] > 0.0
     assert found["iterations"] >= 1
@@ -20,7 +20,7 @@ def _standing(body):
     return now.states, now.controls
 
 
-def test_exponents_and_ratios():
+def test_exponents_and_ratios_are_reported():
     rows = [
         {
             "body": "rod",
@@ -40,5 +40,5 @@ def test_exponents_and_ratios():
         [*rows, {"body": "rod", "steps": 20, "method": "collocation", "missing": "no casadi"}]
     ).tables
     assert "rod" in title
-    assert columns[-1].startswith("gauss_newton ahead")
+    assert columns[-1].startswith("speed-up of gauss_newton")
     assert [line[-1] for line in table] == ["1.0x", "20.0x"]

@@ -1,5 +1,5 @@
-"""The surrogate benchmark: every method on the ridge, in the relation that slopes bring, and what
-the report says."""
+"""The surrogate benchmark: every method on the ridge, the benefit of derivatives, and the
+report."""
 
 import json
 
@@ -40,9 +40,9 @@ def test_every_method_is_measured(measured):
         assert at[-1]["evaluations"] <= m.limit
 
 
-def test_slopes_save_evaluations(measured):
-    """Grid is of fourth order as RegularGrid is, but has three numbers of each evaluation; a
-    polynomial of a smooth map has every order."""
+def test_derivatives_reduce_evaluations(measured):
+    """Grid and RegularGrid both have fourth order, but Grid uses value and gradient of each
+    evaluation. Chebyshev interpolation of a smooth map converges faster than any order."""
     tightest = {
         name: found[KEYS[-1]]["evaluations"]
         for name, found in measured[1]["methods"].items()
@@ -53,8 +53,8 @@ def test_slopes_save_evaluations(measured):
 
 @pytest.mark.parametrize(
     "method", [name for name in METHODS if name != "Tree"]
-)  # which later queries change
-def test_errors_are_those_at_the_queries(measured, method):
+)  # later queries change the tree
+def test_reported_errors_are_largest_errors_at_queries(measured, method):
     m, numbers, made = measured
     off = (
         max(np.abs(made[method](x)[0] - m.f(x, None)[0]).max() for x in m.queries)
@@ -62,7 +62,7 @@ def test_errors_are_those_at_the_queries(measured, method):
     )
     best = list(numbers["methods"][method].values())[-1]
     assert off <= best["error"] * (1.0 + 1e-9)
-    if KEYS[-1] in numbers["methods"][method]:  # else it went on, up to the limit
+    if KEYS[-1] in numbers["methods"][method]:  # otherwise it continued up to the limit
         assert off == pytest.approx(best["error"])
 
 
@@ -85,14 +85,14 @@ def test_evaluations_are_shared_and_limited():
     assert len(calls) == len(set(calls)) == numbers["made"]
     assert made.keys() == {
         "Chebyshev"
-    }  # the queries lie in three cells, of eight corners; scipy's begin with sixteen points
+    }  # the queries lie in three cells with eight corners; SciPy's methods start with 16 points
     assert report({"maps": [numbers], "queries": []}).tables[0][2][0] == [
         "Grid",
-        *["not within 7", "-"] * 3,
+        *["more than 7", "-"] * 3,
     ]
 
 
-def test_the_arm_is_measured():
+def test_arm_is_measured():
     m = arm(quick=True)
     found, made = reached(m, "Grid")
     assert set(found) == set(KEYS)
@@ -101,7 +101,7 @@ def test_the_arm_is_measured():
     assert 4 < row["coefficients"] < m.truth.shape[1]
 
 
-def test_report(measured):
+def test_report_lists_every_method(measured):
     _, numbers, _ = measured
     queries = [
         {

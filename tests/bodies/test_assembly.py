@@ -1,5 +1,5 @@
-"""The compiled loops of a solid: every derivative, positive stiffness, viscosity, and bits that do
-not depend on threads."""
+"""The compiled loops of a solid: derivatives, projected stiffness, viscosity, and results that do
+not depend on the number of threads."""
 
 import numba
 import numpy as np
@@ -28,7 +28,7 @@ def bent(body, rng, size=0.004):
 
 
 def damped(body, rng):
-    """A viscous share with a made-up past."""
+    """Return a viscosity with random previous positions."""
     return body.viscosity_of_step(
         body.fields, 0.3, (2.0, -2.5, 0.5), [bent(body, rng), bent(body, rng)]
     )
@@ -37,7 +37,7 @@ def damped(body, rng):
 @elements
 @every_law
 @pytest.mark.parametrize("viscous", [False, True], ids=["elastic", "viscous"])
-def test_gradient_is_the_slope_of_energy_and_stiffness_that_of_gradient(
+def test_gradient_and_stiffness_are_derivatives_of_energy(
     rng, taylor, dense, dim, order, law, viscous
 ):
     body = solid(dim, order, law)
@@ -54,7 +54,7 @@ def test_gradient_is_the_slope_of_energy_and_stiffness_that_of_gradient(
 
 @elements
 @every_law
-def test_stiffness_times_is_stiffness_times(rng, dense, dim, order, law):
+def test_stiffness_times_equals_matrix_product(rng, dense, dim, order, law):
     body = solid(dim, order, law)
     q, y = bent(body, rng), rng.standard_normal(body.rest.size)
     K = dense(body, body.stiffness(q, body.fields))
@@ -67,7 +67,7 @@ def test_stiffness_times_is_stiffness_times(rng, dense, dim, order, law):
 
 @elements
 @every_law
-def test_third_is_the_slope_of_stiffness_and_symmetric_in_all_three(rng, taylor, dim, order, law):
+def test_stiffness_derivative_passes_taylor_test_and_is_symmetric(rng, taylor, dim, order, law):
     body = solid(dim, order, law)
     q, (y, z, w) = bent(body, rng), rng.standard_normal((3, body.rest.size))
     third = lambda a, b: body.stiffness_derivative(q, body.fields, a, b)
@@ -82,8 +82,9 @@ def test_third_is_the_slope_of_stiffness_and_symmetric_in_all_three(rng, taylor,
 @elements
 @every_law
 def test_projected_stiffness_has_no_negative_eigenvalue(rng, dense, dim, order, law):
-    """In a scrambled body (for neo-Hookean a strongly compressed one, which it allows) the exact
-    one does."""
+    """The exact stiffness of a body with permuted nodes has negative eigenvalues.
+
+    A neo-Hookean body does not allow inversion and is strongly compressed instead."""
     body = solid(dim, order, law)
     if law == "neo-hookean":
         q = (body.rest.reshape(-1, dim) * ([0.3] + [1.6] * (dim - 1))).ravel()
@@ -100,7 +101,7 @@ def test_projected_stiffness_has_no_negative_eigenvalue(rng, dense, dim, order, 
 
 @elements
 @every_law
-def test_projection_leaves_a_positive_stiffness_alone(rng, dim, order, law):
+def test_projection_does_not_change_positive_stiffness(rng, dim, order, law):
     body = solid(dim, order, law, power=0)
     rest = body.stiffness(body.rest, body.fields)
     np.testing.assert_allclose(
@@ -112,8 +113,8 @@ def test_projection_leaves_a_positive_stiffness_alone(rng, dim, order, law):
 
 
 @elements
-def test_a_turning_body_feels_no_viscosity(dim, order):
-    """Neither through the strains of two rigid places, nor through the velocity of a spin."""
+def test_rigid_rotation_has_no_viscous_force(dim, order):
+    """Neither two rigidly rotated positions nor a rotational velocity give a viscous force."""
     body = solid(dim, order, "fixed-corotated", power=0)
     turn = np.eye(dim)
     turn[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
@@ -134,7 +135,7 @@ def test_a_turning_body_feels_no_viscosity(dim, order):
 
 
 @elements
-def test_at_rest_viscosity_is_the_stiffness_times_its_time(rng, dim, order):
+def test_viscosity_at_rest_is_stiffness_times_damping_time(rng, dim, order):
     """Rayleigh's beta K: the viscous force of a small velocity in the rest shape."""
     body = solid(dim, order, "neo-hookean", power=0)
     v, beta = rng.standard_normal(body.rest.size), 0.03
@@ -152,7 +153,7 @@ def test_at_rest_viscosity_is_the_stiffness_times_its_time(rng, dim, order):
 
 
 @elements
-def test_viscous_jvp_is_the_derivative_by_an_older_level_and_its_transpose_swaps(
+def test_viscous_jvp_is_derivative_by_previous_positions_and_its_transpose_swaps_levels(
     rng, taylor, dim, order
 ):
     body = solid(dim, order, "neo-hookean", power=0)
@@ -171,12 +172,14 @@ def test_viscous_jvp_is_the_derivative_by_an_older_level_and_its_transpose_swaps
     assert w @ push == pytest.approx(d @ body.viscous_jvp(old, q, w, moduli), rel=1e-10)
 
 
-# Material numbers
+# Material parameters
 
 
 @elements
 @every_law
-def test_forces_and_products_have_their_slopes_in_each_cells_numbers(rng, taylor, dim, order, law):
+def test_material_derivatives_of_force_and_stiffness_product_pass_taylor_test(
+    rng, taylor, dim, order, law
+):
     from dataclasses import replace
 
     body = solid(dim, order, law)
@@ -214,7 +217,7 @@ def test_forces_and_products_have_their_slopes_in_each_cells_numbers(rng, taylor
 
 @pytest.fixture
 def on_threads(monkeypatch):
-    """on_threads(n, f): f() with every compiled loop, however small, on n threads."""
+    """Return on_threads(n, f), which calls f() with every compiled loop on n threads."""
     monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     before = numba.get_num_threads()
 

@@ -1,5 +1,5 @@
-"""Beams: closed forms of slender rods, large turns against integrated rods, objectivity, every
-derivative, mass and viscosity."""
+"""Beams: closed forms, large rotations compared with integrated rods, objectivity, derivatives,
+mass and viscosity."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def line(n, section, length=1.0, along=(1.0, 0.0, 0.0)):
 
 
 def frame():
-    """A branched body of two sections that lies askew in space."""
+    """Return a branched body with two cross-sections in a general orientation."""
     points = [[0.0, 0, 0], [0.3, 0.1, 0], [0.5, 0.3, 0.2], [0.4, -0.2, 0.1], [0.7, -0.3, 0.3]]
     parts = {"arm": [0, 1], "leg": [2, 3]}
     section = {
@@ -43,8 +43,9 @@ def frame():
 
 
 def strained(body, rng, size=0.1):
-    """Places and turns off their rest, as a part of the mean rod and in radians, all turned by
-    about a radian."""
+    """Return perturbed positions (relative to the mean rod length) and rotations [rad].
+
+    The whole body is also rotated by about one radian."""
     n, q = len(body.rods.points), body.rest.copy()
     q[: 3 * n] += size * body.cell_size() * rng.standard_normal(3 * n)
     q[3 * n :] = 2.0 * size * rng.standard_normal(3 * n)
@@ -52,7 +53,7 @@ def strained(body, rng, size=0.1):
 
 
 def moved(body, q, turn, shift=(0.0, 0.0, 0.0)):
-    """q after a rigid motion."""
+    """Return q after a rigid motion."""
     x, theta = np.split(q.reshape(-1, 3), 2)
     return np.concatenate(
         [turn.apply(x) + shift, (turn * Rotation.from_rotvec(theta)).as_rotvec()]
@@ -60,7 +61,7 @@ def moved(body, q, turn, shift=(0.0, 0.0, 0.0)):
 
 
 def bent_by(body, dense, load, held=("start",)):
-    """The small answer of a held body to a load (n_nodes, 3) [N, N m]."""
+    """Return the linear response of a supported body to a load (n_nodes, 3) [N, N m]."""
     K = dense(body, body.stiffness(body.rest, body.fields))
     free = np.setdiff1d(
         np.arange(len(K)),
@@ -80,9 +81,9 @@ def bent_by(body, dense, load, held=("start",)):
     [RectangularSection(width=0.08, height=0.2), CircularSection(radius=0.05, inner=0.02)],
     ids=["bar", "round"],
 )
-def test_a_cantilever_has_the_closed_form_in_every_direction(dense, n, section):
-    """Exact at the ends whatever the division: P L^3 / 3 EI + P L / G A_s, P L / EA and T L /
-    GJ."""
+def test_cantilever_matches_closed_form_in_every_direction(dense, n, section):
+    """The end displacement is exact for every number of rods: P L^3 / 3 EI + P L / G A_s, P L / EA
+    and T L / GJ."""
     body = Beams(rods=line(n, section), materials={"body": MATERIAL})
     end, turn = body.region("end")
     for axis, moment, shear in (
@@ -100,7 +101,7 @@ def test_a_cantilever_has_the_closed_form_in_every_direction(dense, n, section):
         assert bent_by(body, dense, load)[node, 0] == pytest.approx(1.0 / stiffness, rel=1e-9)
 
 
-def test_a_slanted_cantilever_bends_as_a_straight_one(dense):
+def test_slanted_cantilever_bends_like_axis_aligned_one(dense):
     along = np.array([1.0, 2.0, -2.0]) / 3.0
     section = RectangularSection(width=0.05, height=0.1)
     rods = line(2, section, along=along)
@@ -116,7 +117,7 @@ def test_a_slanted_cantilever_bends_as_a_straight_one(dense):
         np.testing.assert_allclose(bent_by(body, dense, load)[1], want * side, atol=1e-9 * want)
 
 
-def test_the_first_frequencies_are_those_of_a_cantilever(dense):
+def test_first_frequencies_match_cantilever_theory(dense):
     section = RectangularSection(width=0.02, height=0.03)
     body = Beams(rods=line(12, section), materials={"body": MATERIAL})
     K, M = (
@@ -137,7 +138,7 @@ def test_the_first_frequencies_are_those_of_a_cantilever(dense):
     assert np.abs(omega / (0.5 * np.pi * np.sqrt(E / DENSITY)) - 1.0).min() < 0.01  # along the rod
 
 
-# Large turns
+# Large rotations
 
 
 def tip_under(rods, material, force, stages):
@@ -156,9 +157,9 @@ def tip_under(rods, material, force, stages):
     return x.reshape(-1, 3)[rods.region_points("end")[0]]
 
 
-def test_a_cantilever_under_a_large_tip_force_is_an_elastica():
-    """EI t'' + P cos t = 0 with t(0) = 0 and t'(1) = 0, at P L^2 / EI = 6: the tip goes 0.74 of the
-    length aside."""
+def test_cantilever_under_large_tip_force_matches_elastica():
+    """EI t'' + P cos t = 0 with t(0) = 0 and t'(1) = 0 at P L^2 / EI = 6: the tip deflects by 0.74
+    of the length."""
     section = CircularSection(radius=0.004)
     EI = E * section.moments[0]
     force = 6.0 * EI
@@ -180,9 +181,9 @@ def test_a_cantilever_under_a_large_tip_force_is_an_elastica():
     assert abs(tip[1]) < 1e-9
 
 
-def test_an_end_moment_rolls_a_cantilever_to_a_half_circle():
-    """Nodes lie on the circle whose chords are the rods, and the energy is that of the constant
-    curvature, whatever the division."""
+def test_end_moment_bends_cantilever_to_half_circle():
+    """The nodes lie on the circle whose chords are the rods, and the energy is that of constant
+    curvature, for every number of rods."""
     n, section = 8, CircularSection(radius=0.01)
     rods = line(n, section)
     motor = Servo(region="end rotations", axis=(0, -1, 0), stiffness=1e6)
@@ -224,8 +225,9 @@ def arc(n):
 
 @pytest.fixture(scope="module")
 def integrated_tip():
-    """The tip of the bend as a Cosserat rod: r' = R (e + n / stiffness), R' = R [k], m' = -r' x n,
-    shot from the clamp to m = 0."""
+    """Return the tip of the bend as a Cosserat rod by a shooting method from the clamp to m = 0.
+
+    The equations are r' = R (e + n / stiffness), R' = R [k] and m' = -r' x n."""
     section, length = RectangularSection(width=1.0, height=1.0), BEND["radius"] * np.pi / 4
     modulus, shear = BEND["E"], 0.5 * BEND["E"]
     stretch = np.array([modulus * section.area, *(shear * np.array(section.shear_areas))])
@@ -260,8 +262,8 @@ def integrated_tip():
     return shot(m, force)[:3]
 
 
-@pytest.mark.filterwarnings("ignore:.*millimetres")  # the units of the books
-def test_the_bend_of_45_degrees_converges_with_the_square_of_the_rod(integrated_tip, rate):
+@pytest.mark.filterwarnings("ignore:.*millimetres")  # the units of the literature
+def test_45_degree_bend_converges_with_square_of_rod_length(integrated_tip, rate):
     material, aside = (
         pl.Material(E=BEND["E"], nu=0.0),
         np.linalg.norm(integrated_tip - arc(1).points[1]),
@@ -273,13 +275,13 @@ def test_the_bend_of_45_degrees_converges_with_the_square_of_the_rod(integrated_
     assert rate(1.0 / np.array(counts), errors) == pytest.approx(2.0, abs=0.2)
     assert (
         np.linalg.norm(tips[-1] - (15.79, 47.23, 53.37)) < 0.01 * aside
-    )  # Simo and Vu-Quoc, with 8 elements of their own
+    )  # Simo and Vu-Quoc, with 8 elements
 
 
 # Rigid motions
 
 
-def test_a_rigid_motion_costs_nothing(rng):
+def test_rigid_motion_has_no_energy_or_force(rng):
     body = frame()
     for size in (1e-8, 0.5, 3.0, 5.9):
         axis = rng.standard_normal(3)
@@ -292,7 +294,7 @@ def test_a_rigid_motion_costs_nothing(rng):
         assert np.abs(g).max() < 1e-13 * scale
 
 
-def test_a_rigid_motion_of_a_strained_body_turns_its_forces(rng):
+def test_rigid_motion_of_strained_body_rotates_its_forces(rng):
     body = frame()
     q, turn = strained(body, rng), Rotation.from_rotvec([0.3, 0.9, -0.4])
     (energy, g), (other, h) = (
@@ -309,7 +311,7 @@ def test_a_rigid_motion_of_a_strained_body_turns_its_forces(rng):
 # Derivatives
 
 
-def test_every_derivative_by_the_unknowns(rng, taylor, dense):
+def test_derivatives_by_unknowns_pass_taylor_test(rng, taylor, dense):
     body, rng = frame(), np.random.default_rng(3)
     q, d, y = strained(body, rng), *(0.1 * rng.standard_normal((2, body.rest.size)))
     f = body.fields
@@ -328,7 +330,7 @@ def test_every_derivative_by_the_unknowns(rng, taylor, dense):
     )
 
 
-def test_the_projected_stiffness_is_positive_and_the_same_at_rest(rng, dense):
+def test_projected_stiffness_is_positive_and_unchanged_at_rest(rng, dense):
     body = frame()
     K = dense(body, body.stiffness(strained(body, rng, 0.3), body.fields, project=True))
     assert np.linalg.eigvalsh(K).min() > -1e-9 * np.abs(K).max()
@@ -336,7 +338,7 @@ def test_the_projected_stiffness_is_positive_and_the_same_at_rest(rng, dense):
     np.testing.assert_allclose(*at_rest, atol=1e-9 * np.abs(at_rest[0]).max())
 
 
-def test_every_derivative_by_the_material(rng, taylor):
+def test_derivatives_by_material_pass_taylor_test(rng, taylor):
     body = frame()
     q, before, y, z = (
         strained(body, rng),
@@ -371,7 +373,7 @@ def test_every_derivative_by_the_material(rng, taylor):
 # Viscosity
 
 
-def test_every_derivative_of_the_viscous_force(rng, taylor, dense):
+def test_derivatives_of_viscous_force_pass_taylor_test(rng, taylor, dense):
     body, f, rates = frame(), frame().fields, [150.0, -200.0, 50.0]
     q, one, two = (strained(body, rng) for _ in range(3))
     y, d, d1, d2 = 0.1 * rng.standard_normal((4, body.rest.size))
@@ -420,7 +422,7 @@ def test_every_derivative_of_the_viscous_force(rng, taylor, dense):
     )
 
 
-def test_viscosity_takes_energy_and_none_in_rigid_rotation(rng):
+def test_viscosity_dissipates_energy_but_not_in_rigid_rotation(rng):
     body = frame()
     q, v = strained(body, rng), rng.standard_normal(body.rest.size)
     power = lambda q, v: (
@@ -437,7 +439,7 @@ def test_viscosity_takes_energy_and_none_in_rigid_rotation(rng):
     )
 
 
-def test_a_vibration_dies_at_the_rate_of_rayleigh_damping(dense):
+def test_vibration_decays_at_rate_of_rayleigh_damping(dense):
     """The first mode of K and M decays as exp(-tau w^2 t / 2) under a viscosity of tau seconds."""
     tau = 2e-3
     robot = pl.Robot(
@@ -473,10 +475,10 @@ def test_a_vibration_dies_at_the_rate_of_rayleigh_damping(dense):
     assert left == pytest.approx(np.exp(-decay * omega * time) * np.cos(swing * time), rel=0.02)
 
 
-# Mass, places and names
+# Mass, positions and names
 
 
-def test_mass_and_weight_are_those_of_the_rods(rng):
+def test_mass_and_weight_match_the_rods(rng):
     body = frame()
     want = np.array([DENSITY, DENSITY, 900.0, 900.0]) @ body.volumes()
     push = np.outer(body.is_position, [1.0, 0.0, 0.0]).ravel()
@@ -492,7 +494,7 @@ def test_mass_and_weight_are_those_of_the_rods(rng):
     assert body.node_volumes(np.arange(4)).sum() == pytest.approx(body.volumes().sum())
     spin = np.cross(
         [0.0, 0.0, 1.0], body.rods.points
-    )  # about z: the inertia of the places alone, by quadrature
+    )  # about z: the inertia of the positions only, by quadrature
     inertia = (
         body.mass_vjp(*2 * [np.concatenate([spin, np.zeros_like(spin)]).ravel()])
         @ body.fields.density
@@ -504,7 +506,7 @@ def test_mass_and_weight_are_those_of_the_rods(rng):
     assert inertia == pytest.approx(np.einsum("m,g,mgi->", masses, 0.5 * w, at[..., :2] ** 2))
 
 
-def test_names_are_of_places_turns_or_both():
+def test_region_names_select_positions_rotations_or_both():
     body = Beams(rods=line(3, CircularSection(radius=0.01)), materials={"body": MATERIAL})
     assert body.region("end").tolist() == [1, 5]
     assert body.region("end positions").tolist() == [1]
@@ -533,14 +535,14 @@ def test_names_are_of_places_turns_or_both():
         ),
     ],
 )
-def test_free_rigid_motions_count_turns_too(supports, loose):
+def test_free_rigid_motions_include_rotations(supports, loose):
     robot = pl.Robot(
         shape=line(2, CircularSection(radius=0.01)), material=MATERIAL, supports=supports
     )
     assert len(Equations(robot=robot).free_rigid_motions()) == loose
 
 
-def test_a_moving_support_moves_places_and_turns_nothing():
+def test_moving_support_translates_positions_and_keeps_rotations():
     robot = pl.Robot(
         shape=line(2, CircularSection(radius=0.01)),
         material=MATERIAL,
@@ -551,8 +553,8 @@ def test_a_moving_support_moves_places_and_turns_nothing():
     assert not q[~robot.body().is_position].any()
 
 
-def test_fibres_strain_by_bending_and_stretching():
-    """Under a pure moment every fibre at the surface is strained by reach / radius; under a pull by
+def test_surface_strain_matches_bending_and_stretching():
+    """Under a pure moment the surface strain is section radius times curvature; under tension it is
     F / EA."""
     body = Beams(rods=line(4, CircularSection(radius=0.02)), materials={"body": MATERIAL})
     angle = 0.3 * body.rods.points[:, 0]
@@ -570,7 +572,7 @@ def test_fibres_strain_by_bending_and_stretching():
     assert not body.strain(q.ravel())[~body.is_position].any()
 
 
-def test_the_residual_of_a_step_has_its_derivatives(rng, taylor):
+def test_residual_blocks_are_derivatives_of_residual(rng, taylor):
     robot = pl.Robot(
         shape=frame().rods,
         material=MATERIAL,
@@ -599,7 +601,7 @@ def test_the_residual_of_a_step_has_its_derivatives(rng, taylor):
         )
 
 
-def test_the_ground_carries_the_weight_of_a_beam():
+def test_ground_carries_weight_of_beam():
     floor = pl.Contact(obstacle=pl.plane((0, 0, 1), height=-0.001), friction=0.3)
     robot = pl.Robot(
         shape=line(6, CircularSection(radius=0.01)),
@@ -620,7 +622,7 @@ def test_the_ground_carries_the_weight_of_a_beam():
     assert carried.sum() == pytest.approx(9.81 * DENSITY * body.volumes().sum(), rel=1e-3)
 
 
-def test_a_gripper_holds_places_and_lets_turn():
+def test_gripper_holds_positions_and_leaves_rotations_free():
     hand = pl.Gripper(surface="start", frame=pl.actuators.MovingFrame(origin=(0, 0, 0)))
     robot = pl.Robot(
         shape=line(2, CircularSection(radius=0.02)),
@@ -639,10 +641,10 @@ def test_a_gripper_holds_places_and_lets_turn():
     )  # the slope of a cantilever at its loaded end
 
 
-# What cannot be
+# Rejected states and input
 
 
-def test_a_full_turn_is_refused_with_the_rod_that_does_it():
+def test_full_rotation_fails_and_names_the_rod():
     motor = Servo(region="start", axis=(0, 0, 1), limits=(-10.0, 10.0))
     robot = pl.Robot(
         shape=line(2, CircularSection(radius=0.05)), material=MATERIAL, actuators={"motor": motor}
@@ -654,7 +656,7 @@ def test_a_full_turn_is_refused_with_the_rod_that_does_it():
         if not step.status:
             break
         x = step.x
-    assert angle == pytest.approx(6.0)  # 0.95 of a turn is 5.97
+    assert angle == pytest.approx(6.0)  # 0.95 of a full rotation is 5.97 rad
     assert "Rod 0 has reached its rotation limit" in step.status.text
     assert "stop before a full turn" in step.status.text
     assert robot.body().inadmissible_cell(x) is None
@@ -663,8 +665,8 @@ def test_a_full_turn_is_refused_with_the_rod_that_does_it():
     assert robot.body().energy(over, robot.body().fields)[0] == np.inf
 
 
-def test_an_end_across_its_rod_is_refused():
-    """Beyond a right angle the sines fall again, and with them the energy would."""
+def test_end_rotated_beyond_right_angle_has_infinite_energy():
+    """Beyond a right angle the sines decrease again, and the energy would decrease with them."""
     body = Beams(rods=line(1, CircularSection(radius=0.05)), materials={"body": MATERIAL})
     q = body.rest.copy()
     energies = []
@@ -698,11 +700,11 @@ def robot_of_rods(**options):
         (lambda: robot_of_rods(material={}), "has no material"),
     ],
 )
-def test_bad_robots_of_rods_are_refused(make, says, one_sentence):
+def test_bad_robot_of_rods_is_rejected(make, says, one_sentence):
     one_sentence(lambda: pl.ImplicitEuler(make(), dt=0.01), says)
 
 
-def test_what_needs_a_solid_says_so(one_sentence):
+def test_rods_are_rejected_where_a_solid_is_required(one_sentence):
     pull = {"pull": Thrust(point=(1, 0, 0), limits=(-1.0, 1.0))}
     one_sentence(
         lambda: pl.MaterialPoint(robot_of_rods(), dt=0.01, cell=0.01),

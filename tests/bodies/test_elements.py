@@ -1,4 +1,4 @@
-"""Quadrature and shares of a facet, against integrals over a simplex."""
+"""Quadrature and facet weights compared with integrals over a simplex."""
 
 from math import factorial, prod
 
@@ -29,7 +29,7 @@ def test_quadrature_is_exact_to_its_degree(dim, degree):
 @pytest.mark.parametrize("degree", [1, 2])
 @pytest.mark.parametrize("dim", [2, 3])
 def test_quadrature_is_not_exact_beyond_its_degree(dim, degree):
-    """So that the test above can fail."""
+    """This shows that the test above can fail."""
     bary, weights = quadrature(dim, degree)
     powers = np.array([degree + 1] + [0] * dim)
     exact = factorial(dim) * factorial(degree + 1) / factorial(dim + degree + 1)
@@ -38,7 +38,7 @@ def test_quadrature_is_not_exact_beyond_its_degree(dim, degree):
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("dim", [2, 3])
-def test_the_exact_share_of_a_flat_facet_is_the_mean_of_its_shape_functions(dim, order, rng):
+def test_exact_weights_of_flat_facet_are_means_of_shape_functions(dim, order, rng):
     corners = rng.standard_normal((1, dim, dim))
     middles = 0.5 * (corners + np.roll(corners, -1, axis=1))[:, : 1 if dim == 2 else 3]
     nodes = corners if order == 1 else np.concatenate([corners, middles], axis=1)
@@ -68,8 +68,8 @@ def test_the_exact_share_of_a_flat_facet_is_the_mean_of_its_shape_functions(dim,
         (pl.geometry.Ellipsoid(radii=(0.5, 0.5, 0.5)), "outside", np.pi),
     ],
 )
-def test_the_area_of_a_curved_surface_converges_with_its_order(shape, surface, area):
-    """Straight facets miss O(h^2) of a round area, quadratic ones O(h^4)."""
+def test_curved_surface_area_converges_with_element_order(shape, surface, area):
+    """The area error of straight facets is O(h^2), of quadratic facets O(h^4)."""
     for order, least in ((1, 1.8), (2, 3.4)):
         sizes = np.array([2, 4])
         meshes = [

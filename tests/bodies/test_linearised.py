@@ -11,7 +11,7 @@ from pliant.materials import LAWS
 
 
 def block(dim, order, law, *, power=0, n=3):
-    """A body whose number of cells is no multiple of the cells that are taken side by side."""
+    """Return a body whose number of cells is not a multiple of the SIMD width."""
     if dim == 3:
         shape = pl.Box(size=(0.1, 0.07, 0.05))
         mesh = shape.mesh(divisions=(n, 1, 1), order=order)
@@ -46,7 +46,7 @@ def assert_same(found, wanted):
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize("viscosity", [0.0, 2.5])
-def test_it_is_the_gradient_and_the_stiffness(dim, order, law, viscosity):
+def test_gradient_and_stiffness_match_separate_calls(dim, order, law, viscosity):
     body = block(dim, order, law)
     q = shaken(body, 1e-3)
     assert body.inadmissible_cell(q) is None
@@ -54,7 +54,7 @@ def test_it_is_the_gradient_and_the_stiffness(dim, order, law, viscosity):
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_near_incompressible_terms_are_in_it(law):
+def test_gradient_and_stiffness_include_near_incompressible_terms(law):
     body = block(3, 1, law, power=2)
     q = shaken(body, 1e-3)
     assert_same(body.gradient_and_stiffness(q, body.fields, 1.0), apart(body, q, 1.0))
@@ -62,9 +62,9 @@ def test_near_incompressible_terms_are_in_it(law):
 
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize("law", ["fixed-corotated", "linear-corotated"])
-def test_inverted_and_flat_cells_have_the_same_rotation(dim, law):
-    """The iteration that turns cells side by side knows sound ones only; the others must neither
-    fail nor spoil their neighbours."""
+def test_inverted_and_flat_cells_match_separate_calls(dim, law):
+    """The SIMD iteration for rotations handles regular cells only. Other cells must not fail or
+    affect their neighbours."""
     body = block(dim, 1, law)
     q = shaken(body, 2e-2, seed=3)
     J = [np.linalg.det(F) for F in body._gradient_of(q)[:, 0]]
@@ -72,7 +72,7 @@ def test_inverted_and_flat_cells_have_the_same_rotation(dim, law):
     assert_same(body.gradient_and_stiffness(q, body.fields, 0.5), apart(body, q, 0.5))
 
 
-def test_laws_may_differ_from_cell_to_cell():
+def test_mixed_laws_match_separate_calls():
     mesh = pl.Box(size=(0.1, 0.05, 0.05)).mesh(divisions=(4, 1, 1), order=1)
     halves = {"left": np.arange(0, len(mesh.cells), 2), "right": np.arange(1, len(mesh.cells), 2)}
     mesh = pl.Mesh(points=mesh.points, cells=mesh.cells, regions=halves)
@@ -87,7 +87,7 @@ def test_laws_may_differ_from_cell_to_cell():
     assert_same(body.gradient_and_stiffness(q, body.fields, 3.0), apart(body, q, 3.0))
 
 
-def test_the_gradient_is_that_of_the_energy_and_the_stiffness_that_of_the_gradient():
+def test_gradient_and_stiffness_match_finite_differences():
     body = block(3, 1, "linear-corotated", n=5)
     q, y = shaken(body, 1e-3), np.random.default_rng(1).standard_normal(body.rest.size)
     g, blocks = body.gradient_and_stiffness(q, body.fields, 0.0)
@@ -108,7 +108,7 @@ def test_the_gradient_is_that_of_the_energy_and_the_stiffness_that_of_the_gradie
 
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one thread only")
-def test_bits_do_not_depend_on_the_threads():
+def test_result_is_bit_identical_for_every_thread_count():
     robot = pl.robots.diamond(along=31)
     body = robot.body()
     q = shaken(body, 1e-4)
@@ -122,7 +122,7 @@ def test_bits_do_not_depend_on_the_threads():
         np.testing.assert_array_equal(a, b)
 
 
-def test_point_masses_have_nothing_of_it():
+def test_point_masses_have_zero_gradient():
     body = pl.PointMass(points=np.zeros((2, 3)) + np.arange(2)[:, None])
     g, blocks = body.gradient_and_stiffness(body.rest, body.fields, 1.0)
     assert not g.any()

@@ -1,5 +1,5 @@
-"""Points slightly outside a body are attached to its surface; others are refused with the true
-distance."""
+"""Points slightly outside a body are attached to its surface; distant points are rejected with
+their distance."""
 
 import numpy as np
 import pytest
@@ -46,24 +46,24 @@ def attached(body, point):
 
 
 @every_body
-def test_a_point_within_the_tolerance_is_attached_to_the_nearest_point(make):
+def test_point_within_tolerance_is_attached_to_nearest_point(make):
     body = make()
     np.testing.assert_allclose(attached(body, (0.05, 0.02, 0.0200002)), (0.05, 0.02, 0.02))
 
 
 @every_body
-def test_a_point_beyond_the_tolerance_is_refused_with_its_distance(make):
+def test_point_beyond_tolerance_is_rejected_with_its_distance(make):
     with pytest.raises(InputError, match=r"0\.003 m (from the surface|away).*snap=0\.003"):
         make().locate([OUTSIDE])
 
 
 @every_body
-def test_snap_moves_a_point_of_a_larger_distance(make):
+def test_larger_snap_distance_attaches_distant_point(make):
     np.testing.assert_allclose(attached(make(snap=0.004), OUTSIDE), (0.05, 0.02, 0.02))
 
 
 @pytest.mark.parametrize("what", ["cable", "effector", "load"])
-def test_every_attachment_follows_the_snap_distance_of_the_robot(what):
+def test_every_attachment_uses_snap_distance_of_robot(what):
     def attach(robot):
         return {
             "cable": pl.Cable(points=[(0.01, 0.02, 0.01), OUTSIDE]),
@@ -76,18 +76,18 @@ def test_every_attachment_follows_the_snap_distance_of_the_robot(what):
         attach(box())
 
 
-def test_a_snapped_cable_is_as_long_as_its_attached_points_are_apart():
+def test_snapped_cable_length_is_distance_of_attached_points():
     points = [(0.02, 0.02, 0.02), (0.05, 0.02, 0.023)]
     cable = pl.Cable(points=points, drive="length", limits=(0.5, 1.0))
     assert cable.attach(box(snap=0.004).body()).rest_length == pytest.approx(0.03, abs=1e-9)
 
 
-def test_a_snap_distance_that_is_none_is_refused():
+def test_negative_snap_distance_is_rejected():
     with pytest.raises(InputError, match="snap distance is -1 m"):
         box(snap=-1)
 
 
-def test_a_robot_file_has_a_snap_distance(tmp_path):
+def test_robot_file_can_set_snap_distance(tmp_path):
     text = (
         'snap = 0.004\n[geometry]\nshape = "box"\nsize = [0.1, 0.04, 0.02]\n'
         "divisions = [2, 1, 1]\n[material]\nE = 1e5\nnu = 0.3\n"

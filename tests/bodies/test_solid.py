@@ -20,7 +20,7 @@ elements = pytest.mark.parametrize(
 
 
 def distorted(dim, order, counts=(3, 2, 2)):
-    """A lattice whose inner nodes stand a tenth of a cell off their places."""
+    """Return a lattice whose inner nodes are displaced by a tenth of a cell."""
     shape = pl.Box(size=tuple(SIZE)) if dim == 3 else pl.geometry.Rectangle(size=tuple(SIZE[:2]))
     mesh = shape.mesh(divisions=counts[:dim])
     points, inner = mesh.points.copy(), np.ones(mesh.n_points, bool)
@@ -36,8 +36,7 @@ def solid(dim, order, law="neo-hookean", power=0, **options):
 
 
 def box_integral(dim, f):
-    """The integral of a polynomial over the box, up to degree 5 in each coordinate, by a tensor
-    Gauss rule."""
+    """Return the integral over the box of a polynomial up to degree 5 in each coordinate."""
     x, w = np.polynomial.legendre.leggauss(3)
     grid = np.stack(np.meshgrid(*[(x + 1) / 2 * s for s in SIZE[:dim]], indexing="ij"), -1).reshape(
         -1, dim
@@ -50,7 +49,7 @@ def box_integral(dim, f):
 
 
 def polynomial(rng, dim, order):
-    """A random vector field of that degree: points (k, dim) -> (k, dim)."""
+    """Return a random polynomial vector field of that degree: points (k, dim) -> (k, dim)."""
     b, A, Q = (
         rng.standard_normal(dim),
         rng.standard_normal((dim, dim)),
@@ -64,9 +63,9 @@ def polynomial(rng, dim, order):
 
 @elements
 @pytest.mark.parametrize("law", LAWS)
-def test_patch_an_affine_boundary_makes_an_affine_inside(rng, dense, dim, order, law):
-    """Newton on the inner nodes alone, from a scrambled start; every law holds a constant stress in
-    balance."""
+def test_patch_affine_boundary_gives_affine_interior(rng, dense, dim, order, law):
+    """Newton's method moves the inner nodes only, from a perturbed start. A constant stress is in
+    equilibrium for every law."""
     body = solid(dim, order, law)
     affine = np.eye(dim) + 0.1 * rng.standard_normal((dim, dim))
     target = (body.mesh.points @ affine.T + 0.02).ravel()
@@ -83,9 +82,9 @@ def test_patch_an_affine_boundary_makes_an_affine_inside(rng, dense, dim, order,
 
 @elements
 @pytest.mark.parametrize("law", LAWS)
-def test_patch_uniaxial_stretch_through_the_public_door(dim, order, law):
-    """Rollers on three sides, the fourth pulled: a homogeneous stretch whose sides thin as the
-    closed form says."""
+def test_patch_uniaxial_stretch_of_robot_matches_closed_form(dim, order, law):
+    """Three sides on rollers and a traction on the fourth give a homogeneous stretch with the
+    transverse contraction of the closed form."""
     pull, mesh = 0.25, distorted(dim, order)
     mu, lam = 5e4 / 2.7, 5e4 * 0.35 / (1.35 * 0.3)
     move = np.zeros(dim)
@@ -102,7 +101,7 @@ def test_patch_uniaxial_stretch_through_the_public_door(dim, order, law):
     assert step.status
 
     def stress(side, along):
-        """(P along x, P across) at stretches (1 + pull, side, side or 1)."""
+        """Return P along x and P across at stretches (1 + pull, side, side or 1)."""
         l = np.array([1 + pull, side, side if dim == 3 else 1.0])
         J = l.prod()
         P = {
@@ -126,8 +125,8 @@ def test_patch_uniaxial_stretch_through_the_public_door(dim, order, law):
 
 
 @elements
-def test_patch_simple_shear_has_the_traction_of_its_stress(dim, order):
-    """Shear all of it: inner nodes are in balance, and the top is pulled by P n times its area."""
+def test_patch_simple_shear_traction_matches_stress(dim, order):
+    """Under uniform shear the inner nodes are in equilibrium and the top carries P n times area."""
     g, body = 0.4, solid(dim, order)
     F = np.eye(dim)
     F[0, 1] = g
@@ -137,8 +136,8 @@ def test_patch_simple_shear_has_the_traction_of_its_stress(dim, order):
     inner = np.setdiff1d(np.arange(body.mesh.n_points), np.unique(body.mesh.boundary()))
     np.testing.assert_allclose(f[inner], 0.0, atol=1e-12 * mu)
     area = SIZE[0] * (SIZE[2] if dim == 3 else 1.0)
-    # Side faces carry P_yx = mu g as well, and share the edge nodes with the top; so weigh by
-    # height: virtual work of u_x = y.
+    # Side faces also carry P_yx = mu g and share edge nodes with the top. Weight by height: the
+    # virtual work of u_x = y.
     assert f[:, 0] @ body.mesh.points[:, 1] == pytest.approx(mu * g * area * SIZE[1], rel=1e-12)
     assert f[:, 1] @ body.mesh.points[:, 0] == pytest.approx(mu * g * area * SIZE[1], rel=1e-12)
     assert len(top) > 0
@@ -150,7 +149,7 @@ def test_patch_simple_shear_has_the_traction_of_its_stress(dim, order):
 @elements
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("power", [0, 2])
-def test_a_rigid_motion_makes_no_force(rng, dim, order, law, power):
+def test_rigid_motion_has_no_force(rng, dim, order, law, power):
     body = solid(dim, order, law, power)
     Q = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
     Q[:, 0] *= np.linalg.det(Q)
@@ -177,7 +176,7 @@ def test_internal_forces_have_no_resultant_and_no_moment(rng, dim, order, law):
 
 
 @elements
-def test_the_mass_matrix_integrates_its_fields_exactly(rng, dense, dim, order):
+def test_mass_matrix_integrates_polynomial_fields_exactly(rng, dense, dim, order):
     body = solid(dim, order, thickness=0.7)
     depth = 0.7 if dim == 2 else 1.0
     M = dense(body, body.mass(body.fields.density)[:, None, None] * np.eye(dim))
@@ -194,7 +193,7 @@ def test_the_mass_matrix_integrates_its_fields_exactly(rng, dense, dim, order):
 
 
 @elements
-def test_mass_vjp_is_the_derivative_of_the_kinetic_energy(rng, dense, dim, order):
+def test_mass_vjp_is_derivative_of_kinetic_energy(rng, dense, dim, order):
     body = solid(dim, order)
     y, z = rng.standard_normal((2, body.rest.size))
     density, change = (
@@ -212,7 +211,7 @@ def test_mass_vjp_is_the_derivative_of_the_kinetic_energy(rng, dense, dim, order
 
 @elements
 @pytest.mark.parametrize("even", [False, True])
-def test_patches_add_up_to_their_areas(dim, order, even):
+def test_node_areas_sum_to_surface_area(dim, order, even):
     body = solid(dim, order, thickness=0.7)
     depth = np.array([0.7]) if dim == 2 else np.ones(1)
     sides = np.concatenate([SIZE[:dim], depth])
@@ -226,7 +225,7 @@ def test_patches_add_up_to_their_areas(dim, order, even):
 
 
 @elements
-def test_a_traction_has_its_resultant_and_acts_at_the_middle(dim, order):
+def test_traction_resultant_acts_at_surface_centre(dim, order):
     body = solid(dim, order, thickness=0.7)
     traction = np.array([3.0, -2.0, 5.0])[:dim]
     f = pl.SurfaceLoad(surface="x+", traction=traction).attach(body).reshape(-1, dim)
@@ -239,7 +238,7 @@ def test_a_traction_has_its_resultant_and_acts_at_the_middle(dim, order):
 
 
 @elements
-def test_a_point_load_has_its_resultant_and_moment(dim, order):
+def test_point_load_has_correct_resultant_and_moment(dim, order):
     body = solid(dim, order)
     at, force = 0.37 * SIZE[:dim], np.array([3.0, -2.0, 5.0])[:dim]
     f = pl.PointLoad(point=at, force=force).attach(body).reshape(-1, dim)
@@ -248,17 +247,17 @@ def test_a_point_load_has_its_resultant_and_moment(dim, order):
 
 
 @elements
-def test_locate_reproduces_fields_of_its_order(rng, dim, order):
+def test_locate_interpolates_polynomials_of_element_order(rng, dim, order):
     body = solid(dim, order)
     f, at = polynomial(rng, dim, order), rng.uniform(0, 1, (40, dim)) * SIZE[:dim]
-    # Values below 1e-9 of a shape function are dropped, which costs at most that share of the
-    # field.
+    # Shape function values below 1e-9 are dropped, which changes the field by at most that
+    # fraction.
     np.testing.assert_allclose(body.locate(at) @ f(body.mesh.points), f(at), atol=1e-8)
     np.testing.assert_allclose(np.asarray(body.locate(at).sum(axis=1)).ravel(), 1.0, rtol=1e-8)
 
 
 @elements
-def test_strain_of_an_affine_field_is_its_green_strain(rng, dim, order):
+def test_strain_of_affine_field_is_green_strain(rng, dim, order):
     body = solid(dim, order)
     F = np.eye(dim) + 0.1 * rng.standard_normal((dim, dim))
     np.testing.assert_allclose(
@@ -268,11 +267,11 @@ def test_strain_of_an_affine_field_is_its_green_strain(rng, dim, order):
     )
 
 
-# Damped strain
+# Weighted strain
 
 
 def squishy(dim, order, nu):
-    """A body whose material has a negative lambda where nu is negative."""
+    """Return a body whose material has a negative lambda if nu is negative."""
     return Solid(
         mesh=distorted(dim, order),
         materials={"body": pl.Material(E=5e4, nu=nu, density=DENSITY)},
@@ -281,9 +280,10 @@ def squishy(dim, order, nu):
 
 
 def strains_by_differences(body, q):
-    """(n_cells, n_points, dim, dim) the Green strain at the quadrature points, from differences of
-    interpolated places: they are exact, since a place is a polynomial of second degree at most
-    inside its cell."""
+    """Return the Green strain (n_cells, n_points, dim, dim) at the quadrature points.
+
+    Central differences of interpolated positions are exact, because positions are polynomials of
+    degree 2 at most inside a cell."""
     dim, e = body.dim, 1e-3
     bary, weights = quadrature(dim, body.mesh.order)
     at = (bary @ body.mesh.points[body.mesh.corners]).reshape(-1, dim)
@@ -301,7 +301,7 @@ def strains_by_differences(body, q):
 
 @elements
 @pytest.mark.parametrize("nu", [0.35, -0.4])
-def test_square_of_the_weighted_strain_is_its_energy_by_hookes_law(rng, dim, order, nu):
+def test_squared_weighted_strain_is_hookes_energy(rng, dim, order, nu):
     body = squishy(dim, order, nu)
     mu, lam = 5e4 / (2.0 * (1.0 + nu)), 5e4 * nu / ((1.0 + nu) * (1.0 - 2.0 * nu))
     assert (lam < 0.0) == (nu < 0.0)
@@ -328,9 +328,9 @@ def test_weighted_strain_is_invariant_under_rigid_motion(rng, dim, order):
 
 @elements
 @pytest.mark.parametrize("nu", [0.35, -0.4])
-def test_weighted_strain_jvp_is_its_derivative_and_symmetric(rng, dim, order, nu):
-    """The damped strain is quadratic in the positions, so that central differences are exact
-    whatever the step."""
+def test_weighted_strain_jvp_is_its_derivative_and_is_symmetric(rng, dim, order, nu):
+    """The weighted strain is quadratic in the positions, so central differences are exact for every
+    step."""
     body = squishy(dim, order, nu)
     q, d = (
         body.rest + 0.01 * rng.standard_normal(body.rest.size),
@@ -350,8 +350,8 @@ def test_weighted_strain_jvp_is_its_derivative_and_symmetric(rng, dim, order, nu
 
 @elements
 @pytest.mark.parametrize("nu", [0.35, -0.4])
-def test_viscous_force_is_the_weighted_strain_derivative_times_its_rate(rng, dim, order, nu):
-    """What latent dynamics project: time rate (ds/dq')^T (s(q') - s(q)), against the compiled
+def test_viscous_force_is_weighted_strain_derivative_times_strain_rate(rng, dim, order, nu):
+    """Compare time rate (ds/dq')^T (s(q') - s(q)), which latent dynamics project, with the compiled
     Kelvin-Voigt force of a step."""
     body, time, rate = squishy(dim, order, nu), 0.02, 50.0
     old, new = body.rest + 0.001 * rng.standard_normal((2, body.rest.size))
@@ -377,7 +377,7 @@ def test_viscous_force_is_the_weighted_strain_derivative_times_its_rate(rng, dim
 # Plane strain
 
 
-def test_energy_and_force_of_a_plane_body_grow_with_its_thickness(rng):
+def test_energy_and_force_of_plane_body_are_proportional_to_thickness(rng):
     thin, thick = solid(2, 2), solid(2, 2, thickness=2.5)
     q = thin.rest + 0.003 * rng.standard_normal(thin.rest.size)
     assert thick.energy(q, thick.fields)[0] == pytest.approx(
@@ -392,9 +392,9 @@ def test_energy_and_force_of_a_plane_body_grow_with_its_thickness(rng):
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_plane_strain_is_a_slab_held_across(rng, law):
-    """Kuhn's cut of a cube, seen from above, is the cut of its square, so that one linear field
-    lives on both meshes."""
+def test_plane_strain_equals_slab_held_across_its_thickness(rng, law):
+    """Kuhn's subdivision of a cube, seen from above, is that of its square, so both meshes
+    represent the same linear field."""
     material = {"body": pl.Material(E=5e4, nu=0.35, law=law)}
     plane = Solid(
         mesh=pl.geometry.Rectangle(size=(0.3, 0.2)).mesh(divisions=(3, 2)),
@@ -443,7 +443,7 @@ def test_regions_have_their_own_materials():
 
 
 @elements
-def test_an_inverted_cell_of_a_barrier_law_is_found(dim, order):
+def test_inverted_cell_of_barrier_law_is_found(dim, order):
     body = solid(dim, order)
     assert body.inadmissible_cell(body.rest) is None
     q = body.rest.reshape(-1, dim).copy()
@@ -460,15 +460,15 @@ def test_an_inverted_cell_of_a_barrier_law_is_found(dim, order):
     assert np.isfinite(tough.energy(q.ravel(), tough.fields)[0])
 
 
-def test_a_mirrored_middle_node_is_seen_at_the_corners():
-    """A quadratic cell may fold at a corner while all its quadrature points are sound; that is not
-    let through."""
+def test_misplaced_midside_node_is_found_at_the_corners():
+    """A quadratic cell may be inverted at a corner although all quadrature points are valid. This
+    is detected."""
     body = solid(2, 2)
     q = body.rest.reshape(-1, 2).copy()
     a, middle = body.mesh.cells[0, 0], body.mesh.cells[0, 3]
     q[middle] = q[a] + 0.15 * (
         q[middle] - q[a]
-    )  # under a quarter of the edge the map turns back at the corner
+    )  # below a quarter of the edge the mapping is inverted at the corner
     J, _ = body.inadmissible_cell(q.ravel())
     assert J <= 0.0
     assert body.energy(q.ravel(), body.fields)[0] == np.inf

@@ -1,8 +1,8 @@
-"""The registry of the contract tests: small robots that together hold every law, body, actuator,
+"""The registry of the contract tests: small robots that together cover every law, body, actuator,
 load and contact.
 
-To enrol a new class, add a line to ROBOTS (or a rule to RULES); the contract tests then run it
-through every rule, and `test_registry` fails until it is here.
+To register a new class, add a line to ROBOTS (or a rule to RULES). The contract tests then run it
+with every rule. The `test_registry_...` tests fail until it is registered.
 """
 
 from collections.abc import Callable
@@ -91,8 +91,9 @@ def cable(shape, **options):
 
 
 def ground(dim, **options):
-    """A floor that the body already touches, deep in a soft layer so that no finite difference
-    leaves it."""
+    """Return a floor that the body already touches.
+
+    The body is deep in the soft contact layer, so no finite difference leaves it."""
     normal = np.eye(dim)[-1]
     return (
         pl.Contact(obstacle=pl.plane(normal, height=0.004), stiffness=2e5, layer=0.02, **options),
@@ -108,7 +109,7 @@ def pebble(**parts):
 
 
 def hand(shape):
-    """A gripper on the left end, in a frame at its middle."""
+    """Return a gripper on the left end with a frame at its centre."""
     return {
         "hand": Gripper(
             surface="x-",
@@ -118,7 +119,7 @@ def hand(shape):
 
 
 def leash():
-    """A tether that is taut from the start, far beyond its onset."""
+    """Return a tether that is taut from the start, far beyond its onset."""
     frame = MovingFrame(origin=(0.0, 0.0, 0.2))
     return {
         "leash": Tether(
@@ -132,7 +133,7 @@ def leash():
 
 
 def flesh(shape):
-    """A muscle along a slanted axis in the left half, and a fluid in all of the body."""
+    """Return a muscle along a slanted axis in the left half and a fluidic actuator in the body."""
     half = {"box": pl.Box(size=(0.1, 0.1, 0.1)), "plane": pl.geometry.Rectangle(size=(0.1, 0.1))}[
         shape
     ]
@@ -165,12 +166,12 @@ class QuarticLaw:
 
 
 def added_law(shape):
-    """A cable, and an elastic law that is added to the material."""
+    """Return a cable and an elastic law that is added to the material."""
     return {**cable(shape), "law": AddedElasticity(law=QuarticLaw(c=5e3))}
 
 
 def rods(*, held="start", more=(), **parts):
-    """A bent arm of bars with a branch of round rods."""
+    """Return a bent arm of rectangular rods with a branch of circular rods."""
     section = {
         "arm": pl.geometry.RectangularSection(width=0.03, height=0.02),
         "branch": pl.geometry.CircularSection(radius=0.012, inner=0.004),
@@ -193,8 +194,9 @@ def rods(*, held="start", more=(), **parts):
 
 
 def bag(dim, order, law, *, fibres=None, damping=None, fluid=Pressure, **pressure):
-    """A box of 3 x 3 (x 3) cubes without the middle one, which holds a fluid; `fibres` [Pa] go
-    around it. A liquid weighs."""
+    """Return a box of 3 x 3 (x 3) cubes whose middle cube is a cavity with a fluid.
+
+    `fibres` [Pa] surround the cavity. A liquid has weight."""
     shape = pl.geometry.Rectangle(size=(0.3, 0.2)) if dim == 2 else pl.Box(size=(0.3, 0.2, 0.2))
     mesh = shape.mesh(divisions=(3,) * dim)
     away = np.abs(mesh.points[mesh.cells].mean(axis=1) / mesh.points.max(axis=0) - 0.5).max(axis=1)
@@ -287,7 +289,7 @@ ROBOTS: dict[str, Case] = {
         ),
         control=(0.6, -0.4),
     ),
-    # Seen through its effectors
+    # Condensed to its effectors
     "condensed": Case(
         robot=solid(
             "box", 1, "neo-hookean", actuators=cable("box"), effectors=ENDS["box"], damping=DAMPED
@@ -406,7 +408,7 @@ ROBOTS: dict[str, Case] = {
         design=("body.density",),
         rules=MOVING,
     ),
-    # Bodies that only a frame in space holds
+    # Bodies that are held only by a gripper or tether
     "gripper box-1": Case(
         robot=solid("box", 1, "neo-hookean", held=None, actuators=hand("box")),
         control=(0.01, 0.005, -0.01, 0.1, 0.2, -0.1),
@@ -428,7 +430,7 @@ ROBOTS: dict[str, Case] = {
         control=(0.8,),
         design=("cells.E", "cells.nu", "cells.density"),
     ),
-    # Stress in the material
+    # Active stress in the material
     "flesh box-1": Case(
         robot=solid("box", 1, "neo-hookean", actuators=flesh("box")), control=(6e3, 3e3)
     ),
@@ -616,7 +618,7 @@ ROBOTS: dict[str, Case] = {
         control=(0.01, -0.005, 0.2),
         rules=("MaterialPoint",),
     ),
-    # A line that pushes
+    # A cable that pushes
     "continued plane-1": Case(
         robot=solid(
             "plane",
@@ -626,7 +628,7 @@ ROBOTS: dict[str, Case] = {
         ),
         control=(-0.5,),
     ),
-    # Among the shapes that the controls hold
+    # Latent models
     "latent box-1": Case(
         robot=solid(
             "box", 1, "neo-hookean", damping=DAMPED, actuators=cable("box"), effectors=ENDS["box"]
@@ -658,7 +660,8 @@ LINEAR_PAIRS = [(name, rule) for name, rule in PAIRS if rule in (*LINEAR, "Laten
 
 
 def start(name, rule):
-    """(model, x, u) a few steps into a motion, so that nothing is at rest or straight."""
+    """Return (model, x, u) after a few steps of a motion, so that nothing is at rest or
+    straight."""
     case = ROBOTS[name]
     model = RULES[rule](case.robot, case.design)
     x, u = model.initial_state(), np.array(case.control)

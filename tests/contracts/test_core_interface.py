@@ -28,7 +28,7 @@ NOT_RULES = {
 
 @pytest.fixture(scope="module")
 def started():
-    """start(name, rule), once for all tests of a pair."""
+    """Return a cached start(name, rule), which is evaluated once for all tests of a pair."""
     made = {}
 
     def get(name, rule):
@@ -54,8 +54,8 @@ def test_every_derivative_passes_taylors_test(started, name, rule):
 
 
 @pytest.mark.parametrize("rule", LINEAR)
-def test_the_built_in_solver_gives_the_same_derivatives(rule):
-    """The extra `fast` must not be what makes a derivative right."""
+def test_every_solver_gives_the_same_derivatives(rule):
+    """Derivatives must also be correct without the extra `fast`."""
     pytest.importorskip("cvxopt")
     case = ROBOTS["neo-hookean box-1 tension"]
     make = (
@@ -87,7 +87,7 @@ def test_model_implements_the_reversible_interface(started, name, rule):
 
 
 def directions(model, x, u, rng):
-    """(name, dx, du, dp), one part of the state, one control or one block of parameters each."""
+    """Yield (name, dx, du, dp) for each part of the state, control and block of parameters."""
     p, starts = model.params.flat, model.space.starts
     for k, part in enumerate(model.space.parts):
         d, reach = (
@@ -115,8 +115,8 @@ OTHERS = [pair for pair in PAIRS if pair not in LINEAR_PAIRS]
 
 
 @pytest.mark.parametrize(("name", "rule"), OTHERS, ids=[f"{rule}-{name}" for name, rule in OTHERS])
-def test_a_pullback_alone_passes_taylors_test(started, taylor, rng, name, rule):
-    """Of rules that offer no more: part by part, control by control and block by block."""
+def test_pullback_passes_taylors_test(started, taylor, rng, name, rule):
+    """Check rules without `linearize` for each state part, control and parameter block."""
     model, x, u = started(name, rule)
     assert not isinstance(model, Linearizable)
     p, n = model.params.flat, model.space.starts
@@ -132,7 +132,9 @@ def test_a_pullback_alone_passes_taylors_test(started, taylor, rng, name, rule):
         move = lambda e, d=d: bar @ model.step(x + e * d[0], u + e * d[1], p + e * d[2], 3).x
         slope = sum(share @ part for share, part in zip(back, d, strict=True))
         assert (move(1e-4) - move(-1e-4)) / 2e-4 == pytest.approx(slope, rel=1e-6), what
-        if abs(move(1e-2) - move(0.0) - 1e-2 * slope) > 1e-10:  # else the step is linear in it
+        if (
+            abs(move(1e-2) - move(0.0) - 1e-2 * slope) > 1e-10
+        ):  # otherwise the step is linear in this input
             assert taylor(move, slope) == pytest.approx(2.0, abs=0.1), what
 
 
@@ -149,14 +151,14 @@ def test_model_implements_the_core_interface(started, name, rule):
 
 
 @linear
-def test_jvp_vjp_pullback_and_blocks_are_one_derivative(started, rng, name, rule):
+def test_jvp_vjp_pullback_and_dense_blocks_agree(started, rng, name, rule):
     model, x, u = started(name, rule)
     step = model.step(x, u, None, 3)
     lin = model.linearize(step)
     blocks = lin.dense_state(), lin.dense_controls(), lin.dense_params()
     directions = [rng.standard_normal((block.shape[1], 2)) * 1e-3 for block in blocks]
     together = sum(block @ d for block, d in zip(blocks, directions, strict=True))
-    # Sums of the same numbers in another order, through a factor of condition up to 1e6.
+    # The sums have another order, and the factor has a condition number up to 1e6.
     np.testing.assert_allclose(lin.jvp(*directions), together, atol=1e-9 * np.abs(together).max())
     x_bar = rng.standard_normal((model.space.size, 2))
     for got, block in zip(lin.vjp(x_bar), blocks, strict=True):
@@ -170,7 +172,7 @@ def test_jvp_vjp_pullback_and_blocks_are_one_derivative(started, rng, name, rule
 
 
 @every
-def test_a_step_changes_none_of_its_inputs_and_shares_no_memory(started, name, rule):
+def test_step_does_not_modify_inputs_or_share_memory(started, name, rule):
     model, x, u = started(name, rule)
     p = model.params.flat
     kept = [a.copy() for a in (x, u, p)]
@@ -183,11 +185,11 @@ def test_a_step_changes_none_of_its_inputs_and_shares_no_memory(started, name, r
 
 
 @every
-def test_the_same_call_gives_the_same_bits(started, name, rule):
+def test_repeated_call_is_bit_identical(started, name, rule):
     model, x, u = started(name, rule)
-    again = RULES[rule](ROBOTS[name].robot, ROBOTS[name].design)  # with caches of its own
+    again = RULES[rule](ROBOTS[name].robot, ROBOTS[name].design)  # with separate caches
     first = model.step(x, u, None, 3)
-    model.step(x, 0.5 * u, None, 7)  # a step between leaves no trace
+    model.step(x, 0.5 * u, None, 7)  # an intermediate step has no effect
     for other in (model, again):
         second = other.step(x, u, None, 3)
         np.testing.assert_array_equal(first.x, second.x)
@@ -201,7 +203,7 @@ def test_the_same_call_gives_the_same_bits(started, name, rule):
 
 
 @every
-def test_parameters_as_described_are_the_default(started, name, rule):
+def test_parameters_of_robot_are_the_default(started, name, rule):
     model, x, u = started(name, rule)
     np.testing.assert_allclose(
         model.step(x, u, model.params.flat, 3).x,
@@ -260,8 +262,9 @@ def test_registry_every_element_and_attachment_is_in_a_case():
 
 
 def second_order_pairs():
-    """Every robot once, with one rule after the other in turn; a damped one never with a rule that
-    has no velocity."""
+    """Yield every robot once with alternating rules.
+
+    A damped robot is never paired with a rule without velocity."""
     for i, (name, case) in enumerate(ROBOTS.items()):
         damped = case.robot.damping.stiffness > 0.0 or case.robot.damping.mass > 0.0
         rules = [
@@ -288,9 +291,10 @@ bent = pytest.mark.parametrize(
 
 
 def bend_at(started, name, rule, rng):
-    """A fixed x_bar, its bend, and two directions (dx, du), in dx of a tenth of the body [m, m/s];
-    an equilibrium, which does not depend on x, is bent further by u, so that its curvature stands
-    out from the accuracy of its forces."""
+    """Return a fixed x_bar, its Hessian-vector function, and two directions (dx, du).
+
+    dx has a tenth of the body size [m, m/s]. An equilibrium does not depend on x; its du is larger,
+    so that the curvature exceeds the accuracy of the forces."""
     model, x, u = started(name, rule)
     x_bar, reach = rng.standard_normal(x.size), 0.3 if any(model.space.rate) else 10.0 * np.abs(u)
     directions = [
@@ -300,7 +304,7 @@ def bend_at(started, name, rule, rng):
 
 
 @bent
-def test_hessian_vector_is_the_derivative_of_the_pullback(started, taylor, rng, name, rule):
+def test_hessian_vector_is_derivative_of_pullback(started, taylor, rng, name, rule):
     model, x, u, x_bar, bend, ((dx, du), _) = bend_at(started, name, rule, rng)
     assert model.has_second_derivatives
     pulled = lambda e: np.concatenate(

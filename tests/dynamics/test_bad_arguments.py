@@ -1,5 +1,5 @@
-"""Arguments of models, runs and problems that are not numbers or not of their kind: one error that
-says what to give."""
+"""Arguments of models, simulations and problems with invalid values or types raise one error with
+the remedy."""
 
 from math import inf, nan
 
@@ -40,7 +40,7 @@ every_rule = pytest.mark.parametrize("rule", RULES)
 
 @every_rule
 @pytest.mark.parametrize("bad", [nan, inf, -inf])
-def test_every_rule_refuses_controls_states_and_parameters_that_are_not_finite(rule, bad):
+def test_every_rule_rejects_non_finite_controls_states_and_parameters(rule, bad):
     model = RULES[rule]
     x, u, p = model.initial_state(), model.neutral_controls(), model.params.flat
     wrong = x.copy()
@@ -61,7 +61,7 @@ def test_every_rule_refuses_controls_states_and_parameters_that_are_not_finite(r
 
 
 @every_rule
-def test_every_rule_refuses_an_index_that_is_no_step(rule):
+def test_every_rule_rejects_invalid_step_index(rule):
     model = RULES[rule]
     for k in (nan, 1.5, "2", None, -2, HUGE, 10**5000):
         with pytest.raises(InputError, match=r"index k of a step is .*whole number"):
@@ -135,7 +135,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_argument_is_one_error_with_the_remedy(what):
+def test_bad_argument_raises_one_error_with_the_remedy(what):
     call, says = BAD[what]
     with pytest.raises(InputError, match=says):
         call()
@@ -171,7 +171,7 @@ HOLES = {
 
 
 @pytest.mark.parametrize("what", HOLES)
-def test_nan_is_refused_wherever_numbers_enter(what):
+def test_nan_argument_is_rejected(what):
     with pytest.raises(InputError, match="is nan"):
         HOLES[what]()
 
@@ -201,7 +201,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("path", "name"), NUMBERS)
 @pytest.mark.parametrize("bad", [nan, inf, "two", None])
-def test_a_path_refuses_what_is_no_finite_number(path, name, bad):
+def test_path_rejects_non_finite_numbers(path, name, bad):
     if name == "normal" and bad is None:
         return  # the default
     size = {"center": 2, "radii": 2, "normal": 3, "times": 2}.get(name)
@@ -211,7 +211,7 @@ def test_a_path_refuses_what_is_no_finite_number(path, name, bad):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_path_refuses_a_time_that_is_no_number(path):
+def test_path_rejects_time_that_is_not_a_number(path):
     place = PATHS[path]()
     assert np.all(np.isfinite(place(0.5)))
     for bad in (nan, "now", None):
@@ -246,7 +246,7 @@ UNDEFINED = {  # by law and call
 
 @pytest.mark.parametrize(("law", "call"), UNDEFINED)
 @pytest.mark.parametrize("F", EMPTY)
-def test_stress_of_a_degenerate_deformation_is_finite_or_an_error(law, call, F):
+def test_stress_of_degenerate_deformation_is_finite_or_raises(law, call, F):
     material = pl.Material(E=1e5, nu=0.3, law=law, power=3)
     if F not in UNDEFINED[law, call]:
         assert np.all(np.isfinite(CALLS[call](material, EMPTY[F])))
@@ -255,7 +255,7 @@ def test_stress_of_a_degenerate_deformation_is_finite_or_an_error(law, call, F):
         CALLS[call](material, EMPTY[F])
 
 
-def test_the_energy_of_a_barrier_is_infinite_without_volume_and_never_nan():
+def test_barrier_energy_is_infinite_at_zero_volume_and_never_nan():
     material = pl.Material(E=1e5, nu=0.3)
     for F in ("zero", "flat", "line", "inside out"):
         assert material.energy(EMPTY[F]) == inf

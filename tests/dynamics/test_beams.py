@@ -1,4 +1,4 @@
-"""Slender beams against Timoshenko's theory and the elastica: bending is what soft robots do."""
+"""Slender beams compared with Timoshenko's theory and the elastica."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ E = 1e6
 
 
 def tip_of_cantilever(*, length, depth, force, divisions, order=2, nu=0.0, law="neo-hookean"):
-    """(3,) [m] how far the loaded end of a clamped square beam moves."""
+    """Return the displacement (3,) [m] of the loaded end of a clamped square beam."""
     robot = pl.Robot(
         shape=pl.Box(size=(length, depth, depth)),
         divisions=divisions,
@@ -27,14 +27,15 @@ def tip_of_cantilever(*, length, depth, force, divisions, order=2, nu=0.0, law="
 
 
 def timoshenko(length, depth, force, nu):
-    """Bending plus shear, with Cowper's shear coefficient of a rectangle."""
+    """Return the deflection by bending and shear, with Cowper's coefficient of a rectangle."""
     I, A, G, k = depth**4 / 12, depth**2, E / (2 * (1 + nu)), 10 * (1 + nu) / (12 + 11 * nu)
     return force * length**3 / (3 * E * I) + force * length / (k * G * A)
 
 
 def elastica(load):
-    """(x, y) of the tip over the length, for load = P L^2 / E I: theta'' = -load cos(theta),
-    clamped, free at the end."""
+    """Return the tip position (x, y) / L of a cantilever for load = P L^2 / E I.
+
+    It solves theta'' = -load cos(theta), clamped at the start and free at the end."""
     field = lambda s, y: np.array([y[1], -load * np.cos(y[0]), np.cos(y[0]), np.sin(y[0])])
     ends = lambda a, b: np.array([a[0], b[1], a[2], a[3]])
     solution = solve_bvp(
@@ -47,10 +48,11 @@ def elastica(load):
 @pytest.mark.parametrize(
     ("slender", "nu", "within"), [(5, 0.0, 0.005), (10, 0.0, 0.002), (10, 0.3, 0.02)]
 )
-def test_a_cantilever_bends_as_timoshenko_says(slender, nu, within):
-    """A deflection of 1 % of the length, so that what is not linear costs 1e-4. With nu = 0 theory
-    and clamp agree; with nu > 0 the clamp keeps the end from changing its section, which stiffens
-    about a depth's length of the beam."""
+def test_cantilever_deflection_matches_timoshenko(slender, nu, within):
+    """The deflection is 1 % of the length, so nonlinear effects are about 1e-4.
+
+    With nu = 0 the clamp agrees with the theory. With nu > 0 the clamp prevents the transverse
+    contraction, which stiffens the beam over about its depth."""
     depth, length = 0.1, 0.1 * slender
     force = 0.01 * 3 * E * depth**4 / 12 / length**2
     tip = tip_of_cantilever(
@@ -61,9 +63,9 @@ def test_a_cantilever_bends_as_timoshenko_says(slender, nu, within):
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_a_long_strip_bends_as_the_elastica(law):
-    """P L^2 / E I = 3 brings the tip down by 60 % of the length; strains stay under 6 %, where all
-    laws are Hooke's."""
+def test_long_strip_matches_elastica(law):
+    """At P L^2 / E I = 3 the tip deflects by 60 % of the length. Strains stay under 6 %, where all
+    laws agree with Hooke's law."""
     length, depth, load = 1.0, 0.05, 3.0
     force = load * E * depth**4 / 12 / length**2
     tip = tip_of_cantilever(
@@ -75,7 +77,7 @@ def test_a_long_strip_bends_as_the_elastica(law):
     assert -tip[0] / length == pytest.approx(1.0 - x, rel=0.02)
 
 
-def test_four_node_cells_lock_where_ten_node_cells_do_not():
+def test_four_node_cells_lock_and_ten_node_cells_do_not():
     depth, length = 0.1, 1.0
     force = 0.01 * 3 * E * depth**4 / 12 / length**2
     right = timoshenko(length, depth, force, 0.0)

@@ -1,5 +1,5 @@
-"""Condensed dynamics against the whole model: eq. 11 is its step, and the printed derivatives are
-what they say."""
+"""Condensed dynamics compared with the full model: eq. 11 is its step, and the derivatives match
+their definitions."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ DT = 0.01
 
 
 def arm(**parts):
-    """A damped slab with two cables, a tip at a node and a mean over an end face."""
+    """Return a damped slab with two cables, an effector at a node and one averaged over a face."""
     rows = {"left": 0.02, "right": 0.08}
     return pl.Robot(
         **{
@@ -57,7 +57,7 @@ def test_predicted_step_equals_the_full_step_for_every_control(model):
 
 
 def test_coupling_equals_h_a_inverse_h(model):
-    """W_ij = H_i A^-1 H_j^T with A put together column by column."""
+    """W_ij = H_i A^-1 H_j^T with A assembled column by column."""
     seen, x = Condensed(model=model), moving(model)
     step = model.step(x, np.array([0.4, 2.0]))
     eq, h = model.equations, DT
@@ -79,16 +79,16 @@ def test_coupling_equals_h_a_inverse_h(model):
     )
 
 
-def test_the_nonlinear_derivative_moves_the_effectors_nodes_with_a_frozen(model):
-    """eq. 13: the change of A^-1 b for a push of the effector's own node, A as it stands; by
+def test_nonlinear_derivative_moves_effector_nodes_with_constant_matrix(model):
+    """eq. 13: the change of A^-1 b under a displacement of the effector's node with constant A, by
     differences of forces."""
     seen, x = Condensed(model=model, effectors=("tip",), derivative="nonlinear"), moving(model)
     step = model.step(x, np.array([0.4, 2.0]))
     eq, h, eps = model.equations, DT, 1e-6
-    lift = seen.reduction.T.toarray()  # the tip is a node, so that H_e^T is the pseudo-inverse
+    lift = seen.reduction.T.toarray()  # the tip is a node, so H_e^T is the pseudo-inverse
 
     def impulse(state):
-        """b(q, v) by the whole model's own pieces, with K and D of the step."""
+        """Return b(q, v) from the functions of the full model, with K and D of the step."""
         q, v = np.split(state, 2)
         forces = eq.body.gradient(q, step.tape.coefficients.fields)
         drag = model._linear_part(step.tape, *np.split(x, 2), v) - eq.mass_times(
@@ -126,7 +126,7 @@ def test_linearization_matches_the_reduced_jacobians(model, derivative):
     assert np.sum(bar * out) == pytest.approx(np.sum(x_bar * dx) + np.sum(u_bar * du), rel=1e-10)
 
 
-def test_an_implicit_model_can_be_condensed_too():
+def test_implicit_model_can_be_condensed():
     model = pl.ImplicitEuler(arm(), dt=DT)
     x = moving(model)
     step = model.step(x, np.array([0.4, 2.0]))

@@ -1,5 +1,4 @@
-"""Orders of convergence, in space against a compressed column and in time against a spring
-pendulum."""
+"""Convergence orders: in space with a compressed column, in time with a spring pendulum."""
 
 from itertools import pairwise
 
@@ -10,7 +9,7 @@ from scipy.optimize import brentq
 
 import pliant as pl
 
-# Space: a column between smooth walls, squeezed by its own weight to a quarter of its height
+# Space: a column between frictionless walls, compressed to a quarter of its height by its weight
 
 
 HEIGHT, G = 0.5, 9.81
@@ -18,7 +17,8 @@ SOFT = pl.Material(E=2e4, nu=0.3, density=1000.0)
 
 
 def column(dim, order, n):
-    """Walls hold every axis across, the floor the upright one."""
+    """Return a column whose walls hold the horizontal axes and whose floor holds the vertical
+    one."""
     across, up = "xyz"[: dim - 1], "xyz"[dim - 1]
     size = (0.1,) * (dim - 1) + (HEIGHT,)
     shape, counts = (
@@ -37,8 +37,7 @@ def column(dim, order, n):
 
 
 def exact_heights(y):
-    """Where the column's points end: the stretch carries the weight above it, P(l) = -rho g (H -
-    y), and is integrated up."""
+    """Return the deformed heights: integrate the stretch l with P(l) = -rho g (H - y)."""
     mu, lam = 2e4 / 2.6, 2e4 * 0.3 / (1.3 * 0.4)
     P = lambda l: mu * (l - 1 / l) + lam * np.log(l) / l
     stretch = lambda s: brentq(lambda l: P(l) + 1000.0 * G * (HEIGHT - s), 0.1, 1.0, xtol=1e-15)
@@ -53,8 +52,8 @@ def exact_heights(y):
 
 @pytest.mark.parametrize("dim", [2, 3])
 @pytest.mark.parametrize(("order", "least"), [(1, 1.9), (2, 2.7)])
-def test_displacements_converge_with_the_order_of_the_cells_plus_one(rate, dim, order, least):
-    s = (np.arange(29) + 0.37) / 29 * HEIGHT  # off the nodes, which are better than the rest
+def test_displacements_converge_with_element_order_plus_one(rate, dim, order, least):
+    s = (np.arange(29) + 0.37) / 29 * HEIGHT  # between the nodes, where the error is larger
     exact, errors, counts = exact_heights(s), [], np.array([4, 8, 16])
     for n in counts:
         robot = column(dim, order, int(n))
@@ -65,11 +64,11 @@ def test_displacements_converge_with_the_order_of_the_cells_plus_one(rate, dim, 
     assert errors[-1] < {1: 1e-3, 2: 1e-4}[order] * HEIGHT
 
 
-# Time: a mass on a taut one-sided spring under gravity, against an eighth-order integrator
+# Time: a mass on a taut one-sided spring under gravity, compared with an eighth-order integrator
 
 MASS, SPRING, GUIDE, START = 0.5, 40.0, np.array([0.0, 0.5]), np.array([0.3, 0.0])
 FREE = 0.1 * np.linalg.norm(GUIDE - START)
-PULL = np.array([0.1])  # the free length as a share of the rest length
+PULL = np.array([0.1])  # the free length relative to the rest length
 
 
 def acceleration(q):
@@ -89,7 +88,7 @@ def pendulum(duration):
     )
     assert (
         np.linalg.norm(run.y[:2].T - GUIDE, axis=1).min() > FREE
-    )  # taut all along, so that the force is smooth
+    )  # always taut, so the force is smooth
     return run.y[:, -1]
 
 
@@ -97,7 +96,7 @@ RULES = [(pl.ImplicitEuler, 1), (pl.SemiImplicit, 1), (pl.BDF2, 2)]
 
 
 @pytest.mark.parametrize(("rule", "order"), RULES, ids=[rule.__name__ for rule, _ in RULES])
-def test_time_steps_converge_with_the_order_of_the_rule(rate, rule, order):
+def test_time_steps_converge_with_order_of_rule(rate, rule, order):
     robot = pl.Robot(
         shape=pl.PointMass(points=[START], mass_each=MASS),
         gravity=(0.0, -G),
@@ -126,8 +125,9 @@ MOTIONS = {
 
 @pytest.mark.parametrize("motion", MOTIONS)
 def test_bdf2_is_second_order_from_rest_under_gravity(rate, motion):
-    """A damped clamped beam, whose mesh is so coarse that the time steps resolve its modes. The
-    errors are the differences between successive refinements."""
+    """The mesh of a damped clamped beam is so coarse that the time steps resolve its modes.
+
+    The errors are the differences between successive refinements."""
     robot = pl.Robot(
         shape=pl.geometry.Rectangle(size=(0.3, 0.06)),
         divisions=(4, 1),

@@ -1,5 +1,4 @@
-"""Newton's method on a body: it recovers what can be recovered, keeps a barrier, and says why it
-stopped."""
+"""Newton's method on a body: recovery from inverted states, barriers, and reported failures."""
 
 import numpy as np
 import pytest
@@ -23,18 +22,18 @@ def block(law="fixed-corotated", order=1, divisions=(4, 2, 2), nu=0.3, **parts):
 
 
 def flattened(q, rng):
-    """Every point on one plane: all cells without volume."""
+    """Return positions on one plane: all cells have zero volume."""
     return (q.reshape(-1, 3) * [1.0, 1.0, 0.0]).ravel()
 
 
 def shaken(q, rng):
-    """Every coordinate moved by about half a cell, so that about half of the cells are inside
-    out."""
+    """Return coordinates displaced by about half a cell, so that about half of the cells are
+    inverted."""
     return q + 0.03 * rng.standard_normal(q.size)
 
 
 def scrambled(q, rng):
-    """Every point anywhere in the box."""
+    """Return random positions in the box."""
     low, high = q.reshape(-1, 3).min(axis=0), q.reshape(-1, 3).max(axis=0)
     return rng.uniform(low, high, (q.size // 3, 3)).ravel()
 
@@ -48,7 +47,7 @@ def ruined(model, ruin, seed):
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("ruin", "seed"), [(flattened, 0), (shaken, 0), (shaken, 1), (shaken, 2)])
-def test_fixed_corotated_finds_its_shape_again(ruin, seed, order):
+def test_fixed_corotated_recovers_its_rest_shape(ruin, seed, order):
     model = pl.Quasistatic(block(order=order, divisions=(2, 1, 1) if order == 2 else (4, 2, 2)))
     step = model.step(ruined(model, ruin, seed), np.zeros(0))
     assert step.status, step.status.text
@@ -56,9 +55,8 @@ def test_fixed_corotated_finds_its_shape_again(ruin, seed, order):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_fixed_corotated_finds_its_shape_again_from_anywhere(seed):
-    """With nu = 0; a strong resistance to volume changes adds tangled equilibria, in which a body
-    may rest for good."""
+def test_fixed_corotated_recovers_its_rest_shape_from_random_positions(seed):
+    """nu is 0: a large bulk stiffness adds inverted equilibria in which a body may remain."""
     model = pl.Quasistatic(block(nu=0.0))
     step = model.step(ruined(model, scrambled, seed), np.zeros(0))
     assert step.status, step.status.text
@@ -73,7 +71,7 @@ def test_fixed_corotated_recovers_in_motion_and_comes_to_rest(ruin):
         step = model.step(x, np.zeros(0))
         assert step.status, step.status.text
         x = step.x
-    # Whatever is left decays by 1 + h / time = 2 a step, from a metre to nothing.
+    # Remaining displacements decay by the factor 1 + h / time = 2 per step.
     np.testing.assert_allclose(
         model.space.position(x), model.equations.body.rest, atol=1e-9 * SIZE[0]
     )
@@ -81,8 +79,8 @@ def test_fixed_corotated_recovers_in_motion_and_comes_to_rest(ruin):
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_body_at_rest_stays_easy_to_step(law, order):
-    """Where all forces are round-off, Newton must know that there is nothing left to do."""
+def test_damped_body_converges_to_rest_shape(law, order):
+    """Newton's method must stop if all forces are round-off."""
     model = pl.ImplicitEuler(
         block(law, order, (2, 1, 1), damping=pl.Damping(mass=1.0, stiffness=0.05)), dt=0.05
     )
@@ -126,8 +124,8 @@ def test_semi_implicit_step_of_an_inverted_body_is_reported(rng):
 
 @pytest.mark.parametrize(("order", "speed"), [(1, 20.0), (2, 1.0)])
 def test_no_accepted_step_of_a_barrier_law_is_inverted(rng, order, speed):
-    """Nodes thrown at each other, at 20 m/s a cell a step, under fifty times the weight, which
-    crushes the body."""
+    """The nodes collide at 20 m/s, one cell per step, under fifty times the weight, which crushes
+    the body."""
     robot = block("neo-hookean", order, (2, 1, 1), gravity=(-500.0, 0.0, -100.0))
     model = pl.ImplicitEuler(robot, dt=0.005)
     body, x, accepted = (
@@ -149,9 +147,9 @@ def test_no_accepted_step_of_a_barrier_law_is_inverted(rng, order, speed):
 
 @pytest.mark.parametrize("divisions", [(10, 1, 1), (10, 2, 2)])
 @pytest.mark.parametrize("force", 10.0 ** np.arange(-5, 2))
-def test_a_small_load_is_as_easy_as_a_large_one(force, divisions):
-    """Whose energy, 1e-14 J and more, drowns in the round-off of E V eps = 1e-12 J that the strain
-    energy carries."""
+def test_small_load_converges_like_a_large_one(force, divisions):
+    """The energy of a small load, from 1e-14 J, is below the round-off E V eps = 1e-12 J of the
+    strain energy."""
     robot = pl.Robot(
         shape=pl.Box(size=(0.5, 0.1, 0.1)),
         divisions=divisions,
@@ -181,14 +179,14 @@ def test_status_reports_residual_after_too_few_iterations():
 
 
 @pytest.mark.parametrize("options", [{"tolerance": 0.0}, {"tolerance": 2.0}, {"iterations": 0}])
-def test_bad_options_are_refused(options):
+def test_bad_options_are_rejected(options):
     with pytest.raises(InputError, match="Newton's tolerance"):
         pl.SolverOptions(**options)
 
 
 def test_minimiser_does_not_depend_on_the_start(rng):
-    """An arm under its weight has one equilibrium; warm and cold starts meet there within Newton's
-    tolerance."""
+    """An arm under its weight has one equilibrium. Warm and cold starts converge to it within
+    Newton's tolerance."""
     model = pl.Quasistatic(block("neo-hookean", gravity=(0, 0, -9.81)))
     cold = model.step(model.initial_state(), np.zeros(0))
     warm = model.step(cold.x + 1e-4 * rng.standard_normal(cold.x.size), np.zeros(0))
@@ -198,11 +196,12 @@ def test_minimiser_does_not_depend_on_the_start(rng):
     np.testing.assert_allclose(warm.x, cold.x, atol=1e-7 * sag)
 
 
-# What fails, and what helps
+# Failures and remedies
 
 
-def test_nearly_incompressible_equilibria_are_found_by_stages_of_poissons_ratio():
-    """From the rest shape Newton's method does not find the one of nu = 0.49999 (order 2)."""
+def test_nearly_incompressible_equilibria_are_found_with_stages_of_poissons_ratio():
+    """From the rest shape Newton's method does not find the equilibrium of nu = 0.49999 (order
+    2)."""
 
     def bent(nu):
         robot = pl.Robot(
@@ -223,7 +222,7 @@ def test_nearly_incompressible_equilibria_are_found_by_stages_of_poissons_ratio(
     assert 0.0 < stiff[0] < soft[0]
 
 
-def test_a_load_without_equilibrium_is_not_blamed_on_poissons_ratio():
+def test_load_without_equilibrium_is_not_attributed_to_poissons_ratio():
     model = pl.Quasistatic(
         block(nu=0.4999, loads=[pl.SurfaceLoad(surface="x+", traction=(0.0, 0.0, -1e9))])
     )
@@ -233,8 +232,8 @@ def test_a_load_without_equilibrium_is_not_blamed_on_poissons_ratio():
     assert "incompressible" not in str(failed.value)
 
 
-def test_damping_helps_where_a_failed_step_advises_it():
-    """A cable that crushes the body when it is pulled at once: a smaller time step fails too."""
+def test_damping_advised_by_failed_step_makes_it_converge():
+    """A suddenly tensioned cable crushes the body, and a smaller time step fails as well."""
 
     def pull(dt, damping):
         robot = pl.Robot(

@@ -90,8 +90,8 @@ def test_free_rigid_motions_are_named(robot, loose):
 
 
 def test_one_held_point_leaves_three_rotations():
-    """No named region is a single node, so the mask is set by hand; translations are held, whatever
-    point the turns are about."""
+    """No named region is a single node, so the test sets the mask. Translations are held for every
+    centre of rotation."""
     eq = Equations(robot=box())
     eq.__dict__["held"] = np.arange(eq.n_dofs) < 3
     assert eq.free_rigid_motions() == SPACE[3:]
@@ -123,13 +123,13 @@ def test_supports_follow_their_motion():
 
 
 @pytest.mark.parametrize("motion", [lambda t: np.zeros(2), lambda t: np.array([np.nan, 0, 0])])
-def test_bad_support_motion_error_gives_its_time(motion):
+def test_bad_support_motion_error_reports_the_time(motion):
     model = pl.ImplicitEuler(box(pl.Support(region="x-", motion=motion)), dt=0.1)
     with pytest.raises(InputError, match=r"motion of a support.*t = 0.1 s"):
         model.step(model.initial_state(), np.zeros(0))
 
 
-def test_weight_and_loads_add_up():
+def test_weight_and_loads_sum_to_external_force():
     robot = box(
         gravity=(1.0, 2.0, -9.81), loads=(pl.PointLoad(point=(0.3, 0.05, 0.05), force=(1.0, 0, 0)),)
     )
@@ -158,7 +158,7 @@ def test_parameters_have_names_bounds_and_fields():
         eq.coefficients(p[:2])
 
 
-def test_fields_jvp_and_vjp_are_transposed(rng):
+def test_fields_vjp_is_transpose_of_jvp(rng):
     eq = Equations(robot=box(), design=("body.nu", "cells.E"))
     change = rng.standard_normal(eq.params.size)
     E, nu, density = rng.standard_normal((3, len(eq.body.fields.E)))
@@ -173,7 +173,7 @@ def test_unknown_parameter_error_lists_the_known_ones(name):
         _ = Equations(robot=box(), design=(name,)).params
 
 
-def test_duplicate_parameter_names_are_refused():
+def test_duplicate_parameter_names_are_rejected():
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.1, 0.1)), divisions=(2, 1, 1), material=pl.Material(E=1e5, nu=0.3)
     )
@@ -183,7 +183,7 @@ def test_duplicate_parameter_names_are_refused():
         pl.ImplicitEuler(robot, dt=0.01, design=["body.E", "body.E"])
 
 
-def test_a_point_mass_has_its_mass_as_the_one_parameter():
+def test_point_mass_has_mass_as_only_parameter():
     robot = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=2.0))
     assert pl.ImplicitEuler(robot, dt=0.01, design=["body.density"]).params.blocks[0].unit == "kg"
     with pytest.raises(InputError, match=r"no parameter 'body\.E'"):

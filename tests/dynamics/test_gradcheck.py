@@ -1,4 +1,4 @@
-"""The checker itself: right derivatives pass, wrong ones do not."""
+"""The gradient check itself: correct derivatives pass, wrong derivatives fail."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def arm():
 
 
 class Wrong:
-    """A model whose linearisation is spoiled by a factor in one of its three inputs."""
+    """A model whose linearisation has a wrong factor in one of its three inputs."""
 
     def __init__(self, model, which, factor=1.01):
         self.model, self.which, self.factor = model, which, factor
@@ -48,7 +48,7 @@ def model():
 @pytest.mark.parametrize(
     ("which", "names"), [(0, {"position", "velocity"}), (1, {"control"}), (2, {"body.E"})]
 )
-def test_an_error_of_one_percent_is_found_and_named(model, which, names):
+def test_derivative_error_of_one_percent_is_found_and_named(model, which, names):
     x = model.step(model.initial_state(), np.array([0.5])).x
     assert all(check.ok for check in pl.gradcheck(model, x, np.array([0.8])))
     checks = pl.gradcheck(Wrong(model, which), x, np.array([0.8]))
@@ -56,8 +56,8 @@ def test_an_error_of_one_percent_is_found_and_named(model, which, names):
 
 
 @pytest.mark.parametrize("tension", [0.0, 2.0])
-def test_at_a_limit_the_derivative_into_the_range_is_checked(tension):
-    """A cable without tension pulls on one side of zero and is slack on the other."""
+def test_one_sided_derivative_is_checked_at_a_control_limit(tension):
+    """A cable pulls for positive tension and is slack for negative tension."""
     robot = arm()
     line = replace(robot.actuators["line"], limits=(0.0, 2.0))
     model = pl.ImplicitEuler(replace(robot, actuators={"line": line}), dt=0.01)
@@ -71,8 +71,9 @@ def test_at_a_limit_the_derivative_into_the_range_is_checked(tension):
 @pytest.mark.parametrize("lower", [0.9, 0.95, 0.98])
 @pytest.mark.parametrize("seed", range(3))
 def test_perturbation_stays_inside_narrow_control_limits(lower, seed):
-    """A cable by its length is just taut at its upper limit, and slack beyond; or slack there,
-    where gravity has shortened its way."""
+    """A length-driven cable is just taut at its upper limit and slack beyond it.
+
+    It is slack at the limit if gravity has shortened its route."""
     line = pl.Cable(points=[[0.02, 0.08], [0.19, 0.08]], drive="length", limits=(lower, 1.0))
     for gravity in (None, (0.0, 9.81)):
         model = pl.ImplicitEuler(replace(arm(), actuators={"line": line}, gravity=gravity), dt=0.01)
@@ -89,9 +90,9 @@ def test_perturbation_stays_inside_narrow_control_limits(lower, seed):
         assert check.ok, check
 
 
-def test_round_off_of_a_small_derivative_without_a_remainder_is_no_error():
-    """A step of a heavily damped robot depends little on the velocities, and in the rest shape
-    linearly."""
+def test_round_off_of_small_derivative_is_not_an_error():
+    """A step of a heavily damped robot in its rest shape depends weakly and linearly on the
+    velocities."""
     robot = pl.Robot(
         shape=pl.Box(size=(0.02, 0.02, 0.1)),
         divisions=(1, 1, 5),
@@ -106,7 +107,7 @@ def test_round_off_of_a_small_derivative_without_a_remainder_is_no_error():
         assert check.ok, check
 
 
-def test_a_jvp_that_disagrees_with_its_vjp_is_found(model):
+def test_jvp_that_disagrees_with_vjp_is_found(model):
     class Lopsided(Wrong):
         def linearize(self, step):
             return SimpleNamespace(
@@ -117,9 +118,9 @@ def test_a_jvp_that_disagrees_with_its_vjp_is_found(model):
     assert [check.ok for check in checks if check.name == "control"] == [False]
 
 
-def test_an_equilibrium_can_be_checked_where_it_is():
-    """The most natural place to check: Newton has nothing to do there, and what it left must not
-    look like a remainder."""
+def test_equilibrium_can_be_checked():
+    """Newton's method needs no iteration at an equilibrium. Its residual must not be mistaken for a
+    Taylor remainder."""
     model = pl.Quasistatic(arm(), design=("body.E", "body.nu", "body.density"))
     u = np.array([0.8])
     x = model.initial_state()

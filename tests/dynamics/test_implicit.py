@@ -1,5 +1,4 @@
-"""Implicit stepping: free fall, momentum, energy, damping, prescribed motion, and two solvers that
-agree."""
+"""Implicit stepping: free fall, momentum, energy, damping, prescribed motion and both solvers."""
 
 import numpy as np
 import pytest
@@ -31,8 +30,9 @@ def beam(**parts):
 
 
 def lowest_mode(model, dense):
-    """(omega [1/s], shape (n_dofs,) of unit largest entry) of the free vibration about rest, by a
-    dense eigensolver."""
+    """Return the lowest angular frequency [1/s] and its mode shape (n_dofs,) about the rest shape.
+
+    The largest entry of the mode is 1."""
     eq = model.equations
     numbers, body = eq.coefficients(None), eq.body
     K = dense(body, body.stiffness(body.rest, numbers.fields))[np.ix_(eq.free, eq.free)]
@@ -49,7 +49,7 @@ def lowest_mode(model, dense):
 
 
 @every_rule
-def test_free_fall_has_its_closed_form(rule):
+def test_free_fall_matches_closed_form(rule):
     """Backward Euler ends at g h^2 n (n + 1) / 2; BDF2 is exact for a parabola from its default
     start."""
     v0, h, n = np.array([1.0, 2.0]), 0.05, 12
@@ -71,7 +71,7 @@ def jet(**kwargs):
     )
 
 
-def test_bdf2_is_exact_under_a_constant_thrust_if_it_starts_under_its_first_control():
+def test_bdf2_is_exact_under_constant_thrust_if_started_with_first_control():
     """The default start, under neutral controls, leaves an error of first order."""
     h, n, u0 = 0.05, 12, np.array([1.0, 0.0])
     model = pl.BDF2(jet(), dt=h)
@@ -106,9 +106,10 @@ def test_soft_body_in_free_fall_stays_undeformed(rule):
 
 @every_rule
 @pytest.mark.parametrize("order", [1, 2])
-def test_momentum_changes_by_gravity_and_contact_alone(rule, order):
-    """A block thrown at the ground: step by step, to 1e-6 of M g h. What the ground does is asked
-    of the contact itself."""
+def test_momentum_changes_by_gravity_and_contact_only(rule, order):
+    """A block hits the ground: momentum balances in each step to 1e-6 of M g h.
+
+    The contact gives the force of the ground."""
     contact = pl.Contact(
         obstacle=pl.plane((0.1, 0.0, 1.0)), stiffness=1e6, layer=1e-3, friction=0.4, slip_speed=0.01
     )
@@ -182,8 +183,8 @@ def test_backward_euler_never_gains_energy(law):
 
 @pytest.mark.parametrize(("mass", "stiffness"), [(0.0, 0.0), (4.0, 0.0), (0.0, 0.01), (2.0, 0.005)])
 def test_mode_decays_with_rayleigh_damping(dense, rate, mass, stiffness):
-    """z'' + (alpha + beta w^2) z' + w^2 z = 0: BDF2 goes to its closed form with the square of the
-    step."""
+    """z'' + (alpha + beta w^2) z' + w^2 z = 0: BDF2 converges to the closed form with second
+    order."""
     damping = pl.Damping(mass=mass, stiffness=stiffness)
     model = pl.BDF2(beam(divisions=(4, 1), damping=damping), dt=1.0)
     omega, shape = lowest_mode(model, dense)
@@ -203,14 +204,15 @@ def test_mode_decays_with_rayleigh_damping(dense, rate, mass, stiffness):
         )
         amplitude = (run.states[:, : eq.n_dofs] - rest) @ weight / (size * shape @ weight)
         errors.append(np.abs(amplitude - exact).max())
-    # (w h)^2 = 0.001 a radian at the end, over a turn of 2 pi.
+    # (w h)^2 = 0.001 per radian, over one period of 2 pi.
     assert errors[-1] < 0.01
     assert rate(period / counts, errors) == pytest.approx(2.0, abs=0.25)
 
 
 def spun(rule, stiffness, dt=0.01):
-    """(positions, angular momentum as a share of the first) a second after a free body began to
-    turn at half a radian a second."""
+    """Return positions and relative angular momentum of a free body after one second of rotation.
+
+    The initial angular velocity is 0.5 rad/s."""
     model = rule(
         beam(supports=(), divisions=(3, 1), damping=pl.Damping(stiffness=stiffness)), dt=dt
     )
@@ -232,15 +234,15 @@ def spun(rule, stiffness, dt=0.01):
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.BDF2])
-def test_a_spinning_body_is_not_slowed_by_stiffness_damping(rule):
+def test_stiffness_damping_does_not_slow_a_spinning_body(rule):
     free, damped = spun(rule, 0.0), spun(rule, 0.1)
-    # The spin stretches the body by rho w^2 L^2 / E = 2e-5; only changes of that are damped.
+    # The spin stretches the body by rho w^2 L^2 / E = 2e-5; only changes of this strain are damped.
     np.testing.assert_allclose(damped[0], free[0], atol=1e-5)
     assert damped[1] == pytest.approx(free[1], abs=1e-5)
-    assert free[1] == pytest.approx(1.0, abs=0.005)  # w h / 2 a radian for backward Euler
+    assert free[1] == pytest.approx(1.0, abs=0.005)  # w h / 2 per radian for backward Euler
 
 
-def test_linearised_damping_slows_a_spin_with_the_square_of_the_step_only(rate):
+def test_spin_loss_by_linearised_damping_is_second_order_in_the_step(rate):
     steps = np.array([0.02, 0.01, 0.005])
     assert rate(steps, [1.0 - spun(pl.SemiImplicit, 0.1, dt)[1] for dt in steps]) == pytest.approx(
         2.0, abs=0.25
@@ -275,7 +277,7 @@ def test_moving_support_follows_its_motion(rule):
     )  # k is the clock
 
 
-def test_a_quasistatic_body_follows_its_support_as_a_whole():
+def test_quasistatic_body_follows_its_support_rigidly():
     model = pl.Quasistatic(
         beam(
             supports=(pl.Support(region="x-", motion=lambda t: np.array([0.002 * t, -0.004 * t])),)
@@ -291,7 +293,7 @@ def test_a_quasistatic_body_follows_its_support_as_a_whole():
 
 @pytest.mark.skipif("cholmod" not in linalg.available_solvers(), reason="cvxopt is not installed")
 @every_rule
-def test_both_solvers_make_the_same_trajectory(rule):
+def test_both_solvers_give_the_same_trajectory(rule):
     robot = beam(
         gravity=(0.0, -G),
         actuators={
@@ -305,7 +307,7 @@ def test_both_solvers_make_the_same_trajectory(rule):
     np.testing.assert_allclose(runs[0], runs[1], atol=1e-9 * np.abs(runs[0]).max())
 
 
-# What it refuses
+# Rejected input
 
 
 @pytest.mark.parametrize(
@@ -317,7 +319,7 @@ def test_both_solvers_make_the_same_trajectory(rule):
     ],
 )
 @every_rule
-def test_a_wrong_state_or_control_is_refused(rule, x, u, says):
+def test_invalid_state_or_control_is_rejected(rule, x, u, says):
     model = rule(beam(), dt=0.01)
     with pytest.raises(InputError, match=says):
         model.step(x(model), np.array(u))
@@ -325,12 +327,12 @@ def test_a_wrong_state_or_control_is_refused(rule, x, u, says):
 
 @every_rule
 @pytest.mark.parametrize("dt", [0.0, -1.0, np.nan])
-def test_a_bad_time_step_is_refused(rule, dt):
+def test_bad_time_step_is_rejected(rule, dt):
     with pytest.raises(InputError, match="time step dt"):
         rule(beam(), dt=dt)
 
 
-def test_a_nan_control_is_refused():
+def test_nan_control_is_rejected():
     model = pl.ImplicitEuler(
         beam(actuators={"hand": pl.actuators.Thrust(point=(0.3, 0.025))}), dt=0.01
     )

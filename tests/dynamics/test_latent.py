@@ -1,5 +1,5 @@
-"""Latent dynamics: the projected step, its shapes and their derivatives, and how the surrogate's
-error enters."""
+"""Latent dynamics: the projected step, its shapes and their derivatives, and the effect of the
+surrogate's error."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def plane(**options):
 # Shapes
 
 
-def test_a_shape_is_the_equilibrium_under_its_controls(arm, shapes):
+def test_shape_is_equilibrium_under_its_controls(arm, shapes):
     q, _, note = shapes(CONTROLS, None)
     step = pl.equilibrium(pl.Quasistatic(arm), CONTROLS)
     np.testing.assert_allclose(q, step.x, atol=1e-9)
@@ -55,7 +55,7 @@ def test_negative_tension_bends_the_arm_to_the_other_side(shapes):
     assert sides[0][0] < -1e-3 < 1e-3 < sides[1][0]
 
 
-def test_slopes_and_curvatures_of_shapes(shapes):
+def test_shape_derivatives_match_finite_differences(shapes):
     q, J, _ = shapes(CONTROLS, None)
     near, h = Sample(point=CONTROLS, value=q, slope=J), 1e-3
     bent = shapes.curvatures(CONTROLS, q, J)
@@ -74,7 +74,7 @@ def test_slopes_and_curvatures_of_shapes(shapes):
 
 
 @pytest.mark.parametrize("damping", [pl.Damping(mass=0.5, stiffness=0.004), pl.Damping()])
-def test_interpolated_quantities_have_correct_slopes(damping):
+def test_interpolated_quantities_have_correct_derivatives(damping):
     shapes = EquilibriumMap(robot=plane(damping=damping))
     rng, q = np.random.default_rng(0), shapes.home.value
     dq, other, bent = 1e-3 * rng.standard_normal((3, q.size))
@@ -107,8 +107,9 @@ def test_key_depends_on_the_mechanics_only(arm):
 
 
 def slender():
-    """A thin upright column under a dead push at its top: beyond Euler's load it bends to either
-    side."""
+    """Return a slender column under a dead load at its top.
+
+    Beyond Euler's load it buckles to either side."""
     return pl.Robot(
         shape=pl.geometry.Rectangle(size=(0.02, 0.4)),
         divisions=(2, 40),
@@ -121,9 +122,9 @@ def slender():
     )
 
 
-def test_a_jump_to_another_branch_is_reported():
-    """Bent to the right under its load, the column is pushed to the left: at the fold it snaps
-    over, and no small stage follows it."""
+def test_jump_to_another_branch_is_reported():
+    """The buckled column is pushed to the other side. It snaps through at a limit point, which no
+    small stage can follow."""
     shapes = EquilibriumMap(robot=slender())
     critical = np.pi**2 * 1e5 / (1 - 0.3**2) * 0.02**4 / 12 / (4 * 0.4**2)
     q, J, note = shapes(np.array([0.02 * critical, -1.6 * critical]), None)
@@ -135,8 +136,9 @@ def test_a_jump_to_another_branch_is_reported():
     assert shapes.effectors[0] @ over < -0.1
 
 
-def test_corners_on_different_branches_give_a_warning():
-    """All corners of the first cell start from the straight column, and fall to either side."""
+def test_corners_on_different_branches_warn():
+    """All corners of the first cell start from the straight column and buckle to different
+    sides."""
     critical = np.pi**2 * 1e5 / (1 - 0.3**2) * 0.02**4 / 12 / (4 * 0.4**2)
     model = pl.Latent(
         slender(),
@@ -157,9 +159,9 @@ def test_corners_on_different_branches_give_a_warning():
 # The step
 
 
-def test_the_equation_is_the_projected_step_of_all_nodes(arm, exact):
-    """J^T of ImplicitEuler's residual at positions among the shapes, with gravity, both dampings
-    and all lines."""
+def test_latent_residual_is_projected_residual_of_all_nodes(arm, exact):
+    """The residual is J^T times that of ImplicitEuler at interpolated shapes, with gravity, both
+    kinds of damping and all cables."""
     full, u = pl.ImplicitEuler(arm, dt=DT), np.array([5.0, 0.5, 0.0, 1.0])
     new, last, older = CONTROLS + 0.2, CONTROLS, CONTROLS - np.array([0.2, -0.1, 0.05, 0.0])
     g, slope, _ = exact._residual(new, u, *exact._past(last, older))
@@ -185,8 +187,8 @@ def test_latent_model_at_rest_stays_at_rest(exact):
     np.testing.assert_allclose(exact.step(x, CONTROLS).x, x, atol=1e-9)
 
 
-def test_a_slow_pull_follows_the_equilibria_of_all_nodes(arm):
-    """As dt grows inertia vanishes, and latent and full model end at the same equilibrium."""
+def test_slow_motion_follows_equilibria_of_full_model(arm):
+    """For large dt inertia vanishes, and both models reach the same equilibrium."""
     model = pl.Latent(arm, dt=10.0, cell=2.0)
     x = model.initial_state()
     for _ in range(3):
@@ -203,7 +205,7 @@ def test_exact_steps_have_exact_derivatives(exact):
     assert all(check.ok for check in checks), checks
 
 
-def test_the_error_of_a_step_falls_with_the_fourth_power_of_the_cell(arm, exact):
+def test_step_error_decreases_with_fourth_power_of_cell(arm, exact):
     x, u = exact.state(CONTROLS), CONTROLS + np.array([0.5, 0.0, -0.3, 0.2])
     true, errors = exact.positions(exact.step(x, u).x), []
     for cell in (4.0, 2.0, 1.0):
@@ -214,7 +216,7 @@ def test_the_error_of_a_step_falls_with_the_fourth_power_of_the_cell(arm, exact)
     assert 3.3 <= np.log2(errors[0] / errors[2]) / 2 <= 4.7, errors
 
 
-def test_compression_changes_no_more_than_its_tolerance(arm):
+def test_compression_error_is_below_its_tolerance(arm):
     ends = []
     for compress in (1e-10, 1e-6):
         model = pl.Latent(arm, dt=DT, cell=3.0, compress=compress)
@@ -225,8 +227,7 @@ def test_compression_changes_no_more_than_its_tolerance(arm):
 
 
 def test_larger_basis_does_not_change_results(arm):
-    """What was asked for before is answered alike, although later corners brought new
-    directions."""
+    """Repeated queries give the same result, although later corners extend the basis."""
     model = pl.Latent(arm, dt=DT, cell=3.0)
     x = model.initial_state()
     first, size = model.step(x, CONTROLS).x, model.surrogate.corners.size
@@ -254,7 +255,7 @@ def test_other_surrogates_have_the_same_interface(make):
     assert all(check.ok for check in pl.gradcheck(model, model.state(u), u + 0.3))
 
 
-# Trouble
+# Failures and bad input
 
 
 def test_step_outside_the_domain_fails_with_a_reason(arm):
@@ -269,7 +270,7 @@ def test_step_outside_the_domain_fails_with_a_reason(arm):
 
 
 def test_step_converges_if_its_guess_is_outside_the_domain(arm):
-    """Swinging towards the edge, the extrapolation lies outside, but the step turns back inside."""
+    """The extrapolated guess is outside the domain, but the solution is inside."""
     model = pl.Latent(plane(), dt=0.5, cell=3.0, domain=(-3.0, 4.0))
     x = model.state(np.array([3.9, 0.0]))
     x[-2:] = [3.5, 0.0]
@@ -314,7 +315,7 @@ def test_exceeded_budget_fails_the_step_without_exception(arm):
         (lambda: "arm", "make one with pliant.Robot"),
     ],
 )
-def test_robots_without_an_equilibrium_map_are_refused(robot, says):
+def test_robots_without_an_equilibrium_map_are_rejected(robot, says):
     with pytest.raises(InputError, match=says):
         pl.Latent(robot(), dt=DT, cell=1.0)
 
@@ -337,11 +338,11 @@ def test_robots_without_an_equilibrium_map_are_refused(robot, says):
         ({"cell": 1.0, "workers": 0}, "number of workers"),
     ],
 )
-def test_invalid_options_are_refused(options, says):
+def test_invalid_options_are_rejected(options, says):
     with pytest.raises(InputError, match=says):
         pl.Latent(plane(), **{"dt": DT, **options})
 
 
-def test_without_limits_a_cell_must_be_given():
+def test_unlimited_controls_require_a_cell_size():
     with pytest.raises(InputError, match="the cell has no default"):
         pl.Latent(slender(), dt=DT)

@@ -1,4 +1,4 @@
-"""Many columns through one semi-implicit step are what each of them is alone, only quicker."""
+"""Derivatives of a semi-implicit step for many columns equal those of each column."""
 
 import sys
 from pathlib import Path
@@ -21,7 +21,7 @@ every = pytest.mark.parametrize("name", NAMES)
 
 @pytest.fixture(scope="module")
 def linearized():
-    """The model of a robot and the derivative of its fourth step, once for all tests."""
+    """Return a cached function name -> (model, derivative of its fourth step)."""
     made = {}
 
     def get(name):
@@ -34,7 +34,7 @@ def linearized():
 
 
 def close(got, want):
-    """To 1e-10 of the largest entry of each column."""
+    """Assert equality to 1e-10 of the largest entry of each column."""
     assert got.shape == want.shape
     scale = np.abs(want).max(axis=0, initial=0.0)
     assert np.all(np.abs(got - want) <= 1e-10 * scale + 1e-300), np.max(
@@ -78,8 +78,8 @@ def test_vjp_of_many_columns_is_the_transpose_of_jvp(linearized, rng, name):
 
 @every
 def test_cell_matrices_sum_to_the_body_matrix(linearized, rng, name):
-    """The matrices of cells against the products that they stand for, at a shape and a velocity of
-    no symmetry."""
+    """Compare the cell matrices with matrix-vector products at a shape and velocity without
+    symmetry."""
     eq = linearized(name)[0].equations
     body, dim = eq.body, eq.dim
     q = body.rest + 0.01 * body.cell_size() * rng.standard_normal(eq.n_dofs)
@@ -100,9 +100,10 @@ def test_cell_matrices_sum_to_the_body_matrix(linearized, rng, name):
         np.testing.assert_allclose(got, want, atol=1e-12 * np.abs(want).max())
 
 
-def test_columns_of_a_moved_held_unknown_are_correct(rng):
-    """A body between a moving and a fixed wall: the derivative by the position of held nodes,
-    against differences of the step."""
+def test_derivative_by_prescribed_position_is_correct(rng):
+    """Compare the derivative by the positions of held nodes with differences of the step.
+
+    The body is between a moving and a fixed wall."""
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.1, 0.1)),
         divisions=(2, 1, 1),
@@ -133,7 +134,7 @@ def test_columns_of_a_moved_held_unknown_are_correct(rng):
         )
         assert np.abs(column[held]).max() == pytest.approx(
             0.0, abs=1e-12
-        )  # its place is the support's
+        )  # its position is that of the support
 
 
 def test_control_columns_equal_single_columns(linearized):

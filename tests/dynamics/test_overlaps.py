@@ -1,5 +1,4 @@
-"""Bodies of one robot that pass through each other: it is found and said, and costs nothing for one
-body."""
+"""Overlapping bodies of one robot are found and reported. A single body is not checked."""
 
 import re
 
@@ -20,7 +19,7 @@ SIDE, GAP = 0.02, 0.005
 
 
 def joined(**parts):
-    """One mesh of several, each a region."""
+    """Return one mesh of several, each of which is a region."""
     points, cells, regions, surfaces = [], [], {}, {}
     n = m = 0
     for name, mesh in parts.items():
@@ -35,7 +34,7 @@ def joined(**parts):
 
 
 def beam(x, order=1):
-    """An upright finger that begins at x [m]."""
+    """Return an upright finger that starts at x [m]."""
     return pl.Box(size=(SIDE / 2, SIDE, 0.08), origin=(x, 0, 0)).mesh(
         divisions=(1, 2, 8), order=order
     )
@@ -48,7 +47,7 @@ def ball(order=1):
 
 
 def hand(order=1):
-    """Two fingers with a ball between their tips, which cables pull together."""
+    """Return two fingers with a ball between their tips. Cables pull the fingers together."""
     left, right = -SIDE - GAP - SIDE / 2, SIDE + GAP
     mesh = joined(left=beam(left, order), right=beam(right, order), ball=ball(order))
     inner = {"left": left + SIDE / 2, "right": right}
@@ -76,7 +75,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def closed(model):
-    """The controls under which the fingers are in the ball."""
+    """Return the controls under which the fingers penetrate the ball."""
     return np.full(2, 0.3)
 
 
@@ -127,7 +126,7 @@ def test_single_body_is_not_checked_for_overlaps(monkeypatch):
     )
 
 
-def test_only_bodies_whose_boxes_meet_are_compared(monkeypatch):
+def test_only_bodies_with_overlapping_bounding_boxes_are_compared(monkeypatch):
     boxes = {
         f"box {k}": pl.Box(size=(0.01,) * 3, origin=(0.02 * k, 0, 0)).mesh(divisions=(2, 2, 2))
         for k in range(8)
@@ -146,7 +145,7 @@ def test_only_bodies_whose_boxes_meet_are_compared(monkeypatch):
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("depth", [-1e-3, 0.0, 1e-3, 5e-3])
-def test_the_depth_of_two_boxes_is_how_far_they_overlap(order, depth):
+def test_overlap_depth_of_two_boxes_is_exact(order, depth):
     two = [
         pl.Box(size=(0.02,) * 3, origin=(x, 0.003, 0.001)).mesh(divisions=(3, 3, 3), order=order)
         for x in (0.0, 0.03)
@@ -162,7 +161,7 @@ def test_the_depth_of_two_boxes_is_how_far_they_overlap(order, depth):
         assert found[0].text == f"bodies 'one' and 'other' overlap by {1e3 * depth:.3g} mm"
 
 
-def test_bodies_of_the_plane_overlap_too():
+def test_overlap_of_plane_bodies_is_found():
     mesh = joined(
         disc=Disc(radius=0.01, origin=(0.0, 0.0)).mesh(divisions=(3,)),
         bar=Rectangle(size=(0.05, 0.01), origin=(0.02, -0.005)).mesh(divisions=(10, 2)),
@@ -174,7 +173,7 @@ def test_bodies_of_the_plane_overlap_too():
     assert found.depth == pytest.approx(0.002, rel=0.05)
 
 
-def test_a_body_in_the_void_of_another_does_not_overlap_it():
+def test_body_in_cavity_of_another_does_not_overlap():
     shell = pl.geometry.ClosedCylinder(radius=0.05, wall=0.005, length=0.1, cap=0.005).mesh(
         cell=0.02
     )
@@ -213,7 +212,7 @@ steps = 2
 """
 
 
-def test_check_and_run_of_a_file_name_the_bodies(tmp_path):
+def test_check_and_run_of_robot_file_name_overlapping_bodies(tmp_path):
     path = tmp_path / "two.toml"
     path.write_text(FILE)
     (said,) = check(path).warnings

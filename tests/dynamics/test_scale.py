@@ -1,4 +1,4 @@
-"""Memory of large models: it grows with the unknowns, not with their square."""
+"""Memory of large models is almost proportional to the number of unknowns."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def _block(divisions: tuple[int, int, int]) -> pl.Robot:
 
 
 def _peak_bytes(work: Callable[[], object]) -> int:
-    """The most memory that NumPy holds at a time during a call."""
+    """Return the peak memory of NumPy during a call."""
     tracemalloc.start()
     try:
         work()
@@ -56,7 +56,7 @@ def _step_and_derivative(make: Callable[[pl.Robot], pl.core.Linearizable]):
         ),
     ],
 )
-def test_memory_grows_almost_linearly_with_the_unknowns(work):
+def test_memory_grows_almost_linearly_with_unknowns(work):
     robots = [_block(divisions) for divisions in DIVISIONS]
     unknowns = [3 * robot.shape.n_points for robot in robots]
     work(_block(DIVISIONS[0]))  # compile first

@@ -1,4 +1,4 @@
-"""Semi-implicit stepping: backward Euler's first iteration, and honest about what it cannot do."""
+"""Semi-implicit stepping: the first iteration of backward Euler, and reported failures."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def arm(**parts):
 
 
 def test_semi_implicit_equals_backward_euler_for_small_motions(rate):
-    """The gap is what one Newton iteration leaves out: of second order in the size of the load."""
+    """The difference is the error of one Newton iteration: second order in the load."""
     sizes, gaps = 2.0 ** -np.arange(4), []
     for size in sizes:
         robot = arm(actuators={"hand": pl.actuators.Thrust(point=(0.2, 0.025, 0.025))})
@@ -35,7 +35,7 @@ def test_semi_implicit_equals_backward_euler_for_small_motions(rate):
     assert rate(sizes, gaps) == pytest.approx(2.0, abs=0.15)
 
 
-def test_dynamic_rules_settle_in_the_static_equilibrium():
+def test_dynamic_rules_converge_to_static_equilibrium():
     robot = arm(gravity=(0.0, 0.0, -9.81))
     q = pl.equilibrium(pl.Quasistatic(robot), np.zeros(0)).x
     sag = np.abs(q - robot.body().rest).max()
@@ -53,7 +53,7 @@ def test_step_that_inverts_a_cell_fails_with_a_remedy():
     assert np.all(np.isfinite(step.x))
 
 
-def test_a_failed_step_has_no_derivative(rng):
+def test_derivative_of_failed_step_raises(rng):
     model = pl.SemiImplicit(arm(), dt=0.02)
     step = model.step(model.state(rng.permutation(model.equations.body.rest)), np.zeros(0))
     assert not step.status

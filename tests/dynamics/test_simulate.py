@@ -1,4 +1,4 @@
-"""Running a model over time, and bringing it to rest."""
+"""Simulation of a model over time, and equilibria."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def soft_arm():
     )
 
 
-def test_simulation_equals_its_single_steps():
+def test_simulation_equals_single_steps():
     model, controls = jet(), np.random.default_rng(0).standard_normal((5, 2))
     run = pl.simulate(model, controls, keep=True)
     x = model.initial_state()
@@ -41,7 +41,7 @@ def test_simulation_equals_its_single_steps():
     assert not pl.simulate(model, controls).steps
 
 
-def test_a_policy_sees_the_state():
+def test_policy_receives_the_state():
     model = jet()
     run = pl.simulate(
         model,
@@ -62,12 +62,12 @@ def test_a_policy_sees_the_state():
         (np.zeros((0, 2)), {}, "number of steps is '0'"),
     ],
 )
-def test_wrong_controls_are_refused(controls, options, says):
+def test_invalid_controls_are_rejected(controls, options, says):
     with pytest.raises(InputError, match=says):
         pl.simulate(jet(), controls, **options)
 
 
-def test_an_equilibrium_has_no_force_left():
+def test_equilibrium_has_zero_net_force():
     model = pl.Quasistatic(soft_arm())
     u = np.array([0.0, 0.0, -0.5])
     step = pl.equilibrium(model, u)
@@ -77,7 +77,7 @@ def test_an_equilibrium_has_no_force_left():
         + eq.external_energy_and_gradient(eq.coefficients(None), step.x, u)[1]
     )
     assert np.abs(g[eq.free]).max() < 1e-8 * 0.5
-    # and what is left acts on the clamp: the load, turned round
+    # the reaction of the clamp is minus the load
     np.testing.assert_allclose(-g.reshape(-1, 3).sum(axis=0), u, atol=1e-8)
 
 
@@ -89,8 +89,8 @@ def test_missing_equilibrium_raises_step_error():
         pl.equilibrium(model, np.array([0.0, 0.0, -5.0]))
 
 
-def test_a_length_driven_cable_is_shortened_in_stages_from_its_rest_length():
-    """Stages that began at no length at all would first pull four times as hard as asked."""
+def test_length_driven_cable_is_shortened_in_stages_from_rest_length():
+    """Stages that start at zero length would first pull four times as hard as required."""
     arm = pl.Robot(
         shape=pl.Box(size=(0.04, 0.04, 0.2)),
         divisions=(1, 1, 5),
@@ -104,7 +104,7 @@ def test_a_length_driven_cable_is_shortened_in_stages_from_its_rest_length():
     )
     model = pl.Quasistatic(
         arm, solver_options=pl.SolverOptions(iterations=14)
-    )  # too few for one leap
+    )  # too few iterations for a single stage
     assert not model.step(model.initial_state(), np.array([0.8])).status
     step = pl.equilibrium(model, np.array([0.8]))
     cable = arm.actuators["line"].attach(arm.body())
@@ -112,7 +112,7 @@ def test_a_length_driven_cable_is_shortened_in_stages_from_its_rest_length():
     assert length == pytest.approx(0.8 * 0.2, rel=0.02)  # the cable is far stiffer than the arm
 
 
-def test_pullback_equals_the_gradient_of_the_simulation():
+def test_pullback_equals_gradient_of_simulation():
     arm = pl.Robot(
         shape=pl.Box(size=(0.04, 0.04, 0.2)),
         divisions=(1, 1, 3),
@@ -138,7 +138,7 @@ def test_pullback_equals_the_gradient_of_the_simulation():
     )
 
 
-def test_pullback_accepts_a_gradient_by_every_state(rng):
+def test_pullback_accepts_gradients_by_every_state(rng):
     mass = pl.Robot(
         shape=pl.PointMass(points=[[0.3, 0.0]], mass_each=0.5),
         gravity=(0.0, -9.81),

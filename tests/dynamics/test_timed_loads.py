@@ -1,4 +1,4 @@
-"""Loads that change in time: each step takes them at its end, whatever the rule."""
+"""Time-dependent loads: every rule evaluates them at the end of the step."""
 
 from dataclasses import replace
 
@@ -17,12 +17,12 @@ def wind(t):
 
 
 def ball(*loads):
-    """A point mass in the plane at rest, driven by loads alone."""
+    """Return a point mass in the plane at rest, driven by loads only."""
     return pl.Robot(shape=pl.PointMass(points=np.zeros((1, 2)), mass_each=MASS), loads=loads)
 
 
 def beam(**options):
-    """A short soft beam in the plane, held at its left end."""
+    """Return a short soft beam in the plane, held at its left end."""
     default = {
         "shape": pl.geometry.Rectangle(size=(0.1, 0.02)),
         "divisions": (5, 1),
@@ -41,15 +41,15 @@ def run(model, steps=STEPS):
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.SemiImplicit])
-def test_a_point_mass_gains_the_sum_of_its_impulses(rule):
+def test_point_mass_gains_the_sum_of_impulses(rule):
     model = rule(ball(pl.PointLoad(point=np.zeros(2), force=wind)), dt=H)
     velocity = np.cumsum([H * wind((k + 1) * H) / MASS for k in range(STEPS)], axis=0)
     place = np.cumsum(H * velocity, axis=0)
     np.testing.assert_allclose(run(model)[1:], np.hstack([place, velocity]), rtol=0.0, atol=1e-13)
 
 
-def test_bdf2_takes_the_load_at_the_end_of_a_step_and_is_of_second_order():
-    """It has the new acceleration f(t_end)/m exactly, and its error falls by four when the step is
+def test_bdf2_uses_load_at_end_of_step_and_has_second_order():
+    """The new acceleration is exactly f(t_end)/m, and the error decreases by four when the step is
     halved."""
     model = pl.BDF2(ball(pl.PointLoad(point=np.zeros(2), force=wind)), dt=H)
     states, c = run(model), np.array([2.0, -5.0, 4.0, -1.0]) / H**2
@@ -87,7 +87,7 @@ def test_quasistatic_body_follows_its_load_and_equilibrium_is_at_time_zero():
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.BDF2, pl.SemiImplicit])
-def test_time_dependent_traction_acts_with_its_value_at_the_end_of_the_step(rule):
+def test_time_dependent_traction_is_evaluated_at_end_of_step(rule):
     traction = lambda t: np.array([50.0 * t, -200.0 * np.cos(30.0 * t)])
     model = rule(beam(loads=[pl.SurfaceLoad(surface="x+", traction=traction)]), dt=H)
     x = model.initial_state()
@@ -101,9 +101,9 @@ def test_time_dependent_traction_acts_with_its_value_at_the_end_of_the_step(rule
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.BDF2, pl.SemiImplicit])
-def test_gradient_of_a_simulation_uses_the_load_of_each_step(rule):
-    """By finite differences of the whole run in the density, which the loads do not know but the
-    motion does."""
+def test_simulation_gradient_uses_the_load_of_each_step(rule):
+    """Compare with finite differences by the density, which changes the motion but not the
+    loads."""
     robot = beam(
         loads=[
             pl.PointLoad(
@@ -135,7 +135,7 @@ def test_residual_depends_on_the_step_index():
 
 
 def test_constant_load_reuses_the_coefficients():
-    """Where nothing changes in time, all steps share the same numbers."""
+    """If nothing changes in time, all steps share the same coefficients."""
     eq = pl.ImplicitEuler(
         beam(loads=[pl.PointLoad(point=(0.1, 0.01), force=(0.0, 0.1))]), dt=H
     ).equations
@@ -149,13 +149,13 @@ def test_constant_load_reuses_the_coefficients():
         (lambda t: np.array([np.nan, 0.0]), r"point load at t = 0 s"),
     ],
 )
-def test_invalid_load_function_is_refused_at_construction(force, said):
+def test_invalid_load_function_is_rejected_at_construction(force, said):
     with pytest.raises(pl.InputError, match=said):
         pl.ImplicitEuler(ball(pl.PointLoad(point=np.zeros(2), force=force)), dt=H)
 
 
 @pytest.mark.parametrize("rule", [pl.ImplicitEuler, pl.SemiImplicit])
-def test_load_function_error_gives_its_time(rule):
+def test_load_function_error_reports_the_time(rule):
     model = rule(
         ball(
             pl.PointLoad(
@@ -168,7 +168,7 @@ def test_load_function_error_gives_its_time(rule):
         run(model)
 
 
-def test_latent_models_and_particles_refuse_changing_loads():
+def test_latent_models_and_particles_reject_time_dependent_loads():
     robot = replace(
         pl.robots.plane_arm(layers=4, across=2),
         loads=[pl.PointLoad(point=(0.0, 0.2), force=lambda t: np.zeros(2))],

@@ -11,28 +11,31 @@ SIZE = {"height": 0.1, "cell": 0.01}
 FLAG = {"red": "left", "#0000ff": "right"}
 
 
-def flag(path, *, alpha=False, colours=("red", "blue"), smooth=1):
-    """Two squares of 100 pixels side by side, in a margin of 20; with `smooth` over 1 their edges
-    are mixed colours."""
-    n = smooth
+def flag(path, *, alpha=False, colours=("red", "blue"), supersampling=1):
+    """Write a picture of two adjacent squares of 100 pixels with a margin of 20 pixels, and return
+    its path.
+
+    With `supersampling` above 1, the edges are antialiased.
+    """
+    n = supersampling
     image = Image.new("RGBA", (240 * n, 140 * n), (255, 255, 255, 0) if alpha else "white")
     draw = ImageDraw.Draw(image)
     for k, colour in enumerate(colours):
         draw.rectangle(
             ((20 + 100 * k) * n, 20 * n, (120 + 100 * k) * n - 1, 120 * n - 1), fill=colour
         )
-    image = image.resize((240, 140), Image.Resampling.LANCZOS) if smooth > 1 else image
+    image = image.resize((240, 140), Image.Resampling.LANCZOS) if supersampling > 1 else image
     (image if alpha else image.convert("RGB")).save(path)
     return path
 
 
-@pytest.mark.parametrize("smooth", [1, 3])
+@pytest.mark.parametrize("supersampling", [1, 3])
 @pytest.mark.parametrize("alpha", [False, True])
 @pytest.mark.parametrize(
     "colours", [("red", "blue"), ("yellow", "cyan")]
-)  # dark ones, and ones as light as the paper
-def test_each_cell_has_the_region_of_its_colour(tmp_path, alpha, colours, smooth):
-    path = flag(tmp_path / "flag.png", alpha=alpha, colours=colours, smooth=smooth)
+)  # dark colours, and colours as light as the background
+def test_each_cell_has_the_region_of_its_colour(tmp_path, alpha, colours, supersampling):
+    path = flag(tmp_path / "flag.png", alpha=alpha, colours=colours, supersampling=supersampling)
     mesh = load_silhouette(path, **SIZE, regions=dict(zip(colours, ("left", "right"), strict=True)))
     centres = mesh.points[mesh.corners].mean(axis=1)
     assert set(mesh.regions) == {"left", "right"}
@@ -43,7 +46,7 @@ def test_each_cell_has_the_region_of_its_colour(tmp_path, alpha, colours, smooth
     assert mesh_quality(mesh).closed
 
 
-def test_rows_run_downward(tmp_path):
+def test_picture_rows_run_downward(tmp_path):
     image = Image.new("RGB", (60, 120), "white")
     ImageDraw.Draw(image).rectangle((10, 10, 49, 59), fill="green")
     ImageDraw.Draw(image).rectangle((10, 60, 49, 109), fill="black")
@@ -54,14 +57,14 @@ def test_rows_run_downward(tmp_path):
     assert mesh.points[np.unique(mesh.cells[mesh.regions["foot"]])][:, 1].max() < 0.065
 
 
-def test_a_solid_keeps_the_regions_and_its_particles_their_volumes(tmp_path):
+def test_extruded_silhouette_keeps_regions_and_particle_volumes(tmp_path):
     mesh = load_silhouette(flag(tmp_path / "flag.png"), **SIZE, thickness=0.02, regions=FLAG)
-    seeds = sample_particles(mesh, spacing=0.005)
+    particles = sample_particles(mesh, spacing=0.005)
     for name, chosen in mesh.regions.items():
-        assert seeds.volumes[seeds.regions[name]].sum() == pytest.approx(
+        assert particles.volumes[particles.regions[name]].sum() == pytest.approx(
             mesh.volumes()[chosen].sum(), rel=1e-12
         )
-    assert seeds.points[seeds.regions["left"]][:, 0].max() < 0.11
+    assert particles.points[particles.regions["left"]][:, 0].max() < 0.11
 
 
 def test_two_colours_may_name_one_region(tmp_path):
@@ -72,7 +75,7 @@ def test_two_colours_may_name_one_region(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("colours", "regions", "says"),
+    ("colours", "regions", "message"),
     [
         (
             ("red", "blue"),
@@ -111,13 +114,13 @@ def test_two_colours_may_name_one_region(tmp_path):
         (("white", "white"), FLAG, r"has no outline: all 33600 pixels are outside"),
     ],
 )
-def test_colours_that_do_not_fit_are_one_sentence(tmp_path, colours, regions, says):
-    with pytest.raises(InputError, match=says) as caught:
+def test_bad_colours_raise_input_error(tmp_path, colours, regions, message):
+    with pytest.raises(InputError, match=message) as caught:
         load_silhouette(flag(tmp_path / "flag.png", colours=colours), **SIZE, regions=regions)
     assert "\n" not in str(caught.value)
 
 
-def test_an_empty_picture_is_one_sentence(tmp_path):
+def test_empty_picture_raises(tmp_path):
     Image.new("RGBA", (30, 20), (0, 0, 0, 0)).save(tmp_path / "empty.png")
     for regions in (None, FLAG):
         with pytest.raises(

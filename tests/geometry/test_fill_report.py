@@ -1,5 +1,5 @@
-"""A filled mesh is compared with its surface: what is lost is refused, what is inaccurate warned
-about, and the advised cell works."""
+"""A filled mesh is compared with its surface. Lost features raise an error, inaccurate geometry
+warns, and the suggested cell size works."""
 
 import re
 import warnings
@@ -30,7 +30,7 @@ from pliant.geometry.pieces import label_pieces
 
 
 def joined(*parts):
-    """One Surface of several (points, triangles)."""
+    """Return one Surface of several (points, triangles)."""
     start = np.cumsum([0] + [len(points) for points, _ in parts])
     triangles = [t + n for (_, t), n in zip(parts, start, strict=False)]
     return Surface(points=np.vstack([p for p, _ in parts]), triangles=np.vstack(triangles))
@@ -42,14 +42,14 @@ def box(size, origin=(0.0, 0.0, 0.0), inward=False):
 
 
 def cubes(mask, step):
-    """The surface of cubes of `step` [m] where the mask (nx, ny, nz) holds."""
+    """Return the surface of cubes of edge length `step` [m] where the mask (nx, ny, nz) is true."""
     mesh = Box(size=mask.shape).mesh(divisions=mask.shape)
     chosen = mask[tuple(np.floor(mesh.points[mesh.cells].mean(axis=1)).astype(int).T)]
     used, triangles = np.unique(boundary_facets(mesh.cells[chosen]), return_inverse=True)
     return Surface(points=step * mesh.points[used], triangles=triangles.reshape(-1, 3))
 
 
-def walled(wall=0.004):
+def hollow_box(wall=0.004):
     size = np.array([0.06, 0.04, 0.03])
     return joined(box(size), box(size - 2 * wall, 3 * [wall], inward=True))
 
@@ -69,7 +69,8 @@ def maze():
 
 
 def pneunet():
-    """Chambers of 6 x 6 x 6 mm behind walls of 4 mm, joined by a channel of 2 mm."""
+    """Return a body with walls of 4 mm and two chambers of 6 x 6 x 6 mm. A channel of 2 mm connects
+    the chambers."""
     mask = np.ones((12, 7, 7), dtype=bool)
     mask[2:-2, 3, 2] = False
     mask[2:5, 2:5, 2:5] = mask[7:10, 2:5, 2:5] = False
@@ -84,35 +85,39 @@ def shell(subdivisions=1):
     return joined((outer.points, outer.triangles), (inner.points, inner.triangles[:, ::-1]))
 
 
-def bubbles():
-    bubble = icosphere(0.001, subdivisions=1)
-    places = [(0.01, 0.0, 0.0), (-0.01, 0.004, 0.0), (0.0, -0.01, 0.005)]
+def ball_with_small_voids():
+    void_surface = icosphere(0.001, subdivisions=1)
+    centres = [(0.01, 0.0, 0.0), (-0.01, 0.004, 0.0), (0.0, -0.01, 0.005)]
     outer = icosphere(0.03, subdivisions=3)
     return joined(
         (outer.points, outer.triangles),
-        *((bubble.points + place, bubble.triangles[:, ::-1]) for place in places),
+        *((void_surface.points + centre, void_surface.triangles[:, ::-1]) for centre in centres),
     )
 
 
-def advised(text):
+def suggested_cell(text):
     return float(re.search(r"cell = ([\d.e-]+\d)", text)[1])
 
 
 @pytest.mark.parametrize(
-    ("surface", "cell", "says"),
+    ("surface", "cell", "message"),
     [
-        (walled(), 0.0052, r"49 % of the volume, it falls into \d+ pieces instead of 1"),
-        (walled(), 0.0098, r"loses 1 of 1 cavities \(the largest has 3.66e-05 m\^3, near \[0.03"),
-        (shell(), 0.0069, r"loses 1 of 1 cavities"),
+        (hollow_box(), 0.0052, r"49 % of the volume, it falls into \d+ pieces instead of 1"),
+        (
+            hollow_box(),
+            0.0098,
+            r"loses 1 of 1 cavity \(the largest has 3.66e-05 m\^3, near \[0.03",
+        ),
+        (shell(), 0.0069, r"loses 1 of 1 cavity"),
         (shell(), 0.013, r"The body, which is 0.104 m large, is thinner than a cell of 0.013 m"),
         (maze(), 0.0035, r"does not represent the surface: it has \d+ % of the volume"),
-        (pneunet(), 0.0037, r"loses 1 of 1 cavities"),
+        (pneunet(), 0.0037, r"loses 1 of 1 cavity"),
     ],
 )
-def test_lost_walls_and_cavities_are_refused_with_a_cell_that_works(surface, cell, says):
-    with pytest.raises(MeshError, match=says) as refused:
+def test_lost_walls_and_cavities_raise_and_suggested_cell_is_valid(surface, cell, message):
+    with pytest.raises(MeshError, match=message) as caught:
         fill(surface, cell)
-    finer = advised(str(refused.value))
+    finer = suggested_cell(str(caught.value))
     assert finer < cell
     mesh = fill(surface, finer)
     assert mesh.volumes().sum() == pytest.approx(surface.volume(), rel=0.2)
@@ -125,19 +130,19 @@ def test_lost_walls_and_cavities_are_refused_with_a_cell_that_works(surface, cel
         (cone(), 0.0103, "stuffing"),
         (joined(box((0.02, 0.02, 0.03))), 0.0071, "stuffing"),
         (icosphere(0.03, subdivisions=2), 0.017, "stuffing"),
-        (walled(), 0.0052, "lattice"),
+        (hollow_box(), 0.0052, "lattice"),
     ],
 )
-def test_an_inaccurate_mesh_is_warned_about_with_a_cell_that_is_close_enough(surface, cell, method):
+def test_inaccurate_mesh_warns_and_suggested_cell_is_accurate(surface, cell, method):
     with pytest.warns(UserWarning, match="differs from the surface") as caught:
         fill(surface, cell, method=method)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fill(surface, advised(str(caught[0].message)), method=method)
+        fill(surface, suggested_cell(str(caught[0].message)), method=method)
 
 
-@pytest.mark.parametrize("advice", [suggest_valid_cell, suggest_accurate_cell])
-def test_at_most_three_finer_cells_are_tried(advice):
+@pytest.mark.parametrize("suggest", [suggest_valid_cell, suggest_accurate_cell])
+def test_at_most_three_finer_cells_are_tried(suggest):
     surface, tried = joined(box((0.02, 0.02, 0.03))), []
 
     def mesher(surface, cell):
@@ -145,21 +150,21 @@ def test_at_most_three_finer_cells_are_tried(advice):
         raise MeshError("no mesh")
 
     mesh = Box(size=(0.02, 0.02, 0.02)).mesh(divisions=(1, 1, 1))
-    cell = 0.009 if advice is suggest_valid_cell else compare_fill(mesh, surface, 0.009)
-    text = advice(surface, cell, mesher, FillTolerances())
+    cell = 0.009 if suggest is suggest_valid_cell else compare_fill(mesh, surface, 0.009)
+    text = suggest(surface, cell, mesher, FillTolerances())
     assert 1 < len(tried) <= 3
     assert sorted(tried, reverse=True) == tried
-    assert advised(text) < min(tried)
+    assert suggested_cell(text) < min(tried)
 
 
-def test_a_tip_that_is_cut_off_is_located():
+def test_warning_locates_a_truncated_tip():
     with pytest.warns(
         UserWarning, match=r"up to 0.0\d+ m \(\d.\d cells\) away, near \[0.0, 0.0, 0.1"
     ):
         fill(cone(radius=0.008, height=0.1, n=16), 0.0068)
 
 
-def test_tolerances_can_be_widened():
+def test_wide_tolerances_accept_a_coarse_mesh():
     wide = FillTolerances(volume_error=2.0, volume_warning=2.0, distance_warning=100.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -167,8 +172,8 @@ def test_tolerances_can_be_widened():
     assert mesh.volumes().sum() < 0.8 * cone().volume()
 
 
-def test_a_wall_of_one_cell_stays_whole():
-    """Cells with all corners on the surface are kept; without them a fifth of the shell is lost."""
+def test_wall_of_one_cell_is_preserved():
+    """Cells with all corners on the surface are kept. Without them a fifth of the shell is lost."""
     surface = shell(subdivisions=2)
     mesh = fill_by_stuffing(surface, 0.00416)
     report = compare_fill(mesh, surface, 0.00416)
@@ -178,7 +183,7 @@ def test_a_wall_of_one_cell_stays_whole():
 
 
 def test_small_voids_are_counted_and_not_named():
-    surface = bubbles()
+    surface = ball_with_small_voids()
     with pytest.warns(
         UserWarning, match="3 voids or pieces of the surface are smaller than a cell"
     ):
@@ -187,7 +192,7 @@ def test_small_voids_are_counted_and_not_named():
     assert set(mesh.surfaces) == {"outside"}
 
 
-def test_the_chambers_of_a_pneunet_are_one_named_cavity():
+def test_connected_chambers_of_a_pneunet_are_one_named_cavity():
     mesh = name_cavities(fill(pneunet(), 0.0021))
     assert set(mesh.surfaces) == {"outside", "cavity-1"}
     assert len(mesh.surfaces["outside"]) + len(mesh.surfaces["cavity-1"]) == len(mesh.boundary())
@@ -197,8 +202,8 @@ def test_the_chambers_of_a_pneunet_are_one_named_cavity():
     )
 
 
-def test_parts_that_overlap_are_one_body():
-    """The signed volume counts the overlap twice, and points inside the body are not far away."""
+def test_overlap_of_parts_is_counted_once():
+    """The signed volume counts the overlap twice. Surface points in the body add no distance."""
     surface = joined(box((0.05, 0.02, 0.02)), box((0.02, 0.05, 0.02), (0.004, 0.003, 0.0051)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -208,7 +213,7 @@ def test_parts_that_overlap_are_one_body():
     assert report.surface_volume == pytest.approx(surface.volume() - overlap, rel=0.01)
 
 
-def test_the_tolerances_decide_when_an_overlap_is_looked_for():
+def test_strict_tolerances_detect_a_small_overlap():
     surface = joined(box((0.05, 0.02, 0.02)), box((0.05, 0.02, 0.02), (0.046, 0.0, 0.0)))
     mesh = Box(size=(0.096, 0.02, 0.02)).mesh(cell=0.004)
     strict = FillTolerances(volume_warning=0.01)
@@ -218,7 +223,7 @@ def test_the_tolerances_decide_when_an_overlap_is_looked_for():
 
 
 @pytest.mark.parametrize("tolerances", [0.5, {"volume_error": 0.5}, False])
-def test_tolerances_of_another_type_are_refused(tolerances, one_sentence):
+def test_tolerances_of_wrong_type_raise(tolerances, one_sentence):
     surface = joined(box((0.02, 0.02, 0.03)))
     one_sentence(lambda: fill(surface, 0.005, tolerances=tolerances), "give geometry.FillToler")
 
@@ -229,7 +234,7 @@ def test_separate_bodies_are_separate_pieces():
     assert (report.pieces, report.surface_pieces) == (2, 2)
 
 
-def test_a_union_with_a_part_of_two_pieces_is_sound():
+def test_union_with_a_part_of_two_pieces_does_not_warn():
     two = joined(box((0.02, 0.02, 0.02)), box((0.02, 0.02, 0.02), (0.04, 0.0, 0.0)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -238,7 +243,7 @@ def test_a_union_with_a_part_of_two_pieces_is_sound():
             assert label_pieces(mesh).max() == 1
 
 
-def test_pieces_are_ranked_by_volume():
+def test_pieces_are_numbered_by_decreasing_volume():
     mesh = Mesh(
         points=np.vstack([np.eye(4, 3), 5 + 2 * np.eye(4, 3)]),
         cells=[[3, 0, 1, 2], [7, 4, 5, 6]],
@@ -247,13 +252,13 @@ def test_pieces_are_ranked_by_volume():
 
 
 def mixed_triangles():
-    """Triangles (300, 3, 3) of sizes from 0.01 to 3."""
+    """Return triangles (300, 3, 3) of sizes from 0.01 to 3."""
     rng = np.random.default_rng(0)
     size = 10.0 ** rng.uniform(-2, 0.5, size=(300, 1, 1))
     return rng.normal(size=(300, 1, 3)) + size * rng.normal(size=(300, 3, 3))
 
 
-def test_the_distance_to_a_triangle_is_that_of_its_nearest_point():
+def test_distance_to_a_triangle_equals_smallest_sampled_distance():
     points = np.random.default_rng(1).normal(size=(200, 3))
     s, t = np.meshgrid(np.linspace(0, 1, 101), np.linspace(0, 1, 101))
     weights = np.stack([1 - s - t, s, t], axis=-1)[s + t <= 1 + 1e-12]
@@ -263,13 +268,15 @@ def test_the_distance_to_a_triangle_is_that_of_its_nearest_point():
         np.testing.assert_allclose(found, dense, atol=0.02 * np.ptp(triangle, axis=0).max())
 
 
-def test_the_nearest_of_triangles_of_mixed_size_is_found():
+def test_nearest_of_triangles_of_mixed_sizes_is_found():
     points, corners = 2.0 * np.random.default_rng(1).normal(size=(200, 3)), mixed_triangles()
-    least = np.min([distance_to_simplices(points, triangle[None]) for triangle in corners], axis=0)
-    np.testing.assert_allclose(distance_to_simplices(points, corners), least, rtol=1e-9)
+    smallest = np.min(
+        [distance_to_simplices(points, triangle[None]) for triangle in corners], axis=0
+    )
+    np.testing.assert_allclose(distance_to_simplices(points, corners), smallest, rtol=1e-9)
 
 
-# Millimetres taken as metres
+# Millimetres read as metres
 
 
 @pytest.mark.parametrize(
@@ -281,12 +288,12 @@ def test_the_nearest_of_triangles_of_mixed_size_is_found():
         lambda: Polygon(points=((0, 0), (60, 0), (60, 40))).mesh(cell=0.004),
     ],
 )
-def test_too_many_cells_of_a_body_in_millimetres_doubt_the_unit(mesh):
+def test_too_many_cells_of_a_large_body_suggest_millimetres(mesh):
     with pytest.raises(MeshError, match=r"looks like millimetres.*scale = 0\.001"):
         mesh()
 
 
-def test_too_many_cells_of_a_body_of_metres_leave_the_unit_open():
+def test_too_many_cells_of_a_smaller_body_suggest_a_larger_cell():
     with pytest.raises(MeshError, match=r"8.66 m large: choose a larger cell, or scale = 0\.001"):
         Box(size=(5.0, 5.0, 5.0)).mesh(cell=0.001)
     with pytest.raises(MeshError, match=r"limit of 2000000. Choose a larger cell\.$"):

@@ -1,4 +1,4 @@
-"""load: good files of every format come back as they were; bad ones end in one sentence."""
+"""Valid files of every format load without changes. Bad files raise clear errors."""
 
 import os
 import struct
@@ -32,13 +32,13 @@ BOX = Box(size=(1, 1, 2)).mesh(divisions=(2, 2, 2))
 HALVES = (np.arange(BOX.n_cells) >= BOX.n_cells // 2).astype(np.int32) + 1
 
 
-def written(path: Path, mesh=BOX, file_format="vtu", **extra) -> Path:
+def write_mesh(path: Path, mesh=BOX, file_format="vtu", **extra) -> Path:
     kind = {4: "tetra", 10: "tetra10", 3: "triangle", 6: "triangle6"}[mesh.cells.shape[1]]
     meshio.Mesh(mesh.points, [(kind, mesh.cells)], **extra).write(path, file_format=file_format)
     return path
 
 
-# A gmsh 4.1 file of two tetrahedra as gmsh itself writes it: two physical volumes and one physical
+# A gmsh 4.1 file of two tetrahedra, as gmsh writes it, with two physical volumes and one physical
 # surface.
 GMSH = """$MeshFormat
 4.1 0 8
@@ -85,34 +85,34 @@ $EndElements
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("file_format", ["vtk", "vtu", "gmsh", "abaqus"])
-def test_solid_meshes_come_back_whatever_the_extension(tmp_path, file_format, order):
+def test_solid_mesh_is_read_by_content_not_by_extension(tmp_path, file_format, order):
     mesh = BOX.quadratic() if order == 2 else BOX
-    found = load_mesh(written(tmp_path / "mesh.vtk", mesh, file_format), scale=2.0)
+    found = load_mesh(write_mesh(tmp_path / "mesh.vtk", mesh, file_format), scale=2.0)
     np.testing.assert_allclose(found.points, 2 * mesh.points)
     np.testing.assert_array_equal(found.cells, mesh.cells)
 
 
-def test_flat_meshes_lose_their_z(tmp_path):
+def test_plane_mesh_is_loaded_in_2d(tmp_path):
     disc = Disc(radius=1).mesh(divisions=(3,), order=2)
-    found = load_mesh(written(tmp_path / "disc.vtu", disc))
+    found = load_mesh(write_mesh(tmp_path / "disc.vtu", disc))
     assert found.dim == 2
     assert found.volumes().sum() == pytest.approx(disc.volumes().sum())
 
 
-def test_labels_of_cells_become_regions(tmp_path):
-    path = written(tmp_path / "a.mesh", file_format="medit", cell_data={"medit:ref": [HALVES]})
+def test_cell_labels_become_regions(tmp_path):
+    path = write_mesh(tmp_path / "a.mesh", file_format="medit", cell_data={"medit:ref": [HALVES]})
     with pytest.warns(
         UserWarning, match=r'became the regions 1, 2\. .*names = {"1" = "..."} in a robot'
     ):
         found = load_mesh(path)
     np.testing.assert_array_equal(found.regions["2"], np.flatnonzero(HALVES == 2))
     sets = {"tip": [np.array([3, 4])]}
-    found = load_mesh(written(tmp_path / "a.inp", file_format="abaqus", cell_sets=sets))
+    found = load_mesh(write_mesh(tmp_path / "a.inp", file_format="abaqus", cell_sets=sets))
     assert found.regions["tip"].tolist() == [3, 4]
 
 
-def test_labels_of_cells_are_given_names(tmp_path, recwarn):
-    path = written(tmp_path / "a.vtu", cell_data={"material": [HALVES]})
+def test_cell_labels_can_be_renamed(tmp_path, recwarn):
+    path = write_mesh(tmp_path / "a.vtu", cell_data={"material": [HALVES]})
     found = load_mesh(path, names={"1": "soft", "2": "bone"})
     np.testing.assert_array_equal(found.regions["bone"], np.flatnonzero(HALVES == 2))
     assert set(found.regions) == {"soft", "bone"}
@@ -125,7 +125,7 @@ def test_labels_of_cells_are_given_names(tmp_path, recwarn):
 def test_gmsh_physical_names_become_regions_and_surfaces(tmp_path):
     (tmp_path / "two.msh").write_text(GMSH)
     found = load_mesh(tmp_path / "two.msh")
-    assert found.n_points == 5  # the loose point is left out
+    assert found.n_points == 5  # the unused point is removed
     assert {name: cells.tolist() for name, cells in found.regions.items()} == {
         "soft": [0],
         "stiff": [1],
@@ -133,20 +133,20 @@ def test_gmsh_physical_names_become_regions_and_surfaces(tmp_path):
     assert found.nodes("clamp").tolist() == [0, 1, 2]
 
 
-def test_coincident_nodes_are_refused_or_merged(tmp_path):
+def test_coincident_nodes_raise_unless_merged(tmp_path):
     points, cells = (
         np.vstack([BOX.points, BOX.points + [0, 0, 2]]),
         np.vstack([BOX.cells, BOX.cells + BOX.n_points]),
     )
-    loose = meshio.Mesh(points, [("tetra", cells)])
-    loose.write(tmp_path / "two.vtu")
+    two_boxes = meshio.Mesh(points, [("tetra", cells)])
+    two_boxes.write(tmp_path / "two.vtu")
     with pytest.raises(MeshError, match=r"two.vtu: 18 of 54 nodes coincide"):
         load_mesh(tmp_path / "two.vtu")
     assert load_mesh(tmp_path / "two.vtu", merge=True).n_points == 45
 
 
 @pytest.mark.parametrize("kind", ["stl", "stl_ascii", "obj", "ply"])
-def test_surfaces_come_back_closed_and_outward(tmp_path, kind):
+def test_surface_is_loaded_closed_and_outward(tmp_path, kind):
     ball = trimesh.creation.icosphere(subdivisions=1)
     ball.invert()
     ball.export(tmp_path / "ball.dat", file_type=kind)
@@ -156,20 +156,22 @@ def test_surfaces_come_back_closed_and_outward(tmp_path, kind):
     assert mesh_quality(fill(found, 4e-4)).closed
 
 
-def picture(path: Path, *, alpha: bool = False) -> Path:
-    """An ellipse of 300 x 200 pixels with a hole of 100 x 100."""
-    ink, paper = ((0, 0, 0, 255), (0, 0, 0, 0)) if alpha else ((0, 0, 0), (255, 255, 255))
-    image = Image.new("RGBA" if alpha else "RGB", (400, 300), paper)
+def write_picture(path: Path, *, alpha: bool = False) -> Path:
+    """Write a picture of an ellipse of 300 x 200 pixels with a hole of 100 x 100 pixels."""
+    foreground, background = (
+        ((0, 0, 0, 255), (0, 0, 0, 0)) if alpha else ((0, 0, 0), (255, 255, 255))
+    )
+    image = Image.new("RGBA" if alpha else "RGB", (400, 300), background)
     draw = ImageDraw.Draw(image)
-    draw.ellipse((50, 50, 349, 249), fill=ink)
-    draw.ellipse((150, 100, 249, 199), fill=paper)
+    draw.ellipse((50, 50, 349, 249), fill=foreground)
+    draw.ellipse((150, 100, 249, 199), fill=background)
     image.save(path, format="PNG")
     return path
 
 
 @pytest.mark.parametrize("alpha", [False, True])
-def test_a_silhouette_has_its_size_its_hole_and_good_angles(tmp_path, alpha):
-    mesh = load_silhouette(picture(tmp_path / "ring.png", alpha=alpha), height=0.2, cell=0.01)
+def test_silhouette_has_correct_size_hole_and_angles(tmp_path, alpha):
+    mesh = load_silhouette(write_picture(tmp_path / "ring.png", alpha=alpha), height=0.2, cell=0.01)
     assert mesh.volumes().sum() == pytest.approx(np.pi * (0.15 * 0.1 - 0.05**2), rel=0.01)
     assert np.ptp(mesh.points, axis=0) == pytest.approx([0.3, 0.2], abs=0.002)
     measured = mesh_quality(mesh)
@@ -177,15 +179,17 @@ def test_a_silhouette_has_its_size_its_hole_and_good_angles(tmp_path, alpha):
     assert measured.smallest_angle > 10
 
 
-def test_a_silhouette_with_thickness_is_solid(tmp_path):
-    mesh = load_silhouette(picture(tmp_path / "ring.png"), height=0.2, cell=0.02, thickness=0.04)
+def test_silhouette_with_thickness_is_solid(tmp_path):
+    mesh = load_silhouette(
+        write_picture(tmp_path / "ring.png"), height=0.2, cell=0.02, thickness=0.04
+    )
     assert mesh.dim == 3
     assert set(mesh.surfaces) == {"outside", "bottom", "top"}
     assert mesh.volumes().sum() == pytest.approx(0.04 * np.pi * (0.15 * 0.1 - 0.05**2), rel=0.02)
 
 
-def test_the_hole_of_a_silhouette_is_outside_only_when_extruded(tmp_path):
-    path = picture(tmp_path / "ring.png")
+def test_silhouette_hole_belongs_to_outside_only_if_extruded(tmp_path):
+    path = write_picture(tmp_path / "ring.png")
     plane = load_silhouette(path, height=0.2, cell=0.02)
     hole = find_cavities(plane)[0]
     assert len(plane.surfaces["outside"]) + len(hole) == len(plane.boundary())
@@ -193,7 +197,7 @@ def test_the_hole_of_a_silhouette_is_outside_only_when_extruded(tmp_path):
     assert sum(map(len, solid.surfaces.values())) == len(solid.boundary())
 
 
-def test_a_thin_part_of_a_figure_that_gets_lost_is_warned_about(tmp_path):
+def test_lost_thin_part_of_a_silhouette_warns(tmp_path):
     image = Image.new("L", (300, 100), 255)
     draw = ImageDraw.Draw(image)
     draw.rectangle((10, 10, 90, 90), fill=0)
@@ -231,11 +235,11 @@ def vtk(points="0 0 0 1 0 0 0 1 0 0 0 1", n=4, cells="4 0 1 2 3", kind=10) -> by
     ).encode()
 
 
-def bomb_vtu() -> bytes:
-    """Points whose one compressed block of 1 MB unfolds into 1.2 GB of zeros."""
-    packer = zlib.compressobj()
-    head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
-    block = head + 120 * (packer.compress(bytes(10**7)) + packer.flush(zlib.Z_FULL_FLUSH))
+def decompression_bomb_vtu() -> bytes:
+    """Return a VTU file whose compressed block of 1 MB expands to 1.2 GB of zeros."""
+    compressor = zlib.compressobj()
+    head = compressor.compress(b"") + compressor.flush(zlib.Z_FULL_FLUSH)
+    block = head + 120 * (compressor.compress(bytes(10**7)) + compressor.flush(zlib.Z_FULL_FLUSH))
     header = struct.pack("<4I", 1, 12 * 10**8, 12 * 10**8, len(block))
     return (
         b'<?xml version="1.0"?><VTKFile type="UnstructuredGrid" version="0.1" byte_order="LittleEndian" '  # noqa: E501
@@ -257,10 +261,10 @@ BAD_MESHES = {
     "text": (b"hello robot\n", "is not a known mesh format"),
     "truncated vtk": (vtk()[:-40], "cannot be read|holds no|empty"),
     "nan": (vtk(points="0 0 0 1 0 0 0 1 0 0 0 nan"), "1 of 4 points are not finite"),
-    "endless counts": (vtk(n=10**12), "cannot be read|needs more than"),
-    "wrong index": (vtk(cells="4 0 1 2 9"), "names point 9, but the file has 4 points"),
+    "number of points too large": (vtk(n=10**12), "cannot be read|needs more than"),
+    "index out of range": (vtk(cells="4 0 1 2 9"), "names point 9, but the file has 4 points"),
     "flat": (vtk(points="0 0 0 1 0 0 0 1 0 1 1 0"), "1 of 1 tetrahedra are flat"),
-    "no tets": (vtk(cells="2 0 1", kind=3), "holds no tetrahedra or triangles, only line"),
+    "no tetrahedra": (vtk(cells="2 0 1", kind=3), "holds no tetrahedra or triangles, only line"),
     "triangles in space": (
         vtk(points="0 0 0 1 0 0 0 1 1 0 0 1", cells="3 0 1 2", kind=5),
         "holds triangles in space",
@@ -272,7 +276,7 @@ BAD_MESHES = {
     "stl": (binary_stl(CUBE).replace(bytes(80), b"solid".ljust(80), 1), "holds a surface"),
     "text stl": (b"solid a\nendsolid a\n", "holds a surface, not cells"),
     "png": (huge_png(), "is a PNG picture"),
-    "gmsh cut short": (GMSH[:300].encode(), "cannot be read"),
+    "truncated gmsh": (GMSH[:300].encode(), "cannot be read"),
     "abaqus that includes itself": (
         b"*HEADING\n*INCLUDE, INPUT=file.dat\n",
         "includes another file",
@@ -288,7 +292,7 @@ BAD_MESHES = {
         + b'--><!DOCTYPE x [<!ENTITY a "a">]><VTKFile type="UnstructuredGrid"/>',
         "may expand without limit|is not a known mesh",
     ),
-    "bomb": (bomb_vtu, "needs more than 1 GB to unpack"),
+    "decompression bomb": (decompression_bomb_vtu, "needs more than 1 GB to unpack"),
 }
 BAD_SURFACES = {
     "empty": (b"", "is empty"),
@@ -304,17 +308,26 @@ BAD_SURFACES = {
         b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\n",
         "is truncated: its text STL",
     ),
-    "endless count": (binary_stl(CUBE, count=2**32 - 1), "announces 4294967295 triangles"),
+    "number of triangles too large": (
+        binary_stl(CUBE, count=2**32 - 1),
+        "announces 4294967295 triangles",
+    ),
     "open": (binary_stl(CUBE[1:]), "3 edges are open"),
     "one triangle": (binary_stl([TETRA]), "3 edges are open"),
     "with a fin": (
         binary_stl([*CUBE, [*CUBE[0][:2], [9, 9, 9]]]),
         "2 edges are open|1 edges belong to more than two",
     ),
-    "doubled": (binary_stl([*CUBE, *CUBE]), "12 triangles of the surface are duplicated"),
-    "nested": (binary_stl([*CUBE, *(0.5 * CUBE)]), "1 of 2 parts .* outward inside another part"),
+    "duplicated triangles": (
+        binary_stl([*CUBE, *CUBE]),
+        "12 triangles of the surface are duplicated",
+    ),
+    "nested outward parts": (
+        binary_stl([*CUBE, *(0.5 * CUBE)]),
+        "1 of 2 parts .* outward inside another part",
+    ),
     "vertex 0": (b"v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\nf 3 0/1 2\n", "face of vertex 0 .'f 3 0/1"),
-    "endless faces": (
+    "number of faces too large": (
         trimesh.creation.box()
         .export(file_type="ply", encoding="ascii")
         .replace(b"element face 12", b"element face 1000000000"),
@@ -325,15 +338,15 @@ BAD_SURFACES = {
         "not finite|open|cannot be read",
     ),
     "points only": (b"v 0 0 0\nv 1 0 0\nv 0 1 0\n", "has 0 triangles|cannot be read"),
-    "face without points": (
+    "face with missing vertices": (
         b"v 0 0 0\nf 1 2 3\n",
         "has 1 vertices, but face 1 refers to vertex 2",
     ),
-    "face beyond the vertices": (
+    "face index out of range": (
         b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 2 3 99\nf 1 4 3\n",
         "has 4 vertices, but face 3 refers to vertex 99",
     ),
-    "a far vertex": (
+    "distant vertex": (
         binary_stl([*CUBE, [[3e38, 0, 0], *TETRA[1:]]]),
         r"reaches 3e\+38 m.*1e\+09 m",
     ),
@@ -342,8 +355,8 @@ BAD_SURFACES = {
 BAD_PICTURES = {
     "empty": (b"", "is empty"),
     "garbage": (b"not a picture", "is not a PNG picture"),
-    "huge": (huge_png(), "has 60000 x 60000 pixels, over the limit"),
-    "cut short": (
+    "too large": (huge_png(), "has 60000 x 60000 pixels, over the limit"),
+    "truncated": (
         huge_png().replace(struct.pack(">II", 60000, 60000), struct.pack(">II", 60, 60)),
         "cannot be read",
     ),
@@ -359,24 +372,24 @@ BAD = (
 
 
 @pytest.mark.parametrize(
-    ("load", "case", "given"), BAD, ids=[f"{i}-{name}" for i, (_, name, _) in enumerate(BAD)]
+    ("load", "case", "file"), BAD, ids=[f"{i}-{name}" for i, (_, name, _) in enumerate(BAD)]
 )
-def test_a_bad_file_ends_in_one_sentence(tmp_path, load, case, given):
-    content, says = given
+def test_bad_file_raises_mesh_error(tmp_path, load, case, file):
+    content, message = file
     path = tmp_path / "file.dat"
     path.write_bytes(content() if callable(content) else content)
-    with pytest.raises(MeshError, match=says) as caught:
+    with pytest.raises(MeshError, match=message) as caught:
         load(path, limits=FileLimits(memory=1_000_000_000, seconds=60))
     assert "file.dat" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_missing_files_directories_and_limits(tmp_path):
+def test_missing_file_directory_and_exceeded_limits_raise(tmp_path):
     with pytest.raises(MeshError, match="There is no file"):
         load_mesh(tmp_path / "none.vtu")
     with pytest.raises(MeshError, match="is a directory, a pipe or a device"):
         load_surface(tmp_path)
-    path = written(tmp_path / "box.vtu")
+    path = write_mesh(tmp_path / "box.vtu")
     with pytest.raises(MeshError, match="over the limit of 10"):
         load_mesh(path, limits=FileLimits(file=10))
     with pytest.raises(MeshError, match=r"took over 0.01 s to read"):
@@ -387,22 +400,22 @@ def test_missing_files_directories_and_limits(tmp_path):
 
 @pytest.mark.parametrize("path", [None, 3, ""])
 @pytest.mark.parametrize("load", [load_mesh, load_surface, load_silhouette])
-def test_a_path_that_is_none_or_empty_is_refused(load, path):
+def test_bad_path_raises_input_error(load, path):
     sizes = {"height": 1.0, "cell": 0.1} if load is load_silhouette else {}
     with pytest.raises(InputError, match="The path of the file is "):
         load(path, **sizes)
 
 
-def test_a_scale_that_leaves_no_size_is_refused(tmp_path):
+def test_too_small_scale_raises(tmp_path):
     (tmp_path / "cube.stl").write_bytes(binary_stl(CUBE))
     with pytest.raises(MeshError, match=r"The surface is 1e-30 m large, below the limit"):
         load_surface(tmp_path / "cube.stl", scale=1e-30 / np.ptp(CUBE))
     with pytest.raises(MeshError, match=r"The mesh is \S+e-30 m large, below the limit"):
-        load_mesh(written(tmp_path / "box.vtu"), scale=2e-30)
+        load_mesh(write_mesh(tmp_path / "box.vtu"), scale=2e-30)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_refused_at_once_also_behind_a_link_or_an_include(tmp_path):
+def test_pipe_raises_immediately_also_through_link_or_include(tmp_path):
     pipe, link, mesh = (tmp_path / name for name in ("pipe", "link", "mesh.inp"))
     os.mkfifo(pipe)
     link.symlink_to(pipe)
@@ -416,13 +429,13 @@ def test_a_pipe_is_refused_at_once_also_behind_a_link_or_an_include(tmp_path):
         load_mesh(mesh)
 
 
-def test_a_comment_about_an_include_is_no_include(tmp_path):
-    path = written(tmp_path / "box.inp", file_format="abaqus")
+def test_include_in_a_comment_is_ignored(tmp_path):
+    path = write_mesh(tmp_path / "box.inp", file_format="abaqus")
     path.write_text("** include the nodes\n**INCLUDE, INPUT=/etc/passwd\n" + path.read_text())
     assert load_mesh(path).n_cells == BOX.n_cells
 
 
-def test_a_reader_can_open_no_other_file(tmp_path):
+def test_reader_cannot_open_other_files(tmp_path):
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); import mesh_readers, pathlib\n"
         "mesh_readers.restrict_file_access(pathlib.Path(sys.argv[2])); open(sys.argv[2]).close()\n"
@@ -438,20 +451,20 @@ def test_a_reader_can_open_no_other_file(tmp_path):
     )
 
 
-def test_the_time_for_a_file_grows_with_its_size():
+def test_time_limit_grows_with_file_size():
     assert FileLimits().seconds_for(1000) == pytest.approx(60, abs=1)
     assert FileLimits().seconds_for(200_000_000) == pytest.approx(160)
     assert FileLimits(seconds=5).seconds_for(200_000_000) == 5
 
 
 @pytest.mark.parametrize("shade", [0, 255])
-def test_a_picture_without_an_outline_is_refused(tmp_path, shade):
+def test_picture_without_outline_raises(tmp_path, shade):
     Image.new("L", (20, 20), shade).save(tmp_path / "flat.png")
     with pytest.raises(MeshError, match="has no outline: all 400 pixels are"):
         load_silhouette(tmp_path / "flat.png", height=1, cell=0.1)
 
 
-def test_an_outline_thinner_than_a_cell_says_so(tmp_path):
+def test_outline_thinner_than_a_cell_raises(tmp_path):
     image = Image.new("L", (200, 200), 255)
     ImageDraw.Draw(image).line((10, 10, 10, 190), fill=0, width=2)
     image.save(tmp_path / "line.png")
@@ -459,7 +472,7 @@ def test_an_outline_thinner_than_a_cell_says_so(tmp_path):
         load_silhouette(tmp_path / "line.png", height=1, cell=0.4)
 
 
-def test_a_binary_ply_may_have_a_comment_on_its_format(tmp_path):
+def test_binary_ply_with_format_in_a_comment_is_loaded(tmp_path):
     import trimesh
 
     content = trimesh.creation.box().export(file_type="ply", encoding="binary")

@@ -1,4 +1,4 @@
-"""quality: closed forms for simple cells, and the warnings."""
+"""Mesh quality: closed forms for simple cells, and warnings."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import pliant as pl
 from pliant.geometry import Box, Cylinder, Ellipsoid, Mesh, Rectangle, Union, mesh_quality
 
 
-def test_an_equilateral_triangle_and_a_regular_tetrahedron():
+def test_regular_triangle_and_tetrahedron_have_closed_form_quality():
     triangle = mesh_quality(Mesh(points=[[0, 0], [1, 0], [0.5, np.sqrt(3) / 2]], cells=[[0, 1, 2]]))
     assert triangle.smallest_angle == pytest.approx(60)
     assert triangle.largest_aspect == pytest.approx(2 / np.sqrt(3))
@@ -29,21 +29,21 @@ def test_kuhn_cubes_have_angles_of_45_degrees():
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("shape", [Ellipsoid(radii=(1, 2, 3)), Cylinder(radius=1, length=1)])
-def test_the_boundary_of_curved_cells_encloses_exactly_what_they_hold(shape, order):
+def test_boundary_of_curved_cells_encloses_their_total_volume(shape, order):
     measured = mesh_quality(shape.mesh(cell=1.0, order=order))
     assert measured.surface_volume == pytest.approx(measured.total_volume, rel=1e-12)
 
 
-def test_slivers_are_counted_and_placed():
+def test_slivers_are_counted_and_located():
     measured = mesh_quality(Rectangle(size=(1, 0.01)).mesh(divisions=(2, 1)))
     (warning,) = measured.warnings()
     assert warning.startswith("4 of 4 cells have an angle under 5 degrees (worst: cell")
 
 
-@pytest.mark.parametrize(("size", "says"), [(150.0, "Scale by 0.001"), (1e-5, "Scale by 1000")])
-def test_mistaken_units_are_suspected(size, says):
+@pytest.mark.parametrize(("size", "message"), [(150.0, "Scale by 0.001"), (1e-5, "Scale by 1000")])
+def test_implausible_size_suggests_a_scale(size, message):
     (warning,) = mesh_quality(Box(size=(size, size, size)).mesh(divisions=(1, 1, 1))).warnings()
-    assert says in warning
+    assert message in warning
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,17 @@ def test_mistaken_units_are_suspected(size, says):
     [((1, 1, 0), True), ((1, 1, 1), True), ((1, 0, 0), False), ((2, 0, 0), False)],
     ids=["edge", "point", "face", "apart"],
 )
-def test_parts_that_share_only_an_edge_or_a_point_are_told_of(origin, weak):
+def test_parts_that_share_only_an_edge_or_a_point_are_reported(origin, weak):
     shape = Union(
         parts={"a": Box(size=(1, 1, 1)), "b": Box(size=(1, 1, 1), origin=origin)}, cell=0.5
     )
-    told = [text for text in mesh_quality(shape.mesh()).warnings() if "transmits no moment" in text]
-    assert bool(told) == weak
+    reported = [
+        text for text in mesh_quality(shape.mesh()).warnings() if "transmits no moment" in text
+    ]
+    assert bool(reported) == weak
 
 
-def test_a_robot_of_parts_joined_at_an_edge_warns():
+def test_robot_of_parts_joined_at_an_edge_warns():
     shape = Union(
         parts={
             "a": Box(size=(0.1, 0.1, 0.1)),

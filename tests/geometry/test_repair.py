@@ -1,4 +1,4 @@
-"""Surfaces of files: merged vertices, reported repairs, and warnings."""
+"""Surfaces from files: merged vertices, reported repairs and warnings."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ def box(lower=(0, 0, 0), upper=(1, 1, 1)):
     return mesh.points, mesh.boundary()
 
 
-def together(*parts):
-    """The points and triangles of several surfaces, nothing merged."""
+def concatenated(*parts):
+    """Return the points and triangles of several surfaces, without merging."""
     starts = np.cumsum([0] + [len(points) for points, _ in parts])
     return (
         np.vstack([points for points, _ in parts]),
@@ -30,17 +30,17 @@ def together(*parts):
     )
 
 
-def soup(points, triangles):
-    """Every triangle with vertices of its own, as in an STL file."""
+def triangle_soup(points, triangles):
+    """Return triangles that share no vertices, as in an STL file."""
     return points[triangles].reshape(-1, 3), np.arange(triangles.size).reshape(-1, 3)
 
 
-def joined(*parts):
-    return merge_surface(*together(*parts), MERGE_FRACTION)
+def merged(*parts):
+    return merge_surface(*concatenated(*parts), MERGE_FRACTION)
 
 
-def test_vertices_merge_within_a_tolerance_of_the_size():
-    points, triangles = soup(BALL.points, BALL.triangles)
+def test_vertices_merge_within_a_relative_tolerance():
+    points, triangles = triangle_soup(BALL.points, BALL.triangles)
     noisy = points + 1e-10 * np.random.default_rng(0).uniform(-1, 1, points.shape)  # 1e-7 mm
     found = merge_surface(noisy, triangles, MERGE_FRACTION)
     assert len(found.points) == len(BALL.points)
@@ -49,9 +49,9 @@ def test_vertices_merge_within_a_tolerance_of_the_size():
         merge_surface(noisy, triangles, 0.0)
 
 
-def test_the_tolerance_scales_with_the_body():
+def test_merge_tolerance_scales_with_the_body():
     for scale in (1e-3, 1.0, 1e3):
-        points, triangles = soup(scale * BALL.points, BALL.triangles)
+        points, triangles = triangle_soup(scale * BALL.points, BALL.triangles)
         noise = 1e-8 * scale * np.random.default_rng(0).uniform(-1, 1, points.shape)
         assert len(merge_surface(points + noise, triangles, MERGE_FRACTION).points) == len(
             BALL.points
@@ -59,21 +59,21 @@ def test_the_tolerance_scales_with_the_body():
 
 
 @pytest.mark.parametrize("merge", [-1.0, 0.5, np.nan, "fine"])
-def test_a_tolerance_that_is_none_is_refused(merge):
+def test_bad_merge_tolerance_raises(merge):
     with pytest.raises(InputError, match="merge tolerance"):
         merge_surface(BALL.points, BALL.triangles, merge)
 
 
 def test_parts_that_share_an_edge_or_a_face_are_closed_and_filled():
-    edge = joined(box(), box((1, 1, 0), (2, 2, 1)))
+    edge = merged(box(), box((1, 1, 0), (2, 2, 1)))
     assert edge.volume() == pytest.approx(2)
     assert fill(edge, 0.25, method="lattice").volumes().sum() == pytest.approx(2)
-    face = joined(box(), box((1, 0, 0), (2, 1, 1)))
-    assert len(face.triangles) == 20  # the inner wall is gone
+    face = merged(box(), box((1, 0, 0), (2, 1, 1)))
+    assert len(face.triangles) == 20  # the shared face is removed
     assert fill(face, 0.25, method="lattice").volumes().sum() == pytest.approx(2)
 
 
-DAMAGES = {
+DEFECTS = {
     "hole": (lambda t: np.delete(t, [2, 3], axis=0), "closed_holes"),
     "two holes": (lambda t: np.delete(t, [3, 900], axis=0), "closed_holes"),
     "reversed": (lambda t: np.vstack([t[:40, ::-1], t[40:]]), "reversed_triangles"),
@@ -84,38 +84,38 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("case", DAMAGES)
-def test_a_damage_is_repaired_and_reported(case):
-    damage, what = DAMAGES[case]
-    surface, report = repair_surface(BALL.points, damage(BALL.triangles))
+@pytest.mark.parametrize("case", DEFECTS)
+def test_defect_is_repaired_and_reported(case):
+    add_defect, count = DEFECTS[case]
+    surface, report = repair_surface(BALL.points, add_defect(BALL.triangles))
     assert surface.volume() == pytest.approx(BALL.volume(), rel=0.01)
-    assert getattr(report, what) > 0
-    assert what.replace("_", " ") in str(report)
+    assert getattr(report, count) > 0
+    assert count.replace("_", " ") in str(report)
     assert surface.repairs is report
 
 
-def test_a_repaired_surface_is_filled():
+def test_repaired_surface_can_be_filled():
     surface, _ = repair_surface(BALL.points, np.delete(BALL.triangles, [2, 3], axis=0))
     assert mesh_quality(fill(surface, 0.02)).closed
 
 
-def test_a_sound_surface_needs_no_repair():
+def test_valid_surface_needs_no_repair():
     surface, report = repair_surface(BALL.points, BALL.triangles)
     assert not report.changed
     assert str(report) == "Repair of the surface: nothing to repair."
     assert surface.volume() == pytest.approx(BALL.volume(), rel=1e-14)
 
 
-def test_reversed_parts_side_by_side_are_turned_outward():
-    points, triangles = together(box(), box((2, 0, 0), (3, 1, 1)))
+def test_reversed_part_beside_another_is_oriented_outward():
+    points, triangles = concatenated(box(), box((2, 0, 0), (3, 1, 1)))
     triangles[:12] = triangles[:12, ::-1]
     surface, report = repair_surface(points, triangles)
     assert surface.volume() == pytest.approx(2)
     assert report.reversed_triangles == 12
 
 
-def test_cracks_between_the_triangles_of_a_file_are_welded_and_reported():
-    points, triangles = soup(BALL.points, BALL.triangles)
+def test_cracks_between_triangles_are_welded_and_reported():
+    points, triangles = triangle_soup(BALL.points, BALL.triangles)
     noisy = points + 1e-6 * np.random.default_rng(0).normal(size=points.shape)
     surface, report = repair_surface(noisy, triangles)
     assert len(surface.points) == len(BALL.points)
@@ -126,44 +126,44 @@ def test_cracks_between_the_triangles_of_a_file_are_welded_and_reported():
     assert "welded within" in str(report)
 
 
-def test_cracks_are_welded_beside_a_hole():
-    points, triangles = soup(BALL.points, np.delete(BALL.triangles, [2, 3], axis=0))
+def test_cracks_are_welded_and_a_hole_is_closed():
+    points, triangles = triangle_soup(BALL.points, np.delete(BALL.triangles, [2, 3], axis=0))
     noisy = points + 1e-6 * np.random.default_rng(0).normal(size=points.shape)
     surface, report = repair_surface(noisy, triangles)
     assert report.closed_holes == 1
     assert surface.volume() == pytest.approx(BALL.volume(), rel=0.01)
 
 
-def test_triangles_that_leave_nothing_are_refused_with_a_merge_tolerance():
+def test_repair_that_removes_all_triangles_raises_and_suggests_a_tolerance():
     points, triangles = box((0, 0, 0), (1, 1, 0.004))
-    points, triangles = soup(points, triangles)
+    points, triangles = triangle_soup(points, triangles)
     noisy = points + 1e-2 * np.random.default_rng(0).normal(size=points.shape)
     with pytest.raises(MeshError, match=r"Nothing is left.*Raise merge to about 0.0\d of the size"):
         repair_surface(noisy, triangles)
 
 
 @pytest.mark.parametrize("triangles", [[[0, 1, 2]], [[0, 1, 2], [0, 2, 1]]])
-def test_a_sheet_that_encloses_nothing_is_refused(triangles):
+def test_sheet_without_volume_raises(triangles):
     with pytest.raises(MeshError, match=r"Nothing is left.*Add the missing faces"):
         repair_surface(np.eye(3), triangles)
 
 
-def test_triangles_that_two_closed_parts_share_are_kept():
-    parts = together(box(), box((0, 0, 0), (1, 1, 2)))  # the bottom is the same in both
+def test_triangles_shared_by_two_closed_parts_are_kept():
+    parts = concatenated(box(), box((0, 0, 0), (1, 1, 2)))  # both have the same bottom face
     surface, report = repair_surface(*parts)
     assert not report.changed
-    assert len(surface.triangles) == len(joined(box(), box((0, 0, 0), (1, 1, 2))).triangles) == 24
+    assert len(surface.triangles) == len(merged(box(), box((0, 0, 0), (1, 1, 2))).triangles) == 24
     assert "filled as one" in find_surface_warnings(surface)[0]
     assert fill(surface, 0.25, method="lattice").volumes().sum() == pytest.approx(2)
 
 
-def test_a_missing_face_is_not_closed():
+def test_missing_face_raises():
     points, triangles = box()
     with pytest.raises(MeshError, match=r"a hole of 1.41 m and 4 edges.*missing face"):
         repair_surface(points, triangles[(points[triangles][:, :, 2] > 0).any(axis=1)])
 
 
-def test_a_surface_of_one_side_is_refused():
+def test_non_orientable_surface_raises():
     angle = np.linspace(0, 2 * np.pi, 13)[:-1]
     rings = [
         np.stack(
@@ -182,28 +182,28 @@ def test_a_surface_of_one_side_is_refused():
         repair_surface(np.vstack(rings), triangles)
 
 
-def test_a_rim_is_closed_by_the_triangles_of_least_area():
+def test_hole_is_closed_by_the_triangulation_of_least_area():
     rim = np.array([[0, 0, 0], [2, 0, 0], [2, 2, 0], [1, 0.5, 0], [0, 2, 0]], float)
     a, b, c = rim[min_area_triangulation(rim)].transpose(1, 0, 2)
     area = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1).sum()
-    assert area == pytest.approx(4 - 1.5)  # of the polygon with its dent
+    assert area == pytest.approx(4 - 1.5)  # area of the concave polygon
 
 
-def test_overlapping_parts_are_told_of():
-    overlap = joined(box(), box((0.5, 0.5, 0.5), (1.5, 1.5, 1.5)))
+def test_overlapping_parts_are_reported():
+    overlap = merged(box(), box((0.5, 0.5, 0.5), (1.5, 1.5, 1.5)))
     assert "parts overlap" in find_surface_warnings(overlap)[0]
     assert fill(overlap, 0.25, method="lattice").volumes().sum() == pytest.approx(2 - 0.125)
     assert find_surface_warnings(BALL) == []
 
 
-def test_a_part_inside_another_must_be_inward():
+def test_nested_part_must_be_oriented_inward():
     inner = box((0.3, 0.3, 0.3), (0.7, 0.7, 0.7))
     with pytest.raises(MeshError, match=r"1 of 2 parts.*outward inside another part.*a cavity"):
-        find_surface_warnings(joined(box(), inner))
-    assert find_surface_warnings(joined(box(), (inner[0], inner[1][:, ::-1]))) == []
+        find_surface_warnings(merged(box(), inner))
+    assert find_surface_warnings(merged(box(), (inner[0], inner[1][:, ::-1]))) == []
 
 
-def test_a_spike_is_told_of_and_a_cone_is_not():
+def test_spike_is_reported_and_cone_is_not():
     points = np.array(BALL.points)
     points[17] *= 20.0
     spiked = Surface(points=points, triangles=BALL.triangles)
@@ -212,7 +212,7 @@ def test_a_spike_is_told_of_and_a_cone_is_not():
     assert find_surface_warnings(Surface(points=points, triangles=BALL.triangles)) == []
 
 
-def stl(surface, triangles):
+def ascii_stl(surface, triangles):
     facets = "".join(
         "facet normal 0 0 0\nouter loop\n"
         + "".join(f"vertex {x:.9e} {y:.9e} {z:.9e}\n" for x, y, z in corners)
@@ -222,9 +222,9 @@ def stl(surface, triangles):
     return f"solid ball\n{facets}endsolid ball\n"
 
 
-def test_a_file_is_repaired_on_request_with_a_warning(tmp_path):
+def test_file_is_repaired_on_request_with_a_warning(tmp_path):
     path = tmp_path / "ball.stl"
-    path.write_text(stl(BALL, np.delete(BALL.triangles, [2, 3], axis=0)))
+    path.write_text(ascii_stl(BALL, np.delete(BALL.triangles, [2, 3], axis=0)))
     with pytest.raises(MeshError, match=r"edges are open.*repair = true"):
         load_surface(path)
     with pytest.warns(UserWarning, match=r"ball.stl: Repair of the surface: 1 closed holes"):
@@ -232,8 +232,8 @@ def test_a_file_is_repaired_on_request_with_a_warning(tmp_path):
     assert surface.repairs.closed_holes == 1
 
 
-def test_a_robot_file_repairs_its_surface(tmp_path):
-    (tmp_path / "ball.stl").write_text(stl(BALL, np.delete(BALL.triangles, [2, 3], axis=0)))
+def test_robot_file_repairs_its_surface(tmp_path):
+    (tmp_path / "ball.stl").write_text(ascii_stl(BALL, np.delete(BALL.triangles, [2, 3], axis=0)))
     path = tmp_path / "ball.toml"
     path.write_text(
         '[geometry]\nsurface = "ball.stl"\ncell = 0.03\norder = 1\nmerge = 1e-5\nrepair = true\n'
@@ -244,5 +244,5 @@ def test_a_robot_file_repairs_its_surface(tmp_path):
     assert robot.mesh().volumes().sum() == pytest.approx(BALL.volume(), rel=0.2)
 
 
-def test_the_text_of_a_surface_is_one_short_line():
+def test_surface_repr_is_one_line():
     assert repr(BALL) == "<Surface: 642 points, 1280 triangles, 0.1 x 0.1 x 0.1 m>"

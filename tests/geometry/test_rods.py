@@ -1,4 +1,4 @@
-"""Rods and their sections: closed forms, axes, division, and sentences about what cannot be."""
+"""Rods and their sections: closed forms, axes, refinement and bad input."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ def fork(**options):
     return Rods(**{**FORK, "section": SECTION, **options})
 
 
-def test_a_ring_is_a_circle_less_its_hole():
+def test_hollow_section_equals_solid_section_minus_hole():
     whole, hole, ring = (
         CircularSection(radius=0.02),
         CircularSection(radius=0.01),
@@ -24,12 +24,16 @@ def test_a_ring_is_a_circle_less_its_hole():
     assert ring.torsion == pytest.approx(sum(ring.moments))  # the polar moment
     assert whole.shear_areas == pytest.approx((0.9 * whole.area,) * 2)
     thin = CircularSection(radius=1.0, inner=0.999)
-    assert 0.5 < thin.shear_areas[0] / thin.area < 0.6  # half of a thin tube carries the shear
+    assert (
+        0.5 < thin.shear_areas[0] / thin.area < 0.6
+    )  # the shear coefficient of a thin tube is 1/2
 
 
 def poisson_torsion(width, height, n=120):
-    """J = 4 times the integral of the stress function of a rectangle, laplace(f) = -1, by a double
-    sine series."""
+    """Return J, four times the integral of the stress function of a rectangle.
+
+    A double sine series solves laplace(f) = -1.
+    """
     k = np.arange(1, 2 * n, 2)
     i, j = np.meshgrid(k, k)
     return float(
@@ -43,19 +47,19 @@ def poisson_torsion(width, height, n=120):
 
 
 @pytest.mark.parametrize("sides", [(1.0, 1.0), (2.0, 1.0), (1.0, 10.0)])
-def test_the_torsion_of_a_bar_is_that_of_its_stress_function(sides):
+def test_torsion_constant_of_a_rectangle_follows_from_its_stress_function(sides):
     bar = RectangularSection(width=sides[0], height=sides[1])
     assert bar.torsion == pytest.approx(poisson_torsion(*sides), rel=1e-4)
 
 
-def test_the_moments_of_a_bar_are_integrals_over_it():
+def test_second_moments_of_a_rectangle_equal_their_integrals():
     bar = RectangularSection(width=0.3, height=0.2)
     b, c = (np.linspace(-0.5, 0.5, 401) * side for side in (0.3, 0.2))
-    spread = [np.trapezoid(axis**2, axis) * other for axis, other in ((c, 0.3), (b, 0.2))]
-    np.testing.assert_allclose(bar.moments, spread, rtol=1e-4)
+    integrals = [np.trapezoid(axis**2, axis) * other for axis, other in ((c, 0.3), (b, 0.2))]
+    np.testing.assert_allclose(bar.moments, integrals, rtol=1e-4)
 
 
-def test_axes_are_right_handed_and_as_near_to_up_as_can_be():
+def test_axes_are_right_handed_and_closest_to_up():
     rods = fork()
     np.testing.assert_allclose(
         rods.axes @ np.swapaxes(rods.axes, 1, 2), np.tile(np.eye(3), (3, 1, 1)), atol=1e-15
@@ -68,7 +72,7 @@ def test_axes_are_right_handed_and_as_near_to_up_as_can_be():
     assert np.all(slanted.axes[:, 2] @ np.ones(3) > 0)
 
 
-def test_division_keeps_lengths_names_and_places():
+def test_refinement_keeps_lengths_names_and_positions():
     rods = fork(regions={"foot": [0], "beam": [1, 2]}, parts={"stem": [0], "arms": [1, 2]})
     fine = rods.refine(4)
     assert (len(fine.rods), len(fine.points)) == (12, 13)
@@ -84,10 +88,10 @@ def test_division_keeps_lengths_names_and_places():
     assert len(rods.refine(1).rods) == 3
 
 
-def test_points_are_found_on_the_axes():
-    rod, share = fork().locate([[0.25, 0, 0], [1, 2, 0], [1, 0, 1.5]])
+def test_locate_finds_points_on_the_axes():
+    rod, fraction = fork().locate([[0.25, 0, 0], [1, 2, 0], [1, 0, 1.5]])
     assert rod.tolist() == [0, 1, 2]
-    np.testing.assert_allclose(share, [0.25, 1.0, 0.5])
+    np.testing.assert_allclose(fraction, [0.25, 1.0, 0.5])
 
 
 def test_each_part_has_its_section():
@@ -97,7 +101,7 @@ def test_each_part_has_its_section():
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (
             lambda: fork(points=[[0, 0, 0], [1, 0, 0], [1, 0, 0], [1, 0, 3]]),
@@ -142,11 +146,11 @@ def test_each_part_has_its_section():
         (lambda: RectangularSection(width=np.inf, height=1.0), "width of a bar is inf"),
     ],
 )
-def test_what_cannot_be_is_a_sentence(make, says, one_sentence):
-    one_sentence(make, says)
+def test_bad_rods_and_sections_raise(make, message, one_sentence):
+    one_sentence(make, message)
 
 
-def test_arrays_cannot_be_changed():
+def test_arrays_are_read_only():
     rods = fork(regions={"foot": [0]})
     for array in (rods.points, rods.rods, rods.regions["foot"]):
         with pytest.raises(ValueError, match="read-only"):

@@ -1,4 +1,4 @@
-"""Shapes: every one, at every resolution, gives a sound mesh that converges to the shape."""
+"""Every shape has a valid mesh at every resolution, and the mesh converges to the shape."""
 
 from math import pi
 
@@ -29,8 +29,8 @@ STAR = tuple(
 )
 L_SHAPE = ((0, 2), (0, 0), (2, 0), (2, 0.3), (0.3, 0.3), (0.3, 2))
 
-# shape, its exact volume, divisions to try (odd ones and the least among them), the names of its
-# surfaces
+# (shape, exact volume, divisions, names of the surfaces); the divisions include odd numbers and the
+# smallest ones
 CASES = {
     "box": (
         Box(size=(1, 2, 3), origin=(1, 0, 0)),
@@ -64,11 +64,11 @@ CASES = {
     ),
     "rectangle": (Rectangle(size=(2, 3)), 6, [(1, 1), (3, 2), (4, 4)], "x- x+ y- y+"),
     "disc": (Disc(radius=2, origin=(1, 1)), 4 * pi, [(1,), (2,), (3,), (7,), (20,)], "outside"),
-    "ring": (Annulus(outer=1, inner=0.2), 0.96 * pi, [(6, 1), (9, 2), (30, 5)], "outside inner"),
+    "annulus": (Annulus(outer=1, inner=0.2), 0.96 * pi, [(6, 1), (9, 2), (30, 5)], "outside inner"),
     "star": (Polygon(points=STAR), 10 * 0.5 * 0.4 * np.sin(pi / 5), [(1,), (6,), (21,)], "outside"),
-    "l": (Polygon(points=L_SHAPE), 1.11, [(1,), (5,), (40,)], "outside"),
+    "L shape": (Polygon(points=L_SHAPE), 1.11, [(1,), (5,), (40,)], "outside"),
 }
-EVERY = [
+EVERY_MESH = [
     (name, divisions, order)
     for name, case in CASES.items()
     for divisions in case[2]
@@ -79,11 +79,11 @@ ROUND = {
     "tube": [(8, 1, 1), (16, 1, 1), (32, 1, 1)],
     "disc": [(2,), (4,), (8,)],
     "ellipsoid": [(2,), (4,), (8,)],
-    "ring": [(8, 1), (16, 1), (32, 1)],
+    "annulus": [(8, 1), (16, 1), (32, 1)],
 }
 
 
-@pytest.mark.parametrize(("name", "divisions", "order"), EVERY)
+@pytest.mark.parametrize(("name", "divisions", "order"), EVERY_MESH)
 def test_every_mesh_is_conforming_closed_and_named(name, divisions, order):
     shape, exact, _, names = CASES[name]
     mesh = shape.mesh(divisions=divisions, order=order)
@@ -100,8 +100,8 @@ def test_every_mesh_is_conforming_closed_and_named(name, divisions, order):
     assert list(mesh.regions) == ["body"]
 
 
-@pytest.mark.parametrize("name", ["box", "strip", "rectangle", "star", "l"])
-def test_straight_shapes_are_exact(name):
+@pytest.mark.parametrize("name", ["box", "strip", "rectangle", "star", "L shape"])
+def test_straight_shapes_have_exact_volume(name):
     shape, exact, divisions, _ = CASES[name]
     for counts in divisions:
         assert shape.mesh(divisions=counts).volumes().sum() == pytest.approx(exact)
@@ -109,7 +109,7 @@ def test_straight_shapes_are_exact(name):
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("name", ROUND)
-def test_round_shapes_converge_with_twice_the_order(name, order):
+def test_volume_of_round_shapes_converges_at_twice_the_order(name, order):
     shape, exact = CASES[name][:2]
     error = [
         abs(shape.mesh(divisions=d, order=order).volumes().sum() / exact - 1) for d in ROUND[name]
@@ -119,7 +119,7 @@ def test_round_shapes_converge_with_twice_the_order(name, order):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_points_and_bounds_of_the_mesh_are_those_of_the_shape(name):
+def test_mesh_lies_within_bounds_and_contains_agrees(name):
     shape = CASES[name][0]
     mesh = shape.mesh(order=2)
     lower, upper = shape.bounds()
@@ -131,7 +131,7 @@ def test_points_and_bounds_of_the_mesh_are_those_of_the_shape(name):
 
 
 @pytest.mark.parametrize("name", ["disc", "cylinder", "ellipsoid"])
-def test_angles_of_round_shapes_do_not_decay_with_resolution(name):
+def test_angles_of_round_shapes_do_not_decrease_with_resolution(name):
     shape = {
         "disc": Disc(radius=1),
         "cylinder": Cylinder(radius=1, length=1),
@@ -141,7 +141,7 @@ def test_angles_of_round_shapes_do_not_decay_with_resolution(name):
     assert min(angles) > 15
 
 
-def test_box_of_paper_000_has_its_size():
+def test_box_of_jia2019_has_its_number_of_points_and_cells():
     mesh = Box(size=(0.04, 0.04, 0.2)).mesh(divisions=(4, 4, 20))
     assert (mesh.n_points, mesh.n_cells) == (525, 1920)
 
@@ -150,7 +150,7 @@ def test_box_of_paper_000_has_its_size():
     "shape",
     [Box(size=(1, 1, 1)), Rectangle(size=(1, 1)), Disc(radius=1), Ellipsoid(radii=(1, 1, 1))],
 )
-def test_even_lattices_are_symmetric_about_every_middle_plane(shape):
+def test_meshes_of_even_divisions_are_symmetric_about_every_midplane(shape):
     mesh = shape.mesh(divisions=(4,) * (1 if isinstance(shape, Disc | Ellipsoid) else shape.dim))
     middle = 0.5 * (mesh.points.max(axis=0) + mesh.points.min(axis=0))
     centres = mesh.points[mesh.cells].mean(axis=1) - middle
@@ -163,7 +163,7 @@ def as_set(points):
     return {tuple(p) for p in (points.round(9) + 0.0).tolist()}
 
 
-def test_named_sides_lie_where_their_names_say():
+def test_named_surfaces_have_correct_positions():
     tube = Tube(outer=1, inner=0.5, length=2, origin=(1, 2, 3)).mesh(cell=0.3, order=2)
     radius = np.hypot(*(tube.points[:, :2] - (1, 2)).T)
     np.testing.assert_allclose(radius[tube.nodes("side")], 1)
@@ -172,12 +172,12 @@ def test_named_sides_lie_where_their_names_say():
     np.testing.assert_allclose(tube.points[tube.nodes("top"), 2], 5)
 
 
-def test_strip_cells_stay_well_shaped_when_the_cell_is_wider_than_the_strip_is_thick():
+def test_strip_cells_are_well_shaped_if_cell_size_exceeds_thickness():
     mesh = Strip(length=0.1, width=0.02, thickness=0.001).mesh(cell=0.02)
     assert mesh_quality(mesh).smallest_angle > 10
 
 
-def test_union_of_two_boxes_is_the_arm_of_paper_000():
+def test_union_of_two_boxes_equals_the_arm_of_jia2019():
     arm = Union(
         parts={"soft": Box(size=(4, 4, 10)), "stiff": Box(size=(4, 4, 10), origin=(0, 0, 10))},
         cell=1.0,
@@ -188,21 +188,21 @@ def test_union_of_two_boxes_is_the_arm_of_paper_000():
     assert set(arm.surfaces) == {"x-", "x+", "y-", "y+", "z-", "z+", "outside"}
 
 
-def test_union_gives_shared_cubes_to_the_first_part():
+def test_union_assigns_shared_cells_to_the_first_part():
     inner, outer = Box(size=(1, 1, 1), origin=(1, 1, 1)), Box(size=(3, 3, 3))
     mesh = Union(parts={"core": inner, "hull": outer}, cell=1.0).mesh(order=2)
     assert [len(mesh.regions[name]) for name in ("core", "hull")] == [6, 26 * 6]
     assert mesh_quality(mesh).closed
 
 
-def test_union_takes_a_closed_surface_as_a_part():
+def test_union_accepts_a_closed_surface_as_a_part():
     corners = np.array([[0.0, 0, 0], [3, 0, 0], [0, 3, 0], [0, 0, 3]])
     tip = Surface(points=corners, triangles=[[1, 2, 3], [0, 3, 2], [0, 1, 3], [0, 2, 1]])
     mesh = Union(parts={"tip": tip, "base": Box(size=(3, 3, 1), origin=(0, 0, -1))}).mesh(cell=0.25)
     assert mesh.volumes()[mesh.regions["tip"]].sum() == pytest.approx(tip.volume(), rel=0.2)
 
 
-def test_extruded_keeps_the_outline_and_its_names():
+def test_extrude_keeps_the_outline_and_its_names():
     flat = Rectangle(size=(2, 1)).mesh(divisions=(3, 2))
     solid = extrude(flat, thickness=0.5, layers=2)
     assert solid.volumes().sum() == pytest.approx(1.0)
@@ -213,11 +213,11 @@ def test_extruded_keeps_the_outline_and_its_names():
     assert as_set(centres * [1, 1, -1] + [0, 0, 0.5]) == as_set(centres)
 
 
-SQUARE = {"a": Box(size=(1, 1, 1))}
+ONE_PART = {"a": Box(size=(1, 1, 1))}
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (lambda: Box(size=(1, 0, 1)), r"size of a Box\[1\] is 0 m"),
         (lambda: Box(size=(1, np.nan, 1)), r"\[1\] is nan m"),
@@ -259,12 +259,12 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
         (lambda: Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 1.5)), "3 whole numbers"),
         (lambda: Annulus(outer=1, inner=0.5).mesh(divisions=(4, 1)), r"at least \(6, 1\)"),
         (lambda: Box(size=(1, 1, 1)).mesh(order=3), "order is 3"),
-        (lambda: Union(parts=SQUARE).mesh(order=0), "order is 0"),
+        (lambda: Union(parts=ONE_PART).mesh(order=0), "order is 0"),
         (lambda: Union(parts={}), "0 parts"),
-        (lambda: Union(parts={**SQUARE, "b": Disc(radius=1)}), "all flat or all solid"),
+        (lambda: Union(parts={**ONE_PART, "b": Disc(radius=1)}), "all flat or all solid"),
         (lambda: Union(parts={"x-": Box(size=(1, 1, 1))}), "name of a surface"),
         (
-            lambda: Union(parts={**SQUARE, "b": SQUARE["a"]}, cell=0.5).mesh(),
+            lambda: Union(parts={**ONE_PART, "b": ONE_PART["a"]}, cell=0.5).mesh(),
             "Part 'b' of the Union owns none",
         ),
         (lambda: extrude(Rectangle(size=(1, 1)).mesh(), thickness=-1), "thickness"),
@@ -272,14 +272,16 @@ SQUARE = {"a": Box(size=(1, 1, 1))}
         (lambda: extrude(Box(size=(1, 1, 1)).mesh(), thickness=1), "dim 3"),
     ],
 )
-def test_bad_shapes_are_refused_with_a_sentence(make, says):
-    with pytest.raises((InputError, MeshError), match=says):
+def test_bad_shapes_raise(make, message):
+    with pytest.raises((InputError, MeshError), match=message):
         make()
 
 
-@pytest.mark.parametrize(("inner", "says"), [(0.019, "have 56 % of"), (0.0195, r"make \d+ pieces")])
-def test_a_union_that_loses_thin_walls_is_warned_about(inner, says):
+@pytest.mark.parametrize(
+    ("inner", "message"), [(0.019, "have 56 % of"), (0.0195, r"make \d+ pieces")]
+)
+def test_union_that_loses_thin_walls_warns(inner, message):
     base = Box(size=(0.01, 0.01, 0.01), origin=(-0.005, -0.005, 0.0))
     parts = {"base": base, "pipe": Tube(outer=0.02, inner=inner, length=0.04)}
-    with pytest.warns(UserWarning, match=says):
+    with pytest.warns(UserWarning, match=message):
         Union(parts=parts).mesh(cell=0.004)

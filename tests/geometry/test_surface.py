@@ -1,4 +1,4 @@
-"""Surface: closed or refused; inside and outside; and meshes that fill it."""
+"""Surface: closedness, point containment and meshes that fill it."""
 
 import importlib.util
 
@@ -10,18 +10,18 @@ from pliant.geometry import Box, Ellipsoid, Surface, Tube, check_closed, fill, m
 from pliant.geometry.stuffing import stuff_isosurface
 
 
-def skin(mesh):
-    """The boundary of a mesh as a Surface."""
+def boundary_surface(mesh):
+    """Return the boundary of a mesh as a Surface."""
     used, triangles = np.unique(mesh.boundary(), return_inverse=True)
     return Surface(points=mesh.points[used], triangles=triangles.reshape(-1, 3))
 
 
-CUBE = skin(Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 1)))
-BALL = skin(Ellipsoid(radii=(1, 1, 1)).mesh(divisions=(8,)))
-PIPE = skin(Tube(outer=1, inner=0.6, length=1).mesh(divisions=(24, 1, 2)))
+CUBE = boundary_surface(Box(size=(1, 1, 1)).mesh(divisions=(1, 1, 1)))
+BALL = boundary_surface(Ellipsoid(radii=(1, 1, 1)).mesh(divisions=(8,)))
+PIPE = boundary_surface(Tube(outer=1, inner=0.6, length=1).mesh(divisions=(24, 1, 2)))
 
 
-def test_volume_is_that_of_the_body():
+def test_surface_volume_equals_body_volume():
     assert CUBE.volume() == pytest.approx(1)
     assert PIPE.volume() == pytest.approx(0.64 * 12 * np.sin(np.pi / 12))
 
@@ -30,12 +30,12 @@ def with_fin(triangles):
     return np.vstack([triangles, [[triangles[0, 0], triangles[0, 1], 7]]])
 
 
-def with_one_turned(triangles):
+def with_one_reversed(triangles):
     return np.vstack([triangles[:1, ::-1], triangles[1:]])
 
 
 @pytest.mark.parametrize(
-    ("points", "triangles", "says"),
+    ("points", "triangles", "message"),
     [
         (CUBE.points, CUBE.triangles[1:], r"3 edges are open.*first: near \["),
         (CUBE.points, with_fin(CUBE.triangles), "open|more than two triangles"),
@@ -46,7 +46,7 @@ def with_one_turned(triangles):
         ),
         (
             CUBE.points,
-            with_one_turned(CUBE.triangles),
+            with_one_reversed(CUBE.triangles),
             "3 edges have triangles of opposite orientation",
         ),
         (
@@ -60,27 +60,27 @@ def with_one_turned(triangles):
         (CUBE.points[:, :2], CUBE.triangles, r"shape \(8, 2\)"),
     ],
 )
-def test_a_bad_surface_is_refused_with_number_and_place(points, triangles, says):
-    with pytest.raises(MeshError, match=says):
+def test_bad_surface_raises_with_number_and_location(points, triangles, message):
+    with pytest.raises(MeshError, match=message):
         Surface(points=points, triangles=triangles)
 
 
-def test_check_closed_accepts_what_a_surface_accepts():
+def test_check_closed_accepts_a_valid_surface():
     check_closed(BALL.points, BALL.triangles)
 
 
-def test_contains_agrees_with_the_shape_away_from_its_skin():
+def test_contains_agrees_with_the_shape_away_from_its_surface():
     x = np.random.default_rng(0).uniform(-1.3, 1.3, size=(4000, 3))
     radius = np.linalg.norm(x, axis=1)
-    clear = np.abs(radius - 1) > 0.02
-    np.testing.assert_array_equal(BALL.contains(x[clear]), radius[clear] < 1)
+    off_surface = np.abs(radius - 1) > 0.02
+    np.testing.assert_array_equal(BALL.contains(x[off_surface]), radius[off_surface] < 1)
     rho = np.hypot(x[:, 0], x[:, 1])
-    clear = (np.abs(rho - 0.8) < 0.17) | (np.abs(rho - 0.8) > 0.22)
+    off_surface = (np.abs(rho - 0.8) < 0.17) | (np.abs(rho - 0.8) > 0.22)
     inside = (rho > 0.6) & (rho < 1) & (x[:, 2] > 0) & (x[:, 2] < 1)
-    np.testing.assert_array_equal(PIPE.contains(x[clear]), inside[clear])
+    np.testing.assert_array_equal(PIPE.contains(x[off_surface]), inside[off_surface])
 
 
-def test_crossings_meet_the_sphere_at_its_radius():
+def test_first_crossings_lie_on_the_sphere():
     rays = np.random.default_rng(1).normal(size=(500, 3))
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
     t = BALL.first_crossings(np.zeros((500, 3)), 2 * rays)
@@ -89,7 +89,7 @@ def test_crossings_meet_the_sphere_at_its_radius():
 
 
 @pytest.mark.parametrize("cell", [0.4, 0.31, 0.25])
-def test_stuffing_keeps_good_angles_and_a_closed_skin(cell):
+def test_stuffing_gives_good_angles_and_closed_boundary(cell):
     for surface in (BALL, PIPE, CUBE):
         measured = mesh_quality(fill(surface, cell))
         assert measured.smallest_angle > 10
@@ -97,7 +97,7 @@ def test_stuffing_keeps_good_angles_and_a_closed_skin(cell):
         assert measured.surface_volume == pytest.approx(measured.total_volume)
 
 
-def test_stuffing_converges_to_the_volume_with_second_order():
+def test_stuffing_volume_converges_at_second_order():
     error = [1 - fill(BALL, cell).volumes().sum() / BALL.volume() for cell in (0.4, 0.2)]
     assert np.log2(error[0] / error[1]) > 1.5
 
@@ -115,32 +115,32 @@ def rotated_bodies():
         )
 
 
-def halving(inside):
+def bisection(inside):
     def crossing(start, end):
         low, high = np.zeros(len(start)), np.ones(len(start))
         for _ in range(30):
             middle = 0.5 * (low + high)
-            held = inside(start + middle[:, None] * (end - start))
-            low, high = np.where(held, middle, low), np.where(held, high, middle)
+            is_inside = inside(start + middle[:, None] * (end - start))
+            low, high = np.where(is_inside, middle, low), np.where(is_inside, high, middle)
         return low
 
     return crossing
 
 
 @pytest.mark.parametrize("inside", list(rotated_bodies()))
-def test_stuffing_angles_hold_for_any_body(inside):
-    mesh = stuff_isosurface(inside, halving(inside), (np.full(3, -2.6), np.full(3, 2.6)), 0.3)
+def test_stuffing_angle_bound_holds_for_rotated_bodies(inside):
+    mesh = stuff_isosurface(inside, bisection(inside), (np.full(3, -2.6), np.full(3, 2.6)), 0.3)
     assert mesh_quality(mesh).smallest_angle > 10.7  # Labelle and Shewchuk, table 1: 10.78 degrees
     assert mesh_quality(mesh).closed
 
 
-def test_lattice_keeps_the_cubes_whose_middle_is_inside():
+def test_lattice_keeps_cubes_whose_centre_is_inside():
     mesh = fill(CUBE, 0.25, method="lattice")
     assert mesh.n_cells == 6 * 64
     assert mesh.volumes().sum() == pytest.approx(1)
 
 
-def test_fill_refuses_what_it_cannot_do():
+def test_bad_fill_arguments_raise():
     with pytest.raises(InputError, match=r"no method 'magic'.*stuffing, lattice, gmsh"):
         fill(CUBE, 0.5, method="magic")
     with pytest.raises(InputError, match="cell size is -1 m"):

@@ -1,5 +1,5 @@
-"""Walls of fluids: the shapes that we make are closed, outward and cross nothing; those that do are
-refused."""
+"""Closed surfaces that contain fluids: generated shapes are valid, and surfaces that leak or
+intersect themselves raise errors."""
 
 import numpy as np
 import pytest
@@ -14,16 +14,16 @@ CUBE = remove_unused_points(
 )
 
 
-def joined(*walls):
-    """Several walls as one."""
-    first = np.cumsum([0] + [len(points) for points, _ in walls])
-    return np.concatenate([p for p, _ in walls]), np.concatenate(
-        [t + k for (_, t), k in zip(walls, first, strict=False)]
+def joined(*surfaces):
+    """Return several surfaces as one."""
+    first = np.cumsum([0] + [len(points) for points, _ in surfaces])
+    return np.concatenate([p for p, _ in surfaces]), np.concatenate(
+        [t + k for (_, t), k in zip(surfaces, first, strict=False)]
     )
 
 
-def moved(wall, by=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0), size=1.0):
-    return size * Rotation.from_rotvec(turn).apply(np.array(wall[0])) + by, wall[1]
+def transformed(surface, shift=(0.0, 0.0, 0.0), rotation=(0.0, 0.0, 0.0), scale=1.0):
+    return scale * Rotation.from_rotvec(rotation).apply(np.array(surface[0])) + shift, surface[1]
 
 
 @pytest.mark.parametrize(
@@ -34,15 +34,17 @@ def moved(wall, by=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0), size=1.0):
         lambda: hare_surface(0.02, divisions=10),
     ],
 )
-def test_the_shapes_are_sound(make):
+def test_shapes_are_closed_and_do_not_intersect_themselves(make):
     surface = make()
     assert find_intersecting_pair(surface.points, surface.triangles) is None
     assert surface.volume() > 0.0
     edges = len(surface.triangles) * 3 // 2
-    assert len(surface.points) - edges + len(surface.triangles) == 2  # Euler, of a sphere
+    assert (
+        len(surface.points) - edges + len(surface.triangles) == 2
+    )  # Euler characteristic of a sphere
 
 
-def test_the_hare_is_as_large_as_the_papers_bunny_and_passed_several_times():
+def test_hare_has_given_height_and_vertical_lines_enter_it_several_times():
     surface = hare_surface(0.02)
     assert len(surface.triangles) == 89780
     assert np.ptp(surface.points[:, 2]) == pytest.approx(0.02, rel=1e-12)
@@ -57,46 +59,52 @@ def test_the_hare_is_as_large_as_the_papers_bunny_and_passed_several_times():
     )
     assert (np.diff(inside.astype(int), axis=1) == 1).sum(
         axis=1
-    ).max() >= 2  # how often a line upwards enters it
+    ).max() >= 2  # how often a vertical line enters the hare
 
 
-@pytest.mark.parametrize("turn", [(0.0, 0.0, 0.0), (0.3, -0.2, 0.5), (0.0, 0.0, np.pi / 4)])
-def test_flat_walls_of_many_triangles_do_not_cross(turn):
-    check_closed_surface(*moved(CUBE, (10.0, -3.0, 5.0), turn))
+@pytest.mark.parametrize("rotation", [(0.0, 0.0, 0.0), (0.3, -0.2, 0.5), (0.0, 0.0, np.pi / 4)])
+def test_coplanar_triangles_of_a_face_do_not_intersect(rotation):
+    check_closed_surface(*transformed(CUBE, (10.0, -3.0, 5.0), rotation))
 
 
 @pytest.mark.parametrize(
-    ("other", "meets"),
+    ("other", "intersects"),
     [
-        (moved(CUBE, (0.7, 0.6, 0.5), (0.2, 0.1, 0.3)), True),  # a corner in another
-        (moved(CUBE, (0.5, 0.5, 0.5)), True),  # edges pass through edges
-        (moved(CUBE, (1.0 / 3.0, 0.0, 0.0)), True),  # in step: faces lie in faces
-        (moved(CUBE, (1.0, 0.2, 0.1)), True),  # touches a face, in its plane
-        (moved(CUBE, (1.0 + 1e-6, 0.2, 0.1)), False),
-        (moved(CUBE, (0.4, 0.4, -0.1), (0.1, 0.0, 0.0), 0.2), True),
-        (moved(CUBE, (0.4, 0.4, 0.3), (0.1, 0.0, 0.0), 0.2), False),  # one inside the other
+        (
+            transformed(CUBE, (0.7, 0.6, 0.5), (0.2, 0.1, 0.3)),
+            True,
+        ),  # a corner lies inside the other cube
+        (transformed(CUBE, (0.5, 0.5, 0.5)), True),  # edges intersect edges
+        (transformed(CUBE, (1.0 / 3.0, 0.0, 0.0)), True),  # coplanar faces overlap
+        (transformed(CUBE, (1.0, 0.2, 0.1)), True),  # faces touch in one plane
+        (transformed(CUBE, (1.0 + 1e-6, 0.2, 0.1)), False),
+        (transformed(CUBE, (0.4, 0.4, -0.1), (0.1, 0.0, 0.0), 0.2), True),
+        (
+            transformed(CUBE, (0.4, 0.4, 0.3), (0.1, 0.0, 0.0), 0.2),
+            False,
+        ),  # one is inside the other
     ],
 )
-def test_walls_that_cross_or_touch_are_found(other, meets):
-    assert (find_intersecting_pair(*joined(CUBE, other)) is not None) == meets
+def test_surfaces_that_intersect_or_touch_are_found(other, intersects):
+    assert (find_intersecting_pair(*joined(CUBE, other)) is not None) == intersects
 
 
-def test_a_needle_through_one_triangle_is_found():
-    """Of two walls that meet nowhere but in the middle of one large triangle."""
-    big = icosphere(1.0, subdivisions=0)
-    thorn = (
+def test_needle_through_one_triangle_is_found():
+    """The two surfaces meet only in the interior of one large triangle."""
+    ball = icosphere(1.0, subdivisions=0)
+    needle = (
         np.array([[0.0, 0.0, 0.0], [1e-3, 0.0, 0.0], [0.0, 1e-3, 0.0], [0.0, 0.0, 1.0]]),
         np.array([[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]]),
     )
-    face = big.points[big.triangles[0]].mean(axis=0)
+    face = ball.points[ball.triangles[0]].mean(axis=0)
     up = Rotation.align_vectors(face[None] / np.linalg.norm(face), [[0.0, 0.0, 1.0]])[0]
-    at = lambda depth: (up.apply(thorn[0]) + depth * face, thorn[1])
-    assert find_intersecting_pair(*joined((big.points, big.triangles), at(0.5))) is not None
-    assert find_intersecting_pair(*joined((big.points, big.triangles), at(1.01))) is None
+    at = lambda depth: (up.apply(needle[0]) + depth * face, needle[1])
+    assert find_intersecting_pair(*joined((ball.points, ball.triangles), at(0.5))) is not None
+    assert find_intersecting_pair(*joined((ball.points, ball.triangles), at(1.01))) is None
 
 
-def test_a_wall_pushed_through_itself_is_refused(one_sentence):
-    """A hare whose ears are pressed into its back."""
+def test_self_intersecting_surface_raises(one_sentence):
+    """The ears of a hare are mirrored into its back."""
     surface = hare_surface(0.02, divisions=30)
     points = np.array(surface.points)
     ears = points[:, 2] > 0.006
@@ -106,7 +114,7 @@ def test_a_wall_pushed_through_itself_is_refused(one_sentence):
         "crosses or touches itself: triangles .* meet",
     )
     shifted = np.array(surface.points)
-    shifted[0] = -shifted[0] + 2.0 * shifted.mean(axis=0)  # one node drawn through the body
+    shifted[0] = -shifted[0] + 2.0 * shifted.mean(axis=0)  # one node is moved through the body
     one_sentence(
         lambda: check_closed_surface(shifted, surface.triangles),
         "crosses or touches itself: triangles .* meet",
@@ -114,7 +122,7 @@ def test_a_wall_pushed_through_itself_is_refused(one_sentence):
 
 
 @pytest.mark.parametrize(
-    ("points", "triangles", "says"),
+    ("points", "triangles", "message"),
     [
         (CUBE[0], CUBE[1][1:], "3 edges are open"),
         (CUBE[0], CUBE[1][:, ::-1], "point inward"),
@@ -124,22 +132,22 @@ def test_a_wall_pushed_through_itself_is_refused(one_sentence):
         (CUBE[0] * 1e200, CUBE[1], "reaches 1e.200 m"),
         (CUBE[0], CUBE[1] - 1, "refers to point -1, but the points are 0"),
         (
-            *joined(CUBE, moved(CUBE, (0.3, 0.3, 0.3), size=0.4)),
+            *joined(CUBE, transformed(CUBE, (0.3, 0.3, 0.3), scale=0.4)),
             "1 of 2 parts of the wall .* point outward inside another",
         ),
         (
-            *joined(CUBE, moved((CUBE[0], CUBE[1][:, ::-1]), (2.0, 0.0, 0.0), size=0.4)),
+            *joined(CUBE, transformed((CUBE[0], CUBE[1][:, ::-1]), (2.0, 0.0, 0.0), scale=0.4)),
             "1 of 2 parts",
         ),
         (np.full(CUBE[0].shape, "here"), CUBE[1], "points of the wall is"),
     ],
 )
-def test_a_bad_wall_is_a_sentence(one_sentence, points, triangles, says):
-    one_sentence(lambda: check_closed_surface(points, triangles), says)
+def test_bad_closed_surface_raises(one_sentence, points, triangles, message):
+    one_sentence(lambda: check_closed_surface(points, triangles), message)
 
 
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("make", "message"),
     [
         (lambda: icosphere(0.0), "radius of a ball is 0"),
         (lambda: icosphere(1.0, subdivisions=9), "subdivisions of a ball are '9'"),
@@ -148,23 +156,23 @@ def test_a_bad_wall_is_a_sentence(one_sentence, points, triangles, says):
         (lambda: hare_surface(1.0, divisions=2), "hare has '2' divisions"),
     ],
 )
-def test_a_bad_shape_is_a_sentence(one_sentence, make, says):
-    one_sentence(make, says)
+def test_bad_shape_raises(one_sentence, make, message):
+    one_sentence(make, message)
 
 
-def test_parts_that_hold_fluid_once_pass():
-    """A cube, a hollow in it, fluid in the hollow, and a cube beside; a node without a triangle is
-    no part."""
+def test_correctly_nested_parts_are_accepted():
+    """A cube has a cavity with a smaller cube inside, and another cube is beside it. A node without
+    a triangle is ignored."""
     inward = CUBE[0], CUBE[1][:, ::-1]
     points, triangles = joined(
         CUBE,
-        moved(inward, (0.2, 0.2, 0.2), size=0.6),
-        moved(CUBE, (0.4, 0.4, 0.4), size=0.2),
-        moved(CUBE, (2.0, 0, 0)),
+        transformed(inward, (0.2, 0.2, 0.2), scale=0.6),
+        transformed(CUBE, (0.4, 0.4, 0.4), scale=0.2),
+        transformed(CUBE, (2.0, 0, 0)),
     )
     found = check_closed_surface(np.vstack([points, (9.0, 9.0, 9.0)]), triangles)
     assert found.volume() == pytest.approx(1.0 - 0.6**3 + 0.2**3 + 1.0, rel=1e-12)
 
 
-def test_a_wall_gives_the_surface():
+def test_check_closed_surface_returns_a_surface():
     assert isinstance(check_closed_surface(*CUBE), Surface)

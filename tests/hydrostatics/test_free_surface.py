@@ -1,5 +1,5 @@
-"""A fluid that does not fill its wall: its level in closed form, its weight, and the energy whose
-slope its forces are."""
+"""A fluid that partly fills a closed surface: level, weight, and forces as the gradient of the
+energy."""
 
 from math import pi
 
@@ -22,8 +22,8 @@ TANK = Surface(
 )
 
 
-def fill(surface, share, gravity=DOWN, points=None):
-    volume = share * surface.volume()
+def solve(surface, fraction, gravity=DOWN, points=None):
+    volume = fraction * surface.volume()
     return solve_free_surface(
         surface.points if points is None else points,
         surface.triangles,
@@ -33,55 +33,56 @@ def fill(surface, share, gravity=DOWN, points=None):
     )
 
 
-@pytest.mark.parametrize("share", [1e-6, 0.2, 0.5, 0.77, 1.0])
-def test_a_tank_fills_evenly(share):
-    found = fill(TANK, share)
-    height = 0.3 * share
+@pytest.mark.parametrize("fraction", [1e-6, 0.2, 0.5, 0.77, 1.0])
+def test_level_of_a_tank_is_proportional_to_volume(fraction):
+    found = solve(TANK, fraction)
+    height = 0.3 * fraction
     assert found.level == pytest.approx(height, rel=1e-12)
-    if 0.0 < share < 1.0:
+    if 0.0 < fraction < 1.0:
         assert found.area == pytest.approx(0.02, rel=1e-12)
     assert found.energy == pytest.approx(WATER * G * 0.02 * height * height / 2, rel=1e-12)
 
 
-def test_the_sides_of_a_tank_carry_the_push_of_the_fluid():
-    """rho g h^2 / 2 a metre of width on each side, rho g h on the floor; opposite sides push
-    against each other."""
-    found, h = fill(TANK, 0.6), 0.18
+def test_sides_and_floor_of_a_tank_carry_the_hydrostatic_force():
+    """Each side carries rho g h^2 / 2 per metre of width. The pressure on the floor is rho g h."""
+    found, h = solve(TANK, 0.6), 0.18
     x, y, z = TANK.points.T
-    push = WATER * G * h**2 / 2
-    assert found.forces[x == 0.2, 0].sum() == pytest.approx(push * 0.1, rel=1e-12)
-    assert found.forces[y == 0.0, 1].sum() == pytest.approx(-push * 0.2, rel=1e-12)
+    force = WATER * G * h**2 / 2
+    assert found.forces[x == 0.2, 0].sum() == pytest.approx(force * 0.1, rel=1e-12)
+    assert found.forces[y == 0.0, 1].sum() == pytest.approx(-force * 0.2, rel=1e-12)
     assert found.forces[z == 0.0, 2].sum() == pytest.approx(-WATER * G * h * 0.02, rel=1e-12)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.8])
-def test_the_level_in_a_ball_converges_to_that_of_a_cap(rate, share):
-    """pi h^2 (3 - h) / 3 below the level h, from the lowest point of a ball of radius 1."""
-    h = np.roots([-1.0, 3.0, 0.0, -4.0 * share])
+@pytest.mark.parametrize("fraction", [0.1, 0.3, 0.8])
+def test_level_in_a_ball_converges_to_that_of_a_spherical_cap(rate, fraction):
+    """A cap of height h of a ball of radius 1 has the volume pi h^2 (3 - h) / 3."""
+    h = np.roots([-1.0, 3.0, 0.0, -4.0 * fraction])
     exact = float(h[(h > 0.0) & (h < 2.0)].real[0]) - 1.0
-    found = [fill(icosphere(1.0, subdivisions=k), share) for k in (2, 3, 4)]
+    found = [solve(icosphere(1.0, subdivisions=k), fraction) for k in (2, 3, 4)]
     assert rate(2.0 ** np.arange(3), [abs(f.level - exact) for f in found]) < -1.8
     assert rate(2.0 ** np.arange(3), [abs(f.area - pi * (1.0 - exact**2)) for f in found]) < -1.8
 
 
-@pytest.mark.parametrize("share", [1e-6, 0.02, 0.4, 0.8, 0.999, 1.0])
+@pytest.mark.parametrize("fraction", [1e-6, 0.02, 0.4, 0.8, 0.999, 1.0])
 @pytest.mark.parametrize("gravity", [DOWN, (0.0, 0.0, 3.0), (5.0, 0.0, 0.0), (3.0, -5.0, 2.0)])
-def test_the_resultant_is_the_weight_wherever_down_is(share, gravity):
+def test_resultant_force_is_the_weight_for_any_gravity_direction(fraction, gravity):
     points = Rotation.from_rotvec((0.4, -1.1, 2.0)).apply(HARE.points.copy())
-    found = fill(HARE, share, gravity, points)
-    weight = WATER * share * HARE.volume() * np.array(gravity)
+    found = solve(HARE, fraction, gravity, points)
+    weight = WATER * fraction * HARE.volume() * np.array(gravity)
     np.testing.assert_allclose(
         found.forces.sum(axis=0), weight, atol=1e-11 * np.linalg.norm(weight)
     )
     up = -np.array(gravity) / np.linalg.norm(gravity)
-    lowest = np.full(len(points), np.inf)  # of the corners of all triangles around a node
+    lowest = np.full(
+        len(points), np.inf
+    )  # height of the lowest corner of the triangles around a node
     np.minimum.at(lowest, HARE.triangles, (points @ up)[HARE.triangles].min(axis=1, keepdims=True))
     np.testing.assert_array_equal(found.forces[lowest > found.level], 0.0)
 
 
-def test_a_full_wall_is_pressed_as_by_a_fluid_that_fills_it():
+def test_full_surface_has_forces_of_hydrostatic_load():
     found, full = (
-        fill(HARE, 1.0),
+        solve(HARE, 1.0),
         hydrostatic_load(HARE.points, HARE.triangles, density=WATER, gravity=DOWN),
     )
     np.testing.assert_allclose(found.forces, full.forces, atol=1e-12 * np.abs(full.forces).max())
@@ -89,9 +90,9 @@ def test_a_full_wall_is_pressed_as_by_a_fluid_that_fills_it():
     assert found.energy == pytest.approx(WATER * G * full.volume * centroid[2], rel=1e-10)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.7, 0.99])
-def test_the_forces_are_minus_the_slope_of_the_energy(taylor, rng, share):
-    d, volume = 0.002 * rng.standard_normal(HARE.points.shape), share * HARE.volume()
+@pytest.mark.parametrize("fraction", [0.01, 0.3, 0.7, 0.99])
+def test_forces_are_minus_energy_gradient(taylor, rng, fraction):
+    d, volume = 0.002 * rng.standard_normal(HARE.points.shape), fraction * HARE.volume()
     at = lambda e: solve_free_surface(
         HARE.points + e * d, HARE.triangles, volume=volume, density=WATER, gravity=(1.0, 2.0, -9.0)
     )
@@ -100,15 +101,14 @@ def test_the_forces_are_minus_the_slope_of_the_energy(taylor, rng, share):
     )
 
 
-def test_the_torque_is_that_of_the_fluids_centroid():
-    """The tilted tank's fluid is a prism, whose centroid is known; gravity leans so that no corner
-    falls dry."""
+def test_torque_is_that_of_the_weight_at_the_fluid_centroid():
+    """The fluid in the tilted tank is a prism with a known centroid. The whole floor stays wet."""
     gravity = np.array([2.0, 0.0, -8.0])
-    found = fill(TANK, 0.5, gravity)
+    found = solve(TANK, 0.5, gravity)
     slope, h = (
         0.25,
         0.15,
-    )  # the surface rises towards x = 0.2 by 2/8 a metre, around the middle height h
+    )  # the free surface rises by 2/8 per metre towards x = 0.2; its mean height is h
     x = 0.1 + slope * 0.2**2 / (12 * h)
     z = (h**2 + (slope * 0.2) ** 2 / 12) / (2 * h)
     weight = WATER * 0.003 * gravity
@@ -122,7 +122,7 @@ def test_the_torque_is_that_of_the_fluids_centroid():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"volume": 0.007}, r"0.007 m\^3, but the wall encloses 0.006"),
         (
@@ -138,7 +138,7 @@ def test_the_torque_is_that_of_the_fluids_centroid():
         ({"points": TANK.points * np.nan}, "points of the wall is nan"),
     ],
 )
-def test_a_bad_filling_is_a_sentence(one_sentence, change, says):
+def test_bad_fluid_volume_or_surface_raises(one_sentence, change, message):
     case = {
         "points": TANK.points,
         "triangles": TANK.triangles,
@@ -148,5 +148,5 @@ def test_a_bad_filling_is_a_sentence(one_sentence, change, says):
         **change,
     }
     one_sentence(
-        lambda: solve_free_surface(case.pop("points"), case.pop("triangles"), **case), says
+        lambda: solve_free_surface(case.pop("points"), case.pop("triangles"), **case), message
     )

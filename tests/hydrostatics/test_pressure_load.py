@@ -1,4 +1,4 @@
-"""A fluid that fills its wall: moments in closed form, weight, torque, and every derivative."""
+"""A fluid that fills a closed surface: moments in closed form, weight, torque and derivatives."""
 
 from math import pi
 
@@ -20,7 +20,7 @@ def facets(mesh):
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_the_moment_of_straight_bodies_is_volume_times_centroid(order):
+def test_first_moment_of_straight_bodies_is_volume_times_centroid(order):
     box = Box(size=(1.0, 2.0, 3.0), origin=(0.5, -0.2, 0.1)).mesh(divisions=(1, 2, 1), order=order)
     flat = Rectangle(size=(1.0, 2.0), origin=(0.3, 0.4)).mesh(divisions=(2, 1), order=order)
     corners = np.array([[0.1, 0.2, 0.3], [1.0, 0.0, 0.1], [0.2, 1.5, 0.0], [0.3, 0.2, 2.0]])
@@ -36,7 +36,7 @@ def test_the_moment_of_straight_bodies_is_volume_times_centroid(order):
 
 
 @pytest.mark.parametrize(("order", "expected"), [(1, -2.0), (2, -4.0)])
-def test_the_moment_of_round_bodies_converges(rate, order, expected):
+def test_first_moment_of_round_bodies_converges_at_twice_the_order(rate, order, expected):
     g, c, sizes = np.array([0.3, -0.7, 1.1]), np.array([0.2, 0.1, -0.4]), np.array([4, 8, 16])
     for dim, shape, content in (
         (3, Ellipsoid(radii=(1.0, 0.7, 0.5)), 4 / 3 * pi * 0.35),
@@ -54,41 +54,41 @@ def test_the_moment_of_round_bodies_converges(rate, order, expected):
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("shape", [Box(size=(1.0, 1.0, 1.0)), Rectangle(size=(1.0, 1.0))])
-def test_the_moment_has_the_derivatives_that_it_gives(taylor, rng, shape, order):
+def test_first_moment_gradient_and_hessian_are_correct(taylor, rng, shape, order):
     y, g = (
         facets(shape.mesh(divisions=(2,) * shape.dim, order=order)),
         rng.standard_normal(shape.dim),
     )
     y = y + 0.1 * rng.standard_normal(
         y.shape
-    )  # curved, and each by itself: what holds for every facet holds for closed walls
+    )  # random facets: correct derivatives of each facet imply those of a closed surface
     d = 0.1 * rng.standard_normal(y.shape)
-    moment, slope, hessians = first_moment(y, shape.dim, order, g)
+    moment, gradient, hessians = first_moment(y, shape.dim, order, g)
     assert taylor(
-        lambda e: first_moment(y + e * d, shape.dim, order, g)[0], np.sum(slope * d)
+        lambda e: first_moment(y + e * d, shape.dim, order, g)[0], np.sum(gradient * d)
     ) == pytest.approx(2.0, abs=0.1)
-    turned = np.einsum("kij,kj->ki", hessians, d)
+    hessian_product = np.einsum("kij,kj->ki", hessians, d)
     assert taylor(
-        lambda e: first_moment(y + e * d, shape.dim, order, g)[1], turned
+        lambda e: first_moment(y + e * d, shape.dim, order, g)[1], hessian_product
     ) == pytest.approx(2.0, abs=0.1)
     along = first_moment(y + 1e-30j * d, shape.dim, order, g)
-    np.testing.assert_allclose(along[1].imag / 1e-30, turned, atol=1e-13)
-    assert along[0].imag / 1e-30 == pytest.approx(np.sum(slope * d), rel=1e-12)
+    np.testing.assert_allclose(along[1].imag / 1e-30, hessian_product, atol=1e-13)
+    assert along[0].imag / 1e-30 == pytest.approx(np.sum(gradient * d), rel=1e-12)
     np.testing.assert_array_equal(hessians, hessians.transpose(0, 2, 1))
-    assert np.sum(slope * y) == pytest.approx(
+    assert np.sum(gradient * y) == pytest.approx(
         (shape.dim + 1) * moment, rel=1e-12
-    )  # Euler, of a form of degree dim + 1
+    )  # Euler's theorem for a homogeneous function of degree dim + 1
 
 
-def test_the_papers_ball():
-    """5,120 triangles, radius 1 cm: the paper has 4.1798 cm^3."""
+def test_ball_of_rodriguez2017_has_its_volume():
+    """A ball of radius 1 cm with 5,120 triangles has 4.1798 cm^3 [Rodriguez2017, Table I]."""
     found = volume_properties(icosphere(0.01).points, icosphere(0.01).triangles)
     assert len(icosphere(0.01).triangles) == 5120
     assert found.volume == pytest.approx(4.1798e-6, abs=1e-10)
     np.testing.assert_allclose(found.centroid, 0.0, atol=1e-17)
 
 
-def test_measures_of_a_ball_converge(rate):
+def test_volume_and_area_of_a_ball_converge_at_second_order(rate):
     found = [
         volume_properties(b.points + 0.3, b.triangles)
         for b in (icosphere(1.0, subdivisions=k) for k in (2, 3, 4, 5))
@@ -100,9 +100,9 @@ def test_measures_of_a_ball_converge(rate):
 
 
 @pytest.mark.parametrize("gravity", DIRECTIONS)
-@pytest.mark.parametrize("turn", [(0.0, 0.0, 0.0), (0.4, -1.1, 2.0)])
-def test_the_forces_are_the_weight_at_the_centroid(gravity, turn):
-    points = Rotation.from_rotvec(turn).apply(HARE.points.copy()) + (0.05, 0.02, -0.03)
+@pytest.mark.parametrize("rotation", [(0.0, 0.0, 0.0), (0.4, -1.1, 2.0)])
+def test_resultant_force_is_the_weight_at_the_centroid(gravity, rotation):
+    points = Rotation.from_rotvec(rotation).apply(HARE.points.copy()) + (0.05, 0.02, -0.03)
     found, whole = (
         hydrostatic_load(points, HARE.triangles, density=WATER, gravity=gravity, pressure=500.0),
         volume_properties(points, HARE.triangles),
@@ -110,14 +110,14 @@ def test_the_forces_are_the_weight_at_the_centroid(gravity, turn):
     weight = WATER * whole.volume * np.array(gravity)
     np.testing.assert_allclose(
         found.forces.sum(axis=0), weight, atol=1e-12 * np.linalg.norm(weight)
-    )  # so none across gravity
+    )  # no force perpendicular to gravity
     torque, arm = np.cross(points, found.forces).sum(axis=0), np.cross(whole.centroid, weight)
     np.testing.assert_allclose(torque, arm, atol=1e-12 * 0.1 * np.linalg.norm(weight))
     assert found.volume == pytest.approx(whole.volume, rel=1e-12)
 
 
-def test_the_forces_are_the_pressure_on_every_wall():
-    """By a seven-point rule instead of the closed form."""
+def test_forces_equal_integrated_pressure():
+    """A seven-point rule replaces the closed form."""
     g, top = (
         np.array([3.0, -5.0, 2.0]),
         HARE.points[np.argmin(HARE.points @ np.array([3.0, -5.0, 2.0]))],
@@ -142,7 +142,7 @@ def test_energy_forces_and_stiffness_are_derivatives_of_each_other(taylor, rng):
         "pressure": 100.0,
         "datum": (0.0, 0.0, 0.03),
     }
-    d = 0.002 * rng.standard_normal(HARE.points.shape)  # far below an edge
+    d = 0.002 * rng.standard_normal(HARE.points.shape)  # much less than an edge length
     at = lambda e: hydrostatic_load(HARE.points + e * d, HARE.triangles, **case)
     K = hydrostatic_stiffness(HARE.points, HARE.triangles, **case)
     assert taylor(lambda e: at(e).energy, -np.sum(at(0.0).forces * d)) == pytest.approx(
@@ -152,7 +152,7 @@ def test_energy_forces_and_stiffness_are_derivatives_of_each_other(taylor, rng):
     assert abs(K - K.T).max() < 1e-12 * abs(K).max()
 
 
-def test_nodes_without_triangles_are_no_part_of_the_wall():
+def test_nodes_without_triangles_have_no_force_or_stiffness():
     case, far = (
         {"density": WATER, "gravity": (0.0, 0.0, -9.81)},
         np.vstack([HARE.points, (0.5, 0.0, 1.0)]),
@@ -169,7 +169,7 @@ def test_nodes_without_triangles_are_no_part_of_the_wall():
     assert more.nnz == K.nnz
 
 
-def test_the_forces_are_linear_in_pressure_density_and_gravity():
+def test_forces_are_linear_in_pressure_and_gravity():
     forces = lambda **case: (
         hydrostatic_load(HARE.points, HARE.triangles, datum=(0.0, 0.0, 0.02), **case).forces
     )
@@ -183,7 +183,7 @@ def test_the_forces_are_linear_in_pressure_density_and_gravity():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"triangles": HARE.triangles[1:]}, "leaks.*do not sum to zero"),
         ({"triangles": HARE.triangles[:, ::-1]}, "point inward"),
@@ -212,8 +212,8 @@ def test_the_forces_are_linear_in_pressure_density_and_gravity():
         ({"datum": 3.0}, r"datum of the pressure has shape \(\)"),
     ],
 )
-@pytest.mark.parametrize("of", [hydrostatic_load, hydrostatic_stiffness])
-def test_a_bad_fluid_is_a_sentence(one_sentence, of, change, says):
+@pytest.mark.parametrize("function", [hydrostatic_load, hydrostatic_stiffness])
+def test_bad_fluid_or_surface_raises(one_sentence, function, change, message):
     case = {
         "points": HARE.points,
         "triangles": HARE.triangles,
@@ -221,4 +221,4 @@ def test_a_bad_fluid_is_a_sentence(one_sentence, of, change, says):
         "gravity": (0.0, 0.0, -9.81),
         **change,
     }
-    one_sentence(lambda: of(case.pop("points"), case.pop("triangles"), **case), says)
+    one_sentence(lambda: function(case.pop("points"), case.pop("triangles"), **case), message)

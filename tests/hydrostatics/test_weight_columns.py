@@ -1,5 +1,5 @@
-"""The paper's columns: volume and weight converge to the exact ones, in any direction and through
-several sections."""
+"""Weight by columns [Rodriguez2017, section III]: volume and weight converge to the exact values,
+for any gravity direction and for several sections in a column."""
 
 import numba
 import numpy as np
@@ -29,29 +29,31 @@ def weigh(surface, grid, gravity=DOWN, density=WATER):
     )
 
 
-def cubes(*places):
-    """The skin of unit cubes, as one surface; shared faces are left out by Box itself, so they must
-    not touch."""
+def cubes(*origins):
+    """Return one surface of unit cubes at `origins`. The cubes must not touch."""
     box = Box(size=(1.0, 1.0, 1.0)).mesh(divisions=(2, 2, 2))
     points, triangles = remove_unused_points(box.points, box.boundary())
-    shift = [triangles + k * len(points) for k in range(len(places))]
+    shift = [triangles + k * len(points) for k in range(len(origins))]
     return Surface(
-        points=np.concatenate([points + place for place in places]), triangles=np.concatenate(shift)
+        points=np.concatenate([points + origin for origin in origins]),
+        triangles=np.concatenate(shift),
     )
 
 
 @pytest.mark.parametrize(
-    ("grid", "paper"), [(30, 4.1835), (50, 4.1828), (100, 4.1804), (200, 4.1799), (500, 4.1798)]
+    ("grid", "expected_volume"),
+    [(30, 4.1835), (50, 4.1828), (100, 4.1804), (200, 4.1799), (500, 4.1798)],
 )
-def test_the_papers_volumes(grid, paper):
-    """Of its Table I, whose own mesh of the ball has 4.1798 cm^3 where ours has 4.1797."""
-    assert 1e6 * weigh(BALL, grid).volume == pytest.approx(paper, abs=1.5e-4)
+def test_volumes_equal_those_of_rodriguez2017(grid, expected_volume):
+    """The expected volumes [cm^3] are those of Table I. The mesh of the paper has 4.1798 cm^3 and
+    this one has 4.1797 cm^3."""
+    assert 1e6 * weigh(BALL, grid).volume == pytest.approx(expected_volume, abs=1.5e-4)
 
 
 @pytest.mark.parametrize("surface", [BALL, HARE])
-def test_the_volume_converges_to_the_signed_one(rate, surface):
-    """As the midpoint rule does, of second order; over four grids each, for the error of one comes
-    and goes with where it lies."""
+def test_column_volume_converges_to_signed_volume(rate, surface):
+    """The midpoint rule has order two. Each error is a mean over four grids, because the error of
+    one grid depends on its offset."""
     exact, grids = (
         volume_properties(surface.points, surface.triangles).volume,
         np.array([8, 16, 32, 64, 128, 256]),
@@ -64,9 +66,9 @@ def test_the_volume_converges_to_the_signed_one(rate, surface):
     assert errors[-1] < 5e-5
 
 
-def test_every_column_is_as_plain_ray_casting_has_it():
-    """Each column as a segment against all triangles, crossings sorted, each pair a weight on the
-    lower triangle."""
+def test_columns_equal_ray_casting():
+    """Ray casting intersects each column with all triangles. Each pair of sorted crossings adds a
+    weight to the lower triangle."""
     coarse, n = hare_surface(0.02, divisions=12), 24
     lower, upper = coarse.bounds()
     corners = coarse.points[coarse.triangles]
@@ -74,14 +76,14 @@ def test_every_column_is_as_plain_ray_casting_has_it():
     for i, j in np.ndindex(n, n):
         foot = np.append(lower[:2] + step * (np.array([i, j]) + 0.5), lower[2] - 0.001)
         head = np.append(foot[:2], upper[2] + 0.001)
-        met = segment_hits(corners, foot[None], head[None])[0]
-        order = np.argsort(met)[: np.isfinite(met).sum()]
+        crossings = segment_hits(corners, foot[None], head[None])[0]
+        order = np.argsort(crossings)[: np.isfinite(crossings).sum()]
         for bottom, top in zip(order[::2], order[1::2], strict=True):
-            h = (met[top] - met[bottom]) * (head[2] - foot[2])
-            share = np.linalg.solve(
+            h = (crossings[top] - crossings[bottom]) * (head[2] - foot[2])
+            barycentric = np.linalg.solve(
                 np.vstack([corners[bottom, :, :2].T, np.ones(3)]), np.append(foot[:2], 1.0)
             )
-            expected[coarse.triangles[bottom]] += share * h * WATER * 9.81 * np.prod(step)
+            expected[coarse.triangles[bottom]] += barycentric * h * WATER * 9.81 * np.prod(step)
             volume += h * np.prod(step)
     found = weigh(coarse, n)
     assert found.volume == pytest.approx(volume, rel=1e-11)
@@ -90,7 +92,7 @@ def test_every_column_is_as_plain_ray_casting_has_it():
 
 @pytest.mark.parametrize("gravity", DIRECTIONS)
 @pytest.mark.parametrize("surface", [BALL, HARE])
-def test_the_weight_and_its_place_are_right_in_any_direction(surface, gravity):
+def test_weight_and_its_line_of_action_are_correct_for_any_gravity_direction(surface, gravity):
     found, whole = (
         weigh(surface, 160, gravity),
         volume_properties(surface.points, surface.triangles),
@@ -100,26 +102,26 @@ def test_the_weight_and_its_place_are_right_in_any_direction(surface, gravity):
     assert found.volume == pytest.approx(whole.volume, rel=2e-4)
     assert found.weights.min() >= 0.0
     centre = found.weights @ surface.points / found.weights.sum()
-    off = np.cross(
+    offset = np.cross(
         centre - whole.centroid, np.array(gravity) / g
-    )  # along gravity a force has no place
-    np.testing.assert_allclose(off, 0.0, atol=2e-4 * 0.02)
+    )  # a force may move along its line of action
+    np.testing.assert_allclose(offset, 0.0, atol=2e-4 * 0.02)
 
 
-def test_turning_the_wall_and_gravity_together_changes_nothing():
-    """With the turn about gravity that the columns do not see as a change of their own grid."""
-    turn = Rotation.from_euler("y", 90.0, degrees=True)
-    turned = Surface(points=turn.apply(HARE.points.copy()), triangles=HARE.triangles)
-    straight, other = weigh(HARE, 100), weigh(turned, 100, turn.apply(DOWN))
+def test_rotating_surface_and_gravity_together_keeps_the_weights():
+    """The projected nodes are equal up to round-off, so the grid of columns is the same."""
+    rotation = Rotation.from_euler("y", 90.0, degrees=True)
+    rotated = Surface(points=rotation.apply(HARE.points.copy()), triangles=HARE.triangles)
+    straight, other = weigh(HARE, 100), weigh(rotated, 100, rotation.apply(DOWN))
     assert other.sections == pytest.approx(
         straight.sections, abs=2
-    )  # a column on an edge may fall to the other side
+    )  # a column at an edge may change sides
     np.testing.assert_allclose(other.weights.sum(), straight.weights.sum(), rtol=1e-4)
     np.testing.assert_allclose(other.weights, straight.weights, atol=0.02 * straight.weights.max())
 
 
-def test_sections_rest_on_their_own_floors():
-    """Three cubes above each other: each carries its own fluid, on its floor, evenly."""
+def test_each_section_loads_its_own_floor():
+    """Of three cubes above each other, each carries its own fluid evenly on its floor."""
     found = weigh(
         cubes((0.0, 0.0, 0.0), (0.0, 0.0, 3.0), (0.2, 0.1, 1.5)),
         (120, 110),
@@ -136,12 +138,11 @@ def test_sections_rest_on_their_own_floors():
     inner = np.flatnonzero(floor & (np.abs(points[:, :2] - 0.5).max(axis=1) < 0.1))
     np.testing.assert_allclose(
         per_cube[:, inner], 6.0 * 8 / 24, rtol=1e-3
-    )  # it has a third of each of the floor's eight triangles
+    )  # the centre node has a third of each of the eight floor triangles
 
 
-def test_the_distribution_is_that_of_heights_over_the_floor():
-    """A wedge: the section over x is 1 - x high, and node i gets the integral of N_i (1 - x) over
-    the floor."""
+def test_weights_are_integrals_of_height_times_shape_function():
+    """A wedge has the height 1 - x. Node i carries the integral of N_i (1 - x) over the floor."""
     points = np.array(
         [
             [0.0, 0.0, 0.0],
@@ -170,51 +171,53 @@ def test_the_distribution_is_that_of_heights_over_the_floor():
     [(0.0, 0.0, -1.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (1.0, 1.0, 1.0)],
 )
 def test_columns_through_nodes_and_edges_count_once(gravity):
-    """Of shapes whose nodes lie on columns, at every grid: else a column would not match, and the
-    wall would be said to leak."""
-    skins = [cubes((0.0, 0.0, 0.0)), icosphere(1.0, subdivisions=2)]
-    for skin in skins:
+    """Nodes of these shapes lie on columns. A crossing counted twice would appear as a leak."""
+    surfaces = [cubes((0.0, 0.0, 0.0)), icosphere(1.0, subdivisions=2)]
+    for surface in surfaces:
         for grid in range(1, 41):
-            found = weigh(skin, grid, gravity)
+            found = weigh(surface, grid, gravity)
             assert found.weights.sum() == pytest.approx(
                 WATER * np.linalg.norm(gravity) * found.volume, rel=1e-12
             )
 
 
-def test_nodes_without_triangles_do_not_stretch_the_grid():
+def test_nodes_without_triangles_do_not_enlarge_the_grid():
     alone, far = weigh(BALL, 50), np.vstack([BALL.points, BALL.points.max(axis=0) + 0.01])
     found = column_weights(far, BALL.triangles, grid=50, density=WATER, gravity=DOWN)
     np.testing.assert_array_equal(found.weights, np.append(alone.weights, 0.0))
     assert found.volume == alone.volume
 
 
-def test_a_hole_between_the_columns_is_found(one_sentence):
-    """Of any one triangle, of all that stand along gravity, and of one that is turned; of a closed
-    wall none is."""
-    skin = cubes((0.0, 0.0, 0.0))
-    for t in range(len(skin.triangles)):
-        left = np.delete(skin.triangles, t, axis=0)
+def test_hole_between_the_columns_raises(one_sentence):
+    """A missing triangle, two open ends and a reversed triangle raise. Closed surfaces pass."""
+    surface = cubes((0.0, 0.0, 0.0))
+    for t in range(len(surface.triangles)):
+        remaining = np.delete(surface.triangles, t, axis=0)
         one_sentence(
-            lambda left=left: column_weights(
-                skin.points, left, grid=1, density=WATER, gravity=DOWN
+            lambda remaining=remaining: column_weights(
+                surface.points, remaining, grid=1, density=WATER, gravity=DOWN
             ),
             "3 edges are open",
         )
-    flat = np.ptp(skin.points[skin.triangles][:, :, 0], axis=1) > 0.0
-    tube = skin.triangles[flat]  # open at two ends, whose area vectors cancel
+    flat = np.ptp(surface.points[surface.triangles][:, :, 0], axis=1) > 0.0
+    tube = surface.triangles[flat]  # open at two ends, whose area vectors cancel
     one_sentence(
-        lambda: column_weights(skin.points, tube, grid=1, density=WATER, gravity=DOWN),
+        lambda: column_weights(surface.points, tube, grid=1, density=WATER, gravity=DOWN),
         "edges are open",
     )
-    turned = np.vstack([skin.triangles[:1, ::-1], skin.triangles[1:]])
+    reversed_triangle = np.vstack([surface.triangles[:1, ::-1], surface.triangles[1:]])
     one_sentence(
-        lambda: column_weights(skin.points, turned, grid=1, density=WATER, gravity=DOWN),
+        lambda: column_weights(
+            surface.points, reversed_triangle, grid=1, density=WATER, gravity=DOWN
+        ),
         "opposite orientation",
     )
-    assert all(has_balanced_edges(len(wall.points), wall.triangles) for wall in (skin, BALL, HARE))
+    assert all(
+        has_balanced_edges(len(closed.points), closed.triangles) for closed in (surface, BALL, HARE)
+    )
 
 
-def test_a_box_of_whole_columns_is_exact():
+def test_box_of_whole_columns_has_exact_volume():
     found = weigh(cubes((0.3, 0.2, 0.1)), (8, 5), gravity=(0.0, 0.0, -9.81), density=1.0)
     assert found.volume == pytest.approx(1.0, rel=1e-14)
     assert found.sections == 40
@@ -222,7 +225,7 @@ def test_a_box_of_whole_columns_is_exact():
 
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one core only")
 @pytest.mark.parametrize("grid", [30, 300])
-def test_the_bits_of_the_columns_do_not_depend_on_the_threads(grid):
+def test_weights_are_bitwise_independent_of_the_number_of_threads(grid):
     before, found = numba.get_num_threads(), []
     for threads in (1, 2):
         numba.set_num_threads(threads)
@@ -233,7 +236,7 @@ def test_the_bits_of_the_columns_do_not_depend_on_the_threads(grid):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"grid": 0}, "grid is 0. Pass the number of columns"),
         ({"grid": -3}, "grid is -3"),
@@ -258,7 +261,7 @@ def test_the_bits_of_the_columns_do_not_depend_on_the_threads(grid):
         ({"points": np.full((2562, 3), np.inf)}, "points of the wall is inf"),
     ],
 )
-def test_bad_columns_are_a_sentence(one_sentence, change, says):
+def test_bad_columns_raise(one_sentence, change, message):
     case = {
         "points": BALL.points,
         "triangles": BALL.triangles,
@@ -267,4 +270,4 @@ def test_bad_columns_are_a_sentence(one_sentence, change, says):
         "gravity": DOWN,
         **change,
     }
-    one_sentence(lambda: column_weights(case.pop("points"), case.pop("triangles"), **case), says)
+    one_sentence(lambda: column_weights(case.pop("points"), case.pop("triangles"), **case), message)

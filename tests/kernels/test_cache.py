@@ -34,7 +34,7 @@ kernel.__module__ = "pliant.test_kernel"
 
 @pytest.fixture
 def home(monkeypatch, tmp_path):
-    """An empty home and temporary folder."""
+    """Redirect the cache to an empty home and temporary folder, and return their parent."""
     monkeypatch.setattr(cache_folder.settings, "CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(cache_folder.tempfile, "tempdir", str(tmp_path / "tmp"))
@@ -44,7 +44,7 @@ def home(monkeypatch, tmp_path):
 
 @pytest.fixture
 def run(home, monkeypatch):
-    """run(): (whether `kernel` came from the cache, warnings), as in a new process."""
+    """Return run(): load `kernel` as a new process does and return (cache hit, warnings)."""
 
     def start():
         monkeypatch.setattr(cache.dispatcher, "FunctionCache", None)

@@ -43,7 +43,7 @@ def test_parent_writable_by_others_must_be_sticky(tmp_path, mode, safe):
 
 @pytest.mark.parametrize("mode", [0o700, 0o755, 0o1777])
 @pytest.mark.parametrize("distance", [0, 1, 2])
-def test_parent_of_another_user_is_refused_even_if_it_is_sticky(
+def test_parent_of_another_user_is_rejected_even_if_it_is_sticky(
     tmp_path, set_owner, mode, distance
 ):
     base = tmp_path / "a" / "b" / "base"
@@ -57,7 +57,7 @@ def test_parent_of_another_user_is_refused_even_if_it_is_sticky(
     assert usable_folder(base, NAME) == folder
 
 
-def test_folder_of_another_user_is_refused(tmp_path, set_owner):
+def test_folder_of_another_user_is_rejected(tmp_path, set_owner):
     set_owner(usable_folder(tmp_path, NAME))
     with pytest.raises(UnusableFolder, match=f"{NAME} belongs to another user"):
         usable_folder(tmp_path, NAME)

@@ -42,7 +42,14 @@ def _operations(pattern: linalg.Pattern, order: np.ndarray) -> float:
         (np.arange(100.0)[:, None], np.stack([np.arange(99), np.arange(1, 100)], 1)),
         _lattice(6),
     ],
-    ids=["none", "one", "clique at a point", "isolated vertices at a point", "chain", "lattice"],
+    ids=[
+        "no vertices",
+        "one vertex",
+        "clique at a point",
+        "isolated vertices at a point",
+        "chain",
+        "lattice",
+    ],
 )
 def test_every_vertex_is_eliminated_once(points, edges):
     order = nested_dissection(points, edges)

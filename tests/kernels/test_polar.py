@@ -47,7 +47,7 @@ def test_rotation_equals_svd(rng, values):
     for _ in range(50):
         F = with_singular_values(rng, values)
         R, gap = oracle(F)
-        # Round-off in F moves R by eps |F| / gap; forty operations or so make the constant.
+        # Round-off in F changes R by eps |F| / gap. The factor covers about forty operations.
         np.testing.assert_allclose(polar(F), R, atol=100 * EPS * (1.0 + np.linalg.norm(F) / gap))
 
 
@@ -59,7 +59,7 @@ def test_rotation_is_optimal_if_it_is_not_unique(rng, values):
     R = polar(F)
     np.testing.assert_allclose(R @ R.T, np.eye(3), atol=1e-14)
     assert np.linalg.det(R) == pytest.approx(1.0, abs=1e-14)
-    # R : F is stationary there, so an error in R costs its square, far below round-off.
+    # R : F is stationary there, so an error in R has a second-order effect, below round-off.
     assert np.sum(R * F) == pytest.approx(sum(values), abs=1e-13)
 
 

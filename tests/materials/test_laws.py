@@ -1,4 +1,4 @@
-"""Every elastic law: its closed forms, its symmetries and its derivatives."""
+"""Elastic laws: closed forms, symmetries and derivatives."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ from pliant.materials import LAWS, Material
 
 E, NU = 3.0e4, 0.3
 MU, LAM = E / (2 * (1 + NU)), E * NU / ((1 + NU) * (1 - 2 * NU))
-EVERY = [(law, power) for law in LAWS for power in (0, 2, 4)]
-every = pytest.mark.parametrize(("law", "power"), EVERY)
+LAWS_AND_POWERS = [(law, power) for law in LAWS for power in (0, 2, 4)]
+every_law = pytest.mark.parametrize(("law", "power"), LAWS_AND_POWERS)
 
 
 def material(law, power=0):
@@ -24,11 +24,11 @@ def random_rotation(rng):
     return Q * np.linalg.det(Q)
 
 
-# Closed forms, derived here by hand from the energies of the papers
+# Closed forms, derived from the energies of the papers
 
 
 def principal_stress(law, stretch):
-    """P of diag(stretch): its three diagonal entries."""
+    """Return the diagonal (3,) of the stress P of F = diag(stretch)."""
     J = np.prod(stretch)
     return {
         "neo-hookean": MU * (stretch - 1 / stretch) + LAM * np.log(J) / stretch,
@@ -38,8 +38,10 @@ def principal_stress(law, stretch):
 
 
 def shear_stress(law, g):
-    """P of x + g y along x, whose determinant is one and whose rotation turns by atan(g / 2)
-    clockwise."""
+    """Return the stress P of simple shear x + g y.
+
+    The determinant is one, and the rotation angle is atan(g / 2) clockwise.
+    """
     c, s = np.array([2.0, g]) / np.hypot(2.0, g)
     R, F = (
         np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]),
@@ -56,14 +58,14 @@ def shear_stress(law, g):
 @pytest.mark.parametrize(
     "stretch", [(1.5, 1.0, 1.0), (0.6, 1.0, 1.0), (1.3, 0.8, 0.9), (0.7, 0.7, 0.7)]
 )
-def test_stretch_has_its_closed_form(law, stretch):
+def test_stress_of_a_stretch_equals_closed_form(law, stretch):
     P = material(law).stress(np.diag(stretch))
     np.testing.assert_allclose(P, np.diag(principal_stress(law, np.array(stretch))), atol=1e-10 * E)
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("g", [-0.7, 0.05, 1.0])
-def test_simple_shear_has_its_closed_form(law, g):
+def test_stress_of_simple_shear_equals_closed_form(law, g):
     F = np.eye(3)
     F[0, 1] = g
     np.testing.assert_allclose(material(law).stress(F), shear_stress(law, g), atol=1e-10 * E)
@@ -71,7 +73,7 @@ def test_simple_shear_has_its_closed_form(law, g):
 
 @pytest.mark.parametrize("power", [2, 4])
 @pytest.mark.parametrize("law", LAWS)
-def test_the_near_incompressible_term_is_paper_004_eq_14(rng, law, power):
+def test_near_incompressible_stress_follows_spielberg2021_eq_14(rng, law, power):
     F = deformation(rng)
     J = np.linalg.det(F)
     added = E / (3 * (2 - 2 * NU)) * power * (J - 1) ** (power - 1) * J * np.linalg.inv(F).T
@@ -81,74 +83,77 @@ def test_the_near_incompressible_term_is_paper_004_eq_14(rng, law, power):
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_an_odd_power_resists_compression_and_expansion_alike(law):
+def test_odd_power_resists_compression_and_expansion(law):
     for size, sign in ((0.9, -1.0), (1.1, 1.0)):
         added = material(law, 3).stress(size * np.eye(3)) - material(law).stress(size * np.eye(3))
         assert sign * np.trace(added) > 0.0
 
 
-@pytest.mark.parametrize(("law", "power"), [(law, power) for law, power in EVERY if power != 2])
+@pytest.mark.parametrize(
+    ("law", "power"), [(law, power) for law, power in LAWS_AND_POWERS if power != 2]
+)
 def test_small_strains_follow_hookes_law(rng, rate, law, power):
-    """A tension of E e lengthens by e and thins by nu e; the law's remainder is of second order."""
+    """A tension of E e causes the strains e and -nu e. The remainder is of second order."""
     m, H = material(law, power), rng.standard_normal((3, 3))
     strain = (H + H.T) / 2
     hooke = E / (1 + NU) * (strain + NU / (1 - 2 * NU) * np.trace(strain) * np.eye(3))
     sizes = 1e-3 * 0.5 ** np.arange(4)
-    miss = [np.linalg.norm(m.stress(np.eye(3) + e * H) - e * hooke) for e in sizes]
-    assert rate(sizes, miss) == pytest.approx(2.0, abs=0.1)
-    pull = np.diag([1e-7, -NU * 1e-7, -NU * 1e-7])
-    # Second order leaves 1e-7 of it; ten for the laws' own curvature.
+    errors = [np.linalg.norm(m.stress(np.eye(3) + e * H) - e * hooke) for e in sizes]
+    assert rate(sizes, errors) == pytest.approx(2.0, abs=0.1)
+    uniaxial = np.diag([1e-7, -NU * 1e-7, -NU * 1e-7])
+    # The second-order remainder is 1e-7 of the stress. The factor ten covers the curvature of
+    # the laws.
     np.testing.assert_allclose(
-        m.stress(np.eye(3) + pull), np.diag([E * 1e-7, 0, 0]), atol=10 * 1e-14 * E
+        m.stress(np.eye(3) + uniaxial), np.diag([E * 1e-7, 0, 0]), atol=10 * 1e-14 * E
     )
 
 
 # Symmetries
 
 
-@every
-def test_rest_is_free_of_stress_and_energy(rng, law, power):
+@every_law
+def test_rotation_has_no_stress_and_no_energy(rng, law, power):
     Q = random_rotation(rng)
     assert material(law, power).energy(Q) == pytest.approx(0.0, abs=1e-12 * E)
     np.testing.assert_allclose(material(law, power).stress(Q), np.zeros((3, 3)), atol=1e-12 * E)
 
 
-@every
-def test_energy_does_not_see_a_rotation_of_space_or_of_the_material(rng, law, power):
+@every_law
+def test_energy_is_objective_and_isotropic(rng, law, power):
     F, Q, m = deformation(rng), random_rotation(rng), material(law, power)
     assert m.energy(Q @ F) == pytest.approx(m.energy(F), rel=1e-12)
     assert m.energy(F @ Q) == pytest.approx(m.energy(F), rel=1e-12)
     np.testing.assert_allclose(m.stress(Q @ F), Q @ m.stress(F), atol=1e-11 * E)
 
 
-@every
-def test_the_true_stress_is_symmetric(rng, law, power):
+@every_law
+def test_kirchhoff_stress_is_symmetric(rng, law, power):
     F = deformation(rng)
     tau = material(law, power).stress(F) @ F.T
     np.testing.assert_allclose(tau, tau.T, atol=1e-11 * E)
 
 
-def test_only_neo_hookean_is_a_barrier():
-    inside_out = np.diag([1.0, 1.0, -0.5])
-    assert material("neo-hookean").energy(inside_out) == np.inf
+def test_only_neo_hookean_energy_is_infinite_if_inverted():
+    inverted = np.diag([1.0, 1.0, -0.5])
+    assert material("neo-hookean").energy(inverted) == np.inf
     assert material("neo-hookean").energy(np.diag([1.0, 1.0, 1e-200])) > 1e5 * MU
     for law in ("fixed-corotated", "linear-corotated"):
-        assert 0.0 < material(law).energy(inside_out) < 10 * E
+        assert 0.0 < material(law).energy(inverted) < 10 * E
 
 
 # Derivatives
 
 
-@every
-def test_stress_is_the_slope_of_energy(rng, taylor, law, power):
+@every_law
+def test_stress_is_the_gradient_of_energy(rng, taylor, law, power):
     F, D, m = deformation(rng), rng.standard_normal((3, 3)), material(law, power)
     assert taylor(lambda e: m.energy(F + e * D), np.sum(m.stress(F) * D)) == pytest.approx(
         2.0, abs=0.1
     )
 
 
-@every
-def test_differential_is_the_slope_of_stress(rng, taylor, law, power):
+@every_law
+def test_differential_is_the_derivative_of_stress(rng, taylor, law, power):
     F, D, m = deformation(rng), rng.standard_normal((3, 3)), material(law, power)
     assert taylor(lambda e: m.stress(F + e * D), m.differential(F, D)) == pytest.approx(
         2.0, abs=0.1
@@ -157,19 +162,21 @@ def test_differential_is_the_slope_of_stress(rng, taylor, law, power):
 
 @pytest.mark.parametrize("power", [0, 2])
 @pytest.mark.parametrize("law", ["fixed-corotated", "linear-corotated"])
-def test_the_differential_holds_where_a_cell_is_inside_out(rng, taylor, law, power):
+def test_differential_is_correct_for_inverted_deformation(rng, taylor, law, power):
     F, D, m = np.diag([1.1, 0.9, -0.4]), rng.standard_normal((3, 3)), material(law, power)
     assert taylor(lambda e: m.stress(F + e * D), m.differential(F, D)) == pytest.approx(
         2.0, abs=0.1
     )
 
 
-@every
-def test_stress_slopes_are_those_of_the_material_numbers(rng, taylor, law, power):
+@every_law
+def test_stress_derivatives_by_material_parameters_are_correct(rng, taylor, law, power):
     F = deformation(rng)
     by_E, by_nu = material(law, power).stress_derivatives(F)
-    moved = lambda dE, dnu: Material(E=E + dE, nu=NU + dnu, law=law, power=power).stress(F)
+    perturbed_stress = lambda dE, dnu: Material(E=E + dE, nu=NU + dnu, law=law, power=power).stress(
+        F
+    )
     np.testing.assert_allclose(
-        moved(E, 0.0) - moved(0.0, 0.0), E * by_E, atol=1e-10 * E
+        perturbed_stress(E, 0.0) - perturbed_stress(0.0, 0.0), E * by_E, atol=1e-10 * E
     )  # linear in E
-    assert taylor(lambda e: moved(0.0, e), by_nu) == pytest.approx(2.0, abs=0.1)
+    assert taylor(lambda e: perturbed_stress(0.0, e), by_nu) == pytest.approx(2.0, abs=0.1)

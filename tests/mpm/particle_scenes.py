@@ -1,5 +1,4 @@
-"""Small bodies of particles that the tests of MaterialPoint share, and the sums that a motion
-keeps."""
+"""Small bodies of particles for the tests of MaterialPoint, and their conserved quantities."""
 
 import numpy as np
 
@@ -12,7 +11,7 @@ SOFT = pl.Material(E=1e4, nu=0.3)
 
 
 def box(size, origin=None):
-    """A rectangle or a box, by how many numbers there are."""
+    """Return a rectangle for two sizes or a box for three."""
     size = tuple(size)
     return (Rectangle if len(size) == 2 else pl.Box)(
         size=size, origin=tuple(np.zeros(len(size)) if origin is None else origin)
@@ -20,7 +19,7 @@ def box(size, origin=None):
 
 
 def block(dim, *, size=0.1, origin=None, **parts):
-    """A robot that is a square or a cube."""
+    """Return a robot in the shape of a square or a cube."""
     return pl.Robot(
         **(
             {
@@ -35,7 +34,7 @@ def block(dim, *, size=0.1, origin=None, **parts):
 
 
 def drives(dim, size=0.1, origin=0.0):
-    """A cable, a muscle in one corner and a fluid in all of a block."""
+    """Return a cable, a muscle in one corner and a fluidic actuator in the whole block."""
     route = np.array([[0.2, 0.3, 0.2], [0.5, 0.4, 0.8], [0.9, 0.8, 0.7]])[:, :dim] * size + origin
     half = box((size / 2,) * dim, np.zeros(dim) + origin)
     return {
@@ -46,7 +45,7 @@ def drives(dim, size=0.1, origin=0.0):
 
 
 def stirred(model, rng, *, velocity=1.0, affine=5.0, strain=0.1):
-    """A state in which nothing is at rest, even or straight."""
+    """Return a state with random velocities, affine fields and strains."""
     n, d = model.body.n_particles, model.dim
     return model.state(
         model.body.rest,
@@ -57,8 +56,8 @@ def stirred(model, rng, *, velocity=1.0, affine=5.0, strain=0.1):
 
 
 def tables(model, x):
-    """(positions (n, dim), velocities (n, dim), affine fields (n, dim, dim), deformation gradients
-    (n, dim, dim))"""
+    """Return positions (n, dim), velocities (n, dim), affine fields (n, dim, dim) and deformation
+    gradients (n, dim, dim)."""
     parts, d = model.space.split(x), model.dim
     return (
         parts.position.reshape(-1, d),
@@ -73,13 +72,15 @@ def masses(model):
 
 
 def momentum(model, x):
-    """(dim,) [kg m/s]"""
+    """Return the momentum (dim,) [kg m/s]."""
     return masses(model) @ tables(model, x)[1]
 
 
 def angular_momentum(model, x):
-    """(3,) [kg m^2/s] about the origin: sum m (x cross v + h^2/4 axial(C)), for a quadratic spline
-    carries C with the moment h^2/4."""
+    """Return the angular momentum (3,) [kg m^2/s] about the origin: sum m (x cross v + h^2/4
+    axial(C)).
+
+    A quadratic spline has the second moment h^2/4."""
     at, v, C, _ = tables(model, x)
     full = lambda a: np.pad(a, [(0, 0)] + [(0, 3 - model.dim)] * (a.ndim - 1))
     C = full(C)
@@ -90,8 +91,9 @@ def angular_momentum(model, x):
 
 
 def energy(model, x):
-    """Return the energy [J]: kinetic, with that of the affine field, and elastic, from the
-    stretches s and J = det F [Spielberg2021, eq. 12 and 13]."""
+    """Return the kinetic energy, including the affine field, plus the elastic energy [J].
+
+    The elastic energy depends on the stretches s and J = det F [Spielberg2021, eq. 12 and 13]."""
     _, v, C, F = tables(model, x)
     kinetic = (
         0.5

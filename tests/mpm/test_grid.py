@@ -1,5 +1,4 @@
-"""The grid: shares of the nodes, bins, what goes to the nodes and comes back, and what walls do to
-a velocity."""
+"""The grid: node weights, bins, transfers between particles and nodes, and boundary conditions."""
 
 import numpy as np
 import pytest
@@ -29,13 +28,13 @@ H, TAU = 0.1, 1e-3
 every_dim = pytest.mark.parametrize("dim", [2, 3])
 
 
-# Shares
+# Weights
 
 
 @pytest.mark.parametrize("x", [-1.234, -0.05, -1e-15, 0.0, 0.02, 0.15, 3.999])
-def test_shares_are_those_of_the_quadratic_spline(x):
-    """They are positive, sum to one, put the mean where the particle is and have the variance h^2 /
-    4 everywhere."""
+def test_weights_are_those_of_quadratic_spline(x):
+    """The weights are positive and sum to one. Their mean is the particle position and their
+    variance is h^2 / 4."""
     first, f = cell_position(x, 1.0 / H)
     w, at = np.array(spline_weights(f)), H * (first + np.arange(3))
     assert 0.5 <= f <= 1.5
@@ -54,7 +53,7 @@ def test_shares_are_those_of_the_quadratic_spline(x):
 
 
 def particles(rng, dim, n=200):
-    """(positions, box, bins): a cloud about the origin, in a box with room about it."""
+    """Return (positions, box, bins) of a cloud about the origin in a larger box."""
     pos = rng.uniform(-0.7, 0.9, (n, dim))
     box = GridBox(-10, -10, -10, 23, 22, 21) if dim == 3 else GridBox(-10, -10, 0, 23, 22, 1)
     return pos, box, empty_bins(n, box)
@@ -68,7 +67,7 @@ def particle_data(n, mass):
 
 
 @every_dim
-def test_bins_hold_every_particle_once_and_by_slab(rng, dim):
+def test_bins_contain_every_particle_once_ordered_by_slab(rng, dim):
     pos, box, bins = particles(rng, dim)
     assert sort_particles(pos, box, dim, 1.0 / H, bins)
     np.testing.assert_array_equal(np.sort(bins.order), np.arange(len(pos)))
@@ -78,7 +77,7 @@ def test_bins_hold_every_particle_once_and_by_slab(rng, dim):
         held = bins.order[bins.start[rank] : bins.start[rank + 1]]
         np.testing.assert_array_equal(
             held, np.flatnonzero(slab == s)
-        )  # in their own order, whatever the threads do
+        )  # in ascending order, independent of the threads
     assert bins.start[-1] == len(pos)
 
 
@@ -98,7 +97,7 @@ def test_threads_share_each_colour_at_slabs(rng, dim, threads):
 
 @every_dim
 @pytest.mark.parametrize("bad", [-0.96, 1.3, np.nan, np.inf, 1e20])
-def test_a_particle_beyond_the_box_is_found(rng, dim, bad):
+def test_particle_outside_the_box_is_found(rng, dim, bad):
     pos, box, bins = particles(rng, dim)
     for axis in range(dim):
         changed = pos.copy()
@@ -109,7 +108,7 @@ def test_a_particle_beyond_the_box_is_found(rng, dim, bad):
 def transferred(rng, dim, velocity, affine, pos_box_bins, **rules):
     pos, box, bins = pos_box_bins
     n = len(pos)
-    grid = np.full((box.nx * box.ny * box.nz, 4), 7.0)  # what is not reached stays as it was
+    grid = np.full((box.nx * box.ny * box.nz, 4), 7.0)  # nodes out of reach are not modified
     rule = SubstepParameters(
         dim,
         H,
@@ -129,7 +128,7 @@ def transferred(rng, dim, velocity, affine, pos_box_bins, **rules):
 
 
 @every_dim
-def test_mass_and_momentum_arrive_in_full(rng, dim):
+def test_transfer_to_grid_conserves_mass_and_momentum(rng, dim):
     made = particles(rng, dim)
     velocity, affine = rng.standard_normal((200, dim)), rng.standard_normal((200, dim * dim))
     grid, mass, _, _ = transferred(rng, dim, velocity, affine, made)
@@ -145,9 +144,9 @@ def test_mass_and_momentum_arrive_in_full(rng, dim):
 
 
 @every_dim
-def test_an_affine_motion_comes_back_as_it_went(rng, dim):
-    """Velocities A x + b with C = A on the particles are the same field on the nodes and, after
-    gravity, again on the particles."""
+def test_affine_motion_is_preserved_by_both_transfers(rng, dim):
+    """The field A x + b with C = A is preserved on the nodes and, after gravity, on the
+    particles."""
     A, b, g = rng.standard_normal((dim, dim)), rng.standard_normal(dim), rng.standard_normal(dim)
     made = pos, box, bins = particles(rng, dim)
     velocity, affine = pos @ A.T + b, np.tile(A.ravel(), (200, 1))
@@ -172,7 +171,7 @@ def test_an_affine_motion_comes_back_as_it_went(rng, dim):
     )
 
 
-# Walls
+# Boundary conditions
 
 CONDITION_KINDS = [(STICKY, 0.0), (SLIP, 0.0), (SEPARATE, 0.0), (SEPARATE, 0.3), (SEPARATE, 2.0)]
 
@@ -183,7 +182,7 @@ def cases(rng, n=200):
         yield normal / np.linalg.norm(normal), rng.standard_normal(3)
 
 
-def test_what_each_wall_leaves_of_a_velocity(rng):
+def test_boundary_conditions_match_their_definitions(rng):
     for n, v in cases(rng):
         s = v @ n
         t = v - s * n
@@ -201,18 +200,18 @@ def test_what_each_wall_leaves_of_a_velocity(rng):
 
 
 @pytest.mark.parametrize(("kind", "mu"), CONDITION_KINDS)
-def test_no_wall_lets_anything_in_or_gives_energy(rng, kind, mu):
+def test_boundary_conditions_prevent_penetration_and_add_no_energy(rng, kind, mu):
     for n, v in cases(rng):
         left = np.array(apply_condition(kind, mu, tuple(n), tuple(v)))
         assert left @ n >= -1e-14
         assert np.linalg.norm(left) <= np.linalg.norm(v) + 1e-14
         np.testing.assert_allclose(
             apply_condition(kind, mu, tuple(n), tuple(left)), left, atol=1e-14
-        )  # a second look finds nothing to do
+        )  # applying the condition again has no effect
 
 
 @pytest.mark.parametrize(("kind", "mu"), CONDITION_KINDS)
-def test_the_adjoint_of_a_wall_is_its_slope(rng, kind, mu):
+def test_boundary_condition_vjp_matches_finite_differences(rng, kind, mu):
     e = 1e-6
     for n, v in cases(rng, 50):
         bar = rng.standard_normal(3)
@@ -229,8 +228,8 @@ def test_the_adjoint_of_a_wall_is_its_slope(rng, kind, mu):
             assert by_mu == pytest.approx((value(v, mu + e) - value(v, mu - e)) / (2 * e), abs=1e-7)
 
 
-def test_the_adjoint_of_rest_on_a_wall_is_finite():
-    """No tangential velocity at all: without friction it may start, with friction it is held."""
+def test_boundary_condition_vjp_is_finite_without_tangential_velocity():
+    """Without tangential velocity: free if there is no friction, and held by friction otherwise."""
     down, bar = (0.0, 0.0, -1.0), (1.0, 2.0, 3.0)
     assert apply_condition_vjp(SEPARATE, 0.0, (0.0, 0.0, 1.0), down, bar) == ((1.0, 2.0, 0.0), 0.0)
     assert apply_condition_vjp(SEPARATE, 0.3, (0.0, 0.0, 1.0), down, bar) == ((0.0, 0.0, 0.0), 0.0)

@@ -1,5 +1,4 @@
-"""Free bodies of particles: closed forms of falling, flying and turning, and what no step may
-change."""
+"""Free bodies of particles: closed forms of translation and rotation, and conserved quantities."""
 
 import numpy as np
 import pytest
@@ -35,9 +34,9 @@ def run(model, steps, x0=None, u=None):
 @every_dim
 @every_law
 @pytest.mark.parametrize("seeding", ["lattice", "jitter"])
-def test_free_fall_is_that_of_a_point_to_round_off(dim, law, seeding):
-    """v_n = v_0 + n tau g and x_n = x_0 + n tau v_0 + n (n + 1) / 2 tau^2 g after 300 substeps,
-    over many cells; nothing is strained."""
+def test_free_fall_matches_closed_form_to_round_off(dim, law, seeding):
+    """v_n = v_0 + n tau g and x_n = x_0 + n tau v_0 + n (n + 1) / 2 tau^2 g after 300 substeps over
+    many cells, without strain."""
     robot = block(dim, gravity=GRAVITY[dim], material=pl.Material(E=1e4, nu=0.3, law=law))
     model = pl.MaterialPoint(robot, dt=0.01, cell=0.05, substeps=20, seeding=seeding)
     v0, g, n, tau = np.array([1.0, 2.0, -3.0][:dim]), np.array(GRAVITY[dim]), 300, 5e-4
@@ -54,8 +53,8 @@ def test_free_fall_is_that_of_a_point_to_round_off(dim, law, seeding):
 
 
 @every_dim
-def test_drag_by_the_mass_is_its_geometric_series(dim):
-    """Mass damping takes v to v / (1 + tau a) a substep, as an implicit drag does."""
+def test_mass_damping_decays_as_geometric_series(dim):
+    """Mass damping changes v to v / (1 + tau a) in each substep."""
     model = pl.MaterialPoint(
         block(dim, damping=pl.Damping(mass=3.0)), dt=0.01, cell=0.05, substeps=20
     )
@@ -64,9 +63,9 @@ def test_drag_by_the_mass_is_its_geometric_series(dim):
 
 
 @every_dim
-def test_a_stiff_body_turns_as_a_rigid_one(dim):
-    """After half a turn each point is on the other side, but for the strain rho w^2 r^2 / E of 1e-3
-    and what a substep's drift adds."""
+def test_stiff_body_rotates_like_a_rigid_body(dim):
+    """After half a rotation each point is on the opposite side, up to the strain rho w^2 r^2 / E of
+    1e-3 and the drift of the substeps."""
     model = pl.MaterialPoint(
         block(dim, origin=(-0.05,) * dim, material=pl.Material(E=1e5, nu=0.3)),
         dt=np.pi / 500,
@@ -80,11 +79,11 @@ def test_a_stiff_body_turns_as_a_rigid_one(dim):
     np.testing.assert_allclose(tables(model, x)[0], turned, atol=2e-3 * 0.05)
 
 
-# What is kept
+# Conserved quantities
 
 
 def active(dim, law, **parts):
-    """Every kind of drive, and viscosity: all of them act within the body."""
+    """Return a body with every internal actuator and viscosity."""
     material = pl.Material(E=1e4, nu=0.3, law=law, power=2)
     robot = block(
         dim, material=material, damping=pl.Damping(stiffness=0.002), actuators=drives(dim), **parts
@@ -97,7 +96,7 @@ U = np.array([0.5, 2e3, 1e3])
 
 @every_dim
 @every_law
-def test_momentum_and_angular_momentum_are_kept_to_round_off(rng, dim, law):
+def test_momentum_and_angular_momentum_are_conserved_to_round_off(rng, dim, law):
     model = active(dim, law)
     x = stirred(model, rng)
     scale, lever = np.sum(masses(model)[:, None] * np.abs(tables(model, x)[1])), 0.1
@@ -112,7 +111,7 @@ def test_momentum_and_angular_momentum_are_kept_to_round_off(rng, dim, law):
 
 
 @every_dim
-def test_gravity_and_loads_give_just_their_momentum(rng, dim):
+def test_gravity_and_loads_change_momentum_by_their_impulse(rng, dim):
     load, weight = np.array([0.2, -0.1, 0.3][:dim]), np.array(GRAVITY[dim])
     model = active(
         dim, "neo-hookean", gravity=weight, loads=[pl.PointLoad(point=(0.06,) * dim, force=load)]
@@ -129,9 +128,9 @@ def test_gravity_and_loads_give_just_their_momentum(rng, dim):
 
 @every_dim
 @every_law
-def test_a_free_body_never_gains_energy(rng, dim, law):
-    """What it has at the start goes into sound and, by the transfers, away; symplectic substeps
-    well below the limit add none."""
+def test_free_body_never_gains_energy(rng, dim, law):
+    """The initial energy becomes vibration and is dissipated by the transfers. Symplectic substeps
+    well below the stability limit add no energy."""
     robot = block(dim, material=pl.Material(E=1e4, nu=0.3, law=law))
     model = pl.MaterialPoint(robot, dt=0.004, cell=0.04)
     x = stirred(model, rng, velocity=0.3, affine=0.0, strain=0.05)
@@ -140,9 +139,9 @@ def test_a_free_body_never_gains_energy(rng, dim, law):
     assert energies[-1] > 0.0
 
 
-def test_forces_of_a_cable_turn_with_the_body(rng):
-    """The same body laid out a quarter turn on, with its cable, moves the same a quarter turn on,
-    on the same grid."""
+def test_cable_forces_rotate_with_the_body(rng):
+    """A body and its cable that are rotated by 90 degrees have the motion rotated by 90 degrees on
+    the same grid."""
     turn, at = (
         np.array([[0.0, -1.0], [1.0, 0.0]]),
         np.array([[0.02, 0.03], [0.05, 0.08], [0.09, 0.08]]),
@@ -169,12 +168,12 @@ def test_forces_of_a_cable_turn_with_the_body(rng):
 
 
 @every_dim
-def test_a_hundred_metres_away_the_body_moves_the_same(rng, dim):
+def test_motion_does_not_depend_on_position_in_space(rng, dim):
     model = active(dim, "neo-hookean")
     far = np.zeros(model.space.size)
     far[: model.space.n_dofs] = (
         2500 * model.cell
-    )  # whole cells, so that it lies the same on the grid
+    )  # a multiple of the cell, so that the position on the grid is the same
     x = stirred(model, rng)
     near, away = run(model, 10, x, U)[-1], run(model, 10, x + far, U)[-1]
     np.testing.assert_allclose(away - far, near, atol=1e-9 * np.abs(near).max())
@@ -182,7 +181,7 @@ def test_a_hundred_metres_away_the_body_moves_the_same(rng, dim):
     assert a[3:] == b[3:]
 
 
-def test_the_grid_does_not_grow_on_a_long_flight():
+def test_grid_does_not_grow_during_long_flight():
     model = pl.MaterialPoint(block(2), dt=0.05, cell=0.025, substeps=80)
     x = model.state(model.body.rest, np.tile([30.0, 20.0], model.body.n_particles))
     sizes = []
@@ -224,7 +223,7 @@ def test_single_precision_gives_the_same_motion(dim):
     assert np.abs(full - half).max() > 0.0
 
 
-def test_it_is_reversible_and_says_how_many_substeps_it_takes():
+def test_model_is_reversible_and_reports_substeps():
     model = pl.MaterialPoint(block(2), dt=0.01, cell=0.025)
     assert isinstance(model, Reversible)
     assert not isinstance(model, Linearizable)

@@ -1,5 +1,5 @@
-"""The adjoint of MaterialPoint: Taylor's test by every input through 200 substeps at every kind of
-wall, and the same bits for every schedule of memory and number of threads."""
+"""The adjoint of MaterialPoint: Taylor tests by every input over 200 substeps with every boundary
+condition, and bit-identical results for every checkpoint schedule and number of threads."""
 
 import tracemalloc
 from dataclasses import replace
@@ -42,12 +42,13 @@ SCALES = {
     "velocity": 0.1,
     "affine": 1.0,
     "deformation": 0.01,
-}  # [m, m/s, 1/s, -] what is a small change
+}  # [m, m/s, 1/s, -] sizes of small changes
 
 
 def scene(dim, name):
-    """(model, x, controls): a block with a cable, a muscle, a fluid and a load, thrown at an
-    obstacle that it touches, near a side wall."""
+    """Return (model, x, controls) of a block with a cable, a muscle, a fluidic actuator and a load.
+
+    The block hits an obstacle near a side wall."""
     kind, friction, obstacle, law, power, damping = SCENES[name]
     size, low = (0.12, *(dim - 1) * [0.08]), (*(dim - 1) * [0.0], 0.02)
     route = np.array([[0.015, 0.04, 0.09], [0.06, 0.05, 0.08], [0.11, 0.03, 0.09]])[
@@ -91,7 +92,7 @@ def scene(dim, name):
 
 
 def directions(model, x, U, rng):
-    """name -> (dx, dU, dp), one input each."""
+    """Return a dict name -> (dx, dU, dp), each with one input."""
     p, starts, out = model.params.flat, model.space.starts, {}
     for k, name in enumerate(model.space.parts):
         d = np.zeros_like(x)
@@ -114,10 +115,11 @@ def directions(model, x, U, rng):
 
 
 def taylor(f, slope, rate):
-    """(order of the remainder, relative error of a central difference). They are right at one of
-    four sizes at least: at a large one a node of the grid may change between sticking, sliding and
-    leaving, where the motion has a kink, and at a small one there is round-off. A wrong slope has
-    the order 1 at all of them, or an error."""
+    """Return the order of the Taylor remainder and the relative error of a central difference.
+
+    The best of four step sizes counts. At a large step a grid node may change between sticking,
+    sliding and separation, where the motion has a kink. At a small step round-off dominates. A
+    wrong derivative fails at every step size."""
     at_rest, orders, errors = f(0.0), [], []
     for top in (1e-2, 1e-3, 1e-1, 1e-4):
         sizes = top * 0.5 ** np.arange(3)
@@ -131,7 +133,9 @@ def taylor(f, slope, rate):
 
 @every_dim
 @pytest.mark.parametrize("name", SCENES)
-def test_taylor_by_every_input_through_200_substeps_with_contact(rng, rate, dim, name):
+def test_gradient_by_every_input_passes_taylor_test_over_200_substeps_with_contact(
+    rng, rate, dim, name
+):
     model, x, U = scene(dim, name)
     p, n = model.params.flat, model.space.starts
     weights = np.concatenate(
@@ -142,7 +146,7 @@ def test_taylor_by_every_input_through_200_substeps_with_contact(rng, rate, dim,
     free = replace(model, robot=replace(model.robot, contacts=()), design=())
     assert (
         np.abs(pl.simulate(free, U, x0=x).states[-1] - rollout.states[-1])[: n[1]].max() > 1e-3
-    )  # [m] the walls matter
+    )  # [m] the boundary conditions have an effect
     by_x, by_u, by_p = pl.pullback(model, rollout, weights)
     for what, (dx, dU, dp) in directions(model, x, U, rng).items():
         f = lambda e, d=(dx, dU, dp): (
@@ -153,12 +157,12 @@ def test_taylor_by_every_input_through_200_substeps_with_contact(rng, rate, dim,
         assert error < 1e-5, what
 
 
-# One gradient, whatever memory and threads there are
+# One gradient for every memory limit and number of threads
 
 
 def taken(dim, **options):
-    """(model, step, gradient by the last state) a few steps into the motion, with all kinds of
-    drives and a contact."""
+    """Return (model, step, gradient by the last state) after a few steps with all actuators and a
+    contact."""
     model, x, U = scene(dim, "friction terrain")
     model = replace(model, **options)
     x = pl.simulate(model, U[:4], x0=x).states[-1]
@@ -172,14 +176,14 @@ def sweep_of(model, step):
 
 
 def least_memory(dim):
-    """[bytes] what the sentence for too little says."""
+    """Return the least memory [bytes] that the error for too little memory reports."""
     with pytest.raises(InputError, match="give memory=") as caught:
         (found := taken(dim, memory=1.0))[0].pullback(*found[1:])
     return int(str(caught.value).split("memory=")[1].split()[0])
 
 
 @every_dim
-def test_every_schedule_gives_the_same_bits(dim):
+def test_every_checkpoint_schedule_is_bit_identical(dim):
     least = least_memory(dim)
     model, step, bar = taken(dim)
     expected = np.concatenate(model.pullback(step, bar))
@@ -191,8 +195,9 @@ def test_every_schedule_gives_the_same_bits(dim):
 
 
 def held(**options):
-    """[bytes] most that going back over 60 substeps of 8,100 particles takes at a time: (counted,
-    as the model says)."""
+    """Return the peak memory [bytes] of a pullback over 60 substeps of 8,100 particles.
+
+    The first value is measured, the second is reported by the model."""
     block = pl.Robot(
         shape=pl.geometry.Rectangle(size=(0.3, 0.3)),
         material=pl.Material(E=1e4, nu=0.3),
@@ -210,27 +215,29 @@ def held(**options):
         tracemalloc.stop()
 
 
-def test_going_back_holds_no_more_than_the_memory_named():
+def test_pullback_memory_is_within_the_reported_bound():
     state = 8 * 8100 * 12
     for memory in (14 * state, 30 * state):
         counted, said = held(memory=memory)
-        assert 0.85 * memory < counted < 1.05 * memory  # beside it: who is where on the grid
+        assert (
+            0.85 * memory < counted < 1.05 * memory
+        )  # additional memory: the sorted particles on the grid
         assert counted == pytest.approx(said, rel=0.05)
     single, double = held(precision="float32"), held()
     assert single[0] < 0.55 * double[0]
     assert (
         0.85 * double[1] < double[0] < 1.05 * double[1]
-    )  # a bound: the longest segment is not gone over with all states kept
+    )  # an upper bound: the longest segment does not keep all states
 
 
-def test_single_precision_gives_nearly_the_gradient():
+def test_single_precision_gradient_is_close_to_double_precision():
     (model, step, bar), (single, its, _) = taken(2), taken(2, precision="float32")
     full, half = (np.concatenate(m.pullback(s, bar)) for m, s in ((model, step), (single, its)))
     assert np.linalg.norm(half - full) < 1e-3 * np.linalg.norm(full)
 
 
 @every_dim
-def test_threads_do_not_change_a_bit(dim):
+def test_gradient_is_bit_identical_for_every_thread_count(dim):
     if numba.config.NUMBA_NUM_THREADS < 2:
         pytest.skip("this machine has one thread")
     model, step, bar = taken(dim, substeps=8)
@@ -238,7 +245,7 @@ def test_threads_do_not_change_a_bit(dim):
     try:
         for threads in (1, 2):
             numba.set_num_threads(threads)
-            sweep = sweep_of(model, step)  # a model's step takes one thread for so few particles
+            sweep = sweep_of(model, step)  # a step uses one thread for so few particles
             found.append([sweep.forward(step.tape.x)[0], *sweep.backward(step.tape.x, bar)])
     finally:
         numba.set_num_threads(before)
@@ -246,7 +253,7 @@ def test_threads_do_not_change_a_bit(dim):
         np.testing.assert_array_equal(one, two)
 
 
-def test_a_gradient_is_the_same_twice_and_leaves_the_step_as_it_was():
+def test_repeated_pullback_is_bit_identical_and_does_not_modify_the_step():
     model, step, bar = taken(3)
     kept = [part.copy() for part in (step.x, step.tape.x, step.tape.u, bar)]
     first, second = model.pullback(step, bar), model.pullback(step, bar)

@@ -1,5 +1,5 @@
-"""What a material point model cannot do is one sentence with the number and the remedy: before the
-run, or in the step where it happens."""
+"""Invalid material point models and steps give one error with the value and the remedy, before the
+run or in the failed step."""
 
 import re
 from math import inf, nan
@@ -177,34 +177,34 @@ def test_invalid_model_raises_a_clear_error(what):
         make()
 
 
-def test_a_body_that_starts_in_an_obstacle_is_a_warning():
+def test_body_inside_obstacle_at_start_warns():
     with pytest.warns(
         UserWarning, match=r"penetrates an obstacle by 0\.0(4|5)\d* m, .* start it outside"
     ):
         model(robot(contacts=[pl.Contact(obstacle=pl.plane((0, 1), height=0.05))]))
 
 
-def test_a_cell_as_large_as_the_body_is_thick_is_a_warning():
+def test_cell_as_large_as_body_thickness_warns():
     with pytest.warns(
         UserWarning, match=r"body about 0\.0\d+ m thick.*take a quarter of its thickness"
     ):
         model(robot(shape=Rectangle(size=(0.2, 0.02)), divisions=(4, 1)), cell=0.04)
 
 
-def test_a_stiff_cable_takes_more_substeps_and_a_soft_one_none():
+def test_stiff_cable_needs_more_substeps_and_soft_cable_does_not():
     few, soft, stiff = (
         model(of).substeps for of in (robot(), driven(taut(10.0)), driven(taut(1e7)))
     )
     assert few == soft < stiff
 
 
-def test_a_stiff_cable_on_its_own_substeps_neither_blows_up_nor_gains_energy():
+def test_stiff_cable_with_default_substeps_is_stable():
     tied = model(driven(taut(1e7)))
     run = pl.simulate(tied, np.full((20, 1), 0.99))
     assert np.abs(tied.space.velocity(run.states[-1])).max() < 0.5
 
 
-def test_costly_stiffness_damping_is_a_warning_whose_remedy_takes_twice_the_substeps():
+def test_costly_stiffness_damping_warns_and_remedy_takes_twice_the_substeps():
     undamped, damped = model().substeps, robot(damping=pl.Damping(stiffness=0.1))
     with pytest.warns(UserWarning, match=f"in place of {undamped} without") as caught:
         costly = model(damped)
@@ -217,14 +217,14 @@ def test_costly_stiffness_damping_is_a_warning_whose_remedy_takes_twice_the_subs
 
 @pytest.mark.parametrize("per_cell", [1, 2, 3, 4])
 @pytest.mark.filterwarnings("ignore:One particle along a cell")
-def test_substeps_of_the_biped_do_not_depend_on_the_particles_in_a_cell(per_cell):
-    """With an odd number some grid nodes lie where the last particle's share is exactly zero."""
+def test_biped_substeps_do_not_depend_on_particles_per_cell(per_cell):
+    """With an odd number, some grid nodes have exactly zero weight from the last particle."""
     walker = pl.MaterialPoint(biped(), dt=0.02, cell=0.02, per_cell=per_cell)
     assert walker.substeps in (17, 18)
     assert walker.step(walker.initial_state(), walker.neutral_controls()).status
 
 
-def test_an_effector_of_particles_is_read_from_the_model():
+def test_effector_position_error_for_particles_names_effector_rows():
     tip = robot(effectors={"tip": pl.Effector(surface="x+")})
     of = model(tip)
     with pytest.raises(
@@ -235,7 +235,7 @@ def test_an_effector_of_particles_is_read_from_the_model():
     assert "64 particles" in repr(of)
 
 
-def test_parameters_stiffer_than_the_substeps_allow_are_a_failed_step():
+def test_parameters_too_stiff_for_substeps_fail_the_step():
     step = first_step(model(design=["body.E"]), p=[1e7])
     assert not step.status
     assert "With these parameters a wave crosses a cell" in step.status.text
@@ -245,7 +245,7 @@ def test_parameters_stiffer_than_the_substeps_allow_are_a_failed_step():
     )
 
 
-def test_one_particle_along_a_cell_is_a_warning():
+def test_one_particle_per_cell_edge_warns():
     with pytest.warns(
         UserWarning,
         match=r"one particle along a cell tears when it is stretched; take per_cell=2",
@@ -325,7 +325,7 @@ def test_invalid_step_raises_a_clear_error(what):
         do()
 
 
-# Trouble on the way is a status; the step gives back the state that it began with, or where it went
+# A failure during a step is a status; the step returns its initial or its last state
 
 
 def muscled(**options):
@@ -350,7 +350,7 @@ def muscled(**options):
         ),
     ],
 )
-def test_a_control_that_is_far_too_large_is_found_in_its_step(u, says):
+def test_step_with_far_too_large_control_fails(u, says):
     of = muscled()
     x = of.initial_state()
     step = of.step(x, [u])
@@ -362,9 +362,9 @@ def test_a_control_that_is_far_too_large_is_found_in_its_step(u, says):
         of.pullback(step, np.ones(of.space.size))
 
 
-def test_a_body_that_is_torn_apart_is_found_in_its_step():
-    """Halves that fly apart faster than waves run in them, 12 m/s against 3.7 m/s, until the grid
-    no longer joins them."""
+def test_step_that_tears_body_apart_fails():
+    """Two halves separate at 12 m/s, faster than the wave speed of 3.7 m/s, until they share no
+    grid node."""
     of = model(dt=0.002)
     at = of.body.rest.reshape(-1, 2)
     x = of.state(of.body.rest, (np.sign(at[:, :1] - 0.05) * [6.0, 0.0]).ravel())
@@ -373,7 +373,7 @@ def test_a_body_that_is_torn_apart_is_found_in_its_step():
         pl.simulate(of, np.zeros((20, 0)), x0=x)
 
 
-def test_a_particle_turned_inside_out_is_found_in_its_step():
+def test_step_that_inverts_a_particle_fails():
     of = model(robot(material=pl.Material(E=1e4, nu=0.3, law="fixed-corotated")))
     F = np.tile(np.eye(2), (of.body.n_particles, 1, 1))
     F[7] = np.diag([-0.5, 1.0])
@@ -385,9 +385,9 @@ def test_a_particle_turned_inside_out_is_found_in_its_step():
     )
 
 
-def test_a_body_that_falls_many_cells_in_one_step_is_followed():
-    """From rest the grid is small; it is made again, larger, until the body stays in it, or the way
-    is said to be too long."""
+def test_grid_follows_body_that_falls_many_cells_in_one_step():
+    """The grid is small at rest. It is enlarged until it contains the motion, or the step reports
+    that the distance is too long."""
     soft = robot(material=pl.Material(E=100.0, nu=0.3), gravity=(0, -9.81))
     of = model(soft, dt=0.1, cell=0.00625, substeps=40)
     step = of.step(of.initial_state(), [])

@@ -1,5 +1,5 @@
-"""One clamped beam as particles and as finite elements: its static deflection and its first
-frequency agree, the better the finer."""
+"""A clamped beam of particles: its static deflection and first frequency converge to those of
+finite elements."""
 
 import numba
 import numpy as np
@@ -13,7 +13,7 @@ DEPTH, E, RHO = 0.025, 1e5, 1000.0
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """A few thousand particles are too few for two threads on a busy machine."""
+    """Use one thread, because a few thousand particles are too few for two."""
     before = numba.get_num_threads()
     numba.set_num_threads(1)
     yield
@@ -21,8 +21,9 @@ def one_thread():
 
 
 def beam(dim, length, gravity, damping=0.0):
-    """A square bar along x, held at the left, under a weight that bends it by some hundredths of
-    its length."""
+    """Return a square bar along x, held at the left.
+
+    Its weight bends it by some hundredths of its length."""
     size = (length, *(dim - 1) * [DEPTH])
     return pl.Robot(
         shape=box(size),
@@ -36,7 +37,7 @@ def beam(dim, length, gravity, damping=0.0):
 
 
 def deflection(model, x):
-    """[m] how far the mean of the free end went up."""
+    """Return the mean vertical displacement [m] of the free end."""
     return (
         model.effector_rows("tip")
         @ (model.space.position(x) - model.space.position(model.initial_state()))
@@ -48,7 +49,7 @@ def run(model, steps):
 
 
 def turns(model, steps):
-    """[s] when the free end turns back."""
+    """Return the times [s] at which the free end reverses."""
     v = np.diff([deflection(model, x) for x in run(model, steps)])
     k = np.flatnonzero(v[1:] * v[:-1] < 0.0)
     return model.dt * (k + 0.5 + v[k] / (v[k] - v[k + 1]))
@@ -58,12 +59,12 @@ def turns(model, steps):
     ("dim", "length", "gravity", "cells", "steps"),
     [(2, 0.1, -1.5, (2, 4, 6), 20), (3, 0.2, -0.12, (2, 3, 4), 60)],
 )
-def test_the_static_deflection_converges_to_that_of_finite_elements(
-    rate, dim, length, gravity, cells, steps
-):
-    """Mass damping brings it to rest in little more than a period. On a grid of cells h a clamp
-    acts a quarter of a cell behind its surface, where the spline of the first free node is zero, so
-    that the bar is L + h/4 long and bends about h/L too far."""
+def test_static_deflection_converges_to_finite_elements(rate, dim, length, gravity, cells, steps):
+    """Mass damping brings the bar to rest in little more than a period.
+
+    On a grid of cells h a clamp acts a quarter of a cell behind its surface, where the spline of
+    the first free node is zero. The bar has the effective length L + h/4 and its deflection is too
+    large by about h/L."""
     model = pl.Quasistatic(beam(dim, length, gravity))
     exact = deflection(model, pl.equilibrium(model, np.zeros(0)).x)
     assert 0.02 < -exact / length < 0.05
@@ -79,11 +80,11 @@ def test_the_static_deflection_converges_to_that_of_finite_elements(
     np.testing.assert_allclose(errors, share, rtol=0.75)
     assert (
         abs(errors[2] - share[2] * (errors[1] - errors[2]) / (share[1] - share[2])) < 0.02
-    )  # what is left at h = 0
+    )  # the extrapolated error at h = 0
 
 
-def test_the_first_frequency_converges_to_that_of_finite_elements():
-    """A beam let go swings about its static deflection and turns back after every half period."""
+def test_first_frequency_converges_to_finite_elements():
+    """A released beam oscillates about its static deflection and reverses every half period."""
     robot = beam(2, 0.1, -1.5)
     exact = turns(pl.BDF2(robot, dt=0.002), 130)[1]
     periods = [

@@ -1,5 +1,4 @@
-"""What gradients of particles are for: collisions in closed form, the shape of a body, and
-plans."""
+"""Gradients of particle simulations: collisions in closed form, shape parameters and plans."""
 
 from dataclasses import replace
 
@@ -19,11 +18,12 @@ from pliant.problem import Effort, Goal, Problem
 every_dim = pytest.mark.parametrize("dim", [2, 3])
 
 
-# Collisions: a block flies freely at a plane, without gravity, and away again
+# Collisions: a block without gravity hits a plane and rebounds
 
 
 def thrown(dim, velocity, *, kind="separate", friction=0.0, substeps=6, seconds=0.3):
-    """(model, rollout): it touches the plane at about 0.08 s and has left it at 0.2 s."""
+    """Return (model, rollout) of a block that touches the plane at 0.08 s and leaves it by 0.2
+    s."""
     robot = block(
         dim,
         origin=(0.0,) * (dim - 1) + (0.06,),
@@ -37,8 +37,9 @@ def thrown(dim, velocity, *, kind="separate", friction=0.0, substeps=6, seconds=
 
 
 def slopes(model, rollout, part, axis):
-    """The gradient of the final mean place or velocity along an axis by the initial places (n,
-    dim), velocities (n, dim) and friction."""
+    """Return the gradient of the final mean position or velocity along an axis.
+
+    It is taken by the initial positions (n, dim), velocities (n, dim) and friction."""
     bar, n = np.zeros(model.space.size), model.space.n_dofs
     start = {"position": 0, "velocity": n}[part]
     bar[start + axis : start + n : model.dim] = masses(model) / masses(model).sum()
@@ -52,12 +53,13 @@ def mean_velocity(model, rollout):
 
 @every_dim
 @pytest.mark.parametrize("kind", ["slip", "separate"])
-def test_along_a_smooth_wall_a_push_is_carried_for_the_whole_time(dim, kind):
-    """The wall takes no tangential momentum, whatever happens in the block, so x(T) = x(0) + v T:
-    of the mean place the gradient by each particle's place is its share of the mass, by its
-    velocity that share times T, and by what is normal to the wall zero."""
+def test_frictionless_wall_does_not_change_tangential_gradients(dim, kind):
+    """The wall does not change the tangential momentum, so x(T) = x(0) + v T for the mean position.
+
+    The gradient by each particle's position is its mass fraction, by its velocity that fraction
+    times T. The gradient by normal components is zero."""
     model, rollout = thrown(dim, [0.3, *(dim - 2) * [0.1], -0.5], kind=kind)
-    assert mean_velocity(model, rollout)[-1] > 0.3  # it did bounce
+    assert mean_velocity(model, rollout)[-1] > 0.3  # the block rebounded
     share = masses(model) / masses(model).sum()
     for axis in range(dim - 1):
         places, velocities, _ = slopes(model, rollout, "position", axis)
@@ -71,12 +73,13 @@ def test_along_a_smooth_wall_a_push_is_carried_for_the_whole_time(dim, kind):
 @pytest.mark.parametrize(
     ("kind", "tolerance"), [("sticky", 1e-3), ("slip", 1e-3), ("separate", 0.03)]
 )
-def test_who_starts_higher_arrives_later(dim, kind, tolerance):
-    """Free flight at speed v is exact, so a block that starts d higher does all the same d / v
-    later: y(T; y0 + d) = y(T - d / v; y0). The gradient of its final height by its initial one is
-    minus its final speed over v; between -1 (an elastic bounce) and 0 (it stays). It is for
-    substeps of any length but for where in a substep the touch falls; "separate" has a kink
-    wherever a node lets go."""
+def test_gradient_by_initial_height_is_minus_speed_ratio(dim, kind, tolerance):
+    """A block that starts higher by d has the same motion d / v later: y(T; y0 + d) = y(T - d / v;
+    y0).
+
+    Therefore the gradient of the final height by the initial height is minus the final speed over
+    v. It is between -1 (elastic rebound) and 0 (no rebound). The instant of contact inside a
+    substep adds an error, and "separate" has a kink where a node separates."""
     model, rollout = thrown(dim, [*(dim - 1) * [0.0], -0.5], kind=kind, substeps=40)
     places, _, _ = slopes(model, rollout, "position", dim - 1)
     final = mean_velocity(model, rollout)[-1]
@@ -85,17 +88,18 @@ def test_who_starts_higher_arrives_later(dim, kind, tolerance):
 
 
 @every_dim
-def test_before_the_touch_the_gradient_is_that_of_flight(dim):
+def test_gradient_before_contact_is_that_of_free_flight(dim):
     model, rollout = thrown(dim, [*(dim - 1) * [0.0], -0.5], seconds=0.04)
     places, velocities, _ = slopes(model, rollout, "position", dim - 1)
     assert places[:, -1].sum() == pytest.approx(1.0, rel=1e-12)
     assert velocities[:, -1].sum() == pytest.approx(0.04, rel=1e-12)
 
 
-def test_a_sliding_bounce_trades_momentum_by_coulombs_law():
-    """While every node slides, each impulse N of the wall brings -mu N along it. So of the mean
-    velocities (u, w) before and (u', w') after u' - u = -mu (w' - w), and grad u' = grad u - mu
-    (grad w' - grad w) by all of the initial state, du'/dmu = -(w' - w) - mu dw'/dmu."""
+def test_gradient_of_sliding_bounce_satisfies_coulombs_law():
+    """While every node slides, each normal impulse N has the tangential impulse -mu N.
+
+    The mean velocities (u, w) before and (u', w') after contact satisfy u' - u = -mu (w' - w).
+    Hence grad u' = grad u - mu (grad w' - grad w) and du'/dmu = -(w' - w) - mu dw'/dmu."""
     mu, before = 0.2, np.array([3.0, -0.5])
     model, rollout = thrown(2, before, friction=mu)
     after, share = mean_velocity(model, rollout), masses(model) / masses(model).sum()
@@ -126,15 +130,15 @@ def console(length, height):
 
 
 def sag(length, height):
-    """[m] the mean height after 0.08 s, meshed and seeded anew."""
+    """Return the mean height [m] after 0.08 s with a new mesh and new particles."""
     model = pl.MaterialPoint(console(length, height), dt=0.02, cell=0.0125, substeps=20)
     return tables(model, pl.simulate(model, np.zeros((4, 0))).states[-1])[0][:, 1].mean()
 
 
 @pytest.mark.parametrize(("length", "height"), [(0.1, 0.04), (0.0987, 0.0412)])
-def test_the_gradient_by_a_shapes_parameters_is_that_of_meshing_anew(length, height):
-    """Length -> vertices -> places and volumes of the particles -> motion, and back; the grid stays
-    where it is."""
+def test_gradient_by_shape_parameters_matches_remeshing(length, height):
+    """The chain is length -> vertices -> particle positions and volumes -> motion; the grid is
+    fixed."""
     robot = console(length, height)
     model = pl.MaterialPoint(robot, dt=0.02, cell=0.0125, substeps=20, design=["cells.volume"])
     seeds, vertices = sample_particles(robot.mesh(), spacing=0.0125 / 2), robot.mesh().points
@@ -153,14 +157,14 @@ def test_the_gradient_by_a_shapes_parameters_is_that_of_meshing_anew(length, hei
     by_length = (sag(length + e, height) - sag(length - e, height)) / (2 * e)
     by_height = (sag(length, height + e) - sag(length, height - e)) / (2 * e)
     np.testing.assert_allclose(found, [by_length, by_height], rtol=1e-6)
-    assert by_length < -0.05  # a longer one sags further
+    assert by_length < -0.05  # a longer bar sags more
 
 
 # Plans
 
 
 def finger(**options):
-    """A clamped bar with a muscle along its upper half."""
+    """Return the planning problem of a clamped bar with a muscle along its upper half."""
     muscle = Muscle(
         region=Rectangle(size=(0.1, 0.02), origin=(0.0, 0.02)), axis=(1, 0), limits=(0.0, 5e3)
     )
@@ -186,7 +190,7 @@ def finger(**options):
 
 
 @pytest.mark.parametrize("optimiser", ["lbfgs", "adam"])
-def test_gradients_plan_a_motion(optimiser):
+def test_gradient_planner_reduces_the_cost(optimiser):
     problem = finger()
     plan = gradient(problem, optimiser=optimiser, rate=0.2, options=Options(iterations=12))
     assert plan.cost < 0.1 * plan.history[0].cost
@@ -213,12 +217,12 @@ def test_memory_changes_neither_the_cost_nor_the_gradient():
         )
 
 
-def test_too_little_memory_stops_a_plan_with_the_sentence():
+def test_too_little_memory_raises_with_the_required_amount():
     with pytest.raises(InputError, match=r"give memory=\d+ or more"):
         gradient(finger(memory=100.0), options=Options(iterations=2))
 
 
-def test_a_trial_that_blows_up_is_a_failed_trial():
+def test_unstable_trial_has_infinite_cost_and_zero_gradient():
     problem = finger()
     wild = replace(
         problem,

@@ -1,5 +1,5 @@
-"""Particles that meet walls: bounces, what each kind of contact does, Coulomb's law on a slope,
-obstacles of every shape, and supports."""
+"""Particles at boundaries: rebounds, contact kinds, Coulomb's law on a slope, obstacles and
+supports."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def floor(dim, **options):
 
 
 def speed(model, x):
-    """(dim,) [m/s] of the middle of mass."""
+    """Return the velocity (dim,) [m/s] of the centre of mass."""
     return momentum(model, x) / masses(model).sum()
 
 
@@ -37,11 +37,11 @@ def run(model, steps, velocity=None):
     return pl.simulate(model, np.zeros((steps, 0)), x0=x0).states
 
 
-# Bounces
+# Rebounds
 
 
 def bounce(dim, cell):
-    """(rebound over impact speed, states, model) of a stiff block that flies at a floor, without
+    """Return (rebound / impact speed, states, model) of a stiff block that hits a floor without
     gravity."""
     robot = block(
         dim, origin=raised(dim, 0.055), material=pl.Material(E=1e5, nu=0.3), contacts=floor(dim)
@@ -52,9 +52,9 @@ def bounce(dim, cell):
 
 
 @every_dim
-def test_a_stiff_block_bounces_and_makes_no_energy(dim):
+def test_stiff_block_bounces_without_energy_gain(dim):
     rebound, states, model = bounce(dim, 0.0125 if dim == 2 else 0.02)
-    assert 0.85 < rebound < 1.0  # the rest is in vibrations, and lost to the transfers
+    assert 0.85 < rebound < 1.0  # the rest becomes vibration and is dissipated by the transfers
     energies = np.array([energy(model, x) for x in states])
     assert energies.max() <= energies[0] * (1.0 + 1e-12)
     np.testing.assert_allclose(
@@ -63,9 +63,9 @@ def test_a_stiff_block_bounces_and_makes_no_energy(dim):
     assert min(tables(model, x)[0][:, -1].min() for x in states) > 0.0
 
 
-def test_what_a_bounce_loses_falls_with_the_cell(rate):
-    """The transfers damp what is as short as a cell; what the vibrations of the block take of its
-    speed is not lost."""
+def test_energy_loss_of_bounce_decreases_with_cell_size(rate):
+    """The transfers damp motions with the wavelength of a cell. Energy of longer vibrations is not
+    lost."""
     cells, losses = np.array([0.04, 0.02, 0.01]), []
     for cell in cells:
         _, states, model = bounce(2, float(cell))
@@ -74,9 +74,9 @@ def test_what_a_bounce_loses_falls_with_the_cell(rate):
     assert losses[-1] < 0.15
 
 
-def test_a_dropped_block_comes_up_again_as_its_rebound_speed_says():
-    """It is free as soon as its lowest particle is a cell and a half above the floor, and so comes
-    up by v^2 / 2g from there."""
+def test_dropped_block_rises_to_height_of_its_rebound_speed():
+    """The block is free if its lowest particle is 1.5 cells above the floor. From there it rises by
+    v^2 / 2g."""
     robot = block(
         2,
         origin=(0.0, 0.07),
@@ -94,7 +94,7 @@ def test_a_dropped_block_comes_up_again_as_its_rebound_speed_says():
     assert 0.85 < -rise / fall < 1.0
     assert fall**2 / (2 * G) == pytest.approx(height[0] - height[down - 1], rel=0.01)
     top = off + int(np.argmax(height[off:]))
-    assert top < len(states) - 1  # it is on its way down again
+    assert top < len(states) - 1  # the block is falling again
     assert height[top] - height[off] == pytest.approx(rise**2 / (2 * G), rel=0.01)
     assert 0.7 < (height[top] - height[off]) / (height[0] - height[down - 1]) < 1.0
 
@@ -103,9 +103,9 @@ def test_a_dropped_block_comes_up_again_as_its_rebound_speed_says():
 
 
 @every_dim
-def test_of_a_body_in_touch_sticky_holds_all_slip_the_normal_and_separate_nothing(dim):
-    """Pulled along and away from the plane it rests on: gravity's momentum is in full where the
-    wall takes none of it."""
+def test_sticky_holds_all_directions_slip_the_normal_and_separate_none(dim):
+    """Gravity pulls the block along the plane and away from it. Directions that the plane leaves
+    free receive the full momentum."""
     pull, shares = np.array([0.5, 0.2, 1.0])[[0, 2] if dim == 2 else [0, 1, 2]], {}
     for kind in ("sticky", "slip", "separate"):
         robot = block(
@@ -126,7 +126,7 @@ def test_of_a_body_in_touch_sticky_holds_all_slip_the_normal_and_separate_nothin
 
 
 @every_dim
-def test_a_block_that_lands_sideways_stays_on_sticky_ground_and_slides_on_on_slip(dim):
+def test_sideways_landing_block_sticks_on_sticky_ground_and_slides_on_slip_ground(dim):
     way = {}
     for kind in ("sticky", "slip", "separate"):
         robot = block(
@@ -152,8 +152,9 @@ def test_a_block_that_lands_sideways_stays_on_sticky_ground_and_slides_on_on_sli
 
 
 def slope(dim, angle, friction, tilt):
-    """(mean speeds (steps,) down the slope, g (sin a - mu cos a)) of a block that rests on it, with
-    gravity or the plane tilted."""
+    """Return the mean speeds (steps,) down a slope and g (sin a - mu cos a).
+
+    `tilt` selects whether gravity or the plane is inclined."""
     a, n, t = np.deg2rad(angle), np.zeros(dim), np.zeros(dim)
     if tilt == "gravity":
         n[-1], t[0], shape = 1.0, 1.0, box((0.16, 0.08) if dim == 2 else (0.1, 0.1, 0.1))
@@ -187,16 +188,16 @@ TILTS = [(2, "gravity"), (2, "plane"), (3, "gravity")]
 
 @pytest.mark.parametrize(("dim", "tilt"), TILTS)
 @pytest.mark.parametrize(("angle", "friction"), [(15.0, 0.4), (30.0, 0.65)])  # tan = 0.27, 0.58
-def test_a_block_holds_where_the_slope_is_below_the_friction(dim, tilt, angle, friction):
+def test_block_sticks_on_slope_below_friction_angle(dim, tilt, angle, friction):
     speeds, excess = slope(dim, angle, friction, tilt)
     assert excess < 0.0
-    assert np.abs(speeds[30:]).max() < 0.01  # it slid freely to 1 m/s and more in this time
+    assert np.abs(speeds[30:]).max() < 0.01  # free sliding would exceed 1 m/s in this time
     assert abs(np.mean(speeds[20:])) < 1e-3
 
 
 @pytest.mark.parametrize(("dim", "tilt"), TILTS)
 @pytest.mark.parametrize(("angle", "friction"), [(15.0, 0.2), (30.0, 0.3), (30.0, 0.0)])
-def test_a_block_slides_at_coulombs_acceleration_above(dim, tilt, angle, friction):
+def test_block_above_friction_angle_slides_with_coulomb_acceleration(dim, tilt, angle, friction):
     speeds, expected = slope(dim, angle, friction, tilt)
     assert expected > 0.0
     measured = np.polyfit(0.01 * np.arange(20, 41), speeds[20:], 1)[0]
@@ -210,7 +211,7 @@ OBSTACLES = {
     "sphere": {
         2: pl.sphere((0.06, -0.1), 0.12),
         3: pl.sphere((0.05, 0.05, -0.1), 0.12),
-    },  # its middle is a node of the grid
+    },  # its centre is a grid node
     "capsule": {
         2: pl.capsule((0.0, -0.08), (0.2, -0.08), 0.1),
         3: pl.capsule((0.0, 0.05, -0.08), (0.2, 0.05, -0.08), 0.1),
@@ -225,8 +226,9 @@ OBSTACLES = {
 @every_dim
 @pytest.mark.parametrize("friction", [0.0, 0.5])
 @pytest.mark.parametrize("what", OBSTACLES)
-def test_no_particle_gets_into_an_obstacle_further_than_a_cell(dim, what, friction):
-    """A grid sees an obstacle to a cell. The block falls on it and, on the ball, off it."""
+def test_particles_penetrate_obstacles_by_less_than_a_cell(dim, what, friction):
+    """The grid resolves an obstacle to one cell. The block falls on it; on the ball it slides
+    off."""
     obstacle, pull = OBSTACLES[what][dim], np.array([0.5, *(dim - 2) * [0.0], -G])
     robot = block(
         dim,
@@ -238,11 +240,13 @@ def test_no_particle_gets_into_an_obstacle_further_than_a_cell(dim, what, fricti
     states = run(model, 40)
     assert min(obstacle(tables(model, x)[0])[0].min() for x in states) > -model.cell
     at = tables(model, states[-1])[0].mean(axis=0)
-    assert at[-1] > 0.11 + 0.5 * pull[-1] * 0.4**2 + 0.3  # without it the block would be far below
+    assert (
+        at[-1] > 0.11 + 0.5 * pull[-1] * 0.4**2 + 0.3
+    )  # without the obstacle the block would be far below
 
 
 @every_dim
-def test_a_corner_of_two_walls_stops_a_block_on_both(dim):
+def test_corner_of_two_walls_stops_block_at_both(dim):
     walls = [
         pl.Contact(obstacle=pl.plane(-np.eye(dim)[0], height=-0.13), kind="slip"),
         *floor(dim, friction=0.2),
@@ -266,7 +270,7 @@ def test_a_corner_of_two_walls_stops_a_block_on_both(dim):
 
 
 def nodes_of(model, at):
-    """(k, dim) lattice indices of all nodes that a particle at `at` reaches."""
+    """Return the lattice indices (k, dim) of all nodes within reach of a particle at `at`."""
     first = np.floor(at / model.cell - 0.5).astype(int)
     return first + np.stack(
         np.meshgrid(*[np.arange(3)] * model.dim, indexing="ij"), axis=-1
@@ -275,7 +279,7 @@ def nodes_of(model, at):
 
 @every_dim
 @pytest.mark.parametrize("cell", [0.05, 0.1 / 3, 0.025, 0.023, 0.017])
-def test_a_support_holds_all_nodes_behind_it_that_the_body_reaches_and_no_others(dim, cell):
+def test_support_holds_exactly_the_reached_grid_nodes_behind_it(dim, cell):
     model = pl.MaterialPoint(block(dim, supports=[pl.Support(region="x-")]), dt=0.01, cell=cell)
     grid = model._box(model.initial_state(), 2)
     walls = model.boundaries.on(grid, np.zeros(0))
@@ -290,9 +294,8 @@ def test_a_support_holds_all_nodes_behind_it_that_the_body_reaches_and_no_others
 
 
 @every_dim
-def test_a_roller_leaves_the_other_axes_free(dim):
-    """As long as the body stays before the place that is held, for a support is a place on the
-    grid."""
+def test_roller_leaves_other_axes_free(dim):
+    """The body must not move past the support, because a support is fixed on the grid."""
     model = pl.MaterialPoint(
         block(dim, gravity=[-0.1] * dim, supports=[pl.Support(region="x-", axes="x")]),
         dt=0.01,

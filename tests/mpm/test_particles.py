@@ -1,4 +1,4 @@
-"""Particles as a body: what they weigh, what carries a material point, and what hangs on which."""
+"""Particles as a body: masses, interpolation of material points, surfaces and neighbours."""
 
 import numpy as np
 import pytest
@@ -33,8 +33,8 @@ def body(dim, spacing=0.01, how="lattice", materials=None, thickness=1.0, shape=
 
 @every_dim
 @pytest.mark.parametrize("how", ["lattice", "jitter"])
-def test_volumes_and_masses_are_the_bodys(dim, how):
-    depth = 0.3 if dim == 2 else 1.0  # in space the thickness is not looked at
+def test_volumes_and_masses_sum_to_those_of_the_body(dim, how):
+    depth = 0.3 if dim == 2 else 1.0  # in 3D the thickness has no effect
     particles = body(dim, how=how, thickness=0.3)
     whole = depth * np.prod(SIZE[dim])
     assert particles.volumes().sum() == pytest.approx(whole, rel=1e-12)
@@ -67,7 +67,7 @@ def test_materials_follow_their_regions():
     )
 
 
-def test_moduli_and_their_slopes_are_those_of_the_material():
+def test_moduli_and_their_derivatives_match_the_material():
     particles = body(2, materials={"body": HARD})
     particle_data, e = particles.particle_data(particles.fields), 1e-6
     np.testing.assert_allclose(particle_data.moduli[0], moduli(3e4, 0.2, 2))
@@ -83,16 +83,15 @@ def test_moduli_and_their_slopes_are_those_of_the_material():
     )
 
 
-# What carries a material point
+# Interpolation of material points
 
 
 @every_dim
 @pytest.mark.parametrize("how", ["lattice", "jitter"])
 @pytest.mark.parametrize("spacing", [0.0051, 0.01, 0.0125, 0.02, 0.033])
-def test_every_affine_motion_is_carried_exactly(rng, dim, how, spacing):
-    """Inside, on faces, edges and corners, and at the middles of faces, where the nearest particles
-    stand in one plane: a point is where the motion takes it, and no particle counts for much more
-    than one."""
+def test_affine_motions_are_interpolated_exactly(rng, dim, how, spacing):
+    """Test points inside and on faces, edges and corners. The nearest particles of a face centre
+    lie in one plane. Affine motions are exact, and no weight is much larger than one."""
     particles = body(dim, spacing, how)
     share = np.concatenate([rng.random((20, dim)), rng.integers(0, 3, (40, dim)) / 2.0])
     points = share * SIZE[dim]
@@ -104,19 +103,18 @@ def test_every_affine_motion_is_carried_exactly(rng, dim, how, spacing):
 
 
 @every_dim
-def test_a_force_keeps_its_size_and_its_moment(rng, dim):
+def test_force_distribution_preserves_resultant_and_moment(rng, dim):
     particles = body(dim)
     points, forces = rng.random((5, dim)) * SIZE[dim], rng.standard_normal((5, dim))
     spread, at = particles.locate(points).T @ forces, particles.rest.reshape(-1, dim)
     np.testing.assert_allclose(spread.sum(axis=0), forces.sum(axis=0), atol=1e-12)
     np.testing.assert_allclose(
         at.T @ spread, points.T @ forces, atol=1e-13
-    )  # all first moments, so the torque too
+    )  # all first moments, including the torque
 
 
-def test_a_layer_of_particles_carries_what_lies_beside_it():
-    """One layer cannot know how a motion changes across it, but a force on its face is still
-    carried in full."""
+def test_single_layer_of_particles_carries_adjacent_points():
+    """One layer cannot represent changes across it, but the force on its face is complete."""
     particles = body(3, shape=pl.Box(size=(0.1, 0.06, 0.004)))
     assert np.unique(particles.samples.points[:, 2]).size == 1
     W = particles.locate(np.array([[0.03, 0.02, 0.004]]))
@@ -125,16 +123,16 @@ def test_a_layer_of_particles_carries_what_lies_beside_it():
     assert (
         np.abs(particles.samples.points[W.indices] - [0.03, 0.02, 0.002]).max()
         < 5 * particles.spacing()
-    )  # and stays near
+    )  # only nearby particles contribute
 
 
-def test_a_single_particle_carries_everything():
+def test_single_particle_carries_every_point():
     particles = body(2, spacing=1.0)
     assert particles.n_particles == 1
     np.testing.assert_allclose(particles.locate(np.array([[0.0, 0.0], [0.1, 0.06]])).toarray(), 1.0)
 
 
-def test_a_point_outside_is_a_sentence():
+def test_point_outside_mesh_raises():
     with pytest.raises(InputError, match=r"outside the mesh.*Move it to the nearest point"):
         body(2).locate(np.array([[0.2, 0.0]]))
 
@@ -143,7 +141,7 @@ def test_a_point_outside_is_a_sentence():
 
 
 @every_dim
-def test_a_patch_has_the_area_and_the_middle_of_its_surface(dim):
+def test_node_areas_match_surface_area_and_centre(dim):
     particles, area = body(dim, thickness=0.3), (0.3 * 0.06 if dim == 2 else 0.06 * 0.05)
     share = particles.node_areas("x+")
     assert share.sum() == pytest.approx(area, rel=1e-12)
@@ -160,7 +158,7 @@ def test_a_patch_has_the_area_and_the_middle_of_its_surface(dim):
 
 
 @every_dim
-def test_bonds_join_the_neighbours_of_the_lattice(dim):
+def test_rest_neighbours_are_lattice_neighbours(dim):
     particles = body(dim)
     counts = np.round(np.array(SIZE[dim]) / 0.01).astype(int)
     gaps = np.linalg.norm(
@@ -184,7 +182,7 @@ def test_invalid_particles_raise_a_clear_error(options, says):
         body(2, **options)
 
 
-def test_a_particle_without_a_material_is_a_sentence():
+def test_particle_without_material_raises():
     shape = Union(
         parts={
             "hip": Rectangle(size=(0.05, 0.06)),

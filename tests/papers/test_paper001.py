@@ -1,4 +1,4 @@
-"""What `pliant papers 001` draws and counts, on a small task in place of the paper's."""
+"""`pliant papers 001`: figures and metrics for a small task instead of those of the paper."""
 
 import numpy as np
 
@@ -9,7 +9,8 @@ from pliant.zoo.experiment import Experiment
 
 
 def small(settings):
-    """A short bar with a cable on two sides; the tip goes aside and stops."""
+    """Return the task of a short bar with a cable on two sides: the tip moves sideways and
+    stops."""
     robot = pl.Robot(
         shape=pl.Box(size=(0.04, 0.04, 0.12)),
         divisions=(1, 1, 4),
@@ -36,8 +37,8 @@ def small(settings):
     )
 
 
-def test_every_figure_has_its_plots_and_every_way_its_numbers(tmp_path, monkeypatch):
-    settings = {"ways": "linear", "search": "line", "iterations": 60}
+def test_every_figure_has_plots_and_every_method_has_metrics(tmp_path, monkeypatch):
+    settings = {"derivatives": "linear", "search": "line", "iterations": 60}
     experiment = Experiment(
         name="small",
         shows="",
@@ -61,13 +62,13 @@ def test_every_figure_has_its_plots_and_every_way_its_numbers(tmp_path, monkeypa
     assert result["status"] == "done"
     metrics = result["metrics"]
     assert metrics["diamond-two-goals, linear: largest goal error"]["value"] <= 0.01
-    assert metrics["stiff-flop-tip, linear: difference of condensed and full step"]["value"] < 1e-8
-    assert metrics["liandford-spiral reached"]["value"] is True
+    assert metrics["stiff-flop-tip, linear: prediction error of the condensed step"]["value"] < 1e-8
+    assert metrics["liandford-spiral, goals reached"]["value"] is True
     page = (tmp_path / "report.html").read_text()
     for title in (
         "Fig. 4: tip: x",
-        "Fig. 4: tip: speed along z",
-        "Fig. 6: the spiral",
+        "Fig. 4: tip: velocity along z",
+        "Fig. 6: spiral",
         "Fig. 5: Controls",
     ):
         assert title in page

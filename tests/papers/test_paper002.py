@@ -1,5 +1,5 @@
-"""Paper 002: the heat maps weigh what the water weighs, the merged constraint beside differences of
-the balance, and a whole small run."""
+"""`pliant papers 002`: weights of the heat maps, accuracy of the merged constraint, and a small
+run."""
 
 from dataclasses import replace
 
@@ -13,11 +13,11 @@ from pliant.papers import panels, paper002
 from pliant.zoo.registry import find
 
 SMALL = {
-    "fluid-sphere": {"finest": 50, "repeats": 1, "frames": 2},
-    "fluid-bunny-like": {"finest": 50, "repeats": 1, "frames": 2},
+    "fluid-sphere": {"max_grid": 50, "repeats": 1, "frames": 2},
+    "fluid-bunny-like": {"max_grid": 50, "repeats": 1, "frames": 2},
     "cylinder-air-water": {"stages": 2, "grid": 60, "order": 1},
-    "finger-hydraulic": {"fillings": 5, "glide": 1},
-    "pendulum-hydraulic": {"glide": 1},
+    "finger-hydraulic": {"filling_stages": 5, "transition_steps": 1},
+    "pendulum-hydraulic": {"transition_steps": 1},
 }
 
 
@@ -27,21 +27,21 @@ def small(name):
 
 
 @pytest.mark.parametrize("surface", [icosphere(0.01), hare_surface(0.02, divisions=20)])
-def test_every_picture_of_figure_three_bears_the_same_water(surface):
+def test_every_heat_map_of_figure_3_has_the_weight_of_the_water(surface):
     weight = 1000.0 * 9.81 * surface.volume()
-    columns = paper002.by_columns(surface).sum(axis=1)
+    columns = paper002.column_weight_maps(surface).sum(axis=1)
     np.testing.assert_allclose(columns, weight, rtol=2e-3)
     assert np.all(np.abs(columns[2:] / weight - 1.0) < 1e-4)
     assert (
-        paper002.exactly(surface).sum() > 1.2 * weight
-    )  # walls press against each other, so that sizes of forces sum to more
-    shown = paper002.heat_map(surface, paper002.by_columns(surface))
+        paper002.exact_force_map(surface).sum() > 1.2 * weight
+    )  # forces on opposite walls cancel, so their magnitudes sum to more
+    shown = paper002.heat_map(surface, paper002.column_weight_maps(surface))
     assert shown.values.shape == (4, len(surface.points))
 
 
-def test_the_merged_constraint_is_near_the_response_by_differences_and_the_pressure_alone_is_not():
+def test_merged_constraint_is_close_to_true_response_and_pressure_alone_is_not():
     robot = paper002.cylinder.cylinder(
-        {**find("cylinder-air-water").chosen(quick=True), "order": 1}, "water"
+        {**find("cylinder-air-water").resolve_settings(quick=True), "order": 1}, "water"
     )
     model = pl.Quasistatic(
         replace(robot, actuators={"pump": Hydraulic(cavity="cavity", limits=(-1e5, 1e5))}),
@@ -59,7 +59,7 @@ def test_the_merged_constraint_is_near_the_response_by_differences_and_the_press
     assert alone > 3 * merged
 
 
-def test_panels_are_cut_alike_and_hold_every_picture(tmp_path):
+def test_panels_have_equal_size_and_contain_every_image(tmp_path):
     picture = np.full((100, 160, 3), 255, np.uint8)
     first, second = picture.copy(), picture.copy()
     first[40:50, 60:70], second[30:35, 80:90] = 0, 100
@@ -72,7 +72,7 @@ def test_panels_are_cut_alike_and_hold_every_picture(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_small_run_has_the_table_and_all_figures(tmp_path, monkeypatch):
+def test_small_run_writes_the_table_and_all_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(paper002, "find", small)
     monkeypatch.setattr(
         paper002,
@@ -88,14 +88,14 @@ def test_a_small_run_has_the_table_and_all_figures(tmp_path, monkeypatch):
         4.1828, abs=1e-4
     )
     assert metrics["Table I, sphere: volume, 50 x 50 columns"]["paper"] == 4.1828
-    assert metrics["Table I, bunny: time, 30 x 30 columns"]["paper"] == 3.97
+    assert metrics["Table I, bunny: computing time, 30 x 30 columns"]["paper"] == 3.97
     assert (
         metrics["Fig. 4, tip angle, water, at rest"]["value"]
         > metrics["Fig. 4, tip angle, air, at rest"]["value"]
     )
-    assert metrics["Fig. 5, air, high: is at its target"]["value"] is True
-    assert metrics["Fig. 5, water, high: is at its target"]["value"] is False
-    assert metrics["Fig. 6, extended: is at its target"]["value"] is True
+    assert metrics["Fig. 5, air, high: error within tolerance"]["value"] is True
+    assert metrics["Fig. 5, water, high: error within tolerance"]["value"] is False
+    assert metrics["Fig. 6, extended: error within tolerance"]["value"] is True
     page = (tmp_path / "report.html").read_text()
     for name in ("fig-3", "fig-4", "fig-5", "fig-6"):
         assert (tmp_path / f"{name}.png").stat().st_size > 5000

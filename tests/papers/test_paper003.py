@@ -1,4 +1,4 @@
-"""Paper 003: the figures' methods meet at one optimum, and what is not there is a sentence."""
+"""`pliant papers 003`: all methods of the figures converge to one optimum; unknown papers raise."""
 
 import numpy as np
 import pytest
@@ -7,21 +7,21 @@ from pliant.core import InputError
 from pliant.papers import paper003, papers, reproduce
 
 
-def test_newton_ddp_and_ipopt_meet_on_the_smaller_whip():
+def test_newton_ddp_and_ipopt_converge_to_one_optimum():
     plots, notes = paper003.figure_nine(quick=True)
     ends = {name: float(costs[-1]) for name, (_, costs) in plots[0].series.items()}
-    assert set(ends) == {"Newton", "DDP (iLQR)", "Ipopt", "Ipopt, curved"}
+    assert set(ends) == {"Newton", "DDP (iLQR)", "Ipopt", "Ipopt, second order"}
     assert max(ends.values()) - min(ends.values()) < 1e-4 * min(
         ends.values()
-    )  # as tight as the figure's own tolerance
+    )  # the tolerance of the figure
     _, violation = plots[1].series["Ipopt"]
     assert (
         violation.max() > 1e3 * violation[-1]
-    )  # it leaves the motions on its way and closes them at the end
+    )  # the dynamics are violated during the iterations and satisfied at the end
     assert all(name in notes[-1] for name in ends)
 
 
-def test_table_one_is_the_papers():
+def test_problem_sizes_match_table_1():
     table = {
         "pendulum-1": (1, 60, 0.667),
         "pendulum-2": (1, 60, 1.5),
@@ -44,7 +44,7 @@ def test_table_one_is_the_papers():
     )
 
 
-def test_an_unknown_paper_is_a_sentence(tmp_path):
+def test_unknown_paper_raises(tmp_path):
     assert "003" in papers()
     with pytest.raises(InputError, match=r"paper '033'.*003"):
         reproduce("033", out=tmp_path)

@@ -1,4 +1,4 @@
-"""Models that several tests plan with: a point mass, and one seen through a wrapper."""
+"""Models for several planner tests: a point mass and a wrapper of a model."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ import pliant as pl
 
 
 def jet(limits=(-np.inf, np.inf), dt=0.1):
-    """A point mass of 1 kg in the plane, pushed by two forces."""
+    """Return a point mass of 1 kg in the plane, driven by two forces."""
     robot = pl.Robot(
         shape=pl.PointMass(points=[[0.0, 0.0]]),
         actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=limits)},
@@ -19,7 +19,7 @@ def jet(limits=(-np.inf, np.inf), dt=0.1):
 
 @dataclass
 class Wrapped:
-    """All of a model but its step and its derivatives, which a test writes itself."""
+    """A wrapper of a model without step and derivatives, which a test defines."""
 
     model: pl.ImplicitEuler
 

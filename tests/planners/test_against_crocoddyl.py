@@ -1,5 +1,5 @@
-"""Our DDP beside crocoddyl's on the same small problem, and beside a dense solve of the optimality
-conditions where it is linear."""
+"""DDP compared with crocoddyl on a small problem, and with a dense solve of the optimality
+conditions of a linear problem."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,9 @@ STEPS, DT = 15, 0.04
 
 
 def swing():
-    """A ball on a stretchy tether whose upper end a hand moves: nonlinear, 6 states, 6 controls."""
+    """Return the problem of a ball on an elastic tether with a moving upper end.
+
+    It is nonlinear, with 6 states and 6 controls."""
     hand = MovingFrame(origin=(0.0, 0.0, 0.3))
     robot = pl.Robot(
         shape=pl.PointMass(points=[[0.0, 0.0, 0.0]], mass_each=0.1),
@@ -33,7 +35,7 @@ def swing():
 
 
 def jet():
-    """A ball that a jet drives against drag: linear, with a quadratic cost."""
+    """Return the linear-quadratic problem of a ball driven by a thrust against drag."""
     robot = pl.Robot(
         shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2),
         gravity=(0.0, -9.81),
@@ -51,8 +53,8 @@ def jet():
 
 
 class Stage(crocoddyl.ActionModelAbstract):
-    """Step k of a problem for crocoddyl: what is seen of x_k, the effort of u_k, and the model's
-    own step and blocks."""
+    """Step k of a problem for crocoddyl: the cost of x_k and u_k, and the step and derivative
+    blocks of the model."""
 
     def __init__(self, problem, k):
         n, m = problem.model.space.size, problem.model.n_controls
@@ -92,7 +94,7 @@ class Stage(crocoddyl.ActionModelAbstract):
 
 
 def theirs(problem, solver):
-    """(cost, controls) of crocoddyl's optimum from the same guess."""
+    """Return (cost, controls) of crocoddyl's optimum from the same guess."""
     stages = [Stage(problem, k) for k in range(problem.steps + 1)]
     found = solver(crocoddyl.ShootingProblem(problem.initial_state, stages[:-1], stages[-1]))
     found.th_stop = 1e-16
@@ -115,7 +117,7 @@ def test_crocoddyl_finds_the_same_optimum(solver):
     np.testing.assert_allclose(plan.controls, controls, atol=1e-5 * np.abs(controls).max())
 
 
-def test_second_derivatives_do_not_move_the_optimum():
+def test_second_derivatives_do_not_change_the_optimum():
     problem = swing()
     first = ddp(problem, options=TIGHT)
     exact = ddp(problem, options=TIGHT, second_order=True, guess=first.controls + 0.01)
@@ -140,9 +142,10 @@ def test_one_iteration_solves_a_linear_quadratic_problem():
 
 
 def dense_optimum(problem):
-    """(steps, n_controls) from the optimality conditions over all states, controls and multipliers
-    at once. The dynamics x' = A x + B u + c are read off single steps, the cost is written out
-    anew."""
+    """Return the controls (steps, n_controls) that solve the optimality conditions.
+
+    One dense system contains all states, controls and multipliers. Single steps give the dynamics
+    x' = A x + B u + c; the cost is implemented independently."""
     model, x0, N, h = problem.model, problem.initial_state, problem.steps, problem.model.dt
     n, m = x0.size, model.n_controls
     step = lambda x, u: model.step(x, u).x
@@ -155,7 +158,7 @@ def dense_optimum(problem):
         (lambda k: slice(N * n + k * m, N * n + (k + 1) * m)),
     )
     H, f, D, d = np.zeros((size, size)), np.zeros(size), np.zeros((N * n, size)), np.zeros(N * n)
-    C = np.eye(2, n)  # the ball's place
+    C = np.eye(2, n)  # the ball's position
     for k in range(1, N + 1):
         for weight, target in [(3.0 * h, (0.1, 0.0)), *([(50.0, (0.3, 0.2))] if k == N else [])]:
             H[x(k), x(k)] += weight * C.T @ C

@@ -1,5 +1,5 @@
-"""The adjoint gradient with checkpoints: the same bits for every schedule, within its memory, with
-the fewest steps again."""
+"""The adjoint gradient with checkpoints: bit-identical for every schedule, within the memory limit,
+with the fewest repeated steps."""
 
 import weakref
 from dataclasses import dataclass, field
@@ -57,8 +57,8 @@ def beam(rule):
 
 
 def problem_of(model, steps=11):
-    """Goals, a residual and (where there is a velocity) an acceleration, and a look that sees
-    states and past controls."""
+    """Return a problem with goals, a residual, an acceleration (if the model has velocities) and an
+    observation of states and past controls."""
     n, m = model.space.size, model.n_controls
     rng = np.random.default_rng(5)
     rows = tuple(
@@ -173,8 +173,9 @@ def test_gradient_of_a_moving_gripper():
 
 @cache
 def fewest(units, slots):
-    """The fewest units passed without a tape, by trying every split (an oracle for Griewank's
-    formula)."""
+    """Return the fewest units simulated without a tape, by trying every split.
+
+    This is an independent check of Griewank's formula."""
     if units == 1:
         return 0
     if slots == 0:
@@ -282,7 +283,9 @@ def test_more_memory_never_needs_more_steps():
         assert plan.tapes * 300 + plan.slots * 100 <= max(budget, 200 * 300)
         costs.append(plan.tapes * recomputed_units(-(-200 // plan.tapes), plan.slots))
     assert costs[0] > 10 * costs[-1]
-    assert all(b <= 1.1 * a for a, b in pairwise(costs))  # units are whole, so nearly
+    assert all(
+        b <= 1.1 * a for a, b in pairwise(costs)
+    )  # units are integers, so only approximately
 
 
 def test_tape_size_excludes_the_model():

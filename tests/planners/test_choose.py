@@ -1,4 +1,4 @@
-"""The verb plan: which planner it takes, what it accepts, and what it says of the rest."""
+"""The function `plan`: its choice of planner, its arguments and its errors."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ TERMS = (Goal(effector="tip", target=(1.0, 0.5), time=0.5, weight=10.0), Effort(
 
 
 class Bare:
-    """A model that can only step: x' = x + u."""
+    """A model without derivatives: x' = x + u."""
 
     space = jet().space
     n_controls, dt, params = 2, 0.1, jet().params
@@ -124,7 +124,7 @@ def test_bad_arguments_of_plan_are_rejected(args, kwargs, says):
         plan(Problem(model=jet(), terms=TERMS, steps=5), *args, **kwargs)
 
 
-def test_a_model_needs_terms_and_steps():
+def test_plan_of_a_model_requires_terms_and_steps():
     with pytest.raises(InputError, match="terms is missing"):
         plan(jet(), steps=5)
     with pytest.raises(InputError, match="steps is missing"):

@@ -1,5 +1,4 @@
-"""Direct collocation reaches the optimum of the shooting planners, with derivatives that finite
-differences confirm."""
+"""Direct collocation finds the optimum of the shooting planners, with correct derivatives."""
 
 import signal
 import sys
@@ -25,7 +24,8 @@ TIGHT = Options(tolerance=1e-11)
 
 
 def held_box(rule, *, damping=0.0, **parts):
-    """A soft box 0.4 m long that a moving hand holds at its left end, at rest under gravity."""
+    """Return a soft box of length 0.4 m, held by a moving gripper at its left end, at rest under
+    gravity."""
     robot = pl.Robot(
         shape=pl.Box(size=(0.4, 0.03, 0.03)),
         divisions=(4, 1, 1),
@@ -50,7 +50,7 @@ def reach(rule, *, steps=8, damping=0.0, target=(0.37, 0.05, 0.05), **parts):
 
 
 def thrown(**parts):
-    """Two point masses, the first driven by a jet; their problem is linear-quadratic."""
+    """Return the linear-quadratic problem of two point masses, the first driven by a thrust."""
     body = pl.PointMass(points=[[0.0, 0.0, 0.0], [0.1, 0.0, 0.0]], mass_each=0.2)
     robot = pl.Robot(
         shape=body,
@@ -65,8 +65,9 @@ def thrown(**parts):
 
 
 def bent(rule, motion=None):
-    """A damped beam on a support with a cable of driven length, on soft ground with friction: every
-    block of the derivatives."""
+    """Return a damped beam with a support, a length-driven cable and soft ground with friction.
+
+    It covers every block of the derivatives."""
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.05, 0.05)),
         divisions=(2, 1, 1),
@@ -217,7 +218,9 @@ def test_lagrangian_hessian_includes_dynamics_curvature(rule, rng):
         hessian(program, w, multipliers, scale) @ d, change, atol=1e-6 * np.abs(change).max()
     )
     without = hessian(NonlinearProgram(problem=program.problem), w, multipliers, scale)
-    assert np.abs(without @ d - change).max() > 1e-2 * np.abs(change).max()  # the dynamics matter
+    assert (
+        np.abs(without @ d - change).max() > 1e-2 * np.abs(change).max()
+    )  # the dynamics have an effect
 
 
 def test_velocity_goals_need_dynamics_curvature():
@@ -246,7 +249,7 @@ def test_collocation_finds_the_optimum_of_gauss_newton(rule, damping):
     assert plan.notes["ipopt status"] == "Solve_Succeeded"
     assert (
         max(row.infeasibility for row in plan.history[1:3]) > 1e-3
-    )  # it leaves the motions on its way
+    )  # the dynamics are violated during the iterations
     assert plan.history[-1].infeasibility < 1e-8 * plan.notes["force scale"]
 
 
@@ -254,7 +257,7 @@ def test_collocation_starts_from_the_initial_state():
     problem = reach("euler")
     plan = collocation(
         problem, simulate_guess=False, guess=problem.guess() + 0.02
-    )  # the hand is elsewhere at once
+    )  # the gripper starts at another position
     assert plan.history[0].infeasibility > 0.1
     assert plan.cost == pytest.approx(gauss_newton(problem, options=TIGHT).cost, rel=1e-6)
 
@@ -276,7 +279,7 @@ def test_collocation_of_point_masses():
 )
 def test_collocation_with_active_limits(limits):
     problem, free = thrown(limits=limits), thrown()
-    assert problem.limit_violation(collocation(free).controls) > 0.01  # they matter
+    assert problem.limit_violation(collocation(free).controls) > 0.01  # the limits are active
     plan, peer = (
         collocation(problem, options=Options(tolerance=1e-8)),
         gauss_newton(problem, options=TIGHT),
@@ -299,7 +302,7 @@ def test_collocation_with_supports_and_quasistatic_model():
     for model, steps in ((pl.BDF2(robot, dt=0.02), 6), (pl.Quasistatic(robot), 3)):
         x0 = model.state(
             pl.equilibrium(pl.Quasistatic(robot), taut).x
-        )  # away from where the cable goes slack, which is a kink
+        )  # away from the kink where the cable becomes slack
         goal = Goal(effector="tip", target=(0.18, 0.02, 0.04), weight=10.0)
         problem = Problem(
             model=model,
@@ -328,7 +331,9 @@ def test_collocation_satisfies_effector_constraints():
         plan = collocation(reach("euler", constraints=[constraint]))
         assert plan.status, plan.status.text
         assert plan.constraint_violation < 1e-6
-    assert np.linalg.norm(plan.goal_errors[0][2]) > 0.01  # the ball keeps the tip from its goal
+    assert (
+        np.linalg.norm(plan.goal_errors[0][2]) > 0.01
+    )  # the ball constraint prevents the tip from reaching its goal
 
 
 def test_inverted_trial_shortens_the_step(monkeypatch):
@@ -368,7 +373,7 @@ def test_interrupted_collocation_can_be_resumed(tmp_path):
 
 
 def test_crashed_collocation_can_be_resumed(tmp_path):
-    """An iterate is no run, so that its file holds no cost to compare."""
+    """An iterate is not a simulation, so its file contains no cost to compare."""
 
     def crash(what, done, total):
         if done == 2:

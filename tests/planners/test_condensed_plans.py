@@ -1,5 +1,5 @@
-"""Plans with a condensed backward pass: goals are reached, limits and constraints are kept, and the
-exact model agrees."""
+"""Plans with a condensed backward pass reach goals, satisfy limits and constraints, and agree with
+the exact model."""
 
 import itertools
 from dataclasses import replace
@@ -65,12 +65,12 @@ def exact(model):
 @pytest.mark.parametrize(
     ("derivative", "search", "iterations", "end"),
     [
-        ("linear", "line", 60, "not converged in 60"),  # it goes on in ever smaller steps
+        ("linear", "line", 60, "not converged in 60"),  # it continues with decreasing steps
         ("nonlinear", "line", 120, "stopped improving"),
         ("nonlinear", "trust", 120, "stopped improving"),
     ],
 )
-def test_a_condensed_plan_reaches_its_goal(model, exact, derivative, search, iterations, end):
+def test_condensed_plan_reaches_its_goal(model, exact, derivative, search, iterations, end):
     plan = ddp(
         task(Condensed(model=model, derivative=derivative)),
         search=search,
@@ -83,10 +83,12 @@ def test_a_condensed_plan_reaches_its_goal(model, exact, derivative, search, ite
         <= CLOSE
     )
     assert plan.limit_violation == 0.0
-    assert exact.cost <= plan.cost * (1.0 + 1e-6)  # the exact model finds the optimum, from below
+    assert exact.cost <= plan.cost * (
+        1.0 + 1e-6
+    )  # the exact model finds the optimum, which is a lower bound
 
 
-def test_the_exact_derivative_of_a_condensed_model_gives_the_same_plan(model, exact):
+def test_exact_derivative_of_condensed_model_gives_the_same_plan(model, exact):
     plan = gauss_newton(task(Condensed(model=model, derivative="exact")))
     np.testing.assert_allclose(plan.controls, exact.controls, atol=1e-8)
     assert plan.status.iterations <= 25
@@ -112,7 +114,7 @@ def test_cost_never_increases(model):
 
 
 def test_condensed_plan_avoids_forbidden_zone(model, exact):
-    """A ball on the straight way to the goal."""
+    """A ball is on the straight path to the goal."""
     middle = 0.5 * (START + GOAL)
     zone = keep_out("tip", pl.sphere(middle, 0.002))
     held = gauss_newton(task(model, constraints=[zone]))
@@ -133,7 +135,7 @@ def test_condensed_plan_avoids_forbidden_zone(model, exact):
 
 @pytest.mark.parametrize(("increment", "derivative"), [(False, "linear"), (True, "nonlinear")])
 def test_condensed_plan_respects_stroke_limit(model, exact, increment, derivative):
-    """The cable that is taken in most, in all and over a step."""
+    """Check the largest cable stroke in total and in one step."""
     term = model.equations.potentials[2][0]
 
     def strokes(plan):
@@ -149,15 +151,12 @@ def test_condensed_plan_respects_stroke_limit(model, exact, increment, derivativ
     options = Options(iterations=60, tolerance=1e-5)
     wish = [StrokeLimit(actuator="c", upper=bound, increment=increment)]
     rough = Condensed(model=model, actuators=("c",), derivative=derivative)
-    plan = ddp(
-        task(rough, constraints=wish), options=options
-    )  # whose last rounds are those of gauss_newton
+    plan = ddp(task(rough, constraints=wish), options=options)  # its last rounds use gauss_newton
     assert bound * 0.99 <= strokes(plan).max() <= bound * (1.0 + 1e-4)
 
 
 def test_known_disturbance_is_compensated(exact):
-    """A push that sets in half way: the plan that knows it ends at the goal, the one that does not
-    is off."""
+    """A force starts at half of the time. Only the plan that includes it ends at the goal."""
     push = pl.PointLoad(
         point=(0.02, 0.02, 0.16), force=lambda t: np.array([0.0, -0.3, 0.0]) * (t > 0.12)
     )
@@ -188,7 +187,7 @@ def test_unreachable_goal_is_reported(model):
     plan = ddp(task(Condensed(model=model), way), options=Options(iterations=40))
     assert np.all(np.isfinite(plan.controls))
     assert plan.limit_violation == 0.0
-    assert max(miss for _, _, miss in plan.goal_errors) > 0.1  # and the summary says so
+    assert max(miss for _, _, miss in plan.goal_errors) > 0.1  # the summary reports it
     assert "largest goal error" in plan.summary()
 
 

@@ -1,5 +1,5 @@
-"""Plans by gradients: closed forms of a point mass, limits of every order, models that only have a
-pullback, and trouble on the way."""
+"""Gradient planners: closed forms of a point mass, limits of every order, models with only a
+pullback, and failures."""
 
 from dataclasses import dataclass
 
@@ -26,8 +26,9 @@ EASY = (*GOALS, Effort(weight=0.3))  # better conditioned, for Adam
 
 
 def rows_of(problem):
-    """F and b of a linear problem, cost = 1/2 |F u - b|^2 over one axis after the other: backward
-    Euler by hand, not by the model."""
+    """Return F and b of a linear problem with cost 1/2 |F u - b|^2, axis by axis.
+
+    Backward Euler is implemented here, independently of the model."""
     h = DT
     j = np.arange(N)
     place = h * h * (N - j)  # of x_N by u_j: v_k = h sum u, x = h sum v
@@ -49,7 +50,7 @@ def exact(problem, lower=-np.inf, upper=np.inf):
 
 @dataclass
 class OnlyPullback(Wrapped):
-    """A model without `linearize`, and without a step where a control is larger than `weak`."""
+    """A model without `linearize`, whose step fails if a control is larger than `weak`."""
 
     weak: float = np.inf
 
@@ -105,7 +106,7 @@ def test_actuator_and_user_bounds_hold(optimiser, terms):
         options=Options(iterations=500, tolerance=1e-9 if optimiser == "lbfgs" else 1e-5),
     )
     u = exact(problem, -3.0, 1.2)
-    assert np.isclose(u, 1.2).any()  # the bound matters
+    assert np.isclose(u, 1.2).any()  # the bound is active
     np.testing.assert_allclose(plan.controls, u, atol=0.02 if optimiser == "lbfgs" else 0.1)
     assert plan.cost == pytest.approx(
         evaluate(problem, u).cost, rel=1e-6 if optimiser == "lbfgs" else 1e-3
@@ -207,7 +208,7 @@ def test_memory_limit_does_not_change_the_plan():
     assert plans["all"].notes["extra_steps"] == 0 < plans[600].notes["extra_steps"]
 
 
-# Trouble
+# Failures
 
 
 def test_adam_returns_to_best_iterate_after_failed_simulation():
@@ -222,10 +223,10 @@ def test_adam_halves_step_after_failed_simulation():
     top = float(np.abs(exact(Problem(model=jet(), steps=N, terms=EASY))).max())
     problem = Problem(
         model=OnlyPullback(jet(), weak=0.5 * top), steps=N, terms=EASY
-    )  # before anything else goes wrong
+    )  # before any other failure
     rows = gradient(problem, optimiser="adam", rate=0.1, options=Options(iterations=60)).history
     first = next(k for k, row in enumerate(rows) if row.failed)
-    assert first > 2  # there is something learned to keep
+    assert first > 2  # there is progress to keep
     assert [row.cost for row in rows[:first]] == sorted(
         (row.cost for row in rows[:first]), reverse=True
     )
@@ -246,8 +247,8 @@ def test_adam_rate_recovers_after_failed_simulation():
 
 @pytest.mark.parametrize("weak", [1.05, 1.5])
 def test_failed_trial_steps_are_shortened(weak):
-    """Motors of 100 N make the first step far too long for a model that breaks a little above what
-    the optimum wants."""
+    """Actuator limits of 100 N make the first step far too long. The model fails slightly above the
+    optimal controls."""
     problem = Problem(model=jet((-100.0, 100.0)), steps=N, terms=TERMS)
     u = exact(problem)
     problem = Problem(
@@ -298,7 +299,7 @@ def test_guess_is_projected_to_limits(planner):
     problem = Problem(model=jet((-2.0, 2.0)), steps=N, terms=TERMS)
     plan = planner(
         problem, guess=exact(problem)
-    )  # the free optimum, better than any that is allowed
+    )  # the unconstrained optimum, better than every admissible one
     assert plan.limit_violation <= 1e-9
     assert plan.cost == pytest.approx(evaluate(problem, exact(problem, -2.0, 2.0)).cost, rel=1e-6)
 
@@ -370,7 +371,7 @@ def test_projection_is_the_nearest_point():
     near = project_to_limits(problem, far)
     assert problem.limit_violation(near) <= 1e-8
     for other in np.random.default_rng(4).uniform(-0.15, 0.15, (50, 6, 2)):
-        inside = near + 0.5 * (other - near)  # between two allowed controls
+        inside = near + 0.5 * (other - near)  # between two admissible controls
         assert problem.limit_violation(other) <= 0.0
         assert np.sum((far - near) * (inside - near)) <= 1e-6
     np.testing.assert_array_equal(
@@ -378,7 +379,7 @@ def test_projection_is_the_nearest_point():
     )
 
 
-def test_typical_controls():
+def test_typical_controls_follow_limits_or_guess():
     problem = Problem(model=jet((-1.0, 3.0)), steps=3, terms=[Effort()])
     np.testing.assert_array_equal(typical_controls(problem, np.zeros((3, 2))), [2.0, 2.0])
     problem = Problem(model=jet(), steps=3, terms=[Effort()])

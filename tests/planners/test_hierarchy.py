@@ -38,7 +38,7 @@ def latent(arm, **options):
     return pl.Latent(arm, dt=DT, **{"cell": 8.0, "compress": 1e-10, **options})
 
 
-# How often
+# Number of levels
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_only_latent_models_are_refined(arm):
 
 
 def test_refined_cost_converges_to_exact_plan(arm):
-    """Lemma IV.1 with the scheme's rate: each halving of the cell takes about 2^4 off the
-    difference to the plan with exact shapes."""
+    """Lemma IV.1: each halving of the cell reduces the difference to the exact plan by about
+    2^4."""
     refined = plan_refined(problem(latent(arm)), eta=1.0)
     best = gauss_newton(
         replace(problem(latent(arm)), model=refined.levels[-1].model.exact()),
@@ -97,7 +97,8 @@ def test_refinement_works_with_every_planner(arm, method):
 
 
 def closed_loop(model, gains):
-    """(cost, gradient) of a controller u = gains (1, tip) that brings the tip to its target."""
+    """Return (cost, gradient) of a controller u = gains (1, tip) that moves the tip to its
+    target."""
     W = gains.reshape(2, 3)
     rows = model.effector_rows("laser").toarray()
     sees = lambda x: np.concatenate([[1.0], rows @ model.space.position(x)])
@@ -115,8 +116,7 @@ def closed_loop(model, gains):
 
 
 def test_refinement_of_a_feedback_controller(arm):
-    """Equation 6: the same loop over cells, with the parameters of a controller in place of the
-    controls."""
+    """Equation 6: the same refinement with controller parameters instead of controls."""
 
     def train(model, gains):
         found = minimize(
@@ -251,8 +251,7 @@ def test_richardson_error_needs_three_levels(arm):
 
 
 def test_richardson_error_needs_plausible_order(arm, monkeypatch):
-    """A surrogate that gets no better with its cells promises nothing: its corners are off by
-    noise."""
+    """A surrogate with noisy corners does not converge and has no Richardson error estimate."""
     true, rng = corners.evaluate, np.random.default_rng(0)
 
     def noisy(f, x, near):
@@ -293,8 +292,8 @@ def test_store_gives_the_same_plan_bit_for_bit(arm, tmp_path):
 
 @pytest.mark.parametrize("stop", [2, 5, 7, 11, 16, 21])
 def test_interrupted_refinement_resumes_to_the_same_bits(arm, whole, tmp_path, stop):
-    """Wherever it stopped, in the middle of a batch too: plans and all corners; and where the first
-    process still lives."""
+    """Plans and corners are identical for every interruption, also within a batch and while the
+    first process still runs."""
     store = tmp_path / "corners.sqlite"
 
     def interrupt(what, done, total):
@@ -324,8 +323,8 @@ def whole(arm):
 
 
 def test_store_can_be_shared_between_cell_sizes(arm, tmp_path):
-    """Corners may be shared, what cells say of them not: the second plan is as good as on a store
-    of its own."""
+    """Corners are shared, data of cells are not. The second plan equals that with a separate
+    store."""
     store = tmp_path / "corners.sqlite"
     plan_refined(problem(latent(arm, cell=6.0, store=store, workers=1)), eta=3.0)
     shared, alone = (

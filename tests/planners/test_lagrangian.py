@@ -1,5 +1,5 @@
-"""Constraints around every planner: closed forms, an independent program, sets of all kinds, and
-what cannot be."""
+"""Constraints with every planner: closed forms, an independent program, all kinds of sets, and
+infeasible problems."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ PLANNERS = [gauss_newton, newton, ddp, gradient]
 
 
 def places():
-    """(N, N) x_k by u_j of backward Euler with unit mass, by hand."""
+    """Return the derivatives (N, N) of x_k by u_j for backward Euler with unit mass."""
     return np.array([[DT * DT * max(k - j, 0) for j in range(N)] for k in range(1, N + 1)])
 
 
@@ -30,7 +30,7 @@ def speeds():
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
-def test_least_effort_that_ends_at_a_point(planner):
+def test_least_effort_to_a_final_point_matches_closed_form(planner):
     """min 1/2 |u|^2 with a . u = 1 has u = a / |a|^2."""
     problem = Problem(
         model=jet(),
@@ -58,8 +58,8 @@ def test_least_effort_that_ends_at_a_point(planner):
 
 
 @pytest.mark.parametrize("planner", PLANNERS)
-def test_active_speed_constraint(planner):
-    """Against a program written by hand: 1/2 10 (x_N - 1)^2 + 1/2 0.01 dt |u|^2 with v <= 0.8 at
+def test_active_speed_constraint_matches_independent_program(planner):
+    """Compare with an independent program: 1/2 10 (x_N - 1)^2 + 1/2 0.01 dt |u|^2 with v <= 0.8 at
     every step."""
     problem = Problem(
         model=jet(),
@@ -81,7 +81,7 @@ def test_active_speed_constraint(planner):
     plan = plan_with_constraints(problem, planner, options=Options(tolerance=1e-9, iterations=1000))
     assert plan.status, plan.status.text
     assert plan.constraint_violation <= 1e-6
-    assert np.isclose(V @ u, 0.8, atol=1e-6).sum() > 3  # the limit matters at many steps
+    assert np.isclose(V @ u, 0.8, atol=1e-6).sum() > 3  # the limit is active at many steps
     assert plan.cost == pytest.approx(
         evaluate(problem, np.stack([u, 0.0 * u], axis=1)).cost, rel=1e-4
     )
@@ -104,7 +104,7 @@ def test_inactive_constraint_does_not_change_the_plan(planner):
 
 
 def test_plan_avoids_obstacle():
-    """A disc in the way; its complement is no convex set, but the squared distance lies in an
+    """A disc blocks the path. Its complement is not convex, but the squared distance is in an
     interval."""
     centre, radius = np.array([0.5, 0.02]), 0.2
     keep = Constraint(
@@ -161,8 +161,7 @@ def test_soft_beam_stays_in_corridor():
 
 
 def test_units_and_weights_do_not_change_the_plan():
-    """The same task in other units of cost (a million times) and of constraint (a thousand times):
-    the same controls."""
+    """Scaling the cost by 1e6 and the constraint by 1e3 does not change the controls."""
     found = []
     for weight, unit in ((1.0, 1.0), (1e6, 1.0), (1.0, 1e3), (1e-6, 1e-3)):
         fast = Constraint(
@@ -204,7 +203,7 @@ def test_infeasible_constraint_is_named(planner):
 
 
 def test_constraint_beyond_actuator_limits_is_named():
-    """1 N on 1 kg gets 0.55 m far in 1 s of backward Euler, and no further."""
+    """A force of 1 N moves 1 kg by at most 0.55 m in 1 s of backward Euler."""
     there = Constraint(
         effector="tip", inside=Interval(lower=1.0), time=1.0, function=lambda y: y[:1]
     )
@@ -244,7 +243,7 @@ def test_every_planner_handles_constraints(planner):
     assert plan.constraint_violation <= 1e-6
 
 
-# The way
+# Iterations
 
 
 def speedy():
@@ -271,7 +270,7 @@ def test_history_contains_the_violation():
     assert plan.status.iterations == len(plan.history) - 1
 
 
-def test_an_interrupted_search_is_resumed_with_its_multipliers(tmp_path):
+def test_interrupted_search_is_resumed_with_its_multipliers(tmp_path):
     whole = plan_with_constraints(speedy(), gauss_newton)
 
     def stop(what, done, total):

@@ -1,5 +1,5 @@
-"""What every planner owes: the common optimum, within limits, bit for bit replayed, from any guess,
-after any interruption."""
+"""The contract of every planner: the common optimum within limits, bit-identical replay, any guess,
+and resumption after an interruption."""
 
 from dataclasses import replace
 from functools import cache, partial
@@ -26,7 +26,7 @@ from pliant.problem import Effort, Goal, Limit, Problem, Residual, Reward, apply
 
 pytest.importorskip("casadi")
 
-# Every planner with every way it can go; Ipopt's tolerance is a hundredth of ours, and below 1e-10
+# Every planner with all of its variants; Ipopt's tolerance is a hundredth of ours, and below 1e-10
 # round-off stops it
 METHODS = {
     "gauss_newton adjoint": partial(gauss_newton, route="adjoint"),
@@ -57,7 +57,9 @@ every = pytest.mark.parametrize("method", METHODS)
 
 
 def whip(rule=pl.ImplicitEuler, *, damping=0.0, dt=0.03, iterations=100):
-    """(model, state) a foam strip whose left end a hand moves and turns, at rest under gravity."""
+    """Return (model, state) of a foam strip at rest under gravity.
+
+    A gripper moves and rotates its left end."""
     robot = pl.Robot(
         shape=pl.geometry.Rectangle(size=(0.4, 0.04)),
         divisions=(3, 1),
@@ -74,7 +76,7 @@ def whip(rule=pl.ImplicitEuler, *, damping=0.0, dt=0.03, iterations=100):
 
 
 def hit(*, steps=6, target=(0.3, 0.2), limits=(), weight=100.0, model=None, **parts):
-    """The tip is to be at a place at the end."""
+    """Return the problem of moving the tip to a target at the final time."""
     model, x0 = whip() if model is None else model
     goal = Goal(effector="tip", target=target, time=steps * model.dt, weight=weight)
     return Problem(
@@ -99,7 +101,7 @@ def solved(method, limits="free"):
 
 @cache
 def optimum(limits="free"):
-    """The least cost that any planner finds."""
+    """Return the least cost of all planners."""
     return min(solved(method, limits).cost for method in METHODS)
 
 
@@ -120,7 +122,7 @@ def test_registry_every_planner_is_in_a_case():
 
 @every
 @pytest.mark.parametrize("limits", LIMITS)
-def test_finds_the_common_optimum_within_the_limits(method, limits):
+def test_every_planner_finds_the_common_optimum_within_limits(method, limits):
     problem, plan = problem_with(limits), solved(method, limits)
     assert plan.status, plan.status.text
     assert plan.cost == pytest.approx(optimum(limits), rel=1e-6)
@@ -157,8 +159,9 @@ def test_random_perturbations_do_not_lower_the_cost(limits, rng):
 
 
 def _inside(problem, rng):
-    """Random controls within the limits, at a steady speed; between two points within them is
-    another one."""
+    """Return random controls within the limits at constant speed.
+
+    The limits are convex, so intermediate points are also within them."""
     start = 0.005 * rng.uniform(-1, 1, 3)
     controls = np.outer(np.arange(1, problem.steps + 1), start)
     assert problem.limit_violation(controls) == 0.0
@@ -169,7 +172,7 @@ def _inside(problem, rng):
 @pytest.mark.parametrize("limits", ["free", "all"])
 def test_replay_is_bit_for_bit(method, limits):
     problem, plan = problem_with(limits), solved(method, limits)
-    fresh, _ = whip()  # with caches of its own
+    fresh, _ = whip()  # with separate caches
     assert plan.replay(problem.model, problem) == plan.cost
     assert plan.replay(fresh, problem) == plan.cost
     run = evaluate(problem, plan.controls)
@@ -190,7 +193,7 @@ def test_cost_never_increases(method, limits):
 @pytest.mark.parametrize("method", SHOOTING)
 @pytest.mark.parametrize("limits", ["free", "all"])
 def test_warm_start_from_optimum_converges_at_once(method, limits):
-    """Not collocation, whose interior point begins away from its limits."""
+    """Collocation is excluded, because its interior-point method starts away from the limits."""
     again = METHODS[method](problem_with(limits), guess=solved("newton", limits).controls)
     assert again.status
     assert len(again.history) - 1 <= 1
@@ -198,7 +201,7 @@ def test_warm_start_from_optimum_converges_at_once(method, limits):
 
 
 @every
-def test_the_same_call_gives_the_same_bits(method):
+def test_repeated_call_is_bit_identical(method):
     first, again = (
         solved(method, "all"),
         METHODS[method](hit(limits=LIMITS["all"]), options=EXACT[method]),
@@ -222,7 +225,7 @@ def test_guess_is_projected_to_limits(method):
 
 @every
 def test_unreachable_target_is_approached_and_reported(method):
-    """A hand that stays within 1 cm and turns by little cannot bring the tip 1 m away."""
+    """A gripper that moves by at most 1 cm and rotates little cannot move the tip by 1 m."""
     problem = hit(steps=3, target=(1.0, 1.0), limits=[Limit(lower=-0.01, upper=0.01)])
     plan = METHODS[method](problem, options=EXACT[method])
     assert plan.status, plan.status.text
@@ -238,7 +241,7 @@ def test_unreachable_target_is_approached_and_reported(method):
 
 
 @every
-def test_a_horizon_of_one_step(method):
+def test_horizon_of_one_step_is_planned(method):
     problem = hit(steps=1)
     plan = METHODS[method](problem, options=EXACT[method])
     assert plan.status, plan.status.text
@@ -386,8 +389,7 @@ def test_resume_from_empty_folder_starts_from_guess(method, tmp_path):
 
 @pytest.mark.parametrize("method", SHOOTING)
 def test_failed_trial_is_shortened_and_reported(method):
-    """A step that may take 6 Newton iterations fails for fast motions, and the first move is a fast
-    one."""
+    """With 6 Newton iterations fast motions fail, and the first trial is a fast motion."""
     problem = hit(target=(0.0, 0.3), model=whip(iterations=6))
     plan = METHODS[method](problem, options=Options(iterations=15))
     failed = sum(row.failed for row in plan.history)
@@ -426,7 +428,7 @@ def test_bad_guess_is_rejected(method, guess, sentence):
 
 
 def curved(rule, damping, effort=0.1):
-    """Every kind of term, with some that look back."""
+    """Return a problem with every kind of term, including terms over several steps."""
     model, x0 = whip(rule, damping=damping)
     terms = [
         Goal(effector="tip", target=(0.35, 0.1), time=0.12, weight=20.0),
@@ -453,7 +455,7 @@ def curved(rule, damping, effort=0.1):
     ids=["euler", "viscous euler", "viscous bdf2"],
 )
 def moving(request, rng):
-    """A problem, a run away from rest and a direction of its controls."""
+    """Return a problem, a simulation away from rest and a direction of its controls."""
     problem = curved(*request.param)
     now = evaluate(problem, problem.guess() + 0.05 * rng.standard_normal((4, 3)))
     return problem, now, rng.standard_normal((4, 3))
@@ -473,7 +475,7 @@ def test_adjoint_and_forward_jacobians_agree(moving):
     ):
         assert not rows[
             last - observation.size : last, observation.step :
-        ].any()  # what comes later changes nothing
+        ].any()  # later controls have no effect
 
 
 def test_cost_gradient_and_hessian_pass_taylor_test(moving, rate):
@@ -508,11 +510,12 @@ def test_methods_agree_for_terms_over_several_steps(method):
     assert plan.cost == pytest.approx(newton(problem, options=TIGHT).cost, rel=1e-6)
 
 
-# What ddp gives beside
+# Feedback gains and regularisation of DDP
 
 
 def jet(**parts):
-    """A ball that a jet drives: linear dynamics, quadratic cost with memory."""
+    """Return the problem of a ball driven by a thrust: linear dynamics, quadratic cost over several
+    steps."""
     robot = pl.Robot(
         shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2),
         gravity=(0.0, -9.81),
@@ -529,8 +532,8 @@ def jet(**parts):
 
 
 def test_ddp_gains_stabilise_the_plan():
-    """On a linear-quadratic problem the policy is optimal from every state: disturbed, it does what
-    planning anew would do."""
+    """The policy of a linear-quadratic problem is optimal from every state. After a disturbance it
+    equals a new plan."""
     problem = jet()
     plan, layout = ddp(problem, options=TIGHT), AugmentedState(problem=problem)
     assert plan.gains.shape == (10, 2, layout.size) == (10, 2, 4 + 2)
@@ -563,7 +566,7 @@ def test_bad_regulariser_is_rejected(regulariser):
 
 
 def test_friction_is_planned_without_second_derivatives():
-    """Exact Newton says what to do instead."""
+    """The error of the exact Newton method names the alternative."""
     robot = pl.Robot(
         shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=0.2),
         gravity=(0.0, -9.81),
@@ -584,9 +587,9 @@ def test_friction_is_planned_without_second_derivatives():
     assert newton(problem, second_order=False).cost == pytest.approx(ddp(problem).cost, rel=1e-4)
 
 
-def test_an_active_rate_limit_does_not_stall_gauss_newton():
-    """The free step is far longer than the limited one; its trust-region multiplier says nothing
-    about the latter."""
+def test_active_rate_limit_does_not_stall_gauss_newton():
+    """The unconstrained step is far longer than the limited step. Its trust-region multiplier is
+    not valid for the limited step."""
     strip = pl.Robot(
         shape=pl.Box(size=(0.2, 0.03, 0.01)),
         divisions=(5, 1, 1),

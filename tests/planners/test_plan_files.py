@@ -1,4 +1,4 @@
-"""Saved plans come back whole, belong to one robot, and are tables for other programs."""
+"""Saved plans are loaded without loss, belong to one robot, and can be exported as tables."""
 
 import csv
 import json
@@ -40,13 +40,13 @@ def _saved(tmp_path_factory):
 
 @pytest.fixture
 def saved(_saved, tmp_path):
-    """A folder with the plan, for one test to damage."""
+    """Return a copy of the plan folder that one test may damage."""
     return shutil.copytree(_saved, tmp_path / "my-plan")
 
 
 @pytest.mark.parametrize("model", [None, jet()], ids=["alone", "with its model"])
 @pytest.mark.parametrize("name", ["", "plan.json"], ids=["folder", "file"])
-def test_a_saved_plan_is_loaded_bit_for_bit(saved, model, name):
+def test_saved_plan_is_loaded_bit_for_bit(saved, model, name):
     made, again = planned(), Plan.load(saved / name, model=model)
     for field in ("controls", "states", "gains", "previous_control"):
         np.testing.assert_array_equal(getattr(made, field), getattr(again, field))
@@ -87,7 +87,7 @@ def test_to_csv_names_times_controls_and_effectors(saved, tmp_path):
     np.testing.assert_array_equal(table[:, 3:], made.positions["tip"][1:])
 
 
-def test_a_quasistatic_table_counts_steps(tmp_path):
+def test_quasistatic_table_counts_steps(tmp_path):
     bar = pl.Robot(
         shape=pl.Box(size=(0.2, 0.03, 0.03)),
         divisions=(2, 1, 1),
@@ -128,7 +128,7 @@ def renamed():
     ],
     ids=["robot", "controls", "dt", "rule"],
 )
-def test_a_plan_of_another_model_is_refused(saved, model, says, one_sentence):
+def test_plan_of_another_model_is_rejected(saved, model, says, one_sentence):
     one_sentence(lambda: Plan.load(saved, model=model), says)
 
 
@@ -170,7 +170,7 @@ def bar(**changes):
     return pl.Robot(**given)
 
 
-def test_the_digest_of_a_robot_depends_on_values_and_not_on_their_types(tmp_path):
+def test_robot_digest_depends_on_values_and_not_on_types(tmp_path):
     (tmp_path / "bar.toml").write_text(BAR)
     same = {
         "points as an array": bar(
@@ -190,13 +190,13 @@ def test_the_digest_of_a_robot_depends_on_values_and_not_on_their_types(tmp_path
         assert EquilibriumMap(robot=robot).key == EquilibriumMap(robot=bar()).key, what
 
 
-def test_the_digest_of_a_robot_tells_which_parts_differ():
+def test_robot_digest_names_the_different_parts():
     other = bar(gravity=(0, 0, -9.8), cable={"limits": (0, 6)})
     assert different_parts(robot_digest(bar()), robot_digest(other)) == "actuators, gravity"
     assert EquilibriumMap(robot=other).key != EquilibriumMap(robot=bar()).key
 
 
-def test_a_path_without_a_plan_is_refused(saved, one_sentence):
+def test_path_without_a_plan_is_rejected(saved, one_sentence):
     Plan.load(saved).to_csv(saved / "plan.csv")
     one_sentence(lambda: Plan.load(saved / "plan.csv"), "plan.csv is not a saved plan. Give the")
     one_sentence(
@@ -219,7 +219,7 @@ def test_unfinished_plan_needs_a_model_to_load(tmp_path, one_sentence):
     np.testing.assert_array_equal(again.positions["tip"][0], (0.0, 0.0))
 
 
-def test_a_model_without_a_robot_has_numbered_controls(tmp_path):
+def test_model_without_a_robot_has_numbered_controls(tmp_path):
     class Alone(Wrapped):
         def step(self, x, u, p=None, k=0):
             return self.model.step(x, u, p, k)
@@ -232,7 +232,7 @@ def test_a_model_without_a_robot_has_numbered_controls(tmp_path):
     assert (plan.model.robot, plan.model.names) == ("Alone", ("control 1", "control 2"))
 
 
-def test_a_plan_without_a_model_is_not_saved(tmp_path, one_sentence):
+def test_plan_without_a_model_is_not_saved(tmp_path, one_sentence):
     one_sentence(lambda: replace(planned(), model=None).save(tmp_path), "has no model")
     one_sentence(lambda: replace(planned(), model=None).to_csv(tmp_path / "t"), "has no model")
 
@@ -286,7 +286,7 @@ def test_damaged_plan_is_rejected_in_one_line(saved, case, one_sentence):
 @pytest.mark.parametrize(
     "key", ["dt", "names", "controls", "history", "space", "initial_state", "cost"]
 )
-def test_a_plan_that_lacks_a_key_is_refused(saved, key, one_sentence):
+def test_plan_without_a_required_key_is_rejected(saved, key, one_sentence):
     path = saved / "plan.json"
     raw = json.loads(path.read_text())
     del raw[key]
@@ -297,13 +297,13 @@ def test_a_plan_that_lacks_a_key_is_refused(saved, key, one_sentence):
 @pytest.mark.parametrize(
     ("old", "new"), [('"cost": ', '"cost": NaN, "c": '), ('"dt": ', '"dt": 1e400, "c": ')]
 )
-def test_numbers_that_are_not_finite_are_refused(saved, old, new, one_sentence):
+def test_non_finite_numbers_are_rejected(saved, old, new, one_sentence):
     path = saved / "plan.json"
     path.write_text(path.read_text().replace(old, new, 1))
     one_sentence(lambda: Plan.load(saved), "plan.json")
 
 
-def test_a_truncated_or_nested_plan_is_refused(saved, one_sentence):
+def test_truncated_or_nested_plan_is_rejected(saved, one_sentence):
     path = saved / "plan.json"
     text = path.read_text()
     for bad in ("", text[: len(text) // 2], nested(100_000), "[]", "9" * 5000):
@@ -313,7 +313,7 @@ def test_a_truncated_or_nested_plan_is_refused(saved, one_sentence):
     one_sentence(lambda: Plan.load(saved), "does not exist")
 
 
-def test_damaged_states_are_refused(saved, one_sentence):
+def test_damaged_states_are_rejected(saved, one_sentence):
     [path] = saved.glob("states-*.npy")
     blob = path.read_bytes()
     for bad in (b"", blob[:-8], blob[:-1] + b"\x01", b"\x93NUMPY"):
@@ -343,7 +343,7 @@ def other_plan() -> Plan:
     return replace(planned(), states=planned().states + 1.0, gains=None)
 
 
-def test_a_crash_while_a_plan_is_replaced_leaves_the_old_plan(saved, monkeypatch):
+def test_crash_during_replacement_keeps_the_old_plan(saved, monkeypatch):
     class Killed(Exception):
         pass
 
@@ -356,7 +356,7 @@ def test_a_crash_while_a_plan_is_replaced_leaves_the_old_plan(saved, monkeypatch
     np.testing.assert_array_equal(Plan.load(saved).states, planned().states)
 
 
-def test_a_replaced_plan_leaves_no_old_arrays(saved):
+def test_replaced_plan_leaves_no_old_arrays(saved):
     (saved / "states-mine.npy").write_text("mine")
     other_plan().save(saved)
     again = Plan.load(saved)

@@ -1,4 +1,4 @@
-"""Planners, simulations and surrogates show their progress by default, and only if they last."""
+"""Planners, simulations and surrogates show progress by default, but only in long computations."""
 
 import sys
 
@@ -16,7 +16,7 @@ METHODS = ["gauss_newton", "newton", "ddp", "gradient", "collocation"]
 
 @pytest.fixture
 def shown(monkeypatch, capsys):
-    """shown(): the lines of progress so far, of displays that do not wait."""
+    """Return shown(), the progress lines so far. Displays start without delay."""
     monkeypatch.setattr("pliant.progress.DELAY", 0.0)
     monkeypatch.setattr(
         "pliant.progress._choose_sink", lambda: Log(stream=sys.stderr, interval=0.0)
@@ -72,7 +72,7 @@ def test_progress_function_receives_reports(shown):
     assert shown() == []
 
 
-def test_a_simulation_shows_its_steps(shown):
+def test_simulation_shows_its_steps(shown):
     pl.simulate(jet(), np.zeros((3, 2)))
     assert [line.split(" after ")[0] for line in shown()] == [
         "simulating 1/3",

@@ -1,5 +1,5 @@
-"""The compiled backward pass over few states is the one that goes stage by stage, with bounds that
-move and with damping."""
+"""The compiled backward pass for few states equals the pass stage by stage, with state-dependent
+bounds and damping."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ N, n, m = 12, 5, 3
 
 
 def random_blocks(seed, width):
-    """Convex stages about which every control has a room of about `width`, whose bounds move with
-    the state."""
+    """Return convex stages whose control bounds have a distance of about `width` and depend on the
+    state."""
     r = np.random.default_rng(seed)
     F, G = r.standard_normal((N, n + m, n + m)), r.standard_normal((n, n))
     H = np.swapaxes(F, 1, 2) @ F
@@ -75,7 +75,7 @@ def test_backward_pass_stops_at_indefinite_hessian():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_box_qp_solution_satisfies_kkt(seed):
-    """The conditions of a minimum, from far off and from a box that holds zero only at its
+    """Check the KKT conditions from a distant start and for a box that contains zero only at a
     corner."""
     r = np.random.default_rng(seed)
     F, g = r.standard_normal((6, 6)), 3.0 * r.standard_normal(6)

@@ -1,5 +1,5 @@
-"""Limits and constraints: projections by their defining inequality, violations by hand, and bad
-input."""
+"""Limits and constraints: projections by their defining inequality, violations in closed form, and
+bad input."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ REGIONS = {
 
 
 @pytest.mark.parametrize("name", list(REGIONS))
-def test_a_projection_is_the_nearest_point(name, rng):
+def test_projection_is_the_nearest_point(name, rng):
     """(c - P c) . (z - P c) <= 0 for every z of the set, and P P = P."""
     region = REGIONS[name]
     inside = [region.project(z) for z in 2.0 * rng.standard_normal((30, 2))]
@@ -92,7 +92,7 @@ def test_violations_match_closed_form():
     assert problem_of().constraint_violation(run, np.zeros((4, 2))) == 0.0
 
 
-def test_constraint_on_velocity(rng):
+def test_velocity_constraint_violation_matches_closed_form(rng):
     problem = problem_of(
         [
             Constraint(
@@ -109,7 +109,7 @@ def test_constraint_on_velocity(rng):
 
 
 def pair():
-    """Two masses in the plane, each with a jet of its own."""
+    """Return two masses in the plane, each with its own thrust."""
     at = {"left": (0.0, 0.0), "right": (1.0, 0.0)}
     robot = pl.Robot(
         shape=pl.PointMass(points=list(at.values())),
@@ -120,7 +120,7 @@ def pair():
 
 
 def test_constraint_on_several_effectors_concatenates_them():
-    """Two masses that are to stay apart: neither of them alone knows how far they are."""
+    """Two masses must keep a distance, which depends on both positions."""
     model, u = pair(), np.tile([3.0, 0.0, -2.0, 1.0], (4, 1))
     gap = lambda y: np.array([((y[:2] - y[2:]) ** 2).sum()])
     states = pl.simulate(model, u).states
@@ -155,8 +155,7 @@ def test_constraint_on_several_effectors_concatenates_them():
 
 
 def test_penalty_gradient_of_several_effectors_matches_differences(rng, taylor):
-    """Through the steps: the gradient of the priced cost by the controls, against the cost
-    itself."""
+    """Compare the control gradient of the cost with penalties with differences of the cost."""
     model = pair()
     gap = lambda y: np.array([((y[:2] - y[2:]) ** 2).sum()])
     apart = Constraint(
@@ -186,7 +185,7 @@ def test_penalty_gradient_of_several_effectors_matches_differences(rng, taylor):
 
 
 def test_function_undefined_at_the_origin_is_accepted():
-    """Such as a beam's spot, whose ends coincide there."""
+    """An example is the spot of a laser beam, whose two ends coincide at the origin."""
     slope = Constraint(
         effector=("left", "right"),
         inside=Interval(upper=1.0),
@@ -196,8 +195,8 @@ def test_function_undefined_at_the_origin_is_accepted():
 
 
 def test_multiplier_matches_closed_form():
-    """min 1/2 y^2 with y >= 1: y = 1, multiplier -1; there the penalty's slope balances the cost's,
-    whatever the penalty."""
+    """min 1/2 y^2 with y >= 1: y = 1, multiplier -1. There the gradient of the penalty balances
+    that of the cost for every penalty factor."""
     constraint_row = problem_of(
         [Constraint(effector="tip", inside=Interval(lower=1.0), function=lambda y: y[:1], time=0.1)]
     ).constraint_rows[0]
@@ -227,10 +226,10 @@ def test_limit_violation_is_relative_to_width():
     assert problem_of(limits=[Limit(lower=-300.0, upper=300.0, order=2)]).limit_violation(u) == 0.0
     assert problem_of(motors=(-2.0, 2.0)).limit_violation(u) == pytest.approx(
         1.0 / 4.0
-    )  # the motors' own limits always hold
+    )  # the limits of the actuators always apply
 
 
-def test_a_limit_for_each_control():
+def test_limit_can_differ_for_each_control():
     bound = Limit(lower=(-1.0, -np.inf), upper=2.0, order=1).attach(jet())
     np.testing.assert_array_equal(bound.lower, [-1.0, -np.inf])
     np.testing.assert_array_equal(bound.upper, [2.0, 2.0])
@@ -341,7 +340,7 @@ def nan_left_of_here(y):
     ],
 )
 def test_nan_constraint_of_the_guess_is_rejected(constraint, one_sentence):
-    """NaN is neither inside a set nor outside, so a plan would call it kept."""
+    """NaN is neither inside nor outside a set, so a plan could report it as satisfied."""
     one_sentence(
         lambda: pl.plan(problem_of([constraint])),
         r"constraint on 'tip': its function returns nan at \[0\., 0\.\]",

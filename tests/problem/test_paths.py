@@ -1,4 +1,4 @@
-"""Paths: places by closed forms, speeds, where they stand still, and what is no path."""
+"""Paths: positions in closed form, speeds, pauses and bad input."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_circle_has_constant_radius_and_speed():
     assert length.sum() == pytest.approx(2.0 * 2.0 * np.pi * 0.5, rel=1e-3)
     np.testing.assert_allclose(path(4.0), path(0.0), atol=1e-12)
     turn = np.cross(places[0] - [0.1, 0.2, 0.3], places[1] - [0.1, 0.2, 0.3])
-    assert turn @ n > 0.0  # by the right hand
+    assert turn @ n > 0.0  # by the right-hand rule
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,10 @@ def test_circle_starts_on_the_x_side(normal, first):
     )
 
 
-def test_a_circle_in_the_plane():
+def test_plane_circle_matches_closed_form():
     path = paths.circle(center=(1.0, 0.0), radius=2.0, period=1.0)
     np.testing.assert_allclose(path(0.25), (1.0, 2.0), atol=1e-12)
-    np.testing.assert_allclose(path(7.0), (3.0, 0.0), atol=1e-12)  # after its period it stands
+    np.testing.assert_allclose(path(7.0), (3.0, 0.0), atol=1e-12)  # constant after its period
     np.testing.assert_allclose(path(-1.0), (3.0, 0.0), atol=1e-12)
 
 
@@ -113,7 +113,7 @@ def test_minimum_jerk_stops_at_each_point_and_pauses():
         np.testing.assert_allclose((way(t + h) - way(max(t - h, 0.0))) / (2.0 * h), 0.0, atol=1e-3)
     np.testing.assert_allclose(
         way(0.375), [0.5, 0.0], atol=1e-12
-    )  # half way in the middle of the time
+    )  # half of the distance at half of the time
     np.testing.assert_array_equal(paths.minimum_jerk([0.0], places[:1])(5.0), places[0])
     with pytest.raises(InputError, match="pause"):
         paths.minimum_jerk([0.0, 1.0], places[:2], pause=1.0)

@@ -15,12 +15,12 @@ BAR = pl.Robot(
 )
 
 
-def test_limit_among_the_terms_is_refused_with_the_right_argument():
+def test_limit_among_terms_is_rejected_and_correct_argument_is_named():
     goal = pl.Goal(effector="tip", target=(0.1, 0.01, 0.02), time=0.02)
     with pytest.raises(pl.InputError, match=r"limits=\[\.\.\.\]"):
         pl.plan(pl.ImplicitEuler(BAR, dt=0.01), [goal, pl.Limit(upper=1.0)], steps=2)
 
 
-def test_robot_in_place_of_a_model_is_refused_when_a_plan_is_loaded(tmp_path):
+def test_loading_a_plan_with_a_robot_instead_of_a_model_is_rejected(tmp_path):
     with pytest.raises(pl.InputError, match="ImplicitEuler"):
         pl.Plan.load(tmp_path, model=BAR)

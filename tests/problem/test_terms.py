@@ -1,5 +1,5 @@
-"""Losses and terms: values by hand, every slope and Hessian against finite differences, bands
-against dense matrices, and bad input."""
+"""Losses and terms: values in closed form, gradients and Hessians by finite differences, banded and
+dense matrices, and bad input."""
 
 import numpy as np
 import pytest
@@ -113,16 +113,14 @@ def test_loss_hessians_match_differences_of_the_gradient(name):
     loss, h = LOSSES[name], 1e-5
     columns = [(loss.gradient(Y + h * e) - loss.gradient(Y - h * e)) / (2.0 * h) for e in np.eye(2)]
     exact = np.stack(columns, axis=1)
-    np.testing.assert_allclose(
-        loss.hessian(Y), exact, atol=1e-6
-    )  # differences of slopes that are themselves exact
+    np.testing.assert_allclose(loss.hessian(Y), exact, atol=1e-6)  # differences of exact gradients
     F = loss.gauss_newton_factor(Y)
     assert F.shape[1] == 2
     if name not in (
         "least squares",
         "penalty curved",
         "penalty ball",
-    ):  # whose factor leaves the bend out
+    ):  # the Gauss-Newton factor omits the curvature
         np.testing.assert_allclose(F.T @ F, loss.hessian(Y), atol=1e-12)
 
 
@@ -145,7 +143,7 @@ def test_least_squares_at_its_optimum_is_gauss_newton():
     )
 
 
-# Smooth terms
+# Control costs
 
 
 def control_cost_of(order, steps, n=2):
@@ -167,7 +165,7 @@ def test_differences_are_exact_for_their_polynomials():
 
 @pytest.mark.parametrize("order", range(4))
 @pytest.mark.parametrize("steps", [1, 2, 7])
-def test_control_cost_and_its_derivatives(order, steps, rng):
+def test_control_cost_and_its_derivatives_match_dense_matrices(order, steps, rng):
     control_cost, before = control_cost_of(order, steps), rng.standard_normal(2)
     u, d = rng.standard_normal((2, steps, 2))
     g = control_cost.gradient(u, before)
@@ -205,12 +203,11 @@ def test_constant_control_has_no_rate_cost():
         assert control_cost.value(u, np.zeros(2)) > 1.0
 
 
-# Looks
+# Observations
 
 
-def test_observations_of_a_trajectory(rng):
-    """Positions, velocities and accelerations of a mass under forces, against backward Euler by
-    hand."""
+def test_observations_of_a_trajectory_match_backward_euler(rng):
+    """Compare position, velocity and acceleration of a mass with an explicit backward Euler sum."""
     model, u = jet(), rng.standard_normal((6, 2))
     run = pl.simulate(model, u)
     v = DT * np.cumsum(u, axis=0)
@@ -243,7 +240,7 @@ def test_observation_of_controls_before_the_first_step(rng):
     )
 
 
-def test_a_goal_at_all_times_is_an_integral():
+def test_goal_at_all_times_is_a_time_integral():
     goal = Goal(effector="tip", target=(2.0, 0.0))
     coarse, fine = (
         Problem(model=pl.ImplicitEuler(jet().robot, dt=dt), steps=round(1 / dt), terms=[goal])
@@ -254,7 +251,7 @@ def test_a_goal_at_all_times_is_an_integral():
     assert fine.value(still[1], fine.guess()) == pytest.approx(2.0)
 
 
-def test_time_dependent_targets():
+def test_time_dependent_targets_are_evaluated_at_each_step():
     model = jet()
     observations = Goal(
         effector="tip",
@@ -291,7 +288,7 @@ def test_times_are_rounded_to_steps(time, step):
     assert steps_at_times("x", time, 10, DT) == [step]
 
 
-def test_a_state_goal_and_a_residual():
+def test_state_goal_and_residual_match_closed_form():
     model = jet()
     goal = StateGoal(target=np.arange(4.0), part="velocity", time=0.2).attach(model, 3)[0]
     x = np.arange(10.0, 18.0)
@@ -309,8 +306,7 @@ def test_a_state_goal_and_a_residual():
 
 
 def bar(dt=0.05):
-    """A soft bar with a hand at its end and an effector there and at its middle: both move, each in
-    its own way."""
+    """Return a soft bar with a thrust at its end and effectors at its end and its middle."""
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.1, 0.1)),
         divisions=(2, 1, 1),
@@ -326,8 +322,9 @@ def bar(dt=0.05):
 
 
 def ray(y):
-    """Where the line from the middle through the tip meets the plane x = 0.5: a quotient, so that
-    no part of y is seen alone."""
+    """Return where the line from the middle through the tip meets the plane x = 0.5.
+
+    The quotient couples all components of y."""
     tip, middle = y[:3], y[3:]
     return (tip + (0.5 - tip[0]) / (tip[0] - middle[0]) * (tip - middle))[1:]
 
@@ -377,9 +374,9 @@ def test_one_name_is_the_same_as_a_tuple_of_one(rng):
 
 
 @pytest.mark.parametrize("rows", [adjoint_jacobian, forward_jacobian])
-def test_gradient_of_a_cost_on_two_effectors(rng, taylor, rows):
-    """Through the steps of a soft bar: a beam's spot and how fast its two ends part, against the
-    cost itself."""
+def test_gradient_of_cost_on_two_effectors_passes_taylor_test(rng, taylor, rows):
+    """Compare the gradient with the cost of a soft bar: the spot of a ray and the separation speed
+    of its ends."""
     model, steps = bar(), 4
     apart = lambda y: y[:3] - y[3:]
     terms = [
@@ -405,7 +402,7 @@ def test_gradient_of_a_cost_on_two_effectors(rng, taylor, rows):
     assert slope == pytest.approx(change, rel=1e-6)
 
 
-def test_a_problem_sums_its_terms(rng):
+def test_problem_cost_is_the_sum_of_its_terms(rng):
     model, u = jet(), rng.standard_normal((5, 2))
     terms = [
         Goal(effector="tip", target=(1.0, 0.0), time=0.5),
@@ -511,12 +508,12 @@ def test_bad_terms_are_rejected(term, says):
         (lambda: Residual(effector="tip", residual=np.sin, weight=-1.0), "weight -1"),
     ],
 )
-def test_terms_with_bad_numbers_are_refused_when_made(make, says):
+def test_terms_with_bad_numbers_are_rejected_at_construction(make, says):
     with pytest.raises(InputError, match=says):
         make()
 
 
-def test_velocity_needs_inertia():
+def test_velocity_term_requires_a_dynamic_model():
     robot = pl.Robot(
         shape=pl.Box(size=(0.2, 0.1, 0.1)),
         divisions=(2, 1, 1),

@@ -1,4 +1,4 @@
-"""Bodies for the pictures, made of plain arrays: a bending bar, a flat strip, a beam, a cloud."""
+"""Scenes made of plain arrays for the tests of pictures: a bending bar and a sagging strip."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,7 @@ from pliant.report import Line, Scene
 
 
 def box_surface(nx, ny, nz):
-    """The surface of a box lattice: points (n, 3) in the unit cube and triangles (m, 3) that turn
-    outward."""
+    """Return the points (n, 3) and triangles (m, 3) of a unit cube. The normals point outward."""
     counts = np.array([nx, ny, nz])
     index: dict[tuple[int, ...], int] = {}
     triangles = []
@@ -28,7 +27,7 @@ def box_surface(nx, ny, nz):
 
 
 def bend(points, curvature):
-    """Bends points (n, 3) along x into a circular arc, up in z; [1/m]."""
+    """Bend points (n, 3) along x into a circular arc towards +z. The curvature is in 1/m."""
     x, y, z = points.T
     if abs(curvature) < 1e-9:
         return points.copy()
@@ -41,8 +40,7 @@ def bend(points, curvature):
 
 @pytest.fixture(scope="session")
 def bar():
-    """A silicone bar 120 x 24 x 24 mm that bends up, with a cable, strain and a target for its
-    tip."""
+    """A bar of 120 x 24 x 24 mm that bends up, with a cable, strain and a target for its tip."""
     return bending_bar()
 
 
@@ -71,7 +69,7 @@ def bending_bar(frames=12, cells=(20, 4, 4), **changes):
 
 @pytest.fixture(scope="session")
 def strip():
-    """A flat strip of triangles that sags, in 2D above the ground."""
+    """A 2D strip of triangles that sags above the ground."""
     return sagging_strip()
 
 

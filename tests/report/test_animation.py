@@ -1,4 +1,4 @@
-"""Films can be decoded back, keep the time, and show the first and the last frame of the scene."""
+"""Animations can be decoded, keep the scene time, and show all frames of the scene."""
 
 import dataclasses
 
@@ -15,6 +15,7 @@ SIZE = (320, 240)
 
 
 def decoded(path):
+    """Return the metadata and the frames (h, w, 3) of an MP4 file."""
     reader = imageio_ffmpeg.read_frames(str(path))
     meta = next(reader)
     width, height = meta["size"]
@@ -28,20 +29,20 @@ def animations(strip, tmp_path_factory):
     return animate(strip, tmp_path_factory.mktemp("animations"), size=(SIZE[0] + 1, SIZE[1] + 1))
 
 
-def test_the_mp4_decodes_to_the_frames_that_were_drawn(animations, strip):
+def test_mp4_decodes_to_drawn_frames(animations, strip):
     meta, frames = decoded(animations[0])
-    assert meta["size"] == SIZE  # odd sides were made even
+    assert meta["size"] == SIZE  # odd widths and heights are rounded to even numbers
     assert meta["pix_fmt"].startswith("yuv420p")
     assert len(frames) == len(strip.frames)
     for k in (0, -1):
         note = animation_timing(strip).note
         assert (
             np.abs(frames[k].astype(float) - draw(strip, k, SIZE, note=note)).mean() < 3.0
-        )  # lossy, but the same picture
+        )  # lossy compression
     assert np.abs(frames[0].astype(float) - frames[-1]).mean() > 3.0
 
 
-def test_the_gif_has_the_same_frames_and_length_as_the_mp4(animations, strip):
+def test_gif_has_frames_and_duration_of_mp4(animations, strip):
     gif = Image.open(animations[1])
     assert gif.n_frames == len(strip.frames)
     assert gif.width == 480
@@ -59,7 +60,8 @@ def test_animate_leaves_only_two_files(animations):
     ]
 
 
-def scene_of(strip, frames, dt):
+def repeated_scene(strip, frames, dt):
+    """Return a scene that shows the first frame of the strip `frames` times."""
     return dataclasses.replace(
         strip, frames=np.repeat(strip.frames[:1], frames, axis=0), markers=None, dt=dt
     )
@@ -75,7 +77,7 @@ def scene_of(strip, frames, dt):
     ],
 )
 def test_animation_keeps_scene_time_within_limits(strip, frames, dt, play, speed):
-    timing = animation_timing(scene_of(strip, frames, dt))
+    timing = animation_timing(repeated_scene(strip, frames, dt))
     assert timing.frames[0] == 0
     assert timing.frames[-1] == frames - 1
     assert len(timing.frames) <= MAX_FRAMES
@@ -92,6 +94,6 @@ def test_single_frame_gives_animation(strip, tmp_path):
     assert Image.open(gif).n_frames == 1
 
 
-def test_impossible_rates_are_refused(strip):
+def test_zero_frame_rate_raises(strip):
     with pytest.raises(InputError, match="0 frames/s"):
         animation_timing(strip, fps=0.0)

@@ -1,4 +1,4 @@
-"""Plots are deterministic, show their series, and refuse what cannot be shown."""
+"""Plots are deterministic and show their series. An invalid plot raises."""
 
 import xml.etree.ElementTree as ElementTree
 from io import BytesIO
@@ -32,13 +32,13 @@ def has_colour(png, colour):
 
 
 @pytest.mark.parametrize("save", [plot_png, plot_svg])
-def test_the_same_plot_gives_the_same_bytes_and_leaves_matplotlib_as_it_was(save):
+def test_plot_is_deterministic_and_keeps_matplotlib_settings(save):
     before = dict(matplotlib.rcParams)
     assert save(plot()) == save(plot())
     assert dict(matplotlib.rcParams) == before
 
 
-def test_every_series_is_drawn_in_its_own_colour():
+def test_each_series_has_its_own_colour():
     png = plot_png(plot())
     assert has_colour(png, SERIES[0])
     assert has_colour(png, SERIES[1])
@@ -48,19 +48,19 @@ def test_every_series_is_drawn_in_its_own_colour():
 
 @pytest.mark.parametrize("kind", ["line", "points", "both", "steps"])
 @pytest.mark.parametrize("log", [False, True])
-def test_every_kind_and_axis_draws(kind, log):
+def test_each_plot_kind_is_drawn_on_linear_and_log_axes(kind, log):
     assert has_colour(
         plot_png(plot(kind=kind, log_x=log, log_y=log, references={"paper": 0.5})), SERIES[0]
     )
 
 
-def test_svg_is_well_formed_and_dated_nowhere():
+def test_svg_is_well_formed_without_a_date():
     svg = plot_svg(plot(references={"paper": 0.5}))
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert b"dc:date" not in svg
 
 
-def test_a_nan_is_a_gap_and_dollars_are_no_formula():
+def test_nan_values_and_dollar_signs_can_be_plotted():
     y = np.exp(-T)
     y[3:6] = np.nan
     y[8] = np.inf
@@ -76,12 +76,12 @@ def test_a_nan_is_a_gap_and_dollars_are_no_formula():
         ({"series": {"a": (-T, T)}, "log_x": True}, "no positive x.*log_x=False"),
     ],
 )
-def test_a_plot_that_cannot_be_drawn_says_why(changes, message):
+def test_invalid_plot_raises(changes, message):
     with pytest.raises(InputError, match=message):
         plot_png(plot(**changes))
 
 
-def test_what_is_counted_has_whole_ticks():
+def test_integer_x_values_have_integer_ticks():
     counted = {"ours": (np.arange(3.0), np.ones(3))}
     assert plot_svg(plot(series=counted)).count(b'id="xtick_') == 3
     assert plot_svg(plot(series={**counted, "theirs": (T, T)})).count(b'id="xtick_') > 3

@@ -1,4 +1,4 @@
-"""The page is well-formed, holds everything inside itself, and shows hostile text as text."""
+"""The report page is well-formed and self-contained, and it escapes HTML in its text."""
 
 import base64
 import re
@@ -29,7 +29,7 @@ PLOT = Plot(title="Error", x="t [s]", y="e [m]", series={"e": (np.arange(3.0), n
 
 
 class Outline(HTMLParser):
-    """Checks that tags close in order, and collects tags, sources and text."""
+    """A parser that checks the order of closing tags and collects tags, sources and text."""
 
     def __init__(self, text):
         super().__init__()
@@ -60,7 +60,7 @@ def outline(**changes):
     return page
 
 
-def test_the_page_shows_the_whole_result():
+def test_page_shows_all_fields_of_the_result():
     text = " ".join(outline().words)
     for word in (
         "circle",
@@ -81,7 +81,7 @@ def test_the_page_shows_the_whole_result():
 
 
 @pytest.mark.parametrize(("name", "tag"), [("animation.mp4", "video"), ("animation.gif", "img")])
-def test_the_page_works_alone(tmp_path, name, tag):
+def test_page_is_self_contained(tmp_path, name, tag):
     (tmp_path / name).write_bytes(b"an animation")
     path = write_report(tmp_path, RESULT, [PLOT], media=[name], notes=["A note."])
     text = path.read_text()
@@ -94,7 +94,7 @@ def test_the_page_works_alone(tmp_path, name, tag):
     assert "A note." in text
 
 
-def test_hostile_text_stays_text():
+def test_html_in_text_is_escaped():
     bad = '<script>alert("x")</script>'
     changes = {
         "name": bad,
@@ -112,7 +112,7 @@ def test_hostile_text_stays_text():
     assert "script" not in Outline(render_report(RESULT, [hostile], notes=[bad])).tags
 
 
-def test_a_result_without_extras_is_a_page_without_empty_boxes():
+def test_empty_fields_of_the_result_have_no_section():
     page = Outline(
         render_report({**RESULT, "metrics": {}, "settings": {}, "shows": "", "paper": None})
     )
@@ -120,7 +120,7 @@ def test_a_result_without_extras_is_a_page_without_empty_boxes():
     assert "Plots" not in page.words
 
 
-def test_a_name_and_numbers_are_enough_for_a_page(tmp_path):
+def test_name_and_metrics_are_sufficient_for_a_page(tmp_path):
     path = write_report(tmp_path, {"name": "my reach", "metrics": {"miss": 0.00123456}}, [PLOT])
     page = Outline(path.read_text())
     assert page.open == []
@@ -128,16 +128,16 @@ def test_a_name_and_numbers_are_enough_for_a_page(tmp_path):
     assert not {"paper", "seed", "seconds", "How it was made", "–"} & set(page.words)
 
 
-def test_a_column_of_a_paper_is_there_where_a_metric_has_one():
+def test_paper_column_requires_a_paper_value():
     assert "paper" in outline().words
     assert "paper" not in outline(metrics={"tip error": {"value": 1.0, "unit": "m"}}).words
 
 
-def test_the_page_is_deterministic():
+def test_page_is_deterministic():
     assert render_report(RESULT, [PLOT]) == render_report(RESULT, [PLOT])
 
 
-def test_what_is_missing_is_named(tmp_path):
+def test_missing_name_or_media_raises(tmp_path):
     with pytest.raises(InputError, match="The result has no name"):
         render_report({name: value for name, value in RESULT.items() if name != "name"})
     with pytest.raises(InputError, match="The metrics of the result are '3'"):

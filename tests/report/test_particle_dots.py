@@ -1,5 +1,4 @@
-"""Dots land where they should, near ones on top; a picture that goes along with the body; what
-stands about it."""
+"""Particles are drawn as dots, the view follows a moving body, and obstacles surround it."""
 
 import dataclasses
 
@@ -18,7 +17,7 @@ SIZE, LARGE = (320, 240), (960, 720)
 
 
 def pixel(scene, k, point, size=SIZE):
-    """(row, column) where a point [m] lies in the picture of frame k."""
+    """Return the pixel (row, column) of a point [m] in the picture of frame k."""
     stage = make_stage(scene, size).at(k)
     left, right, bottom, top = stage.camera.window
     x, y = project(stage.camera, np.asarray(point, float))
@@ -30,7 +29,7 @@ def is_colour(image, at, colour):
 
 
 @pytest.mark.parametrize("radius", [1.0, 2.7, 9.0])
-def test_a_dot_covers_its_disc_and_nothing_else(radius):
+def test_dot_covers_exactly_its_disc(radius):
     centre = np.array([37.3, 21.8])
     patch = draw_dots(centre[None], np.array([[1.0, 0.0, 0.0]]), radius, (80, 60), balls=False)
     alpha = np.zeros((60, 80))
@@ -47,7 +46,7 @@ def test_a_dot_covers_its_disc_and_nothing_else(radius):
     assert (alpha[np.hypot(x - centre[0], y - centre[1]) < radius - 0.5] == 1.0).all()
 
 
-def test_later_dots_are_on_top_and_those_outside_are_left_out():
+def test_later_dots_are_on_top_and_dots_outside_are_not_drawn():
     red, blue = np.eye(3)[[0, 2]]
     patch = draw_dots(
         np.array([[10.0, 10.0], [10.0, 10.0], [500.0, 10.0]]),
@@ -61,14 +60,14 @@ def test_later_dots_are_on_top_and_those_outside_are_left_out():
     assert draw_dots(np.array([[-50.0, 10.0]]), red[None], 2.0, (40, 40), balls=False) is None
 
 
-def test_a_ball_is_lit_from_the_upper_left():
+def test_ball_is_lit_from_the_upper_left():
     patch = draw_dots(np.array([[50.0, 50.0]]), np.full((1, 3), 0.5), 30.0, (100, 100), balls=True)
     row, column = patch.corner
     lit, dark = (int(patch.pixels[50 + shift - row, 50 + shift - column, 0]) for shift in (-15, 15))
     assert lit > dark + 40
 
 
-def test_particles_are_drawn_where_they_are():
+def test_particles_are_drawn_at_their_positions():
     points = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.5]])
     scene = Scene(frames=points[None], facets=np.arange(3)[:, None], thickness=0.1)
     image = draw(scene, 0, SIZE)
@@ -79,18 +78,18 @@ def test_particles_are_drawn_where_they_are():
     assert (image[row, column + round(radius) - 2] < 255).any()
 
 
-def test_only_the_particles_of_the_facets_are_drawn():
+def test_only_particles_of_facets_are_drawn():
     points = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.5]])
     scene = Scene(frames=points[None], facets=[[0], [2]], thickness=0.1)
     assert (draw(scene, 0, SIZE)[pixel(scene, 0, points[1])] == 255).all()
 
 
-def test_the_nearer_of_two_particles_hides_the_other():
+def test_closer_of_two_particles_hides_the_other():
     above, below = [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]
     for order, values in (
         (0, [1.0, 0.0]),
         (1, [0.0, 1.0]),
-    ):  # the upper one is dark, wherever it stands in the list
+    ):  # the upper particle is dark for both orders of the list
         points = np.array([above, below] if order == 0 else [below, above])
         scene = Scene(
             frames=points[None],
@@ -102,7 +101,7 @@ def test_the_nearer_of_two_particles_hides_the_other():
         assert draw(scene, 0, SIZE)[pixel(scene, 0, above)].astype(int).sum() < 450
 
 
-def test_values_of_both_signs_have_a_scale_about_zero():
+def test_values_of_both_signs_have_symmetric_colour_scale():
     points = np.column_stack([np.arange(3.0), np.zeros(3)])
     scene = Scene(
         frames=points[None],
@@ -118,8 +117,8 @@ def test_values_of_both_signs_have_a_scale_about_zero():
     assert make_stage(dataclasses.replace(scene, value_limits=(0.0, 2.0)), SIZE).colours is SHADES
 
 
-def walker(dim, **changes):
-    """A little block of particles that goes ten lengths along the first axis."""
+def moving_block(dim, **changes):
+    """Return a scene of a particle block that moves ten lengths along the first axis."""
     sides = np.meshgrid(*dim * [np.linspace(0.0, 0.1, 5)])
     rest = np.stack([side.ravel() for side in sides], axis=1)
     frames = rest + np.linspace(0.0, 1.0, 21)[:, None, None] * np.eye(dim)[0]
@@ -136,8 +135,8 @@ def walker(dim, **changes):
 
 
 @pytest.mark.parametrize("dim", [2, 3])
-def test_a_picture_that_goes_along_keeps_the_body_in_its_middle(dim):
-    scene = walker(dim)
+def test_following_view_keeps_the_body_centred(dim):
+    scene = moving_block(dim)
     middle = scene.frames.mean(axis=1)
     columns = [pixel(scene, k, middle[k])[1] for k in range(5, 16)]
     assert max(columns) - min(columns) <= 3
@@ -146,22 +145,22 @@ def test_a_picture_that_goes_along_keeps_the_body_in_its_middle(dim):
     assert whole.at(7).camera.window == whole.at(0).camera.window
 
 
-def test_the_ground_has_marks_that_stay_where_they_are():
-    scene = walker(2)
+def test_ground_marks_are_fixed_in_space():
+    scene = moving_block(2)
     for k in (8, 12):
         left, right, _, _ = make_stage(scene, SIZE).at(k).camera.window
-        wide = (right - left) / SIZE[0]  # [m] a pixel
+        wide = (right - left) / SIZE[0]  # [m] width of a pixel
         sky = (
             draw(scene, k, SIZE)[28].astype(int).sum(axis=1)
-        )  # a row between the time and the body
+        )  # a pixel row between the time and the body
         marks = left + wide * (np.flatnonzero(sky < 750) + 0.5) - scene.frames[0].mean(axis=0)[0]
         step = round_length((right - left) / 5)
         assert len(np.unique(np.round(marks / step))) >= 4
         np.testing.assert_allclose(marks, step * np.round(marks / step), atol=1.5 * wide)
 
 
-def test_the_ground_of_a_body_that_is_followed_stays_level():
-    scene = walker(2)
+def test_ground_stays_level_in_following_view():
+    scene = moving_block(2)
     rows = [pixel(scene, k, [0.5, 0.0])[0] for k in (0, 10, 20)]
     assert max(rows) == min(rows)
     falling = dataclasses.replace(
@@ -175,8 +174,8 @@ def test_the_ground_of_a_body_that_is_followed_stays_level():
 
 
 def test_surroundings_are_filled_except_for_holes():
-    def ring(radius, turn):
-        angle = turn * np.linspace(0.0, 2.0 * np.pi, 60)
+    def ring(radius, direction):
+        angle = direction * np.linspace(0.0, 2.0 * np.pi, 60)
         return radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     rings = (ring(0.8, 1.0), ring(0.4, -1.0))
@@ -206,7 +205,7 @@ def test_cable_width_and_colour_show_tension():
     row, column = pixel(scene, 0, [0.5, 0.25], LARGE)
     slack, taut = (
         255 - image[row - 8 : row + 9, column, 0].astype(int) for image in images
-    )  # how dark, across the cable
+    )  # darkness across the cable
     assert (taut > 60).sum() >= (slack > 60).sum() + 2
     assert taut.max() > slack.max() + 60 > 100
 
@@ -227,6 +226,6 @@ def test_invalid_relative_tension_raises(tension, message):
         )
 
 
-def test_surroundings_of_another_dimension_are_refused():
+def test_surroundings_of_other_dimension_raise():
     with pytest.raises(InputError, match="a curve of the surroundings"):
         Scene(frames=np.zeros((2, 1, 2)), facets=[[0]], surroundings=(np.zeros((4, 3)),))

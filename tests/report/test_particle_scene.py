@@ -1,5 +1,4 @@
-"""Pictures and files of particles: colours follow the strain and the actuation, obstacles stand
-where they are, VTK files read back."""
+"""Scenes of particles show strain, actuation and obstacles, and VTK files keep the data."""
 
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -26,7 +25,7 @@ LEFT = Rectangle(size=(0.1, 0.1))
 
 
 def flat(**changes):
-    """A block of 0.2 x 0.1 m of particles 5 mm apart."""
+    """Return a particle model of a 0.2 x 0.1 m block with a particle spacing of 5 mm."""
     robot = {"shape": Rectangle(size=(0.2, 0.1)), "cell": 0.05, "material": SOFT}
     return pl.MaterialPoint(pl.Robot(**{**robot, **changes}), dt=0.005, cell=0.01)
 
@@ -41,7 +40,7 @@ def at_rest(model):
 
 
 def stretched(model, stretches):
-    """(frames, n_state) the left half stretched along x, frame by frame."""
+    """Return states (frames, n_state) whose left half is stretched along x."""
     rest = model.body.rest.reshape(-1, model.dim)
     out = []
     for stretch in stretches:
@@ -51,26 +50,28 @@ def stretched(model, stretches):
     return np.array(out)
 
 
-def test_values_are_the_size_of_the_green_strain_as_finite_elements_have_it():
+def test_values_are_green_strain_norm_of_finite_elements():
     model = flat()
     F = np.array([[1.2, 0.3], [0.0, 0.9]])
-    place = model.body.rest.reshape(-1, 2) @ F.T
+    position = model.body.rest.reshape(-1, 2) @ F.T
     scene = particle_scene(
-        model, model.state(place.ravel(), deformation=np.tile(F, (len(place), 1, 1)))[None]
+        model, model.state(position.ravel(), deformation=np.tile(F, (len(position), 1, 1)))[None]
     )
-    twin = model.robot.body()
-    moved = twin.rest.reshape(-1, 2) @ F.T
-    np.testing.assert_allclose(scene.values[0], 100.0 * twin.strain(moved.ravel())[0], rtol=1e-9)
+    elements = model.robot.body()
+    deformed = elements.rest.reshape(-1, 2) @ F.T
+    np.testing.assert_allclose(
+        scene.values[0], 100.0 * elements.strain(deformed.ravel())[0], rtol=1e-9
+    )
     assert scene.value_label == "Green strain |E| [%]"
-    np.testing.assert_allclose(scene.frames[0], place)
+    np.testing.assert_allclose(scene.frames[0], position)
 
 
-def test_the_colour_of_a_dot_follows_its_strain():
+def test_dot_colour_shows_strain():
     model = flat()
     scene = particle_scene(model, stretched(model, [1.0, 1.2]), title="block")
     left, right, bottom, top = make_stage(scene).camera.window
 
-    def seen(k, point):
+    def brightness(k, point):
         x, y = point
         return (
             draw(scene, k)[
@@ -81,19 +82,19 @@ def test_the_colour_of_a_dot_follows_its_strain():
         )
 
     point, other = model.body.samples.points[[0, -1]]
-    assert seen(1, point) < 300  # deep red
-    assert seen(1, other) > 600  # pale
-    assert seen(0, point) > 600
+    assert brightness(1, point) < 300  # dark red
+    assert brightness(1, other) > 600  # pale
+    assert brightness(0, point) > 600
 
 
-def test_a_body_without_strain_is_pale_and_not_the_colour_of_its_round_off():
+def test_unstrained_body_has_minimum_colour_range():
     model = flat()
     x = model.initial_state()
     scene = particle_scene(model, np.array([x, x * (1.0 + 1e-15)]))
     assert scene.value_limits == (0.0, 0.1)
 
 
-def test_actuation_colours_the_region_of_a_muscle_by_its_stress():
+def test_actuation_colour_shows_muscle_stress_in_its_region():
     model = flat(
         actuators={
             "muscle": Muscle(region=LEFT, axis=(1.0, 0.0), limits=(-1e3, 1e3)),
@@ -132,11 +133,11 @@ def test_cable_width_shows_tension_of_any_actuator():
         second.relative_tension, [0.0, 0.0, 1.0], atol=1e-12
     )  # 100 N/m x half of 0.18 m
     assert scene.key == "thickest cable: 9 N"
-    assert scene.values is None  # cables show for themselves
+    assert scene.values is None  # cables have no region to colour
     np.testing.assert_allclose(first.points[0], ends, atol=1e-9)
 
 
-def test_without_controls_cables_are_drawn_as_they_are():
+def test_cables_without_controls_have_no_tension():
     model = flat(actuators={"cable": pl.Cable(points=[(0.01, 0.05), (0.19, 0.05)])})
     scene = particle_scene(model, at_rest(model))
     assert scene.lines[0].relative_tension is None
@@ -162,23 +163,23 @@ def test_animation_contains_all_frames_of_run(tmp_path: Path):
     assert gif.stat().st_size > 1000
 
 
-def test_in_space_only_the_particles_that_can_be_seen_are_drawn():
+def test_only_particles_near_the_surface_are_drawn_in_3d():
     model = pl.MaterialPoint(
         pl.Robot(shape=pl.Box(size=(0.2, 0.2, 0.2)), cell=0.1, material=SOFT), dt=0.005, cell=0.02
     )
     drawn = particle_scene(model, at_rest(model)).facets[:, 0]
     points = model.body.samples.points
     depth = np.minimum(points, 0.2 - points).min(axis=1)
-    assert set(np.flatnonzero(depth < 0.015)) <= set(drawn)  # a layer and a half at least
+    assert set(np.flatnonzero(depth < 0.015)) <= set(drawn)  # at least one and a half layers
     assert len(drawn) < len(points)
     assert depth[drawn].max() < 0.06
 
 
-def test_the_picture_goes_along_with_a_body_that_goes_far():
+def test_view_follows_body_with_large_displacement():
     model = flat(contacts=[FLOOR])
     rest = model.body.rest.reshape(-1, 2)
     states = np.array(
-        [model.state((rest + [way, 0.0]).ravel()) for way in np.linspace(0.0, 1.0, 11)]
+        [model.state((rest + [shift, 0.0]).ravel()) for shift in np.linspace(0.0, 1.0, 11)]
     )
     assert particle_scene(model, states).follow
     assert not particle_scene(model, states[:5]).follow
@@ -187,13 +188,13 @@ def test_the_picture_goes_along_with_a_body_that_goes_far():
 # Obstacles
 
 
-def holds(rings, point):
-    """How often closed curves run about a point."""
-    turns = 0.0
+def winding_number(rings, point):
+    """Return the winding number of closed curves around a point."""
+    angles = 0.0
     for ring in rings:
         angle = np.unwrap(np.arctan2(*(ring - point).T[::-1]))
-        turns += angle[-1] - angle[0]
-    return round(turns / (2.0 * np.pi))
+        angles += angle[-1] - angle[0]
+    return round(angles / (2.0 * np.pi))
 
 
 BODY = np.random.default_rng(0).uniform(0.0, 0.1, (3, 50, 2))
@@ -209,16 +210,16 @@ BODY = np.random.default_rng(0).uniform(0.0, 0.1, (3, 50, 2))
     ],
     ids=["slope", "ball", "terrain", "arena"],
 )
-def test_outlines_in_the_plane_hold_the_inside_of_the_obstacle(obstacle, rng):
+def test_plane_outlines_enclose_the_obstacle(obstacle, rng):
     rings = surroundings([obstacle], BODY, 0.3)
     points = rng.uniform(-0.29, 0.39, (200, 2))
     distance = np.asarray(obstacle(points)[0])
     for point, d in zip(points, distance, strict=True):
-        if abs(d) > 0.004:  # finer than the tracing grid nothing is known
-            assert holds(rings, point) == (d < 0.0)
+        if abs(d) > 0.004:  # the grid of the outline does not resolve less
+            assert winding_number(rings, point) == (d < 0.0)
 
 
-def test_slices_in_space_lie_on_the_surface():
+def test_slices_of_3d_obstacles_lie_on_their_surface():
     slope = plane((0.2, 0.1, 1.0), -0.05)
     body = np.random.default_rng(0).uniform(0.0, 0.1, (2, 50, 3))
     curves = surroundings([slope], body, 0.2)
@@ -228,7 +229,7 @@ def test_slices_in_space_lie_on_the_surface():
     assert len(surroundings([ball], body, 0.2)) == len(ball.outline)
 
 
-def test_a_floor_is_ground_and_other_obstacles_are_surroundings():
+def test_horizontal_plane_is_ground_and_other_obstacles_are_surroundings():
     model = flat(contacts=[FLOOR, Contact(obstacle=sphere((0.3, 0.0), 0.05))])
     scene = particle_scene(model, at_rest(model))
     assert scene.ground == 0.0
@@ -240,7 +241,7 @@ def test_a_floor_is_ground_and_other_obstacles_are_surroundings():
 
 
 @pytest.mark.parametrize("make", [flat, solid])
-def test_vtk_files_read_back_as_written(make, tmp_path: Path):
+def test_vtk_files_keep_states(make, tmp_path: Path):
     model = make()
     rng = np.random.default_rng(1)
     n, d = model.body.n_particles, model.dim
@@ -274,7 +275,7 @@ def test_vtk_files_read_back_as_written(make, tmp_path: Path):
         assert [(block.type, len(block.data)) for block in mesh.cells] == [("vertex", n)]
 
 
-def test_vtk_files_number_the_materials_in_their_order(tmp_path: Path):
+def test_vtk_files_number_materials_in_order(tmp_path: Path):
     points = np.array([[0.0, 0.0], [0.1, 0.0], [0.2, 0.0], [0.0, 0.1], [0.1, 0.1], [0.2, 0.1]])
     cells = np.array([[0, 1, 3], [1, 4, 3], [1, 2, 4], [2, 5, 4]])
     mesh = pl.Mesh(
@@ -287,7 +288,7 @@ def test_vtk_files_number_the_materials_in_their_order(tmp_path: Path):
     np.testing.assert_array_equal(found.point_data["material"], found.points[:, 0] < 0.1)
 
 
-def test_frames_of_an_earlier_run_do_not_stay(tmp_path: Path):
+def test_vtk_frames_of_earlier_run_are_removed(tmp_path: Path):
     model = flat()
     write_vtk(tmp_path, model, np.repeat(at_rest(model), 4, axis=0))
     (tmp_path / "particles-notes.vtu").write_text("mine")
@@ -305,29 +306,29 @@ def test_frames_of_an_earlier_run_do_not_stay(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "message"),
     [
         ({"colour": "stress"}, "cannot be coloured by 'stress'; "),
         ({"colour": "actuation"}, "the controls are needed"),
         (
             {"controls": np.zeros((5, 1))},
-            r"5 controls for 3 states; give 2, one for each step between them, or 3",
+            r"5 rows of controls for 3 states; give 2, one for each step between them, or 3",
         ),
         ({"controls": np.zeros((2, 3))}, r"controls has shape \(2, 3\)"),
         ({"marked": ("tpi",)}, "no effector 'tpi'; did you mean 'tip'"),
         ({"targets": [[0.0, 0.0, 0.0]]}, "`targets`"),
     ],
 )
-def test_invalid_scene_options_raise(options, sentence):
+def test_invalid_scene_options_raise(options, message):
     model = flat(
         actuators={"cable": pl.Cable(points=[(0.01, 0.05), (0.19, 0.05)])},
         effectors={"tip": pl.Effector(point=(0.2, 0.05))},
     )
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=message):
         particle_scene(model, np.repeat(at_rest(model), 3, axis=0), **options)
 
 
-def test_states_of_another_model_are_a_sentence(tmp_path: Path):
+def test_states_of_other_model_raise(tmp_path: Path):
     model, other = flat(), solid()
     for make in (particle_scene, lambda m, x: write_vtk(tmp_path / "out", m, x)):
         with pytest.raises(
@@ -344,9 +345,9 @@ def test_states_of_another_model_are_a_sentence(tmp_path: Path):
     assert not (tmp_path / "out").exists()
 
 
-def test_files_that_cannot_be_written_are_a_sentence(tmp_path: Path):
+def test_unwritable_vtk_files_raise(tmp_path: Path):
     model = flat()
-    with pytest.raises(InputError, match="Every '0' states"):
+    with pytest.raises(InputError, match="`every` is '0'; give a whole number"):
         write_vtk(tmp_path, model, at_rest(model), every=0)
     (tmp_path / "file").write_text("here")
     with pytest.raises(PliantError, match="could not be written"):
@@ -354,7 +355,7 @@ def test_files_that_cannot_be_written_are_a_sentence(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("points", "fields", "sentence"),
+    ("points", "fields", "message"),
     [
         (np.zeros((3, 4)), {}, r"shape \(3, 4\); give some of \(n, 2\) or \(n, 3\)"),
         (
@@ -365,22 +366,22 @@ def test_files_that_cannot_be_written_are_a_sentence(tmp_path: Path):
         (np.zeros((3, 2)), {"heat": np.full(3, np.inf)}, "The field 'heat' of a VTK file is inf"),
     ],
 )
-def test_invalid_vtk_points_raise(points, fields, sentence, tmp_path: Path):
-    with pytest.raises(InputError, match=sentence):
+def test_invalid_vtk_points_raise(points, fields, message, tmp_path: Path):
+    with pytest.raises(InputError, match=message):
         write_point_frames(tmp_path, [PointFrame(time=0.0, points=points, fields=fields)])
     with pytest.raises(InputError, match="no frames to write"):
         write_point_frames(tmp_path, [])
 
 
-def test_truth_values_are_written_as_whole_numbers(tmp_path: Path):
-    held, counted = (
+def test_booleans_are_written_as_integers(tmp_path: Path):
+    booleans, integers = (
         {"held": value} for value in (np.array([True, False, True]), np.array([1, 0, 1]))
     )
-    for name, fields in (("held", held), ("counted", counted)):
+    for name, fields in (("booleans", booleans), ("integers", integers)):
         write_point_frames(
             tmp_path / name, [PointFrame(time=0.0, points=np.zeros((3, 2)), fields=fields)]
         )
     first, second = (
-        sorted((tmp_path / name).rglob("*.vtu"))[0].read_text() for name in ("held", "counted")
+        sorted((tmp_path / name).rglob("*.vtu"))[0].read_text() for name in ("booleans", "integers")
     )
     assert first == second

@@ -1,5 +1,5 @@
-"""Result folders: an old result stays whole until the new one is complete, and a resumed run is the
-one that was started."""
+"""Result folders: an old result stays complete until the new one is. A resumed run has the same
+settings."""
 
 import errno
 import json
@@ -20,11 +20,11 @@ from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, ru
 
 
 class Stop(Exception):
-    """Stands for kill -9: nothing is cleaned up after it."""
+    """An exception that simulates kill -9: no clean-up follows."""
 
 
 def fall(run: ExperimentRun, stop: int | None = None) -> Outcome:
-    """A point mass that falls; `stop` ends the run after so many steps."""
+    """Simulate a falling point mass. The run ends with `Stop` after `stop` steps."""
     mass = pl.Robot(shape=pl.PointMass(points=[[0.0, 0.0, 0.0]]), gravity=(0.0, 0.0, -9.81))
     model = pl.ImplicitEuler(mass, dt=float(run.settings["dt"]))
 
@@ -48,12 +48,14 @@ FALL = Experiment(
 )
 
 
-def stopped(folder: Path, after: int = 40, **options) -> None:
+def run_and_stop(folder: Path, after: int = 40, **options) -> None:
+    """Start a run that is killed after some steps."""
     with pytest.raises(Stop):
         run(replace(FALL, perform=lambda here: fall(here, after)), out=folder, **options)
 
 
 def files(folder: Path) -> dict[str, bytes]:
+    """Return the content of all files of a folder by relative path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -61,10 +63,10 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_an_interrupted_rerun_leaves_the_old_result_whole_and_resumes(tmp_path: Path) -> None:
+def test_interrupted_rerun_keeps_old_result_and_resumes(tmp_path: Path) -> None:
     run(FALL, out=tmp_path, seed=1)
     before = files(tmp_path)
-    stopped(tmp_path, seed=2)
+    run_and_stop(tmp_path, seed=2)
     after = files(tmp_path)
     assert {name: after[name] for name in before} == before
     assert run(FALL, out=tmp_path, seed=1, resume=True) == json.loads(before["result.json"])
@@ -75,7 +77,7 @@ def test_an_interrupted_rerun_leaves_the_old_result_whole_and_resumes(tmp_path: 
     assert set(files(tmp_path)) == set(before)
 
 
-def test_a_full_disk_leaves_the_old_result(tmp_path: Path, monkeypatch) -> None:
+def test_full_disk_keeps_old_result(tmp_path: Path, monkeypatch) -> None:
     run(FALL, out=tmp_path)
     before = files(tmp_path)
 
@@ -88,20 +90,18 @@ def test_a_full_disk_leaves_the_old_result(tmp_path: Path, monkeypatch) -> None:
     assert files(tmp_path) == before
 
 
-def test_a_crash_while_a_result_is_moved_is_made_good_by_the_next_run(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_next_run_completes_publishing_after_crash(tmp_path: Path, monkeypatch) -> None:
     run(FALL, out=tmp_path, seed=1)
     moves = []
 
-    def deadly(a, b, replace=os.replace):
+    def replace_or_stop(a, b, replace=os.replace):
         if Path(a).parent.name == UNFINISHED and len(moves) == 1:
             raise Stop
         moves.extend([b] if Path(a).parent.name == UNFINISHED and ".pliant" not in str(a) else [])
         replace(a, b)
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", deadly)
+        patched.setattr(os, "replace", replace_or_stop)
         with pytest.raises(Stop):
             run(FALL, out=tmp_path, seed=2)
     assert len(moves) == 1
@@ -110,11 +110,11 @@ def test_a_crash_while_a_result_is_moved_is_made_good_by_the_next_run(
     assert not (tmp_path / UNFINISHED).exists()
 
 
-def killed_at_move(folder: Path, monkeypatch, moves: int, **options) -> None:
+def run_and_kill_at_move(folder: Path, monkeypatch, moves: int, **options) -> None:
     """Run with a kill -9 before the given move of a finished file, counted from 0."""
     made = []
 
-    def deadly(a, b, replace=os.replace):
+    def replace_or_stop(a, b, replace=os.replace):
         if Path(a).parent.name == UNFINISHED and ".pliant" not in Path(a).name:
             made.append(b)
             if len(made) > moves:
@@ -122,7 +122,7 @@ def killed_at_move(folder: Path, monkeypatch, moves: int, **options) -> None:
         replace(a, b)
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", deadly)
+        patched.setattr(os, "replace", replace_or_stop)
         with pytest.raises(Stop):
             run(FALL, out=folder, **options)
 
@@ -131,11 +131,11 @@ LONGER = {"overrides": {"steps": "60"}}
 
 
 @pytest.mark.parametrize("moves", [0, 1, 2])
-def test_a_result_agrees_with_its_folder_after_a_kill_during_publishing(
+def test_result_and_trajectory_agree_after_kill_during_publishing(
     tmp_path: Path, monkeypatch, moves: int
 ) -> None:
     run(FALL, out=tmp_path)
-    killed_at_move(tmp_path, monkeypatch, moves, **LONGER)
+    run_and_kill_at_move(tmp_path, monkeypatch, moves, **LONGER)
     with pytest.raises(InputError, match="steps was '60' and is now '50'"):
         run(FALL, out=tmp_path, resume=True)
     assert read_json(tmp_path / "result.json")["settings"]["steps"] == 60
@@ -143,9 +143,9 @@ def test_a_result_agrees_with_its_folder_after_a_kill_during_publishing(
     assert not (tmp_path / UNFINISHED).exists()
 
 
-def test_a_complete_unpublished_run_is_not_computed_again(tmp_path: Path, monkeypatch) -> None:
+def test_complete_unpublished_run_is_not_computed_again(tmp_path: Path, monkeypatch) -> None:
     run(FALL, out=tmp_path)
-    killed_at_move(tmp_path, monkeypatch, 0, **LONGER)
+    run_and_kill_at_move(tmp_path, monkeypatch, 0, **LONGER)
 
     def never(here: ExperimentRun) -> Outcome:
         raise AssertionError("computed again")
@@ -155,7 +155,7 @@ def test_a_complete_unpublished_run_is_not_computed_again(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_user_folder_named_unfinished_is_never_removed(tmp_path: Path, resume: bool) -> None:
+def test_user_folder_named_unfinished_is_never_removed(tmp_path: Path, resume: bool) -> None:
     thesis = tmp_path / UNFINISHED / "thesis.txt"
     thesis.parent.mkdir()
     thesis.write_text("years of work")
@@ -181,8 +181,8 @@ def test_user_files_are_neither_replaced_nor_removed(tmp_path: Path) -> None:
     assert len(read_trajectory(tmp_path).states) == 50
 
 
-def test_files_that_a_user_adds_to_a_result_or_an_interrupted_run_stay(tmp_path: Path) -> None:
-    stopped(tmp_path)
+def test_user_files_in_result_or_interrupted_run_are_kept(tmp_path: Path) -> None:
+    run_and_stop(tmp_path)
     (tmp_path / "first.txt").write_text("mine")
     run(FALL, out=tmp_path, resume=True)
     (tmp_path / "second.txt").write_text("mine")
@@ -192,20 +192,20 @@ def test_files_that_a_user_adds_to_a_result_or_an_interrupted_run_stay(tmp_path:
     assert (tmp_path / "second.txt").exists()
 
 
-def test_files_that_the_new_run_does_not_write_are_removed(tmp_path: Path) -> None:
-    def filmed(here: ExperimentRun) -> Outcome:
-        (here.folder / "animation.mp4").write_bytes(b"film")
+def test_files_missing_in_new_run_are_removed(tmp_path: Path) -> None:
+    def animated(here: ExperimentRun) -> Outcome:
+        (here.folder / "animation.mp4").write_bytes(b"animation")
         (here.folder / "plan-ddp").mkdir()
         return fall(here)
 
-    run(replace(FALL, perform=filmed), out=tmp_path)
+    run(replace(FALL, perform=animated), out=tmp_path)
     run(FALL, out=tmp_path, seed=1)
     assert not (tmp_path / "animation.mp4").exists()
     assert not (tmp_path / "plan-ddp").exists()
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
-def test_a_result_folder_replaces_a_file_or_link_of_its_name(tmp_path: Path, kind: str) -> None:
+def test_trajectory_replaces_file_or_link_of_its_name(tmp_path: Path, kind: str) -> None:
     home = tmp_path / "result"
     run(FALL, out=home)
     (home / "trajectory").rename(tmp_path / "elsewhere")
@@ -219,7 +219,7 @@ def test_a_result_folder_replaces_a_file_or_link_of_its_name(tmp_path: Path, kin
 
 
 @pytest.mark.parametrize("names", [["../x"], [""], [".."], [1], None, ["a/b"]])
-def test_a_damaged_list_of_files_removes_nothing(tmp_path: Path, names) -> None:
+def test_damaged_file_list_removes_nothing(tmp_path: Path, names) -> None:
     run(FALL, out=tmp_path / "result")
     (tmp_path / "x").write_text("mine")
     (tmp_path / "result" / FILES).write_text(json.dumps({"files": names}))
@@ -229,7 +229,7 @@ def test_a_damaged_list_of_files_removes_nothing(tmp_path: Path, names) -> None:
     assert (tmp_path / "result" / "result.json").exists()
 
 
-def test_a_result_without_the_list_of_its_files_is_not_replaced(tmp_path: Path) -> None:
+def test_result_without_file_list_is_not_replaced(tmp_path: Path) -> None:
     first = run(FALL, out=tmp_path)
     (tmp_path / FILES).unlink()
     assert run(FALL, out=tmp_path, resume=True) == first
@@ -238,7 +238,7 @@ def test_a_result_without_the_list_of_its_files_is_not_replaced(tmp_path: Path) 
     assert read_json(tmp_path / "result.json") == first
 
 
-def test_resume_sees_another_set_of_solvers(tmp_path: Path, monkeypatch) -> None:
+def test_resume_with_other_solvers_raises(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(
         "pliant.zoo.experiment.available_solvers", lambda: ("multifrontal", "cholmod")
     )
@@ -249,7 +249,7 @@ def test_resume_sees_another_set_of_solvers(tmp_path: Path, monkeypatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("overrides", "seed", "says"),
+    ("overrides", "seed", "message"),
     [
         ({"dt": "0.02"}, 0, "dt was '0.01' and is now '0.02'"),
         ({"steps": "40"}, 0, "steps was '50' and is now '40'"),
@@ -257,52 +257,52 @@ def test_resume_sees_another_set_of_solvers(tmp_path: Path, monkeypatch) -> None
     ],
 )
 @pytest.mark.parametrize("finished", [True, False])
-def test_resume_names_what_differs(
-    tmp_path: Path, overrides: dict[str, str], seed: int, says: str, finished: bool
+def test_resume_reports_different_settings(
+    tmp_path: Path, overrides: dict[str, str], seed: int, message: str, finished: bool
 ) -> None:
     if finished:
         run(FALL, out=tmp_path)
     else:
-        stopped(tmp_path)
-    with pytest.raises(InputError, match=says):
+        run_and_stop(tmp_path)
+    with pytest.raises(InputError, match=message):
         run(FALL, out=tmp_path, overrides=overrides, seed=seed, resume=True)
 
 
-def set_dt(home: Path) -> None:
+def change_dt(home: Path) -> None:
     header = json.loads((home / "header.json").read_text())
     (home / "header.json").write_text(json.dumps({**header, "dt": 0.02}))
 
 
-def add_chunk(home: Path) -> None:
+def add_chunks(home: Path) -> None:
     for first in (40, 60, 80):
         blob = (home / "chunk-000020.npz").read_bytes()
         (home / f"chunk-{first:06d}.npz").write_bytes(blob)
 
 
-def other_start(home: Path) -> None:
+def change_initial_state(home: Path) -> None:
     np.savez(home / "initial.npz", initial=np.full(6, 7.0))
 
 
-def not_finite(home: Path) -> None:
+def insert_nan(home: Path) -> None:
     chunk = dict(np.load(home / "chunk-000020.npz"))
     np.savez(home / "chunk-000020.npz", **{**chunk, "states": chunk["states"] * np.nan})
 
 
 @pytest.mark.parametrize(
-    ("damage", "says"),
+    ("damage", "message"),
     [
-        (set_dt, "has dt = '0.02', but this run has '0.01'"),
-        (add_chunk, "100 steps, but this run has 50"),
-        (other_start, "not the initial state of this run"),
-        (not_finite, "damaged.*not finite"),
+        (change_dt, "has dt = '0.02', but this run has '0.01'"),
+        (add_chunks, "100 steps, but this run has 50"),
+        (change_initial_state, "not the initial state of this run"),
+        (insert_nan, "damaged.*not finite"),
     ],
 )
-def test_a_trajectory_that_was_changed_is_not_resumed(
-    tmp_path: Path, damage: Callable[[Path], None], says: str
+def test_changed_trajectory_is_not_resumed(
+    tmp_path: Path, damage: Callable[[Path], None], message: str
 ) -> None:
-    stopped(tmp_path)
+    run_and_stop(tmp_path)
     damage(tmp_path / "trajectory")
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=message):
         run(FALL, out=tmp_path, resume=True)
 
 
@@ -317,7 +317,7 @@ def test_a_trajectory_that_was_changed_is_not_resumed(
         {"key": None},
     ],
 )
-def test_damaged_fields_of_a_result_are_named_on_resume(tmp_path: Path, change: dict) -> None:
+def test_damaged_result_fields_are_reported_on_resume(tmp_path: Path, change: dict) -> None:
     result = run(FALL, out=tmp_path)
     (tmp_path / "result.json").write_text(json.dumps({**result, **change}))
     with pytest.raises(InputError, match=f"damaged: '{next(iter(change))}"):
@@ -325,13 +325,13 @@ def test_damaged_fields_of_a_result_are_named_on_resume(tmp_path: Path, change: 
 
 
 @pytest.mark.parametrize("seed", [-1, 2**32, 1.5, True, "1", 10**400])
-def test_a_seed_is_a_whole_number_of_32_bits(tmp_path: Path, seed) -> None:
+def test_seed_must_be_unsigned_32_bit_integer(tmp_path: Path, seed) -> None:
     with pytest.raises(InputError, match="seed is"):
         run(FALL, out=tmp_path / "new", seed=seed)
     assert not (tmp_path / "new").exists()
 
 
-def test_a_result_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+def test_folder_named_result_json_raises(tmp_path: Path) -> None:
     (tmp_path / "result.json").mkdir()
     for start in (lambda: run(FALL, out=tmp_path), lambda: reproduce("000", out=tmp_path)):
         with pytest.raises(InputError, match=r"result.json is a folder"):
@@ -339,7 +339,7 @@ def test_a_result_that_is_a_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("out", ["", "a\0b", "n" * 300])
-def test_a_folder_that_cannot_be_is_refused(tmp_path: Path, monkeypatch, out: str) -> None:
+def test_invalid_folder_name_raises(tmp_path: Path, monkeypatch, out: str) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(PliantError, match=r"folder|too long"):
         run(FALL, out=out)

@@ -1,4 +1,4 @@
-"""Reports of results of robots that are not in the zoo: solids, beams and particles."""
+"""Reports of simulations and plans of user robots: solids, beams and particles."""
 
 import json
 from pathlib import Path
@@ -44,7 +44,7 @@ MODELS = {
 }
 
 
-def simulated(name: str):
+def simulate(name: str):
     model = MODELS[name]()
     return pl.simulate(model, np.tile(0.5, (3, model.n_controls)), progress=False)
 
@@ -53,7 +53,7 @@ def simulated(name: str):
 def test_simulation_report_has_page_animation_trajectory_and_result(
     name: str, tmp_path: Path
 ) -> None:
-    run = simulated(name)
+    run = simulate(name)
     page = run.report(tmp_path / name, small=True)
     assert page == tmp_path / name / "report.html"
     assert all((page.parent / file).stat().st_size > 0 for file in FILES)
@@ -91,8 +91,8 @@ def test_plan_report_shows_goal_errors_and_can_be_loaded(tmp_path: Path) -> None
     assert "<img" in plan._repr_html_()
 
 
-def test_second_report_replaces_the_first_and_keeps_other_files(tmp_path: Path) -> None:
-    run = simulated("beams")
+def test_second_report_replaces_first_and_keeps_other_files(tmp_path: Path) -> None:
+    run = simulate("beams")
     run.report(tmp_path, small=True, title="first")
     (tmp_path / "notes.txt").write_text("mine")
     run.report(tmp_path, small=True, title="second")
@@ -100,14 +100,14 @@ def test_second_report_replaces_the_first_and_keeps_other_files(tmp_path: Path) 
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_report_into_a_file_is_refused(tmp_path: Path) -> None:
+def test_report_into_a_file_raises(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(InputError, match="results need a folder"):
-        simulated("beams").report(tmp_path / "taken")
+        simulate("beams").report(tmp_path / "taken")
 
 
 def test_robot_and_simulation_have_a_picture_and_metrics_in_a_notebook() -> None:
-    for result in (BAR, simulated("beams")):
+    for result in (BAR, simulate("beams")):
         html = result._repr_html_()
         assert "data:image/png;base64," in html
         assert "<table>" in html

@@ -1,4 +1,4 @@
-"""Moments: on rods and solids they bend a cantilever as the closed form says, without a force."""
+"""Moment loads on rods and solids bend a cantilever as in the closed form, without net force."""
 
 import numpy as np
 import pytest
@@ -25,8 +25,8 @@ def rods(load):
     )
 
 
-def bar(load, **changed):
-    sound = {
+def bar(load, **changes):
+    options = {
         "shape": pl.Box(size=(LENGTH, SIDE, SIDE)),
         "material": ELASTIC,
         "supports": [pl.Support(region="x-")],
@@ -34,17 +34,17 @@ def bar(load, **changed):
         "effectors": {"tip": pl.Effector(surface="x+")},
         "loads": [load],
     }
-    return pl.Robot(**(sound | changed))
+    return pl.Robot(**(options | changes))
 
 
 def tip_of_arc(angle):
-    """[m] the shift (x, z) of the end of a cantilever that bends to an arc of an angle [rad]."""
+    """Return the tip displacement (x, z) [m] of a cantilever bent to an arc of an angle [rad]."""
     return LENGTH * (np.sin(angle) / angle - 1.0), LENGTH * (1.0 - np.cos(angle)) / angle
 
 
 @pytest.mark.parametrize("where", [{"point": (LENGTH, 0, 0)}, {"surface": "end"}])
 def test_rod_under_end_moment_is_circular_arc(where):
-    angle = 2.0  # [rad] of the end; a moment about -y bends towards +z
+    angle = 2.0  # [rad] rotation of the tip; a moment about -y bends towards +z
     moment = angle * E * INERTIA / LENGTH
     robot = rods(MomentLoad(moment=(0, -moment, 0), **where))
     q = pl.equilibrium(pl.Quasistatic(robot), []).x.reshape(2, -1, 3)
@@ -73,7 +73,7 @@ def test_moment_forces_have_given_moment_and_no_resultant(order, rng):
     np.testing.assert_allclose(np.cross(x, f).sum(axis=0), [1.0, 2.0, 3.0], rtol=1e-10)
 
 
-def test_moment_in_plane_is_one_number():
+def test_plane_moment_is_scalar():
     load = MomentLoad(surface="x+", moment=lambda t: 0.5 * t)
     robot = bar(load, shape=Rectangle(size=(LENGTH, SIDE)), divisions=(4, 1))
     body = robot.body()
@@ -116,7 +116,7 @@ force = { times = [0, 1], values = [[0, 0, 0], [0, 0, 2]] }
 """
 
 
-def test_moments_boxes_and_node_numbers_are_read_from_a_file(tmp_path):
+def test_moments_boxes_and_node_numbers_are_read_from_file(tmp_path):
     path = tmp_path / "robot.toml"
     path.write_text(FILE)
     robot = load_robot(path)

@@ -1,4 +1,4 @@
-"""Robots: materials by region with a default, and a short repr."""
+"""Robots have materials by region with a default, a short repr, and checked actuators."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ PARTS = Union(
 
 @pytest.mark.parametrize("default", ["body", "default"])
 @pytest.mark.parametrize("first", [True, False])
-def test_regions_without_a_material_have_the_default(default, first):
+def test_regions_without_material_have_default_material(default, first):
     named = [(default, SOFT), ("hand", HARD)]
     robot = pl.Robot(shape=PARTS, material=dict(named if first else named[::-1]), cell=0.02)
     body = robot.body()
@@ -39,7 +39,7 @@ BODY_PARTS = Union(
 
 @pytest.mark.parametrize("has_body", [False, True])
 def test_default_material_applies_to_region_called_body(has_body):
-    """A region "body" of the mesh is one among others."""
+    """The mesh region "body" has no special role."""
     named = {"skin": HARD, "default": SOFT} | ({"body": HARD} if has_body else {})
     body = pl.Robot(shape=BODY_PARTS, material=named, cell=0.02).body()
     moduli = {name: set(body.fields.E[cells]) for name, cells in body.cell_regions.items()}
@@ -57,7 +57,7 @@ def test_default_material_comes_first():
 
 
 @pytest.mark.parametrize("default", ["body", "default"])
-def test_rods_without_another_material_have_the_default(default):
+def test_rods_without_material_have_default_material(default):
     rods = Rods(
         points=[(0, 0, 0), (0.1, 0, 0), (0.2, 0, 0)],
         rods=[(0, 1), (1, 2)],
@@ -69,12 +69,12 @@ def test_rods_without_another_material_have_the_default(default):
     assert [section.radius for section in rods.sections] == [0.005, 0.002]
 
 
-def test_a_region_without_a_material_names_the_default():
+def test_region_without_material_raises():
     with pytest.raises(pl.InputError, match=r"have no material.*arm, hand, nail.*'default'"):
         pl.Robot(shape=PARTS, material={"hand": HARD}, cell=0.02).body()
 
 
-def test_a_file_may_have_a_default_material(tmp_path):
+def test_file_can_have_default_material(tmp_path):
     path = tmp_path / "robot.toml"
     path.write_text(
         "[geometry]\ncell = 0.02\n"
@@ -101,7 +101,7 @@ def test_repr_of_robot_is_one_short_line():
 
 
 @pytest.mark.parametrize("q", [[[1, 2], [3]], "abc", None])
-def test_effector_position_requires_numbers(q):
+def test_effector_position_of_invalid_numbers_raises(q):
     robot = pl.Robot(
         shape=PARTS.mesh(cell=0.02), material=SOFT, effectors={"tip": pl.Effector(region="hand")}
     )
@@ -118,8 +118,8 @@ def test_support_accepts_arrays_and_removes_duplicate_nodes():
     assert pl.Support(nodes=np.array([2, 1, 1])).nodes == (1, 2)
 
 
-class NearActuator:
-    """An object with some members of an actuator."""
+class PartialActuator:
+    """An object that has only some members of an actuator."""
 
     n_controls, limits, neutral = 1, (0.0, 1.0), 0.0
 
@@ -131,8 +131,8 @@ class NearActuator:
     ("actuator", "message"),
     [
         (
-            NearActuator(),
-            "The actuator 'motor' of robot is a NearActuator without units, polylines; add the "
+            PartialActuator(),
+            "The actuator 'motor' of robot is a PartialActuator without units, polylines; add the "
             "missing members of pliant.robot.Actuator",
         ),
         ("cable", "The actuator 'motor' of robot is 'cable' .str., which is not an actuator; give"),
@@ -142,6 +142,6 @@ class NearActuator:
         ),
     ],
 )
-def test_an_incomplete_actuator_is_rejected_with_its_missing_members(actuator, message):
+def test_incomplete_actuator_error_names_missing_members(actuator, message):
     with pytest.raises(pl.InputError, match=message):
         pl.Robot(shape=PARTS, material=SOFT, actuators={"motor": actuator})

@@ -1,4 +1,4 @@
-"""Terrains and kinds of contact in robot files."""
+"""Robot files with terrains and kinds of contact."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_plane_terrain_has_list_of_heights(written):
     task = load_task(written(f"gravity = [0, -9.81]\n{STRIP}{text}[task]\ndt = 0.01\nsteps = 40\n"))
     run = pl.simulate(task.model(), lambda k, x: task.control(k), steps=task.steps)
     heights = task.model().space.position(run.states[-1])[1::2]
-    assert -0.011 < heights.min() < -0.004  # it fell onto the hill
+    assert -0.011 < heights.min() < -0.004  # the strip rests on the hill
 
 
 def test_particle_contact_kind_is_read_and_rejected_by_finite_elements(written):
@@ -54,7 +54,7 @@ def test_particle_contact_kind_is_read_and_rejected_by_finite_elements(written):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('type = "terrain"\nspacing = 0.1', r"contacts\[0\].heights: this is missing"),
         (
@@ -92,7 +92,7 @@ def test_particle_contact_kind_is_read_and_rejected_by_finite_elements(written):
         ),
     ],
 )
-def test_bad_contact_in_file_is_rejected(written, text, says):
-    with pytest.raises(InputError, match=says) as caught:
+def test_bad_contact_in_file_is_rejected(written, text, message):
+    with pytest.raises(InputError, match=message) as caught:
         load_robot(written(f"{BOX}[[contacts]]\n{text}\n"))
     assert "\n" not in str(caught.value)

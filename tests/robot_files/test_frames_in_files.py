@@ -70,7 +70,7 @@ def test_arm_is_read_from_file_in_same_folder(written):
     assert isinstance(arm, Arm)
     np.testing.assert_array_equal(
         task.control(0), arm.start
-    )  # nothing driven: the arm stays where it is
+    )  # without controls, the arm keeps its start
     model = task.model()
     step = model.step(model.initial_state(), task.control(0))
     np.testing.assert_allclose(step.x, model.initial_state(), atol=1e-12)
@@ -89,7 +89,7 @@ def test_control_outside_its_limits_is_rejected(written):
 
 
 @pytest.mark.parametrize(
-    ("frame", "says"),
+    ("frame", "message"),
     [
         ('{ type = "moving" }', r"actuators.hand.frame.origin: this is missing"),
         ('{ type = "moveing", origin = [0, 0, 0] }', "did you mean 'moving'"),
@@ -117,13 +117,13 @@ def test_control_outside_its_limits_is_rejected(written):
         ('{ type = "arm", file = "my_arm.toml", side = "left", hand = 1 }', "no key 'hand' here"),
     ],
 )
-def test_bad_frame_in_file_is_rejected(written, frame, says):
-    with pytest.raises(InputError, match=says) as caught:
+def test_bad_frame_in_file_is_rejected(written, frame, message):
+    with pytest.raises(InputError, match=message) as caught:
         load_robot(written(f"{HAND}frame = {frame}"))
     assert "\n" not in str(caught.value)
 
 
-def test_guide_names_every_key_of_frames():
+def test_guide_documents_every_key_of_frames():
     keys = {key for kind in FRAMES.values() for key in kind.__origin__.model_fields} | {
         "xyz",
         "rpy",

@@ -54,7 +54,7 @@ region = "hip"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (
             'type = "muscle"\nregion = "lag"\naxis = [1, 0, 0]',
@@ -76,7 +76,7 @@ region = "hip"
         ('type = "fluidic"\nregion = "leg"\naxis = [1, 0, 0]', "no key 'axis' here"),
     ],
 )
-def test_bad_muscle_in_file_is_rejected(read, text, says):
-    with pytest.raises(InputError, match=says) as caught:
+def test_bad_muscle_in_file_is_rejected(read, text, message):
+    with pytest.raises(InputError, match=message) as caught:
         read(f"[actuators.a]\n{text}\n")
     assert "\n" not in str(caught.value)

@@ -34,7 +34,7 @@ limits = [-1e3, 3e4]
 THREAD = (
     '[actuators.thread]\ntype = "fibres"\nregion = "ribs"\nstiffness = 1e6\ndirection = "radial"\n'
 )
-# A cube of eight points with a small one inside it, one triangle a row: the void of an STL becomes
+# Triangles of a cube of eight points. An STL of a small cube inside a large one has the void
 # "cavity-1".
 CUBE = [
     (0, 2, 1),
@@ -103,7 +103,7 @@ def test_void_of_surface_is_named_cavity_1(read, tmp_path):
     assert (air.drive, air.bulk) == ("volume", 2e5)
 
 
-# A bottle of parts: a tube between two lids. Without its upper lid it has no void.
+# A bottle has three parts: a tube and two lids. Without the upper lid it has no closed void.
 LID = '[geometry.parts.{name}]\nshape = "cylinder"\nradius = 0.02\nlength = 0.01\norigin = {at}\n'
 BOTTLE = """
 [geometry]
@@ -146,10 +146,10 @@ def test_check_prints_cavity_volume(tmp_path):
     path.write_text(ARM)
     arc = 2 * np.pi / 3 - 2 * 0.003 / 0.014
     chords = 2 * np.sin(arc / 4) * np.cos(arc / 4) / (arc / 2)  # two straight cells along the arc
-    held = 0.5 * arc * chords * (0.01**2 - 0.004**2) * 0.05
+    volume = 0.5 * arc * chords * (0.01**2 - 0.004**2) * 0.05
     assert (
         dict(check(path).facts)["cavity air"]
-        == f"{1e6 * held:.4g} ml, closed by 20 facets, driven by pressure"
+        == f"{1e6 * volume:.4g} ml, closed by 20 facets, driven by pressure"
     )
 
 
@@ -175,13 +175,13 @@ def test_check_prints_liquid_weight_and_warns_about_high_density(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (("cavity = ", "void = "), "no key 'void'"),
         (("limits = [-1e3, 3e4]", 'drive = "flow"'), "'pressure' or 'volume'"),
         (("limits = [-1e3, 3e4]", THREAD.replace("radial", "radail")), "did you mean 'radial'"),
     ],
 )
-def test_bad_pressure_in_file_is_rejected(read, change, says):
-    with pytest.raises(InputError, match=says):
+def test_bad_pressure_in_file_is_rejected(read, change, message):
+    with pytest.raises(InputError, match=message):
         read(ARM.replace(*change))

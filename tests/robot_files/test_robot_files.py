@@ -1,5 +1,4 @@
-"""Robot files: what they say is what is built, and the examples move as beams, bars and floors
-do."""
+"""Robot files give the described robots, and the examples agree with beam and bar theory."""
 
 import re
 from pathlib import Path
@@ -33,7 +32,7 @@ def written(tmp_path):
 
 
 def tip(model, name: str, states) -> np.ndarray:
-    """(k, dim) [m] the places of an effector."""
+    """Return the positions (k, dim) [m] of an effector."""
     body = model.robot.body()
     row = model.robot.effectors[name].attach(body)
     return np.array(
@@ -47,10 +46,10 @@ def test_strip_deflects_as_plane_strain_beam():
     L, h, E, weight = 0.2, 0.01, 2e7 / (1 - 0.3**2), 1000 * 9.81 * 0.01  # per metre of thickness
     assert sag == pytest.approx(
         weight * L**4 / (8 * E * h**3 / 12), rel=0.01
-    )  # sag^2 / L^2 = 0.3 % from linear
+    )  # the nonlinear term is sag^2 / L^2 = 0.3 %
 
 
-def test_the_strip_swings_at_its_natural_frequency():
+def test_strip_oscillates_at_its_natural_frequency():
     task = load_task(EXAMPLES / "strip.toml")
     model = task.model()
     run = pl.simulate(model, lambda k, x: task.control(k), steps=task.steps)
@@ -59,28 +58,28 @@ def test_the_strip_swings_at_its_natural_frequency():
     half_period = np.pi / (1.8751**2 * np.sqrt(stiffness / (mass * 0.2**4)))
     assert lowest == pytest.approx(
         half_period, rel=0.03
-    )  # higher modes move the lowest moment a little
+    )  # higher modes shift the time of the lowest position
 
 
-def test_the_arm_stretches_as_two_bars_in_series_and_bends_to_the_pulled_side():
+def test_arm_stretches_as_two_bars_in_series_and_bends_to_cable_side():
     task = load_task(EXAMPLES / "arm.toml")
     model = task.model()
     hanging = tip(model, "hand", pl.equilibrium(model, np.zeros(2)).x)[0]
     stretch = (500 + 1000 * 9.81 * (0.02 + 0.10 / 2)) * 0.10 / 2e5
     assert -0.02 - hanging[2] == pytest.approx(
         stretch, rel=0.05
-    )  # the ceiling hinders the first width's contraction
+    )  # the support prevents lateral contraction near the ceiling
     run = pl.simulate(model, lambda k, x: task.control(k), steps=task.steps)
     assert np.all(np.diff(tip(model, "hand", run.states)[:, 0]) < -1e-3)  # left is -x
     assert run.controls[:, 0] == pytest.approx([0.25, 0.5, 0.75, 1.0])
 
 
-def test_the_finger_curls_down_to_the_ground_and_stays_on_it():
+def test_finger_bends_to_the_ground_with_penetration_below_1_mm():
     task = load_task(EXAMPLES / "finger.toml")
     model = task.model()
     run = pl.simulate(model, lambda k, x: task.control(k), steps=30)
     heights = model.space.position(run.states[-1]).reshape(-1, 3)[:, 2]
-    assert -0.031 < heights.min() < -0.03  # touches, and sinks in by less than a millimetre
+    assert -0.031 < heights.min() < -0.03  # contact with a penetration of less than 1 mm
     assert tip(model, "tip", run.states[-1])[0, 2] < -0.02
 
 
@@ -92,7 +91,7 @@ SOLIDS = {
         "radius = 0.1\nwall = 0.05\nlength = 0.2\ncap = 0.04",
         (0.002 - 0.05**2 * 0.12) * np.pi,
     ),
-    # Two chambers of half a turn less a rib of 0.1 m at 0.05 m, which is 2 rad
+    # Each of two chambers spans pi minus a rib of 0.1 m at radius 0.05 m, which is 2 rad
     "chambered_cylinder": (
         "radius = 0.1\ncore = 0.02\nwall = 0.02\nrib = 0.1\nsection = 0.2\ncap = 0.05\nchambers "
         "= 2",
@@ -108,16 +107,16 @@ SOLIDS = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_has_its_volume(written, shape):
+def test_shape_has_closed_form_volume(written, shape):
     keys, volume = SOLIDS[shape]
     robot = load_robot(written(f'[geometry]\nshape = "{shape}"\n{keys}\ncell = 0.04\n{MATERIAL}'))
     assert robot.mesh().volumes().sum() == pytest.approx(
         volume, rel=0.02
-    )  # round sides: quadratic cells
+    )  # quadratic cells follow curved sides
     assert robot.order == 2
 
 
-def test_a_mesh_file_is_scaled_and_keeps_its_regions(written, tmp_path):
+def test_mesh_file_is_scaled_and_keeps_its_regions(written, tmp_path):
     box = pl.Box(size=(100, 20, 20)).mesh(divisions=(2, 1, 1))
     half = np.repeat([1, 2], box.n_cells // 2)
     meshio.Mesh(box.points, [("tetra", box.cells)], cell_data={"region": [half]}).write(
@@ -131,7 +130,7 @@ def test_a_mesh_file_is_scaled_and_keeps_its_regions(written, tmp_path):
     assert sorted(set(robot.body().fields.E)) == [1e5, 2e5]
 
 
-def test_a_surface_file_is_filled(written, tmp_path):
+def test_surface_file_is_filled(written, tmp_path):
     trimesh.creation.icosphere(radius=10).export(tmp_path / "ball.stl")
     robot = load_robot(
         written(
@@ -142,7 +141,7 @@ def test_a_surface_file_is_filled(written, tmp_path):
 
 
 @pytest.mark.parametrize(("depth", "dim"), [("", 2), ("depth = 0.02", 3)])
-def test_a_silhouette_is_plane_or_extruded(written, tmp_path, depth, dim):
+def test_silhouette_is_plane_or_extruded(written, tmp_path, depth, dim):
     Image.fromarray(np.pad(np.zeros((20, 40), np.uint8), 5, constant_values=255)).save(
         tmp_path / "bar.png"
     )
@@ -155,7 +154,7 @@ def test_a_silhouette_is_plane_or_extruded(written, tmp_path, depth, dim):
     assert robot.mesh().volumes().sum() == pytest.approx(0.02 * (0.02 if dim == 3 else 1), rel=0.03)
 
 
-def test_the_colours_of_a_silhouette_name_regions(written, tmp_path):
+def test_silhouette_colours_define_regions(written, tmp_path):
     picture = np.full((30, 50, 3), 255, np.uint8)
     picture[5:25, 5:25], picture[5:25, 25:45] = (255, 0, 0), (0, 255, 255)
     Image.fromarray(picture).save(tmp_path / "bar.png")
@@ -227,7 +226,7 @@ def test_keyframes_are_linear_between_and_constant_outside():
 
 
 @pytest.mark.parametrize("rule", ["quasistatic", "implicit-euler", "bdf2", "semi-implicit"])
-def test_every_rule_can_step(written, rule):
+def test_each_integration_rule_can_step(written, rule):
     dt = "" if rule == "quasistatic" else "dt = 0.01"
     task = load_task(
         written(f'{BOX}\n[[supports]]\nregion = "x-"\n[task]\nrule = "{rule}"\n{dt}\nsteps = 1')
@@ -238,19 +237,19 @@ def test_every_rule_can_step(written, rule):
     assert model.params.flat == pytest.approx([1e5])
 
 
-def test_the_example_of_the_guide_runs(written):
+def test_guide_example_runs(written):
     task = load_task(written(re.search(r"```toml\n(.*?)```", GUIDE, re.DOTALL)[1]))
     model = task.model()
     assert model.step(model.initial_state(), task.control(0)).status
 
 
-def test_the_guide_names_every_key():
-    made = [
+def test_guide_documents_every_key():
+    sections = [
         *ACTUATORS.values(),
         *OBSTACLES.values(),
         *(kind for name, kind in SOURCES.items() if name != "shape"),
     ]
-    keys = {key for kind in made for key in kind.__origin__.model_fields}
+    keys = {key for kind in sections for key in kind.__origin__.model_fields}
     keys |= {key for shape in SHAPES.values() for key in keys_of(shape)} | set(SHAPES) | set(ROBOT)
     assert [key for key in sorted(keys) if f"`{key}`" not in GUIDE] == []
 

@@ -60,7 +60,7 @@ def test_rods_file_matches_python_robot(given):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (("rods = [[0, 1], [1, 2]]", "rods = [[0, 1], [1, 9]]"), "geometry: Rod 1 names point 9"),
         (
@@ -76,5 +76,5 @@ def test_rods_file_matches_python_robot(given):
         (('type = "rectangular"', 'type = "tube"'), 'there is no type "tube"'),
     ],
 )
-def test_rods_file_errors_name_their_place(given, one_sentence, change, says):
-    one_sentence(lambda: load_robot(given(CRANE.replace(*change))), says)
+def test_rods_file_errors_name_their_place(given, one_sentence, change, message):
+    one_sentence(lambda: load_robot(given(CRANE.replace(*change))), message)

@@ -9,11 +9,11 @@ from pliant.robot.digest import robot_digests
 from pliant.robot_files import Keyframes, load_robot
 from pliant.zoo import robots
 
-ROBOTS = [name for name in robots.__all__ if name != "irb14000"]  # an arm, which is no robot
+ROBOTS = [name for name in robots.__all__ if name != "irb14000"]  # an arm is not a robot
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_saved_robot_of_the_zoo_is_read_as_the_same_robot(name, tmp_path):
+def test_saved_zoo_robot_is_loaded_unchanged(name, tmp_path):
     robot = getattr(robots, name)()
     robot.save(tmp_path / "saved.toml")
     again = load_robot(tmp_path / "saved.toml")

@@ -1,4 +1,4 @@
-"""Surface files in robot files: what is lost is refused, and `check` compares with the surface."""
+"""Surface files in robot files: lost walls are rejected, and `check` compares the volumes."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ region = "body"
 
 
 def write_bag(folder, cell, scale=1.0, more=""):
-    """A robot file with the STL of a box of 60 x 40 x 30 mm with walls of 4 mm."""
+    """Write a robot file and the STL of a box of 60 x 40 x 30 mm with walls of 4 mm."""
     size = np.array([0.06, 0.04, 0.03])
     outer = Box(size=size).mesh(divisions=(1, 1, 1))
     inner = Box(size=size - 0.008, origin=(0.004, 0.004, 0.004)).mesh(divisions=(1, 1, 1))
@@ -40,12 +40,12 @@ def write_bag(folder, cell, scale=1.0, more=""):
     return path
 
 
-def test_check_compares_the_mesh_with_the_surface_of_the_file(tmp_path):
+def test_check_compares_mesh_with_surface_of_file(tmp_path):
     path = write_bag(tmp_path, 0.0039)
     facts = dict(check(path).facts)
     volume = 0.06 * 0.04 * 0.03 - 0.052 * 0.032 * 0.022
     assert facts["surface of the file"].startswith(f"{volume:.4g} m^3, of which the mesh has 9")
-    assert "1 of 1 cavities, up to 0.00" in facts["surface of the file"]
+    assert "1 of 1 cavity, up to 0.00" in facts["surface of the file"]
     assert "surface" not in facts["volume"]
 
 
@@ -63,7 +63,7 @@ def test_millimetres_without_scale_are_recognised(tmp_path):
     assert cell == 0.0039
 
 
-def test_check_repairs_surface_if_file_asks_for_it(tmp_path):
+def test_check_repairs_surface_with_repair_option(tmp_path):
     path = write_bag(tmp_path, 0.0039, more="repair = true")
     stl = tmp_path / "bag.stl"
     facets = stl.read_text().split("facet normal")

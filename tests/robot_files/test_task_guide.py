@@ -1,4 +1,4 @@
-"""The tasks of the guide's page on robot files: they run as `pliant run` runs them."""
+"""The tasks in the guide on robot files run as with `pliant run`."""
 
 import re
 from inspect import signature
@@ -18,10 +18,10 @@ FINGER, *OTHERS = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
 
 
 @pytest.fixture
-def finished(tmp_path):
-    """Run the guide's finger with a task of a type; return the result and its folder."""
+def run_guide_task(tmp_path):
+    """run_guide_task(kind): run the finger of the guide and return the result and its folder."""
 
-    def finish(kind: str):
+    def run_task(kind: str):
         task = next(text for text in OTHERS if f'type = "{kind}"' in text)
         robot = FINGER[: FINGER.index("[task]")].replace("[10, 2, 2]", "[5, 1, 1]")
         (tmp_path / "finger.toml").write_text(robot + task)
@@ -29,11 +29,11 @@ def finished(tmp_path):
             task_experiment(tmp_path / "finger.toml"), out=tmp_path / "out"
         ), tmp_path / "out"
 
-    return finish
+    return run_task
 
 
-def test_the_plan_of_the_guide_reaches_its_goal_within_its_limits(finished):
-    result, folder = finished("plan")
+def test_guide_plan_completes_within_its_rate_limit(run_guide_task):
+    result, folder = run_guide_task("plan")
     assert result["status"] == "done"
     controls = read_trajectory(folder).controls
     rates = np.diff(np.vstack([np.zeros((1, 1)), controls]), axis=0) / 0.02
@@ -43,15 +43,15 @@ def test_the_plan_of_the_guide_reaches_its_goal_within_its_limits(finished):
     assert (folder / "plan.csv").is_file()
 
 
-def test_the_path_of_the_guide_is_followed_within_its_rate(finished):
-    result, folder = finished("follow")
+def test_guide_path_is_followed_within_its_rate_limit(run_guide_task):
+    result, folder = run_guide_task("follow")
     controls = read_trajectory(folder).controls
     assert np.diff(controls, axis=0).max() <= 0.5 * (1.0 + 1e-6)
     assert (folder / "report.html").is_file(), result
 
 
-def test_the_guide_names_every_key_of_a_task():
+def test_guide_documents_every_key_of_a_task():
     keys = {key for kind in TASKS.values() for key in signature(kind).parameters} - {"robot"}
-    for made in (Goal, Effort, Limit, StrokeLimit, TargetPath, keep_out):
-        keys |= set(signature(made).parameters)
+    for kind in (Goal, Effort, Limit, StrokeLimit, TargetPath, keep_out):
+        keys |= set(signature(kind).parameters)
     assert [key for key in sorted(keys - {"zone"}) if f"`{key}`" not in GUIDE] == []

@@ -1,4 +1,4 @@
-"""What the robot files of several tests begin with."""
+"""Sections of robot files that several tests use."""
 
 MATERIAL = "[material]\nE = 1e5\nnu = 0.4\n"
 BOX = (

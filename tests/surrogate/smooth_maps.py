@@ -1,4 +1,4 @@
-"""Maps R^d -> R^N that the tests of surrogates share, each with its exact derivatives."""
+"""Smooth maps R^d -> R^N with exact derivatives, for the tests of surrogates."""
 
 from itertools import product
 
@@ -7,19 +7,19 @@ from scipy.special import perm
 
 
 def powers_up_to(d, n):
-    """(m, d) of all monomials of total degree <= n."""
+    """Return the powers (m, d) of all monomials of total degree <= n."""
     return np.array([p for p in product(range(n + 1), repeat=d) if sum(p) <= n])
 
 
 class Polynomial:
-    """A random polynomial of total degree n as a costly map."""
+    """A random polynomial of total degree n with d inputs."""
 
     def __init__(self, rng, d, n, outputs=2):
         self.powers = powers_up_to(d, n)
         self.coefficients = rng.standard_normal((len(self.powers), outputs))
 
     def derivative(self, x, orders):
-        """(outputs,) differentiated along each axis as often as `orders` (d,) says."""
+        """Return the partial derivative (outputs,) with `orders` (d,) along the axes."""
         return (
             np.prod(perm(self.powers, orders) * x ** np.maximum(self.powers - orders, 0), axis=1)
             @ self.coefficients
@@ -33,8 +33,7 @@ class Polynomial:
 
 
 def waves(x, near=None):
-    """(value (3,), slope (3, d)) of smooth functions that are no sums or products of functions of
-    one axis."""
+    """Return the values (3,) and slopes (3, d) of three smooth non-separable functions."""
     a, b = np.linspace(0.6, 1.1, len(x)), np.linspace(0.5, -0.4, len(x))
     phase, hill, growth = a @ x + 0.3 * x @ x, 1.0 / (1.0 + 0.3 * x @ x), np.exp(b @ x)
     return np.array([np.sin(phase), hill, growth]), np.array(
@@ -42,8 +41,8 @@ def waves(x, near=None):
     )
 
 
-class Counted:
-    """A map that remembers where it was asked."""
+class CountingMap:
+    """A map that stores the points of its evaluations."""
 
     def __init__(self, f):
         self.f, self.points = f, []
@@ -53,22 +52,24 @@ class Counted:
         return self.f(x, near)
 
 
-def errors(surrogate, f, points):
-    """Root mean squares of what value and slope of a surrogate are wrong by."""
-    off = [[got - want for got, want in zip(surrogate(x), f(x), strict=True)] for x in points]
-    return tuple(float(np.sqrt(np.mean(np.square([pair[k] for pair in off])))) for k in (0, 1))
+def rms_errors(surrogate, f, points):
+    """Return the root mean square errors of the values and slopes of a surrogate."""
+    errors = [[got - want for got, want in zip(surrogate(x), f(x), strict=True)] for x in points]
+    return tuple(float(np.sqrt(np.mean(np.square([pair[k] for pair in errors])))) for k in (0, 1))
 
 
-def numeric_slope(f, x, e):
-    """(n, d) central differences of f: R^d -> R^n."""
+def central_difference(f, x, e):
+    """Return the central differences (n, d) of f: R^d -> R^n with step e."""
     return np.column_stack(
         [(f(x + e * axis) - f(x - e * axis)) / (2.0 * e) for axis in np.eye(len(x))]
     )
 
 
-def second_matrices(rows, d):
-    """(r, d, d) the matrices of the second derivatives that rows (1 + d + d (d + 1) / 2, r) end
-    with."""
+def hessians(rows, d):
+    """Return the Hessians (r, d, d) of the last d (d + 1) / 2 rows of `rows`.
+
+    The shape of `rows` is (1 + d + d (d + 1) / 2, r): value, slope and second derivatives.
+    """
     out = np.empty((rows.shape[1], d, d))
     i, j = np.triu_indices(d)
     out[:, i, j] = out[:, j, i] = rows[1 + d :].T

@@ -1,17 +1,16 @@
-"""Chebyshev: exact for polynomials of its degree, spectral beyond, from fewer points than it has
-coefficients."""
+"""Chebyshev surrogates are exact for polynomials of their degree and converge spectrally."""
 
 from math import comb
 
 import numpy as np
 import pytest
 from smooth_maps import (
-    Counted,
+    CountingMap,
     Polynomial,
-    errors,
-    numeric_slope,
+    central_difference,
+    hessians,
     powers_up_to,
-    second_matrices,
+    rms_errors,
     waves,
 )
 
@@ -29,7 +28,7 @@ def chebyshev(f, d, degree, domain=None, oversampling=2.0, **options):
     )
 
 
-def inside(rng, n, d):
+def random_points(rng, n, d):
     return rng.uniform(LOWER[:d], UPPER[:d], (n, d))
 
 
@@ -38,11 +37,11 @@ def inside(rng, n, d):
 
 @dims
 @pytest.mark.parametrize("n", [1, 4])
-def test_powers_are_all_of_the_total_degree(d, n):
+def test_powers_contain_all_monomials_of_total_degree(d, n):
     assert sorted(map(tuple, total_degree(d, n))) == sorted(map(tuple, powers_up_to(d, n)))
 
 
-def test_products_are_cosines_of_the_angle(rng):
+def test_chebyshev_products_are_cosines_of_angles(rng):
     """T_k(cos a) = cos(k a)."""
     powers = total_degree(3, 7)
     for angle in rng.uniform(0.0, np.pi, (10, 3)):
@@ -51,7 +50,7 @@ def test_products_are_cosines_of_the_angle(rng):
 
 
 @dims
-def test_points_are_nested_and_even_in_angle(d):
+def test_points_are_nested_and_uniform_in_angle(d):
     many = nested_points(500, d)
     np.testing.assert_array_equal(many[:37], nested_points(37, d))
     assert np.abs(many).max() <= 1.0
@@ -67,50 +66,52 @@ def test_points_are_nested_and_even_in_angle(d):
 
 
 @dims
-def test_polynomials_of_its_degree_are_exact(rng, d):
+def test_polynomials_of_given_degree_are_exact(rng, d):
     degree = 5 if d < 4 else 4
     f = Polynomial(rng, d, degree)
     p = chebyshev(f, d, degree)
     axes = np.eye(d, dtype=int)
-    for x in inside(rng, 20, d):
-        bends = np.moveaxis([[f.derivative(x, i + j) for j in axes] for i in axes], 2, 0)
+    for x in random_points(rng, 20, d):
+        second = np.moveaxis([[f.derivative(x, i + j) for j in axes] for i in axes], 2, 0)
         for got, want in zip(
-            (*p(x), second_matrices(p.rows(x, second=True), d)), (*f(x), bends), strict=True
+            (*p(x), hessians(p.rows(x, second=True), d)), (*f(x), second), strict=True
         ):
-            np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10 * np.abs(bends).max())
+            np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10 * np.abs(second).max())
 
 
-def test_a_polynomial_of_higher_degree_is_not_exact(rng):
+def test_polynomial_of_higher_degree_is_not_exact(rng):
     f = Polynomial(rng, 2, 6)
-    assert errors(chebyshev(f, 2, 5), f, inside(rng, 20, 2))[0] > 1e-5
+    assert rms_errors(chebyshev(f, 2, 5), f, random_points(rng, 20, 2))[0] > 1e-5
 
 
 @dims
-def test_the_error_falls_by_a_factor_with_each_degree(rng, d):
-    """waves has a pole where x @ x = -1/0.3, so that errors over a box of half-width 3/4 fall by
+def test_error_falls_by_constant_factor_per_degree(rng, d):
+    """waves has a pole at x @ x = -1/0.3. Errors in a box of half-width 3/4 fall by a factor of
     about 5 with each degree."""
-    degrees, points = np.arange(2, 9 if d < 3 else 7), inside(rng, 100, d)
-    off = np.array([errors(chebyshev(waves, d, degree), waves, points) for degree in degrees])
-    factors = np.exp(-np.polyfit(degrees, np.log(off), 1)[0])
+    degrees, points = np.arange(2, 9 if d < 3 else 7), random_points(rng, 100, d)
+    error = np.array([rms_errors(chebyshev(waves, d, degree), waves, points) for degree in degrees])
+    factors = np.exp(-np.polyfit(degrees, np.log(error), 1)[0])
     assert np.all(factors > 3.0)
-    assert np.all(off[3:] < 0.1 * off[:-3])  # at the end as at the beginning
+    assert np.all(error[3:] < 0.1 * error[:-3])  # for low and for high degrees
 
 
 @dims
-def test_slopes_and_second_derivatives_are_those_of_the_polynomial(rng, d):
-    """Central differences of 1e-4 are right to 1e-8 f'''."""
+def test_slopes_and_hessians_match_central_differences(rng, d):
+    """Central differences with step 1e-4 have an error of about 1e-8 f'''."""
     p = chebyshev(waves, d, 6)
-    for x in inside(rng, 5, d) * 0.99 + 0.005 * (LOWER[:d] + UPPER[:d]):
+    for x in random_points(rng, 5, d) * 0.99 + 0.005 * (LOWER[:d] + UPPER[:d]):
         rows = p.rows(x, second=True)
         np.testing.assert_allclose(
             rows[: 1 + d], p.rows(x), rtol=0.0, atol=1e-14 * np.abs(p.coefficients).sum()
         )  # BLAS may sum in another order
-        np.testing.assert_allclose(p(x)[1], numeric_slope(lambda x: p(x)[0], x, 1e-4), atol=1e-6)
-        change = numeric_slope(lambda x: p(x)[1].ravel(), x, 1e-4).reshape(-1, d, d)
-        np.testing.assert_allclose(second_matrices(rows, d), change, atol=1e-5)
+        np.testing.assert_allclose(
+            p(x)[1], central_difference(lambda x: p(x)[0], x, 1e-4), atol=1e-6
+        )
+        change = central_difference(lambda x: p(x)[1].ravel(), x, 1e-4).reshape(-1, d, d)
+        np.testing.assert_allclose(hessians(rows, d), change, atol=1e-5)
 
 
-def test_it_has_the_face_of_a_grid(rng):
+def test_chebyshev_has_interface_of_grid(rng):
     corners = Corners(waves, dim=2)
     grid, p = Grid(corners, cell=0.1), Chebyshev(corners, domain=(-1.0, 1.0), degree=8)
     for x in rng.uniform(-0.9, 0.9, (5, 2)):
@@ -125,10 +126,10 @@ def test_it_has_the_face_of_a_grid(rng):
 
 
 @dims
-def test_slopes_are_used(d):
-    """Values alone would be fewer equations than unknowns; with slopes there are twice as many,
-    whatever d is."""
-    f = Counted(waves)
+def test_fit_uses_slopes(d):
+    """Values alone give fewer equations than unknowns. Values and slopes give twice as many as
+    unknowns for each d."""
+    f = CountingMap(waves)
     p = chebyshev(f, d, 5)
     m = comb(5 + d, d)
     assert p.evaluations == len(f.points) == -(-2 * m // (1 + d))
@@ -136,55 +137,56 @@ def test_slopes_are_used(d):
 
 
 @dims
-def test_a_higher_degree_wastes_no_point(d):
-    f = Counted(waves)
+def test_higher_degree_reuses_all_points(d):
+    f = CountingMap(waves)
     low = chebyshev(f, d, 3)
-    made = len(f.points)
+    count = len(f.points)
     high = low.raised(5)
     assert high.degree == 5
-    np.testing.assert_array_equal(high.points[:made], low.points)
-    assert len(f.points) == high.evaluations == len(high.points) > made
+    np.testing.assert_array_equal(high.points[:count], low.points)
+    assert len(f.points) == high.evaluations == len(high.points) > count
     np.testing.assert_array_equal(f.points, high.points)
 
 
-def test_points_without_a_value_are_left_out(rng):
+def test_failed_points_are_excluded(rng):
     f = Polynomial(rng, 2, 4)
     bad = chebyshev(f, 2, 4).points[[0, 3, 5]]
 
-    def holed(x, near):
+    def fails_at_bad(x, near):
         if (x == bad).all(axis=1).any():
             raise RuntimeError("the step did not converge")
         return f(x)
 
-    p = chebyshev(holed, 2, 4)
+    p = chebyshev(fails_at_bad, 2, 4)
     assert len(p.corners.notes) == 3
-    assert max(errors(p, f, inside(rng, 20, 2))) < 1e-10
+    assert max(rms_errors(p, f, random_points(rng, 20, 2))) < 1e-10
 
 
-def test_a_basis_that_grows_changes_nothing_but_the_tolerance(rng):
-    """The later corners have more coefficients than the first, and the polynomial is the same to
-    the tolerance of the compression."""
+def test_growing_basis_changes_result_within_tolerance(rng):
+    """Later corners have more coefficients than the first. The polynomial is the same within the
+    tolerance of the compression."""
     frame = np.linalg.qr(rng.standard_normal((200, 3)))[0]
     f = lambda x, near=None: tuple(frame @ part for part in waves(x))
-    plain, short = chebyshev(f, 2, 6), chebyshev(f, 2, 6, compress=1e-9)
-    assert short.coefficients.shape[1] == 3 > short.corners.fetch(short.points[:1])[0].rows.shape[1]
-    for x in inside(rng, 10, 2):
-        for a, b in zip(plain(x), short(x), strict=True):
+    full, compressed = chebyshev(f, 2, 6), chebyshev(f, 2, 6, compress=1e-9)
+    assert compressed.coefficients.shape[1] == 3
+    assert compressed.corners.fetch(compressed.points[:1])[0].rows.shape[1] < 3
+    for x in random_points(rng, 10, 2):
+        for a, b in zip(full(x), compressed(x), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-7)
 
 
 @pytest.mark.parametrize("compress", [None, 1e-6])
-def test_a_constant_is_one(compress):
+def test_constant_map_is_exact(compress):
     p = chebyshev(lambda x, near: (np.arange(3.0), np.zeros((3, 2))), 2, 3, compress=compress)
     value, slope = p(UPPER[:2])
     np.testing.assert_allclose(value, np.arange(3.0), atol=1e-14)
     np.testing.assert_allclose(slope, np.zeros((3, 2)), atol=1e-13)
 
 
-# Sentences
+# Invalid input
 
 
-def test_outside_the_domain_is_a_sentence(one_sentence):
+def test_query_outside_the_domain_raises(one_sentence):
     p = chebyshev(waves, 2, 2)
     p(UPPER[:2])
     one_sentence(
@@ -193,26 +195,26 @@ def test_outside_the_domain_is_a_sentence(one_sentence):
 
 
 @pytest.mark.parametrize("domain", [None, ((-1.0, -np.inf), (1.0, 1.0))])
-def test_a_domain_without_end_is_refused(one_sentence, domain):
+def test_unbounded_domain_raises(one_sentence, domain):
     one_sentence(
         lambda: Chebyshev(Corners(waves, dim=2), domain=domain, degree=2), "finite along every axis"
     )
 
 
 @pytest.mark.parametrize("degree", [0, 2.5, "high", True])
-def test_a_degree_that_is_none_is_refused(one_sentence, degree):
+def test_invalid_degree_raises(one_sentence, degree):
     one_sentence(lambda: chebyshev(waves, 2, degree), "degree of the polynomial is .* whole number")
 
 
 @pytest.mark.parametrize("oversampling", [0.9, np.nan, np.inf])
-def test_fewer_equations_than_unknowns_are_refused(one_sentence, oversampling):
+def test_oversampling_below_one_raises(one_sentence, oversampling):
     one_sentence(
         lambda: chebyshev(waves, 2, 3, oversampling=oversampling), "oversampling is .* at least 1"
     )
 
 
-def test_a_budget_that_is_too_small_is_told_before_it_is_spent(one_sentence):
-    f = Counted(waves)
+def test_insufficient_budget_raises_before_evaluation(one_sentence):
+    f = CountingMap(waves)
     one_sentence(
         lambda: chebyshev(f, 4, 8, budget=100),
         "Degree 8 in 4 dimensions takes 198 exact evaluations; the budget is 100: raise it to 198",
@@ -231,7 +233,7 @@ def test_a_budget_that_is_too_small_is_told_before_it_is_spent(one_sentence):
     )
 
 
-def test_too_many_failures_are_a_sentence(one_sentence):
+def test_too_many_failed_points_raise(one_sentence):
     def f(x, near):
         if x[0] > -0.7:
             raise RuntimeError("the step did not converge")
@@ -247,9 +249,9 @@ def test_too_many_failures_are_a_sentence(one_sentence):
     )
 
 
-def test_insufficient_equations_raise_a_clear_error(one_sentence):
-    """Values and slopes at two points of the plane are six equations for the six coefficients of a
-    quadratic, but never independent."""
+def test_dependent_equations_raise(one_sentence):
+    """Values and slopes at two points of the plane are six dependent equations for the six
+    coefficients of a quadratic."""
     one_sentence(
         lambda: chebyshev(waves, 2, 2, oversampling=1.0),
         "do not determine 1 of the 6 coefficients of degree 2; raise the oversampling from 1",

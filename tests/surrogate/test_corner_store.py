@@ -1,5 +1,5 @@
-"""Corners on disk: read back bit for bit, computed once by however many processes, none lost to
-kill -9, damage named."""
+"""Corner stores keep samples bit for bit, share them between processes, survive kill -9 and report
+damage."""
 
 import os
 import signal
@@ -19,11 +19,11 @@ from pliant.surrogate.sample import Sample
 from pliant.surrogate.store import CornerStore
 
 
-def sample_at(x, **said):
-    """An exact evaluation whose every bit depends on the point."""
+def sample_at(x, **fields):
+    """Return a sample that depends on the point, with a subnormal number and a negative zero."""
     x = np.asarray(x, float)
     value = np.array([np.sin(3.0 * x.sum()), np.exp(x[0]), 1e-310, -0.0])
-    return Sample(point=x, value=value, slope=np.outer(value, np.cos(x)), **said)
+    return Sample(point=x, value=value, slope=np.outer(value, np.cos(x)), **fields)
 
 
 def points(n):
@@ -31,6 +31,7 @@ def points(n):
 
 
 def bits(sample):
+    """Return the content of a sample for a bitwise comparison."""
     return (
         sample.point.tobytes(),
         sample.value.tobytes(),
@@ -42,74 +43,74 @@ def bits(sample):
 
 
 @pytest.mark.parametrize("name", [None, "corners.db"])
-def test_a_sample_reads_back_bit_for_bit(tmp_path, name):
+def test_sample_is_read_back_bit_for_bit(tmp_path, name):
     store = CornerStore(name and tmp_path / name, key="arm")
     failed = Sample(
         point=np.ones(2), value=np.zeros(0), slope=np.zeros((0, 2)), failed="no equilibrium: ü"
     )
-    turned = sample_at([0.3, 0.2], note="warm start")
-    turned = Sample(
-        point=turned.point,
-        value=turned.value,
-        slope=np.asfortranarray(turned.slope),
-        note=turned.note,
+    sample = sample_at([0.3, 0.2], note="warm start")
+    fortran_order = Sample(
+        point=sample.point,
+        value=sample.value,
+        slope=np.asfortranarray(sample.slope),
+        note=sample.note,
     )
-    store.put(turned)
+    store.put(fortran_order)
     store.put(failed)
     if name:
         store.close()
         store = CornerStore(tmp_path / name, key="arm")
     with store:
-        assert [bits(s) for s in store.samples()] == [bits(turned), bits(failed)]
+        assert [bits(s) for s in store.samples()] == [bits(fortran_order), bits(failed)]
         assert store.get([np.ones(2), np.zeros(2)])[1] is None
         found = store.get([np.ones(2)])[0]
         assert bits(found) == bits(failed)
-        found.point[0] = 2.0  # a copy, free to change
+        found.point[0] = 2.0  # a copy, which can be changed
 
 
-def test_the_order_is_that_of_asking_and_the_first_put_stays(tmp_path):
+def test_samples_keep_claim_order_and_first_put(tmp_path):
     with CornerStore(tmp_path / "c", key="arm") as store:
         assert store.claim(points(4)) == [0, 1, 2, 3]
         for k in (2, 0, 3, 1):
             store.put(sample_at(points(4)[k], note=str(k)))
-        store.put(sample_at([9.0, 9.0], note="never asked for"))
-        store.put(sample_at(points(4)[1], note="too late"))
-        assert [s.note for s in store.samples()] == ["0", "1", "2", "3", "never asked for"]
+        store.put(sample_at([9.0, 9.0], note="not claimed"))
+        store.put(sample_at(points(4)[1], note="second"))
+        assert [s.note for s in store.samples()] == ["0", "1", "2", "3", "not claimed"]
 
 
-def test_a_point_is_given_to_one_living_asker(tmp_path):
-    here, there = CornerStore(tmp_path / "c", key="arm"), CornerStore(tmp_path / "c", key="arm")
+def test_point_is_claimed_by_one_open_store(tmp_path):
+    first, second = CornerStore(tmp_path / "c", key="arm"), CornerStore(tmp_path / "c", key="arm")
     a, b, c, d = points(4)
-    assert here.claim([a, b, a]) == [0, 1]
-    assert there.claim([b, c]) == [1]
-    assert here.claim([a, c, d]) == [0, 2]  # its own a again, not the other's c
-    there.put(sample_at(c))
-    assert here.claim([c]) == []
-    assert here.pending() == there.pending() == []
-    here.put(sample_at(a))
-    here.close()
-    np.testing.assert_array_equal(there.pending(), [b, d])
-    assert there.wait([a, b])[1] is None
-    assert there.claim([d, b, a]) == [0, 1]
-    assert there.pending() == []
-    there.close()
+    assert first.claim([a, b, a]) == [0, 1]
+    assert second.claim([b, c]) == [1]
+    assert first.claim([a, c, d]) == [0, 2]  # its own point a again, not point c of the other store
+    second.put(sample_at(c))
+    assert first.claim([c]) == []
+    assert first.pending() == second.pending() == []
+    first.put(sample_at(a))
+    first.close()
+    np.testing.assert_array_equal(second.pending(), [b, d])
+    assert second.wait([a, b])[1] is None
+    assert second.claim([d, b, a]) == [0, 1]
+    assert second.pending() == []
+    second.close()
     assert [p.name for p in (tmp_path / "c.alive").iterdir()] == [".opening"]
 
 
-def test_waiting_ends_when_the_other_has_put(tmp_path):
-    asked, x = threading.Event(), points(1)[0]
+def test_wait_ends_when_other_store_has_put(tmp_path):
+    claimed, x = threading.Event(), points(1)[0]
 
     def other():
-        with CornerStore(tmp_path / "c", key="arm") as theirs:
-            theirs.claim([x])
-            asked.set()
+        with CornerStore(tmp_path / "c", key="arm") as other_store:
+            other_store.claim([x])
+            claimed.set()
             go.wait(30.0)
-            theirs.put(sample_at(x))
+            other_store.put(sample_at(x))
 
     go, thread = threading.Event(), threading.Thread(target=other)
     thread.start()
     with CornerStore(tmp_path / "c", key="arm") as store:
-        assert asked.wait(30.0)
+        assert claimed.wait(30.0)
         assert store.get([x]) == [None]
         threading.Timer(0.2, go.set).start()
         assert bits(store.wait([x])[0]) == bits(sample_at(x))
@@ -124,7 +125,7 @@ def test_minus_zero_is_zero():
         assert not np.signbit(found.point[0])
 
 
-def test_models_in_one_file_do_not_see_each_other(tmp_path):
+def test_models_in_one_file_are_separate(tmp_path):
     with (
         CornerStore(tmp_path / "c", key="arm") as arm,
         CornerStore(tmp_path / "c", key="leg") as leg,
@@ -141,7 +142,7 @@ def test_models_in_one_file_do_not_see_each_other(tmp_path):
         )
 
 
-def test_the_first_cell_owns_a_corner_of_a_level(tmp_path):
+def test_first_cell_owns_corner_of_level(tmp_path):
     corners = np.array([[0, 0], [0, 1], [-(2**40), 1]])
     with CornerStore(tmp_path / "c", key="arm") as store:
         np.testing.assert_array_equal(
@@ -156,14 +157,15 @@ def test_the_first_cell_owns_a_corner_of_a_level(tmp_path):
         assert store.claim_owners(3, corners[:0], np.array([1, 1])).shape == (0, 2)
 
 
-def child(code, *args):
-    head = (
+def start_process(code, *args):
+    """Start a Python process that runs the code with the names of this module."""
+    imports = (
         "import sys\nimport numpy as np\nsys.path.insert(0, "
         f"{str(Path(__file__).parent)!r})\nfrom test_corner_store import *\n"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen(
-        [sys.executable, "-c", head + code, *map(str, args)],
+        [sys.executable, "-c", imports + code, *map(str, args)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -171,55 +173,55 @@ def child(code, *args):
     )
 
 
-TOGETHER = """
+TWO_PROCESSES = """
 path, me = sys.argv[1], int(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 store = CornerStore(path, key="arm")
 wanted = points(60) if me == 0 else points(60)[::-1]
 cells = [store.claim_owners(1, np.arange(k, k + 8).reshape(4, 2), np.array([me, k])) for k in range(0, 80, 8)]
-made = []
+computed = []
 for k in range(0, 60, 6):
     batch = wanted[k : k + 6]
-    asked = store.claim(batch)
-    if k == 0:  # goes on when the other has asked too
-        print("asked", flush=True)
+    claimed = store.claim(batch)
+    if k == 0:  # wait until the other process has claimed its points
+        print("claimed", flush=True)
         sys.stdin.readline()
-    for i in asked:
-        made.append(batch[i].tolist())
+    for i in claimed:
+        computed.append(batch[i].tolist())
         store.put(sample_at(batch[i], note=str(me)))
     assert all(sample is not None for sample in store.wait(batch))
 store.close()
-print([made, np.concatenate(cells).tolist()], flush=True)
+print([computed, np.concatenate(cells).tolist()], flush=True)
 """  # noqa: E501
 
 
-def test_two_processes_compute_each_point_once_and_agree_on_the_owners(tmp_path):
-    children = [child(TOGETHER, tmp_path / "c", me) for me in (0, 1)]
-    for word in ("ready\n", "asked\n"):  # ready: both also make the file at once
+def test_two_processes_compute_each_point_once_and_agree_on_owners(tmp_path):
+    children = [start_process(TWO_PROCESSES, tmp_path / "c", me) for me in (0, 1)]
+    for word in ("ready\n", "claimed\n"):  # after "ready", both create the file at the same time
         assert [c.stdout.readline() for c in children] == [word, word]
         for c in children:
             c.stdin.write("go\n")
             c.stdin.flush()
-    (made_0, cells_0), (made_1, cells_1) = (eval(c.communicate()[0]) for c in children)
+    (computed_0, cells_0), (computed_1, cells_1) = (eval(c.communicate()[0]) for c in children)
     assert [c.returncode for c in children] == [0, 0]
-    assert sorted(made_0 + made_1) == sorted(x.tolist() for x in points(60))
-    assert made_0[:6] == [x.tolist() for x in points(60)[:6]]
-    assert made_1[:6] == [x.tolist() for x in points(60)[:-7:-1]]
+    assert sorted(computed_0 + computed_1) == sorted(x.tolist() for x in points(60))
+    assert computed_0[:6] == [x.tolist() for x in points(60)[:6]]
+    assert computed_1[:6] == [x.tolist() for x in points(60)[:-7:-1]]
     assert cells_0 == cells_1
     with CornerStore(tmp_path / "c", key="arm") as store:
         assert {tuple(s.point): s.note for s in store.samples()} == {
-            tuple(x): n for n, m in (("0", made_0), ("1", made_1)) for x in m
+            tuple(x): n for n, m in (("0", computed_0), ("1", computed_1)) for x in m
         }
         assert [s.value.tobytes() for s in store.get(points(60))] == [
             sample_at(x).value.tobytes() for x in points(60)
         ]
 
 
-KILLED = """
+KILLED_PROCESS = """
 store = CornerStore(sys.argv[1], key="arm")
 store.claim(points(2000))
-print("asked", flush=True)
+print("claimed", flush=True)
 sys.stdin.readline()
 for k, x in enumerate(points(2000)):
     store.put(sample_at(x))
@@ -227,12 +229,12 @@ for k, x in enumerate(points(2000)):
 """
 
 
-def test_kill_9_loses_no_finished_sample_and_names_the_unfinished(tmp_path):
+def test_kill_9_keeps_finished_samples_and_reports_pending_points(tmp_path):
     wanted = points(2000)
-    victim = child(KILLED, tmp_path / "c")
-    assert victim.stdout.readline() == "asked\n"
+    victim = start_process(KILLED_PROCESS, tmp_path / "c")
+    assert victim.stdout.readline() == "claimed\n"
     with CornerStore(tmp_path / "c", key="arm") as store:
-        assert store.claim(wanted) == []  # it lives
+        assert store.claim(wanted) == []  # the other process still runs
         assert store.pending() == []
         victim.stdin.write("go\n")
         victim.stdin.flush()
@@ -244,17 +246,20 @@ def test_kill_9_loses_no_finished_sample_and_names_the_unfinished(tmp_path):
         victim.stdin.close()
         victim.stdout.close()
         done = store.samples()
-        assert last < len(done) < 2000  # the put in progress may be in or not
+        assert last < len(done) < 2000  # the last put may be complete or not
         assert [bits(s) for s in done] == [bits(sample_at(x)) for x in wanted[: len(done)]]
         np.testing.assert_array_equal(store.pending(), wanted[len(done) :])
         assert store.wait(wanted[len(done) :]) == [None] * (2000 - len(done))
-        assert len(list((tmp_path / "c.alive").iterdir())) == 3  # .opening, the dead one's and mine
+        assert (
+            len(list((tmp_path / "c.alive").iterdir())) == 3
+        )  # .opening, the killed process and this one
     with CornerStore(tmp_path / "c", key="arm") as store:
         assert len(list((tmp_path / "c.alive").iterdir())) == 2
         assert len(store.claim(wanted)) == 2000 - len(done)
 
 
-def filled(path):
+def write_filled_store(path):
+    """Write a store of 200 samples and one unfinished claim."""
     with CornerStore(path, key="arm") as store:
         for x in points(200):
             store.put(sample_at(x))
@@ -262,18 +267,18 @@ def filled(path):
     return path
 
 
-def cut(path, share):
+def truncate(path, share):
     blob = path.read_bytes()
     path.write_bytes(blob[: int(share * len(blob))])
 
 
-def flip(path, target):
+def flip_bit(path, target):
     blob = bytearray(path.read_bytes())
     blob[blob.index(target) + 5] ^= 1
     path.write_bytes(bytes(blob))
 
 
-def run(path, *statements):
+def execute_sql(path, *statements):
     db = sqlite3.connect(path)
     for statement in statements:
         db.execute(statement)
@@ -281,55 +286,53 @@ def run(path, *statements):
     db.close()
 
 
-def foreign(path):
+def replace_with_other_database(path):
     path.unlink()
-    run(path, "CREATE TABLE birds (name TEXT)")
+    execute_sql(path, "CREATE TABLE birds (name TEXT)")
 
 
 @pytest.mark.parametrize(
-    ("break_it", "message"),
+    ("damage", "message"),
     [
         (
             lambda p: p.write_bytes(b"not a database" * 100),
             r"is not a file of corners; delete it",
         ),
         (lambda p: p.write_bytes(b"a note"), r"is not a file of corners; delete it"),
-        (lambda p: cut(p, 0.5), r"is damaged; delete it"),
-        (lambda p: cut(p, 0.01), r"(is damaged|not a file of corners); delete it"),
+        (lambda p: truncate(p, 0.5), r"is damaged; delete it"),
+        (lambda p: truncate(p, 0.01), r"(is damaged|not a file of corners); delete it"),
         (
-            lambda p: flip(p, sample_at(points(200)[7]).value.tobytes()),
+            lambda p: flip_bit(p, sample_at(points(200)[7]).value.tobytes()),
             r"damaged \(corner 8 has another checksum\); delete it",
         ),
         (
-            lambda p: flip(p, sample_at(points(200)[7]).slope.tobytes()),
+            lambda p: flip_bit(p, sample_at(points(200)[7]).slope.tobytes()),
             r"damaged \(corner 8 has another checksum\); delete it",
         ),
         (
-            lambda p: run(p, "UPDATE corners SET failed = x'78' WHERE number = 3"),
+            lambda p: execute_sql(p, "UPDATE corners SET failed = x'78' WHERE number = 3"),
             r"damaged \(corner 3 has another checksum\)",
         ),
         (
-            lambda p: run(p, "UPDATE corners SET slope = 1.5 WHERE number = 3"),
+            lambda p: execute_sql(p, "UPDATE corners SET slope = 1.5 WHERE number = 3"),
             r"damaged \(corner 3 has another checksum\)",
         ),
-        (lambda p: run(p, "DROP TABLE corners"), r"no such table.*is damaged; delete it"),
-        (foreign, r"is a database of another program; give another name"),
+        (lambda p: execute_sql(p, "DROP TABLE corners"), r"no such table.*is damaged; delete it"),
+        (replace_with_other_database, r"is a database of another program; give another name"),
         (
-            lambda p: run(p, "PRAGMA application_id = 1"),
+            lambda p: execute_sql(p, "PRAGMA application_id = 1"),
             r"is a database of another program; give another name",
         ),
         (
-            lambda p: run(p, "PRAGMA user_version = 2"),
+            lambda p: execute_sql(p, "PRAGMA user_version = 2"),
             r"newer Pliant \(version 2 of such files, here 1\); update",
         ),
         (lambda p: (p.unlink(), p.mkdir()), r"is a folder; give the name of a file"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named_with_its_remedy(
-    tmp_path, one_sentence, break_it, message
-):
-    path = filled(tmp_path / "corners.db")
-    break_it(path)
+def test_invalid_store_file_error_names_remedy(tmp_path, one_sentence, damage, message):
+    path = write_filled_store(tmp_path / "corners.db")
+    damage(path)
     before = None if path.is_dir() else path.read_bytes()
 
     def use():
@@ -339,10 +342,10 @@ def test_a_file_that_cannot_be_used_is_named_with_its_remedy(
     one_sentence(use, rf"corners\.db.*{message}")
     with pytest.raises(InputError):
         use()
-    assert path.is_dir() or path.read_bytes() == before  # nothing of it was overwritten
+    assert path.is_dir() or path.read_bytes() == before  # the file is unchanged
 
 
-def test_a_place_where_nothing_can_be_written_is_a_sentence(tmp_path, one_sentence):
+def test_unwritable_path_raises(tmp_path, one_sentence):
     (tmp_path / "file").write_text("x")
     one_sentence(
         lambda: CornerStore(tmp_path / "file" / "c", key="arm"),
@@ -354,16 +357,16 @@ def test_a_place_where_nothing_can_be_written_is_a_sentence(tmp_path, one_senten
     )
 
 
-def test_an_empty_file_is_a_new_store(tmp_path):
+def test_empty_file_is_a_new_store(tmp_path):
     (tmp_path / "c").touch()
     with CornerStore(tmp_path / "c", key="arm") as store:
         assert store.samples() == []
 
 
-def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path, one_sentence):
-    # SQLite gives the error of a full disk when the file would grow above max_page_count.
-    with CornerStore(filled(tmp_path / "c"), key="arm") as store:
-        store._db.execute("PRAGMA max_page_count = 1")  # which sets it to the present size
+def test_full_disk_raises_and_keeps_samples(tmp_path, one_sentence):
+    # SQLite reports a full disk when the file would exceed max_page_count.
+    with CornerStore(write_filled_store(tmp_path / "c"), key="arm") as store:
+        store._db.execute("PRAGMA max_page_count = 1")  # SQLite raises this to the current size
         large = Sample(point=np.full(2, 5.0), value=np.zeros(10**4), slope=np.zeros((10**4, 2)))
         one_sentence(
             lambda: store.put(large),
@@ -385,10 +388,8 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(tmp_path, one_sentence):
         ("busy_timeout = 10", "another program keeps it locked"),
     ],
 )
-def test_a_file_that_may_not_be_written_and_one_that_is_locked(
-    tmp_path, one_sentence, pragma, message
-):
-    with CornerStore(filled(tmp_path / "c"), key="arm") as store:
+def test_read_only_or_locked_file_raises(tmp_path, one_sentence, pragma, message):
+    with CornerStore(write_filled_store(tmp_path / "c"), key="arm") as store:
         other = sqlite3.connect(tmp_path / "c", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         store._db.execute(f"PRAGMA {pragma}")
@@ -399,12 +400,12 @@ def test_a_file_that_may_not_be_written_and_one_that_is_locked(
             lambda: store.claim_owners(0, np.zeros((1, 2), int), np.zeros(2, int)),
         ):
             one_sentence(use, message)
-        assert len(store.samples()) == 200  # reading goes on
+        assert len(store.samples()) == 200  # reading still works
         other.close()
 
 
-def test_opening_waits_for_a_lock_only_so_long(tmp_path, monkeypatch, one_sentence):
-    filled(tmp_path / "c")
+def test_opening_a_locked_store_raises_after_timeout(tmp_path, monkeypatch, one_sentence):
+    write_filled_store(tmp_path / "c")
     monkeypatch.setattr(module, "LOCK_TIMEOUT", 0.05)
     other = sqlite3.connect(tmp_path / "c", isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -432,7 +433,7 @@ def test_opening_waits_for_a_lock_only_so_long(tmp_path, monkeypatch, one_senten
         (lambda s: CornerStore(None, key=3), "content hash"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_changes_nothing(one_sentence, use, message):
+def test_invalid_input_raises_and_keeps_store_unchanged(one_sentence, use, message):
     with CornerStore(None, key="arm") as store:
         one_sentence(lambda: use(store), message)
         assert store.claim([np.zeros(2)]) == [0]
@@ -440,7 +441,7 @@ def test_what_does_not_fit_is_refused_and_changes_nothing(one_sentence, use, mes
             use(store)
 
 
-def test_a_damaged_owner_is_a_sentence(tmp_path):
+def test_damaged_owner_raises(tmp_path):
     path = tmp_path / "corners.sqlite"
     corners, cell = np.zeros((1, 2), np.int64), np.ones(2, np.int64)
     with CornerStore(path, key="k") as store:

@@ -1,8 +1,8 @@
-"""Corners: each exact evaluation made once, in batches, from the nearest one that is known."""
+"""Corners make each exact evaluation once, in batches, with the closest sample as warm start."""
 
 import numpy as np
 import pytest
-from smooth_maps import Counted, waves
+from smooth_maps import CountingMap, waves
 
 from pliant.core import InputError
 from pliant.surrogate import Corners, Sample, SampleError, evaluation_job
@@ -10,8 +10,8 @@ from pliant.surrogate import Corners, Sample, SampleError, evaluation_job
 POINTS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 
 
-class Recorder:
-    """A crew that remembers its batches and answers them from the last to the first."""
+class RecordingWorkers:
+    """Workers that store their batches and return the results in reverse order."""
 
     def __init__(self, f):
         self.f, self.batches = evaluation_job(f), []
@@ -25,11 +25,11 @@ class Recorder:
         pass
 
 
-def failing(where, how):
-    """waves, but for one point where it does something else."""
+def waves_except_at(point, replacement):
+    """Return the map `waves` with a replacement at one point."""
 
     def f(x, near):
-        return how(x) if np.array_equal(x, where) else waves(x)
+        return replacement(x) if np.array_equal(x, point) else waves(x)
 
     return f
 
@@ -39,7 +39,7 @@ def raises(x):
 
 
 def test_each_point_is_evaluated_once():
-    f = Counted(waves)
+    f = CountingMap(waves)
     corners = Corners(f, dim=2)
     for _ in range(3):
         found = corners.fetch(POINTS)
@@ -51,16 +51,16 @@ def test_each_point_is_evaluated_once():
     assert corners.size == 3
 
 
-def test_a_point_that_is_there_twice_in_a_batch_is_evaluated_once():
-    f = Counted(waves)
+def test_duplicate_point_in_a_batch_is_evaluated_once():
+    f = CountingMap(waves)
     found = Corners(f, dim=2).fetch(POINTS[[0, 1, 0, 1]])
     assert len(f.points) == 2
     assert found[0] is found[2]
     assert found[1] is found[3]
 
 
-def test_what_is_missing_is_one_batch_and_comes_back_in_the_order_of_the_points():
-    workers = Recorder(waves)
+def test_missing_points_are_one_batch_and_keep_their_order():
+    workers = RecordingWorkers(waves)
     corners = Corners(waves, dim=2, workers=workers)
     corners.fetch(POINTS[:1])
     found = corners.fetch(POINTS)
@@ -71,15 +71,16 @@ def test_what_is_missing_is_one_batch_and_comes_back_in_the_order_of_the_points(
     )
 
 
-def test_the_order_in_which_a_crew_answers_changes_nothing():
-    here, there = (
-        Corners(waves, dim=2, compress=1e-9, workers=workers) for workers in (None, Recorder(waves))
+def test_result_is_independent_of_worker_order():
+    serial, parallel = (
+        Corners(waves, dim=2, compress=1e-9, workers=workers)
+        for workers in (None, RecordingWorkers(waves))
     )
-    for a, b in zip(here.fetch(POINTS), there.fetch(POINTS), strict=True):
+    for a, b in zip(serial.fetch(POINTS), parallel.fetch(POINTS), strict=True):
         np.testing.assert_array_equal(a.rows, b.rows)
 
 
-def test_known_is_what_was_fetched():
+def test_fetched_points_are_known():
     corners = Corners(waves, dim=2)
     corners.fetch(POINTS[:3])
     assert corners.known(POINTS[:3])
@@ -88,7 +89,7 @@ def test_known_is_what_was_fetched():
 
 
 @pytest.mark.parametrize(("unit", "nearest"), [((1.0, 1.0), 0), ((1.0, 0.1), 1)])
-def test_near_is_the_nearest_sample_in_units_of_each_axis(unit, nearest):
+def test_warm_start_is_closest_sample_in_axis_units(unit, nearest):
     seen = []
 
     def f(x, near):
@@ -105,7 +106,7 @@ def test_near_is_the_nearest_sample_in_units_of_each_axis(unit, nearest):
     np.testing.assert_array_equal(seen[2].value, waves(points[nearest])[0])
 
 
-def test_a_failed_sample_is_no_warm_start():
+def test_failed_sample_is_not_a_warm_start():
     seen = []
 
     def f(x, near):
@@ -120,27 +121,27 @@ def test_a_failed_sample_is_no_warm_start():
 
 
 @pytest.mark.parametrize(
-    ("how", "why"),
+    ("replacement", "message"),
     [
         (raises, "did not converge"),
         (lambda x: (np.full(3, np.nan), np.zeros((3, 2))), "not finite"),
         (lambda x: (np.zeros(3), np.full((3, 2), np.inf)), "not finite"),
     ],
 )
-def test_a_failure_is_a_value_of_its_point_alone(how, why):
-    f = Counted(failing(POINTS[1], how))
+def test_failure_affects_only_its_own_point(replacement, message):
+    f = CountingMap(waves_except_at(POINTS[1], replacement))
     corners = Corners(f, dim=2)
     for _ in range(2):
         found = corners.fetch(POINTS)
     assert len(f.points) == corners.evaluations == 4
     assert [bool(corner.failed) for corner in found] == [False, True, False, False]
-    assert why in found[1].failed
+    assert message in found[1].failed
     assert len(corners.notes) == 1
-    assert why in corners.notes[0]
+    assert message in corners.notes[0]
     assert "[1. 0.]" in corners.notes[0]
 
 
-def test_what_the_map_says_beside_is_kept():
+def test_notes_of_the_map_are_kept():
     def f(x, near):
         return (*waves(x), "in contact") if x[0] > 0.5 else waves(x)
 
@@ -149,15 +150,15 @@ def test_what_the_map_says_beside_is_kept():
     assert corners.notes == ["at [1. 0.]: in contact", "at [1. 1.]: in contact"]
 
 
-def test_progress_is_told():
-    told = []
-    Corners(waves, dim=2, progress=lambda *what: told.append(what[1:])).fetch(POINTS)
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+def test_progress_is_reported():
+    reported = []
+    Corners(waves, dim=2, progress=lambda *values: reported.append(values[1:])).fetch(POINTS)
+    assert reported == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.parametrize("compress", [None, 1e-10])
-def test_what_is_interpolated_may_be_more_than_the_map_gives(compress):
-    """A lift, compressed or not, comes back by `expand`, in whatever units changes are compared."""
+def test_lifted_map_is_expanded_unchanged(compress):
+    """`expand` returns the lifted values and slopes, with and without compression, in any units."""
 
     def lift(value, slope):
         return np.concatenate([value, np.sin(value)]), np.vstack(
@@ -171,7 +172,7 @@ def test_what_is_interpolated_may_be_more_than_the_map_gives(compress):
 
 
 @pytest.mark.parametrize("value", [np.zeros((3, 1)), np.zeros(2), 1.0])
-def test_a_map_of_another_shape_is_refused(one_sentence, value):
+def test_map_of_wrong_shape_raises(one_sentence, value):
     one_sentence(
         lambda: Corners(lambda x, near: (value, np.zeros((3, 2))), dim=2).fetch(POINTS),
         r"slope of shape \(3, 2\).*give \(N,\)",
@@ -179,20 +180,20 @@ def test_a_map_of_another_shape_is_refused(one_sentence, value):
 
 
 @pytest.mark.parametrize("dim", [0, 7, 2.5])
-def test_the_number_of_inputs_is_limited(one_sentence, dim):
+def test_invalid_number_of_inputs_raises(one_sentence, dim):
     one_sentence(lambda: Corners(waves, dim=dim), f"'{dim}' inputs; 1 to 6")
 
 
-def test_the_budget_is_kept(one_sentence):
+def test_exceeded_budget_raises(one_sentence):
     one_sentence(lambda: Corners(waves, dim=2, budget=3), "3 exact evaluations.*4 corners")
     with pytest.raises(InputError):
         Corners(waves, dim=3, budget=7)
-    f = Counted(waves)
+    f = CountingMap(waves)
     corners = Corners(f, dim=2, budget=5)
     corners.fetch(POINTS)
     one_sentence(lambda: corners.fetch(POINTS + 0.5), "budget of 5 .* 4 are made and 4 more")
     with pytest.raises(SampleError):
         corners.fetch(POINTS + 3.0)
     assert len(f.points) == 4
-    corners.fetch(POINTS[:1] + 0.5)  # what still fits is done
+    corners.fetch(POINTS[:1] + 0.5)  # one evaluation still fits into the budget
     assert corners.evaluations == 5

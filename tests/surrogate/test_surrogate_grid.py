@@ -1,9 +1,8 @@
-"""Grid: fourth order, C1, exact for cubics, built on demand; what it was asked first changes it by
-no more than its order."""
+"""Grid surrogates have fourth order, are C1 and exact for cubics, and are built on demand."""
 
 import numpy as np
 import pytest
-from smooth_maps import Counted, Polynomial, errors, numeric_slope, second_matrices, waves
+from smooth_maps import CountingMap, Polynomial, central_difference, hessians, rms_errors, waves
 
 from pliant.core import InputError
 from pliant.surrogate import Corners, CornerStore, Grid, SampleError
@@ -18,40 +17,44 @@ def grid(f, d, cell=0.5, origin=0.25, domain=None, **options):
 
 
 def scaled_queries(d, cell):
-    """(60, d) places in the same 4^d cells about a point whatever the cell is, so that corners have
-    the same owners too."""
+    """Return points (60, d) in the same 4^d cells around a point for each cell size.
+
+    The corners then have the same owners for each cell size.
+    """
     return 0.25 + cell * np.random.default_rng(1).uniform(-2.0, 2.0, (60, d))
 
 
 def measured_orders(rate, d):
-    """Of value and slope, over three halvings of the cell."""
-    off = np.array([errors(grid(waves, d, cell), waves, scaled_queries(d, cell)) for cell in CELLS])
-    return rate(CELLS, off[:, 0]), rate(CELLS, off[:, 1])
+    """Return the orders of convergence of value and slope for three halvings of the cell."""
+    error = np.array(
+        [rms_errors(grid(waves, d, cell), waves, scaled_queries(d, cell)) for cell in CELLS]
+    )
+    return rate(CELLS, error[:, 0]), rate(CELLS, error[:, 1])
 
 
 # Accuracy
 
 
 @dims
-def test_values_are_of_fourth_order_and_slopes_of_third(rate, d):
-    """Errors go as C h^4 (1 + O(h)), and as h^3; with h from 1/16 down, an O(h) of about h makes an
-    order wrong by less than 0.1."""
+def test_values_have_fourth_order_and_slopes_third_order(rate, d):
+    """The errors are C h^4 (1 + O(h)) and C h^3 (1 + O(h)). For h <= 1/16, the term O(h) changes
+    the measured order by less than 0.1."""
     value, slope = measured_orders(rate, d)
     assert value == pytest.approx(4.0, abs=0.1)
     assert slope == pytest.approx(3.0, abs=0.1)
 
 
 @dims
-def test_without_mixed_derivatives_the_order_is_two(rate, monkeypatch, d):
-    """What the measurement above would say of a grid whose mixed derivatives are zero: h^2 times
-    what they should be is missing."""
+def test_order_without_mixed_derivatives_is_two(rate, monkeypatch, d):
+    """The test above would measure this order if the mixed derivatives were zero: an error of h^2
+    times their value."""
 
-    def none(values, h):
+    def without_mixed(values, h):
         several = [subset.bit_count() > 1 for subset in range(2**d)]
         return np.where(np.array(several)[:, None], 0.0, mixed(values, h))
 
     mixed = grid_module.mixed_derivatives
-    monkeypatch.setattr(grid_module, "mixed_derivatives", none)
+    monkeypatch.setattr(grid_module, "mixed_derivatives", without_mixed)
     value, slope = measured_orders(rate, d)
     assert value == pytest.approx(2.0, abs=0.1)
     assert slope == pytest.approx(1.0, abs=0.1)
@@ -65,18 +68,18 @@ def test_cubics_are_reproduced(rng, d):
         for got, want in zip(g(x), f(x), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
         axes = np.eye(d, dtype=int)
-        bends = [[f.derivative(x, i + j) for j in axes] for i in axes]
+        second = [[f.derivative(x, i + j) for j in axes] for i in axes]
         np.testing.assert_allclose(
-            second_matrices(g.rows(x, second=True), d),
-            np.moveaxis(bends, 2, 0),
+            hessians(g.rows(x, second=True), d),
+            np.moveaxis(second, 2, 0),
             rtol=1e-10,
             atol=1e-10,
         )
 
 
 @dims
-def test_a_corner_gives_what_the_exact_map_gave(d):
-    f = Counted(waves)
+def test_interpolant_is_exact_at_corners(d):
+    f = CountingMap(waves)
     g = grid(f, d)
     g(np.full(d, 0.1))
     for x in f.points[: 2**d]:
@@ -88,26 +91,26 @@ def test_a_corner_gives_what_the_exact_map_gave(d):
 
 
 @dims
-def test_the_slope_is_the_derivative_of_the_value_and_the_second_derivatives_that_of_the_slope(
-    rng, d
-):
-    """Inside a cell the interpolant is a polynomial, of third degree along an axis: a central
-    difference of 1e-4 is right to 1e-8 f'''."""
+def test_slopes_and_hessians_match_central_differences(rng, d):
+    """In a cell, the interpolant is a cubic polynomial along each axis. Central differences with
+    step 1e-4 have an error of about 1e-8 f'''."""
     g = grid(waves, d, origin=0.0)
     for cell in rng.integers(-2, 2, (6, d)):
         x = 0.5 * (cell + rng.uniform(0.01, 0.99, d))
         value, slope = g(x)
-        np.testing.assert_allclose(slope, numeric_slope(lambda x: g(x)[0], x, 1e-4), atol=1e-7)
+        np.testing.assert_allclose(slope, central_difference(lambda x: g(x)[0], x, 1e-4), atol=1e-7)
         rows = g.rows(x, second=True)
         np.testing.assert_array_equal(rows[: 1 + d], g.rows(x))
         np.testing.assert_array_equal(rows[0], value)
-        change = numeric_slope(lambda x: g(x)[1].ravel(), x, 1e-4).reshape(-1, d, d)
-        np.testing.assert_allclose(second_matrices(rows, d), change, atol=1e-6)
+        change = central_difference(lambda x: g(x)[1].ravel(), x, 1e-4).reshape(-1, d, d)
+        np.testing.assert_allclose(hessians(rows, d), change, atol=1e-6)
 
 
 def face_jumps(below, above, d):
-    """(60, 2) the largest jumps of value and slope across faces of cells of 1/2, between what one
-    grid says below and one says above."""
+    """Return the largest jumps (60, 2) of value and slope across faces of cells of size 1/2.
+
+    One grid is evaluated below the face and the other one above it.
+    """
     rng, jumps = np.random.default_rng(2), []
     for axis in rng.integers(0, d, 60):
         x = rng.uniform(-1.0, 1.0, d)
@@ -122,59 +125,59 @@ def face_jumps(below, above, d):
 
 @dims
 @pytest.mark.parametrize("compress", [None, 1e-6])
-def test_nothing_jumps_across_a_face(d, compress):
+def test_values_and_slopes_are_continuous_across_faces(d, compress):
     g = grid(waves, d, origin=0.0, compress=compress, unit=0.5)
     assert face_jumps(g, g, d).max() < 1e-13
 
 
 @dims
-def test_mixed_derivatives_of_each_cell_by_itself_would_make_slopes_jump(d):
-    """Two grids that own no corner in common show what the test above would say if a corner's data
-    were not one for all its cells."""
+def test_separate_mixed_derivatives_of_each_cell_give_jumps(d):
+    """Two grids without common corners show the jumps if the cells of a corner did not share its
+    mixed derivatives."""
     below, above = (grid(waves, d, origin=0.0) for _ in range(2))
     assert face_jumps(below, above, d).max() > 1e-4
 
 
-# Orders of queries
+# Order of queries
 
 
-def answers(g, points):
+def evaluate(g, points):
     return np.array([np.column_stack(g(x)) for x in points])
 
 
 @dims
-def test_another_order_of_queries_changes_values_by_no_more_than_the_order_of_the_scheme(rate, d):
-    off = []
+def test_other_order_of_queries_changes_values_within_order_of_scheme(rate, d):
+    difference = []
     for cell in CELLS:
         points = scaled_queries(d, cell)
         forwards, backwards = (grid(waves, d, cell) for _ in range(2))
-        answers(backwards, points[::-1])
-        off.append(errors(forwards, backwards, points))
-    assert np.min(off) > 0.0  # bits depend on the order
-    value, slope = np.transpose(off)
+        evaluate(backwards, points[::-1])
+        difference.append(rms_errors(forwards, backwards, points))
+    assert np.min(difference) > 0.0  # the last bits depend on the order of the queries
+    value, slope = np.transpose(difference)
     assert rate(CELLS, value) == pytest.approx(4.0, abs=0.1)
     assert rate(CELLS, slope) == pytest.approx(3.0, abs=0.1)
 
 
 @dims
 @pytest.mark.parametrize("compress", [None, 1e-8])
-def test_with_one_store_another_order_of_queries_gives_the_same_bits(d, compress):
-    f, store = Counted(waves), CornerStore(None, key="waves")
+def test_other_order_of_queries_with_same_store_is_bitwise_equal(d, compress):
+    f, store = CountingMap(waves), CornerStore(None, key="waves")
     points = scaled_queries(d, 0.5)
     first = grid(f, d, store=store, compress=compress, unit=0.5)
-    answers(first, points)
-    made = len(f.points)
+    evaluate(first, points)
+    count = len(f.points)
     again = grid(f, d, store=store, compress=compress, unit=0.5)
-    backwards = answers(again, points[::-1])[::-1]
-    np.testing.assert_array_equal(answers(first, points), backwards)
-    assert len(f.points) == made == first.evaluations == again.evaluations
+    backwards = evaluate(again, points[::-1])[::-1]
+    np.testing.assert_array_equal(evaluate(first, points), backwards)
+    assert len(f.points) == count == first.evaluations == again.evaluations
 
 
 # Corners
 
 
-def test_corners_are_made_when_a_query_needs_them_and_once():
-    f = Counted(waves)
+def test_corners_are_evaluated_on_demand_and_once():
+    f = CountingMap(waves)
     g = grid(f, 2, cell=1.0, origin=0.0)
     for x, count in [
         ((0.2, 0.3), 4),
@@ -193,11 +196,11 @@ def test_corners_are_made_when_a_query_needs_them_and_once():
 
 
 @dims
-def test_a_refined_grid_stands_on_the_same_corners(d):
-    """A cell of 2^d corners and its 2^d parts: 3^d corners in all, none of them twice with another
-    last bit."""
-    f = Counted(waves)
-    coarse = grid(f, d, cell=0.3, origin=None)  # from -0.1
+def test_refined_grid_reuses_corners(d):
+    """A cell and its 2^d parts have 3^d corners in total, without duplicates that differ by
+    round-off."""
+    f = CountingMap(waves)
+    coarse = grid(f, d, cell=0.3, origin=None)  # lower corner at -0.1
     coarse(np.zeros(d))
     assert len(f.points) == 2**d
     fine = coarse.refined()
@@ -209,25 +212,25 @@ def test_a_refined_grid_stands_on_the_same_corners(d):
 
 
 @pytest.mark.parametrize("level", [1, 2, 5])
-def test_a_corner_has_the_same_bits_on_every_level(rng, level):
-    f = Counted(waves)
+def test_corner_is_bitwise_equal_on_every_level(rng, level):
+    f = CountingMap(waves)
     coarse = grid(f, 2, cell=(0.3, 0.7), origin=(0.1, -0.2))
     fine = coarse
     for _ in range(level):
         fine = fine.refined()
     for index in rng.integers(-50, 50, (20, 2)):
         coarse(coarse.origin + coarse.cell * (index + 0.5))
-        made = len(f.points)
+        count = len(f.points)
         fine(
             coarse.origin + coarse.cell * index + 0.5 * fine.size
-        )  # its lowest corner is one of the coarse cell
-        assert len(f.points) - made <= 3
+        )  # its lowest corner is also a corner of the coarse cell
+        assert len(f.points) - count <= 3
 
 
-# Where there is no answer
+# Invalid queries and input
 
 
-def test_outside_the_domain_is_a_sentence_and_a_wider_one_helps(one_sentence):
+def test_query_outside_the_domain_raises_until_widened(one_sentence):
     g = grid(waves, 2, domain=((-1.0, -1.0), (1.0, 0.5)))
     one_sentence(lambda: g(np.array([0.0, 0.6])), "axis 1 goes from -1 to 0.5; widen")
     one_sentence(lambda: g(np.array([np.nan, 0.0])), "axis 0")
@@ -237,25 +240,25 @@ def test_outside_the_domain_is_a_sentence_and_a_wider_one_helps(one_sentence):
     g(np.array([1.0, 0.5]))  # the faces are inside
     wide = g.widened(((-1.0, -1.0), (1.0, 2.0)))
     x = np.array([1.0, 0.5])
-    made = g.evaluations
+    count = g.evaluations
     np.testing.assert_array_equal(wide(x)[1], g(x)[1])
-    assert wide.evaluations == made
+    assert wide.evaluations == count
     wide(np.array([0.0, 0.6]))
     wide.widened(None)(np.array([9.0, 9.0]))
     one_sentence(lambda: g.refined()(np.array([0.0, 0.6])), "axis 1")
 
 
-@pytest.mark.parametrize("how", ["raises", "nan"])
-def test_a_corner_without_a_value_spoils_its_own_cells_only(one_sentence, how):
+@pytest.mark.parametrize("failure", ["raises", "nan"])
+def test_failed_corner_affects_only_its_own_cells(one_sentence, failure):
     def f(x, near):
         value, slope = waves(x)
         if np.array_equal(x, [1.0, 2.0]):
-            if how == "raises":
+            if failure == "raises":
                 raise ArithmeticError("the step did not converge")
             value[1] = np.nan
         return value, slope
 
-    f = Counted(f)
+    f = CountingMap(f)
     g = grid(f, 2, cell=1.0, origin=0.0)
     for x in [(0.5, 1.5), (1.5, 2.5), (0.5, 1.5)]:
         one_sentence(
@@ -266,7 +269,7 @@ def test_a_corner_without_a_value_spoils_its_own_cells_only(one_sentence, how):
     assert len(f.points) == len({tuple(x) for x in f.points}) == g.evaluations
 
 
-def test_a_spent_budget_is_a_sentence_and_what_is_known_goes_on(one_sentence):
+def test_exceeded_budget_raises_and_known_cells_still_work(one_sentence):
     g = grid(waves, 2, cell=1.0, origin=0.0, budget=7)
     g(np.array([0.5, 0.5]))
     g(np.array([1.5, 0.5]))
@@ -276,7 +279,7 @@ def test_a_spent_budget_is_a_sentence_and_what_is_known_goes_on(one_sentence):
 
 
 @pytest.mark.parametrize(
-    ("cell", "says"),
+    ("cell", "message"),
     [
         (0.0, "is 0 along axis 0.*positive"),
         ((1.0, -2.0), "is -2 along axis 1"),
@@ -285,24 +288,24 @@ def test_a_spent_budget_is_a_sentence_and_what_is_known_goes_on(one_sentence):
         ("wide", "give numbers"),
     ],
 )
-def test_a_cell_that_is_none_is_refused(one_sentence, cell, says):
-    one_sentence(lambda: grid(waves, 2, cell=cell), says)
+def test_invalid_cell_raises(one_sentence, cell, message):
+    one_sentence(lambda: grid(waves, 2, cell=cell), message)
 
 
 @pytest.mark.parametrize(
     "domain", [((0.0, 0.0), (1.0, 0.0)), ((0.0, 0.0), (1.0, np.nan)), (1.0, -1.0)]
 )
-def test_invalid_domain_is_refused(one_sentence, domain):
+def test_invalid_domain_raises(one_sentence, domain):
     one_sentence(lambda: grid(waves, 2, domain=domain), "lower bound must be below")
 
 
-def test_a_map_of_another_shape_is_refused(one_sentence):
+def test_map_of_wrong_shape_raises(one_sentence):
     one_sentence(
         lambda: grid(lambda x, near: (x, np.eye(3)), 2)(np.zeros(2)), r"slope of shape \(3, 3\)"
     )
 
 
 @pytest.mark.parametrize("level", [2.5, -1, "a", True])
-def test_a_level_is_a_whole_number(level):
+def test_invalid_level_raises(level):
     with pytest.raises(InputError, match="whole number from 0 up"):
         Grid(Corners(lambda x, near: (x, np.eye(2)), dim=2), cell=1.0, level=level)

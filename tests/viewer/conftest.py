@@ -1,26 +1,27 @@
-"""Sessions of a small arm; each test begins with the robot at rest."""
+"""Fixtures of the viewer tests. Each test starts with a small arm at rest."""
 
 import pytest
 from served_robots import served, small_arm
 
 
 @pytest.fixture(scope="session")
-def _arm():
+def shared_arm():
     return small_arm()
 
 
 @pytest.fixture
-def arm(_arm):
-    _arm.handle_message({"type": "pause", "on": False})
-    _arm.handle_message({"type": "mode", "mode": "follow"})
-    _arm.handle_message({"type": "reset"})
-    if _arm.active != ("laser",):
-        _arm.handle_message({"type": "active", "effectors": ["laser"]})
-    _arm.last_recording = None
-    return _arm
+def arm(shared_arm):
+    shared_arm.handle_message({"type": "pause", "on": False})
+    shared_arm.handle_message({"type": "mode", "mode": "follow"})
+    shared_arm.handle_message({"type": "reset"})
+    if shared_arm.active != ("laser",):
+        shared_arm.handle_message({"type": "active", "effectors": ["laser"]})
+    shared_arm.last_recording = None
+    return shared_arm
 
 
 @pytest.fixture
-def stand(arm):
-    with served(arm) as made:
-        yield made
+def running(arm):
+    """Serve the arm and yield its `RunningServer`."""
+    with served(arm) as server:
+        yield server

@@ -1,5 +1,4 @@
-"""`pliant drive` as it is typed: it serves until Ctrl-C, goes without a page, and says in one
-sentence what it cannot do."""
+"""The command `pliant drive` serves a page until Ctrl-C, runs headless, and reports errors."""
 
 import signal
 import subprocess
@@ -53,8 +52,10 @@ def finger(tmp_path) -> Path:
 
 @pytest.fixture
 def pliant(monkeypatch, capsys):
-    """pliant(*words): (exit status, standard output, standard error) of a command in this
-    process."""
+    """pliant(*words): run a command in this process.
+
+    Return its exit status, standard output and standard error.
+    """
 
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["pliant", "drive", *words])
@@ -65,7 +66,7 @@ def pliant(monkeypatch, capsys):
     return run
 
 
-def test_it_serves_until_it_is_interrupted(finger):
+def test_drive_serves_a_page_until_interrupt(finger):
     child = subprocess.Popen(
         [sys.executable, "-m", "pliant.cli", "drive", str(finger), "--no-browser"],
         stdout=subprocess.PIPE,
@@ -80,36 +81,36 @@ def test_it_serves_until_it_is_interrupted(finger):
     child.stdout.close()
 
 
-def test_a_saved_plan_is_replayed_and_other_folders_are_refused(pliant, finger, tmp_path):
+def test_saved_plan_is_replayed_and_other_folders_are_rejected(pliant, finger, tmp_path):
     model = pl.Quasistatic(pl.load_robot(finger))
     goal = Goal(effector="tip", target=(0.1, 0.01, 0.012), time=2.0)
     plan = pl.plan(model, [goal, Effort(weight=1e-6)], steps=2, options=Options(iterations=2))
     plan.save(tmp_path / "my-plan")
     words = (str(finger), "--headless", "5", "--replay", str(tmp_path / "my-plan"))
-    status, out, said = pliant(*words)
-    assert status == 0, said
-    assert "control steps: 12" in out  # six for each step, and the replay ends
+    status, out, errors = pliant(*words)
+    assert status == 0, errors
+    assert "control steps: 12" in out  # six control steps for each step of the plan
     assert "final state: replayed\n" in out
     out = pliant(*words[:2], "0.1", *words[3:])[1]
     assert "final state: the duration ended before the replay" in out
-    status, _, said = pliant(*words, "--dynamic")
-    assert (status, "Leave out --dynamic" in said) == (2, True)
+    status, _, errors = pliant(*words, "--dynamic")
+    assert (status, "Leave out --dynamic" in errors) == (2, True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "plan.json").write_text("{}")
-    status, _, said = pliant(*words[:-1], str(tmp_path / "other"))
-    assert (status, "or save a plan with plan.save(FOLDER)" in said) == (2, True)
+    status, _, errors = pliant(*words[:-1], str(tmp_path / "other"))
+    assert (status, "or save a plan with plan.save(FOLDER)" in errors) == (2, True)
 
 
-def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(
-    pliant, finger, tmp_path
-):
-    status, out, said = pliant(str(finger), "--headless", "0.5", "--record", str(tmp_path / "made"))
-    assert status == 0, said
+def test_headless_drive_reports_and_its_recording_is_replayed(pliant, finger, tmp_path):
+    status, out, errors = pliant(
+        str(finger), "--headless", "0.5", "--record", str(tmp_path / "made")
+    )
+    assert status == 0, errors
     assert "p99 [ms]" in out
     assert "final state: the target is out of reach" in out
-    made = load_recording(tmp_path / "made" / "recording-001")
-    assert made.names == ("low", "high")
-    assert made.n_steps == 30
+    recording = load_recording(tmp_path / "made" / "recording-001")
+    assert recording.names == ("low", "high")
+    assert recording.n_steps == 30
     assert (
         pliant(
             str(finger), "--headless", "0.5", "--replay", str(tmp_path / "made" / "recording-001")
@@ -117,17 +118,17 @@ def test_without_a_page_it_reports_and_records_and_the_recording_is_replayed(
         == 0
     )
     assert (
-        pliant(str(finger), "--headless", "0.2", "--dynamic", "--record", str(tmp_path / "swung"))[
-            0
-        ]
+        pliant(
+            str(finger), "--headless", "0.2", "--dynamic", "--record", str(tmp_path / "dynamic")
+        )[0]
         == 0
     )
     np.testing.assert_allclose(
-        load_recording(tmp_path / "swung" / "recording-001").times, np.arange(1, 13) / 60.0
+        load_recording(tmp_path / "dynamic" / "recording-001").times, np.arange(1, 13) / 60.0
     )
 
 
-def test_a_program_that_is_killed_leaves_what_it_recorded(pliant, finger, tmp_path):
+def test_killed_process_leaves_its_recording(pliant, finger, tmp_path):
     home = tmp_path / "made" / "recording-001"
     words = ["drive", str(finger), "--headless", "600", "--record", str(home.parent)]
     child = subprocess.Popen([sys.executable, "-m", "pliant.cli", *words])
@@ -136,20 +137,20 @@ def test_a_program_that_is_killed_leaves_what_it_recorded(pliant, finger, tmp_pa
         time.sleep(0.05)
     child.kill()
     child.wait(timeout=60)
-    made = load_recording(home)
-    assert made.n_steps > 100
-    np.testing.assert_allclose(made.times, np.arange(1, made.n_steps + 1) / 60.0)
+    recording = load_recording(home)
+    assert recording.n_steps > 100
+    np.testing.assert_allclose(recording.times, np.arange(1, recording.n_steps + 1) / 60.0)
     assert pliant(str(finger), "--headless", "0.2", "--replay", str(home))[0] == 0
-    made.save(home)
+    recording.save(home)
     assert sorted(path.name for path in home.iterdir() if path.suffix != ".tmp") == [
         "commands.csv",
         "plan.json",
     ]
-    assert load_recording(home).n_steps == made.n_steps
+    assert load_recording(home).n_steps == recording.n_steps
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "message"),
     [
         (("diamnd",), "did you mean 'diamond' or"),
         (("missing.toml",), "missing.toml"),
@@ -162,11 +163,11 @@ def test_a_program_that_is_killed_leaves_what_it_recorded(pliant, finger, tmp_pa
         (("{file}", "--allow-remote", "203.0.113.7", "--no-browser"), "cannot be served"),
     ],
 )
-def test_invalid_input_exits_with_status_2(words, sentence, pliant, finger, tmp_path):
-    status, _, said = pliant(*(word.format(file=finger, folder=tmp_path) for word in words))
+def test_invalid_input_exits_with_status_2(words, message, pliant, finger, tmp_path):
+    status, _, errors = pliant(*(word.format(file=finger, folder=tmp_path) for word in words))
     assert status == 2
-    assert sentence in said.replace("\n", " ")
-    assert "Traceback" not in said
+    assert message in errors.replace("\n", " ")
+    assert "Traceback" not in errors
 
 
 def test_robots_and_experiments_are_found_by_name():

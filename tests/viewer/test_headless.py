@@ -1,4 +1,4 @@
-"""Without a page: a script leads the robot, and what was recorded is kept however it ends."""
+"""Headless runs follow a script of targets and keep their recording also after a failure."""
 
 import re
 from dataclasses import replace
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from served_robots import LENGTH, REACHABLE, recorded
+from served_robots import LENGTH, REACHABLE, make_recording
 
 from pliant.core import StepError
 from pliant.robot import Effector
@@ -15,9 +15,9 @@ from pliant.viewer import headless, load_recording, load_script, make_session
 from pliant.zoo.robots import biped, line_arm
 
 
-def test_without_a_page_the_robot_follows_a_script(arm, tmp_path):
+def test_headless_robot_follows_script(arm, tmp_path):
     start = arm.effector_positions["laser"]
-    file = tmp_path / "way.csv"
+    file = tmp_path / "targets.csv"
     rows = ([t, *(start + s * REACHABLE)] for t, s in ((0.0, 0.0), (0.5, 1.0)))
     file.write_text("time,x,y,z\n" + "".join(",".join(map(str, row)) + "\n" for row in rows))
     found = headless(arm, seconds=1.0, script=load_script(file))
@@ -27,18 +27,18 @@ def test_without_a_page_the_robot_follows_a_script(arm, tmp_path):
     np.testing.assert_allclose(arm.last_recording.targets[-1, 0], start + REACHABLE, atol=1e-12)
 
 
-def test_the_times_without_a_page_are_those_of_the_script(arm):
+def test_headless_control_period_is_one_sixtieth_of_a_second(arm):
     headless(arm, seconds=0.2)
     np.testing.assert_allclose(arm.last_recording.times, np.arange(1, 13) / 60.0)
 
 
-def test_without_a_page_a_replay_ends_with_its_last_row(arm):
-    made = recorded(arm, steps=5)
+def test_headless_replay_ends_with_its_last_row(arm):
+    recording = make_recording(arm, steps=5)
     arm.handle_message({"type": "replay"})
     found = headless(arm, seconds=1.0)
     assert found["control steps"] == 5
     assert found["final error [mm]"] == pytest.approx(
-        1e3 * np.linalg.norm(made.targets[-1, 0] - arm.effector_positions["laser"]), rel=1e-12
+        1e3 * np.linalg.norm(recording.targets[-1, 0] - arm.effector_positions["laser"]), rel=1e-12
     )
     assert found["final error [mm]"] > 0.1
 
@@ -64,23 +64,23 @@ def test_headless_final_state_reports_missed_target(arm, monkeypatch):
     assert headless(arm, seconds=0.1)["final state"] == failed["message"]
 
 
-def test_a_step_that_fails_without_a_page_keeps_what_was_recorded(arm, monkeypatch, tmp_path):
+def test_failed_headless_step_keeps_the_recording(arm, monkeypatch, tmp_path):
     monkeypatch.setattr(arm, "folder", tmp_path)
     follow, steps = type(arm.controller).follow, []
 
     def failing(self, pose, targets):
         steps.append(pose.k)
         if len(steps) > 4:
-            raise StepError("Nothing holds any more.")
+            raise StepError("There is no equilibrium.")
         return follow(self, pose, targets)
 
     monkeypatch.setattr(type(arm.controller), "follow", failing)
-    with pytest.raises(StepError, match="After 4 control steps: Nothing holds any more"):
+    with pytest.raises(StepError, match="After 4 control steps: There is no equilibrium"):
         headless(arm, seconds=1.0)
     assert load_recording(tmp_path / "recording-001").n_steps == 4
 
 
-def test_an_interrupt_without_a_page_keeps_what_was_recorded(arm, monkeypatch, tmp_path):
+def test_interrupted_headless_run_keeps_the_recording(arm, monkeypatch, tmp_path):
     monkeypatch.setattr(arm, "folder", tmp_path)
     step, steps = arm.step, []
 
@@ -96,7 +96,7 @@ def test_an_interrupt_without_a_page_keeps_what_was_recorded(arm, monkeypatch, t
 
 
 def test_script_during_replay_raises(arm, one_sentence):
-    recorded(arm, steps=2)
+    make_recording(arm, steps=2)
     arm.handle_message({"type": "replay"})
     one_sentence(
         lambda: headless(
@@ -113,7 +113,7 @@ def test_headless_without_script_follows_circle(arm):
 
 
 def test_invalid_scripts_and_robots_raise(arm, tmp_path, one_sentence):
-    file = tmp_path / "way.csv"
+    file = tmp_path / "targets.csv"
     file.write_text("0,1\n1,a\n")
     one_sentence(lambda: load_script(file), "not a table")
     for text, words in (

@@ -24,13 +24,13 @@ def test_message_contains_its_arrays(rng):
     assert out["arrays"]["none"].size == 0
 
 
-def test_head_with_nan_raises():
+def test_header_with_nan_raises():
     with pytest.raises(ValueError, match="not JSON compliant"):
         encode_message({"error": float("nan")}, {})
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "expected"),
     [
         ("{", "not JSON"),
         ('{"type": "target", "at": [NaN, 0, 0]}', "NaN"),
@@ -42,8 +42,8 @@ def test_head_with_nan_raises():
         (b"\x00\x01", "2 bytes"),
     ],
 )
-def test_invalid_message_text_raises(text, says, one_sentence):
-    one_sentence(lambda: decode_message(text), says)
+def test_invalid_message_text_raises(text, expected, one_sentence):
+    one_sentence(lambda: decode_message(text), expected)
 
 
 RANGES = CommandRanges(
@@ -62,7 +62,7 @@ TARGET = {"type": "target", "effector": "tip"}
 
 
 @pytest.mark.parametrize(
-    ("message", "says"),
+    ("message", "expected"),
     [
         ({"type": "targets"}, "did you mean 'target'"),
         ({"type": "target", "effector": "tipp", "at": [0, 0, 0]}, "did you mean 'tip'"),
@@ -85,8 +85,10 @@ TARGET = {"type": "target", "effector": "tip"}
         ({"type": "colour", "by": "red"}, "not a colour"),
     ],
 )
-def test_invalid_command_raises(message, says, one_sentence):
-    one_sentence(lambda: apply_message(COMMAND, decode_message(json.dumps(message)), RANGES), says)
+def test_invalid_command_raises(message, expected, one_sentence):
+    one_sentence(
+        lambda: apply_message(COMMAND, decode_message(json.dumps(message)), RANGES), expected
+    )
 
 
 def test_controls_are_clipped_to_limits():

@@ -1,5 +1,4 @@
-"""What is drawn is the body: its skin encloses it, cavities are its voids, weights add up, and
-obstacles stand where they are."""
+"""The picture agrees with the robot: volume, strain, liquid weight, cables and obstacles."""
 
 from dataclasses import replace
 
@@ -21,7 +20,7 @@ BOX = (np.full(3, -0.5), np.full(3, 0.5))
     [(stiff_flop(order=1), 6), (line_arm(layers=4, across=2, order=2), 0)],
     ids=["chambers", "middle nodes"],
 )
-def test_the_skin_about_the_body_less_its_cavities_is_the_body(robot, count):
+def test_skin_volume_minus_cavity_volume_is_body_volume(robot, count):
     head, arrays = Picture(robot=robot).scene()
     points, cavities = (
         arrays["rest"],
@@ -37,7 +36,7 @@ def test_the_skin_about_the_body_less_its_cavities_is_the_body(robot, count):
     assert head["colours"] == ("strain", "none")
 
 
-def test_strain_is_zero_at_rest_and_follows_a_stretch():
+def test_strain_is_zero_at_rest_and_green_strain_under_stretch():
     picture = Picture(robot=line_arm(layers=4, across=2))
     rest = picture.rest
     np.testing.assert_allclose(
@@ -47,7 +46,7 @@ def test_strain_is_zero_at_rest_and_follows_a_stretch():
     np.testing.assert_allclose(stretched, 0.5 * (1.1**2 - 1.0), rtol=1e-12)
 
 
-def test_the_weight_of_the_liquid_adds_up():
+def test_liquid_forces_sum_to_the_liquid_weight():
     robot = hydraulic_finger()
     picture = Picture(robot=robot)
     assert "weight" in picture.colours
@@ -67,7 +66,7 @@ def test_the_weight_of_the_liquid_adds_up():
     assert values.sum() >= np.linalg.norm(weight)
 
 
-def test_cables_run_through_their_points_to_their_guides():
+def test_cables_are_drawn_through_their_points():
     robot = line_arm(layers=4, across=2)
     picture = Picture(robot=robot)
     drawn = picture.frame(picture.rest.ravel(), np.zeros(4), "none")["lines"]
@@ -90,7 +89,7 @@ def test_rods_and_plane_bodies_are_drawn():
     assert 0.5 * np.abs(np.cross(b - a, c - a)[:, 2]).sum() == pytest.approx(0.04 * 0.2)
 
 
-def test_a_ball_is_drawn_at_its_radius_and_closed():
+def test_sphere_is_drawn_closed_with_its_radius():
     ball = sphere((0.1, -0.05, 0.02), 0.07)
     points, triangles = obstacle_surface(ball, *obstacle_box(ball, *BOX))
     np.testing.assert_allclose(np.linalg.norm(points - [0.1, -0.05, 0.02], axis=1), 0.07, rtol=1e-9)
@@ -98,7 +97,7 @@ def test_a_ball_is_drawn_at_its_radius_and_closed():
     assert enclosed_volume(points, triangles) == pytest.approx(4 / 3 * np.pi * 0.07**3, rel=2e-2)
 
 
-def test_a_capsule_is_drawn_whole():
+def test_capsule_is_drawn_closed_with_its_volume():
     start, end, r = np.array([0.0, 0.0, -0.1]), np.array([0.05, 0.0, 0.1]), 0.03
     rod = capsule(start, end, r)
     points, triangles = obstacle_surface(rod, *obstacle_box(rod, *BOX))
@@ -108,13 +107,13 @@ def test_a_capsule_is_drawn_whole():
     assert enclosed_volume(points, triangles) == pytest.approx(volume, rel=3e-2)
 
 
-def test_a_slope_is_drawn_flat_and_level_ground_as_such():
+def test_slope_is_drawn_flat_and_horizontal_plane_as_ground():
     normal = np.array([0.3, 0.0, 1.0])
     slope = plane(normal, 0.01)
     points, triangles = obstacle_surface(slope, *obstacle_box(slope, *BOX))
     np.testing.assert_allclose(points @ (normal / np.linalg.norm(normal)), 0.01, atol=1e-12)
     a, b, c = (points[triangles[:, i]] for i in range(3))
-    assert np.all(np.cross(b - a, c - a) @ normal >= 0.0)  # outward is up
+    assert np.all(np.cross(b - a, c - a) @ normal >= 0.0)  # the outward normal points up
     arm = replace(
         line_arm(layers=4, across=2),
         contacts=[Contact(obstacle=plane((0, 0, 1), -0.02)), Contact(obstacle=slope)],
@@ -125,14 +124,14 @@ def test_a_slope_is_drawn_flat_and_level_ground_as_such():
     assert "obstacle 1 triangles" not in arrays
 
 
-def test_a_disc_in_the_plane_is_a_circle():
+def test_outline_of_sphere_in_the_plane_is_a_circle():
     disc = sphere((0.0, 0.1), 0.04)
     curves = obstacle_curves(disc, *obstacle_box(disc, np.full(2, -1.0), np.full(2, 1.0)))
     assert len(curves) == 1
     np.testing.assert_allclose(np.linalg.norm(curves[0] - [0.0, 0.1], axis=1), 0.04, rtol=1e-3)
 
 
-def test_controls_have_names_units_and_ends():
+def test_controls_have_units_and_limits():
     chambers = stiff_flop(order=1).controls
     assert [(c.unit, c.lower, c.upper) for c in chambers] == 6 * [("Pa", 0.0, 3e4)]
     motors = liandford(cells=2).controls

@@ -1,5 +1,4 @@
-"""What a session records can be saved, replayed and priced as a plan, and is on disk while it is
-recorded."""
+"""Recordings of a session can be saved, replayed and evaluated as plans."""
 
 import csv
 import json
@@ -9,7 +8,7 @@ from io import StringIO
 
 import numpy as np
 import pytest
-from served_robots import LENGTH, REACHABLE, led, recorded, small_arm
+from served_robots import LENGTH, REACHABLE, make_recording, move_target, small_arm
 
 import pliant as pl
 from pliant.core import PliantError, StepError
@@ -19,20 +18,20 @@ from pliant.problem import Effort, Goal
 from pliant.viewer import drive, headless, load_recording
 
 
-def test_a_recording_is_saved_whole_and_read_back(arm, tmp_path):
-    made = recorded(arm)
-    made.save(tmp_path)
+def test_saved_recording_is_loaded_unchanged(arm, tmp_path):
+    recording = make_recording(arm)
+    recording.save(tmp_path)
     again = load_recording(tmp_path)
-    assert made.content() == again.content()
-    controls, history = load_controls(tmp_path, (made.n_steps, 4))
-    np.testing.assert_array_equal(controls, made.controls)
+    assert recording.content() == again.content()
+    controls, history = load_controls(tmp_path, (recording.n_steps, 4))
+    np.testing.assert_array_equal(controls, recording.controls)
     assert history == []
-    np.testing.assert_array_equal(made.positions[-1, 0], arm.effector_positions["laser"])
+    np.testing.assert_array_equal(recording.positions[-1, 0], arm.effector_positions["laser"])
 
 
-def test_the_commands_are_a_table_with_times(arm):
-    made = recorded(arm)
-    head, *rows = list(csv.reader(StringIO(made.commands())))
+def test_commands_are_a_table_with_times(arm):
+    recording = make_recording(arm)
+    head, *rows = list(csv.reader(StringIO(recording.commands())))
     assert head == [
         "time [s]",
         "front-left [N]",
@@ -42,95 +41,95 @@ def test_the_commands_are_a_table_with_times(arm):
     ]
     table = np.array(rows, float)
     assert np.all(np.diff(table[:, 0]) > 0.0)
-    np.testing.assert_array_equal(table[:, 1:], made.controls)
+    np.testing.assert_array_equal(table[:, 1:], recording.controls)
 
 
-def test_a_quasistatic_replay_comes_to_the_same_place(arm):
-    led(arm, np.array([-0.004, 0.0, 0.0]), steps=10)
-    made, end = recorded(arm, steps=40), arm.position.copy()
+def test_quasistatic_replay_ends_at_the_same_equilibrium(arm):
+    move_target(arm, np.array([-0.004, 0.0, 0.0]), steps=10)
+    recording, end = make_recording(arm, steps=40), arm.position.copy()
     arm.handle_message({"type": "reset"})
     arm.handle_message({"type": "replay"})
-    places = []
-    for _ in range(made.n_steps):
+    positions = []
+    for _ in range(recording.n_steps):
         arm.step()
-        places.append(arm.effector_positions["laser"])
+        positions.append(arm.effector_positions["laser"])
     assert arm.command.mode == "manual"
     np.testing.assert_allclose(
-        places, made.positions[:, 0], atol=3e-3 * LENGTH
-    )  # on its way a tick is not in balance
+        positions, recording.positions[:, 0], atol=3e-3 * LENGTH
+    )  # a moving robot is not in equilibrium after each control step
     np.testing.assert_allclose(arm.position, end, atol=1e-5 * LENGTH)
 
 
 @pytest.fixture(scope="module")
-def swinging():
+def dynamic_arm():
     return small_arm(dynamic=True)
 
 
-def test_a_replay_can_be_recorded_and_goes_on(arm):
-    """A recording that is shorter than the replay takes its place only when the replay is over."""
-    made = recorded(arm, steps=12)
+def test_recording_during_a_replay_does_not_stop_it(arm):
+    """The replay continues to its end although a shorter recording was made during it."""
+    recording = make_recording(arm, steps=12)
     arm.handle_message({"type": "replay"})
     for _ in range(4):
         arm.step()
-    again = recorded(arm, steps=2)
+    again = make_recording(arm, steps=2)
     assert again.n_steps == 2
     assert arm.command.mode == "replay"
-    for _ in range(made.n_steps - 6):
+    for _ in range(recording.n_steps - 6):
         arm.step()
     assert arm.command.mode == "manual"
-    np.testing.assert_allclose(arm.state.u, made.controls[-1], atol=1e-12)
-    np.testing.assert_array_equal(again.controls, made.controls[4:6])
+    np.testing.assert_allclose(arm.state.u, recording.controls[-1], atol=1e-12)
+    np.testing.assert_array_equal(again.controls, recording.controls[4:6])
 
 
-def test_a_tick_of_a_replay_that_fails_is_taken_again(arm, monkeypatch):
-    made = recorded(arm, steps=3)
+def test_failed_control_step_of_a_replay_is_repeated(arm, monkeypatch):
+    recording = make_recording(arm, steps=3)
     arm.handle_message({"type": "replay"})
 
     def fails(self, pose, u):
-        raise StepError("Nothing holds any more.")
+        raise StepError("There is no equilibrium.")
 
-    for row in range(made.n_steps):
+    for row in range(recording.n_steps):
         with monkeypatch.context() as patch:
             patch.setattr(type(arm.controller), "manual", fails)
             arm.step()
         assert arm.command.paused
-        assert (arm.command.mode, arm.active_replay, arm.next_row) == ("replay", made, row)
+        assert (arm.command.mode, arm.active_replay, arm.next_row) == ("replay", recording, row)
         arm.handle_message({"type": "pause", "on": False})
         arm.step()
-        np.testing.assert_array_equal(arm.command.controls, made.controls[row])
+        np.testing.assert_array_equal(arm.command.controls, recording.controls[row])
     assert arm.command.mode == "manual"
 
 
-def test_a_replay_tells_how_far_it_is_from_its_targets(arm):
-    made = recorded(arm, steps=5)
+def test_replay_reports_distance_to_recorded_targets(arm):
+    recording = make_recording(arm, steps=5)
     arm.handle_message({"type": "replay"})
-    for k in range(made.n_steps):
+    for k in range(recording.n_steps):
         arm.step()
         assert arm.error == pytest.approx(
-            np.linalg.norm(made.targets[k, 0] - arm.effector_positions["laser"]), rel=1e-12
+            np.linalg.norm(recording.targets[k, 0] - arm.effector_positions["laser"]), rel=1e-12
         )
         assert arm.error > 1e-4
     arm.step()
     assert arm.error == 0.0  # manual mode has no target
 
 
-def test_a_replay_begins_in_the_state_of_its_recording(arm):
-    led(arm, np.array([0.01, 0.0, 0.0]), steps=3)  # on its way, not in balance
-    made = recorded(arm, steps=3)
+def test_replay_starts_in_initial_state_of_its_recording(arm):
+    move_target(arm, np.array([0.01, 0.0, 0.0]), steps=3)  # still moving, not in equilibrium
+    recording = make_recording(arm, steps=3)
     arm.handle_message({"type": "replay"})
-    np.testing.assert_array_equal(arm.state.x, made.start)
+    np.testing.assert_array_equal(arm.state.x, recording.start)
     np.testing.assert_array_equal(arm.state.positions, [arm.effector_positions["laser"]])
 
 
-def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
-    """A reset whose first balance is not found, and a replay that cannot be begun."""
-    recorded(arm, steps=3)
+def test_failed_reset_or_replay_keeps_the_session_state(arm, monkeypatch):
+    """The reset finds no first equilibrium, and the replay cannot start."""
+    make_recording(arm, steps=3)
     arm.handle_message({"type": "record", "on": True})
     arm.step()
     before, active, controller = arm.state, arm.active, arm.controller
 
     def fail(self, *state):
-        raise StepError("No balance was found.")
+        raise StepError("No equilibrium was found.")
 
     monkeypatch.setattr(type(arm.controller), "begin", fail)
     monkeypatch.setattr(type(arm.controller), "resume", fail)
@@ -152,52 +151,57 @@ def test_what_cannot_begin_leaves_everything_as_it_was(arm, monkeypatch):
     )
 
 
-def test_a_dynamic_replay_is_the_same_to_rounding(swinging):
-    led(swinging, np.array([0.004, 0.0, 0.0]), steps=7)  # the recording begins in full swing
-    made, end = recorded(swinging), swinging.state.x.copy()
-    np.testing.assert_allclose(made.times, np.arange(1, made.n_steps + 1) / 60.0, rtol=1e-12)
-    swinging.handle_message({"type": "replay"})
-    for _ in range(made.n_steps):
-        swinging.step()
-    np.testing.assert_allclose(swinging.state.x, end, atol=1e-12)  # [m] and [m/s]
+def test_dynamic_replay_is_equal_to_rounding(dynamic_arm):
+    # the recording starts with a moving robot
+    move_target(dynamic_arm, np.array([0.004, 0.0, 0.0]), steps=7)
+    recording, end = make_recording(dynamic_arm), dynamic_arm.state.x.copy()
+    np.testing.assert_allclose(
+        recording.times, np.arange(1, recording.n_steps + 1) / 60.0, rtol=1e-12
+    )
+    dynamic_arm.handle_message({"type": "replay"})
+    for _ in range(recording.n_steps):
+        dynamic_arm.step()
+    np.testing.assert_allclose(dynamic_arm.state.x, end, atol=1e-12)  # [m] and [m/s]
 
 
-def test_a_recording_is_a_plan_that_replays_to_its_cost(swinging):
-    swinging.handle_message({"type": "reset"})
-    made = recorded(swinging)
-    model = SemiImplicit(swinging.robot, dt=1.0 / 60.0)
-    plan = made.plan(model)
+def test_plan_of_recording_has_states_and_tracking_cost_of_recording(dynamic_arm):
+    dynamic_arm.handle_message({"type": "reset"})
+    recording = make_recording(dynamic_arm)
+    model = SemiImplicit(dynamic_arm.robot, dt=1.0 / 60.0)
+    plan = recording.plan(model)
     assert plan.status
     assert plan.limit_violation == 0.0
-    np.testing.assert_allclose(plan.states[-1], swinging.state.x, atol=1e-12)
-    way = model.effector_rows("laser") @ plan.states[1:, : model.space.n_dofs].T
+    np.testing.assert_allclose(plan.states[-1], dynamic_arm.state.x, atol=1e-12)
+    positions = model.effector_rows("laser") @ plan.states[1:, : model.space.n_dofs].T
     np.testing.assert_allclose(
-        plan.cost, 0.5 * np.sum((way.T - made.targets[:, 0]) ** 2) * model.dt, rtol=1e-9
+        plan.cost, 0.5 * np.sum((positions.T - recording.targets[:, 0]) ** 2) * model.dt, rtol=1e-9
     )
 
 
-def test_plan_of_recording_requires_same_time_step_and_start(swinging, one_sentence):
-    made = recorded(swinging, steps=3)
+def test_plan_of_recording_requires_same_time_step_and_start(dynamic_arm, one_sentence):
+    recording = make_recording(dynamic_arm, steps=3)
     one_sentence(
-        lambda: made.plan(SemiImplicit(swinging.robot, dt=0.01)),
+        lambda: recording.plan(SemiImplicit(dynamic_arm.robot, dt=0.01)),
         "control period of 0.0166667 s and the model a time step of 0.01 s",
     )
     moving = SemiImplicit(
         replace(
-            swinging.robot,
-            supports=[replace(s, motion=lambda t: (0, 0, 0)) for s in swinging.robot.supports],
+            dynamic_arm.robot,
+            supports=[replace(s, motion=lambda t: (0, 0, 0)) for s in dynamic_arm.robot.supports],
         ),
         dt=1 / 60,
     )
-    one_sentence(lambda: replace(made, first_step=5).plan(moving), "a plan starts at time zero")
-    assert replace(made, first_step=0).plan(moving).status
+    one_sentence(
+        lambda: replace(recording, first_step=5).plan(moving), "a plan starts at time zero"
+    )
+    assert replace(recording, first_step=0).plan(moving).status
 
 
-def test_replay_of_other_robot_raises(arm, swinging, tmp_path, one_sentence):
-    made = recorded(swinging)
-    arm.last_recording = made
+def test_replay_of_other_robot_raises(arm, dynamic_arm, tmp_path, one_sentence):
+    recording = make_recording(dynamic_arm)
+    arm.last_recording = recording
     one_sentence(lambda: arm.handle_message({"type": "replay"}), "dynamic line_arm")
-    arm.last_recording = replace(recorded(arm), names=("a", "b", "c", "d"))
+    arm.last_recording = replace(make_recording(arm), names=("a", "b", "c", "d"))
     one_sentence(lambda: arm.handle_message({"type": "replay"}), "with a, b, c, d")
     (tmp_path / "plan.json").write_text('{"controls": [[1]], "history": []}')
     one_sentence(lambda: load_recording(tmp_path), "not a recording")
@@ -212,33 +216,33 @@ def test_replay_of_other_robot_raises(arm, swinging, tmp_path, one_sentence):
 @pytest.mark.parametrize(
     "change", [{"dt": "abc"}, {"first_step": "x"}, {"first_step": -1}, {"units": []}, {"dt": -0.1}]
 )
-def test_a_damaged_recording_is_a_sentence(arm, tmp_path, one_sentence, change):
-    made = recorded(arm, steps=3)
-    (tmp_path / "plan.json").write_text(json.dumps({**made.content(), **change}))
+def test_damaged_recording_raises(arm, tmp_path, one_sentence, change):
+    recording = make_recording(arm, steps=3)
+    (tmp_path / "plan.json").write_text(json.dumps({**recording.content(), **change}))
     one_sentence(lambda: load_recording(tmp_path), "not a recording")
-    backwards = {**made.content(), "times": made.times[::-1].tolist()}
+    backwards = {**recording.content(), "times": recording.times[::-1].tolist()}
     (tmp_path / "plan.json").write_text(json.dumps(backwards))
     one_sentence(lambda: load_recording(tmp_path), "not a recording")
 
 
-def test_a_recording_of_an_effector_that_is_not_there_is_a_sentence(arm, one_sentence):
-    arm.last_recording = replace(recorded(arm, steps=3), effectors=("nose",))
+def test_replay_with_unknown_effector_raises(arm, one_sentence):
+    arm.last_recording = replace(make_recording(arm, steps=3), effectors=("nose",))
     one_sentence(lambda: arm.handle_message({"type": "replay"}), "nose")
 
 
 @pytest.fixture
-def taken(arm, monkeypatch, tmp_path):
-    """A folder of the arm that is a file by now."""
+def unwritable_folder(arm, monkeypatch, tmp_path):
+    """Replace the recording folder of the arm by a file."""
     (tmp_path / "taken").write_text("a file")
     monkeypatch.setattr(arm, "folder", tmp_path / "taken")
 
 
-def test_a_recording_that_cannot_be_saved_is_kept_and_said(arm, taken):
-    made = recorded(arm, steps=3)
+def test_unsaved_recording_is_kept_with_warning(arm, unwritable_folder):
+    recording = make_recording(arm, steps=3)
     assert "could not be saved" in arm.warning
-    assert arm.last_recording is made
-    assert made.n_steps == 3
-    arm.step()  # and the robot goes on
+    assert arm.last_recording is recording
+    assert recording.n_steps == 3
+    arm.step()  # the robot still moves
     assert not arm.command.recording
     arm.handle_message({"type": "record", "on": True})
     arm.step()
@@ -246,7 +250,7 @@ def test_a_recording_that_cannot_be_saved_is_kept_and_said(arm, taken):
     assert "could not be saved" in arm.warning
 
 
-def test_a_recording_that_is_lost_at_the_end_is_said(arm, taken, one_sentence):
+def test_recording_lost_at_exit_raises(arm, unwritable_folder, one_sentence):
     one_sentence(lambda: headless(arm, seconds=0.05), "could not be saved .* record again")
     arm.handle_message({"type": "record", "on": True})
     arm.step()
@@ -256,18 +260,18 @@ def test_a_recording_that_is_lost_at_the_end_is_said(arm, taken, one_sentence):
     )
 
 
-def test_recordings_go_to_their_folder(arm, tmp_path):
+def test_recordings_are_saved_in_numbered_folders(arm, tmp_path):
     arm.folder, arm.recordings = tmp_path, 0
     try:
-        recorded(arm, steps=3)
-        recorded(arm, steps=3)
+        make_recording(arm, steps=3)
+        make_recording(arm, steps=3)
     finally:
         arm.folder = None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["recording-001", "recording-002"]
     first = (tmp_path / "recording-001" / "commands.csv").read_text()
-    arm.folder, arm.recordings = tmp_path, 0  # as another session would
+    arm.folder, arm.recordings = tmp_path, 0  # as in another session
     try:
-        recorded(arm, steps=2)
+        make_recording(arm, steps=2)
     finally:
         arm.folder = None
     assert (tmp_path / "recording-003").is_dir()
@@ -281,7 +285,7 @@ def test_current_recording_is_written_in_parts(arm, monkeypatch, tmp_path, one_s
     home = tmp_path / "recording-001"
     arm.handle_message({"type": "record", "on": True})
     for k in range(1, 4):
-        led(arm, REACHABLE, steps=1)
+        move_target(arm, REACHABLE, steps=1)
         arm.recording_writer._writing.join()
         assert len(list(home.iterdir())) == k
         assert load_recording(home).content() == arm.recorder.recording().content()
@@ -293,8 +297,8 @@ def test_current_recording_is_written_in_parts(arm, monkeypatch, tmp_path, one_s
 
 
 @pytest.fixture
-def late(arm, monkeypatch, tmp_path):
-    """A current recording of three control steps that could not be written to a full disk."""
+def arm_after_full_disk(arm, monkeypatch, tmp_path):
+    """Yield the arm with a recording of three control steps that a full disk did not accept."""
 
     def full(path, data):
         raise PliantError("The disk is full.")
@@ -313,27 +317,27 @@ def late(arm, monkeypatch, tmp_path):
     arm.close()
 
 
-def test_part_after_full_disk_contains_all_rows(late, tmp_path):
-    late.step()
-    late.recording_writer._writing.join()
+def test_part_after_full_disk_contains_all_rows(arm_after_full_disk, tmp_path):
+    arm_after_full_disk.step()
+    arm_after_full_disk.recording_writer._writing.join()
     assert [path.name for path in tmp_path.iterdir()] == ["recording-001"]
     assert load_recording(tmp_path / "recording-001").n_steps == 4
-    assert late.current_warning == ""
+    assert arm_after_full_disk.current_warning == ""
 
 
-def test_saved_recording_clears_write_error(late, tmp_path):
-    late.close()
-    assert (late.current_warning, late.save_error) == ("", "")
+def test_saved_recording_clears_write_error(arm_after_full_disk, tmp_path):
+    arm_after_full_disk.close()
+    assert (arm_after_full_disk.current_warning, arm_after_full_disk.save_error) == ("", "")
     assert load_recording(tmp_path / "recording-001").n_steps == 3
 
 
-def planned(model, tmp_path, *, steps: int):
-    """A plan for the laser of the small arm, saved."""
+def save_plan(model, tmp_path, *, steps: int):
+    """Plan a motion of the laser of the small arm, save the plan and return it."""
     start = model.initial_state()
-    away = model.effector_rows("laser") @ model.space.position(start) + 0.2 * REACHABLE
+    target = model.effector_rows("laser") @ model.space.position(start) + 0.2 * REACHABLE
     plan = pl.plan(
         model,
-        [Goal(effector="laser", target=away, time=steps * model.dt), Effort(weight=1e-7)],
+        [Goal(effector="laser", target=target, time=steps * model.dt), Effort(weight=1e-7)],
         steps=steps,
         options=Options(iterations=3),
     )
@@ -341,12 +345,12 @@ def planned(model, tmp_path, *, steps: int):
     return plan
 
 
-def test_a_saved_quasistatic_plan_is_played_to_its_end(arm, tmp_path):
-    plan = planned(Quasistatic(arm.robot), tmp_path, steps=2)
-    arm.last_recording = made = load_recording(tmp_path / "my-plan")
-    assert (made.n_steps, made.dt) == (12, None)
+def test_saved_quasistatic_plan_is_replayed_to_its_end(arm, tmp_path):
+    plan = save_plan(Quasistatic(arm.robot), tmp_path, steps=2)
+    arm.last_recording = recording = load_recording(tmp_path / "my-plan")
+    assert (recording.n_steps, recording.dt) == (12, None)
     arm.handle_message({"type": "replay"})
-    for _ in range(made.n_steps):
+    for _ in range(recording.n_steps):
         arm.step(1 / 60)
     assert arm.command.mode == "manual"
     np.testing.assert_allclose(arm.state.u, plan.controls[-1], atol=1e-12)
@@ -355,40 +359,43 @@ def test_a_saved_quasistatic_plan_is_played_to_its_end(arm, tmp_path):
     )
 
 
-def test_a_saved_dynamic_plan_of_the_same_rule_is_played_exactly(swinging, tmp_path):
-    plan = planned(SemiImplicit(swinging.robot, dt=1 / 60), tmp_path, steps=5)
-    swinging.last_recording = made = load_recording(tmp_path / "my-plan" / "plan.json")
-    np.testing.assert_array_equal(made.controls, plan.controls)
-    swinging.handle_message({"type": "replay"})
+def test_saved_dynamic_plan_of_same_integrator_is_replayed_exactly(dynamic_arm, tmp_path):
+    plan = save_plan(SemiImplicit(dynamic_arm.robot, dt=1 / 60), tmp_path, steps=5)
+    dynamic_arm.last_recording = recording = load_recording(tmp_path / "my-plan" / "plan.json")
+    np.testing.assert_array_equal(recording.controls, plan.controls)
+    dynamic_arm.handle_message({"type": "replay"})
     errors = []
-    for _ in range(made.n_steps):
-        swinging.step()
-        errors.append(swinging.error)
-    np.testing.assert_allclose(swinging.state.x, plan.states[-1], atol=1e-12)
+    for _ in range(recording.n_steps):
+        dynamic_arm.step()
+        errors.append(dynamic_arm.error)
+    np.testing.assert_allclose(dynamic_arm.state.x, plan.states[-1], atol=1e-12)
     assert max(errors) < 1e-12  # the targets are the planned positions
 
 
-def test_a_dynamic_plan_of_other_steps_is_held_for_its_own_time(swinging, tmp_path):
-    plan = planned(ImplicitEuler(swinging.robot, dt=0.04), tmp_path, steps=3)
-    made = load_recording(tmp_path / "my-plan")
-    assert made.n_steps == 7  # 0.12 s
-    which = [int(np.flatnonzero((plan.controls == u).all(axis=1))[0]) for u in made.controls]
-    assert which == [0, 0, 1, 1, 1, 2, 2]  # the middle of each tick decides
-    assert made.start.shape == swinging.state.x.shape
-    np.testing.assert_allclose(made.targets[-1, 0], plan.positions["laser"][-1], atol=1e-4)
+def test_dynamic_plan_of_other_time_step_keeps_its_duration(dynamic_arm, tmp_path):
+    plan = save_plan(ImplicitEuler(dynamic_arm.robot, dt=0.04), tmp_path, steps=3)
+    recording = load_recording(tmp_path / "my-plan")
+    assert recording.n_steps == 7  # 0.12 s
+    which = [int(np.flatnonzero((plan.controls == u).all(axis=1))[0]) for u in recording.controls]
+    assert which == [0, 0, 1, 1, 1, 2, 2]  # the plan is sampled at the middle of each control step
+    assert recording.start.shape == dynamic_arm.state.x.shape
+    np.testing.assert_allclose(recording.targets[-1, 0], plan.positions["laser"][-1], atol=1e-4)
 
 
-def test_a_plan_is_replayed_on_its_robot_alone(arm, swinging, tmp_path, one_sentence):
-    planned(SemiImplicit(swinging.robot, dt=1 / 60), tmp_path, steps=2)
-    made = load_recording(tmp_path / "my-plan")
-    arm.last_recording = made
+def test_replay_of_plan_for_other_robot_raises(arm, dynamic_arm, tmp_path, one_sentence):
+    save_plan(SemiImplicit(dynamic_arm.robot, dt=1 / 60), tmp_path, steps=2)
+    recording = load_recording(tmp_path / "my-plan")
+    arm.last_recording = recording
     one_sentence(
         lambda: arm.handle_message({"type": "replay"}),
         "The plan is of a dynamic line_arm. Add --dynamic",
     )
-    arm.last_recording = replace(made, digest="0" * 64)  # another robot: --dynamic would not help
+    # for another robot, --dynamic would not help
+    arm.last_recording = replace(recording, digest="0" * 64)
     one_sentence(lambda: arm.handle_message({"type": "replay"}), "made for another line_arm")
-    swinging.last_recording = replace(made, digest="0" * 64)
-    one_sentence(lambda: swinging.handle_message({"type": "replay"}), "made for another line_arm")
-    swinging.last_recording = replace(made, dt=None)
-    one_sentence(lambda: swinging.handle_message({"type": "replay"}), "Leave out --dynamic")
+    dynamic_arm.last_recording = replace(recording, digest="0" * 64)
+    one_sentence(
+        lambda: dynamic_arm.handle_message({"type": "replay"}), "made for another line_arm"
+    )
+    dynamic_arm.last_recording = replace(recording, dt=None)
+    one_sentence(lambda: dynamic_arm.handle_message({"type": "replay"}), "Leave out --dynamic")

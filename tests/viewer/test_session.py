@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from served_robots import LENGTH, REACHABLE, led
+from served_robots import LENGTH, REACHABLE, move_target
 
 from pliant.core import InputError, StepError
 from pliant.dynamics import Quasistatic, equilibrium
@@ -14,13 +14,13 @@ from pliant.zoo.robots import line_arm
 
 
 def test_robot_reaches_its_target(arm):
-    led(arm, REACHABLE)
+    move_target(arm, REACHABLE)
     assert (
         np.linalg.norm(arm.effector_positions["laser"] - arm.command.targets["laser"])
         < 1e-4 * LENGTH
     )
-    still = equilibrium(Quasistatic(arm.robot), arm.state.u)
-    np.testing.assert_allclose(arm.position, still.x, atol=1e-6 * LENGTH)
+    at_rest = equilibrium(Quasistatic(arm.robot), arm.state.u)
+    np.testing.assert_allclose(arm.position, at_rest.x, atol=1e-6 * LENGTH)
 
 
 def test_manual_mode_reaches_equilibrium_of_controls(arm):
@@ -37,7 +37,7 @@ def test_manual_mode_reaches_equilibrium_of_controls(arm):
 
 
 def test_mode_change_does_not_move_robot(arm):
-    led(arm, np.array([0.01, 0.0, 0.0]))
+    move_target(arm, np.array([0.01, 0.0, 0.0]))
     before, u = arm.position.copy(), arm.state.u.copy()
     for mode in ("manual", "follow"):
         arm.handle_message({"type": "mode", "mode": mode})
@@ -49,7 +49,7 @@ def test_mode_change_does_not_move_robot(arm):
 def test_pause_stops_robot_and_time(arm):
     arm.handle_message({"type": "pause", "on": True})
     before, time, k = arm.position.copy(), arm.time, arm.state.k
-    led(arm, np.array([0.01, 0.0, 0.0]), steps=5)
+    move_target(arm, np.array([0.01, 0.0, 0.0]), steps=5)
     np.testing.assert_array_equal(arm.position, before)
     assert (arm.time, arm.state.k) == (time, k)
     arm.handle_message({"type": "pause", "on": False})
@@ -59,14 +59,14 @@ def test_pause_stops_robot_and_time(arm):
 
 def test_reset_restores_initial_state(arm):
     first = arm.position.copy()
-    led(arm, np.array([0.01, 0.0, 0.0]))
+    move_target(arm, np.array([0.01, 0.0, 0.0]))
     arm.handle_message({"type": "reset"})
     np.testing.assert_array_equal(arm.position, first)
     np.testing.assert_array_equal(arm.command.targets["laser"], arm.effector_positions["laser"])
 
 
 def test_change_of_effector_keeps_state(arm):
-    led(arm, np.array([0.01, 0.0, 0.0]))
+    move_target(arm, np.array([0.01, 0.0, 0.0]))
     before = arm.state
     arm.handle_message({"type": "active", "effectors": ["laser base", "laser"]})
     assert arm.active == ("laser", "laser base")
@@ -91,10 +91,10 @@ def test_change_of_effector_keeps_moving_supports():
     np.testing.assert_array_equal(moving.position, before)
     moving.handle_message({"type": "mode", "mode": "manual"})
     moving.step()
-    held = moving.picture.rest[:, 2] == 0.0
+    supported = moving.picture.rest[:, 2] == 0.0
     np.testing.assert_allclose(
-        (moving.position - before).reshape(-1, 3)[held],
-        [[0.02 / 60.0, 0.0, 0.0]] * held.sum(),
+        (moving.position - before).reshape(-1, 3)[supported],
+        [[0.02 / 60.0, 0.0, 0.0]] * supported.sum(),
         atol=1e-12,
     )
 
@@ -113,7 +113,7 @@ def test_invalid_message_keeps_command(arm):
 
 def test_failed_step_pauses_with_warning(arm, monkeypatch):
     def fails(pose, targets):
-        raise StepError("No balance was found; bring the target nearer.")
+        raise StepError("No equilibrium was found; move the target closer.")
 
     before = arm.state
     with monkeypatch.context() as patch:
@@ -123,17 +123,17 @@ def test_failed_step_pauses_with_warning(arm, monkeypatch):
         arm.step()
     assert arm.state is before
     assert arm.command.paused
-    assert "nearer" in arm.warning
+    assert "closer" in arm.warning
 
 
 def test_error_is_cleared_by_reset_and_change_of_effector(arm):
-    led(arm, np.array([0.5, 0.0, 0.0]))
+    move_target(arm, np.array([0.5, 0.0, 0.0]))
     assert arm.error > 0.1
     arm.handle_message({"type": "pause", "on": True})
     arm.handle_message({"type": "active", "effectors": ["laser base"]})
     assert (arm.error, arm.state.outcome) == (0.0, READY)
     arm.handle_message({"type": "active", "effectors": ["laser"]})
-    led(arm, np.array([0.5, 0.0, 0.0]), steps=0)
+    move_target(arm, np.array([0.5, 0.0, 0.0]), steps=0)
     arm.handle_message({"type": "pause", "on": False})
     arm.step()
     assert arm.error > 0.1
@@ -149,7 +149,7 @@ def test_warning_stays_until_user_acts(arm):
         {"type": "record", "on": False},
     ):
         arm.handle_message(message)
-    led(arm, REACHABLE, steps=1)
+    move_target(arm, REACHABLE, steps=1)
     arm.handle_message({"type": "colour", "by": arm.command_ranges.colours[0]})
     assert arm.current_warning == "Nothing was recorded: the robot was paused."
     arm.handle_message({"type": "pause", "on": False})

@@ -1,5 +1,4 @@
-"""The Diamond: a sound mesh, its symmetry, its workspace, and steps that stay stable at full
-tension."""
+"""The Diamond robot: a valid mesh, symmetry, workspace, and stable steps at full tension."""
 
 from itertools import pairwise
 
@@ -13,7 +12,7 @@ HEIGHT = 0.125  # [m] the tip at rest
 
 @pytest.fixture(scope="module")
 def standing():
-    """(model, the shape under gravity)"""
+    """Return (model, equilibrium under gravity)."""
     model = pl.Quasistatic(pl.robots.diamond(along=12))
     return model, pl.equilibrium(model, np.zeros(4)).x
 
@@ -26,7 +25,7 @@ def tip(model, x):
     ("options", "nodes"),
     [({}, 702), ({"along": 45}, 1638), ({"across": 4, "along": 12}, 2 * 125 + 4 * 25 * 11)],
 )
-def test_limbs_and_blocks_are_one_sound_mesh(options, nodes):
+def test_limbs_and_blocks_form_one_valid_mesh(options, nodes):
     mesh = pl.robots.diamond(**options).mesh()
     quality = pl.geometry.mesh_quality(mesh)
     assert mesh.n_points == nodes
@@ -37,11 +36,11 @@ def test_limbs_and_blocks_are_one_sound_mesh(options, nodes):
     legs, blocks = (
         8 * 0.025 * 0.025 * 0.0845,
         2 * 0.025**3,
-    )  # a slanted limb has its run times its upright section
+    )  # volume of a slanted limb: horizontal length times vertical section
     assert quality.total_volume == pytest.approx(legs + blocks, rel=1e-9)
 
 
-def test_it_stands_and_sags_straight_down(standing):
+def test_diamond_sags_vertically_under_gravity(standing):
     model, x = standing
     x, y, z = tip(model, x)
     assert abs(x) < 1e-9
@@ -49,7 +48,7 @@ def test_it_stands_and_sags_straight_down(standing):
     assert HEIGHT - 0.015 < z < HEIGHT
 
 
-def test_a_cable_pulls_the_tip_by_centimetres_and_its_neighbour_a_quarter_turn_on(standing):
+def test_cables_move_the_tip_with_fourfold_symmetry(standing):
     model, x0 = standing
     full = model.robot.control_limits()[1][0]
     moves = [
@@ -71,9 +70,7 @@ def test_four_cables_lift_the_tip(standing):
 
 
 @pytest.mark.parametrize("pulled", [[0], [0, 1], [0, 1, 2, 3]])
-def test_the_semi_implicit_step_takes_full_tension_at_once_and_ends_in_the_equilibrium(
-    standing, pulled
-):
+def test_semi_implicit_steps_under_full_tension_converge_to_equilibrium(standing, pulled):
     still, x0 = standing
     model = pl.SemiImplicit(still.robot, dt=0.01)
     u = np.zeros(4)
@@ -84,6 +81,6 @@ def test_the_semi_implicit_step_takes_full_tension_at_once_and_ends_in_the_equil
 
 
 @pytest.mark.parametrize("options", [{"across": 3}, {"across": 0}, {"along": 2}])
-def test_a_lattice_that_cannot_fit_is_told(options):
+def test_invalid_lattice_divisions_are_rejected(options):
     with pytest.raises(pl.InputError, match="even number across"):
         pl.robots.diamond(**options)

@@ -1,5 +1,5 @@
-"""The experiments of [Zimmermann2021]: goal errors, joint limits, replay, and planning that
-survives kill -9."""
+"""The experiments of [Zimmermann2021]: target errors, joint limits, replay, and resumption after
+kill -9."""
 
 import json
 import os
@@ -21,18 +21,22 @@ from pliant.zoo.gripper_tasks import arms
 from pliant.zoo.registry import EXPERIMENTS, find
 
 pytest.importorskip("pinocchio")
-MAKERS = {**pendulum.MAKERS, **whip.MAKERS, **lay_cloth.MAKERS}
-every = pytest.mark.parametrize("name", MAKERS)
+TASK_FACTORIES = {
+    **pendulum.TASK_FACTORIES,
+    **whip.TASK_FACTORIES,
+    **lay_cloth.TASK_FACTORIES,
+}
+every = pytest.mark.parametrize("name", TASK_FACTORIES)
 
 
 @cache
 def performed(name):
-    """(outcome, trajectory, plan.json) of an experiment in its quick setting, without its report
-    and film."""
+    """Return (outcome, trajectory, plan.json) of an experiment with quick settings, without report
+    and animation."""
     experiment = find(name)
     with TemporaryDirectory() as folder:
         here = ExperimentRun(
-            settings=experiment.chosen(quick=True), folder=Path(folder), identity=name
+            settings=experiment.resolve_settings(quick=True), folder=Path(folder), identity=name
         )
         return (
             experiment.perform(here),
@@ -42,15 +46,15 @@ def performed(name):
 
 
 def task_of(name):
-    return MAKERS[name](find(name).chosen(quick=True))
+    return TASK_FACTORIES[name](find(name).resolve_settings(quick=True))
 
 
-def test_registry_every_experiment_of_the_paper_is_here():
-    assert set(MAKERS) == {name for name in EXPERIMENTS if find(name).paper == "003"}
+def test_registry_contains_every_experiment_of_the_paper():
+    assert set(TASK_FACTORIES) == {name for name in EXPERIMENTS if find(name).paper == "003"}
 
 
 @every
-def test_every_target_is_hit_within_a_centimetre(name):
+def test_every_target_is_reached_within_a_centimetre(name):
     outcome, path, _ = performed(name)
     task = task_of(name)
     robot, dt, misses = task.robot, task.time / task.steps, []
@@ -63,7 +67,7 @@ def test_every_target_is_hit_within_a_centimetre(name):
     assert outcome.reached, outcome.message
     first = path.path[0][
         : robot.body().rest.size
-    ]  # a target that is hit without moving would show nothing
+    ]  # a target at the initial position would test nothing
     assert all(
         np.linalg.norm(
             robot.effector_position(goal.effector, first) - np.atleast_2d(goal.target)[-1]
@@ -74,8 +78,8 @@ def test_every_target_is_hit_within_a_centimetre(name):
 
 
 @every
-def test_the_arms_can_do_it(name):
-    """Positions, speeds and accelerations by the arms' own tables, from rest at their start."""
+def test_arm_controls_satisfy_joint_speed_and_acceleration_limits(name):
+    """Compare with the limits in the arm files. The arms start at rest."""
     _, path, _ = performed(name)
     task = task_of(name)
     h, held = task.time / task.steps, arms(task.robot)
@@ -96,7 +100,7 @@ def test_the_arms_can_do_it(name):
 
 
 @every
-def test_the_replay_is_the_plan_bit_for_bit(name):
+def test_replay_equals_plan_bit_for_bit(name):
     outcome, path, plan = performed(name)
     assert outcome.metrics["replay cost equals plan cost"].value
     np.testing.assert_array_equal(path.controls, np.array(plan["controls"]))
@@ -107,12 +111,12 @@ def test_the_replay_is_the_plan_bit_for_bit(name):
     assert costs[-1] == plan["cost"] < 0.5 * costs[0]
 
 
-def test_planning_that_is_killed_resumes_to_the_same_optimum(tmp_path):
+def test_killed_planning_resumes_to_the_same_optimum(tmp_path):
     name, settings = "whip-1", {"layers": "5", "steps": "16"}
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     whole = find(name).perform(
         ExperimentRun(
-            settings=find(name).chosen(settings, quick=True),
+            settings=find(name).resolve_settings(settings, quick=True),
             folder=tmp_path / "whole",
             identity=name,
         )

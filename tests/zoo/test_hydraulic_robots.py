@@ -25,8 +25,7 @@ def model(name, fluid):
 
 @cache
 def held(name, fluid, shares, stages=2):
-    """(n_dofs,) [m] at rest with controls as shares of the way from their lower to their upper
-    limits."""
+    """Return the equilibrium (n_dofs,) [m] for controls as fractions of their range."""
     still = model(name, fluid)
     low, high = still.control_limits()
     step = still.step(still.initial_state(), low)
@@ -42,19 +41,19 @@ def tip(name, fluid, *shares):
 
 
 def grown(name, fluid, *shares):
-    """[m^3] how much the first cavity has swollen."""
+    """Return the volume increase [m^3] of the first cavity."""
     term, eq = model(name, fluid).equations.potentials[0][0], model(name, fluid).equations
     return float(term.displacement(eq.points(term, held(name, fluid, shares))))
 
 
-# What they are made of
+# Geometry
 
 
 @pytest.mark.parametrize(
     ("name", "nodes", "volumes"),
     [("cylinder", 366, [48.74]), ("finger", 1188, [17.28]), ("pendulum", 1427, 4 * [9.849])],
 )
-def test_they_are_made_as_described(name, nodes, volumes):
+def test_robots_have_described_mesh_and_cavities(name, nodes, volumes):
     robot = MAKE[name]()
     mesh = robot.mesh()
     assert mesh.n_points == nodes
@@ -75,7 +74,7 @@ def test_they_are_made_as_described(name, nodes, volumes):
     np.testing.assert_array_equal(air.control_limits(), robot.control_limits())
 
 
-def test_a_vessel_holds_what_its_measures_say(rate):
+def test_closed_cylinder_volume_converges_to_closed_form(rate):
     can = ClosedCylinder(radius=0.03, wall=0.01, length=0.1, cap=0.015, origin=(1.0, 2.0, 3.0))
     void = np.pi * 0.02**2 * 0.07
     errors = []
@@ -87,7 +86,7 @@ def test_a_vessel_holds_what_its_measures_say(rate):
         )
     assert rate([1 / 6, 1 / 12, 1 / 24], errors) == pytest.approx(
         4.0, abs=0.1
-    )  # of arcs by parabolas
+    )  # the order of parabolas for arcs
     low, high = can.bounds()
     np.testing.assert_allclose(
         [mesh.points.min(axis=0), mesh.points.max(axis=0)], [low, high], atol=1e-12
@@ -99,7 +98,7 @@ def test_a_vessel_holds_what_its_measures_say(rate):
     assert can.contains(mesh.points[mesh.corners].mean(axis=1)).all()
 
 
-def test_a_stem_is_a_cone_and_a_cylinder_more():
+def test_stem_adds_volume_of_cone_and_cylinder():
     plain = {
         "radius": 0.02,
         "core": 0.004,
@@ -124,11 +123,12 @@ def test_a_stem_is_a_cone_and_a_cylinder_more():
     assert not shape.contains(np.array([[0.01, 0.0, 0.08]]))[0]
 
 
-# What water does
+# Effect of water
 
 
-def test_the_cylinder_droops_more_when_it_is_full_of_water():
-    """Fig. 4: four cases. A straight beam of that stiffness and weight bends by about as much."""
+def test_cylinder_filled_with_water_droops_more():
+    """Fig. 4: four cases. A straight beam with this stiffness and weight has about the same
+    droop."""
     angles = [
         droop(model("cylinder", fluid).robot, held("cylinder", fluid, (share,)))
         for fluid in ("air", "water")
@@ -142,16 +142,16 @@ def test_the_cylinder_droops_more_when_it_is_full_of_water():
     beam = np.degrees(w * 0.12**3 / (6 * 2e5 * np.pi / 4 * (0.016**4 - 0.012**4)))
     assert air == pytest.approx(
         beam, rel=0.2
-    )  # it is as thick as a quarter of its length, and has caps
+    )  # the diameter is a quarter of the length, and the cylinder has caps
 
 
-def test_the_pump_of_the_cylinder_puts_in_15_ml():
+def test_cylinder_pump_adds_15_ml():
     for fluid in ("air", "water"):
         assert grown("cylinder", fluid, 1.0) == pytest.approx(15e-6, rel=0.005)
         assert grown("cylinder", fluid, 0.0) == pytest.approx(0.0, abs=1e-8)
 
 
-def test_the_droop_is_near_that_of_a_finer_mesh():
+def test_droop_is_close_to_that_of_a_finer_mesh():
     fine = pl.robots.silicone_cylinder(divisions=(8, 4, 1))
     q = pl.equilibrium(pl.Quasistatic(fine), np.array([1.0])).x
     assert droop(fine, q) == pytest.approx(
@@ -159,8 +159,8 @@ def test_the_droop_is_near_that_of_a_finer_mesh():
     )
 
 
-def test_water_lets_the_finger_reach_lower_and_air_higher():
-    """Fig. 5: the volume bends it upwards and the weight counters that."""
+def test_finger_reaches_lower_with_water_and_higher_with_air():
+    """Fig. 5: the volume bends the finger upwards, the weight downwards."""
     low_water, low_air, high_water, high_air = (
         tip("finger", fluid, share) for share in (0.0, 1.0) for fluid in ("water", "air")
     )
@@ -169,10 +169,10 @@ def test_water_lets_the_finger_reach_lower_and_air_higher():
     assert high_water[2] - low_water[2] > 0.02
     assert (
         np.abs([low_water[1], high_water[1], low_air[1], high_air[1]]).max() < 1e-3
-    )  # it stays in its plane
+    )  # the finger stays in its plane
 
 
-def test_the_pendulum_leans_to_any_side_and_lengthens():
+def test_pendulum_bends_to_every_side_and_extends():
     """Fig. 6."""
     hanging = tip("pendulum", "water", 0.0, 0.0, 0.0, 0.0)
     np.testing.assert_allclose(hanging[:2], 0.0, atol=2e-4)
@@ -186,16 +186,16 @@ def test_the_pendulum_leans_to_any_side_and_lengthens():
     assert np.linalg.norm(longer[:2]) < 0.001
 
 
-def test_the_pendulum_hangs_lower_with_water():
+def test_pendulum_hangs_lower_with_water():
     assert (
         tip("pendulum", "water", 0.0, 0.0, 0.0, 0.0)[2]
         < tip("pendulum", "air", 0.0, 0.0, 0.0, 0.0)[2] - 0.002
     )
 
 
-def test_the_finger_swings_and_settles_with_its_water():
-    """Dynamics with the mass of the water: a jump of the pump, and the finger comes to its
-    equilibrium."""
+def test_water_filled_finger_oscillates_and_settles():
+    """With the mass of the water, the finger converges to its equilibrium after a step of the
+    pump."""
     still = model("finger", "water")
     swinging = pl.SemiImplicit(still.robot, dt=0.01)
     x = swinging.state(held("finger", "water", (0.0,)))
@@ -259,5 +259,5 @@ def test_the_finger_swings_and_settles_with_its_water():
         ),
     ],
 )
-def test_a_bad_description_is_refused(one_sentence, make, says):
+def test_bad_robot_description_is_rejected(one_sentence, make, says):
     one_sentence(make, says)

@@ -1,5 +1,5 @@
-"""The experiments of [Rodriguez2017]: a droop like a beam's, columns as heavy as the water, targets
-reached or left at the closest point."""
+"""The experiments of [Rodriguez2017]: droop of a beam, column weights, and reachable and
+unreachable targets."""
 
 from dataclasses import replace
 from functools import cache
@@ -16,8 +16,8 @@ from pliant.zoo.experiments import pendulum_hydraulic as pendulum
 from pliant.zoo.inverse_tasks import (
     TargetTask,
     failures,
-    metrics,
     remaining_motion_cosine,
+    target_metrics,
     visit_targets,
 )
 from pliant.zoo.registry import find
@@ -26,19 +26,19 @@ from pliant.zoo.robots.cylinder import CAP, LENGTH, RADIUS, WALL, droop
 
 @cache
 def reach():
-    return finger.curves(find("finger-hydraulic").chosen(quick=True))
+    return finger.tip_curves(find("finger-hydraulic").resolve_settings(quick=True))
 
 
 @cache
 def fingers(fluid):
-    """(what was asked, what came)"""
-    target_task = finger.task(find("finger-hydraulic").chosen(quick=True), fluid, reach())
+    """Return (task, result) of the finger."""
+    target_task = finger.task(find("finger-hydraulic").resolve_settings(quick=True), fluid, reach())
     return target_task, visit_targets(target_task)
 
 
 @cache
 def pendula():
-    target_task = pendulum.task(find("pendulum-hydraulic").chosen(quick=True))
+    target_task = pendulum.task(find("pendulum-hydraulic").resolve_settings(quick=True))
     return target_task, visit_targets(target_task)
 
 
@@ -51,7 +51,7 @@ def length(robot):
 
 @cache
 def can(fluid, **options):
-    return cylinder.cylinder({**find("cylinder-air-water").chosen(), **options}, fluid)
+    return cylinder.cylinder({**find("cylinder-air-water").resolve_settings(), **options}, fluid)
 
 
 @cache
@@ -61,22 +61,22 @@ def hanging(fluid):
 
 
 def beam_angle(fluid):
-    """[degrees] of the end of a slender cantilever under the weight of its wall, its end cap and
-    what fills it."""
+    """Return the end slope [degrees] of a slender cantilever under the weight of wall, cap and
+    fluid."""
     inner, g = RADIUS - WALL, 9.81
     EI = 2e5 * np.pi / 4 * (RADIUS**4 - inner**4)
     wall, filled = (
         np.pi * (RADIUS**2 - inner**2) * 1100.0 * g,
         np.pi * inner**2 * g,
-    )  # [N/m], the second for each kg/m^3
+    )  # [N/m], the second per kg/m^3
     slope = wall * LENGTH**3 / 6 + 1100.0 * filled * CAP * (LENGTH - CAP / 2) ** 2 / 2
     slope += (1000.0 if fluid == "water" else 0.0) * filled * ((LENGTH - CAP) ** 3 - CAP**3) / 6
     return np.degrees(slope / EI)
 
 
-def test_the_cylinder_droops_as_a_beam_does():
-    """A beam theory of small slopes is too soft by as much for both fluids, so that their ratio is
-    better than either."""
+def test_cylinder_droop_matches_beam_theory():
+    """Linear beam theory overestimates both slopes by the same factor, so their ratio is more
+    accurate."""
     angles = {fluid: droop(can(fluid), hanging(fluid)) for fluid in ("air", "water")}
     for fluid, angle in angles.items():
         assert 0.85 < angle / beam_angle(fluid) < 1.0
@@ -85,7 +85,7 @@ def test_the_cylinder_droops_as_a_beam_does():
     )
 
 
-def test_the_flat_wall_comes_to_the_curved_one_with_the_square_of_its_triangles():
+def test_triangulated_wall_volume_converges_with_second_order():
     body = can("water").body()
     exact = cylinder.rest_volume(can("water"))
     off = [
@@ -96,16 +96,18 @@ def test_the_flat_wall_comes_to_the_curved_one_with_the_square_of_its_triangles(
     np.testing.assert_allclose([off[0] / off[1], off[1] / off[2]], 4.0, rtol=0.05)
 
 
-def test_columns_droop_as_the_exact_weight_does_and_weigh_as_much_as_the_water():
+def test_column_weights_give_the_exact_droop_and_total_weight():
     air = can("air")
-    q, found = cylinder.by_columns(air, hanging("water"), air.control_limits()[0], 100)
+    q, found = cylinder.equilibrium_with_columns(
+        air, hanging("water"), air.control_limits()[0], 100
+    )
     assert droop(air, q) == pytest.approx(droop(air, hanging("water")), abs=0.2)
     assert abs(droop(air, q) - droop(air, hanging("air"))) > 5.0
     assert found.weights.sum() == pytest.approx(1000.0 * 9.81 * found.volume, rel=1e-12)
     assert found.volume == pytest.approx(cylinder.rest_volume(air), rel=0.01)
 
 
-def test_the_pump_puts_in_15_ml():
+def test_pump_adds_15_ml():
     for fluid in ("air", "water"):
         filled = cylinder.fill_slowly(can(fluid), 2)
         assert filled.added[0] == pytest.approx(0.0, abs=2e-8)
@@ -115,7 +117,7 @@ def test_the_pump_puts_in_15_ml():
 # The finger
 
 
-def test_water_holds_the_finger_down_at_every_pressure():
+def test_water_filled_finger_is_lower_at_every_pressure():
     below = reach()["air"][:, 2] - reach()["water"][:, 2]
     assert np.all(below > 1e-3)
     for places in reach().values():
@@ -126,7 +128,7 @@ def test_water_holds_the_finger_down_at_every_pressure():
 @pytest.mark.parametrize(
     ("fluid", "reached"), [("water", {"low", "far horizontal"}), ("air", {"high"})]
 )
-def test_each_fluid_reaches_its_own_targets_alone(fluid, reached):
+def test_each_fluid_reaches_only_its_own_targets(fluid, reached):
     target_task, result = fingers(fluid)
     assert {name for name, visit in result.visits.items() if visit.reached} == reached
     for name in reached:
@@ -137,7 +139,7 @@ def test_each_fluid_reaches_its_own_targets_alone(fluid, reached):
 
 
 @pytest.mark.parametrize("fluid", ["water", "air"])
-def test_targets_are_the_same_for_both_fluids_and_out_of_reach_is_the_nearest_by_another_way(fluid):
+def test_unreachable_targets_give_the_closest_point_for_both_fluids(fluid):
     target_task, result = fingers(fluid)
     assert list(target_task.targets) == list(fingers("water")[0].targets)
     model = pl.Quasistatic(target_task.robot)
@@ -154,7 +156,7 @@ def test_targets_are_the_same_for_both_fluids_and_out_of_reach_is_the_nearest_by
         assert visit.pose.error <= best.fun + 1e-6
 
 
-def test_settled_is_the_balance_found_from_rest():
+def test_settled_pose_is_the_equilibrium_found_from_rest():
     for target_task, result in (fingers("water"), pendula()):
         model = pl.Quasistatic(target_task.robot)
         for visit in list(result.visits.values())[:2]:
@@ -165,7 +167,7 @@ def test_settled_is_the_balance_found_from_rest():
 # The pendulum
 
 
-def test_the_pendulum_extends_contracts_and_bends_to_each_side():
+def test_pendulum_extends_contracts_and_bends_to_each_side():
     target_task, result = pendula()
     at = {name: visit.pose.positions[0] for name, visit in result.visits.items()}
     assert failures(target_task, result) == []
@@ -175,23 +177,25 @@ def test_the_pendulum_extends_contracts_and_bends_to_each_side():
     assert max(at["to -x -y"][:2]) < -1e-3
     assert max(abs(at["to +x"][1]), abs(at["to +y"][0])) < 2e-4
     assert not result.visits["too far aside"].pose.ok
-    assert metrics(target_task, result)["too far aside: is at its target"].value is False
+    assert (
+        target_metrics(target_task, result)["too far aside: error within tolerance"].value is False
+    )
 
 
-# What is said when something is failures
+# Failure messages
 
 
-def test_the_cosine_of_what_is_left():
+def test_remaining_motion_cosine_ignores_controls_at_limits():
     limits = np.zeros(2), np.ones(2)
     ways, miss = np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([3.0, -4.0])
     assert remaining_motion_cosine(ways, miss, np.array([0.5, 0.5]), limits) == pytest.approx(0.8)
     assert remaining_motion_cosine(ways, miss, np.array([0.5, 0.0]), limits) == pytest.approx(
         0.6
-    )  # the second would have to go below its limit
+    )  # the second control would violate its lower limit
     assert remaining_motion_cosine(ways, miss, np.array([1.0, 0.0]), limits) == 0.0
 
 
-def test_each_failed_check_has_its_message():
+def test_each_failed_check_has_a_message():
     target_task, result = fingers("water")
     low = result.visits["low"]
 
@@ -205,11 +209,11 @@ def test_each_failed_check_has_its_message():
 
     assert "'low' is within reach" not in said()
     assert "'low' is out of reach" in said(reached=False)
-    assert "from equilibrium" in said(drift=1e-4)
+    assert "from equilibrium" in said(equilibrium_error=1e-4)
     assert "outside its limits" in " ".join(
         failures(target_task, replace(result, limit_violation=0.1))
     )
-    off = replace(result.visits["high"], left=0.5)
+    off = replace(result.visits["high"], remaining_cosine=0.5)
     assert "did not converge to the point closest" in " ".join(
         failures(target_task, replace(result, visits={**result.visits, "high": off}))
     )
@@ -223,22 +227,22 @@ def test_each_failed_check_has_its_message():
 @pytest.mark.parametrize(
     "name", ["cylinder-air-water", "finger-hydraulic", "finger-pneumatic", "pendulum-hydraulic"]
 )
-def test_the_probe_is_a_robot_to_be_driven(name):
+def test_probe_is_a_robot_with_a_tip_and_interior_controls(name):
     experiment = find(name)
-    model, x, u = experiment.probe(experiment.chosen(quick=True))
+    model, x, u = experiment.probe(experiment.resolve_settings(quick=True))
     assert "tip" in model.robot.effectors
     assert x.shape == (model.space.size,)
     lower, upper = model.control_limits()
     assert np.all((lower < u) & (u < upper))
 
 
-def test_a_lead_goes_on_from_target_to_target():
+def test_controller_continues_from_target_to_target():
     """The first control step towards the second target starts where the first one was reached."""
     target_task, _ = fingers("water")
     targets = {name: target_task.targets[name] for name in ("far horizontal", "low")}
     result = visit_targets(TargetTask(robot=target_task.robot, targets=targets, transition_steps=2))
     ends = [
-        len(result.wanted) - 1 - np.argmax((result.wanted == at).all(axis=1)[::-1])
+        len(result.step_targets) - 1 - np.argmax((result.step_targets == at).all(axis=1)[::-1])
         for at in targets.values()
     ]
     for end, visit in zip(ends, result.visits.values(), strict=True):

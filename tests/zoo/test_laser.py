@@ -1,5 +1,5 @@
-"""The laser at the tip of a soft arm: rays by hand, goals that are met where they are aimed, and a
-run that resumes on its exact shapes."""
+"""The laser at the tip of a soft arm: rays in closed form, targets, and a run that resumes with its
+stored shapes."""
 
 import html
 import shutil
@@ -18,7 +18,7 @@ from pliant.surrogate import CornerStore
 from pliant.zoo import experiment as experiment_module
 from pliant.zoo.experiment import run
 from pliant.zoo.experiments import arm_2d, arm_circle, arm_obstacles
-from pliant.zoo.laser import BEAM, aim, spot_on
+from pliant.zoo.laser import BEAM_EFFECTORS, beam_spot, spot_target
 from pliant.zoo.registry import find
 from pliant.zoo.robots import line_arm, plane_arm
 
@@ -34,43 +34,43 @@ every = pytest.mark.parametrize("name", TASKS)
     ("lens", "base", "plate", "meets"),
     [
         ((0.0, 0.0, 0.2), (0.0, 0.0, 0.1), 0.5, (0.0, 0.0)),  # straight up
-        ((0.1, 0.0, 0.2), (0.0, 0.0, 0.1), 0.5, (0.4, 0.0)),  # at 45 degrees: as far across as up
+        ((0.1, 0.0, 0.2), (0.0, 0.0, 0.1), 0.5, (0.4, 0.0)),  # at 45 degrees
         (
             (0.3, -0.1, 0.2),
             (0.1, 0.0, 0.1),
             0.4,
             (0.7, -0.3),
-        ),  # twice the way from base to lens beyond the lens
+        ),  # beyond the lens by twice the distance from base to lens
         ((0.3, -0.1, 0.2), (0.1, 0.0, 0.1), 0.2, (0.3, -0.1)),  # the plate at the lens
         ((0.1, 0.2), (0.0, 0.1), 0.5, (0.4,)),  # in the plane
     ],
 )
-def test_the_beam_meets_the_plate_where_the_ray_does(lens, base, plate, meets):
-    np.testing.assert_allclose(spot_on(plate)(np.array([*lens, *base])), meets, atol=1e-15)
+def test_spot_is_intersection_of_ray_and_plate(lens, base, plate, meets):
+    np.testing.assert_allclose(beam_spot(plate)(np.array([*lens, *base])), meets, atol=1e-15)
 
 
-def test_the_spot_lies_on_the_line_through_base_and_lens(rng):
+def test_spot_lies_on_the_line_through_base_and_lens(rng):
     for _ in range(10):
         lens, base = rng.standard_normal((2, 3))
-        spot = np.append(spot_on(0.7)(np.concatenate([lens, base])), 0.7)
+        spot = np.append(beam_spot(0.7)(np.concatenate([lens, base])), 0.7)
         np.testing.assert_allclose(
             np.cross(spot - base, lens - base), 0.0, atol=1e-12 * np.linalg.norm(spot - base)
         )
 
 
-def test_a_still_arm_points_straight_up():
-    """At rest the base is below the lens, so that the beam meets every plate above the middle of
-    the arm."""
+def test_arm_at_rest_points_straight_up():
+    """At rest the base is below the lens, so the beam meets every plate above the arm axis."""
     for robot, dim in ((line_arm(layers=8, across=2), 3), (plane_arm(layers=8, across=2), 2)):
-        y = np.concatenate([robot.effector_position(name, robot.body().rest) for name in BEAM])
+        rest = robot.body().rest
+        y = np.concatenate([robot.effector_position(name, rest) for name in BEAM_EFFECTORS])
         assert y[dim - 1] > y[2 * dim - 1]
-        np.testing.assert_allclose(spot_on(0.5)(y), 0.0, atol=1e-9)
-        np.testing.assert_allclose(spot_on(5.0)(y), 0.0, atol=1e-9)
+        np.testing.assert_allclose(beam_spot(0.5)(y), 0.0, atol=1e-9)
+        np.testing.assert_allclose(beam_spot(5.0)(y), 0.0, atol=1e-9)
 
 
-def test_an_aim_costs_nothing_at_its_goal_and_by_its_square_elsewhere():
+def test_spot_target_cost_is_zero_at_target_and_quadratic_elsewhere():
     model = Latent(plane_arm(layers=8, across=2), dt=0.4, cell=6.0, start=np.full(2, 3.0))
-    observation = aim(0.5, np.array([0.4]), time=0.8, weight=3.0).attach(model, 4)[0]
+    observation = spot_target(0.5, np.array([0.4]), time=0.8, weight=3.0).attach(model, 4)[0]
     assert observation.step == 2
     np.testing.assert_allclose(
         observation.loss.residual(np.array([0.1, 0.2, 0.0, 0.1])), 0.0, atol=1e-15
@@ -80,7 +80,7 @@ def test_an_aim_costs_nothing_at_its_goal_and_by_its_square_elsewhere():
     places = np.concatenate(
         [
             model.robot.effector_position(name, model.positions(model.initial_state()))
-            for name in BEAM
+            for name in BEAM_EFFECTORS
         ]
     )
     seen = observation.evaluate(
@@ -93,10 +93,9 @@ def test_an_aim_costs_nothing_at_its_goal_and_by_its_square_elsewhere():
 
 
 @every
-def test_a_task_asks_for_what_it_draws(name):
-    """At each of its times a goal is met by the ray that the picture shows, and by no ray beside
-    it."""
-    settings = find(name).chosen(quick=True)
+def test_task_targets_match_the_drawn_path(name):
+    """At each time the drawn ray satisfies the goal, and a displaced ray does not."""
+    settings = find(name).resolve_settings(quick=True)
     task = TASKS[name](settings)
     model = Latent(task.robot, dt=task.dt, cell=task.cell, start=task.start)
     observations = [
@@ -105,42 +104,42 @@ def test_a_task_asks_for_what_it_draws(name):
         if observation.name == "laser, laser base"
     ]
     assert len({observation.step for observation in observations}) == len(observations) > 2
-    drawn = task.wanted[:, :-1]
-    np.testing.assert_allclose(task.wanted[:, -1], task.plate)
+    drawn = task.target_curve[:, :-1]
+    np.testing.assert_allclose(task.target_curve[:, -1], task.plate_height)
     for observation in observations:
-        goal = wanted_at(name, settings, observation.step)
+        goal = target_at(name, settings, observation.step)
         y = np.concatenate(
-            [[*goal, task.plate], np.append(0.5 * goal, 0.1)]
-        )  # a ray whose lens is on the plate, at its goal
+            [[*goal, task.plate_height], np.append(0.5 * goal, 0.1)]
+        )  # a ray whose lens is on the plate at the goal
         np.testing.assert_allclose(observation.loss.residual(y), 0.0, atol=1e-12)
         assert np.linalg.norm(observation.loss.residual(y + 0.01)) > 1e-3
-    last = wanted_at(name, settings, task.steps)
+    last = target_at(name, settings, task.steps)
     if name == "arm-2d":
         assert drawn.min() <= last[0] <= drawn.max()
     else:
         assert np.linalg.norm(drawn - last, axis=1).min() < 1e-12
 
 
-def wanted_at(name, s, step):
-    """(dim - 1,) [m] where the beam is to be, by hand."""
+def target_at(name, s, step):
+    """Return the target (dim - 1,) [m] of the beam spot at a step, computed independently."""
     n, lead = s["steps"], s["steps"] // 5
     if name == "arm-2d":
-        return np.array([s["reach"] * np.sin(2.0 * np.pi * step / n)])
+        return np.array([s["amplitude"] * np.sin(2.0 * np.pi * step / n)])
     if name == "arm-obstacles":
         return arm_obstacles.GOAL
     turn = 2.0 * np.pi * (step - lead) / (n - lead)
     return s["radius"] * np.array([np.cos(turn), np.sin(turn)])
 
 
-def test_the_clamps_are_in_the_way_and_their_constraint_is_their_distance():
-    """The straight way to the goal runs through both; a spot on a clamp's edge is at the limit, and
-    its middle is the farthest inside."""
-    task = arm_obstacles.task(find("arm-obstacles").chosen(quick=True))
+def test_clamps_block_the_direct_path_and_constraint_is_squared_distance():
+    """The straight path to the goal crosses both clamps. The edge of a clamp is at the limit of the
+    constraint, its centre farthest inside."""
+    task = arm_obstacles.task(find("arm-obstacles").resolve_settings(quick=True))
     (constraint,) = task.constraints
-    assert constraint.effector == BEAM
+    assert constraint.effector == BEAM_EFFECTORS
 
     def kept(spot):
-        return constraint.function(np.array([*spot, task.plate, *spot, 0.1]))
+        return constraint.function(np.array([*spot, task.plate_height, *spot, 0.1]))
 
     straight = np.linspace([0.0, 0.0], arm_obstacles.GOAL, 50)
     assert all(min(kept(spot)[k] for spot in straight) < 1.0 for k in range(2))
@@ -166,20 +165,20 @@ def quickly():
 
 @pytest.fixture(scope="module")
 def first(quickly, tmp_path_factory):
-    """(the result of a whole run, its folder)"""
+    """Return (result, folder) of a complete run."""
     folder = tmp_path_factory.mktemp("laser")
     return quickly(out=folder), folder
 
 
 def values(result):
-    """The metrics that are no times."""
+    """Return the metrics that are not times."""
     return {
         name: metric["value"] for name, metric in result["metrics"].items() if metric["unit"] != "s"
     }
 
 
 def corners(folder: Path):
-    """The samples of all models in a folder's store."""
+    """Return the samples of the model in the store of a folder."""
     with closing(sqlite3.connect(folder / "corners.sqlite")) as db:
         keys = [key for (key,) in db.execute("SELECT DISTINCT model FROM corners")]
     assert len(keys) == 1
@@ -187,26 +186,26 @@ def corners(folder: Path):
         return store.samples()
 
 
-def test_the_beam_reaches_its_path_and_the_numbers_say_how_well(first):
+def test_run_reports_path_accuracy_and_evaluation_metrics(first):
     result, folder = first
     assert result["status"] == "done"
     assert read_json(folder / "result.json") == result
     found = values(result)
     assert found["exact evaluations"] == len(corners(folder)) > 4
-    assert found["reduction factor"] == pytest.approx(
+    assert found["reduction factor of evaluations"] == pytest.approx(
         found["shape queries"] / found["exact evaluations"]
     )
-    assert found["reduction factor"] > 2.0
+    assert found["reduction factor of evaluations"] > 2.0
     assert 0.0 < found["step error"] < 1e-5
     assert found["step error"] < found["step error relative to its increment"] < 0.1
-    assert 0.0 < found["error at random points of the plan"] < 1e-5
-    assert found["observed order"] == pytest.approx(4.0, abs=1.0)
-    assert found["executions"] == 3  # 6 N, 3 N and 1.5 N
+    assert 0.0 < found["holdout error"] < 1e-5
+    assert found["observed convergence order"] == pytest.approx(4.0, abs=1.0)
+    assert found["refinement levels"] == 3  # 6 N, 3 N and 1.5 N
     assert found["replay cost of the full model"] == pytest.approx(found["objective"], rel=0.01)
 
 
-def test_the_beam_of_the_stored_run_is_where_the_metric_says(first):
-    """From the positions on disk: rays by hand, against the wanted swing."""
+def test_stored_run_has_the_reported_path_error(first):
+    """Compute the rays from the stored positions and compare them with the targets."""
     result, folder = first
     s = result["settings"]
     robot = plane_arm(layers=s["layers"], across=s["across"])
@@ -215,17 +214,19 @@ def test_the_beam_of_the_stored_run_is_where_the_metric_says(first):
     assert len(states) == s["steps"] + 1
     spots = []
     for x in states:
-        (x1, z1), (x0, z0) = (robot.effector_position(name, x[:n]) for name in BEAM)
-        spots.append(x0 + (x1 - x0) * (s["plate"] - z0) / (z1 - z0))
+        (x1, z1), (x0, z0) = (robot.effector_position(name, x[:n]) for name in BEAM_EFFECTORS)
+        spots.append(x0 + (x1 - x0) * (s["plate_height"] - z0) / (z1 - z0))
     off = np.abs(
-        np.array(spots) - [wanted_at("arm-2d", s, k)[0] for k in range(s["steps"] + 1)]
+        np.array(spots) - [target_at("arm-2d", s, k)[0] for k in range(s["steps"] + 1)]
     ).max()
-    assert result["metrics"]["path error on replay"]["value"] == pytest.approx(off, rel=1e-6)
-    assert off < s["wanted"] * s["reach"]
-    assert np.ptp(spots) > 1.9 * s["reach"]
+    assert result["metrics"]["largest path error of the replay"]["value"] == pytest.approx(
+        off, rel=1e-6
+    )
+    assert off < s["max_error"] * s["amplitude"]
+    assert np.ptp(spots) > 1.9 * s["amplitude"]
 
 
-def test_the_report_holds_the_lines_of_the_certificate(first):
+def test_report_contains_the_certificate(first):
     result, folder = first
     text = html.unescape((folder / "report.html").read_text())
     assert len(result["notes"]) >= 6
@@ -243,7 +244,7 @@ def test_the_report_holds_the_lines_of_the_certificate(first):
         assert name in text
 
 
-def test_resuming_makes_no_exact_evaluation_and_gives_the_same_numbers(
+def test_resumed_run_makes_no_exact_evaluation_and_gives_the_same_metrics(
     first, quickly, monkeypatch, tmp_path
 ):
     result, folder = first[0], shutil.copytree(first[1], tmp_path / "copy")
@@ -261,8 +262,8 @@ def test_resuming_makes_no_exact_evaluation_and_gives_the_same_numbers(
     assert [(tuple(s.point), s.value.tobytes()) for s in corners(folder)] == before
 
 
-def test_without_resuming_the_shapes_are_found_anew(first, quickly, monkeypatch, tmp_path):
-    """The spy of the test above sees what there is to see."""
+def test_run_without_resume_evaluates_shapes_again(first, quickly, monkeypatch, tmp_path):
+    """This shows that the test above can detect new evaluations."""
     result, folder = first[0], shutil.copytree(first[1], tmp_path / "copy")
     put, made = CornerStore.put, []
     monkeypatch.setattr(
@@ -274,7 +275,9 @@ def test_without_resuming_the_shapes_are_found_anew(first, quickly, monkeypatch,
 
 
 @pytest.mark.parametrize("name", ["cantilever", "block-drop"])
-def test_a_cluster_for_what_has_no_use_for_one_is_refused(name, one_sentence, tmp_path):
+def test_cluster_option_is_rejected_by_experiments_without_exact_evaluations(
+    name, one_sentence, tmp_path
+):
     one_sentence(
         lambda: run(find(name), out=tmp_path / "none", cluster="tcp://127.0.0.1:1"),
         f"{name} makes no exact .* without --cluster",
@@ -285,5 +288,5 @@ def test_a_cluster_for_what_has_no_use_for_one_is_refused(name, one_sentence, tm
 
 
 @every
-def test_the_experiments_with_a_laser_may_use_a_cluster(name):
-    assert find(name).clustered
+def test_laser_experiments_can_use_a_cluster(name):
+    assert find(name).uses_cluster

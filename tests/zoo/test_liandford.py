@@ -1,4 +1,4 @@
-"""The Liandford: its own symmetry, and what its motors can do."""
+"""The Liandford robot: symmetry and motor motions."""
 
 import numpy as np
 import pytest
@@ -21,15 +21,15 @@ def place(robot, still, angles, effector="centre"):
     return robot.effector_position(effector, pl.equilibrium(still, np.asarray(angles, float)).x)
 
 
-def test_equal_turns_lift_the_bar_straight(robot, still):
+def test_equal_motor_angles_lift_the_bar_vertically(robot, still):
     rest, lifted = (place(robot, still, np.full(6, angle)) for angle in (0.0, 0.4))
     np.testing.assert_allclose(rest[:2], 0.0, atol=1e-9)
     np.testing.assert_allclose(lifted[:2], 0.0, atol=1e-9)
     assert lifted[2] - rest[2] > 1e-3
 
 
-def test_a_third_of_a_turn_carries_one_motion_into_another(robot, still):
-    """The legs at 0, 120 and 240 degrees are alike."""
+def test_motion_has_threefold_rotational_symmetry(robot, still):
+    """The legs at 0, 120 and 240 degrees are identical."""
     angles = np.array([0.5, 0.1, 0.0, -0.2, 0.0, 0.3])
     c, s = np.cos(2.0 * np.pi / 3.0), np.sin(2.0 * np.pi / 3.0)
     turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
@@ -40,13 +40,13 @@ def test_a_third_of_a_turn_carries_one_motion_into_another(robot, still):
     np.testing.assert_allclose(second, turn @ first, atol=1e-8)
 
 
-def test_the_bar_stays_as_long_as_it_is(robot, still):
+def test_bar_keeps_its_length(robot, still):
     x = pl.equilibrium(still, np.array([0.8, 0.7, 0.1, -0.6, -0.5, 0.1])).x
     assert np.linalg.norm(
         robot.effector_position("top", x) - robot.effector_position("bottom", x)
     ) == pytest.approx(0.06, rel=1e-4)
 
 
-def test_too_few_cells_are_refused():
+def test_too_few_cells_are_rejected():
     with pytest.raises(InputError, match="'1' cells; use an integer of at least 2"):
         pl.robots.liandford(cells=1)

@@ -1,4 +1,4 @@
-"""`check` warns of cells of order 1 where they lock, and the numbers it quotes are measured."""
+"""`check` warns if cells of order 1 lock, and the quoted numbers match simulations."""
 
 import pytest
 
@@ -6,7 +6,7 @@ import pliant as pl
 from pliant.geometry import ChamberedCylinder, Cylinder, Rectangle, Tube
 from pliant.geometry.thickness import measure_thickness
 from pliant.zoo.check import check
-from pliant.zoo.order_warnings import DEFLECTION, STIFFENING, order_warnings
+from pliant.zoo.order_warnings import DEFLECTION_RATIO, STIFFNESS_RATIO, order_warnings
 
 BAR = pl.Box(size=(0.1, 0.02, 0.02))
 CUBE = pl.Box(size=(0.02, 0.02, 0.02))
@@ -24,7 +24,7 @@ def warnings_of(*args, **kwargs):
 
 
 def deflection(cells, order):
-    """[m] of the tip of a cantilever with so many cells through its thickness."""
+    """Return the tip deflection [m] of a cantilever with `cells` cells across its thickness."""
     of = pl.Robot(
         shape=BAR,
         divisions=(5 * cells, cells, cells),
@@ -38,14 +38,14 @@ def deflection(cells, order):
     return of.effector_position("tip", q)[2] - of.effector_position("tip", of.body().rest)[2]
 
 
-def test_the_quoted_deflections_are_measured():
+def test_quoted_deflections_match_simulation():
     true = deflection(3, 2)
-    for cells, share in DEFLECTION.items():
+    for cells, share in DEFLECTION_RATIO.items():
         assert deflection(cells, 1) / true == pytest.approx(share, abs=0.04)
 
 
 def pad_energy(order, nu):
-    """[J] of a pad that is pressed between two plates that it is glued to."""
+    """Return the energy [J] of a pad compressed between two bonded plates."""
     of = pl.Robot(
         shape=pl.Box(size=(0.02, 0.02, 0.01)),
         divisions=(4, 4, 2) if order == 1 else (8, 8, 4),
@@ -62,16 +62,18 @@ def pad_energy(order, nu):
 
 
 @pytest.mark.parametrize("nu", [0.45, 0.49])
-def test_the_quoted_stiffening_is_measured(nu):
-    assert pad_energy(1, nu) / pad_energy(2, nu) == pytest.approx(STIFFENING[nu], rel=0.15)
+def test_quoted_stiffening_matches_simulation(nu):
+    assert pad_energy(1, nu) / pad_energy(2, nu) == pytest.approx(STIFFNESS_RATIO[nu], rel=0.15)
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3])
-def test_a_slender_body_with_few_cells_through_it_is_doubted(cells):
+def test_slender_body_with_few_cells_across_warns(cells):
     (message,) = warnings_of(BAR, divisions=(5 * cells, cells, cells))
     assert f"order 1 and {cells} cell" in message
     assert "a thickness of 20 mm, which is too stiff in bending" in message
-    assert f"deflects by {DEFLECTION[cells]:.0%} of the true value. Take order = 2." in message
+    assert (
+        f"deflects by {DEFLECTION_RATIO[cells]:.0%} of the true value. Take order = 2." in message
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_a_slender_body_with_few_cells_through_it_is_doubted(cells):
         (Rectangle(size=(0.1, 0.02)), {"divisions": (10, 2)}),
     ],
 )
-def test_thin_walls_of_order_1_are_doubted(shape, mesh):
+def test_thin_walls_of_order_1_warn(shape, mesh):
     (message,) = warnings_of(shape, **mesh)
     assert "too stiff in bending" in message
     assert not warnings_of(shape, order=2, **mesh)
@@ -97,24 +99,24 @@ def test_thin_walls_of_order_1_are_doubted(shape, mesh):
         (Cylinder(radius=0.01, length=0.02), {"divisions": (2, 4)}),
     ],
 )
-def test_compact_fine_and_quadratic_bodies_are_not_doubted(shape, mesh):
+def test_compact_fine_and_quadratic_bodies_do_not_warn(shape, mesh):
     assert warnings_of(shape, **mesh) == []
 
 
-def test_a_nearly_incompressible_block_of_order_1_is_doubted():
+def test_nearly_incompressible_block_of_order_1_warns():
     (message,) = warnings_of(CUBE, divisions=(2, 2, 2), nu=0.49)
     assert "Poisson's ratio is 0.49 with cells of order 1" in message
     assert "up to 4 times. Take order = 2." in message
 
 
-def test_the_thickness_of_a_flat_cell_mesh_counts_its_layers():
+def test_thickness_of_flat_cell_mesh_counts_its_layers():
     found = measure_thickness(pl.Box(size=(0.1, 0.1, 0.003)).mesh(divisions=(4, 4, 3), order=1))
     across = found.length < 0.01
     assert found.length[across] == pytest.approx(0.003, rel=1e-6)
     assert set(found.cells[across]) == {3.0}
 
 
-def test_check_of_a_file_warns_of_order_1(tmp_path):
+def test_check_of_robot_file_warns_of_order_1(tmp_path):
     path = tmp_path / "finger.toml"
     path.write_text(
         '[geometry]\nshape = "box"\nsize = [0.1, 0.02, 0.02]\ndivisions = [10, 2, 2]\norder = 1\n'

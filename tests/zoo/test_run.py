@@ -1,5 +1,5 @@
-"""Experiments: every registered one runs, writes a whole folder, passes its gradcheck, and resumes
-bit for bit after kill -9."""
+"""Every registered experiment runs, writes all files, passes its gradient check, and resumes bit
+for bit after kill -9."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ from pliant.zoo.registry import EXPERIMENTS, find
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_quick_run_reaches_its_goal_and_writes_a_whole_folder(name: str, tmp_path: Path) -> None:
+def test_quick_run_reaches_its_goal_and_writes_all_files(name: str, tmp_path: Path) -> None:
     seen = []
     result = run(
         find(name),
@@ -38,14 +38,14 @@ def test_quick_run_reaches_its_goal_and_writes_a_whole_folder(name: str, tmp_pat
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_derivative_of_an_experiment_is_right(name: str) -> None:
+def test_every_derivative_of_an_experiment_is_correct(name: str) -> None:
     experiment = find(name)
-    checks = gradcheck(*experiment.probe(experiment.chosen(quick=True)))
+    checks = gradcheck(*experiment.probe(experiment.resolve_settings(quick=True)))
     assert checks
     assert [check for check in checks if not check.ok] == []
 
 
-def test_settings_are_read_in_their_type_and_change_the_run(tmp_path: Path) -> None:
+def test_settings_are_converted_and_change_the_run(tmp_path: Path) -> None:
     result = run(
         find("cantilever"), out=tmp_path, quick=True, overrides={"load": "2", "cells": "8"}
     )
@@ -65,17 +65,17 @@ def test_settings_are_read_in_their_type_and_change_the_run(tmp_path: Path) -> N
         ({"cells": "2.5"}, "takes a whole number such as"),
     ],
 )
-def test_wrong_settings_are_a_sentence(overrides: dict[str, str], sentence: str) -> None:
+def test_invalid_settings_raise(overrides: dict[str, str], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        find("cantilever").chosen(overrides)
+        find("cantilever").resolve_settings(overrides)
 
 
-def test_unknown_experiment_suggests_the_nearest() -> None:
+def test_unknown_experiment_error_suggests_the_nearest_name() -> None:
     with pytest.raises(InputError, match="did you mean 'arm-reach'"):
         find("arm-reech")
 
 
-def test_a_finished_run_is_only_read_on_resume(tmp_path: Path) -> None:
+def test_finished_run_is_only_read_on_resume(tmp_path: Path) -> None:
     first = run(find("cantilever"), out=tmp_path, quick=True)
     stamp = (tmp_path / "report.html").stat().st_mtime_ns
     assert run(find("cantilever"), out=tmp_path, quick=True, resume=True) == first
@@ -114,14 +114,14 @@ def test_killed_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     assert np.array_equal(read_trajectory(torn).path, read_trajectory(whole).path)
 
 
-def test_resume_with_other_settings_is_refused(tmp_path: Path) -> None:
+def test_resume_with_other_settings_is_rejected(tmp_path: Path) -> None:
     run(find("block-drop"), out=tmp_path, quick=True, overrides={"steps": "60"})
     (tmp_path / "result.json").unlink()
     with pytest.raises(InputError, match="other settings"):
         run(find("block-drop"), out=tmp_path, quick=True, overrides={"steps": "70"}, resume=True)
 
 
-def test_resume_with_other_settings_leaves_a_finished_run_alone(tmp_path: Path) -> None:
+def test_resume_with_other_settings_does_not_change_a_finished_run(tmp_path: Path) -> None:
     whole = run(find("cantilever"), out=tmp_path, quick=True)
     with pytest.raises(
         InputError, match=r"a run with other settings.*load was .4.0. and is now .2.0."
@@ -139,7 +139,7 @@ def test_resume_with_other_settings_leaves_a_finished_run_alone(tmp_path: Path) 
         ({}, "nonsense", "No scheduler answers"),
     ],
 )
-def test_a_slip_removes_nothing(
+def test_invalid_option_does_not_delete_previous_results(
     tmp_path: Path, overrides: dict[str, str], cluster: str | None, says: str
 ) -> None:
     for name in ("result.json", "corners.sqlite"):

@@ -1,5 +1,5 @@
-"""The Stiff-Flop arm: closed chambers, bending away from the one under pressure, and steps that
-stay sound over the whole range."""
+"""The Stiff-Flop arm: closed chambers, bending away from the pressurised chamber, and stable steps
+over the whole range."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ def arm(divisions=COARSE):
 
 @cache
 def held(u, divisions=COARSE, stages=2):
-    """(n_dofs,) [m] the shape under pressures u as shares of the highest."""
+    """Return the equilibrium (n_dofs,) [m] for pressures as fractions of the maximum."""
     model = arm(divisions)
     step = model.step(model.initial_state(), np.zeros(6))
     for share in np.linspace(0.0, 1.0, stages + 1)[1:]:
@@ -31,7 +31,7 @@ def held(u, divisions=COARSE, stages=2):
 
 
 def tip(u, **options):
-    """(3,) [m] how far the pressures move the tip."""
+    """Return the tip displacement (3,) [m] by the pressures."""
     robot = arm(options.get("divisions", COARSE)).robot
     return robot.effector_position("tip", held(u, **options)) - robot.effector_position(
         "tip", held(6 * (0.0,), **options)
@@ -39,14 +39,14 @@ def tip(u, **options):
 
 
 def turned(q, z):
-    """[degrees] how far the cross-section at a rest height has turned."""
+    """Return the rotation angle [degrees] of the cross-section at a rest height."""
     rest = arm().robot.body().rest.reshape(-1, 3)
     chosen = np.isclose(rest[:, 2], z, atol=1e-9)
     before, after = (x[chosen] - x[chosen].mean(axis=0) for x in (rest, q.reshape(-1, 3)))
     return np.degrees(Rotation.align_vectors(after, before)[0].magnitude())
 
 
-def test_the_arm_has_six_equal_closed_chambers_and_hangs_from_its_base():
+def test_arm_has_six_equal_closed_chambers_and_hangs_from_its_base():
     robot = pl.robots.stiff_flop()
     mesh, (low, high) = robot.mesh(), robot.control_limits()
     assert robot.n_controls == 6
@@ -75,7 +75,7 @@ def test_the_arm_has_six_equal_closed_chambers_and_hangs_from_its_base():
         assert place[0] > 0.005
 
 
-def test_one_chamber_at_its_highest_pressure_bends_its_own_section():
+def test_one_chamber_at_maximum_pressure_bends_its_own_section():
     """The upper section carries the lower one, whose weight straightens it."""
     upper, lower = (held(tuple(np.eye(6)[k])) for k in (0, 3))
     assert 18.0 < turned(upper, -0.1075) < 35.0
@@ -86,30 +86,30 @@ def test_one_chamber_at_its_highest_pressure_bends_its_own_section():
     assert tip(tuple(np.eye(6)[3]))[0] < -0.02
 
 
-def test_the_three_chambers_bend_towards_three_sides():
-    """The cut of the cells into tetrahedra has no threefold symmetry, which a coarse mesh shows in
-    the last percents."""
+def test_three_chambers_bend_in_three_directions():
+    """The tetrahedra have no threefold symmetry, which causes differences of a few percent on a
+    coarse mesh."""
     ways = np.array([tip(tuple(np.eye(6)[k]))[:2] for k in range(3)])
     np.testing.assert_allclose(np.linalg.norm(ways, axis=1), np.linalg.norm(ways[0]), rtol=0.05)
     angles = np.unwrap(np.arctan2(ways[:, 1], ways[:, 0]))
     np.testing.assert_allclose(np.diff(angles), 2 * np.pi / 3, atol=0.1)
 
 
-def test_all_chambers_together_lengthen_the_arm():
+def test_all_chambers_together_extend_the_arm():
     moved = tip(6 * (1.0,), stages=4)
     assert moved[2] < -0.02
     assert np.linalg.norm(moved[:2]) < 0.2 * abs(moved[2])
 
 
-def test_a_finer_mesh_bends_little_further():
+def test_finer_mesh_changes_bending_by_less_than_ten_percent():
     coarse, fine = (
         tip((0.0, 0.0, 0.0, 0.4, 0.0, 0.0), divisions=divisions, stages=1)[0]
         for divisions in ((2, 2, 1), (3, 4, 1))
     )
-    assert 0.9 < coarse / fine < 1.0  # elements are too stiff, never too soft
+    assert 0.9 < coarse / fine < 1.0  # finite elements are too stiff, never too soft
 
 
-def test_full_steps_of_the_pressures_are_stable_with_one_linearisation_a_step():
+def test_semi_implicit_steps_to_maximum_pressure_are_stable():
     robot = pl.robots.stiff_flop(divisions=COARSE)
     model = pl.SemiImplicit(robot, dt=0.01)
     x, rest = model.initial_state(), None

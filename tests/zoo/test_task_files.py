@@ -1,4 +1,4 @@
-"""Tasks of robot files from end to end, with a robot that is not in the zoo."""
+"""Tasks in robot files, run completely with a robot that is not in the zoo."""
 
 import json
 import subprocess
@@ -93,7 +93,7 @@ def test_plan_task_reaches_its_goal_and_writes_the_report(planned):
     assert abs(metric(folder, "final tip x") - 0.016) < 1e-4
 
 
-def test_planned_controls_keep_rate_limits_and_repeat_in_simulation(planned):
+def test_planned_controls_satisfy_rate_limits_and_reproduce_states(planned):
     folder, _ = planned
     found = read_trajectory(folder / "out")
     task = load_task(folder / "finger.toml")
@@ -144,7 +144,7 @@ def test_follow_task_that_misses_its_target_ends_with_status_one(tmp_path):
         (FOLLOW.replace('axes = "x"', 'axes = "w"'), "w"),
     ],
 )
-def test_wrong_task_is_one_clear_error(tmp_path, text, fault):
+def test_invalid_task_gives_one_clear_error(tmp_path, text, fault):
     done = run(tmp_path, text)
     assert done.returncode == 2
     assert fault in done.stderr
@@ -152,7 +152,7 @@ def test_wrong_task_is_one_clear_error(tmp_path, text, fault):
     assert not (tmp_path / "out").exists()
 
 
-def test_controller_log_reports_any_robot(tmp_path):
+def test_controller_log_writes_report_for_any_robot(tmp_path):
     (tmp_path / "finger.toml").write_text(FINGER)
     model = pl.Quasistatic(pl.load_robot(tmp_path / "finger.toml"))
     controller = pl.inverse_control(model, "tip", directions="x")

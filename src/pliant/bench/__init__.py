@@ -1,5 +1,5 @@
-"""Benchmarks: each runs in a child process of its own and gives ratios to peers that do the same
-work in the same run."""
+"""Benchmarks. Each runs in its own process and compares Pliant with other libraries on the same
+problem in the same run."""
 
 import json
 import os
@@ -13,7 +13,8 @@ from pliant.core import InputError, PliantError, nearest
 
 
 def bench(name: str, *, quick: bool = False) -> Report:
-    """Run a benchmark by name."""
+    """Run a benchmark by name. Raises `InputError` for an unknown name, `PliantError` for a failed
+    run."""
     if name not in REPORTS:
         raise InputError(f"There is no benchmark '{name}'; {nearest(name, REPORTS)}")
     child = subprocess.run(
@@ -23,10 +24,10 @@ def bench(name: str, *, quick: bool = False) -> Report:
         text=True,
     )
     if child.returncode:
-        said = child.stderr.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
+        lines = child.stderr.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
         raise PliantError(
-            f"The benchmark stopped ({said[0]}); run python -m pliant.bench.{name} to see all it "
-            "says."
+            f"The benchmark failed ({lines[0]}); run python -m pliant.bench.{name} to see its "
+            "whole output."
         )
     return REPORTS[name](json.loads(child.stdout.strip().splitlines()[-1]))
 
@@ -79,7 +80,7 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
             f"{n['vertices']:,}",
             *(f"{n['ours'][key]:.2f}" for key in PARTS),
             f"{n['ours']['newton iterations']:.0f}",
-            f"{share(n):.0%}",
+            f"{assembly_share(n):.0%}",
         ]
         for n in sizes
     ]
@@ -87,7 +88,7 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
         "vertices",
         *(f"{key} [ms]" for key in PARTS),
         "Newton iterations",
-        "assembly of the step",
+        "assembly share of a step",
     ]
     peers, notes = [], []
     for n in sizes:
@@ -111,8 +112,8 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
                 )
     notes.append(
         "Medians, one thread each, one run. Difference: largest node distance over largest "
-        "displacement. scikit-fem does the same backward Euler; Drake steps by Newmark (1/2, 1) "
-        "with a one-point mass and stops Newton at 1e-2, so it lies O(dt) away."
+        "displacement. scikit-fem uses the same backward Euler steps. Drake uses Newmark (1/2, 1), "
+        "a one-point mass and a Newton tolerance of 1e-2, so its result differs by O(dt)."
     )
     factors = [
         [
@@ -127,13 +128,13 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
     tables = [
         ("Pliant", columns, ours),
         (
-            "Beside the peers",
-            ["vertices", "peer", "work", "peer [ms]", "ours [ms]", "ahead", "difference"],
+            "Comparison with other libraries",
+            ["vertices", "peer", "work", "peer [ms]", "ours [ms]", "speed-up", "difference"],
             peers,
         ),
         (
-            "Sparse factors",
-            ["vertices", "solver", "factor [ms]", "one side [ms]", "five sides [ms]", ""],
+            "Sparse factorisation",
+            ["vertices", "solver", "factor [ms]", "1 solve [ms]", "5 solves at once [ms]", ""],
             factors,
         ),
     ]
@@ -150,17 +151,16 @@ PAIRS = (
 )
 
 
-def share(n: dict[str, Any]) -> float:
-    """The share of an implicit step that assembly takes: every tangent and every force."""
+def assembly_share(n: dict[str, Any]) -> float:
+    """Return the fraction of an implicit step that the assembly of tangents and forces takes."""
     mine = n["ours"]
     return (mine["factorisations"] * mine["tangent"] + mine["evaluations"] * mine["forces"]) / mine[
         "implicit step"
     ]
 
 
-THREADS = {
-    name: {"NUMBA_NUM_THREADS": "2"} for name in ("fluid", "mpm")
-}  # which it then uses one or both of
+# the benchmarks that measure with one and with two threads
+THREADS = {name: {"NUMBA_NUM_THREADS": "2"} for name in ("fluid", "mpm")}
 REPORTS: dict[str, Callable[[Any], Report]] = {
     "condensed": _condensed_report,
     "drive": _drive_report,

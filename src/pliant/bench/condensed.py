@@ -1,9 +1,10 @@
-"""`pliant bench condensed`: what planning with condensed derivatives costs [Menager2024], part by
-part, on the Diamond.
+"""`pliant bench condensed`: times of planning with condensed derivatives [Menager2024] for the
+Diamond.
 
-A forward step; a backward pass beside crocoddyl's control-limited one on the same stages; whole
-plans by three derivatives; and the decisions of a controller around a plan. Run as a module in a
-child process, so that every library is held to one thread before it is imported.
+It times a forward step, a backward pass, whole plans with three derivatives, and the control steps
+of a controller that tracks a plan. The backward pass is compared with Crocoddyl's box-constrained
+one on the same stages. The module runs in its own process, so that every library is limited to one
+thread before its import.
 """
 
 import json
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.bench.peers.crocoddyl import crocoddyl_policy, crocoddyl_solver, settled
+from pliant.bench.peers.crocoddyl import crocoddyl_policy, crocoddyl_solver, shift_to_optimum
 from pliant.bench.report import Report
 from pliant.core import Array, MissingExtra
 from pliant.dynamics import SemiImplicit, simulate
@@ -24,62 +25,61 @@ from pliant.planners.linear_quadratic import LinearQuadraticModel, stack_stages
 from pliant.planners.riccati import linearise_stages
 from pliant.planners.riccati_kernels import backward_pass
 from pliant.problem import Problem
-from pliant.zoo.condensed_tasks import ReachTask, problem_of, reach, rest
+from pliant.zoo.condensed_tasks import ReachTask, equilibrium_positions, plan_reach, problem_of
 from pliant.zoo.experiments import diamond_mpc, diamond_two_goals
 from pliant.zoo.robots import diamond
 
-SOFA = {
-    19: (709, 7.4),
-    45: (1628, 20.0),
-}  # along -> (nodes, ms) of SOFA's direct step on a Diamond, measured on another machine
-HELD = np.array([5.0, 2.5, 0.0, 0.0])  # [N] the pull of the steps that are timed
-FIRST = 5  # steps and decisions that only warm up
-DEADLINE = 50.0  # [ms] for a decision
+# along -> (nodes, ms) of SOFA's direct step on a Diamond, measured on another machine
+SOFA = {19: (709, 7.4), 45: (1628, 20.0)}
+TENSIONS = np.array([5.0, 2.5, 0.0, 0.0])  # [N] of the cables in the timed steps
+WARM_UP = 5  # steps that are not timed
+DEADLINE = 50.0  # [ms] for a control step
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    goals = diamond_two_goals.EXPERIMENT.chosen(quick=quick)
+    goals = diamond_two_goals.EXPERIMENT.resolve_settings(quick=quick)
     task = diamond_two_goals.task(goals)
-    x0 = SemiImplicit(task.robot, dt=task.dt).state(rest(task.robot, task.first))
+    q0 = equilibrium_positions(task.robot, task.initial_controls)
+    x0 = SemiImplicit(task.robot, dt=task.dt).state(q0)
     return {
         "forward": [forward(along, 20 if quick else 200) for along in ((5,) if quick else SOFA)],
         "backward": backward(problem_of(task, "linear", x0), 20 if quick else 200),
         "plans": [
-            whole_plan(task, way, x0, 4 if quick else 200)
-            for way in ("linear", "nonlinear", *(() if quick else ("exact",)))
+            whole_plan(task, derivative, x0, 4 if quick else 200)
+            for derivative in ("linear", "nonlinear", *(() if quick else ("exact",)))
         ],
         "decisions": decisions(quick, 40 if quick else 300),
     }
 
 
 def forward(along: int, steps: int) -> dict[str, Any]:
-    """Milliseconds of single steps from rest, pulled by its cables."""
+    """Return the times [ms] of single steps from rest under constant cable tensions."""
     robot = diamond(along=along)
     model = SemiImplicit(robot, dt=0.01)
     x, took = model.initial_state(), []
-    for k in range(FIRST + steps):
+    for k in range(WARM_UP + steps):
         began = perf_counter()
-        x = model.step(x, HELD, None, k).x
+        x = model.step(x, TENSIONS, None, k).x
         took.append(1e3 * (perf_counter() - began))
     nodes, theirs = SOFA.get(along, (None, None))
     return {
         "nodes": model.space.n_dofs // 3,
         "steps": steps,
-        **_spread(took[FIRST:]),
+        **_spread(took[WARM_UP:]),
         "sofa nodes": nodes,
         "sofa": theirs,
     }
 
 
 def backward(problem: Problem, repeats: int) -> dict[str, Any]:
-    """Milliseconds of one iteration's parts but for the runs: W_ea of all steps, the costs and the
-    room, and the backward pass beside crocoddyl's, about the best controls of the linear-quadratic
-    model, many of which rest on a bound."""
-    now = evaluate(problem, np.tile(HELD, (problem.steps, 1)))
+    """Return the times [ms] of the parts of one iteration, without its rollouts: W_ea of all steps,
+    costs and control limits, and the backward pass of Pliant and of Crocoddyl. The stages are those
+    at the optimum of the linear-quadratic model, where many controls are at a bound."""
+    now = evaluate(problem, np.tile(TENSIONS, (problem.steps, 1)))
     layout = AugmentedState(problem=problem)
     derive = lambda: linearise_stages(problem.model, layout, now)  # type: ignore[arg-type]
     made = derive()
-    stages = settled(
+    stages = shift_to_optimum(
         LinearQuadraticModel(problem=problem, layout=layout, now=now, stages=made).blocks
     )
     ours = (*stack_stages(stages), 0.0)
@@ -90,7 +90,7 @@ def backward(problem: Problem, repeats: int) -> dict[str, Any]:
         "controls": problem.model.n_controls,
         "at a bound": _at_bound(stages, forward),
         "derivatives": _timed(derive, max(repeats // 20, 3)),
-        "costs and room": _timed(
+        "costs and limits": _timed(
             lambda: (
                 LinearQuadraticModel(
                     problem=problem, layout=layout, now=now, stages=made
@@ -112,48 +112,48 @@ def backward(problem: Problem, repeats: int) -> dict[str, Any]:
 
 
 def _at_bound(stages: tuple[Array, ...], forward: Array) -> float:
-    """The share of the controls that a policy leads to a bound."""
+    """Return the fraction of controls that a policy moves to a bound."""
     low, high = stages[7:9]
     near = 1e-9 * (high - low)
     return float(np.mean((forward <= low + near) | (forward >= high - near)))
 
 
-def whole_plan(task: ReachTask, way: str, x0: Array, iterations: int) -> dict[str, Any]:
-    """Seconds and iterations of one way to plan, after an iteration to warm up."""
-    reach(task, way, options=Options(iterations=1), x0=x0)
-    found = reach(task, way, options=Options(iterations=iterations), x0=x0)
+def whole_plan(task: ReachTask, derivative: str, x0: Array, iterations: int) -> dict[str, Any]:
+    """Return planning time and iterations with one derivative, after a warm-up iteration."""
+    plan_reach(task, derivative, options=Options(iterations=1), x0=x0)
+    found = plan_reach(task, derivative, options=Options(iterations=iterations), x0=x0)
     return {
-        "way": way,
-        "seconds": found.seconds,
+        "derivative": derivative,
+        "seconds": found.planning_time,
         "iterations": len(found.plan.history) - 1,
         "cost": found.plan.cost,
-        "miss": found.worst,
+        "miss": found.largest_goal_error,
         "status": found.plan.status.text,
     }
 
 
 def decisions(quick: bool, count: int) -> dict[str, Any]:
-    """Milliseconds of a controller's decisions around the plan of diamond-mpc, under its force;
-    readings and steps are outside."""
-    s = diamond_mpc.EXPERIMENT.chosen(quick=quick)
+    """Return the computing times [ms] of a controller that tracks the plan of diamond-mpc under its
+    disturbance. They exclude the measurement and the simulated step."""
+    s = diamond_mpc.EXPERIMENT.resolve_settings(quick=quick)
     target_task = diamond_mpc.task(s)
     x0 = SemiImplicit(target_task.robot, dt=target_task.dt).state(
-        rest(target_task.robot, target_task.first)
+        equilibrium_positions(target_task.robot, target_task.initial_controls)
     )
-    found = reach(target_task, "linear", options=Options(iterations=10), x0=x0)
+    found = plan_reach(target_task, "linear", options=Options(iterations=10), x0=x0)
     controller = mpc(
         problem_of(target_task, "exact", x0),
         found.plan,
         effectors=("tip",),
         horizon=int(s["horizon"]),
-        response_steps=int(s["memory"]),
+        response_steps=int(s["response_steps"]),
         gain=float(s["gain"]),
         effort=float(s["effort"]),
     )
     real = SemiImplicit(diamond_mpc.true_robot(target_task.robot, s), dt=target_task.dt)
     loop = diamond_mpc.feedback_loop(real, controller, float(s["noise"]), seed=0)
-    simulate(real, loop, steps=FIRST + count, x0=x0)
-    took = 1e3 * np.array(loop.seconds[FIRST:])
+    simulate(real, loop, steps=WARM_UP + count, x0=x0)
+    took = 1e3 * np.array(loop.seconds[WARM_UP:])
     return {
         "decisions": count,
         "horizon": controller.horizon,
@@ -165,7 +165,7 @@ def decisions(quick: bool, count: int) -> dict[str, Any]:
 
 
 def _timed(work: Callable[[], Any], repeats: int) -> dict[str, float]:
-    """Milliseconds, after one run to warm up."""
+    """Return the times [ms] of a function, after one call to warm up."""
     work()
     took = []
     for _ in range(repeats):
@@ -192,7 +192,7 @@ def report(numbers: dict[str, Any]) -> Report:
     ]
     plans = [
         [
-            n["way"],
+            n["derivative"],
             str(n["iterations"]),
             f"{n['seconds']:.2f}",
             f"{n['cost']:.4g}",
@@ -207,37 +207,37 @@ def report(numbers: dict[str, Any]) -> Report:
         if key in b
     ]
     title = (
-        f"A backward pass: {b['steps']} steps, {b['states']} states, {b['controls']} controls, "
+        f"Backward pass: {b['steps']} steps, {b['states']} states, {b['controls']} controls, "
         f"{b['at a bound']:.0%} at a bound"
     )
     tables = [
         (
-            "A step of the Diamond, four cables",
-            ["nodes", "steps", "minimum [ms]", "median [ms]", "SOFA elsewhere [ms]"],
+            "Forward step of the Diamond with four cables",
+            ["nodes", "steps", "minimum [ms]", "median [ms]", "SOFA, other machine [ms]"],
             steps,
         ),
-        (title, ["part", "minimum [ms]", "median [ms]", "ours / theirs"], parts),
+        (title, ["part", "minimum [ms]", "median [ms]", "Pliant / Crocoddyl"], parts),
         (
-            "A whole plan of diamond-two-goals",
-            ["derivative", "iterations", "seconds", "cost", "miss of the end"],
+            "Whole plan of diamond-two-goals",
+            ["derivative", "iterations", "seconds", "cost", "largest goal error [m]"],
             plans,
         ),
         (
-            f"A decision around a plan, {d['nodes']:,} nodes, horizon {d['horizon']}",
-            ["decisions", "p50 [ms]", "p99 [ms]", "worst [ms]"],
+            f"Control step of a tracking controller, {d['nodes']:,} nodes, horizon {d['horizon']}",
+            ["control steps", "p50 [ms]", "p99 [ms]", "largest [ms]"],
             [[str(d["decisions"]), f"{d['p50']:.1f}", f"{d['p99']:.1f}", f"{d['worst']:.1f}"]],
         ),
     ]
     late = (
         ""
         if d["p99"] < DEADLINE
-        else f" It is over the {DEADLINE:g} ms that a controller is given here."
+        else f" The 99th percentile exceeds the deadline of {DEADLINE:g} ms."
     )
     notes = [
         b["missing"]
         if "missing" in b
-        else f"The gains of both backward passes differ by {b['difference']:.1e} of the largest.",
-        *(f"{n['way']}: {n['status']}" for n in numbers["plans"]),
+        else f"The gains of both passes differ by {b['difference']:.1e} of the largest gain.",
+        *(f"{n['derivative']}: {n['status']}" for n in numbers["plans"]),
         *NOTES[:-1],
         NOTES[-1] + late,
     ]
@@ -249,21 +249,21 @@ def _ratio(b: dict[str, Any], key: str) -> str:
 
 
 PARTS = {
-    "derivatives": "W_ea of all steps, by solves",
-    "costs and room": "costs and room of all steps",
+    "derivatives": "W_ea of all steps, by linear solves",
+    "costs and limits": "costs and control limits of all steps",
     "ours": "backward pass",
     "crocoddyl": "crocoddyl's SolverBoxDDP.backwardPass",
 }
 NOTES = [
-    "One thread, one run, after warm-up. SOFA's figures are for orientation alone: its direct "
+    "One thread, one run, after warm-up. The times of SOFA are for orientation only: its direct "
     "step (corotational, sparse LDL, four cables, one thread) was measured on another machine "
-    "and mesh, so that there is no ratio.",
-    "Both backward passes take the same linear-quadratic stages and limits, found before the "
-    "clock starts, without regularisation.",
-    "Seconds of a plan hold runs and derivatives, not the robot's rest; exact is gauss_newton on "
-    "the whole model.",
-    "A decision is a reading taken in, the quadratic program of the horizon and the control; the "
-    "robot's own step is outside.",
+    "and mesh. Therefore no ratio is given.",
+    "Both backward passes use the same linear-quadratic stages and limits, which are computed "
+    "before the measurement, without regularisation.",
+    "The time of a plan includes rollouts and derivatives, but not the initial equilibrium. "
+    "'exact' is gauss_newton on the whole model.",
+    "A control step processes a measurement, solves the quadratic program of the horizon and "
+    "returns the control. It excludes the simulated step.",
 ]
 
 

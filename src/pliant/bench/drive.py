@@ -1,5 +1,5 @@
-"""`pliant bench drive`: the whole loop of `pliant drive` on a Diamond of 1,530 nodes and four
-cables, without a page and with one.
+"""`pliant bench drive`: times of the control loop of `pliant drive` for a Diamond of 1,530 nodes
+and four cables, without and with a connected page.
 
 A control step handles messages, runs inverse control and encodes the frame for the page. The target
 moves on a circle. Run as a module in a subprocess, so that each library is limited to one thread
@@ -27,13 +27,14 @@ from pliant.viewer.server import Server
 from pliant.viewer.session import Session
 from pliant.zoo.robots import diamond
 
-AIM = (60.0, 33.0)  # [Hz] and [ms] of the 99th percentile
-SOFA = "22-25 ms a step"  # of its FEM-QP loop with 1,628 nodes and four cables, on another machine
+REQUIRED_RATE = 60.0  # [Hz]
+MAX_INTERVAL = 33.0  # [ms] 99th percentile of the time between control steps
+SOFA = (
+    "22-25 ms per step"  # of its FEM-QP loop with 1,628 nodes and four cables, on another machine
+)
 RADIUS = 0.008  # [m] of the target's circle
-FIRST, SEEN = (
-    30,
-    5,
-)  # steps that only warm up, and frames that a page has drawn before it counts as attached
+WARM_UP = 30  # control steps that are not timed
+WARM_UP_FRAMES = 5  # frames that the page draws before the measurement starts
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -44,46 +45,46 @@ def measure(quick: bool) -> dict[str, Any]:
         "controls": session.robot.n_controls,
         "steps": steps,
     }
-    out["without a page"] = alone(session, steps)
+    out["without a page"] = measure_without_page(session, steps)
     session.handle_message({"type": "reset"})
     browser = find_chromium()
     out["with a page"] = (
-        {"missing": "No Chromium or Chrome was found, so that no page was attached."}
+        {"missing": "No Chromium or Chrome was found, so no page was connected."}
         if browser is None
-        else asyncio.run(watched(session, steps, browser))
+        else asyncio.run(measure_with_page(session, steps, browser))
     )
     return out
 
 
-def round_and_round(session: Session) -> Callable[[Session], None]:
+def circling_target(session: Session) -> Callable[[Session], None]:
     """Return a function that moves the target on its circle at the control rate."""
-    lead, steps = circle_targets(session, RADIUS), count()
-    return lambda driven: lead(driven, next(steps) / CONTROL_RATE)
+    set_targets, steps = circle_targets(session, RADIUS), count()
+    return lambda session: set_targets(session, next(steps) / CONTROL_RATE)
 
 
-def alone(session: Session, steps: int) -> dict[str, float]:
-    """The loop without a page, at most at 60 Hz."""
-    loop = Loop(session=session, before_step=round_and_round(session))
-    for _ in range(FIRST + steps):
+def measure_without_page(session: Session, steps: int) -> dict[str, float]:
+    """Return the figures of the loop without a page, at up to 60 Hz."""
+    loop = Loop(session=session, before_step=circling_target(session))
+    for _ in range(WARM_UP + steps):
         loop.step()
     return figures(loop, steps)
 
 
-async def watched(session: Session, steps: int, browser: str) -> dict[str, Any]:
-    """The loop while a page of a real browser draws it."""
-    server = Server(loop=Loop(session=session, before_step=round_and_round(session)))
-    stop, told = asyncio.Event(), asyncio.get_running_loop().create_future()
-    running = asyncio.create_task(server.run(told.set_result, stop))
+async def measure_with_page(session: Session, steps: int, browser: str) -> dict[str, Any]:
+    """Return the figures of the loop while a page in a real browser draws the frames."""
+    server = Server(loop=Loop(session=session, before_step=circling_target(session)))
+    stop, url = asyncio.Event(), asyncio.get_running_loop().create_future()
+    running = asyncio.create_task(server.run(url.set_result, stop))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        words = [
+        command = [
             browser,
             *chromium_flags(),
             "--headless=new",
             "--window-size=1280,800",
             f"--user-data-dir={home}",
-            write_redirect_file(await told).as_uri(),
+            write_redirect_file(await url).as_uri(),
         ]
-        child = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             return await _drawn(server.loop, steps, child)
         finally:
@@ -97,7 +98,7 @@ async def _drawn(loop: Loop, steps: int, child: subprocess.Popen) -> dict[str, A
     """Return the figures of `steps` control steps, counted after the page has drawn its first
     frames and while the browser is running."""
     latest = time.monotonic() + 120.0
-    while loop.frames < SEEN:
+    while loop.frames < WARM_UP_FRAMES:
         if time.monotonic() > latest:
             return {"missing": "The browser drew nothing within two minutes."}
         await asyncio.sleep(0.05)
@@ -136,32 +137,32 @@ def figures(loop: Loop, steps: int) -> dict[str, float]:
 
 def report(numbers: dict[str, Any]) -> Report:
     rows, notes = [], []
-    for way in ("without a page", "with a page"):
-        n = numbers[way]
+    for case in ("without a page", "with a page"):
+        n = numbers[case]
         if "missing" in n:
             notes.append(n["missing"])
             continue
         rows.append(
             [
-                way,
+                case,
                 *(f"{n[key]:.1f}" for key in ("rate", "work 50", "work 99", "gap 99", "free")),
                 f"{n['frames']:.1f}" if "frames" in n else "-",
             ]
         )
-        met = n["rate"] >= 0.99 * AIM[0] and n["gap 99"] <= AIM[1]
+        met = n["rate"] >= 0.99 * REQUIRED_RATE and n["gap 99"] <= MAX_INTERVAL
         notes.append(
-            f"{way.capitalize()}: {AIM[0]:g} Hz and a 99th percentile of {AIM[1]:g} ms are "
-            f"{'met' if met else 'NOT met'}."
+            f"{case.capitalize()}: the required {REQUIRED_RATE:g} Hz and 99th percentile of "
+            f"{MAX_INTERVAL:g} ms are {'met' if met else 'NOT met'}."
         )
     title = (
-        f"The loop of a Diamond, {numbers['nodes']:,} nodes, {numbers['controls']} cables, "
+        f"Control loop of a Diamond, {numbers['nodes']:,} nodes, {numbers['controls']} cables, "
         f"quasistatic, {numbers['steps']} steps"
     )
     columns = [
         "",
         "rate [Hz]",
-        "work p50 [ms]",
-        "work p99 [ms]",
+        "computing time p50 [ms]",
+        "computing time p99 [ms]",
         "interval p99 [ms]",
         "without pacing [Hz]",
         "frames drawn [Hz]",
@@ -170,12 +171,12 @@ def report(numbers: dict[str, Any]) -> Report:
 
 
 NOTES = [
-    "One thread for the loop; the browser draws in processes of its own, by the processor where "
+    "The loop has one thread. The browser draws in its own processes, by software rendering if "
     "there is no graphics card.",
-    "Work: messages, inverse control and the frame. The loop rests until a sixtieth of a second "
-    "has passed; without pacing it would not.",
+    "Computing time: messages, inverse control and the frame. The loop then sleeps until 1/60 s "
+    "has passed; `without pacing` is the rate without this sleep.",
     f"For orientation: SOFA's FEM-QP loop with 1,628 nodes and four cables took {SOFA} on "
-    "another machine, so that there is no ratio.",
+    "another machine. Therefore no ratio is given.",
 ]
 
 

@@ -1,8 +1,8 @@
-"""`pliant bench fem`: assembly, factorisation, steps and a vjp of the soft arm beside Drake and
-scikit-fem, in one run.
+"""`pliant bench fem`: times of assembly, factorisation, steps and a vjp of a soft arm, compared
+with Drake and scikit-fem in one run.
 
-Run as a module in a child process, so that every library is held to one thread before it is
-imported.
+The module runs in its own process, so that every library is limited to one thread before its
+import.
 """
 
 import json
@@ -30,11 +30,11 @@ YOUNG, POISSON, DENSITY, DT = 1e5, 0.4, 1000.0, 0.01
 
 
 def measure(lattice: tuple[int, int, int], steps: int) -> dict[str, Any]:
-    """Milliseconds of every part for one lattice, ours and the peers', and how far the results lie
-    apart."""
+    """Return the times [ms] of all parts for one lattice, for Pliant and the other libraries, and
+    the differences of the results."""
     mesh = Box(size=(0.04, 0.04, 0.2)).mesh(divisions=lattice)
     numbers: dict[str, Any] = {"vertices": mesh.n_points, "cells": mesh.n_cells}
-    numbers["ours"], places, linear_places = _ours(mesh, steps)
+    numbers["ours"], positions, linear_positions = _ours(mesh, steps)
     case = Case(
         points=mesh.points,
         cells=mesh.cells,
@@ -51,9 +51,8 @@ def measure(lattice: tuple[int, int, int], steps: int) -> dict[str, Any]:
         ("scikit-fem corotated", step_with_skfem, "corotated"),
     ):
         try:
-            numbers[key] = _peer(
-                step(case, steps=steps, law=law), linear_places if law == "linear" else places, mesh
-            )
+            expected = linear_positions if law == "linear" else positions
+            numbers[key] = _peer(step(case, steps=steps, law=law), expected, mesh)
         except MissingExtra as error:
             numbers[key] = {"missing": str(error)}
     return numbers
@@ -70,8 +69,8 @@ def _arm(mesh: Mesh, law: str) -> Robot:
 
 
 def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
-    """Milliseconds of our parts, and the places of the nodes after the implicit and the
-    semi-implicit run."""
+    """Return the times [ms] of our parts, and the node positions (n, 3) [m] after the implicit and
+    the semi-implicit run."""
     model, linear = (
         ImplicitEuler(_arm(mesh, "fixed-corotated"), dt=DT),
         SemiImplicit(_arm(mesh, "linear-corotated"), dt=DT),
@@ -94,10 +93,10 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
     }
     out["forces"] = timed(lambda: eq.body.energy(q, coefficients.fields))
     out["assembly"] = out["tangent"] + out["forces"]
-    out["implicit step"], end, out["newton iterations"] = _march(model, steps)
+    out["implicit step"], end, out["newton iterations"] = _time_steps(model, steps)
     out["factorisations"], out["evaluations"] = _counts(model, steps)
     out["vjp"] = timed(lambda: model.pullback(end, np.ones_like(end.x)))
-    out["semi-implicit step"], linear_end, _ = _march(linear, steps)
+    out["semi-implicit step"], linear_end, _ = _time_steps(linear, steps)
     return (
         out,
         model.space.position(end.x).reshape(-1, 3),
@@ -106,7 +105,8 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
 
 
 def _factor(analysis: linalg.Analysis, values: Array) -> dict[str, float]:
-    """Milliseconds of a factor, and of its solve for one right side and for five."""
+    """Return the times [ms] of a factorisation, and of solves for one and for five right-hand
+    sides."""
     solve, sides = analysis.factor(values), np.ones((analysis.pattern.n, 5))
     assert solve is not None
     return {
@@ -116,9 +116,9 @@ def _factor(analysis: linalg.Analysis, values: Array) -> dict[str, float]:
     }
 
 
-def _march(model: Any, steps: int) -> tuple[float, Step, float]:
-    """(median ms a step, the last step, median Newton iterations) from rest, after one step to warm
-    up."""
+def _time_steps(model: Any, steps: int) -> tuple[float, Step, float]:
+    """Return the median time [ms] of a step, the last step and the median number of Newton
+    iterations, from rest after one step to warm up."""
     u = np.zeros(0)
     model.step(model.initial_state(), u)
     x, seconds, count = model.initial_state(), [], []
@@ -132,11 +132,12 @@ def _march(model: Any, steps: int) -> tuple[float, Step, float]:
 
 
 def _counts(model: Any, steps: int) -> tuple[float, float]:
-    """(tangents, forces) assembled a step, counted in a run of their own."""
+    """Return the mean numbers of assembled tangents and forces per step, counted in a separate
+    run."""
     calls = {"stiffness": 0, "energy": 0}
     body = model.equations.body
 
-    def counted(name: str) -> Callable[..., Any]:
+    def counting(name: str) -> Callable[..., Any]:
         inner = getattr(body, name)
 
         def call(*args: Any, **options: Any) -> Any:
@@ -146,7 +147,7 @@ def _counts(model: Any, steps: int) -> tuple[float, float]:
         return call
 
     for name in calls:
-        object.__setattr__(body, name, counted(name))
+        object.__setattr__(body, name, counting(name))
     x = model.initial_state()
     for k in range(steps):
         x = model.step(x, np.zeros(0), None, k).x
@@ -155,13 +156,13 @@ def _counts(model: Any, steps: int) -> tuple[float, float]:
     return calls["stiffness"] / steps, calls["energy"] / steps
 
 
-def _peer(run: PeerRun, places: np.ndarray, mesh: Mesh) -> dict[str, float | None]:
-    moved = float(np.abs(places - mesh.points).max())
+def _peer(run: PeerRun, expected: np.ndarray, mesh: Mesh) -> dict[str, float | None]:
+    largest = float(np.abs(expected - mesh.points).max())
     return {
         "step": 1e3 * median(run.seconds_per_step),
         "assembly": None if run.assembly is None else 1e3 * run.assembly,
         "factor": None if run.factor is None else 1e3 * run.factor,
-        "difference": float(np.abs(run.positions - places).max()) / moved,
+        "difference": float(np.abs(run.positions - expected).max()) / largest,
     }
 
 

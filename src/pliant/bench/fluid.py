@@ -1,7 +1,7 @@
-"""`pliant bench fluid`: the weight of a fluid by columns and exactly, on one and two threads,
-beside rays of embree in one run.
+"""`pliant bench fluid`: times of the weight of a liquid, by columns and exactly, on one and two
+threads, compared with ray casting by embree in one run.
 
-Run as a module in a child process, so that the threads are set before any library is imported.
+The module runs in its own process, so that the threads are set before any library is imported.
 """
 
 import json
@@ -23,12 +23,12 @@ from pliant.zoo.timing import timed
 
 DENSITY, G = 1000.0, 9.81
 GRIDS = (30, 50, 100, 200, 500, 1000, 1500)
-LOOK = 200  # the grid at which the aims are set
-AIM = 20.0
+REFERENCE_GRID = 200  # columns along each side at which the required speed-up is checked
+REQUIRED_SPEEDUP = 20.0
 
 
 def measure(quick: bool) -> list[dict[str, Any]]:
-    """The milliseconds of each wall and grid."""
+    """Return the times [ms] for each wall and grid."""
     walls = {"sphere": icosphere(0.01), "hare": hare_surface(0.02, divisions=20 if quick else 67)}
     return [
         {
@@ -63,20 +63,26 @@ def _wall(wall: Surface, grids: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _embree(wall: Surface, grid: int, weights: np.ndarray) -> dict[str, float]:
-    """Milliseconds of its parts, and how far its weights are from ours."""
+    """Return the times [ms] of the parts of a ray cast, and the difference of its weights."""
     runs = [
-        weigh_with_embree(wall, grid, density=DENSITY, g=G) for _ in range(4 if grid <= LOOK else 2)
+        weigh_with_embree(wall, grid, density=DENSITY, g=G)
+        for _ in range(4 if grid <= REFERENCE_GRID else 2)
     ][1:]
-    apart = float(np.abs(runs[0].weights - weights).max() / weights.max())
+    difference = float(np.abs(runs[0].weights - weights).max() / weights.max())
     parts = {
         part: 1e3 * median(getattr(one, part) for one in runs)
         for part in ("build", "cast", "share")
     }
-    return {**parts, "whole": sum(parts.values()), "apart": apart, "unmatched": runs[0].unmatched}
+    return {
+        **parts,
+        "whole": sum(parts.values()),
+        "difference": difference,
+        "unmatched": runs[0].unmatched,
+    }
 
 
 def _on_threads(work: Callable[[], Any]) -> dict[str, float]:
-    """Milliseconds by the number of threads."""
+    """Return the time [ms] with one and with two threads."""
     out = {}
     for threads in (1, 2):
         numba.set_num_threads(threads)
@@ -108,40 +114,40 @@ def report(walls: list[dict[str, Any]]) -> Report:
             f"{row['grid']}^2",
             *(f"{row['embree'][part]:.1f}" for part in ("build", "cast", "share")),
             f"{row['embree']['whole'] / row['columns']['1']:.1f}x",
-            f"{_moved_not(row):.1f}x",
+            f"{_speedup_without_build(row):.1f}x",
             f"{row['embree']['unmatched']}",
-            f"{row['embree']['apart']:.0e}",
+            f"{row['embree']['difference']:.0e}",
         ]
         for w in walls
         for row in w["grids"]
         if "embree" in row
     ]
     notes = sorted({row["missing"] for w in walls for row in w["grids"] if "missing" in row})
-    notes += [aim(w) for w in walls]
+    notes += [speedup_note(w) for w in walls]
     notes.append(
-        "Medians of one run. The rays run on one thread, as ours do in `ahead`; a wall that has "
-        "moved needs a new scene, which `ahead, scene kept` leaves out. Apart: largest "
-        "difference of a node's weight, over the largest weight. A ray that enters and does not "
-        "leave is unmatched, and left out."
+        "Medians of one run. Both speed-ups compare single threads. A moved wall needs a new "
+        "embree scene; `speed-up, same scene` excludes it. Difference: largest difference of a "
+        "nodal weight, divided by the largest weight. A ray that enters but does not leave is "
+        "unmatched and ignored."
     )
     tables = [
         (
-            f"Columns and the exact weight ({', '.join(_size(w) for w in walls)})",
-            ["wall", "grid", "1 thread [ms]", "2 threads [ms]", "volume error [%]", "to exact"],
+            f"Column weights and exact weights ({', '.join(_size(w) for w in walls)})",
+            ["wall", "grid", "1 thread [ms]", "2 threads [ms]", "volume error [%]", "time / exact"],
             ours,
         ),
         (
-            "Beside rays of embree",
+            "Comparison with ray casting by embree",
             [
                 "wall",
                 "grid",
                 "scene [ms]",
                 "rays [ms]",
-                "sorted [ms]",
-                "ahead",
-                "ahead, scene kept",
+                "sorting [ms]",
+                "speed-up",
+                "speed-up, same scene",
                 "unmatched",
-                "apart",
+                "difference",
             ],
             peers,
         ),
@@ -149,7 +155,7 @@ def report(walls: list[dict[str, Any]]) -> Report:
     return Report(tables=tables, notes=notes, numbers=walls)
 
 
-def _moved_not(row: dict[str, Any]) -> float:
+def _speedup_without_build(row: dict[str, Any]) -> float:
     return (row["embree"]["cast"] + row["embree"]["share"]) / row["columns"]["1"]
 
 
@@ -157,19 +163,19 @@ def _size(wall: dict[str, Any]) -> str:
     return f"{wall['wall']}: {wall['triangles']:,} triangles"
 
 
-def aim(wall: dict[str, Any]) -> str:
-    """What came of the aims at the grid that they are set at."""
-    row = next(row for row in wall["grids"] if row["grid"] == LOOK)
+def speedup_note(wall: dict[str, Any]) -> str:
+    """Return the measured and the required speed-ups at the reference grid as text."""
+    row = next(row for row in wall["grids"] if row["grid"] == REFERENCE_GRID)
     exact = row["columns"]["1"] / wall["exact"]["1"]
-    said = (
-        f"{wall['wall']} at {LOOK}^2: the exact weight {exact:.0f}x faster than the columns (aim "
-        f"{AIM:.0f}x)"
+    text = (
+        f"{wall['wall']} at {REFERENCE_GRID}^2: the exact weight is {exact:.0f}x faster than the "
+        f"columns (required: {REQUIRED_SPEEDUP:.0f}x)"
     )
     if "embree" not in row:
-        return said + "."
+        return text + "."
     return (
-        said + f", the columns {row['embree']['whole'] / row['columns']['1']:.0f}x faster than "
-        f"embree (aim {AIM:.0f}x)."
+        text + f", the columns are {row['embree']['whole'] / row['columns']['1']:.0f}x faster than "
+        f"embree (required: {REQUIRED_SPEEDUP:.0f}x)."
     )
 
 

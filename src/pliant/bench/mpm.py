@@ -1,9 +1,9 @@
-"""Nanoseconds a particle and substep of the material point method, forward and backward, beside a
-C++ loop, Taichi and Warp on one scene.
+"""`pliant bench mpm`: time [ns] per particle and substep of the material point method, forward and
+backward, compared with a C++ loop, Taichi and Warp on the same scenes.
 
-Ours is what a user runs: MaterialPoint.step of a Robot, and the substeps that its pullback keeps
-and goes back over. `forward` keeps nothing but the state; `backward` goes from the kept substeps to
-the gradient, without the run that keeps them.
+Pliant runs MaterialPoint.step of a Robot and the adjoint of its substeps. The forward time stores
+only the last state. The backward time goes from the stored substeps to the gradient, without the
+run that stores them.
 """
 
 import json
@@ -34,7 +34,7 @@ from pliant.mpm.substeps import Substeps
 from pliant.robot import Robot
 
 REPEATS = 5
-LARGE = (75, 45, 41)  # particles of the memory case: 138,375, as the [Spielberg2021] octoped
+LARGE = (75, 45, 41)  # 138,375 particles of the memory case, like the octoped of [Spielberg2021]
 PEERS: dict[str, Callable[..., MpmRun]] = {
     "C++": run_with_cpp,
     "Taichi": run_with_taichi,
@@ -43,7 +43,7 @@ PEERS: dict[str, Callable[..., MpmRun]] = {
 
 
 def model_of(scene: MpmScene) -> MaterialPoint:
-    """The scene's block as a robot whose particles lie where the scene has them."""
+    """Return a model whose particles are those of the scene."""
     spacing, lower = scene.cell / 2, scene.x.min(axis=0) - scene.cell / 4
     size = tuple(np.round((np.ptp(scene.x, axis=0) + spacing) / spacing) * spacing)
     shape = (
@@ -67,7 +67,7 @@ def model_of(scene: MpmScene) -> MaterialPoint:
 
 
 def run_ours(scene: MpmScene, *, threads: int = 1, repeats: int = REPEATS) -> MpmRun:
-    """The scene by MaterialPoint."""
+    """Run the scene with MaterialPoint."""
     numba.set_num_threads(threads)
     model, n, dim = model_of(scene), *scene.x.shape
     start, u = model.state(scene.x.ravel(), scene.v.ravel(), scene.C, scene.F), np.zeros(0)
@@ -94,7 +94,7 @@ def run_ours(scene: MpmScene, *, threads: int = 1, repeats: int = REPEATS) -> Mp
 
 
 def _gradient_times(model: MaterialPoint, step: Any, x_bar: Array) -> tuple[float, float]:
-    """[s] (the run that keeps every substep, the way back)."""
+    """Return the times [s] of a run that stores every substep, and of its adjoint."""
     t = step.tape
     sweep = Substeps(model=model, coefficients=t.coefficients, u=t.u, box=t.box)
     began = time.perf_counter()
@@ -102,14 +102,14 @@ def _gradient_times(model: MaterialPoint, step: Any, x_bar: Array) -> tuple[floa
         sweep.tape_substeps(sweep.arrays(t.x), model.substeps),
         sweep.empty_grid(),
     )
-    kept = time.perf_counter()
+    stored = time.perf_counter()
     sweep.adjoint(substeps, grid_bar, sweep.gradient(x_bar))
-    return kept - began, time.perf_counter() - kept
+    return stored - began, time.perf_counter() - stored
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """All peers on both scenes with one and two threads, the cold start and the memory of a long
-    gradient."""
+    """Measure all libraries on both scenes with one and two threads, the cold start, and the memory
+    of a long gradient."""
     cases = []
     for name in ("2d", "3d"):
         scene = make_scene(name, small=quick)
@@ -134,27 +134,29 @@ def measure(quick: bool) -> dict[str, Any]:
 
 
 def _case(scene: MpmScene, run: MpmRun, mine: MpmRun) -> dict[str, Any]:
-    each = 1e9 / (len(scene.x) * scene.substeps)
-    apart = float(
+    scale = 1e9 / (len(scene.x) * scene.substeps)  # [s] -> [ns] per particle and substep
+    position_difference = float(
         np.abs(run.positions - mine.positions).max() / np.abs(mine.positions - scene.x).max()
     )
-    slope = float(np.abs(run.gradient - mine.gradient).max() / np.abs(mine.gradient).max())
+    gradient_difference = float(
+        np.abs(run.gradient - mine.gradient).max() / np.abs(mine.gradient).max()
+    )
     return {
         "scene": scene.name,
         "particles": len(scene.x),
         "peer": run.name,
         "threads": run.threads,
         **{
-            key: each * float(np.median(getattr(run, key)))
+            key: scale * float(np.median(getattr(run, key)))
             for key in ("in_place", "forward", "backward")
         },
-        "positions apart": apart,
-        "gradients apart": slope,
+        "position difference": position_difference,
+        "gradient difference": gradient_difference,
     }
 
 
 def _child(what: str) -> dict[str, Any]:
-    """A case in a process of its own; for the cold start with an empty cache of compiled code."""
+    """Run a case in its own process. The cold start has an empty cache of compiled code."""
     with TemporaryDirectory() as empty:
         env = {
             **os.environ,
@@ -167,16 +169,17 @@ def _child(what: str) -> dict[str, Any]:
             capture_output=True,
             text=True,
         )
-    said = child.stdout.strip().splitlines()
+    lines = child.stdout.strip().splitlines()
     return (
-        json.loads(said[-1])
-        if not child.returncode and said
-        else {"error": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
+        json.loads(lines[-1])
+        if not child.returncode and lines
+        else {"error": (child.stderr.strip().splitlines() or ["no error message"])[-1]}
     )
 
 
 def cold() -> dict[str, Any]:
-    """[s] until the first step and gradient of a small block in space are done, compiling all."""
+    """Return the times [s] until the first step and gradient of a small 3D block, with
+    compilation."""
     began = time.perf_counter()
     model = model_of(make_scene("3d", small=True))
     step = model.step(model.initial_state(), np.zeros(0))
@@ -186,7 +189,7 @@ def cold() -> dict[str, Any]:
 
 
 def memory() -> dict[str, Any]:
-    """Peak memory of the gradient over 600 substeps of 138,375 particles."""
+    """Return the peak memory [GB] of the gradient over 600 substeps of 138,375 particles."""
     h = 1 / 40
     robot = Robot(
         name="block",
@@ -228,8 +231,8 @@ def report(numbers: dict[str, Any]) -> Report:
                 f"{case['backward']:.0f}",
                 f"{case['in_place'] / mine['in_place']:.2f}x",
                 f"{case['backward'] / mine['backward']:.2f}x",
-                f"{case['positions apart']:.0e}",
-                f"{case['gradients apart']:.0e}",
+                f"{case['position difference']:.0e}",
+                f"{case['gradient difference']:.0e}",
             ]
         )
     columns = [
@@ -240,17 +243,17 @@ def report(numbers: dict[str, Any]) -> Report:
         "backward [ns]",
         "forward / ours",
         "backward / ours",
-        "positions apart",
-        "gradients apart",
+        "position difference",
+        "gradient difference",
     ]
     notes = sorted({case["missing"] for case in cases if "missing" in case})
     if "gradient" in numbers["cold"]:
         notes.append(
-            f"Cold start, all compiled: first step after {numbers['cold']['step']:.0f} s, first "
-            f"gradient after {numbers['cold']['gradient']:.0f} s."
+            f"Cold start, with compilation: first step after {numbers['cold']['step']:.0f} s, "
+            f"first gradient after {numbers['cold']['gradient']:.0f} s."
         )
     notes += [
-        f"The case '{key}' stopped: {numbers[key]['error']}"
+        f"The case '{key}' failed: {numbers[key]['error']}"
         for key in ("cold", "memory")
         if "error" in numbers[key]
     ]
@@ -258,14 +261,14 @@ def report(numbers: dict[str, Any]) -> Report:
         m = numbers["memory"]
         notes.append(
             f"{m['particles']:,} particles, {m['substeps']} substeps with the gradient: "
-            f"{m['gigabytes']:.2f} GB at its peak, {m['seconds']:.0f} s."
+            f"peak memory {m['gigabytes']:.2f} GB, {m['seconds']:.0f} s."
         )
     notes.append(
-        "Medians of one run, a particle and substep. Forward keeps the last state only; backward "
-        "excludes the run that keeps the states. Apart: beside ours, relative to the largest way "
-        "and gradient. Warp runs on one thread."
+        "Medians of one run, per particle and substep. Forward stores the last state only. "
+        "Backward excludes the run that stores the states. Differences from Pliant are relative "
+        "to the largest displacement and gradient. Warp runs on one thread."
     )
-    return Report(tables=[("Material points", columns, rows)], notes=notes, numbers=numbers)
+    return Report(tables=[("Material point method", columns, rows)], notes=notes, numbers=numbers)
 
 
 if __name__ == "__main__":

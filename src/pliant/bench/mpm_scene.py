@@ -1,5 +1,4 @@
-"""The scene that every peer of `bench mpm` steps: an elastic block, falling and turning slowly,
-meets a floor."""
+"""The scene of `pliant bench mpm`: an elastic block that falls, rotates slowly and hits a floor."""
 
 from dataclasses import dataclass
 from math import ceil, sqrt
@@ -11,27 +10,23 @@ from pliant.core import Array, InputError, nearest
 YOUNG, POISSON, DENSITY = 1e5, 0.3, 1000.0  # [Pa], -, [kg/m^3]
 GRAVITY = -9.81  # [m/s^2] along the last axis
 FALL = -1.0  # [m/s] along the last axis
-# cells from the floor to the block; the splines of its lowest particles, those of three cells, just
-# reach the floor
+# cells between the floor and the block; the splines of its lowest particles just reach the floor
 GAP = 1.1
 COURANT = 0.2  # cells that a pressure wave crosses in one substep
-SIZES = {
-    "2d": ((160, 80), 1 / 80),
-    "3d": ((75, 45, 25), 1 / 40),
-}  # particles along each axis, two a cell; cell [m]
+# particles along each axis, two per cell; cell size [m]
+SIZES = {"2d": ((160, 80), 1 / 80), "3d": ((75, 45, 25), 1 / 40)}
 SMALL = {"2d": (24, 12), "3d": (10, 6, 5)}
-SPIN = {
+SPIN = {  # [1/s] velocity gradient
     "2d": np.array([[0.0, -0.5], [0.5, 0.0]]),
     "3d": np.array([[0.0, -0.4, 0.3], [0.4, 0.0, -0.5], [-0.3, 0.5, 0.0]]),
-}  # [1/s]
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MpmScene:
-    """Particles on a grid whose nodes lie at whole multiples of `cell`, and what a run of them is
-    asked for.
+    """Particles, a grid with nodes at multiples of `cell`, and the loss of a run.
 
-    In two dimensions the strain is plane, and mass and volume are those of a metre of depth.
+    A 2D scene is in plane strain; its masses and volumes are per metre of depth.
     """
 
     name: str
@@ -58,13 +53,13 @@ class MpmScene:
 
 
 def make_scene(name: str, *, small: bool = False, substeps: int | None = None) -> MpmScene:
-    """The block "2d" (12,800 particles) or "3d" (84,375) with 50 substeps; `small` has some 300
-    particles and 20 substeps."""
+    """Return the block "2d" (12,800 particles) or "3d" (84,375) with 50 substeps. `small` has about
+    300 particles and 20 substeps."""
     if name not in SIZES:
         raise InputError(f"There is no scene '{name}'; {nearest(name, SIZES)}")
     steps = (20 if small else 50) if substeps is None else substeps
     if steps < 1:
-        raise InputError(f"substeps = {steps} makes no run. Ask for at least one.")
+        raise InputError(f"substeps = {steps}; give at least one.")
     counts, h = (SMALL[name] if small else SIZES[name][0]), SIZES[name][1]
     dim = len(counts)
     low = h * np.array([*[0.0] * (dim - 1), GAP])
@@ -102,13 +97,14 @@ def make_scene(name: str, *, small: bool = False, substeps: int | None = None) -
 
 
 def _travel(v: Array, time: float) -> float:
-    """A bound [m] on the way of a particle; half of it again for what the bounce adds."""
+    """Return a bound [m] on the displacement of a particle, with a margin of one half for the
+    bounce."""
     return 1.5 * time * (float(np.linalg.norm(v, axis=1).max()) + abs(GRAVITY) * time)
 
 
 def _grid(x: Array, travel: float) -> tuple[Array, Array]:
-    """(first node, nodes along each axis) of the box of the particles; a stencil lies within
-    [floor(x) - 1, floor(x) + 2]."""
+    """Return the first node and the number of nodes along each axis of a grid that contains the
+    stencils of all particles. The stencil of x lies within [floor(x) - 1, floor(x) + 2]."""
     low, high = np.floor(x.min(axis=0)).astype(np.int64), np.floor(x.max(axis=0)).astype(np.int64)
     margin = ceil(travel)
     origin = low - 1 - margin

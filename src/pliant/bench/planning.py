@@ -1,10 +1,9 @@
-"""Time per iteration of every planner against the horizon, on the rod and the cloth of
-[Zimmermann2021, Fig. 3].
+"""`pliant bench planning`: time per iteration of every planner over the horizon, for the rod and
+the cloth of [Zimmermann2021, Fig. 3].
 
-Each case runs in a process of its own, so that its peak memory is its own. An iteration is
-everything between two accepted runs: derivatives, the step and the trial runs. The objective is the
-paper's: targets of the tip or the corners at the end, and the acceleration (and rate) of the
-joints.
+Each case runs in its own process, so that its peak memory can be measured. An iteration includes
+the derivatives, the step and the trial rollouts. The objective is that of the paper: final targets
+of the tip or the corners, and the acceleration (and rate) of the joints.
 """
 
 import json
@@ -28,7 +27,7 @@ from pliant.zoo.registry import find
 
 STEPS = (20, 40, 80, 160)
 DT = 0.025  # [s]
-PATIENCE = 200  # [s] for one case; only collocation on large bodies takes longer
+TIME_LIMIT = 200  # [s] for one case; only collocation on large bodies takes longer
 METHODS: dict[str, Any] = {
     "gauss_newton": gauss_newton,
     "batch Gauss-Newton": lambda problem, options: newton(
@@ -39,26 +38,29 @@ METHODS: dict[str, Any] = {
     "collocation": collocation,
     "gradient": gradient,
 }
-LIMITS = {
-    "batch Newton": 40
-}  # longer horizons of the exact Hessian take many minutes and gigabytes, and only show the cube
-COUNTED = {
+# largest horizon of a method; the exact Hessian grows with the cube of the horizon
+MAX_STEPS = {"batch Newton": 40}
+# number of timed iterations of a method; 3 by default
+TIMED_ITERATIONS = {
     "ddp (iLQR)": 1,
     "batch Newton": 1,
     "collocation": 1,
     "batch Gauss-Newton": 2,
-}  # iterations that are timed; 3 by default
-
+}
 
 BODIES = {"pendulum": "pendulum-1", "rod": "whip-1", "strip": "cloth-thin", "cloth": "cloth-toss"}
-MAKERS = {**pendulum.MAKERS, **whip.MAKERS, **lay_cloth.MAKERS}
+TASK_FACTORIES = {
+    **pendulum.TASK_FACTORIES,
+    **whip.TASK_FACTORIES,
+    **lay_cloth.TASK_FACTORIES,
+}
 
 
 def problem(body: str, steps: int) -> Problem:
-    """An experiment's body with another number of steps of the same length, and targets 5 cm ahead
-    of where it hangs: near enough for every method's first trial to be accepted, so that an
-    iteration is the same work for all."""
-    made = MAKERS[BODIES[body]](find(BODIES[body]).settings)
+    """Return the problem of an experiment with another number of steps, and targets 5 cm from the
+    rest position. They are so close that every method accepts its first trial, and an iteration is
+    the same work for all."""
+    made = TASK_FACTORIES[BODIES[body]](find(BODIES[body]).settings)
     robot, time = made.robot, DT * steps
     ends = [name for name in robot.effectors if not name.endswith("grip")]
     goals = [
@@ -75,9 +77,9 @@ def problem(body: str, steps: int) -> Problem:
 
 
 def case(body: str, steps: int, method: str) -> dict[str, Any]:
-    """One method on one problem: seconds an iteration (median) and the memory that planning added
-    at its peak."""
-    count = COUNTED.get(method, 3)
+    """Return the median time [s] of an iteration of one method on one problem, and the peak memory
+    [MB] that planning added."""
+    count = TIMED_ITERATIONS.get(method, 3)
     try:
         METHODS[method](problem(body, 2), options=Options(iterations=1))  # compiles and warms up
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -103,41 +105,41 @@ def cases(quick: bool, bodies: Sequence[str]) -> list[tuple[str, int, str]]:
         for body in bodies
         for n in steps
         for method in METHODS
-        if n <= LIMITS.get(method, n)
+        if n <= MAX_STEPS.get(method, n)
     ]
 
 
 def measure(quick: bool, bodies: Sequence[str] = ("rod", "cloth")) -> list[dict[str, Any]]:
-    """Every case in a process of its own, on one thread."""
+    """Measure every case in its own process, on one thread."""
     out = []
     for body, steps, method in cases(quick, bodies[:1] if quick else bodies):
-        words = [sys.executable, "-m", "pliant.bench.planning", "case", body, str(steps), method]
-        out.append({"body": body, "steps": steps, "method": method, **_child(words)})
+        command = [sys.executable, "-m", "pliant.bench.planning", "case", body, str(steps), method]
+        out.append({"body": body, "steps": steps, "method": method, **_child(command)})
     return out
 
 
-def _child(words: list[str]) -> dict[str, Any]:
-    """What a case printed, or why it did not."""
+def _child(command: list[str]) -> dict[str, Any]:
+    """Return the numbers that a case printed, or its error."""
     try:
         child = subprocess.run(
-            words,
+            command,
             capture_output=True,
             text=True,
             env={**os.environ, **ONE_THREAD},
-            timeout=PATIENCE,
+            timeout=TIME_LIMIT,
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"it took over {PATIENCE} s"}
-    said = child.stdout.strip().splitlines()
+        return {"error": f"it took over {TIME_LIMIT} s"}
+    lines = child.stdout.strip().splitlines()
     return (
-        json.loads(said[-1])
-        if not child.returncode and said
-        else {"error": (child.stderr.strip().splitlines() or ["stopped"])[-1]}
+        json.loads(lines[-1])
+        if not child.returncode and lines
+        else {"error": (child.stderr.strip().splitlines() or ["no error message"])[-1]}
     )
 
 
 def exponent(rows: list[dict[str, Any]], key: str) -> float:
-    """The growth of a number with the horizon, as a power."""
+    """Return the exponent with which a number grows with the horizon."""
     return float(
         np.polyfit(
             np.log([row["steps"] for row in rows]), np.log([max(row[key], 1e-9) for row in rows]), 1
@@ -148,7 +150,7 @@ def exponent(rows: list[dict[str, Any]], key: str) -> float:
 def report(numbers: list[dict[str, Any]]) -> Report:
     tables, notes = [], sorted({row["missing"] for row in numbers if "missing" in row})
     notes += [
-        f"{row['method']} on the {row['body']} at {row['steps']} steps stopped: {row['error']}"
+        f"{row['method']} on the {row['body']} at {row['steps']} steps failed: {row['error']}"
         for row in numbers
         if "error" in row
     ]
@@ -172,25 +174,25 @@ def report(numbers: list[dict[str, Any]]) -> Report:
                         method,
                         *(f"{at[n]['seconds']:.3f}" if n in at else "-" for n in steps),
                         *grown,
-                        _ahead(numbers, body, method),
+                        _speedup(numbers, body, method),
                     ]
                 )
         columns = [
             "method",
             *(f"{n} steps [s]" for n in steps),
             "exponent",
-            "memory [MB] at each",
-            "gauss_newton ahead at 40",
+            "memory [MB] for each",
+            "speed-up of gauss_newton at 40 steps",
         ]
-        tables.append((f"Seconds an iteration, {body}", columns, rows))
+        tables.append((f"Seconds per iteration, {body}", columns, rows))
     notes.append(
-        "One thread each, one run, a process for each case. Memory: what planning added to the "
-        "process at its peak."
+        "One thread and one process per case, one run. Memory: the increase of the peak memory of "
+        "the process by planning."
     )
     return Report(tables=tables, notes=notes, numbers=numbers)
 
 
-def _ahead(numbers: list[dict[str, Any]], body: str, method: str) -> str:
+def _speedup(numbers: list[dict[str, Any]], body: str, method: str) -> str:
     found = {
         row["method"]: row
         for row in numbers

@@ -1,4 +1,4 @@
-"""What a benchmark gives."""
+"""The report of a benchmark."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ ONE_THREAD = dict.fromkeys(
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Tables (title, columns, rows) to print, and the numbers behind them."""
+    """The tables (title, columns, rows) and notes of a benchmark, and the measured numbers."""
 
     tables: list[tuple[str, list[str], list[list[str]]]]
     notes: list[str]

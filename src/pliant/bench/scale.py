@@ -1,6 +1,6 @@
-"""`pliant bench scale`: time and memory of a cube with 4,000 to 150,000 unknowns, and their growth.
+"""`pliant bench scale`: growth of time and memory for a cube with 4,000 to 150,000 unknowns.
 
-Each method and size runs in its own process, so that its peak memory is its own.
+Each method and size runs in its own process, so that its peak memory can be measured.
 """
 
 import json
@@ -34,7 +34,7 @@ CASES = (*MODELS, "factors")
 
 
 def cube(divisions: int) -> Robot:
-    """A cube of linear tetrahedra that is clamped at its bottom and loaded sideways by gravity."""
+    """Return a cube of linear tetrahedra, clamped at its bottom and loaded sideways by gravity."""
     return Robot(
         shape=Box(size=(0.1, 0.1, 0.1)).mesh(divisions=(divisions,) * 3),
         order=1,
@@ -45,12 +45,13 @@ def cube(divisions: int) -> Robot:
 
 
 def case(name: str, divisions: int) -> dict[str, Any]:
-    """Seconds and peak memory of one method, or of the sparse factors, at one size."""
+    """Return the times [s] and peak memory [MB] of one method, or of the sparse factors, at one
+    size."""
     return _factors(divisions) if name == "factors" else _method(name, divisions)
 
 
 def _method(name: str, divisions: int) -> dict[str, Any]:
-    """{part: {"seconds", "megabytes"}}; megabytes are the peak since the start of the set-up."""
+    """Return {"seconds", "megabytes"} of each part; megabytes are the peak since the start."""
     _run(MODELS[name], 2, {}, 0.0)  # compiles
     parts: dict[str, dict[str, float]] = {}
     n, iterations = _run(MODELS[name], divisions, parts, _peak_megabytes())
@@ -60,18 +61,19 @@ def _method(name: str, divisions: int) -> dict[str, Any]:
 def _run(
     make: Callable[[Robot], Any], divisions: int, parts: dict[str, Any], before: float
 ) -> tuple[int, int]:
-    """Run set-up, step and vjp, and note each in `parts`; returns (unknowns, iterations)."""
+    """Run set-up, step and vjp, and store the time and memory of each in `parts`. Return the
+    numbers of unknowns and iterations."""
 
-    def noted(part: str, work: Callable[[], Any]) -> Any:
+    def measured(part: str, work: Callable[[], Any]) -> Any:
         start = perf_counter()
         out = work()
         seconds = perf_counter() - start
         parts[part] = {"seconds": seconds, "megabytes": _peak_megabytes() - before}
         return out
 
-    model = noted("set-up", lambda: _set_up(make, divisions))
-    step = noted("step", lambda: model.step(model.initial_state(), np.zeros(0)))
-    noted("vjp", lambda: model.pullback(step, np.ones_like(step.x)))
+    model = measured("set-up", lambda: _set_up(make, divisions))
+    step = measured("step", lambda: model.step(model.initial_state(), np.zeros(0)))
+    measured("vjp", lambda: model.pullback(step, np.ones_like(step.x)))
     return model.equations.n_dofs, step.status.iterations
 
 
@@ -86,7 +88,8 @@ def _peak_megabytes() -> float:
 
 
 def _factors(divisions: int) -> dict[str, Any]:
-    """Numbers and operations of the factor in both orders, and seconds of both solvers."""
+    """Return the stored numbers and operations of the factor in both orderings, and the times [s]
+    of the solvers."""
     eq = ImplicitEuler(cube(divisions), dt=DT).equations
     tangent, coefficients = eq.tangent, eq.coefficients(None)
     pattern, points = tangent.analysis.pattern, tangent.points
@@ -114,16 +117,16 @@ def _factor_seconds(analysis: linalg.Analysis, values: Array) -> dict[str, float
 
 
 def measure(quick: bool) -> list[dict[str, Any]]:
-    """Every case in its own process, on one thread."""
+    """Measure every case in its own process, on one thread."""
     sizes = DIVISIONS[:2] if quick else DIVISIONS
     return [{"case": name, **_child(name, divisions)} for divisions in sizes for name in CASES]
 
 
 def _child(name: str, divisions: int) -> dict[str, Any]:
-    words = [sys.executable, "-m", "pliant.bench.scale", "case", name, str(divisions)]
+    command = [sys.executable, "-m", "pliant.bench.scale", "case", name, str(divisions)]
     env = {**os.environ, **ONE_THREAD}
     try:
-        child = subprocess.run(words, capture_output=True, text=True, env=env, timeout=TIME_LIMIT)
+        child = subprocess.run(command, capture_output=True, text=True, env=env, timeout=TIME_LIMIT)
     except subprocess.TimeoutExpired:
         return {"divisions": divisions, "error": f"it took over {TIME_LIMIT} s"}
     if child.returncode:
@@ -133,18 +136,18 @@ def _child(name: str, divisions: int) -> dict[str, Any]:
 
 
 def exponent(unknowns: list[int], amounts: list[float]) -> float:
-    """The power of the unknowns by which an amount grows (least squares of the logarithms)."""
+    """Return the exponent with which an amount grows with the unknowns, by a logarithmic fit."""
     return float(np.polyfit(np.log(unknowns), np.log(amounts), 1)[0])
 
 
 def report(rows: list[dict[str, Any]]) -> Report:
     notes = [
-        f"{row['case']} at {row['divisions']}^3 cells stopped: {row['error']}"
+        f"{row['case']} at {row['divisions']}^3 cells failed: {row['error']}"
         for row in rows
         if "error" in row
     ]
     notes.append(
-        "One step from rest, one thread, one run, a process for each method and size. Memory: the "
+        "One step from rest, one thread, one run, one process per method and size. Memory: the "
         "peak since the start of the set-up, without the interpreter and the libraries. The vjp "
         "factorises the tangent at the end of the step."
     )
@@ -161,7 +164,8 @@ def report(rows: list[dict[str, Any]]) -> Report:
 def _growth(
     title: str, rows: list[dict[str, Any]], key: str, style: str
 ) -> tuple[str, list[str], list[list[str]]]:
-    """One line for each part of each method, one column for each size, and the exponent."""
+    """Return a table with a row for each part of each method, a column for each size, and the
+    growth exponent."""
     sizes, lines = sorted({row["unknowns"] for row in rows}), []
     for name in MODELS:
         mine = sorted((row for row in rows if row["case"] == name), key=lambda r: r["unknowns"])
@@ -182,7 +186,13 @@ def _factor_table(rows: list[dict[str, Any]]) -> tuple[str, list[str], list[list
         for solver, seconds in row["seconds"].items():
             cells = [f"{seconds['factor']:.2f}", f"{seconds['solve']:.3f}"]
             lines.append([f"{row['unknowns']:,}", solver, "", "", *cells])
-    columns = ["order or solver", "numbers [10^6]", "operations [10^9]", "factor [s]", "solve [s]"]
+    columns = [
+        "ordering or solver",
+        "numbers [10^6]",
+        "operations [10^9]",
+        "factor [s]",
+        "solve [s]",
+    ]
     return "Sparse factors", ["unknowns", *columns], lines
 
 

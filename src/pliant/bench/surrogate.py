@@ -1,10 +1,10 @@
-"""Exact evaluations and seconds to stand in for a costly map to a given error, and microseconds a
-query, beside scipy's interpolators.
+"""`pliant bench surrogate`: exact evaluations and time of surrogates of an expensive map for a
+given error, and time per query, compared with the interpolators of SciPy.
 
-Two maps: a ridge of two inputs, all over the unit box; and the shapes of the arm of [Jia2019] (four
-tensions), along a circle. Grid and Tree go where the queries are; Chebyshev, RBF and RegularGrid
-are given the box that holds them. Every method is made larger until it is near enough. Exact
-evaluations are shared through a cache, for they are the same whoever asks.
+There are two maps: a ridge of two inputs on the unit box, and the shapes of the arm of [Jia2019]
+(four tensions) along a circle. Grid and Tree evaluate the map only near queries. Chebyshev, RBF and
+RegularGrid cover the bounding box of the queries. Every method is refined until its error is small
+enough. All methods share the exact evaluations through a cache.
 """
 
 import json
@@ -22,31 +22,30 @@ from scipy.sparse.linalg import spsolve
 from scipy.stats import qmc
 
 from pliant.bench.report import Report
-from pliant.core import Array
+from pliant.core import Array, counted
 from pliant.dynamics.equilibrium_map import EquilibriumMap
 from pliant.surrogate import Chebyshev, Corners, ExactMap, Grid, Sample, SampleError, Tree
 from pliant.zoo.robots import line_arm
 
 ERRORS = (1e-3, 1e-4, 1e-5)
-COMPRESS = 1e-6  # as Latent has it
-CIRCLE = 0.5 * np.array(
-    [(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)]
-)  # directions of the four tensions
+COMPRESS = 1e-6  # the default of Latent
+# directions of the four tensions
+CIRCLE = 0.5 * np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)])
 
 
 @dataclass(kw_only=True, eq=False)
 class Map:
-    """An exact map, where it is asked, and its evaluations so far, which all methods share."""
+    """An exact map with its queries and a cache of its evaluations, which all methods share."""
 
     name: str
     f: ExactMap
     queries: Array  # (n, d)
-    cell: float  # the largest, of Grid and Tree
+    cell: float  # largest cell size of Grid and Tree
     origin: float
-    limit: int  # evaluations of one method
+    limit: int  # of the evaluations of one method
     compress: float | None = None
     known: dict[bytes, Sample] = field(default_factory=dict)
-    seconds: float = 0.0  # in f
+    seconds: float = 0.0  # [s] spent in f
 
     def __post_init__(self) -> None:
         self.dim, self.box = (
@@ -57,27 +56,27 @@ class Map:
         self.scale = float(np.abs(self.truth).max())
 
     def __call__(self, x: Array, near: Sample | None) -> tuple[Array, Array]:
-        """(value, slope), from the cache or from f with a start at `near`, or else at the nearest
-        query that is known."""
+        """Return value and slope from the cache, or from f with a warm start at `near` or the
+        nearest evaluated query."""
         if x.tobytes() not in self.known:
             begun = perf_counter()
-            value, slope, *_ = self.f(x, near or self._start(x))
+            value, slope, *_ = self.f(x, near or self._nearest_query(x))
             self.seconds += perf_counter() - begun
             self.known[x.tobytes()] = Sample(point=x.copy(), value=value, slope=slope)
         return self.known[x.tobytes()].value, self.known[x.tobytes()].slope
 
-    def _start(self, x: Array) -> Sample | None:
-        there = self.queries[: len(self.known)]
+    def _nearest_query(self, x: Array) -> Sample | None:
+        evaluated = self.queries[: len(self.known)]
         return (
-            self.known[there[np.argmin(np.linalg.norm(there - x, axis=1))].tobytes()]
+            self.known[evaluated[np.argmin(np.linalg.norm(evaluated - x, axis=1))].tobytes()]
             if self.known
             else None
         )
 
     def values(self, points: Array) -> Array:
-        """(n, N) at points (n, d), for those who keep no count themselves."""
+        """Return the values (n, N) at points (n, d). Raises `SampleError` beyond the limit."""
         if len(points) > self.limit:
-            raise SampleError(f"{len(points)} points are more than the limit of {self.limit}.")
+            raise SampleError(f"{counted(len(points), 'point')} exceed the limit of {self.limit}.")
         return np.array([self(x, None)[0] for x in points])
 
     def corners(self) -> Corners:
@@ -86,7 +85,7 @@ class Map:
         )
 
     def error(self, made: Any) -> float:
-        """The largest difference at the queries over the largest value."""
+        """Return the largest error at the queries, divided by the largest value."""
         return (
             max(
                 float(np.abs(made(x)[0] - v).max())
@@ -97,7 +96,7 @@ class Map:
 
 
 def ridge(count: int = 200) -> Map:
-    """tanh(k w.x + c) for four k: a front across the box, as steep as k."""
+    """Return the map tanh(k w.x + c) for four k: a front through the box with steepness k."""
     w, k, c = (
         np.array([0.8, 0.6]),
         np.array([1.0, 2.0, 3.0, 4.0]),
@@ -119,7 +118,7 @@ def ridge(count: int = 200) -> Map:
 
 
 def arm(quick: bool) -> Map:
-    """The positions of all vertices against the tensions of a circle about 2 N."""
+    """Return the map from tensions on a circle about 2 N to the positions of all vertices."""
     f = EquilibriumMap(robot=line_arm(layers=8, across=2) if quick else line_arm())
     angle = 2.0 * np.pi * np.arange(60) / 60
     queries = 2.0 + 1.5 * np.column_stack([np.cos(angle), np.sin(angle)]) @ CIRCLE.T
@@ -135,12 +134,12 @@ def arm(quick: bool) -> Map:
     )
 
 
-# Methods: each gives ever larger stand-ins, with how many evaluations they stand on
+# Methods: each yields surrogates of increasing size, with their number of evaluations
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """An interpolator of scipy, with no slope."""
+    """An interpolator of SciPy, which has no slope."""
 
     f: Callable[[Array], Array]
     evaluations: int
@@ -179,7 +178,7 @@ def regulars(m: Map) -> Iterator[Values]:
     for n in (4, 5, 6, 8, 11, 16, 22, 32, 45, 64):
         axes = list(np.linspace(*m.box, n).T)
         values = m.values(np.array(list(product(*axes)))).reshape(*(n,) * m.dim, -1)
-        # its own choice of solver is iterative, and stops at an error of about 1e-5
+        # the default solver is iterative and stops at an error of about 1e-5
         yield Values(
             RegularGridInterpolator(axes, values, method="cubic", solver=spsolve), n**m.dim
         )
@@ -198,10 +197,10 @@ METHODS: dict[str, Callable[[Map], Iterator[Any]]] = {
 
 
 def reached(m: Map, method: str) -> tuple[dict[str, Any], Any]:
-    """At each error: evaluations and the method's own seconds so far; and the last stand-in."""
+    """Return the evaluations and own time [s] of a method at each error, and its last surrogate."""
     found: dict[str, Any] = {}
     last, begun, spent = None, perf_counter(), m.seconds
-    with suppress(SampleError):  # beyond the limit
+    with suppress(SampleError):  # the limit of evaluations
         for made in METHODS[method](m):
             error = m.error(made)
             own = perf_counter() - begun - (m.seconds - spent)
@@ -218,7 +217,7 @@ def reached(m: Map, method: str) -> tuple[dict[str, Any], Any]:
 
 
 def on_map(m: Map) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The numbers of a map, and the last stand-in of every method that has one."""
+    """Return the numbers of a map, and the last surrogate of every method that has one."""
     both = {name: reached(m, name) for name in METHODS}
     numbers = {
         "map": m.name,
@@ -234,14 +233,14 @@ def on_map(m: Map) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def slope_seconds(m: Map) -> float:
-    """What the slope of the arm adds to an equilibrium that is known, the median of some."""
+    """Return the median time [s] of the slope of the arm at a known equilibrium."""
     model = m.f.model  # type: ignore[attr-defined]
     steps = [model.step(sample.value, sample.point) for sample in list(m.known.values())[:20]]
     return 1e-6 * microseconds(lambda step: model.linearize(step).dense_controls(), steps)
 
 
 def microseconds(f: Callable[[Any], Any], arguments: Iterable[Any]) -> float:
-    """The median of single calls."""
+    """Return the median time [us] of single calls."""
     taken = []
     for x in arguments:
         begun = perf_counter()
@@ -252,16 +251,16 @@ def microseconds(f: Callable[[Any], Any], arguments: Iterable[Any]) -> float:
 
 def query_rows(m: Map, made: dict[str, Any]) -> list[dict[str, Any]]:
     out, queries = [], np.tile(m.queries, (20, 1))
-    for name, stand_in in made.items():
+    for name, surrogate in made.items():
         row = {
             "method": name,
-            "evaluations": stand_in.evaluations,
-            "whole": microseconds(stand_in, queries),
+            "evaluations": surrogate.evaluations,
+            "whole": microseconds(surrogate, queries),
         }
         if name not in PEERS:
             row |= {
-                "coefficients": stand_in.rows(queries[0]).shape[1],
-                "rows": microseconds(stand_in.rows, queries),
+                "coefficients": surrogate.rows(queries[0]).shape[1],
+                "rows": microseconds(surrogate.rows, queries),
             }
         out.append(row)
     return out
@@ -282,7 +281,7 @@ def report(numbers: dict[str, Any]) -> Report:
     ]
     tables = [
         (
-            f"To an error of the {m['map']}, d = {m['dim']}, {m['outputs']:,} outputs",
+            f"Cost for a given error of the {m['map']}, d = {m['dim']}, {m['outputs']:,} outputs",
             columns,
             [[name, *_cells(m, name)] for name in m["methods"]],
         )
@@ -301,7 +300,7 @@ def report(numbers: dict[str, Any]) -> Report:
     if rows:
         tables.append(
             (
-                "Microseconds a query of the arm",
+                "Microseconds per query of the arm",
                 ["method", "evaluations", "r", "r coefficients", "all outputs"],
                 rows,
             )
@@ -310,40 +309,40 @@ def report(numbers: dict[str, Any]) -> Report:
 
 
 def _cells(m: dict[str, Any], method: str) -> list[str]:
-    """Evaluations and seconds at each error."""
+    """Return the evaluations and seconds at each error as text."""
     each, out = m["evaluation"] - (m.get("slope", 0.0) if method in PEERS else 0.0), []
     for error in ERRORS:
         found = m["methods"][method].get(f"{error:.0e}")
         out += (
             [f"{found['evaluations']:,}", f"{found['evaluations'] * each + found['own']:.3g}"]
             if found
-            else [f"not within {m['limit']:,}", "-"]
+            else [f"more than {m['limit']:,}", "-"]
         )
     return out
 
 
 def _note(m: dict[str, Any]) -> str:
-    part = f", of which the slope is {m['slope'] / m['evaluation']:.0%}" if "slope" in m else ""
-    taken = f"{1e3 * m['evaluation']:.3g} ms{part}; {m['made']:,} were made for all methods"
-    numbers = f"{1 + m['dim']} numbers of each output where a value alone is one"
+    part = f" ({m['slope'] / m['evaluation']:.0%} for the slope)" if "slope" in m else ""
+    numbers = f"{1 + m['dim']} numbers per output"
     return (
-        f"{m['map']}: an exact value and slope, {numbers}, take {taken}. The largest value is "
+        f"{m['map']}: an exact value and slope ({numbers}) take {1e3 * m['evaluation']:.3g} "
+        f"ms{part}. All methods together used {m['made']:,} evaluations. The largest value is "
         f"{m['scale']:.3g}."
     )
 
 
 PEERS = ("RBF", "RegularGrid")
 NOTES = [
-    "Error: the largest difference over all queries and outputs beside the largest value. Grid, "
-    "Tree and Chebyshev use values and slopes, RBF (quintic, Sobol points) and RegularGrid "
-    "(cubic, solved directly) values alone.",
-    "Seconds: evaluations times the mean seconds of one (of a value alone for RBF and "
-    "RegularGrid), and the method's own time over all sizes up to this one, to fit and to answer "
-    "the queries. Evaluations are those of all sizes too, but RegularGrid's, which are not "
-    "nested, are those of the last alone.",
-    "A query: one thread, median, each method at the size that reached its last error. "
-    "Coefficients: value and slopes of r numbers; all outputs: value and slopes, of RBF and "
-    "RegularGrid the value alone.",
+    "Error: the largest difference over all queries and outputs, divided by the largest value. "
+    "Grid, Tree and Chebyshev use values and slopes. RBF (quintic, Sobol points) and RegularGrid "
+    "(cubic, direct solver) use values only.",
+    "Seconds: evaluations times the mean time of one (of a value only for RBF and RegularGrid), "
+    "plus the time of the method to fit and to evaluate the queries, for all sizes up to this "
+    "one. Evaluations also include all sizes, except for RegularGrid, whose points are not "
+    "nested.",
+    "Time per query: one thread, median, each method at the size that reached its last error. "
+    "Coefficients: value and slopes of r numbers. All outputs: value and slopes; for RBF and "
+    "RegularGrid the value only.",
 ]
 
 

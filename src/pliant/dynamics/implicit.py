@@ -2,16 +2,17 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import final
 
 import numpy as np
 
 from pliant.argument_checks import check_dt
-from pliant.core import Array, InputError
+from pliant.core import Array, EquilibriumTangent, InputError
 from pliant.dynamics.energy_minimisation import SolverOptions
 from pliant.dynamics.equations import Equations
+from pliant.dynamics.equilibrium_tangent import equilibrium_tangent
 from pliant.dynamics.implicit_model import ImplicitModel
 from pliant.dynamics.integration_rules import (
     IntegrationRule,
@@ -75,6 +76,15 @@ class Quasistatic(ImplicitModel):
     @cached_property
     def rule(self) -> IntegrationRule:
         return quasistatic_rule()
+
+    def equilibrium_tangent(self, x: Array, u: Array, k: int = 0) -> EquilibriumTangent | None:
+        """Return the linearised equilibrium at the state x (n_state,), with supports and loads at
+        the end of step k. Return None if no factorisation exists."""
+        return equilibrium_tangent(self.equations, x, u, (k + 1) * self.dt)
+
+    def with_max_iterations(self, iterations: int) -> "Quasistatic":
+        """Return the same model with another limit on the iterations of its solver."""
+        return replace(self, solver_options=replace(self.solver_options, iterations=iterations))
 
     def initial_acceleration(
         self, q: Array, v: Array, controls: Array | None, p: Array | None

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import scipy.sparse as sp
 
+from pliant.bodies import Body, Potential
 from pliant.contact import Contact
 from pliant.core import Array, Params, Space, effector_jacobian, effector_position
 from pliant.dynamics.equations import Equations
@@ -45,6 +46,28 @@ class RobotModel(ABC):
     @property
     def params(self) -> Params:
         return self.equations.params
+
+    @property
+    def body(self) -> Body:
+        return self.equations.body
+
+    @property
+    def dim(self) -> int:
+        return self.equations.dim
+
+    @property
+    def potentials(self) -> Sequence[tuple[Potential, slice]]:
+        """The attached actuators, contacts and liquids, each with its controls."""
+        return self.equations.potentials
+
+    def attached(self, name: str) -> tuple[Potential, sp.csr_matrix]:
+        """Return the potential of an actuator by its name, and the matrix (n_points dim, n_dofs) of
+        its points. Raises InputError for an unknown name."""
+        return self.equations.attached(name)
+
+    def points(self, term: Potential, q: Array) -> Array:
+        """Return the points (n_points, dim) [m] of an attached part at the positions q."""
+        return self.equations.points(term, q)
 
     def without_contacts(self, contacts: Sequence[Contact]) -> Self:
         """Return the same model, on the same body, of the robot without some of its contacts."""

@@ -6,7 +6,7 @@ at q, so the derivative of the step needs the third derivative of the energy, co
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, final
 
@@ -36,6 +36,7 @@ from pliant.core import (
 )
 from pliant.dynamics.cell_sums import CellSums
 from pliant.dynamics.equations import Equations, ModelCoefficients
+from pliant.dynamics.implicit import Quasistatic
 from pliant.dynamics.robot_model import RobotModel
 from pliant.dynamics.semi_implicit_jacobian import StateJacobian
 from pliant.robot import Robot
@@ -116,6 +117,16 @@ class SemiImplicit(RobotModel):
                 body, StiffnessMaterialDerivatives, "A design parameter in SemiImplicit"
             )
         return body
+
+    def with_time_step(self, dt: float) -> "SemiImplicit":
+        """Return the same model with another time step [s]."""
+        return replace(self, dt=dt)
+
+    def quasistatic_model(self) -> Quasistatic | None:
+        """Return the model of the same robot without inertia, None if rigid motions are free."""
+        if self.equations.free_rigid_motions():
+            return None
+        return Quasistatic(self.robot, solver=self.equations.solver)
 
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
         """Return the state after one step. k is the index of the step in time; moving supports and

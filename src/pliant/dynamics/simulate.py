@@ -11,16 +11,17 @@ from pliant.argument_checks import INITIAL_STEP, check_model, check_state, check
 from pliant.core import (
     Array,
     Dynamics,
+    EquilibriumModel,
     InputError,
     Reversible,
     Status,
     Step,
     StepError,
     check_controls,
+    counted,
     finite_array,
     require_kind,
 )
-from pliant.dynamics.implicit_model import ImplicitModel
 from pliant.dynamics.overlaps import overlap_note, with_note
 from pliant.progress import Progress, reporting
 from pliant.result_reports import notebook_html, write_report
@@ -46,7 +47,7 @@ class Rollout:
     def __repr__(self) -> str:
         robot = getattr(getattr(self.model, "robot", None), "name", "")
         of = f" of {robot}" if robot else ""
-        return f"<Rollout{of}: {len(self.controls)} steps, {self.status.text}>"
+        return f"<Rollout{of}: {counted(len(self.controls), 'step')}, {self.status.text}>"
 
     def _repr_html_(self) -> str:
         return notebook_html(self)
@@ -174,7 +175,7 @@ def _state_gradients(x_bar: Array, shape: tuple[int, int]) -> Array:
 
 
 def equilibrium(
-    model: ImplicitModel,
+    model: EquilibriumModel,
     u: Array,
     *,
     x0: Array | None = None,
@@ -202,7 +203,7 @@ def equilibrium(
     >>> step.status.ok
     True
     """
-    if not isinstance(model, ImplicitModel) or model.rule.acceleration[0] != 0.0:
+    if not isinstance(model, EquilibriumModel):
         raise InputError(
             "An equilibrium needs a model without inertia; make one with Quasistatic(robot)."
         )

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from pliant.core import Array, require_kind
+from pliant.core import Array, counted, require_kind
 from pliant.geometry.cavities import connected_parts, find_cavities, signed_enclosed_volume
 from pliant.geometry.distance import distance_to_simplices, quasirandom_points, sample_surface
 from pliant.geometry.mesh import Mesh
@@ -70,10 +70,13 @@ class FillReport:
         if self.lost_cavities:
             volume, place = max(self.lost_cavities, key=lambda void: void[0])
             found.append(
-                f"it loses {len(self.lost_cavities)} of {self.cavities} cavities (the largest has "
+                f"it loses {len(self.lost_cavities)} of {self._n_cavities()} (the largest has "
                 f"{volume:.3g} m^3, near {place.round(6).tolist()} m)"
             )
         return found
+
+    def _n_cavities(self) -> str:
+        return counted(self.cavities, "cavity", "cavities")
 
     def warnings(self, tolerances: FillTolerances | None = None) -> list[str]:
         """Return the inaccuracies of the mesh; empty for an accurate mesh."""
@@ -87,7 +90,7 @@ class FillReport:
     def summary(self) -> str:
         """Return volume, cavities and distance in one line."""
         kept = self.cavities - len(self.lost_cavities)
-        cavities = f"{kept} of {self.cavities} cavities, " if self.cavities else ""
+        cavities = f"{kept} of {self._n_cavities()}, " if self.cavities else ""
         return (
             f"{self.surface_volume:.4g} m^3, of which the mesh has {100 * self.volume_ratio:.1f} "
             f"%; {cavities}{self.gap()}"

@@ -1,4 +1,4 @@
-"""The tables and figures of the papers, theirs beside ours, measured on this machine."""
+"""Tables and figures of the papers beside results of Pliant, measured on this machine."""
 
 from importlib import import_module
 from pathlib import Path
@@ -10,16 +10,16 @@ from pliant.report.result_folder import checked_folder, lock_result_folder, repl
 
 
 def papers() -> dict[str, str]:
-    """The papers that can be reproduced, with what is reproduced of each."""
+    """Return the numbers of the papers that can be reproduced, with the reproduced parts."""
     return {
         "000": "Table I, first row (the soft arm: cost of f, g and g~, evaluations, error), and "
         "Fig. 5 (a)",
-        "001": "Fig. 4 to 7 (Diamond, Stiff-Flop, Liandford) with our runs, and a table of "
-        "iterations, time, error and active bounds",
-        "002": "Table I (volumes and times by grid, columns and exact), Fig. 3 to 6 (heat maps, "
-        "cylinder, finger, pendulum)",
-        "003": "Table I with results, Fig. 3 (time an iteration), Fig. 5 (regulariser), Fig. 8 and "
-        "9 (convergence, feasibility)",
+        "001": "Fig. 4 to 7 (Diamond, Stiff-Flop, Liandford), and a table of iterations, time, "
+        "error and active bounds",
+        "002": "Table I (volumes and times of columns and of the exact weight), Fig. 3 to 6 (heat "
+        "maps, cylinder, finger, pendulum)",
+        "003": "Table I with results, Fig. 3 (time per iteration), Fig. 5 (regulariser), Fig. 8 "
+        "and 9 (convergence, feasibility)",
     }
 
 
@@ -30,12 +30,12 @@ def reproduce(
     quick: bool = False,
     progress: Progress | bool | None = None,
 ) -> dict[str, Any]:
-    """Measure what a paper reports and write a result folder; gives the content of result.json.
-    `progress` is as in `plan`."""
+    """Reproduce a paper, write a result folder and return the content of result.json.
+
+    `progress` is as in `plan`. Raises `InputError` if the paper is unknown.
+    """
     if name not in papers():
-        raise InputError(
-            f"There is nothing of paper '{name}' to reproduce yet; {nearest(name, papers())}"
-        )
+        raise InputError(f"Pliant does not reproduce paper '{name}'; {nearest(name, papers())}")
     module = import_module(f"pliant.papers.paper{name}")
     folder = checked_folder(out, f"paper-{name}")
     with lock_result_folder(folder), replace_result(folder) as work, reporting(progress) as report:

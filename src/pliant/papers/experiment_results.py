@@ -1,5 +1,5 @@
-"""What a paper's reproduction writes: its numbers beside the paper's, as result.json and as a
-page."""
+"""The result folder of a reproduced paper: metrics beside those of the paper, as result.json and
+report.html."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -13,46 +13,48 @@ from pliant.zoo.experiment import Metric, versions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """Numbers and what is to be said about them; a metric whose name ends in 'reached' must be
-    True."""
+class MeasuredMetrics:
+    """Metrics and notes about them. A metric whose name ends in 'reached' must be True."""
 
     metrics: Mapping[str, Metric]
     notes: Sequence[str] = ()
 
 
-def written(
+def write_paper_result(
     folder: Path,
     paper: str,
     shows: str,
-    found: Found,
+    measured: MeasuredMetrics,
     *,
     quick: bool,
-    began: float,
+    start: float,
     plots: Sequence[Plot],
-    missed: str = "an experiment missed its goal",
+    failure: str = "an experiment did not reach its goal",
     media: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Write the result folder; gives the content of result.json. `media` are names of pictures in
-    the folder."""
-    reached = all(m.value is True for key, m in found.metrics.items() if key.endswith("reached"))
+    """Write the result folder and return the content of result.json.
+
+    `start` is the value of `time.perf_counter` at the start, `failure` the status if a metric that
+    ends in 'reached' is not True. `media` are names of pictures in the folder.
+    """
+    reached = all(m.value is True for key, m in measured.metrics.items() if key.endswith("reached"))
     result = {
         "name": f"paper-{paper}",
         "paper": paper,
         "shows": shows,
         "seed": 0,
-        "status": "done" if reached else f"not reached: {missed}",
+        "status": "done" if reached else f"not reached: {failure}",
         "settings": {"quick": quick},
         "versions": versions(),
-        "seconds": round(time.perf_counter() - began, 1),
+        "seconds": round(time.perf_counter() - start, 1),
         "metrics": {
             key: {"value": m.value, "unit": m.unit, "paper": m.paper}
-            for key, m in found.metrics.items()
+            for key, m in measured.metrics.items()
         },
-        "notes": list(found.notes),
+        "notes": list(measured.notes),
     }
     write_report(
-        folder, {**result, "paper": f"paper {paper}"}, plots, media=media, notes=found.notes
+        folder, {**result, "paper": f"paper {paper}"}, plots, media=media, notes=measured.notes
     )
     write_json(folder / "result.json", result)
     return result

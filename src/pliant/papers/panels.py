@@ -1,4 +1,4 @@
-"""A figure of several pictures side by side, all seen by one eye and in one scale of colours."""
+"""Figures of several pictures side by side, with the same camera and colour scale."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,19 +16,22 @@ from pliant.report.figures import STYLE
 from pliant.store import write_atomic
 
 SIZE = (640, 480)  # [pixels] of one picture, before it is trimmed
-PAD = 12  # [pixels] left white around what is drawn
+PAD = 12  # [pixels] of white margin around the drawing
 DPI = 100.0
 
 
 def pictures(
     scene: Scene, *, targets: Array | None = None, size: tuple[int, int] = SIZE
 ) -> list[Array]:
-    """(height, width, 3) every frame of a scene, with its own row of targets (frames, dim) [m]."""
+    """Return a picture (height, width, 3) of each frame of a scene.
+
+    `targets` (frames, dim) [m] has one target for each frame.
+    """
     stage = make_stage(scene if targets is None else replace(scene, targets=targets), size)
     out = []
     for k in range(len(scene.frames)):
         one = slice(k, k + 1)
-        alone = replace(
+        single = replace(
             scene,
             frames=scene.frames[one],
             lines=(),
@@ -36,12 +39,12 @@ def pictures(
             values=None if scene.values is None else scene.values[one],
             markers=None if scene.markers is None else scene.markers[one],
         )
-        out.append(draw(alone, 0, stage=stage))
+        out.append(draw(single, 0, stage=stage))
     return out
 
 
 def trimmed(row: Sequence[Array]) -> list[Array]:
-    """Pictures of one size (height, width, 3) without the white that all of them have around."""
+    """Return pictures (height, width, 3) of equal size without their common white margin."""
     ink = np.any([(picture < 255).any(axis=2) for picture in row], axis=0)
     (top, *_, bottom), (left, *_, right) = (
         np.flatnonzero(ink.any(axis=1)),
@@ -56,16 +59,18 @@ def trimmed(row: Sequence[Array]) -> list[Array]:
 def write_panels(
     path: Path, rows: Sequence[Sequence[Array]], titles: Sequence[Sequence[str]]
 ) -> Path:
-    """A PNG file of rows of pictures (height, width, 3), each with its title; the pictures of a row
-    have one size."""
+    """Write a PNG file of rows of pictures (height, width, 3) with titles, and return its path.
+
+    The pictures of a row have equal size.
+    """
     cut = [trimmed(row) for row in rows]
-    wide, high = (
+    width, height = (
         max(sum(p.shape[1] for p in row) for row in cut),
         sum(row[0].shape[0] + 44 for row in cut),
     )
     buffer = BytesIO()
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(wide / DPI, high / DPI), dpi=DPI, layout="constrained")
+        figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(
             len(cut),
@@ -73,12 +78,12 @@ def write_panels(
             squeeze=False,
             height_ratios=[row[0].shape[0] for row in cut],
         )
-        for place in axes.flat:
-            place.set_axis_off()
-        for row, names, places in zip(cut, titles, axes, strict=True):
-            for picture, name, place in zip(row, names, places, strict=False):
-                place.imshow(picture, interpolation="none")
-                place.set_title(name, fontsize=14, pad=6)
+        for panel in axes.flat:
+            panel.set_axis_off()
+        for row, names, panels in zip(cut, titles, axes, strict=True):
+            for picture, name, panel in zip(row, names, panels, strict=False):
+                panel.imshow(picture, interpolation="none")
+                panel.set_title(name, fontsize=14, pad=6)
         figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
     write_atomic(path, buffer.getvalue())
     return path

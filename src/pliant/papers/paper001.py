@@ -1,5 +1,5 @@
-"""[Menager2024]: Fig. 4 to 7 redrawn with our runs of its three robots, and a table of iterations,
-time, error and active bounds."""
+"""[Menager2024]: Fig. 4 to 7 with results of Pliant for the three robots, and a table of
+iterations, time, error and active bounds."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,104 +9,114 @@ from typing import Any
 
 import numpy as np
 
-from pliant.papers.experiment_results import Found, written
+from pliant.papers.experiment_results import MeasuredMetrics, write_paper_result
 from pliant.progress import Progress
 from pliant.report import Plot
 from pliant.zoo.condensed_experiments import (
-    Maker,
-    bounded_controls,
-    place_plot,
-    plans,
-    speed_plot,
-    way_metrics,
+    TaskFactory,
+    bounded_control_plots,
+    plan_all,
+    plan_metrics,
+    position_plot,
+    velocity_plot,
 )
-from pliant.zoo.condensed_tasks import CLOSE, Reached, ReachTask
+from pliant.zoo.condensed_tasks import GOAL_TOLERANCE, ReachResult, ReachTask
 from pliant.zoo.experiment import ExperimentRun, Metric
 from pliant.zoo.experiments import diamond_two_goals, liandford, stiff_flop
 from pliant.zoo.registry import find
 
 SHOWS = "Fig. 4 to 7: Diamond, Stiff-Flop and Liandford"
-FIGURES: Mapping[str, tuple[str, Maker]] = {
+FIGURES: Mapping[str, tuple[str, TaskFactory]] = {
     "diamond-two-goals": ("Fig. 4", diamond_two_goals.task),
-    "stiff-flop-middle": ("Fig. 5, first row", stiff_flop.maker("middle")),
-    "stiff-flop-tip": ("Fig. 5, second row", stiff_flop.maker("tip")),
+    "stiff-flop-middle": ("Fig. 5, first row", stiff_flop.task_factory("middle")),
+    "stiff-flop-tip": ("Fig. 5, second row", stiff_flop.task_factory("tip")),
     "liandford-spiral": ("Fig. 6", liandford.spiral),
     "liandford-pick-place": ("Fig. 7, first row", liandford.pick_place),
     "liandford-orient": ("Fig. 7, second row", liandford.orient),
 }
 NOTES = (
-    "The paper reports iterations for the Diamond alone: 208 with the linear part of the "
-    "derivative, and the 1,000 that were allowed with the non-linear part; it gives no errors, "
-    "times, sizes, materials or goals, so that all but the iterations is ours.",
-    "A plan by a condensed derivative has settled when eight iterations lowered its objective by "
+    "The paper reports iterations of the Diamond only: 208 with the linear derivative, and the "
+    "allowed 1,000 with the non-linear derivative. It gives no errors, times, sizes, materials or "
+    "goals; these are our choice or our measurement.",
+    "A plan with a condensed derivative has settled if eight iterations reduced its objective by "
     "less than a thousandth.",
-    "The Liandford's motors are driven by their angle, for which the linear part alone forgets "
-    "that the legs push back; here it is planned with the non-linear part, with which it reaches "
-    "its goals. The paper did the opposite: it planned this robot with the linear part, and says "
-    "that the non-linear one did not give the same results within the same iterations.",
+    "The motors of the Liandford are driven by their angle. The linear derivative neglects the "
+    "reaction of the legs, so Pliant plans this robot with the non-linear derivative and reaches "
+    "the goals. The paper plans it with the linear derivative. It states that the non-linear one "
+    "did not give the same results within the same number of iterations.",
 )
 
 
 def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
-    """Every experiment of the paper, one after the other; a saved plan is resumed."""
-    began = time.perf_counter()
+    """Plan every experiment of the paper and write the result folder."""
+    start = time.perf_counter()
     metrics: dict[str, Metric] = {}
     plots: list[Plot] = []
-    for name, (figure, make) in FIGURES.items():
-        here = ExperimentRun(
-            settings=find(name).chosen(quick=quick),
+    for name, (figure, make_task) in FIGURES.items():
+        context = ExperimentRun(
+            settings=find(name).resolve_settings(quick=quick),
             folder=folder / name,
             identity=f"paper-001 {name}",
             progress=lambda what, done, total, name=name: progress(  # type: ignore[misc]
                 f"{name}: {what}", done, total
             ),
         )
-        task = make(here.settings)
-        found = plans(here, task)
-        for way, one in found.items():
+        task = make_task(context.settings)
+        results = plan_all(context, task)
+        for derivative, result in results.items():
             metrics |= {
-                f"{name}, {key}": metric for key, metric in way_metrics(task, way, one).items()
+                f"{name}, {key}": metric
+                for key, metric in plan_metrics(task, derivative, result).items()
             }
-        worst = max(one.worst for one in found.values())
-        kept = all(one.plan.limit_violation <= 1e-9 for one in found.values())
-        metrics[f"{name} reached"] = Metric(value=bool(worst <= CLOSE and kept))
+        largest = max(result.largest_goal_error for result in results.values())
+        within_bounds = all(result.plan.limit_violation <= 1e-9 for result in results.values())
+        metrics[f"{name}, goals reached"] = Metric(
+            value=bool(largest <= GOAL_TOLERANCE and within_bounds)
+        )
         plots += [
-            replace(plot, title=f"{figure}: {plot.title}") for plot in drawn(name, task, found)
+            replace(plot, title=f"{figure}: {plot.title}")
+            for plot in figure_plots(name, task, results)
         ]
-    return written(
+    return write_paper_result(
         folder,
         "001",
         SHOWS,
-        Found(metrics=metrics, notes=NOTES),
+        MeasuredMetrics(metrics=metrics, notes=NOTES),
         quick=quick,
-        began=began,
+        start=start,
         plots=plots,
     )
 
 
-def drawn(name: str, task: ReachTask, found: Mapping[str, Reached]) -> Sequence[Plot]:
-    """What the paper's figure shows: all axes of the Diamond, the plane of the spiral, else
-    controls, place and speed along one axis."""
-    last = list(found.values())[-1]
+def figure_plots(name: str, task: ReachTask, results: Mapping[str, ReachResult]) -> Sequence[Plot]:
+    """Return the plots of the paper's figure.
+
+    They are all axes of the Diamond, the plane of the spiral, or the controls with position and
+    velocity along one axis.
+    """
+    last = list(results.values())[-1]
     first = next(iter(task.paths))
     if name == "diamond-two-goals":
         return [
-            plot(task, found, first, axis) for plot in (place_plot, speed_plot) for axis in "xyz"
+            plot(task, results, first, axis)
+            for plot in (position_plot, velocity_plot)
+            for axis in "xyz"
         ]
     if name == "liandford-spiral":
-        wanted = np.array([task.paths[first](task.dt * k) for k in range(task.steps + 1)])
-        curves = {"wanted": wanted, **{way: one.places[first] for way, one in found.items()}}
+        reference = np.array([task.paths[first](task.dt * k) for k in range(task.steps + 1)])
+        positions = {name: result.positions[first] for name, result in results.items()}
+        curves = {"reference": reference, **positions}
         return [
             Plot(
-                title="the spiral",
+                title="spiral",
                 x="x [m]",
                 y="z [m]",
-                series={way: (p[:, 0], p[:, 2]) for way, p in curves.items()},
+                series={name: (p[:, 0], p[:, 2]) for name, p in curves.items()},
             )
         ]
     one_axis = [
-        plot(task, found, effector, "x")
+        plot(task, results, effector, "x")
         for effector in task.paths
-        for plot in (place_plot, speed_plot)
+        for plot in (position_plot, velocity_plot)
     ]
-    return [*bounded_controls(task, last), *one_axis]
+    return [*bounded_control_plots(task, last), *one_axis]

@@ -1,5 +1,5 @@
-"""[Rodriguez2017]: Table I, the heat maps of Fig. 3, and Fig. 4 to 6 with our cylinder, finger and
-pendulum."""
+"""[Rodriguez2017]: Table I, the heat maps of Fig. 3, and Fig. 4 to 6 with the cylinder, the finger
+and the pendulum of Pliant."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,10 +14,9 @@ from pliant.actuators import AttachedLiquid, Hydraulic, merged_constraint
 from pliant.core import Array
 from pliant.dynamics import Quasistatic, equilibrium
 from pliant.dynamics.equations import Equations
-from pliant.dynamics.implicit_model import ImplicitModel
 from pliant.geometry import Surface, hare_surface, icosphere
 from pliant.hydrostatics import column_weights, hydrostatic_load
-from pliant.papers.experiment_results import Found, written
+from pliant.papers.experiment_results import MeasuredMetrics, write_paper_result
 from pliant.papers.panels import pictures, write_panels
 from pliant.progress import Progress
 from pliant.report import Plot, Scene
@@ -31,42 +30,41 @@ from pliant.zoo.inverse_tasks import (
     TargetTaskResult,
     controller_messages,
     failures,
-    follow_plots,
     target_scene,
+    tracking_plots,
     visit_targets,
 )
 from pliant.zoo.registry import find
 
 SHOWS = (
-    "Table I (volumes and times by grid, columns and exact), the heat maps of Fig. 3, and Fig. 4 "
-    "to 6 with our robots"
+    "Table I (volumes and times of columns and of the exact weight), the heat maps of Fig. 3, and "
+    "Fig. 4 to 6 with the robots of Pliant"
 )
 TABLE = {"sphere": "fluid-sphere", "bunny": "fluid-bunny-like"}
 GRIDS = (30, 50, 200, 500)  # of Fig. 3
-BELOW, FRONT, BOTTOM = (
-    (-60.0, -25.0),
-    (-90.0, 5.0),
-    (-90.0, -75.0),
-)  # [degrees] where the eye is; the weight is below
+# [degrees] azimuth and elevation of the camera
+VIEW_FROM_BELOW = (-60.0, -25.0)
+FRONT_VIEW = (-90.0, 5.0)
+BOTTOM_VIEW = (-90.0, -75.0)
 NOTES = (
-    "The columns put the whole weight of the fluid on the triangles that face down, straight "
-    "down. A fluid at rest presses on every wall, at right angles, and more so further down: the "
-    "last picture of each row of Fig. 3, where as in the others larger triangles bear more. Both "
-    "have the same sum and the same torque about a level axis, so that slender bodies droop "
+    "The columns apply the whole weight of the fluid vertically to the triangles that face down. "
+    "A real fluid at rest applies a pressure normal to every wall, which increases with depth "
+    "(last picture of each row of Fig. 3). In all pictures, larger triangles carry more. Both "
+    "loads have the same sum and the same torque about horizontal axes, so slender bodies bend "
     "alike.",
-    "The paper does not print the angles of Fig. 4, the sizes and materials of its robots or the "
-    "targets of Fig. 5 and 6: those are ours.",
-    "The merged constraint of section IV is the first term of the exact response: it lets the "
-    "weight grow with the volume, but stay as it is spread over the wall. Here the tangent holds "
-    "the derivative of the weight itself, so that no merging is needed.",
-    "The paper's bunny is another shape of about as many triangles: its errors and times may be "
-    "set beside ours, its volumes not.",
+    "The paper does not give the angles of Fig. 4, the sizes and materials of its robots, or the "
+    "targets of Fig. 5 and 6. These are our choice.",
+    "The merged constraint of section IV is the first term of the exact response: the weight "
+    "grows with the volume, but its distribution over the wall stays constant. The tangent of "
+    "Pliant includes the derivative of the weight, so no merging is necessary.",
+    "The paper's bunny is another shape with about as many triangles: its errors and times are "
+    "comparable, its volumes are not.",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """What one table or figure brings."""
+class ReproducedPart:
+    """The metrics, plots, notes and pictures of one table or figure."""
 
     metrics: Mapping[str, Metric]
     plots: tuple[Plot, ...] = ()
@@ -75,10 +73,10 @@ class Part:
 
 
 def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
-    """Everything of [Rodriguez2017], in one folder."""
-    began = time.perf_counter()
+    """Reproduce the table and the figures and write the result folder."""
+    start = time.perf_counter()
     parts = [
-        *(table_one(folder, which, quick, progress) for which in TABLE),
+        *(table_one(folder, shape, quick, progress) for shape in TABLE),
         figure_three(folder, quick, progress),
         figure_four(folder, quick, progress),
         section_four(quick),
@@ -86,35 +84,49 @@ def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any
         figure_six(folder, quick, progress),
     ]
     metrics = {name: metric for part in parts for name, metric in part.metrics.items()}
-    found = Found(metrics=metrics, notes=[*NOTES, *(note for part in parts for note in part.notes)])
+    notes = [*NOTES, *(note for part in parts for note in part.notes)]
     plots, media = (
         [plot for part in parts for plot in part.plots],
         [name for part in parts for name in part.media],
     )
-    return written(folder, "002", SHOWS, found, quick=quick, began=began, plots=plots, media=media)
+    return write_paper_result(
+        folder,
+        "002",
+        SHOWS,
+        MeasuredMetrics(metrics=metrics, notes=notes),
+        quick=quick,
+        start=start,
+        plots=plots,
+        media=media,
+    )
 
 
-def table_one(folder: Path, which: str, quick: bool, progress: Progress) -> Part:
-    """A half of Table I."""
-    experiment = find(TABLE[which])
-    found = experiment.perform(
+def table_one(folder: Path, shape: str, quick: bool, progress: Progress) -> ReproducedPart:
+    """Return the half of Table I for a shape, "sphere" or "bunny"."""
+    experiment = find(TABLE[shape])
+    outcome = experiment.perform(
         ExperimentRun(
-            settings=experiment.chosen(quick=quick),
+            settings=experiment.resolve_settings(quick=quick),
             folder=folder,
             identity=experiment.name,
-            progress=lambda what, done, total: progress(f"Table I, {which}", done, total),
+            progress=lambda what, done, total: progress(f"Table I, {shape}", done, total),
         )
     )
-    metrics = {f"Table I, {which}: {name}": metric for name, metric in found.metrics.items()}
-    return Part(
-        metrics={**metrics, f"Table I, {which}: reached": Metric(value=bool(found.reached))},
-        notes=tuple(found.notes[:1]),
-        plots=tuple(replace(plot, title=f"Table I, {which}: {plot.title}") for plot in found.plots),
+    metrics = {f"Table I, {shape}: {name}": metric for name, metric in outcome.metrics.items()}
+    return ReproducedPart(
+        metrics={
+            **metrics,
+            f"Table I, {shape}: accuracy reached": Metric(value=bool(outcome.reached)),
+        },
+        notes=tuple(outcome.notes[:1]),
+        plots=tuple(
+            replace(plot, title=f"Table I, {shape}: {plot.title}") for plot in outcome.plots
+        ),
     )
 
 
-def figure_three(folder: Path, quick: bool, progress: Progress) -> Part:
-    """The weight on each node by columns of four grids, and the exact force."""
+def figure_three(folder: Path, quick: bool, progress: Progress) -> ReproducedPart:
+    """Return Fig. 3: heat maps of the nodal weights of four column grids and of the exact force."""
     rows, titles = [], []
     for k, (name, surface) in enumerate(
         {
@@ -125,17 +137,19 @@ def figure_three(folder: Path, quick: bool, progress: Progress) -> Part:
         progress("Fig. 3", k, 2)
         rows.append(
             [
-                *pictures(heat_map(surface, by_columns(surface))),
-                *pictures(heat_map(surface, exactly(surface))),
+                *pictures(heat_map(surface, column_weight_maps(surface))),
+                *pictures(heat_map(surface, exact_force_map(surface))),
             ]
         )
         titles.append([*(f"{name}, {grid}² columns" for grid in GRIDS), f"{name}, exact pressure"])
     progress("Fig. 3", 2, 2)
-    return Part(metrics={}, media=(write_panels(folder / "fig-3.png", rows, titles).name,))
+    return ReproducedPart(
+        metrics={}, media=(write_panels(folder / "fig-3.png", rows, titles).name,)
+    )
 
 
-def by_columns(surface: Surface) -> Array:
-    """(grids, n) [N] the weight on each node."""
+def column_weight_maps(surface: Surface) -> Array:
+    """Return the weight on each node by columns, (grids, n) [N]."""
     return np.array(
         [
             column_weights(
@@ -146,30 +160,32 @@ def by_columns(surface: Surface) -> Array:
     )
 
 
-def exactly(surface: Surface) -> Array:
-    """(1, n) [N] the size of the force on each node."""
+def exact_force_map(surface: Surface) -> Array:
+    """Return the magnitude of the hydrostatic force on each node, (1, n) [N]."""
     return np.linalg.norm(
         hydrostatic_load(surface.points, surface.triangles, density=WATER, gravity=GRAVITY).forces,
         axis=1,
     )[None]
 
 
-def heat_map(surface: Surface, borne: Array) -> Scene:
-    """A frame for each row of what the nodes bear (frames, n) [N], all in the colours of the last
-    one."""
+def heat_map(surface: Surface, forces: Array) -> Scene:
+    """Return a scene with a frame for each row of nodal forces (frames, n) [N].
+
+    The colour scale is that of the last row.
+    """
     return Scene(
-        frames=np.broadcast_to(surface.points, (len(borne), *surface.points.shape)),
+        frames=np.broadcast_to(surface.points, (len(forces), *surface.points.shape)),
         facets=surface.triangles,
-        values=1e6 * borne,
+        values=1e6 * forces,
         value_label="force [µN]",
-        value_limits=(0.0, 1e6 * float(np.percentile(borne[-1], 99.5))),
-        view=BELOW,
+        value_limits=(0.0, 1e6 * float(np.percentile(forces[-1], 99.5))),
+        view=VIEW_FROM_BELOW,
     )
 
 
-def figure_four(folder: Path, quick: bool, progress: Progress) -> Part:
-    """The cylinder, four times."""
-    s = find("cylinder-air-water").chosen(quick=quick)
+def figure_four(folder: Path, quick: bool, progress: Progress) -> ReproducedPart:
+    """Return Fig. 4: the cylinder with air and water, at rest and with 15 ml more."""
+    s = find("cylinder-air-water").resolve_settings(quick=quick)
     found = cylinder.deflections(s, lambda what, done, total: progress("Fig. 4", done, total))
     states = [
         found.filled[fluid].states[k] for fluid in cylinder.FLUIDS for k in cylinder.STAGES.values()
@@ -178,15 +194,15 @@ def figure_four(folder: Path, quick: bool, progress: Progress) -> Part:
         f"{name.replace('+15 ml', '15 ml more')}: {angle:.1f}°"
         for name, angle in found.angles.items()
     ]
-    drawn = pictures(cylinder.droop_scene(found.filled["water"].robot, np.array(states), ""))
+    images = pictures(cylinder.droop_scene(found.filled["water"].robot, np.array(states), ""))
     plots = (cylinder.angle_plot(found), cylinder.outline_plot(found))
-    return Part(
+    return ReproducedPart(
         metrics={
             f"Fig. 4, {name}": metric
             for name, metric in cylinder.droop_metrics(found, int(s["grid"])).items()
         }
         | {
-            "Fig. 4: columns near the exact weight: reached": Metric(
+            "Fig. 4: accuracy of the columns reached": Metric(
                 value=bool(found.angle_difference <= cylinder.MAX_DIFFERENCE)
             )
         },
@@ -194,34 +210,35 @@ def figure_four(folder: Path, quick: bool, progress: Progress) -> Part:
         notes=(cylinder.NOTE,),
         media=(
             write_panels(
-                folder / "fig-4.png", [drawn[:2], drawn[2:]], [titles[:2], titles[2:]]
+                folder / "fig-4.png", [images[:2], images[2:]], [titles[:2], titles[2:]]
             ).name,
         ),
     )
 
 
-def section_four(quick: bool) -> Part:
-    """How the cylinder with water answers to a pressure: the merged constraint and the pressure
-    alone beside the exact response."""
-    robot = cylinder.cylinder(find("cylinder-air-water").chosen(quick=quick), "water")
+def section_four(quick: bool) -> ReproducedPart:
+    """Return the errors of two approximations of the response of the water-filled cylinder to
+    pressure: the merged constraint of section IV, and the pressure alone."""
+    robot = cylinder.cylinder(find("cylinder-air-water").resolve_settings(quick=quick), "water")
     model = Quasistatic(
         replace(robot, actuators={"pump": Hydraulic(cavity="cavity", limits=(-1e5, 1e5))})
     )
-    exact, joined, alone = responses(model, np.array([1000.0]))
-    off = {"the merged constraint": joined, "the pressure alone": alone}
-    return Part(
+    exact, merged, alone = responses(model, np.array([1000.0]))
+    approximations = {"the merged constraint": merged, "the pressure alone": alone}
+    return ReproducedPart(
         metrics={
-            f"Section IV: response by {name} compared with the exact one": Metric(
-                value=100.0 * float(np.linalg.norm(way - exact) / np.linalg.norm(exact)),
+            f"Section IV: response error of {name}": Metric(
+                value=100.0 * float(np.linalg.norm(response - exact) / np.linalg.norm(exact)),
                 unit="%",
             )
-            for name, way in off.items()
+            for name, response in approximations.items()
         }
     )
 
 
-def without_liquid(eq: Equations, q: Array, u: Array) -> linalg.Solve:
-    """The solve with the tangent that has no derivative of the weight, as in the paper."""
+def solve_without_weight_derivative(eq: Equations, q: Array, u: Array) -> linalg.Solve:
+    """Return the solve with the tangent without the derivative of the liquid's weight, as in the
+    paper."""
     blocks = [
         None if isinstance(term, AttachedLiquid) else block
         for (term, _), block in zip(eq.potentials, eq.potential_hessians(q, u), strict=True)
@@ -234,13 +251,15 @@ def without_liquid(eq: Equations, q: Array, u: Array) -> linalg.Solve:
     return solve
 
 
-def responses(model: ImplicitModel, u: Array) -> tuple[Array, Array, Array]:
-    """dq/dp of the free unknowns at the balance under a pressure u (1,) [Pa]: exact, by the merged
-    constraint, by the pressure alone. The last two take the tangent without the derivative of the
-    weight, as the paper does."""
+def responses(model: Quasistatic, u: Array) -> tuple[Array, Array, Array]:
+    """Return three responses dq/dp of the free unknowns at the equilibrium under u (1,) [Pa].
+
+    They are exact, by the merged constraint, and by the pressure alone. The last two use the
+    tangent without the derivative of the weight, as the paper does.
+    """
     eq, step = model.equations, equilibrium(model, u)
     q, free = step.x, eq.free
-    solve = without_liquid(eq, q, u)
+    solve = solve_without_weight_derivative(eq, q, u)
     (pump, _), liquid = (
         eq.potentials[0],
         next(term for term, _ in eq.potentials if isinstance(term, AttachedLiquid)),
@@ -252,13 +271,13 @@ def responses(model: ImplicitModel, u: Array) -> tuple[Array, Array, Array]:
     return model.linearize(step).dense_controls()[free, 0], solve(J_a)[:, 0], solve(J_p.T)[:, 0]
 
 
-def figure_five(folder: Path, quick: bool, progress: Progress) -> Part:
-    """Fig. 5: inverse control of the finger with water and with air, with the same targets."""
-    s = find("finger-hydraulic").chosen(quick=quick)
-    places = finger.curves(
-        s, lambda what, done, total: progress("Fig. 5: where the tips can be", done, total)
+def figure_five(folder: Path, quick: bool, progress: Progress) -> ReproducedPart:
+    """Return Fig. 5: inverse control of the finger with water and with air, same targets."""
+    s = find("finger-hydraulic").resolve_settings(quick=quick)
+    tips = finger.tip_curves(
+        s, lambda what, done, total: progress("Fig. 5: reachable positions", done, total)
     )
-    tasks = {fluid: finger.task(s, fluid, places) for fluid in places}
+    tasks = {fluid: finger.task(s, fluid, tips) for fluid in tips}
     result = {
         fluid: visit_targets(
             target_task,
@@ -270,27 +289,32 @@ def figure_five(folder: Path, quick: bool, progress: Progress) -> Part:
     for fluid, target_task in tasks.items():
         metrics |= {
             f"Fig. 5, {fluid}, {name}": m
-            for name, m in finger.finger_metrics(places[fluid], target_task, result[fluid]).items()
+            for name, m in finger.finger_metrics(tips[fluid], target_task, result[fluid]).items()
         }
         faults = failures(target_task, result[fluid]) + finger.not_closest(
-            places[fluid], result[fluid]
+            tips[fluid], result[fluid]
         )
-        metrics[f"Fig. 5, {fluid}: targets or closest points: reached"] = Metric(value=not faults)
+        metrics[f"Fig. 5, {fluid}: targets or closest points reached"] = Metric(value=not faults)
     titles = [
-        [f"{fluid}, {said(name, one)}" for name in one.visits] for fluid, one in result.items()
+        [f"{fluid}, {visit_title(name, one)}" for name in one.visits]
+        for fluid, one in result.items()
     ]
-    drawn = pictures(
+    images = pictures(
         visits_scene(tasks["water"], list(result.values()), finger.VIEW),
         targets=np.concatenate(
             [list(target_task.targets.values()) for target_task in tasks.values()]
         ),
     )
     pairs = list(
-        zip(drawn[: len(drawn) // 2], drawn[len(drawn) // 2 :], strict=True)
+        zip(images[: len(images) // 2], images[len(images) // 2 :], strict=True)
     )  # water to the left, air to the right
-    return Part(
+    return ReproducedPart(
         metrics=metrics,
-        plots=(replace(finger.reach_plot(places, result), title="Fig. 5: Where the tip can be"),),
+        plots=(
+            replace(
+                finger.reachable_plot(tips, result), title="Fig. 5: Reachable positions of the tip"
+            ),
+        ),
         notes=tuple(
             f"Fig. 5, {fluid}: {' '.join(controller_messages(one))}"
             for fluid, one in result.items()
@@ -299,27 +323,27 @@ def figure_five(folder: Path, quick: bool, progress: Progress) -> Part:
     )
 
 
-def figure_six(folder: Path, quick: bool, progress: Progress) -> Part:
-    """The pendulum, from the front and from below."""
-    target_task = pendulum.task(find("pendulum-hydraulic").chosen(quick=quick))
+def figure_six(folder: Path, quick: bool, progress: Progress) -> ReproducedPart:
+    """Return Fig. 6: inverse control of the pendulum, seen from the front and from below."""
+    target_task = pendulum.task(find("pendulum-hydraulic").resolve_settings(quick=quick))
     result = visit_targets(target_task, lambda what, done, total: progress("Fig. 6", done, total))
     targets, titles = (
         np.array(list(target_task.targets.values())),
-        [said(name, result) for name in result.visits],
+        [visit_title(name, result) for name in result.visits],
     )
     rows = [
         pictures(visits_scene(target_task, [result], view), targets=targets, size=(520, 600))
-        for view in (FRONT, BOTTOM)
+        for view in (FRONT_VIEW, BOTTOM_VIEW)
     ]
-    plots = (*pendulum.place_plots(result), *follow_plots(target_task, result))
+    plots = (*pendulum.position_plots(result), *tracking_plots(target_task, result))
     metrics = {
         f"Fig. 6, {name}": metric
         for name, metric in pendulum.pendulum_metrics(target_task, result).items()
     }
-    return Part(
+    return ReproducedPart(
         metrics={
             **metrics,
-            "Fig. 6: targets or closest points: reached": Metric(
+            "Fig. 6: targets or closest points reached": Metric(
                 value=not failures(target_task, result)
             ),
         },
@@ -330,18 +354,19 @@ def figure_six(folder: Path, quick: bool, progress: Progress) -> Part:
 
 
 def visits_scene(
-    target_task: TargetTask, result: Sequence[TargetTaskResult], view: tuple[float, float]
+    target_task: TargetTask, results: Sequence[TargetTaskResult], view: tuple[float, float]
 ) -> Scene:
-    """Robots of one shape as they settled at each of their targets, run after run."""
-    settled = np.array([visit.pose.x for one in result for visit in one.visits.values()])
+    """Return a scene with a frame for each visit of each result, with the robot at rest."""
+    settled = np.array([visit.pose.x for result in results for visit in result.visits.values()])
     return replace(
-        target_scene(target_task, replace(result[0], states=settled), "", view),
+        target_scene(target_task, replace(results[0], states=settled), "", view),
         lines=(),
         targets=None,
     )
 
 
-def said(name: str, result: TargetTaskResult) -> str:
-    """A target and how near the effector is to it."""
+def visit_title(name: str, result: TargetTaskResult) -> str:
+    """Return the name of a target, with "reached" or the distance of the effector."""
     visit = result.visits[name]
-    return f"{name}: there" if visit.reached else f"{name}: {1e3 * visit.pose.error:.1f} mm off"
+    distance = f"{1e3 * visit.pose.error:.1f} mm away"
+    return f"{name}: {'reached' if visit.reached else distance}"

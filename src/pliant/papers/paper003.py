@@ -1,4 +1,4 @@
-"""[Zimmermann2021]: Table I with what our plans reach, and the figures about planners."""
+"""[Zimmermann2021]: Table I with the results of Pliant, and the figures that compare planners."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from pliant.bench.planning import measure
 from pliant.core import MissingExtra
-from pliant.papers.experiment_results import Found, written
+from pliant.papers.experiment_results import MeasuredMetrics, write_paper_result
 from pliant.planners import Options, Plan, collocation, ddp, gauss_newton, newton
 from pliant.problem import Problem
 from pliant.progress import Progress
@@ -30,7 +30,8 @@ TABLE = (
     "cloth-toss",
     "cloth-flip",
 )
-SHOWN = (
+# metrics of an experiment that the table contains
+TABLE_METRICS = (
     "nodes",
     "arms",
     "steps",
@@ -40,87 +41,93 @@ SHOWN = (
     "time per iteration",
 )
 REGULARISERS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-MAKERS = {**pendulum.MAKERS, **whip.MAKERS, **lay_cloth.MAKERS}
+TASK_FACTORIES = {
+    **pendulum.TASK_FACTORIES,
+    **whip.TASK_FACTORIES,
+    **lay_cloth.TASK_FACTORIES,
+}
 
 
 def reproduce(folder: Path, *, quick: bool, progress: Progress) -> dict[str, Any]:
-    """Everything of [Zimmermann2021], in one folder."""
-    began = time.perf_counter()
-    same, notes = agreement(quick, progress)
-    metrics = {**table_one(folder, quick, progress), **same}
-    plots, said = figures(quick, progress)
-    return written(
+    """Reproduce the table and the figures and write the result folder."""
+    start = time.perf_counter()
+    optima, notes = compare_optima(quick, progress)
+    metrics = {**table_one(folder, quick, progress), **optima}
+    plots, figure_notes = figures(quick, progress)
+    return write_paper_result(
         folder,
         "003",
         SHOWS,
-        Found(metrics=metrics, notes=[*notes, *said]),
+        MeasuredMetrics(metrics=metrics, notes=[*notes, *figure_notes]),
         quick=quick,
-        began=began,
+        start=start,
         plots=plots,
-        missed="an experiment of Table I missed its goal, or a method another optimum",
+        failure="an experiment of Table I did not reach its goal, or the optima differ",
     )
 
 
 def table_one(folder: Path, quick: bool, progress: Progress) -> dict[str, Metric]:
-    """Table I: each experiment planned by default, with the paper's numbers beside ours."""
+    """Return Table I: each experiment with its default planner, beside the paper's values."""
     out: dict[str, Metric] = {}
     for k, name in enumerate(TABLE):
         progress("Table I", k, len(TABLE))
-        found = run(
+        result = run(
             find(name), out=folder / name, quick=quick, overrides={"small_animation": "true"}
         )
-        for key in SHOWN:
-            m = found["metrics"][key]
+        for key in TABLE_METRICS:
+            m = result["metrics"][key]
             out[f"{name}: {key}"] = Metric(value=m["value"], unit=m["unit"], paper=m["paper"])
-        out[f"{name}: reached"] = Metric(value=found["status"] == "done")
+        out[f"{name}: targets reached"] = Metric(value=result["status"] == "done")
     progress("Table I", len(TABLE), len(TABLE))
     return out
 
 
-def agreement(quick: bool, progress: Progress) -> tuple[dict[str, Metric], list[str]]:
-    """Do all exact methods reach the same optimum on the whip? All start from standing but
-    collocation, which at full size does not find there in 100 iterations, and starts from a plan of
-    gauss_newton to a tenth; what counts is the cost that its own program ends with."""
-    task, tight = problem("whip-1", quick), Options(iterations=100)
-    first, near = (
-        gauss_newton(task, options=tight),
-        gauss_newton(task, options=Options(tolerance=0.1)),
-    )
+def compare_optima(quick: bool, progress: Progress) -> tuple[dict[str, Metric], list[str]]:
+    """Compare the optima that the exact methods find for the whip.
+
+    All methods start from constant controls except collocation. At full size it does not converge
+    from there in 100 iterations, so it starts from a gauss_newton plan with a tolerance of 0.1. Its
+    cost is that of its own nonlinear program.
+    """
+    task, options = problem("whip-1", quick), Options(iterations=100)
+    first = gauss_newton(task, options=options)
+    coarse = gauss_newton(task, options=Options(tolerance=0.1))
     methods: dict[str, Callable[[], Plan]] = {
-        "batch Gauss-Newton": lambda: newton(task, options=tight, second_order=False),
-        "batch Newton": lambda: newton(task, options=tight),
-        "DDP (iLQR)": lambda: ddp(task, options=tight),
+        "batch Gauss-Newton": lambda: newton(task, options=options, second_order=False),
+        "batch Newton": lambda: newton(task, options=options),
+        "DDP (iLQR)": lambda: ddp(task, options=options),
         "collocation": lambda: collocation(
-            task, guess=near.controls, options=tight, second_order=True
+            task, guess=coarse.controls, options=options, second_order=True
         ),
     }
-    out, notes = {"whip-1: optimum by gauss_newton": Metric(value=first.cost)}, []
+    out, notes = {"whip-1: objective of gauss_newton": Metric(value=first.cost)}, []
     for k, (name, method) in enumerate(methods.items()):
-        progress("agreement on the whip", k, len(methods))
+        progress("comparison of optima", k, len(methods))
         try:
             plan = method()
         except MissingExtra as error:
-            notes.append(f"{name} was left out: {error}")
+            notes.append(f"{name} was skipped: {error}")
             continue
         cost = float(plan.notes.get("nlp cost", plan.cost))
-        out[f"whip-1: {name} beside it"] = Metric(
-            value=abs(cost - first.cost) / first.cost, unit="relative"
+        out[f"whip-1: relative objective difference of {name}"] = Metric(
+            value=abs(cost - first.cost) / first.cost
         )
-        out[f"whip-1: {name} agrees to 1e-6: reached"] = Metric(
+        out[f"whip-1: {name}: same optimum reached"] = Metric(
             value=bool(plan.status) and abs(cost - first.cost) <= 1e-6 * first.cost
         )
-    progress("agreement on the whip", len(methods), len(methods))
+    progress("comparison of optima", len(methods), len(methods))
     return out, notes
 
 
 def problem(name: str, quick: bool, **changes: Any) -> Problem:
-    """The problem of an experiment."""
+    """Return the planning problem of an experiment, with changed settings."""
     experiment = find(name)
-    task = MAKERS[name]({**experiment.chosen(quick=quick), **changes})
+    task = TASK_FACTORIES[name]({**experiment.resolve_settings(quick=quick), **changes})
     return problem_of(task, task.model)
 
 
 def figures(quick: bool, progress: Progress) -> tuple[list[Plot], list[str]]:
+    """Return the plots of all figures and notes about them."""
     work: Sequence[tuple[str, Callable[[bool], tuple[list[Plot], list[str]]]]] = (
         ("Fig. 5", figure_five),
         ("Fig. 8", figure_eight),
@@ -131,14 +138,15 @@ def figures(quick: bool, progress: Progress) -> tuple[list[Plot], list[str]]:
     notes: list[str] = []
     for k, (name, figure) in enumerate(work):
         progress(f"figures ({name})", k, len(work))
-        drawn, said = figure(quick)
-        plots, notes = [*drawn, *plots] if name == "Fig. 3" else [*plots, *drawn], [*notes, *said]
+        new_plots, new_notes = figure(quick)
+        plots = [*new_plots, *plots] if name == "Fig. 3" else [*plots, *new_plots]
+        notes += new_notes
     progress("figures", len(work), len(work))
     return plots, notes
 
 
 def figure_three(quick: bool) -> tuple[list[Plot], list[str]]:
-    """Time an iteration against the horizon, each method and body."""
+    """Return Fig. 3: time per iteration over the horizon, for each method and body."""
     rows = [
         row for row in measure(quick, ("rod", "cloth", "strip", "pendulum")) if "seconds" in row
     ]
@@ -146,16 +154,16 @@ def figure_three(quick: bool) -> tuple[list[Plot], list[str]]:
     for body in dict.fromkeys(row["body"] for row in rows):
         series = {}
         for method in dict.fromkeys(row["method"] for row in rows if row["body"] == body):
-            mine = [row for row in rows if row["body"] == body and row["method"] == method]
+            own = [row for row in rows if row["body"] == body and row["method"] == method]
             series[method] = (
-                np.array([row["steps"] for row in mine]),
-                np.array([row["seconds"] for row in mine]),
+                np.array([row["steps"] for row in own]),
+                np.array([row["seconds"] for row in own]),
             )
         plots.append(
             Plot(
-                title=f"Fig. 3: time an iteration, {body}",
+                title=f"Fig. 3: time per iteration, {body}",
                 x="steps n_t",
-                y="seconds",
+                y="time per iteration [s]",
                 log_y=True,
                 kind="both",
                 series=series,
@@ -165,10 +173,12 @@ def figure_three(quick: bool) -> tuple[list[Plot], list[str]]:
 
 
 def _costs(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Return the iterations and their objectives."""
     return np.arange(len(plan.history)), np.array([max(row.cost, 1e-300) for row in plan.history])
 
 
 def _times(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Return the times [s] of the iterations and their objectives."""
     first = plan.history[0].seconds
     return np.array([row.seconds - first for row in plan.history]), np.array(
         [max(row.cost, 1e-300) for row in plan.history]
@@ -176,12 +186,12 @@ def _times(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def small_whip(quick: bool) -> Problem:
-    """The smaller whip of Fig. 5 and 9, which only has to be at its target in time."""
+    """Return the smaller whip problem of Fig. 5 and 9, without a velocity goal."""
     return problem("whip-1", quick, layers=4 if quick else 8, steps=12 if quick else 20, speed=0.0)
 
 
 def figure_five(quick: bool) -> tuple[list[Plot], list[str]]:
-    """DDP with fixed regularisers, and with the one that adapts."""
+    """Return Fig. 5: DDP with fixed regularisers and with the adaptive one."""
     task, options = small_whip(quick), Options(iterations=10 if quick else 40)
     series = {
         f"lambda = {value:g}": _costs(ddp(task, options=options, regulariser=value))
@@ -190,7 +200,7 @@ def figure_five(quick: bool) -> tuple[list[Plot], list[str]]:
     series["adaptive"] = _costs(ddp(task, options=options))
     return [
         Plot(
-            title="Fig. 5: DDP's regulariser",
+            title="Fig. 5: regulariser of DDP",
             x="iteration",
             y="objective",
             log_y=True,
@@ -201,7 +211,7 @@ def figure_five(quick: bool) -> tuple[list[Plot], list[str]]:
 
 
 def figure_eight(quick: bool) -> tuple[list[Plot], list[str]]:
-    """Convergence of the methods on the pendulum and the rod, against wall time."""
+    """Return Fig. 8: convergence of the methods over time, for the pendulum and the rod."""
     plots = []
     for name in ("pendulum-1", "whip-1"):
         task, options = problem(name, quick), Options(iterations=10 if quick else 40)
@@ -214,7 +224,7 @@ def figure_eight(quick: bool) -> tuple[list[Plot], list[str]]:
         plots.append(
             Plot(
                 title=f"Fig. 8: convergence, {name}",
-                x="seconds",
+                x="time [s]",
                 y="objective",
                 log_y=True,
                 kind="both",
@@ -225,8 +235,8 @@ def figure_eight(quick: bool) -> tuple[list[Plot], list[str]]:
 
 
 def figure_nine(quick: bool) -> tuple[list[Plot], list[str]]:
-    """Newton, DDP and Ipopt on a smaller whip: objective and violation of the dynamics against
-    iterations."""
+    """Return Fig. 9: objective and violation of the dynamics over the iterations of Newton, DDP and
+    Ipopt, for a smaller whip."""
     task, options = small_whip(quick), Options(iterations=100)
     plans: dict[str, Plan] = {
         "Newton": newton(task, options=options),
@@ -234,12 +244,14 @@ def figure_nine(quick: bool) -> tuple[list[Plot], list[str]]:
     }
     notes: list[str] = []
     try:
-        for name, exact in (("Ipopt", False), ("Ipopt, curved", True)):
-            plans[name] = collocation(task, options=Options(iterations=300), second_order=exact)
+        for name, second_order in (("Ipopt", False), ("Ipopt, second order", True)):
+            plans[name] = collocation(
+                task, options=Options(iterations=300), second_order=second_order
+            )
     except MissingExtra as error:
-        notes.append(f"Fig. 9 without Ipopt: {error}")
+        notes.append(f"Fig. 9, Ipopt was skipped: {error}")
     costs: Mapping[str, Any] = {label: _costs(plan) for label, plan in plans.items()}
-    broken = {
+    violations = {
         label: (
             np.arange(len(plan.history)),
             np.array([max(row.infeasibility, 1e-16) for row in plan.history]),
@@ -257,20 +269,20 @@ def figure_nine(quick: bool) -> tuple[list[Plot], list[str]]:
             series=dict(costs),
         )
     ]
-    if broken:
+    if violations:
         plots.append(
             Plot(
-                title="Fig. 9: violated dynamics",
+                title="Fig. 9: violation of the dynamics",
                 x="iteration",
                 y="largest residual force [N]",
                 log_y=True,
                 kind="both",
-                series=broken,
+                series=violations,
             )
         )
     notes.append(
-        "Fig. 5 and 9 are of a smaller whip without a goal for its speed; Ipopt, curved has the "
-        "dynamics' curvature in its Hessian; Newton and DDP never violate the dynamics."
+        "Fig. 5 and 9 use a smaller whip without a velocity goal. 'Ipopt, second order' includes "
+        "the second derivatives of the dynamics. Newton and DDP never violate the dynamics."
     )
     notes.append(
         "Fig. 9, final objective: "

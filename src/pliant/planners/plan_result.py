@@ -17,6 +17,7 @@ from pliant.core import (
     Status,
     Step,
     StepError,
+    counted,
     finite_array,
     require_kind,
 )
@@ -139,7 +140,7 @@ class Plan:
 
     def __repr__(self) -> str:
         robot = "" if self.model is None else f" for {self.model.robot}"
-        return f"<Plan{robot}: {len(self.controls)} steps, {self.summary()}>"
+        return f"<Plan{robot}: {counted(len(self.controls), 'step')}, {self.summary()}>"
 
     def _repr_html_(self) -> str:
         return notebook_html(self)

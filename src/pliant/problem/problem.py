@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.argument_checks import check_steps
-from pliant.core import Array, Dynamics, InputError, finite_array, require_kind
+from pliant.core import Array, Dynamics, InputError, counted, finite_array, require_kind
 from pliant.problem.constraints import ConstraintRow, ConstraintTerm
 from pliant.problem.limits import (
     ControlBound,
@@ -115,8 +115,8 @@ class Problem:
     def __repr__(self) -> str:
         parts = [
             type(self.model).__name__,
-            f"{self.steps} steps",
-            f"{self.model.n_controls} controls",
+            counted(self.steps, "step"),
+            counted(self.model.n_controls, "control"),
         ]
         for name in ("terms", "limits", "constraints"):
             if kinds := dict.fromkeys(type(part).__name__ for part in getattr(self, name)):

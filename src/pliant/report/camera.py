@@ -33,9 +33,9 @@ def depth(camera: Camera, points: Array) -> Array:
     return points @ camera.toward
 
 
-def shifted(camera: Camera, way: Array) -> Camera:
-    """Return the camera translated by `way` (dim,) [m]."""
-    x, y = project(camera, way)
+def shifted(camera: Camera, translation: Array) -> Camera:
+    """Return the camera translated by `translation` (dim,) [m]."""
+    x, y = project(camera, translation)
     left, right, bottom, top = camera.window
     return replace(camera, window=(left + x, right + x, bottom + y, top + y))
 
@@ -51,34 +51,33 @@ def camera_path(scene: Scene) -> Array | None:
     return gaussian_filter1d(middle - middle[0], SMOOTHING * len(middle), axis=0, mode="nearest")
 
 
-def fit_camera(scene: Scene, size: tuple[int, int], way: Array | None = None) -> Camera:
+def fit_camera(scene: Scene, size: tuple[int, int], path: Array | None = None) -> Camera:
     """Return a camera along scene.view whose window contains all frames, for a picture of `size`
-    (width, height) pixels and a camera path `way`."""
+    (width, height) pixels and a camera path (frames, dim) [m]."""
     plane, toward = _directions(scene)
-    low, high = _bounds(scene, plane, way)
-    aside = 0.0 if way is None else SIDE_MARGIN * (high[0] - low[0])
+    low, high = _bounds(scene, plane, path)
+    aside = 0.0 if path is None else SIDE_MARGIN * (high[0] - low[0])
     low, high = low - [aside, 0.0], high + [aside, 0.0]
     right = RIGHT + (COLOUR_BAR if scene.values is not None else 0.0)
     free = np.array([1.0 - LEFT - right, 1.0 - TOP - BOTTOM])
     pixels = np.array(size, dtype=float)
-    scale = np.max((high - low) / (free * pixels))  # [m] a pixel
+    scale = np.max((high - low) / (free * pixels))  # [m] per pixel
     scale = scale if scale > 0.0 else 1.0 / pixels[0]  # a scene that is one point
     middle = np.array([LEFT + free[0] / 2, BOTTOM + free[1] / 2])
     start = (low + high) / 2 - middle * pixels * scale
-    if (
-        way is not None and scene.ground is not None and scene.dim == 2
-    ):  # prefer free space above the body
+    if path is not None and scene.ground is not None and scene.dim == 2:
+        # prefer free space above the body
         start[1] = max(start[1], low[1] - 2.0 * BOTTOM * pixels[1] * scale)
     end = start + pixels * scale
     return Camera(plane=plane, toward=toward, window=(start[0], end[0], start[1], end[1]))
 
 
-def _bounds(scene: Scene, plane: Array, way: Array | None) -> tuple[Array, Array]:
+def _bounds(scene: Scene, plane: Array, path: Array | None) -> tuple[Array, Array]:
     """Return the bounding box ((2,), (2,)) of all frames. It is computed frame by frame to save
     memory."""
     corners = []
     for k in range(len(scene.frames)):
-        seen = (_drawn(scene, k) if way is None else _drawn(scene, k) - way[k]) @ plane.T
+        seen = (_drawn(scene, k) if path is None else _drawn(scene, k) - path[k]) @ plane.T
         corners.append((seen.min(axis=0), seen.max(axis=0)))
     low, high = np.array(corners).transpose(1, 0, 2)
     return low.min(axis=0), high.max(axis=0)

@@ -15,7 +15,7 @@ from PIL import Image
 from pliant.core import Array, InputError
 from pliant.report import ground, layers, palette
 from pliant.report.camera import camera_path, fit_camera
-from pliant.report.ground import metric, round_length
+from pliant.report.ground import length_label, round_length
 from pliant.report.layers import SHADES, SIGNED
 from pliant.report.projection import Stage
 from pliant.report.scene import Scene
@@ -35,14 +35,14 @@ def make_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
         )
     skin = make_skin(scene.facets, scene.frames[0]) if scene.facets.shape[1] == 3 else None
     shades, colours = _shades(scene)
-    way = camera_path(scene)
+    path = camera_path(scene)
     return Stage(
         size=size,
-        camera=fit_camera(scene, size, way),
+        camera=fit_camera(scene, size, path),
         skin=skin,
         shades=shades,
         colours=colours,
-        way=way,
+        path=path,
     )
 
 
@@ -141,9 +141,9 @@ def _label(figure: Figure, axes: Axes, scene: Scene, stage: Stage, clock: str) -
 
 
 def _colour_bar(figure: Figure, axes: Axes, label: str, stage: Stage, shades: Normalize) -> None:
-    """Draw the colour bar directly: the one of matplotlib adds axes, which are slow to create for
-    every picture."""
-    left, right, bottom, top = 0.905, 0.921, 0.25, 0.75  # shares of the picture
+    """Draw the colour bar. The one of matplotlib adds axes, which are slow to create for every
+    picture."""
+    left, right, bottom, top = 0.905, 0.921, 0.25, 0.75  # fractions of the picture
     ramp = stage.colours(np.linspace(1.0, 0.0, 256))[:, None]
     axes.imshow(
         ramp,
@@ -190,7 +190,7 @@ def _scale_bar(axes: Axes, stage: Stage) -> None:
     axes.text(
         x + length / 2,
         y + 0.014 * (top - bottom),
-        metric(length),
+        length_label(length),
         ha="center",
         va="bottom",
         fontsize=17 * stage.unit,

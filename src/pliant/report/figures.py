@@ -1,4 +1,4 @@
-"""Plots of numbers in one style; the same plot gives the same bytes."""
+"""Plots in one style, as PNG and SVG. Equal plots give equal bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from pliant.core import Array, InputError
 from pliant.report import palette
 
-STYLE: Any = {  # matplotlib's stub wants each key as a literal type
+STYLE: Any = {  # Any: the type stub of matplotlib requires literal keys
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
     "axes.titlesize": 11,
@@ -40,38 +40,36 @@ STYLE: Any = {  # matplotlib's stub wants each key as a literal type
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
     "legend.frameon": False,
-    "svg.hashsalt": "pliant",  # the ids inside an SVG are random without it
+    "svg.hashsalt": "pliant",  # makes the ids inside an SVG reproducible
 }
-DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)))  # the second and third round through the colours
+DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)))  # the next one when all colours are used
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Named series of numbers over one axis, with the units in the labels."""
+    """A plot of named series, with units in the labels."""
 
     title: str
     x: str  # label with unit, such as "time [s]"
     y: str
     series: Mapping[str, tuple[Array, Array]]  # name -> x (k,), y (k,); a NaN in y leaves a gap
-    references: Mapping[str, float] = field(
-        default_factory=dict
-    )  # name -> y, such as what the paper reports
+    # name -> y of a horizontal line, such as the value that the paper reports
+    references: Mapping[str, float] = field(default_factory=dict)
     log_x: bool = False
     log_y: bool = False
-    kind: Literal["line", "points", "both", "steps"] = (
-        "line"  # steps: held until the next x, as controls are
-    )
-    equal: bool = False  # a metre is as long along x as along y, for drawings
+    # "steps": piecewise constant, like controls
+    kind: Literal["line", "points", "both", "steps"] = "line"
+    equal: bool = False  # equal scales along x and y
 
 
 def plot_png(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6), dpi: int = 160) -> bytes:
-    """The plot as a PNG file; `size` in inches."""
+    """Return the plot as a PNG file. `size` is in inches."""
     return _saved(plot, size, format="png", dpi=dpi, metadata={"Software": None})
 
 
 def plot_svg(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6)) -> bytes:
-    """The plot as an SVG file without a background, its letters as outlines that need no font;
-    `size` in inches."""
+    """Return the plot as an SVG file with a transparent background. Its text is drawn as outlines,
+    so no font is needed. `size` is in inches."""
     return _saved(
         plot, size, format="svg", transparent=True, metadata={"Date": None, "Creator": None}
     )
@@ -80,7 +78,7 @@ def plot_svg(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6)) -> bytes:
 def _saved(plot: Plot, size: tuple[float, float], **options: Any) -> bytes:
     series = {name: _checked(plot, name, *xy) for name, xy in plot.series.items()}
     if not series:
-        raise InputError(f"The plot {plot.title!r} has no series; name at least one.")
+        raise InputError(f"The plot {plot.title!r} has no series; give at least one.")
     buffer = BytesIO()
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained", facecolor=palette.PAPER)
@@ -102,9 +100,8 @@ def _paint(axes: Axes, plot: Plot, series: Mapping[str, tuple[Array, Array]]) ->
     if not plot.log_x and all(
         np.array_equal(x[np.isfinite(x)], np.round(x[np.isfinite(x)])) for x, _ in series.values()
     ):
-        axes.xaxis.set_major_locator(
-            MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True)
-        )  # iterations are counted
+        # integer ticks, for example for iterations
+        axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 5, 10], integer=True))
     marker = "o" if plot.kind in ("points", "both") else None
     shape = "steps-post" if plot.kind == "steps" else "default"
     for i, (name, (x, y)) in enumerate(series.items()):
@@ -118,19 +115,19 @@ def _paint(axes: Axes, plot: Plot, series: Mapping[str, tuple[Array, Array]]) ->
 
 
 def _legend(figure: Figure, entries: int) -> None:
-    """Beside the data, never on it; one series without a reference is named by the y label
-    already."""
+    """Draw the legend beside the data. A single series needs none: the y label names it."""
     if entries > 1:
         figure.legend(loc="outside right upper", labelcolor=palette.INK, handlelength=1.8)
 
 
 def _checked(plot: Plot, name: str, x: Array, y: Array) -> tuple[Array, Array]:
-    """The series as float arrays; what a logarithmic axis cannot show becomes a gap."""
+    """Return the series as float arrays. Values that a logarithmic axis cannot show become NaN.
+    Raises `InputError` if the lengths differ or a logarithmic axis has no positive value."""
     x, y = (np.array(values, dtype=float).reshape(-1) for values in (x, y))
     if x.shape != y.shape:
         raise InputError(
-            f"Series {name!r} of the plot {plot.title!r} has {x.size} x and {y.size} y; give as "
-            "many of each."
+            f"Series {name!r} of the plot {plot.title!r} has {x.size} x and {y.size} y "
+            "values; give equal numbers."
         )
     y[~np.isfinite(y) | ~np.isfinite(x)] = np.nan
     for on, values, axis in ((plot.log_x, x, "x"), (plot.log_y, y, "y")):
@@ -139,11 +136,10 @@ def _checked(plot: Plot, name: str, x: Array, y: Array) -> tuple[Array, Array]:
                 f"Series {name!r} of the plot {plot.title!r} has no positive {axis}, so a "
                 f"logarithmic axis cannot show it; set log_{axis}=False."
             )
-    lost = (plot.log_x & (x <= 0.0)) | (plot.log_y & (y <= 0.0))
-    return np.where(np.isfinite(x), x, np.nan), np.where(lost, np.nan, y)
+    hidden = (plot.log_x & (x <= 0.0)) | (plot.log_y & (y <= 0.0))
+    return np.where(np.isfinite(x), x, np.nan), np.where(hidden, np.nan, y)
 
 
 def _literal(text: str) -> str:
-    """Text as it is: matplotlib would read what stands between two dollar signs as a formula, or
-    fail on it."""
+    """Escape dollar signs, because matplotlib reads text between two of them as a formula."""
     return text.replace("$", r"\$")

@@ -1,5 +1,5 @@
-"""The ground under the robot and what stands about it: a grid and a shadow in 3D, the soil in 2D,
-marks for a body that goes far."""
+"""The surroundings of a robot in a picture: obstacles, the ground with its grid and the shadow, and
+distance marks."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,14 +17,15 @@ from pliant.report.particle_dots import draw_dots
 from pliant.report.projection import Stage, stroke_width
 from pliant.report.scene import Scene
 
-SHADOW_BLUR = 0.009  # of the picture's height
-REACH = 12  # cells of the grid on each side of the robot; it has faded before
+SHADOW_BLUR = 0.009  # standard deviation of the blur, as a fraction of the picture height
+GRID_CELLS = 12  # on each side of the robot; the grid fades out before its last line
 
 
 def paint_surroundings(axes: Axes, scene: Scene, stage: Stage) -> None:
-    """What stands still: filled in 2D, and lines in 3D."""
+    """Draw the obstacles: filled regions in 2D, lines in 3D. In 2D, also draw the distance marks of
+    a camera that follows the body."""
     if scene.dim == 2 and scene.follow:
-        _paint_marks(axes, scene, stage)
+        _paint_distance_marks(axes, scene, stage)
     curves = [project(stage.camera, curve) for curve in scene.surroundings]
     if not curves:
         return
@@ -36,7 +37,7 @@ def paint_surroundings(axes: Axes, scene: Scene, stage: Stage) -> None:
             autolim=False,
         )
         return
-    # One path of all of them: a curve that runs the other way about is a hole.
+    # One compound path: a curve with the opposite orientation is a hole.
     shape = Path.make_compound_path(*(Path(curve, closed=True) for curve in curves))
     axes.add_patch(
         PathPatch(
@@ -49,14 +50,13 @@ def paint_surroundings(axes: Axes, scene: Scene, stage: Stage) -> None:
     )
 
 
-def _paint_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
-    """Faint upright lines at round places, with their distance from the start of the body's way."""
+def _paint_distance_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
+    """Draw faint vertical lines at round distances from the initial position of the body."""
     left, right, bottom, top = stage.camera.window
     start = float(project(stage.camera, scene.frames[0]).mean(axis=0)[0])
     step = round_length((right - left) / 5)
-    last = right - (
-        0.0 if stage.shades is None else 0.14 * (right - left)
-    )  # the colour bar stands there
+    # no marks behind the colour bar
+    last = right - (0.0 if stage.shades is None else 0.14 * (right - left))
     height = (
         bottom + 0.1 * (top - bottom)
         if scene.ground is None
@@ -67,7 +67,7 @@ def _paint_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
         axes.text(
             start + n * step,
             height,
-            metric(n * step),
+            length_label(n * step),
             ha="center",
             va="top",
             fontsize=16 * stage.unit,
@@ -78,7 +78,8 @@ def _paint_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
 
 
 def paint_ground(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
-    """A grid that fades away from the robot, or in 2D a line with the soil below it."""
+    """Draw the ground: in 3D a grid that fades out with the distance from the robot, in 2D a line
+    with a filled region below."""
     if scene.ground is None:
         return
     left, right, bottom, _ = stage.camera.window
@@ -86,7 +87,7 @@ def paint_ground(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
         axes.fill_between([left, right], bottom, scene.ground, color=palette.GRID, lw=0, zorder=0)
         axes.axhline(scene.ground, color=palette.GROUND, lw=1.6 * stage.unit, zorder=0.1)
         return
-    segments, fade = _grid(
+    segments, fade = _ground_grid(
         scene, right - left, scene.frames[k : k + 1] if scene.follow else scene.frames
     )
     colours = [to_rgba(palette.GROUND, 0.55 * alpha) for alpha in fade]
@@ -97,7 +98,7 @@ def paint_ground(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
 
 
 def paint_shadow(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
-    """A blurred shadow straight below the body."""
+    """Draw the blurred shadow of the body, vertically below it. Only in 3D."""
     if scene.ground is None or scene.dim == 2:
         return
     mask = _shadow_mask(scene, k, stage)
@@ -108,15 +109,16 @@ def paint_shadow(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
 
 
 def round_length(length: float) -> float:
-    """The largest of 1, 2, 5, 10... and their decades that is not above `length` [m]."""
+    """Return the largest length [m] of the form 1, 2 or 5 times a power of ten that is at most
+    `length` [m]."""
     decade = 10.0 ** np.floor(np.log10(length))
     return float(
         decade * max(step for step in (1.0, 2.0, 5.0) if step * decade <= length * (1 + 1e-9))
     )
 
 
-def metric(length: float) -> str:
-    """A length in the unit that gives it few digits."""
+def length_label(length: float) -> str:
+    """Return a length [m] as text, in the largest metric unit that is not above it."""
     for unit, size in (("km", 1e3), ("m", 1.0), ("cm", 1e-2), ("mm", 1e-3), ("µm", 1e-6)):
         if abs(length) >= 0.999 * size:
             return f"{length / size:.3g} {unit}"
@@ -124,8 +126,8 @@ def metric(length: float) -> str:
 
 
 def _shadow_mask(scene: Scene, k: int, stage: Stage) -> Array:
-    """(h, w) 255 under the body and 0 elsewhere, at half the size of the picture: the blur hides
-    the difference."""
+    """Return the shadow (h, w): 255 below the body and 0 elsewhere. It has half the resolution of
+    the picture, which the blur hides."""
     left, _, _, top = stage.camera.window
     scale = 0.5 * stage.pixels_per_metre
     flat = (project(stage.camera, drop(scene, scene.frames[k])) - [left, top]) * [scale, -scale]
@@ -149,17 +151,16 @@ def _shadow_mask(scene: Scene, k: int, stage: Stage) -> Array:
     return np.asarray(mask, dtype=float)
 
 
-def _grid(scene: Scene, span: float, frames: Array) -> tuple[Array, Array]:
-    """Short pieces (k, 2, 3) of the lines of a ground grid, and how strong each is: 1 at the robot,
-    0 far away."""
+def _ground_grid(scene: Scene, span: float, frames: Array) -> tuple[Array, Array]:
+    """Return short segments (k, 2, 3) [m] of the grid lines, and the opacity (k,) of each: 1 at
+    the robot, 0 far away."""
     flat = [(scene.axis + 1) % 3, (scene.axis + 2) % 3]
     middle = _middle(frames[..., flat])
     cell = round_length(span / 8)
-    lines = cell * (
-        np.arange(-REACH, REACH + 1) + np.round(middle[:, None] / cell)
-    )  # (2, lines), where each one crosses
-    fine = np.linspace(lines[:, 0], lines[:, -1], 6 * REACH + 1, axis=1)
-    pieces = [_stripes(lines[i], fine[1 - i], flat[i], flat[1 - i], scene) for i in (0, 1)]
+    # (2, lines) [m] coordinates of the grid lines along each horizontal axis
+    lines = cell * (np.arange(-GRID_CELLS, GRID_CELLS + 1) + np.round(middle[:, None] / cell))
+    fine = np.linspace(lines[:, 0], lines[:, -1], 6 * GRID_CELLS + 1, axis=1)
+    pieces = [_parallel_lines(lines[i], fine[1 - i], flat[i], flat[1 - i], scene) for i in (0, 1)]
     segments = np.concatenate(pieces)
     distance = np.linalg.norm(segments.mean(axis=1)[:, flat] - middle, axis=1)
     fade = np.clip(1.15 * np.exp(-((distance / (0.45 * span)) ** 2)) - 0.05, 0.0, 1.0)
@@ -170,9 +171,9 @@ def _middle(flat: Array) -> Array:
     return (flat.min(axis=(0, 1)) + flat.max(axis=(0, 1))) / 2
 
 
-def _stripes(at: Array, along: Array, fixed: int, free: int, scene: Scene) -> Array:
-    """(k, 2, 3) the lines where coordinate `fixed` is one of `at`, each cut at `along` in
-    coordinate `free`."""
+def _parallel_lines(at: Array, along: Array, fixed: int, free: int, scene: Scene) -> Array:
+    """Return segments (k, 2, 3) [m] of ground lines at the values `at` of coordinate `fixed`. Each
+    line is split at the values `along` of coordinate `free`."""
     ends = np.zeros((len(at), len(along) - 1, 2, 3))
     ends[..., scene.axis] = scene.ground
     ends[..., fixed] = at[:, None, None]

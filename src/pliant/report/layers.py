@@ -1,5 +1,5 @@
-"""The robot in a picture: its body, what runs through it and where it should go; each function
-paints one of them."""
+"""The layers of a picture of a robot: body, cables, effectors and targets. Each function draws
+one."""
 
 from dataclasses import dataclass
 
@@ -16,29 +16,29 @@ from pliant.report.projection import Stage, stroke_width
 from pliant.report.scene import Scene
 from pliant.report.skin import Skin, corner_normals, light, normals, outward
 
-# From pale silicone to deep red, darker and darker: it reads in grey too, and light still shows the
-# shape.
+# A sequential colour map with decreasing lightness, so that it also reads in greyscale.
 SHADES = LinearSegmentedColormap.from_list(
     "pliant", ["#DCE6EC", "#F6D9A2", "#F0985C", "#C63F4C", "#6D1A55"]
 )
+# A diverging colour map, pale at zero.
 SIGNED = LinearSegmentedColormap.from_list(
     "pliant-signed", ["#163A70", "#6F9CCB", "#DCE6EC", "#F0985C", "#8E2350"]
-)  # pale at zero
-MANY_FACETS = 5000  # above this the lines between facets would grey the body
+)
+MAX_OUTLINED_FACETS = 5000  # with more facets, the lines between them would darken the body
 
 
 @dataclass(frozen=True, kw_only=True)
 class Polygons:
-    """Triangles of the picture, those of facet i in row i."""
+    """Projected triangles, sorted by facet: row i has those of facet i."""
 
     shapes: Array  # (m, k, 3, 2) corners in the picture plane [m]
-    faces: Array  # (m, k, 4) colour and opacity
-    edges: Array  # (m, k, 4)
-    near: Array  # (m, k) [m], larger is nearer to the eye
+    faces: Array  # (m, k, 4) RGBA of the interior
+    edges: Array  # (m, k, 4) RGBA of the outline
+    near: Array  # (m, k) [m], larger is closer to the camera
 
 
 def paint_skin(axes: Axes, scene: Scene, k: int, stage: Stage, skin: Skin) -> None:
-    """The triangles from far to near, each cut into patches, with lines between the facets."""
+    """Draw the surface of a body from far to near, with lines between its facets."""
     seen, facing = _visible(scene, k, stage.camera, skin)
     corners = scene.frames[k][skin.facets[seen]]
     patches = np.einsum("spc,mcd->mspd", skin.patches, corners)
@@ -53,7 +53,7 @@ def paint_skin(axes: Axes, scene: Scene, k: int, stage: Stage, skin: Skin) -> No
 
 
 def paint_bars(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
-    """Bars as round strokes, from far to near, with a rim and a highlight."""
+    """Draw bars from far to near as round strokes with a dark rim and a highlight."""
     points = scene.frames[k]
     order = np.argsort(depth(stage.camera, points[scene.facets]).mean(axis=1), kind="stable")
     facets = scene.facets[order]
@@ -70,7 +70,7 @@ def paint_bars(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
 
 
 def paint_dots(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
-    """Particles as discs, in 3D as balls from far to near."""
+    """Draw particles as discs, in 3D as shaded balls from far to near."""
     points, facets = scene.frames[k][scene.facets[:, 0]], scene.facets
     order = np.argsort(depth(stage.camera, points), kind="stable")
     left, _, _, top = stage.camera.window
@@ -93,8 +93,8 @@ def paint_dots(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
 
 
 def paint_lines(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
-    """Cables and paths on top of the body, as if it were a little transparent; a pale halo sets
-    them off any colour."""
+    """Draw cables and paths above the body, also where it hides them. A pale outline separates
+    them from any colour."""
     for line in scene.lines:
         x, y = project(stage.camera, line.points[k]).T
         style = (0, (4, 3)) if line.dashed else "solid"
@@ -118,15 +118,15 @@ def paint_lines(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
 
 
 def paint_markers(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
-    """Targets as crosses in rings, effectors as dots, and the way the effectors have come."""
+    """Draw targets as crosses in circles, effectors as dots, and the past path of the effectors."""
     if scene.targets is not None:
         _paint_targets(axes, scene.targets, stage)
     if scene.markers is None:
         return
-    way = project(stage.camera, scene.markers[: k + 1])  # (k + 1, markers, 2)
+    path = project(stage.camera, scene.markers[: k + 1])  # (k + 1, markers, 2)
     if scene.trail and k > 0:
-        _paint_trail(axes, way, stage)
-    x, y = way[-1].T
+        _paint_trail(axes, path, stage)
+    x, y = path[-1].T
     size, rim = (11 * stage.unit) ** 2, 1.3 * stage.unit
     axes.scatter(x, y, s=size, color=palette.MARKER, edgecolors="white", linewidths=rim, zorder=6)
 
@@ -140,42 +140,42 @@ def _paint_targets(axes: Axes, targets: Array, stage: Stage) -> None:
     axes.scatter(x, y, s=cross, marker="+", color=palette.TARGET, linewidths=width, zorder=5)
 
 
-def _paint_trail(axes: Axes, way: Array, stage: Stage) -> None:
-    pieces = np.stack([way[:-1], way[1:]], axis=2).reshape(
-        -1, 2, 2
-    )  # the oldest pieces of all markers come first
-    fade = np.repeat(np.linspace(0.08, 0.95, len(way) - 1) ** 1.5, way.shape[1])
+def _paint_trail(axes: Axes, path: Array, stage: Stage) -> None:
+    # (steps * markers, 2, 2), the oldest segments first
+    pieces = np.stack([path[:-1], path[1:]], axis=2).reshape(-1, 2, 2)
+    fade = np.repeat(np.linspace(0.08, 0.95, len(path) - 1) ** 1.5, path.shape[1])
     colours = [to_rgba(palette.MARKER, alpha) for alpha in fade]
     trail = LineCollection(list(pieces), colors=colours, linewidths=2.2 * stage.unit, zorder=4)
     axes.add_collection(trail, autolim=False)
 
 
 def _visible(scene: Scene, k: int, camera: Camera, skin: Skin) -> tuple[Array, Array]:
-    """Which facets to draw (j,) and, in 3D, their corner normals (j, 3, 3) in the coordinates of
-    the picture."""
+    """Return the indices (j,) of the facets to draw and, in 3D, their corner normals (j, 3, 3) in
+    camera coordinates."""
     if scene.dim == 2:
         return np.arange(len(skin.facets)), np.zeros(0)
     corners = scene.frames[k][skin.facets]
-    ahead = normals(corners) @ camera.toward
-    seen = np.flatnonzero(outward(corners) * ahead > 0.0) if skin.closed else np.arange(len(ahead))
-    turn = np.where(ahead < 0.0, -1.0, 1.0)[:, None, None]  # light both sides of an open sheet
-    facing = turn * corner_normals(skin, corners) @ np.vstack([camera.plane, camera.toward]).T
+    cosine = normals(corners) @ camera.toward
+    front = outward(corners) * cosine > 0.0
+    seen = np.flatnonzero(front) if skin.closed else np.arange(len(cosine))
+    sign = np.where(cosine < 0.0, -1.0, 1.0)[:, None, None]  # light both sides of an open sheet
+    facing = sign * corner_normals(skin, corners) @ np.vstack([camera.plane, camera.toward]).T
     return seen, facing[seen]
 
 
 def _colours(scene: Scene, k: int, stage: Stage, facets: Array) -> Array:
-    """(*facets.shape, 3) the colour at each vertex of each facet: of its value, or else of the
-    body."""
+    """Return the RGB colour (*facets.shape, 3) at each vertex of each facet: that of its value, or
+    of the body if the scene has no values."""
     if scene.values is None or stage.shades is None:
         return np.broadcast_to(to_rgb(scene.colour), (*facets.shape, 3))
     return stage.colours(stage.shades(scene.values[k]))[:, :3][facets]
 
 
 def _facet_lines(skin: Skin, seen: Array, corners: Array, near: Array, stage: Stage) -> Polygons:
-    """The lines between facets, strong at creases and borders; each as near as the patch it
-    borders."""
+    """Return the lines between facets, dark at creases and boundary edges. Each line has the depth
+    of the patch at which it lies."""
     ends = project(stage.camera, np.einsum("bec,mcd->mbed", skin.seams, corners))
-    faint = 0.12 if len(skin.facets) <= MANY_FACETS else 0.0
+    faint = 0.12 if len(skin.facets) <= MAX_OUTLINED_FACETS else 0.0
     colours = np.full((*ends.shape[:2], 4), to_rgba(palette.INK))
     colours[..., 3] = np.where(skin.sharp[seen][:, skin.side], 0.55, faint)
     return Polygons(
@@ -187,13 +187,12 @@ def _facet_lines(skin: Skin, seen: Array, corners: Array, near: Array, stage: St
 
 
 def _add_polygons(axes: Axes, stage: Stage, *groups: Polygons) -> None:
-    """All groups in one collection, from far to near: only so can a near patch hide a far line."""
+    """Draw all groups as one collection from far to near, so that near patches hide far lines."""
     order = np.argsort(np.concatenate([group.near.ravel() for group in groups]), kind="stable")
     shapes = np.concatenate([group.shapes.reshape(-1, 3, 2) for group in groups])[order]
     faces = np.concatenate([group.faces.reshape(-1, 4) for group in groups])[order]
     edges = np.concatenate([group.edges.reshape(-1, 4) for group in groups])[order]
-    # An array, against the type of the stub: it takes matplotlib a third of the time that a list of
-    # triangles takes.
+    # An array instead of the list in the type stub: matplotlib needs a third of the time.
     skin = PolyCollection(
         shapes,  # type: ignore[arg-type]
         facecolors=faces,

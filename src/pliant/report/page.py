@@ -73,8 +73,8 @@ def _head(result: Mapping[str, Any], notes: Sequence[str]) -> str:
     paper = f'<p class="paper">{_text(result["paper"])}</p>' if result.get("paper") else ""
     shows = f'<p class="shows">{_text(result["shows"])}</p>' if result.get("shows") else ""
     status = str(result.get("status") or "")
-    mood = "good" if status.split(" ")[0].lower().rstrip(":;.,") in GOOD else "bad"
-    badge = f'<p class="status {mood}">{_text(status)}</p>' if status else ""
+    badge_class = "good" if status.split(" ")[0].lower().rstrip(":;.,") in GOOD else "bad"
+    badge = f'<p class="status {badge_class}">{_text(status)}</p>' if status else ""
     return f"<h1>{_text(result['name'])}</h1>{paper}{shows}{badge}" + "".join(
         f"<p>{_text(note)}</p>" for note in notes
     )

@@ -1,4 +1,4 @@
-"""Particles as files for other programs."""
+"""Export of particles to VTK files."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,15 +12,14 @@ from pliant.store import PointFrame, write_point_frames
 
 
 def write_vtk(folder: str | Path, model: MaterialPoint, states: Array, *, every: int = 1) -> Path:
-    """Write every so many of the states (frames, n_state), `dt` apart, as particles-000000.vtu, ...
-    and particles.pvd, whose path is returned. At each particle: velocity [m/s], strain [-] (size of
-    the Green strain), J [-] (change of volume) and material, its index in the order of the robot's
-    materials."""
+    """Write states (frames, n_state) as particles-000000.vtu, ... and particles.pvd, and return the
+    path of the latter. The states are `dt` apart; `every` writes only each `every`-th one.
+
+    Each particle has its velocity [m/s], strain [-] (norm of the Green strain), J [-] (volume
+    ratio) and material, the index in the order of the robot's materials."""
     states = checked_states(model, states)
     if not is_integer(every) or every < 1:
-        raise InputError(
-            f"Every {quoted(every)} states cannot be written; give a whole number of 1 or more."
-        )
+        raise InputError(f"`every` is {quoted(every)}; give a whole number of 1 or more.")
     return write_point_frames(folder, _frames(model, states, every))
 
 

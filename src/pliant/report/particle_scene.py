@@ -6,7 +6,7 @@ import numpy as np
 
 from pliant.bodies import Solid
 from pliant.contact import Obstacle
-from pliant.core import Array, InputError, finite_array, nearest, require_kind
+from pliant.core import Array, InputError, counted, finite_array, nearest, require_kind
 from pliant.mpm.material_point import MaterialPoint
 from pliant.report.obstacle_outlines import surroundings
 from pliant.report.robot_scene import NO_CONTROLS, frame_lines
@@ -110,8 +110,8 @@ def _shown_controls(model: MaterialPoint, controls: Array, count: int) -> Array:
     given = finite_array("The array of controls", controls, (None, model.n_controls))
     if len(given) not in (count - 1, count):
         raise InputError(
-            f"There are {len(given)} controls for {count} states; give {count - 1}, one for each "
-            f"step between them, or {count}, one for each."
+            f"There are {len(given)} rows of controls for {counted(count, 'state')}; give "
+            f"{count - 1}, one for each step between them, or {count}, one for each."
         )
     return given if len(given) == count else np.concatenate([model.neutral_controls()[None], given])
 

@@ -19,11 +19,13 @@ class Stage:
     skin: Skin | None  # None: bars or particles
     shades: Normalize | None  # None: the body has one colour
     colours: Colormap
-    way: Array | None = None  # (frames, dim) [m] translation of the camera; None: it is fixed
+    path: Array | None = None  # (frames, dim) [m] translation of the camera; None: it is fixed
 
     def at(self, k: int) -> "Stage":
         """Return the settings of frame k, with the translated camera."""
-        return self if self.way is None else replace(self, camera=shifted(self.camera, self.way[k]))
+        if self.path is None:
+            return self
+        return replace(self, camera=shifted(self.camera, self.path[k]))
 
     @property
     def unit(self) -> float:

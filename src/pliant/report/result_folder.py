@@ -11,11 +11,11 @@ from pliant.core import InputError, quoted
 from pliant.store import lock_folder, read_json, translate_write_errors, write_json
 
 RESULT, UNFINISHED, ORIGIN = "result.json", "unfinished", "run.json"
-FILES = ".pliant-files.json"  # lists what a run wrote; no other file is ever removed
+FILES = ".pliant-files.json"  # lists the files of a run; no other files are removed
 
 
 def checked_folder(out: str | Path | None, default: str) -> Path:
-    """The folder `out`, or results/`default`. Raises `InputError` if results cannot go there."""
+    """Return the folder `out`, or results/`default`. Raises `InputError` if it is not usable."""
     if out is not None and (not str(out) or "\0" in str(out)):
         raise InputError(f"The result folder is {quoted(out)}; give --out the path of a folder.")
     folder = Path(out) if out is not None else Path("results") / default
@@ -28,8 +28,8 @@ def checked_folder(out: str | Path | None, default: str) -> Path:
 
 @contextmanager
 def lock_result_folder(folder: Path) -> Iterator[None]:
-    """Hold a result folder for this process. A run that was killed after it had written its result
-    is published first."""
+    """Lock a result folder for this process. The result of a run that was killed before it was
+    published is published first."""
     with lock_folder(folder):
         publish(folder)
         if (folder / RESULT).is_file() and (folder / FILES).is_file() and not _read_list(folder):
@@ -40,7 +40,7 @@ def lock_result_folder(folder: Path) -> Iterator[None]:
 @contextmanager
 def replace_result(folder: Path, *, resume: bool = False) -> Iterator[Path]:
     """Yield the folder that a run writes into. When the block ends, its files replace those of the
-    old result. The caller holds the folder.
+    old result. The caller has locked the folder.
 
     A run into an empty folder writes there, any other one into `folder`/unfinished. A run that was
     interrupted there stays for `resume`.
@@ -144,7 +144,7 @@ def _write_list(folder: Path, names: list[str]) -> None:
 
 
 def _read_list(folder: Path) -> list[str]:
-    """The names of the files that a run wrote into `folder`, all of them directly in it."""
+    """Return the names of the files that a run wrote directly into `folder`."""
     if not (folder / FILES).is_file():
         return []
     names = read_json(folder / FILES).get("files")
@@ -156,7 +156,7 @@ def _read_list(folder: Path) -> list[str]:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """The content of a result.json. Raises `InputError` for a field that is missing or damaged."""
+    """Return the content of a result.json. Raises `InputError` if a field is missing or damaged."""
     result = read_json(path)
     kinds: dict[str, Any] = {
         "name": str,
@@ -198,7 +198,7 @@ def check_origin(folder: Path, now: Mapping[str, Any], before: Mapping[str, Any]
     ] + [f"{name} is only in one of them" for name in sorted(set(old) ^ set(new))]
     raise InputError(
         f"{folder} holds a run with other settings, seed or version "
-        f"({', '.join(differences[:4]) or 'the robot is another one'}); give another "
+        f"({', '.join(differences[:4]) or 'the robot differs'}); give another "
         "--out, or run without --resume to replace it."
     )
 

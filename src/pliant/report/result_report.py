@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, counted
 from pliant.dynamics import Rollout
 from pliant.planners import Plan
 from pliant.planners.inverse_control import UNREACHABLE, ControllerLog
@@ -160,7 +160,7 @@ def _rollout_report(rollout: Rollout, title: str | None) -> ResultReport:
     text = rollout.status.text
     return ResultReport(
         name=title or f"{name} simulation",
-        shows=f"Simulation of {name} over {steps} steps.",
+        shows=f"Simulation of {name} over {counted(steps, 'step')}.",
         outcome=Outcome(
             metrics=metrics,
             plots=motion_plots(motion),
@@ -188,7 +188,7 @@ def _plan_report(plan: Plan, title: str | None) -> ResultReport:
     )
     return ResultReport(
         name=title or f"{name} {plan.method}",
-        shows=f"Plan for {name} over {len(plan.controls)} steps, by {plan.method}.",
+        shows=f"Plan for {name} over {counted(len(plan.controls), 'step')}, by {plan.method}.",
         outcome=outcome,
         motion=motion,
         settings={"method": plan.method, **_settings(motion)},
@@ -268,7 +268,7 @@ def _goal_targets(problem: Problem | None) -> tuple[Array | None, list[Array]]:
         seen = goal.attach(problem.model, problem.steps)
         rows = np.array([observation.loss.target for observation in seen])  # type: ignore[attr-defined]
         if rows.shape[1] != problem.model.effector_rows(goal.effector).shape[0]:
-            continue  # a goal for some of the coordinates has no place
+            continue  # a goal for some coordinates has no target point
         rows = np.unique(rows, axis=0) if len(np.unique(rows, axis=0)) <= MAX_TARGETS else rows
         points += list(rows) if len(rows) <= MAX_TARGETS else []
         paths += [] if len(rows) <= MAX_TARGETS else [rows]
@@ -291,7 +291,7 @@ def _log_report(log: ControllerLog, title: str | None) -> ResultReport:
     )
     return ResultReport(
         name=title or f"{name} inverse control",
-        shows=f"Inverse control of {name} over {steps} control steps.",
+        shows=f"Inverse control of {name} over {counted(steps, 'control step')}.",
         outcome=outcome,
         motion=motion,
         settings=_settings(motion),

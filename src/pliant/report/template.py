@@ -1,6 +1,6 @@
-"""The frame of the page and its style, for light and dark screens and for paper."""
+"""The HTML template of the page and its style sheet, for light and dark screens and for print."""
 
-# The policy makes the browser itself refuse anything that is not inside the file.
+# The security policy makes the browser block everything that is not inside the file.
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>

@@ -10,7 +10,15 @@ from typing import Self
 
 import numpy as np
 
-from pliant.core import Array, InputError, PliantError, is_integer, quoted, require_positive
+from pliant.core import (
+    Array,
+    InputError,
+    PliantError,
+    counted,
+    is_integer,
+    quoted,
+    require_positive,
+)
 from pliant.store.files import read_bytes, read_json, remove_files, write_atomic, write_json
 
 
@@ -81,9 +89,8 @@ class TrajectoryWriter:
             )
         _clear(_trajectory_folder(folder))
         write_atomic(_trajectory_folder(folder) / "initial.npz", _pack(initial=x))
-        write_json(
-            _trajectory_folder(folder) / "header.json", asdict(header)
-        )  # last: with a header, the start is complete
+        # last: with a header, the start is complete
+        write_json(_trajectory_folder(folder) / "header.json", asdict(header))
         return cls(folder=Path(folder), header=header)
 
     @classmethod
@@ -115,9 +122,9 @@ class TrajectoryWriter:
             )
         if max_steps is not None and len(done.states) > max_steps:
             raise InputError(
-                f"{folder} has a trajectory of {len(done.states)} steps, but this run has "
-                f"{max_steps}; delete the chunks after step {max_steps}, or run it again without "
-                "resume."
+                f"{folder} has a trajectory of {counted(len(done.states), 'step')}, but this run "
+                f"has {max_steps}; delete the chunks after step {max_steps}, or run it again "
+                "without resume."
             )
         return cls(folder=Path(folder), header=done.header, steps=len(done.states)), done
 
@@ -264,12 +271,10 @@ def _unpack(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Arra
                 raise ValueError(f"{name} has shape {arrays[name].shape}")
             if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} has numbers that are not finite")
-    except (
-        Exception
-    ) as error:  # damaged bytes make NumPy and zipfile raise almost anything, MemoryError included
+    except Exception as error:  # NumPy and zipfile raise many types for damaged bytes
         raise InputError(
-            f"{path} is damaged ({len(blob)} bytes: {error}); restore it from a copy, or delete "
-            "it and all later chunks, then resume."
+            f"{path} is damaged ({counted(len(blob), 'byte')}: {error}); restore it from a copy, "
+            "or delete it and all later chunks, then resume."
         ) from error
     return arrays
 
@@ -280,8 +285,8 @@ def _finite_vector(name: str, value: Array, n: int) -> Array:
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != n:
         raise InputError(
-            f"{name} has {array.size} numbers, but this trajectory needs {n}; pass an array of "
-            f"shape ({n},)."
+            f"{name} has {counted(array.size, 'number')}, but this trajectory needs {n}; pass an "
+            f"array of shape ({n},)."
         )
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:

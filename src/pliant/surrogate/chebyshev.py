@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from scipy.linalg import lstsq
 
-from pliant.core import Array, InputError, is_integer, quoted, require_number
+from pliant.core import Array, InputError, counted, is_integer, quoted, require_number
 from pliant.surrogate.corners import Corner, Corners, check_corners
 from pliant.surrogate.domain import Domain, check_domain, check_query
 from pliant.surrogate.sample import Sample, SampleError
@@ -19,9 +19,8 @@ RANK_TOLERANCE = 1e-10
 
 
 class Chebyshev:
-    """The polynomial of total degree <= n with the least-squares fit to exact values and slopes
-    over
-    a box, in the Chebyshev measure.
+    """The polynomial of total degree <= n that fits exact values and slopes over a box by least
+    squares, in the Chebyshev measure.
 
     A point gives 1 + d equations, so there are `oversampling` / (1 + d) points per coefficient.
     Points where f fails are skipped. Raises SampleError if too few points remain.
@@ -125,7 +124,8 @@ class Chebyshev:
         if corners.budget is not None and elsewhere + count > corners.budget:
             spent = f", of which {elsewhere} are spent elsewhere" if elsewhere else ""
             raise SampleError(
-                f"Degree {self.degree} in {self.dim} dimensions takes {count} exact evaluations; "
+                f"Degree {self.degree} in {counted(self.dim, 'dimension')} takes {count} exact "
+                "evaluations; "
                 f"the budget is {corners.budget}{spent}: raise it to {elsewhere + count}, or "
                 "lower the degree."
             )
@@ -144,8 +144,8 @@ class Chebyshev:
         if b.shape[2] == 0:  # a compressed constant: LAPACK needs at least one right-hand side
             return np.zeros((m, 0))
         b[:, 1:] *= self.half[:, None]
-        # Slopes by the angle arccos t, in which each T_k is a cosine: those near the faces would
-        # outweigh all others.
+        # Slopes with respect to the angle arccos t, in which each T_k is a cosine. Slopes with
+        # respect to t would dominate near the faces.
         weight = np.column_stack([np.ones(good.sum()), np.sqrt(1.0 - t[good] ** 2)])[..., None]
         solution, _, rank, _ = lstsq(
             (weight * A).reshape(-1, m),
@@ -205,9 +205,8 @@ def nested_points(count: int, d: int) -> Array:
     for _ in range(64):  # golden^(d + 1) = golden + 1
         golden = (1.0 + golden) ** (1.0 / (d + 1))
     angles = (0.5 + np.arange(1, count + 1)[:, None] * golden ** -np.arange(1.0, d + 1.0)) % 1.0
-    return (
-        np.round(np.cos(np.pi * angles) * 2.0**32) / 2.0**32
-    )  # the last bits of a cosine differ between machines
+    # rounded, since the last bits of a cosine differ between machines
+    return np.round(np.cos(np.pi * angles) * 2.0**32) / 2.0**32
 
 
 @lru_cache

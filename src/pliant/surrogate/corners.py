@@ -7,7 +7,7 @@ from inspect import signature
 
 import numpy as np
 
-from pliant.core import Array, InputError, is_integer, quoted, require_kind
+from pliant.core import Array, InputError, counted, is_integer, quoted, require_kind
 from pliant.parallel import SerialWorkers, Workers
 from pliant.progress import Progress, check_progress, reporting
 from pliant.surrogate.compress import Compression
@@ -16,9 +16,8 @@ from pliant.surrogate.sample import ExactMap, Sample, SampleError, evaluate
 from pliant.surrogate.store import CornerStore
 
 MAX_DIMENSIONS = 6  # the table of a cell has 4^d rows
-Lift = Callable[
-    [Array, Array], tuple[Array, Array]
-]  # (value, slope) of f -> those of what is interpolated
+# (value, slope) of f -> those of the interpolated quantities
+Lift = Callable[[Array, Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,8 +82,9 @@ class Corners:
             )
         if budget is not None and budget < 2**dim:
             raise InputError(
-                f"The budget is {budget} exact evaluations, but a single cell in {dim} "
-                f"dimensions has {2**dim} corners; raise it, or plan with fewer controls."
+                f"The budget is {counted(budget, 'exact evaluation')}, but a single cell in "
+                f"{counted(dim, 'dimension')} has {2**dim} corners; raise it, or plan with fewer "
+                "controls."
             )
         check_progress(progress)
         self.f, self.dim, self.lift, self.budget, self.progress = (
@@ -207,8 +207,8 @@ class Corners:
         )
         if sample.value.size != size:
             raise InputError(
-                f"The map returns {sample.value.size} numbers at {sample.point} and {size} "
-                "elsewhere; it must always return the same number."
+                f"The map returns {counted(sample.value.size, 'number')} at {sample.point} and "
+                f"{size} elsewhere; it must always return the same number."
             )
         value, slope = (
             (sample.value, sample.slope)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, finite_array, quoted
+from pliant.core import Array, InputError, counted, finite_array, quoted
 from pliant.surrogate.sample import SampleError
 
 Domain = tuple[Array, Array]  # (lower, upper), (d,) each
@@ -57,7 +57,9 @@ def check_query(x: Any, domain: Domain) -> Array:
     """Return a query (d,). Raises SampleError outside the domain, InputError for a wrong shape."""
     x = np.asarray(x, float)
     if x.shape != domain[0].shape:
-        raise InputError(f"The query has shape {x.shape}; this map takes {len(domain[0])} numbers.")
+        raise InputError(
+            f"The query has shape {x.shape}; this map takes {counted(len(domain[0]), 'number')}."
+        )
     inside = within(x, domain)
     if not inside.all():
         i = int(np.argmin(inside))

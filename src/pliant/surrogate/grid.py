@@ -165,8 +165,7 @@ class Grid:
 
     def _check_slopes(self, around: Array) -> None:
         """Add a warning if the value at a corner is far from the prediction of its neighbour's
-        slope:
-        the cell is too large, or they lie on different branches."""
+        slope. Then the cell is too large, or the corners lie on different branches."""
         rows = [corner.rows for corner in self.corners.fetch(self._points(around))]
         for i, bits in enumerate(corner_offsets(self.dim)):
             for axis in np.flatnonzero(bits == 0):

@@ -48,9 +48,8 @@ def contraction_plan(d: int, second: bool) -> tuple[Array, Array, Array]:
         *unit,
         *((unit[i] + unit[j] for i in range(d) for j in range(i, d)) if second else ()),
     ]
-    stages = [
-        list(dict.fromkeys(tuple(o[axis:]) for o in wanted)) for axis in range(d, -1, -1)
-    ]  # orders along the axes done so far
+    # orders along the axes that are already contracted
+    stages = [list(dict.fromkeys(tuple(o[axis:]) for o in wanted)) for axis in range(d, -1, -1)]
     source, order = np.zeros((2, d, len(wanted)), np.int64)
     for k in range(d):
         for n, done in enumerate(stages[k + 1]):

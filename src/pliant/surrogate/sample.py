@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, InputError, PliantError
+from pliant.core import Array, InputError, PliantError, counted
 
 
 class SampleError(PliantError, RuntimeError):
@@ -47,7 +47,7 @@ def evaluate(f: ExactMap, x: Array, near: Sample | None) -> Sample:
     if value.ndim != 1 or slope.shape != (value.size, x.size):
         raise InputError(
             f"The map returns a value of shape {value.shape} and a slope of shape {slope.shape} at "
-            f"a point of {x.size} numbers; give (N,) and (N, {x.size})."
+            f"a point of {counted(x.size, 'number')}; give (N,) and (N, {x.size})."
         )
     if not (np.all(np.isfinite(value)) and np.all(np.isfinite(slope))):
         return _failure(x, "its value or slope is not finite")

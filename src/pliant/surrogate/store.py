@@ -1,6 +1,5 @@
-"""Exact evaluations in one SQLite file, shared by the processes of a machine and safe if a process
-is
-killed."""
+"""Exact evaluations in one SQLite file, shared by the processes of a machine. A killed process does
+not damage it."""
 
 import os
 import secrets
@@ -15,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pliant.core import Array, InputError, PliantError, finite_array, require_kind
+from pliant.core import Array, InputError, PliantError, counted, finite_array, require_kind
 from pliant.store.files import translate_write_errors
 from pliant.surrogate.sample import Sample
 
@@ -24,7 +23,7 @@ FORMAT_VERSION = 1
 LOCK_TIMEOUT = 60.0  # [s] to wait for another process that writes
 POLL_INTERVAL = 0.05  # [s] between two checks of what others compute
 
-# a corner is unfinished while its value is NULL; numbers follow the order of the requests
+# a corner is unfinished while its value is NULL; `number` is the order of the requests
 _TABLES = (
     "CREATE TABLE corners (number INTEGER PRIMARY KEY, model TEXT NOT NULL, point BLOB NOT NULL, "
     "asker TEXT NOT NULL, near BLOB, value BLOB, slope BLOB, note BLOB, failed BLOB, checksum "
@@ -132,9 +131,8 @@ class CornerStore:
         return list(mine.values())
 
     def warm_starts(self, points: Sequence[Array]) -> list[Sample | None]:
-        """Return the warm starts of points, set by their first claim, so that a resumed run uses
-        the
-        same."""
+        """Return the warm starts of points. The first claim of a point sets its warm start, so that
+        a resumed run uses the same one."""
         question = "SELECT near FROM corners WHERE model = ? AND point = ?"
         with self._sqlite_errors_as_pliant_errors():
             rows = [self._db.execute(question, (self.key, _bytes(x))).fetchone() for x in points]
@@ -160,7 +158,7 @@ class CornerStore:
         d, n = len(point) // 8, np.size(sample.value)
         if np.shape(sample.value) != (n,) or np.shape(sample.slope) != (n, d):
             raise InputError(
-                f"A sample at a point of {d} numbers has a value of shape "
+                f"A sample at a point of {counted(d, 'number')} has a value of shape "
                 f"{np.shape(sample.value)} and a slope of shape {np.shape(sample.slope)}; give "
                 f"(N,) and (N, {d})."
             )
@@ -275,9 +273,8 @@ class CornerStore:
                 f"here {FORMAT_VERSION}); update Pliant, or give another name."
             )
         self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute(
-            "PRAGMA synchronous = FULL"
-        )  # a power failure loses no sample; each takes seconds to compute
+        # a power failure loses no sample; each takes seconds to compute
+        self._db.execute("PRAGMA synchronous = FULL")
         if not tables:
             with self._transaction():
                 for statement in (
@@ -334,9 +331,7 @@ class CornerStore:
     def _sqlite_errors_as_pliant_errors(self) -> Iterator[None]:
         try:
             yield
-        except (
-            sqlite3.ProgrammingError
-        ):  # a closed store, another thread: a mistake in the program, not in the file
+        except sqlite3.ProgrammingError:  # an error of the program, such as a closed store
             raise
         except sqlite3.DatabaseError as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -353,9 +348,8 @@ class CornerStore:
 
     @contextmanager
     def _opening_lock(self) -> Iterator[None]:
-        """Lock the opening of the file: SQLite does not wait when it switches to WAL, and lock
-        files
-        of ended processes are removed here."""
+        """Lock the opening of the file. SQLite does not wait when it switches to WAL, and lock
+        files of ended processes are removed here."""
         if self._lock_folder is None:
             yield
             return
@@ -399,9 +393,8 @@ def _is_locked(path: Path) -> bool:
 
     try:
         with path.open() as file:
-            fcntl.flock(
-                file, fcntl.LOCK_SH | fcntl.LOCK_NB
-            )  # shared: two checks at once do not block each other
+            # shared: two checks at once do not block each other
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
     except BlockingIOError:

@@ -48,7 +48,7 @@ class Tree:
         self.corners = corners
         self.tolerance = require_positive("The tolerance of a tree", tolerance, "units of the map")
         if not 1 <= max_depth <= FINEST_LEVEL:
-            raise InputError(f"The tree may be {max_depth} levels deep; take 1 to {FINEST_LEVEL}.")
+            raise InputError(f"max_depth is {max_depth}; give 1 to {FINEST_LEVEL} levels.")
         self.max_depth = int(max_depth)
         self.size = check_lengths("The cell of a tree", cell, self.dim)  # (d,) of the largest cells
         self.origin = (
@@ -291,8 +291,8 @@ class Tree:
             hermite_functions(t[axis], h[axis], functions)
             ends.append(functions[:2])
         shaped = table.reshape(*(4,) * self.dim, -1)
-        # contract axis by axis; axis 0 then varies fastest among the rows, as the bits of a set of
-        # axes do
+        # contract axis by axis; axis 0 then varies fastest among the rows, like the bits of a set
+        # of axes
         made = reduce(_contract_axis, reversed(ends), shaped)
         return made.transpose(*reversed(range(self.dim)), self.dim).reshape(2**self.dim, -1)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.core import Array, InputError, StepError, nearest, require_positive
+from pliant.core import Array, InputError, StepError, counted, nearest, require_positive
 from pliant.dynamics import Quasistatic, SemiImplicit
 from pliant.dynamics.overlaps import with_note
 from pliant.planners import MOVING
@@ -163,7 +163,9 @@ def headless(
     try:
         took, errors = _run_steps(session, steps, set_targets)
         stopped = (
-            f"After {len(took)} control steps: {session.warning}" if session.command.paused else ""
+            f"After {counted(len(took), 'control step')}: {session.warning}"
+            if session.command.paused
+            else ""
         )
     finally:
         session.close()
@@ -242,7 +244,7 @@ def _script_targets(session: Session, script: Keyframes) -> Callable[[Session, f
     dim, names = len(next(iter(session.effector_positions.values()))), session.active
     if script.values.shape[1] != len(names) * dim:
         raise InputError(
-            f"The script has {script.values.shape[1]} columns after the time, but needs "
+            f"The script has {counted(script.values.shape[1], 'column')} after the time, but needs "
             f"{dim} for each of {', '.join(names)}; add or remove columns."
         )
     distance = float(np.abs(script.values.reshape(-1, dim) - session.command_ranges.centre).max())

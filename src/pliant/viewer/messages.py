@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, counted
 
 MAX_MESSAGE_BYTES = 16_384  # of a message from the page
 
@@ -34,7 +34,8 @@ def decode_message(text: str | bytes) -> dict[str, Any]:
     """Return a message from the page: a JSON object with a "type". Raises `InputError` if the text
     is anything else, or contains NaN or infinity."""
     if not isinstance(text, str):
-        raise InputError(f"The page sent {len(text)} bytes instead of a JSON text; reload it.")
+        sent = counted(len(text), "byte")
+        raise InputError(f"The page sent {sent} instead of a JSON text; reload it.")
     try:
         # as float: an integer may have more digits than an array can store
         message = json.loads(text, parse_constant=_refuse_constant, parse_int=float)

@@ -1,1 +1,1 @@
-"""The zoo: ready robots and named experiments."""
+"""Predefined robots and named experiments."""

@@ -1,4 +1,4 @@
-"""Is a robot sound? What a careful engineer would look at before trusting it."""
+"""Check a robot file: its mesh, units, supports, actuators and first time step."""
 
 import warnings
 from dataclasses import dataclass
@@ -18,16 +18,18 @@ from pliant.zoo.order_warnings import order_warnings, overlap_warnings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings:
-    """What was found, as (what, text) pairs, and what is doubtful."""
+class CheckReport:
+    """Properties of a robot as (name, text) pairs, and warnings."""
 
     facts: list[tuple[str, str]]
     warnings: list[str]
 
 
-def check(path: Path) -> Findings:
-    """Load a robot file, look at its mesh, units, supports and actuators, and take one step of
-    it."""
+def check(path: Path) -> CheckReport:
+    """Load a robot file, check its mesh, units, supports and actuators, and simulate one step.
+
+    Raises `StepError` if the step fails.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         task = load_task(path)
@@ -40,27 +42,27 @@ def check(path: Path) -> Findings:
         ]
         warnings_found: list[str] = []
         if isinstance(body, Solid):
-            more, warnings_found = _matter(body)
-            facts += more + _filled_surface(task)
+            solid_facts, warnings_found = _solid_facts(body)
+            facts += solid_facts + _surface_file_facts(task)
             warnings_found += [*order_warnings(body), *overlap_warnings(body)]
         if isinstance(body, Beams):
-            facts += _beams(body)
-        facts += _attachments(model)
-        warnings_found += _heavy_liquids(task.robot)
+            facts += _beam_facts(body)
+        facts += _attachment_facts(model)
+        warnings_found += _liquid_density_warnings(task.robot)
         step = model.step(model.initial_state(), task.control(0))
     if not step.status:
         raise StepError(
             " ".join([f"The first step of {path} failed: {step.status.text}", *warnings_found])
         )
     facts.append(("first step", f"converged in {step.status.iterations} Newton iterations"))
-    said = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
-    fresh = [
-        text for text in said if not any(warning in text for warning in warnings_found)
-    ]  # the robot repeats the mesh's warnings in its own name
-    return Findings(facts=facts, warnings=list(dict.fromkeys([*warnings_found, *fresh])))
+    messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
+    # The robot repeats the warnings of its mesh with its own name in front.
+    new = [text for text in messages if not any(warning in text for warning in warnings_found)]
+    return CheckReport(facts=facts, warnings=list(dict.fromkeys([*warnings_found, *new])))
 
 
-def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
+def _solid_facts(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the facts and the warnings of a solid body."""
     q = mesh_quality(body.mesh)
     unit = "m^3" if body.dim == 3 else "m^2"
     fields = body.fields
@@ -81,23 +83,24 @@ def _matter(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:
         ("smallest angle", f"{q.smallest_angle:.1f} degrees (cell {q.smallest_angle_cell})"),
         ("surface", "closed" if q.closed else "OPEN"),
         (
-            "stable step",
-            "any for the implicit rules; an explicit one would need "
-            f"{float((edge / speed).min()):.2g} s",
+            "stable time step",
+            "unlimited for implicit rules; about "
+            f"{float((edge / speed).min()):.2g} s for an explicit rule",
         ),
     ]
     return facts, q.warnings()
 
 
-def _filled_surface(task: Task) -> list[tuple[str, str]]:
-    """Compare the mesh with the surface of the file that it fills, if there is one."""
+def _surface_file_facts(task: Task) -> list[tuple[str, str]]:
+    """Return the comparison of the mesh with the surface file that it fills, if there is one."""
     mesh = task.robot.shape
     if task.fill_source is None or not isinstance(mesh, Mesh):
         return []
     return [("surface of the file", compare_fill(mesh, *task.fill_source).summary())]
 
 
-def _beams(body: Beams) -> list[tuple[str, str]]:
+def _beam_facts(body: Beams) -> list[tuple[str, str]]:
+    """Return the facts of a body of rods."""
     rods, along = body.rods, np.outer(body.is_position, np.eye(3)[0]).ravel()
     slender = rods.lengths / np.array(
         [2.0 * max(section.extreme_fibres) for section in rods.sections]
@@ -112,7 +115,7 @@ def _beams(body: Beams) -> list[tuple[str, str]]:
         ("mass", f"{body.mass_vjp(along, along) @ body.fields.density:.4g} kg"),
         (
             "slenderness",
-            f"a rod is {slender.min():.3g} to {slender.max():.3g} times as long as thick",
+            f"length over thickness of the rods: {slender.min():.3g} to {slender.max():.3g}",
         ),
         (
             "parts",
@@ -122,7 +125,8 @@ def _beams(body: Beams) -> list[tuple[str, str]]:
     ]
 
 
-def _heavy_liquids(robot: Robot) -> list[str]:
+def _liquid_density_warnings(robot: Robot) -> list[str]:
+    """Return a warning for each liquid that is denser than any metal."""
     liquids = {
         name: actuator.density
         for name, actuator in robot.actuators.items()
@@ -136,7 +140,8 @@ def _heavy_liquids(robot: Robot) -> list[str]:
     ]
 
 
-def _attachments(model: Any) -> list[tuple[str, str]]:
+def _attachment_facts(model: Any) -> list[tuple[str, str]]:
+    """Return the facts of actuators, loads, contacts, supports and effectors."""
     eq = model.equations
     robot = eq.robot
     attached = (
@@ -144,8 +149,8 @@ def _attachments(model: Any) -> list[tuple[str, str]]:
         f"contacts, {len(robot.supports)} supports"
     )
     facts = [
-        ("attached", attached),
-        ("held unknowns", f"{int(eq.held.sum())} of {eq.n_dofs}"),
+        ("attachments", attached),
+        ("fixed unknowns", f"{int(eq.held.sum())} of {eq.n_dofs}"),
         ("free rigid motions", ", ".join(eq.free_rigid_motions()) or "none"),
     ]
     for (name, actuator), (term, _) in zip(eq.robot.actuators.items(), eq.potentials, strict=False):

@@ -1,5 +1,5 @@
-"""The experiments of [Menager2024]: from a task to plans by several ways, their figures, plots and
-animation."""
+"""The experiments of [Menager2024]: plans of a task with several derivatives, their metrics, plots
+and animation."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -12,15 +12,22 @@ from pliant.planners import Options
 from pliant.report import Line, Plot, Scene
 from pliant.report.control_plots import control_plots
 from pliant.report.robot_scene import robot_scene
-from pliant.zoo.condensed_tasks import CLOSE, WAYS, Reached, ReachTask, reach, rest
+from pliant.zoo.condensed_tasks import (
+    DERIVATIVES,
+    GOAL_TOLERANCE,
+    ReachResult,
+    ReachTask,
+    equilibrium_positions,
+    plan_reach,
+)
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 
-Maker = Callable[[Mapping[str, Setting]], ReachTask]
+TaskFactory = Callable[[Mapping[str, Setting]], ReachTask]
 
 
 def experiment(
     name: str,
-    make: Maker,
+    make_task: TaskFactory,
     *,
     shows: str,
     size: str,
@@ -28,19 +35,22 @@ def experiment(
     settings: Mapping[str, Setting],
     quick: Mapping[str, Setting] | None = None,
 ) -> Experiment:
-    """An experiment of [Menager2024]; its setting `ways` names how to plan, the last of which is
-    shown."""
+    """Return an experiment of [Menager2024].
+
+    The setting `derivatives` lists the derivatives to plan with, separated by spaces. The animation
+    shows the last plan.
+    """
     return Experiment(
         name=name,
         paper="001",
         shows=shows,
         size=size,
         takes=takes,
-        probe=_probe_of(make),
-        prepare=_check_ways,
-        perform=lambda run: perform(run, make(run.settings)),
+        probe=_make_probe(make_task),
+        check_settings=_check_derivatives,
+        perform=lambda run: perform(run, make_task(run.settings)),
         settings={
-            "ways": "linear",
+            "derivatives": "linear",
             "search": "line",
             "iterations": 200,
             "dt": 0.01,
@@ -51,92 +61,101 @@ def experiment(
     )
 
 
-def _check_ways(settings: Mapping[str, Setting]) -> None:
-    unknown = [way for way in str(settings["ways"]).split() if way not in WAYS]
-    if unknown or not str(settings["ways"]).split():
+def _check_derivatives(settings: Mapping[str, Setting]) -> None:
+    """Raise `InputError` if the setting `derivatives` is invalid."""
+    names = str(settings["derivatives"]).split()
+    if not names or any(name not in DERIVATIVES for name in names):
         raise InputError(
-            f"The setting ways is '{settings['ways']}'; give one or more of "
-            f"{', '.join(WAYS)}, separated by spaces."
+            f"The setting derivatives is '{settings['derivatives']}'; give one or more of "
+            f"{', '.join(DERIVATIVES)}, separated by spaces."
         )
 
 
 def perform(run: ExperimentRun, task: ReachTask) -> Outcome:
-    """Plan each way, keep the run of the last, and tell how near it came."""
-    model, found = SemiImplicit(task.robot, dt=task.dt), plans(run, task)
-    last = list(found.values())[-1]
-    path = run.keep(last.plan.states, last.plan.controls, dt=task.dt)
+    """Plan with each derivative, write the trajectory of the last plan, and return the metrics."""
+    model, results = SemiImplicit(task.robot, dt=task.dt), plan_all(run, task)
+    last = list(results.values())[-1]
+    path = run.save_trajectory(last.plan.states, last.plan.controls, dt=task.dt)
     metrics: dict[str, Metric] = {}
-    for way, one in found.items():
-        metrics |= way_metrics(task, way, one)
+    for derivative, result in results.items():
+        metrics |= plan_metrics(task, derivative, result)
     metrics["nodes"] = Metric(value=len(task.robot.body().rest) // task.robot.body().dim)
     failed = {
-        way: one
-        for way, one in found.items()
-        if one.worst > CLOSE or one.plan.limit_violation > 1e-9
+        derivative: result
+        for derivative, result in results.items()
+        if result.largest_goal_error > GOAL_TOLERANCE or result.plan.limit_violation > 1e-9
     }
-    sentence = (
+    message = (
         "done"
         if not failed
         else "; ".join(
-            f"the {way} plan misses a goal by {100.0 * one.worst:.2g} % of the motion's length "
-            f"({one.plan.status.text})"
-            for way, one in failed.items()
+            f"the largest goal error of the {derivative} plan is "
+            f"{100.0 * result.largest_goal_error:.2g} % of the path length "
+            f"({result.plan.status.text})"
+            for derivative, result in failed.items()
         )
-        + "; allow more iterations, or bring the goal nearer."
+        + "; allow more iterations, or move the goal closer."
     )
     return Outcome(
         metrics=metrics,
-        plots=plots(task, found),
+        plots=plots(task, results),
         reached=not failed,
-        message=sentence,
+        message=message,
         scene=_scene(run, task, path.path[:, : model.space.n_dofs]),
-        notes=[f"{way}: {one.plan.status.text}" for way, one in found.items()],
+        notes=[f"{name}: {result.plan.status.text}" for name, result in results.items()],
     )
 
 
-def plans(run: ExperimentRun, task: ReachTask) -> dict[str, Reached]:
-    """A plan by each of the setting's ways; every one is kept in the run's folder as it is made."""
-    x0 = SemiImplicit(task.robot, dt=task.dt).state(rest(task.robot, task.first))
-    found = {}
-    for way in str(run.settings["ways"]).split():
+def plan_all(run: ExperimentRun, task: ReachTask) -> dict[str, ReachResult]:
+    """Plan with each derivative of the settings. Each plan is saved in the folder of the run."""
+    q0 = equilibrium_positions(task.robot, task.initial_controls)
+    x0 = SemiImplicit(task.robot, dt=task.dt).state(q0)
+    results = {}
+    for derivative in str(run.settings["derivatives"]).split():
         options = Options(
             iterations=int(run.settings["iterations"]),
             progress=run.progress,
-            folder=run.folder / f"plan-{way}",
+            folder=run.folder / f"plan-{derivative}",
             resume=run.resume,
         )
-        found[way] = reach(task, way, options=options, search=str(run.settings["search"]), x0=x0)
-    return found
+        results[derivative] = plan_reach(
+            task, derivative, options=options, search=str(run.settings["search"]), x0=x0
+        )
+    return results
 
 
-def way_metrics(task: ReachTask, way: str, one: Reached) -> dict[str, Metric]:
-    """What is reported of one plan."""
-    return {
-        f"{way}: largest goal error": Metric(value=one.worst, unit="of the motion"),
-        f"{way}: iterations": Metric(value=len(one.plan.history) - 1, paper=task.paper.get(way)),
-        f"{way}: seconds": Metric(value=one.seconds, unit="s"),
-        f"{way}: controls at a bound": Metric(value=one.active, unit="of all"),
-        f"{way}: bound violation": Metric(value=one.plan.limit_violation, unit="of the range"),
-        **(
-            {}
-            if one.prediction is None
-            else {
-                f"{way}: difference of condensed and full step": Metric(
-                    value=one.prediction, unit="of the motion"
-                )
-            }
+def plan_metrics(task: ReachTask, derivative: str, result: ReachResult) -> dict[str, Metric]:
+    """Return the metrics of one plan."""
+    out = {
+        "largest goal error": Metric(value=result.largest_goal_error, unit="of the path length"),
+        "iterations": Metric(value=len(result.plan.history) - 1, paper=task.paper.get(derivative)),
+        "planning time": Metric(value=result.planning_time, unit="s"),
+        "share of controls at a bound": Metric(value=result.saturated_share),
+        "control bound violation": Metric(
+            value=result.plan.limit_violation, unit="of the control range"
         ),
     }
+    if result.prediction_error is not None:
+        out["prediction error of the condensed step"] = Metric(
+            value=result.prediction_error, unit="of the path length"
+        )
+    return {f"{derivative}: {name}": metric for name, metric in out.items()}
 
 
-def plots(task: ReachTask, found: Mapping[str, Reached]) -> list[Plot]:
-    """Place and speed along each axis, the controls, and the convergence."""
+def plots(task: ReachTask, results: Mapping[str, ReachResult]) -> list[Plot]:
+    """Return plots of position and velocity along each axis, controls and convergence."""
     out = []
     for name in task.paths:
         for axis in "xyz":
-            out += [place_plot(task, found, name, axis), speed_plot(task, found, name, axis)]
-    out += bounded_controls(task, list(found.values())[-1])
-    costs = {way: np.array([row.cost for row in one.plan.history]) for way, one in found.items()}
+            out += [
+                position_plot(task, results, name, axis),
+                velocity_plot(task, results, name, axis),
+            ]
+    out += bounded_control_plots(task, list(results.values())[-1])
+    costs = {
+        derivative: np.array([row.cost for row in result.plan.history])
+        for derivative, result in results.items()
+    }
     return [
         *out,
         Plot(
@@ -145,49 +164,57 @@ def plots(task: ReachTask, found: Mapping[str, Reached]) -> list[Plot]:
             y="objective",
             log_y=True,
             kind="both",
-            series={way: (np.arange(len(cost)), cost) for way, cost in costs.items()},
+            series={name: (np.arange(len(cost)), cost) for name, cost in costs.items()},
         ),
     ]
 
 
-def place_plot(task: ReachTask, found: Mapping[str, Reached], effector: str, axis: str) -> Plot:
-    """Return a plot of an effector coordinate and its target over time."""
-    at, k = task.dt * np.arange(task.steps + 1), "xyz".index(axis)
-    wanted = np.array([task.paths[effector](t)[k] for t in at])
-    places = {way: (at, one.places[effector][:, k]) for way, one in found.items()}
+def position_plot(
+    task: ReachTask, results: Mapping[str, ReachResult], effector: str, axis: str
+) -> Plot:
+    """Return a plot of an effector coordinate and its reference over time."""
+    times, k = task.dt * np.arange(task.steps + 1), "xyz".index(axis)
+    reference = np.array([task.paths[effector](t)[k] for t in times])
+    positions = {
+        name: (times, result.positions[effector][:, k]) for name, result in results.items()
+    }
     return Plot(
         title=f"{effector}: {axis}",
         x="time [s]",
         y=f"{axis} [m]",
-        series={"wanted": (at, wanted), **places},
+        series={"reference": (times, reference), **positions},
     )
 
 
-def speed_plot(task: ReachTask, found: Mapping[str, Reached], effector: str, axis: str) -> Plot:
-    """How fast an effector moves along an axis."""
-    at, k = task.dt * np.arange(task.steps + 1), "xyz".index(axis)
+def velocity_plot(
+    task: ReachTask, results: Mapping[str, ReachResult], effector: str, axis: str
+) -> Plot:
+    """Return a plot of an effector velocity component over time."""
+    times, k = task.dt * np.arange(task.steps + 1), "xyz".index(axis)
     return Plot(
-        title=f"{effector}: speed along {axis}",
+        title=f"{effector}: velocity along {axis}",
         x="time [s]",
-        y="speed [m/s]",
-        series={way: (at, one.speeds[effector][:, k]) for way, one in found.items()},
+        y="velocity [m/s]",
+        series={
+            name: (times, result.velocities[effector][:, k]) for name, result in results.items()
+        },
     )
 
 
-def bounded_controls(task: ReachTask, one: Reached) -> list[Plot]:
-    """The controls with their bounds over time, a plot for each unit."""
-    at = task.dt * np.arange(task.steps + 1)
-    return control_plots(task.robot, at, one.plan.controls, x="time [s]", bounds=True)
+def bounded_control_plots(task: ReachTask, result: ReachResult) -> list[Plot]:
+    """Return plots of the controls and their bounds over time, one for each unit."""
+    times = task.dt * np.arange(task.steps + 1)
+    return control_plots(task.robot, times, result.plan.controls, x="time [s]", bounds=True)
 
 
 def _scene(run: ExperimentRun, task: ReachTask, positions: Array) -> Scene:
-    ways = [
+    references = [
         np.array([path(task.dt * k) for k in range(task.steps + 1)]) for path in task.paths.values()
     ]
     targets = np.concatenate(
         [np.array([path(t) for t in task.times]) for path in task.paths.values()]
     )
-    drawn = robot_scene(
+    scene = robot_scene(
         task.robot,
         positions,
         dt=task.dt,
@@ -195,14 +222,15 @@ def _scene(run: ExperimentRun, task: ReachTask, positions: Array) -> Scene:
         targets=targets,
         marked=tuple(task.paths),
     )
-    return replace(drawn, lines=(*drawn.lines, *(Line(points=way, dashed=True) for way in ways)))
+    curves = [Line(points=points, dashed=True) for points in references]
+    return replace(scene, lines=(*scene.lines, *curves))
 
 
-def _probe_of(make: Maker) -> Callable[[Mapping[str, Setting]], tuple]:
-    """The model a few steps into a motion."""
+def _make_probe(make_task: TaskFactory) -> Callable[[Mapping[str, Setting]], tuple]:
+    """Return a probe: the model after three steps of a motion."""
 
     def probe(settings: Mapping[str, Setting]) -> tuple:
-        task = make(settings)
+        task = make_task(settings)
         model = SemiImplicit(task.robot, dt=task.dt)
         lower, upper = model.control_limits()
         x, u = (

@@ -1,4 +1,4 @@
-"""What an experiment is, and what running one writes."""
+"""Experiments: named tasks with settings. Running one writes a result folder."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -49,36 +49,37 @@ Setting = float | int | str | bool
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExperimentRun:
-    """The surroundings of one run: its settings, folder and random numbers, and a trajectory that
-    survives a crash."""
+    """The settings, result folder, seed and progress of one run of an experiment."""
 
     settings: Mapping[str, Setting]
     folder: Path
-    identity: str  # of what is run, such as the text of a robot file
+    identity: str  # name of the experiment, followed by its source if it has one
     seed: int = 0
     resume: bool = False
-    cluster: str | None = None  # address of workers for exact evaluations; changes no number
+    cluster: str | None = (
+        None  # address of a dask scheduler for exact evaluations; results do not depend on it
+    )
     progress: Progress = silent
 
     @property
     def key(self) -> str:
-        """The same for the same experiment, settings and seed."""
-        made_by = {
+        """A digest of the experiment, its settings, seed, version and solvers."""
+        software = {
             "pliant": versions().get("pliant", ""),
             "solvers": list(available_solvers()),
-        }  # other ones give other bits
+        }  # results of other versions or solvers differ in the last bits
         return content_key(
             {
                 "identity": self.identity,
                 "settings": dict(self.settings),
                 "seed": self.seed,
-                **made_by,
+                **software,
             }
         )
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What a resumed run must have in common with the first one."""
+        """The data that a resumed run must share with the interrupted run."""
         return {
             "key": self.key,
             "seed": self.seed,
@@ -96,8 +97,8 @@ class ExperimentRun:
         dt: float,
         x0: Array | None = None,
     ) -> Trajectory:
-        """`count` steps written in chunks as they are made; with `resume`, those on disk are read
-        instead of made again."""
+        """Simulate `count` steps and write them in chunks. With `resume`, steps on disk are read
+        instead of simulated again."""
         x = model.initial_state() if x0 is None else x0
         header = Header(
             key=self.key,
@@ -122,40 +123,38 @@ class ExperimentRun:
                 self.progress("simulating", writer.steps, count)
         return read_trajectory(self.folder)
 
-    def keep(self, states: Array, controls: Array, *, dt: float) -> Trajectory:
-        """Write a run that was simulated elsewhere: states (steps + 1, n_state), controls (steps,
-        n_controls)."""
+    def save_trajectory(self, states: Array, controls: Array, *, dt: float) -> Trajectory:
+        """Write a trajectory that was computed elsewhere: states (steps + 1, n_state), controls
+        (steps, n_controls)."""
         return write_trajectory(self.folder, states, controls, dt=dt, key=self.key)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Experiment:
-    """A named piece of work: what it shows, its settings with defaults, and the function that does
-    it."""
+    """A named task: its description, settings with defaults, and the function that performs it."""
 
     name: str
-    shows: str  # one line
+    shows: str  # description in one line
     size: str  # such as "525 vertices, 4 controls"
     takes: str  # typical run time, such as "20 s"
     perform: Callable[[ExperimentRun], Outcome]
-    probe: Callable[
-        [Mapping[str, Setting]], tuple[Any, Array, Array]
-    ]  # (model, state, control) whose derivatives gradcheck looks at
-    paper: str | None = None  # such as "000"
-    settings: Mapping[str, Setting] = field(default_factory=dict)
-    quick: Mapping[str, Setting] = field(
-        default_factory=dict
-    )  # settings that bring minutes down to seconds
-    source: str = ""  # what a robot file says, where it was made from one
-    clustered: bool = False  # can it use the workers of a cluster?
-    prepare: Callable[[Mapping[str, Setting]], object] = lambda settings: (
-        None
-    )  # says what is wrong with settings
+    # returns the (model, state, control) at which `pliant gradcheck` tests the derivatives
+    probe: Callable[[Mapping[str, Setting]], tuple[Any, Array, Array]]
+    paper: str | None = None  # number of the paper, such as "000"
+    settings: Mapping[str, Setting] = field(default_factory=dict)  # with default values
+    quick: Mapping[str, Setting] = field(default_factory=dict)  # overrides that run in seconds
+    source: str = ""  # content of the robot file, if the experiment comes from one
+    uses_cluster: bool = False  # whether a cluster can share the exact evaluations
+    # raises `InputError` if settings are invalid
+    check_settings: Callable[[Mapping[str, Setting]], object] = lambda settings: None
 
-    def chosen(
+    def resolve_settings(
         self, overrides: Mapping[str, str] | None = None, *, quick: bool = False
     ) -> dict[str, Setting]:
-        """The settings with overrides, given as text, read in the type of their defaults."""
+        """Return the settings with overrides. An override is text, read in the type of its default.
+
+        Raises `InputError` for an unknown setting or an invalid value.
+        """
         settings = {**self.settings, **(self.quick if quick else {})}
         for key, text in (overrides or {}).items():
             if key not in settings:
@@ -164,7 +163,7 @@ class Experiment:
         return settings
 
 
-_KINDS = {bool: "true or false,", int: "a whole number", float: "a number", str: "text"}
+_TYPE_NAMES = {bool: "true or false,", int: "a whole number", float: "a number", str: "text"}
 
 
 def _read(key: str, text: str, default: Setting) -> Setting:
@@ -173,7 +172,7 @@ def _read(key: str, text: str, default: Setting) -> Setting:
         value = {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)
     except (KeyError, ValueError):
         raise InputError(
-            f"The setting {key} takes {_KINDS[kind]} such as {default}, not {quoted(text)}."
+            f"The setting {key} takes {_TYPE_NAMES[kind]} such as {default}, not {quoted(text)}."
         ) from None
     if isinstance(value, float) and not np.isfinite(value):
         raise InputError(f"The setting {key} is {text[:60]}; it must be a finite number.")
@@ -197,53 +196,56 @@ def run(
     cluster: str | None = None,
     progress: Progress | bool | None = None,
 ) -> dict[str, Any]:
-    """Run an experiment and write its result folder; gives the content of result.json. With
-    `resume`, a finished run is only read; `cluster` is the address of a dask scheduler;
-    `progress` is as in `plan`. An old result stays in the folder until the new one is complete."""
-    if cluster is not None and not experiment.clustered:
+    """Run an experiment, write its result folder and return the content of result.json.
+
+    With `resume`, a finished result is read and an interrupted run continues. `cluster` is the
+    address of a dask scheduler; `progress` is as in `plan`. An old result stays in the folder until
+    the new one is complete.
+    """
+    if cluster is not None and not experiment.uses_cluster:
         raise InputError(
             f"{experiment.name} makes no exact evaluations that a cluster could share; run it "
             "without --cluster."
         )
     folder = checked_folder(out, experiment.name)
-    here = ExperimentRun(
-        settings=experiment.chosen(overrides, quick=quick),
+    context = ExperimentRun(
+        settings=experiment.resolve_settings(overrides, quick=quick),
         folder=folder,
         identity=experiment.name + experiment.source,
         seed=require_seed(seed),
         resume=resume,
         cluster=cluster,
     )
-    experiment.prepare(here.settings)  # what is wrong is said before anything is removed
+    experiment.check_settings(context.settings)  # raises before any old result is removed
     if cluster is not None:
         Cluster(abs, cluster).close()
     with lock_result_folder(folder):
         finished = read_result(folder / RESULT) if resume and (folder / RESULT).is_file() else None
-        if finished is not None and finished["key"] == here.key:
+        if finished is not None and finished["key"] == context.key:
             return finished
         if finished is not None and not (folder / UNFINISHED).is_dir():
-            check_origin(folder, here.origin, finished)
+            check_origin(folder, context.origin, finished)
         with replace_result(folder, resume=resume) as work, reporting(progress) as report:
-            return _perform(experiment, replace(here, folder=work, progress=report))
+            return _perform(experiment, replace(context, folder=work, progress=report))
 
 
-def _perform(experiment: Experiment, here: ExperimentRun) -> dict[str, Any]:
+def _perform(experiment: Experiment, context: ExperimentRun) -> dict[str, Any]:
     start = time.perf_counter()
-    if here.resume and (here.folder / ORIGIN).is_file():
-        check_origin(here.folder, here.origin, read_json(here.folder / ORIGIN))
-    write_json(here.folder / ORIGIN, here.origin)
-    outcome = experiment.perform(here)
-    small = bool(here.settings.get("small_animation", False))
-    media = write_animation(here.folder, outcome.scene, small=small, progress=here.progress)
+    if context.resume and (context.folder / ORIGIN).is_file():
+        check_origin(context.folder, context.origin, read_json(context.folder / ORIGIN))
+    write_json(context.folder / ORIGIN, context.origin)
+    outcome = experiment.perform(context)
+    small = bool(context.settings.get("small_animation", False))
+    media = write_animation(context.folder, outcome.scene, small=small, progress=context.progress)
     fields = {
         "name": experiment.name,
         "paper": experiment.paper,
         "shows": experiment.shows,
-        **here.origin,
+        **context.origin,
         "seconds": round(time.perf_counter() - start, 3),
     }
     result = result_content(outcome, fields)
-    write_page(here.folder, result, outcome, media)
-    remove_files(here.folder, ORIGIN)
-    write_json(here.folder / RESULT, result)  # last: a folder with a result is complete
+    write_page(context.folder, result, outcome, media)
+    remove_files(context.folder, ORIGIN)
+    write_json(context.folder / RESULT, result)  # last: a folder with a result is complete
     return result

@@ -1,4 +1,4 @@
-"""Experiments that plan: from a task to an outcome with its certificate, plots and animation."""
+"""The experiments of [Zimmermann2021]: robot arms move soft objects to targets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,29 +20,29 @@ from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Se
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlanningTask:
-    """A robot, how long and how finely to plan, and what is wanted; `targets` are the goals that
-    must be hit, by effector and time."""
+    """A robot held by arms, a horizon, and the terms of the objective. `targets` are the goals that
+    must be reached."""
 
     robot: Robot
     steps: int
     time: float  # [s]
     targets: Sequence[Goal]
-    terms: Sequence[Term]  # beside the targets
-    paper: Mapping[str, float | str] = field(
-        default_factory=dict
-    )  # what Table I says: nodes, arms, steps, time
+    terms: Sequence[Term]  # in addition to the targets
+    # Table I: "nodes", "arms", "steps" and "time"
+    paper: Mapping[str, float | str] = field(default_factory=dict)
 
     @property
     def model(self) -> ImplicitModel:
+        """The BDF2 model of the robot."""
         return BDF2(self.robot, dt=self.time / self.steps)
 
 
-Maker = Callable[[Mapping[str, Setting]], PlanningTask]
+PlanningTaskFactory = Callable[[Mapping[str, Setting]], PlanningTask]
 
 
 def experiment(
     name: str,
-    make: Maker,
+    make_task: PlanningTaskFactory,
     *,
     shows: str,
     size: str,
@@ -50,53 +50,59 @@ def experiment(
     settings: Mapping[str, Setting],
     quick: Mapping[str, Setting] | None = None,
 ) -> Experiment:
-    """Return an experiment of [Zimmermann2021]. It makes its task from its settings, which
-    include `steps` and `time` [s], and plans it."""
+    """Return an experiment of [Zimmermann2021] that plans a task.
+
+    `make_task` creates the task from the settings, which include `steps` and `time` [s].
+    """
     return Experiment(
         name=name,
         paper="003",
         shows=shows,
         size=size,
         takes=takes,
-        probe=_probe_of(make),
-        perform=lambda run: perform(run, make(run.settings), str(run.settings["method"])),
+        probe=_make_probe(make_task),
+        perform=lambda run: perform(run, make_task(run.settings), str(run.settings["method"])),
         settings={**settings, "method": "gauss_newton", "small_animation": False},
         quick={**(quick or {}), "small_animation": True},
     )
 
 
 def arms(robot: Robot) -> list[Arm]:
-    """The arms that hold a robot, in the order of its controls."""
-    held = [
+    """Return the arms that hold a robot, in the order of its controls."""
+    frames = [
         actuator.frame
         for actuator in robot.actuators.values()
         if isinstance(actuator, FrameActuator)
     ]
-    return [frame for frame in held if isinstance(frame, Arm)]
+    return [frame for frame in frames if isinstance(frame, Arm)]
 
 
 def problem_of(task: PlanningTask, model: ImplicitModel) -> Problem:
-    """The task from rest under gravity, within the joints' ranges, speeds and accelerations."""
+    """Return the planning problem: start at rest under gravity, with limits on joint angles,
+    velocities and accelerations."""
     robot = task.robot
-    speed, strength = (
+    velocity, acceleration = (
         np.concatenate([getattr(arm, name) for arm in arms(robot)])
         for name in ("velocity", "acceleration")
     )
     limits = [
-        Limit(lower=-speed, upper=speed, order=1),
-        Limit(lower=-strength, upper=strength, order=2),
+        Limit(lower=-velocity, upper=velocity, order=1),
+        Limit(lower=-acceleration, upper=acceleration, order=2),
     ]
     return Problem(
         model=model,
         steps=task.steps,
-        x0=hanging(model),
+        x0=equilibrium_state(model),
         terms=[*task.targets, *task.terms],
         limits=limits,
     )
 
 
-def hanging(model: ImplicitModel) -> Array:
-    """(n_state,) at rest under gravity in the grippers; a tethered ball already hangs."""
+def equilibrium_state(model: ImplicitModel) -> Array:
+    """Return the state (n_state,) at rest under gravity, held by the grippers.
+
+    The initial state of point masses on tethers is close to equilibrium and is used as it is.
+    """
     robot = model.robot
     if not robot.body().volumes().any():
         return model.initial_state()
@@ -104,7 +110,7 @@ def hanging(model: ImplicitModel) -> Array:
 
 
 def perform(run: ExperimentRun, task: PlanningTask, method: str) -> Outcome:
-    """Plan, replay with the simulator, and tell how the targets were met."""
+    """Plan a task, replay the plan by simulation, and return metrics, plots and scene."""
     model = task.model
     problem = problem_of(task, model)
     options = Options(progress=run.progress, folder=run.folder / "plan", resume=run.resume)
@@ -115,17 +121,16 @@ def perform(run: ExperimentRun, task: PlanningTask, method: str) -> Outcome:
         model, found.controls, count=task.steps, dt=model.dt, x0=problem.initial_state
     )
     replayed = problem.value(path.path, path.controls)
-    hits = [
-        (goal.effector, miss)
+    largest = max(
+        error
         for goal in task.targets
-        for miss in _misses(problem, path.path, path.controls, goal, model)
-    ]
-    worst = max(miss for _, miss in hits)
-    reached = bool(found.status) and worst <= 0.01 and found.limit_violation <= 1e-9
+        for error in _target_errors(problem, path.path, path.controls, goal, model)
+    )
+    reached = bool(found.status) and largest <= 0.01 and found.limit_violation <= 1e-9
     metrics = {
-        "largest target error": Metric(value=worst, unit="m"),
+        "largest target error": Metric(value=largest, unit="m"),
         **{
-            f"speed of '{goal.effector}' at its last target": Metric(
+            f"speed of '{goal.effector}' at the last target": Metric(
                 value=_speed(model, path.path, goal), unit="m/s"
             )
             for goal in task.targets
@@ -136,7 +141,7 @@ def perform(run: ExperimentRun, task: PlanningTask, method: str) -> Outcome:
             value=found.history[-1].seconds / max(len(found.history) - 1, 1), unit="s"
         ),
         "replay cost equals plan cost": Metric(value=replayed == found.cost),
-        "joint limit violation": Metric(value=found.limit_violation, unit="of the range"),
+        "joint limit violation": Metric(value=found.limit_violation, unit="of the joint range"),
         "nodes": Metric(
             value=len(model.equations.body.rest) // model.equations.body.dim,
             paper=task.paper.get("nodes"),
@@ -150,36 +155,38 @@ def perform(run: ExperimentRun, task: PlanningTask, method: str) -> Outcome:
         plots=_plots(model, found, path.controls),
         reached=reached,
         scene=_scene(run, task, model, path),
-        message="done" if reached else _why(found, worst),
+        message="done" if reached else _failure_message(found, largest),
     )
 
 
-def _why(found: Plan, worst: float) -> str:
+def _failure_message(found: Plan, largest: float) -> str:
     if not found.status:
         return f"the planner stopped: {found.status.text}."
     if found.limit_violation > 1e-9:
         return (
-            f"a joint goes {found.limit_violation:.2g} of its range beyond a limit; plan with "
-            "another method."
+            f"a joint limit is violated by {found.limit_violation:.2g} of the joint range; plan "
+            "with another method."
         )
     return (
-        f"the largest target error is {worst:.3g} m, above 0.01 m: {found.status.text}; move it "
-        "closer or give it more weight."
+        f"the largest target error is {largest:.3g} m, above 0.01 m ({found.status.text}); move "
+        "the target closer or increase its weight."
     )
 
 
-def _misses(
+def _target_errors(
     problem: Problem, states: Array, controls: Array, goal: Goal, model: ImplicitModel
 ) -> list[float]:
+    """Return the distance [m] to the target at each time of a goal."""
     observations = goal.attach(model, problem.steps)
-    seen = [
+    pairs = [
         (observation.evaluate(states, controls, problem.previous_control), observation.loss.target)  # type: ignore[attr-defined]
         for observation in observations
     ]
-    return [float(np.linalg.norm(y - target)) for y, target in seen]
+    return [float(np.linalg.norm(y - target)) for y, target in pairs]
 
 
 def _speed(model: ImplicitModel, states: Array, goal: Goal) -> float:
+    """Return the speed [m/s] of the effector at the last time of a goal."""
     last = round(float(np.max(goal.time)) / model.dt)  # type: ignore[arg-type]
     return float(
         np.linalg.norm(model.effector_rows(goal.effector) @ model.space.velocity(states[last]))
@@ -199,7 +206,7 @@ def _plots(model: ImplicitModel, found: Plan, controls: Array) -> list[Plot]:
             series={found.method: (count, np.array([row.cost for row in found.history]))},
         ),
         Plot(
-            title="Joints",
+            title="Joint angles",
             x="time [s]",
             y="angle [rad]",
             series={f"joint {j + 1}": (times, u) for j, u in enumerate(controls.T)},
@@ -208,7 +215,7 @@ def _plots(model: ImplicitModel, found: Plan, controls: Array) -> list[Plot]:
 
 
 def _scene(run: ExperimentRun, task: PlanningTask, model: ImplicitModel, path: Any) -> Any:
-    shown = np.concatenate([task.robot.neutral_controls()[None], path.controls])
+    controls = np.concatenate([task.robot.neutral_controls()[None], path.controls])
     targets = np.concatenate(
         [np.atleast_2d(np.asarray(goal.target, float)) for goal in task.targets]
     )
@@ -220,18 +227,18 @@ def _scene(run: ExperimentRun, task: PlanningTask, model: ImplicitModel, path: A
         title=run.identity,
         targets=targets,
         ground=0.0,
-        controls=shown,
+        controls=controls,
         marked=marked,
     )
 
 
-def _probe_of(make: Maker) -> Callable[[Mapping[str, Setting]], tuple]:
-    """The model a few steps into a motion of the arms."""
+def _make_probe(make_task: PlanningTaskFactory) -> Callable[[Mapping[str, Setting]], tuple]:
+    """Return a probe: the model after three steps of an arm motion."""
 
     def probe(settings: Mapping[str, Setting]) -> tuple:
-        task = make(settings)
+        task = make_task(settings)
         model = task.model
-        x, start = hanging(model), task.robot.neutral_controls()
+        x, start = equilibrium_state(model), task.robot.neutral_controls()
         for k in range(3):
             u = start + 0.02 * (k + 1) * np.cos(np.arange(start.size))
             x = model.step(x, u, None, k).x

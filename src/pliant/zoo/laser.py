@@ -1,8 +1,8 @@
-"""A laser at the tip of a soft arm: where its beam meets a plate, and experiments that plan it on a
-grid of shapes [Jia2019]."""
+"""Tasks of [Jia2019] with a laser at the tip of a soft arm. Its beam meets a horizontal plate, and
+plans use an interpolated grid of equilibrium shapes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,46 +16,50 @@ from pliant.report.robot_scene import robot_scene
 from pliant.robot import Robot
 from pliant.zoo.experiment import ExperimentRun, Metric, Outcome
 
-BEAM = ("laser", "laser base")  # the effectors that the beam runs through
+BEAM_EFFECTORS = ("laser", "laser base")  # two points on the beam: lens and base
 
 
-def spot_on(plate: float) -> Callable[[Array], Array]:
-    """Where the beam meets a plate at a height [m], from the places of lens and base one after the
-    other; analytic."""
+def beam_spot(plate_height: float) -> Callable[[Array], Array]:
+    """Return the function that intersects the beam with a plate at a height [m].
+
+    It takes the positions of lens and base, stacked to (2 dim,) [m], and returns the spot
+    (dim - 1,) [m] on the plate.
+    """
 
     def spot(y: Array) -> Array:
         lens, base = y[: len(y) // 2], y[len(y) // 2 :]
-        return (lens + (plate - lens[-1]) / (lens[-1] - base[-1]) * (lens - base))[:-1]
+        return (lens + (plate_height - lens[-1]) / (lens[-1] - base[-1]) * (lens - base))[:-1]
 
     return spot
 
 
-def aim(plate: float, goal: Array, *, time: float, weight: float) -> Residual:
-    """The beam is to meet the plate at a goal (dim - 1,) [m] at a time [s]."""
-    spot = spot_on(plate)
-    return Residual(effector=BEAM, residual=lambda y: spot(y) - goal, time=time, weight=weight)
+def spot_target(plate_height: float, target: Array, *, time: float, weight: float) -> Residual:
+    """Return the residual between the beam spot and a target (dim - 1,) [m] at a time [s]."""
+    spot = beam_spot(plate_height)
+    return Residual(
+        effector=BEAM_EFFECTORS, residual=lambda y: spot(y) - target, time=time, weight=weight
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LaserTask:
-    """An arm with a laser, what its beam is to do on a plate, and how coarse and fine the grid of
-    its shapes is."""
+    """An arm with a laser, targets of the beam spot on a plate, and the cell sizes of the grid of
+    shapes."""
 
     robot: Robot
-    plate: float  # [m] height
+    plate_height: float  # [m]
     steps: int
     dt: float  # [s]
-    start: Array  # (d,) [N] tensions that the arm starts from
-    cell: float  # [N]
-    eta: float  # [N]
+    start: Array  # (n_controls,) [N] initial tensions
+    cell: float  # [N] size of the coarsest cells
+    eta: float  # [N] largest accepted size of the finest cells
     terms: Sequence[Term]
     constraints: Sequence[Constraint] = ()
-    wanted: Array  # (k, dim) [m] what is drawn on the plate
-    obstacles: Sequence[Array] = field(
-        default=()
-    )  # closed curves (k, dim) [m] on the plate that are to be kept out of
+    target_curve: Array  # (k, dim) [m] on the plate
+    obstacles: Sequence[Array] = ()  # outlines (k, dim) [m] of obstacles on the plate
 
     def problem(self, model: Latent) -> Problem:
+        """Return the planning problem on a latent model."""
         return Problem(
             model=model,
             steps=self.steps,
@@ -66,14 +70,13 @@ class LaserTask:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Planned:
-    """A laser task planned and replayed: spots (steps + 1, dim - 1) [m] of the plan and of the
-    replay with all nodes free."""
+class LaserPlan:
+    """The plan of a laser task, and its replay with the full model."""
 
     task: LaserTask
     refined: RefinedPlan
-    spots: Array
-    replayed: Array
+    spots: Array  # (steps + 1, dim - 1) [m] of the plan
+    replayed_spots: Array  # (steps + 1, dim - 1) [m] of the replay
     positions: Array  # (steps + 1, n_dofs) [m] of the replay
 
 
@@ -84,7 +87,7 @@ def check(task: LaserTask) -> None:
 
 
 def latent_model(run: ExperimentRun, task: LaserTask) -> Latent:
-    """The latent model of a task, its exact shapes kept beside the results."""
+    """Return the latent model of a task. It stores exact shapes in the folder of the run."""
     store = run.folder / "corners.sqlite"
     if not run.resume:
         for part in ("", "-wal", "-shm"):
@@ -100,8 +103,11 @@ def latent_model(run: ExperimentRun, task: LaserTask) -> Latent:
     )
 
 
-def plan_laser(run: ExperimentRun, task: LaserTask) -> Planned:
-    """Algorithm 1 on the task, and its replay with the full model."""
+def plan_laser(run: ExperimentRun, task: LaserTask) -> LaserPlan:
+    """Plan a task by Algorithm 1 of [Jia2019] and replay it with the full model.
+
+    Raises `StepError` if the replay fails.
+    """
     model = latent_model(run, task)
     options = Options(progress=run.progress, folder=run.folder / "plan")
     guess = np.tile(task.start, (task.steps, 1))
@@ -112,29 +118,30 @@ def plan_laser(run: ExperimentRun, task: LaserTask) -> Planned:
     replay = refined.certificate.replay
     if replay is None:
         raise StepError(
-            "The plan cannot be replayed with all nodes free; go more slowly, or start from a "
-            "smaller tension."
+            "The replay of the plan with the full model failed; use a longer time step or a "
+            "smaller start tension."
         )
-    run.keep(replay.states, plan.controls, dt=task.dt)
+    run.save_trajectory(replay.states, plan.controls, dt=task.dt)
     positions, spot = (
         replay.states[:, : fine.manifold.equilibrium_map.effectors.shape[1]],
-        spot_on(task.plate),
+        beam_spot(task.plate_height),
     )
-    places = [
-        np.concatenate([task.robot.effector_position(name, q) for name in BEAM]) for q in positions
+    beam_points = [
+        np.concatenate([task.robot.effector_position(name, q) for name in BEAM_EFFECTORS])
+        for q in positions
     ]
-    rows = np.vstack([fine.effector_rows(name).toarray() for name in BEAM])
-    return Planned(
+    rows = np.vstack([fine.effector_rows(name).toarray() for name in BEAM_EFFECTORS])
+    return LaserPlan(
         task=task,
         refined=refined,
         positions=positions,
         spots=np.array([spot(rows @ x[: rows.shape[1]]) for x in plan.states]),
-        replayed=np.array([spot(y) for y in places]),
+        replayed_spots=np.array([spot(y) for y in beam_points]),
     )
 
 
 def probe(task: LaserTask) -> tuple[Latent, Array, Array]:
-    """The latent arm after two steps under uneven tensions."""
+    """Return the latent model, a state after two steps under unequal tensions, and the controls."""
     model = Latent(task.robot, dt=task.dt, cell=task.cell, start=task.start)
     x, u = model.initial_state(), task.start + 0.3 * np.arange(len(task.start))
     for k in range(2):
@@ -143,7 +150,7 @@ def probe(task: LaserTask) -> tuple[Latent, Array, Array]:
 
 
 def outcome(
-    planned: Planned,
+    planned: LaserPlan,
     *,
     title: str,
     metrics: Mapping[str, Metric],
@@ -151,27 +158,27 @@ def outcome(
     message: str,
     paper: Mapping[str, float | str] | None = None,
 ) -> Outcome:
-    """What an experiment with a laser tells: its own metrics, then those of the surrogate beside
-    the paper's."""
+    """Return the outcome of a laser experiment: the given metrics, then those of the surrogate
+    beside the metrics of the paper."""
     refined, paper = planned.refined, paper or {}
     c = refined.certificate
-    told = {
+    all_metrics = {
         **metrics,
         "exact evaluations": Metric(value=refined.evaluations, paper=paper.get("evaluations")),
-        "shape queries": Metric(value=refined.shape_queries, paper=paper.get("without")),
-        "reduction factor": Metric(
-            value=refined.shape_queries / refined.evaluations,
-            unit="times",
-            paper=paper.get("fewer"),
+        "shape queries": Metric(value=refined.shape_queries, paper=paper.get("queries")),
+        "reduction factor of evaluations": Metric(
+            value=refined.shape_queries / refined.evaluations, paper=paper.get("reduction")
         ),
-        **known("step error", c.step_error, "of the positions", paper.get("error")),
-        **known("step error relative to its increment", c.increment_error, "of the increment"),
-        **known("error at random points of the plan", c.holdout_error, "of the positions"),
-        **known("observed order", c.observed_order),
-        **known("Richardson's estimate of the error", c.richardson_error, "of the positions"),
+        **optional_metric("step error", c.step_error, "of the positions", paper.get("error")),
+        **optional_metric(
+            "step error relative to its increment", c.increment_error, "of the increment"
+        ),
+        **optional_metric("holdout error", c.holdout_error, "of the positions"),
+        **optional_metric("observed convergence order", c.observed_order),
+        **optional_metric("Richardson error estimate", c.richardson_error, "of the positions"),
         "objective": Metric(value=c.cost),
-        **known("replay cost of the full model", c.replay_cost),
-        "executions": Metric(value=len(refined.levels), paper=paper.get("executions")),
+        **optional_metric("replay cost of the full model", c.replay_cost),
+        "refinement levels": Metric(value=len(refined.levels), paper=paper.get("levels")),
         "iterations": Metric(value=refined.iterations),
         "planning time": Metric(value=refined.seconds, unit="s"),
         "unknowns of the full model": Metric(
@@ -179,7 +186,7 @@ def outcome(
         ),
     }
     return Outcome(
-        metrics=told,
+        metrics=all_metrics,
         plots=plots(planned),
         scene=_scene(planned, title),
         reached=reached,
@@ -188,20 +195,21 @@ def outcome(
     )
 
 
-def known(
+def optional_metric(
     name: str, value: float | None, unit: str = "-", paper: float | str | None = None
 ) -> dict[str, Metric]:
-    """A metric, where there is a number for it."""
+    """Return a metric by its name, or nothing if its value is None."""
     return {} if value is None else {name: Metric(value=value, unit=unit, paper=paper)}
 
 
-def plots(planned: Planned) -> list[Plot]:
+def plots(planned: LaserPlan) -> list[Plot]:
+    """Return plots of evaluations, convergence, tensions and beam spot."""
     task, levels = planned.task, planned.refined.levels
     rows = [row for level in levels for row in level.result.notes["queries"]]
-    asked, before = [], 0
+    total_queries, before = [], 0
     for level in levels:
-        asked += [before + queries for _, queries in level.result.notes["queries"]]
-        before = asked[-1]
+        total_queries += [before + queries for _, queries in level.result.notes["queries"]]
+        before = total_queries[-1]
     count = np.arange(len(rows))
     times = task.dt * np.arange(task.steps + 1)
     costs = {
@@ -215,12 +223,12 @@ def plots(planned: Planned) -> list[Plot]:
         Plot(
             title="Fig. 5 (a): exact evaluations",
             x="iteration",
-            y="evaluations so far",
+            y="cumulative evaluations",
             log_y=True,
             kind="both",
             series={
-                "with the grid": (count, np.array([made for made, _ in rows])),
-                "without": (count, np.array(asked)),
+                "with the grid": (count, np.array([evaluations for evaluations, _ in rows])),
+                "without the grid": (count, np.array(total_queries)),
             },
         ),
         Plot(
@@ -232,7 +240,7 @@ def plots(planned: Planned) -> list[Plot]:
             log_y=all(y.min() > 0.0 for _, y in costs.values()),
         ),
         Plot(
-            title="Lines",
+            title="Cable tensions",
             x="time [s]",
             y="tension [N]",
             kind="steps",
@@ -245,51 +253,52 @@ def plots(planned: Planned) -> list[Plot]:
         ),
     ]
     if planned.spots.shape[1] == 2:
-        drawn = {"planned": planned.spots, "replayed": planned.replayed}
-        drawn |= {"wanted": task.wanted[:, :2]} if len(task.wanted) > 1 else {}
-        kept_out = {f"obstacle {k + 1}": curve[:, :2] for k, curve in enumerate(task.obstacles)}
+        curves = {"planned": planned.spots, "replayed": planned.replayed_spots}
+        curves |= {"target": task.target_curve[:, :2]} if len(task.target_curve) > 1 else {}
+        curves |= {f"obstacle {k + 1}": edge[:, :2] for k, edge in enumerate(task.obstacles)}
         out.append(
             Plot(
-                title="The beam on the plate",
+                title="Beam spot on the plate",
                 x="x [m]",
                 y="y [m]",
                 equal=True,
-                series={name: (xy[:, 0], xy[:, 1]) for name, xy in {**drawn, **kept_out}.items()},
+                series={name: (xy[:, 0], xy[:, 1]) for name, xy in curves.items()},
             )
         )
     else:
         out.append(
             Plot(
-                title="The beam on the plate",
+                title="Beam spot on the plate",
                 x="time [s]",
                 y="x [m]",
                 series={
                     "planned": (times, planned.spots[:, 0]),
-                    "replayed": (times, planned.replayed[:, 0]),
+                    "replayed": (times, planned.replayed_spots[:, 0]),
                 },
             )
         )
     return out
 
 
-def _scene(planned: Planned, title: str) -> Scene:
-    """The arm, its beam, and what it has drawn so far."""
+def _scene(planned: LaserPlan, title: str) -> Scene:
+    """Return the scene of the arm, its beam, and the trace of the spot."""
     task, dim = planned.task, planned.spots.shape[1] + 1
     scene = robot_scene(
         task.robot, planned.positions, dt=task.dt, title=title, ground=0.0, marked=()
     )
-    on_plate = np.column_stack([planned.replayed, np.full(len(planned.replayed), task.plate)])
+    heights = np.full(len(planned.replayed_spots), task.plate_height)
+    on_plate = np.column_stack([planned.replayed_spots, heights])
     lens = np.array([task.robot.effector_position("laser", q) for q in planned.positions])
     beam = Line(points=np.stack([lens, on_plate], axis=1), colour=palette.MARKER)
     curves = [Line(points=curve, colour=palette.FAINT) for curve in task.obstacles]
     curves += (
-        [Line(points=task.wanted, colour=palette.TARGET, dashed=True)]
-        if len(task.wanted) > 1
+        [Line(points=task.target_curve, colour=palette.TARGET, dashed=True)]
+        if len(task.target_curve) > 1
         else []
     )
     return replace(
         scene,
         lines=(*scene.lines, beam, *curves),
         markers=on_plate[:, None],
-        targets=task.wanted[:: max(1, len(task.wanted) - 1)][:, :dim],
+        targets=task.target_curve[:: max(1, len(task.target_curve) - 1)][:, :dim],
     )

@@ -1,4 +1,4 @@
-"""Experiments and robots by name."""
+"""Look up experiments and robots by name."""
 
 import os
 from collections.abc import Iterable
@@ -62,13 +62,14 @@ EXPERIMENTS = {
 
 
 def find_robot(name: str) -> Robot:
-    """Return the robot of a file, of the zoo or of an experiment. Raises InputError that names
-    the most similar one."""
+    """Return the robot of a file, of `pliant.robots` or of an experiment.
+
+    Raises `InputError` with similar names if the name is unknown.
+    """
     if name.lower().endswith(".toml") or os.path.isfile(name):
         return load_robot(name)
-    known = [
-        robot for robot in robots.__all__ if robot != "irb14000"
-    ]  # an arm that holds robots, and none itself
+    # irb14000 is a rigid arm, not a soft robot.
+    known = [robot for robot in robots.__all__ if robot != "irb14000"]
     if name.replace("-", "_") in known:
         return vars(robots)[name.replace("-", "_")]()
     if name not in EXPERIMENTS:
@@ -76,7 +77,7 @@ def find_robot(name: str) -> Robot:
             f"There is no robot or experiment '{name}'{_similar(name, [*known, *EXPERIMENTS])} "
             "`pliant list` shows all experiments; a robot file is given as FILE.toml."
         )
-    robot = getattr(EXPERIMENTS[name].probe(EXPERIMENTS[name].chosen())[0], "robot", None)
+    robot = getattr(EXPERIMENTS[name].probe(EXPERIMENTS[name].resolve_settings())[0], "robot", None)
     if not isinstance(robot, Robot):
         raise InputError(
             f"The experiment {name} has no robot to drive; choose one of {', '.join(known)}."
@@ -85,7 +86,7 @@ def find_robot(name: str) -> Robot:
 
 
 def find(name: str) -> Experiment:
-    """Return the experiment of a name. Raises InputError that names the most similar one."""
+    """Return an experiment by name. Raises `InputError` with similar names if it is unknown."""
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]
     raise InputError(
@@ -95,7 +96,7 @@ def find(name: str) -> Experiment:
 
 
 def _similar(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence with up to three names that are similar to an unknown one."""
+    """Return the end of an error sentence, with up to three similar names."""
     close = get_close_matches(name, list(known))
     names = " or ".join(f"'{other}'" for other in close)
     return f"; did you mean {names}?" if close else "."

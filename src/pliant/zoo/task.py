@@ -1,4 +1,4 @@
-"""A robot file as an experiment: simulate, plan or follow, as its [task] says, and report."""
+"""Experiments from robot files: simulate, plan or follow according to [task]."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Se
 
 
 def task_experiment(path: Path) -> Experiment:
-    """Return the experiment that a robot file describes. Raises InputError if the file is wrong."""
+    """Return the experiment of a robot file. Raises `InputError` if the file is invalid."""
     task = load_task(path)
     model = task.model()
     try:
@@ -68,7 +68,7 @@ def task_experiment(path: Path) -> Experiment:
         shows=f"{task.robot.name} under the task of {path.name}",
         size=f"{model.space.n_dofs} unknowns, {model.n_controls} controls",
         takes="seconds",
-        # the file, and the meshes it may point to
+        # the content of the file and a digest of its mesh
         source=f"{path.read_bytes().hex()} {sha256(mesh_bytes).hexdigest()}",
         perform=perform,
         probe=probe,
@@ -83,7 +83,7 @@ def _iterations(task: Task) -> dict[str, Setting]:
 
 
 def _quick(task: Task) -> dict[str, Setting]:
-    """Return settings that run in seconds. A plan keeps its steps, because its goals have times."""
+    """Return settings that run in seconds. A plan keeps its steps because its goals have times."""
     if isinstance(task.objective, PlanningObjective):
         return {"iterations": min(task.objective.iterations, 20), "small_animation": True}
     return {"steps": min(task.steps, 10), "small_animation": True}
@@ -104,7 +104,7 @@ def _plan(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
 
 
 def _check_objective(task: Task, model: Linearizable) -> None:
-    """Raise InputError now for a planner or a controller that would be refused in the run."""
+    """Raise `InputError` for an invalid planner or controller before the run starts."""
     if isinstance(task.objective, PlanningObjective) and task.objective.method is not None:
         planner_named(task.objective.method)
     if isinstance(task.objective, FollowingObjective):
@@ -133,12 +133,12 @@ def _follow(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
     write_trajectory(run.folder, log.states, log.controls, dt=task.dt, key=run.key)
     outcome, error = result_outcome(log, title=task.robot.name), float(log.errors[-1])
     if outcome.reached and error > following.tolerance:
-        missed = (
+        message = (
             f"the final distance to the target is {error:.3g} m, more than the tolerance of "
             f"{following.tolerance:.3g} m ({log.messages[-1]}); use more steps, a closer target or "
             "tolerance = ..."
         )
-        return replace(outcome, reached=False, message=missed)
+        return replace(outcome, reached=False, message=message)
     return outcome
 
 
@@ -152,25 +152,25 @@ def _simulate(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
         for name in robot.effectors
     }
     metrics = {
-        f"{name} {axis} at the end": Metric(value=float(track[-1, k]), unit="m")
+        f"final {axis} of {name}": Metric(value=float(track[-1, k]), unit="m")
         for name, track in tracks.items()
         for k, axis in enumerate("xyz"[: body.dim])
     }
-    metrics["maximum Newton iterations"] = Metric(
+    metrics["largest number of Newton iterations"] = Metric(
         value=int(path.scalars["iterations"].max(initial=0))
     )
     axes = "xyz"[: body.dim]
-    clock = "step" if task.rule == QUASISTATIC else "time [s]"
+    time_label = "step" if task.rule == QUASISTATIC else "time [s]"
     plots = [
         Plot(
             title=f"Effector {name}",
-            x=clock,
+            x=time_label,
             y="position [m]",
             series={axis: (times, track[:, k]) for k, axis in enumerate(axes)},
         )
         for name, track in tracks.items()
     ]
-    plots += control_plots(robot, times, path.controls, x=clock)
+    plots += control_plots(robot, times, path.controls, x=time_label)
     scene = (
         robot_scene(
             robot, positions, dt=None if task.rule == QUASISTATIC else task.dt, title=robot.name

@@ -1,4 +1,4 @@
-"""How long a piece of work takes."""
+"""Timing of a function."""
 
 from collections.abc import Callable
 from statistics import median
@@ -6,8 +6,10 @@ from time import perf_counter
 
 
 def timed(work: Callable[[], object], repeats: int = 7, at_least: float = 0.0) -> float:
-    """[ms] the median, after a run that may compile; short work is repeated until `at_least` [s]
-    have passed, 10,000 times at most."""
+    """Return the median time [ms] of a call, after one call that may compile.
+
+    Calls are repeated until they took `at_least` [s] in total, at most 10,000 times.
+    """
     work()
     seconds: list[float] = []
     while len(seconds) < repeats or (sum(seconds) < at_least and len(seconds) < 10_000):

@@ -10,7 +10,7 @@ CORNERS = {"a": (0.0, 0.0), "b": (0.04, 0.0), "c": (0.04, 0.04), "d": (0.0, 0.04
 
 
 def arm(drive="tension", **parts):
-    """A soft bar on the ground with a cable along each edge."""
+    """Return a soft bar on the ground with a cable along each edge."""
     limits = (0.0, 6.0) if drive == "tension" else (0.7, 1.2)
     cables = {
         name: pl.Cable(points=[[x, y, z] for z in (0.0, 0.08, 0.16)], limits=limits, drive=drive)
@@ -35,7 +35,7 @@ def arm(drive="tension", **parts):
 
 
 def strip():
-    """A plane strip with two cables."""
+    """Return a plane strip with two cables."""
     cables = {
         name: pl.Cable(points=[[0.0, y], [0.1, y], [0.2, y]], limits=(0.0, 0.6))
         for name, y in (("low", 0.0), ("high", 0.02))
@@ -54,7 +54,7 @@ def strip():
 
 
 def chambers(drive, limits):
-    """The stiff-flop with another drive of its chambers."""
+    """Return the stiff-flop with another drive of its chambers."""
     robot = pl.robots.stiff_flop(divisions=(1, 2, 1), order=1)
     return replace(
         robot,
@@ -68,7 +68,7 @@ def chambers(drive, limits):
 
 
 def can(drive, limits):
-    """A soft can of water on its bottom, with a cable along its side."""
+    """Return a soft cylinder filled with water, held at its bottom, with a cable along its side."""
     side = pl.Cable(points=[(0.018, 0.0, z) for z in np.linspace(0.0, 0.06, 6)], limits=(0.0, 5.0))
     return pl.Robot(
         shape=pl.geometry.ClosedCylinder(radius=0.02, wall=0.004, length=0.06, cap=0.006),
@@ -105,7 +105,7 @@ SPANS = {
     "volumes": 0.4,
     "gas": 0.4,
     "liandford": 0.25,
-}  # of their range, what the controls of a target are drawn from
+}  # fraction of the control range from which random controls are drawn
 
 
 def reachable(name, robot, rng):

@@ -16,13 +16,13 @@ BALL = pl.sphere((0.075, 0.02, 0.15), 0.02)  # 15 mm beside the arm's tip
 
 
 def stroke(model, name, x):
-    """[m or m^3] the displacement of an actuator."""
+    """Return the displacement [m or m^3] of an actuator."""
     term = model.equations.attached(name)[0]
     return float(term.displacement(model.equations.points(term, model.space.position(x))))
 
 
 def wander(controller, rng, size, targets=4, steps=15):
-    """The states of control steps towards random targets within some metres of the start."""
+    """Return the states of control steps towards random targets within `size` [m] of the start."""
     states = [controller.begin()]
     for _ in range(targets):
         target = states[0].positions + size * rng.uniform(-1.0, 1.0, states[0].positions.shape)
@@ -52,7 +52,7 @@ def test_additional_limits_and_rates_are_satisfied(rng):
     change = np.diff(u, axis=0)  # a control step counts one second
     assert change.min() >= -0.15 - 1e-12
     assert change.max() <= 0.1 + 1e-12
-    assert np.mean((change > 0.099) | (change < -0.149)) > 0.1  # it was active
+    assert np.mean((change > 0.099) | (change < -0.149)) > 0.1  # the limit was active
 
 
 @pytest.mark.parametrize("dt", [None, 0.01])
@@ -66,7 +66,7 @@ def test_strokes_are_never_exceeded(rng, dt):
     states = wander(controller, rng, 0.03, steps=40)
     taken = np.array([[stroke(model, name, state.x) for name in "abcd"] for state in states])
     assert taken.max() <= upper
-    assert taken.max() > 0.99 * upper  # it was active
+    assert taken.max() > 0.99 * upper  # the limit was active
     assert np.abs(np.diff(taken, axis=0)).max() <= most
     assert np.abs(np.diff(taken, axis=0)).max() > 0.8 * most
 
@@ -175,7 +175,7 @@ def test_robot_avoids_obstacles(dt):
         gaps.append(BALL(model.equations.points(term, model.space.position(state.x)))[0].min())
         texts.append(state.message)
     assert min(gaps) > 0.0
-    assert min(gaps) < 5e-4  # it was active
+    assert min(gaps) < 5e-4  # the limit was active
     assert texts[59].startswith("the target is out of reach")
     assert texts[59].endswith("an obstacle")
 
@@ -378,5 +378,5 @@ def test_change_to_a_limit_ends_exactly_at_it():
     n = len(ranges.neutral)
     for _ in range(200):
         u, scale = rng.uniform(0.0, 1.0, n), rng.uniform(0.1, 10.0, n)
-        change = (scale * (0.0 - u)) / scale  # as a program over scaled variables returns it
+        change = (scale * (0.0 - u)) / scale  # as returned by a program with scaled variables
         np.testing.assert_array_equal(ranges.add_change(u, change), np.zeros(n))

@@ -216,7 +216,7 @@ def test_only_selected_directions_are_controlled(bar, directions, counted):
     goal = places(bar, np.array([2.5, 1.0, 1.5, 2.0]))
     off = goal + (
         np.array([0.004, -0.003, 0.005]) @ (np.eye(3) - np.linalg.pinv(counted) @ counted)
-    )  # nothing along what counts
+    )  # no error along the selected directions
     state = controller.settle(controller.begin(), off)
     assert state.message == "at the target"
     np.testing.assert_allclose(np.asarray(counted) @ (state.positions - off)[0], 0.0, atol=1e-9)
@@ -366,6 +366,6 @@ def test_inverted_mesh_stays_and_releases_its_controls(bar, lead, u):
     torn = replace(begun, x=begun.x + 0.05 * np.random.default_rng(0).standard_normal(begun.x.size))
     state = lead.follow(torn, begun.positions)
     assert not state.ok
-    assert state.message.endswith("begin again")  # no limit holds it
+    assert state.message.endswith("begin again")  # no limit is active
     np.testing.assert_array_equal(state.x, torn.x)
     np.testing.assert_allclose(state.u, 0.9 * torn.u)

@@ -29,8 +29,9 @@ def lead(model):
 
 @pytest.fixture(scope="module")
 def largest(model):
-    """[Pa] the largest pressure at which the model's solver finds an equilibrium, to within a
-    pascal; the can is blown up slowly."""
+    """Return the largest pressure [Pa] at which the solver finds an equilibrium, to within 1 Pa.
+
+    The pressure increases slowly."""
     low, high, x = 0.0, 20_000.0, None
     while high - low > 1.0:
         pressure = min(low + 200.0, 0.5 * (low + high))

@@ -15,12 +15,13 @@ from pliant.problem import Limit, StrokeLimit
 
 
 def kkt(P, c, A, low, high, z):
-    """(how far from feasible, how much of the gradient no multiplier of the right sign explains,
-    the largest multiplier times gap)."""
+    """Return infeasibility, dual residual and complementarity.
+
+    The dual residual is the part of the gradient without multipliers of the correct sign."""
     at = A @ z
     gaps = np.concatenate([at - low, high - at])
     near = np.flatnonzero(gaps < 1e-3)
-    pushes = np.vstack([A, -A])[near]  # what a bound may hold against the gradient
+    pushes = np.vstack([A, -A])[near]  # admissible signs of the multipliers
     multipliers, unexplained = (
         nnls(pushes.T, P @ z + c) if len(near) else (np.zeros(0), float(np.linalg.norm(P @ z + c)))
     )
@@ -32,7 +33,7 @@ def kkt(P, c, A, low, high, z):
 
 
 def second(P, c, A, low, high):
-    """The optimum by sequential quadratic programming."""
+    """Return the optimum by sequential quadratic programming."""
     sides = [(A[j], low[j], 1.0) for j in np.flatnonzero(np.isfinite(low))] + [
         (A[j], high[j], -1.0) for j in np.flatnonzero(np.isfinite(high))
     ]
@@ -77,7 +78,7 @@ FREE = {"liandford"}  # never at a limit
 
 @cache
 def programs(case, steps=12):
-    """The programs of some control steps towards random targets."""
+    """Return the programs of some control steps towards random targets."""
     (make, dt, options), rng, out = CASES[case], np.random.default_rng(5), []
     controller = inverse_control(
         pl.Quasistatic(make()) if dt is None else pl.SemiImplicit(make(), dt=dt), **options
@@ -114,7 +115,7 @@ def test_qp_solution_is_optimal(case):
         np.testing.assert_allclose(qp.J @ z, qp.J @ other, atol=2e-4)
         at = (parts[2] @ z <= parts[3] + 1e-7) | (parts[2] @ z >= parts[4] - 1e-7)
         active += at[: len(z)].any(), at[len(z) :].any()
-    assert active.sum() > 0 or case in FREE  # or the bounds were not looked at
+    assert active.sum() > 0 or case in FREE  # otherwise the bounds were not tested
     assert active[1] > 0 or case not in ROWS
 
 
@@ -263,7 +264,7 @@ class _ScaledTerm:
 
 
 def test_weak_active_control_is_named():
-    """One that moves the effector a thousandth as far as another, and is all that could help."""
+    """The only helpful control moves the effector a thousandth as far as another control."""
     weak = task_qp(
         np.diag([1.0, 8e-4]),
         np.array([0.0, 0.01]),

@@ -1,1 +1,1 @@
-"""Peers of the benchmarks, which solve the same cases. Only `pliant bench` imports them."""
+"""Other libraries that solve the problems of the benchmarks. Only `pliant bench` imports them."""

@@ -1,9 +1,9 @@
-"""Crocoddyl's control-limited DDP as a peer: its backward pass on the very stages that ours takes.
+"""The backward pass of Crocoddyl's box-constrained DDP on the same stages as ours.
 
-The stages are linear-quadratic action models about z = 0 and u = 0, whose derivatives are found
-before the clock starts. Crocoddyl leaves out of V_z what a clamped control does that is still to
-move (Q_zu k of the clamped ones), so that both agree only where clamped controls already rest on
-their bounds: `settled` leads there.
+The stages are linear-quadratic action models about z = 0 and u = 0. Their derivatives are computed
+before the measurement. Crocoddyl omits the term Q_zu k of the clamped controls in V_z. Both passes
+therefore agree only if the clamped controls are already at their bounds; `shift_to_optimum` returns
+such stages.
 """
 
 from typing import Any
@@ -18,8 +18,8 @@ Stages = tuple[Array, ...]  # Expansion.blocks
 
 
 def crocoddyl_solver(stages: Stages) -> Any:
-    """SolverBoxDDP at z = 0 and u = 0, all derivatives found; backwardPass() is then the
-    linear-quadratic work alone."""
+    """Return a SolverBoxDDP at z = 0 and u = 0 with computed derivatives. Its backwardPass() then
+    does only the linear-quadratic work."""
     crocoddyl = _import_crocoddyl()
     z, u, zz, uz, uu, A, B, low, high, *_ = stages
     N, m = u.shape
@@ -61,19 +61,23 @@ def _import_crocoddyl() -> Any:
 
 
 def crocoddyl_policy(solver: Any) -> tuple[Array, Array]:
-    """(gains (N, m, n), forward (N, m)) in our signs: theirs are u = u_now - k - K (z - z_now)."""
+    """Return the gains (N, m, n) and the feedforward terms (N, m) with our signs. Crocoddyl uses
+    u = u_now - k - K (z - z_now)."""
     return -np.array(list(solver.K)), -np.array(list(solver.k))
 
 
-def settled(stages: Stages, tries: int = 1000) -> Stages:
-    """The stages about the optimum of their own linear-quadratic problem within the limits, by our
-    passes, damped where a step goes too far."""
+def shift_to_optimum(stages: Stages, tries: int = 1000) -> Stages:
+    """Return the stages about the optimum of their box-constrained linear-quadratic problem. The
+    optimum is found by damped iterations of our backward pass."""
     damping, width = 0.0, float(np.abs(stages[8] - stages[7]).max())
     for _ in range(tries):
-        _, gains, forward, promised, size = backward_pass(*(*stack_stages(stages), damping))
-        run = _run(stages, gains, forward)
-        if _value(stages, *run) < -1e-14 * abs(promised):
-            stages, damping = _about(stages, *run), 0.1 * damping if damping > 1e-9 * size else 0.0
+        _, gains, forward, expected, size = backward_pass(*(*stack_stages(stages), damping))
+        run = _rollout(stages, gains, forward)
+        if _cost_change(stages, *run) < -1e-14 * abs(expected):
+            stages, damping = (
+                _shifted(stages, *run),
+                0.1 * damping if damping > 1e-9 * size else 0.0,
+            )
         elif np.abs(forward).max() <= 1e-14 * width or damping > 1e6 * size:
             break
         else:
@@ -81,8 +85,8 @@ def settled(stages: Stages, tries: int = 1000) -> Stages:
     return stages
 
 
-def _run(stages: Stages, gains: Array, forward: Array) -> tuple[Array, Array]:
-    """(states (N + 1, n), controls (N, m)) of a policy, every control within its limits."""
+def _rollout(stages: Stages, gains: Array, forward: Array) -> tuple[Array, Array]:
+    """Return the states (N + 1, n) and the clamped controls (N, m) of a policy."""
     z, u, _, _, _, A, B, low, high, *_ = stages
     x, d = np.zeros_like(z), np.zeros_like(u)
     for k in range(len(u)):
@@ -91,8 +95,8 @@ def _run(stages: Stages, gains: Array, forward: Array) -> tuple[Array, Array]:
     return x, d
 
 
-def _slopes(stages: Stages, x: Array, d: Array) -> tuple[Array, Array]:
-    """What a run adds to the slopes z and u."""
+def _gradient_changes(stages: Stages, x: Array, d: Array) -> tuple[Array, Array]:
+    """Return the changes of the cost gradients by z and u along states x and controls d."""
     _, _, zz, uz, uu, *_ = stages
     by_x, by_d = (
         np.einsum("kij,kj->ki", zz, x),
@@ -102,14 +106,14 @@ def _slopes(stages: Stages, x: Array, d: Array) -> tuple[Array, Array]:
     return by_x, by_d
 
 
-def _value(stages: Stages, x: Array, d: Array) -> float:
-    """What a run costs beside standing still."""
-    by_x, by_d = _slopes(stages, x, d)
+def _cost_change(stages: Stages, x: Array, d: Array) -> float:
+    """Return the cost of states x and controls d, relative to zero states and controls."""
+    by_x, by_d = _gradient_changes(stages, x, d)
     return float(np.sum((stages[0] + 0.5 * by_x) * x) + np.sum((stages[1] + 0.5 * by_d) * d))
 
 
-def _about(stages: Stages, x: Array, d: Array) -> Stages:
-    """The stages about a run, which is zero then."""
-    by_x, by_d = _slopes(stages, x, d)
+def _shifted(stages: Stages, x: Array, d: Array) -> Stages:
+    """Return the stages about states x and controls d, which become zero."""
+    by_x, by_d = _gradient_changes(stages, x, d)
     z, u, *blocks = stages
     return (z + by_x, u + by_d, *blocks[:5], blocks[5] - d, blocks[6] - d, *blocks[7:])

@@ -1,11 +1,11 @@
-"""Drake's deformable bodies as a peer: the same clamped arm, mesh, gravity and time step, stepped
-by MultibodyPlant.
+"""The clamped arm as a deformable body of Drake, with the same mesh, gravity and time step.
 
-Drake is not backward Euler with a consistent mass. From its sources, and confirmed by replaying its
-steps: it solves M (v' - v) / h = f(q') + f_gravity with q' = q + h (v + v') / 2 (Newmark with beta
-1/2, gamma 1), M comes from one quadrature point a tetrahedron (rho V / 16 between any two of its
-nodes), and the corotated law stops at 1e-2 of the first residual. The linear law takes each
-rotation from the start of the step, and so solves one linear system.
+Drake does not use backward Euler with a consistent mass. Its sources show, and a replay of its
+steps confirms, three differences. It solves M (v' - v) / h = f(q') + f_gravity with
+q' = q + h (v + v') / 2 (Newmark with beta 1/2, gamma 1). M has one quadrature point per tetrahedron
+(rho V / 16 for each pair of its nodes). Newton's method for the corotated law stops at 1e-2 of the
+first residual. The linear law takes each rotation from the start of the step and solves one linear
+system.
 """
 
 from collections.abc import Iterator
@@ -18,18 +18,20 @@ from typing import Any
 import numpy as np
 
 from pliant.bench.peers.fem_case import Case, PeerRun, check_mesh
-from pliant.core import Array, InputError, MissingExtra, StepError
+from pliant.core import Array, InputError, MissingExtra, StepError, counted
 
 MATERIALS = {"corotated": "kCorotated", "linear": "kLinearCorotated"}
 
 
 def step_with_drake(case: Case, *, steps: int, law: str = "corotated") -> PeerRun:
-    """The arm from rest under gravity in Drake, without damping or contact."""
+    """Simulate the arm from rest under gravity with Drake, without damping or contact."""
     if law not in MATERIALS:
-        raise InputError(f"Drake has no law {law!r} here. Choose one of {sorted(MATERIALS)}.")
+        raise InputError(
+            f"The benchmark of Drake has no law {law!r}. Choose one of {sorted(MATERIALS)}."
+        )
     check_mesh(case)
     analysis, fem, framework, plants = _import_drake()
-    material = fem.DeformableBodyConfig()  # which has no damping unless told
+    material = fem.DeformableBodyConfig()  # no damping by default
     material.set_youngs_modulus(case.young)
     material.set_poissons_ratio(case.poisson)
     material.set_mass_density(case.density)
@@ -40,9 +42,8 @@ def step_with_drake(case: Case, *, steps: int, law: str = "corotated") -> PeerRu
     plant.mutable_gravity_field().set_gravity_vector(case.gravity)
     bodies = plant.mutable_deformable_model()
     with _geometry(case.points, case.cells) as geometry:
-        arm = bodies.RegisterDeformableBody(
-            geometry, material, 1.0
-        )  # the length matters for primitive shapes only
+        # the resolution hint 1.0 [m] only affects primitive shapes
+        arm = bodies.RegisterDeformableBody(geometry, material, 1.0)
     bodies.SetWallBoundaryCondition(arm, *_wall(case.points, case.clamped))
     plant.Finalize()
 
@@ -67,27 +68,27 @@ def _import_drake() -> tuple[Any, Any, Any, Any]:
 
 
 def _advance(simulator: Any, k: int, dt: float) -> float:
-    """Seconds of wall clock for the k-th step, which must be one update of the plant's state."""
+    """Return the wall-clock time [s] of step k. Raises `StepError` unless it is one update."""
     start = perf_counter()
     try:
         simulator.AdvanceTo(k * dt)
     except RuntimeError as error:
-        raise StepError(f"Drake stopped in step {k}: {error} Halve dt.") from error
+        raise StepError(f"Drake failed in step {k}: {error} Halve dt.") from error
     seconds = perf_counter() - start
     # Drake counts a step of a plant with sampled output ports, the default, as an unrestricted
     # update
     updates = simulator.get_num_unrestricted_updates() + simulator.get_num_discrete_updates()
     if updates != k:
         raise StepError(
-            f"Drake made {updates} updates in {k} steps of {dt!r} s, so a time is not that of "
-            "one step. Choose a dt with fewer digits."
+            f"Drake made {counted(updates, 'update')} in {counted(k, 'step')} of {dt!r} s, so the "
+            "measured time is not that of one step. Choose a dt with fewer digits."
         )
     return seconds
 
 
 @contextmanager
 def _geometry(points: Array, cells: Array) -> Iterator[Any]:
-    """The mesh as Drake takes it: a legacy VTK file, which must last until the body is
+    """Yield the mesh as a Drake geometry from a legacy VTK file, which must exist until the body is
     registered."""
     from pydrake.geometry import GeometryInstance, Mesh, ProximityProperties
     from pydrake.math import RigidTransform
@@ -110,15 +111,13 @@ def _geometry(points: Array, cells: Array) -> Iterator[Any]:
         path = Path(folder) / "arm.vtk"
         path.write_text("\n".join(lines) + "\n")
         geometry = GeometryInstance(RigidTransform(), Mesh(path), "arm")
-        geometry.set_proximity_properties(
-            ProximityProperties()
-        )  # Drake aborts without this role, contact or not
+        geometry.set_proximity_properties(ProximityProperties())  # Drake aborts without this role
         yield geometry
 
 
 def _wall(points: Array, clamped: Array) -> tuple[Array, Array]:
-    """A point on, and the normal of, a plane with just the clamped nodes behind it: all that Drake
-    removes exactly."""
+    """Return a point [m] and the normal of a plane that separates the clamped nodes from the free
+    ones. Drake clamps the nodes behind it. Raises `InputError` if there is no such plane."""
     centre = points[clamped].mean(axis=0)
     for axis in np.linalg.svd(points[clamped] - centre, full_matrices=False)[2][::-1]:
         for n in (axis, -axis):
@@ -127,6 +126,6 @@ def _wall(points: Array, clamped: Array) -> tuple[Array, Array]:
             if last < first:
                 return centre + 0.5 * (last + first) * n, n
     raise InputError(
-        "Drake clamps the nodes behind a plane, and no plane along the clamped nodes parts them "
-        "from the free ones. Clamp a flat end of the body."
+        "Drake clamps the nodes behind a plane, but no plane separates the clamped nodes from the "
+        "free ones. Clamp a flat end of the body."
     )

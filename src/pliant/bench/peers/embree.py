@@ -1,5 +1,5 @@
-"""trimesh with embree as a peer: one ray for each column, its hits sorted, matched and shared out
-as the columns of the paper are."""
+"""The weight of a liquid by ray casting with embree: one ray per column, whose hits are sorted,
+matched in pairs and distributed to the nodes, as in [Rodriguez2017]."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -13,19 +13,19 @@ from pliant.geometry import Surface
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """What the rays found."""
+    """The result of a ray cast, with the computing times of its parts."""
 
     volume: float  # [m^3]
     weights: Array  # (n,) [N]
-    unmatched: int  # rays that enter and do not leave; they are left out
-    build: float  # [s], of the scene, which must be built anew when the wall has moved
+    unmatched: int  # ignored rays that enter the wall but do not leave it
+    build: float  # [s], of the scene, which is built again when the wall moves
     cast: float  # [s], of the rays
-    share: float  # [s], to sort, match and distribute
+    share: float  # [s], to sort, match and distribute the hits
 
 
 def weigh_with_embree(surface: Surface, grid: int, *, density: float, g: float) -> Cast:
-    """The weight of the fluid in a wall, gravity g [m/s^2] along -z, by rays upwards through grid x
-    grid columns."""
+    """Return the nodal weights of the liquid in a closed wall, by upward rays in grid x grid
+    columns. Gravity g [m/s^2] acts along -z."""
     start = perf_counter()
     caster = _caster(surface)
     built = perf_counter()
@@ -42,7 +42,7 @@ def weigh_with_embree(surface: Surface, grid: int, *, density: float, g: float) 
         return_locations=True,
     )
     cast = perf_counter()
-    volume, weights, unmatched = _shared_out(
+    volume, weights, unmatched = _distribute(
         surface, met, ray, at, float(density * g * step[0] * step[1]), len(origins)
     )
     end = perf_counter()
@@ -62,19 +62,18 @@ def _caster(surface: Surface) -> Any:
         from trimesh.ray.ray_pyembree import RayMeshIntersector
     except ImportError as error:
         raise MissingExtra(
-            "The peer of the columns needs embree, which is not installed; run `pip install "
-            "'pliant[bench]'`."
+            "The comparison with ray casting needs embree; run `pip install 'pliant[bench]'`."
         ) from error
     caster = RayMeshIntersector(trimesh.Trimesh(surface.points, surface.triangles, process=False))
-    _ = caster._scene  # which it would build with the first ray
+    _ = caster._scene  # otherwise it is built with the first ray
     return caster
 
 
-def _shared_out(
+def _distribute(
     surface: Surface, met: Array, ray: Array, at: Array, weight: float, rays: int
 ) -> tuple[float, Array, int]:
-    """(total [N], on each node [N], rays left out), with a section of a metre weighing `weight`
-    [N]."""
+    """Return the total weight [N], the nodal weights (n,) [N] and the number of ignored rays.
+    `weight` [N/m] is the weight of a column per metre of height."""
     import trimesh
 
     order = np.lexsort((at[:, 2], ray))
@@ -84,13 +83,13 @@ def _shared_out(
     first = np.flatnonzero(np.diff(ray, prepend=-1))
     count = np.diff(np.append(first, len(ray)))
     place = np.arange(len(ray)) - np.repeat(first, count)
-    right = np.logical_and.reduceat(up == (place % 2 == 1), first) & (
-        count % 2 == 0
-    )  # bottom, top, bottom, top...
-    bottom = np.flatnonzero(np.repeat(right, count) & ~up)
+    # the hits of a valid ray alternate: bottom, top, bottom, top, ...
+    alternates = np.logical_and.reduceat(up == (place % 2 == 1), first)
+    valid = alternates & (count % 2 == 0)
+    bottom = np.flatnonzero(np.repeat(valid, count) & ~up)
     load = weight * (at[bottom + 1, 2] - at[bottom, 2])
     shares = trimesh.triangles.points_to_barycentric(corners[bottom], at[bottom]) * load[:, None]
     weights = np.bincount(
         surface.triangles[met[bottom]].ravel(), shares.ravel(), minlength=len(surface.points)
     )
-    return float(load.sum()), weights, int(np.count_nonzero(~right))
+    return float(load.sum()), weights, int(np.count_nonzero(~valid))

@@ -1,4 +1,4 @@
-"""The case that every peer steps, and what it gives back."""
+"""The problem of the FEM benchmark and the result of a library that solves it."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from pliant.core import Array, InputError, MeshError
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
-    """A body of linear tetrahedra, clamped at some nodes, let go from rest under gravity."""
+    """A body of linear tetrahedra, clamped at some nodes, that starts at rest under gravity."""
 
     points: Array  # (n, 3) [m]
     cells: Array  # (m, 4)
@@ -23,27 +23,25 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class PeerRun:
-    """What a peer made of the benchmark: how long each step took and where it left the nodes."""
+    """The time of each step of a library, and the final node positions."""
 
     name: str
     seconds_per_step: Array  # (steps,) [s], wall clock
     positions: Array  # (n, 3) [m], after the last step
-    assembly: float | None = (
-        None  # [s], mean of one tangent and one residual; None if the peer does not show it
-    )
-    factor: float | None = (
-        None  # [s], mean of one sparse factorisation; None if the peer does not show it
-    )
+    # [s], mean of one tangent and one residual; None if the library does not expose them
+    assembly: float | None = None
+    # [s], mean of one sparse factorisation; None if the library does not expose it
+    factor: float | None = None
 
 
 def check_mesh(case: Case) -> None:
-    """A sentence for a mesh that a peer would answer with a crash: Drake aborts the process at an
-    inverted cell."""
+    """Raise `InputError` or `MeshError` for a mesh on which a library would crash. Drake aborts the
+    process at an inverted cell."""
     points, cells, clamped = case.points, case.cells, case.clamped
     if not 0 < np.count_nonzero(clamped) < len(points):
         raise InputError(
-            f"{np.count_nonzero(clamped)} of {len(points)} nodes are clamped. Clamp those of one "
-            "end."
+            f"{np.count_nonzero(clamped)} of {len(points)} nodes are clamped. Clamp the nodes of "
+            "one end."
         )
     volume = np.linalg.det(points[cells[:, 1:]] - points[cells[:, :1]]) / 6
     bad = np.flatnonzero(~(volume > 0))

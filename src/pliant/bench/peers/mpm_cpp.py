@@ -1,4 +1,4 @@
-"""The plain C++ loop of mpm_loop.cpp as a peer: compiled in the run, called through ctypes."""
+"""The C++ loop of mpm_loop.cpp, compiled at run time and called through ctypes."""
 
 import ctypes
 import subprocess
@@ -30,7 +30,7 @@ class CScene(ctypes.Structure):
 
 
 def run_with_cpp(scene: MpmScene, *, threads: int = 1, repeats: int = 3) -> MpmRun:
-    """The scene by our C++ loop and its hand-derived adjoint; more than one thread is by OpenMP."""
+    """Run the scene with the C++ loop and its adjoint, with OpenMP for several threads."""
     check_run(scene, threads=threads, repeats=repeats)
     n, dim = scene.x.shape
     start = np.concatenate([a.reshape(n, -1) for a in (scene.x, scene.v, scene.C, scene.F)], axis=1)
@@ -75,23 +75,25 @@ def run_with_cpp(scene: MpmScene, *, threads: int = 1, repeats: int = 3) -> MpmR
 
 @cache
 def _compiled(openmp: bool) -> tuple[Any, str]:
-    """(the library, the compiler's version); the file may go once it is loaded."""
+    """Return the compiled library and the version of the compiler. The file is removed after
+    loading."""
     compiler = which("g++")
     if compiler is None:
         raise MissingExtra(
-            "There is no C++ compiler g++ here. Install one, on Debian and Ubuntu by: apt-get "
-            "install g++."
+            "The C++ compiler g++ was not found. Install it; on Debian and Ubuntu: apt-get install "
+            "g++."
         )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "mpm_loop.so"
-        words = [compiler, *FLAGS, *(["-fopenmp"] if openmp else []), str(SOURCE), "-o", str(path)]
-        built = subprocess.run(words, capture_output=True, text=True)
+        openmp_flag = ["-fopenmp"] if openmp else []
+        command = [compiler, *FLAGS, *openmp_flag, str(SOURCE), "-o", str(path)]
+        built = subprocess.run(command, capture_output=True, text=True)
         if built.returncode:
-            said = next(
+            reason = next(
                 (line for line in built.stderr.splitlines() if "error" in line), "no reason given"
             )
             raise PliantError(
-                f"g++ did not compile mpm_loop.cpp ({said.strip()}). It takes g++ 9 or "
+                f"g++ did not compile mpm_loop.cpp ({reason.strip()}). Install g++ 9 or "
                 f"newer{' with OpenMP' * openmp}."
             )
         library = ctypes.CDLL(str(path))
@@ -112,10 +114,10 @@ def _compiled(openmp: bool) -> tuple[Any, str]:
 
 def _pointer(a: Array) -> Any:
     if a.dtype != np.float64 or not a.flags.c_contiguous:
-        raise TypeError(f"an array of {a.dtype} with strides {a.strides} cannot go to C++ as it is")
+        raise TypeError(f"an array of {a.dtype} with strides {a.strides} cannot be passed to C++")
     return a.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
 
 
 def _three(a: Array, kind: Any) -> Any:
-    """The entries of a, one an axis, filled up with zeros."""
+    """Return the entries of a, one per axis, padded with zeros to three."""
     return (kind * 3)(*a.tolist())

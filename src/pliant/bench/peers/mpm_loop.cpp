@@ -1,8 +1,10 @@
-// A plain MLS-MPM loop and its adjoint, the yardstick of `pliant bench mpm`; mpm_cpp.py compiles it in the run and calls mpm_run.
+// A plain MLS-MPM loop and its adjoint, the reference of `pliant bench mpm`. mpm_cpp.py compiles
+// this file at run time and calls mpm_run.
 //
-// A substep is paper 004, A1-A8, neo-Hookean, quadratic splines, with a floor that lets go. Particles stay in the given order, the grid is
-// dense over a box, and a node is four doubles. The stress enters as P F^T = mu (F F^T - I) + lam log(J) I, which needs no inverse. With
-// several threads each scatters its share of the particles to a grid of its own, and the sweep over the nodes adds these up.
+// A substep is that of [Spielberg2021, eqs. A1-A8]: neo-Hookean, quadratic splines, and a floor from
+// which nodes can separate. Particles keep their order, the grid is dense over a box, and a node has
+// four doubles. The stress is P F^T = mu (F F^T - I) + lam log(J) I, which needs no inverse. Each
+// thread scatters its part of the particles to its own grid. The sweep over the nodes adds the grids.
 
 #include <algorithm>
 #include <chrono>
@@ -26,12 +28,13 @@ struct Material {
   double mass, volume, mu, lam;
 };
 
-typedef double Vec4 __attribute__((vector_size(32)));  // a node: momentum or velocity in the first lanes, mass in the last
+// a node: momentum or velocity in the first components, mass in the last
+typedef double Vec4 __attribute__((vector_size(32)));
 constexpr int MASS = 3;
 
 inline double sum(Vec4 a) { return (a[0] + a[1]) + (a[2] + a[3]); }
 
-// What a particle sees of a node: weight w, its gradient g and the way d from the particle.
+// A node of a stencil: weight w, its gradient g and the vector d from the particle to the node.
 template <int D>
 struct Weight {
   double w, g[D], d[D];
@@ -39,7 +42,7 @@ struct Weight {
 
 template <int D>
 struct Stencil {
-  int64_t first, stride[D];  // the lowest of the 3^D nodes, and the step to the next along each axis
+  int64_t first, stride[D];  // index of the lowest of the 3^D nodes, and stride along each axis
   double w[D][3], g[D][3], d[D][3];
 
   // False if the particle has left the grid (or is not a number).
@@ -50,7 +53,7 @@ struct Stencil {
     first = 0;
     for (int a = D - 1; a >= 0; --a) {
       const double base = std::floor(x[a] * per_cell - 0.5), f = x[a] * per_cell - base;
-      const double i = base - double(scene.origin[a]);  // checked before it becomes an integer, which infinity cannot
+      const double i = base - double(scene.origin[a]);  // checked before the cast: it may be infinite
       inside &= i >= 0 && i + 2 < double(scene.shape[a]);
       stride[a] = step;
       first += int64_t(i) * step;
@@ -106,12 +109,13 @@ inline void cofactor(const double F[D][D], double H[D][D]) {
   }
 }
 
-// What a particle gives to a node at d is w (q + sum_a G[a] d[a]): q holds m v and m, G[a] column a of -tau 4/h^2 V P F^T + m C.
+// A particle adds w (q + sum_a G[a] d[a]) to a node at d. q has m v and m; G[a] is column a of
+// -tau 4/h^2 V P F^T + m C.
 template <int D>
-struct Gift {
+struct Contribution {
   Vec4 q, G[D];
 
-  Gift(const Scene& scene, const Particle<D>& p, const Material& material) {
+  Contribution(const Scene& scene, const Particle<D>& p, const Material& material) {
     const double k = -scene.tau * 4 / (scene.cell * scene.cell) * material.volume;
     const double pressure = material.lam * std::log(determinant<D>(p.F)) - material.mu;
     q = Vec4{};
@@ -142,12 +146,14 @@ struct Run {
   const int64_t height = scene.shape[D - 1], nodes = columns() * height;
   const double affine = 4 / (scene.cell * scene.cell);
   std::vector<Particle<D>> states = std::vector<Particle<D>>((scene.substeps + 1) * n), adjoint = std::vector<Particle<D>>(n);
-  std::vector<Vec4> grids = std::vector<Vec4>(scene.substeps * nodes);  // velocity and mass after each sweep
+  // velocity and mass after each sweep
+  std::vector<Vec4> grids = std::vector<Vec4>(scene.substeps * nodes);
   std::vector<std::vector<Vec4>> shares = std::vector<std::vector<Vec4>>(T, std::vector<Vec4>(nodes));
 
   int64_t columns() const { return D == 2 ? scene.shape[0] : scene.shape[0] * scene.shape[1]; }
 
-  // All substeps from `start`: the number of those done before a particle left the grid. Kept states and grids serve backward().
+  // Run all substeps from `start`. Return the number of substeps before a particle left the grid.
+  // With `keep`, states and grids are stored for backward().
   int64_t forward(const Particle<D>* start, bool keep) {
     std::copy(start, start + n, states.begin());
     for (int64_t s = 0; s < scene.substeps; ++s) {
@@ -160,7 +166,7 @@ struct Run {
     return scene.substeps;
   }
 
-  // The adjoint of the initial state in place of that of the last one.
+  // Replace the adjoint of the last state by that of the initial state.
   void backward() {
     for (int64_t s = scene.substeps - 1; s >= 0; --s) {
       const Particle<D>* now = &states[s * n];
@@ -172,9 +178,9 @@ struct Run {
   }
 
  private:
-  // each(share, p) for every particle, in T shares at once.
+  // Call each(t, p) for every particle p; thread t of T has a contiguous part of the particles.
   template <class Each>
-  void share_out(Each each) {
+  void for_each_particle(Each each) {
 #pragma omp parallel for num_threads(T) schedule(static, 1)
     for (int64_t t = 0; t < T; ++t)
       for (int64_t p = t * n / T; p < (t + 1) * n / T; ++p) each(t, p);
@@ -196,21 +202,21 @@ struct Run {
   bool scatter(const Particle<D>* now) {
     clear();
     bool inside = true;
-    share_out([&](int64_t t, int64_t p) {
+    for_each_particle([&](int64_t t, int64_t p) {
       Stencil<D> stencil;
       if (!stencil.place(scene, now[p].x)) {
 #pragma omp atomic write
         inside = false;
         return;
       }
-      const Gift<D> gift(scene, now[p], material[p]);
+      const Contribution<D> added(scene, now[p], material[p]);
       Vec4* grid = shares[t].data();
-      stencil.each([&](int64_t node, const Weight<D>& at) { grid[node] += at.w * gift.at(at.d); });
+      stencil.each([&](int64_t node, const Weight<D>& at) { grid[node] += at.w * added.at(at.d); });
     });
     return inside;
   }
 
-  // Momentum to velocity, gravity and the floor.
+  // Compute velocities from momenta, with gravity and contact with the floor.
   void sweep(Vec4* grid) {
 #pragma omp parallel for num_threads(T)
     for (int64_t c = 0; c < columns(); ++c)
@@ -227,7 +233,7 @@ struct Run {
   }
 
   void gather(const Particle<D>* now, const Vec4* grid, Particle<D>* next) {
-    share_out([&](int64_t, int64_t p) {
+    for_each_particle([&](int64_t, int64_t p) {
       const Particle<D> old = now[p];  // a copy, since next may be now
       Stencil<D> stencil;
       stencil.place(scene, old.x);
@@ -252,10 +258,11 @@ struct Run {
     });
   }
 
-  // From the adjoint of the next state to that of the node velocities (in shares), and to what x and F have of it here.
+  // Compute the adjoint of the node velocities (in shares) and the contributions to the adjoints of
+  // x and F from the adjoint of the next state.
   void gather_back(const Particle<D>* now, const Vec4* grid, const Particle<D>* next) {
     clear();
-    share_out([&](int64_t t, int64_t p) {
+    for_each_particle([&](int64_t t, int64_t p) {
       const Particle<D> old = now[p], bar = adjoint[p];
       Stencil<D> stencil;
       stencil.place(scene, old.x);
@@ -269,12 +276,12 @@ struct Run {
         }
       }
       Vec4* share = shares[t].data();
-      Vec4 x_bar[D] = {};  // each still to be summed over its lanes
+      Vec4 x_bar[D] = {};  // each is summed over its components below
       stencil.each([&](int64_t node, const Weight<D>& at) {
         Vec4 a = v_bar;
         for (int j = 0; j < D; ++j) a += C_bar[j] * at.d[j];
         share[node] += at.w * a;
-        const Vec4 w_bar = a * grid[node];  // the lane of the mass is zero in a
+        const Vec4 w_bar = a * grid[node];  // the mass component of a is zero
         for (int j = 0; j < D; ++j) x_bar[j] += at.g[j] * w_bar;
       });
       Particle<D>& out = adjoint[p];
@@ -291,7 +298,7 @@ struct Run {
     });
   }
 
-  // From the adjoint of the velocities to that of momentum and mass, which goes to the first share.
+  // Compute the adjoint of momentum and mass, stored in shares[0], from that of the velocities.
   void sweep_back(const Vec4* grid) {
 #pragma omp parallel for num_threads(T)
     for (int64_t c = 0; c < columns(); ++c)
@@ -300,7 +307,7 @@ struct Run {
         Vec4 a = total(node);
         const double m = grid[node][MASS];
         if (m > 0) {
-          if (is_floor(k) && grid[node][D - 1] == 0) a[D - 1] = 0;  // the floor holds this node
+          if (is_floor(k) && grid[node][D - 1] == 0) a[D - 1] = 0;  // in contact with the floor
           double m_bar = 0;
           for (int i = 0; i < D; ++i) {
             a[i] /= m;
@@ -312,18 +319,19 @@ struct Run {
       }
   }
 
-  // From the adjoint of momentum and mass to that of the state before; x and F already hold their part from gather_back.
+  // Compute the adjoint of the previous state from that of momentum and mass. x and F already have
+  // the contributions of gather_back.
   void scatter_back(const Particle<D>* now) {
     const Vec4* bar = shares[0].data();
-    share_out([&](int64_t, int64_t p) {
+    for_each_particle([&](int64_t, int64_t p) {
       const Particle<D> old = now[p];
       const Material& of = material[p];
       Stencil<D> stencil;
       stencil.place(scene, old.x);
-      const Gift<D> gift(scene, old, of);
-      Vec4 q_bar{}, G_bar[D] = {}, x_bar[D] = {};  // each x_bar still to be summed over its lanes
+      const Contribution<D> added(scene, old, of);
+      Vec4 q_bar{}, G_bar[D] = {}, x_bar[D] = {};  // x_bar is summed over its components below
       stencil.each([&](int64_t node, const Weight<D>& at) {
-        const Vec4 wa = at.w * bar[node], w_bar = bar[node] * gift.at(at.d);
+        const Vec4 wa = at.w * bar[node], w_bar = bar[node] * added.at(at.d);
         q_bar += wa;
         for (int j = 0; j < D; ++j) {
           G_bar[j] += wa * at.d[j];
@@ -333,7 +341,7 @@ struct Run {
       Particle<D>& out = adjoint[p];
       double trace = 0;
       for (int j = 0; j < D; ++j) {
-        out.x[j] += sum(x_bar[j]) - sum(gift.G[j] * q_bar);
+        out.x[j] += sum(x_bar[j]) - sum(added.G[j] * q_bar);
         out.v[j] = of.mass * q_bar[j];
         for (int i = 0; i < D; ++i) out.C[i][j] = of.mass * G_bar[j][i];
         trace += G_bar[j][j];
@@ -359,8 +367,9 @@ double seconds_of(Work work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// `start` (n, 2 D + 2 D^2) and `material` (n, 4) row by row; the first of repeats + 1 runs warms up. seconds is (repeats, 3): the substeps
-// in place, the substeps with every state and grid kept, the adjoint. Gives the substeps done before a particle left the grid.
+// Run a scene repeats + 1 times; the first run warms up. `start` (n, 2 D + 2 D^2) and `material`
+// (n, 4) are row-major. `seconds` is (repeats, 3): substeps in place, substeps with every state and
+// grid stored, adjoint. Return the number of substeps before a particle left the grid.
 template <int D>
 int64_t run(const Scene& scene, const Particle<D>* start, const Material* material, const double* weights, int64_t repeats, double* positions,
             double* gradient, double* seconds) {

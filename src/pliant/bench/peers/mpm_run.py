@@ -1,5 +1,5 @@
-"""What a peer of `bench mpm` gives back, and the child process that a peer with a runtime of its
-own runs in."""
+"""The result of a library in `pliant bench mpm`, and the process for a library with its own
+runtime."""
 
 import subprocess
 import sys
@@ -12,43 +12,38 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from pliant.bench.mpm_scene import MpmScene
-from pliant.core import Array, InputError, MissingExtra, StepError
+from pliant.core import Array, InputError, MissingExtra, StepError, counted
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MpmRun:
-    """What a peer made of a scene. Seconds are wall clock after one whole run to warm up, one
-    number a repeat.
+    """The result of a run. Times [s] are wall-clock times, one per repeat, after a warm-up run.
 
-    Clearing the grids is inside every number; setting the initial state, seeding the adjoint of x
-    and clearing stored adjoints are not.
+    They include clearing the grids, but not setting the initial state, setting the final adjoint of
+    x and clearing stored adjoints.
     """
 
-    name: str  # of the peer, with its version
+    name: str  # of the library, with its version
     threads: int
     positions: Array  # (n, dim) [m], after the last substep
     loss: float
-    gradient: Array  # (n, dim) [s/m], of the loss by the initial velocities
-    in_place: Array  # (repeats,) [s], all substeps, only the last state kept
-    forward: (
-        Array  # (repeats,) [s], all substeps, with every state and grid kept for the backward run
-    )
-    backward: (
-        Array  # (repeats,) [s], from the kept states to the gradient, the forward run excluded
-    )
+    gradient: Array  # (n, dim) [s/m], of the loss with respect to the initial velocities
+    in_place: Array  # (repeats,) [s], all substeps, only the last state is stored
+    forward: Array  # (repeats,) [s], all substeps, every state and grid is stored
+    backward: Array  # (repeats,) [s], from the stored states to the gradient
 
 
 def check_run(scene: MpmScene, *, threads: int, repeats: int) -> None:
-    """A sentence for a run that no peer can do."""
+    """Raise `InputError` for a run that no library supports."""
     if threads < 1 or repeats < 1:
         raise InputError(f"threads = {threads}, repeats = {repeats}; both must be at least 1.")
     if not 2 <= scene.dim <= 3:
-        raise InputError(f"The scene has {scene.dim} dimensions; the peers step 2 or 3.")
+        raise InputError(f"The scene has {scene.dim} dimensions; give 2 or 3.")
 
 
 def check_inside(scene: MpmScene, positions: Array) -> None:
-    """A sentence for particles that ended outside the grid, where a peer may have written past its
-    memory."""
+    """Raise `StepError` if particles left the grid, since a library may then have written outside
+    its arrays."""
     base = np.floor(positions / scene.cell - 0.5) - scene.origin
     bad = np.flatnonzero(~((base >= 0) & (base + 2 < scene.shape)).all(axis=1))
     if bad.size:
@@ -61,8 +56,8 @@ def check_inside(scene: MpmScene, positions: Array) -> None:
 def run_in_child(
     module: str, package: str, scene: MpmScene, *, threads: int, repeats: int
 ) -> MpmRun:
-    """The run of `python -m module`, which serves one by `serve`, as the package keeps its threads
-    and memory for a whole process."""
+    """Return the run of `python -m module`, which calls `serve`. It has its own process, because
+    the package sets its threads and memory once per process."""
     check_run(scene, threads=threads, repeats=repeats)
     if find_spec(package) is None:
         raise MissingExtra(
@@ -70,14 +65,14 @@ def run_in_child(
         )
     with TemporaryDirectory() as folder:
         np.savez(Path(folder) / "scene.npz", **asdict(scene))
-        words = [sys.executable, "-m", module, folder, str(threads), str(repeats)]
-        child = subprocess.run(words, capture_output=True, text=True)
+        command = [sys.executable, "-m", module, folder, str(threads), str(repeats)]
+        child = subprocess.run(command, capture_output=True, text=True)
         if child.returncode:
-            said = child.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+            lines = child.stderr.strip().splitlines()[-1:] or ["no error message"]
             raise StepError(
-                f"{package.capitalize()} stopped on the scene '{scene.name}' with exit status "
-                f"{child.returncode} ({said[0]}). Ask for fewer than {scene.substeps} substeps "
-                "if memory was short: it keeps every state."
+                f"{package.capitalize()} failed on the scene '{scene.name}' with exit status "
+                f"{child.returncode} ({lines[0]}). It stores every state; if the memory was "
+                f"exhausted, use fewer than {counted(scene.substeps, 'substep')}."
             )
         with np.load(Path(folder) / "run.npz") as got:
             run = MpmRun(
@@ -88,8 +83,7 @@ def run_in_child(
 
 
 def serve(peer: Callable[[MpmScene, int, int], MpmRun], arguments: list[str]) -> None:
-    """The child's side: read the scene from the folder, run the peer on it and leave the run
-    there."""
+    """Read the scene from a folder, run a library on it and write the result to the folder."""
     folder, threads, repeats = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     with np.load(folder / "scene.npz") as got:
         scene = MpmScene(

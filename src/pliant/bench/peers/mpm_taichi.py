@@ -1,15 +1,15 @@
-"""Taichi as a peer: the substep as three kernels on fields that keep every substep, and their
-adjoints by Taichi's own autodiff.
+"""The MPM substep in Taichi: three kernels on fields that store every substep, and their adjoints
+by Taichi's automatic differentiation.
 
-The backward run calls `kernel.grad` in reverse order, as a Tape does. The loops over a stencil are
-unrolled (`ti.static`): loops of the run gave silently wrong gradients. Products shared between
-nodes are taken out of them, which does not change the speed but brings the compilation of the 3D
-adjoints from four minutes to under one. The stress is P F^T = mu (F F^T - I) + lam log(J) I, as in
-the C++.
+The backward run calls `kernel.grad` in reverse order, like a Tape. The stencil loops are unrolled
+(`ti.static`), because run-time loops gave wrong gradients without an error. Products shared between
+nodes are computed outside the loops. This does not change the speed, but reduces the compilation
+of the 3D adjoints from four minutes to less than one. The stress is
+P F^T = mu (F F^T - I) + lam log(J) I, as in mpm_loop.cpp.
 """
 
 # mypy: disable-error-code="valid-type, name-defined"
-# The annotations of a kernel are Taichi's types, which the checker cannot know.
+# The annotations of a kernel are Taichi's types, which mypy does not know.
 
 import sys
 from time import perf_counter
@@ -23,12 +23,12 @@ from pliant.bench.peers.mpm_run import MpmRun, run_in_child, serve
 
 
 def run_with_taichi(scene: MpmScene, *, threads: int = 1, repeats: int = 3) -> MpmRun:
-    """The scene by Taichi on the CPU in float64, in a child process."""
+    """Run the scene with Taichi on the CPU in float64, in its own process."""
     return run_in_child(__name__, "taichi", scene, threads=threads, repeats=repeats)
 
 
 def peer(scene: MpmScene, threads: int, repeats: int) -> MpmRun:
-    """The child's work."""
+    """Run the scene in this process."""
     import taichi as ti
 
     ti.init(arch=ti.cpu, default_fp=ti.f64, cpu_max_num_threads=threads, log_level=ti.ERROR)
@@ -87,8 +87,8 @@ def peer(scene: MpmScene, threads: int, repeats: int) -> MpmRun:
 
 
 def _fields(ti: Any, scene: MpmScene) -> SimpleNamespace:
-    """Particles (substeps + 1, n), nodes (substeps, *shape) and the constants of each particle
-    (n,)."""
+    """Return fields of particles (substeps + 1, n), of nodes (substeps, *shape) and of the
+    constants of each particle (n,)."""
     n, dim = scene.x.shape
     particles, nodes = (scene.substeps + 1, n), (scene.substeps, *scene.shape.tolist())
     vector = lambda shape: ti.Vector.field(dim, ti.f64, shape=shape, needs_grad=True)
@@ -113,7 +113,7 @@ def _fields(ti: Any, scene: MpmScene) -> SimpleNamespace:
 
 
 def _kernels(ti: Any, scene: MpmScene, state: SimpleNamespace) -> tuple[Any, Any, Any, Any]:
-    """(clear, scatter, sweep, gather), compiled for the scene's dimension."""
+    """Return the kernels (clear, scatter, sweep, gather), compiled for the scene's dimension."""
     x, v, C, F = state.x, state.v, state.C, state.F
     momentum, node_mass, velocity = state.momentum, state.node_mass, state.velocity
     mass, volume, mu, lam = state.mass, state.volume, state.mu, state.lam
@@ -203,8 +203,8 @@ def _kernels(ti: Any, scene: MpmScene, state: SimpleNamespace) -> tuple[Any, Any
 
 
 def _put(ti: Any) -> Any:
-    """put(field, s, values): the rows of values (n, ...) become the vectors or matrices of substep
-    s."""
+    """Return the kernel put(field, s, values). It copies the rows of values (n, ...) to the vectors
+    or matrices of substep s."""
 
     @ti.kernel
     def put(field: ti.template(), s: ti.i32, values: ti.types.ndarray()) -> Any:

@@ -1,14 +1,14 @@
-"""NVIDIA Warp on the CPU as a peer: the substep as four kernels on arrays that keep every substep,
-recorded on its wp.Tape.
+"""The MPM substep in NVIDIA Warp on the CPU: four kernels on arrays that store every substep,
+recorded on a wp.Tape.
 
-Warp runs a kernel on one thread of a CPU. The loops over a stencil are not unrolled, which took the
-3D adjoint to a third of its time; but then Warp's adjoint does not have the sums that such a loop
-made, so what is not linear in them (`move`) is a kernel of its own that reads them from memory. The
-stress is P F^T = mu (F F^T - I) + lam log(J) I, as in the C++.
+Warp runs a CPU kernel on one thread. The stencil loops are not unrolled, which reduces the time of
+the 3D adjoint to a third. Warp's adjoint then has no access to the sums of such a loop. Operations
+that are nonlinear in these sums are therefore in a separate kernel (`move`) that reads them from
+memory. The stress is P F^T = mu (F F^T - I) + lam log(J) I, as in mpm_loop.cpp.
 """
 
 # mypy: disable-error-code="valid-type, index, name-defined"
-# The annotations of a kernel are Warp's types, which the checker cannot know.
+# The annotations of a kernel are Warp's types, which mypy does not know.
 
 import sys
 from collections.abc import Callable
@@ -25,14 +25,14 @@ from pliant.core import InputError
 
 
 def run_with_warp(scene: MpmScene, *, threads: int = 1, repeats: int = 3) -> MpmRun:
-    """The scene by Warp on the CPU in float64, in a child process."""
+    """Run the scene with Warp on the CPU in float64, in its own process."""
     if threads != 1:
-        raise InputError(f"Warp steps on one thread of a CPU, not on {threads}. Ask for threads=1.")
+        raise InputError(f"Warp uses one thread on a CPU, not {threads}. Use threads=1.")
     return run_in_child(__name__, "warp", scene, threads=threads, repeats=repeats)
 
 
 def peer(scene: MpmScene, threads: int, repeats: int) -> MpmRun:
-    """The child's work."""
+    """Run the scene in this process."""
     import warp as wp
 
     wp.init()
@@ -57,7 +57,7 @@ def peer(scene: MpmScene, threads: int, repeats: int) -> MpmRun:
         back, _ = _time(lambda: tape.backward(grads={state.x[-1]: seed}))  # noqa: B023
         seconds.append((in_place, kept, back))
         gradient = state.v[0].grad.numpy().copy()
-        tape.zero()  # here, since a tape knows only after its backward run which adjoints to clear
+        tape.zero()  # a tape knows which adjoints to clear only after its backward run
     in_place, kept, back = np.array(seconds[1:]).T
     positions = state.x[-1].numpy()
     return MpmRun(
@@ -73,7 +73,7 @@ def peer(scene: MpmScene, threads: int, repeats: int) -> MpmRun:
 
 
 def _arrays(wp: Any, scene: MpmScene) -> SimpleNamespace:
-    """Lists with an array for each state or substep, and the constants of each particle."""
+    """Return lists with an array for each state or substep, and the constants of each particle."""
     n, dim = scene.x.shape
     vector, matrix = wp.types.vector(dim, wp.float64), wp.types.matrix((dim, dim), wp.float64)
     nodes = tuple(scene.shape.tolist())
@@ -95,7 +95,7 @@ def _arrays(wp: Any, scene: MpmScene) -> SimpleNamespace:
 
 
 def _start(state: SimpleNamespace, scene: MpmScene) -> None:
-    """The scene's particles as the first state."""
+    """Copy the particles of the scene to the first state."""
     for arrays, values in (
         (state.x, scene.x),
         (state.v, scene.v),
@@ -106,7 +106,7 @@ def _start(state: SimpleNamespace, scene: MpmScene) -> None:
 
 
 def _substep(wp: Any, scene: MpmScene, state: SimpleNamespace) -> Callable[[int, int], None]:
-    """step(s, then): one substep from state s to state `then`."""
+    """Return step(s, then), which computes one substep from state s to state `then`."""
     scatter, sweep, gather, move = _kernels(wp, scene)
     n, nodes = len(scene.x), tuple(scene.shape.tolist())
 
@@ -133,7 +133,7 @@ def _substep(wp: Any, scene: MpmScene, state: SimpleNamespace) -> Callable[[int,
 
 
 def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
-    """(scatter, sweep, gather, move), compiled for the scene's dimension."""
+    """Return the kernels (scatter, sweep, gather, move), compiled for the scene's dimension."""
     dim = scene.dim
     vector, matrix = wp.types.vector(dim, wp.float64), wp.types.matrix((dim, dim), wp.float64)
     vectors, matrices, scalars = (
@@ -154,7 +154,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
         number(scene.floor),
     )
     affine = number(4 / scene.cell**2)
-    pull = number(-scene.tau * 4 / scene.cell**2)
+    stress_scale = number(-scene.tau * 4 / scene.cell**2)
     origin = wp.constant(wp.types.vector(3, wp.int32)(*scene.origin.tolist(), *[0] * (3 - dim)))
     fall = wp.constant(vector(*(scene.tau * scene.gravity).tolist()))
     ones = wp.constant(vector(*[1.0] * dim))
@@ -170,7 +170,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
         )
 
     @wp.func
-    def ways(f: vector) -> Any:
+    def offsets(f: vector) -> Any:
         return wp.matrix_from_rows(-h * f, h * (ones - f), h * (two * ones - f))
 
     @wp.func
@@ -197,10 +197,10 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
         base = first(x[p])
         f = x[p] * per_cell - base
         w = spline(f)
-        d = ways(f)
+        d = offsets(f)
         eye = wp.identity(n=dim, dtype=wp.float64)
         K = mu[p] * (F[p] * wp.transpose(F[p]) - eye) + lam[p] * wp.log(wp.determinant(F[p])) * eye
-        G = pull * volume[p] * K + mass[p] * C[p]
+        G = stress_scale * volume[p] * K + mass[p] * C[p]
         column = wp.transpose(G)
         q = mass[p] * v[p]
         a = int(base[0]) - origin[0]
@@ -227,8 +227,8 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
                         wp.atomic_add(node_mass, a + i, b + j, c + k, weight * mass[p])
 
     @wp.func
-    def moved(p: vector, m: wp.float64, height: int) -> Any:
-        """The velocity of a node after gravity and the floor."""
+    def node_velocity(p: vector, m: wp.float64, height: int) -> Any:
+        """Return the velocity of a node after gravity and contact with the floor."""
         u = vector()
         if m > zero:
             u = p / m + fall
@@ -240,10 +240,10 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
     def sweep(momentum: node_vectors, node_mass: node_scalars, velocity: node_vectors) -> Any:
         if wp.static(dim == 2):
             i, j = wp.tid()
-            velocity[i, j] = moved(momentum[i, j], node_mass[i, j], j)
+            velocity[i, j] = node_velocity(momentum[i, j], node_mass[i, j], j)
         else:
             i, j, k = wp.tid()
-            velocity[i, j, k] = moved(momentum[i, j, k], node_mass[i, j, k], k)
+            velocity[i, j, k] = node_velocity(momentum[i, j, k], node_mass[i, j, k], k)
 
     @wp.kernel
     def gather(x: vectors, velocity: node_vectors, v_next: vectors, C_next: matrices) -> Any:
@@ -251,7 +251,7 @@ def _kernels(wp: Any, scene: MpmScene) -> tuple[Any, Any, Any, Any]:
         base = first(x[p])
         f = x[p] * per_cell - base
         w = spline(f)
-        d = ways(f)
+        d = offsets(f)
         a = int(base[0]) - origin[0]
         b = int(base[1]) - origin[1]
         u = vector()

@@ -1,5 +1,5 @@
-"""scikit-fem as a peer: the same clamped arm by backward Euler, consistent mass, full Newton, as
-its examples do it."""
+"""The clamped arm in scikit-fem: backward Euler with a consistent mass and full Newton steps, as in
+its examples."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pliant.bench.peers.fem_case import Case, PeerRun, check_mesh
-from pliant.core import Array, InputError, MissingExtra, StepError
+from pliant.core import Array, InputError, MissingExtra, StepError, counted
 
 TOLERANCE = 1e-8  # of the first residual of the step or the weight, whichever is larger
 MAX_NEWTON = 50
@@ -26,7 +26,7 @@ Stress = tuple[Array, Callable[[], Array]]
 
 @dataclass(frozen=True, kw_only=True)
 class SkfemArm:
-    """The arm in scikit-fem: what a Newton step needs and a run does not change."""
+    """The constant data of a Newton step in scikit-fem."""
 
     basis: Any  # one quadrature point, which is exact for the constant F of a linear tetrahedron
     mass: Any  # (3n, 3n) sparse [kg]
@@ -38,16 +38,18 @@ class SkfemArm:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """Seconds of each Newton iteration, by its part."""
+    """The times [s] of the parts of each Newton iteration."""
 
     assembly: list[float] = field(default_factory=list)  # one residual and one tangent
     factor: list[float] = field(default_factory=list)
 
 
 def step_with_skfem(case: Case, *, steps: int, law: str = "corotated") -> PeerRun:
-    """The arm from rest under gravity in scikit-fem, without damping."""
+    """Simulate the arm from rest under gravity with scikit-fem, without damping."""
     if law not in LAWS:
-        raise InputError(f"scikit-fem has no law {law!r} here. Choose one of {sorted(LAWS)}.")
+        raise InputError(
+            f"The benchmark of scikit-fem has no law {law!r}. Choose one of {sorted(LAWS)}."
+        )
     check_mesh(case)
     fem, helpers = _import_skfem()
     mesh = fem.MeshTet(np.ascontiguousarray(case.points.T), np.ascontiguousarray(case.cells.T))
@@ -81,8 +83,8 @@ def step_with_skfem(case: Case, *, steps: int, law: str = "corotated") -> PeerRu
 
 
 def newton_step(arm: SkfemArm, u: Array, v: Array, clock: Clock) -> Array:
-    """The displacement (3n,) after one backward Euler step: M (u' - u - h v) / h^2 + f(u') =
-    weight."""
+    """Return the displacement u' (3n,) [m] after one backward Euler step:
+    M (u' - u - h v) / h^2 + f(u') = weight."""
     u = predicted = u + arm.dt * v
     small = TOLERANCE * float(np.linalg.norm(arm.weight))
     for iteration in range(MAX_NEWTON):
@@ -98,20 +100,19 @@ def newton_step(arm: SkfemArm, u: Array, v: Array, clock: Clock) -> Array:
         clock.assembly.append(perf_counter() - start)
         u = u - _solve(K, r, arm.fixed, clock)
     raise StepError(
-        f"scikit-fem's Newton left a residual of {norm:.1e} N after {MAX_NEWTON} iterations. "
-        "Halve dt."
+        f"Newton's method in scikit-fem has a residual of {norm:.1e} N after {MAX_NEWTON} "
+        "iterations. Halve dt."
     )
 
 
 def corotated(F: Array, mu: float, lam: float) -> Stress:
-    """Fixed corotated: psi = mu |F - R|^2 + lam/2 (J - 1)^2."""
+    """Return stress and tangent of the fixed corotated law:
+    psi = mu |F - R|^2 + lam/2 (J - 1)^2."""
     from skfem.helpers import det, inv, trace, transpose
 
     U, _, V = np.linalg.svd(np.moveaxis(F, (0, 1), (-2, -1)))
     V[..., 2, :] *= np.linalg.det(U @ V)[..., None]  # R is a rotation, also in an inverted cell
-    R = np.ascontiguousarray(
-        np.moveaxis(U @ V, (-2, -1), (0, 1))
-    )  # cells last, as the forms read them
+    R = np.ascontiguousarray(np.moveaxis(U @ V, (-2, -1), (0, 1)))  # cells last, as in the forms
     J = det(F)
     cofactor = J * transpose(inv(F))
 
@@ -128,18 +129,22 @@ def corotated(F: Array, mu: float, lam: float) -> Stress:
 
 
 def neo_hookean(F: Array, mu: float, lam: float) -> Stress:
-    """Compressible neo-Hookean: psi = mu/2 (|F|^2 - 3) - mu log J + lam/2 log(J)^2."""
+    """Return stress and tangent of the compressible neo-Hookean law:
+    psi = mu/2 (|F|^2 - 3) - mu log J + lam/2 log(J)^2."""
     from skfem.helpers import det, inv, transpose
 
     J = det(F)
     if J.min() <= 0:
-        raise StepError(f"{int((J <= 0).sum())} cells inverted in scikit-fem's Newton. Halve dt.")
+        raise StepError(
+            f"{counted(int((J <= 0).sum()), 'cell')} inverted in Newton's method of scikit-fem. "
+            "Halve dt."
+        )
     H, log_J = transpose(inv(F)), np.log(J)
 
     def tangent() -> Array:
-        turned = np.einsum("il...,kj...->ijkl...", H, H)
+        transposed = np.einsum("il...,kj...->ijkl...", H, H)
         outer = np.einsum("ij...,kl...->ijkl...", H, H)
-        return mu * EYE4 + (mu - lam * log_J) * turned + lam * outer
+        return mu * EYE4 + (mu - lam * log_J) * transposed + lam * outer
 
     return mu * (F - H) + lam * log_J * H, tangent
 
@@ -186,8 +191,8 @@ def _solve(K: Any, r: Array, fixed: Array, clock: Clock) -> Array:
     K_free, r_free, du, free = condense(K, r, D=fixed)
     K_free = K_free.tocsc()
     start = perf_counter()
-    # SuperLU's options for a symmetric matrix: 1.3 to 2.5 times faster than its defaults, which
-    # skfem.solve takes
+    # SuperLU options for a symmetric matrix: 1.3 to 2.5 times faster than the defaults that
+    # skfem.solve uses
     factor = splu(
         K_free, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )

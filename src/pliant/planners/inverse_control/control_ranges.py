@@ -8,10 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.actuators import AttachedCable
-from pliant.core import Array, InputError, finite_array, nearest, require_kind, require_number
-from pliant.dynamics.implicit_model import ImplicitModel
-from pliant.dynamics.semi_implicit import SemiImplicit
-from pliant.planners.inverse_control.step_rule import AttachedParts
+from pliant.core import (
+    Array,
+    EquilibriumModel,
+    InputError,
+    LinearizedStepModel,
+    finite_array,
+    nearest,
+    require_kind,
+    require_number,
+)
 from pliant.planners.inverse_control.tolerances import Tolerances
 from pliant.problem import ControlBound, Limit
 from pliant.problem.limits import check_compatible_bounds
@@ -96,8 +102,7 @@ class ControlRanges:
 
 
 def control_ranges(
-    model: ImplicitModel | SemiImplicit,
-    parts: AttachedParts,
+    model: EquilibriumModel | LinearizedStepModel,
     limits: Sequence[Limit],
     fixed: Mapping[str, ArrayLike],
     tolerances: Tolerances,
@@ -106,7 +111,7 @@ def control_ranges(
     they contradict each other or fix every control."""
     robot = model.robot
     is_cable, is_tension = np.zeros((2, model.n_controls), bool)
-    for term, part in parts.potentials:
+    for term, part in model.potentials:
         if isinstance(term, AttachedCable):
             is_cable[part], is_tension[part] = True, term.drive == "tension"
     ranges = ControlRanges(
@@ -126,7 +131,7 @@ def control_ranges(
 
 
 def _bounds(
-    model: ImplicitModel | SemiImplicit, limits: Sequence[Limit], is_cable: Array
+    model: EquilibriumModel | LinearizedStepModel, limits: Sequence[Limit], is_cable: Array
 ) -> tuple[ControlBound, ...]:
     """The limits of the actuators, then the given ones; a cable does not push."""
     require_kind("The limits of inverse control", limits, (list, tuple), "give a list")

@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike
 from pliant.bodies import Body
 from pliant.core import (
     Array,
+    EquilibriumModel,
     InputError,
+    LinearizedStepModel,
     check_controls,
     finite_array,
     is_integer,
@@ -26,8 +28,6 @@ from pliant.core import (
     require_kind,
     require_positive,
 )
-from pliant.dynamics.implicit_model import ImplicitModel
-from pliant.dynamics.semi_implicit import SemiImplicit
 from pliant.planners.inverse_control.control_ranges import ControlRanges
 from pliant.planners.inverse_control.control_state import (
     CONSTRAINT_VIOLATED,
@@ -73,7 +73,7 @@ class LinearizedStep:
 class InverseController:
     """A controller that moves effectors to targets; made by `inverse_control`."""
 
-    model: ImplicitModel | SemiImplicit
+    model: EquilibriumModel | LinearizedStepModel
     body: Body
     rule: StepRule
     tasks: EffectorTasks

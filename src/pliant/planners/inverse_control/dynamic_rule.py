@@ -9,10 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from pliant.contact import Contact
-from pliant.core import Array, Status, Step
-from pliant.dynamics import Quasistatic, equilibrium
-from pliant.dynamics.implicit_model import ImplicitModel
-from pliant.dynamics.semi_implicit import SemiImplicit
+from pliant.core import Array, EquilibriumModel, LinearizedStepModel, Status, Step
+from pliant.dynamics import equilibrium
 from pliant.planners.inverse_control.step_rule import (
     Admissible,
     Sensitivity,
@@ -46,7 +44,7 @@ class DynamicRule:
     long one. The state itself advances by the model's time step.
     """
 
-    model: SemiImplicit
+    model: LinearizedStepModel
     horizon: float  # [s]
     tolerances: Tolerances = DEFAULT_TOLERANCES
     quasistatic: ClassVar[bool] = False
@@ -56,23 +54,22 @@ class DynamicRule:
         motions are free."""
         if x is not None:
             return x.copy()
-        if self.model.equations.free_rigid_motions():
+        if self._quasistatic_model is None:
             return self.model.initial_state()
         return self.model.state(equilibrium(self._quasistatic_model, u).x)
 
     @cached_property
-    def _quasistatic_model(self) -> ImplicitModel:
-        return Quasistatic(self.model.robot, solver=self.model.equations.solver)
+    def _quasistatic_model(self) -> EquilibriumModel | None:
+        return self.model.quasistatic_model()
 
     @cached_property
-    def _horizon_model(self) -> SemiImplicit:
-        return replace(self.model, dt=self.horizon)
+    def _horizon_model(self) -> LinearizedStepModel:
+        return self.model.with_time_step(self.horizon)
 
     @cached_property
     def _affine(self) -> bool:
         """Whether the time step is affine in the controls: none of them is that of a spring."""
-        terms = self.model.equations.potentials
-        return not any(term.stiff for term, part in terms if part.stop > part.start)
+        return not any(term.stiff for term, part in self.model.potentials if part.stop > part.start)
 
     def sensitivity(self, x: Array, u: Array, free_controls: Array, k: int) -> Sensitivity | str:
         """Return the sensitivity over the horizon to the free controls at control step k, or why
@@ -109,7 +106,7 @@ class DynamicRule:
         """(n_state,) the end of a time step by shorter steps, as in an impact; None if they fail
         too."""
         for count in SUBSTEPS:
-            model, end = replace(self.model, dt=self.model.dt / count), x
+            model, end = self.model.with_time_step(self.model.dt / count), x
             for i in range(count):
                 step = model.step(end, u, None, count * k + i)
                 if not step.status:
@@ -145,7 +142,7 @@ class DynamicRule:
             x, fraction = (cache.step.x, 0.0) if end is None else (end, 1.0)
             return StepResult(x=x, fraction=fraction, trust_radius=trust_radius)
         motion = cache.columns[: self.model.space.n_dofs] @ du
-        size = float(largest_displacement(self.model.equations.body, motion))
+        size = float(largest_displacement(self.model.body, motion))
         fraction = 1.0 if self._affine else min(1.0, trust_radius / max(size, 1e-300))
         for tries in range(self.tolerances.max_halvings):
             end = self._stepped(cache, u, fraction * du, fraction * change)
@@ -159,7 +156,7 @@ class DynamicRule:
         """(n_state,) after a change du of the free controls, None if the step fails."""
         if self._affine or not du.any():
             x = cache.step.x + cache.columns @ du
-            q, body = x[: self.model.space.n_dofs], self.model.equations.body
+            q, body = x[: self.model.space.n_dofs], self.model.body
             return x if np.all(np.isfinite(x)) and body.inadmissible_cell(q) is None else None
         step = self.model.step(cache.x, u + change, None, cache.k)
         return step.x if step.status else None

@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.core import MAX_COORDINATE, Array, InputError, finite_array, require_kind
-from pliant.dynamics.robot_model import RobotModel
+from pliant.core import MAX_COORDINATE, Array, Effectors, InputError, finite_array, require_kind
 
 # The directions to control: of each effector, or of all of them
 Directions = Sequence[ArrayLike | str | None] | ArrayLike | str | None
@@ -72,7 +71,7 @@ class EffectorTasks:
 
 
 def effector_tasks(
-    model: RobotModel,
+    model: Effectors,
     effectors: Sequence[str] | str,
     directions: Directions,
     weights: ArrayLike | None,

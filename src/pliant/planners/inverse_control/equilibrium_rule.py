@@ -8,13 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from pliant import linalg
-from pliant.bodies.body import SemiImplicitBody, require_protocol
 from pliant.contact import AttachedContact, Contact
-from pliant.core import Array
+from pliant.core import Array, EquilibriumModel, EquilibriumTangent
 from pliant.dynamics import equilibrium
-from pliant.dynamics.equations import Equations, ModelCoefficients
-from pliant.dynamics.implicit_model import ImplicitModel
 from pliant.planners.inverse_control.step_rule import (
     Admissible,
     Sensitivity,
@@ -33,24 +29,19 @@ UNSTABLE = (
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Factorization:
-    """The factorised tangent stiffness of a control step."""
+class EquilibriumStep:
+    """The linearisation of a control step."""
 
-    solve: linalg.Solve
-    coefficients: ModelCoefficients
+    tangent: EquilibriumTangent
     k: int
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EquilibriumRule:
     """Control steps of a Quasistatic model: K dq = -r - B du at (q, u), then a second, corrected
-    step with the same factorisation.
+    step with the same factorisation."""
 
-    K is the tangent stiffness if it is positive definite. Otherwise each cell is projected to a
-    positive definite one, and the geometric stiffness of the actuators' forces is omitted.
-    """
-
-    model: ImplicitModel
+    model: EquilibriumModel
     tolerances: Tolerances = DEFAULT_TOLERANCES
     quasistatic: ClassVar[bool] = True
 
@@ -58,20 +49,12 @@ class EquilibriumRule:
         """(n_state,) the equilibrium under controls u."""
         return equilibrium(self.model, u, x0=x).x
 
-    @property
-    def _equations(self) -> Equations:
-        return self.model.equations
-
-    @cached_property
-    def _body(self) -> SemiImplicitBody:
-        return require_protocol(self._equations.body, SemiImplicitBody, "Inverse control")
-
     @cached_property
     def _length(self) -> float:
-        return body_length(self._equations.body)
+        return body_length(self.model.body)
 
     def _size(self, step: Array) -> float:
-        return float(largest_displacement(self._equations.body, step))
+        return float(largest_displacement(self.model.body, step))
 
     def without_contacts(self, contacts: Sequence[Contact]) -> "EquilibriumRule":
         """Return the rule of the same robot without some contacts."""
@@ -83,42 +66,20 @@ class EquilibriumRule:
 
     def sensitivity(self, x: Array, u: Array, free_controls: Array, k: int) -> Sensitivity | str:
         """Return the sensitivity to the free controls at control step k, or why there is none."""
-        eq, time = self._equations, (k + 1) * self.model.dt
-        q, coefficients = eq.place_supports(x, time), eq.coefficients(None, time)
-        inside, blocks = self._body.gradient_and_stiffness(q, coefficients.fields, 0.0)
-        solve, stable = self._factor(coefficients, blocks, q, u)
-        if solve is None:
+        tangent = self.model.equilibrium_tangent(x, u, k)
+        if tangent is None:
             return UNSTABLE
-        residual = inside + eq.gradient(q, u) - coefficients.external_force
-        sides = np.column_stack([residual, eq.control_jacobian(q, u)[:, free_controls]])
-        found = np.zeros_like(sides)
-        found[eq.free] = -solve(sides[eq.free])
+        sides = np.column_stack([tangent.residual, tangent.control_jacobian[:, free_controls]])
+        found = -tangent.solve(sides)
         if not np.all(np.isfinite(found)):
             return "the tangent stiffness is singular here; move away from here, or begin again"
         return Sensitivity(
-            q=q,
+            q=tangent.q,
             free_motion=found[:, 0],
             columns=found[:, 1:],
-            cache=Factorization(solve=solve, coefficients=coefficients, k=k),
-            stable=stable,
+            cache=EquilibriumStep(tangent=tangent, k=k),
+            stable=tangent.stable,
         )
-
-    def _factor(
-        self, coefficients: ModelCoefficients, blocks: Array, q: Array, u: Array
-    ) -> tuple[linalg.Solve | None, bool]:
-        """Return (the solve, whether it is that of the whole tangent)."""
-        eq, no_mass = self._equations, np.zeros_like(coefficients.pair_mass)
-        points = [*eq.potential_hessians(q, u), *(None for _ in eq.dissipations)]
-        solve = eq.tangent.factor(
-            eq.tangent.values(blocks, no_mass, points), *eq.rank_one_columns(q, u)
-        )
-        if solve is not None:
-            return solve, True
-        points = [*eq.potential_hessians(q, u, stiff_only=True), *(None for _ in eq.dissipations)]
-        positive = eq.body.stiffness(q, coefficients.fields, project=True)
-        values = eq.tangent.values(positive, no_mass, points, project=True)
-        rank_one = eq.rank_one_columns(q, u, stiff_only=True)
-        return eq.tangent.factor_shifted(values, coefficients.pair_mass, *rank_one), False
 
     def advance(
         self,
@@ -177,17 +138,15 @@ class EquilibriumRule:
         return StepFailure.NO_EQUILIBRIUM
 
     @cached_property
-    def _bounded_model(self) -> ImplicitModel:
-        iterations = self.tolerances.max_iterations // ROUNDS
-        changes = {"solver_options": replace(self.model.solver_options, iterations=iterations)}
-        return replace(self.model, **changes)  # type: ignore[type-var]  # subclasses are dataclasses
+    def _bounded_model(self) -> EquilibriumModel:
+        return self.model.with_max_iterations(self.tolerances.max_iterations // ROUNDS)
 
     def _may_touch(self, q: Array, trust_radius: float) -> bool:
         """Return whether the robot touches an obstacle at q (n_dofs,) or may do so in a step."""
         near = 2.0 * trust_radius
         return any(
-            np.any(term.gaps(self._equations.points(term, q)) < near + term.layer)
-            for term, _ in self._equations.potentials
+            np.any(term.gaps(self.model.points(term, q)) < near + term.layer)
+            for term, _ in self.model.potentials
             if isinstance(term, AttachedContact)
         )
 
@@ -198,15 +157,14 @@ class EquilibriumRule:
 
         A second Newton step with the same factorisation measures the nonlinearity (Deuflhard's
         natural monotonicity test). It is applied too if it is short."""
-        eq, cache, q = self._equations, sensitivity.cache, sensitivity.q + fraction * step
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            energy, inside = eq.body.energy(q, cache.coefficients.fields)
-            r = inside + eq.gradient(q, u) - cache.coefficients.external_force
-        if not (np.isfinite(energy) and np.all(np.isfinite(r))):  # an inverted cell
+        tangent, q = sensitivity.cache.tangent, sensitivity.q + fraction * step
+        r = tangent.residual_at(q, u)
+        if r is None:  # an inverted cell
             return q, np.inf
-        second = np.zeros_like(q)
-        second[eq.free] = -cache.solve(r[eq.free])
+        second = -tangent.solve(r)
         first = fraction * self._size(step) + self.tolerances.round_off * self._length
         error = self._size(second - (1.0 - fraction) * sensitivity.free_motion)
-        better = self._size(second) <= first and eq.body.inadmissible_cell(q + second) is None
+        better = (
+            self._size(second) <= first and self.model.body.inadmissible_cell(q + second) is None
+        )
         return (q + second if better else q), error / first

@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from pliant.actuators import AttachedCable
 from pliant.bodies import COMPLEX_STEP
 from pliant.contact import AttachedContact
-from pliant.core import Array, InputError, is_integer, quoted, require_kind
+from pliant.core import Array, AttachedParts, InputError, is_integer, quoted, require_kind
 from pliant.planners.inverse_control.control_ranges import SLACK
-from pliant.planners.inverse_control.step_rule import AttachedParts, Sensitivity
+from pliant.planners.inverse_control.step_rule import Sensitivity
 from pliant.planners.inverse_control.tolerances import Tolerances
 from pliant.problem import StrokeLimit
 from pliant.problem.stroke_limits import DisplacementActuator

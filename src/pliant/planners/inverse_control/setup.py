@@ -4,9 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from numpy.typing import ArrayLike
 
-from pliant.core import InputError, require_kind, require_positive
-from pliant.dynamics.implicit_model import ImplicitModel
-from pliant.dynamics.semi_implicit import SemiImplicit
+from pliant.core import (
+    AttachedParts,
+    EquilibriumModel,
+    InputError,
+    LinearizedStepModel,
+    require_kind,
+    require_positive,
+)
 from pliant.planners.inverse_control.control_ranges import control_ranges
 from pliant.planners.inverse_control.controller import InverseController
 from pliant.planners.inverse_control.dynamic_rule import DynamicRule
@@ -23,7 +28,7 @@ from pliant.problem import Limit, StrokeLimit
 
 
 def inverse_control(
-    model: ImplicitModel | SemiImplicit,
+    model: EquilibriumModel | LinearizedStepModel,
     effectors: Sequence[str] | str = ("tip",),
     *,
     weights: ArrayLike | None = None,
@@ -66,30 +71,29 @@ def inverse_control(
     require_kind(
         "The model of inverse control",
         model,
-        (ImplicitModel, SemiImplicit),
+        AttachedParts,
         "give Quasistatic(robot) or SemiImplicit(robot, dt=...)",
     )
-    if isinstance(model, ImplicitModel) and model.rule.acceleration[0] != 0.0:
+    if not isinstance(model, EquilibriumModel | LinearizedStepModel):
         raise InputError(
             "Inverse control needs a model without inertia, or one that is linearised in every "
             "step; give Quasistatic(robot) or SemiImplicit(robot, dt=...)."
         )
-    equations = model.equations
-    length = body_length(equations.body)
+    length = body_length(model.body)
     radius = length * require_positive(
         "The max_step of inverse control", max_step, "of the robot's length"
     )
     near = require_positive("The tolerance of inverse control", tolerance, "of the robot's length")
-    controls = control_ranges(model, equations, limits, fixed or {}, tolerances)
+    controls = control_ranges(model, limits, fixed or {}, tolerances)
     return InverseController(
         model=model,
-        body=equations.body,
+        body=model.body,
         rule=_rule(model, horizon, tolerances),
         tasks=effector_tasks(model, effectors, directions, weights),
         controls=controls,
-        cables=taut_cable_constraints(equations, controls.free_controls, tolerances),
-        strokes=stroke_constraints(equations, strokes, tolerances),
-        obstacles=obstacle_constraints(equations, obstacles, 2.0 * radius, tolerances),
+        cables=taut_cable_constraints(model, controls.free_controls, tolerances),
+        strokes=stroke_constraints(model, strokes, tolerances),
+        obstacles=obstacle_constraints(model, obstacles, 2.0 * radius, tolerances),
         max_step=radius,
         length=length,
         tolerance=near,
@@ -98,9 +102,9 @@ def inverse_control(
 
 
 def _rule(
-    model: ImplicitModel | SemiImplicit, horizon: float | None, tolerances: Tolerances
+    model: EquilibriumModel | LinearizedStepModel, horizon: float | None, tolerances: Tolerances
 ) -> StepRule:
-    if isinstance(model, ImplicitModel):
+    if isinstance(model, EquilibriumModel):
         if horizon is not None:
             raise InputError("A Quasistatic model has no horizon; leave horizon out.")
         return EquilibriumRule(model=model, tolerances=tolerances)

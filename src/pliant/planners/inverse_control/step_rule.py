@@ -1,4 +1,4 @@
-"""What inverse control needs from a model: a rule for control steps, and its attached parts."""
+"""The rule by which a model takes control steps, and its results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ import numpy as np
 from pliant.bodies import Body
 from pliant.contact import Contact
 from pliant.core import Array
-from pliant.robot import Robot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,21 +72,6 @@ class StepRule(Protocol):
         admissible: Admissible,
     ) -> StepResult | StepFailure:
         """Take a step along du (n,), shortened as needed."""
-
-
-class AttachedParts(Protocol):
-    """What inverse control needs from a model besides its step rule."""
-
-    @property
-    def body(self) -> Body: ...
-    @property
-    def dim(self) -> int: ...
-    @property
-    def potentials(self) -> Sequence[tuple[Any, slice]]: ...  # each part with its controls
-    @property
-    def robot(self) -> Robot: ...  # its actuators are the first terms
-    def attached(self, name: str) -> tuple[Any, slice]: ...  # the actuator of that name
-    def points(self, term: Any, q: Array) -> Array: ...  # (n_points, dim) of a part
 
 
 def largest_displacement(body: Body, step: Array) -> Array:

@@ -15,7 +15,7 @@ export class Camera {
   // Show the whole robot at rest in a picture of this aspect ratio, with margins for the controls in the corners.
   fit(aspect) {
     const { right, up, toward } = this.basis, half = scale(sub(this.high, this.low), 0.5);
-    const reach = (way) => half[0] * Math.abs(way[0]) + half[1] * Math.abs(way[1]) + half[2] * Math.abs(way[2]);
+    const reach = (axis) => half[0] * Math.abs(axis[0]) + half[1] * Math.abs(axis[1]) + half[2] * Math.abs(axis[2]);
     this.focus = scale(add(this.low, this.high), 0.5);
     this.distance = reach(toward) + Math.max(reach(up) / 0.68, reach(right) / 0.78 / aspect, 0.1 * this.size) / Math.tan(VIEW / 2);
   }
@@ -61,7 +61,7 @@ export class Camera {
     return sub(add(scale(right, per * (x - width / 2)), scale(up, per * (height / 2 - y))), toward);
   }
 
-  turn(dx, dy) {
+  rotate(dx, dy) {
     if (this.flat) return this.move(dx, dy, 700);
     this.azimuth -= 0.007 * dx;
     this.elevation = clamp(this.elevation + 0.007 * dy, -1.5, 1.5);
@@ -72,7 +72,7 @@ export class Camera {
     this.focus = add(this.focus, add(scale(right, -per * dx), scale(up, per * dy)));
   }
 
-  near(factor) {
+  zoom(factor) {
     this.distance = clamp(this.distance * factor, NEAREST * this.size, FURTHEST * this.size);
   }
 }

@@ -13,8 +13,8 @@ const SOFTWARE_RENDERERS = /swiftshader|llvmpipe|softpipe|software|basic render/
 export class Drawing {
   constructor(canvas) {
     this.canvas = canvas;
-    this.carded = hasCard();
-    this.gl = canvas.getContext("webgl2", { antialias: this.carded, alpha: true, stencil: true, premultipliedAlpha: true });
+    this.hasCard = hasGraphicsCard();
+    this.gl = canvas.getContext("webgl2", { antialias: this.hasCard, alpha: true, stencil: true, premultipliedAlpha: true });
     if (!this.gl) throw new Error("This browser has no WebGL2, which the picture needs.");
   }
 
@@ -62,9 +62,9 @@ export class Drawing {
     let first = 0;
     for (const { kind, control, count } of this.scene.lines) {
       const points = lines.subarray(3 * first, 3 * (first + count));
-      const pull = kind === "cable" ? this.share(control, u[control]) : 0;
-      const colour = kind === "cable" ? mix(SLACK, CABLE, Math.sqrt(pull)) : FRAME;
-      out.push(...polyline(points, pixel(this.scene.middle) * (kind === "cable" ? 1.3 + 1.4 * pull : 2.2), colour));
+      const tension = kind === "cable" ? this.share(control, u[control]) : 0;
+      const colour = kind === "cable" ? mix(SLACK, CABLE, Math.sqrt(tension)) : FRAME;
+      out.push(...polyline(points, pixel(this.scene.middle) * (kind === "cable" ? 1.3 + 1.4 * tension : 2.2), colour));
       first += count;
     }
     return out;
@@ -84,22 +84,22 @@ export class Drawing {
     gl.clear(gl.COLOR_BUFFER_BIT | gl.DEPTH_BUFFER_BIT | gl.STENCIL_BUFFER_BIT);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    this.look(camera);
+    this.setCamera(camera);
     if (showGround && !camera.flat) this.drawGround();
     gl.enable(gl.DEPTH_TEST);
     gl.depthFunc(gl.LEQUAL);
     for (const obstacle of this.obstacles) this.surface(obstacle, [...STONE, 1], 0);
     this.capsules("curves", 1);
     if (!through) this.drawBody(most, 1);
-    for (const cavity of this.cavities) this.surface(cavity, [...FLUID, 1], this.weighty ? most : 0);
+    for (const cavity of this.cavities) this.surface(cavity, [...FLUID, 1], this.colourByWeight ? most : 0);
     if (showLines) this.capsules("lines", 1);
     this.capsules("marks", 1);
-    this.unwritten(() => this.capsules("haze", 1));
+    this.withoutDepthWrites(() => this.capsules("haze", 1));
     if (through) this.drawBody(most, 1 - through);
-    this.glimmer(showLines);
+    this.drawHidden(showLines);
   }
 
-  look(camera) {
+  setCamera(camera) {
     const { gl, canvas } = this, { right, up, toward } = camera.basis;
     const view = camera.matrix(canvas.width / canvas.height);
     for (const { made, places } of Object.values(this.programs)) {
@@ -151,11 +151,11 @@ export class Drawing {
     all();
   }
 
-  // Hidden parts are drawn faintly.
-  glimmer(showLines) {
+  // Draw hidden lines, marks and trails faintly.
+  drawHidden(showLines) {
     const { gl } = this;
     gl.depthFunc(gl.GREATER);
-    this.unwritten(() => {
+    this.withoutDepthWrites(() => {
       if (showLines) this.capsules("lines", 0.28);
       this.capsules("haze", 0.45);
       this.capsules("marks", 0.4);
@@ -163,7 +163,7 @@ export class Drawing {
     gl.depthFunc(gl.LEQUAL);
   }
 
-  unwritten(work) {
+  withoutDepthWrites(work) {
     this.gl.depthMask(false);
     work();
     this.gl.depthMask(true);
@@ -189,7 +189,7 @@ export class Drawing {
 
 // Whether there is a graphics card. Without one, antialiasing takes longer than the simulation and slows it down.
 // Not every browser reports a software renderer, but its name shows it.
-function hasCard() {
+function hasGraphicsCard() {
   const probe = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
   const named = probe?.getExtension("WEBGL_debug_renderer_info");
   const name = probe?.getParameter(named ? named.UNMASKED_RENDERER_WEBGL : probe.RENDERER);

@@ -106,7 +106,7 @@ function pixelRatio(wait) {
   [late, early] = [wait > SLOW_WAIT ? late + 1 : 0, wait < FAST_WAIT ? early + 1 : 0];
   if (late >= SLOW_PICTURES) [resolution, late] = [Math.max(MIN_RESOLUTION, 0.8 * resolution), 0];
   if (early >= FAST_PICTURES) [resolution, early] = [Math.min(1, 1.25 * resolution), 0];
-  return resolution * Math.min(devicePixelRatio || 1, drawing.carded ? 2 : 1);
+  return resolution * Math.min(devicePixelRatio || 1, drawing.hasCard ? 2 : 1);
 }
 
 function picture() {
@@ -116,7 +116,7 @@ function picture() {
   const [width, height] = [canvas.clientWidth, canvas.clientHeight].map((side) => Math.max(1, Math.round(side * ratio)));
   if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
   const pixel = (place) => camera.pixel(place, canvas.clientHeight);
-  drawing.weighty = frame.colour === "weight";
+  drawing.colourByWeight = frame.colour === "weight";
   drawing.move(frame, colourMax, marks(), pixel);
   drawing.draw(camera, colourMax, { through: Number(byId("through").value), showLines: byId("show-lines").checked, showGround: byId("show-ground").checked });
   for (const [type, fields] of Object.entries(pending)) link.send(type, fields);

@@ -112,8 +112,8 @@ export class Panel {
     byId("record").classList.toggle("on", frame.recording !== null);
     byId("replay").disabled = !frame.recorded || frame.recording !== null;
     for (const id of ["csv", "plan"]) byId(id).setAttribute("aria-disabled", String(!frame.recorded || frame.recording !== null));
-    if (frame.recording !== null) byId("recorded").textContent = `Recording: ${frame.recording} steps`;
-    else if (frame.recorded) byId("recorded").textContent = `${frame.recorded.steps} steps over ${number(frame.recorded.seconds)} s`;
+    if (frame.recording !== null) byId("recorded").textContent = `Recording: ${steps(frame.recording)}`;
+    else if (frame.recorded) byId("recorded").textContent = `${steps(frame.recorded.steps)} over ${number(frame.recorded.seconds)} s`;
   }
 
   plots(rows) {
@@ -131,6 +131,7 @@ function stateOf(frame) {
   return [frame.state === "moving" ? "busy" : "good", frame.text];
 }
 
+const steps = (count) => `${count} step${count === 1 ? "" : "s"}`;
 const factor = (unit) => SHOWN[unit]?.[0] ?? 1;
 const shownUnit = (unit) => SHOWN[unit]?.[1] ?? "";
 

@@ -20,7 +20,7 @@ export function listen(page) {
     canvas.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, at(event));
     grabbed = pointers.size === 1 && event.button === 0 ? nearest(page, at(event)) : null;
-    canvas.classList.toggle("turning", !grabbed);
+    canvas.classList.toggle("rotating", !grabbed);
   });
 
   canvas.addEventListener("pointermove", (event) => {
@@ -30,21 +30,21 @@ export function listen(page) {
     if (grabbed) drag(page, grabbed, now, event.shiftKey);
     else if (pointers.size === 2) pinch(page, [...pointers.values()], before, now);
     else if (event.buttons & 6 || event.ctrlKey) page.camera.move(now[0] - before[0], now[1] - before[1], now[3]);
-    else page.camera.turn(now[0] - before[0], now[1] - before[1]);
+    else page.camera.rotate(now[0] - before[0], now[1] - before[1]);
     page.requestPicture();
   });
 
   const release = (event) => {
     pointers.delete(event.pointerId);
     grabbed = null;
-    canvas.classList.remove("turning");
+    canvas.classList.remove("rotating");
   };
   canvas.addEventListener("pointerup", release);
   canvas.addEventListener("pointercancel", release);
   canvas.addEventListener("contextmenu", (event) => event.preventDefault());
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
-    page.camera.near(Math.exp(0.0012 * event.deltaY * (event.deltaMode ? 20 : 1)));
+    page.camera.zoom(Math.exp(0.0012 * event.deltaY * (event.deltaMode ? 20 : 1)));
     page.requestPicture();
   }, { passive: false });
   addEventListener("keydown", (event) => keyPressed(page, event));
@@ -77,7 +77,7 @@ function drag(page, grabbed, [x, y, width, height], straight) {
 function pinch(page, [one, two], before, now) {
   const other = one === now ? two : one;
   const apart = (a, b) => Math.hypot(a[0] - b[0], a[1] - b[1]);
-  page.camera.near(apart(before, other) / Math.max(apart(now, other), 1));
+  page.camera.zoom(apart(before, other) / Math.max(apart(now, other), 1));
   page.camera.move((now[0] - before[0]) / 2, (now[1] - before[1]) / 2, now[3]);
 }
 
@@ -100,6 +100,6 @@ function nudge(page, key, event) {
   if (!first) return;
   event.preventDefault();
   const { right, up } = page.camera.basis, step = page.camera.size * (event.shiftKey ? 0.02 : 0.002);
-  const ways = { ArrowLeft: scale(right, -1), ArrowRight: right, ArrowUp: up, ArrowDown: sub([0, 0, 0], up) };
-  page.setTarget(first.name, add(first.at, scale(ways[key], step)));
+  const directions = { ArrowLeft: scale(right, -1), ArrowRight: right, ArrowUp: up, ArrowDown: sub([0, 0, 0], up) };
+  page.setTarget(first.name, add(first.at, scale(directions[key], step)));
 }

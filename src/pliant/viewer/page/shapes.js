@@ -92,8 +92,8 @@ function template() {
     const end = ring > RINGS ? 1 : 0;
     const lift = (Math.PI / 2) * ((ring - end) / RINGS - 1);
     for (let side = 0; side <= SIDES; side++) {
-      const turn = (2 * Math.PI * side) / SIDES;
-      directions.push(Math.cos(lift) * Math.cos(turn), Math.cos(lift) * Math.sin(turn), Math.sin(lift));
+      const angle = (2 * Math.PI * side) / SIDES;
+      directions.push(Math.cos(lift) * Math.cos(angle), Math.cos(lift) * Math.sin(angle), Math.sin(lift));
       ends.push(end);
       const k = ring * (SIDES + 1) + side;
       if (ring && side) corners.push(k - SIDES - 2, k - SIDES - 1, k, k - SIDES - 2, k, k - 1);

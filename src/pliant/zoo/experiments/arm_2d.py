@@ -7,55 +7,58 @@ import numpy as np
 from pliant.core import Array
 from pliant.problem import Effort
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
-from pliant.zoo.laser import LaserTask, aim, check, outcome, plan_laser
+from pliant.zoo.laser import LaserTask, check, outcome, plan_laser, spot_target
 from pliant.zoo.laser import probe as probe_latent
 from pliant.zoo.robots import plane_arm
 
 
-def beam_targets(steps: int, reach: float) -> Array:
-    """Return the target positions of the beam on the plate, (steps + 1,) [m]: one sine period."""
-    return reach * np.sin(2.0 * np.pi * np.arange(steps + 1) / steps)
+def spot_targets(steps: int, amplitude: float) -> Array:
+    """Return the target positions (steps + 1,) [m] of the beam spot: one sine period."""
+    return amplitude * np.sin(2.0 * np.pi * np.arange(steps + 1) / steps)
 
 
 def task(s: Mapping[str, Setting]) -> LaserTask:
-    steps, dt, plate, reach = int(s["steps"]), float(s["dt"]), float(s["plate"]), float(s["reach"])
-    start = np.full(2, float(s["tension"]))
+    """Return the task: sweep the beam spot along x for one period."""
+    steps, dt = int(s["steps"]), float(s["dt"])
+    height, amplitude = float(s["plate_height"]), float(s["amplitude"])
+    start = np.full(2, float(s["start_tension"]))
     goals = [
-        aim(plate, at[None], time=k * dt, weight=1e4 * dt)
-        for k, at in enumerate(beam_targets(steps, reach))
+        spot_target(height, target[None], time=k * dt, weight=1e4 * dt)
+        for k, target in enumerate(spot_targets(steps, amplitude))
         if k
     ]
-    ends = np.array([[-reach, plate], [reach, plate]])
+    ends = np.array([[-amplitude, height], [amplitude, height]])
     return LaserTask(
         robot=plane_arm(layers=int(s["layers"]), across=int(s["across"])),
-        plate=plate,
+        plate_height=height,
         steps=steps,
         dt=dt,
         start=start,
         cell=float(s["cell"]),
         eta=float(s["eta"]),
-        wanted=ends,
+        target_curve=ends,
         terms=[*goals, Effort(weight=1e-3, reference=start), Effort(weight=1e-3, order=1)],
     )
 
 
 def perform(run: ExperimentRun) -> Outcome:
     planned = plan_laser(run, task(run.settings))
-    t, reach = planned.task, float(run.settings["reach"])
-    off = float(np.abs(planned.replayed[:, 0] - beam_targets(t.steps, reach)).max())
-    reached = off <= float(run.settings["wanted"]) * reach
-    sentence = (
+    amplitude = float(run.settings["amplitude"])
+    targets = spot_targets(planned.task.steps, amplitude)
+    error = float(np.abs(planned.replayed_spots[:, 0] - targets).max())
+    reached = error <= float(run.settings["max_error"]) * amplitude
+    message = (
         "done"
         if reached
-        else f"the replayed beam is {off:.2e} m from its path; use a longer time step (--set "
+        else f"the path error of the replay is {error:.2e} m; use a longer time step (--set "
         f"dt={2.0 * planned.task.dt:g})."
     )
     return outcome(
         planned,
         title="arm-2d: two cables sweep the beam",
-        metrics={"path error on replay": Metric(value=off, unit="m")},
+        metrics={"largest path error of the replay": Metric(value=error, unit="m")},
         reached=reached,
-        message=sentence,
+        message=message,
     )
 
 
@@ -72,17 +75,17 @@ EXPERIMENT = Experiment(
     takes="20 s",
     perform=perform,
     probe=probe,
-    clustered=True,
-    prepare=lambda settings: check(task(settings)),
+    uses_cluster=True,
+    check_settings=lambda settings: check(task(settings)),
     settings={
-        "plate": 0.5,
-        "reach": 0.08,
-        "tension": 3.0,
+        "plate_height": 0.5,
+        "amplitude": 0.08,
+        "start_tension": 3.0,
         "cell": 6.0,
         "eta": 2.4,
         "steps": 100,
         "dt": 0.05,
-        "wanted": 0.03,
+        "max_error": 0.03,
         "layers": 40,
         "across": 8,
         "small_animation": False,
@@ -92,7 +95,7 @@ EXPERIMENT = Experiment(
         "across": 3,
         "steps": 30,
         "dt": 0.15,
-        "wanted": 0.1,
+        "max_error": 0.1,
         "small_animation": True,
     },
 )

@@ -17,7 +17,7 @@ from pliant.zoo.robots import line_arm
 FRAMES = 30  # of the animation while the tensions rise
 
 
-def reach(
+def find_tensions(
     model: Any,
     effector: str,
     target: Array,
@@ -36,7 +36,7 @@ def reach(
     step = equilibrium(model, u)
     errors, damping, solved = [float(np.linalg.norm(tip(step.x) - target))], 1e-6, 1
     for k in range(40):
-        progress("reaching", k, 40)
+        progress("finding tensions", k, 40)
         if errors[-1] <= tolerance:
             break
         df = model.linearize(step).dense_controls()
@@ -54,7 +54,7 @@ def reach(
             break
         else:
             damping = max(10.0 * damping, 1e-4)
-    progress("reaching", 40, 40)
+    progress("finding tensions", 40, 40)
     return u, step.x, errors, solved
 
 
@@ -64,7 +64,7 @@ def loading_states(model: Any, u: Array, progress: Any) -> Array:
     for k in range(1, FRAMES):
         share = 0.5 - 0.5 * np.cos(np.pi * min(1.0, k / (0.8 * FRAMES)))
         states.append(equilibrium(model, share * u, x0=states[-1]).x)
-        progress("pulling", k + 1, FRAMES)
+        progress("loading", k + 1, FRAMES)
     return np.array(states)
 
 
@@ -73,7 +73,7 @@ def perform(run: ExperimentRun) -> Outcome:
     arm = line_arm(layers=int(s["layers"]), across=int(s["across"]))
     still = Quasistatic(arm)
     target = np.array([s["x"], s["y"], s["z"]], float)
-    u, held, errors, solved = reach(
+    u, held, errors, solved = find_tensions(
         still,
         "laser",
         target,
@@ -98,7 +98,7 @@ def perform(run: ExperimentRun) -> Outcome:
     reached = errors[-1] <= float(s["tolerance"])
     return Outcome(
         metrics={
-            "distance to target": Metric(value=errors[-1], unit="m"),
+            "distance to the target": Metric(value=errors[-1], unit="m"),
             "equilibria solved": Metric(value=solved),
             "unknowns": Metric(value=model.space.n_dofs, paper=1575),
             "controls": Metric(value=model.n_controls, paper=4),
@@ -107,12 +107,12 @@ def perform(run: ExperimentRun) -> Outcome:
                 for name, t in zip(arm.actuators, u, strict=True)
             },
             "remaining oscillation amplitude": Metric(
-                value=float(swing[-1] / swing[0]), unit="of the start"
+                value=float(swing[-1] / swing[0]), unit="of the initial amplitude"
             ),
         },
         plots=[
             Plot(
-                title="Reaching the target with df/du",
+                title="Convergence to the target",
                 x="accepted step",
                 y="distance [m]",
                 log_y=True,
@@ -120,9 +120,9 @@ def perform(run: ExperimentRun) -> Outcome:
                 series={"laser to target": (np.arange(len(errors)), np.array(errors))},
             ),
             Plot(
-                title="Released",
+                title="Motion after release",
                 x="time [s]",
-                y="laser [m]",
+                y="position of the laser [m]",
                 series={axis: (times, tips[:, k]) for k, axis in enumerate("xyz")},
             ),
         ],

@@ -16,19 +16,20 @@ from pliant.report.particle_scene import particle_scene
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.robots.biped import LENGTH, MIN_CABLE_LENGTH, biped
 
-BODY, HOLD = (
-    0.4,
-    5,
-)  # body length [m]; steps for which a random control of the first guess is constant
+BODY_LENGTH = 0.4  # [m]
+HOLD_STEPS = 5  # steps for which a random control of the first guess is constant
 SUBSTEP = 0.02 / 30  # [s] at full size; a wave crosses two thirds of a cell
 
 
 def walker(settings: Mapping[str, Setting]) -> MaterialPoint:
     """Return the model of the biped, with two particles along each edge of a cell."""
-    coarser, dt = float(settings["coarser"]), float(settings["dt"])
-    substeps = int(np.ceil(dt / (coarser * SUBSTEP)))
+    coarsening, dt = float(settings["coarsening"]), float(settings["dt"])
     return MaterialPoint(
-        biped(length=BODY), dt=dt, cell=2.0 * BODY / LENGTH * coarser, substeps=substeps, memory=1e9
+        biped(length=BODY_LENGTH),
+        dt=dt,
+        cell=2.0 * BODY_LENGTH / LENGTH * coarsening,
+        substeps=int(np.ceil(dt / (coarsening * SUBSTEP))),
+        memory=1e9,
     )
 
 
@@ -49,8 +50,8 @@ def problem(model: MaterialPoint, steps: int) -> Problem:
 def guess(steps: int, seed: int) -> Array:
     """Return random cable lengths (steps, 4), slightly shorter than at rest."""
     rng = np.random.default_rng(seed)
-    shortening = 0.1 * np.abs(rng.standard_normal((-(-steps // HOLD), 4)))
-    return np.clip(1.0 - np.repeat(shortening, HOLD, axis=0)[:steps], MIN_CABLE_LENGTH, 1.0)
+    shortening = 0.1 * np.abs(rng.standard_normal((-(-steps // HOLD_STEPS), 4)))
+    return np.clip(1.0 - np.repeat(shortening, HOLD_STEPS, axis=0)[:steps], MIN_CABLE_LENGTH, 1.0)
 
 
 def perform(run: ExperimentRun) -> Outcome:
@@ -70,7 +71,7 @@ def perform(run: ExperimentRun) -> Outcome:
                 task,
                 guess=guess(steps, run.seed + k),
                 optimiser="adam",
-                rate=float(s["rate"]),
+                rate=float(s["learning_rate"]),
                 options=options,
                 checkpoints="all",
             )
@@ -87,28 +88,28 @@ def perform(run: ExperimentRun) -> Outcome:
         )
         - start
     )
-    walked = [_distances(plan, start)[-1] for plan in plans]
-    wanted = float(s["wanted"])
-    reached = x[-1] >= wanted * BODY
+    distances = [_distances(plan, start)[-1] for plan in plans]
+    min_distance = float(s["min_distance"])
+    reached = x[-1] >= min_distance * BODY_LENGTH
     times = model.dt * np.arange(steps + 1)
     learned = {
         f"seed {run.seed + k}": (
             np.array([row.seconds for row in plan.history]),
-            _distances(plan, start) / BODY,
+            _distances(plan, start) / BODY_LENGTH,
         )
         for k, plan in enumerate(plans)
     }
     return Outcome(
         metrics={
             "walking distance": Metric(
-                value=float(x[-1] / BODY), unit="body lengths", paper="2 in 5 min"
+                value=float(x[-1] / BODY_LENGTH), unit="body lengths", paper="2 in 5 min"
             ),
-            "mean walking distance": Metric(
-                value=float(np.mean(walked) / BODY), unit="body lengths"
+            "mean walking distance over seeds": Metric(
+                value=float(np.mean(distances) / BODY_LENGTH), unit="body lengths"
             ),
             "particles": Metric(value=model.body.n_particles, paper=5024),
             "controls": Metric(value=model.n_controls, paper=4),
-            "time": Metric(value=steps * model.dt, unit="s", paper=4.0),
+            "simulated time": Metric(value=steps * model.dt, unit="s", paper=4.0),
             "substeps": Metric(value=steps * model.substeps),
             "iterations": Metric(value=max(len(plan.history) - 1 for plan in plans)),
             "time per iteration": Metric(
@@ -128,7 +129,7 @@ def perform(run: ExperimentRun) -> Outcome:
             ),
             Plot(
                 title="Fig. 6: best distance",
-                x="seconds",
+                x="time [s]",
                 y="distance [body lengths]",
                 kind="both",
                 series=learned,
@@ -140,7 +141,7 @@ def perform(run: ExperimentRun) -> Outcome:
                 series={"body": (times, x)},
             ),
             Plot(
-                title="Cables",
+                title="Cable lengths",
                 x="time [s]",
                 y="length / rest length",
                 series={
@@ -160,7 +161,8 @@ def perform(run: ExperimentRun) -> Outcome:
         reached=bool(reached),
         message="done"
         if reached
-        else f"the walking distance is {x[-1] / BODY:.2f} body lengths, below {wanted:g}; "
+        else f"the walking distance is {x[-1] / BODY_LENGTH:.2f} body lengths, below "
+        f"{min_distance:g}; "
         "allow more iterations, or use another seed.",
     )
 
@@ -173,7 +175,7 @@ def _distances(plan: Plan, start: float) -> Array:
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
     """Return a coarse biped that stands with contracted cables."""
-    model = walker({**settings, "coarser": 4.0, "dt": 0.02})
+    model = walker({**settings, "coarsening": 4.0, "dt": 0.02})
     u = np.array([0.95, 0.9, 0.97, 0.92])
     return model, simulate(model, np.tile(u, (10, 1))).states[-1], u
 
@@ -189,20 +191,20 @@ EXPERIMENT = Experiment(
     settings={
         "steps": 200,
         "dt": 0.02,
-        "coarser": 1.0,
+        "coarsening": 1.0,
         "iterations": 60,
-        "rate": 0.07,
+        "learning_rate": 0.07,
         "seeds": 3,
-        "wanted": 2.0,
+        "min_distance": 2.0,
         "vtk": False,
         "small_animation": False,
     },
     quick={
         "steps": 60,
-        "coarser": 2.0,
+        "coarsening": 2.0,
         "iterations": 8,
         "seeds": 2,
-        "wanted": 0.1,
+        "min_distance": 0.1,
         "small_animation": True,
     },
 )

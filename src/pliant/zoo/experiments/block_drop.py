@@ -54,7 +54,9 @@ def perform(run: ExperimentRun) -> Outcome:
             "acceleration along the slope": Metric(value=measured, unit="m/s^2"),
             "Coulomb acceleration": Metric(value=expected, unit="m/s^2"),
             "sliding distance": Metric(value=float(centre[-1, 0] - centre[0, 0]), unit="m"),
-            "maximum Newton iterations": Metric(value=int(path.scalars["iterations"].max())),
+            "largest number of Newton iterations": Metric(
+                value=int(path.scalars["iterations"].max())
+            ),
         },
         plots=[
             Plot(

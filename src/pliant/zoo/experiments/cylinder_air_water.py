@@ -22,7 +22,7 @@ from pliant.report import Plot, Scene
 from pliant.report.robot_scene import robot_scene
 from pliant.robot import PointLoad, Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
-from pliant.zoo.inverse_tasks import curved, probe_of
+from pliant.zoo.inverse_tasks import make_probe, with_curved_facets
 from pliant.zoo.robots import silicone_cylinder
 from pliant.zoo.robots.cylinder import droop
 
@@ -52,6 +52,7 @@ class FillingResult:
 
 
 def cylinder(s: Mapping[str, Setting], fluid: str) -> Robot:
+    """Return the cylinder of the settings, filled with a fluid."""
     return silicone_cylinder(fluid=fluid, divisions=(6, int(s["layers"]), 1), order=int(s["order"]))
 
 
@@ -91,12 +92,14 @@ def wall_points(body: Solid, cavity: str, halvings: int = 3) -> tuple[Array, Arr
     return points, triangles[:, ::-1]  # the facets point into the cavity
 
 
-def by_columns(air: Robot, start: Array, u: Array, grid: int) -> tuple[Array, ColumnWeights]:
+def equilibrium_with_columns(
+    air: Robot, start: Array, u: Array, grid: int
+) -> tuple[Array, ColumnWeights]:
     """Solve the equilibrium with the water's weight as in the paper.
 
     A grid of grid^2 columns applies the weight to the walls below them, and the pressure is
-    uniform. Fixed-point iterations from `start` until weights and shape are consistent. Return the
-    positions (n_dofs,) [m] and the columns. Raises `StepError` without convergence.
+    uniform. Fixed-point iterations start from `start` and end when weights and shape agree. Return
+    the positions (n_dofs,) [m] and the columns. Raises `StepError` if they do not converge.
     """
     body, gravity = air.body(), np.asarray(air.gravity, float)
     assert isinstance(body, Solid)
@@ -148,25 +151,32 @@ class DeflectionResult:
 def deflections(
     s: Mapping[str, Setting], progress: Callable[[str, int, int], None]
 ) -> DeflectionResult:
+    """Fill both cylinders and return their deflections."""
     robots, stages = {fluid: cylinder(s, fluid) for fluid in FLUIDS}, int(s["stages"])
     done, total = count(1), len(FLUIDS) * stages + len(STAGES)
     report = lambda: progress("filling", next(done), total)
-    both = {fluid: fill_slowly(robot, stages, report) for fluid, robot in robots.items()}
+    filled = {fluid: fill_slowly(robot, stages, report) for fluid, robot in robots.items()}
     columns, volume_errors = {}, []
     for (what, k), u in zip(STAGES.items(), robots["air"].control_limits(), strict=True):
-        q, found = by_columns(robots["air"], both["water"].states[k], u, int(s["grid"]))
+        q, found = equilibrium_with_columns(
+            robots["air"], filled["water"].states[k], u, int(s["grid"])
+        )
         columns[what] = droop(robots["air"], q)
         volume_errors.append(
-            found.volume / (both["water"].added[k] + rest_volume(robots["water"])) - 1.0
+            found.volume / (filled["water"].added[k] + rest_volume(robots["water"])) - 1.0
         )
         report()
-    return DeflectionResult(filled=both, columns=columns, volume_error=max(volume_errors, key=abs))
+    return DeflectionResult(
+        filled=filled, columns=columns, volume_error=max(volume_errors, key=abs)
+    )
 
 
 def perform(run: ExperimentRun) -> Outcome:
     found = deflections(run.settings, run.progress)
-    more = min(found.angles[f"water, {what}"] - found.angles[f"air, {what}"] for what in STAGES)
-    reached = found.angle_difference <= MAX_DIFFERENCE and more > 0.0
+    difference = min(
+        found.angles[f"water, {what}"] - found.angles[f"air, {what}"] for what in STAGES
+    )
+    reached = found.angle_difference <= MAX_DIFFERENCE and difference > 0.0
     return Outcome(
         metrics=droop_metrics(found, int(run.settings["grid"])),
         plots=[angle_plot(found), outline_plot(found)],
@@ -179,14 +189,15 @@ def perform(run: ExperimentRun) -> Outcome:
         message="done"
         if reached
         else f"the tip angles with columns and exact weight differ by {found.angle_difference:.2g} "
-        f"degrees, those with water and air by {more:.2g} degrees; use a finer grid.",
+        f"degrees, those with water and air by {difference:.2g} degrees; use a finer grid.",
         notes=[NOTE],
     )
 
 
 def droop_metrics(found: DeflectionResult, grid: int) -> dict[str, Metric]:
+    """Return the tip angles, the errors of the columns and the added volumes."""
     nodes = found.filled["water"].states.shape[1] // 3
-    pumped = {
+    added = {
         f"added volume, {fluid}": 1e6 * float(found.filled[fluid].added[-1]) for fluid in FLUIDS
     }
     return {
@@ -198,16 +209,22 @@ def droop_metrics(found: DeflectionResult, grid: int) -> dict[str, Metric]:
             f"tip angle, water, {what}, {grid}^2 columns": Metric(value=angle, unit="degrees")
             for what, angle in found.columns.items()
         },
-        "tip angle difference of columns": Metric(value=found.angle_difference, unit="degrees"),
+        "largest tip angle difference of columns and exact weight": Metric(
+            value=found.angle_difference, unit="degrees"
+        ),
         "volume error of columns": Metric(value=100.0 * found.volume_error, unit="%"),
-        **{name: Metric(value=ml, unit="ml", paper=15.0) for name, ml in pumped.items()},
+        **{name: Metric(value=ml, unit="ml", paper=15.0) for name, ml in added.items()},
         "nodes": Metric(value=nodes, paper=375),
     }
 
 
 def droop_scene(robot: Robot, states: Array, title: str) -> Scene:
+    """Return the scene of a cylinder in the given states (n, n_dofs)."""
     return replace(
-        curved(robot_scene(robot, states, dt=None, title=title, marked=("tip",)), robot), view=VIEW
+        with_curved_facets(
+            robot_scene(robot, states, dt=None, title=title, marked=("tip",)), robot
+        ),
+        view=VIEW,
     )
 
 
@@ -217,19 +234,20 @@ def rest_volume(robot: Robot) -> float:
 
 
 def angle_plot(found: DeflectionResult) -> Plot:
+    """Return a plot of the tip angle over the added volume."""
     lines = {fluid: (1e6 * one.added, one.angles) for fluid, one in found.filled.items()}
     ends = 1e6 * found.filled["water"].added[list(STAGES.values())]
     return Plot(
         title="Downward angle of the tip",
-        x="added [ml]",
+        x="added volume [ml]",
         y="angle [degrees]",
         kind="both",
-        series={**lines, "water, by columns": (ends, np.array(list(found.columns.values())))},
+        series={**lines, "water, columns": (ends, np.array(list(found.columns.values())))},
     )
 
 
 def outline_plot(found: DeflectionResult) -> Plot:
-    """Plot the side view of the cylinder in the four cases."""
+    """Return the side view of the cylinder in the four cases."""
     series = {}
     for fluid, one in found.filled.items():
         for what, k in STAGES.items():
@@ -249,6 +267,7 @@ def outline(robot: Robot, q: Array, along: int = 40) -> Array:
 
 
 def _box(robot: Robot) -> Sequence[Array]:
+    """Return the corners ((3,), (3,)) [m] of the bounding box at rest."""
     points = robot.body().rest.reshape(-1, 3)
     return points.min(axis=0), points.max(axis=0)
 
@@ -261,7 +280,7 @@ EXPERIMENT = Experiment(
     size="366 nodes, 1 cavity",
     takes="20 s",
     perform=perform,
-    probe=probe_of(lambda s: cylinder(s, "water")),
+    probe=make_probe(lambda s: cylinder(s, "water")),
     settings={"layers": 2, "order": 2, "grid": 200, "stages": 6, "small_animation": False},
     quick={"stages": 3, "small_animation": True},
 )

@@ -16,17 +16,24 @@ from pliant.problem import paths
 from pliant.report import Plot
 from pliant.report.robot_scene import robot_scene
 from pliant.robot import PointLoad, Robot
-from pliant.zoo.condensed_tasks import CLOSE, ReachTask, problem_of, reach, rest
+from pliant.zoo.condensed_tasks import (
+    GOAL_TOLERANCE,
+    ReachTask,
+    equilibrium_positions,
+    plan_reach,
+    problem_of,
+)
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.robots import diamond
 
-GOAL_TENSIONS = (5.0, 2.5, 0.0, 0.0)  # [N] whose equilibrium defines the goal
+GOAL_TENSIONS = (5.0, 2.5, 0.0, 0.0)  # [N] cable tensions whose equilibrium defines the goal
 
 
 def task(s: Mapping[str, Setting]) -> ReachTask:
+    """Return the task of the plan: move the tip to the goal and hold it there."""
     robot, dt, steps = diamond(along=int(s["along"])), float(s["dt"]), int(s["steps"])
     start, goal = (
-        robot.effector_position("tip", rest(robot, np.array(u)))
+        robot.effector_position("tip", equilibrium_positions(robot, np.array(u)))
         for u in ((0.0, 0.0, 0.0, 0.0), GOAL_TENSIONS)
     )
     times = [dt * steps]
@@ -42,17 +49,18 @@ def task(s: Mapping[str, Setting]) -> ReachTask:
 
 
 def true_robot(robot: Robot, s: Mapping[str, Setting]) -> Robot:
-    """Return the plant robot: another stiffness, and a force at the tip from a given time on."""
+    """Return the controlled robot: its stiffness differs from the model, and a force acts on its
+    tip."""
     material = robot.material
     assert isinstance(material, Material)
     force = np.array([0.0, float(s["force"]), 0.0])
     load = PointLoad(
         point=np.array(robot.effectors["tip"].point),
-        force=lambda t: force * (t >= float(s["from"])),
+        force=lambda t: force * (t >= float(s["force_start"])),
     )
     return replace(
         robot,
-        material=replace(material, E=float(s["softness"]) * material.E),
+        material=replace(material, E=float(s["stiffness_factor"]) * material.E),
         loads=[*robot.loads, load],
     )
 
@@ -92,9 +100,9 @@ def feedback_loop(
 
 def perform(run: ExperimentRun) -> Outcome:
     s, reach_task = run.settings, task(run.settings)
-    known = SemiImplicit(reach_task.robot, dt=reach_task.dt)
-    x0 = known.state(rest(reach_task.robot, reach_task.first))
-    found = reach(
+    q0 = equilibrium_positions(reach_task.robot, reach_task.initial_controls)
+    x0 = SemiImplicit(reach_task.robot, dt=reach_task.dt).state(q0)
+    found = plan_reach(
         reach_task,
         "exact",
         options=Options(progress=run.progress, folder=run.folder / "plan", resume=run.resume),
@@ -102,22 +110,24 @@ def perform(run: ExperimentRun) -> Outcome:
     )
     run.progress("computing the response of the tip", 0, 1)
     problem = problem_of(reach_task, "exact", x0)
-    wanted = np.array(
+    reference = np.array(
         [reach_task.paths["tip"](k * reach_task.dt) for k in range(reach_task.steps + 1)]
     )
     controller = mpc(
         problem,
         found.plan,
         effectors=("tip",),
-        reference=wanted,
+        reference=reference,
         horizon=int(s["horizon"]),
-        response_steps=int(s["memory"]),
+        response_steps=int(s["response_steps"]),
         gain=float(s["gain"]),
         effort=float(s["effort"]),
     )
     run.progress("computing the response of the tip", 1, 1)
-    plant, count = SemiImplicit(true_robot(reach_task.robot, s), dt=reach_task.dt), int(s["length"])
-    start = plant.state(rest(replace(plant.robot, loads=reach_task.robot.loads), reach_task.first))
+    plant = SemiImplicit(true_robot(reach_task.robot, s), dt=reach_task.dt)
+    count = int(s["control_steps"])
+    unloaded = replace(plant.robot, loads=reach_task.robot.loads)
+    start = plant.state(equilibrium_positions(unloaded, reach_task.initial_controls))
     padded = np.concatenate(
         [
             found.plan.controls,
@@ -129,37 +139,39 @@ def perform(run: ExperimentRun) -> Outcome:
         "open": simulate(plant, padded, x0=start),
         "closed": simulate(plant, loop, steps=count, x0=start),
     }
-    run.keep(runs["closed"].states, runs["closed"].controls, dt=reach_task.dt)
-    goal, rows = wanted[-1], plant.effector_rows("tip")
+    run.save_trajectory(runs["closed"].states, runs["closed"].controls, dt=reach_task.dt)
+    goal, rows = reference[-1], plant.effector_rows("tip")
     tips = {
         name: np.array([rows @ plant.space.position(x) for x in one.states])
         for name, one in runs.items()
     }
     errors = {
-        name: np.linalg.norm(tip - goal, axis=1) / reach_task.length("tip")
+        name: np.linalg.norm(tip - goal, axis=1) / reach_task.path_length("tip")
         for name, tip in tips.items()
     }
     late = slice(-max(count // 5, 1), None)
     final_error = {name: float(error[late].mean()) for name, error in errors.items()}
     milliseconds = 1e3 * np.sort(loop.seconds[1:])  # the first call loads libraries
-    reached = final_error["closed"] <= CLOSE < final_error["open"]
+    reached = final_error["closed"] <= GOAL_TOLERANCE < final_error["open"]
     return Outcome(
         metrics={
             "mean final goal error, closed loop": Metric(
-                value=final_error["closed"], unit="of the motion"
+                value=final_error["closed"], unit="of the path length"
             ),
             "mean final goal error, open loop": Metric(
-                value=final_error["open"], unit="of the motion"
+                value=final_error["open"], unit="of the path length"
             ),
             "measurement noise": Metric(
-                value=float(s["noise"]) / reach_task.length("tip"), unit="of the motion"
+                value=float(s["noise"]) / reach_task.path_length("tip"), unit="of the path length"
             ),
-            "control time, median": Metric(value=float(np.percentile(milliseconds, 50)), unit="ms"),
-            "control time, 99th percentile": Metric(
+            "control step time, median": Metric(
+                value=float(np.percentile(milliseconds, 50)), unit="ms"
+            ),
+            "control step time, 99th percentile": Metric(
                 value=float(np.percentile(milliseconds, 99)), unit="ms"
             ),
             "control bound violation": Metric(
-                value=problem.limit_violation(runs["closed"].controls), unit="of the range"
+                value=problem.limit_violation(runs["closed"].controls), unit="of the control range"
             ),
             "nodes": Metric(value=plant.space.n_dofs // 3),
         },
@@ -174,9 +186,9 @@ def perform(run: ExperimentRun) -> Outcome:
         reached=reached,
         message="done"
         if reached
-        else f"the final goal error is {100.0 * final_error['closed']:.2g} % of the motion with "
-        f"feedback and {100.0 * final_error['open']:.2g} % without; change --set gain=... or "
-        "--set effort=... .",
+        else f"the final goal error is {100.0 * final_error['closed']:.2g} % of the path length "
+        f"with feedback and {100.0 * final_error['open']:.2g} % without; change --set gain=... "
+        "or --set effort=... .",
     )
 
 
@@ -187,15 +199,15 @@ def _plots(
     controls: Array,
     goal: Array,
 ) -> list[Plot]:
-    at = reach_task.dt * np.arange(len(tips["open"]))
+    times = reach_task.dt * np.arange(len(tips["open"]))
     axes = [
         Plot(
             title=f"tip: {axis}",
             x="time [s]",
             y=f"{axis} [m]",
             series={
-                "goal": (at, np.full(len(at), goal[k])),
-                **{name: (at, tip[:, k]) for name, tip in tips.items()},
+                "goal": (times, np.full(len(times), goal[k])),
+                **{name: (times, tip[:, k]) for name, tip in tips.items()},
             },
         )
         for k, axis in enumerate("xyz")
@@ -204,9 +216,9 @@ def _plots(
         Plot(
             title="Goal error",
             x="time [s]",
-            y="of the motion",
+            y="error / path length",
             log_y=True,
-            series={name: (at, np.maximum(error, 1e-6)) for name, error in errors.items()},
+            series={name: (times, np.maximum(error, 1e-6)) for name, error in errors.items()},
         ),
         *axes,
         Plot(
@@ -214,7 +226,7 @@ def _plots(
             x="time [s]",
             y="tension [N]",
             series={
-                name: (at[1:], u)
+                name: (times[1:], u)
                 for name, u in zip(reach_task.robot.actuators, controls.T, strict=True)
             },
         ),
@@ -222,7 +234,7 @@ def _plots(
 
 
 def probe(settings: Mapping[str, Setting]) -> tuple:
-    """Return the real robot some steps after the force was applied."""
+    """Return the controlled robot some steps after the force was applied."""
     reach_task = task(settings)
     model = SemiImplicit(true_robot(reach_task.robot, settings), dt=reach_task.dt)
     x, u = model.initial_state(), np.array([3.0, 1.0, 0.5, 2.0])
@@ -242,18 +254,18 @@ EXPERIMENT = Experiment(
     probe=probe,
     settings={
         "steps": 60,
-        "length": 150,
+        "control_steps": 150,
         "dt": 0.01,
         "along": 19,
-        "softness": 0.8,
+        "stiffness_factor": 0.8,
         "force": 0.1,
-        "from": 0.3,
+        "force_start": 0.3,
         "noise": 1e-4,
         "gain": 0.1,
         "effort": 1e-3,
         "horizon": 20,
-        "memory": 40,
+        "response_steps": 40,
         "small_animation": False,
     },
-    quick={"steps": 24, "length": 70, "along": 5, "small_animation": True},
+    quick={"steps": 24, "control_steps": 70, "along": 5, "small_animation": True},
 )

@@ -7,20 +7,19 @@ import numpy as np
 
 from pliant.problem import paths
 from pliant.zoo.condensed_experiments import experiment
-from pliant.zoo.condensed_tasks import ReachTask, rest
+from pliant.zoo.condensed_tasks import ReachTask, equilibrium_positions
 from pliant.zoo.experiment import Setting
 from pliant.zoo.robots import diamond
 
-GOAL_TENSIONS = (
-    (5.0, 2.5, 0.0, 0.0),
-    (0.0, 0.0, 2.5, 5.0),
-)  # [N] cable tensions whose equilibria define the goals
+# [N] cable tensions whose equilibria define the goals
+GOAL_TENSIONS = ((5.0, 2.5, 0.0, 0.0), (0.0, 0.0, 2.5, 5.0))
 
 
 def task(s: Mapping[str, Setting]) -> ReachTask:
+    """Return the task: two goals, with a pause at each."""
     robot, dt, steps = diamond(along=int(s["along"])), float(s["dt"]), int(s["steps"])
     start, *goals = (
-        robot.effector_position("tip", rest(robot, np.array(u)))
+        robot.effector_position("tip", equilibrium_positions(robot, np.array(u)))
         for u in ((0.0, 0.0, 0.0, 0.0), *GOAL_TENSIONS)
     )
     times = dt * steps * np.array([0.5, 1.0])
@@ -42,6 +41,6 @@ EXPERIMENT = experiment(
     "compared",
     size="702 nodes, 4 cables, 100 steps",
     takes="5 min",
-    settings={"ways": "linear nonlinear exact", "steps": 100, "along": 19},
-    quick={"ways": "linear exact", "steps": 20, "along": 5, "iterations": 20},
+    settings={"derivatives": "linear nonlinear exact", "steps": 100, "along": 19},
+    quick={"derivatives": "linear exact", "steps": 20, "along": 5, "iterations": 20},
 )

@@ -13,51 +13,50 @@ from pliant.report import Plot
 from pliant.robot import Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.inverse_tasks import (
-    RATE,
+    CONTROL_RATE,
     TargetTask,
     TargetTaskResult,
     controller_messages,
     failures,
-    follow_plots,
-    metrics,
-    probe_of,
+    make_probe,
+    target_metrics,
     target_scene,
+    tracking_plots,
     visit_targets,
 )
 from pliant.zoo.robots import hydraulic_finger
 
 FLUIDS = {"finger-hydraulic": "water", "finger-pneumatic": "air"}
+# name -> fluid with which the target is reachable, index of the filling stage
 REACHABLE_TARGETS: Mapping[str, tuple[str, int]] = {
     "low": ("water", 1),
     "far horizontal": ("water", -2),
     "high": ("air", -2),
-}  # fluid, index of the filling
-UNREACHABLE_OFFSETS = {
-    "above all": 0.015,
-    "below all": -0.015,
-}  # [m] vertical distance from the highest and the lowest tip position
+}
+# [m] vertical distance from the highest and the lowest tip position
+UNREACHABLE_OFFSETS = {"above all": 0.015, "below all": -0.015}
 VIEW = (-75.0, 10.0)  # [degrees]
 SPLINE_ERROR = 5e-5  # [m] of a spline through the tip positions
 
-Curves = Mapping[
-    str, Array
-]  # fluid -> (fillings, 3) [m] tip positions, from the smallest filling to the largest
+# fluid -> (stages, 3) [m] tip positions, from the smallest filling to the largest
+Curves = Mapping[str, Array]
 
 
 def finger(s: Mapping[str, Setting], fluid: str) -> Robot:
+    """Return the finger of the settings, filled with a fluid."""
     return hydraulic_finger(fluid=fluid, along=int(s["along"]), order=int(s["order"]))
 
 
-def curve(robot: Robot, fillings: int) -> Array:
-    """Return the equilibrium positions of the tip (fillings, 3) [m] for evenly spaced controls."""
+def tip_curve(robot: Robot, stages: int) -> Array:
+    """Return the equilibrium positions of the tip (stages, 3) [m] for evenly spaced controls."""
     model, x, out = Quasistatic(robot), None, []
-    for u in np.linspace(*robot.control_limits(), fillings):
+    for u in np.linspace(*robot.control_limits(), stages):
         x = equilibrium(model, u, x0=x).x
         out.append(robot.effector_position("tip", x))
     return np.array(out)
 
 
-def curves(
+def tip_curves(
     s: Mapping[str, Setting],
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Curves:
@@ -65,18 +64,19 @@ def curves(
     out = {}
     for k, fluid in enumerate(FLUIDS.values()):
         progress("quasistatic filling", k, len(FLUIDS))
-        out[fluid] = curve(finger(s, fluid), int(s["fillings"]))
+        out[fluid] = tip_curve(finger(s, fluid), int(s["filling_stages"]))
     progress("quasistatic filling", len(FLUIDS), len(FLUIDS))
     return out
 
 
-def task(s: Mapping[str, Setting], fluid: str, places: Curves) -> TargetTask:
+def task(s: Mapping[str, Setting], fluid: str, tips: Curves) -> TargetTask:
     """Return the task. Both fluids have the same targets; some are reachable with one fluid
     only."""
-    targets = {name: places[whose][k] for name, (whose, k) in REACHABLE_TARGETS.items()}
-    for name, way in UNREACHABLE_OFFSETS.items():
-        every = np.concatenate(list(places.values()))
-        targets[name] = every[np.argmax(np.sign(way) * every[:, 2])] + np.array([0.0, 0.0, way])
+    targets = {name: tips[other][k] for name, (other, k) in REACHABLE_TARGETS.items()}
+    for name, offset in UNREACHABLE_OFFSETS.items():
+        points = np.concatenate(list(tips.values()))
+        extreme = points[np.argmax(np.sign(offset) * points[:, 2])]
+        targets[name] = extreme + np.array([0.0, 0.0, offset])
     reachable = {
         name: name in REACHABLE_TARGETS and REACHABLE_TARGETS[name][0] == fluid for name in targets
     }
@@ -88,22 +88,24 @@ def task(s: Mapping[str, Setting], fluid: str, places: Curves) -> TargetTask:
     )
 
 
-def distance_to_curve(places: Array, target: Array) -> float:
-    """Return the distance [m] from a target to a smooth curve through positions (n, 3)."""
-    fine = CubicSpline(np.linspace(0.0, 1.0, len(places)), places)(np.linspace(0.0, 1.0, 4001))
+def distance_to_curve(points: Array, target: Array) -> float:
+    """Return the distance [m] from a target to a smooth curve through points (n, 3)."""
+    fine = CubicSpline(np.linspace(0.0, 1.0, len(points)), points)(np.linspace(0.0, 1.0, 4001))
     return float(np.linalg.norm(fine - target, axis=1).min())
 
 
 def perform_with(fluid: str) -> Callable[[ExperimentRun], Outcome]:
+    """Return the function that performs the experiment with a fluid."""
+
     def perform(run: ExperimentRun) -> Outcome:
-        places = curves(run.settings, run.progress)
-        target_task = task(run.settings, fluid, places)
+        tips = tip_curves(run.settings, run.progress)
+        target_task = task(run.settings, fluid, tips)
         result = visit_targets(target_task, run.progress)
-        run.keep(result.states, result.controls, dt=1.0 / RATE)
-        faults = failures(target_task, result) + not_closest(places[fluid], result)
+        run.save_trajectory(result.states, result.controls, dt=1.0 / CONTROL_RATE)
+        faults = failures(target_task, result) + not_closest(tips[fluid], result)
         return Outcome(
-            metrics=finger_metrics(places[fluid], target_task, result),
-            plots=[reach_plot(places, {fluid: result}), *follow_plots(target_task, result)],
+            metrics=finger_metrics(tips[fluid], target_task, result),
+            plots=[reachable_plot(tips, {fluid: result}), *tracking_plots(target_task, result)],
             scene=target_scene(target_task, result, run.identity, VIEW),
             reached=not faults,
             message="; ".join(faults) or "done",
@@ -114,33 +116,34 @@ def perform_with(fluid: str) -> Callable[[ExperimentRun], Outcome]:
 
 
 def finger_metrics(
-    places: Array, target_task: TargetTask, result: TargetTaskResult
+    tips: Array, target_task: TargetTask, result: TargetTaskResult
 ) -> dict[str, Metric]:
-    near = {
-        f"{name}: minimum distance over fillings": distance_to_curve(places, visit.target)
+    """Return the metrics of the targets and of the tip positions (stages, 3) [m]."""
+    distances = {
+        f"{name}: smallest possible position error": distance_to_curve(tips, visit.target)
         for name, visit in result.visits.items()
     }
-    heights = {"lowest tip height": places[:, 2].min(), "highest tip height": places[:, 2].max()}
+    heights = {"lowest tip height": tips[:, 2].min(), "highest tip height": tips[:, 2].max()}
     return {
-        **metrics(target_task, result),
+        **target_metrics(target_task, result),
         **{
-            name: Metric(value=1e3 * float(way), unit="mm")
-            for name, way in {**near, **heights}.items()
+            name: Metric(value=1e3 * float(value), unit="mm")
+            for name, value in {**distances, **heights}.items()
         },
     }
 
 
-def not_closest(places: Array, result: TargetTaskResult) -> list[str]:
+def not_closest(tips: Array, result: TargetTaskResult) -> list[str]:
     """Return a message for each target to which quasistatic filling gets closer."""
     return [
         f"the error at '{name}' is {1e3 * visit.pose.error:.3g} mm, but "
-        f"{1e3 * distance_to_curve(places, visit.target):.3g} mm is possible"
+        f"{1e3 * distance_to_curve(tips, visit.target):.3g} mm is possible"
         for name, visit in result.visits.items()
-        if visit.pose.error > distance_to_curve(places, visit.target) + SPLINE_ERROR
+        if visit.pose.error > distance_to_curve(tips, visit.target) + SPLINE_ERROR
     ]
 
 
-def reach_plot(places: Curves, result: Mapping[str, TargetTaskResult]) -> Plot:
+def reachable_plot(tips: Curves, result: Mapping[str, TargetTaskResult]) -> Plot:
     """Plot the reachable positions of the tip, the targets and the final positions."""
     visits = {fluid: one.visits.values() for fluid, one in result.items()}
     targets = np.array([visit.target for visit in next(iter(visits.values()))])
@@ -156,7 +159,7 @@ def reach_plot(places: Curves, result: Mapping[str, TargetTaskResult]) -> Plot:
         series={
             **{
                 f"with {fluid}": (1e3 * line[:, 0], 1e3 * line[:, 2])
-                for fluid, line in places.items()
+                for fluid, line in tips.items()
             },
             **{name: _separated(points) for name, points in {"targets": targets, **ends}.items()},
         },
@@ -178,18 +181,18 @@ EXPERIMENTS = tuple(
         size="1,188 nodes, 1 cavity, 5 targets",
         takes="30 s",
         perform=perform_with(fluid),
-        probe=probe_of(partial(finger, fluid=fluid)),
+        probe=make_probe(partial(finger, fluid=fluid)),
         settings={
             "along": 5,
             "order": 2,
-            "fillings": 11,
+            "filling_stages": 11,
             "transition_steps": 20,
             "small_animation": False,
         },
         quick={
             "along": 4,
             "order": 1,
-            "fillings": 6,
+            "filling_stages": 6,
             "transition_steps": 3,
             "small_animation": True,
         },

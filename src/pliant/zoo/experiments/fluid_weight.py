@@ -66,7 +66,7 @@ class WeightTable:
 
     @property
     def errors(self) -> Array:
-        """(grids,) [%]"""
+        """Volume errors (grids,) [%] of the columns."""
         return 100.0 * (self.volumes / self.volume - 1.0)
 
 
@@ -97,24 +97,27 @@ def weight_table(
 
 
 def _errors(surface: Surface, load: HydrostaticLoad) -> dict[str, float]:
+    """Return the relative errors of the sum and the torque of the exact forces."""
     centroid, weight = (
         volume_properties(surface.points, surface.triangles).centroid,
         WATER * load.volume * GRAVITY,
     )
-    size = float(np.linalg.norm(weight))
+    magnitude = float(np.linalg.norm(weight))
     torque = np.cross(surface.points - centroid, load.forces).sum(axis=0)
     return {
-        "weight_error": float(np.abs(load.forces.sum(axis=0) - weight).max()) / size,
-        "torque_error": float(np.abs(torque).max() / (size * np.ptp(surface.points, axis=0).max())),
+        "weight_error": float(np.abs(load.forces.sum(axis=0) - weight).max()) / magnitude,
+        "torque_error": float(
+            np.abs(torque).max() / (magnitude * np.ptp(surface.points, axis=0).max())
+        ),
     }
 
 
 def perform(
-    run: ExperimentRun, make: Callable[[int], Surface], published: Published, same: bool
+    run: ExperimentRun, make_surface: Callable[[int], Surface], published: Published, same: bool
 ) -> Outcome:
     """Run the experiment. `same` is true if the paper has the same surface."""
     s = run.settings
-    surface, grids = make(int(s["fineness"])), chosen_grids(s)
+    surface, grids = make_surface(int(s["mesh_resolution"])), selected_grids(s)
     table = weight_table(
         surface,
         grids,
@@ -126,7 +129,7 @@ def perform(
         "volume, exact": Metric(
             value=CUBIC_CM * table.volume, unit="cm^3", paper=published.exact if same else None
         ),
-        "time, exact": Metric(value=table.time, unit="ms"),
+        "computing time, exact": Metric(value=table.time, unit="ms"),
         "triangles": Metric(value=len(surface.triangles), paper=published.triangles),
         "weight error, exact": Metric(value=table.weight_error),
         "torque error, exact": Metric(value=table.torque_error),
@@ -141,7 +144,7 @@ def perform(
         metrics[f"volume error, {at}"] = Metric(
             value=float(error[k]), unit="%", paper=round(float(paper_error[k]), 4)
         )
-        metrics[f"time, {at}"] = Metric(
+        metrics[f"computing time, {at}"] = Metric(
             value=float(table.times[k]), unit="ms", paper=published.cpu[k]
         )
     reached = table.weight_error < 1e-12 and table.torque_error < 1e-12 and abs(error[-1]) < 0.1
@@ -149,7 +152,10 @@ def perform(
         metrics=metrics,
         plots=plots(table, published, paper_error),
         scene=rotating_scene(
-            make(int(s["drawn"])), int(s["frames"]), min(200, grids[-1]), run.identity
+            make_surface(int(s["animation_resolution"])),
+            int(s["frames"]),
+            min(200, grids[-1]),
+            run.identity,
         ),
         reached=reached,
         message="done"
@@ -172,21 +178,22 @@ def perform(
     )
 
 
-def chosen_grids(settings: Mapping[str, Setting]) -> tuple[int, ...]:
-    grids = tuple(grid for grid in GRIDS if grid <= int(settings["finest"]))
+def selected_grids(settings: Mapping[str, Setting]) -> tuple[int, ...]:
+    """Return the grids of the paper up to `max_grid`. Raises `InputError` if there are none."""
+    grids = tuple(grid for grid in GRIDS if grid <= int(settings["max_grid"]))
     if not grids:
         raise InputError(
-            f"The finest grid is {settings['finest']}; the coarsest of the paper has {GRIDS[0]} "
-            "columns along a side."
+            f"The setting max_grid is {settings['max_grid']}; use at least {GRIDS[0]}, the columns "
+            "along a side of the paper's coarsest grid."
         )
     return grids
 
 
 def plots(table: WeightTable, published: Published, paper_error: Array) -> list[Plot]:
+    """Return plots of volume error and computing time over the number of columns."""
     all_grids, grids = np.array(GRIDS, dtype=float), np.array(table.grids, dtype=float)
-    theirs = np.where(
-        paper_error == 0.0, np.nan, np.abs(paper_error)
-    )  # zero at the paper's precision
+    # An error of zero at the paper's precision is not drawn.
+    published_error = np.where(paper_error == 0.0, np.nan, np.abs(paper_error))
     return [
         Plot(
             title="Volume error of the columns",
@@ -195,33 +202,33 @@ def plots(table: WeightTable, published: Published, paper_error: Array) -> list[
             log_x=True,
             log_y=True,
             kind="both",
-            series={"ours": (grids, np.abs(table.errors)), "paper": (all_grids, theirs)},
+            series={"Pliant": (grids, np.abs(table.errors)), "paper": (all_grids, published_error)},
         ),
         Plot(
-            title="Time",
+            title="Computing time",
             x="columns along a side",
             y="time [ms]",
             log_x=True,
             log_y=True,
             kind="both",
             series={
-                "ours, columns": (grids, table.times),
-                "paper, processor": (all_grids, np.array(published.cpu)),
+                "Pliant, columns": (grids, table.times),
+                "paper, CPU": (all_grids, np.array(published.cpu)),
                 "paper, GPU": (all_grids, np.array(published.gpu)),
             },
-            references={"ours, exact": table.time},
+            references={"Pliant, exact": table.time},
         ),
     ]
 
 
 def rotating_scene(surface: Surface, frames: int, grid: int, title: str) -> Scene:
     """Return a scene of the weight on each node, seen from below, while the surface rotates."""
-    places, weights = [], []
+    frame_points, weights = [], []
     for k in range(frames):
         points = Rotation.from_euler("y", np.sin(2.0 * np.pi * k / frames)).apply(
             np.array(surface.points)
         )
-        places.append(points)
+        frame_points.append(points)
         weights.append(
             1e6
             * column_weights(
@@ -229,7 +236,7 @@ def rotating_scene(surface: Surface, frames: int, grid: int, title: str) -> Scen
             ).weights
         )
     return Scene(
-        frames=np.array(places),
+        frames=np.array(frame_points),
         facets=surface.triangles,
         values=np.array(weights),
         value_label="weight [µN]",
@@ -261,22 +268,25 @@ def experiment(
     shows: str,
     size: str,
     takes: str,
-    make: Callable[[int], Surface],
+    make_surface: Callable[[int], Surface],
     published: Published,
     settings: Mapping[str, Setting],
     quick: Mapping[str, Setting],
 ) -> Experiment:
+    """Return an experiment for one surface. `make_surface` takes the mesh resolution."""
     return Experiment(
         name=name,
         paper="002",
         shows=shows,
         size=size,
         takes=takes,
-        prepare=chosen_grids,
+        check_settings=selected_grids,
         probe=probe,
-        perform=partial(perform, make=make, published=published, same=published is SPHERE),
-        settings={"finest": GRIDS[-1], "repeats": 5, "small_animation": False, **settings},
-        quick={"finest": 200, "repeats": 2, "small_animation": True, **quick},
+        perform=partial(
+            perform, make_surface=make_surface, published=published, same=published is SPHERE
+        ),
+        settings={"max_grid": GRIDS[-1], "repeats": 5, "small_animation": False, **settings},
+        quick={"max_grid": 200, "repeats": 2, "small_animation": True, **quick},
     )
 
 
@@ -289,8 +299,8 @@ EXPERIMENTS = (
         "20 s",
         lambda n: icosphere(0.01, subdivisions=n),
         SPHERE,
-        {"fineness": 4, "drawn": 3, "frames": 48},
-        {"fineness": 4, "drawn": 2, "frames": 8},
+        {"mesh_resolution": 4, "animation_resolution": 3, "frames": 48},
+        {"mesh_resolution": 4, "animation_resolution": 2, "frames": 8},
     ),
     experiment(
         "fluid-bunny-like",
@@ -299,7 +309,7 @@ EXPERIMENTS = (
         "40 s",
         lambda n: hare_surface(0.02, divisions=n),
         BUNNY,
-        {"fineness": 67, "drawn": 30, "frames": 48},
-        {"fineness": 20, "drawn": 12, "frames": 8},
+        {"mesh_resolution": 67, "animation_resolution": 30, "frames": 48},
+        {"mesh_resolution": 20, "animation_resolution": 12, "frames": 8},
     ),
 )

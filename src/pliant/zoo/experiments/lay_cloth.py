@@ -17,25 +17,23 @@ TARGETS = {
     "toss": [(1.0, 0.65, 0.02)],
     "flip": [(0.6, 0.65, 0.5), (1.0, 0.75, 0.03)],
 }
-TABLE = {
-    "thin": (120, 1, 40, 0.8),
-    "toss": (160, 2, 40, 1.0),
-    "flip": (160, 2, 40, 1.0),
-}  # nodes, arms, steps, time [s] of Table I
+# nodes, arms, steps and time [s] of Table I
+TABLE = {"thin": (120, 1, 40, 0.8), "toss": (160, 2, 40, 1.0), "flip": (160, 2, 40, 1.0)}
 DIVISIONS = {"thin": (3, 14), "toss": (7, 9), "flip": (7, 9)}
 
 
-def make(kind: str, settings: Mapping[str, Setting]) -> PlanningTask:
+def make_task(kind: str, settings: Mapping[str, Setting]) -> PlanningTask:
+    """Return the task that brings both lower corners of a sheet to its targets."""
     steps, time = int(settings["steps"]), float(settings["time"])
     divisions = (1, int(settings["across"]), int(settings["along"]))
     robot = thin_cloth(divisions=divisions) if kind == "thin" else cloth(divisions=divisions)
-    rest, hits = robot.body().rest, TARGETS[kind]
+    rest, targets = robot.body().rest, TARGETS[kind]
     goals = [
         Goal(
             effector=corner,
-            target=[(x, robot.effector_position(corner, rest)[1], z) for _, x, z in hits],
+            target=[(x, robot.effector_position(corner, rest)[1], z) for _, x, z in targets],
             weight=100.0,
-            time=[share * time for share, _, _ in hits],
+            time=[fraction * time for fraction, _, _ in targets],
         )
         for corner in ("right corner", "left corner")
     ]
@@ -67,7 +65,7 @@ def _constant_grip_distance(robot: Robot) -> list[Term]:
     ]
 
 
-MAKERS = {f"cloth-{kind}": partial(make, kind) for kind in TABLE}
+TASK_FACTORIES = {f"cloth-{kind}": partial(make_task, kind) for kind in TABLE}
 QUICK = {
     "thin": {"steps": 20, "across": 1, "along": 7},
     "toss": {"steps": 10, "across": 3, "along": 4},
@@ -81,7 +79,7 @@ SHOWS = {
 EXPERIMENTS = [
     gripper_tasks.experiment(
         f"cloth-{kind}",
-        MAKERS[f"cloth-{kind}"],
+        TASK_FACTORIES[f"cloth-{kind}"],
         size=f"{nodes} nodes, {7 * arms} joints",
         takes="30 s",
         shows=SHOWS[kind],

@@ -9,7 +9,7 @@ from pliant.core import Array
 from pliant.problem import paths
 from pliant.robot import Robot
 from pliant.zoo.condensed_experiments import experiment
-from pliant.zoo.condensed_tasks import ReachTask, Weights, rest
+from pliant.zoo.condensed_tasks import ReachTask, Weights, equilibrium_positions
 from pliant.zoo.experiment import Setting
 from pliant.zoo.robots import liandford
 
@@ -25,7 +25,7 @@ def _robot_and_times(s: Mapping[str, Setting]) -> tuple[Robot, float, int]:
 
 
 def _equilibrium_position(robot: Robot, effector: str, angles: tuple[float, ...]) -> Array:
-    return robot.effector_position(effector, rest(robot, np.array(angles)))
+    return robot.effector_position(effector, equilibrium_positions(robot, np.array(angles)))
 
 
 def spiral(s: Mapping[str, Setting]) -> ReachTask:
@@ -45,7 +45,7 @@ def spiral(s: Mapping[str, Setting]) -> ReachTask:
         steps=steps,
         paths={"centre": path},
         times=list(dt * np.arange(1, steps + 1)),
-        weights=Weights(path=1000.0, speed=1e-6, effort=1e-5),
+        weights=Weights(path=1000.0, velocity=1e-6, effort=1e-5),
     )
 
 
@@ -89,7 +89,7 @@ EXPERIMENTS = (
         shows="a bar on six legs of beams follows a spiral, a new goal at every step",
         size=f"{SIZE}, 120 steps",
         takes="1 min",
-        settings={"ways": "nonlinear", "steps": 120, "cells": 8, "radius": 0.004},
+        settings={"derivatives": "nonlinear", "steps": 120, "cells": 8, "radius": 0.004},
         quick={"steps": 40, "cells": 4, "iterations": 40},
     ),
     experiment(
@@ -98,7 +98,7 @@ EXPERIMENTS = (
         shows="the bar alternates between two positions",
         size=f"{SIZE}, 120 steps",
         takes="1 min",
-        settings={"ways": "nonlinear", "steps": 120, "cells": 8},
+        settings={"derivatives": "nonlinear", "steps": 120, "cells": 8},
         quick={"steps": 32, "cells": 3, "iterations": 40},
     ),
     experiment(
@@ -107,7 +107,7 @@ EXPERIMENTS = (
         shows="both ends of the bar reach their goals",
         size=f"{SIZE}, 60 steps",
         takes="1 min",
-        settings={"ways": "nonlinear", "steps": 60, "cells": 8},
+        settings={"derivatives": "nonlinear", "steps": 60, "cells": 8},
         quick={"steps": 24, "cells": 4, "iterations": 40},
     ),
 )

@@ -59,38 +59,38 @@ def perform(run: ExperimentRun) -> Outcome:
         0.01,
         int(s["steps"]),
     )
-    still, times = beam(float(s["damping"])), dt * np.arange(steps + 1)
-    fixed = Quasistatic(still)
-    exact = sag(fixed, np.stack([fixed.initial_state(), equilibrium(fixed, np.zeros(0)).x]))[-1]
-    errors, hanging, swings, shown = [], {}, {}, None
+    robot, times = beam(float(s["damping"])), dt * np.arange(steps + 1)
+    static = Quasistatic(robot)
+    exact = sag(static, np.stack([static.initial_state(), equilibrium(static, np.zeros(0)).x]))[-1]
+    errors, damped, undamped, scene = [], {}, {}, None
     for k, cell in enumerate(cells):
         run.progress("material points", k, len(cells) + 1)
-        model = MaterialPoint(still, dt=dt, cell=cell)
+        model = MaterialPoint(robot, dt=dt, cell=cell)
         path = (
             run.simulate(model, np.zeros((steps, 0)), count=steps, dt=dt).path
             if k == len(cells) - 1
             else _states(model, steps)
         )
-        hanging[f"cell {1e3 * cell:g} mm"] = (times, sag(model, path))
+        damped[f"cell {1e3 * cell:g} mm"] = (times, sag(model, path))
         errors.append(float(sag(model, path)[-1] / exact - 1.0))
-        free = MaterialPoint(replace(still, damping=Damping()), dt=dt, cell=cell)
-        swings[f"cell {1e3 * cell:g} mm"] = (times, sag(free, _states(free, steps)))
-        shown = particle_scene(
+        free = MaterialPoint(replace(robot, damping=Damping()), dt=dt, cell=cell)
+        undamped[f"cell {1e3 * cell:g} mm"] = (times, sag(free, _states(free, steps)))
+        scene = particle_scene(
             model, path, title=f"mpm-beam, cell {1e3 * cell:g} mm", colour="strain"
         )
     if s["vtk"]:
         write_vtk(run.folder / "vtk", model, path)
-    finite_elements = BDF2(replace(still, damping=Damping()), dt=dt / 4)
+    finite_elements = BDF2(replace(robot, damping=Damping()), dt=dt / 4)
     run.progress("finite elements", len(cells), len(cells) + 1)
-    swings["finite elements"] = (
+    undamped["finite elements"] = (
         times,
         sag(finite_elements, _states(finite_elements, 4 * steps))[::4],
     )
-    periods = {name: period(*series) for name, series in swings.items()}
-    off = abs(periods[f"cell {1e3 * cells[-1]:g} mm"] / periods["finite elements"] - 1.0)
+    periods = {name: period(*series) for name, series in undamped.items()}
+    period_error = abs(periods[f"cell {1e3 * cells[-1]:g} mm"] / periods["finite elements"] - 1.0)
     reached = (
         abs(errors[-1]) <= 0.05
-        and off <= 0.05
+        and period_error <= 0.05
         and all(abs(b) < abs(a) for a, b in pairwise(errors))
     )
     return Outcome(
@@ -107,17 +107,19 @@ def perform(run: ExperimentRun) -> Outcome:
             Plot(
                 title="Tip with damping",
                 x="time [s]",
-                y="tip [m]",
-                series={**hanging, "finite elements, at rest": (times, np.full(len(times), exact))},
+                y="tip displacement [m]",
+                series={**damped, "finite elements, at rest": (times, np.full(len(times), exact))},
             ),
-            Plot(title="Tip without damping", x="time [s]", y="tip [m]", series=swings),
+            Plot(
+                title="Tip without damping", x="time [s]", y="tip displacement [m]", series=undamped
+            ),
         ],
-        scene=shown,
+        scene=scene,
         reached=reached,
         message="done"
         if reached
-        else f"the sag differs by {100 * errors[-1]:.1f} % and the period by {100 * off:.1f} % "
-        "from finite elements; use smaller cells.",
+        else f"the sag differs by {100 * errors[-1]:.1f} % and the period by "
+        f"{100 * period_error:.1f} % from finite elements; use smaller cells.",
     )
 
 

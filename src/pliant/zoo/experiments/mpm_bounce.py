@@ -39,7 +39,7 @@ def energy(model: MaterialPoint, x: Array) -> float:
     body, parts, d = model.body, model.space.split(x), model.dim
     particle_data, n = body.particle_data(body.fields), body.n_particles
     v, C = parts.velocity.reshape(n, d), parts.affine.reshape(n, -1)
-    moving = (
+    kinetic = (
         0.5
         * particle_data.mass
         @ (np.sum(v * v, axis=1) + 0.25 * model.cell**2 * np.sum(C * C, axis=1))
@@ -47,10 +47,10 @@ def energy(model: MaterialPoint, x: Array) -> float:
     material = next(iter(body.materials.values()))
     F = np.tile(np.eye(3), (n, 1, 1))
     F[:, :d, :d] = parts.deformation.reshape(n, d, d)
-    strained = sum(
+    elastic = sum(
         volume * material.energy(f) for volume, f in zip(particle_data.volume, F, strict=True)
     )
-    return float(moving + strained + G * particle_data.mass @ parts.position.reshape(n, d)[:, -1])
+    return float(kinetic + elastic + G * particle_data.mass @ parts.position.reshape(n, d)[:, -1])
 
 
 def perform(run: ExperimentRun) -> Outcome:
@@ -63,7 +63,7 @@ def perform(run: ExperimentRun) -> Outcome:
     row, times = model.effector_rows("disc")[1], dt * np.arange(steps + 1)
     height = np.array([(row @ model.space.position(x))[0] for x in path])
     speed = np.array([(row @ model.space.velocity(x))[0] for x in path])
-    falls = times < np.sqrt(2.0 * max(drop - 1.5 * model.cell, 0.0) / G)
+    falling = times < np.sqrt(2.0 * max(drop - 1.5 * model.cell, 0.0) / G)
     tau = model.dt / model.substeps
     exact = height[0] - 0.5 * G * times * (
         times + tau
@@ -71,9 +71,9 @@ def perform(run: ExperimentRun) -> Outcome:
     energies = np.array([energy(model, x) for x in path])
     low = int(np.argmin(height))
     top = float(height[low:].max())
-    fallen = np.abs(height - exact)[falls].max(initial=0.0)
-    back = float((top - height[low]) / (height[0] - height[low]))
-    created = float(
+    fall_error = np.abs(height - exact)[falling].max(initial=0.0)
+    rebound = float((top - height[low]) / (height[0] - height[low]))
+    energy_gain = float(
         (energies.max() - energies[0])
         / (
             energies[0]
@@ -81,14 +81,14 @@ def perform(run: ExperimentRun) -> Outcome:
             + G * model.body.particle_data(model.body.fields).mass.sum() * drop
         )
     )
-    reached = fallen < 1e-9 and back > 0.75 and created < 0.01
+    reached = fall_error < 1e-9 and rebound > 0.75 and energy_gain < 0.01
     return Outcome(
         metrics={
-            "free-fall error": Metric(value=float(fallen), unit="m"),
-            "rebound height": Metric(value=back),
+            "free-fall error": Metric(value=float(fall_error), unit="m"),
+            "rebound height": Metric(value=rebound, unit="of the drop height"),
             "maximum downward speed": Metric(value=float(-speed.min()), unit="m/s"),
             "maximum upward speed": Metric(value=float(speed.max()), unit="m/s"),
-            "energy gain": Metric(value=created, unit="of the drop energy"),
+            "energy gain": Metric(value=energy_gain, unit="of the drop energy"),
             "particles": Metric(value=model.body.n_particles),
         },
         plots=[
@@ -104,8 +104,8 @@ def perform(run: ExperimentRun) -> Outcome:
         reached=reached,
         message="done"
         if reached
-        else f"the free-fall error is {fallen:.1g} m, the rebound {100 * back:.0f} % of the height "
-        f"and the energy gain {100 * created:.2g} %; use smaller substeps.",
+        else f"the free-fall error is {fall_error:.1g} m, the rebound {100 * rebound:.0f} % of the "
+        f"drop height and the energy gain {100 * energy_gain:.2g} %; use smaller substeps.",
     )
 
 

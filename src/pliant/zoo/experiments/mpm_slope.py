@@ -39,11 +39,11 @@ def slide(run: ExperimentRun, angle: float, record: bool) -> tuple:
     s = run.settings
     model = MaterialPoint(block(angle, float(s["friction"])), dt=0.01, cell=float(s["cell"]))
     steps = int(s["steps"])
-    still = np.zeros((steps, 0))
+    no_controls = np.zeros((steps, 0))
     states = (
-        run.simulate(model, still, count=steps, dt=model.dt).path
+        run.simulate(model, no_controls, count=steps, dt=model.dt).path
         if record
-        else simulate(model, still).states
+        else simulate(model, no_controls).states
     )
     speed = np.array([(model.effector_rows("block") @ model.space.velocity(x))[0] for x in states])
     return model, states, model.dt * np.arange(steps + 1), speed
@@ -53,24 +53,24 @@ def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     mu, critical = float(s["friction"]), float(np.degrees(np.arctan(float(s["friction"]))))
     angles = [critical - 8.0, critical - 3.0, critical + 3.0, critical + 8.0]
-    curves, metrics, worst = {}, {}, 0.0
+    curves, metrics, largest = {}, {}, 0.0
     for k, angle in enumerate(angles):
         run.progress("sliding", k + 1, len(angles))
         model, states, times, speed = slide(run, angle, record=k == len(angles) - 1)
         late = times > 0.5 * times[-1]
         measured, a = float(np.polyfit(times[late], speed[late], 1)[0]), np.radians(angle)
         expected = max(0.0, G * (np.sin(a) - mu * np.cos(a)))
-        worst = max(worst, abs(measured - expected))
+        largest = max(largest, abs(measured - expected))
         curves[f"{angle:.1f} deg"] = (times, speed)
         metrics[f"acceleration at {angle:.1f} deg"] = Metric(value=measured, unit="m/s^2")
         metrics[f"Coulomb acceleration at {angle:.1f} deg"] = Metric(value=expected, unit="m/s^2")
     if s["vtk"]:
         write_vtk(run.folder / "vtk", model, states)
-    reached = worst <= 0.05
+    reached = largest <= 0.05
     return Outcome(
         metrics={
             "friction angle": Metric(value=critical, unit="deg"),
-            "maximum acceleration error": Metric(value=worst, unit="m/s^2"),
+            "largest acceleration error": Metric(value=largest, unit="m/s^2"),
             **metrics,
         },
         plots=[Plot(title="Speed along the slope", x="time [s]", y="speed [m/s]", series=curves)],
@@ -84,7 +84,7 @@ def perform(run: ExperimentRun) -> Outcome:
         reached=reached,
         message="done"
         if reached
-        else f"the largest acceleration error is {worst:.3g} m/s^2; use smaller cells "
+        else f"the largest acceleration error is {largest:.3g} m/s^2; use smaller cells "
         "or more steps.",
     )
 

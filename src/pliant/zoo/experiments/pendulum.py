@@ -24,12 +24,13 @@ TARGETS = {
 TABLE = {1: (60, 0.667), 2: (60, 1.5), 4: (100, 1.667)}  # steps and overall time [s] of Table I
 
 
-def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
-    steps, time, hits = int(settings["steps"]), float(settings["time"]), TARGETS[count]
+def make_task(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
+    """Return the task with 1, 2 or 4 targets of the ball."""
+    steps, time, targets = int(settings["steps"]), float(settings["time"]), TARGETS[count]
     goal = Goal(
         effector="ball",
-        target=[place for _, place in hits],
-        time=[share * time for share, _ in hits],
+        target=[position for _, position in targets],
+        time=[fraction * time for fraction, _ in targets],
         weight=200.0,
     )
     return PlanningTask(
@@ -42,11 +43,11 @@ def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
     )
 
 
-MAKERS = {f"pendulum-{count}": partial(make, count) for count in TABLE}
+TASK_FACTORIES = {f"pendulum-{count}": partial(make_task, count) for count in TABLE}
 EXPERIMENTS = [
     gripper_tasks.experiment(
         f"pendulum-{count}",
-        MAKERS[f"pendulum-{count}"],
+        TASK_FACTORIES[f"pendulum-{count}"],
         size="1 node, 7 joints",
         takes="15 s",
         shows=f"an arm swings a ball on a cable to {count} target{'s' if count > 1 else ''}",

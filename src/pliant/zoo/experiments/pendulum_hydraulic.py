@@ -10,15 +10,15 @@ from pliant.report import Plot
 from pliant.robot import Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.inverse_tasks import (
-    RATE,
+    CONTROL_RATE,
     TargetTask,
     TargetTaskResult,
     controller_messages,
     failures,
-    follow_plots,
-    metrics,
-    probe_of,
+    make_probe,
+    target_metrics,
     target_scene,
+    tracking_plots,
     visit_targets,
 )
 from pliant.zoo.robots import hydraulic_pendulum
@@ -37,33 +37,35 @@ INITIAL_FRACTION = 0.45  # of the control range, so that the pendulum can also c
 
 
 def pendulum(s: Mapping[str, Setting]) -> Robot:
+    """Return the pendulum of the settings."""
     return hydraulic_pendulum(
         divisions=(2, int(s["around"]), int(s["layers"])), order=int(s["order"])
     )
 
 
 def task(s: Mapping[str, Setting]) -> TargetTask:
+    """Return the task. All targets but the last one are equilibria of the pendulum."""
     robot = pendulum(s)
     lower, upper = robot.control_limits()
-    at = {
-        name: lower + np.array(share) * (upper - lower)
-        for name, share in {**TARGET_CONTROLS, "": 4 * (INITIAL_FRACTION,)}.items()
+    controls = {
+        name: lower + np.array(fractions) * (upper - lower)
+        for name, fractions in {**TARGET_CONTROLS, "": 4 * (INITIAL_FRACTION,)}.items()
     }
     model = Quasistatic(robot)
-    middle = equilibrium(model, at[""])
-    places = {
+    middle = equilibrium(model, controls[""])
+    tips = {
         name: robot.effector_position("tip", equilibrium(model, u, x0=middle.x).x)
-        for name, u in at.items()
+        for name, u in controls.items()
     }
     targets = {
-        **{name: places[name] for name in TARGET_CONTROLS},
-        "too far aside": places[""] + np.array(UNREACHABLE_OFFSET),
+        **{name: tips[name] for name in TARGET_CONTROLS},
+        "too far aside": tips[""] + np.array(UNREACHABLE_OFFSET),
     }
     return TargetTask(
         robot=robot,
         targets=targets,
         reachable={name: name in TARGET_CONTROLS for name in targets},
-        start=at[""],
+        start=controls[""],
         transition_steps=int(s["transition_steps"]),
     )
 
@@ -73,11 +75,11 @@ def perform(run: ExperimentRun) -> Outcome:
     target_task = task(run.settings)
     run.progress("computing the targets", 1, 1)
     result = visit_targets(target_task, run.progress)
-    run.keep(result.states, result.controls, dt=1.0 / RATE)
+    run.save_trajectory(result.states, result.controls, dt=1.0 / CONTROL_RATE)
     faults = failures(target_task, result)
     return Outcome(
         metrics=pendulum_metrics(target_task, result),
-        plots=[*place_plots(result), *follow_plots(target_task, result)],
+        plots=[*position_plots(result), *tracking_plots(target_task, result)],
         scene=target_scene(target_task, result, run.identity, VIEW),
         reached=not faults,
         message="; ".join(faults) or "done",
@@ -86,35 +88,36 @@ def perform(run: ExperimentRun) -> Outcome:
 
 
 def pendulum_metrics(target_task: TargetTask, result: TargetTaskResult) -> dict[str, Metric]:
+    """Return the metrics of the targets and of the range of motion."""
     ends = {name: 1e3 * visit.pose.positions[0] for name, visit in result.visits.items()}
-    aside = {
+    lateral = {
         f"{name}: lateral displacement": float(np.linalg.norm(end[:2]))
         for name, end in ends.items()
         if name.startswith("to ")
     }
-    ways = {
+    distances = {
         "height difference, contracted to extended": float(
             ends["contracted"][2] - ends["extended"][2]
         ),
-        **aside,
+        **lateral,
     }
     return {
-        **metrics(target_task, result),
-        **{name: Metric(value=way, unit="mm") for name, way in ways.items()},
+        **target_metrics(target_task, result),
+        **{name: Metric(value=value, unit="mm") for name, value in distances.items()},
     }
 
 
-def place_plots(result: TargetTaskResult) -> list[Plot]:
-    """Plot each coordinate of the tip and of its target over the control steps."""
-    steps = np.arange(1, len(result.wanted) + 1)
+def position_plots(result: TargetTaskResult) -> list[Plot]:
+    """Return plots of the tip coordinates and their targets over the control steps."""
+    steps = np.arange(1, len(result.step_targets) + 1)
     return [
         Plot(
             title=f"tip: {axis}",
             x="control step",
             y=f"{axis} [mm]",
             series={
-                "target": (steps, 1e3 * result.wanted[:, k]),
-                "tip": (steps, 1e3 * result.places[1:, k]),
+                "target": (steps, 1e3 * result.step_targets[:, k]),
+                "tip": (steps, 1e3 * result.positions[1:, k]),
             },
         )
         for k, axis in enumerate("xyz")
@@ -129,7 +132,7 @@ EXPERIMENT = Experiment(
     size="1,935 nodes, 4 cavities, 6 targets",
     takes="2 min",
     perform=perform,
-    probe=probe_of(pendulum),
+    probe=make_probe(pendulum),
     settings={
         "around": 3,
         "layers": 1,

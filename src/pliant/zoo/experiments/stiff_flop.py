@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from pliant.problem import paths
-from pliant.zoo.condensed_experiments import Maker, experiment
-from pliant.zoo.condensed_tasks import ReachTask, Weights, rest
+from pliant.zoo.condensed_experiments import TaskFactory, experiment
+from pliant.zoo.condensed_tasks import ReachTask, Weights, equilibrium_positions
 from pliant.zoo.experiment import Setting
 from pliant.zoo.robots import stiff_flop
 
@@ -15,7 +15,9 @@ from pliant.zoo.robots import stiff_flop
 GOAL_PRESSURES = {"middle": (0.9, 0.4, 0.0, 0.0, 0.0, 0.0), "tip": (0.8, 0.0, 0.0, 0.0, 0.6, 0.9)}
 
 
-def maker(effector: str) -> Maker:
+def task_factory(effector: str) -> TaskFactory:
+    """Return the function that creates the task of an effector, "middle" or "tip"."""
+
     def task(s: Mapping[str, Setting]) -> ReachTask:
         divisions = (int(s["core"]), int(s["around"]), int(s["layers"]))
         robot, dt, steps = (
@@ -25,7 +27,9 @@ def maker(effector: str) -> Maker:
         )
         max_pressure = robot.control_limits()[1]
         start, goal = (
-            robot.effector_position(effector, rest(robot, np.array(fraction) * max_pressure))
+            robot.effector_position(
+                effector, equilibrium_positions(robot, np.array(fraction) * max_pressure)
+            )
             for fraction in (np.zeros(6), GOAL_PRESSURES[effector])
         )
         end = dt * steps
@@ -45,7 +49,7 @@ def maker(effector: str) -> Maker:
 EXPERIMENTS = tuple(
     experiment(
         f"stiff-flop-{effector}",
-        maker(effector),
+        task_factory(effector),
         shows=f"six pressures move the {what} of a pneumatic arm to a goal, with active pressure "
         "limits",
         size="1,810 nodes, 6 chambers, 60 steps",

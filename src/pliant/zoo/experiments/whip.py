@@ -20,24 +20,25 @@ TARGETS = {
 TABLE = {1: (40, 1.0), 2: (40, 0.889)}  # steps and overall time [s] of Table I
 
 
-def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
-    steps, time, hits = int(settings["steps"]), float(settings["time"]), TARGETS[count]
+def make_task(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
+    """Return the task with 1 or 2 targets of the rod tip, hit at a given speed."""
+    steps, time, targets = int(settings["steps"]), float(settings["time"]), TARGETS[count]
     goal = Goal(
         effector="tip",
-        target=[place for _, place, _ in hits],
-        time=[share * time for share, _, _ in hits],
+        target=[position for _, position, _ in targets],
+        time=[fraction * time for fraction, _, _ in targets],
         weight=500.0,
     )
     speed = float(settings["speed"])
-    hit = [
+    velocity_goals = [
         Goal(
             effector="tip",
             quantity="velocity",
-            target=np.multiply(speed, way),
-            time=share * time,
+            target=np.multiply(speed, direction),
+            time=fraction * time,
             weight=0.05,
         )
-        for share, _, way in hits
+        for fraction, _, direction in targets
     ]
     return PlanningTask(
         robot=soft_rod(layers=int(settings["layers"])),
@@ -45,7 +46,7 @@ def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
         time=time,
         targets=[goal],
         terms=[
-            *(hit if speed > 0.0 else []),
+            *(velocity_goals if speed > 0.0 else []),
             Effort(weight=1e-3, order=2),
             Effort(weight=1e-2, order=1),
         ],
@@ -53,11 +54,11 @@ def make(count: int, settings: Mapping[str, Setting]) -> PlanningTask:
     )
 
 
-MAKERS = {f"whip-{count}": partial(make, count) for count in TABLE}
+TASK_FACTORIES = {f"whip-{count}": partial(make_task, count) for count in TABLE}
 EXPERIMENTS = [
     gripper_tasks.experiment(
         f"whip-{count}",
-        MAKERS[f"whip-{count}"],
+        TASK_FACTORIES[f"whip-{count}"],
         size="68 nodes, 7 joints",
         takes="15 s",
         shows=f"a robot arm hits {count} target{'s' if count > 1 else ''} with the tip "

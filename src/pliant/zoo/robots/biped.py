@@ -12,9 +12,8 @@ from pliant.robot import Effector, Robot
 # In units of 1/92 of the body length; the area is 5,024 squares, as many as the paper has
 # particles. Bevels avoid sharp corners between leg and body, where the material would tear.
 LENGTH, HEIGHT, WIDTH, LEG, BEVEL, INSET, LOW, POINTS = 92, 32, 26, 40, 10.5, 3, 8, 8
-MIN_CABLE_LENGTH = (
-    0.65  # of the rest length; stronger contraction tears the lower end of a cable out
-)
+# of the rest length; with stronger contraction the lower end of a cable tears out
+MIN_CABLE_LENGTH = 0.65
 
 
 def biped(

@@ -9,11 +9,8 @@ from pliant.geometry.lattice import kuhn_lattice
 from pliant.materials import Material
 from pliant.robot import Damping, Effector, Robot, Support
 
-BLOCK, BASE, TOP = (
-    0.025,
-    -0.0225,
-    0.1125,
-)  # [m] edge of both blocks, and heights of their centres
+# [m] edge of both blocks, and heights of their centres
+BLOCK, BASE, TOP = 0.025, -0.0225, 0.1125
 KNEE = np.array([0.097, 0.0, 0.045])  # [m] centre of the first knee, where its cable is fixed
 PULLEY = np.array([0.01, 0.0, 0.03])  # [m] pulley of the first cable
 SIDES = {"x+": 0, "y+": 1, "x-": 2, "y-": 3}  # quarter rotations about z from the first limb
@@ -85,6 +82,7 @@ def _mesh(across: int, along: int) -> Mesh:
 
 
 def _block(n: int, height: float) -> tuple[Array, Array]:
+    """Return points and cells of a cube with n cells per edge, centred at a height [m]."""
     lattice, cells = kuhn_lattice((n, n, n))
     return BLOCK * (lattice / n - 0.5) + np.array([0.0, 0.0, height]), cells
 

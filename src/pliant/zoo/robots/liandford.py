@@ -10,12 +10,8 @@ from pliant.materials import Material
 from pliant.robot import Damping, Effector, Robot
 
 LEGS = 6
-RING, ARCH, WIDTH, HUB = (
-    0.1,
-    0.035,
-    0.012,
-    0.012,
-)  # [m] radius of the motor ring, arch height, width and inner radius of a leg
+# [m] radius of the motor ring, arch height, width and inner radius of a leg
+RING, ARCH, WIDTH, HUB = 0.1, 0.035, 0.012, 0.012
 HALF = 0.03  # [m] half the length of the bar
 MAX_ANGLE = 1.2  # [rad] of a motor
 
@@ -76,6 +72,7 @@ def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot
 
 
 def _tangent(leg: int) -> Array:
+    """Return the unit tangent (3,) of the motor ring at a leg."""
     angle = 2.0 * np.pi * leg / LEGS
     return np.array([-np.sin(angle), np.cos(angle), 0.0])
 

@@ -68,8 +68,10 @@ def thin_cloth(
     divisions: tuple[int, int, int] = (1, 3, 14),
     size: tuple[float, float, float] = (0.015, 0.09, 0.42),
 ) -> Robot:
-    """A foam strip that hangs from the right arm above a table: 120 nodes with the default
-    divisions."""
+    """Return a foam strip that hangs from the right arm above a table.
+
+    It has 120 nodes by default.
+    """
     arm = raised_arm("right")
     grip = arm.positions(np.zeros((1, 3)), arm.start)[0]
     origin = grip - np.array([size[0] / 2, size[1] / 2, size[2]])
@@ -91,20 +93,25 @@ def cloth(
     divisions: tuple[int, int, int] = (1, 7, 9),
     size: tuple[float, float, float] = (0.02, 0.36, 0.4),
 ) -> Robot:
-    """A foam sheet that hangs from both arms by its upper corners above a table: 160 nodes with the
-    default divisions."""
+    """Return a foam sheet that hangs by its upper corners from both arms above a table.
+
+    It has 160 nodes by default.
+    """
     arms = {side: raised_arm(side) for side in ("right", "left")}
     grips = {side: arm.positions(np.zeros((1, 3)), arm.start)[0] for side, arm in arms.items()}
     middle = 0.5 * (grips["right"] + grips["left"])
     origin = middle - np.array([size[0] / 2, size[1] / 2, size[2]])
     top, ends = origin[2] + size[2], (origin[1], origin[1] + size[1])
-    reach, pad = 1.01 * size[1] / divisions[1] * max(1, divisions[1] // 4), 1e-3
-    held = {"right": (ends[0] - pad, ends[0] + reach), "left": (ends[1] - reach, ends[1] + pad)}
+    grip_width, pad = 1.01 * size[1] / divisions[1] * max(1, divisions[1] // 4), 1e-3
+    grip_ranges = {
+        "right": (ends[0] - pad, ends[0] + grip_width),
+        "left": (ends[1] - grip_width, ends[1] + pad),
+    }
     patches = {
         f"{side} grip": Patch(
             lower=(origin[0] - pad, a, top - pad), upper=(origin[0] + size[0] + pad, b, top + pad)
         )
-        for side, (a, b) in held.items()
+        for side, (a, b) in grip_ranges.items()
     }
     return Robot(
         name="cloth",
