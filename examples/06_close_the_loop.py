@@ -27,7 +27,7 @@ problem = pl.Problem(model=model, steps=24, terms=terms, x0=x0)
 reference = np.array([path(DT * k) for k in range(25)])
 controller = pl.mpc(problem, plan, effectors="tip", reference=reference, gain=0.2)
 
-# The real robot is 20 % softer. Neither the plan nor the controller knows.
+# The real robot is 20 % softer. Neither the plan nor the controller knows this.
 real = pl.SemiImplicit(pl.robots.diamond(along=5, E=4e5), dt=DT)
 state, x, random = controller.begin(), x0, np.random.default_rng(0)
 for k in range(80):

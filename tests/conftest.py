@@ -54,16 +54,16 @@ def dense():
 
 
 @pytest.fixture
-def one_sentence():
-    """Return one_sentence(make, says), which asserts that `make()` raises a PliantError.
+def raises_clear_error():
+    """Return raises_clear_error(make, pattern), which asserts that `make()` raises a PliantError.
 
-    The message is one line that matches the pattern `says`."""
+    The message is one line that matches the pattern."""
 
-    def check(make, says):
+    def check(make, pattern):
         with pytest.raises(PliantError) as caught:
             make()
         text = str(caught.value)
-        assert re.search(says, text), text
+        assert re.search(pattern, text), text
         assert re.fullmatch(r"[^\n\r\0]{10,2000}[.?)]", text), text
         assert "Traceback" not in text
 
@@ -71,8 +71,8 @@ def one_sentence():
 
 
 @pytest.fixture
-def given(tmp_path):
-    """Return given(content), which writes text or bytes to a file and returns its path."""
+def write_file(tmp_path):
+    """Return write_file(content), which writes text or bytes to a file and returns its path."""
 
     def write(content):
         path = tmp_path / "given.dat"

@@ -422,8 +422,8 @@ CASES = {f"{kind}: {name}": case for kind in KINDS for name, case in KINDS[kind]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_input_is_rejected_with_clear_message(case, one_sentence):
-    one_sentence(*CASES[case])
+def test_bad_input_is_rejected_with_clear_message(case, raises_clear_error):
+    raises_clear_error(*CASES[case])
 
 
 def test_at_least_70_cases_are_tested():

@@ -36,8 +36,8 @@ HUGE = (10**400, -(10**400), 10**5000)
         lambda huge: pl.Material(E=1e5, nu=0.3, power=huge),
     ],
 )
-def test_huge_integers_raise_clear_error(use, huge, one_sentence) -> None:
-    one_sentence(lambda: use(huge), r"1000|4300")
+def test_huge_integers_raise_clear_error(use, huge, raises_clear_error) -> None:
+    raises_clear_error(lambda: use(huge), r"1000|4300")
 
 
 def test_integers_are_limited_to_64_bits() -> None:

@@ -180,12 +180,12 @@ def test_missing_stream_is_silent(monkeypatch, clock):
         work(report, clock, seconds=3)
 
 
-def test_bad_progress_argument_is_rejected(one_sentence):
+def test_bad_progress_argument_is_rejected(raises_clear_error):
     def enter(value):
         with reporting(value):
             pass
 
-    one_sentence(lambda: enter("yes"), "progress is 'yes'")
+    raises_clear_error(lambda: enter("yes"), "progress is 'yes'")
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_old_trajectory_is_replaced_only_on_request(tmp_path):
     [
         (
             lambda home: (home / "chunk-000004.npz").unlink(),
-            r"chunk-000008.npz starts at step 8.*restore chunk-000004",
+            r"chunk-000008.npz starts at step 8.*Restore chunk-000004",
         ),
         (lambda home: cut(home / "chunk-000004.npz", 0.5), r"chunk-000004.npz is damaged.*resume"),
         (

@@ -32,7 +32,7 @@ CHAIN = [
 both = pytest.mark.parametrize("side", BASE)
 
 
-def turned(axis, angle):
+def rotated(axis, angle):
     """Return the rotation (4, 4) by an angle about x, y or z."""
     T, (i, j) = np.eye(4), [(1, 2), (2, 0), (0, 1)][axis]
     T[i, i] = T[j, j] = np.cos(angle)
@@ -46,7 +46,14 @@ def by_hand(side, u):
     for (xyz, rpy), angle in zip([BASE[side], *(row[:2] for row in CHAIN)], u, strict=True):
         shift = np.eye(4)
         shift[:3, 3] = xyz
-        T = T @ shift @ turned(2, rpy[2]) @ turned(1, rpy[1]) @ turned(0, rpy[0]) @ turned(2, angle)
+        T = (
+            T
+            @ shift
+            @ rotated(2, rpy[2])
+            @ rotated(1, rpy[1])
+            @ rotated(0, rpy[0])
+            @ rotated(2, angle)
+        )
     shift = np.eye(4)
     shift[2, 3] = 0.136
     return T @ shift

@@ -143,7 +143,7 @@ def test_liquid_uses_gravity_of_robot():
     plain = bag()
     mesh = plain.shape
     shape = Mesh(points=mesh.points @ R.T, cells=mesh.cells, surfaces=mesh.surfaces)
-    turned = pl.Robot(
+    rotated = pl.Robot(
         shape=shape,
         order=1,
         material=plain.material,
@@ -153,7 +153,7 @@ def test_liquid_uses_gravity_of_robot():
     )
     first, second = (
         pl.equilibrium(pl.Quasistatic(robot), np.array([800.0])).x.reshape(-1, 3)
-        for robot in (plain, turned)
+        for robot in (plain, rotated)
     )
     np.testing.assert_allclose(second, first @ R.T, atol=1e-9)
 

@@ -153,10 +153,10 @@ def test_active_stress_has_no_resultant_and_rotates_with_body(rng):
         np.cross(q.reshape(-1, 3), g.reshape(-1, 3)).sum(axis=0), 0.0, atol=1e-12 * np.abs(g).sum()
     )
     R = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    turned, h = eq.external_energy_and_gradient(
+    rotated, h = eq.external_energy_and_gradient(
         coefficients, (q.reshape(-1, 3) @ R.T + 1.0).ravel(), u
     )
-    assert turned == pytest.approx(energy, rel=1e-9)
+    assert rotated == pytest.approx(energy, rel=1e-9)
     np.testing.assert_allclose(
         h.reshape(-1, 3), g.reshape(-1, 3) @ R.T, atol=1e-9 * np.abs(g).max()
     )

@@ -31,12 +31,15 @@ PLANE = {
     "material": MATERIAL,
 }
 CASES = {
-    "turned beam": (BEAM, {"region": "start", "axis": (0.2, -0.4, 1.0), "origin": (0.0, 0.1, 0.0)}),
+    "rotated beam": (
+        BEAM,
+        {"region": "start", "axis": (0.2, -0.4, 1.0), "origin": (0.0, 0.1, 0.0)},
+    ),
     "moved beam": (BEAM, {"region": "start", "axis": (0.2, -0.4, 1.0), "drive": "translation"}),
-    "turned end of a beam": (BEAM, {"region": "end rotations", "axis": (0.0, 1.0, 0.0)}),
-    "turned box": (BOX, {"region": "x-", "axis": (1.0, 1.0, 0.0)}),
+    "rotated end of a beam": (BEAM, {"region": "end rotations", "axis": (0.0, 1.0, 0.0)}),
+    "rotated box": (BOX, {"region": "x-", "axis": (1.0, 1.0, 0.0)}),
     "moved box": (BOX, {"region": "x-", "axis": (1.0, 1.0, 0.0), "drive": "translation"}),
-    "turned plane": (PLANE, {"region": "x-"}),
+    "rotated plane": (PLANE, {"region": "x-"}),
     "moved plane": (PLANE, {"region": "x-", "axis": (0.0, 2.0), "drive": "translation"}),
 }
 cases = pytest.mark.parametrize("name", CASES)
@@ -193,8 +196,8 @@ def test_servo_is_stiffer_than_beam():
         ),
     ],
 )
-def test_bad_servo_is_rejected(robot, options, says, one_sentence):
-    one_sentence(
+def test_bad_servo_is_rejected(robot, options, says, raises_clear_error):
+    raises_clear_error(
         lambda: pl.ImplicitEuler(pl.Robot(**robot, actuators={"motor": Servo(**options)}), dt=0.01),
         says,
     )

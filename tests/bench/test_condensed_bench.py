@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pliant.bench import REPORTS
-from pliant.bench.condensed import backward, decisions, forward, report, whole_plan
+from pliant.bench.condensed import backward, control_step_times, forward, report, whole_plan
 from pliant.bench.peers.crocoddyl import crocoddyl_policy, crocoddyl_solver, shift_to_optimum
 from pliant.dynamics import SemiImplicit
 from pliant.planners import evaluate
@@ -115,12 +115,14 @@ def test_quick_run_is_measured_and_reported(task, problem):
         "forward": [forward(5, 3)],
         "backward": backward(problem, 3),
         "plans": [whole_plan(task, "linear", problem.initial_state, 2)],
-        "decisions": decisions(True, 6),
+        "control steps": control_step_times(True, 6),
     }
     numbers = json.loads(json.dumps(numbers))
     assert numbers["forward"][0]["minimum"] <= numbers["forward"][0]["median"]
     assert (
-        numbers["decisions"]["p50"] <= numbers["decisions"]["p99"] <= numbers["decisions"]["worst"]
+        numbers["control steps"]["p50"]
+        <= numbers["control steps"]["p99"]
+        <= numbers["control steps"]["largest"]
     )
     assert numbers["plans"][0]["iterations"] == 2
     if "missing" not in numbers["backward"]:

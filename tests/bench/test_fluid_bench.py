@@ -42,8 +42,8 @@ def numbers(**changes):
         "embree": {
             "build": 10.0,
             "cast": 40.0,
-            "share": 10.0,
-            "whole": 60.0,
+            "distribute": 10.0,
+            "total": 60.0,
             "difference": 1e-14,
             "unmatched": 0,
         },

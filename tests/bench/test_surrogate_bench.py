@@ -10,11 +10,11 @@ from pliant.bench.surrogate import (
     ERRORS,
     METHODS,
     PEERS,
-    Map,
+    BenchmarkMap,
     arm,
-    on_map,
+    measure_map,
+    measure_method,
     query_rows,
-    reached,
     report,
     ridge,
     slope_seconds,
@@ -26,7 +26,7 @@ KEYS = [f"{error:.0e}" for error in ERRORS]
 @pytest.fixture(scope="module")
 def measured():
     m = ridge(count=60)
-    return m, *on_map(m)
+    return m, *measure_map(m)
 
 
 def test_every_method_is_measured(measured):
@@ -73,7 +73,7 @@ def test_evaluations_are_shared_and_limited():
         calls.append(x.tobytes())
         return np.array([x @ x]), 2.0 * x[None]
 
-    m = Map(
+    m = BenchmarkMap(
         name="bowl",
         f=bowl,
         queries=np.array([[0.2, 0.3], [0.9, 0.8], [0.1, 0.9]]),
@@ -81,8 +81,8 @@ def test_evaluations_are_shared_and_limited():
         origin=-0.25,
         limit=7,
     )
-    numbers, made = on_map(m)
-    assert len(calls) == len(set(calls)) == numbers["made"]
+    numbers, made = measure_map(m)
+    assert len(calls) == len(set(calls)) == numbers["total evaluations"]
     assert made.keys() == {
         "Chebyshev"
     }  # the queries lie in three cells with eight corners; SciPy's methods start with 16 points
@@ -94,7 +94,7 @@ def test_evaluations_are_shared_and_limited():
 
 def test_arm_is_measured():
     m = arm(quick=True)
-    found, made = reached(m, "Grid")
+    found, made = measure_method(m, "Grid")
     assert set(found) == set(KEYS)
     assert slope_seconds(m) > 0.0
     (row,) = query_rows(m, {"Grid": made})
@@ -107,7 +107,7 @@ def test_report_lists_every_method(measured):
         {
             "method": name,
             "evaluations": 9,
-            "whole": 2.0,
+            "all outputs": 2.0,
             **({} if name in PEERS else {"coefficients": 4, "rows": 1.0}),
         }
         for name in METHODS
@@ -115,7 +115,9 @@ def test_report_lists_every_method(measured):
     priced = numbers | {
         "evaluation": 2.0,
         "slope": 0.5,
-        "methods": {name: {KEYS[0]: {"evaluations": 10, "own": 1.0}} for name in METHODS},
+        "methods": {
+            name: {KEYS[0]: {"evaluations": 10, "method seconds": 1.0}} for name in METHODS
+        },
     }
     found = report(json.loads(json.dumps({"maps": [numbers, priced], "queries": queries})))
     (title, columns, rows), (_, _, prices), (_, query_columns, query_lines) = found.tables

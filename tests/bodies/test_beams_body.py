@@ -433,8 +433,8 @@ def test_viscosity_dissipates_energy_but_not_in_rigid_rotation(rng):
     spin = lambda t: moved(body, q, Rotation.from_rotvec(t * np.array([0.4, -0.7, 1.1])))
     rigid = (spin(1e-4) - spin(-1e-4)) / 2e-4
     assert power(q, rigid) < 1e-12 * power(q, v) * (rigid @ rigid) / (v @ v)
-    turned = body.viscosity_of_step(body.fields, 0.02, [100.0, -100.0], [q])
-    assert body.energy(spin(0.5), body.fields, turned)[0] == pytest.approx(
+    rotated = body.viscosity_of_step(body.fields, 0.02, [100.0, -100.0], [q])
+    assert body.energy(spin(0.5), body.fields, rotated)[0] == pytest.approx(
         body.energy(q, body.fields)[0], rel=1e-9
     )
 
@@ -700,19 +700,19 @@ def robot_of_rods(**options):
         (lambda: robot_of_rods(material={}), "has no material"),
     ],
 )
-def test_bad_robot_of_rods_is_rejected(make, says, one_sentence):
-    one_sentence(lambda: pl.ImplicitEuler(make(), dt=0.01), says)
+def test_bad_robot_of_rods_is_rejected(make, says, raises_clear_error):
+    raises_clear_error(lambda: pl.ImplicitEuler(make(), dt=0.01), says)
 
 
-def test_rods_are_rejected_where_a_solid_is_required(one_sentence):
+def test_rods_are_rejected_where_a_solid_is_required(raises_clear_error):
     pull = {"pull": Thrust(point=(1, 0, 0), limits=(-1.0, 1.0))}
-    one_sentence(
+    raises_clear_error(
         lambda: pl.MaterialPoint(robot_of_rods(), dt=0.01, cell=0.01),
         "made of Rods, which have no mesh to fill with particles",
     )
     held = [pl.Support(region="start")]
     damped = robot_of_rods(actuators=pull, supports=held, damping=pl.Damping(stiffness=0.1))
-    one_sentence(
+    raises_clear_error(
         lambda: pl.Latent(damped, dt=0.01, cell=1.0),
         "beams with stiffness damping, which a latent model does not include",
     )

@@ -130,7 +130,10 @@ BAD = {
         lambda: Corners(lambda x: (x, x), dim=1),
         r"function f\(x, near\)",
     ),
-    "corners of a number": (lambda: Corners(5, dim=1), r"map is '5'; give a function f\(x, near\)"),
+    "corners of a number": (
+        lambda: Corners(5, dim=1),
+        r"map is '5'\. Give a function f\(x, near\)",
+    ),
 }
 
 

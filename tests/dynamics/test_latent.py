@@ -323,7 +323,7 @@ def test_robots_without_an_equilibrium_map_are_rejected(robot, says):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"cell": 0.0}, "must be positive"),
+        ({"cell": 0.0}, "Give a positive number"),
         ({"cell": [1.0, 1.0, 1.0]}, "shape"),
         ({"cell": 1.0, "start": [1.0]}, "first controls"),
         ({"cell": 1.0, "domain": (2.0, 1.0)}, "lower bound"),

@@ -175,8 +175,8 @@ CASES = {f"{kind}: {name}": case for kind in KINDS for name, case in KINDS[kind]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_bad_geometry_raises_clear_error(case, one_sentence):
-    one_sentence(*CASES[case])
+def test_bad_geometry_raises_clear_error(case, raises_clear_error):
+    raises_clear_error(*CASES[case])
 
 
 # Files: (reader, content, pattern of the error message)
@@ -248,9 +248,9 @@ FILES = {
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_bad_file_raises_clear_error(case, given, one_sentence):
+def test_bad_file_raises_clear_error(case, write_file, raises_clear_error):
     read, content, message = FILES[case]
-    one_sentence(lambda: read(given(content)), message)
+    raises_clear_error(lambda: read(write_file(content)), message)
 
 
 BAD_PATHS = {
@@ -261,6 +261,6 @@ BAD_PATHS = {
 
 
 @pytest.mark.parametrize("case", BAD_PATHS)
-def test_bad_path_or_scale_raises_clear_error(case, tmp_path, one_sentence):
+def test_bad_path_or_scale_raises_clear_error(case, tmp_path, raises_clear_error):
     read, message = BAD_PATHS[case]
-    one_sentence(lambda: read(tmp_path), message)
+    raises_clear_error(lambda: read(tmp_path), message)

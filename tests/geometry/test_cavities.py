@@ -175,14 +175,14 @@ def test_cavities_get_the_given_names():
         np.testing.assert_allclose(mesh.points[named.nodes(name)].mean(axis=0), (x, 1.5, 1.5))
 
 
-def test_bad_cavity_names_raise(one_sentence):
+def test_bad_cavity_names_raise(raises_clear_error):
     mesh = box_with_voids((5, 3, 3), [(1, 1, 1), (3, 1, 1)])
-    one_sentence(
+    raises_clear_error(
         lambda: name_cavities(mesh, ["left"]), r"1 names for 2 cavities.*\[1.5, 1.5, 1.5\]"
     )
-    one_sentence(lambda: name_cavities(mesh, ["left", "left"]), "'left' already names")
-    one_sentence(lambda: name_cavities(name_cavities(mesh)), "'cavity-1' already names")
-    one_sentence(lambda: name_cavities(Box(size=(1, 1, 1)).mesh()), "no cavity")
+    raises_clear_error(lambda: name_cavities(mesh, ["left", "left"]), "'left' already names")
+    raises_clear_error(lambda: name_cavities(name_cavities(mesh)), "'cavity-1' already names")
+    raises_clear_error(lambda: name_cavities(Box(size=(1, 1, 1)).mesh()), "no cavity")
 
 
 # Chambered cylinder

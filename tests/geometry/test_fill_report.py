@@ -223,9 +223,11 @@ def test_strict_tolerances_detect_a_small_overlap():
 
 
 @pytest.mark.parametrize("tolerances", [0.5, {"volume_error": 0.5}, False])
-def test_tolerances_of_wrong_type_raise(tolerances, one_sentence):
+def test_tolerances_of_wrong_type_raise(tolerances, raises_clear_error):
     surface = joined(box((0.02, 0.02, 0.03)))
-    one_sentence(lambda: fill(surface, 0.005, tolerances=tolerances), "give geometry.FillToler")
+    raises_clear_error(
+        lambda: fill(surface, 0.005, tolerances=tolerances), "give geometry.FillToler"
+    )
 
 
 def test_separate_bodies_are_separate_pieces():

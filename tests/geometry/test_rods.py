@@ -146,8 +146,8 @@ def test_each_part_has_its_section():
         (lambda: RectangularSection(width=np.inf, height=1.0), "width of a bar is inf"),
     ],
 )
-def test_bad_rods_and_sections_raise(make, message, one_sentence):
-    one_sentence(make, message)
+def test_bad_rods_and_sections_raise(make, message, raises_clear_error):
+    raises_clear_error(make, message)
 
 
 def test_arrays_are_read_only():

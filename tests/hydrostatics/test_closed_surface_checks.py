@@ -103,19 +103,19 @@ def test_needle_through_one_triangle_is_found():
     assert find_intersecting_pair(*joined((ball.points, ball.triangles), at(1.01))) is None
 
 
-def test_self_intersecting_surface_raises(one_sentence):
+def test_self_intersecting_surface_raises(raises_clear_error):
     """The ears of a hare are mirrored into its back."""
     surface = hare_surface(0.02, divisions=30)
     points = np.array(surface.points)
     ears = points[:, 2] > 0.006
     points[ears, 2] = 0.012 - points[ears, 2]
-    one_sentence(
+    raises_clear_error(
         lambda: check_closed_surface(points, surface.triangles),
         "crosses or touches itself: triangles .* meet",
     )
     shifted = np.array(surface.points)
     shifted[0] = -shifted[0] + 2.0 * shifted.mean(axis=0)  # one node is moved through the body
-    one_sentence(
+    raises_clear_error(
         lambda: check_closed_surface(shifted, surface.triangles),
         "crosses or touches itself: triangles .* meet",
     )
@@ -142,8 +142,8 @@ def test_self_intersecting_surface_raises(one_sentence):
         (np.full(CUBE[0].shape, "here"), CUBE[1], "points of the wall is"),
     ],
 )
-def test_bad_closed_surface_raises(one_sentence, points, triangles, message):
-    one_sentence(lambda: check_closed_surface(points, triangles), message)
+def test_bad_closed_surface_raises(raises_clear_error, points, triangles, message):
+    raises_clear_error(lambda: check_closed_surface(points, triangles), message)
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,8 @@ def test_bad_closed_surface_raises(one_sentence, points, triangles, message):
         (lambda: hare_surface(1.0, divisions=2), "hare has '2' divisions"),
     ],
 )
-def test_bad_shape_raises(one_sentence, make, message):
-    one_sentence(make, message)
+def test_bad_shape_raises(raises_clear_error, make, message):
+    raises_clear_error(make, message)
 
 
 def test_correctly_nested_parts_are_accepted():

@@ -138,7 +138,7 @@ def test_torque_is_that_of_the_weight_at_the_fluid_centroid():
         ({"points": TANK.points * np.nan}, "points of the wall is nan"),
     ],
 )
-def test_bad_fluid_volume_or_surface_raises(one_sentence, change, message):
+def test_bad_fluid_volume_or_surface_raises(raises_clear_error, change, message):
     case = {
         "points": TANK.points,
         "triangles": TANK.triangles,
@@ -147,6 +147,6 @@ def test_bad_fluid_volume_or_surface_raises(one_sentence, change, message):
         "gravity": DOWN,
         **change,
     }
-    one_sentence(
+    raises_clear_error(
         lambda: solve_free_surface(case.pop("points"), case.pop("triangles"), **case), message
     )

@@ -213,7 +213,7 @@ def test_forces_are_linear_in_pressure_and_gravity():
     ],
 )
 @pytest.mark.parametrize("function", [hydrostatic_load, hydrostatic_stiffness])
-def test_bad_fluid_or_surface_raises(one_sentence, function, change, message):
+def test_bad_fluid_or_surface_raises(raises_clear_error, function, change, message):
     case = {
         "points": HARE.points,
         "triangles": HARE.triangles,
@@ -221,4 +221,4 @@ def test_bad_fluid_or_surface_raises(one_sentence, function, change, message):
         "gravity": (0.0, 0.0, -9.81),
         **change,
     }
-    one_sentence(lambda: function(case.pop("points"), case.pop("triangles"), **case), message)
+    raises_clear_error(lambda: function(case.pop("points"), case.pop("triangles"), **case), message)

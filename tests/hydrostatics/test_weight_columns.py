@@ -188,12 +188,12 @@ def test_nodes_without_triangles_do_not_enlarge_the_grid():
     assert found.volume == alone.volume
 
 
-def test_hole_between_the_columns_raises(one_sentence):
+def test_hole_between_the_columns_raises(raises_clear_error):
     """A missing triangle, two open ends and a reversed triangle raise. Closed surfaces pass."""
     surface = cubes((0.0, 0.0, 0.0))
     for t in range(len(surface.triangles)):
         remaining = np.delete(surface.triangles, t, axis=0)
-        one_sentence(
+        raises_clear_error(
             lambda remaining=remaining: column_weights(
                 surface.points, remaining, grid=1, density=WATER, gravity=DOWN
             ),
@@ -201,12 +201,12 @@ def test_hole_between_the_columns_raises(one_sentence):
         )
     flat = np.ptp(surface.points[surface.triangles][:, :, 0], axis=1) > 0.0
     tube = surface.triangles[flat]  # open at two ends, whose area vectors cancel
-    one_sentence(
+    raises_clear_error(
         lambda: column_weights(surface.points, tube, grid=1, density=WATER, gravity=DOWN),
         "edges are open",
     )
     reversed_triangle = np.vstack([surface.triangles[:1, ::-1], surface.triangles[1:]])
-    one_sentence(
+    raises_clear_error(
         lambda: column_weights(
             surface.points, reversed_triangle, grid=1, density=WATER, gravity=DOWN
         ),
@@ -261,7 +261,7 @@ def test_weights_are_bitwise_independent_of_the_number_of_threads(grid):
         ({"points": np.full((2562, 3), np.inf)}, "points of the wall is inf"),
     ],
 )
-def test_bad_columns_raise(one_sentence, change, message):
+def test_bad_columns_raise(raises_clear_error, change, message):
     case = {
         "points": BALL.points,
         "triangles": BALL.triangles,
@@ -270,4 +270,6 @@ def test_bad_columns_raise(one_sentence, change, message):
         "gravity": DOWN,
         **change,
     }
-    one_sentence(lambda: column_weights(case.pop("points"), case.pop("triangles"), **case), message)
+    raises_clear_error(
+        lambda: column_weights(case.pop("points"), case.pop("triangles"), **case), message
+    )

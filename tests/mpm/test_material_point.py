@@ -75,8 +75,8 @@ def test_stiff_body_rotates_like_a_rigid_body(dim):
     W[1, 0], W[0, 1] = 5.0, -5.0
     at, n = model.body.samples.points, model.body.n_particles
     x = run(model, 100, model.state(model.body.rest, (at @ W.T).ravel(), np.tile(W, (n, 1, 1))))[-1]
-    turned = at * ([-1.0, -1.0] if dim == 2 else [-1.0, -1.0, 1.0])
-    np.testing.assert_allclose(tables(model, x)[0], turned, atol=2e-3 * 0.05)
+    rotated = at * ([-1.0, -1.0] if dim == 2 else [-1.0, -1.0, 1.0])
+    np.testing.assert_allclose(tables(model, x)[0], rotated, atol=2e-3 * 0.05)
 
 
 # Conserved quantities

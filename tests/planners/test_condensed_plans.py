@@ -149,9 +149,11 @@ def test_condensed_plan_respects_stroke_limit(model, exact, increment, derivativ
 
     bound = 0.8 * strokes(exact).max()
     options = Options(iterations=60, tolerance=1e-5)
-    wish = [StrokeLimit(actuator="c", upper=bound, increment=increment)]
+    constraints = [StrokeLimit(actuator="c", upper=bound, increment=increment)]
     rough = Condensed(model=model, actuators=("c",), derivative=derivative)
-    plan = ddp(task(rough, constraints=wish), options=options)  # its last rounds use gauss_newton
+    plan = ddp(
+        task(rough, constraints=constraints), options=options
+    )  # its last rounds use gauss_newton
     assert bound * 0.99 <= strokes(plan).max() <= bound * (1.0 + 1e-4)
 
 
@@ -168,9 +170,9 @@ def test_known_disturbance_is_compensated(exact):
 
 
 def test_term_outside_the_reduced_state_is_rejected(model):
-    wish = task(Condensed(model=model), constraints=[StrokeLimit(actuator="a", upper=0.01)])
+    problem = task(Condensed(model=model), constraints=[StrokeLimit(actuator="a", upper=0.01)])
     with pytest.raises(InputError, match=r"Condensed\(effectors=..., actuators=...\)"):
-        ddp(wish)
+        ddp(problem)
 
 
 def test_unactuated_effector_is_rejected(model):

@@ -411,7 +411,7 @@ def test_guess_that_fails_to_simulate_is_rejected(method):
 
 @every
 @pytest.mark.parametrize(
-    ("guess", "sentence"),
+    ("guess", "message"),
     [
         (np.full((6, 3), np.nan), "is nan at entry 0, 0; it must be finite"),
         (np.zeros((5, 3)), r"has shape \(5, 3\); give numbers of shape \(6, 3\)"),
@@ -419,8 +419,8 @@ def test_guess_that_fails_to_simulate_is_rejected(method):
         ("fast", "give numbers of shape"),
     ],
 )
-def test_bad_guess_is_rejected(method, guess, sentence):
-    with pytest.raises(InputError, match=sentence):
+def test_bad_guess_is_rejected(method, guess, message):
+    with pytest.raises(InputError, match=message):
         METHODS[method](problem_with("free"), guess=guess)
 
 

@@ -128,8 +128,8 @@ def renamed():
     ],
     ids=["robot", "controls", "dt", "rule"],
 )
-def test_plan_of_another_model_is_rejected(saved, model, says, one_sentence):
-    one_sentence(lambda: Plan.load(saved, model=model), says)
+def test_plan_of_another_model_is_rejected(saved, model, says, raises_clear_error):
+    raises_clear_error(lambda: Plan.load(saved, model=model), says)
 
 
 BAR = """
@@ -196,23 +196,27 @@ def test_robot_digest_names_the_different_parts():
     assert EquilibriumMap(robot=other).key != EquilibriumMap(robot=bar()).key
 
 
-def test_path_without_a_plan_is_rejected(saved, one_sentence):
+def test_path_without_a_plan_is_rejected(saved, raises_clear_error):
     Plan.load(saved).to_csv(saved / "plan.csv")
-    one_sentence(lambda: Plan.load(saved / "plan.csv"), "plan.csv is not a saved plan. Give the")
-    one_sentence(
+    raises_clear_error(
+        lambda: Plan.load(saved / "plan.csv"), "plan.csv is not a saved plan. Give the"
+    )
+    raises_clear_error(
         lambda: Plan.load(saved / "no"), "does not exist. Give the folder that plan.save wrote"
     )
-    one_sentence(lambda: Plan.load(3), "The path of a plan is '?3'?.*folder that plan.save wrote")
-    one_sentence(lambda: load_controls(3, (4, 2)), "The path of a plan is '?3'?")
+    raises_clear_error(
+        lambda: Plan.load(3), "The path of a plan is '?3'?.*folder that plan.save wrote"
+    )
+    raises_clear_error(lambda: load_controls(3, (4, 2)), "The path of a plan is '?3'?")
 
 
-def test_unfinished_plan_needs_a_model_to_load(tmp_path, one_sentence):
+def test_unfinished_plan_needs_a_model_to_load(tmp_path, raises_clear_error):
     def stop(what, done, total):
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
         ddp(reach(jet()), options=Options(folder=tmp_path, progress=stop))
-    one_sentence(lambda: Plan.load(tmp_path), "before the search ended, .* Give model=")
+    raises_clear_error(lambda: Plan.load(tmp_path), "before the search ended, .* Give model=")
     again = Plan.load(tmp_path, model=jet())
     assert not again.status
     assert again.states.shape == planned().states.shape
@@ -232,9 +236,11 @@ def test_model_without_a_robot_has_numbered_controls(tmp_path):
     assert (plan.model.robot, plan.model.names) == ("Alone", ("control 1", "control 2"))
 
 
-def test_plan_without_a_model_is_not_saved(tmp_path, one_sentence):
-    one_sentence(lambda: replace(planned(), model=None).save(tmp_path), "has no model")
-    one_sentence(lambda: replace(planned(), model=None).to_csv(tmp_path / "t"), "has no model")
+def test_plan_without_a_model_is_not_saved(tmp_path, raises_clear_error):
+    raises_clear_error(lambda: replace(planned(), model=None).save(tmp_path), "has no model")
+    raises_clear_error(
+        lambda: replace(planned(), model=None).to_csv(tmp_path / "t"), "has no model"
+    )
 
 
 def nested(n: int) -> str:
@@ -276,54 +282,54 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_damaged_plan_is_rejected_in_one_line(saved, case, one_sentence):
+def test_damaged_plan_is_rejected_in_one_line(saved, case, raises_clear_error):
     change, says = DAMAGE[case]
     path = saved / "plan.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    one_sentence(lambda: Plan.load(saved), says)
+    raises_clear_error(lambda: Plan.load(saved), says)
 
 
 @pytest.mark.parametrize(
     "key", ["dt", "names", "controls", "history", "space", "initial_state", "cost"]
 )
-def test_plan_without_a_required_key_is_rejected(saved, key, one_sentence):
+def test_plan_without_a_required_key_is_rejected(saved, key, raises_clear_error):
     path = saved / "plan.json"
     raw = json.loads(path.read_text())
     del raw[key]
     path.write_text(json.dumps(raw))
-    one_sentence(lambda: Plan.load(saved), "plan.json is damaged")
+    raises_clear_error(lambda: Plan.load(saved), "plan.json is damaged")
 
 
 @pytest.mark.parametrize(
     ("old", "new"), [('"cost": ', '"cost": NaN, "c": '), ('"dt": ', '"dt": 1e400, "c": ')]
 )
-def test_non_finite_numbers_are_rejected(saved, old, new, one_sentence):
+def test_non_finite_numbers_are_rejected(saved, old, new, raises_clear_error):
     path = saved / "plan.json"
     path.write_text(path.read_text().replace(old, new, 1))
-    one_sentence(lambda: Plan.load(saved), "plan.json")
+    raises_clear_error(lambda: Plan.load(saved), "plan.json")
 
 
-def test_truncated_or_nested_plan_is_rejected(saved, one_sentence):
+def test_truncated_or_nested_plan_is_rejected(saved, raises_clear_error):
     path = saved / "plan.json"
     text = path.read_text()
     for bad in ("", text[: len(text) // 2], nested(100_000), "[]", "9" * 5000):
         path.write_text(bad)
-        one_sentence(lambda: Plan.load(saved), "plan.json")
+        raises_clear_error(lambda: Plan.load(saved), "plan.json")
     path.unlink()
-    one_sentence(lambda: Plan.load(saved), "does not exist")
+    raises_clear_error(lambda: Plan.load(saved), "does not exist")
 
 
-def test_damaged_states_are_rejected(saved, one_sentence):
+def test_damaged_states_are_rejected(saved, raises_clear_error):
     [path] = saved.glob("states-*.npy")
     blob = path.read_bytes()
     for bad in (b"", blob[:-8], blob[:-1] + b"\x01", b"\x93NUMPY"):
         path.write_bytes(bad)
-        one_sentence(lambda: Plan.load(saved), r"states-\w+.npy does not belong to")
+        raises_clear_error(lambda: Plan.load(saved), r"states-\w+.npy does not belong to")
     path.unlink()
-    one_sentence(lambda: Plan.load(saved), r"states-\w+.npy does not exist")
+    raises_clear_error(lambda: Plan.load(saved), r"states-\w+.npy does not exist")
 
 
-def test_hostile_states_are_never_unpickled(saved, one_sentence):
+def test_hostile_states_are_never_unpickled(saved, raises_clear_error):
     import hashlib
     import io
 
@@ -336,7 +342,7 @@ def test_hostile_states_are_never_unpickled(saved, one_sentence):
         (saved / f"states-{digest[:8]}.npy").write_bytes(blob)
         raw["arrays"]["states"] = digest
         (saved / "plan.json").write_text(json.dumps(raw))
-        one_sentence(lambda: Plan.load(saved), "is not an array of numbers")
+        raises_clear_error(lambda: Plan.load(saved), "is not an array of numbers")
 
 
 def other_plan() -> Plan:

@@ -83,6 +83,6 @@ def test_simulation_shows_its_steps(shown):
     assert shown() == []
 
 
-def test_bad_progress_is_rejected(one_sentence):
-    one_sentence(lambda: Options(progress=3), "progress is '3'")
-    one_sentence(lambda: pl.plan(reach(), progress="loud"), "progress is 'loud'")
+def test_bad_progress_is_rejected(raises_clear_error):
+    raises_clear_error(lambda: Options(progress=3), "progress is '3'")
+    raises_clear_error(lambda: pl.plan(reach(), progress="loud"), "progress is 'loud'")

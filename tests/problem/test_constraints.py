@@ -339,17 +339,17 @@ def nan_left_of_here(y):
         keep_out("tip", Obstacle(distance=lambda y: (nan_left_of_here(y.T)[0], y, y))),
     ],
 )
-def test_nan_constraint_of_the_guess_is_rejected(constraint, one_sentence):
+def test_nan_constraint_of_the_guess_is_rejected(constraint, raises_clear_error):
     """NaN is neither inside nor outside a set, so a plan could report it as satisfied."""
-    one_sentence(
+    raises_clear_error(
         lambda: pl.plan(problem_of([constraint])),
         r"constraint on 'tip': its function returns nan at \[0\., 0\.\]",
     )
 
 
-def test_nan_residual_of_the_guess_is_rejected(one_sentence):
+def test_nan_residual_of_the_guess_is_rejected(raises_clear_error):
     terms = [Residual(effector="tip", residual=nan_left_of_here)]
-    one_sentence(
+    raises_clear_error(
         lambda: pl.plan(Problem(model=jet(), steps=2, terms=terms)),
         r"residual of 'tip': its function returns nan at",
     )

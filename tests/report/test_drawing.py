@@ -151,7 +151,7 @@ def test_normals_of_a_sphere_are_smooth():
         ({"frames": np.zeros((2, 4, 5))}, r"\(n, 2\) or \(n, 3\)"),
         ({"frames": np.zeros((0, 4, 3))}, "at least one frame"),
         ({"frames": np.full((2, 4, 3), np.nan)}, r"`frames` of the scene is nan at \(0, 0, 0\)"),
-        ({"facets": [[0, 1, 4]]}, "Facet 0 names vertex 4.*0 to 3"),
+        ({"facets": [[0, 1, 4]]}, "Facet 0 refers to vertex 4.*0 to 3"),
         ({"facets": [[0, 1, 2, 3]]}, r"The facets have shape \(1, 4\)"),
         ({"values": np.zeros((2, 5))}, r"`values` .* \(2, 4\) is needed"),
         ({"markers": np.zeros((3, 1, 3))}, "`markers`"),
@@ -167,7 +167,7 @@ def test_invalid_scene_raises(changes, message):
 
 
 def test_invalid_frame_or_picture_size_raises(bar):
-    with pytest.raises(InputError, match=r"Frame 12 .* frames 0 to 11"):
+    with pytest.raises(InputError, match=r"no frame 12.*from 0 to 11"):
         draw(bar, 12, SMALL)
     with pytest.raises(InputError, match="too small"):
         draw(bar, 0, (10, 10))

@@ -64,7 +64,8 @@ def test_nan_values_and_dollar_signs_can_be_plotted():
     y = np.exp(-T)
     y[3:6] = np.nan
     y[8] = np.inf
-    plot_png(plot(title="cost in $ and $^", series={"a $_": (T, y)}))
+    png = plot_png(plot(title="cost in $ and $^", series={"a $_": (T, y)}))
+    assert has_colour(png, SERIES[0])
 
 
 @pytest.mark.parametrize(

@@ -213,7 +213,7 @@ def test_cable_width_and_colour_show_tension():
 @pytest.mark.parametrize(
     ("tension", "message"),
     [
-        ([0.0, 1.2], "The relative tension of a line is 0 to 1.2; give fractions"),
+        ([0.0, 1.2], "The relative tension of a line is 0 to 1.2. Give fractions"),
         ([0.5], r"`relative_tension of a line` .* \(2\) is needed"),
     ],
 )

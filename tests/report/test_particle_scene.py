@@ -309,10 +309,10 @@ def test_vtk_frames_of_earlier_run_are_removed(tmp_path: Path):
     ("options", "message"),
     [
         ({"colour": "stress"}, "cannot be coloured by 'stress'; "),
-        ({"colour": "actuation"}, "the controls are needed"),
+        ({"colour": "actuation"}, "without controls"),
         (
             {"controls": np.zeros((5, 1))},
-            r"5 rows of controls for 3 states; give 2, one for each step between them, or 3",
+            r"5 rows of controls for 3 states. Give 2, one for each step between them, or 3",
         ),
         ({"controls": np.zeros((2, 3))}, r"controls has shape \(2, 3\)"),
         ({"marked": ("tpi",)}, "no effector 'tpi'; did you mean 'tip'"),
@@ -347,7 +347,7 @@ def test_states_of_other_model_raise(tmp_path: Path):
 
 def test_unwritable_vtk_files_raise(tmp_path: Path):
     model = flat()
-    with pytest.raises(InputError, match="`every` is '0'; give a whole number"):
+    with pytest.raises(InputError, match=r"`every` is '0'\. Give a whole number"):
         write_vtk(tmp_path, model, at_rest(model), every=0)
     (tmp_path / "file").write_text("here")
     with pytest.raises(PliantError, match="could not be written"):
@@ -357,7 +357,7 @@ def test_unwritable_vtk_files_raise(tmp_path: Path):
 @pytest.mark.parametrize(
     ("points", "fields", "message"),
     [
-        (np.zeros((3, 4)), {}, r"shape \(3, 4\); give some of \(n, 2\) or \(n, 3\)"),
+        (np.zeros((3, 4)), {}, r"shape \(3, 4\). Give points \(n, 2\) or \(n, 3\)"),
         (
             np.zeros((3, 2)),
             {"heat": np.zeros(4)},

@@ -153,9 +153,9 @@ ROBOT_FILES = {
 
 
 @pytest.mark.parametrize("case", ROBOT_FILES)
-def test_bad_robot_file_is_rejected(case, given, one_sentence):
+def test_bad_robot_file_is_rejected(case, write_file, raises_clear_error):
     text, message = ROBOT_FILES[case]
-    one_sentence(lambda: load_task(given(text)), message)
+    raises_clear_error(lambda: load_task(write_file(text)), message)
 
 
 INVALID_PATHS = {
@@ -169,32 +169,34 @@ INVALID_PATHS = {
 
 
 @pytest.mark.parametrize("case", INVALID_PATHS)
-def test_invalid_path_is_rejected(case, tmp_path, one_sentence):
+def test_invalid_path_is_rejected(case, tmp_path, raises_clear_error):
     read, message = INVALID_PATHS[case]
-    one_sentence(lambda: read(tmp_path), message)
+    raises_clear_error(lambda: read(tmp_path), message)
 
 
-def test_valid_robot_file_is_accepted(given):
-    task = load_task(given(VALID))
+def test_valid_robot_file_is_accepted(write_file):
+    task = load_task(write_file(VALID))
     assert pl.simulate(task.model(), lambda k, x: task.control(k), steps=1).states.shape == (2, 120)
 
 
-def test_robot_file_in_millimetres_warns(given):
+def test_robot_file_in_millimetres_warns(write_file):
     with pytest.warns(UserWarning, match=r"millimetres"):
-        load_robot(given(changed("[0.1, 0.02, 0.02]", "[100, 20, 20]")))
+        load_robot(write_file(changed("[0.1, 0.02, 0.02]", "[100, 20, 20]")))
 
 
-def test_gravity_above_centrifuge_warns(given):
+def test_gravity_above_centrifuge_warns(write_file):
     with pytest.warns(UserWarning, match=r"The gravity is 9810 m/s\^2, more than a centrifuge"):
-        load_robot(given(changed("-9.81", "-9810")))
+        load_robot(write_file(changed("-9.81", "-9810")))
 
 
 @pytest.mark.parametrize("number", ["1" * 401, "1" * 5001, "0x" + "f" * 5001])
-def test_integer_of_more_than_64_bits_is_rejected(given, one_sentence, number: str) -> None:
-    path = given(f"name = 'x'\n[material]\nE = {number}\n")
-    one_sentence(lambda: load_robot(path), "more than 64 bits")
+def test_integer_of_more_than_64_bits_is_rejected(
+    write_file, raises_clear_error, number: str
+) -> None:
+    path = write_file(f"name = 'x'\n[material]\nE = {number}\n")
+    raises_clear_error(lambda: load_robot(path), "more than 64 bits")
 
 
-def test_thousands_of_dotted_keys_are_rejected(given, one_sentence) -> None:
-    path = given(".".join(["a"] * 5000) + " = 1")
-    one_sentence(lambda: load_robot(path), "nested too deeply")
+def test_thousands_of_dotted_keys_are_rejected(write_file, raises_clear_error) -> None:
+    path = write_file(".".join(["a"] * 5000) + " = 1")
+    raises_clear_error(lambda: load_robot(path), "nested too deeply")

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
+from texts import BOX
 
 import pliant as pl
 from pliant.core import InputError
 from pliant.robot_files import load_robot, load_task
 
-BOX = (
-    '[geometry]\nshape = "box"\nsize = [0.1, 0.02, 0.02]\ndivisions = [4, 1, 1]\norder = '
-    "1\n[material]\nE = 1e5\nnu = 0.4\n"
-)
 STRIP = (
     '[geometry]\nshape = "rectangle"\nsize = [0.1, 0.02]\ndivisions = [4, 1]\norder = '
     "1\n[material]\nE = 1e5\nnu = 0.4\n"

@@ -167,7 +167,7 @@ def test_check_prints_liquid_weight_and_warns_about_high_density(tmp_path):
         assert weight == pytest.approx(1e-6 * density * volume, rel=1e-3)
         assert (
             sum(
-                "more than any metal; if it is in g/m^3, write 1000." in text
+                "more than any metal. If it is in g/m^3, write 1000." in text
                 for text in found.warnings
             )
             == n_warnings

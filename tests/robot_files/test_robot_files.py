@@ -11,6 +11,7 @@ from PIL import Image
 from texts import BOX, MATERIAL
 
 import pliant as pl
+from pliant.actuators.arm_file import load_arm
 from pliant.core import InputError
 from pliant.robot_files import Keyframes, load_robot, load_task
 from pliant.robot_files.layout import ACTUATORS, OBSTACLES, ROBOT, SHAPES, SOURCES
@@ -267,3 +268,14 @@ region = "foot"
     np.testing.assert_array_equal(robot.body().region("foot"), robot.body().region("x-"))
     with pytest.raises(InputError, match="No boundary facet belongs to surface 'foot'"):
         load_robot(written(f"{BOX}\n[surfaces.foot]\nlower = [5, 5, 5]\nupper = [6, 6, 6]"))
+
+
+def save_example(path):
+    load_robot(EXAMPLES / "finger.toml").save(path)
+
+
+@pytest.mark.parametrize("path", [None, 5, b"finger.toml"])
+@pytest.mark.parametrize("use", [load_robot, load_task, load_arm, save_example])
+def test_path_of_wrong_type_raises_clear_error(use, path):
+    with pytest.raises(InputError, match=r"path of the .* file is .*; give text or a pathlib.Path"):
+        use(path)

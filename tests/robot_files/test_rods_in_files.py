@@ -38,8 +38,8 @@ controls = [0.1]
 """  # noqa: E501
 
 
-def test_rods_file_matches_python_robot(given):
-    robot = load_robot(given(CRANE))
+def test_rods_file_matches_python_robot(write_file):
+    robot = load_robot(write_file(CRANE))
     mast, boom = (
         pl.geometry.CircularSection(radius=0.01),
         pl.geometry.RectangularSection(width=0.02, height=0.01),
@@ -55,7 +55,7 @@ def test_rods_file_matches_python_robot(given):
     np.testing.assert_array_equal(robot.shape.rods, rods.rods)
     assert robot.shape.sections == rods.sections
     assert robot.control_limits()[1].tolist() == [1.5]
-    task = load_task(given(CRANE))
+    task = load_task(write_file(CRANE))
     assert task.model().step(task.model().initial_state(), task.control(0)).status
 
 
@@ -76,5 +76,5 @@ def test_rods_file_matches_python_robot(given):
         (('type = "rectangular"', 'type = "tube"'), 'there is no type "tube"'),
     ],
 )
-def test_rods_file_errors_name_their_place(given, one_sentence, change, message):
-    one_sentence(lambda: load_robot(given(CRANE.replace(*change))), message)
+def test_rods_file_errors_name_their_place(write_file, raises_clear_error, change, message):
+    raises_clear_error(lambda: load_robot(write_file(CRANE.replace(*change))), message)

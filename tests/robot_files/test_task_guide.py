@@ -38,6 +38,7 @@ def test_guide_plan_completes_within_its_rate_limit(run_guide_task):
     controls = read_trajectory(folder).controls
     rates = np.diff(np.vstack([np.zeros((1, 1)), controls]), axis=0) / 0.02
     assert controls.max() > 0.1
+    assert result["metrics"]["largest goal error"]["value"] < 2e-3  # [m], the effort costs 1 mm
     assert np.abs(rates).max() <= 40.0 * (1.0 + 1e-6)
     assert (folder / "report.html").is_file()
     assert (folder / "plan.csv").is_file()

@@ -296,41 +296,41 @@ def replace_with_other_database(path):
     [
         (
             lambda p: p.write_bytes(b"not a database" * 100),
-            r"is not a file of corners; delete it",
+            r"is not a file of corners. Delete it",
         ),
-        (lambda p: p.write_bytes(b"a note"), r"is not a file of corners; delete it"),
-        (lambda p: truncate(p, 0.5), r"is damaged; delete it"),
-        (lambda p: truncate(p, 0.01), r"(is damaged|not a file of corners); delete it"),
+        (lambda p: p.write_bytes(b"a note"), r"is not a file of corners. Delete it"),
+        (lambda p: truncate(p, 0.5), r"is damaged. Delete it"),
+        (lambda p: truncate(p, 0.01), r"(is damaged|not a file of corners). Delete it"),
         (
             lambda p: flip_bit(p, sample_at(points(200)[7]).value.tobytes()),
-            r"damaged \(corner 8 has another checksum\); delete it",
+            r"damaged \(corner 8 has a wrong checksum\). Delete it",
         ),
         (
             lambda p: flip_bit(p, sample_at(points(200)[7]).slope.tobytes()),
-            r"damaged \(corner 8 has another checksum\); delete it",
+            r"damaged \(corner 8 has a wrong checksum\). Delete it",
         ),
         (
             lambda p: execute_sql(p, "UPDATE corners SET failed = x'78' WHERE number = 3"),
-            r"damaged \(corner 3 has another checksum\)",
+            r"damaged \(corner 3 has a wrong checksum\)",
         ),
         (
             lambda p: execute_sql(p, "UPDATE corners SET slope = 1.5 WHERE number = 3"),
-            r"damaged \(corner 3 has another checksum\)",
+            r"damaged \(corner 3 has a wrong checksum\)",
         ),
-        (lambda p: execute_sql(p, "DROP TABLE corners"), r"no such table.*is damaged; delete it"),
-        (replace_with_other_database, r"is a database of another program; give another name"),
+        (lambda p: execute_sql(p, "DROP TABLE corners"), r"no such table.*is damaged. Delete it"),
+        (replace_with_other_database, r"is a database of another program. Give another name"),
         (
             lambda p: execute_sql(p, "PRAGMA application_id = 1"),
-            r"is a database of another program; give another name",
+            r"is a database of another program. Give another name",
         ),
         (
             lambda p: execute_sql(p, "PRAGMA user_version = 2"),
-            r"newer Pliant \(version 2 of such files, here 1\); update",
+            r"newer Pliant \(version 2 of such files, here 1\). Update",
         ),
-        (lambda p: (p.unlink(), p.mkdir()), r"is a folder; give the name of a file"),
+        (lambda p: (p.unlink(), p.mkdir()), r"is a folder. Give the name of a file"),
     ],
 )
-def test_invalid_store_file_error_names_remedy(tmp_path, one_sentence, damage, message):
+def test_invalid_store_file_error_names_remedy(tmp_path, raises_clear_error, damage, message):
     path = write_filled_store(tmp_path / "corners.db")
     damage(path)
     before = None if path.is_dir() else path.read_bytes()
@@ -339,19 +339,19 @@ def test_invalid_store_file_error_names_remedy(tmp_path, one_sentence, damage, m
         with CornerStore(path, key="arm") as store:
             store.samples()
 
-    one_sentence(use, rf"corners\.db.*{message}")
+    raises_clear_error(use, rf"corners\.db.*{message}")
     with pytest.raises(InputError):
         use()
     assert path.is_dir() or path.read_bytes() == before  # the file is unchanged
 
 
-def test_unwritable_path_raises(tmp_path, one_sentence):
+def test_unwritable_path_raises(tmp_path, raises_clear_error):
     (tmp_path / "file").write_text("x")
-    one_sentence(
+    raises_clear_error(
         lambda: CornerStore(tmp_path / "file" / "c", key="arm"),
         r"a part of this path is a file.*choose another path",
     )
-    one_sentence(
+    raises_clear_error(
         lambda: CornerStore(tmp_path / (300 * "x"), key="arm"),
         r"could not be written.*choose another path",
     )
@@ -363,17 +363,17 @@ def test_empty_file_is_a_new_store(tmp_path):
         assert store.samples() == []
 
 
-def test_full_disk_raises_and_keeps_samples(tmp_path, one_sentence):
+def test_full_disk_raises_and_keeps_samples(tmp_path, raises_clear_error):
     # SQLite reports a full disk when the file would exceed max_page_count.
     with CornerStore(write_filled_store(tmp_path / "c"), key="arm") as store:
         store._db.execute("PRAGMA max_page_count = 1")  # SQLite raises this to the current size
         large = Sample(point=np.full(2, 5.0), value=np.zeros(10**4), slope=np.zeros((10**4, 2)))
-        one_sentence(
+        raises_clear_error(
             lambda: store.put(large),
-            r"c cannot be used \(database or disk is full\): .*free some space",
+            r"c cannot be used \(database or disk is full\): .*Free some space",
         )
-        one_sentence(
-            lambda: store.claim([np.full(2, float(k)) for k in range(10**4)]), r"free some space"
+        raises_clear_error(
+            lambda: store.claim([np.full(2, float(k)) for k in range(10**4)]), r"Free some space"
         )
         assert len(store.samples()) == 200
         store._db.execute("PRAGMA max_page_count = 100000")
@@ -388,7 +388,7 @@ def test_full_disk_raises_and_keeps_samples(tmp_path, one_sentence):
         ("busy_timeout = 10", "another program keeps it locked"),
     ],
 )
-def test_read_only_or_locked_file_raises(tmp_path, one_sentence, pragma, message):
+def test_read_only_or_locked_file_raises(tmp_path, raises_clear_error, pragma, message):
     with CornerStore(write_filled_store(tmp_path / "c"), key="arm") as store:
         other = sqlite3.connect(tmp_path / "c", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -399,20 +399,20 @@ def test_read_only_or_locked_file_raises(tmp_path, one_sentence, pragma, message
             lambda: store.put(sample_at([5.0, 5.0])),
             lambda: store.claim_owners(0, np.zeros((1, 2), int), np.zeros(2, int)),
         ):
-            one_sentence(use, message)
+            raises_clear_error(use, message)
         assert len(store.samples()) == 200  # reading still works
         other.close()
 
 
-def test_opening_a_locked_store_raises_after_timeout(tmp_path, monkeypatch, one_sentence):
+def test_opening_a_locked_store_raises_after_timeout(tmp_path, monkeypatch, raises_clear_error):
     write_filled_store(tmp_path / "c")
     monkeypatch.setattr(module, "LOCK_TIMEOUT", 0.05)
     other = sqlite3.connect(tmp_path / "c", isolation_level=None)
     other.execute("PRAGMA locking_mode = EXCLUSIVE")
     other.execute("BEGIN EXCLUSIVE")
-    one_sentence(
+    raises_clear_error(
         lambda: CornerStore(tmp_path / "c", key="arm"),
-        r"c cannot be used \(database is locked\): .*end that program",
+        r"c cannot be used \(database is locked\): .*End that program",
     )
     other.close()
     with CornerStore(tmp_path / "c", key="arm") as store:
@@ -433,9 +433,9 @@ def test_opening_a_locked_store_raises_after_timeout(tmp_path, monkeypatch, one_
         (lambda s: CornerStore(None, key=3), "content hash"),
     ],
 )
-def test_invalid_input_raises_and_keeps_store_unchanged(one_sentence, use, message):
+def test_invalid_input_raises_and_keeps_store_unchanged(raises_clear_error, use, message):
     with CornerStore(None, key="arm") as store:
-        one_sentence(lambda: use(store), message)
+        raises_clear_error(lambda: use(store), message)
         assert store.claim([np.zeros(2)]) == [0]
         with pytest.raises(PliantError):
             use(store)

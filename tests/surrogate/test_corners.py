@@ -172,26 +172,26 @@ def test_lifted_map_is_expanded_unchanged(compress):
 
 
 @pytest.mark.parametrize("value", [np.zeros((3, 1)), np.zeros(2), 1.0])
-def test_map_of_wrong_shape_raises(one_sentence, value):
-    one_sentence(
+def test_map_of_wrong_shape_raises(raises_clear_error, value):
+    raises_clear_error(
         lambda: Corners(lambda x, near: (value, np.zeros((3, 2))), dim=2).fetch(POINTS),
-        r"slope of shape \(3, 2\).*give \(N,\)",
+        r"slope of shape \(3, 2\).*Return \(N,\)",
     )
 
 
 @pytest.mark.parametrize("dim", [0, 7, 2.5])
-def test_invalid_number_of_inputs_raises(one_sentence, dim):
-    one_sentence(lambda: Corners(waves, dim=dim), f"'{dim}' inputs; 1 to 6")
+def test_invalid_number_of_inputs_raises(raises_clear_error, dim):
+    raises_clear_error(lambda: Corners(waves, dim=dim), f"'{dim}' inputs. Give 1 to 6")
 
 
-def test_exceeded_budget_raises(one_sentence):
-    one_sentence(lambda: Corners(waves, dim=2, budget=3), "3 exact evaluations.*4 corners")
+def test_exceeded_budget_raises(raises_clear_error):
+    raises_clear_error(lambda: Corners(waves, dim=2, budget=3), "3 exact evaluations.*4 corners")
     with pytest.raises(InputError):
         Corners(waves, dim=3, budget=7)
     f = CountingMap(waves)
     corners = Corners(f, dim=2, budget=5)
     corners.fetch(POINTS)
-    one_sentence(lambda: corners.fetch(POINTS + 0.5), "budget of 5 .* 4 are made and 4 more")
+    raises_clear_error(lambda: corners.fetch(POINTS + 0.5), "budget of 5 .* 4 are made and 4 more")
     with pytest.raises(SampleError):
         corners.fetch(POINTS + 3.0)
     assert len(f.points) == 4

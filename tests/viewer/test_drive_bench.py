@@ -20,8 +20,8 @@ def session():
 
 def check_times(found):
     """Check the order of the measured times and rates and return them."""
-    assert found["work 50"] <= found["work 99"] <= found["gap 99"]
-    assert 0.0 < found["rate"] <= found["free"]
+    assert found["computing time p50"] <= found["computing time p99"] <= found["interval p99"]
+    assert 0.0 < found["rate"] <= found["rate without pacing"]
     return found
 
 

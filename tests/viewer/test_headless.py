@@ -95,10 +95,10 @@ def test_interrupted_headless_run_keeps_the_recording(arm, monkeypatch, tmp_path
     assert load_recording(tmp_path / "recording-001").n_steps == 4
 
 
-def test_script_during_replay_raises(arm, one_sentence):
+def test_script_during_replay_raises(arm, raises_clear_error):
     make_recording(arm, steps=2)
     arm.handle_message({"type": "replay"})
-    one_sentence(
+    raises_clear_error(
         lambda: headless(
             arm, seconds=0.1, script=Keyframes(times=np.zeros(1), values=np.zeros((1, 3)))
         ),
@@ -112,10 +112,10 @@ def test_headless_without_script_follows_circle(arm):
     assert np.ptp(arm.last_recording.positions[:, 0, 0]) > 1e-3
 
 
-def test_invalid_scripts_and_robots_raise(arm, tmp_path, one_sentence):
+def test_invalid_scripts_and_robots_raise(arm, tmp_path, raises_clear_error):
     file = tmp_path / "targets.csv"
     file.write_text("0,1\n1,a\n")
-    one_sentence(lambda: load_script(file), "not a table")
+    raises_clear_error(lambda: load_script(file), "not a table")
     for text, words in (
         ("x,y,z,t\n1,2,3,0\n", "not the time"),
         ("", "same number of coordinates"),
@@ -125,32 +125,32 @@ def test_invalid_scripts_and_robots_raise(arm, tmp_path, one_sentence):
         (f"0,{'1' * 200_000},0,0\n", "field larger"),
     ):
         file.write_text(text)
-        one_sentence(lambda: load_script(file), words)
+        raises_clear_error(lambda: load_script(file), words)
     file.write_text("0,1e9,0,0\n1,0,0,0\n")
-    one_sentence(lambda: headless(arm, seconds=0.1, script=load_script(file)), "in metres")
-    one_sentence(lambda: load_script(tmp_path / "none.csv"), "cannot be read")
+    raises_clear_error(lambda: headless(arm, seconds=0.1, script=load_script(file)), "in metres")
+    raises_clear_error(lambda: load_script(tmp_path / "none.csv"), "cannot be read")
     file.write_text("")
-    one_sentence(lambda: load_script(file), "not a table")
-    one_sentence(
+    raises_clear_error(lambda: load_script(file), "not a table")
+    raises_clear_error(
         lambda: headless(
             arm, seconds=1.0, script=Keyframes(times=np.zeros(1), values=np.zeros((1, 2)))
         ),
         "3 for each of laser",
     )
-    one_sentence(lambda: headless(arm, seconds=0.0), "must be a positive")
-    one_sentence(
+    raises_clear_error(lambda: headless(arm, seconds=0.0), "must be a positive")
+    raises_clear_error(
         lambda: make_session(line_arm(layers=4, across=2), effectors=("lasr",)),
         "did you mean 'laser'",
     )
     bare = replace(line_arm(layers=4, across=2), effectors={})
-    one_sentence(lambda: make_session(bare), "no effector")
-    one_sentence(
+    raises_clear_error(lambda: make_session(bare), "no effector")
+    raises_clear_error(
         lambda: make_session(
             replace(bare, actuators={}, effectors={"tip": Effector(surface="z+")})
         ),
         "no actuators",
     )
-    one_sentence(lambda: make_session(biped()), "biped cannot be held .* --dynamic")
+    raises_clear_error(lambda: make_session(biped()), "biped cannot be held .* --dynamic")
 
 
 def test_guide_example_runs(tmp_path, monkeypatch):

@@ -42,8 +42,8 @@ def test_header_with_nan_raises():
         (b"\x00\x01", "2 bytes"),
     ],
 )
-def test_invalid_message_text_raises(text, expected, one_sentence):
-    one_sentence(lambda: decode_message(text), expected)
+def test_invalid_message_text_raises(text, expected, raises_clear_error):
+    raises_clear_error(lambda: decode_message(text), expected)
 
 
 RANGES = CommandRanges(
@@ -85,8 +85,8 @@ TARGET = {"type": "target", "effector": "tip"}
         ({"type": "colour", "by": "red"}, "not a colour"),
     ],
 )
-def test_invalid_command_raises(message, expected, one_sentence):
-    one_sentence(
+def test_invalid_command_raises(message, expected, raises_clear_error):
+    raises_clear_error(
         lambda: apply_message(COMMAND, decode_message(json.dumps(message)), RANGES), expected
     )
 

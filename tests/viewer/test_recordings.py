@@ -178,9 +178,9 @@ def test_plan_of_recording_has_states_and_tracking_cost_of_recording(dynamic_arm
     )
 
 
-def test_plan_of_recording_requires_same_time_step_and_start(dynamic_arm, one_sentence):
+def test_plan_of_recording_requires_same_time_step_and_start(dynamic_arm, raises_clear_error):
     recording = make_recording(dynamic_arm, steps=3)
-    one_sentence(
+    raises_clear_error(
         lambda: recording.plan(SemiImplicit(dynamic_arm.robot, dt=0.01)),
         "control period of 0.0166667 s and the model a time step of 0.01 s",
     )
@@ -191,21 +191,21 @@ def test_plan_of_recording_requires_same_time_step_and_start(dynamic_arm, one_se
         ),
         dt=1 / 60,
     )
-    one_sentence(
+    raises_clear_error(
         lambda: replace(recording, first_step=5).plan(moving), "a plan starts at time zero"
     )
     assert replace(recording, first_step=0).plan(moving).status
 
 
-def test_replay_of_other_robot_raises(arm, dynamic_arm, tmp_path, one_sentence):
+def test_replay_of_other_robot_raises(arm, dynamic_arm, tmp_path, raises_clear_error):
     recording = make_recording(dynamic_arm)
     arm.last_recording = recording
-    one_sentence(lambda: arm.handle_message({"type": "replay"}), "dynamic line_arm")
+    raises_clear_error(lambda: arm.handle_message({"type": "replay"}), "dynamic line_arm")
     arm.last_recording = replace(make_recording(arm), names=("a", "b", "c", "d"))
-    one_sentence(lambda: arm.handle_message({"type": "replay"}), "with a, b, c, d")
+    raises_clear_error(lambda: arm.handle_message({"type": "replay"}), "with a, b, c, d")
     (tmp_path / "plan.json").write_text('{"controls": [[1]], "history": []}')
-    one_sentence(lambda: load_recording(tmp_path), "not a recording")
-    one_sentence(lambda: load_recording(tmp_path / "missing"), "does not exist")
+    raises_clear_error(lambda: load_recording(tmp_path), "not a recording")
+    raises_clear_error(lambda: load_recording(tmp_path / "missing"), "does not exist")
     arm.handle_message({"type": "pause", "on": True})
     arm.handle_message({"type": "record", "on": True})
     arm.step()
@@ -216,18 +216,18 @@ def test_replay_of_other_robot_raises(arm, dynamic_arm, tmp_path, one_sentence):
 @pytest.mark.parametrize(
     "change", [{"dt": "abc"}, {"first_step": "x"}, {"first_step": -1}, {"units": []}, {"dt": -0.1}]
 )
-def test_damaged_recording_raises(arm, tmp_path, one_sentence, change):
+def test_damaged_recording_raises(arm, tmp_path, raises_clear_error, change):
     recording = make_recording(arm, steps=3)
     (tmp_path / "plan.json").write_text(json.dumps({**recording.content(), **change}))
-    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+    raises_clear_error(lambda: load_recording(tmp_path), "not a recording")
     backwards = {**recording.content(), "times": recording.times[::-1].tolist()}
     (tmp_path / "plan.json").write_text(json.dumps(backwards))
-    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+    raises_clear_error(lambda: load_recording(tmp_path), "not a recording")
 
 
-def test_replay_with_unknown_effector_raises(arm, one_sentence):
+def test_replay_with_unknown_effector_raises(arm, raises_clear_error):
     arm.last_recording = replace(make_recording(arm, steps=3), effectors=("nose",))
-    one_sentence(lambda: arm.handle_message({"type": "replay"}), "nose")
+    raises_clear_error(lambda: arm.handle_message({"type": "replay"}), "nose")
 
 
 @pytest.fixture
@@ -250,11 +250,11 @@ def test_unsaved_recording_is_kept_with_warning(arm, unwritable_folder):
     assert "could not be saved" in arm.warning
 
 
-def test_recording_lost_at_exit_raises(arm, unwritable_folder, one_sentence):
-    one_sentence(lambda: headless(arm, seconds=0.05), "could not be saved .* record again")
+def test_recording_lost_at_exit_raises(arm, unwritable_folder, raises_clear_error):
+    raises_clear_error(lambda: headless(arm, seconds=0.05), "could not be saved .* record again")
     arm.handle_message({"type": "record", "on": True})
     arm.step()
-    one_sentence(
+    raises_clear_error(
         lambda: drive(arm, on_ready=lambda url: signal.raise_signal(signal.SIGINT)),
         "could not be saved .* record again",
     )
@@ -279,7 +279,7 @@ def test_recordings_are_saved_in_numbered_folders(arm, tmp_path):
     assert (tmp_path / "recording-002" / "commands.csv").is_file()
 
 
-def test_current_recording_is_written_in_parts(arm, monkeypatch, tmp_path, one_sentence):
+def test_current_recording_is_written_in_parts(arm, monkeypatch, tmp_path, raises_clear_error):
     monkeypatch.setattr(arm, "folder", tmp_path)
     monkeypatch.setattr("pliant.viewer.recording_writer.WRITE_INTERVAL", 0.0)
     home = tmp_path / "recording-001"
@@ -293,7 +293,7 @@ def test_current_recording_is_written_in_parts(arm, monkeypatch, tmp_path, one_s
     assert sorted(path.name for path in home.iterdir()) == ["commands.csv", "plan.json"]
     assert load_recording(home).content() == arm.last_recording.content()
     (tmp_path / "partial-000000.json").write_text("{}")
-    one_sentence(lambda: load_recording(tmp_path), "not a recording")
+    raises_clear_error(lambda: load_recording(tmp_path), "not a recording")
 
 
 @pytest.fixture
@@ -382,20 +382,22 @@ def test_dynamic_plan_of_other_time_step_keeps_its_duration(dynamic_arm, tmp_pat
     np.testing.assert_allclose(recording.targets[-1, 0], plan.positions["laser"][-1], atol=1e-4)
 
 
-def test_replay_of_plan_for_other_robot_raises(arm, dynamic_arm, tmp_path, one_sentence):
+def test_replay_of_plan_for_other_robot_raises(arm, dynamic_arm, tmp_path, raises_clear_error):
     save_plan(SemiImplicit(dynamic_arm.robot, dt=1 / 60), tmp_path, steps=2)
     recording = load_recording(tmp_path / "my-plan")
     arm.last_recording = recording
-    one_sentence(
+    raises_clear_error(
         lambda: arm.handle_message({"type": "replay"}),
         "The plan is of a dynamic line_arm. Add --dynamic",
     )
     # for another robot, --dynamic would not help
     arm.last_recording = replace(recording, digest="0" * 64)
-    one_sentence(lambda: arm.handle_message({"type": "replay"}), "made for another line_arm")
+    raises_clear_error(lambda: arm.handle_message({"type": "replay"}), "made for another line_arm")
     dynamic_arm.last_recording = replace(recording, digest="0" * 64)
-    one_sentence(
+    raises_clear_error(
         lambda: dynamic_arm.handle_message({"type": "replay"}), "made for another line_arm"
     )
     dynamic_arm.last_recording = replace(recording, dt=None)
-    one_sentence(lambda: dynamic_arm.handle_message({"type": "replay"}), "Leave out --dynamic")
+    raises_clear_error(
+        lambda: dynamic_arm.handle_message({"type": "replay"}), "Leave out --dynamic"
+    )

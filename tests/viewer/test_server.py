@@ -166,22 +166,24 @@ def test_access_on_all_interfaces_requires_a_numeric_host():
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "192.168.1.7", "::", "example.org"])
-def test_another_address_needs_allow_remote(address, one_sentence):
-    one_sentence(lambda: check_address(address, False), "--allow-remote")
+def test_another_address_needs_allow_remote(address, raises_clear_error):
+    raises_clear_error(lambda: check_address(address, False), "--allow-remote")
     check_address(address, True)
 
 
-def test_unavailable_port_or_address_raises(running, arm, one_sentence):
+def test_unavailable_port_or_address_raises(running, arm, raises_clear_error):
     def serve_again(**more):
         with served(arm, **more):
             pass
 
-    one_sentence(
+    raises_clear_error(
         lambda: serve_again(port=urlsplit(running.url).port), "another --port, or 0 for any"
     )
-    one_sentence(lambda: serve_again(address="203.0.113.7", allow_remote=True), "cannot be served")
-    one_sentence(lambda: serve_again(port=99999), "cannot be served")
-    one_sentence(lambda: serve_again(address="a..b", allow_remote=True), "cannot be served")
+    raises_clear_error(
+        lambda: serve_again(address="203.0.113.7", allow_remote=True), "cannot be served"
+    )
+    raises_clear_error(lambda: serve_again(port=99999), "cannot be served")
+    raises_clear_error(lambda: serve_again(address="a..b", allow_remote=True), "cannot be served")
 
 
 def test_redirect_file_is_readable_by_its_owner_only():

@@ -8,7 +8,7 @@ import pytest
 import pliant as pl
 from pliant.geometry import ChamberedCylinder, ClosedCylinder, find_cavities
 from pliant.geometry.cavities import signed_enclosed_volume
-from pliant.zoo.robots.cylinder import droop
+from pliant.zoo.robots.cylinder import tip_angle
 
 MAKE = {
     "cylinder": pl.robots.silicone_cylinder,
@@ -130,7 +130,7 @@ def test_cylinder_filled_with_water_droops_more():
     """Fig. 4: four cases. A straight beam with this stiffness and weight has about the same
     droop."""
     angles = [
-        droop(model("cylinder", fluid).robot, held("cylinder", fluid, (share,)))
+        tip_angle(model("cylinder", fluid).robot, held("cylinder", fluid, (share,)))
         for fluid in ("air", "water")
         for share in (0, 1)
     ]
@@ -154,8 +154,8 @@ def test_cylinder_pump_adds_15_ml():
 def test_droop_is_close_to_that_of_a_finer_mesh():
     fine = pl.robots.silicone_cylinder(divisions=(8, 4, 1))
     q = pl.equilibrium(pl.Quasistatic(fine), np.array([1.0])).x
-    assert droop(fine, q) == pytest.approx(
-        droop(model("cylinder", "water").robot, held("cylinder", "water", (0.0,))), abs=1.0
+    assert tip_angle(fine, q) == pytest.approx(
+        tip_angle(model("cylinder", "water").robot, held("cylinder", "water", (0.0,))), abs=1.0
     )
 
 
@@ -220,7 +220,7 @@ def test_water_filled_finger_oscillates_and_settles():
         ),
         (
             lambda: pl.robots.hydraulic_finger(along=1),
-            "'1' cells along its cavity; use an integer of at least 2",
+            "'1' cells along its cavity. Use an integer of at least 2",
         ),
         (
             lambda: pl.robots.hydraulic_finger(max_pressure=-1.0),
@@ -259,5 +259,5 @@ def test_water_filled_finger_oscillates_and_settles():
         ),
     ],
 )
-def test_bad_robot_description_is_rejected(one_sentence, make, says):
-    one_sentence(make, says)
+def test_bad_robot_description_is_rejected(raises_clear_error, make, says):
+    raises_clear_error(make, says)

@@ -276,9 +276,9 @@ def test_run_without_resume_evaluates_shapes_again(first, quickly, monkeypatch, 
 
 @pytest.mark.parametrize("name", ["cantilever", "block-drop"])
 def test_cluster_option_is_rejected_by_experiments_without_exact_evaluations(
-    name, one_sentence, tmp_path
+    name, raises_clear_error, tmp_path
 ):
-    one_sentence(
+    raises_clear_error(
         lambda: run(find(name), out=tmp_path / "none", cluster="tcp://127.0.0.1:1"),
         f"{name} makes no exact .* without --cluster",
     )

@@ -48,5 +48,5 @@ def test_bar_keeps_its_length(robot, still):
 
 
 def test_too_few_cells_are_rejected():
-    with pytest.raises(InputError, match="'1' cells; use an integer of at least 2"):
+    with pytest.raises(InputError, match=r"'1' cells\. Use an integer of at least 2"):
         pl.robots.liandford(cells=1)

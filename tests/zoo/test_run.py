@@ -57,7 +57,7 @@ def test_settings_are_converted_and_change_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "sentence"),
+    ("overrides", "message"),
     [
         ({"lod": "2"}, "did you mean 'load'"),
         ({"load": "much"}, "takes a number such as"),
@@ -65,8 +65,8 @@ def test_settings_are_converted_and_change_the_run(tmp_path: Path) -> None:
         ({"cells": "2.5"}, "takes a whole number such as"),
     ],
 )
-def test_invalid_settings_raise(overrides: dict[str, str], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
+def test_invalid_settings_raise(overrides: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         find("cantilever").resolve_settings(overrides)
 
 

@@ -38,7 +38,7 @@ def tip(u, **options):
     )
 
 
-def turned(q, z):
+def rotation_degrees(q, z):
     """Return the rotation angle [degrees] of the cross-section at a rest height."""
     rest = arm().robot.body().rest.reshape(-1, 3)
     chosen = np.isclose(rest[:, 2], z, atol=1e-9)
@@ -78,10 +78,10 @@ def test_arm_has_six_equal_closed_chambers_and_hangs_from_its_base():
 def test_one_chamber_at_maximum_pressure_bends_its_own_section():
     """The upper section carries the lower one, whose weight straightens it."""
     upper, lower = (held(tuple(np.eye(6)[k])) for k in (0, 3))
-    assert 18.0 < turned(upper, -0.1075) < 35.0
-    assert abs(turned(upper, -0.215) - turned(upper, -0.1075)) < 8.0
-    assert turned(lower, -0.1075) < 8.0
-    assert 30.0 < turned(lower, -0.215) < 60.0
+    assert 18.0 < rotation_degrees(upper, -0.1075) < 35.0
+    assert abs(rotation_degrees(upper, -0.215) - rotation_degrees(upper, -0.1075)) < 8.0
+    assert rotation_degrees(lower, -0.1075) < 8.0
+    assert 30.0 < rotation_degrees(lower, -0.215) < 60.0
     assert tip(tuple(np.eye(6)[0]))[0] < -0.04
     assert tip(tuple(np.eye(6)[3]))[0] < -0.02
 

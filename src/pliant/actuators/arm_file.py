@@ -24,6 +24,7 @@ def load_arm(path: str | Path, *, side: str | None = None, start: ArrayLike | No
     `side` names one of its sides; None: the only one. `start` (n_joints,) [rad] replaces the
     initial angles of the file. Raises `InputError` that names the file, the key and the remedy.
     """
+    require_kind("The path of the arm file", path, (str, Path), "give text or a pathlib.Path")
     path = Path(path)
     try:
         table = _checked_table("the file", _read_toml(path), ("name", "grip", "joints", "sides"))

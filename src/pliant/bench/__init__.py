@@ -26,8 +26,8 @@ def bench(name: str, *, quick: bool = False) -> Report:
     if child.returncode:
         lines = child.stderr.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
         raise PliantError(
-            f"The benchmark failed ({lines[0]}); run python -m pliant.bench.{name} to see its "
-            "whole output."
+            f"The benchmark failed ({lines[0]}). Run python -m pliant.bench.{name} to see "
+            "its whole output."
         )
     return REPORTS[name](json.loads(child.stdout.strip().splitlines()[-1]))
 
@@ -92,22 +92,22 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
     ]
     peers, notes = [], []
     for n in sizes:
-        for peer, part, mine in PAIRS:
+        for peer, part, our_part in PAIRS:
             theirs = n[peer]
             if "missing" in theirs:
                 notes.append(theirs["missing"])
             elif theirs[part] is not None:
-                ratio = theirs[part] / n["ours"][mine]
-                apart = f"{theirs['difference']:.1e}" if part == "step" else ""
+                ratio = theirs[part] / n["ours"][our_part]
+                difference = f"{theirs['difference']:.1e}" if part == "step" else ""
                 peers.append(
                     [
                         f"{n['vertices']:,}",
                         peer,
                         part,
                         f"{theirs[part]:.1f}",
-                        f"{n['ours'][mine]:.2f}",
+                        f"{n['ours'][our_part]:.2f}",
                         f"{ratio:.1f}x",
-                        apart,
+                        difference,
                     ]
                 )
     notes.append(
@@ -129,7 +129,15 @@ def _fem_report(sizes: list[dict[str, Any]]) -> Report:
         ("Pliant", columns, ours),
         (
             "Comparison with other libraries",
-            ["vertices", "peer", "work", "peer [ms]", "ours [ms]", "speed-up", "difference"],
+            [
+                "vertices",
+                "library",
+                "work",
+                "library [ms]",
+                "Pliant [ms]",
+                "speed-up",
+                "difference",
+            ],
             peers,
         ),
         (
@@ -153,10 +161,9 @@ PAIRS = (
 
 def assembly_share(n: dict[str, Any]) -> float:
     """Return the fraction of an implicit step that the assembly of tangents and forces takes."""
-    mine = n["ours"]
-    return (mine["factorisations"] * mine["tangent"] + mine["evaluations"] * mine["forces"]) / mine[
-        "implicit step"
-    ]
+    ours = n["ours"]
+    assembly = ours["factorisations"] * ours["tangent"] + ours["evaluations"] * ours["forces"]
+    return assembly / ours["implicit step"]
 
 
 # the benchmarks that measure with one and with two threads

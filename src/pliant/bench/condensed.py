@@ -48,7 +48,7 @@ def measure(quick: bool) -> dict[str, Any]:
             whole_plan(task, derivative, x0, 4 if quick else 200)
             for derivative in ("linear", "nonlinear", *(() if quick else ("exact",)))
         ],
-        "decisions": decisions(quick, 40 if quick else 300),
+        "control steps": control_step_times(quick, 40 if quick else 300),
     }
 
 
@@ -56,18 +56,18 @@ def forward(along: int, steps: int) -> dict[str, Any]:
     """Return the times [ms] of single steps from rest under constant cable tensions."""
     robot = diamond(along=along)
     model = SemiImplicit(robot, dt=0.01)
-    x, took = model.initial_state(), []
+    x, times = model.initial_state(), []
     for k in range(WARM_UP + steps):
-        began = perf_counter()
+        start = perf_counter()
         x = model.step(x, TENSIONS, None, k).x
-        took.append(1e3 * (perf_counter() - began))
-    nodes, theirs = SOFA.get(along, (None, None))
+        times.append(1e3 * (perf_counter() - start))
+    nodes, sofa_time = SOFA.get(along, (None, None))
     return {
         "nodes": model.space.n_dofs // 3,
         "steps": steps,
-        **_spread(took[WARM_UP:]),
+        **_minimum_and_median(times[WARM_UP:]),
         "sofa nodes": nodes,
-        "sofa": theirs,
+        "sofa": sofa_time,
     }
 
 
@@ -77,36 +77,36 @@ def backward(problem: Problem, repeats: int) -> dict[str, Any]:
     at the optimum of the linear-quadratic model, where many controls are at a bound."""
     now = evaluate(problem, np.tile(TENSIONS, (problem.steps, 1)))
     layout = AugmentedState(problem=problem)
-    derive = lambda: linearise_stages(problem.model, layout, now)  # type: ignore[arg-type]
-    made = derive()
+    linearise = lambda: linearise_stages(problem.model, layout, now)  # type: ignore[arg-type]
+    linear_stages = linearise()
     stages = shift_to_optimum(
-        LinearQuadraticModel(problem=problem, layout=layout, now=now, stages=made).blocks
+        LinearQuadraticModel(problem=problem, layout=layout, now=now, stages=linear_stages).blocks
     )
-    ours = (*stack_stages(stages), 0.0)
-    _, gains, forward, *_ = backward_pass(*ours)
+    arguments = (*stack_stages(stages), 0.0)
+    _, gains, forward, *_ = backward_pass(*arguments)
     out: dict[str, Any] = {
         "steps": problem.steps,
         "states": layout.size,
         "controls": problem.model.n_controls,
         "at a bound": _at_bound(stages, forward),
-        "derivatives": _timed(derive, max(repeats // 20, 3)),
+        "derivatives": _timed(linearise, max(repeats // 20, 3)),
         "costs and limits": _timed(
             lambda: (
                 LinearQuadraticModel(
-                    problem=problem, layout=layout, now=now, stages=made
+                    problem=problem, layout=layout, now=now, stages=linear_stages
                 ).kernel_arguments
             ),
             max(repeats // 10, 3),
         ),
-        "ours": _timed(lambda: backward_pass(*ours), repeats),
+        "ours": _timed(lambda: backward_pass(*arguments), repeats),
     }
     try:
         solver = crocoddyl_solver(stages)
     except MissingExtra as error:
         return {**out, "missing": str(error)}
     out["crocoddyl"] = _timed(solver.backwardPass, repeats)
-    theirs, _ = crocoddyl_policy(solver)
-    out["difference"] = float(np.abs(theirs - gains).max() / np.abs(gains).max())
+    crocoddyl_gains, _ = crocoddyl_policy(solver)
+    out["difference"] = float(np.abs(crocoddyl_gains - gains).max() / np.abs(gains).max())
     out["ratio"] = out["ours"]["median"] / out["crocoddyl"]["median"]
     return out
 
@@ -114,8 +114,8 @@ def backward(problem: Problem, repeats: int) -> dict[str, Any]:
 def _at_bound(stages: tuple[Array, ...], forward: Array) -> float:
     """Return the fraction of controls that a policy moves to a bound."""
     low, high = stages[7:9]
-    near = 1e-9 * (high - low)
-    return float(np.mean((forward <= low + near) | (forward >= high - near)))
+    margin = 1e-9 * (high - low)
+    return float(np.mean((forward <= low + margin) | (forward >= high - margin)))
 
 
 def whole_plan(task: ReachTask, derivative: str, x0: Array, iterations: int) -> dict[str, Any]:
@@ -127,56 +127,56 @@ def whole_plan(task: ReachTask, derivative: str, x0: Array, iterations: int) -> 
         "seconds": found.planning_time,
         "iterations": len(found.plan.history) - 1,
         "cost": found.plan.cost,
-        "miss": found.largest_goal_error,
+        "largest goal error": found.largest_goal_error,
         "status": found.plan.status.text,
     }
 
 
-def decisions(quick: bool, count: int) -> dict[str, Any]:
+def control_step_times(quick: bool, count: int) -> dict[str, Any]:
     """Return the computing times [ms] of a controller that tracks the plan of diamond-mpc under its
     disturbance. They exclude the measurement and the simulated step."""
     s = diamond_mpc.EXPERIMENT.resolve_settings(quick=quick)
-    target_task = diamond_mpc.task(s)
-    x0 = SemiImplicit(target_task.robot, dt=target_task.dt).state(
-        equilibrium_positions(target_task.robot, target_task.initial_controls)
+    task = diamond_mpc.task(s)
+    x0 = SemiImplicit(task.robot, dt=task.dt).state(
+        equilibrium_positions(task.robot, task.initial_controls)
     )
-    found = plan_reach(target_task, "linear", options=Options(iterations=10), x0=x0)
+    result = plan_reach(task, "linear", options=Options(iterations=10), x0=x0)
     controller = mpc(
-        problem_of(target_task, "exact", x0),
-        found.plan,
+        problem_of(task, "exact", x0),
+        result.plan,
         effectors=("tip",),
         horizon=int(s["horizon"]),
         response_steps=int(s["response_steps"]),
         gain=float(s["gain"]),
         effort=float(s["effort"]),
     )
-    real = SemiImplicit(diamond_mpc.true_robot(target_task.robot, s), dt=target_task.dt)
-    loop = diamond_mpc.feedback_loop(real, controller, float(s["noise"]), seed=0)
-    simulate(real, loop, steps=WARM_UP + count, x0=x0)
-    took = 1e3 * np.array(loop.seconds[WARM_UP:])
+    true_model = SemiImplicit(diamond_mpc.true_robot(task.robot, s), dt=task.dt)
+    loop = diamond_mpc.feedback_loop(true_model, controller, float(s["noise"]), seed=0)
+    simulate(true_model, loop, steps=WARM_UP + count, x0=x0)
+    times = 1e3 * np.array(loop.seconds[WARM_UP:])
     return {
-        "decisions": count,
+        "control steps": count,
         "horizon": controller.horizon,
-        "nodes": real.space.n_dofs // 3,
-        "p50": float(np.percentile(took, 50)),
-        "p99": float(np.percentile(took, 99)),
-        "worst": float(took.max()),
+        "nodes": true_model.space.n_dofs // 3,
+        "p50": float(np.percentile(times, 50)),
+        "p99": float(np.percentile(times, 99)),
+        "largest": float(times.max()),
     }
 
 
 def _timed(work: Callable[[], Any], repeats: int) -> dict[str, float]:
     """Return the times [ms] of a function, after one call to warm up."""
     work()
-    took = []
+    times = []
     for _ in range(repeats):
-        began = perf_counter()
+        start = perf_counter()
         work()
-        took.append(1e3 * (perf_counter() - began))
-    return _spread(took)
+        times.append(1e3 * (perf_counter() - start))
+    return _minimum_and_median(times)
 
 
-def _spread(took: list[float]) -> dict[str, float]:
-    return {"minimum": float(np.min(took)), "median": float(np.median(took))}
+def _minimum_and_median(times: list[float]) -> dict[str, float]:
+    return {"minimum": float(np.min(times)), "median": float(np.median(times))}
 
 
 def report(numbers: dict[str, Any]) -> Report:
@@ -196,11 +196,11 @@ def report(numbers: dict[str, Any]) -> Report:
             str(n["iterations"]),
             f"{n['seconds']:.2f}",
             f"{n['cost']:.4g}",
-            f"{n['miss']:.2e}",
+            f"{n['largest goal error']:.2e}",
         ]
         for n in numbers["plans"]
     ]
-    b, d = numbers["backward"], numbers["decisions"]
+    b, d = numbers["backward"], numbers["control steps"]
     parts = [
         [name, *(f"{b[key][what]:.3f}" for what in ("minimum", "median")), _ratio(b, key)]
         for key, name in PARTS.items()
@@ -225,10 +225,17 @@ def report(numbers: dict[str, Any]) -> Report:
         (
             f"Control step of a tracking controller, {d['nodes']:,} nodes, horizon {d['horizon']}",
             ["control steps", "p50 [ms]", "p99 [ms]", "largest [ms]"],
-            [[str(d["decisions"]), f"{d['p50']:.1f}", f"{d['p99']:.1f}", f"{d['worst']:.1f}"]],
+            [
+                [
+                    str(d["control steps"]),
+                    f"{d['p50']:.1f}",
+                    f"{d['p99']:.1f}",
+                    f"{d['largest']:.1f}",
+                ]
+            ],
         ),
     ]
-    late = (
+    deadline_note = (
         ""
         if d["p99"] < DEADLINE
         else f" The 99th percentile exceeds the deadline of {DEADLINE:g} ms."
@@ -239,7 +246,7 @@ def report(numbers: dict[str, Any]) -> Report:
         else f"The gains of both passes differ by {b['difference']:.1e} of the largest gain.",
         *(f"{n['derivative']}: {n['status']}" for n in numbers["plans"]),
         *NOTES[:-1],
-        NOTES[-1] + late,
+        NOTES[-1] + deadline_note,
     ]
     return Report(tables=tables, notes=notes, numbers=numbers)
 
@@ -252,7 +259,7 @@ PARTS = {
     "derivatives": "W_ea of all steps, by linear solves",
     "costs and limits": "costs and control limits of all steps",
     "ours": "backward pass",
-    "crocoddyl": "crocoddyl's SolverBoxDDP.backwardPass",
+    "crocoddyl": "Crocoddyl's SolverBoxDDP.backwardPass",
 }
 NOTES = [
     "One thread, one run, after warm-up. The times of SOFA are for orientation only: its direct "

@@ -34,7 +34,7 @@ def measure(lattice: tuple[int, int, int], steps: int) -> dict[str, Any]:
     the differences of the results."""
     mesh = Box(size=(0.04, 0.04, 0.2)).mesh(divisions=lattice)
     numbers: dict[str, Any] = {"vertices": mesh.n_points, "cells": mesh.n_cells}
-    numbers["ours"], positions, linear_positions = _ours(mesh, steps)
+    numbers["ours"], positions, linear_positions = _pliant_times(mesh, steps)
     case = Case(
         points=mesh.points,
         cells=mesh.cells,
@@ -52,7 +52,7 @@ def measure(lattice: tuple[int, int, int], steps: int) -> dict[str, Any]:
     ):
         try:
             expected = linear_positions if law == "linear" else positions
-            numbers[key] = _peer(step(case, steps=steps, law=law), expected, mesh)
+            numbers[key] = _peer_times(step(case, steps=steps, law=law), expected, mesh)
         except MissingExtra as error:
             numbers[key] = {"missing": str(error)}
     return numbers
@@ -68,7 +68,7 @@ def _arm(mesh: Mesh, law: str) -> Robot:
     )
 
 
-def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
+def _pliant_times(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
     """Return the times [ms] of our parts, and the node positions (n, 3) [m] after the implicit and
     the semi-implicit run."""
     model, linear = (
@@ -88,13 +88,13 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
         "factor": timed(lambda: eq.tangent.analysis.factor(values)),
     }
     out["factors"] = {
-        solver: _factor(linalg.analyse(eq.tangent.analysis.pattern, solver), values)
+        solver: _factor_times(linalg.analyse(eq.tangent.analysis.pattern, solver), values)
         for solver in linalg.available_solvers()
     }
     out["forces"] = timed(lambda: eq.body.energy(q, coefficients.fields))
     out["assembly"] = out["tangent"] + out["forces"]
     out["implicit step"], end, out["newton iterations"] = _time_steps(model, steps)
-    out["factorisations"], out["evaluations"] = _counts(model, steps)
+    out["factorisations"], out["evaluations"] = _count_assemblies(model, steps)
     out["vjp"] = timed(lambda: model.pullback(end, np.ones_like(end.x)))
     out["semi-implicit step"], linear_end, _ = _time_steps(linear, steps)
     return (
@@ -104,15 +104,15 @@ def _ours(mesh: Mesh, steps: int) -> tuple[dict[str, Any], Array, Array]:
     )
 
 
-def _factor(analysis: linalg.Analysis, values: Array) -> dict[str, float]:
+def _factor_times(analysis: linalg.Analysis, values: Array) -> dict[str, float]:
     """Return the times [ms] of a factorisation, and of solves for one and for five right-hand
     sides."""
     solve, sides = analysis.factor(values), np.ones((analysis.pattern.n, 5))
     assert solve is not None
     return {
         "factor": timed(lambda: analysis.factor(values)),
-        "one side": timed(lambda: solve(sides[:, 0])),
-        "five sides": timed(lambda: solve(sides)),
+        "one right-hand side": timed(lambda: solve(sides[:, 0])),
+        "five right-hand sides": timed(lambda: solve(sides)),
     }
 
 
@@ -131,7 +131,7 @@ def _time_steps(model: Any, steps: int) -> tuple[float, Step, float]:
     return 1e3 * median(seconds), step, median(count)
 
 
-def _counts(model: Any, steps: int) -> tuple[float, float]:
+def _count_assemblies(model: Any, steps: int) -> tuple[float, float]:
     """Return the mean numbers of assembled tangents and forces per step, counted in a separate
     run."""
     calls = {"stiffness": 0, "energy": 0}
@@ -156,13 +156,13 @@ def _counts(model: Any, steps: int) -> tuple[float, float]:
     return calls["stiffness"] / steps, calls["energy"] / steps
 
 
-def _peer(run: PeerRun, expected: np.ndarray, mesh: Mesh) -> dict[str, float | None]:
-    largest = float(np.abs(expected - mesh.points).max())
+def _peer_times(run: PeerRun, expected: np.ndarray, mesh: Mesh) -> dict[str, float | None]:
+    largest_displacement = float(np.abs(expected - mesh.points).max())
     return {
         "step": 1e3 * median(run.seconds_per_step),
         "assembly": None if run.assembly is None else 1e3 * run.assembly,
         "factor": None if run.factor is None else 1e3 * run.factor,
-        "difference": float(np.abs(run.positions - expected).max()) / largest,
+        "difference": float(np.abs(run.positions - expected).max()) / largest_displacement,
     }
 
 

@@ -34,35 +34,35 @@ def measure(quick: bool) -> list[dict[str, Any]]:
         {
             "wall": name,
             "triangles": len(wall.triangles),
-            **_wall(wall, GRIDS[:4] if quick else GRIDS),
+            **_measure_wall(wall, GRIDS[:4] if quick else GRIDS),
         }
         for name, wall in walls.items()
     ]
 
 
-def _wall(wall: Surface, grids: tuple[int, ...]) -> dict[str, Any]:
+def _measure_wall(wall: Surface, grids: tuple[int, ...]) -> dict[str, Any]:
     gravity = np.array([0.0, 0.0, -G])
     exact = partial(hydrostatic_load, wall.points, wall.triangles, density=DENSITY, gravity=gravity)
     columns = partial(
         column_weights, wall.points, wall.triangles, density=DENSITY, gravity=gravity, check=False
     )
-    out: dict[str, Any] = {"volume": exact().volume, "exact": _on_threads(exact), "grids": []}
+    out: dict[str, Any] = {"volume": exact().volume, "exact": _times_by_threads(exact), "grids": []}
     for grid in grids:
         found = columns(grid=grid)
         row = {
             "grid": grid,
             "error": found.volume / out["volume"] - 1.0,
-            "columns": _on_threads(partial(columns, grid=grid)),
+            "columns": _times_by_threads(partial(columns, grid=grid)),
         }
         try:
-            row["embree"] = _embree(wall, grid, found.weights)
+            row["embree"] = _embree_times(wall, grid, found.weights)
         except MissingExtra as error:
             row["missing"] = str(error)
         out["grids"].append(row)
     return out
 
 
-def _embree(wall: Surface, grid: int, weights: np.ndarray) -> dict[str, float]:
+def _embree_times(wall: Surface, grid: int, weights: np.ndarray) -> dict[str, float]:
     """Return the times [ms] of the parts of a ray cast, and the difference of its weights."""
     runs = [
         weigh_with_embree(wall, grid, density=DENSITY, g=G)
@@ -71,17 +71,17 @@ def _embree(wall: Surface, grid: int, weights: np.ndarray) -> dict[str, float]:
     difference = float(np.abs(runs[0].weights - weights).max() / weights.max())
     parts = {
         part: 1e3 * median(getattr(one, part) for one in runs)
-        for part in ("build", "cast", "share")
+        for part in ("build", "cast", "distribute")
     }
     return {
         **parts,
-        "whole": sum(parts.values()),
+        "total": sum(parts.values()),
         "difference": difference,
         "unmatched": runs[0].unmatched,
     }
 
 
-def _on_threads(work: Callable[[], Any]) -> dict[str, float]:
+def _times_by_threads(work: Callable[[], Any]) -> dict[str, float]:
     """Return the time [ms] with one and with two threads."""
     out = {}
     for threads in (1, 2):
@@ -112,8 +112,8 @@ def report(walls: list[dict[str, Any]]) -> Report:
         [
             w["wall"],
             f"{row['grid']}^2",
-            *(f"{row['embree'][part]:.1f}" for part in ("build", "cast", "share")),
-            f"{row['embree']['whole'] / row['columns']['1']:.1f}x",
+            *(f"{row['embree'][part]:.1f}" for part in ("build", "cast", "distribute")),
+            f"{row['embree']['total'] / row['columns']['1']:.1f}x",
             f"{_speedup_without_build(row):.1f}x",
             f"{row['embree']['unmatched']}",
             f"{row['embree']['difference']:.0e}",
@@ -156,7 +156,7 @@ def report(walls: list[dict[str, Any]]) -> Report:
 
 
 def _speedup_without_build(row: dict[str, Any]) -> float:
-    return (row["embree"]["cast"] + row["embree"]["share"]) / row["columns"]["1"]
+    return (row["embree"]["cast"] + row["embree"]["distribute"]) / row["columns"]["1"]
 
 
 def _size(wall: dict[str, Any]) -> str:
@@ -174,7 +174,7 @@ def speedup_note(wall: dict[str, Any]) -> str:
     if "embree" not in row:
         return text + "."
     return (
-        text + f", the columns are {row['embree']['whole'] / row['columns']['1']:.0f}x faster than "
+        text + f", the columns are {row['embree']['total'] / row['columns']['1']:.0f}x faster than "
         f"embree (required: {REQUIRED_SPEEDUP:.0f}x)."
     )
 

@@ -34,7 +34,8 @@ from pliant.mpm.substeps import Substeps
 from pliant.robot import Robot
 
 REPEATS = 5
-LARGE = (75, 45, 41)  # 138,375 particles of the memory case, like the octoped of [Spielberg2021]
+# along each axis, 138,375 in total, like the octoped of [Spielberg2021]
+MEMORY_CASE_PARTICLES = (75, 45, 41)
 PEERS: dict[str, Callable[..., MpmRun]] = {
     "C++": run_with_cpp,
     "Taichi": run_with_taichi,
@@ -75,9 +76,9 @@ def run_ours(scene: MpmScene, *, threads: int = 1, repeats: int = REPEATS) -> Mp
     step = model.step(start, u)
     seconds, positions = [], step.x[: n * dim].reshape(n, dim)
     for _ in range(repeats + 1):  # the first warms up
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         model.step(start, u)
-        in_place = time.perf_counter() - began
+        in_place = time.perf_counter() - start_time
         seconds.append((in_place, *_gradient_times(model, step, x_bar)))
     gradient = model.pullback(step, x_bar)[0][n * dim : 2 * n * dim].reshape(n, dim)
     in_place, forward, backward = np.array(seconds[1:]).T
@@ -97,14 +98,14 @@ def _gradient_times(model: MaterialPoint, step: Any, x_bar: Array) -> tuple[floa
     """Return the times [s] of a run that stores every substep, and of its adjoint."""
     t = step.tape
     sweep = Substeps(model=model, coefficients=t.coefficients, u=t.u, box=t.box)
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     substeps, (grid_bar, _) = (
         sweep.tape_substeps(sweep.arrays(t.x), model.substeps),
         sweep.empty_grid(),
     )
     stored = time.perf_counter()
     sweep.adjoint(substeps, grid_bar, sweep.gradient(x_bar))
-    return stored - began, time.perf_counter() - stored
+    return stored - start_time, time.perf_counter() - stored
 
 
 def measure(quick: bool) -> dict[str, Any]:
@@ -130,7 +131,11 @@ def measure(quick: bool) -> dict[str, Any]:
                             "missing": str(error),
                         }
                     )
-    return {"cases": cases, "cold": _child("cold"), "memory": {} if quick else _child("memory")}
+    return {
+        "cases": cases,
+        "cold": _run_in_process("cold"),
+        "memory": {} if quick else _run_in_process("memory"),
+    }
 
 
 def _case(scene: MpmScene, run: MpmRun, mine: MpmRun) -> dict[str, Any]:
@@ -155,7 +160,7 @@ def _case(scene: MpmScene, run: MpmRun, mine: MpmRun) -> dict[str, Any]:
     }
 
 
-def _child(what: str) -> dict[str, Any]:
+def _run_in_process(what: str) -> dict[str, Any]:
     """Run a case in its own process. The cold start has an empty cache of compiled code."""
     with TemporaryDirectory() as empty:
         env = {
@@ -177,23 +182,23 @@ def _child(what: str) -> dict[str, Any]:
     )
 
 
-def cold() -> dict[str, Any]:
+def cold_start_times() -> dict[str, Any]:
     """Return the times [s] until the first step and gradient of a small 3D block, with
     compilation."""
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     model = model_of(make_scene("3d", small=True))
     step = model.step(model.initial_state(), np.zeros(0))
-    stepped = time.perf_counter() - began
+    first_step = time.perf_counter() - start_time
     model.pullback(step, np.ones(model.space.size))
-    return {"step": stepped, "gradient": time.perf_counter() - began}
+    return {"step": first_step, "gradient": time.perf_counter() - start_time}
 
 
-def memory() -> dict[str, Any]:
+def gradient_memory() -> dict[str, Any]:
     """Return the peak memory [GB] of the gradient over 600 substeps of 138,375 particles."""
     h = 1 / 40
     robot = Robot(
         name="block",
-        shape=Box(size=tuple(h / 2 * np.array(LARGE))),
+        shape=Box(size=tuple(h / 2 * np.array(MEMORY_CASE_PARTICLES))),
         divisions=(2, 2, 2),
         order=1,
         gravity=(0.0, 0.0, -9.81),
@@ -201,13 +206,13 @@ def memory() -> dict[str, Any]:
     )
     tau = 0.2 * h * np.sqrt(DENSITY / YOUNG)
     model = MaterialPoint(robot, dt=600 * tau, cell=h, substeps=600)
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     step = model.step(model.initial_state(), np.zeros(0))
     model.pullback(step, np.ones(model.space.size))
     return {
         "particles": model.body.n_particles,
         "substeps": 600,
-        "seconds": time.perf_counter() - began,
+        "seconds": time.perf_counter() - start_time,
         "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2,
     }
 
@@ -237,12 +242,12 @@ def report(numbers: dict[str, Any]) -> Report:
         )
     columns = [
         "scene",
-        "peer",
+        "library",
         "threads",
         "forward [ns]",
         "backward [ns]",
-        "forward / ours",
-        "backward / ours",
+        "forward / Pliant",
+        "backward / Pliant",
         "position difference",
         "gradient difference",
     ]
@@ -274,5 +279,9 @@ def report(numbers: dict[str, Any]) -> Report:
 if __name__ == "__main__":
     what = sys.argv[1] if len(sys.argv) > 1 else ""
     print(
-        json.dumps({"cold": cold, "memory": memory}.get(what, lambda: measure(what == "quick"))())
+        json.dumps(
+            {"cold": cold_start_times, "memory": gradient_memory}.get(
+                what, lambda: measure(what == "quick")
+            )()
+        )
     )

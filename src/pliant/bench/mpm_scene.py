@@ -59,7 +59,7 @@ def make_scene(name: str, *, small: bool = False, substeps: int | None = None) -
         raise InputError(f"There is no scene '{name}'; {nearest(name, SIZES)}")
     steps = (20 if small else 50) if substeps is None else substeps
     if steps < 1:
-        raise InputError(f"substeps = {steps}; give at least one.")
+        raise InputError(f"The number of substeps is {steps}. Give at least one.")
     counts, h = (SMALL[name] if small else SIZES[name][0]), SIZES[name][1]
     dim = len(counts)
     low = h * np.array([*[0.0] * (dim - 1), GAP])

@@ -60,8 +60,8 @@ def problem(body: str, steps: int) -> Problem:
     """Return the problem of an experiment with another number of steps, and targets 5 cm from the
     rest position. They are so close that every method accepts its first trial, and an iteration is
     the same work for all."""
-    made = TASK_FACTORIES[BODIES[body]](find(BODIES[body]).settings)
-    robot, time = made.robot, DT * steps
+    original = TASK_FACTORIES[BODIES[body]](find(BODIES[body]).settings)
+    robot, time = original.robot, DT * steps
     ends = [name for name in robot.effectors if not name.endswith("grip")]
     goals = [
         Goal(
@@ -72,7 +72,7 @@ def problem(body: str, steps: int) -> Problem:
         )
         for name in ends
     ]
-    task = replace(made, steps=steps, time=time, targets=goals, terms=lay_cloth.EFFORT)
+    task = replace(original, steps=steps, time=time, targets=goals, terms=lay_cloth.EFFORT)
     return problem_of(task, task.model)
 
 
@@ -114,11 +114,11 @@ def measure(quick: bool, bodies: Sequence[str] = ("rod", "cloth")) -> list[dict[
     out = []
     for body, steps, method in cases(quick, bodies[:1] if quick else bodies):
         command = [sys.executable, "-m", "pliant.bench.planning", "case", body, str(steps), method]
-        out.append({"body": body, "steps": steps, "method": method, **_child(command)})
+        out.append({"body": body, "steps": steps, "method": method, **_run_in_process(command)})
     return out
 
 
-def _child(command: list[str]) -> dict[str, Any]:
+def _run_in_process(command: list[str]) -> dict[str, Any]:
     """Return the numbers that a case printed, or its error."""
     try:
         child = subprocess.run(
@@ -129,7 +129,7 @@ def _child(command: list[str]) -> dict[str, Any]:
             timeout=TIME_LIMIT,
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"it took over {TIME_LIMIT} s"}
+        return {"error": f"it exceeded the time limit of {TIME_LIMIT} s"}
     lines = child.stdout.strip().splitlines()
     return (
         json.loads(lines[-1])
@@ -158,22 +158,22 @@ def report(numbers: list[dict[str, Any]]) -> Report:
     for body in dict.fromkeys(row["body"] for row in numbers):
         rows = []
         for method in METHODS:
-            mine = [
+            method_rows = [
                 row
                 for row in numbers
                 if row["body"] == body and row["method"] == method and "seconds" in row
             ]
-            at = {row["steps"]: row for row in mine}
-            if mine:
-                grown = [
-                    f"{exponent(mine, 'seconds'):.2f}" if len(mine) > 1 else "-",
-                    " / ".join(f"{row['megabytes']:.0f}" for row in mine),
+            at = {row["steps"]: row for row in method_rows}
+            if method_rows:
+                growth = [
+                    f"{exponent(method_rows, 'seconds'):.2f}" if len(method_rows) > 1 else "-",
+                    " / ".join(f"{row['megabytes']:.0f}" for row in method_rows),
                 ]
                 rows.append(
                     [
                         method,
                         *(f"{at[n]['seconds']:.3f}" if n in at else "-" for n in steps),
-                        *grown,
+                        *growth,
                         _speedup(numbers, body, method),
                     ]
                 )

@@ -64,16 +64,16 @@ def _run(
     """Run set-up, step and vjp, and store the time and memory of each in `parts`. Return the
     numbers of unknowns and iterations."""
 
-    def measured(part: str, work: Callable[[], Any]) -> Any:
+    def measure_part(part: str, work: Callable[[], Any]) -> Any:
         start = perf_counter()
         out = work()
         seconds = perf_counter() - start
         parts[part] = {"seconds": seconds, "megabytes": _peak_megabytes() - before}
         return out
 
-    model = measured("set-up", lambda: _set_up(make, divisions))
-    step = measured("step", lambda: model.step(model.initial_state(), np.zeros(0)))
-    measured("vjp", lambda: model.pullback(step, np.ones_like(step.x)))
+    model = measure_part("set-up", lambda: _set_up(make, divisions))
+    step = measure_part("step", lambda: model.step(model.initial_state(), np.zeros(0)))
+    measure_part("vjp", lambda: model.pullback(step, np.ones_like(step.x)))
     return model.equations.n_dofs, step.status.iterations
 
 
@@ -119,16 +119,18 @@ def _factor_seconds(analysis: linalg.Analysis, values: Array) -> dict[str, float
 def measure(quick: bool) -> list[dict[str, Any]]:
     """Measure every case in its own process, on one thread."""
     sizes = DIVISIONS[:2] if quick else DIVISIONS
-    return [{"case": name, **_child(name, divisions)} for divisions in sizes for name in CASES]
+    return [
+        {"case": name, **_run_in_process(name, divisions)} for divisions in sizes for name in CASES
+    ]
 
 
-def _child(name: str, divisions: int) -> dict[str, Any]:
+def _run_in_process(name: str, divisions: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "pliant.bench.scale", "case", name, str(divisions)]
     env = {**os.environ, **ONE_THREAD}
     try:
         child = subprocess.run(command, capture_output=True, text=True, env=env, timeout=TIME_LIMIT)
     except subprocess.TimeoutExpired:
-        return {"divisions": divisions, "error": f"it took over {TIME_LIMIT} s"}
+        return {"divisions": divisions, "error": f"it exceeded the time limit of {TIME_LIMIT} s"}
     if child.returncode:
         lines = child.stderr.strip().splitlines() or [f"exit status {child.returncode}"]
         return {"divisions": divisions, "error": lines[-1]}
@@ -154,26 +156,28 @@ def report(rows: list[dict[str, Any]]) -> Report:
     found = [row for row in rows if "error" not in row]
     methods = [row for row in found if row["case"] in MODELS]
     tables = [
-        _growth("Seconds", methods, "seconds", ".2f"),
-        _growth("Peak memory [MB]", methods, "megabytes", ".0f"),
+        _growth_table("Seconds", methods, "seconds", ".2f"),
+        _growth_table("Peak memory [MB]", methods, "megabytes", ".0f"),
         _factor_table([row for row in found if row["case"] == "factors"]),
     ]
     return Report(tables=tables, notes=notes, numbers=rows)
 
 
-def _growth(
+def _growth_table(
     title: str, rows: list[dict[str, Any]], key: str, style: str
 ) -> tuple[str, list[str], list[list[str]]]:
     """Return a table with a row for each part of each method, a column for each size, and the
     growth exponent."""
     sizes, lines = sorted({row["unknowns"] for row in rows}), []
     for name in MODELS:
-        mine = sorted((row for row in rows if row["case"] == name), key=lambda r: r["unknowns"])
-        for part in mine[0]["parts"] if mine else ():
-            at = {row["unknowns"]: row["parts"][part][key] for row in mine}
+        method_rows = sorted(
+            (row for row in rows if row["case"] == name), key=lambda r: r["unknowns"]
+        )
+        for part in method_rows[0]["parts"] if method_rows else ():
+            at = {row["unknowns"]: row["parts"][part][key] for row in method_rows}
             cells = [format(at[n], style) if n in at else "-" for n in sizes]
-            grown = f"{exponent(list(at), list(at.values())):.2f}" if len(at) > 1 else "-"
-            lines.append([f"{name}, {part}", *cells, grown])
+            growth = f"{exponent(list(at), list(at.values())):.2f}" if len(at) > 1 else "-"
+            lines.append([f"{name}, {part}", *cells, growth])
     return title, ["", *(f"{n:,} unknowns" for n in sizes), "exponent"], lines
 
 

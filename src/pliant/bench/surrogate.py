@@ -34,7 +34,7 @@ CIRCLE = 0.5 * np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)])
 
 
 @dataclass(kw_only=True, eq=False)
-class Map:
+class BenchmarkMap:
     """An exact map with its queries and a cache of its evaluations, which all methods share."""
 
     name: str
@@ -59,9 +59,9 @@ class Map:
         """Return value and slope from the cache, or from f with a warm start at `near` or the
         nearest evaluated query."""
         if x.tobytes() not in self.known:
-            begun = perf_counter()
+            start = perf_counter()
             value, slope, *_ = self.f(x, near or self._nearest_query(x))
-            self.seconds += perf_counter() - begun
+            self.seconds += perf_counter() - start
             self.known[x.tobytes()] = Sample(point=x.copy(), value=value, slope=slope)
         return self.known[x.tobytes()].value, self.known[x.tobytes()].slope
 
@@ -95,7 +95,7 @@ class Map:
         )
 
 
-def ridge(count: int = 200) -> Map:
+def ridge(count: int = 200) -> BenchmarkMap:
     """Return the map tanh(k w.x + c) for four k: a front through the box with steepness k."""
     w, k, c = (
         np.array([0.8, 0.6]),
@@ -107,7 +107,7 @@ def ridge(count: int = 200) -> Map:
         value = np.tanh(k * (w @ x) + c)
         return value, np.outer((1.0 - value**2) * k, w)
 
-    return Map(
+    return BenchmarkMap(
         name="ridge",
         f=f,
         queries=np.random.default_rng(0).uniform(size=(count, 2)),
@@ -117,13 +117,13 @@ def ridge(count: int = 200) -> Map:
     )
 
 
-def arm(quick: bool) -> Map:
+def arm(quick: bool) -> BenchmarkMap:
     """Return the map from tensions on a circle about 2 N to the positions of all vertices."""
     f = EquilibriumMap(robot=line_arm(layers=8, across=2) if quick else line_arm())
     angle = 2.0 * np.pi * np.arange(60) / 60
     queries = 2.0 + 1.5 * np.column_stack([np.cos(angle), np.sin(angle)]) @ CIRCLE.T
     f(queries[0], None)  # compiles and warms up
-    return Map(
+    return BenchmarkMap(
         name="arm",
         f=f,
         queries=queries,
@@ -138,7 +138,7 @@ def arm(quick: bool) -> Map:
 
 
 @dataclass(frozen=True, eq=False)
-class Values:
+class ScipyInterpolator:
     """An interpolator of SciPy, which has no slope."""
 
     f: Callable[[Array], Array]
@@ -148,67 +148,69 @@ class Values:
         return self.f(x[None])[0], None
 
 
-def grids(m: Map) -> Iterator[Grid]:
+def grids(m: BenchmarkMap) -> Iterator[Grid]:
     made = Grid(m.corners(), cell=m.cell, origin=m.origin)
     while True:
         yield made
         made = made.refined()
 
 
-def trees(m: Map) -> Iterator[Tree]:
+def trees(m: BenchmarkMap) -> Iterator[Tree]:
     corners = m.corners()
     for k in range(12):
         yield Tree(corners, cell=m.cell, origin=m.origin, tolerance=0.1 * m.scale / 4.0**k)
 
 
-def chebyshevs(m: Map) -> Iterator[Chebyshev]:
+def chebyshevs(m: BenchmarkMap) -> Iterator[Chebyshev]:
     made = Chebyshev(m.corners(), domain=m.box, degree=1)
     while True:
         yield made
         made = made.raised(made.degree + max(1, made.degree // 4))
 
 
-def rbfs(m: Map) -> Iterator[Values]:
+def rbfs(m: BenchmarkMap) -> Iterator[ScipyInterpolator]:
     for k in range(4, 20):
         points = m.box[0] + (m.box[1] - m.box[0]) * qmc.Sobol(m.dim, scramble=False).random_base2(k)
-        yield Values(RBFInterpolator(points, m.values(points), kernel="quintic"), len(points))
+        yield ScipyInterpolator(
+            RBFInterpolator(points, m.values(points), kernel="quintic"), len(points)
+        )
 
 
-def regulars(m: Map) -> Iterator[Values]:
+def regular_grids(m: BenchmarkMap) -> Iterator[ScipyInterpolator]:
     for n in (4, 5, 6, 8, 11, 16, 22, 32, 45, 64):
         axes = list(np.linspace(*m.box, n).T)
         values = m.values(np.array(list(product(*axes)))).reshape(*(n,) * m.dim, -1)
         # the default solver is iterative and stops at an error of about 1e-5
-        yield Values(
+        yield ScipyInterpolator(
             RegularGridInterpolator(axes, values, method="cubic", solver=spsolve), n**m.dim
         )
 
 
-METHODS: dict[str, Callable[[Map], Iterator[Any]]] = {
+METHODS: dict[str, Callable[[BenchmarkMap], Iterator[Any]]] = {
     "Grid": grids,
     "Tree": trees,
     "Chebyshev": chebyshevs,
     "RBF": rbfs,
-    "RegularGrid": regulars,
+    "RegularGrid": regular_grids,
 }
 
 
 # Measuring
 
 
-def reached(m: Map, method: str) -> tuple[dict[str, Any], Any]:
+def measure_method(m: BenchmarkMap, method: str) -> tuple[dict[str, Any], Any]:
     """Return the evaluations and own time [s] of a method at each error, and its last surrogate."""
     found: dict[str, Any] = {}
-    last, begun, spent = None, perf_counter(), m.seconds
+    last, start, spent = None, perf_counter(), m.seconds
     with suppress(SampleError):  # the limit of evaluations
         for made in METHODS[method](m):
             error = m.error(made)
-            own = perf_counter() - begun - (m.seconds - spent)
-            for wanted in ERRORS:
-                if error <= wanted:
+            own = perf_counter() - start - (m.seconds - spent)
+            for tolerance in ERRORS:
+                if error <= tolerance:
                     found.setdefault(
-                        f"{wanted:.0e}",
-                        {"evaluations": made.evaluations, "own": own, "error": error},
+                        f"{tolerance:.0e}",
+                        {"evaluations": made.evaluations, "method seconds": own, "error": error},
                     )
             last = made
             if len(found) == len(ERRORS):
@@ -216,9 +218,9 @@ def reached(m: Map, method: str) -> tuple[dict[str, Any], Any]:
     return found, last
 
 
-def on_map(m: Map) -> tuple[dict[str, Any], dict[str, Any]]:
+def measure_map(m: BenchmarkMap) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the numbers of a map, and the last surrogate of every method that has one."""
-    both = {name: reached(m, name) for name in METHODS}
+    both = {name: measure_method(m, name) for name in METHODS}
     numbers = {
         "map": m.name,
         "dim": m.dim,
@@ -226,13 +228,13 @@ def on_map(m: Map) -> tuple[dict[str, Any], dict[str, Any]]:
         "scale": m.scale,
         "limit": m.limit,
         "evaluation": m.seconds / len(m.known),
-        "made": len(m.known),
+        "total evaluations": len(m.known),
         "methods": {name: found for name, (found, _) in both.items()},
     }
     return numbers, {name: made for name, (_, made) in both.items() if made is not None}
 
 
-def slope_seconds(m: Map) -> float:
+def slope_seconds(m: BenchmarkMap) -> float:
     """Return the median time [s] of the slope of the arm at a known equilibrium."""
     model = m.f.model  # type: ignore[attr-defined]
     steps = [model.step(sample.value, sample.point) for sample in list(m.known.values())[:20]]
@@ -241,21 +243,21 @@ def slope_seconds(m: Map) -> float:
 
 def microseconds(f: Callable[[Any], Any], arguments: Iterable[Any]) -> float:
     """Return the median time [us] of single calls."""
-    taken = []
+    times = []
     for x in arguments:
-        begun = perf_counter()
+        start = perf_counter()
         f(x)
-        taken.append(perf_counter() - begun)
-    return 1e6 * float(np.median(taken))
+        times.append(perf_counter() - start)
+    return 1e6 * float(np.median(times))
 
 
-def query_rows(m: Map, made: dict[str, Any]) -> list[dict[str, Any]]:
+def query_rows(m: BenchmarkMap, made: dict[str, Any]) -> list[dict[str, Any]]:
     out, queries = [], np.tile(m.queries, (20, 1))
     for name, surrogate in made.items():
         row = {
             "method": name,
             "evaluations": surrogate.evaluations,
-            "whole": microseconds(surrogate, queries),
+            "all outputs": microseconds(surrogate, queries),
         }
         if name not in PEERS:
             row |= {
@@ -267,10 +269,10 @@ def query_rows(m: Map, made: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    on_map(ridge(count=3))  # compiles and warms up
-    first, _ = on_map(ridge())
+    measure_map(ridge(count=3))  # compiles and warms up
+    first, _ = measure_map(ridge())
     m = arm(quick)
-    second, made = on_map(m)
+    second, made = measure_map(m)
     return {"maps": [first, second | {"slope": slope_seconds(m)}], "queries": query_rows(m, made)}
 
 
@@ -293,7 +295,7 @@ def report(numbers: dict[str, Any]) -> Report:
             f"{row['evaluations']:,}",
             str(row.get("coefficients", "-")),
             f"{row['rows']:.1f}" if "rows" in row else "-",
-            f"{row['whole']:.1f}",
+            f"{row['all outputs']:.1f}",
         ]
         for row in numbers["queries"]
     ]
@@ -314,7 +316,10 @@ def _cells(m: dict[str, Any], method: str) -> list[str]:
     for error in ERRORS:
         found = m["methods"][method].get(f"{error:.0e}")
         out += (
-            [f"{found['evaluations']:,}", f"{found['evaluations'] * each + found['own']:.3g}"]
+            [
+                f"{found['evaluations']:,}",
+                f"{found['evaluations'] * each + found['method seconds']:.3g}",
+            ]
             if found
             else [f"more than {m['limit']:,}", "-"]
         )
@@ -326,8 +331,8 @@ def _note(m: dict[str, Any]) -> str:
     numbers = f"{1 + m['dim']} numbers per output"
     return (
         f"{m['map']}: an exact value and slope ({numbers}) take {1e3 * m['evaluation']:.3g} "
-        f"ms{part}. All methods together used {m['made']:,} evaluations. The largest value is "
-        f"{m['scale']:.3g}."
+        f"ms{part}. All methods together used {m['total evaluations']:,} evaluations. The "
+        f"largest value is {m['scale']:.3g}."
     )
 
 

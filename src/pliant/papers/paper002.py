@@ -194,12 +194,12 @@ def figure_four(folder: Path, quick: bool, progress: Progress) -> ReproducedPart
         f"{name.replace('+15 ml', '15 ml more')}: {angle:.1f}°"
         for name, angle in found.angles.items()
     ]
-    images = pictures(cylinder.droop_scene(found.filled["water"].robot, np.array(states), ""))
+    images = pictures(cylinder.deflection_scene(found.filled["water"].robot, np.array(states), ""))
     plots = (cylinder.angle_plot(found), cylinder.outline_plot(found))
     return ReproducedPart(
         metrics={
             f"Fig. 4, {name}": metric
-            for name, metric in cylinder.droop_metrics(found, int(s["grid"])).items()
+            for name, metric in cylinder.deflection_metrics(found, int(s["grid"])).items()
         }
         | {
             "Fig. 4: accuracy of the columns reached": Metric(
@@ -223,8 +223,8 @@ def section_four(quick: bool) -> ReproducedPart:
     model = Quasistatic(
         replace(robot, actuators={"pump": Hydraulic(cavity="cavity", limits=(-1e5, 1e5))})
     )
-    exact, merged, alone = responses(model, np.array([1000.0]))
-    approximations = {"the merged constraint": merged, "the pressure alone": alone}
+    exact, merged, pressure_only = responses(model, np.array([1000.0]))
+    approximations = {"the merged constraint": merged, "the pressure alone": pressure_only}
     return ReproducedPart(
         metrics={
             f"Section IV: response error of {name}": Metric(

@@ -21,7 +21,7 @@ def make_workers(
     """
     if cluster is not None and workers is not None:
         raise InputError(
-            f"Both workers={workers} and the cluster '{cluster}' are given; leave one out, for a "
+            f"Both workers={workers} and the cluster '{cluster}' are given. Leave one out: a "
             "cluster has its own workers."
         )
     if cluster is not None:

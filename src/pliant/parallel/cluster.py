@@ -151,7 +151,7 @@ class Cluster:
                         break
         except self._connection.dask.KilledWorker as error:
             raise _CopyFailed(
-                f"{job.capitalize()} ended every worker of the cluster that tried it; give them "
+                f"{job.capitalize()} ended every worker of the cluster that tried it. Give them "
                 "more memory, and start them with --nthreads 1."
             ) from error
         except ModuleNotFoundError as error:
@@ -163,7 +163,7 @@ class Cluster:
 
     def _missing_module_message(self, subject: str, module: str | None) -> str:
         return (
-            f"{subject} of the cluster at '{self.address}' has no module '{module}'; install the "
+            f"{subject} of the cluster at '{self.address}' has no module '{module}'. Install the "
             "same packages there as here, and start the worker again."
         )
 

@@ -46,7 +46,7 @@ class Connection:
             self.dask: Any = import_module("distributed")
         except ImportError as error:
             raise MissingExtra(
-                "A cluster needs dask.distributed: pip install -e '.[cluster]'."
+                "A cluster needs dask.distributed. Run: pip install 'pliant[cluster]'."
             ) from error
         self.address, self.timeouts = address, timeouts
         try:
@@ -72,9 +72,9 @@ class Connection:
         while not (found := self._call(self._client.nthreads)):
             if perf_counter() > deadline:
                 raise PliantError(
-                    f"The scheduler at '{self.address}' has no workers; start one by `dask worker "
+                    f"The scheduler at '{self.address}' has no workers. Start one by `dask worker "
                     f"{self.address} {LOCAL} --nthreads 1`. It opens ports that only this "
-                    "machine can reach; for a worker on another machine, replace 127.0.0.1 by its "
+                    "machine can reach. For a worker on another machine, replace 127.0.0.1 by its "
                     "address in a trusted network."
                 )
             sleep(self.timeouts.poll)
@@ -158,7 +158,7 @@ class Connection:
     def _lost_message(self) -> str:
         return (
             f"The scheduler at '{self.address}' does not answer any more. Check that it runs, and "
-            "continue with --resume or the same store."
+            "resume the run, or run it again with the same store."
         )
 
     async def _check_port(self) -> None:

@@ -41,13 +41,13 @@ class Pool:
         workers = (os.cpu_count() or 1) if workers is None else workers
         if not is_integer(workers) or workers < 1:
             raise InputError(
-                f"The number of workers is {quoted(workers)}; give a whole number from 1 up."
+                f"The number of workers is {quoted(workers)}. Give a whole number of at least 1."
             )
         current = multiprocessing.current_process()
         # `_inheriting` is true while a worker imports the script that started it.
         if workers > 1 and getattr(current, "_inheriting", False):
             raise PliantError(
-                f"A worker imports this script, which starts workers itself; {_GUARD}."
+                f"A worker imports this script, which starts workers itself. {_GUARD}."
             )
         self.f, self.workers = f, workers
         # None: evaluate all jobs in this process. A daemon process cannot have children.
@@ -242,7 +242,7 @@ def _exit_with_parent() -> None:
 
 
 _GUARD = (
-    'put the statements that start workers below `if __name__ == "__main__":`, because each '
+    'Put the statements that start workers below `if __name__ == "__main__":`, because each '
     "worker imports the script that defines f"
 )
 
@@ -252,17 +252,17 @@ def _failure_report(worker: _Worker, n_jobs: int) -> str:
     reason = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
     if worker.failed_to_start:
         return (
-            f"A worker failed to start ({reason}; see its error above); {_GUARD}, or use workers=1."
+            f"A worker failed to start ({reason}; see its error above). {_GUARD}. Or use workers=1."
         )
     if worker.job is None:
         return (
-            f"{MAX_ATTEMPTS} workers were killed while they started ({reason}); free some memory, "
+            f"{MAX_ATTEMPTS} workers were killed while they started ({reason}). Free some memory, "
             "or use fewer workers."
         )
     memory = ", as the system does if memory runs out" if reason == "SIGKILL" else ""
     return (
         f"Job {worker.job} of {n_jobs} (counted from 0) ended its worker {MAX_ATTEMPTS} times "
-        f"({reason}{memory}); use fewer workers, or workers=1 to see where it fails."
+        f"({reason}{memory}). Use fewer workers, or workers=1 to see where it fails."
     )
 
 

@@ -60,7 +60,7 @@ def animation_timing(scene: Scene, *, fps: float = 25.0, seconds_limit: float = 
     """Return evenly spaced frames: at most `fps` per second, MAX_FRAMES, and those of the scene."""
     if not (fps > 0.0 and seconds_limit > 0.0):
         raise InputError(
-            f"An animation of {fps:g} frames/s and at most {seconds_limit:g} s is impossible; give "
+            f"An animation of {fps:g} frames/s and at most {seconds_limit:g} s is impossible. Give "
             "positive numbers."
         )
     last = len(scene.frames) - 1
@@ -85,7 +85,7 @@ def encode_mp4(images: Iterable[Array], size: tuple[int, int], fps: float) -> by
         except OSError as error:
             why = (str(error).strip().splitlines() or ["no reason given"])[-1]
             raise PliantError(
-                f"ffmpeg could not encode {size[0]} x {size[1]} pictures ({why}); check the "
+                f"ffmpeg could not encode {size[0]} x {size[1]} pictures ({why}). Check the "
                 f"space in {tempfile.gettempdir()}."
             ) from error
 
@@ -122,7 +122,7 @@ def _ffmpeg(path: Path, size: tuple[int, int], fps: float) -> Generator[None, An
         imageio_ffmpeg.get_ffmpeg_exe()
     except (ImportError, RuntimeError) as error:
         raise MissingExtra(
-            "MP4 animations need ffmpeg, which was not found; run `pip install imageio-ffmpeg`."
+            "MP4 animations need ffmpeg, which was not found. Run: pip install imageio-ffmpeg."
         ) from error
     quality = ["-crf", "20", "-movflags", "+faststart", "-fflags", "+bitexact", "-threads", "2"]
     return imageio_ffmpeg.write_frames(

@@ -56,8 +56,8 @@ def fit_camera(scene: Scene, size: tuple[int, int], path: Array | None = None) -
     (width, height) pixels and a camera path (frames, dim) [m]."""
     plane, toward = _directions(scene)
     low, high = _bounds(scene, plane, path)
-    aside = 0.0 if path is None else SIDE_MARGIN * (high[0] - low[0])
-    low, high = low - [aside, 0.0], high + [aside, 0.0]
+    side_margin = 0.0 if path is None else SIDE_MARGIN * (high[0] - low[0])
+    low, high = low - [side_margin, 0.0], high + [side_margin, 0.0]
     right = RIGHT + (COLOUR_BAR if scene.values is not None else 0.0)
     free = np.array([1.0 - LEFT - right, 1.0 - TOP - BOTTOM])
     pixels = np.array(size, dtype=float)
@@ -77,22 +77,28 @@ def _bounds(scene: Scene, plane: Array, path: Array | None) -> tuple[Array, Arra
     memory."""
     corners = []
     for k in range(len(scene.frames)):
-        seen = (_drawn(scene, k) if path is None else _drawn(scene, k) - path[k]) @ plane.T
+        seen = (
+            _frame_points(scene, k) if path is None else _frame_points(scene, k) - path[k]
+        ) @ plane.T
         corners.append((seen.min(axis=0), seen.max(axis=0)))
     low, high = np.array(corners).transpose(1, 0, 2)
     return low.min(axis=0), high.max(axis=0)
 
 
-def _drawn(scene: Scene, k: int) -> Array:
+def _frame_points(scene: Scene, k: int) -> Array:
     """Return all points (j, dim) of frame k, including its shadow."""
     groups = [scene.frames[k], *(line.points[k] for line in scene.lines)]
     groups += [] if scene.markers is None else [scene.markers[k]]
     groups += [] if scene.targets is None or scene.follow else [scene.targets]
     points = np.concatenate(groups)
-    return points if scene.ground is None else np.concatenate([points, drop(scene, points)])
+    return (
+        points
+        if scene.ground is None
+        else np.concatenate([points, project_to_ground(scene, points)])
+    )
 
 
-def drop(scene: Scene, points: Array) -> Array:
+def project_to_ground(scene: Scene, points: Array) -> Array:
     """Return points (..., dim) projected vertically onto the ground."""
     shadow = points.copy()
     shadow[..., scene.axis] = scene.ground

@@ -30,7 +30,7 @@ def make_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
     the picture is too small."""
     if min(size) < 64:
         raise InputError(
-            f"A picture of {size[0]} x {size[1]} pixels is too small to draw a scene; use at "
+            f"A picture of {size[0]} x {size[1]} pixels is too small to draw a scene. Use at "
             "least 64 x 64."
         )
     skin = make_skin(scene.facets, scene.frames[0]) if scene.facets.shape[1] == 3 else None
@@ -58,17 +58,17 @@ def draw(
     is shown after the time."""
     if not -len(scene.frames) <= k < len(scene.frames):
         raise InputError(
-            f"Frame {k} was requested, but the scene has frames 0 to {len(scene.frames) - 1}."
+            f"The scene has no frame {k}. Give a number from 0 to {len(scene.frames) - 1}."
         )
     k %= len(scene.frames)
     stage = (stage or make_stage(scene, size)).at(k)
     figure = Figure(
-        figsize=(stage.size[0] / 100, stage.size[1] / 100), dpi=100, facecolor=palette.PAPER
+        figsize=(stage.size[0] / 100, stage.size[1] / 100), dpi=100, facecolor=palette.BACKGROUND
     )
     canvas = FigureCanvasAgg(figure)
     axes = _empty_axes(figure, stage)
     _paint(axes, scene, k, stage)
-    _label(figure, axes, scene, stage, f"{_clock(scene, k)} {note}".strip())
+    _label(figure, axes, scene, stage, f"{_time_text(scene, k)} {note}".strip())
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
@@ -118,7 +118,7 @@ def _shades(scene: Scene) -> tuple[Normalize | None, Colormap]:
     return Normalize(low, high if high > low else low + 1.0, clip=True), SHADES
 
 
-def _clock(scene: Scene, k: int) -> str:
+def _time_text(scene: Scene, k: int) -> str:
     if len(scene.frames) == 1:
         return ""
     if scene.dt is None:
@@ -128,11 +128,11 @@ def _clock(scene: Scene, k: int) -> str:
     return f"t = {scene.dt * k:.{digits}f} s"
 
 
-def _label(figure: Figure, axes: Axes, scene: Scene, stage: Stage, clock: str) -> None:
+def _label(figure: Figure, axes: Axes, scene: Scene, stage: Stage, time_text: str) -> None:
     """Draw the title, the time, the key, the scale bar and the colour bar."""
-    text: dict[str, Any] = {"fontsize": 22 * stage.unit, "color": palette.INK, "parse_math": False}
+    text: dict[str, Any] = {"fontsize": 22 * stage.unit, "color": palette.TEXT, "parse_math": False}
     figure.text(0.035, 0.955, scene.title, weight="bold", va="top", **text)
-    figure.text(0.965, 0.955, clock, va="top", ha="right", **text)
+    figure.text(0.965, 0.955, time_text, va="top", ha="right", **text)
     figure.text(0.965, 0.035, scene.key, ha="right", **{**text, "fontsize": 17 * stage.unit})
     if not (scene.follow and scene.dim == 2):  # there the distance marks show lengths
         _scale_bar(axes, stage)
@@ -155,7 +155,7 @@ def _colour_bar(figure: Figure, axes: Axes, label: str, stage: Stage, shades: No
     )
     low, high = float(shades.vmin or 0.0), float(shades.vmax or 0.0)
     ticks = np.asarray(MaxNLocator(nbins=8, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high))
-    text: dict[str, Any] = {"color": palette.INK, "parse_math": False}
+    text: dict[str, Any] = {"color": palette.TEXT, "parse_math": False}
     for tick in ticks[(ticks >= low - 1e-9 * (high - low)) & (ticks <= high + 1e-9 * (high - low))]:
         height = bottom + (top - bottom) * (tick - low) / (high - low)
         figure.text(
@@ -182,7 +182,7 @@ def _scale_bar(axes: Axes, stage: Stage) -> None:
     axes.plot(
         [x, x + length],
         [y, y],
-        color=palette.INK,
+        color=palette.TEXT,
         lw=3.2 * stage.unit,
         solid_capstyle="butt",
         zorder=7,
@@ -194,6 +194,6 @@ def _scale_bar(axes: Axes, stage: Stage) -> None:
         ha="center",
         va="bottom",
         fontsize=17 * stage.unit,
-        color=palette.INK,
+        color=palette.TEXT,
         zorder=7,
     )

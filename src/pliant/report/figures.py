@@ -23,9 +23,9 @@ STYLE: Any = {  # Any: the type stub of matplotlib requires literal keys
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
-    "axes.edgecolor": palette.FAINT,
-    "axes.labelcolor": palette.INK,
-    "axes.titlecolor": palette.INK,
+    "axes.edgecolor": palette.SECONDARY,
+    "axes.labelcolor": palette.TEXT,
+    "axes.titlecolor": palette.TEXT,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -33,10 +33,10 @@ STYLE: Any = {  # Any: the type stub of matplotlib requires literal keys
     "axes.formatter.useoffset": False,
     "grid.color": palette.GRID,
     "grid.linewidth": 0.8,
-    "xtick.color": palette.FAINT,
-    "ytick.color": palette.FAINT,
-    "xtick.labelcolor": palette.INK,
-    "ytick.labelcolor": palette.INK,
+    "xtick.color": palette.SECONDARY,
+    "ytick.color": palette.SECONDARY,
+    "xtick.labelcolor": palette.TEXT,
+    "ytick.labelcolor": palette.TEXT,
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
     "legend.frameon": False,
@@ -78,10 +78,10 @@ def plot_svg(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6)) -> bytes:
 def _saved(plot: Plot, size: tuple[float, float], **options: Any) -> bytes:
     series = {name: _checked(plot, name, *xy) for name, xy in plot.series.items()}
     if not series:
-        raise InputError(f"The plot {plot.title!r} has no series; give at least one.")
+        raise InputError(f"The plot {plot.title!r} has no series. Give at least one.")
     buffer = BytesIO()
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=size, layout="constrained", facecolor=palette.PAPER)
+        figure = Figure(figsize=size, layout="constrained", facecolor=palette.BACKGROUND)
         FigureCanvasAgg(figure)
         _paint(figure.add_subplot(), plot, series)
         _legend(figure, len(series) + len(plot.references))
@@ -111,13 +111,15 @@ def _paint(axes: Axes, plot: Plot, series: Mapping[str, tuple[Array, Array]]) ->
     for dash, (name, value) in zip(
         cycle([(0, (6, 3)), (0, (2, 2))]), plot.references.items(), strict=False
     ):
-        axes.axhline(value, label=_literal(name), color=palette.FAINT, ls=dash, lw=1.3, zorder=1.5)
+        axes.axhline(
+            value, label=_literal(name), color=palette.SECONDARY, ls=dash, lw=1.3, zorder=1.5
+        )
 
 
 def _legend(figure: Figure, entries: int) -> None:
     """Draw the legend beside the data. A single series needs none: the y label names it."""
     if entries > 1:
-        figure.legend(loc="outside right upper", labelcolor=palette.INK, handlelength=1.8)
+        figure.legend(loc="outside right upper", labelcolor=palette.TEXT, handlelength=1.8)
 
 
 def _checked(plot: Plot, name: str, x: Array, y: Array) -> tuple[Array, Array]:
@@ -127,14 +129,14 @@ def _checked(plot: Plot, name: str, x: Array, y: Array) -> tuple[Array, Array]:
     if x.shape != y.shape:
         raise InputError(
             f"Series {name!r} of the plot {plot.title!r} has {x.size} x and {y.size} y "
-            "values; give equal numbers."
+            "values. Give equal numbers."
         )
     y[~np.isfinite(y) | ~np.isfinite(x)] = np.nan
     for on, values, axis in ((plot.log_x, x, "x"), (plot.log_y, y, "y")):
         if on and not (values > 0.0).any():
             raise InputError(
                 f"Series {name!r} of the plot {plot.title!r} has no positive {axis}, so a "
-                f"logarithmic axis cannot show it; set log_{axis}=False."
+                f"logarithmic axis cannot show it. Set log_{axis}=False."
             )
     hidden = (plot.log_x & (x <= 0.0)) | (plot.log_y & (y <= 0.0))
     return np.where(np.isfinite(x), x, np.nan), np.where(hidden, np.nan, y)

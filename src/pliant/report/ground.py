@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter
 
 from pliant.core import Array
 from pliant.report import palette
-from pliant.report.camera import drop, project
+from pliant.report.camera import project, project_to_ground
 from pliant.report.particle_dots import draw_dots
 from pliant.report.projection import Stage, stroke_width
 from pliant.report.scene import Scene
@@ -71,7 +71,7 @@ def _paint_distance_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
             ha="center",
             va="top",
             fontsize=16 * stage.unit,
-            color=palette.FAINT,
+            color=palette.SECONDARY,
             zorder=7,
             clip_on=True,
         )
@@ -130,7 +130,10 @@ def _shadow_mask(scene: Scene, k: int, stage: Stage) -> Array:
     the picture, which the blur hides."""
     left, _, _, top = stage.camera.window
     scale = 0.5 * stage.pixels_per_metre
-    flat = (project(stage.camera, drop(scene, scene.frames[k])) - [left, top]) * [scale, -scale]
+    flat = (project(stage.camera, project_to_ground(scene, scene.frames[k])) - [left, top]) * [
+        scale,
+        -scale,
+    ]
     size, width = (
         (stage.size[0] // 2, stage.size[1] // 2),
         max(1, round(0.5 * stroke_width(scene, stage) / 0.72)),

@@ -176,7 +176,7 @@ def _facet_lines(skin: Skin, seen: Array, corners: Array, near: Array, stage: St
     of the patch at which it lies."""
     ends = project(stage.camera, np.einsum("bec,mcd->mbed", skin.seams, corners))
     faint = 0.12 if len(skin.facets) <= MAX_OUTLINED_FACETS else 0.0
-    colours = np.full((*ends.shape[:2], 4), to_rgba(palette.INK))
+    colours = np.full((*ends.shape[:2], 4), to_rgba(palette.TEXT))
     colours[..., 3] = np.where(skin.sharp[seen][:, skin.side], 0.55, faint)
     return Polygons(
         shapes=ends[:, :, [0, 1, 1]],

@@ -56,13 +56,13 @@ def render_report(
     """Return the page as HTML."""
     _check(result)
     sections = [
-        _section("Motion", "".join(map(_medium, media))),
+        _section("Motion", "".join(map(_media_figure, media))),
         _section("Results", metrics_table(result.get("metrics") or {})),
         _section(
             "Plots", f'<div class="plots">{"".join(map(_plot, plots))}</div>' if plots else ""
         ),
         _section("Settings", _pairs(result.get("settings") or {})),
-        _section("How it was made", _pairs(_origin(result))),
+        _section("How it was made", _pairs(_provenance(result))),
     ]
     return PAGE.format(
         title=_text(result["name"]), css=CSS, head=_head(result, notes), body="".join(sections)
@@ -86,11 +86,11 @@ def _section(title: str, content: str) -> str:
 
 def _check(result: Any) -> None:
     if not isinstance(result, Mapping) or not result.get("name"):
-        raise InputError('The result has no name; give a dict such as {"name": "reach"}.')
+        raise InputError('The result has no name. Give a dict such as {"name": "reach"}.')
     for key in ("metrics", "settings"):
         if not isinstance(result.get(key) or {}, Mapping):
             raise InputError(
-                f"The {key} of the result are {quoted(result[key])}; give a dict by name."
+                f"The {key} of the result are {quoted(result[key])}. Give a dict by name."
             )
 
 
@@ -127,7 +127,7 @@ def _pairs(pairs: Mapping[str, Any]) -> str:
     )
 
 
-def _origin(result: Mapping[str, Any]) -> dict[str, Any]:
+def _provenance(result: Mapping[str, Any]) -> dict[str, Any]:
     versions = result.get("versions") or {}
     named = versions if isinstance(versions, Mapping) else {"versions": versions}
     return {key: result[key] for key in ("seed", "seconds") if key in result} | dict(named)
@@ -138,13 +138,13 @@ def _plot(plot: Plot) -> str:
     return f'<figure class="plot"><img alt="{_text(plot.title)}" src="{uri}"></figure>'
 
 
-def _medium(path: Path) -> str:
+def _media_figure(path: Path) -> str:
     kind = MEDIA.get(path.suffix.lower())
     if kind is None:
-        raise InputError(f"{path} cannot be put on the page; use one of {', '.join(MEDIA)}.")
+        raise InputError(f"{path} cannot be put on the page. Use one of {', '.join(MEDIA)}.")
     if not path.is_file():
         raise InputError(
-            f"{path} does not exist; write the animation or picture before the report."
+            f"{path} does not exist. Write the animation or picture before the report."
         )
     uri = _data_uri(kind, path.read_bytes())
     if kind.startswith("video"):

@@ -19,7 +19,7 @@ def write_vtk(folder: str | Path, model: MaterialPoint, states: Array, *, every:
     ratio) and material, the index in the order of the robot's materials."""
     states = checked_states(model, states)
     if not is_integer(every) or every < 1:
-        raise InputError(f"`every` is {quoted(every)}; give a whole number of 1 or more.")
+        raise InputError(f"`every` is {quoted(every)}. Give a whole number of at least 1.")
     return write_point_frames(folder, _frames(model, states, every))
 
 

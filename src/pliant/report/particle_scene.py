@@ -90,7 +90,7 @@ def checked_states(model: MaterialPoint, states: Array) -> Array:
     states = finite_array("The array of states", states, (None, model.space.size))
     if not len(states):
         raise InputError(
-            "There are no states to show; give at least one, such as model.initial_state()[None]."
+            "There are no states to show. Give at least one, such as model.initial_state()[None]."
         )
     return states
 
@@ -110,7 +110,7 @@ def _shown_controls(model: MaterialPoint, controls: Array, count: int) -> Array:
     given = finite_array("The array of controls", controls, (None, model.n_controls))
     if len(given) not in (count - 1, count):
         raise InputError(
-            f"There are {len(given)} rows of controls for {counted(count, 'state')}; give "
+            f"There are {len(given)} rows of controls for {counted(count, 'state')}. Give "
             f"{count - 1}, one for each step between them, or {count}, one for each."
         )
     return given if len(given) == count else np.concatenate([model.neutral_controls()[None], given])
@@ -161,7 +161,7 @@ def _actuation(
     cables are drawn as lines."""
     if controls is None:
         raise InputError(
-            "To colour particles by actuation the controls are needed; pass "
+            "Particles cannot be coloured by actuation without controls. Pass "
             "controls=rollout.controls."
         )
     values = np.zeros((len(controls), model.body.n_particles))

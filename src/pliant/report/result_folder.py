@@ -17,12 +17,12 @@ FILES = ".pliant-files.json"  # lists the files of a run; no other files are rem
 def checked_folder(out: str | Path | None, default: str) -> Path:
     """Return the folder `out`, or results/`default`. Raises `InputError` if it is not usable."""
     if out is not None and (not str(out) or "\0" in str(out)):
-        raise InputError(f"The result folder is {quoted(out)}; give --out the path of a folder.")
+        raise InputError(f"The result folder is {quoted(out)}. Give the path of a folder.")
     folder = Path(out) if out is not None else Path("results") / default
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise InputError(f"{folder} is a file, and results need a folder; give another --out.")
+        raise InputError(f"{folder} is a file, and results need a folder. Choose another path.")
     if os.path.isdir(folder / RESULT):
-        raise InputError(f"{folder / RESULT} is a folder; rename it, or give another --out.")
+        raise InputError(f"{folder / RESULT} is a folder. Rename it, or choose another folder.")
     return folder
 
 
@@ -49,12 +49,12 @@ def replace_result(folder: Path, *, resume: bool = False) -> Iterator[Path]:
     if not resume:
         _remove_run(work)
     if not work.is_dir() and not (folder / RESULT).exists() and _may_write_directly(folder):
-        yield from _direct(folder)
+        yield from _write_directly(folder)
         return
     if (folder / RESULT).exists() and not (folder / FILES).is_file():
         raise InputError(
             f"{folder} has a {RESULT} without {FILES}, the list of the files that belong to it. "
-            "Rename the folder, or give another --out."
+            "Rename the folder, or choose another folder."
         )
     if not work.is_dir():
         _write_list(work, [])
@@ -66,7 +66,7 @@ def _may_write_directly(folder: Path) -> bool:
     return (folder / FILES).is_file() or not _entries(folder)
 
 
-def _direct(folder: Path) -> Iterator[Path]:
+def _write_directly(folder: Path) -> Iterator[Path]:
     written = _read_list(folder)
     others = set(_entries(folder)) - set(written) if written else set()
     _write_list(folder, written)
@@ -106,7 +106,7 @@ def _check_names(folder: Path, names: Collection[str]) -> None:
         if os.path.lexists(folder / name):
             raise InputError(
                 f"{folder / name} was not written by a run, and the new result needs its name. "
-                "Rename it, and run again with --resume."
+                "Rename it. Then resume the run, or write the report again."
             )
 
 
@@ -115,7 +115,7 @@ def _check_run(work: Path) -> None:
     if os.path.lexists(work) and not (work / FILES).is_file():
         if work.is_dir() and not work.is_symlink() and not any(work.iterdir()):
             return
-        raise InputError(f"{work} is not an unfinished run. Rename it, or give another --out.")
+        raise InputError(f"{work} is not an unfinished run. Rename it, or choose another folder.")
 
 
 def _remove_run(work: Path) -> None:
@@ -151,7 +151,7 @@ def _read_list(folder: Path) -> list[str]:
     if not isinstance(names, list) or not all(
         isinstance(name, str) and name and name == Path(name).name != ".." for name in names
     ):
-        raise InputError(f"{folder / FILES} is damaged. Rename {folder}, or give another --out.")
+        raise InputError(f"{folder / FILES} is damaged. Rename {folder}, or choose another folder.")
     return names
 
 
@@ -181,7 +181,7 @@ def read_result(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, field: str, value: Any) -> NoReturn:
     raise InputError(
-        f"{path} is damaged: '{field}' is {quoted(value)}; run again without --resume."
+        f"{path} is damaged: '{field}' is {quoted(value)}. Run again without --resume."
     )
 
 
@@ -190,20 +190,20 @@ def check_origin(folder: Path, now: Mapping[str, Any], before: Mapping[str, Any]
     is now: with the same experiment, settings, seed, version and solvers."""
     if before.get("key") == now["key"]:
         return
-    old, new = _flat(before), _flat(now)
+    old, new = _comparable_fields(before), _comparable_fields(now)
     differences = [
         f"{name} was {quoted(old[name])} and is now {quoted(new[name])}"
         for name in new
         if name in old and old[name] != new[name]
-    ] + [f"{name} is only in one of them" for name in sorted(set(old) ^ set(new))]
+    ] + [f"{name} is set in one of the runs only" for name in sorted(set(old) ^ set(new))]
     raise InputError(
         f"{folder} holds a run with other settings, seed or version "
-        f"({', '.join(differences[:4]) or 'the robot differs'}); give another "
+        f"({', '.join(differences[:4]) or 'the robot differs'}). Give another "
         "--out, or run without --resume to replace it."
     )
 
 
-def _flat(origin: Mapping[str, Any]) -> dict[str, Any]:
+def _comparable_fields(origin: Mapping[str, Any]) -> dict[str, Any]:
     settings = origin.get("settings")
     versions = origin.get("versions")
     return {

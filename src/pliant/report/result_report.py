@@ -43,7 +43,7 @@ from pliant.store import content_key, write_json
 MAX_NOTES = 5  # of unreachable targets; the last ones are shown
 MAX_TARGETS = 12  # more targets of one goal are drawn as a path
 NO_ANIMATION = (
-    "There is no animation, because the plan was loaded without its model; load it with "
+    "There is no animation, because the plan was loaded without its model. Load it with "
     "Plan.load(folder, model)."
 )
 
@@ -150,8 +150,7 @@ def _report_of(result: Any, title: str | None) -> ResultReport:
 def _rollout_report(rollout: Rollout, title: str | None) -> ResultReport:
     if rollout.model is None:
         raise InputError(
-            "This rollout does not know its model, so it cannot be drawn. Make it with "
-            "simulate(model, ...)."
+            "This rollout has no model, so it cannot be drawn. Make it with simulate(model, ...)."
         )
     motion = model_motion(rollout.model, rollout.states, rollout.controls)
     name = motion.summary.robot
@@ -199,7 +198,7 @@ def _plan_report(plan: Plan, title: str | None) -> ResultReport:
 def _plan_motion(plan: Plan) -> Motion:
     if plan.model is None:
         raise InputError(
-            "This plan does not know its model, so its numbers have no names. Make it with "
+            "This plan has no model, so its numbers have no names. Make it with "
             "model=pl.planners.summarise(model)."
         )
     return Motion(

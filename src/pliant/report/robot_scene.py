@@ -38,7 +38,7 @@ def robot_scene(
     floor = next((obstacle.ground for obstacle in obstacles if obstacle.ground is not None), ground)
     lines = cable_lines(robot, body, frames)
     lines += [
-        Line(points=curve, colour=palette.FAINT)
+        Line(points=curve, colour=palette.SECONDARY)
         for obstacle in obstacles
         for curve in obstacle.outline
     ]
@@ -101,7 +101,7 @@ def frame_lines(robot: Robot, body: AttachableBody, frames: Array, controls: Arr
             points=np.stack(
                 [line.points(nodes, u[part]) for nodes, u in zip(frames, controls, strict=True)]
             ),
-            colour=palette.FAINT if line.kind == "frame" else palette.CABLE,
+            colour=palette.SECONDARY if line.kind == "frame" else palette.CABLE,
         )
         for lines, part in made
         for line in lines

@@ -55,8 +55,8 @@ class Scene:
         count, vertices, dim = frames.shape
         if dim not in (2, 3) or not count or not vertices:
             raise InputError(
-                f"The frames have shape {frames.shape}; a scene needs at least one frame of points "
-                "(n, 2) or (n, 3), so stack them as (frames, n, dim)."
+                f"The frames have shape {frames.shape}. Give at least one frame of points "
+                "(n, 2) or (n, 3), stacked as (frames, n, dim)."
             )
         arrays = {
             "frames": frames,
@@ -102,13 +102,13 @@ def _fitted(name: str, value: Array, shape: tuple[int | None, ...]) -> Array:
     ):
         wanted = ", ".join("any" if n is None else str(n) for n in shape)
         raise InputError(
-            f"`{name}` of the scene has shape {array.shape}, but ({wanted}) is needed; reshape it."
+            f"`{name}` of the scene has shape {array.shape}, but ({wanted}) is needed. Reshape it."
         )
     bad = np.argwhere(~np.isfinite(array))
     if bad.size:
         where = tuple(bad[0].tolist())
         raise InputError(
-            f"`{name}` of the scene is {array[where]} at {where}; drop the frames that did not "
+            f"`{name}` of the scene is {array[where]} at {where}. Omit the frames that did not "
             "converge."
         )
     return array
@@ -125,7 +125,7 @@ def _fitted_line(line: Line, count: int, dim: int) -> Line:
     )
     if tension is not None and not (tension.min() >= 0.0 and tension.max() <= 1.0):
         raise InputError(
-            f"The relative tension of a line is {tension.min():g} to {tension.max():g}; give "
+            f"The relative tension of a line is {tension.min():g} to {tension.max():g}. Give "
             "fractions of the largest tension, from 0 to 1."
         )
     return replace(
@@ -139,14 +139,14 @@ def _fitted_facets(value: Array, vertices: int) -> Array:
     facets = np.asarray(value)
     if facets.ndim != 2 or facets.shape[1] not in (1, 2, 3) or facets.dtype.kind not in "iu":
         raise InputError(
-            f"The facets have shape {facets.shape} and type {facets.dtype}; give vertex numbers of "
+            f"The facets have shape {facets.shape} and type {facets.dtype}. Give vertex numbers of "
             "triangles (m, 3), bars (m, 2) or particles (m, 1)."
         )
     bad = np.argwhere((facets < 0) | (facets >= vertices))
     if bad.size:
         i, j = bad[0]
         raise InputError(
-            f"Facet {i} names vertex {facets[i, j]}, but the frames have vertices 0 to "
-            f"{vertices - 1}."
+            f"Facet {i} refers to vertex {facets[i, j]}. Give numbers from 0 to {vertices - 1}, as "
+            "the frames have."
         )
     return facets

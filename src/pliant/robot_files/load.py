@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pliant.actuators import liquid_of
 from pliant.bodies import Body, PointMass
-from pliant.core import InputError
+from pliant.core import InputError, require_kind
 from pliant.geometry import Surface
 from pliant.geometry.lattice import check_divisions
 from pliant.robot import Robot, Support
@@ -58,7 +58,7 @@ def load_robot(path: str | Path) -> Robot:
     ...     pl.load_robot(path).name
     'beam'
     """
-    return _load(Path(path)).robot
+    return _load(_checked_path(path)).robot
 
 
 def load_task(path: str | Path) -> Task:
@@ -66,7 +66,7 @@ def load_task(path: str | Path) -> Task:
     is simulated with neutral controls for one second, in steps of 0.01 s.
 
     Raises `InputError` that names the file, the key, and what to change."""
-    path = Path(path)
+    path = _checked_path(path)
     read = _load(path)
     make = partial(simulation_task, dt=0.01) if read.task is None else read.task
     try:
@@ -74,6 +74,11 @@ def load_task(path: str | Path) -> Task:
     except InputError as error:
         raise InputError(_message(path, "task", str(error))) from None
     return replace(task, fill_source=read.fill_source)
+
+
+def _checked_path(path: object) -> Path:
+    require_kind("The path of the robot file", path, (str, Path), "give text or a pathlib.Path")
+    return Path(path)  # type: ignore[arg-type]
 
 
 class _FileContent(NamedTuple):

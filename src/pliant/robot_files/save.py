@@ -12,7 +12,7 @@ from pliant.actuators import Arm, Fibres, MovingFrame
 from pliant.actuators.fibres import CircumferentialDirection, circumferential, radial
 from pliant.bodies import Body, PointMass
 from pliant.contact import Contact, Obstacle
-from pliant.core import InputError
+from pliant.core import InputError, require_kind
 from pliant.geometry import Mesh, Rods, Union
 from pliant.robot import Robot, Support
 from pliant.robot_files.layout import ACTUATOR_CLASSES, SECTIONS, SHAPES
@@ -30,6 +30,7 @@ def save_robot(robot: Robot, path: str | Path) -> None:
     NAME is the stem of `path`. Raises `InputError` if a part of the robot cannot be written, such
     as a motion that is a Python function.
     """
+    require_kind("The path of the robot file", path, (str, Path), "give text or a pathlib.Path")
     path = Path(path)
     if path.suffix != ".toml":
         raise InputError(f"The robot file is '{path}'; give a name that ends in .toml.")

@@ -68,7 +68,7 @@ def _update(sha: Any, value: Any) -> None:
     else:
         raise InputError(
             f"A {type(value).__name__} has no digest, so results that depend on it cannot be "
-            "stored; omit the store, or describe the object by numbers and functions."
+            "stored. Omit the store, or describe the object by numbers and functions."
         )
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from pliant.core import InputError, PliantError
 
 _REMEDIES = {
-    errno.ENOSPC: "the disk is full; free some space",
-    errno.EACCES: "you have no permission to write there; change the permissions",
-    errno.EISDIR: "it is a folder; give the name of a file",
-    errno.ENOTDIR: "a part of this path is a file, not a folder; move that file",
-    errno.EEXIST: "a part of this path is a file, not a folder; move that file",
+    errno.ENOSPC: "the disk is full. Free some space",
+    errno.EACCES: "you have no permission to write there. Change the permissions",
+    errno.EISDIR: "it is a folder. Give the name of a file",
+    errno.ENOTDIR: "a part of this path is a file, not a folder. Move that file",
+    errno.EEXIST: "a part of this path is a file, not a folder. Move that file",
 }
 
 _TEMPORARY_NAME = ".pliant-{}.tmp"  # name of a file that is being written
@@ -66,24 +66,24 @@ def remove_files(folder: str | Path, *patterns: str) -> None:
 def write_json(path: str | Path, obj: Mapping[str, Any]) -> None:
     """Write an object as indented JSON, atomically. NumPy numbers and arrays become numbers and
     lists. Raises `InputError` for NaN and other values that JSON cannot contain."""
-    write_atomic(path, json.dumps(_plain(obj, ""), indent=2, ensure_ascii=False) + "\n")
+    write_atomic(path, json.dumps(_to_json_types(obj, ""), indent=2, ensure_ascii=False) + "\n")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
     """Return the JSON object in a file. Raises `InputError` if the file is missing or damaged."""
     blob = read_bytes(Path(path))
     if not blob.strip():
-        raise InputError(f"{path} is empty; delete it and run again, or restore it from a copy.")
+        raise InputError(f"{path} is empty. Delete it and run again, or restore it from a copy.")
     try:
-        obj = json.loads(blob, parse_constant=_refuse_constant)
+        obj = json.loads(blob, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{path} is not valid JSON ({error}); delete it and run again, or choose another "
+            f"{path} is not valid JSON ({error}). Delete it and run again, or choose another "
             "folder."
         ) from error
     if not isinstance(obj, dict):
         raise InputError(
-            f"{path} contains a JSON {type(obj).__name__}, but an object is needed; write "
+            f"{path} contains a JSON {type(obj).__name__}, but an object is needed. Write "
             "{...} with names."
         )
     return obj
@@ -98,7 +98,7 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"The folder {folder} cannot be created ({error.strerror}); choose another one."
+            f"The folder {folder} cannot be created ({error.strerror}). Choose another one."
         ) from None
     with translate_write_errors(path, 0):
         file = path.open("w")
@@ -110,18 +110,18 @@ def lock_folder(folder: str | Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(
-                f"{folder} is being written by another run; wait for it, or choose another folder."
+                f"{folder} is being written by another run. Wait for it, or choose another folder."
             ) from None
         yield
 
 
 def content_key(settings: Mapping[str, Any]) -> str:
     """Return 64 hexadecimal digits that are equal for equal settings in any order."""
-    text = json.dumps(_plain(settings, ""), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(_to_json_types(settings, ""), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _plain(obj: Any, where: str) -> Any:
+def _to_json_types(obj: Any, where: str) -> Any:
     """Return `obj` as JSON types. Raises `InputError` that names the place `where`."""
     if isinstance(obj, np.ndarray | np.generic):
         obj = obj.tolist()
@@ -129,25 +129,28 @@ def _plain(obj: Any, where: str) -> Any:
         for name in obj:
             if not isinstance(name, str):
                 raise InputError(
-                    f"{where or 'The object'} has the name {name!r}, but JSON names are strings; "
-                    "use str()."
+                    f"{where or 'The object'} has the name {name!r}, but JSON names are strings. "
+                    "Use str()."
                 )
-        return {name: _plain(value, f"{where}.{name}".lstrip(".")) for name, value in obj.items()}
+        return {
+            name: _to_json_types(value, f"{where}.{name}".lstrip("."))
+            for name, value in obj.items()
+        }
     if isinstance(obj, list | tuple):
-        return [_plain(value, f"{where}[{i}]") for i, value in enumerate(obj)]
+        return [_to_json_types(value, f"{where}[{i}]") for i, value in enumerate(obj)]
     if isinstance(obj, float) and not np.isfinite(obj):
         raise InputError(
-            f"{where} is {obj}, which JSON cannot contain; store a finite number or None."
+            f"{where} is {obj}, which JSON cannot contain. Store a finite number or None."
         )
     if obj is None or isinstance(obj, str | int | float):
         return obj
     raise InputError(
-        f"{where} is a {type(obj).__name__}, which JSON cannot contain; store numbers, text or "
+        f"{where} is a {type(obj).__name__}, which JSON cannot contain. Store numbers, text or "
         "lists."
     )
 
 
-def _refuse_constant(text: str) -> None:
+def _reject_constant(text: str) -> None:
     raise ValueError(f"it contains {text}, which is not a JSON number")
 
 
@@ -162,10 +165,10 @@ def translate_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist; check the path.") from error
+        raise InputError(f"{path} does not exist. Check the path.") from error
     except OSError as error:
         raise InputError(
-            f"{path} cannot be read: {error.strerror}; check the path and its permissions."
+            f"{path} cannot be read: {error.strerror}. Check the path and its permissions."
         ) from error
 
 
@@ -175,7 +178,7 @@ def translate_write_errors(path: Path, size: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        why = _REMEDIES.get(error.errno or 0, f"{error.strerror}; check the path")
+        why = _REMEDIES.get(error.errno or 0, f"{error.strerror}. Check the path")
         raise PliantError(
             f"{path} could not be written ({size} bytes): {why}, or choose another path."
         ) from error

@@ -35,15 +35,15 @@ class Header:
 
     def __post_init__(self) -> None:
         require_positive("The time step of the trajectory", self.dt, "s")
-        for name, value, least in (
+        for name, value, minimum in (
             ("n_state", self.n_state, 0),
             ("n_controls", self.n_controls, 0),
             ("chunk", self.chunk, 1),
         ):
-            if not is_integer(value) or value < least:
+            if not is_integer(value) or value < minimum:
                 raise InputError(
-                    f"{name} of the trajectory is {quoted(value)}; it must be a whole number from "
-                    f"{least} up."
+                    f"{name} of the trajectory is {quoted(value)}. Give a whole number of "
+                    f"at least {minimum}."
                 )
 
 
@@ -84,7 +84,7 @@ class TrajectoryWriter:
         x = _finite_vector("The initial state", initial, header.n_state)
         if has_trajectory(folder) and not replace:
             raise InputError(
-                f"{folder} already has a trajectory; resume it, use another folder or pass "
+                f"{folder} already has a trajectory. Resume it, use another folder, or pass "
                 "replace=True."
             )
         _clear(_trajectory_folder(folder))
@@ -111,19 +111,19 @@ class TrajectoryWriter:
         if done.header.key != key:
             raise InputError(
                 f"{folder} was run with other settings (key {done.header.key[:12]}, now "
-                f"{key[:12]}); resume it with the first settings, or start again in another "
+                f"{key[:12]}). Resume it with the first settings, or start again in another "
                 "folder."
             )
         _check_header(folder, done.header, header or done.header)
         if initial is not None and not np.array_equal(done.initial, initial):
             raise InputError(
                 f"{_trajectory_folder(folder) / 'initial.npz'} is not the initial state of this "
-                "run; run it again without resume."
+                "run. Run it again without resume."
             )
         if max_steps is not None and len(done.states) > max_steps:
             raise InputError(
                 f"{folder} has a trajectory of {counted(len(done.states), 'step')}, but this run "
-                f"has {max_steps}; delete the chunks after step {max_steps}, or run it again "
+                f"has {max_steps}. Delete the chunks after step {max_steps}, or run it again "
                 "without resume."
             )
         return cls(folder=Path(folder), header=done.header, steps=len(done.states)), done
@@ -134,7 +134,7 @@ class TrajectoryWriter:
         if set(scalars) != set(self.header.scalars):
             raise InputError(
                 f"Step {self.steps} has the scalars {sorted(scalars)}, but this trajectory "
-                f"has {sorted(self.header.scalars)}; append exactly these."
+                f"has {sorted(self.header.scalars)}. Append exactly these."
             )
         x = _finite_vector(f"The state of step {self.steps}", state, self.header.n_state)
         u = _finite_vector(f"The control of step {self.steps}", control, self.header.n_controls)
@@ -175,7 +175,7 @@ def read_trajectory(folder: str | Path) -> Trajectory:
     chunk and the remedy."""
     if not has_trajectory(folder):
         raise InputError(
-            f"{folder} has no trajectory (no trajectory/header.json); run the experiment there "
+            f"{folder} has no trajectory (no trajectory/header.json). Run the experiment there "
             "first."
         )
     header = _read_header(_trajectory_folder(folder) / "header.json")
@@ -216,7 +216,7 @@ def _read_chunks(folder: Path, widths: tuple[int, int, int]) -> list[Array]:
     ):
         if first != steps:
             raise InputError(
-                f"{path} starts at step {first}, but the chunk before it ends at {steps}; restore "
+                f"{path} starts at step {first}, but the chunk before it ends at {steps}. Restore "
                 f"{_chunk_name(steps)}, or delete this and all later chunks and resume."
             )
         parts.append(_unpack(path, shapes))
@@ -230,7 +230,7 @@ def _read_header(path: Path) -> Header:
         return Header(**{**raw, "scalars": tuple(raw["scalars"])})
     except (TypeError, KeyError, ValueError) as error:
         raise InputError(
-            f"{path} is not the header of a trajectory ({error}); delete its folder and run again."
+            f"{path} is not the header of a trajectory ({error}). Delete its folder and run again."
         ) from error
 
 
@@ -240,7 +240,7 @@ def _check_header(folder: str | Path, found: Header, wanted: Header) -> None:
         if asdict(found)[name] != value:
             raise InputError(
                 f"{path} has {name} = {quoted(asdict(found)[name])}, but this run has "
-                f"{quoted(value)}; correct it, or run it again without resume."
+                f"{quoted(value)}. Correct it, or run it again without resume."
             )
 
 
@@ -273,7 +273,7 @@ def _unpack(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Arra
                 raise ValueError(f"{name} has numbers that are not finite")
     except Exception as error:  # NumPy and zipfile raise many types for damaged bytes
         raise InputError(
-            f"{path} is damaged ({counted(len(blob), 'byte')}: {error}); restore it from a copy, "
+            f"{path} is damaged ({counted(len(blob), 'byte')}: {error}). Restore it from a copy, "
             "or delete it and all later chunks, then resume."
         ) from error
     return arrays
@@ -285,13 +285,13 @@ def _finite_vector(name: str, value: Array, n: int) -> Array:
     array = np.array(value, dtype=float).reshape(-1)
     if array.size != n:
         raise InputError(
-            f"{name} has {counted(array.size, 'number')}, but this trajectory needs {n}; pass an "
+            f"{name} has {counted(array.size, 'number')}, but this trajectory needs {n}. Pass an "
             f"array of shape ({n},)."
         )
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:
         raise InputError(
-            f"{name} is {array[bad[0]]} at entry {bad[0]}; end the run at the last step that "
+            f"{name} is {array[bad[0]]} at entry {bad[0]}. End the run at the last step that "
             "converged."
         )
     return array

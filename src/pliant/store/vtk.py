@@ -43,7 +43,7 @@ def write_point_frames(
             f'<DataSet timestep="{float(frame.time)!r}" part="0" file={quoteattr(file)}/>'
         )
     if not written:
-        raise InputError("There are no frames to write as VTK; give at least one.")
+        raise InputError("There are no frames to write as VTK. Give at least one.")
     collection = [
         '<VTKFile type="Collection" version="0.1">',
         "<Collection>",
@@ -62,7 +62,7 @@ def points_xml(frame: PointFrame) -> str:
     n, dim = points.shape
     if dim not in (2, 3) or not n:
         raise InputError(
-            f"The points of a VTK file have shape {points.shape}; give some of (n, 2) or (n, 3)."
+            f"The points of a VTK file have shape {points.shape}. Give points (n, 2) or (n, 3)."
         )
     index = np.arange(n)
     fields = [_array(name, _checked(name, value, n, dim)) for name, value in frame.fields.items()]

@@ -32,7 +32,8 @@ class Chebyshev:
         check_corners(corners)
         if not is_integer(degree) or degree < 1:
             raise InputError(
-                f"The degree of the polynomial is {quoted(degree)}; give a whole number from 1 up."
+                f"The degree of the polynomial is {quoted(degree)}. Give a whole number of "
+                "at least 1."
             )
         if (
             not 1.0
@@ -40,7 +41,7 @@ class Chebyshev:
             < np.inf
         ):
             raise InputError(
-                f"The oversampling is {oversampling:g} equations per coefficient; give at least "
+                f"The oversampling is {oversampling:g} equations per coefficient. Give at least "
                 "1, and 2 for a stable fit."
             )
         self.corners, self.degree, self.oversampling = corners, int(degree), float(oversampling)
@@ -122,12 +123,11 @@ class Chebyshev:
         corners, count = self.corners, len(self.points)
         elsewhere = corners.evaluations - sum(corners.known(x[None]) for x in self.points)
         if corners.budget is not None and elsewhere + count > corners.budget:
-            spent = f", of which {elsewhere} are spent elsewhere" if elsewhere else ""
+            spent = f", of which {elsewhere} are used for other points" if elsewhere else ""
             raise SampleError(
                 f"Degree {self.degree} in {counted(self.dim, 'dimension')} takes {count} exact "
-                "evaluations; "
-                f"the budget is {corners.budget}{spent}: raise it to {elsewhere + count}, or "
-                "lower the degree."
+                f"evaluations, but the budget is {corners.budget}{spent}. Raise it to "
+                f"{elsewhere + count}, or lower the degree."
             )
 
     def _fit(self, t: Array, found: list[Corner]) -> Array:
@@ -157,7 +157,7 @@ class Chebyshev:
         if rank < m:
             raise SampleError(
                 f"The {good.sum()} exact values and slopes do not determine {m - rank} of the {m} "
-                f"coefficients of degree {self.degree}; raise the oversampling from "
+                f"coefficients of degree {self.degree}. Raise the oversampling from "
                 f"{self.oversampling:g}, or lower the degree."
             )
         return solution
@@ -165,12 +165,12 @@ class Chebyshev:
     def _require_enough(self, good: Array, found: list[Corner]) -> None:
         m, equations = len(self.powers), int(good.sum()) * (1 + self.dim)
         if equations < m:
-            k, none = int(np.argmin(good)), int((~good).sum())
+            k, n_failed = int(np.argmin(good)), int((~good).sum())
             at = np.array2string(self.points[k], precision=5)
             raise SampleError(
-                f"The exact map has no value at {none} of {good.size} points (first: {at}, "
+                f"The exact map has no value at {n_failed} of {good.size} points (first: {at}, "
                 f"{found[k].failed}), and the others give {equations} equations for the {m} "
-                f"coefficients of degree {self.degree}; shrink the domain, raise the "
+                f"coefficients of degree {self.degree}. Shrink the domain, raise the "
                 "oversampling, or lower the degree."
             )
 
@@ -179,8 +179,8 @@ def _finite_domain(domain: object, dim: int) -> Domain:
     lower, upper = check_domain(domain, dim)
     if not (np.all(np.isfinite(lower)) and np.all(np.isfinite(upper))):
         raise InputError(
-            f"The domain goes from {lower} to {upper}; a polynomial needs a box that is finite "
-            "along every axis."
+            f"The domain goes from {lower} to {upper}. Give finite bounds along every axis: a "
+            "polynomial needs a finite box."
         )
     return lower, upper
 

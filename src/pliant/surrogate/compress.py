@@ -15,7 +15,7 @@ class Compression:
     def __init__(self, tolerance: float) -> None:
         if not 0.0 < require_number("The tolerance of the compression", tolerance, "-") < 0.1:
             raise InputError(
-                f"The tolerance of the compression is {tolerance:g}; give a number between 0 and "
+                f"The tolerance of the compression is {tolerance:g}. Give a number between 0 and "
                 "0.1, such as 1e-6."
             )
         self.tolerance = float(tolerance)  # of a column, relative to the longest difference so far

@@ -41,7 +41,7 @@ def _check_map(f: object) -> None:
         return
     except TypeError:
         raise InputError(
-            f"The map is {quoted(f)}; give a function f(x, near) that returns the value (N,) "
+            f"The map is {quoted(f)}. Give a function f(x, near) that returns the value (N,) "
             "and the slope (N, d)."
         ) from None
 
@@ -72,18 +72,17 @@ class Corners:
         _check_map(f)
         if not is_integer(dim) or not 1 <= dim <= MAX_DIMENSIONS:
             raise InputError(
-                f"The map has {quoted(dim)} inputs; 1 to {MAX_DIMENSIONS} can be interpolated, "
-                "since one cell in d dimensions takes 2^d exact evaluations and a table of 4^d "
-                "rows."
+                f"The map has {quoted(dim)} inputs. Give 1 to {MAX_DIMENSIONS}: one cell in d "
+                "dimensions takes 2^d exact evaluations and a table of 4^d rows."
             )
         if budget is not None and not is_integer(budget):
             raise InputError(
-                f"The budget is {quoted(budget)}; give an integer number of exact evaluations."
+                f"The budget is {quoted(budget)}. Give an integer number of exact evaluations."
             )
         if budget is not None and budget < 2**dim:
             raise InputError(
                 f"The budget is {counted(budget, 'exact evaluation')}, but a single cell in "
-                f"{counted(dim, 'dimension')} has {2**dim} corners; raise it, or plan with fewer "
+                f"{counted(dim, 'dimension')} has {2**dim} corners. Raise it, or plan with fewer "
                 "controls."
             )
         check_progress(progress)
@@ -103,9 +102,9 @@ class Corners:
         self._valid: list[Sample] = []  # samples with a value
         self._valid_points = np.zeros((0, self.dim))
         self.computed = 0  # evaluations by this process
-        self._open()
+        self._load_samples()
 
-    def _open(self) -> None:
+    def _load_samples(self) -> None:
         """Load the samples of the store in their original order, so that the basis is the same."""
         self._compute(self.store.pending())
         for sample in self.store.samples():
@@ -146,7 +145,7 @@ class Corners:
         if self.budget is not None and self.evaluations + count > self.budget:
             raise SampleError(
                 f"The budget of {self.budget} exact evaluations is spent: {self.evaluations} are "
-                f"made and {count} more are needed here; raise it, or take a larger cell."
+                f"made and {count} more are needed here. Raise it, or use a larger cell."
             )
 
     def _compute(self, points: Sequence[Array]) -> list[Sample]:
@@ -208,7 +207,7 @@ class Corners:
         if sample.value.size != size:
             raise InputError(
                 f"The map returns {counted(sample.value.size, 'number')} at {sample.point} and "
-                f"{size} elsewhere; it must always return the same number."
+                f"{size} elsewhere. It must always return the same number."
             )
         value, slope = (
             (sample.value, sample.slope)

@@ -21,8 +21,8 @@ def check_lengths(name: str, value: Any, dim: int) -> Array:
     lengths = each_axis(name, value, dim)
     if not np.all(lengths > 0.0):
         raise InputError(
-            f"{name} is {lengths.min():g} along axis {int(np.argmin(lengths))}; it must be "
-            "positive."
+            f"{name} is {lengths.min():g} along axis {int(np.argmin(lengths))}. Give a "
+            "positive number."
         )
     return lengths
 
@@ -38,11 +38,11 @@ def check_domain(domain: Any, dim: int) -> Domain:
         )
     except (TypeError, ValueError, OverflowError):
         raise InputError(
-            f"The domain is {quoted(domain)}; give (lower, upper), each a number or {dim} of them."
+            f"The domain is {quoted(domain)}. Give (lower, upper), each a number or {dim} of them."
         ) from None
     if not np.all(lower < upper):
         raise InputError(
-            f"The domain goes from {lower} to {upper}; the lower bound must be below the upper "
+            f"The domain goes from {lower} to {upper}. Give a lower bound below the upper "
             "one along every axis."
         )
     return lower, upper
@@ -58,14 +58,14 @@ def check_query(x: Any, domain: Domain) -> Array:
     x = np.asarray(x, float)
     if x.shape != domain[0].shape:
         raise InputError(
-            f"The query has shape {x.shape}; this map takes {counted(len(domain[0]), 'number')}."
+            f"The query has shape {x.shape}. Give {counted(len(domain[0]), 'number')}."
         )
     inside = within(x, domain)
     if not inside.all():
         i = int(np.argmin(inside))
         raise SampleError(
             f"The query {np.array2string(x, precision=5)} lies outside the surrogate's domain: "
-            f"axis {i} goes from {domain[0][i]:g} to {domain[1][i]:g}; widen the domain, or keep "
+            f"axis {i} goes from {domain[0][i]:g} to {domain[1][i]:g}. Widen the domain, or keep "
             "the plan inside."
         )
     return x

@@ -27,7 +27,7 @@ def require_values(points: Array, corners: Sequence[Corner]) -> None:
         if corner.failed:
             raise SampleError(
                 f"The exact map has no value at the corner {np.array2string(x, precision=5)}, "
-                f"which this cell needs ({corner.failed}); keep away from it, or take a smaller "
+                f"which this cell needs ({corner.failed}). Keep away from it, or use a smaller "
                 "cell."
             )
 
@@ -52,7 +52,7 @@ class Grid:
         check_corners(corners)
         if not is_integer(level) or not 0 <= level <= 50:
             raise InputError(
-                f"The level of a grid is {quoted(level)}; give a whole number from 0 up."
+                f"The level of a grid is {quoted(level)}. Give a whole number from 0 to 50."
             )
         self.corners, self.level = corners, int(level)
         self.cell = check_lengths("The cell of a grid", cell, self.dim)  # at level 0

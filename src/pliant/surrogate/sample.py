@@ -40,14 +40,14 @@ def evaluate(f: ExactMap, x: Array, near: Sample | None) -> Sample:
         return _failure(x, str(error) or type(error).__name__)
     if not isinstance(found, tuple) or len(found) not in (2, 3):
         raise InputError(
-            f"The map returns a {type(found).__name__}; it must return the pair (value (N,), slope "
+            f"The map returns a {type(found).__name__}. Return the pair (value (N,), slope "
             f"(N, {x.size}))."
         )
     value, slope = (np.ascontiguousarray(part, float) for part in found[:2])
     if value.ndim != 1 or slope.shape != (value.size, x.size):
         raise InputError(
             f"The map returns a value of shape {value.shape} and a slope of shape {slope.shape} at "
-            f"a point of {counted(x.size, 'number')}; give (N,) and (N, {x.size})."
+            f"a point of {counted(x.size, 'number')}. Return (N,) and (N, {x.size})."
         )
     if not (np.all(np.isfinite(value)) and np.all(np.isfinite(slope))):
         return _failure(x, "its value or slope is not finite")

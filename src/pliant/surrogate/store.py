@@ -23,7 +23,8 @@ FORMAT_VERSION = 1
 LOCK_TIMEOUT = 60.0  # [s] to wait for another process that writes
 POLL_INTERVAL = 0.05  # [s] between two checks of what others compute
 
-# a corner is unfinished while its value is NULL; `number` is the order of the requests
+# A corner is unfinished while its value is NULL. `number` is the order of the requests, `asker` the
+# token of the process that claimed the corner.
 _TABLES = (
     "CREATE TABLE corners (number INTEGER PRIMARY KEY, model TEXT NOT NULL, point BLOB NOT NULL, "
     "asker TEXT NOT NULL, near BLOB, value BLOB, slope BLOB, note BLOB, failed BLOB, checksum "
@@ -35,23 +36,23 @@ _SAMPLE = (
     "SELECT number, checksum, point, value, slope, note, failed FROM corners WHERE model = ? AND "
     "value NOT NULL"
 )
-_DAMAGED = (InputError, "it is damaged; delete it and compute again, or restore it from a copy")
+_DAMAGED = (InputError, "it is damaged. Delete it and compute again, or restore it from a copy")
 _NO_WRITING = (
     PliantError,
-    "you may not write there; change the permissions, or choose another location",
+    "you may not write there. Change the permissions, or choose another location",
 )
 _REMEDY: dict[int, tuple[type[PliantError], str]] = {
     sqlite3.SQLITE_FULL: (
         PliantError,
-        "the disk is full; free some space, or choose another location",
+        "the disk is full. Free some space, or choose another location",
     ),
     sqlite3.SQLITE_BUSY: (
         PliantError,
-        "another program keeps it locked; end that program, or choose another file",
+        "another program keeps it locked. End that program, or choose another file",
     ),
     sqlite3.SQLITE_IOERR: (
         PliantError,
-        "the disk does not respond; check its free space and health, or choose another location",
+        "the disk does not respond. Check its free space and health, or choose another location",
     ),
     sqlite3.SQLITE_READONLY: _NO_WRITING,
     sqlite3.SQLITE_CANTOPEN: _NO_WRITING,
@@ -60,7 +61,7 @@ _REMEDY: dict[int, tuple[type[PliantError], str]] = {
     sqlite3.SQLITE_ERROR: _DAMAGED,  # a table or a column is missing
     sqlite3.SQLITE_NOTADB: (
         InputError,
-        "it is not a file of corners; delete it, or give another name",
+        "it is not a file of corners. Delete it, or give another name",
     ),
 }
 
@@ -89,7 +90,7 @@ class CornerStore:
                 )
                 stack.callback(self._db.close)
                 self._prepare()
-            self._held = stack.pop_all()
+            self._resources = stack.pop_all()
 
     def samples(self) -> list[Sample]:
         """Return all finished samples in the order of the requests."""
@@ -133,9 +134,9 @@ class CornerStore:
     def warm_starts(self, points: Sequence[Array]) -> list[Sample | None]:
         """Return the warm starts of points. The first claim of a point sets its warm start, so that
         a resumed run uses the same one."""
-        question = "SELECT near FROM corners WHERE model = ? AND point = ?"
+        query = "SELECT near FROM corners WHERE model = ? AND point = ?"
         with self._sqlite_errors_as_pliant_errors():
-            rows = [self._db.execute(question, (self.key, _bytes(x))).fetchone() for x in points]
+            rows = [self._db.execute(query, (self.key, _bytes(x))).fetchone() for x in points]
         return [
             None if row is None or row[0] is None else self.get([_numbers(row[0])])[0]
             for row in rows
@@ -159,7 +160,7 @@ class CornerStore:
         if np.shape(sample.value) != (n,) or np.shape(sample.slope) != (n, d):
             raise InputError(
                 f"A sample at a point of {counted(d, 'number')} has a value of shape "
-                f"{np.shape(sample.value)} and a slope of shape {np.shape(sample.slope)}; give "
+                f"{np.shape(sample.value)} and a slope of shape {np.shape(sample.slope)}. Give "
                 f"(N,) and (N, {d})."
             )
         parts = (
@@ -210,36 +211,36 @@ class CornerStore:
         ):
             raise InputError(
                 f"The corners are {corners.dtype} of shape {corners.shape}, the cell is "
-                f"{cell.dtype} of shape {cell.shape}; give integers of shape (n, d) and "
+                f"{cell.dtype} of shape {cell.shape}. Give integers of shape (n, d) and "
                 "(d,)."
             )
         mine, owners = cell.astype("<i8").tobytes(), []
         with self._transaction():
             for corner in corners.astype("<i8"):
                 place = (f"{self.key} {lattice}", int(level), corner.tobytes())
-                said = mine + _checksum(corner.tobytes(), mine).to_bytes(4, "little")
+                record = mine + _checksum(corner.tobytes(), mine).to_bytes(4, "little")
                 self._db.execute(
                     "INSERT OR IGNORE INTO owners (model, level, corner, cell) VALUES (?, ?, ?, ?)",
-                    (*place, said),
+                    (*place, record),
                 )
                 row = self._db.execute(
                     "SELECT cell FROM owners WHERE model = ? AND level = ? AND corner = ?", place
                 ).fetchone()
                 blob = row[0] if row and isinstance(row[0], bytes) else b""
                 if (
-                    len(blob) != len(said)
+                    len(blob) != len(record)
                     or _checksum(corner.tobytes(), blob[:-4]).to_bytes(4, "little") != blob[-4:]
                 ):
                     raise InputError(
-                        f"{self.path} is damaged (the owner of a corner has another checksum); "
-                        "delete it and compute again, or restore it from a copy."
+                        f"{self.path} is damaged (the owner of a corner has a wrong checksum). "
+                        "Delete it and compute again, or restore it from a copy."
                     )
                 owners.append(blob[:-4])
         return np.frombuffer(b"".join(owners), "<i8").astype(np.int64).reshape(corners.shape)
 
     def close(self) -> None:
         """Close the file. Other processes may compute the unfinished points."""
-        self._held.close()
+        self._resources.close()
 
     def __enter__(self) -> Self:
         return self
@@ -255,22 +256,20 @@ class CornerStore:
     def _prepare(self) -> None:
         """Check that the file belongs to Pliant before any change, and create the tables of a new
         file."""
-        questions = (
+        queries = (
             "PRAGMA application_id",
             "PRAGMA user_version",
             "SELECT count(*) FROM sqlite_master",
         )
-        application, version, tables = (
-            self._db.execute(question).fetchone()[0] for question in questions
-        )
+        application, version, tables = (self._db.execute(query).fetchone()[0] for query in queries)
         if application != APPLICATION_ID and (application or tables):
             raise InputError(
-                f"{self.path} is a database of another program; give another name for the corners."
+                f"{self.path} is a database of another program. Give another name for the corners."
             )
         if version > FORMAT_VERSION:
             raise InputError(
                 f"{self.path} was written by a newer Pliant (version {version} of such files, "
-                f"here {FORMAT_VERSION}); update Pliant, or give another name."
+                f"here {FORMAT_VERSION}). Update Pliant, or give another name."
             )
         self._db.execute("PRAGMA journal_mode = WAL")
         # a power failure loses no sample; each takes seconds to compute
@@ -288,7 +287,7 @@ class CornerStore:
         number, checksum, *parts = row
         if not all(isinstance(part, bytes) for part in parts) or _checksum(*parts) != checksum:
             raise InputError(
-                f"{self.path} is damaged (corner {number} has another checksum); delete it and "
+                f"{self.path} is damaged (corner {number} has a wrong checksum). Delete it and "
                 "compute again, or restore it from a copy."
             )
         point, value, slope = map(_numbers, parts[:3])
@@ -356,7 +355,7 @@ class CornerStore:
         with translate_write_errors(self._lock_folder, 0):
             if self.path is not None and self.path.is_dir():
                 raise InputError(
-                    f"{self.path} is a folder; give the name of a file for the corners."
+                    f"{self.path} is a folder. Give the name of a file for the corners."
                 )
             self._lock_folder.mkdir(parents=True, exist_ok=True)
             file = (self._lock_folder / ".opening").open("w")

@@ -48,7 +48,7 @@ class Tree:
         self.corners = corners
         self.tolerance = require_positive("The tolerance of a tree", tolerance, "units of the map")
         if not 1 <= max_depth <= FINEST_LEVEL:
-            raise InputError(f"max_depth is {max_depth}; give 1 to {FINEST_LEVEL} levels.")
+            raise InputError(f"max_depth is {max_depth}. Give 1 to {FINEST_LEVEL} levels.")
         self.max_depth = int(max_depth)
         self.size = check_lengths("The cell of a tree", cell, self.dim)  # (d,) of the largest cells
         self.origin = (
@@ -197,13 +197,13 @@ class Tree:
         """Return the error of the parent cell's interpolant at the corners of a leaf."""
         d, h = self.dim, self.size / 2.0 ** (level - 1)
         coarse = cell_table(self._adini(level - 1, index >> 1))
-        missed = self._corner_values(level, index)[:, 0].copy()
-        for row, offset in zip(missed, corner_offsets(d), strict=True):
-            guess = contract(coarse, 0.5 * ((index & 1) + offset), h, *contraction_plan(d, False))[
-                0
-            ]
-            row[: len(guess)] -= guess
-        return float(np.linalg.norm(missed, axis=1).max())
+        errors = self._corner_values(level, index)[:, 0].copy()
+        for row, offset in zip(errors, corner_offsets(d), strict=True):
+            predicted = contract(
+                coarse, 0.5 * ((index & 1) + offset), h, *contraction_plan(d, False)
+            )[0]
+            row[: len(predicted)] -= predicted
+        return float(np.linalg.norm(errors, axis=1).max())
 
     def _dependencies(self, level: int, index: Array) -> list[tuple[int, Array]]:
         """Return a leaf and all leaves that its hanging corners depend on, directly or
@@ -285,16 +285,16 @@ class Tree:
         node on its boundary."""
         table, h = self._table(level, index), self.size / 2.0**level
         t = node / 2.0 ** (FINEST_LEVEL - level) - index
-        ends = []
+        axis_functions = []
         for axis in range(self.dim):
             functions = np.empty((3, 4))
             hermite_functions(t[axis], h[axis], functions)
-            ends.append(functions[:2])
+            axis_functions.append(functions[:2])
         shaped = table.reshape(*(4,) * self.dim, -1)
         # contract axis by axis; axis 0 then varies fastest among the rows, like the bits of a set
         # of axes
-        made = reduce(_contract_axis, reversed(ends), shaped)
-        return made.transpose(*reversed(range(self.dim)), self.dim).reshape(2**self.dim, -1)
+        contracted = reduce(_contract_axis, reversed(axis_functions), shaped)
+        return contracted.transpose(*reversed(range(self.dim)), self.dim).reshape(2**self.dim, -1)
 
 
 def _contract_axis(part: Array, f: Array) -> Array:

@@ -133,7 +133,7 @@ def _liquid_density_warnings(robot: Robot) -> list[str]:
         if isinstance(actuator, Hydraulic)
     }
     return [
-        f"The liquid of '{name}' has {density:g} kg/m^3, more than any metal; if it is in g/m^3, "
+        f"The liquid of '{name}' has {density:g} kg/m^3, more than any metal. If it is in g/m^3, "
         f"write {1e-3 * density:g}."
         for name, density in liquids.items()
         if density > DENSITY.plausible[1]

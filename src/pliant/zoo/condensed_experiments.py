@@ -66,7 +66,7 @@ def _check_derivatives(settings: Mapping[str, Setting]) -> None:
     names = str(settings["derivatives"]).split()
     if not names or any(name not in DERIVATIVES for name in names):
         raise InputError(
-            f"The setting derivatives is '{settings['derivatives']}'; give one or more of "
+            f"The setting derivatives is '{settings['derivatives']}'. Give one or more of "
             f"{', '.join(DERIVATIVES)}, separated by spaces."
         )
 
@@ -94,7 +94,7 @@ def perform(run: ExperimentRun, task: ReachTask) -> Outcome:
             f"({result.plan.status.text})"
             for derivative, result in failed.items()
         )
-        + "; allow more iterations, or move the goal closer."
+        + ". Allow more iterations, or move the goal closer."
     )
     return Outcome(
         metrics=metrics,

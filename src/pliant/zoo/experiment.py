@@ -159,14 +159,14 @@ class Experiment:
         for key, text in (overrides or {}).items():
             if key not in settings:
                 raise InputError(f"{self.name} has no setting '{key}'; {nearest(key, settings)}")
-            settings[key] = _read(key, text, settings[key])
+            settings[key] = _parse_setting(key, text, settings[key])
         return settings
 
 
 _TYPE_NAMES = {bool: "true or false,", int: "a whole number", float: "a number", str: "text"}
 
 
-def _read(key: str, text: str, default: Setting) -> Setting:
+def _parse_setting(key: str, text: str, default: Setting) -> Setting:
     kind = type(default)
     try:
         value = {"true": True, "false": False}[text.lower()] if kind is bool else kind(text)
@@ -175,13 +175,12 @@ def _read(key: str, text: str, default: Setting) -> Setting:
             f"The setting {key} takes {_TYPE_NAMES[kind]} such as {default}, not {quoted(text)}."
         ) from None
     if isinstance(value, float) and not np.isfinite(value):
-        raise InputError(f"The setting {key} is {text[:60]}; it must be a finite number.")
+        raise InputError(f"The setting {key} is {text[:60]}. Give a finite number.")
     if kind is int and not is_integer(value):
-        raise InputError(f"The setting {key} is {text[:60]}; it must be below {2**63}.")
+        raise InputError(f"The setting {key} is {text[:60]}. Give a number below {2**63}.")
     if (kind is int and value < 1) or (key in ("dt", "tolerance") and value <= 0.0):  # type: ignore[operator]
-        raise InputError(
-            f"The setting {key} is {text}; it must be {'1 or more' if kind is int else 'positive'}."
-        )
+        allowed = "1 or more" if kind is int else "a positive number"
+        raise InputError(f"The setting {key} is {text}. Give {allowed}.")
     return value
 
 
@@ -204,7 +203,7 @@ def run(
     """
     if cluster is not None and not experiment.uses_cluster:
         raise InputError(
-            f"{experiment.name} makes no exact evaluations that a cluster could share; run it "
+            f"{experiment.name} makes no exact evaluations that a cluster could share. Run it "
             "without --cluster."
         )
     folder = checked_folder(out, experiment.name)

@@ -164,11 +164,11 @@ def _failure_message(found: Plan, largest: float) -> str:
         return f"the planner stopped: {found.status.text}."
     if found.limit_violation > 1e-9:
         return (
-            f"a joint limit is violated by {found.limit_violation:.2g} of the joint range; plan "
+            f"a joint limit is violated by {found.limit_violation:.2g} of the joint range. Plan "
             "with another method."
         )
     return (
-        f"the largest target error is {largest:.3g} m, above 0.01 m ({found.status.text}); move "
+        f"the largest target error is {largest:.3g} m, above 0.01 m ({found.status.text}). Move "
         "the target closer or increase its weight."
     )
 

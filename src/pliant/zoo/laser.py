@@ -118,7 +118,7 @@ def plan_laser(run: ExperimentRun, task: LaserTask) -> LaserPlan:
     replay = refined.certificate.replay
     if replay is None:
         raise StepError(
-            "The replay of the plan with the full model failed; use a longer time step or a "
+            "The replay of the plan with the full model failed. Use a longer time step or a "
             "smaller start tension."
         )
     run.save_trajectory(replay.states, plan.controls, dt=task.dt)
@@ -290,7 +290,7 @@ def _scene(planned: LaserPlan, title: str) -> Scene:
     on_plate = np.column_stack([planned.replayed_spots, heights])
     lens = np.array([task.robot.effector_position("laser", q) for q in planned.positions])
     beam = Line(points=np.stack([lens, on_plate], axis=1), colour=palette.MARKER)
-    curves = [Line(points=curve, colour=palette.FAINT) for curve in task.obstacles]
+    curves = [Line(points=curve, colour=palette.SECONDARY) for curve in task.obstacles]
     curves += (
         [Line(points=task.target_curve, colour=palette.TARGET, dashed=True)]
         if len(task.target_curve) > 1

@@ -36,7 +36,7 @@ def _bending_warnings(body: Solid) -> list[str]:
     return [
         f"The body has order 1 and {n} cell{'s'[: n > 1]} through a thickness of "
         f"{1e3 * np.median(found.length[thin]):.3g} mm, which is too stiff in bending: a beam of "
-        f"such cells deflects by {DEFLECTION_RATIO[n]:.0%} of the true value. Take order = 2."
+        f"such cells deflects by {DEFLECTION_RATIO[n]:.0%} of the true value. Use order = 2."
     ]
 
 
@@ -48,7 +48,7 @@ def _locking_warnings(body: Solid) -> list[str]:
     return [
         f"Poisson's ratio is {nu:g} with cells of order 1, which lock where the volume cannot "
         f"change: a thin bonded pad is too stiff by up to {STIFFNESS_RATIO[below[-1]]:g} times. "
-        "Take order = 2."
+        "Use order = 2."
     ]
 
 

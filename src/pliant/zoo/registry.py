@@ -75,12 +75,12 @@ def find_robot(name: str) -> Robot:
     if name not in EXPERIMENTS:
         raise InputError(
             f"There is no robot or experiment '{name}'{_similar(name, [*known, *EXPERIMENTS])} "
-            "`pliant list` shows all experiments; a robot file is given as FILE.toml."
+            "`pliant list` shows all experiments. Give a robot file as FILE.toml."
         )
     robot = getattr(EXPERIMENTS[name].probe(EXPERIMENTS[name].resolve_settings())[0], "robot", None)
     if not isinstance(robot, Robot):
         raise InputError(
-            f"The experiment {name} has no robot to drive; choose one of {', '.join(known)}."
+            f"The experiment {name} has no robot to drive. Choose one of {', '.join(known)}."
         )
     return robot
 
@@ -91,7 +91,7 @@ def find(name: str) -> Experiment:
         return EXPERIMENTS[name]
     raise InputError(
         f"There is no experiment '{name}'{_similar(name, EXPERIMENTS)} `pliant list` shows all "
-        "experiments; a robot file is given as FILE.toml."
+        "experiments. Give a robot file as FILE.toml."
     )
 
 

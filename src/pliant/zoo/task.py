@@ -34,7 +34,7 @@ def task_experiment(path: Path) -> Experiment:
         raise InputError(f"{path.name}, task: {error}") from None
     if not re.fullmatch(r"\w[\w .-]*", path.stem):
         raise InputError(
-            f"The file name '{path.name}' gives no name for its results; rename it, for example "
+            f"The file name '{path.name}' gives no name for its results. Rename it, for example "
             "to robot.toml."
         )
     mesh_bytes = b"".join(
@@ -135,7 +135,7 @@ def _follow(run: ExperimentRun, task: Task, model: Linearizable) -> Outcome:
     if outcome.reached and error > following.tolerance:
         message = (
             f"the final distance to the target is {error:.3g} m, more than the tolerance of "
-            f"{following.tolerance:.3g} m ({log.messages[-1]}); use more steps, a closer target or "
+            f"{following.tolerance:.3g} m ({log.messages[-1]}). Use more steps, a closer target or "
             "tolerance = ..."
         )
         return replace(outcome, reached=False, message=message)

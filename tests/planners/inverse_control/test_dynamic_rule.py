@@ -106,11 +106,13 @@ def test_unsupported_robot_begins_in_its_rest_shape():
     assert np.all(np.isfinite(fallen.x))
 
 
-def test_horizon_shorter_than_a_step_raises(one_sentence):
-    one_sentence(
+def test_horizon_shorter_than_a_step_raises(raises_clear_error):
+    raises_clear_error(
         lambda: inverse_control(pl.SemiImplicit(arm(), dt=DT), horizon=0.5 * DT), "horizon"
     )
-    one_sentence(lambda: inverse_control(pl.SemiImplicit(arm(), dt=DT), horizon=np.nan), "horizon")
+    raises_clear_error(
+        lambda: inverse_control(pl.SemiImplicit(arm(), dt=DT), horizon=np.nan), "horizon"
+    )
 
 
 def test_manual_dynamic_steps_match_simulate():

@@ -52,14 +52,14 @@ def test_rate_limited_motion_is_not_unreachable(rate):
     )
 
 
-def test_state_that_is_not_finite_raises(one_sentence):
+def test_state_that_is_not_finite_raises(raises_clear_error):
     controller = inverse_control(Quasistatic(can("volume", (0.8, 1.5))), "top")
     state = controller.begin()
-    one_sentence(
+    raises_clear_error(
         lambda: controller.follow(replace(state, x=np.nan * state.x), state.positions),
         "The state of the control state is nan",
     )
-    one_sentence(
+    raises_clear_error(
         lambda: controller.manual(replace(state, u=np.inf * (1.0 + state.u)), state.u),
         "The array of controls of the control state is inf",
     )
@@ -125,18 +125,20 @@ def test_manual_mode_takes_up_slack():
 
 
 @pytest.mark.parametrize("k", [-1, 2.5, None, True, np.nan])
-def test_resume_rejects_an_invalid_step(k, one_sentence):
+def test_resume_rejects_an_invalid_step(k, raises_clear_error):
     controller = inverse_control(Quasistatic(arm()))
     first = controller.begin()
-    one_sentence(lambda: controller.resume(first.x, first.u, k), "The control step to resume from")
+    raises_clear_error(
+        lambda: controller.resume(first.x, first.u, k), "The control step to resume from"
+    )
 
 
-def test_resume_rejects_an_inverted_cell(one_sentence):
+def test_resume_rejects_an_inverted_cell(raises_clear_error):
     controller = inverse_control(
         Quasistatic(arm(material=pl.Material(E=1e5, nu=0.3, law="neo-hookean")))
     )
     first = controller.begin()
-    one_sentence(lambda: controller.resume(-first.x, first.u, 0), "an inverted cell")
+    raises_clear_error(lambda: controller.resume(-first.x, first.u, 0), "an inverted cell")
 
 
 def test_active_stroke_is_named_and_satisfied_under_a_growing_load():

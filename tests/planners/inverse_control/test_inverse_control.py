@@ -289,8 +289,8 @@ def test_begin_from_an_equilibrium_reproduces_it(lead):
         None,
     ],
 )
-def test_invalid_target_raises(lead, targets, one_sentence):
-    one_sentence(lambda: lead.follow(lead.begin(), targets), "target")
+def test_invalid_target_raises(lead, targets, raises_clear_error):
+    raises_clear_error(lambda: lead.follow(lead.begin(), targets), "target")
 
 
 @pytest.mark.parametrize(
@@ -333,25 +333,27 @@ def test_invalid_target_raises(lead, targets, one_sentence):
         ),
     ],
 )
-def test_invalid_option_raises(bar, options, words, one_sentence):
-    one_sentence(lambda: inverse_control(bar, **options), words)
+def test_invalid_option_raises(bar, options, words, raises_clear_error):
+    raises_clear_error(lambda: inverse_control(bar, **options), words)
 
 
-def test_other_models_and_states_are_rejected(bar, lead, one_sentence):
-    one_sentence(lambda: inverse_control(pl.ImplicitEuler(arm(), dt=0.01)), "SemiImplicit")
-    one_sentence(lambda: inverse_control("bar"), "Quasistatic")
-    one_sentence(lambda: lead.follow("here", [[0.0, 0.0, 0.0]]), "control state")
+def test_other_models_and_states_are_rejected(bar, lead, raises_clear_error):
+    raises_clear_error(lambda: inverse_control(pl.ImplicitEuler(arm(), dt=0.01)), "SemiImplicit")
+    raises_clear_error(lambda: inverse_control("bar"), "Quasistatic")
+    raises_clear_error(lambda: lead.follow("here", [[0.0, 0.0, 0.0]]), "control state")
     other = inverse_control(pl.Quasistatic(strip()))
-    one_sentence(lambda: lead.follow(other.begin(), [[0.0, 0.0, 0.0]]), "another robot")
-    one_sentence(lambda: lead.manual(lead.begin(), [np.nan, 0.0, 0.0, 0.0]), "control")
-    one_sentence(lambda: lead.manual(lead.begin(), "pull"), "control")
-    one_sentence(lambda: lead.begin(u=[1.0, 2.0]), "control")
-    one_sentence(lambda: lead.settle(lead.begin(), [[0.0, 0.0, 0.0]], max_steps=0), "max_steps")
-    one_sentence(
+    raises_clear_error(lambda: lead.follow(other.begin(), [[0.0, 0.0, 0.0]]), "another robot")
+    raises_clear_error(lambda: lead.manual(lead.begin(), [np.nan, 0.0, 0.0, 0.0]), "control")
+    raises_clear_error(lambda: lead.manual(lead.begin(), "pull"), "control")
+    raises_clear_error(lambda: lead.begin(u=[1.0, 2.0]), "control")
+    raises_clear_error(
+        lambda: lead.settle(lead.begin(), [[0.0, 0.0, 0.0]], max_steps=0), "max_steps"
+    )
+    raises_clear_error(
         lambda: lead.settle(lead.begin(), [[0.0, 0.0, 0.0]], tolerance=np.nan), "tolerance"
     )
-    one_sentence(lambda: lead.begin(x=np.zeros(3)), "first state")
-    one_sentence(
+    raises_clear_error(lambda: lead.begin(x=np.zeros(3)), "first state")
+    raises_clear_error(
         lambda: inverse_control(
             bar, "tip", strokes=[StrokeLimit(actuator="a", lower=0.01, upper=0.02)]
         ).begin(),

@@ -284,7 +284,7 @@ def test_dynamic_robot_reports_bursting():
     assert again.ok
 
 
-def test_take_over_keeps_limit_points(model, lead, one_sentence):
+def test_take_over_keeps_limit_points(model, lead, raises_clear_error):
     first = lead.begin()
     end = lead.settle(first, first.positions + UP)
     other = inverse_control(model, "top", fixed={"pull": 0.0})
@@ -294,7 +294,7 @@ def test_take_over_keeps_limit_points(model, lead, one_sentence):
     for _ in range(5):
         state = other.follow(state, first.positions + UP)
         assert (state.outcome, state.displacement < 1e-9 * lead.length) == (UNREACHABLE, True)
-    one_sentence(lambda: other.take_over(None), "The control state is 'None'")
+    raises_clear_error(lambda: other.take_over(None), "The control state is 'None'")
 
 
 def test_limit_point_is_forgotten_away_from_it(lead):

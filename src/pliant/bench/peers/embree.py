@@ -12,7 +12,7 @@ from pliant.geometry import Surface
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cast:
+class RayCastResult:
     """The result of a ray cast, with the computing times of its parts."""
 
     volume: float  # [m^3]
@@ -20,14 +20,14 @@ class Cast:
     unmatched: int  # ignored rays that enter the wall but do not leave it
     build: float  # [s], of the scene, which is built again when the wall moves
     cast: float  # [s], of the rays
-    share: float  # [s], to sort, match and distribute the hits
+    distribute: float  # [s], to sort, match and distribute the hits
 
 
-def weigh_with_embree(surface: Surface, grid: int, *, density: float, g: float) -> Cast:
+def weigh_with_embree(surface: Surface, grid: int, *, density: float, g: float) -> RayCastResult:
     """Return the nodal weights of the liquid in a closed wall, by upward rays in grid x grid
     columns. Gravity g [m/s^2] acts along -z."""
     start = perf_counter()
-    caster = _caster(surface)
+    caster = _ray_intersector(surface)
     built = perf_counter()
     lower, upper = surface.bounds()
     step = (upper - lower)[:2] / grid
@@ -46,23 +46,23 @@ def weigh_with_embree(surface: Surface, grid: int, *, density: float, g: float) 
         surface, met, ray, at, float(density * g * step[0] * step[1]), len(origins)
     )
     end = perf_counter()
-    return Cast(
+    return RayCastResult(
         volume=volume / (density * g),
         weights=weights,
         unmatched=unmatched,
         build=built - start,
         cast=cast - built,
-        share=end - cast,
+        distribute=end - cast,
     )
 
 
-def _caster(surface: Surface) -> Any:
+def _ray_intersector(surface: Surface) -> Any:
     try:
         import trimesh
         from trimesh.ray.ray_pyembree import RayMeshIntersector
     except ImportError as error:
         raise MissingExtra(
-            "The comparison with ray casting needs embree; run `pip install 'pliant[bench]'`."
+            "The comparison with ray casting needs embree. Run: pip install 'pliant[bench]'."
         ) from error
     caster = RayMeshIntersector(trimesh.Trimesh(surface.points, surface.triangles, process=False))
     _ = caster._scene  # otherwise it is built with the first ray

@@ -40,14 +40,14 @@ def run_with_cpp(scene: MpmScene, *, threads: int = 1, repeats: int = 3) -> MpmR
         n,
         scene.substeps,
         threads,
-        _three(scene.origin, ctypes.c_int64),
-        _three(scene.shape, ctypes.c_int64),
+        _padded_to_three(scene.origin, ctypes.c_int64),
+        _padded_to_three(scene.shape, ctypes.c_int64),
         scene.cell,
         scene.tau,
         scene.floor,
-        _three(scene.gravity, ctypes.c_double),
+        _padded_to_three(scene.gravity, ctypes.c_double),
     )
-    library, version = _compiled(threads > 1)
+    library, version = _compile(threads > 1)
     done = library.mpm_run(
         dim,
         ctypes.byref(struct),
@@ -74,14 +74,14 @@ def run_with_cpp(scene: MpmScene, *, threads: int = 1, repeats: int = 3) -> MpmR
 
 
 @cache
-def _compiled(openmp: bool) -> tuple[Any, str]:
+def _compile(openmp: bool) -> tuple[Any, str]:
     """Return the compiled library and the version of the compiler. The file is removed after
     loading."""
     compiler = which("g++")
     if compiler is None:
         raise MissingExtra(
-            "The C++ compiler g++ was not found. Install it; on Debian and Ubuntu: apt-get install "
-            "g++."
+            "The C++ compiler g++ was not found. Install it, on Debian and Ubuntu by: "
+            "apt-get install g++."
         )
     with TemporaryDirectory() as folder:
         path = Path(folder) / "mpm_loop.so"
@@ -118,6 +118,6 @@ def _pointer(a: Array) -> Any:
     return a.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
 
 
-def _three(a: Array, kind: Any) -> Any:
+def _padded_to_three(a: Array, kind: Any) -> Any:
     """Return the entries of a, one per axis, padded with zeros to three."""
     return (kind * 3)(*a.tolist())

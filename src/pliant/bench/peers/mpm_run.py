@@ -36,9 +36,9 @@ class MpmRun:
 def check_run(scene: MpmScene, *, threads: int, repeats: int) -> None:
     """Raise `InputError` for a run that no library supports."""
     if threads < 1 or repeats < 1:
-        raise InputError(f"threads = {threads}, repeats = {repeats}; both must be at least 1.")
+        raise InputError(f"threads is {threads} and repeats is {repeats}. Give at least 1.")
     if not 2 <= scene.dim <= 3:
-        raise InputError(f"The scene has {scene.dim} dimensions; give 2 or 3.")
+        raise InputError(f"The scene has {scene.dim} dimensions. Give 2 or 3.")
 
 
 def check_inside(scene: MpmScene, positions: Array) -> None:
@@ -56,8 +56,8 @@ def check_inside(scene: MpmScene, positions: Array) -> None:
 def run_in_child(
     module: str, package: str, scene: MpmScene, *, threads: int, repeats: int
 ) -> MpmRun:
-    """Return the run of `python -m module`, which calls `serve`. It has its own process, because
-    the package sets its threads and memory once per process."""
+    """Return the run of `python -m module`, which calls `run_from_folder`. It has its own process,
+    because the package sets its threads and memory once per process."""
     check_run(scene, threads=threads, repeats=repeats)
     if find_spec(package) is None:
         raise MissingExtra(
@@ -74,19 +74,19 @@ def run_in_child(
                 f"{child.returncode} ({lines[0]}). It stores every state; if the memory was "
                 f"exhausted, use fewer than {counted(scene.substeps, 'substep')}."
             )
-        with np.load(Path(folder) / "run.npz") as got:
+        with np.load(Path(folder) / "run.npz") as file:
             run = MpmRun(
-                **{key: got[key] if got[key].ndim else got[key].item() for key in got.files}
+                **{key: file[key] if file[key].ndim else file[key].item() for key in file.files}
             )
     check_inside(scene, run.positions)
     return run
 
 
-def serve(peer: Callable[[MpmScene, int, int], MpmRun], arguments: list[str]) -> None:
+def run_from_folder(peer: Callable[[MpmScene, int, int], MpmRun], arguments: list[str]) -> None:
     """Read the scene from a folder, run a library on it and write the result to the folder."""
     folder, threads, repeats = Path(arguments[0]), int(arguments[1]), int(arguments[2])
-    with np.load(folder / "scene.npz") as got:
+    with np.load(folder / "scene.npz") as file:
         scene = MpmScene(
-            **{key: got[key] if got[key].ndim else got[key].item() for key in got.files}
+            **{key: file[key] if file[key].ndim else file[key].item() for key in file.files}
         )
     np.savez(folder / "run.npz", **asdict(peer(scene, threads, repeats)))

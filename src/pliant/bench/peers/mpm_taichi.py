@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pliant.bench.mpm_scene import MpmScene
-from pliant.bench.peers.mpm_run import MpmRun, run_in_child, serve
+from pliant.bench.peers.mpm_run import MpmRun, run_from_folder, run_in_child
 
 
 def run_with_taichi(scene: MpmScene, *, threads: int = 1, repeats: int = 3) -> MpmRun:
@@ -226,4 +226,4 @@ def _time(ti: Any, work: Any) -> float:
 
 
 if __name__ == "__main__":
-    serve(peer, sys.argv[1:])
+    run_from_folder(peer, sys.argv[1:])

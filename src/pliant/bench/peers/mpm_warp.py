@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pliant.bench.mpm_scene import MpmScene
-from pliant.bench.peers.mpm_run import MpmRun, run_in_child, serve
+from pliant.bench.peers.mpm_run import MpmRun, run_from_folder, run_in_child
 from pliant.core import InputError
 
 
@@ -299,4 +299,4 @@ def _time(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 if __name__ == "__main__":
-    serve(peer, sys.argv[1:])
+    run_from_folder(peer, sys.argv[1:])

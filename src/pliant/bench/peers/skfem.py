@@ -37,7 +37,7 @@ class SkfemArm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clock:
+class NewtonTimes:
     """The times [s] of the parts of each Newton iteration."""
 
     assembly: list[float] = field(default_factory=list)  # one residual and one tangent
@@ -54,51 +54,53 @@ def step_with_skfem(case: Case, *, steps: int, law: str = "corotated") -> PeerRu
     fem, helpers = _import_skfem()
     mesh = fem.MeshTet(np.ascontiguousarray(case.points.T), np.ascontiguousarray(case.cells.T))
     element = fem.ElementVector(fem.ElementTetP1())
-    basis, full = (fem.Basis(mesh, element, intorder=order) for order in (1, 2))
+    basis, mass_basis = (fem.Basis(mesh, element, intorder=order) for order in (1, 2))
     E, nu = case.young, case.poisson
     mu, lam = E / (2 * (1 + nu)), E * nu / ((1 + nu) * (1 - 2 * nu))
     g = np.asarray(case.gravity)[:, None, None]
     arm = SkfemArm(
         basis=basis,
-        mass=fem.BilinearForm(lambda u, v, w: case.density * helpers.dot(u, v)).assemble(full),
+        mass=fem.BilinearForm(lambda u, v, w: case.density * helpers.dot(u, v)).assemble(
+            mass_basis
+        ),
         weight=fem.LinearForm(lambda v, w: case.density * helpers.dot(g, v)).assemble(basis),
         fixed=basis.nodal_dofs[:, case.clamped].ravel(),
         stress=lambda F: LAWS[law](F, mu, lam),
         dt=case.dt,
     )
     u, v = np.zeros((2, basis.N))
-    seconds, clock = [], Clock()
+    seconds, times = [], NewtonTimes()
     for _ in range(steps):
         start = perf_counter()
-        u_next = newton_step(arm, u, v, clock)
+        u_next = newton_step(arm, u, v, times)
         u, v = u_next, (u_next - u) / case.dt
         seconds.append(perf_counter() - start)
     return PeerRun(
         name=f"scikit-fem, {law}",
         seconds_per_step=np.array(seconds),
         positions=case.points + u[basis.nodal_dofs].T,
-        assembly=_mean(clock.assembly),
-        factor=_mean(clock.factor),
+        assembly=_mean(times.assembly),
+        factor=_mean(times.factor),
     )
 
 
-def newton_step(arm: SkfemArm, u: Array, v: Array, clock: Clock) -> Array:
+def newton_step(arm: SkfemArm, u: Array, v: Array, times: NewtonTimes) -> Array:
     """Return the displacement u' (3n,) [m] after one backward Euler step:
     M (u' - u - h v) / h^2 + f(u') = weight."""
     u = predicted = u + arm.dt * v
-    small = TOLERANCE * float(np.linalg.norm(arm.weight))
+    threshold = TOLERANCE * float(np.linalg.norm(arm.weight))
     for iteration in range(MAX_NEWTON):
         start = perf_counter()
         P, tangent = arm.stress(EYE + arm.basis.interpolate(u).grad)
         r = arm.mass @ (u - predicted) / arm.dt**2 + _forces(arm.basis, P) - arm.weight
         norm = float(np.linalg.norm(np.delete(r, arm.fixed)))
         if iteration == 0:
-            small = max(small, TOLERANCE * norm)
-        if norm <= small:
+            threshold = max(threshold, TOLERANCE * norm)
+        if norm <= threshold:
             return u
         K = arm.mass / arm.dt**2 + _stiffness(arm.basis, tangent())
-        clock.assembly.append(perf_counter() - start)
-        u = u - _solve(K, r, arm.fixed, clock)
+        times.assembly.append(perf_counter() - start)
+        u = u - _solve(K, r, arm.fixed, times)
     raise StepError(
         f"Newton's method in scikit-fem has a residual of {norm:.1e} N after {MAX_NEWTON} "
         "iterations. Halve dt."
@@ -184,7 +186,7 @@ def _stiffness(basis: Any, dP: Array) -> Any:
     return form.assemble(basis, dP=dP)
 
 
-def _solve(K: Any, r: Array, fixed: Array, clock: Clock) -> Array:
+def _solve(K: Any, r: Array, fixed: Array, times: NewtonTimes) -> Array:
     from scipy.sparse.linalg import splu
     from skfem import condense
 
@@ -196,7 +198,7 @@ def _solve(K: Any, r: Array, fixed: Array, clock: Clock) -> Array:
     factor = splu(
         K_free, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
     )
-    clock.factor.append(perf_counter() - start)
+    times.factor.append(perf_counter() - start)
     du[free] = factor.solve(r_free)
     return du
 

@@ -1,1 +1,1 @@
-"""One experiment a file; `pliant.zoo.registry` enrols them."""
+"""Experiments, one per file. `pliant.zoo.registry` lists them."""

@@ -50,7 +50,7 @@ def perform(run: ExperimentRun) -> Outcome:
     message = (
         "done"
         if reached
-        else f"the path error of the replay is {error:.2e} m; use a longer time step (--set "
+        else f"the path error of the replay is {error:.2e} m. Use a longer time step (--set "
         f"dt={2.0 * planned.task.dt:g})."
     )
     return outcome(

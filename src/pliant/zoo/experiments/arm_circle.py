@@ -67,7 +67,7 @@ def perform(run: ExperimentRun) -> Outcome:
         if reached
         else (
             f"the radial error of the replay is {errors['replayed']:.1%} of the radius, "
-            f"above {max_error:.1%}; use a longer time step (--set dt={2.0 * planned.task.dt:g}), "
+            f"above {max_error:.1%}. Use a longer time step (--set dt={2.0 * planned.task.dt:g}), "
             "or a larger weight."
         )
     )

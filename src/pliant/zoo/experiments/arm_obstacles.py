@@ -85,7 +85,7 @@ def perform(run: ExperimentRun) -> Outcome:
         if reached
         else (
             f"the clamp clearance of the replay is {clearance['replayed']:.2e} m (negative: "
-            f"overlap), its goal error {goal_error:.2e} m; use a longer time step (--set "
+            f"overlap), its goal error {goal_error:.2e} m. Use a longer time step (--set "
             f"dt={2.0 * planned.task.dt:g})."
         )
     )

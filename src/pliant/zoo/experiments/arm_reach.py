@@ -34,7 +34,7 @@ def find_tensions(
     tip = lambda x: model.robot.effector_position(effector, model.space.position(x))
     u = np.full(model.n_controls, 0.5)
     step = equilibrium(model, u)
-    errors, damping, solved = [float(np.linalg.norm(tip(step.x) - target))], 1e-6, 1
+    errors, damping, n_equilibria = [float(np.linalg.norm(tip(step.x) - target))], 1e-6, 1
     for k in range(40):
         progress("finding tensions", k, 40)
         if errors[-1] <= tolerance:
@@ -46,7 +46,7 @@ def find_tensions(
         du = lsq_linear(rows, right, (limits[0] - u - 1e-12, limits[1] - u + 1e-12)).x
         du *= min(1.0, 5.0 / max(np.abs(du).max(), 1e-12))  # [N] trust region
         trial = equilibrium(model, np.clip(u + du, *limits), x0=step.x)
-        error, solved = float(np.linalg.norm(tip(trial.x) - target)), solved + 1
+        error, n_equilibria = float(np.linalg.norm(tip(trial.x) - target)), n_equilibria + 1
         if error < errors[-1]:
             u, step = np.clip(u + du, *limits), trial
             errors, damping = [*errors, error], max(damping / 10.0, 1e-6)
@@ -55,15 +55,15 @@ def find_tensions(
         else:
             damping = max(10.0 * damping, 1e-4)
     progress("finding tensions", 40, 40)
-    return u, step.x, errors, solved
+    return u, step.x, errors, n_equilibria
 
 
 def loading_states(model: Any, u: Array, progress: Any) -> Array:
     """Return the equilibria (FRAMES, n_dofs) while the tensions rise smoothly to u."""
     states = [equilibrium(model, np.zeros_like(u)).x]
     for k in range(1, FRAMES):
-        share = 0.5 - 0.5 * np.cos(np.pi * min(1.0, k / (0.8 * FRAMES)))
-        states.append(equilibrium(model, share * u, x0=states[-1]).x)
+        fraction = 0.5 - 0.5 * np.cos(np.pi * min(1.0, k / (0.8 * FRAMES)))
+        states.append(equilibrium(model, fraction * u, x0=states[-1]).x)
         progress("loading", k + 1, FRAMES)
     return np.array(states)
 
@@ -71,10 +71,10 @@ def loading_states(model: Any, u: Array, progress: Any) -> Array:
 def perform(run: ExperimentRun) -> Outcome:
     s = run.settings
     arm = line_arm(layers=int(s["layers"]), across=int(s["across"]))
-    still = Quasistatic(arm)
+    static_model = Quasistatic(arm)
     target = np.array([s["x"], s["y"], s["z"]], float)
-    u, held, errors, solved = find_tensions(
-        still,
+    u, start, errors, n_equilibria = find_tensions(
+        static_model,
         "laser",
         target,
         limits=arm.control_limits(),
@@ -88,10 +88,10 @@ def perform(run: ExperimentRun) -> Outcome:
         np.zeros((int(s["steps"]), model.n_controls)),
         count=int(s["steps"]),
         dt=model.dt,
-        x0=model.state(held),
+        x0=model.state(start),
     )
     tips = np.stack([arm.effector_position("laser", q) for q in path.path[:, : model.space.n_dofs]])
-    rest = arm.effector_position("laser", equilibrium(still, np.zeros(4)).x)
+    rest = arm.effector_position("laser", equilibrium(static_model, np.zeros(4)).x)
     swing = np.linalg.norm(tips - rest, axis=1)
 
     times = model.dt * np.arange(len(tips))
@@ -99,7 +99,7 @@ def perform(run: ExperimentRun) -> Outcome:
     return Outcome(
         metrics={
             "distance to the target": Metric(value=errors[-1], unit="m"),
-            "equilibria solved": Metric(value=solved),
+            "equilibria solved": Metric(value=n_equilibria),
             "unknowns": Metric(value=model.space.n_dofs, paper=1575),
             "controls": Metric(value=model.n_controls, paper=4),
             **{
@@ -129,7 +129,10 @@ def perform(run: ExperimentRun) -> Outcome:
         scene=robot_scene(
             arm,
             np.concatenate(
-                [loading_states(still, u, run.progress), path.states[:, : model.space.n_dofs]]
+                [
+                    loading_states(static_model, u, run.progress),
+                    path.states[:, : model.space.n_dofs],
+                ]
             ),
             dt=model.dt,
             title="arm-reach: four cables reach the target, then release",
@@ -140,7 +143,7 @@ def perform(run: ExperimentRun) -> Outcome:
         message="done"
         if reached
         else f"the laser stops {errors[-1]:.3g} m from the target ({target} m), which the four "
-        f"cables cannot reach within {arm.control_limits()[1][0]:g} N; move the target closer "
+        f"cables cannot reach within {arm.control_limits()[1][0]:g} N. Move the target closer "
         "to the arm's arc.",
     )
 

@@ -92,7 +92,7 @@ def perform(run: ExperimentRun) -> Outcome:
     min_distance = float(s["min_distance"])
     reached = x[-1] >= min_distance * BODY_LENGTH
     times = model.dt * np.arange(steps + 1)
-    learned = {
+    learning_curves = {
         f"seed {run.seed + k}": (
             np.array([row.seconds for row in plan.history]),
             _distances(plan, start) / BODY_LENGTH,
@@ -125,14 +125,17 @@ def perform(run: ExperimentRun) -> Outcome:
                 x="iteration",
                 y="distance [body lengths]",
                 kind="both",
-                series={name: (np.arange(len(walk)), walk) for name, (_, walk) in learned.items()},
+                series={
+                    name: (np.arange(len(walk)), walk)
+                    for name, (_, walk) in learning_curves.items()
+                },
             ),
             Plot(
                 title="Fig. 6: best distance",
                 x="time [s]",
                 y="distance [body lengths]",
                 kind="both",
-                series=learned,
+                series=learning_curves,
             ),
             Plot(
                 title="Motion of the body",
@@ -162,8 +165,8 @@ def perform(run: ExperimentRun) -> Outcome:
         message="done"
         if reached
         else f"the walking distance is {x[-1] / BODY_LENGTH:.2f} body lengths, below "
-        f"{min_distance:g}; "
-        "allow more iterations, or use another seed.",
+        f"{min_distance:g}. "
+        "Allow more iterations, or use another seed.",
     )
 
 

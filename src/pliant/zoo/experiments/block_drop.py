@@ -78,8 +78,8 @@ def perform(run: ExperimentRun) -> Outcome:
         reached=reached,
         message="done"
         if reached
-        else f"the acceleration is {measured:.3g} m/s^2, Coulomb's law gives {expected:.3g}; "
-        "use a smaller dt or more steps.",
+        else f"the acceleration is {measured:.3g} m/s^2, Coulomb's law gives {expected:.3g}. "
+        "Use a smaller dt or more steps.",
     )
 
 

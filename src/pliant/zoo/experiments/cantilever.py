@@ -92,8 +92,8 @@ def perform(run: ExperimentRun) -> Outcome:
         reached=reached,
         message="done"
         if reached
-        else f"the 10-node beam differs by {100 * error[2]:.1f} % from the elastica; "
-        "use more cells.",
+        else f"the 10-node beam differs by {100 * error[2]:.1f} % from the elastica. "
+        "Use more cells.",
     )
 
 

@@ -24,7 +24,7 @@ from pliant.robot import PointLoad, Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.inverse_tasks import make_probe, with_curved_facets
 from pliant.zoo.robots import silicone_cylinder
-from pliant.zoo.robots.cylinder import droop
+from pliant.zoo.robots.cylinder import tip_angle
 
 FLUIDS = ("air", "water")
 STAGES = {"at rest": 0, "+15 ml": -1}  # index of the filling stage
@@ -72,17 +72,17 @@ def fill_slowly(
         robot=robot,
         states=np.array(states),
         added=np.array(added),
-        angles=np.array([droop(robot, q) for q in states]),
+        angles=np.array([tip_angle(robot, q) for q in states]),
     )
 
 
-def wall_points(body: Solid, cavity: str, halvings: int = 3) -> tuple[Array, Array]:
+def wall_points(body: Solid, cavity: str, subdivisions: int = 3) -> tuple[Array, Array]:
     """Return the surface of a cavity as flat triangles, oriented outward from the fluid.
 
     Returns points (n, 3) [m] at rest and triangles (k, 3). Curved facets are subdivided.
     """
     bary, cells = np.eye(3), np.array([[0, 1, 2]])
-    for _ in range(halvings):
+    for _ in range(subdivisions):
         bary, cells = add_midside_nodes(bary, cells)
         cells = split_quadratic_triangles(cells)
     facets = body.mesh.points[body.mesh.facets(cavity)]
@@ -115,11 +115,11 @@ def equilibrium_with_columns(
             for i in np.flatnonzero(np.abs(shares).any(axis=1))
         ]
         before, q = q, equilibrium(Quasistatic(replace(air, loads=[*air.loads, *loads])), u, x0=q).x
-        if abs(droop(air, q) - droop(air, before)) < ANGLE_TOLERANCE:
+        if abs(tip_angle(air, q) - tip_angle(air, before)) < ANGLE_TOLERANCE:
             return q, found
     raise StepError(
         f"The weights of the columns and the shape did not converge in {MAX_ITERATIONS} "
-        "iterations; use a finer grid of columns."
+        "iterations. Use a finer grid of columns."
     )
 
 
@@ -161,7 +161,7 @@ def deflections(
         q, found = equilibrium_with_columns(
             robots["air"], filled["water"].states[k], u, int(s["grid"])
         )
-        columns[what] = droop(robots["air"], q)
+        columns[what] = tip_angle(robots["air"], q)
         volume_errors.append(
             found.volume / (filled["water"].added[k] + rest_volume(robots["water"])) - 1.0
         )
@@ -178,9 +178,9 @@ def perform(run: ExperimentRun) -> Outcome:
     )
     reached = found.angle_difference <= MAX_DIFFERENCE and difference > 0.0
     return Outcome(
-        metrics=droop_metrics(found, int(run.settings["grid"])),
+        metrics=deflection_metrics(found, int(run.settings["grid"])),
         plots=[angle_plot(found), outline_plot(found)],
-        scene=droop_scene(
+        scene=deflection_scene(
             found.filled["water"].robot,
             np.concatenate([one.states for one in found.filled.values()]),
             run.identity,
@@ -189,12 +189,12 @@ def perform(run: ExperimentRun) -> Outcome:
         message="done"
         if reached
         else f"the tip angles with columns and exact weight differ by {found.angle_difference:.2g} "
-        f"degrees, those with water and air by {difference:.2g} degrees; use a finer grid.",
+        f"degrees, those with water and air by {difference:.2g} degrees. Use a finer grid.",
         notes=[NOTE],
     )
 
 
-def droop_metrics(found: DeflectionResult, grid: int) -> dict[str, Metric]:
+def deflection_metrics(found: DeflectionResult, grid: int) -> dict[str, Metric]:
     """Return the tip angles, the errors of the columns and the added volumes."""
     nodes = found.filled["water"].states.shape[1] // 3
     added = {
@@ -218,7 +218,7 @@ def droop_metrics(found: DeflectionResult, grid: int) -> dict[str, Metric]:
     }
 
 
-def droop_scene(robot: Robot, states: Array, title: str) -> Scene:
+def deflection_scene(robot: Robot, states: Array, title: str) -> Scene:
     """Return the scene of a cylinder in the given states (n, n_dofs)."""
     return replace(
         with_curved_facets(
@@ -259,14 +259,14 @@ def outline_plot(found: DeflectionResult) -> Plot:
 def outline(robot: Robot, q: Array, along: int = 40) -> Array:
     """Return points (n, 3) [m] around the cylinder in its vertical middle plane, just below the
     surface."""
-    low, high = (bound[[0, 2]] for bound in _box(robot))
+    low, high = (bound[[0, 2]] for bound in _bounding_box(robot))
     x, inside = np.linspace(low[0], high[0], along), 0.98
     top = np.stack([x, np.zeros(along), np.full(along, inside * high[1])], axis=1)
     ring = np.concatenate([top, (top * (1.0, 1.0, -1.0))[::-1]])
-    return robot.body().locate(np.clip(ring, *_box(robot))) @ q.reshape(-1, 3)
+    return robot.body().locate(np.clip(ring, *_bounding_box(robot))) @ q.reshape(-1, 3)
 
 
-def _box(robot: Robot) -> Sequence[Array]:
+def _bounding_box(robot: Robot) -> Sequence[Array]:
     """Return the corners ((3,), (3,)) [m] of the bounding box at rest."""
     points = robot.body().rest.reshape(-1, 3)
     return points.min(axis=0), points.max(axis=0)

@@ -102,7 +102,7 @@ def perform(run: ExperimentRun) -> Outcome:
     s, reach_task = run.settings, task(run.settings)
     q0 = equilibrium_positions(reach_task.robot, reach_task.initial_controls)
     x0 = SemiImplicit(reach_task.robot, dt=reach_task.dt).state(q0)
-    found = plan_reach(
+    planned = plan_reach(
         reach_task,
         "exact",
         options=Options(progress=run.progress, folder=run.folder / "plan", resume=run.resume),
@@ -115,7 +115,7 @@ def perform(run: ExperimentRun) -> Outcome:
     )
     controller = mpc(
         problem,
-        found.plan,
+        planned.plan,
         effectors=("tip",),
         reference=reference,
         horizon=int(s["horizon"]),
@@ -130,8 +130,8 @@ def perform(run: ExperimentRun) -> Outcome:
     start = plant.state(equilibrium_positions(unloaded, reach_task.initial_controls))
     padded = np.concatenate(
         [
-            found.plan.controls,
-            np.tile(found.plan.controls[-1], (max(count - reach_task.steps, 0), 1)),
+            planned.plan.controls,
+            np.tile(planned.plan.controls[-1], (max(count - reach_task.steps, 0), 1)),
         ]
     )[:count]
     loop = feedback_loop(plant, controller, float(s["noise"]), run.seed)
@@ -187,7 +187,7 @@ def perform(run: ExperimentRun) -> Outcome:
         message="done"
         if reached
         else f"the final goal error is {100.0 * final_error['closed']:.2g} % of the path length "
-        f"with feedback and {100.0 * final_error['open']:.2g} % without; change --set gain=... "
+        f"with feedback and {100.0 * final_error['open']:.2g} % without. Change --set gain=... "
         "or --set effort=... .",
     )
 

@@ -34,7 +34,7 @@ REACHABLE_TARGETS: Mapping[str, tuple[str, int]] = {
     "high": ("air", -2),
 }
 # [m] vertical distance from the highest and the lowest tip position
-UNREACHABLE_OFFSETS = {"above all": 0.015, "below all": -0.015}
+UNREACHABLE_OFFSETS = {"above the range": 0.015, "below the range": -0.015}
 VIEW = (-75.0, 10.0)  # [degrees]
 SPLINE_ERROR = 5e-5  # [m] of a spline through the tip positions
 

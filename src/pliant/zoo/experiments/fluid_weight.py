@@ -113,9 +113,12 @@ def _errors(surface: Surface, load: HydrostaticLoad) -> dict[str, float]:
 
 
 def perform(
-    run: ExperimentRun, make_surface: Callable[[int], Surface], published: Published, same: bool
+    run: ExperimentRun,
+    make_surface: Callable[[int], Surface],
+    published: Published,
+    same_surface: bool,
 ) -> Outcome:
-    """Run the experiment. `same` is true if the paper has the same surface."""
+    """Run the experiment. `same_surface` is true if the paper has the same surface."""
     s = run.settings
     surface, grids = make_surface(int(s["mesh_resolution"])), selected_grids(s)
     table = weight_table(
@@ -127,7 +130,9 @@ def perform(
     error, paper_error = table.errors, 100.0 * (np.array(published.volume) / published.exact - 1.0)
     metrics = {
         "volume, exact": Metric(
-            value=CUBIC_CM * table.volume, unit="cm^3", paper=published.exact if same else None
+            value=CUBIC_CM * table.volume,
+            unit="cm^3",
+            paper=published.exact if same_surface else None,
         ),
         "computing time, exact": Metric(value=table.time, unit="ms"),
         "triangles": Metric(value=len(surface.triangles), paper=published.triangles),
@@ -139,7 +144,7 @@ def perform(
         metrics[f"volume, {at}"] = Metric(
             value=CUBIC_CM * table.volumes[k],
             unit="cm^3",
-            paper=published.volume[k] if same else None,
+            paper=published.volume[k] if same_surface else None,
         )
         metrics[f"volume error, {at}"] = Metric(
             value=float(error[k]), unit="%", paper=round(float(paper_error[k]), 4)
@@ -161,14 +166,14 @@ def perform(
         message="done"
         if reached
         else f"the volume error of the columns is {abs(error[-1]):.2g} %, the weight error of the "
-        f"exact forces {table.weight_error:.1e}; use a finer grid.",
+        f"exact forces {table.weight_error:.1e}. Use a finer grid.",
         notes=[
             "The paper's times are for one core of a Xeon W3550. On a GeForce GTX 960 it "
             f"reports {', '.join(f'{ms:g}' for ms in published.gpu)} ms for the grids of "
             f"{', '.join(map(str, GRIDS))}.",
             *(
                 []
-                if same
+                if same_surface
                 else [
                     "The paper's bunny is another shape with about as many triangles: its errors "
                     "and times are comparable, its volume is not."
@@ -183,7 +188,7 @@ def selected_grids(settings: Mapping[str, Setting]) -> tuple[int, ...]:
     grids = tuple(grid for grid in GRIDS if grid <= int(settings["max_grid"]))
     if not grids:
         raise InputError(
-            f"The setting max_grid is {settings['max_grid']}; use at least {GRIDS[0]}, the columns "
+            f"The setting max_grid is {settings['max_grid']}. Use at least {GRIDS[0]}, the columns "
             "along a side of the paper's coarsest grid."
         )
     return grids
@@ -283,7 +288,10 @@ def experiment(
         check_settings=selected_grids,
         probe=probe,
         perform=partial(
-            perform, make_surface=make_surface, published=published, same=published is SPHERE
+            perform,
+            make_surface=make_surface,
+            published=published,
+            same_surface=published is SPHERE,
         ),
         settings={"max_grid": GRIDS[-1], "repeats": 5, "small_animation": False, **settings},
         quick={"max_grid": 200, "repeats": 2, "small_animation": True, **quick},

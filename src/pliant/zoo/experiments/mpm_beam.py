@@ -119,7 +119,7 @@ def perform(run: ExperimentRun) -> Outcome:
         message="done"
         if reached
         else f"the sag differs by {100 * errors[-1]:.1f} % and the period by "
-        f"{100 * period_error:.1f} % from finite elements; use smaller cells.",
+        f"{100 * period_error:.1f} % from finite elements. Use smaller cells.",
     )
 
 

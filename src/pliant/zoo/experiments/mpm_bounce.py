@@ -105,7 +105,7 @@ def perform(run: ExperimentRun) -> Outcome:
         message="done"
         if reached
         else f"the free-fall error is {fall_error:.1g} m, the rebound {100 * rebound:.0f} % of the "
-        f"drop height and the energy gain {100 * energy_gain:.2g} %; use smaller substeps.",
+        f"drop height and the energy gain {100 * energy_gain:.2g} %. Use smaller substeps.",
     )
 
 

@@ -84,7 +84,7 @@ def perform(run: ExperimentRun) -> Outcome:
         reached=reached,
         message="done"
         if reached
-        else f"the largest acceleration error is {largest:.3g} m/s^2; use smaller cells "
+        else f"the largest acceleration error is {largest:.3g} m/s^2. Use smaller cells "
         "or more steps.",
     )
 

@@ -59,7 +59,7 @@ def task(s: Mapping[str, Setting]) -> TargetTask:
     }
     targets = {
         **{name: tips[name] for name in TARGET_CONTROLS},
-        "too far aside": tips[""] + np.array(UNREACHABLE_OFFSET),
+        "beyond lateral range": tips[""] + np.array(UNREACHABLE_OFFSET),
     }
     return TargetTask(
         robot=robot,

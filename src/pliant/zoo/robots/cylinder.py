@@ -27,9 +27,10 @@ def silicone_cylinder(
 
     `fluid` is "water" or "air", E [Pa] is Young's modulus, and `growth` [m^3] is the volume that
     the pump can add: 15 ml, as in the paper. The control is the relative volume increase. The
-    effector "tip" is the centre of the free end; "neck" is a point on the axis before it. `droop`
-    returns the inclination of the line between them, within one degree of a mesh four times as
-    fine. The mesh has 366 nodes by default. The paper gives neither sizes nor material parameters.
+    effector "tip" is the centre of the free end; "neck" is a point on the axis before it.
+    `tip_angle` returns the inclination of the line between them, within one degree of a mesh four
+    times as fine. The mesh has 366 nodes by default. The paper gives neither sizes nor material
+    parameters.
     """
     can = ClosedCylinder(radius=RADIUS, wall=WALL, length=LENGTH, cap=CAP).mesh(
         divisions=divisions, order=order
@@ -53,7 +54,7 @@ def silicone_cylinder(
     )
 
 
-def droop(robot: Robot, q: Array) -> float:
+def tip_angle(robot: Robot, q: Array) -> float:
     """Return the downward angle [degrees] of the free end, for positions q (n_dofs,) [m]."""
     direction = robot.effector_position("tip", q) - robot.effector_position("neck", q)
     return float(np.degrees(np.arctan2(-direction[2], direction[0])))

@@ -58,7 +58,7 @@ def _mesh(across: int, along: int) -> Mesh:
     face"."""
     if across < 2 or across % 2 or along < 4:
         raise InputError(
-            f"The diamond has {across} cells across and {along} along a limb; use an even "
+            f"The diamond has {across} cells across and {along} along a limb. Use an even "
             "number across, at least 2, and at least 4 along."
         )
     parts = {"base": _block(across, BASE), "top": _block(across, TOP)}

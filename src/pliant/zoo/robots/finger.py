@@ -40,7 +40,7 @@ def hydraulic_finger(
     """
     if not is_integer(along) or along < 2:
         raise InputError(
-            f"The finger has {quoted(along)} cells along its cavity; use an integer of at least 2."
+            f"The finger has {quoted(along)} cells along its cavity. Use an integer of at least 2."
         )
     return Robot(
         name="hydraulic_finger",

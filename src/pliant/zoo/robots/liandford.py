@@ -26,7 +26,7 @@ def liandford(*, cells: int = 8, E: float = 3e7, radius: float = 0.002) -> Robot
     """
     if not is_integer(cells) or cells < 2:
         raise InputError(
-            f"A leg of the liandford has {quoted(cells)} cells; use an integer of at least 2."
+            f"A leg of the liandford has {quoted(cells)} cells. Use an integer of at least 2."
         )
     points, rods, regions = (
         [np.array([[0.0, 0.0, z] for z in (-HALF, 0.0, HALF)])],

@@ -107,7 +107,7 @@ def _slabs(layers: int, across: int) -> tuple[float, float, np.ndarray, np.ndarr
     """Return layer height [m], half the width [m], mask of stiff layers, cable heights [m]."""
     if layers < 4 or layers % 4 or across < 2:
         raise InputError(
-            f"The arm has {layers} layers and {across} cells across; use a multiple of 4 layers "
+            f"The arm has {layers} layers and {across} cells across. Use a multiple of 4 layers "
             "and at least 2 cells across."
         )
     slab = LENGTH / layers
