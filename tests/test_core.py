@@ -1,4 +1,5 @@
-"""Checks of numbers and texts: integers that are too large, and control characters in messages."""
+"""Checks of numbers and texts, and the space of states: integers that are too large, control
+characters in messages, quaternions."""
 
 import numpy as np
 import pytest
@@ -6,11 +7,15 @@ import pytest
 import pliant as pl
 from pliant.core import (
     InputError,
+    Space,
     check_limits,
     finite_array,
     is_integer,
     nearest,
     printable,
+    quaternion_exponential,
+    quaternion_logarithm,
+    quaternion_product,
     quoted,
     require_number,
     require_positive,
@@ -69,3 +74,33 @@ def test_errors_shorten_long_words() -> None:
 def test_quoted_value_is_shortened() -> None:
     assert quoted("a" * 100) == repr("a" * 60)
     assert quoted([10**5000]) == "'list of more than 4300 digits'"
+
+
+def test_space_integrates_and_differences_quaternions() -> None:
+    space = Space(
+        parts=("position", "orientation", "rate"),
+        n_dofs=2,
+        sizes=(2, 4, 3),
+        quaternions=("orientation",),
+    )
+    rng = np.random.default_rng(0)
+    orientation = rng.normal(size=4)
+    x = np.concatenate([[1.0, 2.0], orientation / np.linalg.norm(orientation), [3.0, 4.0, 5.0]])
+    dx = rng.normal(size=space.tangent_size)
+    y = space.integrate(x, dx)
+    assert space.tangent_size == 8
+    assert np.linalg.norm(space.split(y).orientation) == pytest.approx(1.0, abs=1e-14)
+    np.testing.assert_allclose(space.difference(x, y), dx, atol=1e-13)
+    # -q is the same rotation as q
+    flipped = np.concatenate([y[:2], -y[2:6], y[6:]])
+    np.testing.assert_allclose(space.difference(x, flipped), dx, atol=1e-13)
+
+
+def test_quaternion_of_full_turns_stays_a_unit_rotation() -> None:
+    step = quaternion_exponential(np.array([0.0, 0.0, 2.0 * np.pi / 7.0]))
+    q = np.array([1.0, 0.0, 0.0, 0.0])
+    for _ in range(21):  # three turns
+        q = quaternion_product(step, q)
+    np.testing.assert_allclose(quaternion_logarithm(q), 0.0, atol=1e-13)
+    half = quaternion_exponential(np.array([0.0, np.pi, 0.0]))
+    assert np.linalg.norm(quaternion_logarithm(half)) == pytest.approx(np.pi)

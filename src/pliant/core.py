@@ -163,6 +163,7 @@ class Space:
     # [1/s or 1] velocity = sum of rate[j] * part[j]; empty: no velocity
     rate: tuple[float, ...] = field(default=())
     sizes: tuple[int, ...] = field(default=())  # of each part; empty: n_dofs each
+    quaternions: tuple[str, ...] = field(default=())  # parts that hold a unit quaternion (4,)
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -196,6 +197,69 @@ class Space:
             c * piece for c, piece in zip(self.rate, self._pieces(x), strict=False) if c != 0.0
         ]
         return sum(nonzero, np.zeros(self.n_dofs))
+
+    @property
+    def tangent_size(self) -> int:
+        """The size of a change of the state: a quaternion changes by a rotation vector (3,)."""
+        return self.size - len(self.quaternions)
+
+    def integrate(self, x: Array, dx: Array) -> Array:
+        """Return the state (size,) after a change dx (tangent_size,). Vectors are added; a
+        quaternion is rotated by a rotation vector [rad] in its own frame."""
+        dx = finite_array("The change of the state", dx, (self.tangent_size,))
+        out, start = [], 0
+        for name, piece in vars(self.split(x)).items():
+            rotated = name in self.quaternions
+            change = dx[start : start + (3 if rotated else piece.size)]
+            start += change.size
+            out.append(
+                quaternion_product(piece, quaternion_exponential(change))
+                if rotated
+                else piece + change
+            )
+        return np.concatenate(out)
+
+    def difference(self, x: Array, y: Array) -> Array:
+        """Return the change (tangent_size,) that leads from the state x to y, the inverse of
+        `integrate`. A rotation is at most pi."""
+        parts = zip(
+            self.parts, vars(self.split(x)).values(), vars(self.split(y)).values(), strict=True
+        )
+        return np.concatenate(
+            [
+                quaternion_logarithm(quaternion_product(quaternion_inverse(a), b))
+                if name in self.quaternions
+                else b - a
+                for name, a, b in parts
+            ]
+        )
+
+
+def quaternion_product(a: Array, b: Array) -> Array:
+    """Return the product (4,) of two quaternions, scalar first: the rotation b, then a."""
+    return np.concatenate(
+        [[a[0] * b[0] - a[1:] @ b[1:]], a[0] * b[1:] + b[0] * a[1:] + np.cross(a[1:], b[1:])]
+    )
+
+
+def quaternion_inverse(q: Array) -> Array:
+    """Return the inverse (4,) of a quaternion of any length but 0."""
+    return np.concatenate([q[:1], -q[1:]]) / (q @ q)
+
+
+def quaternion_exponential(rotation: Array) -> Array:
+    """Return the unit quaternion (4,) of a rotation vector (3,) [rad]."""
+    half = 0.5 * np.linalg.norm(rotation)
+    return np.concatenate([[np.cos(half)], 0.5 * np.sinc(half / np.pi) * rotation])
+
+
+def quaternion_logarithm(q: Array) -> Array:
+    """Return the rotation vector (3,) [rad] of a quaternion, of length pi at most."""
+    q = q if q[0] >= 0.0 else -q
+    sine = np.linalg.norm(q[1:])
+    if sine == 0.0:
+        return np.zeros(3)
+    return 2.0 * np.arctan2(sine, q[0]) / sine * q[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,6 +386,50 @@ class Linearizable(Reversible, Protocol):
     """A model with linearized steps: enough for Gauss-Newton, DDP, MPC and inverse control."""
 
     def linearize(self, step: Step) -> Linearization: ...
+
+
+@runtime_checkable
+class Refinable(Dynamics, Protocol):
+    """A model whose steps use a surrogate of an expensive map: enough for hierarchical system
+    identification [Jia2019, Algorithm 1] and for certificates."""
+
+    @property
+    def surrogate(self) -> Any: ...  # pliant.surrogate.Surrogate
+    @property
+    def queries(self) -> int: ...  # number of values that were taken from the surrogate
+    def refined(self) -> Self: ...  # the same model on half the cell, with all exact evaluations
+    def exact(self) -> Self: ...  # the same model with the exact map
+    def query_point(self, x: Array) -> Array: ...  # (d,) where a step from x starts to use the map
+    # the positions (n,) that a relative error refers to, such as those of all nodes
+    def positions(self, x: Array) -> Array: ...
+    # the model that replays a plan, and its state for x
+    def replay_model(self, x: Array) -> tuple[Dynamics, Array]: ...
+
+
+@runtime_checkable
+class Observer(Protocol):
+    """A differentiable function of the state that a controller sees."""
+
+    @property
+    def size(self) -> int: ...  # of an observation
+    def observe(self, x: Array) -> Array: ...  # (n_state,) -> (size,)
+    def vjp(self, x: Array, y_bar: Array) -> Array: ...  # (size,) -> (n_state,)
+
+
+@runtime_checkable
+class Controller(Protocol):
+    """A differentiable map from an observation and the time to controls."""
+
+    @property
+    def n_inputs(self) -> int: ...
+    @property
+    def n_controls(self) -> int: ...
+    @property
+    def params(self) -> Params: ...  # the weights
+    # observation (n_inputs,), weights (params.size,), time [s] -> controls (n_controls,)
+    def control(self, y: Array, w: Array, time: float) -> Array: ...
+    # -> gradients by observation (n_inputs,) and weights (params.size,)
+    def vjp(self, y: Array, w: Array, time: float, u_bar: Array) -> tuple[Array, Array]: ...
 
 
 # (dx (n_state, k), du (n_controls, k)) -> the changes of the gradients by x and by u
