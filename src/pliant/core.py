@@ -88,6 +88,14 @@ class Step:
     tape: Any = None
 
 
+@dataclass(frozen=True)
+class StepBatch:
+    """The results of independent steps of one model."""
+
+    x: Array  # (b, n_state)
+    statuses: tuple[Status, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Param:
     """One named block of design variables."""
@@ -371,6 +379,15 @@ class Dynamics(Protocol):
     def effector_rows(self, name: str) -> Any: ...
     def initial_state(self) -> Array: ...
     def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step: ...
+
+
+@runtime_checkable
+class Batched(Dynamics, Protocol):
+    """A model that steps many states at once. Row i is bit-identical to `step(x[i], u[i], p, k)`,
+    for any number of threads."""
+
+    # (b, n_state), (b, n_controls)
+    def step_many(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> StepBatch: ...
 
 
 @runtime_checkable
