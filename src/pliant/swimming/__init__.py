@@ -1,0 +1,5 @@
+"""Swimming robots: rigid links with hinges in potential flow."""
+
+from pliant.swimming.placement import Placement
+
+__all__ = ["Placement"]
