@@ -173,6 +173,32 @@ def test_other_order_of_queries_with_same_store_is_bitwise_equal(d, compress):
     assert len(f.points) == count == first.evaluations == again.evaluations
 
 
+def test_runs_in_namespaces_are_bitwise_those_of_runs_alone(tmp_path):
+    """Two runs share a file. Without namespaces, the second one uses the first cells of the
+    other."""
+    queries = [scaled_queries(2, 0.5), -scaled_queries(2, 0.5)[::-1]]
+
+    def run(path, points, namespace):
+        f = CountingMap(waves)
+        with CornerStore(path, key="waves") as store:
+            corners = Corners(f, dim=2, store=store)
+            g = Grid(corners, cell=0.5, origin=0.25, namespace=namespace).refined()
+            return np.array([g.rows(x) for x in points]), len(f.points)
+
+    alone = [run(tmp_path / f"alone-{k}", points, "") for k, points in enumerate(queries)]
+    named = [run(tmp_path / "named", points, f"seed-{k}") for k, points in enumerate(queries)]
+    shared = [run(tmp_path / "shared", points, "") for points in queries]
+    for (values, _), (expected, _) in zip(named, alone, strict=True):
+        np.testing.assert_array_equal(values, expected)
+    assert not np.array_equal(shared[1][0], alone[1][0])
+    assert named[1][1] == shared[1][1] < alone[1][1]  # they share the exact evaluations
+    np.testing.assert_array_equal(run(tmp_path / "named", queries[0], "seed-0")[0], alone[0][0])
+
+
+def test_namespace_that_is_no_text_raises(raises_clear_error):
+    raises_clear_error(lambda: Grid(Corners(waves, dim=2), cell=0.5, namespace=3), "namespace")
+
+
 # Corners
 
 

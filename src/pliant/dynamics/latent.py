@@ -42,6 +42,7 @@ from pliant.kernels.deterministic_sums import matvec
 from pliant.parallel import make_workers
 from pliant.progress import Progress
 from pliant.robot import Robot
+from pliant.store.digest import digest
 from pliant.surrogate import Corners, CornerStore, Grid, SampleError, Surrogate, evaluation_job
 from pliant.surrogate.domain import check_lengths
 
@@ -79,7 +80,9 @@ class Latent:
     are computed by `workers` processes or by the dask cluster at the address `cluster`. `budget`
     limits their number. `compress` is the tolerance of the basis that represents them. `surrogate`
     makes another interpolant, such as
-    lambda corners: Tree(corners, cell=2.0, tolerance=1e-5).
+    lambda corners: Tree(corners, cell=2.0, tolerance=1e-5). `namespace` separates the equilibria of
+    this run from those of other runs in the same store: basis and starts of the solver depend on
+    their order, so only then is the result bitwise that of a run alone.
 
     Raises InputError if the robot has no actuators, moving supports, time-dependent loads or
     friction, or if an argument is invalid.
@@ -120,7 +123,11 @@ class Latent:
         budget: int | None = None,
         surrogate: Callable[[Corners], Surrogate] | None = None,
         progress: Progress | bool | None = None,
+        namespace: str = "",
     ) -> None:
+        require_kind(
+            "The namespace of a latent model", namespace, str, "give a name such as 'seed-1'"
+        )
         equilibria = EquilibriumMap(robot=robot)
         d = equilibria.dim
         lower, upper = robot.control_limits()
@@ -145,7 +152,9 @@ class Latent:
         corners = Corners(
             equilibria,
             dim=d,
-            store=CornerStore(store, key=equilibria.key),
+            store=CornerStore(
+                store, key=digest(equilibria.key, namespace) if namespace else equilibria.key
+            ),
             workers=make_workers(evaluation_job(equilibria), workers=workers, cluster=cluster),
             compress=compress,
             lift=equilibria.lift,

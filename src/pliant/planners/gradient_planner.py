@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pliant.core import Array, InputError, Reversible, nearest, require_kind, require_positive
+from pliant.planners.adam import AdamMoments
 from pliant.planners.augmented_lagrangian import plan_with_constraints
 from pliant.planners.checkpoints import (
     Checkpoints,
@@ -337,15 +338,14 @@ class _GradientSearch:
             rate * np.sqrt(self.log.options.tolerance),
         )
         now, g = best, slope = self.evaluate(start)
-        m, v, t, waited = np.zeros_like(g), np.zeros_like(g), 0, 0
-        learned = m, v, t  # at the best
+        moments, waited = AdamMoments.zero(g.shape), 0
+        learned = moments  # at the best
         while self.log.iterations_done < options.iterations:
-            t += 1
-            m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
-            root = np.sqrt(v / (1.0 - 0.99**t)) * self.size
+            moments = moments.updated(g)
+            root = moments.size * self.size
             # In another metric the projection would move an optimum on its limits.
             stiff = np.maximum(root, 1e-6 * root.max() or 1.0) / self.size**2
-            away = rate * (m / (1.0 - 0.9**t)) / stiff
+            away = rate * moments.direction / stiff
             trial, g_trial = self.evaluate(
                 project_to_limits(self.problem, now.controls - away, stiff / stiff.max())
             )
@@ -354,14 +354,14 @@ class _GradientSearch:
                 0 if trial.cost < best.cost - options.tolerance * abs(best.cost) else waited + 1
             )
             if trial.cost < best.cost:
-                best, slope, learned = trial, g_trial, (m, v, t)
+                best, slope, learned = trial, g_trial, moments
             if waited == 0:
                 rate = min(RATE_GROWTH * rate, most)
             now, g = trial, g_trial
             if (
                 trial.failed or waited >= PATIENCE
             ):  # restart at the best iterate with a smaller rate
-                now, g, rate, waited, (m, v, t) = best, slope, 0.5 * rate, 0, learned
+                now, g, rate, waited, moments = best, slope, 0.5 * rate, 0, learned
             self.record(now, step, rate)
             if rate < least:
                 return (

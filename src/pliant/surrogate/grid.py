@@ -1,10 +1,11 @@
 """Interpolation on a lattice whose corners are evaluated on demand [Jia2019, section IV-C]."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, is_integer, quoted
+from pliant.core import Array, InputError, is_integer, quoted, require_kind
 from pliant.store.digest import digest
 from pliant.surrogate.corners import Corner, Corners, check_corners
 from pliant.surrogate.domain import check_domain, check_lengths, check_query, each_axis, within
@@ -37,7 +38,9 @@ class Grid:
 
     Corners have value, slope and mixed derivatives. The mixed derivatives come from the first cell
     that uses a corner. The store records that cell, so the interpolant does not depend on the order
-    of later queries. Raises InputError for invalid arguments.
+    of later queries. `namespace` names these records: runs that share a store but have different
+    namespaces do not change each other's interpolant, and still share all exact evaluations. Raises
+    InputError for invalid arguments.
     """
 
     def __init__(
@@ -48,8 +51,10 @@ class Grid:
         origin: Array | float | None = None,
         level: int = 0,
         domain: object = None,
+        namespace: str = "",
     ) -> None:
         check_corners(corners)
+        require_kind("The namespace of a grid", namespace, str, "give a name such as 'seed-1'")
         if not is_integer(level) or not 0 <= level <= 50:
             raise InputError(
                 f"The level of a grid is {quoted(level)}. Give a whole number from 0 to 50."
@@ -65,7 +70,8 @@ class Grid:
         )
         self.domain = check_domain(domain, self.dim)
         self.size = self.cell / 2.0**level  # (d,) of a cell here
-        self._lattice = digest(self.cell, self.origin)
+        self.namespace = namespace
+        self._lattice = digest(self.cell, self.origin, *([namespace] if namespace else []))
         self.warnings: list[str] = []
         self._tables: dict[bytes, Array] = {}  # cell -> (4^d, r)
         self._data: dict[bytes, Array] = {}  # corner -> (2^d, r), frozen
@@ -85,19 +91,21 @@ class Grid:
 
     def refined(self) -> "Grid":
         """Return the grid with half the cell size on the same corners."""
-        return Grid(
-            self.corners,
-            cell=self.cell,
-            origin=self.origin,
-            level=self.level + 1,
-            domain=self.domain,
-        )
+        return self._changed(level=self.level + 1)
 
     def widened(self, domain: object) -> "Grid":
         """Return the same grid on another domain."""
-        return Grid(
-            self.corners, cell=self.cell, origin=self.origin, level=self.level, domain=domain
-        )
+        return self._changed(domain=domain)
+
+    def in_namespace(self, namespace: str) -> "Grid":
+        """Return the same grid with its own record of the first cells."""
+        return self._changed(namespace=namespace)
+
+    def _changed(self, **changes: Any) -> "Grid":
+        arguments = {
+            name: getattr(self, name) for name in ("cell", "origin", "level", "domain", "namespace")
+        }
+        return Grid(self.corners, **{**arguments, **changes})
 
     # Queries
 
