@@ -1,0 +1,354 @@
+"""ClosedLoop: a model with its controller, as a Dynamics without controls."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, final
+
+import numpy as np
+import scipy.sparse as sp
+
+from pliant.argument_checks import check_index, check_model, check_state, check_step
+from pliant.core import (
+    Array,
+    Batched,
+    Controller,
+    Dynamics,
+    InputError,
+    Linearizable,
+    Linearization,
+    Observer,
+    Params,
+    Refinable,
+    Reversible,
+    Space,
+    Status,
+    Step,
+    StepBatch,
+    check_controls,
+    finite_array,
+    require_kind,
+)
+from pliant.dynamics.simulate import Rollout
+from pliant.learning.controllers import control_rows
+from pliant.learning.observers import ObserverDescription, attach_observer, observe_rows
+
+CONTROLS = "controls"  # the part of the state that holds the controls of the last step
+PREFIX = "controller."  # of the names of the controller's weights
+NO_FINITE_CONTROL = "the controller returned a control that is not finite; reduce its weights"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClosedLoopTape:
+    """The data of a step that its derivatives need."""
+
+    owner: "ClosedLoop"
+    step: Step  # of the model
+    x: Array  # (model.space.size,) before the step
+    y: Array  # (n_inputs,) observation
+    w: Array  # weights
+    time: float  # [s]
+    free: Array  # (n_controls,) whether each control is inside its limits
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ClosedLoop:
+    """A model whose controls come from a controller: u_k = controller(observer(x_k), k dt).
+
+    Parameters
+    ----------
+    model : any Dynamics with controls
+    observer : what the controller sees, such as EffectorObserver(...); None for nothing
+    controller : such as MLP.for_model(model, observer) or SineGait(...)
+
+    It is a Dynamics without controls. The state is the model's, followed by the part "controls"
+    with the controls of the last step. Controls beyond the actuator limits are clipped to them.
+    `params` are the controller's weights, named "controller.NAME", and then those of the model.
+    The loop can be differentiated, refined or stepped in batches if the model can.
+
+    Raises InputError if the parts do not fit together.
+
+    >>> import numpy as np, pliant as pl
+    >>> from pliant.learning import ClosedLoop, PartObserver, LinearFeedback
+    >>> mass = pl.Robot(
+    ...     shape=pl.PointMass(points=[[0.0, 0.0]]),
+    ...     actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+    ... )
+    >>> model = pl.ImplicitEuler(mass, dt=0.1)
+    >>> spring = LinearFeedback(gains=-np.eye(2), reference=[1.0, 0.0], controls=[0.0, 0.0])
+    >>> loop = ClosedLoop(model, PartObserver(parts="position"), spring)
+    >>> run = pl.simulate(loop, np.zeros((3, 0)))
+    >>> run.states[-1][-2:].round(3)  # the last force
+    array([0.97, 0.  ])
+    """
+
+    model: Dynamics
+    observer: "Observer | ObserverDescription | None"
+    controller: Controller
+    # the abilities of the model, set on construction only if the model has them
+    pullback: Callable[[Step, Array], tuple[Array, Array, Array]] = field(init=False, repr=False)
+    linearize: Callable[[Step], Linearization] = field(init=False, repr=False)
+    step_many: Callable[..., StepBatch] = field(init=False, repr=False)
+    refined: Callable[[], "ClosedLoop"] = field(init=False, repr=False)
+    exact: Callable[[], "ClosedLoop"] = field(init=False, repr=False)
+    query_point: Callable[[Array], Array] = field(init=False, repr=False)
+    positions: Callable[[Array], Array] = field(init=False, repr=False)
+    replay_model: Callable[[Array], tuple[Dynamics, Array]] = field(init=False, repr=False)
+    attached: Observer | None = field(init=False, repr=False)  # the observer of this model
+
+    def __post_init__(self) -> None:
+        check_model(self.model)
+        require_kind(
+            "The controller",
+            self.controller,
+            Controller,
+            "give one such as MLP.for_model(model, observer)",
+        )
+        attached = None if self.observer is None else attach_observer(self.observer, self.model)
+        object.__setattr__(self, "attached", attached)
+        self._check_sizes()
+        for protocol, names in ABILITIES.items():
+            if isinstance(self.model, protocol):
+                for name in names:
+                    object.__setattr__(self, name, getattr(self, f"_{name}"))
+
+    def _check_sizes(self) -> None:
+        controller, model = self.controller, self.model
+        size = 0 if self.attached is None else self.attached.size
+        if controller.n_inputs != size:
+            raise InputError(
+                f"The controller takes {controller.n_inputs} inputs, but the observer gives "
+                f"{size}. Make the controller for this observer."
+            )
+        if controller.n_controls != model.n_controls or not model.n_controls:
+            raise InputError(
+                f"The controller gives {controller.n_controls} controls, but the model has "
+                f"{model.n_controls}. Make the controller for this model."
+            )
+        if CONTROLS in model.space.parts:
+            raise InputError(
+                f"The state of the model has a part '{CONTROLS}' already; give the model without "
+                "a loop."
+            )
+
+    # Dynamics
+
+    @property
+    def space(self) -> Space:
+        inner = self.model.space
+        sizes = inner.sizes or len(inner.parts) * (inner.n_dofs,)
+        return replace(inner, parts=(*inner.parts, CONTROLS), sizes=(*sizes, self.model.n_controls))
+
+    @property
+    def n_controls(self) -> int:
+        return 0
+
+    @property
+    def params(self) -> Params:
+        weights = tuple(
+            replace(block, name=PREFIX + block.name) for block in self.controller.params.blocks
+        )
+        return Params(blocks=(*weights, *self.model.params.blocks))
+
+    @property
+    def dt(self) -> float:
+        return self.model.dt
+
+    @property
+    def robot(self) -> Any:
+        """The robot of the model; None if it has none."""
+        return getattr(self.model, "robot", None)
+
+    @property
+    def surrogate(self) -> Any:
+        """The surrogate of a Refinable model."""
+        return self.model.surrogate  # type: ignore[attr-defined]
+
+    @property
+    def queries(self) -> int:
+        """The number of values that a Refinable model took from its surrogate."""
+        return self.model.queries  # type: ignore[attr-defined]
+
+    def control_limits(self) -> tuple[Array, Array]:
+        return np.zeros(0), np.zeros(0)
+
+    def neutral_controls(self) -> Array:
+        return np.zeros(0)
+
+    def effector_rows(self, name: str) -> Any:
+        return self.model.effector_rows(name)
+
+    def initial_state(self) -> Array:
+        """Return the initial state of the model, with neutral controls."""
+        return self.state(self.model.initial_state())
+
+    def state(self, x: Array) -> Array:
+        """Return the state of the loop for a state of the model (model.space.size,), with neutral
+        controls before the first step."""
+        x = finite_array("The state of the model", x, (self.model.space.size,))
+        return np.concatenate([x, self.model.neutral_controls()])
+
+    def split_states(self, states: Array) -> tuple[Array, Array]:
+        """Return the states of the model (..., model.space.size) and the controls of the last
+        steps (..., model.n_controls) for states (..., n_state) of the loop."""
+        n = self.model.space.size
+        return states[..., :n], states[..., n:]
+
+    def model_rollout(self, rollout: Rollout) -> Rollout:
+        """Return a rollout of the loop as one of the model under the same controls, without tapes.
+        Its report shows the robot and its controls."""
+        states, controls = self.split_states(rollout.states)
+        return replace(rollout, states=states, controls=controls[1:], steps=(), model=self.model)
+
+    def with_weights(self, w: Array) -> Self:
+        """Return the loop with other weights (controller.params.size,) of the controller."""
+        made: Any = self.controller
+        if not hasattr(made, "with_weights"):
+            raise InputError(
+                f"{type(made).__name__} cannot take other weights; give it a method with_weights."
+            )
+        return replace(self, controller=made.with_weights(w))
+
+    def split_params(self, p: Array | None) -> tuple[Array, Array | None]:
+        """Return the controller's weights and the parameters of the model, None for its own.
+        Raises InputError if `p` (params.size,) is not finite or out of bounds."""
+        if p is None:
+            return self.controller.params.flat, None
+        self.params.split(p)
+        n = self.controller.params.size
+        flat = np.asarray(p, float)
+        return flat[:n], flat[n:]
+
+    def step(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> Step:
+        """Return the state after one step of the controller and the model. `u` is empty."""
+        check_controls(u, 0)
+        x = check_state(x, self.space.size)
+        inner, _ = self.split_states(x)
+        w, q = self.split_params(p)
+        time = check_index(k) * self.dt
+        y = np.zeros(0) if self.attached is None else self.attached.observe(inner)
+        raw = self.controller.control(y, w, time)
+        if not np.all(np.isfinite(raw)):
+            return Step(x, Status(ok=False, text=NO_FINITE_CONTROL), None)
+        control = np.clip(raw, *self.model.control_limits())
+        step = self.model.step(inner, control, q, k)
+        tape = ClosedLoopTape(
+            owner=self, step=step, x=inner, y=y, w=w, time=time, free=control == raw
+        )
+        return Step(np.concatenate([step.x, control]), step.status, tape)
+
+    def _step_many(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> StepBatch:
+        """Step many states (b, n_state) at once."""
+        model: Any = self.model
+        x = finite_array("The array of states", x, (None, self.space.size))
+        inner, _ = self.split_states(x)
+        w, q = self.split_params(p)
+        y = np.zeros((len(x), 0)) if self.attached is None else observe_rows(self.attached, inner)
+        raw = control_rows(self.controller, y, w, check_index(k) * self.dt)
+        good: Array = np.all(np.isfinite(raw), axis=1)
+        # a row without a control is stepped as well, but its result is not used
+        control = np.clip(np.where(good[:, None], raw, 0.0), *model.control_limits())
+        batch = model.step_many(inner, control, q, k)
+        bad = Status(ok=False, text=NO_FINITE_CONTROL)
+        return StepBatch(
+            x=np.where(good[:, None], np.concatenate([batch.x, control], axis=1), x),
+            statuses=tuple(s if ok else bad for s, ok in zip(batch.statuses, good, strict=True)),
+        )
+
+    # Derivatives
+
+    def _pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
+        """Return the gradients of x_bar . x' by x, u and p."""
+        check_step(step, self)
+        t: ClosedLoopTape = step.tape
+        model: Any = self.model
+        inner_bar, control_bar = self.split_states(finite_array("x_bar", x_bar, (self.space.size,)))
+        by_x, by_u, by_q = model.pullback(t.step, np.ascontiguousarray(inner_bar))
+        by_y, by_w = self.controller.vjp(t.y, t.w, t.time, (by_u + control_bar) * t.free)
+        if self.attached is not None:
+            by_x = by_x + self.attached.vjp(t.x, by_y)
+        return (
+            np.concatenate([by_x, np.zeros(len(control_bar))]),
+            np.zeros(0),
+            np.concatenate([by_w, by_q]),
+        )
+
+    def _linearize(self, step: Step) -> Linearization:
+        """Return the derivative of a step as operators. Raises InputError for a failed step."""
+        check_step(step, self)
+        t: ClosedLoopTape = step.tape
+        model: Any = self.model
+        inner: Linearization = model.linearize(t.step)
+        by_x, by_w = self._control_jacobians(t)
+        n, m, n_w = inner.n_state, inner.n_controls, by_w.shape[1]
+
+        def jvp(dx: Array, du: Array, dp: Array) -> Array:
+            control = by_x @ dx[:n] + by_w @ dp[:n_w]
+            return np.concatenate([inner.jvp_columns(dx[:n], control, dp[n_w:]), control])
+
+        def vjp(bars: Array) -> tuple[Array, Array, Array]:
+            x_bar, u_bar, q_bar = inner.vjp_columns(np.ascontiguousarray(bars[:n]))
+            control_bar = u_bar + bars[n:]
+            zero = np.zeros((m, bars.shape[1]))
+            return (
+                np.concatenate([x_bar + by_x.T @ control_bar, zero]),
+                np.zeros((0, bars.shape[1])),
+                np.concatenate([by_w.T @ control_bar, q_bar]),
+            )
+
+        return Linearization(
+            n_state=n + m,
+            n_controls=0,
+            n_params=n_w + inner.n_params,
+            jvp_columns=jvp,
+            vjp_columns=vjp,
+        )
+
+    def _control_jacobians(self, t: ClosedLoopTape) -> tuple[sp.csr_matrix, Array]:
+        """Return the derivatives of the controls by the model's state (n_controls, n) and by the
+        weights (n_controls, n_weights)."""
+        rows_x, rows_w = [], []
+        for row in np.diag(t.free.astype(float)):
+            by_y, by_w = self.controller.vjp(t.y, t.w, t.time, row)
+            rows_w.append(by_w)
+            rows_x.append(
+                np.zeros(len(t.x)) if self.attached is None else self.attached.vjp(t.x, by_y)
+            )
+        return sp.csr_matrix(np.array(rows_x)), np.array(rows_w)
+
+    # Refinement
+
+    def _with_model(self, model: Dynamics) -> "ClosedLoop":
+        return ClosedLoop(model, self.observer, self.controller)
+
+    def _refined(self) -> "ClosedLoop":
+        """Return the loop with the next finer surrogate."""
+        return self._with_model(self.model.refined())  # type: ignore[attr-defined]
+
+    def _exact(self) -> "ClosedLoop":
+        """Return the loop with the exact map in place of the surrogate."""
+        return self._with_model(self.model.exact())  # type: ignore[attr-defined]
+
+    def _query_point(self, x: Array) -> Array:
+        """Return the point (d,) where a step from x starts to use the map."""
+        return self.model.query_point(self.split_states(x)[0])  # type: ignore[attr-defined]
+
+    def _positions(self, x: Array) -> Array:
+        """Return the positions (n,) that a relative error refers to."""
+        return self.model.positions(self.split_states(x)[0])  # type: ignore[attr-defined]
+
+    def _replay_model(self, x: Array) -> tuple[Dynamics, Array]:
+        """Return the loop on the model that replays a plan, and its state for x. The observer must
+        be a description, which fits both models."""
+        inner, controls = self.split_states(x)
+        model, start = self.model.replay_model(inner)  # type: ignore[attr-defined]
+        return self._with_model(model), np.concatenate([start, controls])
+
+
+# the methods that a loop has only if its model implements a protocol
+ABILITIES: dict[Any, tuple[str, ...]] = {
+    Reversible: ("pullback",),
+    Linearizable: ("linearize",),
+    Batched: ("step_many",),
+    Refinable: ("refined", "exact", "query_point", "positions", "replay_model"),
+}
