@@ -20,6 +20,6 @@ problem = pl.Problem(model=model, steps=40, terms=terms, previous_control=[3.0, 
 refined = pl.planners.plan_refined(problem, eta=1.5)
 refined.show()
 print(
-    f"{refined.evaluations} exact equilibria for {refined.shape_queries} shape queries, relative "
+    f"{refined.evaluations} exact equilibria for {refined.queries} shape queries, relative "
     f"error of one step {refined.certificate.step_error:.1e}"
 )

@@ -406,21 +406,40 @@ class Linearizable(Reversible, Protocol):
 
 
 @runtime_checkable
-class Refinable(Dynamics, Protocol):
+class MapDynamics(Dynamics, Protocol):
+    """A model whose steps evaluate an expensive map, exactly or by a surrogate."""
+
+    @property
+    def queries(self) -> int: ...  # number of values of the map that the steps used
+    @property
+    def effector_names(self) -> tuple[str, ...]: ...  # all those that a replay is compared at
+    def query_point(self, x: Array) -> Array: ...  # (d,) where a step from x starts to use the map
+    # the positions (n,) that a relative error refers to, such as those of all nodes
+    def positions(self, x: Array) -> Array: ...
+    def velocities(self, x: Array) -> Array: ...  # (m,) their rates
+    # the model that replays a plan, and its state for x
+    def replay_model(self, x: Array) -> tuple[Dynamics, Array]: ...
+
+
+@runtime_checkable
+class Refinable(MapDynamics, Protocol):
     """A model whose steps use a surrogate of an expensive map: enough for hierarchical system
     identification [Jia2019, Algorithm 1] and for certificates."""
 
     @property
     def surrogate(self) -> Any: ...  # pliant.surrogate.Surrogate
-    @property
-    def queries(self) -> int: ...  # number of values that were taken from the surrogate
     def refined(self) -> Self: ...  # the same model on half the cell, with all exact evaluations
-    def exact(self) -> Self: ...  # the same model with the exact map
-    def query_point(self, x: Array) -> Array: ...  # (d,) where a step from x starts to use the map
-    # the positions (n,) that a relative error refers to, such as those of all nodes
-    def positions(self, x: Array) -> Array: ...
-    # the model that replays a plan, and its state for x
-    def replay_model(self, x: Array) -> tuple[Dynamics, Array]: ...
+    def exact(self) -> MapDynamics: ...  # the same model with the exact map; it has no surrogate
+
+
+@runtime_checkable
+class StepErrorEstimating(Refinable, Protocol):
+    """A refinable model that estimates the error of a step from residuals of the exact map. This
+    costs less than an exact step, so a certificate can do it for every step."""
+
+    # successful step -> the estimated errors of `positions` (n,) and `velocities` (m,) after it;
+    # raises StepError where the estimate is unreliable
+    def step_error_estimator(self) -> Callable[[Step], tuple[Array, Array]]: ...
 
 
 @runtime_checkable

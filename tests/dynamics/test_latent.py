@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import pliant as pl
-from pliant.core import InputError
+from pliant.core import InputError, Refinable, StepError, StepErrorEstimating
+from pliant.dynamics import corrected_equilibria
 from pliant.dynamics.equilibrium_manifold import ExactManifold, InterpolatedManifold
 from pliant.dynamics.equilibrium_map import EquilibriumMap
 from pliant.dynamics.latent import Latent
@@ -253,6 +254,70 @@ def test_other_surrogates_have_the_same_interface(make):
     )
     assert model.refined().surrogate.evaluations >= model.surrogate.evaluations
     assert all(check.ok for check in pl.gradcheck(model, model.state(u), u + 0.3))
+
+
+# Errors estimated from residuals
+
+
+@pytest.mark.parametrize("make", [pl.robots.line_arm, pl.robots.plane_arm])
+@pytest.mark.parametrize("damping", [pl.Damping(mass=0.5, stiffness=0.004), pl.Damping()])
+def test_estimated_step_errors_match_exact_steps(make, damping):
+    """The estimate omits terms of second order only, so it meets errors of 1e-5 to a percent."""
+    robot = replace(make(layers=8, across=2), damping=damping)
+    u = np.array([3.0, 1.0, 0.5, 0.2])[: robot.n_controls]
+    model = pl.Latent(robot, dt=DT, cell=4.0, start=0.3 * u, compress=1e-10)
+    exact, estimate, x = model.exact(), model.step_error_estimator(), model.initial_state()
+    for k in range(4):
+        step = model.step(x, u, k=k)
+        true = exact.step(x, u, k=k).x
+        dx = model.positions(step.x) - exact.positions(true)
+        dv = model.velocities(step.x) - exact.velocities(true)
+        found = estimate(step)
+        assert np.linalg.norm(found[0] - dx) < 0.02 * np.linalg.norm(dx)
+        assert np.linalg.norm(found[1] - dv) < 0.02 * np.linalg.norm(dv)
+        assert np.linalg.norm(dx) > 1e-7 * np.linalg.norm(exact.positions(true))
+        x = step.x
+
+
+def test_estimate_solves_no_equilibrium(arm, monkeypatch):
+    model = pl.Latent(arm, dt=DT, cell=3.0)
+    step, estimate = model.step(model.initial_state(), CONTROLS), model.step_error_estimator()
+
+    def solved(self, a, near):
+        raise AssertionError("an equilibrium was solved")
+
+    monkeypatch.setattr(EquilibriumMap, "__call__", solved)
+    assert np.linalg.norm(estimate(step)[0]) > 0.0
+
+
+def test_correction_finds_the_equilibrium_with_its_slope(shapes):
+    q, J, _ = shapes(CONTROLS, None)
+    guess = shapes(CONTROLS + 0.05, None)[0]
+    found, slope = corrected_equilibria.corrected_equilibrium(shapes, CONTROLS, guess)
+    assert np.abs(found - q).max() < 1e-2 * np.abs(guess - q).max()
+    np.testing.assert_allclose(slope, J, atol=1e-3 * np.abs(J).max())
+    with pytest.raises(StepError, match=r"does not converge|no tangent stiffness"):
+        corrected_equilibria.corrected_equilibrium(shapes, CONTROLS, 1.5 * shapes.home.value)
+
+
+def test_latent_model_is_refinable_and_its_exact_model_is_not(arm):
+    model = pl.Latent(arm, dt=DT, cell=3.0)
+    assert isinstance(model, StepErrorEstimating)
+    assert not isinstance(model.exact(), Refinable)
+    with pytest.raises(InputError, match="no surrogate to refine"):
+        _ = model.exact().surrogate
+
+
+def test_velocities_are_differences_of_positions(arm):
+    model = pl.Latent(arm, dt=DT, cell=3.0)
+    x = model.initial_state()
+    np.testing.assert_array_equal(model.velocities(x), 0.0)
+    y = model.step(x, CONTROLS).x
+    moved = model.positions(y) - model.positions(x)
+    np.testing.assert_allclose(model.velocities(y), moved / DT, rtol=1e-12)
+    full, z = model.replay_model(y)
+    np.testing.assert_allclose(full.space.position(z), model.positions(y), atol=1e-12)
+    np.testing.assert_allclose(full.space.velocity(z), model.velocities(y), atol=1e-9)
 
 
 # Failures and bad input

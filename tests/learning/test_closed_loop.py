@@ -5,7 +5,16 @@ import pytest
 from models import MODELS, fem, latent, mass, reach
 
 import pliant as pl
-from pliant.core import Batched, InputError, Linearizable, Refinable, Reversible, StepBatch
+from pliant.core import (
+    Batched,
+    InputError,
+    Linearizable,
+    MapDynamics,
+    Refinable,
+    Reversible,
+    StepBatch,
+    StepErrorEstimating,
+)
 from pliant.learning import (
     MLP,
     ClosedLoop,
@@ -18,6 +27,7 @@ from pliant.learning import (
     UserController,
     objective_gradients,
 )
+from pliant.planners.certificate import certify_motion
 
 SEEN = ScaledObserver(observer=EffectorObserver(), scale=0.1)
 
@@ -161,8 +171,6 @@ def test_batch_of_loops_equals_single_loops_bit_for_bit():
 
 def test_loop_of_a_refinable_model_refines_its_model():
     model = latent()
-    if not isinstance(model, Refinable):
-        pytest.skip("Latent is not Refinable yet")
     loop = learned_loop(model)
     x = pl.simulate(loop, np.zeros((2, 0)), progress=False).states[-1]
     finer, exact = loop.refined(), loop.exact()
@@ -171,7 +179,11 @@ def test_loop_of_a_refinable_model_refines_its_model():
     assert loop.queries == model.queries > 0
     inner = loop.split_states(x)[0]
     assert np.array_equal(loop.positions(x), model.positions(inner))
+    assert np.array_equal(loop.velocities(x), model.velocities(inner))
     assert np.array_equal(loop.query_point(x), model.query_point(inner))
+    assert isinstance(loop, StepErrorEstimating)
+    assert isinstance(exact, MapDynamics)
+    assert not isinstance(exact, Refinable)
     ends = [one.step(x, np.zeros(0)).x[:2] for one in (loop, finer, exact)]
     assert np.linalg.norm(ends[1] - ends[2]) < np.linalg.norm(ends[0] - ends[2]) < 1e-4
     full, start = loop.replay_model(x)
@@ -179,6 +191,18 @@ def test_loop_of_a_refinable_model_refines_its_model():
     assert full.step(start, np.zeros(0)).status
     tip = lambda one, state: one.effector_rows("tip") @ one.space.position(state)
     assert np.allclose(tip(full, start), tip(loop, x), atol=1e-4)
+
+
+def test_certificate_of_a_loop_matches_exact_steps():
+    """The error of each step of the motion, estimated from residuals, meets those of exact
+    steps."""
+    loop = learned_loop(latent())
+    run = pl.simulate(loop, np.zeros((5, 0)), progress=False)
+    c = certify_motion([loop], run.states, run.controls, cost=0.0, replay=None, points=5)
+    exact, found = c.exact_step_errors, c.estimated_step_errors
+    assert np.all(exact.position > 0.0)
+    np.testing.assert_allclose(np.sort(exact.state), np.sort(found.state), rtol=0.1)
+    np.testing.assert_allclose(np.sort(exact.position), np.sort(found.position), rtol=0.1)
 
 
 def test_step_fails_with_a_clear_text_for_a_control_that_is_not_finite():

@@ -172,7 +172,15 @@ def test_certificate_matches_true_errors(arm):
     along = [np.array([one.positions(x) for x in refined.plan.states]) for one in (model, exact)]
     mean = np.linalg.norm(along[0] - along[1]) / np.linalg.norm(along[1])
     assert 0.4 * mean <= c.richardson_error <= 2.5 * mean
-    assert c.increment_error > c.step_error
+    assert c.increment_error > c.position_error
+    assert len(c.estimated_step_errors.state) == STEPS
+    for some, every in (
+        (c.exact_step_errors.state, c.estimated_step_errors.state),
+        (c.exact_step_errors.position, c.estimated_step_errors.position),
+    ):  # each exact error is among the estimates of all steps
+        assert len(some) == 6
+        assert np.abs(some[:, None] / every - 1.0).min(axis=1).max() < 0.02
+    assert 0.98 * c.step_error <= c.estimated_step_error
     full = pl.ImplicitEuler(arm, dt=DT)
     run = pl.simulate(
         full, refined.plan.controls, x0=full.state(model.positions(refined.plan.states[0]))

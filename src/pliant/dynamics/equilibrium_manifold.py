@@ -1,7 +1,7 @@
 """Manifolds of equilibria, which give `Latent` positions, strains and actuator lengths as rows of
 coefficients, with first and second derivatives. One solves every equilibrium, one interpolates."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Protocol
@@ -28,6 +28,8 @@ class EquilibriumManifold(Protocol):
     def unit(self) -> Array: ...  # (d,) a typical change of each latent coordinate
     @property
     def cheap_curvature(self) -> bool: ...  # whether second derivatives are cheap
+    @property
+    def queries(self) -> int: ...  # the number of shapes that were evaluated
     def rows(self, a: Array, second: bool = False) -> Array: ...
     def reduced_force(self, acceleration: Array, strain_rate: Array) -> Array:
         """Return the force (r,) on the coefficients: mass times `acceleration` (r,) plus viscosity
@@ -41,7 +43,10 @@ class EquilibriumManifold(Protocol):
 
 
 class ExactManifold:
-    """A manifold that solves the equilibrium at every query, from the nearest known one."""
+    """A manifold that solves the equilibrium at every query, from the nearest known one.
+
+    `solve` is another way to find an equilibrium: controls (d,) -> (f (n_dofs,), slope (n_dofs, d),
+    note)."""
 
     cheap_curvature = False
 
@@ -51,6 +56,7 @@ class ExactManifold:
         *,
         unit: Array | float = 1.0,
         known: Sequence[Sample] = (),
+        solve: Callable[[Array], tuple[Array, Array, str]] | None = None,
     ) -> None:
         """`known` are initial guesses, in addition to the neutral equilibrium. No others are used,
         so a result does not depend on earlier queries."""
@@ -59,16 +65,18 @@ class ExactManifold:
         self.unit = np.broadcast_to(np.asarray(unit, float), (equilibrium_map.dim,)).copy()
         self._samples: dict[bytes, Sample] = {}
         self._rows: dict[bytes, Array] = {}
-        self.evaluations = 0
+        self._solve = self._solve_from_nearest if solve is None else solve
+        self.queries = 0  # solved equilibria
+
+    def _solve_from_nearest(self, a: Array) -> tuple[Array, Array, str]:
+        distances = [np.linalg.norm((s.point - a) / self.unit) for s in self._guesses]
+        return self.equilibrium_map(a, self._guesses[int(np.argmin(distances))])
 
     def _sample(self, a: Array) -> Sample:
         key = a.tobytes()
         if key not in self._samples:
-            near = self._guesses[
-                int(np.argmin([np.linalg.norm((s.point - a) / self.unit) for s in self._guesses]))
-            ]
-            q, J, note = self.equilibrium_map(a, near)
-            self.evaluations += 1
+            q, J, note = self._solve(a)
+            self.queries += 1
             if len(self._samples) >= MAX_CACHED_QUERIES:
                 del self._samples[next(iter(self._samples))]
             self._samples[key] = Sample(point=a.copy(), value=q, slope=J, note=note)

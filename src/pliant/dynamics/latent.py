@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from pliant.argument_checks import check_dt, check_index, check_state, check_step
 from pliant.core import (
     Array,
+    Dynamics,
     InputError,
     Linearization,
     Params,
@@ -31,12 +32,14 @@ from pliant.core import (
     finite_array,
     require_kind,
 )
+from pliant.dynamics.corrected_equilibria import corrected_manifold
 from pliant.dynamics.equilibrium_manifold import (
     EquilibriumManifold,
     ExactManifold,
     InterpolatedManifold,
 )
 from pliant.dynamics.equilibrium_map import EquilibriumMap
+from pliant.dynamics.implicit import ImplicitEuler
 from pliant.dynamics.robot_model import describe_model
 from pliant.kernels.deterministic_sums import matvec
 from pliant.parallel import make_workers
@@ -54,6 +57,11 @@ MAX_CONDITION = 1e12  # condition number above which controls count as dependent
 MIN_STEP_FRACTION = 1e-4  # of a Newton step; the line search ends there
 # residual (d,), its Jacobian (d, d), and the Jacobian without the curvature of the shapes (d, d)
 ResidualAndJacobians = tuple[Array, Array, Array]
+
+
+class NoSurrogateError(InputError, AttributeError):
+    """A latent model without a surrogate. It is an AttributeError, so that the model does not count
+    as Refinable."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -242,7 +250,30 @@ class Latent:
 
     def positions(self, x: Array) -> Array:
         """Return the positions (n_dofs,) [m] of the whole robot in a state."""
-        return self.manifold.positions(self.space.split(x).latent)
+        return self.manifold.positions(self.query_point(x))
+
+    def velocities(self, x: Array) -> Array:
+        """Return the velocities (n_dofs,) [m/s] of the whole robot in a state."""
+        before = self.manifold.positions(self.space.split(x).before)
+        return (self.positions(x) - before) / self.dt
+
+    def query_point(self, x: Array) -> Array:
+        """Return the latent coordinates (d,) of a state."""
+        return self.space.split(x).latent.copy()
+
+    @property
+    def queries(self) -> int:
+        """The number of shapes that the steps used."""
+        return self.manifold.queries
+
+    @property
+    def effector_names(self) -> tuple[str, ...]:
+        return tuple(self.robot.effectors)
+
+    def replay_model(self, x: Array) -> tuple[Dynamics, Array]:
+        """Return the implicit Euler model of all nodes, and its state for x."""
+        full = ImplicitEuler(self.robot, dt=self.dt)
+        return full, full.state(self.positions(x), self.velocities(x))
 
     def refined(self) -> "Latent":
         """Return the same model on the next finer surrogate, which keeps all exact evaluations."""
@@ -266,7 +297,7 @@ class Latent:
     def surrogate(self) -> Surrogate:
         """The interpolant of the equilibria. Raises InputError for a model without one."""
         if not isinstance(self.manifold, InterpolatedManifold):
-            raise InputError(
+            raise NoSurrogateError(
                 "This latent model solves every shape exactly and has no surrogate to refine. Use "
                 "the model that Latent(robot, dt=...) returns."
             )
@@ -450,6 +481,33 @@ class Latent:
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """Return the gradients of x_bar . x' by x, u and p."""
         return self.linearize(step).vjp(x_bar)
+
+    # Errors
+
+    def step_error_estimator(self) -> Callable[[Step], tuple[Array, Array]]:
+        """Return a function that estimates the errors of positions (n_dofs,) [m] and velocities
+        (n_dofs,) [m/s] after a successful step.
+
+        It costs two factorisations per shape: Newton steps correct each interpolated shape to an
+        equilibrium, and the residual of the step on the corrected shapes gives the change of the
+        latent coordinates. What is omitted is of second order in the errors. Raises StepError if a
+        correction does not converge."""
+        corrected = self.with_manifold(corrected_manifold(self.manifold))
+        return lambda step: self._estimate_errors(step, corrected)
+
+    def _estimate_errors(self, step: Step, corrected: "Latent") -> tuple[Array, Array]:
+        check_step(step, self)
+        t: LatentTape = step.tape
+        new, now, before = t.latent
+        past, last = corrected._past(now, before)
+        g = corrected._residual(new, t.controls, past, last, curved=False)[0]
+        change = -_solve_linear(t.jacobian, g)
+        slopes = corrected.manifold.rows(new)[1:, self.manifold.equilibrium_map.parts[0]]
+        start, end = (
+            self.manifold.positions(a) - corrected.manifold.positions(a) for a in (now, new)
+        )
+        end -= change @ slopes
+        return end, (end - start) / self.dt
 
 
 def _solve_linear(matrix: Array, right: Array) -> Array:

@@ -16,6 +16,7 @@ from pliant.core import (
     InputError,
     Linearizable,
     Linearization,
+    MapDynamics,
     Observer,
     Params,
     Refinable,
@@ -24,6 +25,7 @@ from pliant.core import (
     Status,
     Step,
     StepBatch,
+    StepErrorEstimating,
     check_controls,
     finite_array,
     require_kind,
@@ -93,6 +95,10 @@ class ClosedLoop:
     exact: Callable[[], "ClosedLoop"] = field(init=False, repr=False)
     query_point: Callable[[Array], Array] = field(init=False, repr=False)
     positions: Callable[[Array], Array] = field(init=False, repr=False)
+    velocities: Callable[[Array], Array] = field(init=False, repr=False)
+    step_error_estimator: Callable[[], Callable[[Step], tuple[Array, Array]]] = field(
+        init=False, repr=False
+    )
     replay_model: Callable[[Array], tuple[Dynamics, Array]] = field(init=False, repr=False)
     attached: Observer | None = field(init=False, repr=False)  # the observer of this model
 
@@ -165,8 +171,13 @@ class ClosedLoop:
         return self.model.surrogate  # type: ignore[attr-defined]
 
     @property
+    def effector_names(self) -> tuple[str, ...]:
+        """The effectors of a model on an expensive map."""
+        return self.model.effector_names  # type: ignore[attr-defined]
+
+    @property
     def queries(self) -> int:
-        """The number of values that a Refinable model took from its surrogate."""
+        """The number of values of an expensive map that the model used."""
         return self.model.queries  # type: ignore[attr-defined]
 
     def control_limits(self) -> tuple[Array, Array]:
@@ -337,6 +348,21 @@ class ClosedLoop:
         """Return the positions (n,) that a relative error refers to."""
         return self.model.positions(self.split_states(x)[0])  # type: ignore[attr-defined]
 
+    def _velocities(self, x: Array) -> Array:
+        """Return the rates (m,) of the positions that a relative error refers to."""
+        return self.model.velocities(self.split_states(x)[0])  # type: ignore[attr-defined]
+
+    def _step_error_estimator(self) -> Callable[[Step], tuple[Array, Array]]:
+        """Return a function that estimates the errors of positions and velocities after a step
+        under the same controls."""
+        estimate = self.model.step_error_estimator()  # type: ignore[attr-defined]
+
+        def of_loop(step: Step) -> tuple[Array, Array]:
+            check_step(step, self)
+            return estimate(step.tape.step)
+
+        return of_loop
+
     def _replay_model(self, x: Array) -> tuple[Dynamics, Array]:
         """Return the loop on the model that replays a plan, and its state for x. The observer must
         be a description, which fits both models."""
@@ -350,5 +376,7 @@ ABILITIES: dict[Any, tuple[str, ...]] = {
     Reversible: ("pullback",),
     Linearizable: ("linearize",),
     Batched: ("step_many",),
-    Refinable: ("refined", "exact", "query_point", "positions", "replay_model"),
+    MapDynamics: ("query_point", "positions", "velocities", "replay_model"),
+    Refinable: ("refined", "exact"),
+    StepErrorEstimating: ("step_error_estimator",),
 }

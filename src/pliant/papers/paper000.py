@@ -47,7 +47,7 @@ def table_one(
 ) -> MeasuredMetrics:
     """Return the first row of Table I beside the values of the paper."""
     refined = planned.refined
-    model, plan, c = refined.levels[-1].model, refined.plan, refined.certificate
+    model, plan, c = planned.model, refined.plan, refined.certificate
     seconds = _call_times(planned, progress)
     without_grid, runs, steps = _iteration_time_without_grid(planned, quick, progress)
     with_grid = refined.seconds / refined.iterations
@@ -72,13 +72,13 @@ def table_one(
             value=refined.evaluations, paper=PAPER["evaluations"]
         ),
         "exact evaluations without the grid (shape queries)": Metric(
-            value=refined.shape_queries, paper=PAPER["queries"]
+            value=refined.queries, paper=PAPER["queries"]
         ),
         "simulated steps (the paper's count of evaluations)": Metric(
             value=plan.controls.shape[0] * _rollouts(planned), paper=PAPER["queries"]
         ),
         "reduction factor of evaluations": Metric(
-            value=refined.shape_queries / refined.evaluations, paper=PAPER["reduction"]
+            value=refined.queries / refined.evaluations, paper=PAPER["reduction"]
         ),
         **optional_metric("step error", c.step_error, "of the positions", PAPER["error"]),
         **optional_metric(
@@ -110,7 +110,7 @@ def _rollouts(planned: LaserPlan) -> int:
 
 def _call_times(planned: LaserPlan, progress: Progress) -> dict[str, float]:
     """Return the median time [s] of a call of f, g, the full step and g~, along the plan."""
-    model, plan = planned.refined.levels[-1].model, planned.refined.plan
+    model, plan = planned.model, planned.refined.plan
     exact, shapes = model.exact(), model.manifold.equilibrium_map
     full = ImplicitEuler(planned.task.robot, dt=planned.task.dt)
     sampled = np.linspace(0, len(plan.controls) - 1, N_CALLS).astype(int)
@@ -151,7 +151,7 @@ def _iteration_time_without_grid(
 
     An iteration is a simulation along the plan with its derivatives.
     """
-    plan, model = planned.refined.plan, planned.refined.levels[-1].model
+    plan, model = planned.refined.plan, planned.model
     runs, steps = (1, 5) if quick else (2, len(plan.controls))
     first = len(plan.controls) - steps  # the beam moves in the last steps
     start = time.perf_counter()

@@ -1,4 +1,5 @@
-"""Error estimates for a plan on a surrogate, from its grids and a few exact evaluations."""
+"""Error estimates for a motion on a surrogate, from its grids, from residuals of the exact map and
+from a few exact evaluations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,38 +7,67 @@ from itertools import pairwise
 
 import numpy as np
 
-from pliant.core import Array, PliantError, StepError
-from pliant.dynamics import ImplicitEuler
-from pliant.dynamics.latent import Latent
+from pliant.core import (
+    Array,
+    PliantError,
+    Refinable,
+    StepError,
+    effector_position,
+)
 from pliant.planners.plan_result import Evaluation, Plan, evaluate
+from pliant.planners.step_errors import StepErrors, exact_step_error, residual_step_errors
+from pliant.planners.surrogate_errors import (
+    PLAUSIBLE_ORDERS,
+    holdout_error,
+    largest_known,
+    richardson,
+    surpluses,
+)
 from pliant.problem import Problem
-from pliant.surrogate import Grid
-
-# The interpolation has order 4. Outside this range of observed orders, extrapolation is unreliable.
-PLAUSIBLE_ORDERS = (3.0, 5.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Certificate:
-    """Error estimates of a plan on a surrogate.
+    """Error estimates of a motion on a surrogate, such as a plan.
 
-    The relative error of a shape f is |f~ - f| / |f| over all node positions. An estimate is None
-    if it could not be computed.
+    The relative error of a value of the exact map f is |f~ - f| / |f|; for a soft robot, f is the
+    positions of all nodes. An estimate is None if it could not be computed.
     """
 
     # largest error of the previous level at the new grid corners of each level
     largest_surpluses: tuple[float | None, ...]
-    observed_order: float | None  # over the last three levels, along the plan
-    richardson_error: float | None  # extrapolated error; None if the order is not 3 to 5
-    holdout_error: float | None  # largest error at random points of the plan
-    step_error: float | None  # |g~ - g| / |g| after one step [Jia2019], largest at random steps
-    increment_error: float | None  # the same error relative to the motion in the step
-    exact_evaluations: int  # used for the last three, in addition to those of the plan
-    cost: float  # of the plan
-    replay: Evaluation | None  # of the controls on the full model
-    effector_error: float | None  # [m] largest distance of an effector between plan and replay
+    observed_order: float | None  # over the last three levels, along the motion
+    richardson_error: float | None  # extrapolated error of f; None if the order is not 3 to 5
+    holdout_error: float | None  # largest error of f at random points of the motion
+    exact_step_errors: StepErrors  # at random steps, from exact steps
+    estimated_step_errors: StepErrors | None  # of every step, from residuals of the exact map
+    exact_evaluations: int  # used for the errors, in addition to those of the motion
+    cost: float  # of the motion
+    replay: Evaluation | None  # of the controls on the replay model
+    effector_error: float | None  # [m] largest distance of an effector between motion and replay
     surpluses: tuple[tuple[tuple[Array, float], ...], ...] = ()  # (corner, surplus) of each level
     notes: tuple[str, ...] = ()  # failures and warnings of the exact evaluations
+
+    @property
+    def step_error(self) -> float | None:
+        """Largest |g~ - g| / |g| over positions and velocities [Jia2019] at random steps."""
+        return largest_known(self.exact_step_errors.state)
+
+    @property
+    def position_error(self) -> float | None:
+        """Largest error of the positions alone after random steps."""
+        return largest_known(self.exact_step_errors.position)
+
+    @property
+    def increment_error(self) -> float | None:
+        """Largest error of the positions after random steps, relative to the motion in the step."""
+        return largest_known(self.exact_step_errors.increment)
+
+    @property
+    def estimated_step_error(self) -> float | None:
+        """Largest estimate of `step_error` over all steps."""
+        errors = self.estimated_step_errors
+        return None if errors is None else largest_known(errors.state)
 
     @property
     def replay_cost(self) -> float | None:
@@ -56,26 +86,42 @@ class Certificate:
             if self.observed_order is None
             else f", the order is not {PLAUSIBLE_ORDERS[0]:g} to {PLAUSIBLE_ORDERS[1]:g}"
         )
-        gap = (
-            "failed"
-            if self.replay_cost is None
-            else (
-                f"cost {self.replay_cost:.6g} (plan {self.cost:.6g}), effectors within "
-                f"{self.effector_error:.2e} m"
-            )
-        )
+        estimated = self.estimated_step_errors
         return [
             "largest surplus of each level: "
             f"{', '.join(_format(value) for value in self.largest_surpluses) or '-'}",
             f"observed order: {order}; Richardson error estimate: "
             f"{rejected if self.richardson_error is None else _format(self.richardson_error)}",
-            f"error at random points of the plan: {_format(self.holdout_error)}",
-            f"error of one step: {_format(self.step_error)} relative to the positions, "
-            f"{_format(self.increment_error)} relative to the increment",
+            f"error at random points of the motion: {_format(self.holdout_error)}",
+            f"error of one step, {_step_line(self.exact_step_errors, 'random steps')}",
+            *(
+                []
+                if estimated is None
+                else [f"estimated error of one step, {_step_line(estimated, 'steps')}"]
+            ),
             f"exact evaluations for these errors: {self.exact_evaluations}",
-            f"replay with the full model: {gap}",
+            f"replay with the full model: {self._replay_line()}",
             *(f"note: {note}" for note in self.notes),
         ]
+
+    def _replay_line(self) -> str:
+        if self.replay is None:
+            return "not available"
+        distance = (
+            "" if self.effector_error is None else f", effectors within {self.effector_error:.2e} m"
+        )
+        return f"cost {self.replay.cost:.6g} (plan {self.cost:.6g}){distance}"
+
+
+def _step_line(errors: StepErrors, what: str) -> str:
+    state, position, increment = map(
+        largest_known, (errors.state, errors.position, errors.increment)
+    )
+    return (
+        f"largest of {np.isfinite(errors.state).sum()} {what}: {_format(state)} relative to "
+        f"positions and velocities, {_format(position)} relative to the positions, "
+        f"{_format(increment)} relative to the increment"
+    )
 
 
 def _format(value: float | None) -> str:
@@ -83,124 +129,97 @@ def _format(value: float | None) -> str:
 
 
 def certify(
-    problem: Problem, models: Sequence[Latent], plan: Plan, *, points: int = 6, seed: int = 0
+    problem: Problem, models: Sequence[Refinable], plan: Plan, *, points: int = 6, seed: int = 0
 ) -> Certificate:
     """Return the certificate of a plan on the last of several increasingly fine models.
 
     `problem` is the planned problem on any of the models. `points` random steps of the plan are
     checked with exact evaluations.
     """
-    model = models[-1]
-    rng, latent = (
-        np.random.default_rng(seed),
-        np.array([model.space.split(x).latent for x in plan.states]),
+    return certify_motion(
+        models,
+        plan.states,
+        plan.controls,
+        cost=plan.cost,
+        replay=_replay(problem, models[-1], plan),
+        params=None if problem.params is None else np.asarray(problem.params, float),
+        points=points,
+        seed=seed,
     )
-    chosen = rng.choice(len(plan.controls), size=min(points, len(plan.controls)), replace=False)
-    exact, failed = model.exact(), []
+
+
+def certify_motion(
+    models: Sequence[Refinable],
+    states: Array,
+    controls: Array,
+    *,
+    cost: float,
+    replay: Evaluation | None,
+    params: Array | None = None,
+    points: int = 6,
+    seed: int = 0,
+) -> Certificate:
+    """Return the certificate of a motion on the last of several increasingly fine models. The
+    motion may be that of a closed loop.
+
+    `states` (steps + 1, n_state) and `controls` (steps, n_controls) are the motion, `cost` its cost
+    and `replay` its evaluation on the replay model. `params` (n_params,) are those of the model.
+    `points` random steps are checked with exact evaluations.
+    """
+    model, exact = models[-1], models[-1].exact()
+    rng, count = np.random.default_rng(seed), len(controls)
+    chosen = [int(k) for k in rng.choice(count, size=min(points, count), replace=False)]
+    steps = [model.step(states[k], controls[k], params, k) for k in range(count)]
+    estimated, failed = residual_step_errors(model, states, steps)
     holdout: list[float] = []
-    steps: list[tuple[float, float | None]] = []
+    exact_errors = []
     for k in chosen:
         try:
-            holdout.append(
-                relative_error(model.positions(plan.states[k]), exact.positions(plan.states[k]))
-            )
-            steps.append(_one_step(model, exact, plan, int(k)))
+            holdout.append(holdout_error(model, states[k]))
+            true = exact.step(states[k], controls[k], params, k)
+            exact_errors.append(exact_step_error(model, exact, states[k], steps[k], true))
         except StepError as error:
             failed.append(f"step {k} could not be checked: {error}")
-    surpluses = tuple(_surpluses(*pair) for pair in pairwise(models))
-    order, extrapolated = _richardson(models, latent)
-    replay = _replay(problem, model, plan)
-    largest = tuple(max((size for _, size in level), default=None) for level in surpluses)
+    level_surpluses = tuple(surpluses(*pair) for pair in pairwise(models))
+    order, extrapolated = richardson(models, states)
     return Certificate(
-        largest_surpluses=largest,
-        surpluses=surpluses,
+        largest_surpluses=tuple(
+            max((size for _, size in level), default=None) for level in level_surpluses
+        ),
+        surpluses=level_surpluses,
         observed_order=order,
         richardson_error=extrapolated,
         holdout_error=max(holdout, default=None),
-        step_error=max((a for a, _ in steps), default=None),
-        increment_error=max((b for _, b in steps if b is not None), default=None),
-        exact_evaluations=exact.manifold.evaluations,  # type: ignore[attr-defined]
-        cost=plan.cost,
+        exact_step_errors=StepErrors.joined(exact_errors),
+        estimated_step_errors=estimated,
+        exact_evaluations=exact.queries + len(holdout),
+        cost=cost,
         replay=replay,
-        effector_error=None if replay is None else _largest_distance(model, plan, replay),
+        effector_error=None if replay is None else _largest_distance(model, states, replay),
         notes=(*model.surrogate.corners.notes, *model.surrogate.warnings, *failed),
     )
 
 
-def relative_error(found: Array, exact: Array) -> float:
-    """Return |found - exact| / |exact|."""
-    return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
-
-
-def _one_step(model: Latent, exact: Latent, plan: Plan, k: int) -> tuple[float, float | None]:
-    """Return the error after step k relative to the positions and to the increment.
-
-    The second is None if the robot does not move. Raises StepError if the step fails.
-    """
-    x, u = plan.states[k], plan.controls[k]
-    steps = [one.step(x, u, k=k) for one in (model, exact)]
-    for step in steps:
-        if not step.status:
-            raise StepError(step.status.text)
-    end, true = (one.positions(step.x) for one, step in zip((model, exact), steps, strict=True))
-    moved = float(np.linalg.norm(true - exact.positions(x)))
-    still = moved <= 1e-9 * np.linalg.norm(true)
-    return relative_error(end, true), None if still else float(np.linalg.norm(end - true) / moved)
-
-
-def _surpluses(coarse: Latent, fine: Latent) -> tuple[tuple[Array, float], ...]:
-    """Return the surplus at the new corners of the fine grid inside the coarse grid's cells."""
-    grid, shapes = coarse.surrogate, fine.manifold.equilibrium_map
-    covered = [s for s in fine.surrogate.new_samples() if grid.covers(s.point)]
-    return tuple(
-        (s.point, relative_error(grid(s.point)[0][shapes.parts[0]], s.value)) for s in covered
-    )
-
-
-def _richardson(models: Sequence[Latent], latent: Array) -> tuple[float | None, float | None]:
-    """Return the observed order and the extrapolated error of the finest level along the plan.
-
-    They need the last three levels, all of them grids; otherwise both are None.
-    """
-    last = models[-3:]
-    known = [a for a in latent if all(model.surrogate.covers(a) for model in last)]
-    if len(last) < 3 or not known or not all(isinstance(model.surrogate, Grid) for model in last):
-        return None, None
-    found = [np.array([model.manifold.positions(a) for a in known]) for model in last]
-    coarse, fine = (float(np.linalg.norm(b - a)) for a, b in pairwise(found))
-    if not (coarse > 0.0 and fine > 0.0):
-        return None, None
-    order = float(np.log2(coarse / fine))
-    return order, fine / (2.0**order - 1.0) / float(np.linalg.norm(found[-1])) if PLAUSIBLE_ORDERS[
-        0
-    ] <= order <= PLAUSIBLE_ORDERS[1] else None
-
-
-def _replay(problem: Problem, model: Latent, plan: Plan) -> Evaluation | None:
-    """Evaluate the plan's controls on the full model from the same shape and velocity.
+def _replay(problem: Problem, model: Refinable, plan: Plan) -> Evaluation | None:
+    """Evaluate the plan's controls on the replay model from the same state.
 
     Return None if the simulation fails.
     """
-    full, first = ImplicitEuler(model.robot, dt=model.dt), plan.states[0]
-    q, before = model.positions(first), model.manifold.positions(model.space.split(first).before)
     try:
-        run = evaluate(
-            replace(problem, model=full, x0=full.state(q, (q - before) / model.dt)),
-            plan.controls,
-            keep=False,
-        )
-    except PliantError:  # a term that needs the latent model, such as a StateGoal
+        full, first = model.replay_model(plan.states[0])
+        run = evaluate(replace(problem, model=full, x0=first), plan.controls, keep=False)
+    except PliantError:  # a term that needs the reduced model, such as a StateGoal
         return None
     return None if run.failed else run
 
 
-def _largest_distance(model: Latent, plan: Plan, replay: Evaluation) -> float:
-    """Return the largest distance [m] of an effector between a plan and its replay."""
-    effectors, dim = (
-        model.manifold.equilibrium_map.effectors,
-        model.manifold.equilibrium_map.model.equations.dim,
-    )
-    positions = np.array([effectors @ x[: effectors.shape[1]] for x in replay.states])
-    difference = positions - plan.states[:, : positions.shape[1]]
-    difference = difference.reshape(len(positions), -1, dim)
-    return float(np.linalg.norm(difference, axis=2).max(initial=0.0))
+def _largest_distance(model: Refinable, states: Array, replay: Evaluation) -> float | None:
+    """Return the largest distance [m] of an effector between a motion and its replay, or None
+    without effectors."""
+    full, _ = model.replay_model(states[0])
+    distances = [
+        np.linalg.norm(effector_position(model, name, x, 1) - effector_position(full, name, y, 1))
+        for name in model.effector_names
+        for x, y in zip(states, replay.states, strict=False)
+    ]
+    return float(max(distances)) if distances else None

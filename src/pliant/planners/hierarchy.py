@@ -10,13 +10,13 @@ from typing import Any, Generic, TypeVar
 from pliant.core import (
     Array,
     InputError,
+    Refinable,
     StepError,
     is_integer,
     quoted,
     require_kind,
     require_positive,
 )
-from pliant.dynamics.latent import Latent
 from pliant.planners.certificate import Certificate, certify
 from pliant.planners.choose import plan
 from pliant.planners.options import Options, checked_options, with_progress
@@ -31,8 +31,8 @@ Result = TypeVar("Result")
 class Level(Generic[Result]):
     """The result of one refinement level."""
 
-    model: Latent
-    cell: float  # largest side of a grid cell, in units of the controls
+    model: Refinable
+    cell: float  # largest side of a grid cell, in the units of the exact map's inputs
     result: Result
     evaluations: int  # number of exact evaluations so far
     seconds: float
@@ -44,7 +44,7 @@ def level_count(cell: float, eta: float) -> int:
 
     Raises InputError if eta is not positive or is larger than the cell.
     """
-    require_positive("The final cell size eta", eta, "units of the controls")
+    require_positive("The final cell size eta", eta, "units of the exact map's inputs")
     if eta > cell:
         raise InputError(
             f"The final cell size eta = {eta:g} is larger than the first cell {cell:g}; take a "
@@ -54,8 +54,8 @@ def level_count(cell: float, eta: float) -> int:
 
 
 def refine(
-    solve: Callable[[Latent, Any], Result],
-    model: Latent,
+    solve: Callable[[Any, Any], Result],
+    model: Refinable,
     *,
     eta: float,
     guess: Any = None,
@@ -66,14 +66,16 @@ def refine(
     Parameters
     ----------
     solve : function (model, guess) -> result, such as a planner or the training of a controller
-    model : the model with the first grid
-    eta : final cell size, in units of the controls
+    model : the model with the first grid; any Refinable, such as Latent or a closed loop of it
+    eta : final cell size, in the units of the exact map's inputs (for Latent, those of the
+        controls)
     guess : guess for the first level
     next_guess : function result -> guess for the next level
 
     Each level halves the cell. If a finer level cannot be simulated, the coarser levels are
-    returned, and the last has a `stop_reason`.
+    returned, and the last has a `stop_reason`. Raises InputError if the model has no surrogate.
     """
+    model = _refinable(model)
     levels: list[Level[Result]] = []
     count = level_count(float(model.surrogate.size.max()), eta)
     for k in range(count):
@@ -103,6 +105,16 @@ def refine(
     return levels
 
 
+def _refinable(model: Any) -> Refinable:
+    """Return the model. Raises InputError if it has no surrogate."""
+    if not isinstance(model, Refinable):
+        raise InputError(
+            f"Refinement needs a model on a surrogate, not {type(model).__name__}; make one with "
+            "Latent(robot, dt=..., cell=...)."
+        )
+    return model
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RefinedPlan:
     """The plans of all refinement levels and the certificate of the last one."""
@@ -121,9 +133,17 @@ class RefinedPlan:
         return self.levels[-1].evaluations
 
     @property
-    def shape_queries(self) -> int:
-        """Number of shapes that all levels used; each is an exact evaluation without surrogate."""
+    def queries(self) -> int:
+        """Number of values that all levels took from surrogates; each is an exact evaluation
+        without them."""
         return sum(level.result.notes["queries"][-1][1] for level in self.levels)
+
+    @property
+    def simulated_steps(self) -> int:
+        """Number of simulated steps of all levels: those of the initial guess and of each
+        iteration. [Jia2019] counts one evaluation per step. Rejected trial steps of a line search
+        are not counted."""
+        return sum(len(level.result.history) * len(level.result.controls) for level in self.levels)
 
     @property
     def iterations(self) -> int:
@@ -157,15 +177,15 @@ def plan_refined(
     seed: int = 0,
     **kwargs: Any,
 ) -> RefinedPlan:
-    """Plan a problem with a Latent model on increasingly fine surrogates [Jia2019, Algorithm 1].
+    """Plan a problem on increasingly fine surrogates [Jia2019, Algorithm 1].
 
     Each level halves the grid cell and starts from the plan before. The last plan gets error
     estimates.
 
     Parameters
     ----------
-    problem : a Problem whose model is Latent(...)
-    eta : final cell size, in units of the controls
+    problem : a Problem whose model has a surrogate: Latent(...) or any other Refinable
+    eta : final cell size, in the units of the exact map's inputs
     method, guess, options, kwargs : as in `plan`; options.folder gets one folder for each level
     points : number of random steps that the certificate checks exactly
     seed : of the random steps
@@ -180,18 +200,14 @@ def plan_refined(
         Problem,
         "make one with pl.Problem(model=..., steps=..., terms=[...])",
     )
-    if not isinstance(problem.model, Latent):
-        raise InputError(
-            f"Refinement needs a latent model, not {type(problem.model).__name__}; make one with "
-            "Latent(robot, dt=..., cell=...)."
-        )
+    model = _refinable(problem.model)
     options = checked_options(options)
     if not is_integer(points) or points < 1:
         raise InputError(
             f"The certificate was asked for {quoted(points)} points; give a whole number, 1 or "
             "more."
         )
-    level_count(float(problem.model.surrogate.size.max()), eta)  # raises for a bad eta
+    level_count(float(model.surrogate.size.max()), eta)  # raises for a bad eta
     if options.resume:
         raise InputError(
             "A refined plan is resumed by its store of exact evaluations, not by its controls; "
@@ -199,12 +215,12 @@ def plan_refined(
         )
     count = 0
 
-    def solve(model: Latent, start: Array | None) -> Plan:
+    def solve(model: Refinable, start: Array | None) -> Plan:
         nonlocal count
         queries: list[tuple[int, int]] = []
 
         def progress(what: str, done: int, total: int) -> None:
-            queries.append((model.surrogate.evaluations, model.manifold.queries))  # type: ignore[attr-defined]
+            queries.append((model.surrogate.evaluations, model.queries))
             options.report(what, done, total)
 
         folder = None if options.folder is None else Path(options.folder) / f"level-{count}"
@@ -218,12 +234,10 @@ def plan_refined(
         )
         if found.interrupted:
             raise KeyboardInterrupt
-        found.notes["queries"] = queries  # (exact evaluations, shape queries) at each iteration
+        found.notes["queries"] = queries  # (exact evaluations, queries) at each iteration
         return found
 
-    levels = refine(
-        solve, problem.model, eta=eta, guess=guess, next_guess=lambda found: found.controls
-    )
+    levels = refine(solve, model, eta=eta, guess=guess, next_guess=lambda found: found.controls)
     certificate = certify(
         problem, [level.model for level in levels], levels[-1].result, points=points, seed=seed
     )

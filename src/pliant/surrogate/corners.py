@@ -16,7 +16,7 @@ from pliant.surrogate.sample import ExactMap, Sample, SampleError, evaluate
 from pliant.surrogate.store import CornerStore
 
 MAX_DIMENSIONS = 6  # the table of a cell has 4^d rows
-# (value, slope) of f -> those of the interpolated quantities
+# (value, slope) of f -> those of the interpolated quantities, which begin with those of f
 Lift = Callable[[Array, Array], tuple[Array, Array]]
 
 
@@ -51,7 +51,8 @@ class Corners:
     evaluate the missing ones.
 
     `compress` is the tolerance of a basis for long outputs (default: no compression). `lift`
-    maps the value and slope of f to those of the interpolated quantities. `unit` (dim,) is a
+    maps the value and slope of f to those of the interpolated quantities, which begin with those of
+    f. `unit` (dim,) is a
     typical change along each axis. `budget` limits the number of evaluations. Raises InputError for
     invalid arguments.
     """

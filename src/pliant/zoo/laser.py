@@ -3,6 +3,7 @@ plans use an interpolated grid of equilibrium shapes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -79,6 +80,11 @@ class LaserPlan:
     replayed_spots: Array  # (steps + 1, dim - 1) [m] of the replay
     positions: Array  # (steps + 1, n_dofs) [m] of the replay
 
+    @property
+    def model(self) -> Latent:
+        """The model on the finest grid."""
+        return cast(Latent, self.refined.levels[-1].model)
+
 
 def check(task: LaserTask) -> None:
     """Raise `InputError` if the task is invalid."""
@@ -114,7 +120,7 @@ def plan_laser(run: ExperimentRun, task: LaserTask) -> LaserPlan:
     refined = plan_refined(
         task.problem(model), eta=task.eta, guess=guess, options=options, seed=run.seed
     )
-    plan, fine = refined.plan, refined.levels[-1].model
+    plan, fine = refined.plan, cast(Latent, refined.levels[-1].model)
     replay = refined.certificate.replay
     if replay is None:
         raise StepError(
@@ -165,9 +171,9 @@ def outcome(
     all_metrics = {
         **metrics,
         "exact evaluations": Metric(value=refined.evaluations, paper=paper.get("evaluations")),
-        "shape queries": Metric(value=refined.shape_queries, paper=paper.get("queries")),
+        "shape queries": Metric(value=refined.queries, paper=paper.get("queries")),
         "reduction factor of evaluations": Metric(
-            value=refined.shape_queries / refined.evaluations, paper=paper.get("reduction")
+            value=refined.queries / refined.evaluations, paper=paper.get("reduction")
         ),
         **optional_metric("step error", c.step_error, "of the positions", paper.get("error")),
         **optional_metric(
