@@ -4,6 +4,9 @@
 >>> task = pl.learning.ControlTask(steps=20, terms=[pl.Effort()])
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.control_ranges import control_range
 from pliant.learning.controllers import (
@@ -26,6 +29,13 @@ from pliant.learning.observers import (
 )
 from pliant.learning.tasks import ControlTask, StepCosts, objective_gradients
 
+if TYPE_CHECKING:
+    from pliant.learning.environment import Env, EnvState
+    from pliant.learning.vector_environment import VectorEnv
+
+# names that need the extra `learn`, and their modules
+OPTIONAL = {"Env": "environment", "EnvState": "environment", "VectorEnv": "vector_environment"}
+
 __all__ = [
     "MLP",
     "BatchedController",
@@ -33,6 +43,8 @@ __all__ = [
     "ClosedLoop",
     "ControlTask",
     "EffectorObserver",
+    "Env",
+    "EnvState",
     "LinearFeedback",
     "LinearObserver",
     "ObserverDescription",
@@ -43,7 +55,15 @@ __all__ = [
     "StepCosts",
     "UserController",
     "UserObserver",
+    "VectorEnv",
     "attach_observer",
     "control_range",
     "objective_gradients",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load names that need optional packages when they are first used."""
+    if name not in OPTIONAL:
+        raise AttributeError(f"module 'pliant.learning' has no attribute '{name}'")
+    return getattr(import_module(f"pliant.learning.{OPTIONAL[name]}"), name)

@@ -67,9 +67,19 @@ class ControlTask:
             )
 
     def problem(self, model: Dynamics) -> Problem:
-        """Return the planning problem with the same terms for a model."""
+        """Return the planning problem with the same terms for a model. The control before the first
+        step is the neutral one, moved into the limits."""
+        before = model.neutral_controls()
+        for limit in self.limits:
+            bound = limit.attach(model)
+            before = np.clip(before, bound.lower, bound.upper) if not bound.order else before
         return Problem(
-            model=model, steps=self.steps, terms=self.terms, x0=self.x0, limits=self.limits
+            model=model,
+            steps=self.steps,
+            terms=self.terms,
+            x0=self.x0,
+            previous_control=before,
+            limits=self.limits,
         )
 
     def observer_of(self, model: Dynamics) -> Observer:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pliant.core import Array, InputError, counted
+from pliant.core import Array, Dynamics, InputError, counted
 from pliant.dynamics import Rollout
 from pliant.planners import Plan
 from pliant.planners.inverse_control import UNREACHABLE, ControllerLog
 from pliant.problem import Goal, Problem
-from pliant.report.drawing import draw
+from pliant.report.drawing import draw, make_stage
 from pliant.report.figures import Plot
 from pliant.report.model_plots import (
     Motion,
@@ -40,6 +40,7 @@ from pliant.report.scene import Scene
 from pliant.robot import Robot
 from pliant.store import content_key, write_json
 
+PICTURE = (640, 480)  # [pixels] of an environment
 MAX_NOTES = 5  # of unreachable targets; the last ones are shown
 MAX_TARGETS = 12  # more targets of one goal are drawn as a path
 NO_ANIMATION = (
@@ -333,3 +334,22 @@ _REPORTS: dict[type, Callable[[Any, str | None], ResultReport]] = {
     Rollout: _rollout_report,
     ControllerLog: _log_report,
 }
+
+
+def draw_states(model: Dynamics, states: Array, controls: Array) -> Array:
+    """Return a picture (height, width, 3) uint8 of the last of some states (frames, n_state) under
+    controls (frames - 1, n_controls). The camera sees all of them.
+
+    Raises `InputError` if the model was not made of a robot."""
+    title = getattr(getattr(model, "robot", None), "name", "")
+    last = model_motion(model, states[-1:], controls[:0], previous_control=controls[-1])
+    every, scene = (
+        motion_scene(motion, title=title)
+        for motion in (model_motion(model, states, controls), last)
+    )
+    if every is None or scene is None:
+        raise InputError(
+            f"There is no picture of {type(model).__name__}, because it was not made of a robot. "
+            "Give draw=..., a function (model, states, controls) -> (height, width, 3) uint8."
+        )
+    return draw(scene, 0, stage=make_stage(every, PICTURE))
