@@ -400,3 +400,43 @@ def test_plan_avoids_nan_of_a_constraint():
     plan = pl.plan(problem)
     assert np.isfinite(plan.constraint_violation)
     assert plan.states[:, 0].max() <= 0.04
+
+
+def test_state_constraint_bounds_a_part_of_the_state():
+    """A point mass that has to move 0.1 m in 0.5 s with a limited speed needs nearly that speed
+    all the time; without the limit it is faster."""
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]], mass_each=1.0),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+        effectors={"tip": pl.Effector(point=(0.0, 0.0))},
+    )
+    model = pl.ImplicitEuler(robot, dt=0.05)
+    terms = [
+        pl.Goal(effector="tip", target=(0.1, 0.0), time=0.5, weight=1e4),
+        pl.Effort(weight=1e-3),
+    ]
+    limit = pl.problem.StateConstraint(part="velocity", inside=Interval(lower=-0.22, upper=0.22))
+    free = pl.plan(model, terms, steps=10)
+    bounded = pl.plan(model, terms, steps=10, constraints=[limit])
+    speed = lambda plan: max(model.space.split(x).velocity[0] for x in plan.states)
+    assert speed(free) > 0.25
+    assert speed(bounded) < 0.2201
+    assert bounded.states[-1][0] == pytest.approx(0.1, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ({"part": "speed"}, "this model's state has"),
+        ({"part": "velocity", "inside": Interval(lower=np.zeros(3))}, "another size"),
+        ({"part": "velocity", "function": lambda y: np.abs(y)}, "not analytic"),
+    ],
+)
+def test_wrong_state_constraints_raise_input_errors(parts, text):
+    robot = pl.Robot(
+        shape=pl.PointMass(points=[[0.0, 0.0]]),
+        actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+    )
+    constraint = pl.problem.StateConstraint(**{"inside": Interval(lower=0.0), **parts})
+    with pytest.raises(InputError, match=text):
+        constraint.attach(pl.ImplicitEuler(robot, dt=0.05), 3)

@@ -14,6 +14,7 @@ from pliant.problem.constraints import (
     ConstraintRow,
     ConstraintTerm,
     Interval,
+    StateConstraint,
     keep_out,
 )
 from pliant.problem.limits import ControlBound, Limit
@@ -50,6 +51,7 @@ __all__ = [
     "QuadraticLoss",
     "Residual",
     "Reward",
+    "StateConstraint",
     "StateGoal",
     "StrokeLimit",
     "Term",

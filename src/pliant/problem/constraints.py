@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pliant.contact import Obstacle
@@ -24,7 +25,7 @@ from pliant.problem.observations import (
     jacobian,
     weighted_hessian,
 )
-from pliant.problem.terms import effector_label, effector_rows, steps_at_times
+from pliant.problem.terms import effector_label, effector_rows, state_rows, steps_at_times
 
 
 class ConvexSet(Protocol):
@@ -140,30 +141,81 @@ class Constraint:
         name = f"The constraint on '{effector_label(self.effector)}'"
         rows = effector_rows(model, self.effector, self.quantity, "xyz", name)
         function = self.function or (lambda y: y)
-        self._check_set(name, check_analytic(name, function, rows[0].shape[0]))
-        zero = QuadraticLoss(target=np.zeros(rows[0].shape[0]), weight=0.0)
-        return [
-            ConstraintRow(
-                observation=Observation(
-                    name=effector_label(self.effector), step=k, states=rows, loss=zero
-                ),
-                function=function,
-                inside=self.inside,
-            )
-            for k in steps_at_times(name, self.time, steps, model.dt)
-        ]
+        check_set(name, self.inside, check_analytic(name, function, rows[0].shape[0]))
+        at = steps_at_times(name, self.time, steps, model.dt)
+        return constraint_rows(effector_label(self.effector), rows, function, self.inside, at)
 
-    def _check_set(self, name: str, shape: tuple[int, ...]) -> None:
-        """Raise InputError if the set does not contain vectors of this shape."""
-        try:
-            projected = np.shape(self.inside.project(np.zeros(shape)))
-        except ValueError:
-            projected = ()
-        if projected != shape:
-            raise InputError(
-                f"{name}: its function returns {shape[0]} numbers, but its set has another size; "
-                f"give the set one number, or {shape[0]}."
-            )
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StateConstraint:
+    """The condition that function(y) of a part y of the state lies in a convex set, such as joint
+    angles within their limits. It needs no effector.
+
+    Parameters
+    ----------
+    part : a part of the state, such as "angles"
+    inside : the set, such as Interval(lower=..., upper=...)
+    function : analytic, (n,) -> (m,); None for y itself
+    time : one or several times [s]; None for every step
+
+    Planners raise InputError if the function is not analytic or the set has another size.
+
+    >>> import pliant as pl
+    >>> within_limits = pl.problem.StateConstraint(
+    ...     part="angles", inside=pl.problem.Interval(lower=-0.8, upper=0.8)
+    ... )
+    """
+
+    part: str
+    inside: ConvexSet
+    function: Callable[[Array], Array] | None = None
+    time: float | Sequence[float] | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the constraint in messages."""
+        return f"the constraint on the part '{self.part}' of the state"
+
+    def attach(self, model: Dynamics, steps: int) -> list["ConstraintRow"]:
+        """Return one ConstraintRow for each time."""
+        name = f"The constraint on '{self.part}'"
+        rows = state_rows(model, self.part, name)
+        function = self.function or (lambda y: y)
+        check_set(name, self.inside, check_analytic(name, function, rows.shape[0]))
+        at = steps_at_times(name, self.time, steps, model.dt)
+        return constraint_rows(self.part, (rows,), function, self.inside, at)
+
+
+def check_set(name: str, inside: ConvexSet, shape: tuple[int, ...]) -> None:
+    """Raise InputError if a set does not contain vectors of this shape."""
+    try:
+        projected = np.shape(inside.project(np.zeros(shape)))
+    except ValueError:
+        projected = ()
+    if projected != shape:
+        raise InputError(
+            f"{name}: its function returns {shape[0]} numbers, but its set has another size; "
+            f"give the set one number, or {shape[0]}."
+        )
+
+
+def constraint_rows(
+    name: str,
+    rows: tuple[sp.csr_matrix, ...],
+    function: Callable[[Array], Array],
+    inside: ConvexSet,
+    steps: Sequence[int],
+) -> list["ConstraintRow"]:
+    """Return one ConstraintRow for each step."""
+    zero = QuadraticLoss(target=np.zeros(rows[0].shape[0]), weight=0.0)
+    return [
+        ConstraintRow(
+            observation=Observation(name=name, step=k, states=rows, loss=zero),
+            function=function,
+            inside=inside,
+        )
+        for k in steps
+    ]
 
 
 def keep_out(

@@ -166,17 +166,8 @@ class StateGoal:
 
     def attach(self, model: Dynamics, steps: int) -> list[Observation]:
         """Return one Observation for each time."""
-        space, name = model.space, "The goal of the state"
-        if self.part is not None and self.part not in space.parts:
-            raise InputError(
-                f"{name} is about '{self.part}'; this model's state has {', '.join(space.parts)}."
-            )
-        eye, ends = sp.identity(space.size, format="csr"), space.starts
-        rows = (
-            eye
-            if self.part is None
-            else eye[ends[space.parts.index(self.part)] : ends[space.parts.index(self.part) + 1]]
-        )
+        name = "The goal of the state"
+        rows = state_rows(model, self.part, name)
         at = steps_at_times(name, self.time, steps, model.dt)
         weight = _weight_each(name, self.weight, self.time, model.dt)
         targets = targets_at_steps(name, self.target, at, model.dt, rows.shape[0])
@@ -186,6 +177,21 @@ class StateGoal:
             )
             for k, t in zip(at, targets, strict=True)
         ]
+
+
+def state_rows(model: Dynamics, part: str | None, name: str) -> sp.csr_matrix:
+    """Return the matrix that selects a part of the state, or all of it. Raises InputError if the
+    model's state has no such part."""
+    space = model.space
+    if part is not None and part not in space.parts:
+        raise InputError(
+            f"{name} is about '{part}'; this model's state has {', '.join(space.parts)}."
+        )
+    eye, ends = sp.identity(space.size, format="csr"), space.starts
+    if part is None:
+        return eye
+    at = space.parts.index(part)
+    return eye[ends[at] : ends[at + 1]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -119,10 +119,13 @@ class Grid:
         derivatives (0, 0), (0, 1), ..., (1, 1), ..."""
         place = (check_query(x, self.domain) - self.origin) / self.size
         index = np.floor(place).astype(np.int64)
-        table = self._tables.get(index.tobytes())
-        if table is None:
-            table = self._table(index)
+        table = self.table(index)
         return contract(table, place - index, self.size, *contraction_plan(self.dim, second))
+
+    def table(self, index: Array) -> Array:
+        """Return the table (4^d, r) of the cell with the integer index (d,)."""
+        table = self._tables.get(index.tobytes())
+        return self._table(index) if table is None else table
 
     def new_samples(self) -> list[Sample]:
         """Return the samples at corners of this level that no coarser level has."""
