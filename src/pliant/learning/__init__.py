@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.control_ranges import control_range
+from pliant.learning.controller_certificate import ControllerCertificate, certify_controller
 from pliant.learning.controllers import (
     BatchedController,
     LinearFeedback,
@@ -27,7 +28,13 @@ from pliant.learning.observers import (
     UserObserver,
     attach_observer,
 )
+from pliant.learning.policy_gradient import CosineRate, PolicyGradient
+from pliant.learning.ppo import PPO
+from pliant.learning.refinement import RefinedTraining, train_refined
+from pliant.learning.seeds import SeedResults, train_seeds
 from pliant.learning.tasks import ControlTask, StepCosts, objective_gradients
+from pliant.learning.training import train
+from pliant.learning.training_result import TrainingResult, TrainingRow
 
 if TYPE_CHECKING:
     from pliant.learning.environment import Env, EnvState
@@ -38,10 +45,13 @@ OPTIONAL = {"Env": "environment", "EnvState": "environment", "VectorEnv": "vecto
 
 __all__ = [
     "MLP",
+    "PPO",
     "BatchedController",
     "BatchedObserver",
     "ClosedLoop",
     "ControlTask",
+    "ControllerCertificate",
+    "CosineRate",
     "EffectorObserver",
     "Env",
     "EnvState",
@@ -49,16 +59,25 @@ __all__ = [
     "LinearObserver",
     "ObserverDescription",
     "PartObserver",
+    "PolicyGradient",
+    "RefinedTraining",
     "ScaledObserver",
+    "SeedResults",
     "SineGait",
     "StackedObserver",
     "StepCosts",
+    "TrainingResult",
+    "TrainingRow",
     "UserController",
     "UserObserver",
     "VectorEnv",
     "attach_observer",
+    "certify_controller",
     "control_range",
     "objective_gradients",
+    "train",
+    "train_refined",
+    "train_seeds",
 ]
 
 

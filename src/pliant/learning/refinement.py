@@ -1,0 +1,113 @@
+"""Training on surrogates that are refined between trainings [Jia2019, Algorithm 1]."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pliant.core import InputError, Refinable, require_seed
+from pliant.learning.closed_loop import ClosedLoop
+from pliant.learning.controller_certificate import ControllerCertificate, certify_controller
+from pliant.learning.loop_episodes import LoopEpisodes
+from pliant.learning.tasks import ControlTask
+from pliant.learning.trainers import TrainingMethod
+from pliant.learning.training import check_arguments, checked_method, run_training
+from pliant.learning.training_result import TrainingResult
+from pliant.planners.hierarchy import Level, level_count, refine
+from pliant.progress import Progress, reporting
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RefinedTraining:
+    """The trainings of all refinement levels and the certificate of the last one."""
+
+    levels: list[Level[TrainingResult]]
+    certificate: ControllerCertificate
+
+    @property
+    def result(self) -> TrainingResult:
+        """The training of the finest level."""
+        return self.levels[-1].result
+
+    @property
+    def evaluations(self) -> int:
+        """Number of exact evaluations of all levels."""
+        return self.levels[-1].evaluations
+
+    @property
+    def steps(self) -> int:
+        """Number of environment steps of all levels."""
+        return self.result.steps
+
+    @property
+    def seconds(self) -> float:
+        """Time of all trainings, without the certificate."""
+        return sum(level.seconds for level in self.levels)
+
+    def show(self) -> None:
+        """Print the training of each level and the certificate."""
+        for level in self.levels:
+            print(
+                f"cell {level.cell:g}: {level.result.summary()}, {level.evaluations} exact "
+                "evaluations"
+            )
+        print("\n".join(self.certificate.lines()))
+
+
+def train_refined(
+    loop: ClosedLoop,
+    task: ControlTask,
+    method: str | TrainingMethod = "gradient",
+    *,
+    eta: float,
+    iterations: int = 100,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    progress: Progress | bool | None = None,
+) -> RefinedTraining:
+    """Train a controller on increasingly fine surrogates [Jia2019, Algorithm 1].
+
+    Each level halves the grid cell and continues the training before: its weights, its optimiser
+    and, for PPO, its value function. The last level gets a certificate.
+
+    Parameters
+    ----------
+    loop : a closed loop of a model with a surrogate, such as Latent(...)
+    eta : final cell size, in units of the surrogate's inputs
+    iterations : of each level
+    folder : folder for checkpoints; each level gets a folder in it
+
+    The other parameters are those of `train`. Raises InputError for a model without surrogate or a
+    bad eta.
+    """
+    chosen = checked_method(method)
+    check_arguments(loop, task, iterations)
+    if not isinstance(loop.model, Refinable):
+        raise InputError(
+            f"Refinement needs a model with a surrogate, not {type(loop.model).__name__}; take "
+            "one such as Latent(robot, dt=..., cell=...)."
+        )
+    level_count(float(loop.surrogate.size.max()), eta)  # raises for a bad eta
+    require_seed(seed)
+    count = 0
+
+    def solve(model: Any, before: TrainingResult | None) -> TrainingResult:
+        nonlocal count
+        name, count = f"level-{count}", count + 1
+        found = run_training(
+            LoopEpisodes.draw(model, task, count=chosen.episodes, seed=seed),
+            chosen,
+            iterations=iterations,
+            seed=seed,
+            folder=None if folder is None else Path(folder) / name,
+            start=before,
+        )
+        if found.interrupted:
+            raise KeyboardInterrupt
+        return found
+
+    with reporting(progress):
+        levels = refine(solve, loop, eta=eta)
+    models: list[Any] = [level.model.model for level in levels]  # type: ignore[attr-defined]
+    return RefinedTraining(
+        levels=levels, certificate=certify_controller(levels[-1].result, models=models)
+    )

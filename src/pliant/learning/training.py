@@ -1,0 +1,294 @@
+"""Training of controllers: one function for all methods."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from pliant.core import (
+    InputError,
+    Status,
+    counted,
+    is_integer,
+    nearest,
+    quoted,
+    require_kind,
+    require_seed,
+)
+from pliant.learning.checkpoints import FILE
+from pliant.learning.closed_loop import ClosedLoop
+from pliant.learning.identity import check_identity, digest_or_none, identity
+from pliant.learning.loop_episodes import LoopEpisodes, Performance
+from pliant.learning.policy_gradient import PolicyGradient
+from pliant.learning.ppo import PPO
+from pliant.learning.tasks import ControlTask
+from pliant.learning.trainers import (
+    Candidate,
+    Trainer,
+    TrainerState,
+    TrainingMethod,
+    check_state,
+)
+from pliant.learning.training_result import INTERRUPTED, TrainingResult, TrainingRow
+from pliant.progress import Progress, reporting
+
+METHODS: dict[str, type[Any]] = {"gradient": PolicyGradient, "ppo": PPO}
+SAVE_INTERVAL = 5.0  # [s] between two checkpoints, at least: short iterations do not wait for disks
+
+
+def train(
+    loop: ClosedLoop,
+    task: ControlTask,
+    method: str | TrainingMethod = "gradient",
+    *,
+    iterations: int = 100,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | bool | None = None,
+) -> TrainingResult:
+    """Train the controller of a closed loop for a task.
+
+    Parameters
+    ----------
+    loop : the model, the observer and the controller, whose weights are the first ones
+    task : the task; its observer is replaced by that of the loop
+    method : "gradient" (analytic policy gradient) or "ppo" (proximal policy optimisation), or with
+        settings, such as PolicyGradient(rate=0.02) or PPO(steps=4096)
+    iterations : number of iterations, of all runs together if training is resumed
+    seed : of the initial states of the episodes and of all random numbers of PPO
+    folder : folder for checkpoints; the best weights so far are there at any time
+    resume : continue from the checkpoint in `folder`, bit for bit
+    progress : None shows progress after two seconds, False is silent; or a function
+        progress(what, done, total)
+
+    Ctrl-C ends the training and returns the best weights. Raises InputError for invalid arguments
+    or a checkpoint of another training, StepError if the first episode fails.
+
+    >>> import pliant as pl
+    >>> from pliant.learning import ClosedLoop, ControlTask, EffectorObserver, MLP, train
+    >>> robot = pl.Robot(
+    ...     shape=pl.PointMass(points=[[0.0, 0.0]]),
+    ...     actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0), limits=(-1.0, 1.0))},
+    ...     effectors={"tip": pl.Effector(point=(0.0, 0.0))},
+    ... )
+    >>> model = pl.ImplicitEuler(robot, dt=0.1)
+    >>> loop = ClosedLoop(
+    ...     model, EffectorObserver(), MLP.for_model(model, EffectorObserver(), hidden=(8,))
+    ... )
+    >>> task = ControlTask(steps=20, terms=[pl.Goal(effector="tip", target=(0.1, 0.0))])
+    >>> result = train(loop, task, iterations=20)
+    >>> result.mean_return > result.history[0].mean_return
+    True
+    """
+    chosen = checked_method(method)
+    check_arguments(loop, task, iterations)
+    if resume and folder is None:
+        raise InputError("A training is resumed from a folder; give folder=... as well.")
+    start = None
+    if resume and folder is not None and (Path(folder) / FILE).is_file():
+        start = TrainingResult.load(folder, loop, task)
+    return run_training(
+        LoopEpisodes.draw(loop, task, count=chosen.episodes, seed=require_seed(seed)),
+        chosen,
+        iterations=iterations,
+        seed=seed,
+        folder=folder,
+        saved=start,
+        progress=progress,
+    )
+
+
+def checked_method(method: Any) -> TrainingMethod:
+    """Return a training method by its name, or as it is. Raises InputError for another object."""
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise InputError(
+                f"There is no training method {quoted(method)}; {nearest(method, METHODS)}"
+            )
+        return METHODS[method]()
+    require_kind(
+        "The method of training", method, TrainingMethod, "give 'gradient', 'ppo', or PPO(...)"
+    )
+    return method
+
+
+def check_arguments(loop: Any, task: Any, iterations: Any) -> None:
+    """Raise InputError unless the arguments of a training are valid."""
+    require_kind(
+        "The loop", loop, ClosedLoop, "make one with ClosedLoop(model, observer, MLP(...))"
+    )
+    require_kind("The task", task, ControlTask, "make one with ControlTask(steps=..., terms=[...])")
+    if not is_integer(iterations) or iterations < 1:
+        raise InputError(
+            f"The number of iterations is {quoted(iterations)}; give a whole number, 1 or more."
+        )
+    if not loop.controller.params.size:
+        raise InputError("The controller has no weights to train; give one that has, such as MLP.")
+
+
+def run_training(
+    episodes: LoopEpisodes,
+    method: TrainingMethod,
+    *,
+    iterations: int,
+    seed: int,
+    folder: str | Path | None = None,
+    saved: TrainingResult | None = None,
+    start: TrainingResult | None = None,
+    progress: Progress | bool | None = None,
+) -> TrainingResult:
+    """Train on episodes. `saved` is a training to continue; `start` is one of another model whose
+    weights and optimiser are the first ones."""
+    weights = episodes.loop.controller.params.flat if start is None else start.weights
+    trainer = method.trainer(episodes, weights, seed)
+    run = _Run(trainer=trainer, episodes=episodes, method=method, seed=seed, folder=folder)
+    if start is not None:
+        _restore(trainer, start.state, "The training before")
+    if saved is not None:
+        run.restore(saved)
+    with reporting(progress) as report:
+        try:
+            if saved is None:
+                run.add(trainer.first())
+            while run.iterations_done < iterations and not run.finished:
+                report(
+                    f"training by {method.name}, mean return {run.best_return:.4g}",
+                    run.iterations_done,
+                    iterations,
+                )
+                run.add(trainer.iterate())
+                run.save_sometimes()
+        except KeyboardInterrupt:
+            if not run.history:
+                raise
+            return run.result(INTERRUPTED, interrupted=True, save=True)
+    text = run.finished or f"trained for {counted(run.iterations_done, 'iteration')}"
+    return run.result(text, save=True)
+
+
+def _restore(trainer: Trainer, state: TrainerState, where: str) -> None:
+    check_state(state, trainer.state(), where)
+    trainer.restore(state)
+
+
+@dataclass(kw_only=True, eq=False)
+class _Run:
+    """A training with its history and its best weights."""
+
+    trainer: Trainer
+    episodes: LoopEpisodes
+    method: TrainingMethod
+    seed: int
+    folder: str | Path | None
+    history: list[TrainingRow] = field(default_factory=list)
+    best: Candidate | None = None
+    state: TrainerState = field(default_factory=TrainerState)  # after the last iteration
+    finished: str = ""
+    began: float = field(default_factory=time.perf_counter)
+    saved_at: float = field(default_factory=time.perf_counter)
+
+    @property
+    def iterations_done(self) -> int:
+        return len(self.history) - 1
+
+    @property
+    def best_return(self) -> float:
+        assert self.best is not None
+        return -self.best.performance.cost
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the method as JSON types."""
+        method: Any = self.method
+        values: dict[str, Any] = (
+            {one.name: getattr(method, one.name) for one in fields(method)}
+            if is_dataclass(method)
+            else {}
+        )
+        plain = {
+            name: value
+            if value is None or isinstance(value, bool | int | float | str)
+            else list(value)
+            if isinstance(value, Sequence)
+            else digest_or_none(getattr(self.method, name))
+            for name, value in values.items()
+        }
+        task = self.episodes.task
+        goal = [getattr(task, name) for name in ("steps", "terms", "limits", "x0", "spread")]
+        return {**plain, "task": digest_or_none([*goal, task.failure_cost])}
+
+    def add(self, candidate: Candidate) -> None:
+        """Add an iteration to the history."""
+        performance = candidate.performance
+        if self.best is None or performance.better_than(self.best.performance):
+            self.best = candidate
+        self.history.append(
+            TrainingRow(
+                steps=candidate.steps,
+                seconds=time.perf_counter() - self.began,
+                mean_return=-performance.cost,
+                failed=len(performance.failed),
+            )
+        )
+        self.state, self.finished = self.trainer.state(), candidate.finished
+
+    def restore(self, saved: TrainingResult) -> None:
+        """Continue a saved training. Raises InputError if it is another one."""
+        where = f"The training in {self.folder}"
+        check_identity(saved.identity, self.episodes.loop, where)
+        here = {"method": self.method.name, "seed": self.seed, **self.settings}
+        there = {"method": saved.method, "seed": saved.seed, **saved.settings}
+        for name, value in here.items():
+            if there.get(name) != value:
+                raise InputError(
+                    f"{where} has another {name} ({quoted(there.get(name))}, here "
+                    f"{quoted(value)}). Train with the same settings, or without resume."
+                )
+        _restore(self.trainer, saved.state, where)
+        self.history, self.state = list(saved.history), saved.state
+        self.began -= self.history[-1].seconds
+        row = min(self.history, key=lambda row: (row.failed, -row.mean_return))
+        self.best = Candidate(
+            weights=saved.weights,
+            performance=Performance(
+                cost=-saved.mean_return, failed=row.failed * ("an episode failed",)
+            ),
+            steps=row.steps,
+        )
+
+    def save_sometimes(self) -> None:
+        """Write a checkpoint if the last one is older than SAVE_INTERVAL."""
+        if self.folder is not None and time.perf_counter() - self.saved_at > SAVE_INTERVAL:
+            self.result("not finished; continue with resume", interrupted=True, save=True)
+            self.saved_at = time.perf_counter()
+
+    def result(self, text: str, *, interrupted: bool = False, save: bool = False) -> TrainingResult:
+        """Return the result so far, and write it into the folder."""
+        assert self.best is not None
+        loop = self.episodes.loop
+        best = loop.with_weights(self.best.weights)
+        made = TrainingResult(
+            method=self.method.name,
+            settings=self.settings,
+            seed=self.seed,
+            weights=self.best.weights.copy(),
+            mean_return=self.best_return,
+            history=tuple(self.history),
+            status=Status(
+                ok=not interrupted and not self.best.performance.failed,
+                text=text,
+                iterations=self.iterations_done,
+            ),
+            identity=identity(loop),
+            state=self.state,
+            interrupted=interrupted,
+            controller=best.controller,
+            loop=best,
+            task=self.episodes.task,
+            episodes=self.method.episodes,
+        )
+        if save and self.folder is not None:
+            made.save(self.folder)
+        return made
