@@ -1,28 +1,17 @@
 """Linked rigid bodies: kinematics against closed forms, and clear errors."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
 from pliant.core import InputError
+from pliant.swimming.link_shapes import Ellipsoid
 from pliant.swimming.linked_robot import Hinge, Link, LinkedRobot, LinkPoint, rotation_matrix
 
-
-@dataclass(frozen=True)
-class Block:
-    """A link shape with a given volume and inertia."""
-
-    volume: float = 1e-3
-    centroid: tuple = (0.0, 0.0, 0.0)
-
-    @property
-    def inertia(self):
-        return 1e-6 * np.eye(3)
+BALL = Ellipsoid(semi_axes=(0.1, 0.1, 0.1))
 
 
 def link(**parts):
-    return Link(shape=Block(), density=1000.0, **parts)
+    return Link(shape=BALL, density=1000.0, **parts)
 
 
 def hinge(parent, child, **parts):
@@ -90,26 +79,36 @@ def test_controls_are_the_motors_and_passive_hinges_have_none():
     assert [control.name for control in robot.controls] == ["a"]
     assert robot.control_limits()[0].tolist() == [-2.0]
     assert robot.control_limits()[1].tolist() == [3.0]
-    assert robot.hinges["a"].stop == pytest.approx(3.0 / 0.1**2)
-    assert robot.hinges["b"].stop == 0.0
+
+
+def test_stop_absorbs_the_work_of_its_motor_over_the_range():
+    hinges = {
+        "a": hinge("x", "y", torque=(-2.0, 3.0)),
+        "b": hinge("y", "z", torque=None),
+        "c": hinge("y", "w", stop_stiffness=7.0),
+    }
+    robot = LinkedRobot(links={name: link() for name in "xyzw"}, hinges=hinges)
+    stiffness = robot.stops[0]
+    assert stiffness * 0.2**3 / 3.0 == pytest.approx(3.0 * (2.0 + 0.2))
+    assert robot.stops.tolist() == [stiffness, stiffness, 7.0]
 
 
 def test_mass_and_inertia_follow_from_the_density():
     body = link()
-    assert body.mass == pytest.approx(1.0)
-    np.testing.assert_allclose(body.inertia, 1e-3 * np.eye(3))
+    assert body.mass == pytest.approx(1000.0 * 4.0 / 3.0 * np.pi * 0.1**3)
+    np.testing.assert_allclose(body.inertia, 0.4 * body.mass * 0.1**2 * np.eye(3), atol=1e-15)
 
 
 BAD = {
     "no links": (lambda: LinkedRobot(links={}), "no links"),
     "density and mass": (
-        lambda: Link(shape=Block(), density=1.0, mass=1.0, inertia=np.eye(3)),
+        lambda: Link(shape=BALL, density=1.0, mass=1.0, inertia=np.eye(3)),
         "exactly one",
     ),
-    "mass without inertia": (lambda: Link(shape=Block(), mass=1.0), "belong together"),
-    "zero density": (lambda: Link(shape=Block(), density=0.0), "density"),
+    "mass without inertia": (lambda: Link(shape=BALL, mass=1.0), "belong together"),
+    "zero density": (lambda: Link(shape=BALL, density=0.0), "density"),
     "impossible inertia": (
-        lambda: Link(shape=Block(), mass=1.0, inertia=np.diag([1.0, 1.0, 3.0])),
+        lambda: Link(shape=BALL, mass=1.0, inertia=np.diag([1.0, 1.0, 3.0])),
         "No rigid body",
     ),
     "zero axis": (lambda: hinge("a", "b", axis=(0, 0, 0)), "axis"),

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,24 +19,14 @@ from pliant.core import (
     require_positive,
 )
 from pliant.robot.controls import Control
+from pliant.swimming.link_shapes import LinkShape
 from pliant.swimming.placement import Placement
 
 STANDARD_EFFECTORS = ("root", "center of mass")
-# torque beyond a limit without a given stiffness: the torque limit is reached at this excess
-STOP_EXCESS = 0.1  # [rad]
+# [rad] beyond a limit that no hinge reaches: its stop can absorb the work that its motor does over
+# the whole range
+STOP_MARGIN = 0.2
 SLIDER_SPAN = 1.0  # [N m] of a motor without limits, in user interfaces
-
-
-@runtime_checkable
-class LinkShape(Protocol):
-    """The shape of a rigid link in its own frame."""
-
-    @property
-    def volume(self) -> float: ...  # [m^3]
-    @property
-    def centroid(self) -> Array: ...  # (3,) [m]
-    @property
-    def inertia(self) -> Array: ...  # (3, 3) [m^5] of unit density about the centroid
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,7 +99,8 @@ class Hinge:
     stiffness : [N m/rad] of a spring with angle zero at rest
     damping : [N m s/rad]
     stop_stiffness : k [N m/rad^2] of the stops, which push back with k e^2 at e [rad] beyond a
-        limit. With None, k is such that the torque limit is reached at e = 0.1 rad.
+        limit. With None, the stops hold what the motor can do: they absorb its work over the whole
+        range within 0.2 rad. A hinge without a limited motor has the stiffest of the other stops.
     """
 
     parent: str
@@ -145,13 +135,15 @@ class Hinge:
             _require_not_negative(f"The stop stiffness of {of}", self.stop_stiffness, "N m/rad^2")
 
     @property
-    def stop(self) -> float:
-        """The stiffness k [N m/rad^2] of the stops; zero for unlimited or passive hinges without
-        a given one."""
+    def stop(self) -> float | None:
+        """The stiffness k [N m/rad^2] of the stops; None if the hinge does not determine it."""
         if self.stop_stiffness is not None:
             return float(self.stop_stiffness)
-        largest = 0.0 if self.torque is None else float(np.abs(self.torque).max())
-        return largest / STOP_EXCESS**2 if np.isfinite(largest) else 0.0
+        largest = np.inf if self.torque is None else float(np.abs(self.torque).max())
+        if not np.isfinite(largest):
+            return None
+        work = largest * (self.limits[1] - self.limits[0] + STOP_MARGIN)
+        return 3.0 * work / STOP_MARGIN**3  # k e^3 / 3 is the energy of a stop
 
 
 def _require_not_negative(name: str, value: float, unit: str) -> None:
@@ -283,6 +275,13 @@ class LinkedRobot:
         """The lower and upper joint angles (n,) [rad]."""
         limits = np.array([hinge.limits for hinge in self.hinges.values()], float).reshape(-1, 2)
         return limits[:, 0], limits[:, 1]
+
+    @property
+    def stops(self) -> Array:
+        """The stiffness (n,) [N m/rad^2] of the stops of each hinge."""
+        known = [hinge.stop for hinge in self.hinges.values()]
+        stiffest = max((stop for stop in known if stop is not None), default=0.0)
+        return np.array([stiffest if stop is None else stop for stop in known], float)
 
     # Controls
 
