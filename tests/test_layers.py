@@ -13,7 +13,7 @@ import pliant
 ROOT = Path(pliant.__file__).parent
 LAYERS = [
     {"core", "environment", "interrupts", "result_reports"},
-    {"argument_checks", "checkpointing", "kernels", "progress"},
+    {"argument_checks", "checkpointing", "gymnasium", "kernels", "progress"},
     {"linalg", "parallel", "store"},
     {"materials", "geometry", "surrogate"},
     {"hydrostatics"},

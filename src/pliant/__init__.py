@@ -1,6 +1,7 @@
 """Pliant: describe a soft robot once, then simulate it, differentiate it and plan its motion. SI
 units everywhere."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from pliant.public import __all__ as __all__
 
 __version__ = "0.2.0"
+
+if "gymnasium" in sys.modules:  # its users expect that `import pliant` registers environments
+    import_module("pliant.gymnasium")
 
 
 def __getattr__(name: str) -> Any:

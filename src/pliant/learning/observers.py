@@ -283,8 +283,11 @@ def _stacked_linear(parts: Sequence[LinearObserver]) -> LinearObserver:
 
 
 def _effectors_of(model: Dynamics) -> tuple[str, ...]:
-    """Return the names of the effectors of a model's robot."""
-    return tuple(getattr(getattr(model, "robot", None), "effectors", ()))
+    """Return the names of the effectors of a model, or of its robot."""
+    names = getattr(model, "effector_names", None)
+    return tuple(
+        getattr(getattr(model, "robot", None), "effectors", ()) if names is None else names
+    )
 
 
 def _names(chosen: str | Sequence[str] | None, every: Sequence[str]) -> tuple[str, ...]:
