@@ -14,7 +14,8 @@ from numba import njit, prange
 from pliant.kernels.matrix import FAST
 
 REASSOCIATED = FAST | {"reassoc", "nsz"}  # sums along a vector, in an order fixed at compilation
-PANEL = 64  # columns that are eliminated at once: 64 x 64 numbers fill two thirds of an L1 cache
+PANEL = 64  # columns that are eliminated at once
+TILE = 128  # columns that one thread changes at once; 64 x 128 numbers fit into a usual L2 cache
 SOLVED_AT_ONCE = 5  # right-hand sides that share one pass over the factor
 FOUR_PI = 4.0 * np.pi
 
@@ -216,10 +217,10 @@ def factorise(A: Any) -> Any:
     for first in range(0, n, PANEL):
         end = min(first + PANEL, n)
         _eliminate_panel(A, first, end, pivots)
-        left = first // PANEL
-        for tile in prange(left + (n - end + PANEL - 1) // PANEL):
-            start = tile * PANEL if tile < left else end + (tile - left) * PANEL
-            stop = min(start + PANEL, n)
+        left = (first + TILE - 1) // TILE
+        for tile in prange(left + (n - end + TILE - 1) // TILE):
+            start = tile * TILE if tile < left else end + (tile - left) * TILE
+            stop = min(start + TILE, first if tile < left else n)
             _exchange_rows(A, start, stop, pivots, first, end)
             if tile >= left:
                 _eliminate_tile(A, start, stop, first, end)
@@ -292,30 +293,50 @@ def _eliminate_tile(A: Any, start: Any, stop: Any, first: Any, end: Any) -> Any:
         for i in range(k + 1, depth):
             _subtract_scaled(A[first + i, first + k], U[k], U[i])
     A[first:end, start:stop] = U
-    for i in range(end, n - 1, 2):
-        _subtract_two(
-            A[i, first:end], A[i + 1, first:end], U, A[i, start:stop], A[i + 1, start:stop]
-        )
-    if (n - end) % 2:
-        last = A[n - 1, first:end]
-        _subtract_two(last, last, U, A[n - 1, start:stop], np.empty(stop - start))
+    spare = np.empty((4, stop - start))
+    for i in range(end, n, 4):
+        if i + 4 <= n:
+            _subtract_four(
+                A[i, first:end],
+                A[i + 1, first:end],
+                A[i + 2, first:end],
+                A[i + 3, first:end],
+                U,
+                A[i, start:stop],
+                A[i + 1, start:stop],
+                A[i + 2, start:stop],
+                A[i + 3, start:stop],
+            )
+        else:
+            for row in range(i, n):
+                a = A[row, first:end]
+                _subtract_four(a, a, a, a, U, A[row, start:stop], spare[1], spare[2], spare[3])
 
 
 @njit(error_model="numpy", cache=True, fastmath=FAST)
-def _subtract_two(a: Any, b: Any, U: Any, out: Any, other: Any) -> Any:
-    """Subtract a U from `out` and b U from `other`, four rows of U at a time."""
+def _subtract_four(
+    a: Any, b: Any, c: Any, d: Any, U: Any, a_out: Any, b_out: Any, c_out: Any, d_out: Any
+) -> Any:
+    """Subtract a U, b U, c U and d U from four rows, four rows of U at a time: each number that is
+    loaded is used four times."""
     depth, w = U.shape
     for k in range(0, depth - 3, 4):
         a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
         b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
+        c0, c1, c2, c3 = c[k], c[k + 1], c[k + 2], c[k + 3]
+        d0, d1, d2, d3 = d[k], d[k + 1], d[k + 2], d[k + 3]
         for j in range(w):
             u0, u1, u2, u3 = U[k, j], U[k + 1, j], U[k + 2, j], U[k + 3, j]
-            out[j] = out[j] - a0 * u0 - a1 * u1 - a2 * u2 - a3 * u3
-            other[j] = other[j] - b0 * u0 - b1 * u1 - b2 * u2 - b3 * u3
+            a_out[j] = a_out[j] - a0 * u0 - a1 * u1 - a2 * u2 - a3 * u3
+            b_out[j] = b_out[j] - b0 * u0 - b1 * u1 - b2 * u2 - b3 * u3
+            c_out[j] = c_out[j] - c0 * u0 - c1 * u1 - c2 * u2 - c3 * u3
+            d_out[j] = d_out[j] - d0 * u0 - d1 * u1 - d2 * u2 - d3 * u3
     for k in range(depth - depth % 4, depth):
         for j in range(w):
-            out[j] -= a[k] * U[k, j]
-            other[j] -= b[k] * U[k, j]
+            a_out[j] -= a[k] * U[k, j]
+            b_out[j] -= b[k] * U[k, j]
+            c_out[j] -= c[k] * U[k, j]
+            d_out[j] -= d[k] * U[k, j]
 
 
 @njit(error_model="numpy", cache=True, parallel=True)
