@@ -12,10 +12,14 @@ DT, DRAG = 0.1, 0.2
 
 
 def drag(v, near=None):
-    """Return the drag and its slope at a velocity (1,): smooth, but no cubic."""
-    force = DRAG * v * np.cosh(0.5 * v)
-    slope = DRAG * (np.cosh(0.5 * v) + 0.5 * v * np.sinh(0.5 * v))
-    return force, slope[None]
+    """Return the drag and a factor, and their slopes, at a velocity (1,): smooth, but no cubics.
+
+    The factor is never zero, so that relative errors of the pair exist.
+    """
+    factor, slope = np.cosh(0.5 * v), 0.5 * np.sinh(0.5 * v)
+    return np.concatenate([DRAG * v * factor, factor]), np.stack(
+        [DRAG * (factor + v * slope), slope]
+    )
 
 
 class NoSurrogateError(InputError, AttributeError):

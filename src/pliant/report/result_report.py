@@ -1,7 +1,7 @@
 """Reports of the results of a user: the files that built-in experiments write, for any robot."""
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +12,7 @@ from PIL import Image
 
 from pliant.core import Array, Dynamics, InputError, counted
 from pliant.dynamics import Rollout
+from pliant.learning import SeedResults, TrainingResult
 from pliant.planners import Plan
 from pliant.planners.inverse_control import UNREACHABLE, ControllerLog
 from pliant.problem import Goal, Problem
@@ -84,6 +85,8 @@ def _write(report: ResultReport, result: Any, folder: Path, *, small: bool) -> N
     if isinstance(result, Plan):
         result.save(folder)
         result.to_csv(folder / "plan.csv")
+    if isinstance(result, TrainingResult):
+        result.save(folder)
     media = write_animation(folder, outcome.scene, small=small)
     fields = {
         "name": report.name,
@@ -329,10 +332,87 @@ def _tracking_plot(log: ControllerLog, motion: Motion) -> Plot:
     )
 
 
+def _training_report(result: TrainingResult, title: str | None) -> ResultReport:
+    return _learning_report([result], title, {result.method: result})
+
+
+def _seeds_report(found: SeedResults, title: str | None) -> ResultReport:
+    curves = {f"seed {result.seed}": result for result in found.results}
+    notes = [line for one in found.certificates for line in one.lines()]
+    return _learning_report(list(found.results), title, curves, notes)
+
+
+def _learning_report(
+    results: Sequence[TrainingResult],
+    title: str | None,
+    curves: Mapping[str, TrainingResult],
+    notes: Sequence[str] = (),
+) -> ResultReport:
+    """Return the report of trainings: their learning curves, and an episode of the best one."""
+    best = max(results, key=lambda result: result.mean_return)
+    episodes = best.on_model()
+    run = episodes.run(best.weights, episodes.starts[0])
+    motion = model_motion(episodes.loop.model, run.states, run.controls)
+    name = motion.summary.robot
+    targets, paths = _goal_targets(episodes.problem)
+    return ResultReport(
+        name=title or f"{name} training",
+        shows=f"Training of a controller of {name} by {best.method}.",
+        outcome=Outcome(
+            metrics=_training_metrics(results, best) | final_position_metrics(motion),
+            plots=[*_learning_curves(curves), *motion_plots(motion)],
+            scene=motion_scene(motion, title=title or name, targets=targets, paths=paths),
+            reached=best.status.ok,
+            message="done" if best.status.ok else best.status.text,
+            notes=(*(result.summary() for result in results), *notes),
+        ),
+        motion=motion,
+        settings={"method": best.method, **dict(best.settings), **_settings(motion)},
+        seconds=sum(result.history[-1].seconds for result in results),
+    )
+
+
+def _training_metrics(results: Sequence[TrainingResult], best: TrainingResult) -> dict[str, Metric]:
+    returns = [result.mean_return for result in results]
+    several = {"mean return of all seeds": Metric(value=float(np.mean(returns)))}
+    return {
+        "mean return": Metric(value=best.mean_return),
+        **(several if len(results) > 1 else {}),
+        "mean return before training": Metric(value=best.history[0].mean_return),
+        "environment steps": Metric(value=best.steps),
+        "iterations": Metric(value=best.status.iterations),
+        "time of training": Metric(value=round(best.history[-1].seconds, 3), unit="s"),
+    }
+
+
+def _learning_curves(curves: Mapping[str, TrainingResult]) -> list[Plot]:
+    """Return the mean return over environment steps and over time, a series for each training."""
+    return [
+        Plot(
+            title=f"Learning curve over {what}",
+            x=label,
+            y="mean return",
+            series={
+                name: (
+                    np.array([getattr(row, key) for row in result.history], float),
+                    np.array([row.mean_return for row in result.history]),
+                )
+                for name, result in curves.items()
+            },
+        )
+        for what, label, key in (
+            ("environment steps", "environment steps", "steps"),
+            ("time", "time [s]", "seconds"),
+        )
+    ]
+
+
 _REPORTS: dict[type, Callable[[Any, str | None], ResultReport]] = {
     Plan: _plan_report,
     Rollout: _rollout_report,
     ControllerLog: _log_report,
+    TrainingResult: _training_report,
+    SeedResults: _seeds_report,
 }
 
 

@@ -1,0 +1,189 @@
+"""Algorithm 1 for controllers, certificates of closed loops, seeds in parallel, and reports."""
+
+import json
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from models import latent, reach
+from point import OBSERVER, Point, go_there, loop, policy
+from refinable_point import DRAG, SurrogatePoint
+
+import pliant as pl
+from pliant.core import InputError
+from pliant.learning import (
+    MLP,
+    PPO,
+    ClosedLoop,
+    EffectorObserver,
+    PolicyGradient,
+    certify_controller,
+    train,
+    train_refined,
+    train_seeds,
+)
+
+SMALL = PPO(steps=128, environments=4, batch=32, epochs=2, threads=1)
+GRADIENT = PolicyGradient(rate=0.02)
+
+
+def coarse_loop(cell=2.0):
+    return loop(SurrogatePoint.on_cell(cell))
+
+
+def test_each_level_halves_the_cell_and_starts_from_the_weights_before():
+    found = train_refined(coarse_loop(), go_there(), GRADIENT, eta=0.5, iterations=8)
+    assert [level.cell for level in found.levels] == [2.0, 1.0, 0.5]
+    first = [level.result.history[0].mean_return for level in found.levels]
+    assert first[0] == pytest.approx(-2.5, rel=0.01)
+    # the surrogates differ little, so a level begins where the one before ended
+    for before, start in zip(found.levels, first[1:], strict=False):
+        assert start == pytest.approx(before.result.history[-1].mean_return, rel=0.02)
+    steps = [level.result.history[0].steps for level in found.levels]
+    assert steps == sorted(steps)
+    assert steps[1] > 0
+    assert found.result.mean_return > -0.6
+    evaluations = [level.evaluations for level in found.levels]
+    assert evaluations == sorted(evaluations)
+    assert found.evaluations == evaluations[-1] < 30
+
+
+def test_certificate_finds_the_error_of_the_closed_loop():
+    """The exact model is known: the error of a replay is measured here independently."""
+    found = train_refined(coarse_loop(), go_there(), GRADIENT, eta=0.5, iterations=4)
+    certificate = found.certificate
+    exact = ClosedLoop(SurrogatePoint(None), OBSERVER, found.result.controller)
+    run = train(exact, go_there(), iterations=1).history[0]  # the first weights are those found
+    assert certificate.exact_return == pytest.approx(run.mean_return, rel=1e-12)
+    assert certificate.surrogate_return == pytest.approx(found.result.mean_return, rel=1e-12)
+    a, b = (pl.simulate(one, np.zeros((50, 0))).states for one in (found.result.loop, exact))
+    assert certificate.effector_error == pytest.approx(np.abs(a[:, 0] - b[:, 0]).max(), rel=1e-9)
+    assert 0.0 < certificate.step_error < 1e-3
+    assert len(certificate.lines()) > 4
+
+
+@pytest.mark.parametrize("method", [GRADIENT, SMALL], ids=["gradient", "ppo"])
+def test_finer_surrogates_have_smaller_errors(method):
+    """The interpolation has order 4; two halvings reduce the error of a step about 256 times."""
+    if method is SMALL:
+        pytest.importorskip("stable_baselines3")
+    errors = []
+    for cell in (2.0, 0.5):
+        result = train(coarse_loop(cell), go_there(), method, iterations=2)
+        errors.append(certify_controller(result, points=50).step_error)
+    assert errors[1] < errors[0] / 30.0
+
+
+def test_ppo_is_refined_with_its_value_function_and_optimiser():
+    pytest.importorskip("stable_baselines3")
+    found = train_refined(coarse_loop(), go_there(), SMALL, eta=1.0, iterations=2)
+    first, second = (level.result for level in found.levels)
+    assert second.history[0].steps == first.steps == 256
+    assert second.state.values["updates"] == 2 * first.state.values["updates"]
+
+
+def test_soft_robot_is_trained_on_refined_grids():
+    model, observer = latent(), EffectorObserver()
+    closed = ClosedLoop(model, observer, MLP.for_model(model, observer, hidden=(8,)))
+    found = train_refined(closed, reach(steps=10), GRADIENT, eta=0.25, iterations=6)
+    assert found.result.mean_return > found.levels[0].result.history[0].mean_return
+    certificate = found.certificate
+    # the replay is the full model of all nodes, so it differs by more than the interpolation
+    assert certificate.effector_error < 5e-3
+    assert certificate.exact_return == pytest.approx(certificate.surrogate_return, rel=0.2)
+    assert certificate.step_error < 1e-3
+
+
+def test_model_without_surrogate_is_refused(raises_clear_error):
+    raises_clear_error(
+        lambda: train_refined(loop(), go_there(), eta=0.1), "needs a model with a surrogate"
+    )
+    result = train(loop(), go_there(), iterations=1)
+    raises_clear_error(lambda: certify_controller(result), "needs a model with a surrogate")
+    raises_clear_error(lambda: train_refined(coarse_loop(), go_there(), eta=9.0), "larger than")
+    surrogate = train(coarse_loop(), go_there(), iterations=1)
+    raises_clear_error(lambda: certify_controller(surrogate, points=0), "points")
+
+
+# Several seeds
+
+
+def make_loop(seed):
+    """Return the loop of a seed; workers import this function."""
+    return loop(SurrogatePoint.on_cell(1.0), seed=seed)
+
+
+def test_seeds_in_parallel_give_the_results_of_each_alone(tmp_path):
+    task = go_there(spread={"position": 0.2})
+    method = PolicyGradient(rate=0.02, episodes=2)
+    arguments = {"seeds": (3, 5), "iterations": 3, "certified": True}
+    serial = train_seeds(make_loop, task, method, workers=1, **arguments)
+    pool = train_seeds(make_loop, task, method, workers=2, folder=tmp_path, **arguments)
+    for seed, one, other in zip((3, 5), serial.results, pool.results, strict=True):
+        alone = train(make_loop(seed), task, method, iterations=3, seed=seed)
+        assert one.seed == other.seed == seed
+        for found in (one, other):
+            np.testing.assert_array_equal(found.weights, alone.weights)
+            assert [row.mean_return for row in found.history] == [
+                row.mean_return for row in alone.history
+            ]
+    assert serial.results[0].mean_return != serial.results[1].mean_return
+    assert [c.step_error for c in serial.certificates] == [c.step_error for c in pool.certificates]
+    assert serial.best.mean_return == max(one.mean_return for one in serial.results)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-3", "seed-5"]
+
+
+def test_seeds_are_trained_in_worker_processes(monkeypatch):
+    """Without a lower limit of the work, the pool starts its workers at once."""
+    from pliant.parallel import pool
+
+    monkeypatch.setattr(pool, "MIN_WORK_PER_WORKER", 0.0)
+    here = train_seeds(make_loop, go_there(), GRADIENT, seeds=(0, 1, 2), iterations=2, workers=1)
+    there = train_seeds(make_loop, go_there(), GRADIENT, seeds=(0, 1, 2), iterations=2, workers=2)
+    for one, other in zip(here.results, there.results, strict=True):
+        np.testing.assert_array_equal(one.weights, other.weights)
+
+
+def test_invalid_seeds_are_named(raises_clear_error):
+    for seeds in ((), (1, 1)):
+        raises_clear_error(lambda seeds=seeds: train_seeds(make_loop, go_there(), seeds=seeds), "s")
+    with pytest.raises(InputError, match="seed"):
+        train_seeds(make_loop, go_there(), seeds=(-1,))
+    with pytest.raises(InputError, match="function"):
+        train_seeds(loop(), go_there())
+
+
+# Reports
+
+
+def test_report_has_learning_curves_and_an_episode(tmp_path):
+    model, observer = latent(), EffectorObserver()
+    closed = ClosedLoop(model, observer, MLP.for_model(model, observer, hidden=(8,)))
+    result = train(closed, reach(steps=8), GRADIENT, iterations=4)
+    page = result.report(tmp_path / "one", small=True).read_text()
+    assert "Learning curve over environment steps" in page
+    assert "Learning curve over time" in page
+    content = json.loads((tmp_path / "one" / "result.json").read_text())
+    assert content["metrics"]["mean return"]["value"] == result.mean_return
+    assert content["metrics"]["environment steps"]["value"] == 4 * 8
+    assert (tmp_path / "one" / "animation.mp4").is_file()
+    loaded = pl.learning.TrainingResult.load(tmp_path / "one", closed, reach(steps=8))
+    np.testing.assert_array_equal(loaded.weights, result.weights)
+
+
+def test_report_of_seeds_has_a_curve_for_each(tmp_path):
+    found = train_seeds(make_loop, go_there(), GRADIENT, seeds=(0, 7), iterations=2, workers=1)
+    found.report(tmp_path / "seeds", small=True)
+    content = json.loads((tmp_path / "seeds" / "result.json").read_text())
+    assert content["metrics"]["mean return"]["value"] == found.best.mean_return
+    assert len(content["notes"]) == 2
+    assert found.mean_return <= found.best.mean_return
+
+
+def test_drag_of_the_test_model_is_that_of_its_surrogate():
+    """The certificate tests rely on it."""
+    with ExitStack() as stack:
+        model = stack.enter_context(SurrogatePoint.on_store(None, cell=0.25))
+        v = np.array([0.7])
+        assert model.surrogate(v)[0][0] == pytest.approx(DRAG * 0.7 * np.cosh(0.35), rel=1e-5)
+    assert policy(Point()).n_controls == 1
