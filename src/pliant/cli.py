@@ -304,7 +304,8 @@ def bench_command(
     name: Annotated[
         str,
         typer.Argument(
-            help="Benchmark: condensed, drive, fem, fluid, mpm, planning, scale or surrogate."
+            help="Benchmark: condensed, drive, fem, fluid, mpm, planning, scale, surrogate or "
+            "swimmer."
         ),
     ] = "fem",
     quick: Annotated[bool, typer.Option("--quick", help="Run only the smallest sizes.")] = False,

@@ -68,6 +68,12 @@ def _mpm_report(numbers: dict[str, Any]) -> Report:
     return report(numbers)
 
 
+def _swimmer_report(numbers: dict[str, Any]) -> Report:
+    from pliant.bench.swimmer import report
+
+    return report(numbers)
+
+
 def _scale_report(rows: list[dict[str, Any]]) -> Report:
     from pliant.bench.scale import report
 
@@ -167,7 +173,7 @@ def assembly_share(n: dict[str, Any]) -> float:
 
 
 # the benchmarks that measure with one and with two threads
-THREADS = {name: {"NUMBA_NUM_THREADS": "2"} for name in ("fluid", "mpm")}
+THREADS = {name: {"NUMBA_NUM_THREADS": "2"} for name in ("fluid", "mpm", "swimmer")}
 REPORTS: dict[str, Callable[[Any], Report]] = {
     "condensed": _condensed_report,
     "drive": _drive_report,
@@ -177,4 +183,5 @@ REPORTS: dict[str, Callable[[Any], Report]] = {
     "planning": _planning_report,
     "scale": _scale_report,
     "surrogate": _surrogate_report,
+    "swimmer": _swimmer_report,
 }
