@@ -9,6 +9,7 @@ from pliant.core import (
     InputError,
     Space,
     check_limits,
+    counted_of,
     finite_array,
     is_integer,
     nearest,
@@ -104,3 +105,11 @@ def test_quaternion_of_full_turns_stays_a_unit_rotation() -> None:
     np.testing.assert_allclose(quaternion_logarithm(q), 0.0, atol=1e-13)
     half = quaternion_exponential(np.array([0.0, np.pi, 0.0]))
     assert np.linalg.norm(quaternion_logarithm(half)) == pytest.approx(np.pi)
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [(1, 8, "1 of 8 cells is"), (2, 8, "2 of 8 cells are"), (1, 1, "1 of 1 cell is")],
+)
+def test_counted_part_agrees_with_its_noun_and_verb(part, whole, text):
+    assert counted_of(part, whole, "cell", ("is", "are")) == text

@@ -663,6 +663,14 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
+def counted_of(
+    part: int, whole: int, noun: str, verbs: tuple[str, str], plural: str | None = None
+) -> str:
+    """Return a part of a count with the verb that fits it, such as "1 of 8 cells is" or "2 of 8
+    cells are" for the verbs ("is", "are")."""
+    return f"{part} of {counted(whole, noun, plural)} {verbs[0] if part == 1 else verbs[1]}"
+
+
 def quoted(value: Any) -> str:
     """Return the first 60 characters of a value in quotes, for an error message."""
     try:

@@ -99,11 +99,11 @@ SHAPES = {
 MESHES = {
     "inverted cell": (
         lambda: mesh(cells=[[0, 2, 1, 3]]),
-        r"1 of 1 tetrahedra are inverted \(first: cell 0",
+        r"1 of 1 tetrahedron is inverted \(first: cell 0",
     ),
     "flat cell": (
         lambda: mesh(points=[*TET[:3], (1, 1, 0)]),
-        r"1 of 1 tetrahedra are flat \(first: cell 0",
+        r"1 of 1 tetrahedron is flat \(first: cell 0",
     ),
     "duplicate nodes": (
         lambda: mesh(np.vstack([TET, TET[1:] * 1.0, [[1, 1, 1]]]), [[0, 1, 2, 3], [4, 6, 5, 7]]),
@@ -112,7 +112,7 @@ MESHES = {
     "duplicate cells": (lambda: mesh(cells=[[0, 1, 2, 3], [1, 2, 0, 3]]), r"cells 0 and 1"),
     "index out of range": (lambda: mesh(cells=[[0, 1, 2, 4]]), r"outside 0\.\.3 \(first: cell 0"),
     "negative index": (lambda: mesh(cells=[[0, 1, 2, -1]]), r"-1\]"),
-    "repeated index in a cell": (lambda: mesh(cells=[[0, 1, 2, 2]]), r"name a point twice"),
+    "repeated index in a cell": (lambda: mesh(cells=[[0, 1, 2, 2]]), r"names a point twice"),
     "index not integer": (lambda: mesh(cells=[[0, 1, 2, 3.5]]), r"float64"),
     "point nan": (
         lambda: mesh(points=np.where(TET == 1, nan, TET)),
@@ -126,7 +126,7 @@ MESHES = {
     "region index out of range": (lambda: mesh(regions={"hand": [3]}), r"'hand' names cell 3"),
     "surface not on the boundary": (
         lambda: mesh(surfaces={"skin": [[0, 1, 9]]}),
-        r"'skin' are not on the boundary",
+        r"Of surface 'skin', 1 of \d+ facets? is not on the boundary",
     ),
     "region and surface of one name": (
         lambda: mesh(surfaces={"a": [[0, 1, 2]]}, regions={"a": [0]}),
@@ -219,14 +219,18 @@ FILES = {
     "mesh nan": (
         load_mesh,
         vtk(points="0 0 0 1 0 0 0 1 0 0 0 nan"),
-        r"1 of 4 points are not finite",
+        r"1 of 4 points is not finite",
     ),
     "mesh index out of range": (
         load_mesh,
         vtk(cells="4 0 1 2 9"),
         r"point 9, but the file has 4 points",
     ),
-    "mesh with flat cell": (load_mesh, vtk(points="0 0 0 1 0 0 0 1 0 1 1 0"), r"are flat"),
+    "mesh with flat cell": (
+        load_mesh,
+        vtk(points="0 0 0 1 0 0 0 1 0 1 1 0"),
+        r"1 of 1 tetrahedron is flat",
+    ),
     "mesh with entities": (
         load_mesh,
         b'<!DOCTYPE x [<!ENTITY a "aaaa">]><VTKFile/>',

@@ -107,12 +107,12 @@ def test_void_smaller_than_a_cell_is_not_named():
     small = np.argmin(np.linalg.norm(mesh.points[mesh.cells].mean(axis=1) - 2.5, axis=1))
     both = without_cells(mesh, [small])
     assert len(find_cavities(both)) == 2
-    with pytest.warns(UserWarning, match=r"1 closed voids .* smaller than a cell.*near \[2\.\d"):
+    with pytest.warns(UserWarning, match=r"1 closed void .* smaller than a cell.*near \[2\.\d"):
         named = name_cavities(both)
     assert signed_enclosed_volume(named.points, named.surfaces["cavity-1"]) == pytest.approx(-1.0)
     assert "cavity-2" not in named.surfaces
     only = without_cells(Box(size=(5, 5, 5)).mesh(divisions=(5, 5, 5)), [6 * 62])
-    with pytest.raises(InputError, match=r"no cavity: 1 closed voids.*smaller than a cell"):
+    with pytest.raises(InputError, match=r"no cavity: 1 closed void.*smaller than a cell"):
         name_cavities(only)
     assert name_cavities_if_present(only) is only
 
@@ -178,7 +178,7 @@ def test_cavities_get_the_given_names():
 def test_bad_cavity_names_raise(raises_clear_error):
     mesh = box_with_voids((5, 3, 3), [(1, 1, 1), (3, 1, 1)])
     raises_clear_error(
-        lambda: name_cavities(mesh, ["left"]), r"1 names for 2 cavities.*\[1.5, 1.5, 1.5\]"
+        lambda: name_cavities(mesh, ["left"]), r"has 2 cavities, not 1.*\[1.5, 1.5, 1.5\]"
     )
     raises_clear_error(lambda: name_cavities(mesh, ["left", "left"]), "'left' already names")
     raises_clear_error(lambda: name_cavities(name_cavities(mesh)), "'cavity-1' already names")

@@ -44,22 +44,22 @@ def folded_points():
         (np.where(TET == 1, np.nan, TET), ONE_CELL, "3 of 4 points are not finite .first: point 1"),
         (TET, ONE_CELL + 1, r"outside 0..3 \(first: cell 0, \[1, 2, 3, 4\]\)"),
         (TET, ONE_CELL - 1, "outside 0..3"),
-        (TET, [[0, 1, 2, 2]], "name a point twice"),
+        (TET, [[0, 1, 2, 2]], "1 of 1 cell names a point twice"),
         (
             np.vstack([TET, [[2, 2, 2]]]),
             ONE_CELL,
-            "1 of 5 points belong to no cell .first: point 4.*remove_unused_points",
+            "1 of 5 points belongs to no cell .first: point 4.*remove_unused_points",
         ),
         (DUPLICATE_NODES, [[0, 1, 2, 3], [4, 5, 6, 7]], "6 of 8 nodes coincide.*merge_points"),
         (TET, [[0, 1, 2, 3], [1, 0, 3, 2]], "1 cells are duplicates .first: cells 0 and 1"),
-        (FLAT_TET, ONE_CELL, "1 of 1 tetrahedra are flat"),
+        (FLAT_TET, ONE_CELL, "1 of 1 tetrahedron is flat"),
         (
             TET,
             [[1, 0, 2, 3]],
-            r"1 of 1 tetrahedra are inverted \(first: cell 0, volume -1.67e-01 m\^3\)"
+            r"1 of 1 tetrahedron is inverted \(first: cell 0, volume -1.67e-01 m\^3\)"
             r".*orient_cells",
         ),
-        (TET[:3, :2], [[0, 2, 1]], "triangles are inverted"),
+        (TET[:3, :2], [[0, 2, 1]], "1 of 1 triangle is inverted"),
         (folded_points(), QUADRATIC_BOX.cells, "quadratic cells fold over"),
         (
             SHARED_FACET,
@@ -79,7 +79,7 @@ def test_bad_mesh_raises_with_number_and_location(points, cells, message):
         ({"regions": {"a": [0, 6]}}, "Region 'a' names cell 6, but the cells are 0..5"),
         ({"regions": {"a": [[0]]}}, "list of cell indices"),
         ({"surfaces": {"a": [[0, 1]]}}, r"shape \(1, 2\)"),
-        ({"surfaces": {"a": [[0, 7, 1]]}}, "1 of 1 facets of surface 'a' are not on the boundary"),
+        ({"surfaces": {"a": [[0, 7, 1]]}}, "surface 'a', 1 of 1 facet is not on the boundary"),
         (
             {"regions": {"a": [0]}, "surfaces": {"a": np.zeros((0, 3), int)}},
             "both a region and a surface",

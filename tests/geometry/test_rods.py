@@ -108,7 +108,10 @@ def test_each_part_has_its_section():
             "Rod 1 from point 1 to point 2 has no length",
         ),
         (lambda: fork(rods=[[0, 1], [1, 7]]), "Rod 1 names point 7, but the points are 0 to 3"),
-        (lambda: fork(rods=[[0, 1], [1, 2]]), r"1 of 4 points belong to no rod \(first: point 3\)"),
+        (
+            lambda: fork(rods=[[0, 1], [1, 2]]),
+            r"1 of 4 points belongs to no rod \(first: point 3\)",
+        ),
         (
             lambda: fork(rods=[[0, 1], [1, 2], [1, 3], [2, 1]]),
             "Points 1 and 2 are joined by 2 rods",
@@ -125,7 +128,7 @@ def test_each_part_has_its_section():
         (lambda: fork(parts={"body": [0]}), "'body' names all rods already"),
         (
             lambda: fork(section={"arm": SECTION}, parts={"arm": [0, 1]}),
-            r"1 of 3 rods have no section \(first: rod 2\)",
+            r"1 of 3 rods has no section \(first: rod 2\)",
         ),
         (
             lambda: fork(section={"amr": SECTION}, parts={"arm": [0, 1, 2]}),

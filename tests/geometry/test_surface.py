@@ -42,7 +42,7 @@ def with_one_reversed(triangles):
         (
             CUBE.points,
             np.vstack([CUBE.triangles, CUBE.triangles]),
-            "12 triangles of the surface are duplicated",
+            "12 duplicated triangles",
         ),
         (
             CUBE.points,
@@ -54,7 +54,7 @@ def with_one_reversed(triangles):
             CUBE.triangles[:, ::-1],
             r"encloses -1.000e\+00 m\^3: its triangles point inward",
         ),
-        (CUBE.points * np.nan, CUBE.triangles, "8 of 8 points of the surface are not finite"),
+        (CUBE.points * np.nan, CUBE.triangles, "Of the surface, 8 of 8 points are not finite"),
         (CUBE.points[:7], CUBE.triangles, "refers to point 7"),
         (CUBE.points, np.zeros((0, 3), int), r"shape \(0, 3\)"),
         (CUBE.points[:, :2], CUBE.triangles, r"shape \(8, 2\)"),

@@ -145,6 +145,22 @@ def test_unknown_force_leaves_no_steady_state_error(problem, plan):
     assert max(left.values()) < 1e-5 * lasting
 
 
+def test_unlimited_control_that_the_plan_does_not_use_rejects_a_disturbance():
+    """Its weight follows from its effect on the tip, not from its planned value of zero."""
+    robot = stick(limit=np.inf)
+    problem = sidestep_problem(robot)
+    u = np.zeros((STEPS, 3))
+    u[:, 0] = np.linspace(0.0, 0.1, STEPS)
+    run = simulate(problem.model, u)
+    plan = replace(gauss_newton(problem), controls=u, states=run.states)
+    controller = mpc(problem, plan, effectors="tip", response_steps=40, horizon=12)
+    true, goal = loaded_model(robot, (0.0, -0.03, 0.0)), tips(problem.model, run.states)[-1]
+    lasting = tips(true, simulate(true, extended_controls(plan, LONG)).states)[-1] - goal
+    left = tips(true, closed_loop(controller, true, LONG).states)[-1] - goal
+    assert abs(lasting[1]) > 1e-4
+    assert abs(left[1]) < 1e-3 * abs(lasting[1])
+
+
 def test_controller_holds_the_last_planned_position(problem, plan):
     goal = tips(problem.model, plan.states)[-1]
     left = tips(problem.model, simulate(problem.model, extended_controls(plan, LONG)).states)[-1]

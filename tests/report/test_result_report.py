@@ -100,6 +100,19 @@ def test_second_report_replaces_first_and_keeps_other_files(tmp_path: Path) -> N
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+def test_plan_saved_into_a_report_folder_is_kept_by_later_reports(tmp_path: Path) -> None:
+    model = pl.ImplicitEuler(BAR, dt=0.02)
+    goal = pl.Goal(effector="tip", target=(0.099, 0.01, 0.012))
+    plan = pl.plan(model, [goal, pl.Effort(weight=1e-6)], steps=2, progress=False)
+    plan.report(tmp_path, small=True)
+    plan.save(tmp_path)
+    simulate("beams").report(tmp_path, small=True)
+    np.testing.assert_array_equal(pl.Plan.load(tmp_path, model).states, plan.states)
+    with pytest.raises(InputError, match=r"plan.json was not written by a run.*Rename it"):
+        plan.report(tmp_path, small=True)
+    assert json.loads((tmp_path / "result.json").read_text())["name"] == "rod simulation"
+
+
 def test_report_into_a_file_raises(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(InputError, match="results need a folder"):

@@ -1,6 +1,7 @@
 """Tasks in robot files, run completely with a robot that is not in the zoo."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -150,6 +151,33 @@ def test_invalid_task_gives_one_clear_error(tmp_path, text, fault):
     assert fault in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+GOAL = '[[task.goals]]\neffector = "tip"\ntarget = [0.016, 0.0, 0.0]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (PLAN.replace('effector = "tip"', 'effector = "tipp"'), "task.goals[0]"),
+        (PLAN + GOAL + "time = 3.0\n", "task.goals[1]"),
+        (PLAN.replace("weight = 1e-6", "weight = [1e-6, 1.0, 1.0]"), "task.effort[0]"),
+        (PLAN.replace("upper = 60.0", "upper = [60.0, 60.0, 60.0]"), "task.limits[0]"),
+        (
+            PLAN + '[[task.keep_out]]\nshape = "sphere"\ncenter = [0.0, 0.0, 0.0]\n'
+            'radius = 0.01\neffector = "wrist"\n',
+            "task.keep_out[0]",
+        ),
+        (PLAN + '[[task.strokes]]\nactuator = "third"\nupper = 0.01\n', "task.strokes[0]"),
+        (FOLLOW.replace('"tip"', '"wrist"'), "task.paths[0]"),
+        (FOLLOW + '[[task.strokes]]\nactuator = "third"\nupper = 0.01\n', "task.strokes[0]"),
+        (FOLLOW + "[[task.limits]]\nupper = [1.0, 1.0, 1.0]\n", "task.limits[0]"),
+    ],
+)
+def test_error_in_a_task_names_its_place(tmp_path, text, place):
+    (tmp_path / "finger.toml").write_text(FINGER + text)
+    with pytest.raises(pl.InputError, match=f"finger.toml, {re.escape(place)}: "):
+        load_task(tmp_path / "finger.toml")
 
 
 def test_controller_log_writes_report_for_any_robot(tmp_path):

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from pliant.actuators.polyline import Polyline
 from pliant.bodies import AttachableBody, Solid
-from pliant.core import Array, InputError, check_limits, require_kind, require_positive
+from pliant.core import Array, InputError, check_limits, counted, require_kind, require_positive
 from pliant.geometry import Mesh
 from pliant.geometry.boundary import facet_shape
 from pliant.geometry.cavities import (
@@ -126,13 +126,12 @@ def check_cavity(name: str, mesh: Mesh) -> None:
     points, facets, dim = mesh.points, mesh.facets(name), mesh.dim
     gaps = open_rims(facets, dim)
     if len(gaps):
-        place, rim = (
-            points[gaps[0]].mean(axis=0).round(6).tolist(),
-            "points" if dim == 2 else "edges",
-        )
+        place = points[gaps[0]].mean(axis=0).round(6).tolist()
+        rim = counted(len(gaps), "point" if dim == 2 else "edge")
+        verb = "is" if len(gaps) == 1 else "are"
         raise InputError(
-            f"The cavity '{name}' is open: {len(gaps)} {rim} of its wall are free (first: near "
-            f"{place} m). {suggest_cavities(mesh)}"
+            f"The cavity '{name}' is open: {rim} of its wall {verb} free (first: near {place} m). "
+            f"{suggest_cavities(mesh)}"
         )
     for part in connected_parts(points, facets):
         volume, size = (

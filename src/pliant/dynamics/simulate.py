@@ -107,8 +107,8 @@ def simulate(
         steps = check_steps(len(controls) if steps is None else steps)
         if steps > len(controls):
             raise InputError(
-                f"There are controls for {len(controls)} steps, but steps={steps}. Give more "
-                "controls, or fewer steps."
+                f"There are controls for {counted(len(controls), 'step')}, but steps={steps}. Give "
+                "more controls, or fewer steps."
             )
     steps = check_steps(steps)
     x = model.initial_state() if x0 is None else check_state(x0, model.space.size)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pliant.core import Array, InputError
+from pliant.core import Array, InputError, counted
 from pliant.geometry.cavities import find_cavities, signed_enclosed_volume
 from pliant.geometry.cells import cell_facets, match_facets
 from pliant.geometry.mesh import Mesh
@@ -58,8 +58,9 @@ def describe_small_voids(mesh: Mesh, walls: Sequence[Array]) -> str:
     largest = [walls[k] for k in np.argsort(volumes)[::-1][:MAX_PLACES]]
     more = ", ..." if len(walls) > MAX_PLACES else ""
     return (
-        f"{len(walls)} closed voids of the mesh are smaller than a cell (the largest has "
-        f"{max(volumes):.3g} m^{mesh.dim}; near {format_centres(mesh, largest)}{more} m)"
+        f"{counted(len(walls), 'closed void')} of the mesh {'is' if len(walls) == 1 else 'are'} "
+        f"smaller than a cell (the largest has {max(volumes):.3g} m^{mesh.dim}; near "
+        f"{format_centres(mesh, largest)}{more} m)"
     )
 
 
@@ -84,8 +85,8 @@ def check_cavity_names(
         )
     if len(names) != len(walls):
         raise InputError(
-            f"There are {len(names)} names for {len(walls)} cavities; give one for each of those "
-            f"about {format_centres(mesh, walls)} m."
+            f"The mesh has {counted(len(walls), 'cavity', 'cavities')}, not {len(names)}; give one "
+            f"for each of those about {format_centres(mesh, walls)} m."
         )
     taken = [name for k, name in enumerate(names) if name in mesh.surfaces or name in names[:k]]
     if taken:
@@ -114,7 +115,8 @@ def suggest_cavities(mesh: Mesh) -> str:
     if named:
         return f"The cavities of the mesh are {', '.join(named)}."
     if walls:
-        return f"Name the {len(walls)} cavities of the mesh with geometry.name_cavities(mesh)."
+        cavities = counted(len(walls), "cavity", "cavities")
+        return f"Name the {cavities} of the mesh with geometry.name_cavities(mesh)."
     return (
         "The mesh has no closed void that is larger than a cell; leave one in the body, several "
         "cells wide, or take a smaller cell."

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pliant.core import MAX_COORDINATE, Array, MeshError, quoted
+from pliant.core import MAX_COORDINATE, Array, MeshError, counted, counted_of, quoted
 from pliant.geometry.cells import (
     DIMENSION,
     QUADRATURE_RULES,
@@ -37,8 +37,8 @@ def validate_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
         )
     if cells.ndim != 2 or len(cells) == 0 or len(points) == 0:
         raise MeshError(
-            f"The mesh is empty: {len(points)} points and cells of shape {cells.shape}. Pass at "
-            "least one cell."
+            f"The mesh is empty: {counted(len(points), 'point')} and cells of shape {cells.shape}. "
+            "Pass at least one cell."
         )
     if DIMENSION.get(cells.shape[1]) != points.shape[1]:
         raise MeshError(
@@ -51,8 +51,8 @@ def validate_arrays(points: Array, cells: Array) -> tuple[Array, Array]:
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if bad.size:
         raise MeshError(
-            f"{bad.size} of {len(points)} points are not finite (first: point {bad[0]}, "
-            f"{points[bad[0]]}). Replace or drop them."
+            f"{counted_of(bad.size, len(points), 'point', ('is', 'are'))} not finite (first: point "
+            f"{bad[0]}, {points[bad[0]]}). Replace or drop them."
         )
     check_extent("The mesh", points)
     return points, read_only(cells, np.int64)
@@ -90,20 +90,20 @@ def check_topology(points: Array, cells: Array) -> None:
     bad = np.flatnonzero(((cells < 0) | (cells >= n)).any(axis=1))
     if bad.size:
         raise MeshError(
-            f"{bad.size} of {len(cells)} cells name points outside 0..{n - 1} (first: cell "
-            f"{bad[0]}, {cells[bad[0]].tolist()}). Count points from 0."
+            f"{counted_of(bad.size, len(cells), 'cell', ('names', 'name'))} points outside "
+            f"0..{n - 1} (first: cell {bad[0]}, {cells[bad[0]].tolist()}). Count points from 0."
         )
     bad = np.flatnonzero((np.diff(np.sort(cells, axis=1), axis=1) == 0).any(axis=1))
     if bad.size:
         raise MeshError(
-            f"{bad.size} of {len(cells)} cells name a point twice (first: cell {bad[0]}, "
-            f"{cells[bad[0]].tolist()}). Drop those cells."
+            f"{counted_of(bad.size, len(cells), 'cell', ('names', 'name'))} a point twice (first: "
+            f"cell {bad[0]}, {cells[bad[0]].tolist()}). Drop those cells."
         )
     loose = np.flatnonzero(np.bincount(cells.ravel(), minlength=n) == 0)
     if loose.size:
         raise MeshError(
-            f"{loose.size} of {n} points belong to no cell (first: point {loose[0]}). "
-            "Drop them with geometry.remove_unused_points(points, cells)."
+            f"{counted_of(loose.size, n, 'point', ('belongs', 'belong'))} to no cell (first: point "
+            f"{loose[0]}). Drop them with geometry.remove_unused_points(points, cells)."
         )
 
 
@@ -135,15 +135,16 @@ def check_coincident(points: Array) -> None:
         first = bad[0]
         twin = nearest[first][nearest[first] != first][0]
         raise MeshError(
-            f"{bad.size} of {len(points)} nodes coincide with another (first: nodes {first} and "
-            f"{twin} at {points[first].tolist()} m). Merge them with "
+            f"{counted_of(bad.size, len(points), 'node', ('coincides', 'coincide'))} with another "
+            f"(first: nodes {first} and {twin} at {points[first].tolist()} m). Merge them with "
             "geometry.merge_points(points, cells)."
         )
 
 
 def check_volumes(points: Array, cells: Array) -> None:
     """Raise `MeshError` for flat, inverted or folded cells."""
-    dim, kind = points.shape[1], {2: "triangles", 3: "tetrahedra"}[points.shape[1]]
+    dim, noun = points.shape[1], {2: "triangle", 3: "tetrahedron"}[points.shape[1]]
+    plural = {2: None, 3: "tetrahedra"}[dim]
     unit = f"m^{dim}"
     corners = cells[:, : dim + 1]
     volume = signed_volumes(points, corners)
@@ -154,16 +155,16 @@ def check_volumes(points: Array, cells: Array) -> None:
     bad = np.flatnonzero(np.abs(volume) <= MIN_RELATIVE_VOLUME * longest**dim)
     if bad.size:
         raise MeshError(
-            f"{bad.size} of {len(cells)} {kind} are flat (first: cell {bad[0]}, volume "
-            f"{volume[bad[0]]:.2e} {unit} with a longest edge of {longest[bad[0]]:.2e} m). "
-            "Remove them or mesh the body again."
+            f"{counted_of(bad.size, len(cells), noun, ('is', 'are'), plural)} flat (first: cell "
+            f"{bad[0]}, volume {volume[bad[0]]:.2e} {unit} with a longest edge of "
+            f"{longest[bad[0]]:.2e} m). Remove them or mesh the body again."
         )
     bad = np.flatnonzero(volume < 0)
     if bad.size:
         raise MeshError(
-            f"{bad.size} of {len(cells)} {kind} are inverted (first: cell {bad[0]}, volume "
-            f"{volume[bad[0]]:.2e} {unit}). Swap two vertices of each, or pass "
-            "geometry.orient_cells(points, cells)."
+            f"{counted_of(bad.size, len(cells), noun, ('is', 'are'), plural)} inverted (first: "
+            f"cell {bad[0]}, volume {volume[bad[0]]:.2e} {unit}). Swap two vertices of each, or "
+            "pass geometry.orient_cells(points, cells)."
         )
     if cells.shape[1] > dim + 1:
         check_curved_cells(points, cells, volume)
@@ -179,9 +180,9 @@ def check_curved_cells(points: Array, cells: Array, volume: Array) -> None:
         bad = np.flatnonzero(determinants(jacobians(points, cells, at)) <= 1e-6 * volume)
         if bad.size:
             raise MeshError(
-                f"{bad.size} of {len(cells)} quadratic cells fold over (first: cell {bad[0]}, at "
-                f"barycentric {at.round(2).tolist()}). Move their middle nodes towards the "
-                "middle of the edges."
+                f"{counted_of(bad.size, len(cells), 'quadratic cell', ('folds', 'fold'))} over "
+                f"(first: cell {bad[0]}, at barycentric {at.round(2).tolist()}). Move their middle "
+                "nodes towards the middle of the edges."
             )
 
 
@@ -221,8 +222,9 @@ def validate_surfaces(surfaces: Mapping[str, Array], boundary: Array, dim: int) 
         bad = np.flatnonzero(row < 0)
         if bad.size:
             raise MeshError(
-                f"{bad.size} of {len(facets)} facets of surface '{name}' are not on the boundary "
-                f"(first: {facets[bad[0]].tolist()}). Choose rows of mesh.boundary()."
+                f"Of surface '{name}', {counted_of(bad.size, len(facets), 'facet', ('is', 'are'))} "
+                f"not on the boundary (first: {facets[bad[0]].tolist()}). Choose rows of "
+                "mesh.boundary()."
             )
         out[name] = read_only(boundary[np.unique(row)], np.int64)
     return out

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.ndimage import distance_transform_edt
 
-from pliant.core import Array, InputError, MeshError, require_kind
+from pliant.core import Array, InputError, MeshError, counted_of, require_kind
 
 COLOUR_TOLERANCE = 60.0  # RGB distance (255 per channel) up to which a pixel matches a colour
 SEAM_WIDTH = 2.0  # [pixels] of mixed colours between two areas or along the outline
@@ -84,10 +84,11 @@ def label_pixels(rgba: Array, inside: Array, colours: Array) -> Array:
     if len(strange):
         row, column = strange[0]
         raise MeshError(
-            f"{len(strange)} of {inside.sum()} pixels inside the figure have none of the colours "
-            f"of the regions (first: row {row}, column {column}, {_hex(rgba[row, column, :3])}; "
-            f"given: {', '.join(map(_hex, colours))}). Give that colour a region too, or repaint "
-            "it."
+            "Inside the figure, "
+            f"{counted_of(len(strange), inside.sum(), 'pixel', ('has', 'have'))} none of the "
+            f"colours of the regions (first: row {row}, column {column}, "
+            f"{_hex(rgba[row, column, :3])}; given: {', '.join(map(_hex, colours))}). Give that "
+            "colour a region too, or repaint it."
         )
     return best
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from pliant.core import MAX_COORDINATE, Array, InputError, quoted, require_number
+from pliant.core import MAX_COORDINATE, Array, InputError, counted_of, quoted, require_number
 from pliant.geometry.cells import shape_gradients, shape_values
 from pliant.geometry.nearest import nearest_on_boundary
 
@@ -176,10 +176,10 @@ def outside_error(at: Array, k: int, place: Array, count: int, limit: float) -> 
     """
     distance = float(np.linalg.norm(at[k] - place))
     return InputError(
-        f"{count} of {len(at)} points lie outside the mesh by more than {limit:.2g} m (first: "
-        f"point {k} at {at[k].tolist()} m, {distance:.3g} m from the surface). Move it to the "
-        f"nearest point {place.round(9).tolist()} m, or allow the distance with "
-        f"snap={round_up(distance):g} (of the robot or of locate)."
+        f"{counted_of(count, len(at), 'point', ('lies', 'lie'))} outside the mesh by more than "
+        f"{limit:.2g} m (first: point {k} at {at[k].tolist()} m, {distance:.3g} m from the "
+        f"surface). Move it to the nearest point {place.round(9).tolist()} m, or allow the "
+        f"distance with snap={round_up(distance):g} (of the robot or of locate)."
     )
 
 

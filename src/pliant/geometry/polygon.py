@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from scipy.spatial import Delaunay
 
-from pliant.core import Array, InputError, MeshError, finite_array
+from pliant.core import Array, InputError, MeshError, counted, finite_array
 from pliant.geometry.cells import boundary_facets, orient_cells, remove_unused_points
 from pliant.geometry.lattice import check_count, check_order, validate_cell_size, validate_divisions
 from pliant.geometry.mesh import Mesh
@@ -176,8 +176,9 @@ def triangulate_inside(corners: Array, rim: Array, inner: Array) -> tuple[Array,
         halves = 0.5 * (rim[missing] + np.roll(rim, -1, axis=0)[missing])
         rim = np.insert(rim, missing + 1, halves, axis=0)
     raise MeshError(
-        f"{missing.size} sides of the Polygon are too close to others to be meshed (first: near "
-        f"{rim[missing[0]].tolist()} m). Choose a smaller cell or open its sharpest corners."
+        f"{counted(missing.size, 'side')} of the Polygon {'is' if missing.size == 1 else 'are'} "
+        f"too close to others to be meshed (first: near {rim[missing[0]].tolist()} m). Choose a "
+        "smaller cell or open its sharpest corners."
     )
 
 

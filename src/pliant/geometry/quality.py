@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, require_kind
+from pliant.core import Array, counted, counted_of, require_kind
 from pliant.geometry.boundary import boundary_volume, is_closed
 from pliant.geometry.mesh import Mesh
 from pliant.geometry.pieces import label_pieces
@@ -38,7 +38,7 @@ class MeshQuality:
         found = []
         if self.slivers:
             found.append(
-                f"{self.slivers} of {self.n_cells} cells have an angle under "
+                f"{counted_of(self.slivers, self.n_cells, 'cell', ('has', 'have'))} an angle under "
                 f"{SLIVER_ANGLE:g} degrees (worst: cell {self.smallest_angle_cell}, "
                 f"{self.smallest_angle:.2f} degrees). Mesh the body again."
             )
@@ -112,9 +112,9 @@ def find_weak_connections(mesh: Mesh) -> list[str]:
     joined = np.unique(of_part[np.isin(node, shared)])
     where = "an edge or a point" if mesh.dim == 3 else "a point"
     return [
-        f"{joined.size} parts of the mesh are joined only at {where} (first: near "
-        f"{mesh.points[shared[0]].round(9).tolist()} m), which transmits no moment. Let them "
-        "overlap by a cell, or keep them apart."
+        f"{counted(joined.size, 'part')} of the mesh {'is' if joined.size == 1 else 'are'} joined "
+        f"only at {where} (first: near {mesh.points[shared[0]].round(9).tolist()} m), which "
+        "transmits no moment. Let them overlap by a cell, or keep them apart."
     ]
 
 

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pliant.core import Array, InputError, finite_array, is_integer, nearest, quoted, require_kind
+from pliant.core import (
+    Array,
+    InputError,
+    counted_of,
+    finite_array,
+    is_integer,
+    nearest,
+    quoted,
+    require_kind,
+)
 from pliant.geometry.locate import round_up, snap_limit
 from pliant.geometry.sections import CrossSection
 
@@ -93,8 +102,8 @@ class Rods:
             owner[self.part_rods("body" if name == "default" else name)] = names.index(name)
         if (owner < 0).any():
             raise InputError(
-                f"{(owner < 0).sum()} of {len(owner)} rods have no {what} (first: rod "
-                f"{np.argmin(owner)}). Name one for 'body', or for each part: "
+                f"{counted_of((owner < 0).sum(), len(owner), 'rod', ('has', 'have'))} no {what} "
+                f"(first: rod {np.argmin(owner)}). Name one for 'body', or for each part: "
                 f"{', '.join(self.parts) or 'there is none'}."
             )
         return owner
@@ -229,8 +238,8 @@ def _validate_rods(given: Any, points: Array) -> Array:
     unused = np.setdiff1d(np.arange(len(points)), rods)
     if unused.size:
         raise InputError(
-            f"{unused.size} of {len(points)} points belong to no rod (first: point {unused[0]}); "
-            "remove them, or join them."
+            f"{counted_of(unused.size, len(points), 'point', ('belongs', 'belong'))} to no rod "
+            f"(first: point {unused[0]}); remove them, or join them."
         )
     short = np.linalg.norm(points[rods[:, 1]] - points[rods[:, 0]], axis=1) <= 1e-12 * max(
         np.ptp(points, axis=0).max(), 1e-300

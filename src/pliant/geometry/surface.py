@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pliant.core import Array, MeshError
+from pliant.core import Array, MeshError, counted, counted_of
 from pliant.geometry.cavities import connected_parts
 from pliant.geometry.cells import group_rows
 from pliant.geometry.checks import check_extent, read_only
@@ -145,8 +145,8 @@ def check_points(points: Array, triangles: Array) -> None:
     bad = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if bad.size:
         raise MeshError(
-            f"{bad.size} of {len(points)} points of the surface are not finite (first: point "
-            f"{bad[0]}). Write the file again."
+            f"Of the surface, {counted_of(bad.size, len(points), 'point', ('is', 'are'))} not "
+            f"finite (first: point {bad[0]}). Write the file again."
         )
     check_extent("The surface", points)
 
@@ -170,7 +170,7 @@ def check_duplicates(points: Array, triangles: Array) -> None:
     if copies.size:
         place = points[triangles[copies[0]]].mean(axis=0).tolist()
         raise MeshError(
-            f"{copies.size} triangles of the surface are duplicated (first: near {place} "
+            f"The surface has {counted(copies.size, 'duplicated triangle')} (first: near {place} "
             "m). Remove the duplicates, or repair it (repair_surface, repair = true)."
         )
 
@@ -198,6 +198,6 @@ def check_closed(points: Array, triangles: Array) -> None:
         if len(edges):
             place = points[edges[0]].mean(axis=0).tolist()
             raise MeshError(
-                f"The surface does not enclose a volume: {len(edges)} edges {fault} "
+                f"The surface does not enclose a volume: {counted(len(edges), 'edge')} {fault} "
                 f"(first: near {place} m). {remedy}."
             )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pliant.core import Array, MeshError, counted
+from pliant.core import Array, MeshError, counted, counted_of
 from pliant.geometry.nesting import find_nesting
 from pliant.geometry.self_intersection import find_intersecting_pair
 from pliant.geometry.surface import Surface
@@ -40,7 +40,8 @@ def check_nesting(points: Array, triangles: Array) -> None:
         first = found.misoriented[0]
         way = "outward inside another part" if found.outward[first] else "inward outside all others"
         raise MeshError(
-            f"{found.misoriented.size} of {found.n_parts} parts of the surface have the "
+            "Of the surface, "
+            f"{counted_of(found.misoriented.size, found.n_parts, 'part', ('has', 'have'))} the "
             f"wrong orientation (first: near {found.sample_points[first].round(9).tolist()} m, "
             f"{way}). Reverse its triangles (inward makes a cavity), or remove the part."
         )

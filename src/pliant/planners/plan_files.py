@@ -18,6 +18,7 @@ from pliant.core import (
     InputError,
     Space,
     Status,
+    counted,
     finite_array,
     is_integer,
     quoted,
@@ -29,6 +30,7 @@ from pliant.dynamics.simulate import simulate
 from pliant.planners.iteration import Iteration
 from pliant.planners.model_summary import ModelSummary, check_same_model
 from pliant.store import content_key, read_json, write_json
+from pliant.store.file_list import keep_files
 from pliant.store.files import atomic_file, translate_read_errors, translate_write_errors
 
 if TYPE_CHECKING:
@@ -87,7 +89,8 @@ def write_plan(plan: "Plan", folder: str | Path) -> None:
     """Write a plan into a folder.
 
     The arrays, whose file names contain their digests, are written before plan.json. An earlier
-    plan in the folder is readable until plan.json is replaced.
+    plan in the folder is readable until plan.json is replaced. The files belong to the user: a
+    report that is later written into the folder does not replace them.
     """
     model = _summary(plan)
     arrays = {"states": plan.states} | ({} if plan.gains is None else {"gains": plan.gains})
@@ -107,7 +110,9 @@ def write_plan(plan: "Plan", folder: str | Path) -> None:
         "arrays": digests,
     }
     write_json(Path(folder) / FILE, content)
-    _remove_arrays(Path(folder), {_array_file(*item) for item in digests.items()})
+    files = {_array_file(*item) for item in digests.items()}
+    _remove_arrays(Path(folder), files)
+    keep_files(Path(folder), {FILE, *files})
 
 
 def _summary(plan: "Plan") -> ModelSummary:
@@ -228,8 +233,8 @@ def _fields(raw: Mapping[str, Any], file: Path) -> dict[str, Any]:
     controls = array("controls", (None, n))
     if not len(controls) or raw["steps"] != len(controls):
         raise InputError(
-            f"{file} has {len(controls)} rows of controls for {str(raw['steps'])[:40]} steps. "
-            "Restore it from a copy."
+            f"{file} has {counted(len(controls), 'row')} of controls for {str(raw['steps'])[:40]} "
+            "steps. Restore it from a copy."
         )
     positions = {
         name: finite_array(

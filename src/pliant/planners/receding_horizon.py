@@ -30,6 +30,9 @@ from pliant.planners.plan_result import Plan, check_exact_derivatives
 from pliant.planners.trust_region import solve_qp
 from pliant.problem import ControlBound, Problem
 
+# of the plan's motion: a control that moves the effectors less is not used by the plan
+NEGLIGIBLE_MOTION = 1e-6
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ControllerState:
@@ -122,7 +125,7 @@ class RecedingHorizonController:
         ahead = np.minimum(np.arange(k + 1, k + H + 1), len(self.reference) - 1)
         error = (self._free_response(state)[1:] + state.disturbance - self.reference[ahead]).ravel()
         F = self._forced_response(min(k, self._last))
-        weight = self.effort * np.tile(self._size / self._range, H) ** 2
+        weight = self.effort * np.tile(self._effort_scale, H) ** 2
         # Only changes of the deviation have a cost, so a constant one leaves no steady-state error.
         change = np.eye(H * m) - np.eye(H * m, k=-m)
         before = np.concatenate([state.control_deviations[-1], np.zeros((H - 1) * m)])
@@ -172,13 +175,18 @@ class RecedingHorizonController:
         )
 
     @cached_property
-    def _range(self) -> Array:
+    def _effort_scale(self) -> Array:
+        """Size of the motion per range of each control, (n_controls,) [m per unit].
+
+        The range of an unlimited control is its largest planned value. If the plan hardly uses it,
+        its range is the control that moves the effectors as far as the plan does."""
         lower, upper = self._limits
-        return np.where(
-            np.isfinite(upper - lower),
-            upper - lower,
-            np.maximum(np.abs(self.controls).max(axis=0), 1e-300),
-        )
+        gain = np.abs(self.response.sum(axis=1)).max(axis=(0, 1))  # [m per unit] static
+        gain = np.where(gain > 0.0, gain, gain.max())
+        planned = np.abs(self.controls).max(axis=0)
+        used = planned * gain > NEGLIGIBLE_MOTION * self._size
+        width = np.where(np.isfinite(upper - lower), upper - lower, np.where(used, planned, np.inf))
+        return np.where(np.isfinite(width), self._size / width, gain)
 
     @cached_property
     def _size(self) -> float:

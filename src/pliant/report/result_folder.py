@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pliant.core import InputError, quoted
-from pliant.store import lock_folder, read_json, translate_write_errors, write_json
+from pliant.store import lock_folder, read_json, translate_write_errors
+from pliant.store.file_list import FILES, read_file_list, write_file_list
 
 RESULT, UNFINISHED, ORIGIN = "result.json", "unfinished", "run.json"
-FILES = ".pliant-files.json"  # lists the files of a run; no other files are removed
 
 
 def checked_folder(out: str | Path | None, default: str) -> Path:
@@ -32,8 +32,12 @@ def lock_result_folder(folder: Path) -> Iterator[None]:
     published is published first."""
     with lock_folder(folder):
         publish(folder)
-        if (folder / RESULT).is_file() and (folder / FILES).is_file() and not _read_list(folder):
-            _write_list(folder, _entries(folder))  # killed before the list was written
+        if (
+            (folder / RESULT).is_file()
+            and (folder / FILES).is_file()
+            and not read_file_list(folder)
+        ):
+            write_file_list(folder, _entries(folder))  # killed before the list was written
         yield
 
 
@@ -57,7 +61,7 @@ def replace_result(folder: Path, *, resume: bool = False) -> Iterator[Path]:
             "Rename the folder, or choose another folder."
         )
     if not work.is_dir():
-        _write_list(work, [])
+        write_file_list(work, [])
     yield work
     publish(folder)
 
@@ -67,13 +71,13 @@ def _may_write_directly(folder: Path) -> bool:
 
 
 def _write_directly(folder: Path) -> Iterator[Path]:
-    written = _read_list(folder)
+    written = read_file_list(folder)
     others = set(_entries(folder)) - set(written) if written else set()
-    _write_list(folder, written)
+    write_file_list(folder, written)
     try:
         yield folder
     finally:
-        _write_list(folder, sorted(set(_entries(folder)) - others))
+        write_file_list(folder, sorted(set(_entries(folder)) - others))
 
 
 def publish(folder: Path) -> None:
@@ -86,10 +90,10 @@ def publish(folder: Path) -> None:
     _check_run(work)
     if not (work / RESULT).is_file():
         return
-    old, new = _read_list(folder), _read_list(work) or _entries(work)
+    old, new = read_file_list(folder), read_file_list(work) or _entries(work)
     _check_names(folder, set(_entries(work)) - set(old))
-    _write_list(work, new)
-    _write_list(folder, sorted({*old, *new}))
+    write_file_list(work, new)
+    write_file_list(folder, sorted({*old, *new}))
     with translate_write_errors(folder, 0):
         for name in sorted(set(old) - set(new)):
             _delete(folder / name)
@@ -97,7 +101,7 @@ def publish(folder: Path) -> None:
             if (work / name).is_dir() or not (folder / name).is_file():
                 _delete(folder / name)
             os.replace(work / name, folder / name)
-    _write_list(folder, new)
+    write_file_list(folder, new)
     _remove_run(work)
 
 
@@ -139,22 +143,6 @@ def _entries(folder: Path) -> list[str]:
         return sorted(path.name for path in folder.iterdir() if path.name not in (FILES, ".lock"))
 
 
-def _write_list(folder: Path, names: list[str]) -> None:
-    write_json(folder / FILES, {"files": names})
-
-
-def _read_list(folder: Path) -> list[str]:
-    """Return the names of the files that a run wrote directly into `folder`."""
-    if not (folder / FILES).is_file():
-        return []
-    names = read_json(folder / FILES).get("files")
-    if not isinstance(names, list) or not all(
-        isinstance(name, str) and name and name == Path(name).name != ".." for name in names
-    ):
-        raise InputError(f"{folder / FILES} is damaged. Rename {folder}, or choose another folder.")
-    return names
-
-
 def read_result(path: Path) -> dict[str, Any]:
     """Return the content of a result.json. Raises `InputError` if a field is missing or damaged."""
     result = read_json(path)
@@ -181,7 +169,7 @@ def read_result(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, field: str, value: Any) -> NoReturn:
     raise InputError(
-        f"{path} is damaged: '{field}' is {quoted(value)}. Run again without --resume."
+        f"{path} is damaged: '{field}' is {quoted(value)}. Run again without resuming."
     )
 
 

@@ -13,13 +13,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from pliant.actuators import liquid_of
 from pliant.bodies import Body, PointMass
-from pliant.core import InputError, require_kind
+from pliant.core import InputError, counted, require_kind
 from pliant.geometry import Surface
 from pliant.geometry.lattice import check_divisions
 from pliant.robot import Robot, Support
 from pliant.robot_files.layout import ROBOT, Geometry
 from pliant.robot_files.section import preview, section
-from pliant.robot_files.task import Keyframes, Task, simulation_task
+from pliant.robot_files.task import Keyframes, Task, TaskError, simulation_task
 from pliant.robot_files.task_layout import TASK
 
 __all__ = ["Keyframes", "Task", "load_robot", "load_task"]
@@ -71,6 +71,8 @@ def load_task(path: str | Path) -> Task:
     make = partial(simulation_task, dt=0.01) if read.task is None else read.task
     try:
         task = make(read.robot)
+    except TaskError as error:
+        raise InputError(_message(path, f"task.{error.place}", str(error))) from None
     except InputError as error:
         raise InputError(_message(path, "task", str(error))) from None
     return replace(task, fill_source=read.fill_source)
@@ -179,7 +181,9 @@ def _with_tuples(value: Any) -> Any:
 def _validation_message(path: Path, error: ValidationError) -> str:
     errors = list(_list_errors(error))
     place, text = errors[0]
-    count = f" ({len(errors) - 1} more errors after this one.)" if len(errors) > 1 else ""
+    count = (
+        f" ({counted(len(errors) - 1, 'more error')} after this one.)" if len(errors) > 1 else ""
+    )
     return _message(path, place, text + count)
 
 

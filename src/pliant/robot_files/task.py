@@ -3,14 +3,31 @@ paths by inverse control."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, Linearizable, finite_array, nearest, require_positive
+from pliant.core import (
+    Array,
+    InputError,
+    Linearizable,
+    counted,
+    finite_array,
+    nearest,
+    require_positive,
+)
 from pliant.dynamics import BDF2, ImplicitEuler, Quasistatic, SemiImplicit
 from pliant.geometry import Surface
 from pliant.problem import Constraint, Effort, Goal, Limit, Problem, StrokeLimit
 from pliant.robot import Robot
+
+
+class TaskError(InputError):
+    """An invalid part of a task."""
+
+    def __init__(self, place: str, text: str) -> None:
+        super().__init__(text)
+        self.place = place  # its key in [task], such as "goals[0]"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,8 +43,8 @@ class Keyframes:
         values = finite_array("The array of values of the keyframes", self.values, (None, None))
         if len(times) != len(values) or len(times) == 0:
             raise InputError(
-                f"The keyframes have {times.size} times for {len(values)} rows of values; give "
-                "one row for each time."
+                f"The keyframes have {counted(times.size, 'time')} for "
+                f"{counted(len(values), 'row')} of values; give one row for each time."
             )
         late = np.flatnonzero(np.diff(times) <= 0.0) + 1
         if late.size:
@@ -203,7 +220,13 @@ def planning_task(
             iterations=iterations,
         ),
     )
-    task.problem(task.model())  # checks the goals
+    model = task.model()
+    _check_each("goals", goals, lambda goal: goal.attach(model, steps))
+    _check_each("effort", effort, lambda term: term.attach(model, steps))
+    _check_each("limits", limits, lambda limit: limit.attach(model))
+    _check_each("keep_out", keep_out, lambda zone: zone.attach(model, steps))
+    _check_each("strokes", strokes, lambda stroke: stroke.attach(model, steps))
+    task.problem(model)  # checks them together
     return task
 
 
@@ -232,15 +255,8 @@ def following_task(
         )
     if not paths:
         raise InputError("There is no path to follow; add [[task.paths]] with an effector.")
-    dim = robot.body().dim
-    for path in paths:
-        robot.effector_weights(path.effector)  # raises if there is no such effector
-        if path.keyframes.values.shape[1] != dim:
-            raise InputError(
-                f"The path of '{path.effector}' has {path.keyframes.values.shape[1]} coordinates; "
-                f"the robot has {dim}."
-            )
-    return Task(
+    _check_each("paths", paths, lambda path: _check_path(path, robot))
+    task = Task(
         robot=robot,
         rule=rule,
         dt=_time_step(rule, dt),
@@ -255,6 +271,29 @@ def following_task(
             tolerance=_goal_tolerance(robot, tolerance),
         ),
     )
+    model = task.model()
+    _check_each("limits", limits, lambda limit: limit.attach(model))
+    _check_each("strokes", strokes, lambda stroke: stroke.attach(model, steps))
+    return task
+
+
+def _check_each(place: str, parts: Sequence[Any], check: Callable[[Any], Any]) -> None:
+    """Raise `TaskError` with the place of the first part that fails its check."""
+    for i, part in enumerate(parts):
+        try:
+            check(part)
+        except InputError as error:
+            raise TaskError(f"{place}[{i}]", str(error)) from None
+
+
+def _check_path(path: TargetPath, robot: Robot) -> None:
+    robot.effector_weights(path.effector)  # raises if there is no such effector
+    dim, found = robot.body().dim, path.keyframes.values.shape[1]
+    if found != dim:
+        raise InputError(
+            f"The path of '{path.effector}' has {counted(found, 'coordinate')}; the robot has "
+            f"{dim}."
+        )
 
 
 TASKS: dict[str, Callable[..., Task]] = {

@@ -9,7 +9,7 @@ import numpy as np
 
 from pliant.actuators import AttachedCable, AttachedPressure, Hydraulic
 from pliant.bodies import Beams, Solid
-from pliant.core import StepError
+from pliant.core import StepError, counted
 from pliant.geometry import Mesh, compare_fill, mesh_quality
 from pliant.materials import DENSITY
 from pliant.robot import Robot
@@ -144,9 +144,9 @@ def _attachment_facts(model: Any) -> list[tuple[str, str]]:
     """Return the facts of actuators, loads, contacts, supports and effectors."""
     eq = model.equations
     robot = eq.robot
-    attached = (
-        f"{len(robot.actuators)} actuators, {len(robot.loads)} loads, {len(robot.contacts)} "
-        f"contacts, {len(robot.supports)} supports"
+    attached = ", ".join(
+        counted(len(getattr(robot, kind)), kind.removesuffix("s"))
+        for kind in ("actuators", "loads", "contacts", "supports")
     )
     facts = [
         ("attachments", attached),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.core import Array, InputError, MeshError
+from pliant.core import Array, InputError, MeshError, counted_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +47,7 @@ def check_mesh(case: Case) -> None:
     bad = np.flatnonzero(~(volume > 0))
     if bad.size:
         raise MeshError(
-            f"{bad.size} of {len(cells)} tetrahedra are inverted or flat (first: cell {bad[0]}, "
-            f"volume {volume[bad[0]]:.2e} m^3). Swap two vertices of each."
+            f"{counted_of(bad.size, len(cells), 'tetrahedron', ('is', 'are'), 'tetrahedra')} "
+            f"inverted or flat (first: cell {bad[0]}, volume {volume[bad[0]]:.2e} m^3). Swap two "
+            "vertices of each."
         )

@@ -9,7 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from pliant.core import MAX_COORDINATE, Array, Effectors, InputError, finite_array, require_kind
+from pliant.core import (
+    MAX_COORDINATE,
+    Array,
+    Effectors,
+    InputError,
+    counted,
+    finite_array,
+    require_kind,
+)
 
 # The directions to control: of each effector, or of all of them
 Directions = Sequence[ArrayLike | str | None] | ArrayLike | str | None
@@ -97,8 +105,8 @@ def effector_tasks(
     rows, each = [model.effector_rows(name) for name in names], _each(directions, len(names))
     if len(each) != len(names):
         raise InputError(
-            f"There are directions for {len(each)} effectors, but {len(names)} are controlled; "
-            "give one entry for each, or one word for all."
+            f"There are directions for {counted(len(each), 'effector')}, but {len(names)} "
+            "controlled; give one entry for each, or one word for all."
         )
     return EffectorTasks(
         names=names,

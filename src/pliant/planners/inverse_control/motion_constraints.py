@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from pliant.actuators import AttachedCable
 from pliant.bodies import COMPLEX_STEP
 from pliant.contact import AttachedContact
-from pliant.core import Array, AttachedParts, InputError, is_integer, quoted, require_kind
+from pliant.core import Array, AttachedParts, InputError, counted, is_integer, quoted, require_kind
 from pliant.planners.inverse_control.control_ranges import SLACK
 from pliant.planners.inverse_control.step_rule import Sensitivity
 from pliant.planners.inverse_control.tolerances import Tolerances
@@ -240,8 +240,8 @@ def obstacle_constraints(
     for j in chosen:
         if not is_integer(j) or not 0 <= j < len(contacts):
             raise InputError(
-                f"The obstacle {quoted(j)} is none of the robot's {len(contacts)} contacts; "
-                "give True, False, or their indices, from 0."
+                f"The obstacle is {quoted(j)}, but the robot has "
+                f"{counted(len(contacts), 'contact')}; give True, False, or their indices, from 0."
             )
     return tuple(
         ObstacleConstraint(parts=parts, term=contacts[j], near=near, tolerances=tolerances)
