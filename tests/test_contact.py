@@ -208,9 +208,9 @@ def test_one_sided_spring_is_c2_and_linear_beyond_onset():
 @pytest.mark.parametrize("depth", [0.03, 0.07])
 def test_one_sided_spring_derivatives_match(depth):
     at = np.array([depth + 1e-30j])
-    value, slope, bend = one_sided_spring(at, 0.05)
+    value, slope, curvature = one_sided_spring(at, 0.05)
     assert value.imag / 1e-30 == pytest.approx(slope.real, rel=1e-13)
-    assert slope.imag / 1e-30 == pytest.approx(bend.real, rel=1e-13)
+    assert slope.imag / 1e-30 == pytest.approx(curvature.real, rel=1e-13)
 
 
 @every

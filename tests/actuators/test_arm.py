@@ -40,7 +40,7 @@ def rotated(axis, angle):
     return T
 
 
-def by_hand(side, u):
+def elementary_transform(side, u):
     """Return the grip frame (4, 4) as the product of the joint transforms."""
     T = np.eye(4)
     for (xyz, rpy), angle in zip([BASE[side], *(row[:2] for row in CHAIN)], u, strict=True):
@@ -63,7 +63,7 @@ def by_hand(side, u):
 def test_grip_point_is_product_of_transforms(side, rng):
     arm, l = irb14000(side), 0.1 * rng.standard_normal((6, 3))
     for u in (np.zeros(7), arm.start, *rng.uniform(*arm.limits, (20, 7))):
-        T = by_hand(side, u)
+        T = elementary_transform(side, u)
         np.testing.assert_allclose(arm.positions(l, u), T[:3, 3] + l @ T[:3, :3].T, atol=1e-14)
         np.testing.assert_allclose(arm.outline(u)[-1], T[:3, 3], atol=1e-14)
 

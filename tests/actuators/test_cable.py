@@ -86,10 +86,10 @@ def test_length_driven_cable_energy_matches_spielberg2021_eq_17(rng, u, taut):
     k = 40.0
     eq, q = equations(rng, drive="length", stiffness=k)
     rest = np.linalg.norm(np.diff(ROUTE, axis=0), axis=1).sum()
-    by_hand = k / 2 * max(0.0, length(eq, q) - max(0.0, rest * u)) ** 2
+    expected = k / 2 * max(0.0, length(eq, q) - max(0.0, rest * u)) ** 2
     term, _ = eq.potentials[0]
-    assert term.energy(eq.points(term, q), np.array([u])) == pytest.approx(by_hand, rel=1e-12)
-    assert (by_hand > 0.0) == taut
+    assert term.energy(eq.points(term, q), np.array([u])) == pytest.approx(expected, rel=1e-12)
+    assert (expected > 0.0) == taut
     assert np.any(gradient(eq, q, np.array([u]))) == taut
     assert len(eq.rank_one_columns(q, np.array([u]))[1]) == int(taut)
 

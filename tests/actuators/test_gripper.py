@@ -98,8 +98,10 @@ def test_control_gradient_and_hessian_vector_are_control_derivatives(name, rng):
         np.tensordot(du, G, 1), central(lambda v: term.gradient(y, v)), atol=1e-6 * size
     )
     pulled = lambda v: np.sum(bar * term.control_gradient(y, v), axis=(1, 2))
-    bend = term.control_hessian_vector(y, u, bar, du)
-    np.testing.assert_allclose(bend, central(pulled), atol=1e-5 * max(np.abs(bend).max(), size))
+    product = term.control_hessian_vector(y, u, bar, du)
+    np.testing.assert_allclose(
+        product, central(pulled), atol=1e-5 * max(np.abs(product).max(), size)
+    )
 
 
 @pytest.mark.parametrize(

@@ -70,10 +70,15 @@ def test_stiffness_times_equals_matrix_product(rng, dense, dim, order, law):
 def test_stiffness_derivative_passes_taylor_test_and_is_symmetric(rng, taylor, dim, order, law):
     body = solid(dim, order, law)
     q, (y, z, w) = bent(body, rng), rng.standard_normal((3, body.rest.size))
-    third = lambda a, b: body.stiffness_derivative(q, body.fields, a, b)
-    values = [third(y, z) @ w, third(z, y) @ w, third(y, w) @ z, third(w, z) @ y]
+    contracted = lambda a, b: body.stiffness_derivative(q, body.fields, a, b)
+    values = [
+        contracted(y, z) @ w,
+        contracted(z, y) @ w,
+        contracted(y, w) @ z,
+        contracted(w, z) @ y,
+    ]
     np.testing.assert_allclose(values, values[0], rtol=1e-9)
-    slope = 0.1 * third(y, z)
+    slope = 0.1 * contracted(y, z)
     assert taylor(
         lambda e: body.stiffness_times(q + 0.1 * e * y, body.fields, z), slope
     ) == pytest.approx(2.0, abs=0.1)
@@ -167,9 +172,11 @@ def test_viscous_jvp_is_derivative_by_previous_positions_and_its_transpose_swaps
         q, body.fields, body.viscosity_of_step(body.fields, 0.3, (2.0, -2.0), [level])
     )[1]
     moduli = body.viscosity_of_step(body.fields, 0.3, (2.0,), []).moduli
-    push = body.viscous_jvp(q, old, d, moduli)
-    assert taylor(lambda e: at(old + 0.1 * e * d), -2.0 * 0.1 * push) == pytest.approx(2.0, abs=0.1)
-    assert w @ push == pytest.approx(d @ body.viscous_jvp(old, q, w, moduli), rel=1e-10)
+    product = body.viscous_jvp(q, old, d, moduli)
+    assert taylor(lambda e: at(old + 0.1 * e * d), -2.0 * 0.1 * product) == pytest.approx(
+        2.0, abs=0.1
+    )
+    assert w @ product == pytest.approx(d @ body.viscous_jvp(old, q, w, moduli), rel=1e-10)
 
 
 # Material parameters

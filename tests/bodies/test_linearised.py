@@ -98,12 +98,12 @@ def test_gradient_and_stiffness_match_finite_differences():
         body.gradient_and_stiffness(q + side * h * y, body.fields, 0.0)[0] for side in (1.0, -1.0)
     )
     (i, j), z = body.pairs.T, y.reshape(-1, 3)
-    push = np.zeros_like(z)
-    np.add.at(push, i, np.einsum("pij,pj->pi", blocks, z[j]))
+    product = np.zeros_like(z)
+    np.add.at(product, i, np.einsum("pij,pj->pi", blocks, z[j]))
     off = i != j
-    np.add.at(push, j[off], np.einsum("pji,pj->pi", blocks[off], z[i[off]]))
+    np.add.at(product, j[off], np.einsum("pji,pj->pi", blocks[off], z[i[off]]))
     np.testing.assert_allclose(
-        push.ravel(), (ahead - behind) / (2 * h), rtol=0.0, atol=1e-6 * np.abs(push).max()
+        product.ravel(), (ahead - behind) / (2 * h), rtol=0.0, atol=1e-6 * np.abs(product).max()
     )
 
 

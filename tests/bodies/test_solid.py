@@ -337,10 +337,12 @@ def test_weighted_strain_jvp_is_its_derivative_and_is_symmetric(rng, dim, order,
         0.05 * rng.standard_normal(body.rest.size),
     )
     s = lambda e: body.weighted_strain(q + e * d, body.fields)
-    push = body.weighted_strain_jvp(q, d, body.fields)
-    size = np.abs(push).max()
-    np.testing.assert_allclose(push, (s(1.0) - s(-1.0)) / 2.0, atol=1e-11 * size)
-    np.testing.assert_allclose(push, body.weighted_strain_jvp(d, q, body.fields), atol=1e-13 * size)
+    product = body.weighted_strain_jvp(q, d, body.fields)
+    size = np.abs(product).max()
+    np.testing.assert_allclose(product, (s(1.0) - s(-1.0)) / 2.0, atol=1e-11 * size)
+    np.testing.assert_allclose(
+        product, body.weighted_strain_jvp(d, q, body.fields), atol=1e-13 * size
+    )
     np.testing.assert_allclose(
         s(1.0) + s(-1.0) - 2.0 * s(0.0),
         body.weighted_strain_jvp(d, d, body.fields),

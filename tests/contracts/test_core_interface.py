@@ -290,7 +290,7 @@ bent = pytest.mark.parametrize(
 )
 
 
-def bend_at(started, name, rule, rng):
+def hessian_vector_at(started, name, rule, rng):
     """Return a fixed x_bar, its Hessian-vector function, and two directions (dx, du).
 
     dx has a tenth of the body size [m, m/s]. An equilibrium does not depend on x; its du is larger,
@@ -305,12 +305,12 @@ def bend_at(started, name, rule, rng):
 
 @bent
 def test_hessian_vector_is_derivative_of_pullback(started, taylor, rng, name, rule):
-    model, x, u, x_bar, bend, ((dx, du), _) = bend_at(started, name, rule, rng)
+    model, x, u, x_bar, hessian_vector, ((dx, du), _) = hessian_vector_at(started, name, rule, rng)
     assert model.has_second_derivatives
     pulled = lambda e: np.concatenate(
         model.pullback(model.step(x + e * dx, u + e * du, None, 3), x_bar)[:2]
     )
-    change = np.concatenate(bend(dx[:, None], du[:, None]))[:, 0]
+    change = np.concatenate(hessian_vector(dx[:, None], du[:, None]))[:, 0]
     far = np.linalg.norm(pulled(1e-2) - pulled(0.0))
     if far <= 1e-9 * np.linalg.norm(pulled(0.0)):  # a linear step
         assert np.linalg.norm(change) <= 1e-9 * np.linalg.norm(pulled(0.0))
@@ -320,8 +320,8 @@ def test_hessian_vector_is_derivative_of_pullback(started, taylor, rng, name, ru
 
 @bent
 def test_second_derivatives_are_symmetric(started, rng, name, rule):
-    _, _, _, _, bend, ((dx, du), (ex, eu)) = bend_at(started, name, rule, rng)
-    by_x, by_u = bend(np.stack([dx, ex], axis=1), np.stack([du, eu], axis=1))
+    _, _, _, _, hessian_vector, ((dx, du), (ex, eu)) = hessian_vector_at(started, name, rule, rng)
+    by_x, by_u = hessian_vector(np.stack([dx, ex], axis=1), np.stack([du, eu], axis=1))
     table = np.array(
         [[d @ by_x[:, j] + e @ by_u[:, j] for j in range(2)] for d, e in ((dx, du), (ex, eu))]
     )

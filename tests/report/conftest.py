@@ -26,7 +26,7 @@ def box_surface(nx, ny, nz):
     return np.array(list(index)) / counts, np.array(triangles)
 
 
-def bend(points, curvature):
+def bent(points, curvature):
     """Bend points (n, 3) along x into a circular arc towards +z. The curvature is in 1/m."""
     x, y, z = points.T
     if abs(curvature) < 1e-9:
@@ -48,9 +48,9 @@ def bending_bar(frames=12, cells=(20, 4, 4), **changes):
     points, facets = box_surface(*cells)
     points = points * [0.12, 0.024, 0.024] + [0.0, -0.012, 0.02]
     curvatures = np.linspace(0.0, 11.0, frames)
-    shapes = np.array([bend(points, c) for c in curvatures])
+    shapes = np.array([bent(points, c) for c in curvatures])
     cable = np.stack([np.linspace(0.0, 0.12, 20), np.zeros(20), np.full(20, 0.038)], axis=1)
-    tip = np.array([bend(np.array([[0.12, 0.0, 0.032]]), c) for c in curvatures])
+    tip = np.array([bent(np.array([[0.12, 0.0, 0.032]]), c) for c in curvatures])
     strain = 100 * np.abs(curvatures[:, None] * (points[:, 2] - 0.032))
     options = {
         "frames": shapes,
@@ -59,7 +59,7 @@ def bending_bar(frames=12, cells=(20, 4, 4), **changes):
         "title": "Bending bar",
         "values": strain,
         "value_label": "strain [%]",
-        "lines": (Line(points=np.array([bend(cable, c) for c in curvatures])),),
+        "lines": (Line(points=np.array([bent(cable, c) for c in curvatures])),),
         "markers": tip,
         "targets": tip[-1] + [0.004, 0.0, 0.006],
         "ground": 0.0,

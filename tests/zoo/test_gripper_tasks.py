@@ -92,11 +92,11 @@ def test_arm_controls_satisfy_joint_speed_and_acceleration_limits(name):
         for what in ("velocity", "acceleration")
     )
     rate = np.diff(np.vstack([start, u]), axis=0) / h
-    bend = np.diff(np.vstack([np.zeros_like(start), rate]), axis=0) / h
+    acceleration = np.diff(np.vstack([np.zeros_like(start), rate]), axis=0) / h
     assert np.all(u >= lower - 1e-9)
     assert np.all(u <= upper + 1e-9)
     assert np.all(np.abs(rate) <= speed * (1.0 + 1e-8))
-    assert np.all(np.abs(bend) <= strength * (1.0 + 1e-8))
+    assert np.all(np.abs(acceleration) <= strength * (1.0 + 1e-8))
 
 
 @every

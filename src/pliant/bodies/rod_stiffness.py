@@ -76,9 +76,9 @@ class RodStiffness:
         out[:, 0, 0], out[:, 5, 5] = self.areas / L, 0.5 * self.torsions / ((1.0 + nu) * L)
         for i, j, about in BENDING_PLANES:
             phi = self._slenderness[:, about] * (1.0 + nu)
-            bend = self.moments[:, about] / (L * (1.0 + phi))
-            out[:, i, i] = out[:, j, j] = bend * (4.0 + phi)
-            out[:, i, j] = out[:, j, i] = bend * (2.0 - phi)
+            bending = self.moments[:, about] / (L * (1.0 + phi))
+            out[:, i, i] = out[:, j, j] = bending * (4.0 + phi)
+            out[:, i, j] = out[:, j, i] = bending * (2.0 - phi)
         return out
 
     def _unit_derivative(self, nu: Array) -> Array:

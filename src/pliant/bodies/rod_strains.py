@@ -85,10 +85,10 @@ class RodStrains:
         """Return sum_k s_k d^2 p_k, (m, 12, 12), for s (m, 6)."""
         (length, e), J = self._chord, self._side_jacobians
         length = length[:, None, None]
-        pull, twist = s[:, 1:5].reshape(-1, 2, 2, 1), 0.5 * s[:, 5, None, None]
+        bending, twist = s[:, 1:5].reshape(-1, 2, 2, 1), 0.5 * s[:, 5, None, None]
         ee = e[:, :, None] * e[:, None, :]
         flat = (np.eye(3) - ee) / length
-        v = np.sum(pull * self._end_axes[:, :, 1:], axis=(1, 2))
+        v = np.sum(bending * self._end_axes[:, :, 1:], axis=(1, 2))
         ev, ve = (
             np.sum(e * v, axis=1)[:, None, None] / length,
             v[:, :, None] * e[:, None, :] / length,
@@ -98,9 +98,9 @@ class RodStrains:
         ) / length
         # For a fixed chord and other end, the measures depend on the rotation of an end as M : R,
         # where M is the sum of w v^T over its axes b and c.
-        w = pull * e[:, None, None] + twist[:, None] * self._twist_partners
+        w = bending * e[:, None, None] + twist[:, None] * self._twist_partners
         bent = self._rotations.hessian(np.swapaxes(w, 2, 3) @ self.axes[:, None, 1:])
-        mixed = np.sum(pull[..., None] * J, axis=2).reshape(-1, 6, 3) @ flat
+        mixed = np.sum(bending[..., None] * J, axis=2).reshape(-1, 6, 3) @ flat
         twisted = twist * (
             J[:, 0, 0] @ np.swapaxes(J[:, 1, 1], 1, 2) - J[:, 0, 1] @ np.swapaxes(J[:, 1, 0], 1, 2)
         )

@@ -56,14 +56,14 @@ class HeightField:
         )
         order = np.eye(m, dtype=int)  # of the derivative along each axis
         slope = [_contract(c, basis, order[i]) / self.spacing for i in range(m)]
-        bend = [
+        curvature = [
             _contract(c, basis, order[i] + order[j]) / self.spacing**2
             for i, j in product(range(m), repeat=2)
         ]
         return (
             _contract(c, basis, 0 * order[0]),
             np.stack(slope, axis=1),
-            np.stack(bend, axis=1).reshape(-1, m, m),
+            np.stack(curvature, axis=1).reshape(-1, m, m),
         )
 
 
@@ -80,8 +80,8 @@ def _basis(f: Array) -> tuple[Array, Array, Array]:
         f**3 / 6.0,
     )
     slopes = -0.5 * g * g, f * (1.5 * f - 2.0), g * (2.0 - 1.5 * g), 0.5 * f * f
-    bends = g, 3.0 * f - 2.0, 3.0 * g - 2.0, f
-    return np.stack(values, axis=-1), np.stack(slopes, axis=-1), np.stack(bends, axis=-1)
+    curvatures = g, 3.0 * f - 2.0, 3.0 * g - 2.0, f
+    return np.stack(values, axis=-1), np.stack(slopes, axis=-1), np.stack(curvatures, axis=-1)
 
 
 def _contract(c: Array, basis: tuple[Array, Array, Array], order: Array) -> Array:

@@ -191,16 +191,16 @@ def _reverse(run: _Run, plan: Schedule) -> Array:
     problem = run.problem
     g, bar = control_cost_gradient(problem, run.controls), np.zeros(problem.model.space.size)
 
-    def go(k: int, goal: int, x: Array) -> Array:
-        for j in range(k, goal):
+    def advance(k: int, end: int, x: Array) -> Array:
+        for j in range(k, end):
             x = run.step(j, x).x
         return x
 
-    def pull(k: int, end: int, x: Array, kept: int) -> None:
+    def reverse(k: int, end: int, x: Array, kept: int) -> None:
         nonlocal bar
         bar = _vjp_steps(run, bar, g, _simulate_steps(run, k, end, x), k, kept)
 
-    reverse_sweep(problem.steps, plan, problem.initial_state, go, pull)
+    reverse_sweep(problem.steps, plan, problem.initial_state, advance, reverse)
     return _add_direct_terms(run, g)
 
 

@@ -23,7 +23,7 @@ from pliant.viewer.recording_writer import RecordingWriter
 OVERLAP_CHECK_INTERVAL = 30  # control steps; one check may take as long as a control step
 
 
-class Controller(Protocol):
+class DriveController(Protocol):
     """The controller of a session. `planners.inverse_control` returns one."""
 
     def begin(self) -> ControlState: ...
@@ -38,7 +38,7 @@ class Session:
     """A robot, its current command and its current state."""
 
     robot: Robot
-    make_controller: Callable[[tuple[str, ...]], Controller]  # effector names -> controller
+    make_controller: Callable[[tuple[str, ...]], DriveController]  # effector names -> controller
     active: tuple[str, ...]  # names of the effectors that follow their targets
     dt: float | None = None  # [s] control period of a dynamic model; None: quasistatic
     folder: Path | None = None  # where recordings are saved; None: they are not saved

@@ -23,7 +23,7 @@ def bar():
 
 
 @pytest.fixture(scope="module")
-def lead(bar):
+def controller(bar):
     return inverse_control(bar)
 
 
@@ -85,34 +85,37 @@ def test_free_motion_is_a_newton_step(bar, rng):
     assert np.polyfit(np.log(sizes), np.log(left), 1)[0] > 1.9
 
 
-def test_error_after_one_step_is_quadratic_in_the_distance(lead, bar, rate):
+def test_error_after_one_step_is_quadratic_in_the_distance(controller, bar, rate):
     """The error after one step decreases with the square of the distance."""
-    begun = lead.begin(u=np.array([2.0, 1.5, 2.4, 2.9]))
+    begun = controller.begin(u=np.array([2.0, 1.5, 2.4, 2.9]))
     motions = 2e-3 * 0.5 ** np.arange(4)
-    aim = np.array([[0.6, -0.3, -0.2]])
+    offset = np.array([[0.6, -0.3, -0.2]])
     assert (
-        rate(motions, [lead.follow(begun, begun.positions + way * aim).error for way in motions])
+        rate(
+            motions,
+            [controller.follow(begun, begun.positions + way * offset).error for way in motions],
+        )
         > 1.8
     )
 
 
-def test_last_steps_converge_superlinearly(lead):
+def test_last_steps_converge_superlinearly(controller):
     state, target, errors = (
-        lead.begin(u=np.array([2.0, 1.5, 2.4, 2.9])),
-        lead.begin(u=np.array([1.0, 1.5, 2.4, 2.0])).positions,
+        controller.begin(u=np.array([2.0, 1.5, 2.4, 2.9])),
+        controller.begin(u=np.array([1.0, 1.5, 2.4, 2.0])).positions,
         [],
     )
     for _ in range(12):
-        state = lead.follow(state, target)
+        state = controller.follow(state, target)
         errors.append(state.error)
     near = [e for e in errors if 1e-11 < e < 1e-4]
     assert min(errors) < 1e-12
     assert len(near) <= 4
 
 
-def test_unreachable_target_gives_the_least_squares_optimum(bar, lead):
-    target = lead.begin().positions + BEND
-    state = lead.settle(lead.begin(), target)
+def test_unreachable_target_gives_the_least_squares_optimum(bar, controller):
+    target = controller.begin().positions + BEND
+    state = controller.settle(controller.begin(), target)
     found = least_squares(
         lambda u: (places(bar, u) - target).ravel(),
         [0.5, 1.0, 2.0, 0.5],
@@ -133,29 +136,29 @@ def test_unreachable_target_gives_the_least_squares_optimum(bar, lead):
     np.testing.assert_allclose(pl.equilibrium(bar, state.u, x0=state.x).x, state.x, atol=1e-8)
 
 
-def test_distant_target_is_approached_in_bounded_steps(lead):
-    state, texts, moved = lead.begin(), [], []
+def test_distant_target_is_approached_in_bounded_steps(controller):
+    state, texts, moved = controller.begin(), [], []
     for _ in range(60):
-        state = lead.follow(state, [[10.0, 0.0, 0.0]])
+        state = controller.follow(state, [[10.0, 0.0, 0.0]])
         texts.append(state.message)
         moved.append(state.displacement)
     assert texts[0] == "moving"
     assert texts[-1].startswith("the target is out of reach: closest 9.9")
     slack, taut = "(slack: a cable can only pull)", "(at its upper limit 6)"
     assert texts[-1].endswith(f"m away, limited by a {slack}, b {taut}, c {taut}, d {slack}")
-    assert max(moved) < 2.0 * lead.max_step
+    assert max(moved) < 2.0 * controller.max_step
     np.testing.assert_array_equal(state.u, [0.0, 6.0, 6.0, 0.0])
 
 
-def test_length_and_tension_drives_reach_the_same_points(lead):
+def test_length_and_tension_drives_reach_the_same_points(controller):
     """Both drives can only pull, so they reach the same points."""
     lengths = inverse_control(pl.Quasistatic(arm("length")))
     for target in (
-        lead.begin().positions + BEND,
-        lead.begin().positions + (-0.01, 0.02, -0.01),
-        lead.begin().positions + (0.01, 0.0, 0.01),
+        controller.begin().positions + BEND,
+        controller.begin().positions + (-0.01, 0.02, -0.01),
+        controller.begin().positions + (0.01, 0.0, 0.01),
     ):
-        by_force, by_length = (c.settle(c.begin(), target) for c in (lead, lengths))
+        by_force, by_length = (c.settle(c.begin(), target) for c in (controller, lengths))
         np.testing.assert_allclose(by_length.positions, by_force.positions, atol=1e-6)
         assert by_length.message == by_force.message
 
@@ -241,13 +244,13 @@ def test_planar_robot_reaches_its_target():
     assert state.positions[0, 1] - begun.positions[0, 1] == pytest.approx(0.03, abs=1e-9)
 
 
-def test_runs_are_deterministic_and_do_not_modify_states(lead):
+def test_runs_are_deterministic_and_do_not_modify_states(controller):
     def run():
-        state, seen = lead.begin(), []
+        state, seen = controller.begin(), []
         kept = state.x.copy(), state.u.copy()
         start = state
         for k in range(10):
-            state = lead.follow(state, start.positions + 1e-3 * k)
+            state = controller.follow(state, start.positions + 1e-3 * k)
             seen.append(np.concatenate([state.x, state.u]))
         np.testing.assert_array_equal(start.x, kept[0])
         np.testing.assert_array_equal(start.u, kept[1])
@@ -256,20 +259,22 @@ def test_runs_are_deterministic_and_do_not_modify_states(lead):
     np.testing.assert_array_equal(run(), run())
 
 
-def test_manual_mode_converges_to_the_equilibrium(bar, lead):
-    state = lead.begin()
+def test_manual_mode_converges_to_the_equilibrium(bar, controller):
+    state = controller.begin()
     for _ in range(20):
-        state = lead.manual(state, [9.0, 0.0, 1.0, -2.0])  # beyond the limits
+        state = controller.manual(state, [9.0, 0.0, 1.0, -2.0])  # beyond the limits
     np.testing.assert_array_equal(state.u, [6.0, 0.0, 1.0, 0.0])
     assert state.message == "manual"
     np.testing.assert_allclose(state.x, pl.equilibrium(bar, state.u).x, atol=1e-8)
-    state = lead.settle(state, lead.begin(u=np.array([2.0, 1.0, 1.5, 2.0])).positions)
+    state = controller.settle(state, controller.begin(u=np.array([2.0, 1.0, 1.5, 2.0])).positions)
     assert state.message == "at the target"
 
 
-def test_begin_from_an_equilibrium_reproduces_it(lead):
-    state = lead.settle(lead.begin(), lead.begin().positions + (0.004, 0.0, -0.002))
-    again = lead.begin(state.x, state.u)
+def test_begin_from_an_equilibrium_reproduces_it(controller):
+    state = controller.settle(
+        controller.begin(), controller.begin().positions + (0.004, 0.0, -0.002)
+    )
+    again = controller.begin(state.x, state.u)
     np.testing.assert_allclose(again.positions, state.positions, atol=1e-10)
     assert again.k == 0
 
@@ -289,8 +294,8 @@ def test_begin_from_an_equilibrium_reproduces_it(lead):
         None,
     ],
 )
-def test_invalid_target_raises(lead, targets, raises_clear_error):
-    raises_clear_error(lambda: lead.follow(lead.begin(), targets), "target")
+def test_invalid_target_raises(controller, targets, raises_clear_error):
+    raises_clear_error(lambda: controller.follow(controller.begin(), targets), "target")
 
 
 @pytest.mark.parametrize(
@@ -337,22 +342,25 @@ def test_invalid_option_raises(bar, options, words, raises_clear_error):
     raises_clear_error(lambda: inverse_control(bar, **options), words)
 
 
-def test_other_models_and_states_are_rejected(bar, lead, raises_clear_error):
+def test_other_models_and_states_are_rejected(bar, controller, raises_clear_error):
     raises_clear_error(lambda: inverse_control(pl.ImplicitEuler(arm(), dt=0.01)), "SemiImplicit")
     raises_clear_error(lambda: inverse_control("bar"), "Quasistatic")
-    raises_clear_error(lambda: lead.follow("here", [[0.0, 0.0, 0.0]]), "control state")
+    raises_clear_error(lambda: controller.follow("here", [[0.0, 0.0, 0.0]]), "control state")
     other = inverse_control(pl.Quasistatic(strip()))
-    raises_clear_error(lambda: lead.follow(other.begin(), [[0.0, 0.0, 0.0]]), "another robot")
-    raises_clear_error(lambda: lead.manual(lead.begin(), [np.nan, 0.0, 0.0, 0.0]), "control")
-    raises_clear_error(lambda: lead.manual(lead.begin(), "pull"), "control")
-    raises_clear_error(lambda: lead.begin(u=[1.0, 2.0]), "control")
+    raises_clear_error(lambda: controller.follow(other.begin(), [[0.0, 0.0, 0.0]]), "another robot")
     raises_clear_error(
-        lambda: lead.settle(lead.begin(), [[0.0, 0.0, 0.0]], max_steps=0), "max_steps"
+        lambda: controller.manual(controller.begin(), [np.nan, 0.0, 0.0, 0.0]), "control"
+    )
+    raises_clear_error(lambda: controller.manual(controller.begin(), "pull"), "control")
+    raises_clear_error(lambda: controller.begin(u=[1.0, 2.0]), "control")
+    raises_clear_error(
+        lambda: controller.settle(controller.begin(), [[0.0, 0.0, 0.0]], max_steps=0), "max_steps"
     )
     raises_clear_error(
-        lambda: lead.settle(lead.begin(), [[0.0, 0.0, 0.0]], tolerance=np.nan), "tolerance"
+        lambda: controller.settle(controller.begin(), [[0.0, 0.0, 0.0]], tolerance=np.nan),
+        "tolerance",
     )
-    raises_clear_error(lambda: lead.begin(x=np.zeros(3)), "first state")
+    raises_clear_error(lambda: controller.begin(x=np.zeros(3)), "first state")
     raises_clear_error(
         lambda: inverse_control(
             bar, "tip", strokes=[StrokeLimit(actuator="a", lower=0.01, upper=0.02)]
@@ -362,11 +370,11 @@ def test_other_models_and_states_are_rejected(bar, lead, raises_clear_error):
 
 
 @pytest.mark.parametrize("u", [(2.0, 1.0, 2.0, 1.0), (0.0, 0.0, 0.0, 0.0)])
-def test_inverted_mesh_stays_and_releases_its_controls(bar, lead, u):
+def test_inverted_mesh_stays_and_releases_its_controls(bar, controller, u):
     """An inverted mesh gives a message, not NaN."""
-    begun = lead.begin(u=u)
+    begun = controller.begin(u=u)
     torn = replace(begun, x=begun.x + 0.05 * np.random.default_rng(0).standard_normal(begun.x.size))
-    state = lead.follow(torn, begun.positions)
+    state = controller.follow(torn, begun.positions)
     assert not state.ok
     assert state.message.endswith("begin again")  # no limit is active
     np.testing.assert_array_equal(state.x, torn.x)

@@ -23,7 +23,7 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def lead(model):
+def controller(model):
     return inverse_control(model, "top")
 
 
@@ -51,9 +51,9 @@ def follow(controller, state, target, steps):
     return out
 
 
-def test_robot_rests_within_one_percent_of_the_limit_pressure(lead, largest):
-    first = lead.begin()
-    states = follow(lead, first, first.positions + UP, 60)
+def test_robot_rests_within_one_percent_of_the_limit_pressure(controller, largest):
+    first = controller.begin()
+    states = follow(controller, first, first.positions + UP, 60)
     assert any("no stable equilibrium was found" in state.message for state in states)
     assert max(
         float(np.abs(state.positions - first.positions).max()) for state in states
@@ -62,47 +62,47 @@ def test_robot_rests_within_one_percent_of_the_limit_pressure(lead, largest):
         assert state.outcome == UNREACHABLE
         assert "limited by" in state.message
         assert "a limit point" in state.message
-        assert state.displacement < 1e-9 * lead.length
+        assert state.displacement < 1e-9 * controller.length
         assert 0.99 * largest < state.u[0] < largest
     np.testing.assert_allclose(
-        equilibrium(lead.model, states[-1].u, x0=states[-1].x).x,
+        equilibrium(controller.model, states[-1].u, x0=states[-1].x).x,
         states[-1].x,
-        atol=1e-7 * lead.length,
+        atol=1e-7 * controller.length,
     )
 
 
-def test_settle_terminates_at_a_limit_point(lead):
-    first = lead.begin()
-    end = lead.settle(first, first.positions + UP)
+def test_settle_terminates_at_a_limit_point(controller):
+    first = controller.begin()
+    end = controller.settle(first, first.positions + UP)
     assert (end.outcome, end.k < 60) == (UNREACHABLE, True)
-    back = lead.settle(end, first.positions)
+    back = controller.settle(end, first.positions)
     assert back.ok
-    assert back.error < 1e-4 * lead.length
+    assert back.error < 1e-4 * controller.length
     assert back.limit_points == ()
 
 
-def test_manual_mode_stops_before_a_limit_point_and_releases(lead, largest):
-    first = state = lead.begin()
+def test_manual_mode_stops_before_a_limit_point_and_releases(controller, largest):
+    first = state = controller.begin()
     for _ in range(60):
-        state = lead.manual(state, [1e5, 0.0])
+        state = controller.manual(state, [1e5, 0.0])
     assert (state.outcome, state.message) == (
         CONSTRAINT_VIOLATED,
         "no stable equilibrium was found for the next controls: the robot would snap",
     )
     assert 0.98 * largest < state.u[0] < largest
     for _ in range(60):
-        state = lead.manual(state, [0.0, 0.0])
+        state = controller.manual(state, [0.0, 0.0])
     np.testing.assert_allclose(state.x, first.x, atol=1e-9)
 
 
-def test_manual_mode_moves_other_controls_at_a_limit_point(lead):
-    state = lead.begin()
+def test_manual_mode_moves_other_controls_at_a_limit_point(controller):
+    state = controller.begin()
     for _ in range(60):
-        state = lead.manual(state, [1e5, 0.0])
+        state = controller.manual(state, [1e5, 0.0])
     assert state.outcome == CONSTRAINT_VIOLATED
     states, pull = [], state.u[1]
     while state.u[1] < 0.5:
-        state = lead.manual(state, [1e5, 0.5])
+        state = controller.manual(state, [1e5, 0.5])
         assert state.u[1] > pull
         pull = state.u[1]
         states.append(state.outcome)
@@ -125,9 +125,11 @@ def test_softened_irreversible_robot_can_still_move(model):
     assert after.displacement > 0.0
 
 
-def test_settle_reports_that_the_release_is_unfinished(lead):
-    state = lead.settle(
-        lead.resume(lead.begin().x, [1e5, 0.0], 0), lead.begin().positions, max_steps=2
+def test_settle_reports_that_the_release_is_unfinished(controller):
+    state = controller.settle(
+        controller.resume(controller.begin().x, [1e5, 0.0], 0),
+        controller.begin().positions,
+        max_steps=2,
     )
     assert state.outcome == CONSTRAINT_VIOLATED
     assert state.message.startswith("still moving after 2 control steps (")
@@ -260,11 +262,11 @@ def test_stable_equilibrium_is_forgotten_when_its_load_is_removed(largest):
         assert 0.98 * largest < state.u[0] < largest
 
 
-def test_controls_beyond_a_limit_point_are_released(lead, largest):
-    first = lead.begin()
-    state = lead.resume(first.x, [3e4, 0.0], 0)
+def test_controls_beyond_a_limit_point_are_released(controller, largest):
+    first = controller.begin()
+    state = controller.resume(first.x, [3e4, 0.0], 0)
     for _ in range(60):
-        state = lead.manual(state, [0.0, 0.0])
+        state = controller.manual(state, [0.0, 0.0])
     assert state.message == "manual"
     np.testing.assert_allclose(state.x, first.x, atol=1e-9)
 
@@ -284,25 +286,25 @@ def test_dynamic_robot_reports_bursting():
     assert again.ok
 
 
-def test_take_over_keeps_limit_points(model, lead, raises_clear_error):
-    first = lead.begin()
-    end = lead.settle(first, first.positions + UP)
+def test_take_over_keeps_limit_points(model, controller, raises_clear_error):
+    first = controller.begin()
+    end = controller.settle(first, first.positions + UP)
     other = inverse_control(model, "top", fixed={"pull": 0.0})
     state = other.take_over(end)
     np.testing.assert_array_equal(state.x, end.x)
     assert (state.k, state.limit_points) == (end.k, end.limit_points)
     for _ in range(5):
         state = other.follow(state, first.positions + UP)
-        assert (state.outcome, state.displacement < 1e-9 * lead.length) == (UNREACHABLE, True)
+        assert (state.outcome, state.displacement < 1e-9 * controller.length) == (UNREACHABLE, True)
     raises_clear_error(lambda: other.take_over(None), "The control state is 'None'")
 
 
-def test_limit_point_is_forgotten_away_from_it(lead):
-    first = lead.begin()
-    end = lead.settle(first, first.positions + UP)
+def test_limit_point_is_forgotten_away_from_it(controller):
+    first = controller.begin()
+    end = controller.settle(first, first.positions + UP)
     away = replace(end, x=first.x, u=first.u, positions=first.positions)
     assert len(end.limit_points) == 1
-    assert lead.follow(away, first.positions).limit_points == ()
+    assert controller.follow(away, first.positions).limit_points == ()
 
 
 def test_robot_between_two_limit_points_returns():

@@ -113,13 +113,13 @@ def test_hooked_robot_does_not_snap_under_time_dependent_loads(hooked):
     assert max(state.displacement for state in states) <= other.max_step
 
 
-@pytest.mark.parametrize("aim", [(0.0, 0.01, 0.0), (0.01, 0.0, 0.0), (-0.01, 0.0, 0.0)])
-def test_robot_lifts_off_the_ground(aim):
+@pytest.mark.parametrize("offset", [(0.0, 0.01, 0.0), (0.01, 0.0, 0.0), (-0.01, 0.0, 0.0)])
+def test_robot_lifts_off_the_ground(offset):
     """Its weight presses it on an obstacle: it lifts off as far as its cables can."""
     ground = pl.Contact(obstacle=pl.plane((1.0, 0.0, 0.0), -0.002))
     controller = inverse_control(pl.Quasistatic(arm(gravity=(-9.81, 0.0, 0.0), contacts=[ground])))
     first = controller.begin()
-    state = controller.settle(first, first.positions + aim)
+    state = controller.settle(first, first.positions + offset)
     assert state.displacement < 1e-6 * controller.length
     assert float(np.abs(state.positions - first.positions).max()) > 1e-3
     assert state.outcome in (REACHED, UNREACHABLE)

@@ -461,8 +461,8 @@ class InverseController:
         if distance <= self.tolerance * self.length or not self.rule.quasistatic:
             return less
         fraction = min(1.0, self._update.trust_radius(state) / distance)
-        aim = state.positions + fraction * (goal - state.positions)
-        left = self.tasks.error(after.positions, aim)[0]
+        reduced = state.positions + fraction * (goal - state.positions)
+        left = self.tasks.error(after.positions, reduced)[0]
         w, e = self.tasks.sqrt_weights, qp.e - qp.J @ z
         start, end = np.sum((w * fraction * error) ** 2), np.sum((w * left) ** 2)
         predicted = start - e @ e
