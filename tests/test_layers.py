@@ -96,3 +96,53 @@ def test_public_names_are_loaded_on_first_use() -> None:
         "from pliant import Box, geometry; assert geometry.Box is Box is pliant.Box"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def module_name(path: Path) -> str:
+    parts = ("pliant", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in ROOT.rglob("*.py")}
+
+
+def imported_modules(node: ast.AST) -> set[str]:
+    """Return the modules of Pliant that run-time code imports, in functions too."""
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+        return set()
+    if isinstance(node, ast.ImportFrom):
+        inside = {f"{node.module}.{alias.name}" for alias in node.names}
+        found = {name if name in MODULES else str(node.module) for name in inside}
+    else:
+        found = {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
+    for child in ast.iter_child_nodes(node):
+        found |= imported_modules(child)
+    return found & MODULES.keys()
+
+
+def test_modules_do_not_import_each_other_in_a_cycle() -> None:
+    """Imports inside functions count too: they only hide a cycle."""
+    graph = {name: imported_modules(ast.parse(path.read_text())) for name, path in MODULES.items()}
+    while leaves := {name for name, imports in graph.items() if not imports & graph.keys()}:
+        graph = {name: imports for name, imports in graph.items() if name not in leaves}
+    assert not graph, f"import cycle among {', '.join(sorted(graph))}"
+
+
+def test_no_name_of_a_package_hides_one_of_its_modules() -> None:
+    """With `from .fill import fill` the module fill could not be reached as an attribute."""
+    for name, path in MODULES.items():
+        if path.name != "__init__.py":
+            continue
+        for node in ast.parse(path.read_text()).body:
+            for alias in node.names if isinstance(node, ast.ImportFrom) else []:
+                inside = f"{name}.{alias.asname or alias.name}"
+                assert inside not in MODULES or node.module == name, f"{inside} hides a module"
+
+
+def test_class_names_are_unique() -> None:
+    owners: dict[str, Path] = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                assert node.name not in owners, f"{node.name}: {path} and {owners[node.name]}"
+                owners[node.name] = path

@@ -7,7 +7,7 @@ import pytest
 
 import pliant as pl
 from pliant.dynamics.residual import ImplicitResidual
-from pliant.dynamics.simulate import pullback
+from pliant.dynamics.simulation import pullback
 
 H, STEPS, MASS = 0.02, 12, 0.3  # [s], [-], [kg]
 

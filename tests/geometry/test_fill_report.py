@@ -24,8 +24,8 @@ from pliant.geometry import (
 from pliant.geometry.cavities import find_voids, signed_enclosed_volume
 from pliant.geometry.cells import boundary_facets
 from pliant.geometry.distance import distance_to_simplices
-from pliant.geometry.fill import fill_by_stuffing
 from pliant.geometry.fill_advice import suggest_accurate_cell, suggest_valid_cell
+from pliant.geometry.filling import fill_by_stuffing
 from pliant.geometry.pieces import label_pieces
 
 

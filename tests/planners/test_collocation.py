@@ -13,7 +13,7 @@ from pliant.core import InputError, MissingExtra
 from pliant.dynamics.residual import ImplicitResidual
 from pliant.planners import Options, gauss_newton
 from pliant.planners.collocation_planner import collocation
-from pliant.planners.plan_result import evaluate
+from pliant.planners.evaluation import evaluate
 from pliant.planners.transcription import NonlinearProgram
 from pliant.problem import Ball, Constraint, Effort, Goal, Interval, Limit, Problem, Residual
 from pliant.store import read_json

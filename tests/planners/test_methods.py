@@ -14,8 +14,9 @@ from pliant.dynamics import SolverOptions
 from pliant.planners import Options, choose, ddp, gauss_newton, gradient, newton
 from pliant.planners.augmented_state import AugmentedState
 from pliant.planners.collocation_planner import collocation
+from pliant.planners.evaluation import evaluate
 from pliant.planners.newton_planner import hessian_vector
-from pliant.planners.plan_result import FILE, evaluate
+from pliant.planners.plan_result import FILE
 from pliant.planners.sensitivity import (
     adjoint_jacobian,
     control_cost_gradient,

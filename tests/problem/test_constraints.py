@@ -9,7 +9,7 @@ import pytest
 import pliant as pl
 from pliant.contact import Obstacle
 from pliant.core import InputError
-from pliant.planners.plan_result import evaluate
+from pliant.planners.evaluation import evaluate
 from pliant.planners.sensitivity import adjoint_jacobian, control_cost_gradient, loss_gradients
 from pliant.problem import (
     AugmentedLagrangianLoss,

@@ -6,7 +6,7 @@ import pytest
 
 import pliant as pl
 from pliant.core import InputError
-from pliant.planners.plan_result import evaluate
+from pliant.planners.evaluation import evaluate
 from pliant.planners.sensitivity import adjoint_jacobian, forward_jacobian, loss_gradients
 from pliant.problem import (
     AugmentedLagrangianLoss,

@@ -21,7 +21,7 @@ import numpy as np
 from pliant.bench.report import Report
 from pliant.viewer.access import write_redirect_file
 from pliant.viewer.chromium import chromium_flags, find_chromium
-from pliant.viewer.drive import circle_targets, make_session
+from pliant.viewer.driving import circle_targets, make_session
 from pliant.viewer.loop import CONTROL_RATE, Loop
 from pliant.viewer.server import Server
 from pliant.viewer.session import Session

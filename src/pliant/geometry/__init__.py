@@ -12,9 +12,9 @@ from pliant.geometry.cells import merge_points, orient_cells, remove_unused_poin
 from pliant.geometry.chambered_cylinder import ChamberedCylinder
 from pliant.geometry.closed_cylinder import ClosedCylinder
 from pliant.geometry.cylinders import Cylinder, Disc, Ellipsoid
-from pliant.geometry.extrude import extrude
-from pliant.geometry.fill import fill
+from pliant.geometry.extrusion import extrude
 from pliant.geometry.fill_report import FillReport, FillTolerances, compare_fill
+from pliant.geometry.filling import fill
 from pliant.geometry.load import FileLimits, load_mesh, load_surface
 from pliant.geometry.mesh import Mesh, add_surface
 from pliant.geometry.particle_sampling import (

@@ -11,7 +11,7 @@ from scipy.ndimage import label as connected_pixels
 
 from pliant.core import Array, MeshError, require_positive
 from pliant.geometry.colours import cells_by_region, figure_coverage, label_pixels, parse_colours
-from pliant.geometry.extrude import extrude
+from pliant.geometry.extrusion import extrude
 from pliant.geometry.fill_report import FillTolerances
 from pliant.geometry.lattice import validate_cell_size
 from pliant.geometry.load import FileLimits, read_in_subprocess, validate_path

@@ -30,7 +30,7 @@ from pliant.core import (
     finite_array,
     require_kind,
 )
-from pliant.dynamics.simulate import Rollout
+from pliant.dynamics.simulation import Rollout
 from pliant.learning.controllers import control_rows
 from pliant.learning.observers import ObserverDescription, attach_observer, observe_rows
 

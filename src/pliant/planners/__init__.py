@@ -17,6 +17,7 @@ from pliant.planners.certificate import Certificate
 from pliant.planners.choose import plan
 from pliant.planners.collocation_planner import collocation
 from pliant.planners.ddp_planner import ddp
+from pliant.planners.evaluation import Evaluation, evaluate
 from pliant.planners.gauss_newton_planner import gauss_newton
 from pliant.planners.gradient_planner import gradient
 from pliant.planners.hierarchy import Level, RefinedPlan, plan_refined, refine
@@ -32,15 +33,7 @@ from pliant.planners.inverse_control import (
 )
 from pliant.planners.model_summary import ModelSummary, summarise
 from pliant.planners.newton_planner import newton
-from pliant.planners.plan_result import (
-    Evaluation,
-    Iteration,
-    Options,
-    Plan,
-    SearchLog,
-    evaluate,
-    load_controls,
-)
+from pliant.planners.plan_result import Iteration, Options, Plan, SearchLog, load_controls
 from pliant.planners.receding_horizon import ControllerState, RecedingHorizonController, mpc
 from pliant.planners.trust_region import project_to_limits
 

@@ -19,6 +19,8 @@ import numpy as np
 
 from pliant.core import Array, InputError
 from pliant.planners.augmented_state import AugmentedState
+from pliant.planners.evaluation import evaluate
+from pliant.planners.gauss_newton_search import search_by_gauss_newton
 from pliant.planners.options import with_progress
 from pliant.planners.plan_result import (
     INTERRUPTED,
@@ -26,7 +28,6 @@ from pliant.planners.plan_result import (
     Options,
     Plan,
     SearchLog,
-    evaluate,
     has_approximate_derivatives,
 )
 from pliant.planners.trust_region_search import missed_goal_text
@@ -356,10 +357,8 @@ class _AugmentedLagrangianSearch:
 
 def _plan_on_full_model(problem: Problem, *, guess: Array, options: Options) -> Plan:
     """Plan by Gauss-Newton with the derivatives of the full model."""
-    from pliant.planners.gauss_newton_planner import gauss_newton  # avoids an import cycle
-
     full_model = problem.model.full_model  # type: ignore[attr-defined]
-    return gauss_newton(replace(problem, model=full_model), guess=guess, options=options)
+    return search_by_gauss_newton(replace(problem, model=full_model), guess=guess, options=options)
 
 
 def _shift_iteration(row: Iteration, seconds: float, violation: float) -> Iteration:

@@ -19,8 +19,9 @@ import numpy as np
 from pliant.core import Array, MissingExtra, StepError, finite_array, require_kind
 from pliant.dynamics.implicit_model import ImplicitModel
 from pliant.dynamics.residual import SparsityPattern
+from pliant.planners.evaluation import Evaluation, evaluate
 from pliant.planners.options import with_progress
-from pliant.planners.plan_result import Evaluation, Iteration, Options, Plan, SearchLog, evaluate
+from pliant.planners.plan_result import Iteration, Options, Plan, SearchLog
 from pliant.planners.transcription import NonlinearProgram
 from pliant.planners.trust_region_search import missed_goal_text
 from pliant.problem import Problem

@@ -16,17 +16,15 @@ import numpy as np
 from pliant.core import Array, InputError, Linearizable, TwiceDifferentiable, require_kind
 from pliant.planners.augmented_lagrangian import plan_with_constraints
 from pliant.planners.augmented_state import AugmentedState
+from pliant.planners.evaluation import NOT_FINITE, Evaluation, evaluate
 from pliant.planners.linear_quadratic import LinearQuadraticModel, control_step_bounds
 from pliant.planners.newton_planner import check_second_order
 from pliant.planners.options import with_progress
 from pliant.planners.plan_result import (
     INTERRUPTED,
-    NOT_FINITE,
-    Evaluation,
     Options,
     Plan,
     SearchLog,
-    evaluate,
     has_approximate_derivatives,
 )
 from pliant.planners.riccati import QuadraticModel, linearise_stages, stage_cost

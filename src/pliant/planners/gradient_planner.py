@@ -22,8 +22,9 @@ from pliant.planners.checkpoints import (
     cost_gradient,
     schedule_for,
 )
+from pliant.planners.evaluation import Evaluation, evaluate
 from pliant.planners.options import with_progress
-from pliant.planners.plan_result import INTERRUPTED, Evaluation, Options, Plan, SearchLog, evaluate
+from pliant.planners.plan_result import INTERRUPTED, Options, Plan, SearchLog
 from pliant.planners.trust_region import (
     ControlMetric,
     control_metric,

@@ -7,7 +7,7 @@ import numpy as np
 
 from pliant.core import Array
 from pliant.planners.augmented_state import AugmentedState
-from pliant.planners.plan_result import Evaluation
+from pliant.planners.evaluation import Evaluation
 from pliant.planners.riccati import stage_costs
 from pliant.problem import ControlBound, Problem
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from pliant.core import Array, InputError, Linearizable, TwiceDifferentiable, require_kind
 from pliant.planners.augmented_lagrangian import plan_with_constraints
+from pliant.planners.evaluation import Evaluation
 from pliant.planners.options import with_progress
-from pliant.planners.plan_result import Evaluation, Options, Plan, SearchLog
+from pliant.planners.plan_result import Options, Plan, SearchLog
 from pliant.planners.sensitivity import (
     control_cost_gradient,
     forward_jacobian,

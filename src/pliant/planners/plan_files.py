@@ -26,7 +26,7 @@ from pliant.core import (
     require_number,
     require_positive,
 )
-from pliant.dynamics.simulate import simulate
+from pliant.dynamics.simulation import simulate
 from pliant.planners.iteration import Iteration
 from pliant.planners.model_summary import ModelSummary, check_same_model
 from pliant.store import content_key, read_json, write_json

@@ -15,13 +15,13 @@ from pliant.core import (
     InputError,
     ReducedDynamics,
     Status,
-    Step,
     StepError,
     counted,
     finite_array,
     require_kind,
 )
 from pliant.dynamics.overlaps import overlap_note, with_note
+from pliant.planners.evaluation import NOT_FINITE, Evaluation, evaluate
 from pliant.planners.iteration import Iteration
 from pliant.planners.model_summary import ModelSummary, effector_positions, summarise
 from pliant.planners.options import Options, checked_options
@@ -35,11 +35,11 @@ from pliant.planners.plan_files import (
     read_plan,
     write_plan,
 )
+from pliant.planners.trust_region import project_to_limits
 from pliant.problem import Problem
 from pliant.result_reports import notebook_html, write_report
 from pliant.store import read_json, write_atomic, write_json
 
-NOT_FINITE = "the objective of the run is not a finite number"
 INTERRUPTED = "interrupted; this is the best iterate so far, continue it with resume"
 NO_COUPLING = (
     "No control affects the terms (W_ea = 0): a support fixes the effector, or no actuator moves "
@@ -47,56 +47,6 @@ NO_COUPLING = (
 )
 # A larger relative difference between the saved and the recomputed cost means another problem.
 MAX_COST_MISMATCH = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Evaluation:
-    """Controls, the simulated states and the cost.
-
-    If a step failed, the cost is infinite and `failed` gives the reason.
-    """
-
-    controls: Array  # (steps, n_controls)
-    states: Array  # (steps + 1, n_state)
-    steps: tuple[Step, ...]
-    cost: float
-    failed: str = ""
-
-
-def evaluate(problem: Problem, controls: Array, *, keep: bool = True) -> Evaluation:
-    """Simulate the controls and compute the cost. A failed step does not raise.
-
-    `keep` stores each Step, which derivatives need.
-    """
-    x, steps, states = problem.initial_state, [], [problem.initial_state]
-    p = None if problem.params is None else np.asarray(problem.params, float)
-    if not np.all(np.isfinite(controls)):
-        return Evaluation(
-            controls=controls,
-            states=x[None],
-            steps=(),
-            cost=np.inf,
-            failed="the controls are not finite",
-        )
-    for k, u in enumerate(controls):
-        step = problem.model.step(x, u, p, k)
-        if not step.status or not np.all(np.isfinite(step.x)):
-            why = step.status.text if not step.status else "the state is not finite"
-            return Evaluation(
-                controls=controls, states=x[None], steps=(), cost=np.inf, failed=f"step {k}: {why}"
-            )
-        steps += [step] if keep else []
-        x = step.x
-        states.append(x)
-    run = np.array(states)
-    cost = problem.value(run, controls)
-    return Evaluation(
-        controls=controls,
-        states=run,
-        steps=tuple(steps),
-        cost=cost if np.isfinite(cost) else np.inf,
-        failed="" if np.isfinite(cost) else NOT_FINITE,
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -297,8 +247,6 @@ class SearchLog:
 
         Raises StepError if the guess cannot be simulated.
         """
-        from pliant.planners.trust_region import project_to_limits  # avoids an import cycle
-
         problem, shape, cost = (
             self.problem,
             (self.problem.steps, self.problem.model.n_controls),

@@ -25,7 +25,7 @@ from pliant.core import (
     require_kind,
     require_number,
 )
-from pliant.dynamics.simulate import iterate_steps
+from pliant.dynamics.simulation import iterate_steps
 from pliant.planners.plan_result import Plan, check_exact_derivatives
 from pliant.planners.trust_region import solve_qp
 from pliant.problem import ControlBound, Problem

@@ -7,7 +7,8 @@ import scipy.linalg
 
 from pliant.core import Array, InputError, Linearizable, ReducedDynamics
 from pliant.planners.augmented_state import AugmentedState
-from pliant.planners.plan_result import NO_COUPLING, Evaluation
+from pliant.planners.evaluation import Evaluation
+from pliant.planners.plan_result import NO_COUPLING
 from pliant.problem import Problem
 
 MAX_DENSE_BYTES = 4e9  # memory limit of the dense stages

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pliant.core import Array, Linearizable, Linearization
-from pliant.planners.plan_result import Evaluation
+from pliant.planners.evaluation import Evaluation
 from pliant.problem import Observation, Problem
 
 

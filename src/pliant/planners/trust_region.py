@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.linalg.lapack import dpbtrf, dtbtrs
 
 from pliant.core import Array, InputError
-from pliant.planners.plan_result import Evaluation
+from pliant.planners.evaluation import Evaluation
 from pliant.problem import Problem, apply_stencil
 
 

@@ -6,7 +6,8 @@ from typing import Protocol
 import numpy as np
 
 from pliant.core import Array, InputError
-from pliant.planners.plan_result import INTERRUPTED, Evaluation, Plan, SearchLog, evaluate
+from pliant.planners.evaluation import Evaluation, evaluate
+from pliant.planners.plan_result import INTERRUPTED, Plan, SearchLog
 from pliant.planners.trust_region import TrustRegionStep
 from pliant.problem import Problem
 

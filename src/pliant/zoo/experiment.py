@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pliant.core import Array, Dynamics, InputError, is_integer, nearest, quoted, require_seed
-from pliant.dynamics.simulate import Policy, iterate_steps
+from pliant.dynamics.simulation import Policy, iterate_steps
 from pliant.linalg import available_solvers
 from pliant.parallel import Cluster
 from pliant.progress import Progress, reporting, silent

@@ -14,7 +14,7 @@ from pliant.report import Plot
 from pliant.report.particle_files import write_vtk
 from pliant.report.particle_scene import particle_scene
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
-from pliant.zoo.robots.biped import LENGTH, MIN_CABLE_LENGTH, biped
+from pliant.zoo.robots.biped_robot import LENGTH, MIN_CABLE_LENGTH, biped
 
 BODY_LENGTH = 0.4  # [m]
 HOLD_STEPS = 5  # steps for which a random control of the first guess is constant

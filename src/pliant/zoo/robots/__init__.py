@@ -6,15 +6,15 @@
 2
 """
 
-from pliant.zoo.robots.biped import biped
+from pliant.zoo.robots.biped_robot import biped
 from pliant.zoo.robots.cylinder import silicone_cylinder
-from pliant.zoo.robots.diamond import diamond
+from pliant.zoo.robots.diamond_robot import diamond
 from pliant.zoo.robots.finger import hydraulic_finger
-from pliant.zoo.robots.irb14000 import irb14000
-from pliant.zoo.robots.liandford import liandford
-from pliant.zoo.robots.line_arm import line_arm, plane_arm
+from pliant.zoo.robots.irb14000_arm import irb14000
+from pliant.zoo.robots.liandford_robot import liandford
+from pliant.zoo.robots.line_arms import line_arm, plane_arm
 from pliant.zoo.robots.pendulum_hydraulic import hydraulic_pendulum
-from pliant.zoo.robots.stiff_flop import stiff_flop
+from pliant.zoo.robots.stiff_flop_arm import stiff_flop
 
 __all__ = [
     "biped",

@@ -15,7 +15,7 @@ from pliant.contact import Contact, plane
 from pliant.geometry import Box
 from pliant.materials import from_moduli
 from pliant.robot import Effector, Patch, Robot
-from pliant.zoo.robots.irb14000 import irb14000
+from pliant.zoo.robots.irb14000_arm import irb14000
 
 GRAVITY = (0.0, 0.0, -9.81)
 # [rad] the gripper points down at (0.35, -0.15, 0.55) m, at least 0.77 rad from all joint limits

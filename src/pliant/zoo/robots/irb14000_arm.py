@@ -13,4 +13,4 @@ def irb14000(side: str, start: ArrayLike | None = None) -> Arm:
     z points up and x away from the body. `start` (7,) [rad] are the initial joint angles; by
     default the gripper is in front of the body, far from all joint limits.
     """
-    return load_arm(Path(__file__).with_suffix(".toml"), side=side, start=start)
+    return load_arm(Path(__file__).with_name("irb14000.toml"), side=side, start=start)
