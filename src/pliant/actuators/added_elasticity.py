@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,22 +40,10 @@ class AddedElasticity:
 
     law: ElasticLaw
     region: str | Domain = "body"  # a region or material by name, or a shape in rest coordinates
-
-    @property
-    def n_controls(self) -> int:
-        return 0
-
-    @property
-    def neutral(self) -> float:
-        return 0.0
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        return -inf, inf
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        return ()
+    n_controls: ClassVar[int] = 0
+    neutral: ClassVar[float] = 0.0
+    limits: ClassVar[tuple[float, float]] = (-inf, inf)
+    units: ClassVar[tuple[str, ...]] = ()
 
     def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
         return ()

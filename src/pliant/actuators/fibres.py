@@ -4,6 +4,7 @@ pneumatic chamber."""
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -63,25 +64,13 @@ class Fibres:
     stiffness: float  # [Pa] Young's modulus of the fibres times their volume fraction
     # rest points (k, dim) [m] -> directions (k, dim) of any length
     direction: Callable[[Array], Array] = circumferential
+    n_controls: ClassVar[int] = 0
+    neutral: ClassVar[float] = 0.0
+    limits: ClassVar[tuple[float, float]] = (-inf, inf)
+    units: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
         require_positive("The stiffness of the fibres", self.stiffness, "Pa")
-
-    @property
-    def n_controls(self) -> int:
-        return 0
-
-    @property
-    def neutral(self) -> float:
-        return 0.0
-
-    @property
-    def limits(self) -> tuple[float, float]:
-        return -inf, inf
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        return ()
 
     def polylines(self, body: AttachableBody) -> tuple[Polyline, ...]:
         return ()

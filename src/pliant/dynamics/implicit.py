@@ -1,8 +1,7 @@
 """The implicit time-stepping rules: equilibria, backward Euler (BDF1) and BDF2."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import final
 
@@ -10,8 +9,6 @@ import numpy as np
 
 from pliant.argument_checks import check_dt
 from pliant.core import Array, EquilibriumTangent, InputError
-from pliant.dynamics.energy_minimisation import SolverOptions
-from pliant.dynamics.equations import Equations
 from pliant.dynamics.equilibrium_tangent import equilibrium_tangent
 from pliant.dynamics.implicit_model import ImplicitModel
 from pliant.dynamics.integration_rules import (
@@ -20,7 +17,6 @@ from pliant.dynamics.integration_rules import (
     euler_rule,
     quasistatic_rule,
 )
-from pliant.robot import Robot
 
 
 @final
@@ -52,12 +48,7 @@ class Quasistatic(ImplicitModel):
     True
     """
 
-    robot: Robot
     _: KW_ONLY
-    design: Sequence[str] = ()
-    solver_options: SolverOptions = field(default_factory=SolverOptions)
-    solver: str | None = None
-    equations: Equations = None  # type: ignore[assignment]
     dt: float = 1.0
 
     def __post_init__(self) -> None:
@@ -113,18 +104,6 @@ class ImplicitEuler(ImplicitModel):
     array([0.2, 0. ])
     """
 
-    robot: Robot
-    _: KW_ONLY
-    dt: float
-    design: Sequence[str] = ()
-    solver_options: SolverOptions = field(default_factory=SolverOptions)
-    solver: str | None = None
-    equations: Equations = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dt", check_dt(self.dt))
-        self.make_equations()
-
     @cached_property
     def rule(self) -> IntegrationRule:
         return euler_rule(self.dt)
@@ -155,18 +134,6 @@ class BDF2(ImplicitModel):
     >>> run.states.shape  # three positions (2,) in each state
     (6, 6)
     """
-
-    robot: Robot
-    _: KW_ONLY
-    dt: float
-    design: Sequence[str] = ()
-    solver_options: SolverOptions = field(default_factory=SolverOptions)
-    solver: str | None = None
-    equations: Equations = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dt", check_dt(self.dt))
-        self.make_equations()
 
     @cached_property
     def rule(self) -> IntegrationRule:

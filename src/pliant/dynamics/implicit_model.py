@@ -8,7 +8,7 @@ factor of dg/dq' gives every derivative of the step by the implicit function the
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -57,10 +57,12 @@ class ImplicitTape:
     viscous: Viscosity
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ImplicitModel(RobotModel):
     """A robot's dynamics by an implicit rule: Quasistatic, ImplicitEuler or BDF2."""
 
-    solver_options: SolverOptions
+    _: KW_ONLY
+    solver_options: SolverOptions = field(default_factory=SolverOptions)
 
     @property
     @abstractmethod

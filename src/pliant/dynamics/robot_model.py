@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import scipy.sparse as sp
 
+from pliant.argument_checks import check_dt
 from pliant.bodies import Body, Potential
 from pliant.contact import Contact
 from pliant.core import Array, Params, Space, effector_jacobian, effector_position
@@ -14,14 +15,20 @@ from pliant.dynamics.equations import Equations
 from pliant.robot import Robot
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class RobotModel(ABC):
     """A robot's equations with a time-stepping rule. Subclasses are frozen dataclasses."""
 
     robot: Robot
+    _: KW_ONLY
     dt: float  # [s]
-    design: Sequence[str]
-    solver: str | None
-    equations: Equations
+    design: Sequence[str] = ()  # names of the active parameters
+    solver: str | None = None  # "multifrontal", "cholmod" or None for the faster one
+    equations: Equations = None  # type: ignore[assignment]  # built if left out
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dt", check_dt(self.dt))
+        self.make_equations()
 
     @property
     @abstractmethod
@@ -76,7 +83,7 @@ class RobotModel(ABC):
             "robot": robot,
             "equations": replace(self.equations, robot=robot),
         }
-        return replace(self, **changes)  # type: ignore[type-var]  # subclasses are dataclasses
+        return replace(self, **changes)
 
     def control_limits(self) -> tuple[Array, Array]:
         return self.robot.control_limits()
@@ -97,7 +104,7 @@ class RobotModel(ABC):
         return effector_jacobian(self, name, x)
 
     def make_equations(self) -> None:
-        """Build the equations, unless they were given. Called when a model is made."""
+        """Build the equations, unless they were given."""
         if self.equations is None:
             made = Equations(robot=self.robot, design=self.design, solver=self.solver)
             object.__setattr__(self, "equations", made)

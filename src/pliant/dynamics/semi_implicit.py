@@ -5,15 +5,14 @@ M (w - v) + h [alpha M w + D(q) w + h K(q) w + dW/dq(q, u)] = 0, and q' = q + h 
 at q, so the derivative of the step needs the third derivative of the energy, contracted with w.
 """
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
 from pliant import linalg
-from pliant.argument_checks import check_dt, check_index, check_state, check_step
+from pliant.argument_checks import check_index, check_state, check_step
 from pliant.bodies import (
     NO_VISCOSITY,
     DampedSemiImplicitBody,
@@ -35,11 +34,10 @@ from pliant.core import (
     map_columns,
 )
 from pliant.dynamics.cell_sums import CellSums
-from pliant.dynamics.equations import Equations, ModelCoefficients
+from pliant.dynamics.equations import ModelCoefficients
 from pliant.dynamics.implicit import Quasistatic
 from pliant.dynamics.robot_model import RobotModel
 from pliant.dynamics.semi_implicit_jacobian import StateJacobian
-from pliant.robot import Robot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,17 +71,6 @@ class SemiImplicit(RobotModel):
     >>> run.states.shape  # position (2,) and velocity (2,) in each state
     (6, 4)
     """
-
-    robot: Robot
-    _: KW_ONLY
-    dt: float
-    design: Sequence[str] = ()
-    solver: str | None = None
-    equations: Equations = None  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "dt", check_dt(self.dt))
-        self.make_equations()
 
     def initial_state(self) -> Array:
         """Return the rest shape at rest."""

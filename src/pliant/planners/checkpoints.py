@@ -47,7 +47,7 @@ def cost_gradient(
         return GradientEvaluation(
             controls=controls, cost=np.inf, failed="the controls are not finite"
         ), np.zeros_like(controls)
-    run = _Run(problem, controls)
+    run = _ReverseRun(problem, controls)
     try:
         plan = (
             schedule
@@ -85,7 +85,7 @@ def schedule_for(problem: Problem, controls: Array, checkpoints: Checkpoints) ->
             )
         return Schedule(tapes=N) if checkpoints == "all" else uniform_schedule(N)
     budget = require_number("The memory limit of the checkpoints", checkpoints, "bytes")
-    run = _Run(problem, controls)
+    run = _ReverseRun(problem, controls)
     tape = run.size(run.step(0, problem.initial_state))
     if not budget >= tape:
         raise InputError(
@@ -102,7 +102,7 @@ class _Failed(Exception):
     """A step could not be simulated."""
 
 
-class _Run:
+class _ReverseRun:
     """The simulation of a problem. It stores the observations of each state, not the state."""
 
     def __init__(self, problem: Problem, controls: Array) -> None:
@@ -186,7 +186,7 @@ class _Run:
         return retained_bytes((step.x, step.tape), without=self.model)
 
 
-def _reverse(run: _Run, plan: Schedule) -> Array:
+def _reverse(run: _ReverseRun, plan: Schedule) -> Array:
     """Return the gradient (steps, n_controls) by a reverse sweep."""
     problem = run.problem
     g, bar = control_cost_gradient(problem, run.controls), np.zeros(problem.model.space.size)
@@ -204,7 +204,7 @@ def _reverse(run: _Run, plan: Schedule) -> Array:
     return _add_direct_terms(run, g)
 
 
-def _simulate_steps(run: _Run, k: int, end: int, x: Array) -> list[Step]:
+def _simulate_steps(run: _ReverseRun, k: int, end: int, x: Array) -> list[Step]:
     steps: list[Step] = []
     for j in range(k, end):
         steps.append(run.step(j, steps[-1].x if steps else x))
@@ -212,7 +212,7 @@ def _simulate_steps(run: _Run, k: int, end: int, x: Array) -> list[Step]:
 
 
 def _vjp_steps(
-    run: _Run, bar: Array, g: Array, steps: list[Step], first: int, states: int
+    run: _ReverseRun, bar: Array, g: Array, steps: list[Step], first: int, states: int
 ) -> Array:
     """Return the adjoint before step `first` and add the steps' part to the gradient g."""
     run.update_peak(states, steps)
@@ -228,7 +228,7 @@ def _vjp_steps(
     return bar
 
 
-def _add_direct_terms(run: _Run, g: Array) -> Array:
+def _add_direct_terms(run: _ReverseRun, g: Array) -> Array:
     """Return g with the direct dependence of the observations on the controls."""
     for observation, slope in zip(run.problem.observations, run.loss_gradients, strict=True):
         for j, D in enumerate(observation.controls):
