@@ -17,7 +17,7 @@ from pliant.mpm import MaterialPoint
 from pliant.problem import Effort, Goal, Reward
 from pliant.robot import Effector
 from pliant.zoo.robots import biped, diamond, hydraulic_finger, line_arm
-from pliant.zoo.robots.biped import LENGTH, WIDTH
+from pliant.zoo.robots.biped_robot import LENGTH, WIDTH
 
 ModelAndTask = tuple[Dynamics, ControlTask]
 
