@@ -61,6 +61,11 @@ class StepError(PliantError, RuntimeError):
     """
 
 
+class NoSurrogateError(InputError, AttributeError):
+    """A model without a surrogate, where one is needed. It is an AttributeError, so that a model
+    whose `surrogate` raises it does not count as Refinable."""
+
+
 class MissingExtra(PliantError, ImportError):
     """A missing optional package. The text gives the install command."""
 

@@ -431,6 +431,39 @@ def test_new_samples_exclude_corners_of_largest_cells():
 
 
 @dims
+def test_tree_warns_where_it_stops_above_its_tolerance(d):
+    """The warning names the number of deepest cells, the largest error and its place."""
+    f, points = Ridge(6.0), path_across_ridge(d)
+    coarse, fine = (
+        tree(f, d, tolerance=1e-3, max_depth=depth, origin=-0.1) for depth in (2, 20 // d)
+    )
+    evaluations = []
+    for t in (coarse, fine):
+        for x in points:
+            t(x)
+        evaluations.append(t.evaluations)
+    assert fine.warnings == []
+    assert max_error(fine, f, points) < 1e-2 < max_error(coarse, f, points)
+    (warning,) = coarse.warnings
+    assert "stopped at its deepest level 2 in" in warning
+    assert "above the tolerance 1.0e-03" in warning
+    assert coarse.evaluations == evaluations[0]
+    (level, index), worst = max(coarse._unresolved.items(), key=lambda item: item[1])
+    assert level == 2
+    assert worst > 1e-3
+    corner = coarse.origin + coarse.size * np.frombuffer(index, np.int64) / 4.0
+    assert ridge_distance(corner) < 0.25 * NORMAL[:d].sum() + 0.25  # beside the ridge
+
+
+def test_tree_of_one_level_makes_no_evaluation_for_its_warning():
+    """The largest cell has no known corners, so its children have no estimate."""
+    t = tree(Ridge(6.0), 2, tolerance=1e-3, max_depth=1)
+    t(np.array([0.2, 0.2]))
+    assert t.evaluations == 4
+    assert t.warnings == []
+
+
+@dims
 def test_covers_is_true_only_without_new_evaluations(rng, d):
     """`covers` is called before and after each query. It does not change the tree."""
     points, options = points_near_ridge(d)

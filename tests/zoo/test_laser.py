@@ -5,6 +5,7 @@ import html
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,14 +17,18 @@ from pliant.dynamics.latent import Latent
 from pliant.store import read_json, read_trajectory
 from pliant.surrogate import CornerStore
 from pliant.zoo import experiment as experiment_module
+from pliant.zoo.clearance import beam_clearance, surface_clearance
 from pliant.zoo.experiment import run
 from pliant.zoo.experiments import arm_2d, arm_circle, arm_obstacles
 from pliant.zoo.laser import BEAM_EFFECTORS, beam_spot, spot_target
 from pliant.zoo.registry import find
 from pliant.zoo.robots import line_arm, plane_arm
+from pliant.zoo.robots.line_arm import WIDTH
 
 SMALL = {"layers": "8", "across": "2", "steps": "12", "dt": "0.4"}  # of arm-2d
 TASKS = {"arm-circle": arm_circle.task, "arm-obstacles": arm_obstacles.task, "arm-2d": arm_2d.task}
+SETTINGS = find("arm-circle").resolve_settings(quick=True)
+CIRCLE_STEPS = range(SETTINGS["steps"] // 5, SETTINGS["steps"] + 1)
 every = pytest.mark.parametrize("name", TASKS)
 
 
@@ -131,15 +136,60 @@ def target_at(name, s, step):
     return s["radius"] * np.array([np.cos(turn), np.sin(turn)])
 
 
-def test_clamps_block_the_direct_path_and_constraint_is_squared_distance():
-    """The straight path to the goal crosses both clamps. The edge of a clamp is at the limit of the
-    constraint, its centre farthest inside."""
-    task = arm_obstacles.task(find("arm-obstacles").resolve_settings(quick=True))
-    (constraint,) = task.constraints
-    assert constraint.effector == BEAM_EFFECTORS
+def test_circle_errors_measure_radius_angle_and_timing():
+    """A spot that stands still on the circle has no radial error, but is half a turn wrong. So is
+    one that runs backwards. One that is a step late is behind by the angle of a step."""
+    task = arm_circle.task(find("arm-circle").resolve_settings(quick=True))
+    radius, lead = 0.05, task.steps // 5
+    good = np.vstack(
+        [np.zeros((lead, 2)), [target_at("arm-circle", SETTINGS, k) for k in CIRCLE_STEPS]]
+    )
+    turn = 360.0 / (task.steps - lead)
+
+    def errors(spots):
+        found = arm_circle.circle_errors(spots, task, radius)
+        return [found[name].value for name in ("radial error", "angle error", "timed path error")]
+
+    np.testing.assert_allclose(errors(good), 0.0, atol=1e-9)
+    still = np.tile([radius, 0.0], (task.steps + 1, 1))
+    np.testing.assert_allclose(errors(still), [0.0, 180.0, 2.0], atol=1e-9)
+    backwards = good * [1.0, -1.0]
+    assert errors(backwards)[0] == pytest.approx(0.0, abs=1e-9)
+    assert errors(backwards)[1] > 170.0
+    late = np.vstack([good[:lead], good[lead : lead + 1], good[lead:-1]])
+    chord = 2.0 * np.sin(np.deg2rad(turn) / 2.0)
+    np.testing.assert_allclose(errors(late), [0.0, turn, chord], atol=1e-9)
+    wide = np.vstack([good[:lead], 1.1 * good[lead:]])
+    np.testing.assert_allclose(errors(wide), [0.1, 0.0, 0.1], atol=1e-9)
+
+
+def test_beam_that_stands_still_on_the_circle_does_not_reach_its_goal(monkeypatch, tmp_path):
+    """The experiment fails for a plan whose spot is on the circle all the time, without moving."""
+    true = arm_circle.plan_laser
+
+    def stands_still(context, task):
+        planned = true(context, task)
+        still = np.tile([float(SETTINGS["radius"]), 0.0], (task.steps + 1, 1))
+        return replace(planned, replayed_spots=still)
+
+    monkeypatch.setattr(arm_circle, "plan_laser", stands_still)
+    monkeypatch.setattr(experiment_module, "write_animation", lambda *args, **options: [])
+    result = run(find("arm-circle"), out=tmp_path, quick=True)
+    assert result["metrics"]["largest radial error of the replay"]["value"] < 1e-12
+    assert result["status"].startswith("not reached: the spot of the replay is up to 200.0%")
+
+
+def test_obstacles_block_the_direct_beam_and_constraints_are_squared_distances():
+    """The straight path of the spot crosses both clamps. The edge of a clamp, wider by the margin,
+    is at the limit of the constraint."""
+    settings = find("arm-obstacles").resolve_settings(quick=True)
+    task = arm_obstacles.task(settings)
+    beam, side = task.constraints
+    assert beam.effector == BEAM_EFFECTORS
+    height, margin = task.plate_height, settings["margin"]
 
     def kept(spot):
-        return constraint.function(np.array([*spot, task.plate_height, *spot, 0.1]))
+        return beam.function(np.array([*spot, height, *spot, 0.1]))  # a vertical beam
 
     straight = np.linspace([0.0, 0.0], arm_obstacles.GOAL, 50)
     assert all(min(kept(spot)[k] for spot in straight) < 1.0 for k in range(2))
@@ -148,9 +198,33 @@ def test_clamps_block_the_direct_path_and_constraint_is_squared_distance():
     for k, (x, y, r) in enumerate(arm_obstacles.CLAMPS):
         assert kept((x, y))[k] == pytest.approx(0.0, abs=1e-15)
         for turn in np.linspace(0.0, 6.0, 7):
-            edge = np.array([x + r * np.cos(turn), y + r * np.sin(turn)])
+            edge = np.array([np.cos(turn), np.sin(turn)]) * (r + margin) + [x, y]
             assert kept(edge)[k] == pytest.approx(1.0)
             assert kept(np.array([x, y]) + 2.0 * (edge - [x, y]))[k] == pytest.approx(4.0)
+    # an oblique beam: its distance from the centre, not that of its spot
+    spot, base = np.array([0.05, 0.012, height]), np.array([0.0, 0.012, 0.1])
+    lens = 0.5 * (spot + base)
+    x, y, r = arm_obstacles.CLAMPS[0]
+    along = (spot - base) / np.linalg.norm(spot - base)
+    true = np.linalg.norm(np.cross(np.array([x, y, height]) - base, along))
+    found = beam.function(np.concatenate([lens, base]))[0]
+    assert found == pytest.approx((true / (r + margin)) ** 2)
+    ball = np.array(arm_obstacles.BALL)
+    points = np.stack([ball[:3] + [ball[3] + margin, 0.0, 0.0], ball[:3] + [0.0, 0.0, ball[3]]])
+    inside = side.function(points.ravel())
+    np.testing.assert_allclose(inside, [1.0, (ball[3] / (ball[3] + margin)) ** 2])
+
+
+def test_obstacles_are_outside_the_arm_and_the_beam_at_rest():
+    task = arm_obstacles.task(find("arm-obstacles").resolve_settings(quick=True))
+    body = task.robot.body()
+    nodes = body.rest.reshape(1, -1, 3).repeat(3, axis=0)
+    clearance = surface_clearance(nodes, body.mesh.boundary()[:, :3], task.spheres)
+    x, _, _, r = arm_obstacles.BALL
+    assert clearance == pytest.approx(x - r - WIDTH / 2)
+    beams = np.tile([[0.0, 0.0, 0.2], [0.0, 0.0, task.plate_height]], (3, 1, 1))
+    cx, cy, cr = arm_obstacles.CLAMPS[0]
+    assert beam_clearance(beams, task.spheres) == pytest.approx(np.hypot(cx, cy) - cr)
 
 
 # Runs: every experiment is run in tests/zoo/test_run.py; here a smaller one, without its animation
@@ -192,11 +266,18 @@ def test_run_reports_path_accuracy_and_evaluation_metrics(first):
     assert read_json(folder / "result.json") == result
     found = values(result)
     assert found["exact evaluations"] == len(corners(folder)) > 4
-    assert found["reduction factor of evaluations"] == pytest.approx(
-        found["shape queries"] / found["exact evaluations"]
-    )
-    assert found["reduction factor of evaluations"] > 2.0
-    assert 0.0 < found["step error"] < 1e-5
+    for count in ("shape queries", "simulated steps"):
+        assert found[f"reduction factor of {count}"] == pytest.approx(
+            found[count] / found["exact evaluations"]
+        )
+    runs = found["iterations"] + found["refinement levels"]  # one more on each level, the guess
+    assert found["simulated steps"] == int(SMALL["steps"]) * runs
+    assert found["shape queries"] > found["simulated steps"] > found["exact evaluations"]
+    units = {name: metric["unit"] for name, metric in result["metrics"].items()}
+    assert units["step error"] == units["estimated step error"] == "of positions and velocities"
+    assert units["position error of a step"] == "of the positions"
+    assert 0.0 < found["step error"] <= 1.02 * found["estimated step error"] < 1e-5
+    assert 0.0 < found["position error of a step"] < 1e-5
     assert found["step error"] < found["step error relative to its increment"] < 0.1
     assert 0.0 < found["holdout error"] < 1e-5
     assert found["observed convergence order"] == pytest.approx(4.0, abs=1.0)
@@ -234,7 +315,8 @@ def test_report_contains_the_certificate(first):
         "largest surplus of each level",
         "observed order",
         "error at random points",
-        "error of one step",
+        "error of one step, largest of 6 random steps",
+        "estimated error of one step, largest of 12 steps",
         "replay with the full model",
     ):
         assert any(note.startswith(start) for note in result["notes"])

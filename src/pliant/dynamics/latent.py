@@ -23,6 +23,7 @@ from pliant.core import (
     Dynamics,
     InputError,
     Linearization,
+    NoSurrogateError,
     Params,
     Space,
     Status,
@@ -57,11 +58,6 @@ MAX_CONDITION = 1e12  # condition number above which controls count as dependent
 MIN_STEP_FRACTION = 1e-4  # of a Newton step; the line search ends there
 # residual (d,), its Jacobian (d, d), and the Jacobian without the curvature of the shapes (d, d)
 ResidualAndJacobians = tuple[Array, Array, Array]
-
-
-class NoSurrogateError(InputError, AttributeError):
-    """A latent model without a surrogate. It is an AttributeError, so that the model does not count
-    as Refinable."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -60,6 +60,8 @@ class Plot:
     # "steps": piecewise constant, like controls
     kind: Literal["line", "points", "both", "steps"] = "line"
     equal: bool = False  # equal scales along x and y
+    markers: tuple[str, ...] = ()  # names of series that are drawn as points without a line
+    thin: tuple[str, ...] = ()  # names of series that are drawn as thin grey lines
 
 
 def plot_png(plot: Plot, *, size: tuple[float, float] = (6.4, 3.6), dpi: int = 160) -> bytes:
@@ -105,9 +107,13 @@ def _paint(axes: Axes, plot: Plot, series: Mapping[str, tuple[Array, Array]]) ->
     marker = "o" if plot.kind in ("points", "both") else None
     shape = "steps-post" if plot.kind == "steps" else "default"
     for i, (name, (x, y)) in enumerate(series.items()):
-        dash = "none" if plot.kind == "points" else DASHES[i // len(palette.SERIES) % len(DASHES)]
-        colour = palette.SERIES[i % len(palette.SERIES)]
-        axes.plot(x, y, label=_literal(name), color=colour, ls=dash, marker=marker, drawstyle=shape)
+        if name in plot.thin:
+            axes.plot(x, y, label=_literal(name), color=palette.SECONDARY, lw=0.5, zorder=1.6)
+            continue
+        points = plot.kind == "points" or name in plot.markers
+        dash = "none" if points else DASHES[i // len(palette.SERIES) % len(DASHES)]
+        colour, dot = palette.SERIES[i % len(palette.SERIES)], "o" if points else marker
+        axes.plot(x, y, label=_literal(name), color=colour, ls=dash, marker=dot, drawstyle=shape)
     for dash, (name, value) in zip(
         cycle([(0, (6, 3)), (0, (2, 2))]), plot.references.items(), strict=False
     ):

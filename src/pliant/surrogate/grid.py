@@ -140,6 +140,12 @@ class Grid:
         ]
         return [s for s, mine in zip(good, here, strict=True) if mine]
 
+    def visited_cells(self) -> Array:
+        """Return the lower corners (n, d) of the cells that queries have used. A cell has the size
+        `size`."""
+        indices = np.array([np.frombuffer(key, np.int64) for key in self._tables])
+        return self._points(indices.reshape(-1, self.dim))
+
     def covers(self, x: Array) -> bool:
         """Return whether a query at x needs no exact evaluation."""
         if not np.all(within(x, self.domain)):

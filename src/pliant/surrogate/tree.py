@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 
-from pliant.core import Array, InputError, require_positive
+from pliant.core import Array, InputError, counted, require_positive
 from pliant.surrogate.corners import Corners, check_corners
 from pliant.surrogate.domain import check_domain, check_lengths, check_query, each_axis, within
 from pliant.surrogate.grid import require_values
@@ -65,6 +65,7 @@ class Tree:
         self._leaves: dict[Cell, list[tuple[int, Array]]] = {}  # the leaves that a leaf depends on
         self._surplus: dict[Cell, float] = {}
         self._cell_data: dict[Cell, Array] = {}  # data of corners from one cell only
+        self._unresolved: dict[Cell, float] = {}  # deepest leaves and their estimated errors
         self.changes = 0  # increases when earlier results may have changed
 
     @property
@@ -79,9 +80,10 @@ class Tree:
         """Return whether a query at x needs no exact evaluation."""
         if not np.all(within(x, self.domain)):
             return False
-        node, split = (
+        node, split, unresolved = (
             np.floor((x - self.origin) / self.size * 2.0**FINEST_LEVEL).astype(np.int64),
             self._split.copy(),
+            self._unresolved.copy(),
         )
         try:  # split temporarily, as the query would
             while True:
@@ -95,7 +97,7 @@ class Tree:
                 else:
                     return True
         finally:
-            self._split = split
+            self._split, self._unresolved = split, unresolved
             self._leaves.clear()
 
     def new_samples(self) -> list[Sample]:
@@ -108,8 +110,17 @@ class Tree:
 
     @property
     def warnings(self) -> list[str]:
-        """Empty: cells with inconsistent slopes are split."""
-        return []
+        """A warning if cells of the deepest level exceed the tolerance."""
+        if not self._unresolved:
+            return []
+        level, index = max(self._unresolved, key=lambda cell: self._unresolved[cell])
+        corner = self.origin + self.size * np.frombuffer(index, np.int64) / 2.0**level
+        return [
+            f"the tree stopped at its deepest level {self.max_depth} in "
+            f"{counted(len(self._unresolved), 'cell')}. The largest estimated error is "
+            f"{self._unresolved[level, index]:.1e}, above the tolerance {self.tolerance:.1e}, at "
+            f"{np.array2string(corner, precision=4)}. Raise max_depth or the tolerance"
+        ]
 
     def refined(self) -> "Tree":
         """Return a tree on the same corners with half the cell size and a sixteenth of the
@@ -186,12 +197,24 @@ class Tree:
 
     def _too_coarse(self, level: int, index: Array) -> bool:
         """Return whether a leaf's estimated error exceeds the tolerance."""
-        if level >= self.max_depth:
-            return False
         key = (level, index.tobytes())
+        if level >= self.max_depth:
+            self._check_deepest(key, index)
+            return False
         if key not in self._surplus:
             self._surplus[key] = self._compute_surplus(level, index)
         return self._surplus[key] / 16.0 > self.tolerance
+
+    def _check_deepest(self, key: Cell, index: Array) -> None:
+        """Record a leaf of the deepest level whose estimated error exceeds the tolerance. It takes
+        no exact evaluation that the leaf does not need."""
+        level = key[0]
+        if not self.corners.all_have_values(self._point(self._nodes(level - 1, index >> 1))):
+            return
+        if key not in self._surplus:
+            self._surplus[key] = self._compute_surplus(level, index)
+        if self._surplus[key] / 16.0 > self.tolerance:
+            self._unresolved[key] = self._surplus[key] / 16.0
 
     def _compute_surplus(self, level: int, index: Array) -> float:
         """Return the error of the parent cell's interpolant at the corners of a leaf."""

@@ -14,6 +14,7 @@ from pliant.core import (
     Dynamics,
     InputError,
     Linearization,
+    NoSurrogateError,
     Params,
     Space,
     Status,
@@ -254,7 +255,7 @@ class SwimmerModel:
     def surrogate(self) -> Surrogate:
         """The interpolated added mass. Raises InputError for a model without interpolation."""
         if not isinstance(self.added_mass, InterpolatedAddedMass):
-            raise InputError(
+            raise NoSurrogateError(
                 "The added mass of this model is exact, so there is no surrogate to refine. Use "
                 "the model that SwimmerModel(robot, dt=..., cell=...) returns."
             )

@@ -1,8 +1,8 @@
 """Tasks of [Jia2019] with a laser at the tip of a soft arm. Its beam meets a horizontal plate, and
 plans use an interpolated grid of equilibrium shapes."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -12,10 +12,8 @@ from pliant.dynamics.latent import Latent
 from pliant.planners import Options, RefinedPlan, plan_refined
 from pliant.planners.hierarchy import level_count
 from pliant.problem import Constraint, Problem, Residual, Term
-from pliant.report import Line, Plot, Scene, palette
-from pliant.report.robot_scene import robot_scene
 from pliant.robot import Robot
-from pliant.zoo.experiment import ExperimentRun, Metric, Outcome
+from pliant.zoo.experiment import ExperimentRun
 
 BEAM_EFFECTORS = ("laser", "laser base")  # two points on the beam: lens and base
 
@@ -57,7 +55,8 @@ class LaserTask:
     terms: Sequence[Term]
     constraints: Sequence[Constraint] = ()
     target_curve: Array  # (k, dim) [m] on the plate
-    obstacles: Sequence[Array] = ()  # outlines (k, dim) [m] of obstacles on the plate
+    # (k, 4) centre and radius [m] of spherical obstacles
+    spheres: Array = field(default_factory=lambda: np.zeros((0, 4)))
 
     def problem(self, model: Latent) -> Problem:
         """Return the planning problem on a latent model."""
@@ -84,6 +83,19 @@ class LaserPlan:
     def model(self) -> Latent:
         """The model on the finest grid."""
         return cast(Latent, self.refined.levels[-1].model)
+
+    def beams(self, *, replayed: bool) -> Array:
+        """Return the lens and the spot (steps + 1, 2, dim) [m] of the replay or of the plan."""
+        robot, model = self.task.robot, self.model
+        spots = self.replayed_spots if replayed else self.spots
+        lens = (
+            np.array([robot.effector_position(BEAM_EFFECTORS[0], q) for q in self.positions])
+            if replayed
+            else self.refined.plan.states[:, : model.space.n_dofs]
+            @ model.effector_rows(BEAM_EFFECTORS[0]).toarray().T
+        )
+        heights = np.full(len(spots), self.task.plate_height)
+        return np.stack([lens, np.column_stack([spots, heights])], axis=1)
 
 
 def check(task: LaserTask) -> None:
@@ -153,158 +165,3 @@ def probe(task: LaserTask) -> tuple[Latent, Array, Array]:
     for k in range(2):
         x = model.step(x, u, None, k).x
     return model, x, u
-
-
-def outcome(
-    planned: LaserPlan,
-    *,
-    title: str,
-    metrics: Mapping[str, Metric],
-    reached: bool,
-    message: str,
-    paper: Mapping[str, float | str] | None = None,
-) -> Outcome:
-    """Return the outcome of a laser experiment: the given metrics, then those of the surrogate
-    beside the metrics of the paper."""
-    refined, paper = planned.refined, paper or {}
-    c = refined.certificate
-    all_metrics = {
-        **metrics,
-        "exact evaluations": Metric(value=refined.evaluations, paper=paper.get("evaluations")),
-        "shape queries": Metric(value=refined.queries, paper=paper.get("queries")),
-        "reduction factor of evaluations": Metric(
-            value=refined.queries / refined.evaluations, paper=paper.get("reduction")
-        ),
-        **optional_metric("step error", c.step_error, "of the positions", paper.get("error")),
-        **optional_metric(
-            "step error relative to its increment", c.increment_error, "of the increment"
-        ),
-        **optional_metric("holdout error", c.holdout_error, "of the positions"),
-        **optional_metric("observed convergence order", c.observed_order),
-        **optional_metric("Richardson error estimate", c.richardson_error, "of the positions"),
-        "objective": Metric(value=c.cost),
-        **optional_metric("replay cost of the full model", c.replay_cost),
-        "refinement levels": Metric(value=len(refined.levels), paper=paper.get("levels")),
-        "iterations": Metric(value=refined.iterations),
-        "planning time": Metric(value=refined.seconds, unit="s"),
-        "unknowns of the full model": Metric(
-            value=planned.positions.shape[1], paper=paper.get("unknowns")
-        ),
-    }
-    return Outcome(
-        metrics=all_metrics,
-        plots=plots(planned),
-        scene=_scene(planned, title),
-        reached=reached,
-        message=message,
-        notes=tuple(c.lines()),
-    )
-
-
-def optional_metric(
-    name: str, value: float | None, unit: str = "-", paper: float | str | None = None
-) -> dict[str, Metric]:
-    """Return a metric by its name, or nothing if its value is None."""
-    return {} if value is None else {name: Metric(value=value, unit=unit, paper=paper)}
-
-
-def plots(planned: LaserPlan) -> list[Plot]:
-    """Return plots of evaluations, convergence, tensions and beam spot."""
-    task, levels = planned.task, planned.refined.levels
-    rows = [row for level in levels for row in level.result.notes["queries"]]
-    total_queries, before = [], 0
-    for level in levels:
-        total_queries += [before + queries for _, queries in level.result.notes["queries"]]
-        before = total_queries[-1]
-    count = np.arange(len(rows))
-    times = task.dt * np.arange(task.steps + 1)
-    costs = {
-        f"cell {level.cell:g} N": (
-            np.arange(len(level.result.history)),
-            np.array([row.cost for row in level.result.history]),
-        )
-        for level in levels
-    }
-    out = [
-        Plot(
-            title="Fig. 5 (a): exact evaluations",
-            x="iteration",
-            y="cumulative evaluations",
-            log_y=True,
-            kind="both",
-            series={
-                "with the grid": (count, np.array([evaluations for evaluations, _ in rows])),
-                "without the grid": (count, np.array(total_queries)),
-            },
-        ),
-        Plot(
-            title="Convergence",
-            x="iteration",
-            y="objective",
-            kind="both",
-            series=costs,
-            log_y=all(y.min() > 0.0 for _, y in costs.values()),
-        ),
-        Plot(
-            title="Cable tensions",
-            x="time [s]",
-            y="tension [N]",
-            kind="steps",
-            series={
-                name: (times[1:], u)
-                for name, u in zip(
-                    task.robot.actuators, planned.refined.plan.controls.T, strict=True
-                )
-            },
-        ),
-    ]
-    if planned.spots.shape[1] == 2:
-        curves = {"planned": planned.spots, "replayed": planned.replayed_spots}
-        curves |= {"target": task.target_curve[:, :2]} if len(task.target_curve) > 1 else {}
-        curves |= {f"obstacle {k + 1}": edge[:, :2] for k, edge in enumerate(task.obstacles)}
-        out.append(
-            Plot(
-                title="Beam spot on the plate",
-                x="x [m]",
-                y="y [m]",
-                equal=True,
-                series={name: (xy[:, 0], xy[:, 1]) for name, xy in curves.items()},
-            )
-        )
-    else:
-        out.append(
-            Plot(
-                title="Beam spot on the plate",
-                x="time [s]",
-                y="x [m]",
-                series={
-                    "planned": (times, planned.spots[:, 0]),
-                    "replayed": (times, planned.replayed_spots[:, 0]),
-                },
-            )
-        )
-    return out
-
-
-def _scene(planned: LaserPlan, title: str) -> Scene:
-    """Return the scene of the arm, its beam, and the trace of the spot."""
-    task, dim = planned.task, planned.spots.shape[1] + 1
-    scene = robot_scene(
-        task.robot, planned.positions, dt=task.dt, title=title, ground=0.0, marked=()
-    )
-    heights = np.full(len(planned.replayed_spots), task.plate_height)
-    on_plate = np.column_stack([planned.replayed_spots, heights])
-    lens = np.array([task.robot.effector_position("laser", q) for q in planned.positions])
-    beam = Line(points=np.stack([lens, on_plate], axis=1), colour=palette.MARKER)
-    curves = [Line(points=curve, colour=palette.SECONDARY) for curve in task.obstacles]
-    curves += (
-        [Line(points=task.target_curve, colour=palette.TARGET, dashed=True)]
-        if len(task.target_curve) > 1
-        else []
-    )
-    return replace(
-        scene,
-        lines=(*scene.lines, beam, *curves),
-        markers=on_plate[:, None],
-        targets=task.target_curve[:: max(1, len(task.target_curve) - 1)][:, :dim],
-    )

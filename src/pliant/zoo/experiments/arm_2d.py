@@ -7,8 +7,9 @@ import numpy as np
 from pliant.core import Array
 from pliant.problem import Effort
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
-from pliant.zoo.laser import LaserTask, check, outcome, plan_laser, spot_target
+from pliant.zoo.laser import LaserTask, check, plan_laser, spot_target
 from pliant.zoo.laser import probe as probe_latent
+from pliant.zoo.laser_report import outcome
 from pliant.zoo.robots import plane_arm
 
 

@@ -1,0 +1,117 @@
+"""`pliant papers 000`: the row of the soft arm, for a small arm and a few steps."""
+
+import numpy as np
+import pytest
+
+from pliant.papers import paper000, table_one_arm
+from pliant.papers.table_one import TableRow, joined_metrics
+from pliant.progress import silent
+from pliant.store import read_json
+from pliant.zoo.experiment import Metric
+
+SMALL = {"steps": 20, "dt": 0.4, "cell": 4.0, "eta": 2.0}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return (result, folder) of the paper with small settings."""
+    with pytest.MonkeyPatch.context() as patch:
+        find = table_one_arm.find
+
+        class Small:
+            def resolve_settings(self, quick):
+                return {**find("arm-circle").resolve_settings(quick=quick), **SMALL}
+
+        patch.setattr(table_one_arm, "find", lambda name: Small())
+        folder = tmp_path_factory.mktemp("paper")
+        return paper000.reproduce(folder, quick=True, progress=silent), folder
+
+
+def value(result, name):
+    return result["metrics"][f"soft arm: {name}"]["value"]
+
+
+def test_paper_result_is_written_and_reached(made):
+    result, folder = made
+    assert result["status"] == "done"
+    assert read_json(folder / "result.json") == result
+    assert (folder / "report.html").stat().st_size > 10_000
+
+
+def test_both_counts_have_their_own_reduction_factor(made):
+    result, _ = made
+    evaluations = value(result, "exact evaluations")
+    assert evaluations == value(result, "simulated steps") / value(
+        result, "reduction factor of simulated steps"
+    )
+    assert value(result, "shape queries") > value(result, "simulated steps")
+    # the paper's counts are one evaluation per step, so they stand beside simulated steps only
+    papers = {name: metric["paper"] for name, metric in result["metrics"].items()}
+    assert papers["soft arm: simulated steps"] == 4800
+    assert papers["soft arm: reduction factor of simulated steps"] == 22
+    assert papers["soft arm: shape queries"] is None
+    assert papers["soft arm: reduction factor of shape queries"] is None
+
+
+def test_errors_have_the_norm_of_the_paper_and_of_positions(made):
+    result, _ = made
+    metrics = result["metrics"]
+    assert metrics["soft arm: step error"]["unit"] == "of positions and velocities"
+    assert metrics["soft arm: step error"]["paper"] == 7e-6
+    assert metrics["soft arm: position error of a step"]["unit"] == "of the positions"
+    assert metrics["soft arm: position error of a step"]["paper"] is None
+    assert 0.0 < value(result, "step error") <= 1.05 * value(result, "estimated step error") < 1e-3
+
+
+def test_times_compare_the_grid_with_exact_shapes_and_with_all_nodes(made):
+    result, _ = made
+    ratio = value(result, "time per iteration with the exact map") / value(
+        result, "time per iteration with the grid"
+    )
+    assert value(result, "speed-up of an iteration over the exact map") == pytest.approx(ratio)
+    ratio = value(result, "time per iteration on ImplicitEuler") / value(
+        result, "time per iteration with the grid"
+    )
+    assert value(result, "speed-up of an iteration over ImplicitEuler") == pytest.approx(ratio)
+    assert value(result, "time of g, step with the exact map") > value(
+        result, "time of g~, step on the grid"
+    )
+    paper = result["metrics"]["soft arm: time of g~, step on the grid"]["paper"]
+    assert paper.startswith("0.01 (illegible")
+    assert any("our choice" in note for note in result["notes"])
+
+
+def test_circle_is_reached_in_time(made):
+    result, _ = made
+    assert value(result, "circle reached") is True
+    assert value(result, "largest timed path error of the replay") <= 0.05
+    assert value(result, "largest angle error of the replay") < 5.0
+
+
+def test_rows_keep_their_names_apart():
+    rows = [
+        TableRow(robot=robot, metrics={"controls": Metric(value=n)})
+        for robot, n in (("soft arm", 4), ("swimmer", 3))
+    ]
+    joined = joined_metrics(rows)
+    assert {name: metric.value for name, metric in joined.items()} == {
+        "soft arm: controls": 4,
+        "swimmer: controls": 3,
+    }
+
+
+def test_row_that_misses_its_goal_fails_the_paper(tmp_path, monkeypatch):
+    def row(folder, quick, progress):
+        return TableRow(robot="swimmer", metrics={"goal reached": Metric(value=False)})
+
+    monkeypatch.setattr(paper000, "ROWS", (row,))
+    result = paper000.reproduce(tmp_path, quick=True, progress=silent)
+    assert result["status"].startswith("not reached")
+
+
+def test_call_times_are_positive_and_finite(made):
+    result, _ = made
+    times = [m["value"] for m in result["metrics"].values() if m["unit"] == "s"]
+    assert len(times) >= 7
+    assert np.all(np.isfinite(times))
+    assert min(times) > 0.0
