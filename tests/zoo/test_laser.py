@@ -23,7 +23,7 @@ from pliant.zoo.experiments import arm_2d, arm_circle, arm_obstacles
 from pliant.zoo.laser import BEAM_EFFECTORS, beam_spot, spot_target
 from pliant.zoo.registry import find
 from pliant.zoo.robots import line_arm, plane_arm
-from pliant.zoo.robots.line_arm import WIDTH
+from pliant.zoo.robots.line_arms import WIDTH
 
 SMALL = {"layers": "8", "across": "2", "steps": "12", "dt": "0.4"}  # of arm-2d
 TASKS = {"arm-circle": arm_circle.task, "arm-obstacles": arm_obstacles.task, "arm-2d": arm_2d.task}

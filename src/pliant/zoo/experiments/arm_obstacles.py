@@ -24,7 +24,7 @@ from pliant.zoo.laser import (
 from pliant.zoo.laser import probe as probe_latent
 from pliant.zoo.laser_report import outcome
 from pliant.zoo.robots import line_arm
-from pliant.zoo.robots.line_arm import WIDTH
+from pliant.zoo.robots.line_arms import WIDTH
 
 GOAL = np.array([0.09, 0.0])  # [m] on the plate; the spot starts near the origin
 CLAMPS = ((0.03, 0.012, 0.016), (0.065, -0.012, 0.016))  # x, y and radius [m] of balls on the plate
