@@ -44,18 +44,33 @@ clean:
 
 # Install with uv, which is much faster than pip. If uv is not installed, install it in .venv.
 # If that fails, install with pip.
-define install
+define make_venv
 	@[ -x $(BIN)/python ] || { command -v uv >/dev/null && uv venv --seed --quiet $(VENV); } || $(PYTHON) -m venv $(VENV)
 	@command -v uv >/dev/null || [ -x $(BIN)/uv ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv || true
+endef
+
+define install
+	$(make_venv)
 	@PATH="$$PATH:$(BIN)"; uv pip install --quiet --python $(BIN)/python -e '$(1)' || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '$(1)'
 	@touch $@
+endef
+
+# The tests of `pliant.learning` need torch, but no graphics card. pip is asked for one version that
+# has a small build for the CPU; uv would choose the build for graphics cards, which is gigabytes
+# large. The extra `learn` accepts this version, so the next install keeps it. If this version does
+# not exist for a platform, the next install chooses another.
+TORCH := torch==2.13.0
+define install_torch
+	$(make_venv)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' || true
 endef
 
 $(VENV)/.run: pyproject.toml
 	$(call install,.)
 
 $(VENV)/.test: pyproject.toml
-	$(call install,.[fast$(comma)dev])
+	$(install_torch)
+	$(call install,.[fast$(comma)dev$(comma)learn])
 	@touch $(VENV)/.run
 
 $(VENV)/.bench: pyproject.toml
