@@ -206,3 +206,26 @@ def test_inverse_control_guide_code_runs() -> None:
     assert names["far"].message.startswith("the target is out of reach")
     assert names["kept"].u[3] == 1.0
     assert names["kept"].message == "at the target"
+
+
+def test_environment_of_an_own_robot_rewards_a_good_policy() -> None:
+    pytest.importorskip("gymnasium")
+    random, feedback, plan = (
+        numbers(line)[0] for line in output("08_environment.py").splitlines()[-3:]
+    )
+    assert random < 10.0 * feedback < 0.0
+    assert feedback < plan < 0.0
+
+
+def test_environments_guide_code_runs() -> None:
+    pytest.importorskip("gymnasium")
+    guide = (EXAMPLES.parent / "docs" / "guide" / "environments.md").read_text()
+    names: dict = {}
+    for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(snippet, names)
+    assert names["picture"].shape == (480, 640, 3)
+    assert names["info"]["time"].tolist() == 4 * [0.05]
+    assert names["slope"].shape == (names["network"].params.size,)
+    assert abs(names["slope"]).max() > 0.0
+    for listed in re.findall(r"`(pliant/\w+-v0)`", guide):
+        assert listed in names["gymnasium"].registry

@@ -179,7 +179,9 @@ class VectorEnv(GymnasiumVectorEnv):
         if self.threads == 1 or self._ordered or not _is_thread_safe():
             return [self._step_one(i, u[i]) for i in range(self.num_envs)]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.threads, initializer=_use_one_compiled_thread)
+            # a compiled loop holds Python's lock, so one at a time uses all the threads
+            most = min(self.threads, numba.get_num_threads())
+            self._pool = ThreadPoolExecutor(self.threads, "env", numba.set_num_threads, (most,))
         return list(self._pool.map(self._step_one, range(self.num_envs), u))
 
     def _step_batches(self, u: Array) -> list[Step]:
@@ -240,11 +242,6 @@ def _is_thread_safe() -> bool:
         return numba.threading_layer() != "workqueue"
     except ValueError:
         return False
-
-
-def _use_one_compiled_thread() -> None:
-    """Let the compiled loops of this thread run in it alone: the other threads are busy."""
-    numba.set_num_threads(1)
 
 
 def _positive(name: str, value: Any) -> int:
