@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-if "gymnasium" in sys.modules:  # its users expect that `import pliant` registers environments
+if sys.modules.get("gymnasium") is not None:  # its users expect that `import pliant` registers environments
     import_module("pliant.gymnasium")
 
 
