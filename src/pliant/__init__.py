@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-if sys.modules.get("gymnasium") is not None:  # its users expect that `import pliant` registers environments
+# users of gymnasium expect that an import registers environments; None blocks an import
+if sys.modules.get("gymnasium") is not None:
     import_module("pliant.gymnasium")
 
 
