@@ -15,3 +15,9 @@ def test_citation_names_the_version_of_the_package() -> None:
 
 def test_version_is_written_once_in_the_build_files() -> None:
     assert not re.search(r"^version = \"", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+
+
+def test_file_names_of_tests_are_unique() -> None:
+    """Modules of tests have no package, so two of one name cannot be collected together."""
+    names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.name != "conftest.py"]
+    assert {name for name in names if names.count(name) > 1} == set()

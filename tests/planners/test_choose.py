@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from models import jet
+from planner_models import jet
 
 import pliant as pl
 from pliant.core import InputError, Step

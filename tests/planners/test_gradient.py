@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from models import Wrapped, jet
+from planner_models import Wrapped, jet
 from scipy.optimize import lsq_linear
 
 import pliant as pl

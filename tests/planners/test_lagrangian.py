@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from models import jet
+from planner_models import jet
 
 import pliant as pl
 from pliant.core import InputError

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from models import Wrapped, jet
+from planner_models import Wrapped, jet
 
 import pliant as pl
 from pliant.dynamics.equilibrium_map import EquilibriumMap

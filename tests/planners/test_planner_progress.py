@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from models import jet
+from planner_models import jet
 
 import pliant as pl
 from pliant.planners import Options

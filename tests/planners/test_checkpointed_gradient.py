@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from models import Wrapped, jet
+from planner_models import Wrapped, jet
 
 import pliant as pl
 from pliant.actuators import Gripper, MovingFrame
