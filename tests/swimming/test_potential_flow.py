@@ -254,6 +254,31 @@ def test_bits_do_not_depend_on_the_number_of_threads(robot, chain):
         assert (found.potential == results[0].potential).all()
 
 
+def test_spacing_is_the_distance_between_neighbouring_points():
+    flow = PotentialFlow(shapes=(sphere(2.0),), fluid_density=WATER)
+    points = flow.surfaces[0].points
+    apart = np.linalg.norm(points[:, None] - points, axis=2) + 10.0 * np.eye(len(points))
+    assert flow.spacing[0] == pytest.approx(np.median(apart.min(axis=1)), rel=0.2)
+
+
+@pytest.mark.parametrize("gap", [0.05, 0.3])
+def test_triangles_resolve_small_gaps(gap):
+    """Their integrals are exact, so the error of 320 triangles is that of one sphere, 1.4 %."""
+    ball = triangulated((1.0, 1.0, 1.0), 4)
+    scale = (sphere().volume / ball.volume) ** (1.0 / 3.0)
+    link = ClosedSurface(points=scale * ball.points, triangles=ball.triangles)
+    found = PotentialFlow(shapes=(link, link), fluid_density=1.0).solve(pair(2.0 + gap)).added_mass
+    own, coupling = image_masses(1.0, 1.0, 2.0 + gap)
+    assert found[6, 6] == pytest.approx(own, rel=0.015)
+    assert found[0, 6] - found[6, 6] == pytest.approx(coupling, rel=0.015)
+
+
+def test_asymmetry_tells_that_a_gap_is_too_small():
+    flow = PotentialFlow(shapes=2 * (sphere(),), fluid_density=WATER)
+    wide, narrow = (flow.solve(pair(2.0 + gap * flow.spacing[0])) for gap in (1.0, 0.1))
+    assert wide.asymmetry < 1e-4 < 1e-3 < narrow.asymmetry
+
+
 def test_equal_shapes_are_discretised_once():
     link = sphere(0.1)
     flow = PotentialFlow(shapes=(link, link, sphere(0.1)), fluid_density=WATER, ellipsoid_points=20)
@@ -280,6 +305,7 @@ def test_links_that_meet_are_named(chain):
         ({"fluid_density": "water"}, "density of the fluid is 'water'"),
         ({"shapes": ()}, "no links"),
         ({"shapes": ("ball",)}, "shape of link 0 is 'ball'"),
+        ({"shapes": (Ellipsoid(semi_axes=(1, 1, 0.05)),)}, "Use at least 635 ellipsoid_points"),
         ({"ellipsoid_points": 3}, "number of points"),
         ({"ellipsoid_points": 353.0}, "number of points"),
         ({"shapes": 2 * (sphere(),), "ellipsoid_points": 20_000}, "at most 20,000"),

@@ -23,8 +23,6 @@ from pliant.hydrostatics import check_closed_surface, volume_properties
 GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 # of volume over size^3; a thinner body has panels on both sides that cannot see the gap between
 MIN_FILL = 1e-6
-# Largest over smallest semi-axis; with the points of a longer ellipsoid the error exceeds 10 %
-MAX_ASPECT = 20.0
 
 
 @runtime_checkable
@@ -59,11 +57,6 @@ class Ellipsoid:
             raise InputError(
                 f"The semi-axes of an Ellipsoid are {axes.tolist()} m; they must lie between "
                 f"{1.0 / MAX_COORDINATE:g} and {MAX_COORDINATE:g} m. Check the units."
-            )
-        if axes.max() > MAX_ASPECT * axes.min():
-            raise InputError(
-                f"The semi-axes of an Ellipsoid are {axes.tolist()} m; the largest may be "
-                f"{MAX_ASPECT:g} times the smallest. Use a ClosedSurface for a thinner body."
             )
         axes.flags.writeable = False
         object.__setattr__(self, "semi_axes", axes)

@@ -72,6 +72,8 @@ class PotentialFlow:
                 f"The links have {total:,} points and triangles; at most {MAX_POINTS:,} fit into "
                 "memory. Simplify the surfaces, or give ellipsoids fewer points."
             )
+        for k, shape in enumerate(self.shapes):
+            _check_thickness(k, shape, self.ellipsoid_points)
 
     @cached_property
     def surfaces(self) -> tuple[LinkSurface, ...]:
@@ -84,6 +86,13 @@ class PotentialFlow:
     def starts(self) -> Array:
         """The first point of each link, and the number of points, (b + 1,)."""
         return np.cumsum([0, *(len(surface.points) for surface in self.surfaces)])
+
+    @cached_property
+    def spacing(self) -> Array:
+        """The distance (b,) [m] between neighbouring points of each link: the root of the area of
+        one. Gaps of less than half of it are not resolved."""
+        areas = [np.linalg.norm(surface.areas, axis=1) for surface in self.surfaces]
+        return np.sqrt([area.mean() for area in areas])
 
     def solve(self, placement: Placement, *, derivative: bool = False) -> FlowSolution:
         """Return the flow at a placement of the links, with the derivative of the added mass if
@@ -168,6 +177,21 @@ class PotentialFlow:
         rows = np.ascontiguousarray(changed.transpose(1, 2, 0)).reshape(-1, mu.shape[1])
         m = len(mu)
         return self.fluid_density * flow_kernels.products(rows, adjoint).reshape(-1, m, m)
+
+
+def _check_thickness(k: int, shape: LinkShape, count: int) -> None:
+    """Raise `InputError` if the points of an ellipsoid are farther apart than its two sides. The
+    error of its added mass then exceeds 5 %."""
+    if shape.semi_axes is None:
+        return
+    area = float(np.linalg.norm(shape.quadrature(count)[1], axis=1).sum())
+    thickness = 2.0 * float(shape.semi_axes.min())
+    if area > count * thickness**2:
+        raise InputError(
+            f"Link {k} is {thickness:.3g} m thick, but its {count} points are "
+            f"{np.sqrt(area / count):.3g} m apart. Use at least {area / thickness**2:.0f} "
+            "ellipsoid_points."
+        )
 
 
 def _asymmetry(mass: Array, points: Array) -> float:
