@@ -229,3 +229,39 @@ def test_environments_guide_code_runs() -> None:
     assert abs(names["slope"]).max() > 0.0
     for listed in re.findall(r"`(pliant/\w+-v0)`", guide):
         assert listed in names["gymnasium"].registry
+
+
+def test_policy_gradient_trains_a_strip_with_few_steps() -> None:
+    untrained, trained, plan = (
+        numbers(line.split(":")[1]) for line in output("09_policy_gradient.py").splitlines()
+    )
+    assert trained[0] > untrained[0] / 5.0  # returns are negative
+    assert trained[1] == 750  # environment steps
+    assert trained[0] < plan[0] < 0.0  # no feedback of one instant beats the plan
+
+
+def test_ppo_brings_the_puck_to_its_target() -> None:
+    pytest.importorskip("stable_baselines3")
+    untrained, trained, distance = (
+        numbers(line.split(":")[1]) for line in output("10_ppo.py").splitlines()
+    )
+    assert trained[0] > untrained[0] / 5.0
+    first, last = distance
+    assert last < 0.1 * first
+
+
+def test_training_guide_code_runs(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("stable_baselines3")
+    monkeypatch.chdir(tmp_path)
+    guide = (EXAMPLES.parent / "docs" / "guide" / "training.md").read_text()
+    names: dict = {}
+    for snippet in re.findall(r"```python\n(.*?)```", guide, re.DOTALL):
+        exec(snippet, names)
+    result = names["result"]
+    plan = names["pl"].plan(names["task"].problem(names["model"]))
+    assert -result.mean_return == pytest.approx(plan.cost, rel=1e-2)
+    assert -result.mean_return < -result.history[0].mean_return / 4.0
+    assert (tmp_path / "results" / "training" / "report.html").is_file()
+    assert names["again"].mean_return >= result.mean_return
+    assert names["refined"].certificate.step_error < 1e-6
+    assert len(names["seeds"].results) == 2

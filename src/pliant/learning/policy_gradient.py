@@ -27,7 +27,7 @@ from pliant.core import (
 from pliant.learning.loop_episodes import LoopEpisodes, Performance
 from pliant.learning.trainers import Candidate, TrainerState
 from pliant.planners.adam import AdamMoments
-from pliant.planners.gradient_planner import LBFGS_PAIRS, bfgs_hessian
+from pliant.planners.gradient_planner import LBFGS_PAIRS, RATE_GROWTH, bfgs_hessian
 from pliant.planners.trust_region import ControlMetric
 
 OPTIMISERS = ("adam", "lbfgs")
@@ -72,8 +72,8 @@ class PolicyGradient:
     episodes : number of episodes with random initial states, if the task has a spread
     memory : limit for the stored steps of an episode [bytes]; the other steps are simulated twice
 
-    A step that leads to a failed episode is taken back, and the rate is halved. Raises InputError
-    for values outside these ranges.
+    A step of Adam that leads to a failed episode is taken back, and the rate is halved; it grows
+    again with successful steps. Raises InputError for values outside these ranges.
 
     >>> from pliant.learning import PolicyGradient
     >>> method = PolicyGradient(rate=0.02)
@@ -182,6 +182,7 @@ class GradientTrainer:
         if performance.failed:
             self.factor *= 0.5
         else:
+            self.factor = min(RATE_GROWTH * self.factor, 1.0)
             self.norms.append(norm)
             self.moments = moments
             self._accept(weights, performance, gradient)

@@ -386,7 +386,10 @@ def _training_metrics(results: Sequence[TrainingResult], best: TrainingResult) -
 
 
 def _learning_curves(curves: Mapping[str, TrainingResult]) -> list[Plot]:
-    """Return the mean return over environment steps and over time, a series for each training."""
+    """Return the mean return over environment steps and over time, a series for each training.
+
+    Iterations with failed episodes leave a gap: their returns are those of shorter episodes.
+    """
     return [
         Plot(
             title=f"Learning curve over {what}",
@@ -395,7 +398,7 @@ def _learning_curves(curves: Mapping[str, TrainingResult]) -> list[Plot]:
             series={
                 name: (
                     np.array([getattr(row, key) for row in result.history], float),
-                    np.array([row.mean_return for row in result.history]),
+                    np.array([np.nan if row.failed else row.mean_return for row in result.history]),
                 )
                 for name, result in curves.items()
             },

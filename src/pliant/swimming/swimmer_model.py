@@ -70,6 +70,8 @@ class SwimmerModel:
     workers, cluster : number of processes, or the address of a dask scheduler, for exact values;
         by default this process computes them, on all cores
     budget : largest number of exact evaluations
+    namespace : name of a run that shares the store with others, such as "seed-1". Its result is
+        then bitwise that of the run alone.
 
     Raises InputError if links touch within the joint limits, and for invalid arguments.
     """
@@ -88,6 +90,7 @@ class SwimmerModel:
         cluster: str | None = None,
         budget: int | None = None,
         progress: Progress | bool | None = None,
+        namespace: str = "",
     ) -> None:
         require_kind("The robot", robot, LinkedRobot, "make one with LinkedRobot(links=...)")
         exact_map = AddedMassMap(robot=robot, points=points)
@@ -111,7 +114,12 @@ class SwimmerModel:
             )
             mass = InterpolatedAddedMass(
                 exact_map,
-                Grid(corners, cell=size, domain=(lower - STOP_MARGIN, upper + STOP_MARGIN)),
+                Grid(
+                    corners,
+                    cell=size,
+                    domain=(lower - STOP_MARGIN, upper + STOP_MARGIN),
+                    namespace=namespace,
+                ),
             )
         self._set(robot, check_dt(dt), method, mass, angles)
 
