@@ -20,6 +20,7 @@ problem = pl.Problem(model=model, steps=40, terms=terms, previous_control=[3.0, 
 refined = pl.planners.plan_refined(problem, eta=1.5)
 refined.show()
 print(
-    f"{refined.evaluations} exact equilibria for {refined.queries} shape queries, relative "
-    f"error of one step {refined.certificate.step_error:.1e}"
+    f"{refined.evaluations} exact equilibria for {refined.queries} shape queries; relative error "
+    f"of one step {refined.certificate.estimated_step_error:.1e} over positions and velocities, "
+    f"{refined.certificate.position_error:.1e} over positions"
 )
