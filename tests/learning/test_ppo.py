@@ -18,6 +18,7 @@ from pliant.learning import (
     train,
 )
 from pliant.learning.loop_episodes import LoopEpisodes
+from pliant.learning.trainers import TrainerState, check_state
 from pliant.problem import Limit
 
 torch = pytest.importorskip("torch")
@@ -152,6 +153,38 @@ def test_episodes_in_progress_are_resumed(tmp_path):
         loop(), go_there(), SMALL, iterations=1, folder=tmp_path, resume=True
     ).state.arrays["episode_counts"]
     np.testing.assert_array_equal(counts[:, 0], 32)
+
+
+CRAFTED = {
+    "log_std": ({"policy.log_std": np.full(1, 3e38, np.float32)}, {}, "finite"),
+    "huge value function": ({"policy.value_net.weight": 3e38}, {}, "finite"),
+    "random numbers of torch": ({"random_torch": 255}, {}, "random numbers"),
+    "random numbers of NumPy": ({"random_numpy": -1}, {}, "random numbers"),
+    "position of NumPy": ({}, {"random_position": 10**6}, "random numbers"),
+    "negative squares": ({"exp_avg_sq.value_net.bias": -1.0}, {}, "negative"),
+    "episode beyond its end": ({"episode_counts": 51}, {}, "invalid lengths"),
+    "states of an episode": ({"episode_states": np.zeros((4, 9, 2))}, {}, "episode_states"),
+    "updates": ({}, {"updates": 1.5}, "updates"),
+}
+
+
+@pytest.mark.parametrize("name", CRAFTED)
+def test_crafted_state_is_refused(name, raises_clear_error):
+    arrays, values, pattern = CRAFTED[name]
+    trainer = trainer_of(loop())
+    trainer.iterate()
+    state = trainer.state()
+    changed = {
+        key: value if isinstance(value, np.ndarray) else np.full_like(state.arrays[key], value)
+        for key, value in arrays.items()
+    }
+    bad = TrainerState(arrays={**state.arrays, **changed}, values={**state.values, **values})
+
+    def restore():
+        check_state(bad, trainer.state(), "The checkpoint")
+        trainer.restore(bad)
+
+    raises_clear_error(restore, pattern)
 
 
 def test_failed_steps_end_episodes_and_are_counted():

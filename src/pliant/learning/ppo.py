@@ -239,15 +239,35 @@ class PpoTrainer:
         self.scale.count = int(values["reward_count"])
         self.iteration = int(values["iteration"])
         self._restore_random(arrays, values)
+        self._check_outputs()
+
+    def _check_outputs(self) -> None:
+        """Raise InputError unless the networks return finite numbers for the observations."""
+        torch, policy = self.torch, self.model.policy
+        with torch.no_grad():
+            seen = torch.tensor(np.asarray(self.model._last_obs), dtype=torch.float32)
+            hidden = policy.mlp_extractor.forward_actor(seen)
+            found = [policy.action_net(hidden), policy.predict_values(seen), policy.log_std.exp()]
+        if not all(bool(torch.isfinite(part).all()) for part in found):
+            raise InputError(
+                "The networks in the checkpoint do not return finite numbers. Restore it from a "
+                "copy, or train again."
+            )
 
     def _restore_random(self, arrays: Any, values: Any) -> None:
-        numbers, position = arrays["random_numpy"], int(values["random_position"])
-        if numbers.min() < 0 or numbers.max() >= 2**32 or position > 624:
+        torch, numbers = self.torch, arrays["random_numpy"]
+        position, state = int(values["random_position"]), torch.tensor(arrays["random_torch"])
+        good = numbers.min() >= 0 and numbers.max() < 2**32 and position <= 624
+        try:
+            torch.Generator().set_state(state)
+        except RuntimeError:
+            good = False
+        if not good:
             raise InputError(
                 "The random numbers in the checkpoint are invalid. Restore it from a copy, or "
                 "train again."
             )
-        self._random["torch"] = self.torch.tensor(arrays["random_torch"])
+        self._random["torch"] = state
         self._random["numpy"] = (
             "MT19937",
             numbers.astype(np.uint32),
