@@ -144,6 +144,20 @@ def test_seeds_are_trained_in_worker_processes(monkeypatch):
         np.testing.assert_array_equal(one.weights, other.weights)
 
 
+def test_seeds_are_trained_on_a_cluster():
+    dask = pytest.importorskip("distributed")
+    arguments = {"seeds": (0, 1), "iterations": 2, "certified": True}
+    here = train_seeds(make_loop, go_there(), GRADIENT, workers=1, **arguments)
+    with dask.LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+    ) as local:
+        address = local.scheduler_address
+        there = train_seeds(make_loop, go_there(), GRADIENT, cluster=address, **arguments)
+    for one, other in zip(here.results, there.results, strict=True):
+        np.testing.assert_array_equal(one.weights, other.weights)
+    assert [c.step_error for c in here.certificates] == [c.step_error for c in there.certificates]
+
+
 def test_invalid_seeds_are_named(raises_clear_error):
     for seeds in ((), (1, 1)):
         raises_clear_error(lambda seeds=seeds: train_seeds(make_loop, go_there(), seeds=seeds), "s")
