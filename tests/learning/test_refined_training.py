@@ -94,6 +94,32 @@ def test_soft_robot_is_trained_on_refined_grids():
     assert certificate.step_error < 1e-3
 
 
+def test_interrupted_refinement_resumes_bit_for_bit(tmp_path):
+    task = go_there(spread={"position": 0.3, "velocity": 0.3})
+
+    def run(store, **options):
+        with SurrogatePoint.on_store(tmp_path / store, cell=2.0) as model:
+            return train_refined(
+                loop(model), task, GRADIENT, eta=1.0, iterations=4, **options
+            ).result
+
+    def stop_in_second_level(what, done, total):
+        seen.extend([done] if what.startswith("training") else [])
+        if seen == [0, 1, 2, 3, 0, 1, 2]:
+            raise KeyboardInterrupt
+
+    seen: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        run("stopped", folder=tmp_path / "levels", progress=stop_in_second_level)
+    resumed = run("stopped", folder=tmp_path / "levels", resume=True)
+    whole = run("whole")
+    np.testing.assert_array_equal(resumed.weights, whole.weights)
+    np.testing.assert_array_equal(resumed.state.arrays["mean"], whole.state.arrays["mean"])
+    assert [row.mean_return for row in resumed.history] == [
+        row.mean_return for row in whole.history
+    ]
+
+
 def test_model_without_surrogate_is_refused(raises_clear_error):
     raises_clear_error(
         lambda: train_refined(loop(), go_there(), eta=0.1), "needs a model with a surrogate"

@@ -10,7 +10,7 @@ from pliant.learning.controller_certificate import ControllerCertificate, certif
 from pliant.learning.loop_episodes import LoopEpisodes
 from pliant.learning.tasks import ControlTask
 from pliant.learning.trainers import TrainingMethod
-from pliant.learning.training import check_arguments, checked_method, run_training
+from pliant.learning.training import check_arguments, checked_method, run_training, saved_training
 from pliant.learning.training_result import TrainingResult
 from pliant.planners.hierarchy import Level, level_count, refine
 from pliant.progress import Progress, reporting
@@ -62,6 +62,7 @@ def train_refined(
     iterations: int = 100,
     seed: int = 0,
     folder: str | Path | None = None,
+    resume: bool = False,
     progress: Progress | bool | None = None,
 ) -> RefinedTraining:
     """Train a controller on increasingly fine surrogates [Jia2019, Algorithm 1].
@@ -75,6 +76,7 @@ def train_refined(
     eta : final cell size, in units of the surrogate's inputs
     iterations : of each level
     folder : folder for checkpoints; each level gets a folder in it
+    resume : continue from the checkpoints in `folder`, bit for bit if the model has a store
 
     The other parameters are those of `train`. Raises InputError for a model without surrogate or a
     bad eta.
@@ -92,20 +94,23 @@ def train_refined(
 
     def solve(model: Any, before: TrainingResult | None) -> TrainingResult:
         nonlocal count
-        name, count = f"level-{count}", count + 1
+        path = None if folder is None else Path(folder) / f"level-{count}"
+        count += 1
         found = run_training(
             LoopEpisodes.draw(model, task, count=chosen.episodes, seed=seed),
             chosen,
             iterations=iterations,
             seed=seed,
-            folder=None if folder is None else Path(folder) / name,
+            folder=path,
+            saved=saved_training(path, model, task) if resume else None,
             start=before,
+            progress=report,
         )
         if found.interrupted:
             raise KeyboardInterrupt
         return found
 
-    with reporting(progress):
+    with reporting(progress) as report:
         levels = refine(solve, loop, eta=eta)
     models: list[Any] = [level.model.model for level in levels]  # type: ignore[attr-defined]
     return RefinedTraining(

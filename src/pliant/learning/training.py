@@ -59,7 +59,8 @@ def train(
     iterations : number of iterations, of all runs together if training is resumed
     seed : of the initial states of the episodes and of all random numbers of PPO
     folder : folder for checkpoints; the best weights so far are there at any time
-    resume : continue from the checkpoint in `folder`, bit for bit
+    resume : continue from the checkpoint in `folder`, bit for bit. A surrogate needs a store for
+        this, because it remembers the order in which its cells were first used.
     progress : None shows progress after two seconds, False is silent; or a function
         progress(what, done, total)
 
@@ -86,18 +87,24 @@ def train(
     check_arguments(loop, task, iterations)
     if resume and folder is None:
         raise InputError("A training is resumed from a folder; give folder=... as well.")
-    start = None
-    if resume and folder is not None and (Path(folder) / FILE).is_file():
-        start = TrainingResult.load(folder, loop, task)
     return run_training(
         LoopEpisodes.draw(loop, task, count=chosen.episodes, seed=require_seed(seed)),
         chosen,
         iterations=iterations,
         seed=seed,
         folder=folder,
-        saved=start,
+        saved=saved_training(folder, loop, task) if resume else None,
         progress=progress,
     )
+
+
+def saved_training(
+    folder: str | Path | None, loop: ClosedLoop, task: ControlTask
+) -> TrainingResult | None:
+    """Return the checkpoint in a folder, None if there is none."""
+    if folder is None or not (Path(folder) / FILE).is_file():
+        return None
+    return TrainingResult.load(folder, loop, task)
 
 
 def checked_method(method: Any) -> TrainingMethod:
