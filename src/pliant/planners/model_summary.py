@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from pliant.core import Array, Dynamics, InputError, Space
-from pliant.robot import Robot
+from pliant.robot import RobotDescription
+from pliant.robot.description import robot_of
 from pliant.robot.digest import robot_digests
 
 
@@ -44,18 +45,18 @@ def summarise(model: Dynamics) -> ModelSummary:
         names=tuple(c.name for c in controls)
         or tuple(f"control {k + 1}" for k in range(model.n_controls)),
         units=tuple(c.unit for c in controls) or model.n_controls * ("-",),
-        effectors=() if robot is None else tuple(robot.effectors),
+        effectors=() if robot is None else tuple(robot.effector_names),
         space=model.space,
     )
 
 
-def _robot_of(model: Dynamics) -> Robot | None:
+def _robot_of(model: Dynamics) -> RobotDescription | None:
     """Return the robot of a model; None if there is none or its controls differ."""
-    robot = getattr(model, "robot", None)
-    return robot if isinstance(robot, Robot) and robot.n_controls == model.n_controls else None
+    robot = robot_of(model)
+    return robot if robot is not None and robot.n_controls == model.n_controls else None
 
 
-def robot_digest(robot: Robot) -> str | None:
+def robot_digest(robot: RobotDescription) -> str | None:
     """Return the digests of a robot's fields, such as "shape:0123456789abcdef ...".
 
     Return None if a field has no digest, such as an arm of another library.
@@ -79,7 +80,7 @@ def effector_positions(model: Dynamics, states: Array) -> dict[str, Array]:
     robot, position = _robot_of(model), states[:, : model.space.n_dofs].T
     return {
         name: np.asarray((model.effector_rows(name) @ position).T)
-        for name in (() if robot is None else robot.effectors)
+        for name in (() if robot is None else robot.effector_names)
     }
 
 

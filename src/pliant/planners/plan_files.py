@@ -291,8 +291,11 @@ def _model(raw: Mapping[str, Any], file: Path) -> ModelSummary:
     space = raw["space"]
     parts, sizes = tuple(map(str, space["parts"])), tuple(map(int, space["sizes"]))
     n_dofs, rate = int(space["n_dofs"]), tuple(map(float, space["rate"]))
+    quaternions = tuple(map(str, space.get("quaternions", ())))  # none in older files
     if not names or len(units) != len(names) or min((*sizes, n_dofs)) < 0 or not parts:
         raise ValueError("names, units or space do not fit together")
+    if any(dict(zip(parts, sizes, strict=True)).get(part) != 4 for part in quaternions):
+        raise ValueError("a quaternion has 4 numbers")
     digest = raw["digest"]
     return ModelSummary(
         robot=str(raw["robot"]),
@@ -301,7 +304,7 @@ def _model(raw: Mapping[str, Any], file: Path) -> ModelSummary:
         names=names,
         units=units,
         effectors=effectors,
-        space=Space(parts=parts, n_dofs=n_dofs, rate=rate, sizes=sizes),
+        space=Space(parts=parts, n_dofs=n_dofs, rate=rate, sizes=sizes, quaternions=quaternions),
     )
 
 

@@ -11,11 +11,14 @@ from pliant.mpm.material_point import MaterialPoint
 from pliant.planners.model_summary import ModelSummary, effector_positions, summarise
 from pliant.report.control_plots import plots_by_unit
 from pliant.report.figures import Plot
+from pliant.report.link_scene import link_poses, link_scene
 from pliant.report.outcome import Metric
 from pliant.report.particle_scene import particle_scene
 from pliant.report.robot_scene import robot_scene
 from pliant.report.scene import Line, Scene
-from pliant.robot import Robot
+from pliant.robot import Robot, RobotDescription
+from pliant.robot.description import robot_of
+from pliant.swimming import LinkedRobot
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -40,9 +43,8 @@ class Motion:
         return "step" if self.summary.quasistatic else "time [s]"
 
     @property
-    def robot(self) -> Robot | None:
-        robot = getattr(self.model, "robot", None)
-        return robot if isinstance(robot, Robot) else None
+    def robot(self) -> RobotDescription | None:
+        return robot_of(self.model)
 
 
 def model_motion(
@@ -75,6 +77,7 @@ def motion_plots(motion: Motion) -> list[Plot]:
     times, label = motion.times, motion.time_label
     return [
         *plots_by_unit(names, times, motion.controls, x=label, limits=limits),
+        *_joint_plots(motion),
         *(
             Plot(
                 title=f"Position of {name}",
@@ -89,6 +92,18 @@ def motion_plots(motion: Motion) -> list[Plot]:
     ]
 
 
+def _joint_plots(motion: Motion) -> list[Plot]:
+    """Return a plot of the joint angles of a linked robot."""
+    robot = motion.robot
+    if not isinstance(robot, LinkedRobot) or not robot.hinges:
+        return []
+    angles = link_poses(motion.summary.space, motion.states).angles
+    series = {
+        name: (motion.times, angle) for name, angle in zip(robot.hinges, angles.T, strict=True)
+    }
+    return [Plot(title="Joint angles", x=motion.time_label, y="angle [rad]", series=series)]
+
+
 def motion_scene(
     motion: Motion,
     *,
@@ -99,11 +114,14 @@ def motion_scene(
     """Return the scene of a motion, with targets (k, dim) [m] and target paths (k, dim) [m]. None
     if the model is unknown or was not made of a robot."""
     robot, model = motion.robot, motion.model
-    if robot is None or model is None:
-        return None
     options: dict[str, Any] = {"title": title, "targets": targets}
     if isinstance(model, MaterialPoint):
         scene = particle_scene(model, motion.states, controls=motion.controls, **options)
+    elif isinstance(robot, LinkedRobot):
+        poses = link_poses(motion.summary.space, motion.states)
+        scene = link_scene(robot, poses, dt=motion.summary.dt, **options)
+    elif model is None or not isinstance(robot, Robot):
+        return None
     else:
         positions = _body_positions(model, robot, motion.states)
         if positions is None:

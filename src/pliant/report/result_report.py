@@ -18,6 +18,7 @@ from pliant.planners.inverse_control import UNREACHABLE, ControllerLog
 from pliant.problem import Goal, Problem
 from pliant.report.drawing import draw, make_stage
 from pliant.report.figures import Plot
+from pliant.report.link_scene import link_scene, rest_pose
 from pliant.report.model_plots import (
     Motion,
     final_position_metrics,
@@ -40,6 +41,7 @@ from pliant.report.robot_scene import robot_scene
 from pliant.report.scene import Scene
 from pliant.robot import Robot
 from pliant.store import content_key, write_json
+from pliant.swimming import LinkedRobot
 
 PICTURE = (640, 480)  # [pixels] of an environment
 MAX_NOTES = 5  # of unreachable targets; the last ones are shown
@@ -111,7 +113,10 @@ def result_outcome(result: Any, *, title: str) -> Outcome:
 def notebook_html(result: Any) -> str:
     """Return a picture and a table of metrics as HTML."""
     scene: Scene | None
-    if isinstance(result, Robot):
+    if isinstance(result, LinkedRobot):
+        scene = link_scene(result, rest_pose(result), dt=None, title=result.name)
+        table = metrics_table(_linked_robot_facts(result))
+    elif isinstance(result, Robot):
         rest = result.body().rest
         scene = robot_scene(result, rest[None], dt=None, title=result.name)
         table = metrics_table(_robot_facts(result))
@@ -132,6 +137,15 @@ def _robot_facts(robot: Robot) -> dict[str, Any]:
         "controls": {"value": robot.n_controls, "unit": "-"},
         "actuators": {"value": ", ".join(robot.actuators) or "none", "unit": "-"},
         "effectors": {"value": ", ".join(robot.effectors) or "none", "unit": "-"},
+    }
+
+
+def _linked_robot_facts(robot: LinkedRobot) -> dict[str, Any]:
+    return {
+        "links": {"value": ", ".join(robot.links), "unit": "-"},
+        "hinges": {"value": ", ".join(robot.hinges) or "none", "unit": "-"},
+        "mass": {"value": robot.mass, "unit": "kg"},
+        "effectors": {"value": ", ".join(robot.effector_names), "unit": "-"},
     }
 
 

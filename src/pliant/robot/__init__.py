@@ -2,6 +2,7 @@
 
 from pliant.robot.actuator import Actuator
 from pliant.robot.controls import Control
+from pliant.robot.description import RobotDescription
 from pliant.robot.loads import Load, MomentLoad, PointLoad, SurfaceLoad
 from pliant.robot.robot import Damping, Effector, Robot
 from pliant.robot.supports import Motion, Patch, Support
@@ -17,6 +18,7 @@ __all__ = [
     "Patch",
     "PointLoad",
     "Robot",
+    "RobotDescription",
     "Support",
     "SurfaceLoad",
 ]

@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import fields
 
-from pliant.robot.robot import Robot
+from pliant.robot.description import RobotDescription
 from pliant.store.digest import digest
 
 # Actuators are ordered as the controls. If a cell has several materials, the last one applies.
 _UNORDERED = ("effectors", "surfaces")
 
 
-def robot_digests(robot: Robot) -> dict[str, str]:
+def robot_digests(robot: RobotDescription) -> dict[str, str]:
     """Return {field: digest of its value} for all fields except the name. Raises `InputError` if
     the robot contains an object that has no digest."""
     return {
         field.name: digest(_ordered(field.name, getattr(robot, field.name)))
-        for field in fields(robot)
+        for field in fields(robot)  # type: ignore[arg-type]  # descriptions are dataclasses
         if field.init and field.name != "name"
     }
 

@@ -386,6 +386,10 @@ class Robot:
         return {name: effector.attach(self.body()) for name, effector in self.effectors.items()}
 
     @property
+    def effector_names(self) -> tuple[str, ...]:
+        return tuple(self.effectors)
+
+    @property
     def n_controls(self) -> int:
         return sum(actuator.n_controls for actuator in self.actuators.values())
 

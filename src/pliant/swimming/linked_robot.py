@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +20,7 @@ from pliant.core import (
     require_number,
     require_positive,
 )
+from pliant.result_reports import notebook_html
 from pliant.robot.controls import Control
 from pliant.swimming.link_shapes import LinkShape
 from pliant.swimming.placement import Placement
@@ -26,6 +29,7 @@ STANDARD_EFFECTORS = ("root", "center of mass")
 # [rad] beyond a limit that no hinge reaches: its stop can absorb the work that its motor does over
 # the whole range
 STOP_MARGIN = 0.2
+ROUNDING = 1e-15  # of the length of a unit vector
 SLIDER_SPAN = 1.0  # [N m] of a motor without limits, in user interfaces
 
 
@@ -71,7 +75,8 @@ def _checked_inertia(inertia: ArrayLike | None) -> Array:
     """Return an inertia tensor (3, 3). Raises InputError unless a rigid body can have it."""
     tensor = finite_array("The inertia of a link", inertia, (3, 3), "kg m^2")
     moments = np.linalg.eigvalsh(tensor)
-    if not np.allclose(tensor, tensor.T, rtol=1e-9, atol=0.0) or moments[0] <= 0.0:
+    rounding = 1e-9 * float(np.abs(tensor).max())  # of an inertia that was integrated
+    if np.abs(tensor - tensor.T).max() > rounding or moments[0] <= 0.0:
         raise InputError(
             "The inertia of a link is not symmetric and positive definite; give the inertia about "
             "its center of mass."
@@ -81,7 +86,7 @@ def _checked_inertia(inertia: ArrayLike | None) -> Array:
             f"The principal inertias of a link are {moments} kg m^2. No rigid body has one above "
             "the sum of the other two; correct them."
         )
-    return tensor
+    return 0.5 * (tensor + tensor.T)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,7 +125,9 @@ class Hinge:
         size = float(np.linalg.norm(axis))
         if not size > 0.0:
             raise InputError(f"The axis of {of} is zero; give a direction such as (0, 0, 1).")
-        object.__setattr__(self, "axis", axis / size)  # frozen dataclass
+        # an axis that has unit length already keeps its bits, so that files give the same robot
+        length = 1.0 if abs(size - 1.0) < ROUNDING else size
+        object.__setattr__(self, "axis", axis / length)  # frozen dataclass
         for name in ("point", "child_point"):
             value = finite_array(f"The {name} of {of}", getattr(self, name), (3,), "m")
             object.__setattr__(self, name, value)
@@ -282,6 +289,18 @@ class LinkedRobot:
         known = [hinge.stop for hinge in self.hinges.values()]
         stiffest = max((stop for stop in known if stop is not None), default=0.0)
         return np.array([stiffest if stop is None else stop for stop in known], float)
+
+    def save(self, path: str | Path) -> None:
+        """Write the robot to a TOML robot file; `pliant.load_robot(path)` reads it back.
+
+        The surfaces of links that are not ellipsoids are written to files in the same folder.
+        Raises `InputError` if a part of the robot cannot be written.
+        """
+        # robot_files depends on this package, so the writer is imported when it is called
+        import_module("pliant.robot_files").save_robot(self, path)
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self)
 
     # Controls
 

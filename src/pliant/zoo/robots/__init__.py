@@ -15,6 +15,7 @@ from pliant.zoo.robots.liandford_robot import liandford
 from pliant.zoo.robots.line_arms import line_arm, plane_arm
 from pliant.zoo.robots.pendulum_hydraulic import hydraulic_pendulum
 from pliant.zoo.robots.stiff_flop_arm import stiff_flop
+from pliant.zoo.robots.swimmer_robot import swimmer
 
 __all__ = [
     "biped",
@@ -27,4 +28,5 @@ __all__ = [
     "plane_arm",
     "silicone_cylinder",
     "stiff_flop",
+    "swimmer",
 ]
