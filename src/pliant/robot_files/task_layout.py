@@ -1,6 +1,8 @@
 """The layout of the section [task]: its types, and the keys of each."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from inspect import signature
 from typing import Annotated, Any
 
 from pydantic import PlainValidator
@@ -9,6 +11,7 @@ from pliant.contact import capsule, plane, sphere
 from pliant.core import InputError, nearest
 from pliant.problem import Effort, Goal, Limit, StrokeLimit, keep_out
 from pliant.robot_files.layout import CONTROLS, constant_or_keyframes
+from pliant.robot_files.linked_task import LINKED_TASKS
 from pliant.robot_files.section import Limit as Bound
 from pliant.robot_files.section import (
     Row,
@@ -55,21 +58,30 @@ KEYS: dict[str, dict[str, Any]] = {  # keys whose type in the file is not the si
 }
 
 
-def _task_section(kind: str) -> Any:
+def _task_section(kind: str, make: Callable[..., Any]) -> Any:
     """Return the type of a [task] table, which becomes a function of the robot."""
-    make = TASKS[kind]
-    keys = {key: value for key, value in keys_of(make, **KEYS[kind]).items() if key != "robot"}
+    types = {key: value for key, value in KEYS[kind].items() if key in signature(make).parameters}
+    keys = {key: value for key, value in keys_of(make, **types).items() if key != "robot"}
     return section(keys, lambda **found: partial(make, **found))
 
 
-SECTIONS = {kind: _task_section(kind) for kind in TASKS}
+def _task_of(tasks: Mapping[str, Callable[..., Any]]) -> Any:
+    """Return the type of a [task] table whose key `type` names one of `tasks`."""
+    sections = {kind: _task_section(kind, make) for kind, make in tasks.items()}
+
+    def pick(table: dict[str, Any]) -> Any:
+        kind = table.pop("type", "simulate")
+        if not isinstance(kind, str) or kind not in TASKS:
+            raise InputError(f"there is no type {preview(kind)}; {nearest(str(kind), sections)}")
+        if kind not in sections:
+            raise InputError(
+                f"a task of type {preview(kind)} needs inverse control, which moves soft robots "
+                'only; give a linked robot type = "plan" with goals, or type = "simulate".'
+            )
+        return sections[kind]
+
+    return chosen_section(pick)
 
 
-def _pick_task(table: dict[str, Any]) -> Any:
-    kind = table.pop("type", "simulate")
-    if not isinstance(kind, str) or kind not in SECTIONS:
-        raise InputError(f"there is no type {preview(kind)}; {nearest(str(kind), SECTIONS)}")
-    return SECTIONS[kind]
-
-
-TASK = chosen_section(_pick_task)
+TASK = _task_of(TASKS)
+LINKED_TASK = _task_of(LINKED_TASKS)

@@ -19,6 +19,7 @@ from pliant.planners import MOVING
 from pliant.planners.inverse_control import inverse_control
 from pliant.robot import Robot
 from pliant.robot_files import Keyframes
+from pliant.swimming import LinkedRobot
 from pliant.viewer.command import MAX_TARGET_DISTANCE, REPLAY
 from pliant.viewer.loop import CONTROL_RATE, Loop
 from pliant.viewer.recording import Recording
@@ -31,7 +32,7 @@ MAX_DURATION = 86_400.0  # [s] of a headless run, since every control step is st
 
 
 def make_session(
-    robot: Robot,
+    robot: Robot | LinkedRobot,
     *,
     effectors: Sequence[str] = (),
     dynamic: bool = False,
@@ -43,8 +44,15 @@ def make_session(
     `effectors` names the effectors that follow targets; by default the first one does. Recordings
     are saved in `folder`. `replay` is played at the start.
 
-    Raises `InputError` if the robot has no effector or actuator, or the folder is not writable.
+    Raises `InputError` if the robot is not soft, has no effector or actuator, or the folder is not
+    writable.
     """
+    if not isinstance(robot, Robot):
+        raise InputError(
+            f"{robot.name} is made of rigid links, and inverse control drives soft robots only. "
+            'Plan its motion: give its robot file a [task] with type = "plan" and goals, and use '
+            "`pliant run FILE.toml`."
+        )
     _check_drivable(robot, effectors)
     if folder is not None:
         _create_folder(folder)

@@ -1,5 +1,6 @@
 """Check a robot file: its mesh, units, supports, actuators and first time step."""
 
+import os
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,14 @@ import numpy as np
 
 from pliant.actuators import AttachedCable, AttachedPressure, Hydraulic
 from pliant.bodies import Beams, Solid
-from pliant.core import StepError, counted
+from pliant.core import Step, StepError, counted
 from pliant.geometry import Mesh, compare_fill, mesh_quality
 from pliant.materials import DENSITY
 from pliant.robot import Robot
-from pliant.robot_files import Task, load_task
+from pliant.robot_files import LinkedTask, Task, default_task, load_task
+from pliant.zoo.linked_check import linked_facts
 from pliant.zoo.order_warnings import order_warnings, overlap_warnings
+from pliant.zoo.registry import find_robot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,40 +28,69 @@ class CheckReport:
     warnings: list[str]
 
 
-def check(path: Path) -> CheckReport:
-    """Load a robot file, check its mesh, units, supports and actuators, and simulate one step.
+def check(name: str | Path) -> CheckReport:
+    """Check the robot of a file, of `pliant.robots` or of an experiment, and simulate one step.
 
-    Raises `StepError` if the step fails.
+    A soft robot is checked for its mesh, units, supports and actuators, a linked robot for its
+    masses, buoyancy, gaps and added mass. Raises `StepError` if the step fails.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        task = load_task(path)
-        model = task.model()
-        body = task.robot.body()
-        facts = [
-            ("robot", task.robot.name),
-            ("unknowns", str(model.space.n_dofs)),
-            ("controls", str(model.n_controls)),
-        ]
-        warnings_found: list[str] = []
-        if isinstance(body, Solid):
-            solid_facts, warnings_found = _solid_facts(body)
-            facts += solid_facts + _surface_file_facts(task)
-            warnings_found += [*order_warnings(body), *overlap_warnings(body)]
-        if isinstance(body, Beams):
-            facts += _beam_facts(body)
-        facts += _attachment_facts(model)
-        warnings_found += _liquid_density_warnings(task.robot)
-        step = model.step(model.initial_state(), task.control(0))
+        task = _task_of(name)
+        facts, warnings_found, step = (
+            _check_links(task) if isinstance(task, LinkedTask) else _check_body(task)
+        )
     if not step.status:
         raise StepError(
-            " ".join([f"The first step of {path} failed: {step.status.text}", *warnings_found])
+            " ".join([f"The first step of {name} failed: {step.status.text}", *warnings_found])
         )
-    facts.append(("first step", f"converged in {step.status.iterations} Newton iterations"))
     messages = [str(w.message) for w in caught if issubclass(w.category, UserWarning)]
     # The robot repeats the warnings of its mesh with its own name in front.
     new = [text for text in messages if not any(warning in text for warning in warnings_found)]
     return CheckReport(facts=facts, warnings=list(dict.fromkeys([*warnings_found, *new])))
+
+
+def _task_of(name: str | Path) -> Task | LinkedTask:
+    """Return the task of a robot file, or the default task of a robot by name."""
+    if isinstance(name, Path) or name.lower().endswith(".toml") or os.path.exists(name):
+        return load_task(name)
+    return default_task(find_robot(name))
+
+
+def _check_links(task: LinkedTask) -> tuple[list[tuple[str, str]], list[str], Step]:
+    """Return the facts and the warnings of a linked robot, and its first step."""
+    facts, warnings_found = linked_facts(task.robot)
+    model = task.model()
+    step = model.step(model.initial_state(), task.control(0))
+    first = [
+        ("robot", task.robot.name),
+        ("states", str(model.space.size)),
+        ("controls", str(model.n_controls)),
+    ]
+    return [*first, *facts, ("first step", step.status.text)], warnings_found, step
+
+
+def _check_body(task: Task) -> tuple[list[tuple[str, str]], list[str], Step]:
+    """Return the facts and the warnings of a soft robot, and its first step."""
+    model = task.model()
+    body = task.robot.body()
+    facts = [
+        ("robot", task.robot.name),
+        ("unknowns", str(model.space.n_dofs)),
+        ("controls", str(model.n_controls)),
+    ]
+    warnings_found: list[str] = []
+    if isinstance(body, Solid):
+        solid_facts, warnings_found = _solid_facts(body)
+        facts += solid_facts + _surface_file_facts(task)
+        warnings_found += [*order_warnings(body), *overlap_warnings(body)]
+    if isinstance(body, Beams):
+        facts += _beam_facts(body)
+    facts += _attachment_facts(model)
+    warnings_found += _liquid_density_warnings(task.robot)
+    step = model.step(model.initial_state(), task.control(0))
+    facts.append(("first step", f"converged in {step.status.iterations} Newton iterations"))
+    return facts, warnings_found, step
 
 
 def _solid_facts(body: Solid) -> tuple[list[tuple[str, str]], list[str]]:

@@ -6,7 +6,9 @@ from difflib import get_close_matches
 
 from pliant.core import InputError
 from pliant.robot import Robot
+from pliant.robot.description import robot_of
 from pliant.robot_files import load_robot
+from pliant.swimming import LinkedRobot
 from pliant.zoo import robots
 from pliant.zoo.experiment import Experiment
 from pliant.zoo.experiments import (
@@ -61,7 +63,7 @@ EXPERIMENTS = {
 }
 
 
-def find_robot(name: str) -> Robot:
+def find_robot(name: str) -> Robot | LinkedRobot:
     """Return the robot of a file, of `pliant.robots` or of an experiment.
 
     Raises `InputError` with similar names if the name is unknown.
@@ -77,11 +79,9 @@ def find_robot(name: str) -> Robot:
             f"There is no robot or experiment '{name}'{_similar(name, [*known, *EXPERIMENTS])} "
             "`pliant list` shows all experiments. Give a robot file as FILE.toml."
         )
-    robot = getattr(EXPERIMENTS[name].probe(EXPERIMENTS[name].resolve_settings())[0], "robot", None)
-    if not isinstance(robot, Robot):
-        raise InputError(
-            f"The experiment {name} has no robot to drive. Choose one of {', '.join(known)}."
-        )
+    robot = robot_of(EXPERIMENTS[name].probe(EXPERIMENTS[name].resolve_settings())[0])
+    if not isinstance(robot, Robot | LinkedRobot):
+        raise InputError(f"The experiment {name} has no robot. Choose one of {', '.join(known)}.")
     return robot
 
 

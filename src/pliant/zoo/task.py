@@ -19,24 +19,27 @@ from pliant.report.control_plots import control_plots
 from pliant.report.outcome import write_trajectory
 from pliant.report.result_report import result_outcome
 from pliant.report.robot_scene import robot_scene
-from pliant.robot_files import Task, load_task
+from pliant.robot_files import LinkedTask, Task, load_task
 from pliant.robot_files.task import QUASISTATIC, FollowingObjective, PlanningObjective
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
+from pliant.zoo.linked_task import linked_task_experiment
 
 
 def task_experiment(path: Path) -> Experiment:
     """Return the experiment of a robot file. Raises `InputError` if the file is invalid."""
     task = load_task(path)
-    model = task.model()
-    try:
-        _check_objective(task, model)
-    except InputError as error:
-        raise InputError(f"{path.name}, task: {error}") from None
     if not re.fullmatch(r"\w[\w .-]*", path.stem):
         raise InputError(
             f"The file name '{path.name}' gives no name for its results. Rename it, for example "
             "to robot.toml."
         )
+    try:
+        if isinstance(task, LinkedTask):
+            return linked_task_experiment(path, task)
+        model = task.model()
+        _check_objective(task, model)
+    except InputError as error:
+        raise InputError(f"{path.name}, task: {error}") from None
     mesh_bytes = b"".join(
         np.ascontiguousarray(part).tobytes()
         for part in (task.robot.body().rest, task.robot.body().pairs)
