@@ -14,7 +14,13 @@ try:
 except ImportError as error:
     raise MissingExtra("Environments need gymnasium: pip install 'pliant[learn]'.") from error
 
-NAMES = ("pliant/Arm-v0", "pliant/Biped-v0", "pliant/Diamond-v0", "pliant/Finger-v0")
+NAMES = (
+    "pliant/Arm-v0",
+    "pliant/Biped-v0",
+    "pliant/Diamond-v0",
+    "pliant/Finger-v0",
+    "pliant/Swimmer-v0",
+)
 
 for _name in NAMES:
     if _name not in registration.registry:

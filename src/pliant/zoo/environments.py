@@ -12,11 +12,18 @@ import numpy as np
 
 from pliant.core import Dynamics, InputError, nearest
 from pliant.dynamics import ImplicitEuler
-from pliant.learning import ControlTask, EffectorObserver, ScaledObserver
+from pliant.learning import (
+    ControlTask,
+    EffectorObserver,
+    PartObserver,
+    ScaledObserver,
+    StackedObserver,
+)
 from pliant.mpm import MaterialPoint
 from pliant.problem import Effort, Goal, Reward
 from pliant.robot import Effector
-from pliant.zoo.robots import biped, diamond, hydraulic_finger, line_arm
+from pliant.swimming import SwimmerModel
+from pliant.zoo.robots import biped, diamond, hydraulic_finger, line_arm, swimmer
 from pliant.zoo.robots.biped_robot import LENGTH, WIDTH
 
 ModelAndTask = tuple[Dynamics, ControlTask]
@@ -123,11 +130,46 @@ def biped_walk(
     )
 
 
+def swimmer_forward(
+    *, dt: float = 0.02, cell: float = 0.5, steps: int = 200, bend: float = 0.1, **settings: Any
+) -> ModelAndTask:
+    """Return the swimmer of [Jia2019], which shall swim forward (along x) as far as it can.
+
+    The controls are three joint torques. `cell` [rad] is the side of the cells of the added mass;
+    other settings are those of SwimmerModel, such as store="swimmer.sqlite". The return is the
+    distance in body lengths of 0.8 m, minus the effort. It starts at rest with random joint angles
+    of standard deviation `bend` [rad].
+    """
+    model = SwimmerModel(swimmer(), dt=dt, cell=cell, **settings)
+    n = model.robot.n_angles
+    swim = Reward(effector="center of mass", direction=(1.0, 0.0, 0.0), weight=1.0 / 0.8)
+    seen = StackedObserver(
+        observers=[
+            PartObserver(parts=("angles", "orientation")),
+            ScaledObserver(
+                observer=PartObserver(parts="momentum"), scale=(*np.ones(6), *np.full(n, 0.05))
+            ),
+            ScaledObserver(
+                observer=EffectorObserver(effectors="center of mass", quantities="velocity"),
+                scale=0.2,
+            ),
+        ]
+    )
+    return model, ControlTask(
+        steps=steps,
+        terms=[swim, Effort(weight=0.1)],
+        observer=seen,
+        spread=lambda one, rng: model.state(angles=bend * rng.uniform(-1.0, 1.0, n) * 3.0**0.5),
+        failure_cost=5.0,
+    )
+
+
 TASKS: dict[str, Callable[..., ModelAndTask]] = {
     "pliant/Arm-v0": arm,
     "pliant/Biped-v0": biped_walk,
     "pliant/Diamond-v0": diamond_reach,
     "pliant/Finger-v0": finger,
+    "pliant/Swimmer-v0": swimmer_forward,
 }
 
 
