@@ -8,11 +8,12 @@ from typing import Any
 from pliant.papers.experiment_results import MeasuredMetrics, write_paper_result
 from pliant.papers.table_one import TableRow, joined_metrics
 from pliant.papers.table_one_arm import arm_row
+from pliant.papers.table_one_swimmer import swimmer_row
 from pliant.progress import Progress
 
-SHOWS = "Table I (the soft arm), Fig. 3 and Fig. 5 (a)"
+SHOWS = "Table I, Fig. 3 and Fig. 5"
 # (result folder, quick, progress) -> row; each makes its own subfolder
-ROWS: tuple[Callable[[Path, bool, Progress], TableRow], ...] = (arm_row,)
+ROWS: tuple[Callable[[Path, bool, Progress], TableRow], ...] = (arm_row, swimmer_row)
 NOTES = (
     "The paper counts one evaluation per simulated step. A step of Pliant may need several values "
     "of the map, such as one shape per Newton iteration. Both counts are given.",

@@ -32,6 +32,8 @@ from pliant.zoo.experiments import (
     pendulum,
     pendulum_hydraulic,
     stiff_flop,
+    swimmer_gait,
+    swimmer_plan,
     whip,
 )
 
@@ -42,6 +44,8 @@ EXPERIMENTS = {
         arm_obstacles.EXPERIMENT,
         arm_2d.EXPERIMENT,
         arm_reach.EXPERIMENT,
+        swimmer_plan.EXPERIMENT,
+        swimmer_gait.EXPERIMENT,
         cantilever.EXPERIMENT,
         block_drop.EXPERIMENT,
         *pendulum.EXPERIMENTS,

@@ -6,7 +6,6 @@ import numpy as np
 
 from pliant.core import Array, InputError, finite_array, require_positive
 from pliant.swimming import Ellipsoid, Hinge, Link, LinkedRobot, LinkPoint
-from pliant.swimming.linked_robot import STOP_MARGIN
 
 WATER = 1000.0  # [kg/m^3]
 # [m] of the links from head to tail: a fish of 0.8 m with its gaps, taller than wide, so that a
@@ -14,12 +13,11 @@ WATER = 1000.0  # [kg/m^3]
 LENGTHS = (0.21, 0.19, 0.17, 0.14)
 WIDTHS = (0.09, 0.09, 0.07, 0.04)
 HEIGHTS = (0.14, 0.15, 0.13, 0.16)
-# [N m] of the motors: each accelerates its hinge by 12 to 15 rad/s^2, links and water together, so
-# that a hinge swings between -0.5 and 0.5 rad and back in one second
-TORQUES = (0.2, 0.3, 0.08)
-# [rad/s] at which a motor has no torque left; it keeps hinges within their limits, since an ideal
-# fluid takes no energy
-TOP_SPEED = 10.0
+TORQUES = (1.5, 2.5, 0.6)  # [N m] of the motors
+# The spine is elastic, as in a fish. The slowest swing of the robot in the water has about 1.3 Hz
+# and decays within a few periods.
+SPRING_ANGLE = 0.6  # [rad] at which a spring holds its motor
+DAMPING_TIME = 0.03  # [s] damping over stiffness
 
 
 def swimmer(
@@ -30,6 +28,8 @@ def swimmer(
     gap: float = 0.03,
     max_angle: float = 1.0,
     max_torques: Sequence[float] = TORQUES,
+    spring_angle: float = SPRING_ANGLE,
+    damping_time: float = DAMPING_TIME,
 ) -> LinkedRobot:
     """Return a swimmer of ellipsoids in a chain, with a motor at each hinge.
 
@@ -43,20 +43,21 @@ def swimmer(
     gap : [m] between two links at angle zero, with the hinge in its middle
     max_angle : [rad] of each hinge to both sides
     max_torques : [N m] of the motors, from head to tail
+    spring_angle : [rad] at which the spring of a hinge holds its motor
+    damping_time : [s] damping of a hinge over its stiffness
 
-    A time step of 0.01 s resolves the stops of the hinges. Raises InputError for different numbers
-    of sizes, and torques that are not one fewer.
+    Raises InputError for different numbers of sizes, and torques that are not one fewer.
     """
     sizes = _checked_sizes(lengths, widths, heights)
     require_positive("The gap of the swimmer", gap, "m")
     require_positive("The largest angle of the swimmer", max_angle, "rad")
+    require_positive("The spring angle of the swimmer", spring_angle, "rad")
+    require_positive("The damping time of the swimmer", damping_time, "s")
     torques = finite_array(
         "The array of largest torques of the swimmer", max_torques, (len(sizes) - 1,), "N m"
     )
     for torque in torques:
         require_positive("A largest torque of the swimmer", torque, "N m")
-    # the other motors throw a hinge against its stop too, so all stops absorb the strongest one
-    stops = 3.0 * float(torques.max()) * (2.0 * max_angle + STOP_MARGIN) / STOP_MARGIN**3
     names = ["head", *(f"body-{k}" for k in range(1, len(sizes) - 1)), "tail"]
     ends = 0.5 * sizes[:, 0]
     return LinkedRobot(
@@ -74,8 +75,8 @@ def swimmer(
                 child_point=(ends[k + 1] + 0.5 * gap, 0.0, 0.0),
                 limits=(-max_angle, max_angle),
                 torque=(-torques[k], torques[k]),
-                damping=torques[k] / TOP_SPEED,
-                stop_stiffness=stops,
+                stiffness=torques[k] / spring_angle,
+                damping=damping_time * torques[k] / spring_angle,
             )
             for k in range(len(names) - 1)
         },

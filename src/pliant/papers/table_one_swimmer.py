@@ -1,0 +1,100 @@
+"""The second row of Table I of [Jia2019]: the swimming robot is planned to swim forward."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.papers.table_one import PaperRow, RowTimes, TableRow, time_metrics
+from pliant.progress import Progress
+from pliant.zoo.experiment import ExperimentRun, Metric
+from pliant.zoo.experiments import swimmer_plan
+from pliant.zoo.refinement_report import count_metrics, error_metrics
+from pliant.zoo.registry import find
+from pliant.zoo.swimming_tasks import SwimmingPlan, forward_distance, plan_swimming
+
+PAPER = PaperRow(
+    f=0.9,
+    g=0.902,
+    g_surrogate="0.002 (illegible; fits the other columns)",
+    iteration=3.1,
+    iteration_exact=183.0,
+    speedup="190, from the counts",
+)
+N_CALLS = 20  # timed calls of each function
+N_EXACT_CALLS = 3  # of an exact step with its derivative, which needs second differences
+
+
+def swimmer_row(folder: Path, quick: bool, progress: Progress) -> TableRow:
+    """Plan swimmer-plan and measure every column of its row."""
+    experiment = find("swimmer-plan")
+    context = ExperimentRun(
+        settings=experiment.resolve_settings(quick=quick),
+        folder=folder,
+        identity="paper-000-swimmer",
+        progress=progress,
+    )
+    settings = context.settings
+    planned = plan_swimming(context, swimmer_plan.task(settings), int(settings["iterations"]))
+    calls = _call_times(planned, progress)
+    refined, task = planned.refined, planned.task
+    times = RowTimes(
+        f=calls["f"],
+        g=calls["g"],
+        g_surrogate=calls["g~"],
+        iteration=refined.seconds / max(1, refined.iterations),
+        iteration_exact=task.steps * calls["linearised g"],
+    )
+    swum = forward_distance(planned.model, planned.states)
+    reached = swum >= float(settings["min_share"]) * task.distance
+    return TableRow(
+        robot="swimmer",
+        metrics={
+            **time_metrics(times, PAPER),
+            **count_metrics(refined, swimmer_plan.PAPER, "added-mass queries"),
+            **error_metrics(refined, swimmer_plan.PAPER),
+            **swimmer_plan.motion_metrics(planned),
+            "refinement levels": Metric(value=len(refined.levels), paper=3),
+            "distance reached": Metric(value=reached),
+        },
+        notes=(
+            "Sizes, density, time step, joint limits, springs and the reward of the paper's "
+            "swimmer are not given, so they are chosen here.",
+            "The time per iteration with the exact map is estimated: the time of one exact step "
+            f"with its derivative, median of {N_EXACT_CALLS} calls, times {task.steps} steps. The "
+            "paper's time is an estimate too.",
+            *refined.certificate.lines(),
+        ),
+        plots=swimmer_plan.plots(planned),
+    )
+
+
+def _call_times(planned: SwimmingPlan, progress: Progress) -> dict[str, float]:
+    """Return the median time [s] of a call of f, g, g with its derivative, and g~ along the
+    plan."""
+    model, plan = planned.model, planned.refined.plan
+    sampled = np.linspace(0, len(plan.controls) - 1, N_CALLS).astype(int)
+    exact_map = model.added_mass.exact_map
+    calls: dict[str, Callable[[Any], Any]] = {
+        "f": lambda k: exact_map(model.query_point(plan.states[k])),
+        "g": lambda k: model.exact().step(plan.states[k], plan.controls[k]),
+        "linearised g": lambda k: _linearised(model.exact(), plan.states[k], plan.controls[k]),
+        "g~": lambda k: model.step(plan.states[k], plan.controls[k]),
+    }
+    out = {}
+    for i, (name, call) in enumerate(calls.items()):
+        progress("Table I: timing", i, len(calls))
+        seconds = []
+        for k in sampled[:: N_CALLS // N_EXACT_CALLS] if name == "linearised g" else sampled:
+            start = time.perf_counter()
+            call(k)
+            seconds.append(time.perf_counter() - start)
+        out[name] = float(np.median(seconds))
+    progress("Table I: timing", len(calls), len(calls))
+    return out
+
+
+def _linearised(model: Any, x: Any, u: Any) -> Any:
+    return model.linearize(model.step(x, u))

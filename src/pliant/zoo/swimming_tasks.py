@@ -1,0 +1,209 @@
+"""Tasks of [Jia2019] for the swimming robot: swim forward, planned or with a prescribed gait."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from pliant.core import Array, InputError, StepError, require_positive
+from pliant.planners import Options, RefinedPlan, plan_refined
+from pliant.planners.hierarchy import level_count
+from pliant.problem import Effort, Goal, Interval, Problem, StateConstraint
+from pliant.swimming import (
+    LinkedRobot,
+    PrescribedMotion,
+    SineAngles,
+    SwimmerModel,
+    prescribed_motion,
+)
+from pliant.zoo.experiment import ExperimentRun, Setting
+from pliant.zoo.robots import swimmer
+
+BODY = "center of mass"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SwimmingTask:
+    """A swimmer, its time steps, the cells of its grid, and a gait.
+
+    The gait is a wave that runs from head to tail. It is the initial guess of the plan.
+    """
+
+    robot: LinkedRobot
+    dt: float  # [s]
+    steps: int
+    cell: float  # [rad] side of the coarsest cells
+    eta: float  # [rad] largest side of the finest cells
+    points: int  # of each ellipsoid
+    distance: float  # [m] to swim along x
+    amplitude: float  # [rad] of the gait
+    frequency: float  # [Hz]
+    lag: float  # [rad] of phase between two hinges
+
+    def gait(self, frequency: float | None = None, *, reciprocal: bool = False) -> SineAngles:
+        """Return the gait with this or another frequency [Hz], rising within two periods. A
+        reciprocal gait moves all hinges in phase."""
+        n, rate = self.robot.n_angles, self.frequency if frequency is None else frequency
+        return SineAngles(
+            amplitude=np.full(n, self.amplitude),
+            frequency=rate,
+            phase=np.zeros(n) if reciprocal else -self.lag * np.arange(n),
+            ramp=2.0 / abs(rate),
+        )
+
+    def problem(self, model: SwimmerModel) -> Problem:
+        """Return the planning problem: swim forward with the least torque, within the joint
+        limits."""
+        start = model.effector(BODY, model.initial_state())[0]
+        ahead = start + self.distance * np.array([1.0, 0.0, 0.0])
+        lower, upper = self.robot.angle_limits
+        return Problem(
+            model=model,
+            steps=self.steps,
+            terms=[
+                Goal(effector=BODY, target=ahead, time=self.steps * self.dt, weight=GOAL_WEIGHT),
+                Effort(weight=1.0),
+            ],
+            constraints=[StateConstraint(part="angles", inside=Interval(lower=lower, upper=upper))],
+        )
+
+
+# relative to the effort [N^2 m^2 s]: an error of 1 cm costs as much as 0.1 N^2 m^2 s of torque
+GOAL_WEIGHT = 2000.0
+
+
+def task(s: Mapping[str, Setting]) -> SwimmingTask:
+    """Return the task of settings."""
+    return SwimmingTask(
+        robot=swimmer(),
+        dt=float(s["dt"]),
+        steps=int(s["steps"]),
+        cell=float(s["cell"]),
+        eta=float(s["eta"]),
+        points=int(s["points"]),
+        distance=float(s["distance"]),
+        amplitude=float(s["amplitude"]),
+        frequency=float(s["frequency"]),
+        lag=float(s["lag"]),
+    )
+
+
+def check(task: SwimmingTask) -> None:
+    """Raise `InputError` if a task is invalid."""
+    level_count(require_positive("The cell", task.cell, "rad"), task.eta)
+    limit = float(np.abs(task.robot.angle_limits).min())
+    if abs(task.amplitude) > limit:
+        raise InputError(
+            f"The amplitude of the gait is {task.amplitude:g} rad, beyond the joint limit of "
+            f"{limit:g} rad; set a smaller one."
+        )
+
+
+def swimmer_model(run: ExperimentRun, task: SwimmingTask) -> SwimmerModel:
+    """Return the model of a task. It stores exact added masses in the folder of the run."""
+    store = run.folder / "corners.sqlite"
+    if not run.resume:
+        for part in ("", "-wal", "-shm"):
+            store.with_name(store.name + part).unlink(missing_ok=True)
+    return SwimmerModel(
+        task.robot,
+        dt=task.dt,
+        cell=task.cell,
+        points=task.points,
+        store=store,
+        cluster=run.cluster,
+        progress=run.progress,
+    )
+
+
+def tracking_torques(model: SwimmerModel, path: SineAngles, motion: PrescribedMotion) -> Array:
+    """Return torques (steps, n_controls) [N m] within the limits with which the model follows a
+    gait: those of the gait and a correction of the angles. They are reproducible in open loop."""
+    lower, upper = model.control_limits()
+    x, out = model.initial_state(), []
+    stiffness = np.diag(model.mass_matrix(np.zeros(model.robot.n_angles)))[6:]
+    stiffness = stiffness * (2.0 * np.pi * path.frequency) ** 2
+    for k, torque in enumerate(motion.torques):
+        error = path.angles(k * model.dt) - model.space.split(x).angles
+        out.append(np.clip(torque + 0.1 * stiffness * error, lower, upper))
+        step = model.step(x, out[-1], k=k)
+        if not step.status:
+            raise StepError(f"The gait cannot be followed: {step.status.text}")
+        x = step.x
+    return np.array(out)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SwimmingPlan:
+    """A planned motion, its exact replay, and the gait of equal effort."""
+
+    task: SwimmingTask
+    refined: RefinedPlan
+    states: Array  # (steps + 1, n_state) of the exact replay
+    gait: PrescribedMotion
+    gait_frequency: float  # [Hz]
+
+    @property
+    def model(self) -> Any:
+        return self.refined.levels[-1].model
+
+
+def forward_distance(model: SwimmerModel, states: Array) -> float:
+    """Return the distance [m] along x that states move the center of mass."""
+    first, last = (model.effector(BODY, x)[0, 0] for x in (states[0], states[-1]))
+    return float(last - first)
+
+
+def effort(torques: Array, dt: float) -> float:
+    """Return the integral of 1/2 |u|^2 [N^2 m^2 s] of torques (steps, n)."""
+    return 0.5 * dt * float(np.sum(torques**2))
+
+
+def gait_of_equal_effort(
+    model: SwimmerModel, task: SwimmingTask, wanted: float
+) -> tuple[PrescribedMotion, float]:
+    """Return the gait of the task with the frequency at which its torques have an effort, and that
+    frequency [Hz]."""
+    found: dict[float, PrescribedMotion] = {}
+
+    def excess(frequency: float) -> float:
+        found[frequency] = prescribed_motion(model, task.gait(frequency), steps=task.steps)
+        return effort(found[frequency].torques, task.dt) / wanted - 1.0
+
+    upper = task.frequency
+    while excess(upper) < 0.0:
+        upper *= 1.5
+    lower = upper
+    while excess(lower) > 0.0:
+        lower /= 1.5
+    frequency = float(brentq(excess, lower, upper, xtol=1e-3, rtol=1e-3))
+    return found[frequency], frequency
+
+
+def plan_swimming(run: ExperimentRun, task: SwimmingTask, iterations: int) -> SwimmingPlan:
+    """Plan a task by Algorithm 1 of [Jia2019] and replay it with the exact added mass.
+
+    Raises `StepError` if the replay fails.
+    """
+    model = swimmer_model(run, task)
+    motion = prescribed_motion(model, task.gait(), steps=task.steps)
+    guess = tracking_torques(model, task.gait(), motion)
+    options = Options(progress=run.progress, folder=run.folder / "plan", iterations=iterations)
+    refined = plan_refined(
+        task.problem(model), eta=task.eta, guess=guess, options=options, seed=run.seed
+    )
+    replay = refined.certificate.replay
+    if replay is None:
+        raise StepError("The replay of the plan with the exact added mass failed.")
+    run.save_trajectory(replay.states, refined.plan.controls, dt=task.dt)
+    fine = refined.levels[-1].model
+    gait, frequency = gait_of_equal_effort(
+        fine,  # type: ignore[arg-type]
+        task,
+        effort(refined.plan.controls, task.dt),
+    )
+    return SwimmingPlan(
+        task=task, refined=refined, states=replay.states, gait=gait, gait_frequency=frequency
+    )
