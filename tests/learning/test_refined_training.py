@@ -2,6 +2,7 @@
 
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from point import OBSERVER, Point, go_there, loop, policy
 from refinable_point import DRAG, SurrogatePoint
 
 import pliant as pl
-from pliant.core import InputError
+from pliant.core import InputError, Status
 from pliant.learning import (
     MLP,
     PPO,
@@ -156,6 +157,9 @@ def test_seeds_in_parallel_give_the_results_of_each_alone(tmp_path):
     assert serial.results[0].mean_return != serial.results[1].mean_return
     assert [c.step_error for c in serial.certificates] == [c.step_error for c in pool.certificates]
     assert serial.best.mean_return == max(one.mean_return for one in serial.results)
+    failed = replace(serial.best, status=Status(ok=False, text="an episode failed"))
+    others = tuple(one for one in serial.results if one is not serial.best)
+    assert replace(serial, results=(failed, *others)).best is others[0]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-3", "seed-5"]
 
 

@@ -36,8 +36,9 @@ class SeedResults:
 
     @property
     def best(self) -> TrainingResult:
-        """The training with the largest mean return."""
-        return max(self.results, key=lambda result: result.mean_return)
+        """The training with the largest mean return. One whose episodes fail is the best only if
+        all others fail as well."""
+        return max(self.results, key=lambda result: (result.status.ok, result.mean_return))
 
     @property
     def mean_return(self) -> float:

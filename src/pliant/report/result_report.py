@@ -347,23 +347,23 @@ def _tracking_plot(log: ControllerLog, motion: Motion) -> Plot:
 
 
 def _training_report(result: TrainingResult, title: str | None) -> ResultReport:
-    return _learning_report([result], title, {result.method: result})
+    return _learning_report(result, title, {result.method: result})
 
 
 def _seeds_report(found: SeedResults, title: str | None) -> ResultReport:
     curves = {f"seed {result.seed}": result for result in found.results}
     notes = [line for one in found.certificates for line in one.lines()]
-    return _learning_report(list(found.results), title, curves, notes)
+    return _learning_report(found.best, title, curves, notes)
 
 
 def _learning_report(
-    results: Sequence[TrainingResult],
+    best: TrainingResult,
     title: str | None,
     curves: Mapping[str, TrainingResult],
     notes: Sequence[str] = (),
 ) -> ResultReport:
     """Return the report of trainings: their learning curves, and an episode of the best one."""
-    best = max(results, key=lambda result: result.mean_return)
+    results = list(curves.values())
     episodes = best.on_model()
     run = episodes.run(best.weights, episodes.starts[0])
     motion = model_motion(episodes.loop.model, run.states, run.controls)
