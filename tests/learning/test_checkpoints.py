@@ -136,6 +136,13 @@ def test_resumed_training_is_bit_identical(tmp_path, method):
     same(whole, again)  # nothing is left to do
 
 
+def test_training_is_resumed_with_other_memory(tmp_path):
+    whole = train(loop(), go_there(), PolicyGradient(rate=0.02), iterations=3)
+    train(loop(), go_there(), PolicyGradient(rate=0.02), iterations=2, folder=tmp_path)
+    little = PolicyGradient(rate=0.02, memory=1.0)
+    same(whole, train(loop(), go_there(), little, iterations=3, folder=tmp_path, resume=True))
+
+
 def test_loaded_training_has_the_controller_and_replays(tmp_path):
     result = train(loop(hidden=(5, 4)), go_there(), iterations=3)
     result.save(tmp_path)

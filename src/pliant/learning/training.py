@@ -34,6 +34,7 @@ from pliant.learning.training_result import INTERRUPTED, TrainingResult, Trainin
 from pliant.progress import Progress, reporting
 
 METHODS: dict[str, type[Any]] = {"gradient": PolicyGradient, "ppo": PPO}
+FREE_SETTINGS = ("memory", "threads")  # change no bit of a result, so another machine may resume
 SAVE_INTERVAL = 5.0  # [s] between two checkpoints, at least: short iterations do not wait for disks
 
 
@@ -248,7 +249,7 @@ class _Run:
         here = {"method": self.method.name, "seed": self.seed, **self.settings}
         there = {"method": saved.method, "seed": saved.seed, **saved.settings}
         for name, value in here.items():
-            if there.get(name) != value:
+            if name not in FREE_SETTINGS and there.get(name) != value:
                 raise InputError(
                     f"{where} has another {name} ({quoted(there.get(name))}, here "
                     f"{quoted(value)}). Train with the same settings, or without resume."
