@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from swimming_robots import POINTS, eel
+from swimming_robots import POINTS, eel, single
 
 from pliant.core import InputError
 from pliant.swimming import SineAngles, SwimmerModel, prescribed_motion
@@ -88,6 +88,14 @@ def test_heavy_robot_under_gravity_is_refused():
     model = SwimmerModel(eel(density=1200.0, fluid_density=0.0, gravity=(0.0, 0.0, -9.81)), dt=0.01)
     with pytest.raises(InputError, match="weight"):
         prescribed_motion(model, gait(), steps=2)
+
+
+def test_small_heavy_robot_under_gravity_is_refused():
+    """A robot of 4 ug is not neutrally buoyant because its weight is small."""
+    robot = single((1e-4, 1e-4, 1e-4), density=1200.0, gravity=(0.0, 0.0, -9.81))
+    path = SineAngles(amplitude=(), frequency=1.0, phase=())
+    with pytest.raises(InputError, match="weight"):
+        prescribed_motion(SwimmerModel(robot, dt=0.01), path, steps=2)
 
 
 @pytest.mark.parametrize(

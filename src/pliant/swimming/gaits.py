@@ -93,7 +93,8 @@ def prescribed_motion(model: SwimmerModel, path: AnglePath, *, steps: int) -> Pr
     check_steps(steps)
     chain, h, n = model.chain, model.dt, model.robot.n_angles
     if np.any(chain.gravity) and not (
-        np.allclose(chain.mass, chain.displaced) and np.allclose(chain.center, chain.centroid)
+        np.allclose(chain.mass, chain.displaced, atol=0.0)
+        and np.allclose(chain.center, chain.centroid)
     ):
         raise InputError(
             "A prescribed gait keeps the momentum at zero, but the weight of this robot changes "
