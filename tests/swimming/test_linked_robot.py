@@ -106,6 +106,10 @@ BAD = {
         "exactly one",
     ),
     "mass without inertia": (lambda: Link(shape=BALL, mass=1.0), "belong together"),
+    "homogeneous with another center": (
+        lambda: Link(shape=BALL, density=1000.0, center_of_mass=(0.0, 0.0, 0.01)),
+        "homogeneous",
+    ),
     "zero density": (lambda: Link(shape=BALL, density=0.0), "density"),
     "impossible inertia": (
         lambda: Link(shape=BALL, mass=1.0, inertia=np.diag([1.0, 1.0, 3.0])),

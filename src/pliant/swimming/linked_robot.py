@@ -43,7 +43,8 @@ class Link:
     density : [kg/m^3] of a homogeneous link; None if `mass` and `inertia` are given
     mass : [kg]
     inertia : (3, 3) [kg m^2] about the center of mass, in the link's frame
-    center_of_mass : (3,) [m] in the link's frame; None for the centroid of the shape
+    center_of_mass : (3,) [m] in the link's frame; None for the centroid of the shape, which a
+        homogeneous link has
 
     Raises InputError unless either `density` or `mass` with `inertia` is given.
     """
@@ -60,6 +61,11 @@ class Link:
             raise InputError("A link has either a density or a mass; give exactly one of the two.")
         if (self.mass is None) != (self.inertia is None):
             raise InputError("The mass and the inertia of a link belong together; give both.")
+        if self.density is not None and self.center_of_mass is not None:
+            raise InputError(
+                "A link with a density is homogeneous: its center of mass is the centroid of its "
+                "shape. Remove center_of_mass, or give mass and inertia instead of the density."
+            )
         set_field = lambda name, value: object.__setattr__(self, name, value)  # frozen dataclass
         if self.density is not None:
             density = require_positive("The density of a link", self.density, "kg/m^3")
@@ -105,7 +111,8 @@ class Hinge:
     damping : [N m s/rad]
     stop_stiffness : k [N m/rad^2] of the stops, which push back with k e^2 at e [rad] beyond a
         limit. With None, the stops hold what the motor can do: they absorb its work over the whole
-        range within 0.2 rad. A hinge without a limited motor has the stiffest of the other stops.
+        range within 0.2 rad. A hinge without a limited motor has the stiffest of the other stops,
+        and none if there is no other.
     """
 
     parent: str
