@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from pliant.core import InputError
-from pliant.swimming import Ellipsoid, Hinge, Link, LinkedRobot, smallest_gap
+from pliant.swimming import (
+    Ellipsoid,
+    Hinge,
+    Link,
+    LinkedRobot,
+    link_distance,
+    link_gaps,
+    smallest_gap,
+)
 from pliant.swimming.link_gaps import check_gaps
 
 RADIUS = 0.04
@@ -58,6 +66,18 @@ def test_contact_of_links_that_are_not_neighbours_is_named():
         InputError, match=r"'link 0' and 'link [23]' of swimmer overlap or touch at"
     ):
         check_gaps(robot)
+
+
+def test_contact_at_a_limit_ends_the_search(monkeypatch):
+    robot = spheres(0.0, 0.0, limits=(-3.1, 3.1), arms=(0.1, 0.1))
+    distances = []
+    monkeypatch.setattr(
+        link_gaps,
+        "link_distance",
+        lambda *of: distances.append(link_distance(*of)) or distances[-1],
+    )
+    assert smallest_gap(robot, margin=0.0).distance == 0.0
+    assert distances.index(0.0) == len(distances) - 1
 
 
 def test_single_link_has_no_gap():

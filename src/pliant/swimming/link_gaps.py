@@ -31,8 +31,9 @@ def smallest_gap(robot: LinkedRobot, *, margin: float = STOP_MARGIN) -> Gap | No
     """Return the smallest gap between links at joint angles within the limits and a margin [rad]
     beyond them. None for a single link.
 
-    The search bounds the distance in boxes of angles, so it misses no contact. Its result is at
-    most 2 % above the smallest gap, unless a pair of links is connected by many hinges.
+    The search bounds the distance in boxes of angles, so it misses no contact, and its result is at
+    most 2 % above the smallest gap. It ends after 4,000 distances of one pair of links: with many
+    hinges between them, the smallest gap may then be smaller than the result.
     """
     lower, upper = robot.angle_limits
     lower, upper = lower - margin, upper + margin
@@ -41,6 +42,8 @@ def smallest_gap(robot: LinkedRobot, *, margin: float = STOP_MARGIN) -> Gap | No
     for i, k in sorted(combinations(range(len(names)), 2), key=between):
         bound = np.inf if best is None else best.distance
         found = _pair_gap(robot, (i, k), lower, upper, bound)
+        if found is not None and found[0] == 0.0:
+            return Gap(distance=0.0, links=(names[i], names[k]), angles=found[1])
         if found is not None:
             best = Gap(distance=found[0], links=(names[i], names[k]), angles=found[1])
     return best
@@ -75,6 +78,8 @@ def _pair_gap(
         distance = link_distance(shapes, robot.placement(center), *pair)
         if distance < bound:
             bound, best = distance, (distance, center)
+        if distance == 0.0:
+            return best
     heap: list[tuple[float, int, Array, Array]] = [(-np.inf, 0, middle, half)]
     count = 0
     while heap and count < MAX_DISTANCES:
