@@ -1,10 +1,19 @@
 """Distances of links: closed forms, optimality, and contact."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 from pliant.geometry import icosphere
-from pliant.swimming import ClosedSurface, Ellipsoid, Placement, closest_links, link_distance
+from pliant.swimming import (
+    ClosedSurface,
+    Ellipsoid,
+    LinkContactError,
+    Placement,
+    closest_links,
+    link_distance,
+)
 
 
 def placed(centers, rotations=None):
@@ -106,3 +115,9 @@ def test_closest_links_are_found():
     assert (i, k) == (1, 2)
     assert distance == pytest.approx(0.3)
     assert closest_links(shapes[:1], Placement.single())[0] == np.inf
+
+
+def test_contact_error_of_a_worker_process_keeps_its_links():
+    error = pickle.loads(pickle.dumps(LinkContactError(1, 2)))
+    assert error.links == (1, 2)
+    assert "Links 1 and 2" in str(error)

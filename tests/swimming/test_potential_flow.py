@@ -305,7 +305,10 @@ def test_links_that_meet_are_named(chain):
         ({"fluid_density": "water"}, "density of the fluid is 'water'"),
         ({"shapes": ()}, "no links"),
         ({"shapes": ("ball",)}, "shape of link 0 is 'ball'"),
-        ({"shapes": (Ellipsoid(semi_axes=(1, 1, 0.05)),)}, "Set ellipsoid_points to 1128 or more"),
+        (
+            {"shapes": (Ellipsoid(semi_axes=(1, 1, 0.05)),)},
+            "Give each ellipsoid 1128 points or more",
+        ),
         ({"ellipsoid_points": 3}, "number of points"),
         ({"ellipsoid_points": 353.0}, "number of points"),
         ({"shapes": 2 * (sphere(),), "ellipsoid_points": 20_000}, "at most 20,000"),

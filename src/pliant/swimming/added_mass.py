@@ -7,7 +7,7 @@ The added mass (6 + n, 6 + n) is symmetric and is packed row by row from the dia
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -86,14 +86,6 @@ def _added_mass_map(robot: LinkedRobot, points: int) -> AddedMassMap:
     return AddedMassMap(robot=robot, points=points)
 
 
-class AddedMass(Protocol):
-    """The packed added mass where the equations of motion ask for it."""
-
-    def rows(self, angles: Array, second: bool = False) -> Array:
-        """Return value and slopes (1 + n, r), with `second` also the second derivatives."""
-        ...
-
-
 class ExactAddedMass:
     """The added mass without interpolation. Second derivatives are central differences of exact
     slopes."""
@@ -103,6 +95,8 @@ class ExactAddedMass:
         self._known: OrderedDict[bytes, Array] = OrderedDict()
 
     def rows(self, angles: Array, second: bool = False) -> Array:
+        """Return value and slopes (1 + n, r), with `second` also the second derivatives
+        (n (n + 1) / 2, r)."""
         value = self._value(angles)
         if not second:
             return value
@@ -142,6 +136,8 @@ class InterpolatedAddedMass:
         self.tables.require(angles)
 
     def rows(self, angles: Array, second: bool = False) -> Array:
+        """Return value and slopes (1 + n, r), with `second` also the second derivatives
+        (n (n + 1) / 2, r)."""
         return self.grid.rows(angles, second)
 
 
@@ -158,6 +154,8 @@ class ConstantAddedMass:
         """Do nothing: no cell is missing."""
 
     def rows(self, angles: Array, second: bool = False) -> Array:
+        """Return value and slopes (1 + n, r), with `second` also the second derivatives
+        (n (n + 1) / 2, r)."""
         n = self.n
         out = np.zeros((1 + n + (n * (n + 1) // 2 if second else 0), len(self.value)))
         out[0] = self.value

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -30,8 +31,12 @@ class LinkContactError(InputError):
         )
         self.links = (first, second)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the indices, which a worker process sends back instead of the text."""
+        return type(self), self.links
 
-def check_gaps(shapes: Sequence[LinkShape], placement: Placement) -> None:
+
+def check_contacts(shapes: Sequence[LinkShape], placement: Placement) -> None:
     """Raise `LinkContactError` for the first two links that overlap or touch."""
     if len(shapes) != placement.n_links:
         raise InputError(

@@ -130,9 +130,9 @@ class ClosedSurface:
         """Sum over the tetrahedra from the centroid to each triangle."""
         corners = self.corners - self.centroid
         total = corners.sum(axis=1)
-        sixth = np.linalg.det(corners) / 120.0
-        second = np.einsum("k,kai,kaj->ij", sixth, corners, corners)
-        second += np.einsum("k,ki,kj->ij", sixth, total, total)
+        twentieth = np.linalg.det(corners) / 120.0  # of the volume of each
+        second = np.einsum("k,kai,kaj->ij", twentieth, corners, corners)
+        second += np.einsum("k,ki,kj->ij", twentieth, total, total)
         return np.trace(second) * np.eye(3) - second
 
     @property

@@ -17,7 +17,7 @@ from pliant.core import Array, InputError, require_kind, require_positive
 from pliant.kernels.threads import run_kernel
 from pliant.swimming import flow_kernels
 from pliant.swimming.flow_surfaces import LinkSurface, PlacedSurfaces, discretise, place
-from pliant.swimming.link_distance import check_gaps
+from pliant.swimming.link_distance import check_contacts
 from pliant.swimming.link_shapes import LinkShape, check_shapes, require_point_count
 from pliant.swimming.link_velocities import link_velocities, link_velocity_derivatives
 from pliant.swimming.placement import Placement
@@ -101,7 +101,7 @@ class PotentialFlow:
         """Return the flow at a placement of the links, with the derivative of the added mass if
         asked for. Raises `LinkContactError` if links overlap or touch."""
         require_kind("The placement", placement, Placement, "give a Placement of the links")
-        check_gaps(self.shapes, placement)
+        check_contacts(self.shapes, placement)
         placed = place(self.surfaces, placement)
         velocities = link_velocities(placement)
         psi = self._combined(velocities, [surface.interior for surface in self.surfaces])
@@ -192,7 +192,7 @@ def _check_thickness(k: int, shape: LinkShape, count: int) -> None:
     if count < needed:
         raise InputError(
             f"Link {k} is {thickness:.3g} m thick, but its {count} points are "
-            f"{np.sqrt(area / count):.3g} m apart. Set ellipsoid_points to {needed} or more."
+            f"{np.sqrt(area / count):.3g} m apart. Give each ellipsoid {needed} points or more."
         )
 
 
