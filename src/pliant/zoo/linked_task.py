@@ -21,6 +21,7 @@ from pliant.report.outcome import write_trajectory
 from pliant.report.result_report import result_outcome
 from pliant.robot_files.linked_task import LinkedTask
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
+from pliant.zoo.refinement_report import STATE, optional_metric
 
 STORE = "added_mass.sqlite"
 
@@ -112,11 +113,10 @@ def _plan(run: ExperimentRun, task: LinkedTask, model: Dynamics) -> Outcome:
 
 
 def _refinement_metrics(refined: RefinedPlan) -> dict[str, Metric]:
-    error = refined.certificate.step_error
     return {
         "exact evaluations": Metric(value=refined.evaluations),
         "refinement levels": Metric(value=len(refined.levels)),
-        **({} if error is None else {"step error": Metric(value=error, unit="of the positions")}),
+        **optional_metric("step error", refined.certificate.step_error, STATE),
     }
 
 
