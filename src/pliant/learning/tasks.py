@@ -37,8 +37,9 @@ class ControlTask:
     limits : bounds of order 0 on the controls, in addition to those of the actuators
     x0 : initial state (n_state,); None for the model's
     spread : random initial states. A mapping such as {"velocity": 0.01} adds normal noise of this
-        standard deviation to parts of the state. A function (model, rng) -> (n_state,) returns
-        any initial state.
+        standard deviation to parts of the state, which must not depend on each other. A function
+        (model, rng) -> (n_state,) returns any initial state: joint angles of a SwimmerModel also
+        change its effectors, so give one that returns model.state(angles=...).
     failure_cost : cost of a step that fails, which ends the episode. Give more than the cost of a
         usual episode, unless failing early is no advantage.
 

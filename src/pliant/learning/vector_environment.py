@@ -39,8 +39,8 @@ class VectorEnv(GymnasiumVectorEnv):
     threads : number of threads; None for all that compiled loops may use
 
     The results do not depend on the number of threads, bit for bit. A `core.Batched` model steps
-    all episodes at once. Other models are stepped by a pool of threads. A model with a surrogate
-    is stepped in one thread, because its new evaluations depend on the order of the steps.
+    all episodes at once. Other models are stepped by a pool of threads. Of these, a model with a
+    surrogate is stepped in one thread, because its evaluations depend on the order of the steps.
 
     An episode that ends starts again in the same step: `info["final_obs"]` then has its last
     observation, and `info["final_info"]` its last info. Seed i of `reset(seed=s)` is s + i, so row
