@@ -37,7 +37,7 @@ def swimmer_row(folder: Path, quick: bool, progress: Progress) -> TableRow:
         progress=progress,
     )
     settings = context.settings
-    planned = plan_swimming(context, swimmer_plan.task(settings), int(settings["iterations"]))
+    planned = plan_swimming(context, swimmer_plan.task(settings))
     calls = _call_times(planned, progress)
     refined, task = planned.refined, planned.task
     times = RowTimes(

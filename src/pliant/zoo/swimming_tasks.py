@@ -22,13 +22,15 @@ from pliant.zoo.experiment import ExperimentRun, Setting
 from pliant.zoo.robots import swimmer
 
 BODY = "center of mass"
+SMALLEST_SCALE = 1e-3  # of an amplitude, whose effort is negligible
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SwimmingTask:
     """A swimmer, its time steps, the cells of its grid, and a gait.
 
-    The gait is a wave that runs from head to tail. It is the initial guess of the plan.
+    The gait is a wave that runs from head to tail. The initial guess of the plan is such a wave of
+    torques.
     """
 
     robot: LinkedRobot
@@ -37,20 +39,23 @@ class SwimmingTask:
     cell: float  # [rad] side of the coarsest cells
     eta: float  # [rad] largest side of the finest cells
     points: int  # of each ellipsoid
+    rule: str  # "euler" as in the paper, or "rk4"
     distance: float  # [m] to swim along x
     amplitude: float  # [rad] of the gait
     frequency: float  # [Hz]
     lag: float  # [rad] of phase between two hinges
 
-    def gait(self, frequency: float | None = None, *, reciprocal: bool = False) -> SineAngles:
-        """Return the gait with this or another frequency [Hz], rising within two periods. A
-        reciprocal gait moves all hinges in phase."""
-        n, rate = self.robot.n_angles, self.frequency if frequency is None else frequency
+    def gait(
+        self, *, scale: float = 1.0, speed: float = 1.0, reciprocal: bool = False
+    ) -> SineAngles:
+        """Return the gait with its amplitude times `scale` and its frequency times `speed`, rising
+        within a period. A reciprocal gait moves all hinges in phase."""
+        n, rate = self.robot.n_angles, speed * self.frequency
         return SineAngles(
-            amplitude=np.full(n, self.amplitude),
+            amplitude=np.full(n, scale * self.amplitude),
             frequency=rate,
             phase=np.zeros(n) if reciprocal else -self.lag * np.arange(n),
-            ramp=2.0 / abs(rate),
+            ramp=1.0 / abs(rate),
         )
 
     def problem(self, model: SwimmerModel) -> Problem:
@@ -70,8 +75,8 @@ class SwimmingTask:
         )
 
 
-# relative to the effort [N^2 m^2 s]: an error of 1 cm costs as much as 0.1 N^2 m^2 s of torque
-GOAL_WEIGHT = 2000.0
+# relative to the effort [N^2 m^2 s]: an error of 1 mm costs as much as 0.01 N^2 m^2 s of torque
+GOAL_WEIGHT = 2e4
 
 
 def task(s: Mapping[str, Setting]) -> SwimmingTask:
@@ -83,6 +88,7 @@ def task(s: Mapping[str, Setting]) -> SwimmingTask:
         cell=float(s["cell"]),
         eta=float(s["eta"]),
         points=int(s["points"]),
+        rule=str(s["rule"]),
         distance=float(s["distance"]),
         amplitude=float(s["amplitude"]),
         frequency=float(s["frequency"]),
@@ -111,6 +117,7 @@ def swimmer_model(run: ExperimentRun, task: SwimmingTask) -> SwimmerModel:
         task.robot,
         dt=task.dt,
         cell=task.cell,
+        method=task.rule,
         points=task.points,
         store=store,
         cluster=run.cluster,
@@ -118,21 +125,14 @@ def swimmer_model(run: ExperimentRun, task: SwimmingTask) -> SwimmerModel:
     )
 
 
-def tracking_torques(model: SwimmerModel, path: SineAngles, motion: PrescribedMotion) -> Array:
-    """Return torques (steps, n_controls) [N m] within the limits with which the model follows a
-    gait: those of the gait and a correction of the angles. They are reproducible in open loop."""
-    lower, upper = model.control_limits()
-    x, out = model.initial_state(), []
-    stiffness = np.diag(model.mass_matrix(np.zeros(model.robot.n_angles)))[6:]
-    stiffness = stiffness * (2.0 * np.pi * path.frequency) ** 2
-    for k, torque in enumerate(motion.torques):
-        error = path.angles(k * model.dt) - model.space.split(x).angles
-        out.append(np.clip(torque + 0.1 * stiffness * error, lower, upper))
-        step = model.step(x, out[-1], k=k)
-        if not step.status:
-            raise StepError(f"The gait cannot be followed: {step.status.text}")
-        x = step.x
-    return np.array(out)
+def torque_wave(task: SwimmingTask) -> Array:
+    """Return the initial guess (steps, n_controls) [N m]: a wave of torques from head to tail, of
+    half the limits, that rises within two periods."""
+    lower, upper = task.robot.control_limits()
+    time = task.dt * np.arange(task.steps)[:, None]
+    phase = 2.0 * np.pi * task.frequency * time - task.lag * np.arange(len(upper))
+    rise = np.minimum(1.0, 0.5 * task.frequency * time)
+    return 0.25 * (upper - lower) * rise * np.sin(phase)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,7 +143,7 @@ class SwimmingPlan:
     refined: RefinedPlan
     states: Array  # (steps + 1, n_state) of the exact replay
     gait: PrescribedMotion
-    gait_frequency: float  # [Hz]
+    gait_amplitude: float  # [rad]
 
     @property
     def model(self) -> Any:
@@ -164,33 +164,36 @@ def effort(torques: Array, dt: float) -> float:
 def gait_of_equal_effort(
     model: SwimmerModel, task: SwimmingTask, wanted: float
 ) -> tuple[PrescribedMotion, float]:
-    """Return the gait of the task with the frequency at which its torques have an effort, and that
-    frequency [Hz]."""
+    """Return the gait of the task with the amplitude at which its torques have an effort, or with
+    its largest amplitude if that takes less effort, and the amplitude [rad]."""
+    largest = float(np.abs(task.robot.angle_limits).min()) / task.amplitude
     found: dict[float, PrescribedMotion] = {}
 
-    def excess(frequency: float) -> float:
-        found[frequency] = prescribed_motion(model, task.gait(frequency), steps=task.steps)
-        return effort(found[frequency].torques, task.dt) / wanted - 1.0
+    def excess(scale: float) -> float:
+        found[scale] = prescribed_motion(model, task.gait(scale=scale), steps=task.steps)
+        return effort(found[scale].torques, task.dt) / wanted - 1.0
 
-    upper = task.frequency
-    while excess(upper) < 0.0:
-        upper *= 1.5
-    lower = upper
-    while excess(lower) > 0.0:
-        lower /= 1.5
-    frequency = float(brentq(excess, lower, upper, xtol=1e-3, rtol=1e-3))
-    return found[frequency], frequency
+    scale = largest
+    if excess(largest) > 0.0:
+        scale = float(brentq(excess, SMALLEST_SCALE * largest, largest, xtol=1e-3, rtol=1e-3))
+    if scale not in found:
+        excess(scale)
+    return found[scale], scale * task.amplitude
 
 
-def plan_swimming(run: ExperimentRun, task: SwimmingTask, iterations: int) -> SwimmingPlan:
+def plan_swimming(run: ExperimentRun, task: SwimmingTask) -> SwimmingPlan:
     """Plan a task by Algorithm 1 of [Jia2019] and replay it with the exact added mass.
 
     Raises `StepError` if the replay fails.
     """
     model = swimmer_model(run, task)
-    motion = prescribed_motion(model, task.gait(), steps=task.steps)
-    guess = tracking_torques(model, task.gait(), motion)
-    options = Options(progress=run.progress, folder=run.folder / "plan", iterations=iterations)
+    guess = torque_wave(task)
+    options = Options(
+        progress=run.progress,
+        folder=run.folder / "plan",
+        iterations=int(run.settings["iterations"]),
+        tolerance=float(run.settings["tolerance"]),
+    )
     refined = plan_refined(
         task.problem(model), eta=task.eta, guess=guess, options=options, seed=run.seed
     )
@@ -198,12 +201,7 @@ def plan_swimming(run: ExperimentRun, task: SwimmingTask, iterations: int) -> Sw
     if replay is None:
         raise StepError("The replay of the plan with the exact added mass failed.")
     run.save_trajectory(replay.states, refined.plan.controls, dt=task.dt)
-    fine = refined.levels[-1].model
-    gait, frequency = gait_of_equal_effort(
-        fine,  # type: ignore[arg-type]
-        task,
-        effort(refined.plan.controls, task.dt),
-    )
+    gait, amplitude = gait_of_equal_effort(model, task, effort(refined.plan.controls, task.dt))
     return SwimmingPlan(
-        task=task, refined=refined, states=replay.states, gait=gait, gait_frequency=frequency
+        task=task, refined=refined, states=replay.states, gait=gait, gait_amplitude=amplitude
     )

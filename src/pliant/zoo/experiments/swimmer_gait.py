@@ -12,8 +12,8 @@ def perform(run: ExperimentRun) -> Outcome:
     model = swimmer_model(run, swim)
     gaits = {
         "wave": swim.gait(),
-        "wave backwards": swim.gait(-swim.frequency),
-        "half as fast": swim.gait(0.5 * swim.frequency),
+        "wave backwards": swim.gait(speed=-1.0),
+        "half as fast": swim.gait(speed=0.5),
         "reciprocal": swim.gait(reciprocal=True),
     }
     motions = {}
@@ -66,6 +66,7 @@ EXPERIMENT = Experiment(
         "cell": 0.15,
         "eta": 0.15,
         "points": 353,
+        "rule": "rk4",
         "amplitude": 0.6,
         "frequency": 2.0,
         "lag": 1.2,
