@@ -7,6 +7,7 @@ import pytest
 
 from pliant.bench import bench
 from pliant.bench.peers.capytaine import added_mass_with_capytaine
+from pliant.bench.peers.mujoco_swimmer import mujoco_steps
 from pliant.bench.swimmer import lamb_added_masses, report
 from pliant.core import MissingExtra
 from pliant.geometry.surface_shapes import geodesic
@@ -81,9 +82,47 @@ def test_report_without_capytaine_tells_why():
     assert len(report({"accuracy": found["accuracy"]}).tables) == 1
 
 
+STEPS = {
+    "batch": 64,
+    "model": {
+        "rk4": {"single": 35.0, "Jacobian": 440.0, "batch, 1": 20.0, "batch, 2": 11.0},
+        "euler": {"single": 21.0, "Jacobian": 190.0, "batch, 1": 7.0, "batch, 2": 4.0},
+    },
+    "environments": {
+        "Pliant": {"single": 6273.0, "batch": 11757.0},
+        "MuJoCo": {"single": 8841.0, "batch": 3380.0},
+    },
+    "mujoco": {"dt": 0.04, "substeps": 4},
+}
+
+
+def test_report_compares_environment_steps_with_mujoco():
+    found = report({"steps": STEPS})
+    assert found.tables[0][2][0] == ["rk4", "35", "475", "20", "11"]
+    assert found.tables[1][2] == [["Pliant", "6,273", "11,757"], ["MuJoCo", "8,841", "3,380"]]
+    text = " ".join(found.notes)
+    assert "takes 35 us with the fourth-order rule (required: 30 us)" in text
+    assert "three links, drag, 4 steps for 0.04 s" in text
+
+
+def test_report_without_mujoco_tells_why():
+    found = report({"steps": {**STEPS, "missing": "MuJoCo is not installed."}})
+    assert "MuJoCo is not installed." in found.notes
+
+
+def test_missing_mujoco_error_names_install_command(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)  # as if it were not installed
+    with pytest.raises(MissingExtra, match=r"pip install 'pliant\[bench\]'"):
+        mujoco_steps(1, 1)
+
+
 def test_bench_runs_in_its_own_process():
     pytest.importorskip("capytaine")
+    pytest.importorskip("gymnasium")
     found = bench("swimmer", quick=True)
+    rates = found.numbers["steps"]["environments"]["Pliant"]
+    assert rates["single"] > 0.0
+    assert rates["batch"] > 0.0
     assert found.numbers["flow"]["points"] == 1412
     for row in found.numbers["accuracy"]:
         assert row["points"]["translation"] < 1e-3

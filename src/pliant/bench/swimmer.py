@@ -1,5 +1,6 @@
 """`pliant bench swimmer`: the added mass of four linked ellipsoids and its derivative, beside
-Capytaine in one run, and the accuracy of both beside Lamb's integrals.
+Capytaine in one run, the accuracy of both beside Lamb's integrals, and steps of the swimmer beside
+MuJoCo.
 
 The module runs in its own process, so that the threads are set before any library is imported.
 Every part of `measure` is a section of the numbers, and `report` shows the sections that it finds.
@@ -16,6 +17,7 @@ from scipy.integrate import quad
 
 from pliant.bench.peers.capytaine import added_mass_with_capytaine
 from pliant.bench.report import Report
+from pliant.bench.swimmer_steps import measure_steps, steps_notes, steps_tables
 from pliant.core import Array, MissingExtra
 from pliant.swimming import ClosedSurface, Ellipsoid, Hinge, Link, LinkedRobot, PotentialFlow
 from pliant.swimming.link_velocities import link_velocities
@@ -33,7 +35,11 @@ LONG_ELLIPSOID = {"4 : 1 : 0.6": (4.0, 1.0, 0.6)}
 
 def measure(quick: bool) -> dict[str, Any]:
     """Return the numbers of every section."""
-    return {"flow": measure_flow(quick), "accuracy": measure_accuracy(quick)}
+    return {
+        "flow": measure_flow(quick),
+        "accuracy": measure_accuracy(quick),
+        "steps": measure_steps(quick),
+    }
 
 
 def measure_flow(quick: bool) -> dict[str, Any]:
@@ -189,6 +195,9 @@ def report(numbers: dict[str, Any]) -> Report:
             "Errors are relative to Lamb's integrals, the largest of three directions. The "
             f"triangles ({20 * DIVISIONS**2} for an ellipsoid) have the volume of the ellipsoid."
         )
+    if "steps" in numbers:
+        tables += steps_tables(numbers["steps"])
+        notes += steps_notes(numbers["steps"])
     return Report(tables=tables, notes=notes, numbers=numbers)
 
 
