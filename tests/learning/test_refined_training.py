@@ -47,6 +47,11 @@ def test_each_level_halves_the_cell_and_starts_from_the_weights_before():
     evaluations = [level.evaluations for level in found.levels]
     assert evaluations == sorted(evaluations)
     assert found.evaluations == evaluations[-1] < 30
+    # the history tells when they were made
+    counts = [row.evaluations for level in found.levels for row in level.result.history]
+    assert counts == sorted(counts)
+    assert counts[0] > 0
+    assert counts[-1] == found.evaluations
 
 
 def test_certificate_finds_the_error_of_the_closed_loop():

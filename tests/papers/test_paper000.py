@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pliant.core import MissingExtra
 from pliant.papers import paper000, table_one_arm
 from pliant.papers.table_one import TableRow, joined_metrics
 from pliant.progress import silent
@@ -86,6 +87,39 @@ def test_circle_is_reached_in_time(made):
     assert value(result, "circle reached") is True
     assert value(result, "largest timed path error of the replay") <= 0.05
     assert value(result, "largest angle error of the replay") < 5.0
+
+
+def test_ppo_row_has_counts_errors_and_times(made):
+    pytest.importorskip("stable_baselines3")
+    metrics = {
+        name.removeprefix("swimmer, PPO: "): metric
+        for name, metric in made[0]["metrics"].items()
+        if name.startswith("swimmer, PPO: ")
+    }
+    steps, evaluations = (
+        metrics[name]["value"] for name in ("environment steps", "exact evaluations")
+    )
+    assert steps == 2 * 160
+    assert metrics["reduction factor of environment steps"]["value"] == steps / evaluations
+    assert metrics["exact evaluations"]["paper"] == 1973
+    assert metrics["time per iteration with the exact map"]["paper"] == 16_424
+    assert 0.0 < metrics["step error"]["value"] < 0.1
+    ratio = metrics["time of g, step with the exact map"]["value"]
+    ratio /= metrics["time of g~, step on the grid"]["value"]
+    assert ratio > 10.0  # a step takes four values of f, and f takes milliseconds
+
+
+def test_row_without_its_extra_is_a_note(tmp_path, monkeypatch):
+    def missing(folder, quick, progress):
+        raise MissingExtra("PPO needs torch.")
+
+    def row(folder, quick, progress):
+        return TableRow(robot="arm", metrics={"goal reached": Metric(value=True)})
+
+    monkeypatch.setattr(paper000, "ROWS", (missing, row))
+    result = paper000.reproduce(tmp_path, quick=True, progress=silent)
+    assert result["status"] == "done"
+    assert "A row of Table I is missing: PPO needs torch." in result["notes"]
 
 
 def test_rows_keep_their_names_apart():

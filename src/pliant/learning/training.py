@@ -8,6 +8,7 @@ from typing import Any
 
 from pliant.core import (
     InputError,
+    Refinable,
     Status,
     counted,
     is_integer,
@@ -238,9 +239,14 @@ class _Run:
                 seconds=time.perf_counter() - self.began,
                 mean_return=-performance.cost,
                 failed=len(performance.failed),
+                evaluations=self._evaluations(),
             )
         )
         self.state, self.finished = self.trainer.state(), candidate.finished
+
+    def _evaluations(self) -> int:
+        model = self.episodes.loop.model
+        return model.surrogate.evaluations if isinstance(model, Refinable) else 0
 
     def restore(self, saved: TrainingResult) -> None:
         """Continue a saved training. Raises InputError if it is another one."""

@@ -37,6 +37,7 @@ class TrainingRow:
     seconds: float  # since the start
     mean_return: float  # of the episodes, without noise of exploration
     failed: int = 0  # number of episodes that failed
+    evaluations: int = 0  # exact evaluations of the surrogate so far; 0 without a surrogate
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -228,10 +229,11 @@ def _weights(layout: Mapping[str, Any], arrays: Mapping[str, Array], where: str)
 
 def _row(row: Mapping[str, Any], where: str) -> TrainingRow:
     made = TrainingRow(**row)
-    finite_array(f"A row of the history in {where}", list(asdict(made).values()), (4,))
+    finite_array(f"A row of the history in {where}", list(asdict(made).values()), (5,))
     return TrainingRow(
         steps=int(made.steps),
         seconds=float(made.seconds),
         mean_return=float(made.mean_return),
         failed=int(made.failed),
+        evaluations=int(made.evaluations),
     )

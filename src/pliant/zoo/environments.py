@@ -5,12 +5,12 @@ passed to it, such as gymnasium.make("pliant/Arm-v0", steps=100).
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pliant.core import Dynamics, InputError, nearest
+from pliant.core import Array, Dynamics, InputError, nearest
 from pliant.dynamics import ImplicitEuler
 from pliant.learning import (
     ControlTask,
@@ -130,15 +130,36 @@ def biped_walk(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RandomAngles:
+    """Random initial states of a swimmer at rest, with joint angles of at most `largest` [rad]."""
+
+    largest: float
+
+    def __call__(self, model: Dynamics, rng: np.random.Generator) -> Array:
+        assert isinstance(model, SwimmerModel)
+        angles = rng.uniform(-self.largest, self.largest, model.robot.n_angles)
+        return model.state(angles=angles)
+
+
 def swimmer_forward(
-    *, dt: float = 0.02, cell: float = 0.5, steps: int = 200, bend: float = 0.1, **settings: Any
+    *,
+    dt: float = 0.02,
+    cell: float = 0.3,
+    steps: int = 200,
+    bend: float = 0.2,
+    effort: float = 0.005,
+    **settings: Any,
 ) -> ModelAndTask:
     """Return the swimmer of [Jia2019], which shall swim forward (along x) as far as it can.
 
     The controls are three joint torques. `cell` [rad] is the side of the cells of the added mass;
     other settings are those of SwimmerModel, such as store="swimmer.sqlite". The return is the
-    distance in body lengths of 0.8 m, minus the effort. It starts at rest with random joint angles
-    of standard deviation `bend` [rad].
+    distance in body lengths of 0.8 m, minus half of `effort` times the integral of the squared
+    torques. It starts at rest with random joint angles of at most `bend` [rad].
+
+    The policy sees angles, orientation, momenta and the velocity of the center of mass. That of the
+    paper sees the joint angles alone.
     """
     model = SwimmerModel(swimmer(), dt=dt, cell=cell, **settings)
     n = model.robot.n_angles
@@ -157,9 +178,9 @@ def swimmer_forward(
     )
     return model, ControlTask(
         steps=steps,
-        terms=[swim, Effort(weight=0.1)],
+        terms=[swim, Effort(weight=effort)],
         observer=seen,
-        spread=lambda one, rng: model.state(angles=bend * rng.uniform(-1.0, 1.0, n) * 3.0**0.5),
+        spread=RandomAngles(largest=bend),
         failure_cost=5.0,
     )
 

@@ -33,7 +33,9 @@ from pliant.zoo.experiments import (
     pendulum_hydraulic,
     stiff_flop,
     swimmer_gait,
+    swimmer_gradient,
     swimmer_plan,
+    swimmer_ppo,
     whip,
 )
 
@@ -63,6 +65,8 @@ EXPERIMENTS = {
         cylinder_air_water.EXPERIMENT,
         *finger_inverse.EXPERIMENTS,
         pendulum_hydraulic.EXPERIMENT,
+        swimmer_gradient.EXPERIMENT,
+        swimmer_ppo.EXPERIMENT,
     )
 }
 

@@ -1,0 +1,125 @@
+"""Metrics and plots of trained swimmers."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pliant.report import Plot
+from pliant.report.result_report import result_outcome
+from pliant.zoo.experiment import Metric, Outcome, Setting
+from pliant.zoo.refinement_report import STATE, PaperValues, optional_metric
+from pliant.zoo.swimming_training import SwimTraining
+
+LENGTHS = "body lengths"  # of 0.8 m, minus the effort
+FACTOR = 5.0  # of the return over that of the untrained controller
+
+
+def training_outcome(
+    found: Sequence[SwimTraining], settings: Mapping[str, Setting], title: str, paper: PaperValues
+) -> Outcome:
+    """Return the metrics of the first seed, plots of all seeds, and an animation of the first."""
+    first, least = found[0], float(settings["min_return"])
+    shown = result_outcome(first.refined.result, title=title)
+    worst = min(one.after.mean_return for one in found)
+    reached = worst >= least
+    message = (
+        f"the mean return on new initial states is {worst:.3g} body lengths, below {least:g}. Use "
+        "more iterations (--set iterations=...)."
+    )
+    return Outcome(
+        metrics=training_metrics(first, paper) | _seed_metrics(found),
+        plots=[
+            learning_plot(found),
+            evaluation_plot(first),
+            *(plot for plot in shown.plots if not plot.title.startswith("Learning curve")),
+        ],
+        scene=shown.scene,
+        reached=reached,
+        message="done" if reached else message,
+        notes=[*map(seed_note, found), *first.refined.certificate.lines()],
+    )
+
+
+def training_metrics(one: SwimTraining, paper: PaperValues) -> dict[str, Metric]:
+    """Return returns, counts and errors. `paper` has "evaluations", "reduction", "steps", "error"
+    and "levels"."""
+    refined, certificate = one.refined, one.refined.certificate
+    fivefold = one.after.mean_return >= FACTOR * abs(one.before.mean_return)
+    return {
+        "mean return": Metric(value=refined.result.mean_return, unit=LENGTHS),
+        "mean return before training": Metric(value=one.untrained_return, unit=LENGTHS),
+        "mean return, new initial states": Metric(value=one.after.mean_return, unit=LENGTHS),
+        "mean return before training, new initial states": Metric(
+            value=one.before.mean_return, unit=LENGTHS
+        ),
+        "return at least five times that before training": Metric(value=fivefold),
+        "mean forward distance, new initial states": Metric(value=one.after.distance, unit="m"),
+        "return of the first episode": Metric(value=certificate.surrogate_return, unit=LENGTHS),
+        **optional_metric(
+            "return of the first episode with the exact added mass",
+            certificate.exact_return,
+            LENGTHS,
+        ),
+        "exact evaluations": Metric(value=one.evaluations, paper=paper.get("evaluations")),
+        "environment steps": Metric(value=refined.steps, paper=paper.get("steps")),
+        "reduction factor of environment steps": Metric(
+            value=refined.steps / one.evaluations, paper=paper.get("reduction")
+        ),
+        **optional_metric("step error", certificate.step_error, STATE, paper.get("error")),
+        **optional_metric("estimated step error", certificate.estimated_step_error, STATE),
+        "refinement levels": Metric(value=len(refined.levels), paper=paper.get("levels")),
+        "iterations": Metric(value=len(one.curve()[0]) - 1),
+        "training time": Metric(
+            value=sum(level.result.history[-1].seconds for level in refined.levels), unit="s"
+        ),
+    }
+
+
+def _seed_metrics(found: Sequence[SwimTraining]) -> dict[str, Metric]:
+    """Return the mean and the lowest return of several seeds."""
+    returns = [one.after.mean_return for one in found]
+    if len(returns) < 2:
+        return {}
+    return {
+        "mean return of all seeds, new initial states": Metric(
+            value=float(np.mean(returns)), unit=LENGTHS
+        ),
+        "lowest return of all seeds, new initial states": Metric(value=min(returns), unit=LENGTHS),
+    }
+
+
+def seed_note(one: SwimTraining) -> str:
+    """Return the result of a seed in one sentence."""
+    return (
+        f"seed {one.seed}: mean return {one.after.mean_return:.4g} body lengths on new initial "
+        f"states, {one.before.mean_return:.2g} before training, {one.evaluations} exact "
+        f"evaluations, {one.refined.steps} environment steps"
+    )
+
+
+def learning_plot(found: Sequence[SwimTraining]) -> Plot:
+    """Return the learning curves of all seeds over the environment steps."""
+    return Plot(
+        title="Learning curves",
+        x="environment steps",
+        y="mean return [body lengths]",
+        series={f"seed {one.seed}": one.curve()[:2] for one in found},
+    )
+
+
+def evaluation_plot(one: SwimTraining) -> Plot:
+    """Return the evaluations over the iterations, with and without a surrogate [Jia2019, Fig.
+    5(c)]."""
+    steps, _, evaluations = one.curve()
+    count = np.arange(len(steps))
+    return Plot(
+        title="Evaluations over the iterations",
+        x="iteration",
+        y="cumulative evaluations",
+        log_y=True,
+        kind="both",
+        series={
+            "with the grid": (count, evaluations),
+            "without, one per environment step": (count[1:], steps[1:]),
+        },
+    )
