@@ -95,6 +95,19 @@ def test_plan_of_another_fish_is_refused(written, tmp_path):
         Plan.load(tmp_path / "out" / "plan", other)
 
 
+def test_thin_links_need_more_points(written):
+    """The error names the number of points, which the task takes. `check` uses the same."""
+    path = written(SIMULATION.format("rk4", 0.0))
+    path.write_text(path.read_text().replace("0.03, 0.08]", "0.005, 0.08]"))
+    with pytest.raises(InputError, match="Give each ellipsoid") as error:
+        load_task(path).model()
+    needed = re.search("([0-9]+) points or more", str(error.value)).group(1)
+    path.write_text(path.read_text() + f"points = {needed}\n")
+    model = load_task(path).model()
+    assert model.step(model.initial_state(), np.zeros(1)).status
+    assert dict(check(path).facts)["first step"] == "converged"
+
+
 def test_derivatives_of_a_task_are_right(written):
     experiment = task_experiment(written(SIMULATION.format("euler", 0.05)))
     checks = gradcheck(*experiment.probe(experiment.resolve_settings()))

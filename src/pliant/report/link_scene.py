@@ -12,9 +12,9 @@ from pliant.core import Array, InputError, Space, finite_array
 from pliant.report import palette
 from pliant.report.scene import Line, Scene
 from pliant.swimming import LinkedRobot, Placement
+from pliant.swimming.link_shapes import ELLIPSOID_POINTS
 
 VIEW = (-70.0, 40.0)  # [deg] azimuth and elevation: from above, since most swimmers move on a plane
-POINTS = 353  # of an ellipsoid, as in the potential flow of [Jia2019]
 POTENTIAL_LABEL = "potential [m²/s]"
 
 
@@ -72,7 +72,7 @@ class LinkSurfaces:
         return np.stack(out)
 
 
-def link_surfaces(robot: LinkedRobot, points: int = POINTS) -> LinkSurfaces:
+def link_surfaces(robot: LinkedRobot, points: int = ELLIPSOID_POINTS) -> LinkSurfaces:
     """Return the surfaces of the links of a robot. The vertices of an ellipsoid are its `points`
     quadrature points, those of a closed surface are its own."""
     made = [_link_surface(link.shape, points) for link in robot.links.values()]
@@ -143,7 +143,7 @@ def link_scene(
     title: str,
     targets: Array | None = None,
     potential: Array | None = None,
-    points: int = POINTS,
+    points: int = ELLIPSOID_POINTS,
 ) -> Scene:
     """Return a scene of a linked robot with the locus of its center of mass.
 

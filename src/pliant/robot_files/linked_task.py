@@ -17,6 +17,7 @@ from pliant.robot_files.task import (
     constant,
 )
 from pliant.swimming import LinkedRobot, SwimmerModel
+from pliant.swimming.link_shapes import ELLIPSOID_POINTS
 
 LINKED_RULES = ("rk4", "euler")
 
@@ -31,6 +32,7 @@ class LinkedTask:
     steps: int
     controls: Keyframes  # values (n, n_controls) [N m], of a simulation
     cell: float = 0.3  # [rad] of the grid on which the added mass is interpolated
+    points: int = ELLIPSOID_POINTS  # of the surface of each ellipsoid
     eta: float | None = None  # [rad] final cell of a refined plan; None: no refinement
     objective: PlanningObjective | None = None  # None: a simulation
 
@@ -60,7 +62,14 @@ class LinkedTask:
 
     def model(self, *, store: Path | None = None) -> SwimmerModel:
         """Return the model of the task, with a file that stores exact added masses."""
-        return SwimmerModel(self.robot, dt=self.dt, cell=self.cell, method=self.rule, store=store)
+        return SwimmerModel(
+            self.robot,
+            dt=self.dt,
+            cell=self.cell,
+            method=self.rule,
+            points=self.points,
+            store=store,
+        )
 
 
 def _check_rule(rule: str) -> None:
@@ -79,12 +88,15 @@ def linked_simulation_task(
     dt: float,
     rule: str = "rk4",
     cell: float = 0.3,
+    points: int = ELLIPSOID_POINTS,
     steps: int = 100,
     controls: Keyframes = NO_CONTROLS,
 ) -> LinkedTask:
     """Return a simulation task. The default torques are zero."""
     driven = constant(*robot.neutral_controls()) if controls is NO_CONTROLS else controls
-    return LinkedTask(robot=robot, rule=rule, dt=dt, cell=cell, steps=steps, controls=driven)
+    return LinkedTask(
+        robot=robot, rule=rule, dt=dt, cell=cell, points=points, steps=steps, controls=driven
+    )
 
 
 def linked_planning_task(
@@ -99,6 +111,7 @@ def linked_planning_task(
     dt: float,
     rule: str = "rk4",
     cell: float = 0.3,
+    points: int = ELLIPSOID_POINTS,
     eta: float | None = None,
     steps: int = 100,
 ) -> LinkedTask:
@@ -111,6 +124,7 @@ def linked_planning_task(
         rule=rule,
         dt=dt,
         cell=cell,
+        points=points,
         eta=eta,
         steps=steps,
         controls=constant(*robot.neutral_controls()),

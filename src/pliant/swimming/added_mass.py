@@ -15,6 +15,7 @@ from pliant.core import Array
 from pliant.store.digest import digest
 from pliant.surrogate import Grid, Sample
 from pliant.surrogate.cell_tables import CellArrays, CellTables, constant_cells
+from pliant.swimming.link_shapes import ELLIPSOID_POINTS
 from pliant.swimming.linked_robot import LinkedRobot
 from pliant.swimming.potential_flow import PotentialFlow
 
@@ -47,10 +48,15 @@ def unpack(packed: Array) -> Array:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AddedMassMap:
     """The exact map f from joint angles (n,) to the packed added mass and its slope [Jia2019,
-    eq. 10]. `points` is the number of surface points of an ellipsoid."""
+    eq. 10]. `points` is the number of surface points of an ellipsoid. Raises InputError if the flow
+    cannot be solved with them."""
 
     robot: LinkedRobot
-    points: int = 353
+    points: int = ELLIPSOID_POINTS
+
+    def __post_init__(self) -> None:
+        if self.robot.fluid_density:
+            self.flow  # noqa: B018  # raises InputError for links that are too thin
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the description only, without cached results, for worker processes."""

@@ -20,6 +20,7 @@ from pliant.geometry.surface import Surface
 from pliant.geometry.surface_shapes import geodesic
 from pliant.hydrostatics import check_closed_surface, volume_properties
 
+ELLIPSOID_POINTS = 353  # on its surface by default; four ellipsoids have 1,412 points [Jia2019]
 GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 # of volume over size^3; a thinner body has panels on both sides that cannot see the gap between
 MIN_FILL = 1e-6

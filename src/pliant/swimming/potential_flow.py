@@ -18,7 +18,12 @@ from pliant.kernels.threads import run_kernel
 from pliant.swimming import flow_kernels
 from pliant.swimming.flow_surfaces import LinkSurface, PlacedSurfaces, discretise, place
 from pliant.swimming.link_distance import check_contacts
-from pliant.swimming.link_shapes import LinkShape, check_shapes, require_point_count
+from pliant.swimming.link_shapes import (
+    ELLIPSOID_POINTS,
+    LinkShape,
+    check_shapes,
+    require_point_count,
+)
 from pliant.swimming.link_velocities import link_velocities, link_velocity_derivatives
 from pliant.swimming.placement import Placement
 
@@ -60,7 +65,7 @@ class PotentialFlow:
 
     shapes: Sequence[LinkShape]
     fluid_density: float  # [kg/m^3]
-    ellipsoid_points: int = 353  # four ellipsoids have 1,412 points [Jia2019]
+    ellipsoid_points: int = ELLIPSOID_POINTS
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shapes", check_shapes(self.shapes))

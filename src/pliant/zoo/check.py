@@ -59,7 +59,7 @@ def _task_of(name: str | Path) -> Task | LinkedTask:
 
 def _check_links(task: LinkedTask) -> tuple[list[tuple[str, str]], list[str], Step]:
     """Return the facts and the warnings of a linked robot, and its first step."""
-    facts, warnings_found = linked_facts(task.robot)
+    facts, warnings_found = linked_facts(task.robot, task.points)
     model = task.model()
     step = model.step(model.initial_state(), task.control(0))
     first = [

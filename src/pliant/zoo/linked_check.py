@@ -6,14 +6,17 @@ from pliant.core import Array
 from pliant.materials import DENSITY
 from pliant.swimming import Link, LinkedRobot, PotentialFlow
 from pliant.swimming.link_gaps import smallest_gap
+from pliant.swimming.link_shapes import ELLIPSOID_POINTS
 
 NARROW_GAP = 0.5  # of the spacing of the surface points; below it the added mass is inaccurate
-POINTS = 353  # on an ellipsoid
 Fact = tuple[str, str]
 
 
-def linked_facts(robot: LinkedRobot) -> tuple[list[Fact], list[str]]:
-    """Return the facts of a linked robot as (name, text), and warnings."""
+def linked_facts(
+    robot: LinkedRobot, points: int = ELLIPSOID_POINTS
+) -> tuple[list[Fact], list[str]]:
+    """Return the facts of a linked robot as (name, text), and warnings. `points` is the number of
+    surface points of each ellipsoid."""
     rest = np.zeros(robot.n_angles)
     facts = [(f"link {name}", _link_text(robot, link)) for name, link in robot.links.items()]
     facts += [
@@ -29,8 +32,8 @@ def linked_facts(robot: LinkedRobot) -> tuple[list[Fact], list[str]]:
         )
         for name, hinge in robot.hinges.items()
     ]
-    gap_facts, warnings = _gap_facts(robot)
-    facts += gap_facts + _added_mass_facts(robot, rest)
+    gap_facts, warnings = _gap_facts(robot, points)
+    facts += gap_facts + _added_mass_facts(robot, rest, points)
     facts += [
         (f"effector {name}", f"on {point.link}, at {_coordinates(point.point)}")  # type: ignore[arg-type]
         for name, point in robot.effectors.items()
@@ -74,7 +77,7 @@ def _coordinates(point: Array) -> str:
     return ", ".join(f"{x:.4g}" for x in point + 0.0) + " m"
 
 
-def _gap_facts(robot: LinkedRobot) -> tuple[list[Fact], list[str]]:
+def _gap_facts(robot: LinkedRobot, points: int) -> tuple[list[Fact], list[str]]:
     """Return the smallest gap within the joint limits, and a warning if it is too narrow for the
     potential flow."""
     gap = smallest_gap(robot, margin=0.0)
@@ -93,7 +96,7 @@ def _gap_facts(robot: LinkedRobot) -> tuple[list[Fact], list[str]]:
             f"{gap.distance:.3g} m of '{first}' and '{second}' at {_pose(robot, gap.angles)}",
         )
     ]
-    spacing = max(_spacing(robot.links[name]) for name in gap.links)
+    spacing = max(_spacing(robot.links[name], points) for name in gap.links)
     if not robot.fluid_density or gap.distance >= NARROW_GAP * spacing:
         return facts, []
     return facts, [
@@ -107,18 +110,18 @@ def _pose(robot: LinkedRobot, angles: Array) -> str:
     return ", ".join(f"{name} = {a:.3g}" for name, a in zip(robot.hinges, angles, strict=True))
 
 
-def _spacing(link: Link) -> float:
+def _spacing(link: Link, points: int) -> float:
     """Return the mean distance [m] between the points on the surface of a link."""
-    areas = np.linalg.norm(link.shape.quadrature(POINTS)[1], axis=1)
+    areas = np.linalg.norm(link.shape.quadrature(points)[1], axis=1)
     return float(np.sqrt(areas.mean()))
 
 
-def _added_mass_facts(robot: LinkedRobot, angles: Array) -> list[Fact]:
+def _added_mass_facts(robot: LinkedRobot, angles: Array, points: int) -> list[Fact]:
     """Return the added mass of the robot at angle zero, along and about the axes of the root."""
     if not robot.fluid_density:
         return []
     shapes = [link.shape for link in robot.links.values()]
-    flow = PotentialFlow(shapes=shapes, fluid_density=robot.fluid_density, ellipsoid_points=POINTS)
+    flow = PotentialFlow(shapes=shapes, fluid_density=robot.fluid_density, ellipsoid_points=points)
     diagonal = np.diag(flow.solve(robot.placement(angles)).added_mass)
     text = lambda values: ", ".join(f"{value:.4g}" for value in values)
     return [
