@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pliant.core import InputError
-from pliant.swimming.link_shapes import Ellipsoid
+from pliant.geometry import icosphere
+from pliant.swimming.link_shapes import ClosedSurface, Ellipsoid
 from pliant.swimming.linked_robot import Hinge, Link, LinkedRobot, LinkPoint, rotation_matrix
 
 BALL = Ellipsoid(semi_axes=(0.1, 0.1, 0.1))
@@ -99,6 +100,13 @@ def test_mass_and_inertia_follow_from_the_density():
     np.testing.assert_allclose(body.inertia, 0.4 * body.mass * 0.1**2 * np.eye(3), atol=1e-15)
 
 
+def test_closed_triangle_surface_of_a_file_is_a_shape():
+    surface = icosphere(0.1, subdivisions=2)
+    body = Link(shape=surface, density=1.0)
+    assert isinstance(body.shape, ClosedSurface)
+    assert body.mass == pytest.approx(surface.volume())
+
+
 BAD = {
     "no links": (lambda: LinkedRobot(links={}), "no links"),
     "density and mass": (
@@ -115,6 +123,7 @@ BAD = {
         lambda: Link(shape=BALL, mass=1.0, inertia=np.diag([1.0, 1.0, 3.0])),
         "No rigid body",
     ),
+    "hinge on one link": (lambda: hinge("a", "a"), "two links"),
     "zero axis": (lambda: hinge("a", "b", axis=(0, 0, 0)), "axis"),
     "infinite limits": (lambda: hinge("a", "b", limits=(-np.inf, 1.0)), "not finite"),
     "swapped limits": (lambda: hinge("a", "b", limits=(1.0, -1.0)), "swap"),

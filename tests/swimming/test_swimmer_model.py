@@ -200,6 +200,12 @@ BAD = {
     "method": (lambda: SwimmerModel(eel(fluid_density=0.0), dt=0.1, method="rk5"), "rk4"),
     "cell": (lambda: SwimmerModel(eel(), dt=0.1, cell=-0.1), "cell"),
     "angles": (lambda: SwimmerModel(eel(fluid_density=0.0), dt=0.1, angles=(1.0,)), "angles"),
+    "too few points": (lambda: SwimmerModel(eel(), dt=0.02, points=3), "12 to 20,000"),
+    "large cell": (lambda: SwimmerModel(eel(), dt=0.02, cell=100.0, points=60), "joint 0"),
+    "start beyond the stops": (
+        lambda: SwimmerModel(eel(), dt=0.02, points=60, angles=(0.0, 9.0)),
+        "'joint 1' is 9 rad",
+    ),
     "exact surrogate": (
         lambda: SwimmerModel(eel(fluid_density=0.0), dt=0.1).surrogate,
         "no surrogate",

@@ -20,9 +20,10 @@ from pliant.core import (
     require_number,
     require_positive,
 )
+from pliant.geometry import Surface
 from pliant.result_reports import notebook_html
 from pliant.robot.controls import Control
-from pliant.swimming.link_shapes import LinkShape
+from pliant.swimming.link_shapes import ClosedSurface, LinkShape
 from pliant.swimming.placement import Placement
 
 STANDARD_EFFECTORS = ("root", "center of mass")
@@ -39,7 +40,7 @@ class Link:
 
     Parameters
     ----------
-    shape : Ellipsoid or ClosedSurface
+    shape : Ellipsoid or ClosedSurface; a pl.geometry.Surface becomes a ClosedSurface
     density : [kg/m^3] of a homogeneous link; None if `mass` and `inertia` are given
     mass : [kg]
     inertia : (3, 3) [kg m^2] about the center of mass, in the link's frame
@@ -56,7 +57,11 @@ class Link:
     center_of_mass: ArrayLike | None = None
 
     def __post_init__(self) -> None:
-        require_kind("The shape of a link", self.shape, LinkShape, "give Ellipsoid(...)")
+        if isinstance(self.shape, Surface):
+            closed = ClosedSurface(points=self.shape.points, triangles=self.shape.triangles)
+            object.__setattr__(self, "shape", closed)  # frozen dataclass
+        remedy = "give Ellipsoid(...) or ClosedSurface(points=..., triangles=...)"
+        require_kind("The shape of a link", self.shape, LinkShape, remedy)
         if (self.density is None) == (self.mass is None):
             raise InputError("A link has either a density or a mass; give exactly one of the two.")
         if (self.mass is None) != (self.inertia is None):
@@ -128,6 +133,8 @@ class Hinge:
 
     def __post_init__(self) -> None:
         of = f"the hinge from {quoted(self.parent)} to {quoted(self.child)}"
+        if self.parent == self.child:
+            raise InputError(f"A hinge joins two links, but parent and child are {self.parent!r}.")
         axis = finite_array(f"The axis of {of}", self.axis, (3,))
         size = float(np.linalg.norm(axis))
         if not size > 0.0:

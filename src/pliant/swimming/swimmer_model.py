@@ -104,6 +104,8 @@ class SwimmerModel:
             check_gaps(robot)
             n, (lower, upper) = robot.n_angles, robot.angle_limits
             size = check_lengths("The cell of a swimmer", cell, n)
+            _check_cells(robot, size)
+            exact_map.flow  # noqa: B018  # raises InputError for too few points
             corners = Corners(
                 exact_map,
                 dim=n,
@@ -136,6 +138,7 @@ class SwimmerModel:
             raise InputError(f"There is no method '{method}'; {nearest(method, METHODS)}")
         self.robot, self.dt, self.method, self.added_mass = robot, dt, method, mass
         self.angles = robot.check_angles(np.zeros(robot.n_angles) if angles is None else angles)
+        self._check_range(self.angles)
         self.chain = make_chain(robot)
         self._kind = METHODS[method]
         self._stages = int(kernels.n_stages(self._kind))
@@ -249,7 +252,20 @@ class SwimmerModel:
     def mass_matrix(self, angles: ArrayLike) -> Array:
         """Return the mass matrix (6 + n, 6 + n) of links and fluid at joint angles (n,) [rad]."""
         theta = self.robot.check_angles(angles)
+        self._check_range(theta)
         return kernels.total_mass(theta, self.added_mass.rows(theta)[0], self.chain)
+
+    def _check_range(self, angles: Array) -> None:
+        """Raise InputError if the added mass is unknown at joint angles (n,), because a hinge is
+        beyond its stops."""
+        lower, upper = self.robot.angle_limits
+        excess = np.maximum(lower - angles, angles - upper)
+        if not isinstance(self.added_mass, ConstantAddedMass) and excess.max() > STOP_MARGIN:
+            k = int(np.argmax(excess))
+            raise InputError(
+                f"The angle of the hinge '{list(self.robot.hinges)[k]}' is {angles[k]:g} rad, but "
+                f"its limits are {lower[k]:g} to {upper[k]:g} rad. Give an angle within them."
+            )
 
     def velocities(self, x: Array) -> Array:
         """Return the velocities (6 + n,): v and w of the root in its own frame, and the joint
@@ -502,6 +518,18 @@ class SwimmerModel:
     def pullback(self, step: Step, x_bar: Array) -> tuple[Array, Array, Array]:
         """Return the gradients of x_bar . x' by x, u and p."""
         return self.linearize(step).vjp(x_bar)
+
+
+def _check_cells(robot: LinkedRobot, size: Array) -> None:
+    """Raise InputError for a cell (n,) [rad] that is larger than the range of its hinge."""
+    lower, upper = robot.angle_limits
+    ranges = upper - lower + 2.0 * STOP_MARGIN
+    if np.any(size > ranges):
+        k = int(np.argmax(size / ranges))
+        raise InputError(
+            f"The cell of the hinge '{list(robot.hinges)[k]}' is {size[k]:g} rad, larger than its "
+            f"range of {ranges[k]:g} rad with the stops. Give a smaller one, such as 0.3."
+        )
 
 
 class SwimmerTape:
