@@ -48,15 +48,10 @@ def unpack(packed: Array) -> Array:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AddedMassMap:
     """The exact map f from joint angles (n,) to the packed added mass and its slope [Jia2019,
-    eq. 10]. `points` is the number of surface points of an ellipsoid. Raises InputError if the flow
-    cannot be solved with them."""
+    eq. 10]. `points` is the number of surface points of an ellipsoid."""
 
     robot: LinkedRobot
     points: int = ELLIPSOID_POINTS
-
-    def __post_init__(self) -> None:
-        if self.robot.fluid_density:
-            self.flow  # noqa: B018  # raises InputError for links that are too thin
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the description only, without cached results, for worker processes."""
