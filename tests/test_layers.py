@@ -128,10 +128,6 @@ def test_modules_do_not_import_each_other_in_a_cycle() -> None:
     assert not graph, f"import cycle among {', '.join(sorted(graph))}"
 
 
-HIDING = {"pliant.swimming.link_distance"}  # known, to be renamed
-EQUAL_NAMES = {"Ellipsoid"}  # of geometry, and a link of a swimmer: known, to be renamed
-
-
 def test_no_name_of_a_package_hides_one_of_its_modules() -> None:
     """With `from .fill import fill` the module fill could not be reached as an attribute."""
     for name, path in MODULES.items():
@@ -140,7 +136,7 @@ def test_no_name_of_a_package_hides_one_of_its_modules() -> None:
         for node in ast.parse(path.read_text()).body:
             for alias in node.names if isinstance(node, ast.ImportFrom) else []:
                 inside = f"{name}.{alias.asname or alias.name}"
-                known = node.module == name or inside in HIDING
+                known = node.module == name
                 assert inside not in MODULES or known, f"{inside} hides a module"
 
 
@@ -148,6 +144,6 @@ def test_class_names_are_unique() -> None:
     owners: dict[str, Path] = {}
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and node.name not in EQUAL_NAMES:
+            if isinstance(node, ast.ClassDef):
                 assert node.name not in owners, f"{node.name}: {path} and {owners[node.name]}"
                 owners[node.name] = path

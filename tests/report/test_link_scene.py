@@ -17,7 +17,7 @@ from pliant.report.link_scene import (
     mass_centers,
     rest_pose,
 )
-from pliant.swimming import ClosedSurface, Ellipsoid, Hinge, Link, LinkedRobot
+from pliant.swimming import ClosedSurface, EllipsoidShape, Hinge, Link, LinkedRobot
 
 BALL = icosphere(0.05, subdivisions=3)
 
@@ -27,7 +27,7 @@ def robot():
     """Return an ellipsoid with a ball of triangles that rotates about y, a quarter as dense."""
     return LinkedRobot(
         links={
-            "body": Link(shape=Ellipsoid(semi_axes=(0.2, 0.1, 0.05)), density=1000.0),
+            "body": Link(shape=EllipsoidShape(semi_axes=(0.2, 0.1, 0.05)), density=1000.0),
             "ball": Link(
                 shape=ClosedSurface(points=BALL.points, triangles=BALL.triangles), density=250.0
             ),

@@ -13,7 +13,7 @@ from pliant.core import InputError
 from pliant.geometry import icosphere
 from pliant.robot.digest import robot_digests
 from pliant.robot_files import LinkedTask, load_robot, load_task
-from pliant.swimming import ClosedSurface, Ellipsoid, Hinge, Link, LinkedRobot, LinkPoint
+from pliant.swimming import ClosedSurface, EllipsoidShape, Hinge, Link, LinkedRobot, LinkPoint
 
 BALL = icosphere(0.05, subdivisions=1)
 LINKS = """
@@ -47,7 +47,7 @@ VALID = LINKS + HINGE + TASK
 def spatial_robot():
     """Return a tree with hinges in three directions, one of them passive, and a ball of
     triangles."""
-    ellipsoid = Ellipsoid(semi_axes=(0.1, 0.06, 0.04))
+    ellipsoid = EllipsoidShape(semi_axes=(0.1, 0.06, 0.04))
     ball = ClosedSurface(points=BALL.points, triangles=BALL.triangles)
     hinge = lambda child, axis, point, **rest: Hinge(
         parent="body",
@@ -282,5 +282,5 @@ def test_shape_of_another_library_cannot_be_written(tmp_path):
         surface = quadrature = staticmethod(len)
 
     robot = LinkedRobot(links={"a": Link(shape=Cube(), density=1.0)})
-    with pytest.raises(InputError, match=r"links\.a: .*shape of type Cube; use Ellipsoid"):
+    with pytest.raises(InputError, match=r"links\.a: .*shape of type Cube; use EllipsoidShape"):
         robot.save(tmp_path / "a.toml")

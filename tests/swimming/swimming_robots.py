@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pliant.swimming import Ellipsoid, Hinge, Link, LinkedRobot, LinkPoint
+from pliant.swimming import EllipsoidShape, Hinge, Link, LinkedRobot, LinkPoint
 
 POINTS = 60  # of each ellipsoid: exact for these tests, which compare with the same discretisation
 AXES = {"planar": ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0)), "spatial": ((0.0, 0.2, 1.0), (1.0, 1.0, 0.3))}
@@ -10,7 +10,7 @@ AXES = {"planar": ((0.0, 0.0, 1.0), (0.0, 0.0, 1.0)), "spatial": ((0.0, 0.2, 1.0
 
 def eel(kind="planar", *, density=1000.0, **parts):
     """Return three ellipsoids with two hinges."""
-    body = Ellipsoid(semi_axes=(0.1, 0.03, 0.06))
+    body = EllipsoidShape(semi_axes=(0.1, 0.03, 0.06))
     names = ("head", "trunk", "tail")
     hinges = {
         f"joint {k}": Hinge(
@@ -35,7 +35,7 @@ def eel(kind="planar", *, density=1000.0, **parts):
 
 def single(semi_axes, *, density, **parts):
     """Return one rigid body."""
-    link = Link(shape=Ellipsoid(semi_axes=semi_axes), density=density)
+    link = Link(shape=EllipsoidShape(semi_axes=semi_axes), density=density)
     return LinkedRobot(links={"body": link}, **parts)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from pliant.core import InputError
 from pliant.swimming import (
-    Ellipsoid,
+    EllipsoidShape,
     Hinge,
     Link,
     LinkedRobot,
@@ -21,7 +21,7 @@ RADIUS = 0.04
 def spheres(*bends, limits=(-1.0, 1.0), arms=(0.3, 0.2)):
     """Return spheres with hinges about z. The arm from a hinge to the next sphere is rotated by a
     bend [rad] at angle zero, and is folded back to the sphere before at pi."""
-    ball = Ellipsoid(semi_axes=(RADIUS, RADIUS, RADIUS))
+    ball = EllipsoidShape(semi_axes=(RADIUS, RADIUS, RADIUS))
     names = [f"link {k}" for k in range(len(bends) + 1)]
     hinges = {
         f"hinge {k}": Hinge(

@@ -5,7 +5,7 @@ import pytest
 
 from pliant.core import MAX_COORDINATE
 from pliant.geometry import hare_surface, icosphere
-from pliant.swimming import ClosedSurface, Ellipsoid
+from pliant.swimming import ClosedSurface, EllipsoidShape
 
 CUBE = np.array([[x, y, z] for x in (0.0, 1.0) for y in (0.0, 1.0) for z in (0.0, 1.0)])
 FACES = np.array(
@@ -30,7 +30,7 @@ def test_box_has_the_inertia_of_a_box():
 
 
 def test_triangles_of_an_ellipsoid_converge_to_its_inertia(rate):
-    shape, divisions = Ellipsoid(semi_axes=(0.4, 0.2, 0.1)), np.array([4, 8, 16])
+    shape, divisions = EllipsoidShape(semi_axes=(0.4, 0.2, 0.1)), np.array([4, 8, 16])
     errors = []
     for count in divisions:
         surface = shape.surface(count)
@@ -49,7 +49,7 @@ def test_inertia_rotates_with_the_surface(rotation_matrix):
 
 
 def test_quadrature_of_an_ellipsoid_integrates_volume_and_closes():
-    shape = Ellipsoid(semi_axes=(0.4, 0.2, 0.1))
+    shape = EllipsoidShape(semi_axes=(0.4, 0.2, 0.1))
     points, areas = shape.quadrature(353)
     np.testing.assert_allclose((points / shape.semi_axes) ** 2 @ np.ones(3), 1.0)
     assert np.sum(points * areas) / 3.0 == pytest.approx(shape.volume)
@@ -60,15 +60,15 @@ def test_quadrature_of_an_ellipsoid_integrates_volume_and_closes():
     ("axes", "pattern"),
     [
         ((1.0, 1.0), r"shape \(2,\)"),
-        ((1.0, 0.0, 1.0), "semi-axis of an Ellipsoid is 0"),
-        ((1.0, -1.0, 1.0), "semi-axis of an Ellipsoid is -1"),
+        ((1.0, 0.0, 1.0), "semi-axis of an EllipsoidShape is 0"),
+        ((1.0, -1.0, 1.0), "semi-axis of an EllipsoidShape is -1"),
         ((1.0, np.nan, 1.0), "is nan"),
         (3 * (10.0 * MAX_COORDINATE,), "Check the units"),
         ("round", "give numbers"),
     ],
 )
 def test_bad_ellipsoids_are_refused(axes, pattern, raises_clear_error):
-    raises_clear_error(lambda: Ellipsoid(semi_axes=axes), pattern)
+    raises_clear_error(lambda: EllipsoidShape(semi_axes=axes), pattern)
 
 
 def test_bad_surfaces_are_refused(raises_clear_error):

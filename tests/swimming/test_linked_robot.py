@@ -5,10 +5,10 @@ import pytest
 
 from pliant.core import InputError
 from pliant.geometry import icosphere
-from pliant.swimming.link_shapes import ClosedSurface, Ellipsoid
+from pliant.swimming.link_shapes import ClosedSurface, EllipsoidShape
 from pliant.swimming.linked_robot import Hinge, Link, LinkedRobot, LinkPoint, rotation_matrix
 
-BALL = Ellipsoid(semi_axes=(0.1, 0.1, 0.1))
+BALL = EllipsoidShape(semi_axes=(0.1, 0.1, 0.1))
 
 
 def link(**parts):

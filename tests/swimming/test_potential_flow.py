@@ -5,17 +5,23 @@ import numpy as np
 import pytest
 
 from pliant.geometry import hare_surface
-from pliant.swimming import ClosedSurface, Ellipsoid, LinkContactError, Placement, PotentialFlow
+from pliant.swimming import (
+    ClosedSurface,
+    EllipsoidShape,
+    LinkContactError,
+    Placement,
+    PotentialFlow,
+)
 
 WATER = 1000.0
 
 
 def sphere(radius=1.0):
-    return Ellipsoid(semi_axes=3 * (radius,))
+    return EllipsoidShape(semi_axes=3 * (radius,))
 
 
 def triangulated(semi_axes, divisions):
-    surface = Ellipsoid(semi_axes=semi_axes).surface(divisions)
+    surface = EllipsoidShape(semi_axes=semi_axes).surface(divisions)
     return ClosedSurface(points=surface.points, triangles=surface.triangles)
 
 
@@ -34,7 +40,7 @@ def test_sphere_has_half_of_the_displaced_mass():
     "axes", [(4.0, 1.0, 0.6), (2.0, 1.0, 0.8), (1.0, 0.3, 0.2), (0.05, 0.1, 0.2), (3.0, 0.5, 0.2)]
 )
 def test_ellipsoid_agrees_with_lamb(axes, lamb):
-    shape = Ellipsoid(semi_axes=axes)
+    shape = EllipsoidShape(semi_axes=axes)
     mass = np.diag(added_mass(shape)) / (WATER * shape.volume)
     translations, rotations = lamb(axes)
     np.testing.assert_allclose(mass[:3], translations, rtol=5e-3)
@@ -43,7 +49,7 @@ def test_ellipsoid_agrees_with_lamb(axes, lamb):
 
 def test_error_of_points_falls_with_the_third_power_of_their_distance(rate, lamb):
     counts, exact = np.array([100, 200, 400, 800]), lamb((2.0, 1.0, 0.8))[0]
-    shape = Ellipsoid(semi_axes=(2.0, 1.0, 0.8))
+    shape = EllipsoidShape(semi_axes=(2.0, 1.0, 0.8))
     displaced = WATER * shape.volume
     errors = [
         np.linalg.norm(np.diag(added_mass(shape, ellipsoid_points=n))[:3] / displaced - exact)
@@ -54,7 +60,7 @@ def test_error_of_points_falls_with_the_third_power_of_their_distance(rate, lamb
 
 def test_error_of_triangles_falls_with_the_square_of_their_size(rate, lamb):
     axes, divisions = (2.0, 1.0, 0.8), np.array([3, 4, 6, 8])
-    displaced = WATER * Ellipsoid(semi_axes=axes).volume
+    displaced = WATER * EllipsoidShape(semi_axes=axes).volume
     exact = np.concatenate(lamb(axes))
     errors = [
         np.linalg.norm(np.diag(added_mass(triangulated(axes, d))) / displaced - exact)
@@ -114,7 +120,7 @@ def test_two_spheres_interact_across_the_line_of_centres_as_lamb_says():
 
 def test_triangles_converge_to_points_at_a_bent_pose(chain, rate):
     """Two independent discretisations, and robots with both kinds of links."""
-    shape = Ellipsoid(semi_axes=(0.2, 0.08, 0.05))
+    shape = EllipsoidShape(semi_axes=(0.2, 0.08, 0.05))
     placement = chain((0.5, -0.4), 3 * (0.2,), 0.04, [(0.0, 0.6, 0.8), (0.0, 0.0, 1.0)])
     exact = PotentialFlow(shapes=3 * (shape,), fluid_density=WATER).solve(placement).added_mass
     scale, divisions, errors = np.sqrt(np.diag(exact)), np.array([3, 4, 6]), []
@@ -132,7 +138,7 @@ def test_triangles_converge_to_points_at_a_bent_pose(chain, rate):
 @pytest.fixture
 def robot():
     """Return the flow around two ellipsoids and a hare, and half the lengths of the links."""
-    link = Ellipsoid(semi_axes=(0.2, 0.08, 0.05))
+    link = EllipsoidShape(semi_axes=(0.2, 0.08, 0.05))
     hare = hare_surface(0.2, divisions=5)
     middle = ClosedSurface(points=hare.points - hare.points.mean(axis=0), triangles=hare.triangles)
     flow = PotentialFlow(shapes=(link, middle, link), fluid_density=WATER, ellipsoid_points=60)
@@ -169,7 +175,11 @@ def test_derivative_equals_central_differences(robot, chain, rng):
 
 def test_derivative_of_branches_equals_central_differences(rng):
     """Two arms on one trunk: a hinge of one does not move the other."""
-    shapes = (sphere(0.3), Ellipsoid(semi_axes=(0.2, 0.1, 0.05)), Ellipsoid(semi_axes=(0.1,) * 3))
+    shapes = (
+        sphere(0.3),
+        EllipsoidShape(semi_axes=(0.2, 0.1, 0.05)),
+        EllipsoidShape(semi_axes=(0.1,) * 3),
+    )
     axes, anchors = (
         np.array([[0.0, 0.6, 0.8], [0.8, 0.6, 0.0]]),
         np.array([[0.4, 0, 0], [0, 0, 0.4]]),
@@ -287,7 +297,7 @@ def test_equal_shapes_are_discretised_once():
 
 
 def test_links_that_meet_are_named(chain):
-    link = Ellipsoid(semi_axes=(0.2, 0.1, 0.1))
+    link = EllipsoidShape(semi_axes=(0.2, 0.1, 0.1))
     flow = PotentialFlow(shapes=3 * (link,), fluid_density=WATER, ellipsoid_points=20)
     flow.solve(chain((0.0, 0.0), 3 * (0.2,), 0.01))
     with pytest.raises(LinkContactError, match="Links 0 and 1 overlap or touch") as caught:
@@ -306,7 +316,7 @@ def test_links_that_meet_are_named(chain):
         ({"shapes": ()}, "no links"),
         ({"shapes": ("ball",)}, "shape of link 0 is 'ball'"),
         (
-            {"shapes": (Ellipsoid(semi_axes=(1, 1, 0.05)),)},
+            {"shapes": (EllipsoidShape(semi_axes=(1, 1, 0.05)),)},
             "Give each ellipsoid 1128 points or more",
         ),
         ({"ellipsoid_points": 3}, "number of points"),

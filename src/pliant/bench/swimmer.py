@@ -19,7 +19,7 @@ from pliant.bench.peers.capytaine import added_mass_with_capytaine
 from pliant.bench.report import Report
 from pliant.bench.swimmer_steps import measure_steps, steps_notes, steps_tables
 from pliant.core import Array, MissingExtra
-from pliant.swimming import ClosedSurface, Ellipsoid, Hinge, Link, LinkedRobot, PotentialFlow
+from pliant.swimming import ClosedSurface, EllipsoidShape, Hinge, Link, LinkedRobot, PotentialFlow
 from pliant.swimming.link_velocities import link_velocities
 from pliant.swimming.placement import Placement
 from pliant.zoo.timing import timed
@@ -46,7 +46,7 @@ def measure_flow(quick: bool) -> dict[str, Any]:
     """Return the times [ms] of the added mass and of its derivative, and the difference of peers.
 
     The triangles have the volume of the ellipsoids."""
-    shape = Ellipsoid(semi_axes=np.array([0.2, 0.08, 0.05]))
+    shape = EllipsoidShape(semi_axes=np.array([0.2, 0.08, 0.05]))
     robot = make_robot(shape)
     placement = robot.placement(np.array(ANGLES))
     points, flat = POINTS, triangulated(shape)
@@ -73,7 +73,7 @@ def measure_flow(quick: bool) -> dict[str, Any]:
     return out
 
 
-def make_robot(shape: Ellipsoid) -> LinkedRobot:
+def make_robot(shape: EllipsoidShape) -> LinkedRobot:
     """Return four equal ellipsoids along x with hinges about z in gaps of 4 cm."""
     reach = shape.semi_axes[0] + 0.02
     hinges = {
@@ -92,7 +92,7 @@ def make_robot(shape: Ellipsoid) -> LinkedRobot:
     return LinkedRobot(links=links, hinges=hinges, fluid_density=WATER)
 
 
-def triangulated(shape: Ellipsoid) -> ClosedSurface:
+def triangulated(shape: EllipsoidShape) -> ClosedSurface:
     """Return triangles with the volume of an ellipsoid."""
     surface = shape.surface(DIVISIONS)
     scale = (shape.volume / surface.volume()) ** (1.0 / 3.0)
@@ -136,7 +136,7 @@ def measure_accuracy(quick: bool) -> list[dict[str, Any]]:
 
 
 def _errors(axes: tuple[float, float, float]) -> dict[str, Any]:
-    shape, placement = Ellipsoid(semi_axes=np.array(axes)), Placement.single()
+    shape, placement = EllipsoidShape(semi_axes=np.array(axes)), Placement.single()
     flat, exact = triangulated(shape), WATER * shape.volume * lamb_added_masses(axes)
     masses = {
         "points": PotentialFlow(shapes=(shape,), fluid_density=WATER, ellipsoid_points=POINTS)

@@ -17,7 +17,7 @@ from pliant.robot_files.section import (
     tagged_section,
 )
 from pliant.robot_files.surface_file import is_surface_file, read_surface_file
-from pliant.swimming import ClosedSurface, Ellipsoid, Hinge, Link, LinkPoint
+from pliant.swimming import ClosedSurface, EllipsoidShape, Hinge, Link, LinkPoint
 
 Limits = tuple[Limit, Limit]
 
@@ -31,7 +31,7 @@ def ellipsoid_link(
     center_of_mass: Row | None = None,
 ) -> Link:
     return Link(
-        shape=Ellipsoid(semi_axes=semi_axes),  # type: ignore[arg-type]  # converts it
+        shape=EllipsoidShape(semi_axes=semi_axes),  # type: ignore[arg-type]  # converts it
         density=density,
         mass=mass,
         inertia=inertia,

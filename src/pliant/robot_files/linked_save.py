@@ -7,7 +7,7 @@ import numpy as np
 
 from pliant.core import InputError
 from pliant.robot_files.surface_file import surface_text
-from pliant.swimming import ClosedSurface, Ellipsoid, Hinge, Link, LinkedRobot
+from pliant.swimming import ClosedSurface, EllipsoidShape, Hinge, Link, LinkedRobot
 
 # writes an object as a table with the parameters that differ from their defaults
 WriteFields = Callable[..., dict[str, Any]]
@@ -33,12 +33,12 @@ def _link(
     mass = ("density",) if link.density is not None else ("mass", "inertia")
     moved = not np.array_equal(link.center_of_mass, link.shape.centroid)  # type: ignore[arg-type]
     keys = write(link, only=(*mass, *(("center_of_mass",) if moved else ())))
-    if isinstance(link.shape, Ellipsoid):
+    if isinstance(link.shape, EllipsoidShape):
         return {"shape": "ellipsoid"} | write(link.shape) | keys
     if not isinstance(link.shape, ClosedSurface):
         raise InputError(
             f"links.{name}: A robot file cannot contain a shape of type "
-            f"{type(link.shape).__name__}; use Ellipsoid or ClosedSurface."
+            f"{type(link.shape).__name__}; use EllipsoidShape or ClosedSurface."
         )
     file = f"{stem}.{''.join(c if c.isalnum() else '-' for c in name)}.surface.json"
     if file in files:

@@ -1,9 +1,9 @@
 """Swimming robots: rigid links with hinges in potential flow."""
 
 from pliant.swimming.gaits import PrescribedMotion, SineAngles, prescribed_motion
-from pliant.swimming.link_distance import LinkContactError, closest_links, link_distance
+from pliant.swimming.link_distances import LinkContactError, closest_links, link_distance
 from pliant.swimming.link_gaps import smallest_gap
-from pliant.swimming.link_shapes import ClosedSurface, Ellipsoid, LinkShape
+from pliant.swimming.link_shapes import ClosedSurface, EllipsoidShape, LinkShape
 from pliant.swimming.linked_robot import Hinge, Link, LinkedRobot, LinkPoint
 from pliant.swimming.placement import Placement
 from pliant.swimming.potential_flow import FlowSolution, PotentialFlow
@@ -11,7 +11,7 @@ from pliant.swimming.swimmer_model import SwimmerModel
 
 __all__ = [
     "ClosedSurface",
-    "Ellipsoid",
+    "EllipsoidShape",
     "FlowSolution",
     "Hinge",
     "Link",

@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 
 from pliant.core import Array, InputError
-from pliant.swimming.link_distance import link_distance
+from pliant.swimming.link_distances import link_distance
 from pliant.swimming.link_shapes import LinkShape
 from pliant.swimming.linked_robot import STOP_MARGIN, LinkedRobot
 

@@ -45,25 +45,27 @@ class LinkShape(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Ellipsoid:
+class EllipsoidShape:
     """A solid ellipsoid around the origin of its frame, with the semi-axes along x, y and z."""
 
     semi_axes: Array  # (3,) [m]
 
     def __post_init__(self) -> None:
-        axes = finite_array("The array of semi-axes of an Ellipsoid", self.semi_axes, (3,), "m")
+        axes = finite_array(
+            "The array of semi-axes of an EllipsoidShape", self.semi_axes, (3,), "m"
+        )
         for value in axes:
-            require_positive("A semi-axis of an Ellipsoid", value, "m")
+            require_positive("A semi-axis of an EllipsoidShape", value, "m")
         if axes.max() > MAX_COORDINATE or axes.min() < 1.0 / MAX_COORDINATE:
             raise InputError(
-                f"The semi-axes of an Ellipsoid are {axes.tolist()} m; they must lie between "
+                f"The semi-axes of an EllipsoidShape are {axes.tolist()} m; they must lie between "
                 f"{1.0 / MAX_COORDINATE:g} and {MAX_COORDINATE:g} m. Check the units."
             )
         axes.flags.writeable = False
         object.__setattr__(self, "semi_axes", axes)
 
     def __repr__(self) -> str:
-        return f"Ellipsoid(semi_axes={tuple(self.semi_axes.tolist())})"
+        return f"EllipsoidShape(semi_axes={tuple(self.semi_axes.tolist())})"
 
     @property
     def volume(self) -> float:
@@ -192,7 +194,7 @@ def check_shapes(shapes: Sequence[LinkShape]) -> tuple[LinkShape, ...]:
         if not isinstance(shape, LinkShape):
             raise InputError(
                 f"The shape of link {k} is {quoted(shape)} ({type(shape).__name__}); give an "
-                "Ellipsoid or a ClosedSurface."
+                "EllipsoidShape or a ClosedSurface."
             )
     if not len(shapes):
         raise InputError("There are no links; give the shape of at least one.")

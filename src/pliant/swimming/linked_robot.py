@@ -40,7 +40,7 @@ class Link:
 
     Parameters
     ----------
-    shape : Ellipsoid or ClosedSurface; a pl.geometry.Surface becomes a ClosedSurface
+    shape : EllipsoidShape or ClosedSurface; a pl.geometry.Surface becomes a ClosedSurface
     density : [kg/m^3] of a homogeneous link; None if `mass` and `inertia` are given
     mass : [kg]
     inertia : (3, 3) [kg m^2] about the center of mass, in the link's frame
@@ -60,7 +60,7 @@ class Link:
         if isinstance(self.shape, Surface):
             closed = ClosedSurface(points=self.shape.points, triangles=self.shape.triangles)
             object.__setattr__(self, "shape", closed)  # frozen dataclass
-        remedy = "give Ellipsoid(...) or ClosedSurface(points=..., triangles=...)"
+        remedy = "give EllipsoidShape(...) or ClosedSurface(points=..., triangles=...)"
         require_kind("The shape of a link", self.shape, LinkShape, remedy)
         if (self.density is None) == (self.mass is None):
             raise InputError("A link has either a density or a mass; give exactly one of the two.")

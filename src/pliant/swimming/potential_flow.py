@@ -17,7 +17,7 @@ from pliant.core import Array, InputError, require_kind, require_positive
 from pliant.kernels.threads import run_kernel
 from pliant.swimming import flow_kernels
 from pliant.swimming.flow_surfaces import LinkSurface, PlacedSurfaces, discretise, place
-from pliant.swimming.link_distance import check_contacts
+from pliant.swimming.link_distances import check_contacts
 from pliant.swimming.link_shapes import (
     ELLIPSOID_POINTS,
     LinkShape,
@@ -56,7 +56,7 @@ class PotentialFlow:
 
     >>> import numpy as np
     >>> import pliant as pl
-    >>> sphere = pl.swimming.Ellipsoid(semi_axes=(0.1, 0.1, 0.1))
+    >>> sphere = pl.swimming.EllipsoidShape(semi_axes=(0.1, 0.1, 0.1))
     >>> flow = pl.swimming.PotentialFlow(shapes=(sphere,), fluid_density=1000.0)
     >>> mass = flow.solve(pl.swimming.Placement.single()).added_mass
     >>> bool(abs(mass[0, 0] / (1000.0 * sphere.volume) - 0.5) < 1e-3)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pliant.core import Array, InputError, StepError, require_positive
+from pliant.dynamics import simulate
 from pliant.planners import Options, RefinedPlan, plan_refined
 from pliant.planners.hierarchy import level_count
 from pliant.problem import Effort, Goal, Interval, Problem, StateConstraint
@@ -137,11 +138,13 @@ def torque_wave(task: SwimmingTask) -> Array:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SwimmingPlan:
-    """A planned motion, its exact replay, and the gait of equal effort."""
+    """A planned motion, its exact replay, and a gait of the same effort. The planned torques by
+    fourth-order steps and the gait use the first grid, so they can be compared."""
 
     task: SwimmingTask
     refined: RefinedPlan
     states: Array  # (steps + 1, n_state) of the exact replay
+    fourth_order: Array  # (steps + 1, n_state) of the planned torques
     gait: PrescribedMotion
     gait_amplitude: float  # [rad]
 
@@ -164,18 +167,20 @@ def effort(torques: Array, dt: float) -> float:
 def gait_of_equal_effort(
     model: SwimmerModel, task: SwimmingTask, wanted: float
 ) -> tuple[PrescribedMotion, float]:
-    """Return the gait of the task with the amplitude at which its torques have an effort, or with
-    its largest amplitude if that takes less effort, and the amplitude [rad]."""
+    """Return the gait of the task with the largest amplitude at which its torques have at most an
+    effort, within the joint limits, and the amplitude [rad]."""
     largest = float(np.abs(task.robot.angle_limits).min()) / task.amplitude
     found: dict[float, PrescribedMotion] = {}
 
     def excess(scale: float) -> float:
         found[scale] = prescribed_motion(model, task.gait(scale=scale), steps=task.steps)
-        return effort(found[scale].torques, task.dt) / wanted - 1.0
+        return effort(found[scale].torques, task.dt) - wanted
 
-    scale = largest
+    scale, smallest = largest, SMALLEST_SCALE * largest
     if excess(largest) > 0.0:
-        scale = float(brentq(excess, SMALLEST_SCALE * largest, largest, xtol=1e-3, rtol=1e-3))
+        scale = smallest
+        if excess(smallest) < 0.0:
+            scale = float(brentq(excess, smallest, largest, xtol=1e-4, rtol=1e-4))
     if scale not in found:
         excess(scale)
     return found[scale], scale * task.amplitude
@@ -203,5 +208,12 @@ def plan_swimming(run: ExperimentRun, task: SwimmingTask) -> SwimmingPlan:
     run.save_trajectory(replay.states, refined.plan.controls, dt=task.dt)
     gait, amplitude = gait_of_equal_effort(model, task, effort(refined.plan.controls, task.dt))
     return SwimmingPlan(
-        task=task, refined=refined, states=replay.states, gait=gait, gait_amplitude=amplitude
+        task=task,
+        refined=refined,
+        states=replay.states,
+        fourth_order=simulate(
+            model.with_method("rk4"), refined.plan.controls, progress=False
+        ).states,
+        gait=gait,
+        gait_amplitude=amplitude,
     )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pliant.core import Array, InputError, finite_array, require_positive
-from pliant.swimming import Ellipsoid, Hinge, Link, LinkedRobot, LinkPoint
+from pliant.swimming import EllipsoidShape, Hinge, Link, LinkedRobot, LinkPoint
 
 WATER = 1000.0  # [kg/m^3]
 # [m] of the links from head to tail: a fish of 0.8 m with its gaps, taller than wide, so that a
@@ -63,7 +63,7 @@ def swimmer(
     return LinkedRobot(
         name="swimmer",
         links={
-            name: Link(shape=Ellipsoid(semi_axes=0.5 * size), density=WATER)
+            name: Link(shape=EllipsoidShape(semi_axes=0.5 * size), density=WATER)
             for name, size in zip(names, sizes, strict=True)
         },
         hinges={

@@ -8,7 +8,7 @@ import pytest
 from pliant.geometry import icosphere
 from pliant.swimming import (
     ClosedSurface,
-    Ellipsoid,
+    EllipsoidShape,
     LinkContactError,
     Placement,
     closest_links,
@@ -41,7 +41,7 @@ def cube(side):
 
 @pytest.mark.parametrize("gap", [2.0, 0.1, 1e-3, 1e-6])
 def test_distance_of_spheres_is_that_of_their_centres_less_the_radii(gap):
-    shapes = [Ellipsoid(semi_axes=3 * (r,)) for r in (1.0, 0.4)]
+    shapes = [EllipsoidShape(semi_axes=3 * (r,)) for r in (1.0, 0.4)]
     direction = np.array([0.48, 0.6, 0.64])
     where = placed([np.zeros(3), (1.4 + gap) * direction])
     assert link_distance(shapes, where, 0, 1) == pytest.approx(gap, rel=1e-8)
@@ -53,7 +53,7 @@ def test_distance_of_ellipsoids_joins_points_with_opposite_normals(rng, rotation
     for _ in range(30):
         axes, R = rng.uniform(0.1, 2.0, (2, 3)), rotation_matrix(rng.normal(size=3))
         where = placed([np.zeros(3), 2.0 * rng.normal(size=3)], [np.eye(3), R])
-        distance = link_distance([Ellipsoid(semi_axes=a) for a in axes], where, 0, 1)
+        distance = link_distance([EllipsoidShape(semi_axes=a) for a in axes], where, 0, 1)
         directions = rng.normal(size=(20_000, 3))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         one = directions * axes[0]
@@ -73,7 +73,7 @@ def test_distance_of_ellipsoids_joins_points_with_opposite_normals(rng, rotation
 
 @pytest.mark.parametrize("offset", [0.0, 0.5, 1.5, 2.0])
 def test_links_that_meet_have_distance_zero(offset):
-    smooth, flat = Ellipsoid(semi_axes=(1.0, 0.5, 0.5)), ball(1.0)
+    smooth, flat = EllipsoidShape(semi_axes=(1.0, 0.5, 0.5)), ball(1.0)
     where = placed([(0.0, 0.0, 0.0), (offset, 0.0, 0.0)])
     assert link_distance((smooth, smooth), where, 0, 1) == 0.0
     near = placed([(0.0, 0.0, 0.0), (0.9 * offset, 0.0, 0.0)])
@@ -85,9 +85,9 @@ def test_links_that_meet_have_distance_zero(offset):
 def test_surface_inside_another_link_meets_it():
     where = placed(2 * [(0.0, 0.0, 0.0)])
     small = ball(0.1, 1)
-    for outer in (Ellipsoid(semi_axes=(1.0, 1.0, 1.0)), ball(1.0)):
+    for outer in (EllipsoidShape(semi_axes=(1.0, 1.0, 1.0)), ball(1.0)):
         assert link_distance((outer, small), where, 0, 1) == 0.0
-    assert link_distance((Ellipsoid(semi_axes=3 * (0.1,)), ball(1.0)), where, 0, 1) == 0.0
+    assert link_distance((EllipsoidShape(semi_axes=3 * (0.1,)), ball(1.0)), where, 0, 1) == 0.0
 
 
 def test_distance_of_cubes_with_crossed_edges(rotation_matrix):
@@ -100,7 +100,10 @@ def test_distance_of_cubes_with_crossed_edges(rotation_matrix):
 
 def test_distance_of_a_face_and_an_ellipsoid(rotation_matrix):
     """The distance of a plane is the support of the ellipsoid."""
-    shape, R = Ellipsoid(semi_axes=(0.3, 0.2, 0.1)), rotation_matrix(np.array([0.4, -0.3, 0.8]))
+    shape, R = (
+        EllipsoidShape(semi_axes=(0.3, 0.2, 0.1)),
+        rotation_matrix(np.array([0.4, -0.3, 0.8])),
+    )
     where = placed([(0.0, 0.0, 0.0), (0.8, 0.05, 0.1)], [np.eye(3), R])
     support = np.linalg.norm(shape.semi_axes * (R.T @ [1.0, 0.0, 0.0]))
     found = link_distance((cube(1.0), shape), where, 0, 1)
@@ -109,7 +112,7 @@ def test_distance_of_a_face_and_an_ellipsoid(rotation_matrix):
 
 
 def test_closest_links_are_found():
-    shapes = [Ellipsoid(semi_axes=3 * (r,)) for r in (1.0, 0.5, 0.2)]
+    shapes = [EllipsoidShape(semi_axes=3 * (r,)) for r in (1.0, 0.5, 0.2)]
     where = placed([(0.0, 0.0, 0.0), (3.0, 0.0, 0.0), (3.0, 1.0, 0.0)])
     distance, i, k = closest_links(shapes, where)
     assert (i, k) == (1, 2)
