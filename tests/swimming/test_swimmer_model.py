@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from swimming_robots import POINTS, eel, run, single, start
 
-from pliant.core import Batched, InputError, Linearizable, Refinable
+from pliant.core import Batched, InputError, Linearizable, Refinable, StepError
 from pliant.swimming import SwimmerModel
 from pliant.swimming import swimmer_kernels as kernels
 
@@ -130,6 +130,23 @@ def test_jacobian_of_a_step_matches_differences(kind, method):
     bar = rng.standard_normal(len(x))
     x_bar, u_bar, _ = lin.vjp(bar)
     assert bar @ lin.jvp(dx, du) == pytest.approx(x_bar @ dx + u_bar @ du, rel=1e-12)
+
+
+def test_jacobians_add_missing_cells_and_refuse_failed_steps():
+    model = SwimmerModel(eel(), dt=0.02, cell=0.4, points=60)
+    x, u = start(model)[None], np.zeros((1, 2))
+    fresh = model.refined().jacobians(x, u)
+    other = model.refined()
+    other.step(x[0], u[0])
+    np.testing.assert_array_equal(fresh, other.jacobians(x, u))
+    fast = model.state(angles=(0.95, 0.0), velocities=(0, 0, 0, 0, 0, 0, 20.0, 0))
+    with pytest.raises(StepError, match="joint 0"):
+        model.jacobians(fast[None], u)
+
+
+def test_parameters_are_refused_because_there_are_none(swimmer):
+    with pytest.raises(InputError, match="shape"):
+        swimmer.step(swimmer.initial_state(), np.zeros(2), np.ones(5))
 
 
 def test_batch_is_bit_identical_to_single_steps_for_any_number_of_threads(swimmer):

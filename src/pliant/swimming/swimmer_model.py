@@ -20,6 +20,7 @@ from pliant.core import (
     Status,
     Step,
     StepBatch,
+    StepError,
     check_controls,
     effector_jacobian,
     effector_position,
@@ -155,6 +156,12 @@ class SwimmerModel:
     def _with_added_mass(self, mass: AddedMassModel) -> Self:
         model = object.__new__(type(self))
         model._set(self.robot, self.dt, self.method, mass, self.angles)
+        return model
+
+    def with_method(self, method: str) -> Self:
+        """Return the same model, on the same grid, with another method."""
+        model = object.__new__(type(self))
+        model._set(self.robot, self.dt, method, self.added_mass, self.angles)
         return model
 
     def __repr__(self) -> str:
@@ -336,6 +343,7 @@ class SwimmerModel:
         x = check_state(x, self._size)
         u = check_controls(u, self.n_controls)
         check_index(k)
+        self.params.split(p)  # raises InputError, because there are none
         if isinstance(self.added_mass, ExactAddedMass):
             return self._exact_step(x, u)
         new = self._known_step(x, u)
@@ -431,13 +439,14 @@ class SwimmerModel:
         return np.array(good, int)
 
     def _failure(self, code: int, angles: Array, reason: str) -> str:
-        if code == OUTSIDE:
+        if code == OUTSIDE and np.isfinite(angles).all():
             lower, upper = self.robot.angle_limits
             k = int(np.argmax(np.maximum(lower - angles, angles - upper)))
             name = list(self.robot.hinges)[k]
             return (
                 f"the hinge '{name}' is at {angles[k]:.3g} rad, far beyond its limits "
-                f"{lower[k]:g} to {upper[k]:g} rad; use smaller torques, or stiffer stops"
+                f"{lower[k]:g} to {upper[k]:g} rad; use smaller torques, a smaller time step, or "
+                "stiffer stops"
             )
         if code == MISSING:
             return reason
@@ -468,21 +477,34 @@ class SwimmerModel:
 
     def jacobians(self, x: Array, u: Array) -> Array:
         """Return the Jacobians (b, n_state, n_state + n_controls) of steps from states
-        (b, n_state), which must have succeeded."""
+        (b, n_state). Raises StepError if one of the steps fails."""
         e, c = self.space.n_dofs, self.space.size - 2 * self.space.n_dofs
-        cores, m = np.ascontiguousarray(x[:, 2 * e :]), self.n_controls
+        m = self.n_controls
         small = np.empty((len(x), c + e, c + m))
         if isinstance(self.added_mass, ExactAddedMass):
-            for y, v, out in zip(cores, u, small, strict=True):
+            for y, v, out in zip(x[:, 2 * e :], u, small, strict=True):
                 self._exact_jacobian(y, v, out)
         else:
-            cells = self.added_mass.cells(second=True)
-            kernels.batch_jacobians(self._kind, cores, u, self.dt, cells, self.chain, small)
+            self._fill_jacobians(x, u, small)
         full = np.zeros((len(x), self.space.size, self.space.size + m))
         full[:, :e, 2 * e :] = small[:, c:]
         full[:, e : 2 * e, :e] = np.eye(e)
         full[:, 2 * e :, 2 * e :] = small[:, :c]
         return full
+
+    def _fill_jacobians(self, x: Array, u: Array, out: Array) -> None:
+        """Fill the small Jacobians of steps with the interpolated added mass."""
+        mass, cores = self.added_mass, np.ascontiguousarray(x[:, 2 * self.space.n_dofs :])
+        assert not isinstance(mass, ExactAddedMass)
+        run = lambda: kernels.batch_jacobians(
+            self._kind, cores, u, self.dt, mass.cells(second=True), self.chain, out
+        )
+        if np.all(run() == FOUND):
+            return
+        failed = [s.text for s in self.step_many(x, u).statuses if not s.ok]  # adds the cells
+        if failed:
+            raise StepError(f"A step without result has no derivative: {failed[0]}")
+        run()
 
     def _exact_jacobian(self, y: Array, u: Array, out: Array) -> None:
         n, stages = self.robot.n_angles, int(kernels.n_stages(self._kind))

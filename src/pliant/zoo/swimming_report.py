@@ -46,7 +46,9 @@ def locus_plot(model: SwimmerModel, paths: dict[str, Array], title: str) -> Plot
     for name, states in paths.items():
         centers = np.array([model.effector("center of mass", x)[0] for x in states])
         series[name] = (centers[:, 0] - centers[0, 0], centers[:, 1] - centers[0, 1])
-    return Plot(title=title, x="x [m]", y="y [m]", equal=True, series=series)
+    return Plot(
+        title=title, x="distance along x [m]", y="distance along y [m]", equal=True, series=series
+    )
 
 
 def potential_scene(
