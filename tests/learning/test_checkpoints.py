@@ -312,6 +312,40 @@ def test_missing_and_damaged_files_are_refused(saved, raises_clear_error):
     raises_clear_error(lambda: TrainingResult.load(saved), "not valid JSON")
 
 
+LOAD = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
+from pliant.core import InputError
+from pliant.learning import TrainingResult
+try:
+    TrainingResult.load(sys.argv[1])
+except InputError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "folder", "huge"])
+@pytest.mark.parametrize("name", [FILE, "training-*.safetensors"])
+def test_file_without_an_end_is_refused(kind, name, saved):
+    file = next(saved.glob(name))
+    file.unlink()
+    if kind == "device":
+        file.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        with file.open("wb") as hole:
+            hole.truncate(2**40)
+    process = subprocess.run(
+        [sys.executable, "-c", LOAD, saved], capture_output=True, text=True, timeout=60
+    )
+    pattern = "at most" if kind == "huge" else "not a regular file"
+    assert file.name in process.stdout
+    assert pattern in process.stdout
+
+
 def jet_loop(robot=None, dt=0.1, **options):
     model = pl.ImplicitEuler(robot or mass(), dt=dt)
     observer = EffectorObserver()

@@ -6,19 +6,23 @@ folder holds either the old or the new checkpoint, whenever the process ends.
 """
 
 import hashlib
+import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pliant.core import Array, InputError, is_integer, quoted
 from pliant.store import read_json, remove_files, write_atomic, write_json
-from pliant.store.files import read_bytes
+from pliant.store.files import read_bytes, translate_read_errors
 from pliant.store.safetensors import parse_safetensors, safetensors_bytes
 
 FILE = "training.json"
 FORMAT = "pliant training"
 VERSION = 1
+MAX_CONTENT = 100_000_000  # [bytes] of training.json: about a million iterations
+MAX_ARRAYS = 2**31  # [bytes] of the arrays: ten times those of Adam for the largest MLP
 
 
 def write_checkpoint(
@@ -51,8 +55,9 @@ def read_checkpoint(path: str | Path) -> tuple[Path, dict[str, Any], dict[str, A
     Raises InputError if a file is missing or damaged, or of a newer Pliant.
     """
     file = Path(path) / FILE if Path(path).is_dir() or Path(path).suffix != ".json" else Path(path)
-    if not file.exists():
+    if not os.path.lexists(file):
         raise InputError(f"{file} does not exist. Give the folder that train(...) wrote.")
+    _check_file(file, MAX_CONTENT)
     content = read_json(file)
     if content.get("format") != FORMAT:
         raise InputError(f"{file} is no training. Give the folder that train(...) wrote.")
@@ -69,6 +74,7 @@ def read_checkpoint(path: str | Path) -> tuple[Path, dict[str, Any], dict[str, A
             "copy, or train again."
         )
     arrays = file.parent / _array_file(digest)
+    _check_file(arrays, MAX_ARRAYS)
     blob = read_bytes(arrays)
     if hashlib.sha256(blob).hexdigest() != digest:
         raise InputError(
@@ -76,3 +82,20 @@ def read_checkpoint(path: str | Path) -> tuple[Path, dict[str, Any], dict[str, A
             "Restore both from a copy, or train again."
         )
     return file, content, parse_safetensors(blob, str(arrays))
+
+
+def _check_file(path: Path, largest: int) -> None:
+    """Raise InputError unless a path is a regular file, which has an end, of at most `largest`
+    bytes. A pipe or a device is not opened."""
+    with translate_read_errors(path):
+        found = path.stat()  # of the target of a link
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(
+            f"{path} is a directory, a pipe or a device, not a regular file. Restore it from a "
+            "copy, or train again in another folder."
+        )
+    if found.st_size > largest:
+        raise InputError(
+            f"{path} has {found.st_size} bytes, but a training has at most {largest}. Restore it "
+            "from a copy, or train again in another folder."
+        )

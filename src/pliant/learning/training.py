@@ -1,5 +1,6 @@
 """Training of controllers: one function for all methods."""
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -104,7 +105,7 @@ def saved_training(
     folder: str | Path | None, loop: ClosedLoop, task: ControlTask
 ) -> TrainingResult | None:
     """Return the checkpoint in a folder, None if there is none."""
-    if folder is None or not (Path(folder) / FILE).is_file():
+    if folder is None or not os.path.lexists(Path(folder) / FILE):
         return None
     return TrainingResult.load(folder, loop, task)
 
