@@ -200,6 +200,24 @@ def test_killed_training_leaves_a_checkpoint_that_resumes(tmp_path):
     assert files == [".json", ".safetensors"]  # nothing of the killed process is left
 
 
+def test_folder_without_training_is_not_resumed(tmp_path, raises_clear_error):
+    arrays = tmp_path / "training-01234567.safetensors"
+    arrays.write_bytes(safetensors_bytes(ARRAYS))  # its training.json is missing
+    for folder in (tmp_path / "none", tmp_path):
+        raises_clear_error(lambda folder=folder: resume(folder), f"{folder} has no {FILE}")
+    assert list(tmp_path.iterdir()) == [arrays]
+
+
+def test_training_is_not_overwritten(saved, raises_clear_error):
+    before = {path.name: path.read_bytes() for path in saved.iterdir()}
+    raises_clear_error(
+        lambda: train(loop(), go_there(), iterations=1, folder=saved),
+        f"{saved} already has a training.*resume=True",
+    )
+    assert before == {path.name: path.read_bytes() for path in saved.iterdir()}
+    raises_clear_error(lambda: train(loop(), go_there(), folder=3), "The folder is .3")
+
+
 # Damaged and crafted checkpoints
 
 

@@ -75,8 +75,10 @@ def train_refined(
     loop : a closed loop of a model with a surrogate, such as Latent(...)
     eta : final cell size, in units of the surrogate's inputs
     iterations : of each level
-    folder : folder for checkpoints; each level gets a folder in it
-    resume : continue from the checkpoints in `folder`, bit for bit if the model has a store
+    folder : folder for checkpoints; each level gets a folder in it. Without `resume`, older
+        checkpoints there are replaced.
+    resume : continue from the checkpoints in `folder`, bit for bit if the model has a store. A
+        level without one is trained from its start.
 
     The other parameters are those of `train`. Raises InputError for a model without surrogate or a
     bad eta.

@@ -12,7 +12,7 @@ from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.controller_certificate import ControllerCertificate, certify_controller
 from pliant.learning.tasks import ControlTask
 from pliant.learning.trainers import TrainingMethod
-from pliant.learning.training import check_arguments, checked_method, train
+from pliant.learning.training import check_arguments, checked_method, has_training, train
 from pliant.learning.training_result import TrainingResult
 from pliant.parallel import make_workers
 from pliant.progress import Progress, reporting
@@ -133,14 +133,15 @@ def _train_seed(
     """Train one seed. The result has no loop and no task: another process may not receive them."""
     loop = make_loop(seed)
     check_arguments(loop, task, iterations)
+    path = None if folder is None else Path(folder) / f"seed-{seed}"
     result = train(
         loop,
         task,
         method,
         iterations=iterations,
         seed=seed,
-        folder=None if folder is None else Path(folder) / f"seed-{seed}",
-        resume=folder is not None,
+        folder=path,
+        resume=path is not None and has_training(path),
         progress=False,
     )
     if result.interrupted:

@@ -61,14 +61,15 @@ def train(
         settings, such as PolicyGradient(rate=0.02) or PPO(steps=4096)
     iterations : number of iterations, of all runs together if training is resumed
     seed : of the initial states of the episodes and of all random numbers of PPO
-    folder : folder for checkpoints; the best weights so far are there at any time
-    resume : continue from the checkpoint in `folder`, bit for bit. A surrogate needs a store for
-        this, because it remembers the order in which its cells were first used.
+    folder : folder for checkpoints; the best weights so far are there at any time. One that has a
+        training already is refused without `resume`.
+    resume : continue from the checkpoint in `folder`, bit for bit; there must be one. A surrogate
+        needs a store for this, because it remembers the order in which its cells were first used.
     progress : None shows progress after two seconds, False is silent; or a function
         progress(what, done, total)
 
     Ctrl-C ends the training and returns the best weights. Raises InputError for invalid arguments
-    or a checkpoint of another training, StepError if the first episode fails.
+    or a missing checkpoint or one of another training, StepError if the first episode fails.
 
     >>> import pliant as pl
     >>> from pliant.learning import ClosedLoop, ControlTask, EffectorObserver, MLP, train
@@ -88,8 +89,7 @@ def train(
     """
     chosen = checked_method(method)
     check_arguments(loop, task, iterations)
-    if resume and folder is None:
-        raise InputError("A training is resumed from a folder; give folder=... as well.")
+    _check_folder(folder, resume)
     return run_training(
         LoopEpisodes.draw(loop, task, count=chosen.episodes, seed=require_seed(seed)),
         chosen,
@@ -101,11 +101,34 @@ def train(
     )
 
 
+def _check_folder(folder: str | Path | None, resume: bool) -> None:
+    """Raise InputError if there is nothing to resume, or if a training would be overwritten."""
+    if folder is None:
+        if resume:
+            raise InputError("A training is resumed from a folder; give folder=... as well.")
+    elif resume and not has_training(folder):
+        raise InputError(
+            f"The folder {folder} has no {FILE}, so there is no training to resume. Give the "
+            "folder of the training, or start a new one without resume."
+        )
+    elif not resume and has_training(folder):
+        raise InputError(
+            f"The folder {folder} already has a training, which would be overwritten. Continue it "
+            "with resume=True, or give another folder."
+        )
+
+
+def has_training(folder: str | Path) -> bool:
+    """Return whether a folder has a training, whether or not it can be read."""
+    require_kind("The folder", folder, (str, os.PathLike), "give text or a pathlib.Path")
+    return os.path.lexists(Path(folder) / FILE)
+
+
 def saved_training(
     folder: str | Path | None, loop: ClosedLoop, task: ControlTask
 ) -> TrainingResult | None:
     """Return the checkpoint in a folder, None if there is none."""
-    if folder is None or not os.path.lexists(Path(folder) / FILE):
+    if folder is None or not has_training(folder):
         return None
     return TrainingResult.load(folder, loop, task)
 
