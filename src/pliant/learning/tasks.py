@@ -16,11 +16,14 @@ from pliant.core import (
     Observer,
     finite_array,
     nearest,
+    quoted,
+    require_kind,
     require_number,
 )
 from pliant.learning.observers import EffectorObserver, ObserverDescription, attach_observer
 from pliant.problem import Limit, Observation, Problem, Term
 
+MAX_SPREAD = 1e6  # more than any part of a state in SI units; its square is far from overflow
 InitialState = Callable[[Dynamics, np.random.Generator], Array]  # -> (n_state,)
 
 
@@ -66,6 +69,27 @@ class ControlTask:
             raise InputError(
                 f"The cost of a failed step is {cost:g}; give a finite number that is not negative."
             )
+        self._check_terms()
+        if self.spread is not None and not callable(self.spread):
+            self._check_spread(self.spread)
+
+    def _check_terms(self) -> None:
+        advice = "give terms of planning, such as [Goal(...), Effort(...)]"
+        require_kind("The terms of a task", self.terms, (list, tuple), advice)
+        if not self.terms:
+            raise InputError(f"The terms of a task are {quoted(self.terms)}; {advice}.")
+        for term in self.terms:
+            require_kind("One of the terms of a task", term, Term, advice)
+
+    def _check_spread(self, spread: Any) -> None:
+        advice = "give a mapping such as {'velocity': 0.01}, or a function (model, rng) -> state"
+        require_kind("The spread of a task", spread, Mapping, advice)
+        for name, value in spread.items():
+            where = f"The spread of {quoted(name)}"
+            if not 0.0 <= require_number(where, value, "") <= MAX_SPREAD:
+                raise InputError(
+                    f"{where} is {value:g}; give a standard deviation between 0 and {MAX_SPREAD:g}."
+                )
 
     def problem(self, model: Dynamics) -> Problem:
         """Return the planning problem with the same terms for a model. The control before the first
