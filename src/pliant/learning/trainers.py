@@ -79,8 +79,11 @@ def check_state(found: TrainerState, expected: TrainerState, where: str) -> None
     for name, value in expected.values.items():
         number = found.values[name]
         count = is_integer(value)
-        good = is_integer(number) and number >= 0 if count else isinstance(number, float | int)
-        if not good or isinstance(number, bool) or not np.isfinite(number):
+        if count:
+            good = is_integer(number) and number >= 0
+        else:
+            good = is_integer(number) or (isinstance(number, float) and bool(np.isfinite(number)))
+        if not good:
             raise InputError(
                 f"'{name}' in {where} is {quoted(number)}, but a {'count' if count else 'number'} "
                 "is needed. Restore the file from a copy, or train again."

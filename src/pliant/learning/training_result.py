@@ -15,6 +15,7 @@ from pliant.core import (
     Status,
     counted,
     finite_array,
+    quoted,
     require_kind,
 )
 from pliant.learning.checkpoints import read_checkpoint, write_checkpoint
@@ -156,18 +157,22 @@ class TrainingResult:
             require_kind("The loop", loop, ClosedLoop, "make one with ClosedLoop(...)")
         try:
             fields = _fields(content, arrays, str(file))
+            if loop is not None:
+                check_identity(fields["identity"], loop, str(file))
         except InputError:
             raise
-        except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise InputError(
-                f"{file} is damaged ({type(error).__name__}: {str(error)[:80]}). Restore it from "
-                "a copy, or train again."
-            ) from None
+        except KeyError as error:
+            raise _damaged(file, f"it has no {quoted(error.args[0])}") from None
+        except (TypeError, ValueError, OverflowError, AttributeError):
+            raise _damaged(file, "an entry has the wrong type or size") from None
         if loop is not None:
-            check_identity(fields["identity"], loop, str(file))
             loop = loop.with_weights(fields["weights"])
             fields["controller"] = loop.controller
         return cls(**fields, loop=loop, task=task)
+
+
+def _damaged(file: Path | str, why: str) -> InputError:
+    return InputError(f"{file} is damaged: {why}. Restore it from a copy, or train again.")
 
 
 def _fields(content: Mapping[str, Any], arrays: Mapping[str, Array], where: str) -> dict[str, Any]:
@@ -176,13 +181,16 @@ def _fields(content: Mapping[str, Any], arrays: Mapping[str, Array], where: str)
         key: content[key] for key in ("robot", "digest", "dt", "controls", "observer", "controller")
     }
     saved["robot"], saved["dt"] = str(saved["robot"]), float(saved["dt"])
-    _ = saved["observer"]["size"], saved["observer"]["digest"], list(saved["controls"])
+    _ = saved["observer"]["size"], list(saved["controls"])
+    for name, digest in (("robot", saved["digest"]), ("observer", saved["observer"]["digest"])):
+        if not isinstance(digest, str | None):
+            raise _damaged(where, f"the digest of its {name} is {quoted(digest)}, which is no text")
     weights = _weights(saved["controller"], arrays, where)
     history = tuple(_row(row, where) for row in content["history"])
     if not history:
-        raise ValueError("its history is empty")
+        raise _damaged(where, "its history is empty")
     if not isinstance(content["settings"], dict) or not isinstance(content["state"], dict):
-        raise ValueError("its settings or state are no objects")
+        raise _damaged(where, "its settings or state are no objects")
     state = TrainerState(
         arrays={
             name.removeprefix(STATE): array
