@@ -152,3 +152,27 @@ def test_gains_about_past_controls_are_refused(raises_clear_error):
     raises_clear_error(lambda: LinearFeedback.from_plan(plan), "gains of the plan refer to")
     plan = pl.plan(model, smooth, steps=5, method="gauss_newton", progress=False)
     raises_clear_error(lambda: LinearFeedback.from_plan(plan), "no feedback gains")
+
+
+@pytest.mark.parametrize("hidden", [8, "ab", None, (10**6, 10**6), (10**15, 10**15)])
+def test_bad_hidden_layers_are_refused(hidden, raises_clear_error):
+    raises_clear_error(
+        lambda: MLP(n_inputs=2, lower=[-1.0], upper=[1.0], hidden=hidden), "hidden layers"
+    )
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [
+        MLP(n_inputs=2, lower=[-1.0], upper=[1.0], hidden=(3,)),
+        SineGait(n_controls=2, n_inputs=2),
+        LinearFeedback(gains=[[1.0, 2.0]], reference=[0.0, 0.0], controls=[0.0]),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_weights_and_observations_of_wrong_size_are_refused(controller, raises_clear_error):
+    w, y = controller.params.flat, np.zeros(2)
+    for bad in (w[:-1], np.append(w, 0.0), w[None]):
+        raises_clear_error(lambda bad=bad: controller.control(y, bad, 0.0), "array of weights")
+    if not isinstance(controller, SineGait):  # it ignores observations
+        raises_clear_error(lambda: controller.control(np.zeros(3), w, 0.0), "The observation has")

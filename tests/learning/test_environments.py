@@ -14,7 +14,7 @@ pytest.importorskip("stable_baselines3")
 from gymnasium.utils import env_checker
 from stable_baselines3.common import env_checker as sb3_checker
 
-from pliant.learning import Env
+from pliant.learning import Env, VectorEnv
 
 NOISY = {"spread": {"velocity": 1e-3}}
 
@@ -159,6 +159,23 @@ def test_bad_actions_are_refused(model, raises_clear_error):
     raises_clear_error(lambda: env.step([0.0, 1.01]), "Entry 1 of the action is 1.01.*ClipAction")
     raises_clear_error(lambda: env.step([0.0]), "shape")
     assert env.episode.step == 0  # the episode is unchanged
+
+
+def test_rounded_action_is_clipped(model, raises_clear_error):
+    env = Env(model, reach(3))
+    env.reset(seed=0)
+    info = env.step([1.0 + 2e-7, 0.0])[4]
+    assert info["controls"][0] == model.control_limits()[1][0]
+    raises_clear_error(lambda: env.step([1.00001, 0.0]), "is 1.00001; actions")
+
+
+def test_bad_arguments_of_reset_are_refused(model, raises_clear_error):
+    for env in (Env(model, reach(3)), VectorEnv(model, reach(3), count=2)):
+        raises_clear_error(lambda env=env: env.reset(seed=-1), "seed is '-1'")
+        raises_clear_error(lambda env=env: env.reset(seed="a"), "seed is 'a'")
+        raises_clear_error(lambda env=env: env.reset(options={"zz": 1}), "no option 'zz'")
+        raises_clear_error(lambda env=env: env.reset(options=3), "options of a reset")
+        env.reset(seed=np.int64(3), options={})
 
 
 def test_controls_without_limits_need_a_scale(raises_clear_error):

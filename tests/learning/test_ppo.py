@@ -248,3 +248,8 @@ def test_interrupt_keeps_the_best_weights():
 def test_unknown_method_argument_is_refused():
     with pytest.raises(InputError, match="no training method"):
         train(loop(), go_there(), "pqo")
+
+
+def test_bad_counts_are_refused(raises_clear_error):
+    for name in ("steps", "environments", "batch", "epochs"):
+        raises_clear_error(lambda name=name: PPO(**{name: 0}), f"PPO has {name}='0'; give a whole")

@@ -94,6 +94,7 @@ class SineGait:
 
     def control(self, y: Array, w: Array, time: float) -> Array:
         """Return the controls (n_controls,) at a time [s]."""
+        check_weights(w, 4 * self.n_controls)
         amplitude, frequency, phase, offset = np.reshape(w, (4, self.n_controls))
         return offset + amplitude * np.sin(2.0 * np.pi * frequency * time + phase)
 
@@ -218,6 +219,9 @@ class LinearFeedback:
 
     def control(self, y: Array, w: Array, time: float) -> Array:
         """Return the controls (n_controls,) for an observation at a time [s]."""
+        steps, m, n = self._shape
+        check_weights(w, steps * (m * n + n + m))
+        check_observation(y, n)
         k, (gains, reference, controls) = self._index(time), self._split(w)
         return controls[k] + gains[k] @ (y - reference[k])
 
@@ -315,4 +319,22 @@ def check_count(name: str, value: int, least: int) -> None:
         raise InputError(
             f"The number of {name} of a controller is {quoted(value)}; give a whole number, "
             f"{least} or more."
+        )
+
+
+def check_weights(w: Any, count: int) -> None:
+    """Raise InputError unless an array of weights has the shape (count,)."""
+    if np.shape(w) != (count,):
+        raise InputError(
+            f"The array of weights has shape {np.shape(w)}, but this controller needs ({count},). "
+            "Give its params.flat, or the weights of a training."
+        )
+
+
+def check_observation(y: Any, size: int) -> None:
+    """Raise InputError unless observations have the shape (..., size)."""
+    if np.shape(y)[-1:] != (size,):
+        raise InputError(
+            f"The observation has shape {np.shape(y)}, but this controller needs ({size},). Give "
+            "what its observer returns."
         )

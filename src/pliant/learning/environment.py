@@ -91,7 +91,8 @@ class Env(GymnasiumEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Array, dict[str, Any]]:
         """Start an episode. Return its first observation and an empty info."""
-        super().reset(seed=seed)
+        self.rules.check_reset(seed, options)
+        super().reset(seed=None if seed is None else int(seed))
         self._episode = self.rules.start(self.np_random, (options or {}).get("x0"))
         return self.rules.observer.observe(self._episode.x), {}
 

@@ -1,5 +1,6 @@
 """Episodes of a task as pure functions, shared by the single and the vector environment."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,12 +16,15 @@ from pliant.core import (
     Observer,
     Step,
     finite_array,
+    is_integer,
+    quoted,
     require_kind,
 )
 from pliant.learning.control_ranges import control_range
 from pliant.learning.tasks import ControlTask, StepCosts
 from pliant.problem import Problem
 
+ACTION_ROUNDING = 1e-6  # beyond -1 and 1: a few roundings of float32, in which policies compute
 NOT_FINITE = "the state after the step is not finite; reduce the controls or the time step"
 NO_COST = "the cost of the step is not a finite number"
 
@@ -86,12 +90,12 @@ class EpisodeRules:
 
     def controls(self, action: Any) -> Array:
         """Return the controls (n_controls,) of an action. Raises InputError if it is not finite
-        or not between -1 and 1."""
+        or not between -1 and 1, up to rounding."""
         a = finite_array("The action", action, (self.model.n_controls,))
-        bad = np.flatnonzero(np.abs(a) > 1.0)
+        bad = np.flatnonzero(np.abs(a) > 1.0 + ACTION_ROUNDING)
         if bad.size:
             raise InputError(
-                f"Entry {bad[0]} of the action is {a[bad[0]]:g}; actions are between -1 and 1. "
+                f"Entry {bad[0]} of the action is {a[bad[0]]:.9g}; actions are between -1 and 1. "
                 "Clip them, for example with gymnasium.wrappers.ClipAction."
             )
         lower, upper = self.range
@@ -101,6 +105,23 @@ class EpisodeRules:
         """Return the action (n_controls,) of controls inside their range, for example of a plan."""
         lower, upper = self.range
         return np.clip(2.0 * (np.asarray(u) - lower) / (upper - lower) - 1.0, -1.0, 1.0)
+
+    def check_reset(self, seed: Any, options: Any) -> None:
+        """Raise InputError unless the arguments of a reset are valid."""
+        seeds = seed if isinstance(seed, list | tuple) else [seed]
+        for one in seeds:
+            if one is not None and (not is_integer(one) or one < 0):
+                raise InputError(
+                    f"The seed is {quoted(one)}; give a whole number, 0 or more, or None."
+                )
+        if options is None:
+            return
+        require_kind("The options of a reset", options, Mapping, "give {'x0': state} or None")
+        for name in options:
+            if name != "x0":
+                raise InputError(
+                    f"There is no option {quoted(name)} of a reset; give {{'x0': state}} or None."
+                )
 
     def start(self, rng: np.random.Generator, x0: ArrayLike | None = None) -> Episode:
         """Return a new episode from a random initial state, or from x0 (n_state,)."""

@@ -16,15 +16,18 @@ from pliant.core import (
     Params,
     finite_array,
     nearest,
+    quoted,
+    require_kind,
     require_positive,
     require_seed,
 )
 from pliant.learning.control_ranges import control_range
-from pliant.learning.controllers import check_count, weight_block
+from pliant.learning.controllers import check_count, check_observation, check_weights, weight_block
 from pliant.learning.observers import ObserverDescription, attach_observer
 from pliant.problem import Limit
 
 ACTIVATIONS = ("tanh", "relu")
+MAX_WEIGHTS = 10**7  # 80 MB, of which an optimiser keeps several copies
 
 
 @final
@@ -58,6 +61,8 @@ class MLP:
 
     def __post_init__(self) -> None:
         check_count("inputs", self.n_inputs, 1)
+        advice = "give a list of sizes, such as (64, 64)"
+        require_kind("The hidden layers of an MLP", self.hidden, (list, tuple), advice)
         for size in self.hidden:
             check_count("neurons of a layer", size, 1)
         if self.activation not in ACTIVATIONS:
@@ -79,11 +84,19 @@ class MLP:
         object.__setattr__(self, "weights", self._checked_weights())
 
     def _checked_weights(self) -> Array:
+        count = self._n_weights
+        if count > MAX_WEIGHTS:
+            raise InputError(
+                f"The layers {quoted(self.sizes)} of an MLP have {count:.3g} weights; give smaller "
+                f"hidden layers, with at most {MAX_WEIGHTS:g} weights."
+            )
         if self.weights is None:
             return self._random_weights()
-        sizes = self.sizes
-        count = sum((n + 1) * m for n, m in pairwise(sizes))
         return np.array(finite_array("The array of weights of an MLP", self.weights, (count,)))
+
+    @property
+    def _n_weights(self) -> int:
+        return sum((int(n) + 1) * int(m) for n, m in pairwise(self.sizes))
 
     @classmethod
     def for_model(
@@ -160,6 +173,8 @@ class MLP:
 
     def control_many(self, y: Array, w: Array, time: float = 0.0) -> Array:
         """Return the controls (b, n_controls) for observations (b, n_inputs)."""
+        check_weights(w, self._n_weights)
+        check_observation(y, self.n_inputs)
         a = y
         layers = self.layers(w)
         for k, (W, b) in enumerate(layers):
@@ -189,6 +204,7 @@ class MLP:
     def vjp_many(self, y: Array, w: Array, time: float, u_bar: Array) -> tuple[Array, Array]:
         """Return the gradients of the sum of u_bar . u over the rows (b, n_controls): by the
         observations (b, n_inputs), and by the weights (params.size,)."""
+        check_weights(w, self._n_weights)
         layers, values = self.layers(w), [np.asarray(y, float)]
         for W, b in layers[:-1]:
             values.append(self._activate(values[-1] @ W + b))

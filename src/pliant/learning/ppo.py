@@ -75,9 +75,7 @@ class PPO:
         for name in ("steps", "environments", "batch", "epochs"):
             value = getattr(self, name)
             if not is_integer(value) or value < 1:
-                raise InputError(
-                    f"The {name} of PPO are {quoted(value)}; give a whole number, 1 or more."
-                )
+                raise InputError(f"PPO has {name}={quoted(value)}; give a whole number, 1 or more.")
         if self.steps % self.environments or self.batch < 2 or self.steps % self.batch:
             raise InputError(
                 f"PPO has {self.steps} steps, {counted(self.environments, 'environment')} and a "

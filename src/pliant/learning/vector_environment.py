@@ -91,6 +91,7 @@ class VectorEnv(GymnasiumVectorEnv):
         options: dict[str, Any] | None = None,
     ) -> tuple[Array, dict[str, Any]]:
         """Start all episodes. Return their observations (count, size) and an empty info."""
+        self.rules.check_reset(seed, options)
         self._seed(seed)
         x0 = (options or {}).get("x0")
         self._episodes = [self.rules.start(rng, x0) for rng in self._random]
