@@ -93,3 +93,31 @@ def test_ppo_of_seeds_on_one_store_is_that_of_each_alone(store, tmp_path):
     assert [row.mean_return for row in together[1].history] == [
         row.mean_return for row in alone.history
     ]
+
+
+@pytest.mark.parametrize(
+    ("other", "pattern"),
+    [
+        ({"points": POINTS + 20}, "another exact map of the model"),
+        ({"cell": 0.2}, "another cell of the model"),
+        ({"method": "rk4"}, "another method of the model"),
+    ],
+)
+def test_training_on_a_model_of_other_accuracy_is_not_resumed(
+    other, pattern, store, tmp_path, raises_clear_error
+):
+    def resumed(resume, iterations, **options):
+        model = SwimmerModel(
+            eel(),
+            store=store,
+            **{"dt": 0.02, "cell": 0.4, "method": "euler", "points": POINTS, **options},
+        )
+        observer = PartObserver(parts=("angles",))
+        network = MLP.for_model(model, observer, hidden=(4,), scale=1e-3)
+        closed = ClosedLoop(model, observer, network)
+        task = ControlTask(steps=2, terms=[Effort(weight=1.0)])
+        return train(closed, task, iterations=iterations, folder=tmp_path, resume=resume)
+
+    resumed(False, 1)
+    raises_clear_error(lambda: resumed(True, 2, **other), pattern)
+    assert len(resumed(True, 2).history) == 3

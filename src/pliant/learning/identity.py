@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Controller, InputError
+from pliant.core import Array, Controller, Dynamics, InputError, Refinable
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.mlp import MLP
 from pliant.planners.model_summary import different_parts, summarise
@@ -30,6 +30,21 @@ def identity(loop: ClosedLoop) -> dict[str, Any]:
         },
         "controller": layout(loop.controller),
     }
+
+
+def accuracy(model: Dynamics) -> dict[str, Any]:
+    """Return what decides the values of a model of the same robot, as JSON types: its class, its
+    method and sizes, and the cell and the exact map of its surrogate."""
+    made: Any = model
+    found: dict[str, Any] = {"class": type(model).__name__}
+    for name in ("method", "points", "cell", "substeps", "precision"):
+        value = getattr(made, name, None)
+        if isinstance(value, int | float | str):
+            found[name] = value
+    if isinstance(model, Refinable):
+        found["cell"] = np.asarray(model.surrogate.size, float).tolist()
+        found["exact map"] = str(model.surrogate.corners.store.key)
+    return {f"{name} of the model": value for name, value in found.items()}
 
 
 def layout(controller: Controller) -> dict[str, Any]:

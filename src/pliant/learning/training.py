@@ -20,7 +20,7 @@ from pliant.core import (
 )
 from pliant.learning.checkpoints import FILE
 from pliant.learning.closed_loop import ClosedLoop
-from pliant.learning.identity import check_identity, digest_or_none, identity
+from pliant.learning.identity import accuracy, check_identity, digest_or_none, identity
 from pliant.learning.loop_episodes import LoopEpisodes, Performance
 from pliant.learning.policy_gradient import PolicyGradient
 from pliant.learning.ppo import PPO
@@ -233,7 +233,7 @@ class _Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of the method as JSON types."""
+        """The settings of the method, the task and the model as JSON types."""
         method: Any = self.method
         values: dict[str, Any] = (
             {one.name: getattr(method, one.name) for one in fields(method)}
@@ -250,7 +250,8 @@ class _Run:
         }
         task = self.episodes.task
         goal = [getattr(task, name) for name in ("steps", "terms", "limits", "x0", "spread")]
-        return {**plain, "task": digest_or_none([*goal, task.failure_cost])}
+        known = accuracy(self.episodes.loop.model)
+        return {**plain, "task": digest_or_none([*goal, task.failure_cost]), **known}
 
     def add(self, candidate: Candidate) -> None:
         """Add an iteration to the history."""
@@ -279,6 +280,8 @@ class _Run:
         here = {"method": self.method.name, "seed": self.seed, **self.settings}
         there = {"method": saved.method, "seed": saved.seed, **saved.settings}
         for name, value in here.items():
+            if name.endswith(" of the model") and name not in there:
+                continue  # of a training that did not save it yet
             if name not in FREE_SETTINGS and there.get(name) != value:
                 raise InputError(
                     f"{where} has another {name} ({quoted(there.get(name))}, here "
