@@ -625,7 +625,10 @@ def require_positive(name: str, value: float, unit: str) -> float:
     """Return `value` as a float. Raises InputError unless it is positive and finite."""
     number = require_number(name, value, unit)
     if not (number > 0.0 and np.isfinite(number)):
-        raise InputError(f"{name} is {number:g} {unit}; it must be a positive finite number.")
+        raise InputError(
+            f"{name} is {number:g}{f' {unit}' if unit else ''}; it must be a positive finite "
+            "number."
+        )
     return number
 
 
