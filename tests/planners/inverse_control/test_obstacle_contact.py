@@ -77,7 +77,7 @@ def hooked():
     """Return (controller, state at rest, state hooked on the ball that cannot return)."""
     controller = inverse_control(pl.Quasistatic(finger(6)), "tip")
     first, state = controller.begin(), pressed(controller, [0.0, 6.0])
-    for _ in range(10):  # later it gets off the ball
+    for _ in range(20):
         state = controller.follow(state, first.positions)
     assert state.outcome == CONSTRAINT_VIOLATED
     return controller, first, state

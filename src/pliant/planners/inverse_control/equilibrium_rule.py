@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pliant.contact import Contact
+from pliant.contact import AttachedContact, Contact
 from pliant.core import Array, EquilibriumModel, EquilibriumTangent
 from pliant.dynamics import equilibrium
 from pliant.planners.inverse_control.step_rule import (
@@ -90,9 +90,8 @@ class EquilibriumRule:
         trust_radius: float,
         admissible: Admissible,
     ) -> StepResult | StepFailure:
-        """Take a step along du (n,). It is shortened if a node would leave the trust radius [m], or
-        if it is not admissible. If it is too nonlinear, the model's solver finds the equilibrium at
-        its end, or the step is shortened. A robot out of equilibrium first finds one."""
+        """Take a step along du (n,). It is shortened if a node would leave the trust radius [m], if
+        it is too nonlinear or not admissible. A robot out of equilibrium first finds one."""
         if self._size(sensitivity.free_motion) > 10.0 * trust_radius:
             return self._find_equilibrium(sensitivity, u, admissible)
         step, change = sensitivity.free_motion + sensitivity.columns @ du, np.zeros_like(u)
@@ -106,8 +105,8 @@ class EquilibriumRule:
                 radius = fraction * size if tries else self.tolerances.trust_growth * trust_radius
                 return StepResult(x=q, fraction=fraction, trust_radius=radius)
             inadmissible |= accurate
-            if tries == 0 and not accurate:
-                # A linear step of a slender body or into a contact would be very short.
+            if tries == 0 and not accurate and self._may_touch(sensitivity.q, trust_radius):
+                # the layer of a contact is thin: a linear step into it would be very short
                 found = self._find_equilibrium(sensitivity, u + first * change, admissible)
                 if (
                     isinstance(found, StepResult)
@@ -141,6 +140,15 @@ class EquilibriumRule:
     @cached_property
     def _bounded_model(self) -> EquilibriumModel:
         return self.model.with_max_iterations(self.tolerances.max_iterations // ROUNDS)
+
+    def _may_touch(self, q: Array, trust_radius: float) -> bool:
+        """Return whether the robot touches an obstacle at q (n_dofs,) or may do so in a step."""
+        near = 2.0 * trust_radius
+        return any(
+            np.any(term.gaps(self.model.points(term, q)) < near + term.layer)
+            for term, _ in self.model.potentials
+            if isinstance(term, AttachedContact)
+        )
 
     def _corrected(
         self, sensitivity: Sensitivity, fraction: float, step: Array, u: Array
