@@ -387,6 +387,24 @@ class Dynamics(Protocol):
 
 
 @runtime_checkable
+class ParametrisedStart(Dynamics, Protocol):
+    """A model whose initial state depends on its parameters, such as lengths of its shape. A
+    gradient by the parameters adds `initial_state_pullback` of the gradient by the first state."""
+
+    def initial_state(self, *, p: Array | None = None) -> Array: ...  # (n_state,)
+    # (n_state,) gradient by the initial state -> (n_params,) its share of that by the parameters
+    def initial_state_pullback(self, x_bar: Array, p: Array | None = None) -> Array: ...
+
+
+def initial_state_at(model: Dynamics, p: Array | None) -> Array:
+    """Return the initial state (n_state,) of a model with the parameters p (n_params,). None: the
+    model's values."""
+    if isinstance(model, ParametrisedStart):
+        return model.initial_state(p=p)
+    return model.initial_state()
+
+
+@runtime_checkable
 class Batched(Dynamics, Protocol):
     """A model that steps many states at once. Row i is bit-identical to `step(x[i], u[i], p, k)`,
     for any number of threads."""

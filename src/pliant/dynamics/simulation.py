@@ -20,6 +20,7 @@ from pliant.core import (
     check_controls,
     counted,
     finite_array,
+    initial_state_at,
     require_kind,
 )
 from pliant.dynamics.overlaps import overlap_note, with_note
@@ -111,7 +112,7 @@ def simulate(
                 "more controls, or fewer steps."
             )
     steps = check_steps(steps)
-    x = model.initial_state() if x0 is None else check_state(x0, model.space.size)
+    x = initial_state_at(model, p) if x0 is None else check_state(x0, model.space.size)
     states, applied, kept = [x], [], []
     start = perf_counter()
     with reporting(progress) as report:
@@ -136,8 +137,9 @@ def pullback(model: Reversible, rollout: Rollout, x_bar: Array) -> tuple[Array, 
     all controls (steps, n_controls) and by the parameters (n_params,).
 
     `x_bar` is the function's gradient by the last state (n_state,), or by every state (steps + 1,
-    n_state) in the order of `rollout.states`. Raises InputError unless the rollout is a result of
-    simulate(..., keep=True).
+    n_state) in the order of `rollout.states`. The gradient by the parameters is that at a fixed
+    first state; add `model.initial_state_pullback` if the model has it. Raises InputError unless
+    the rollout is a result of simulate(..., keep=True).
 
     >>> import numpy as np, pliant as pl
     >>> robot = pl.Robot(
