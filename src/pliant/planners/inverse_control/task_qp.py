@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 from scipy.optimize import nnls
 
 from pliant.core import Array
@@ -175,7 +175,7 @@ def solve_qp(P: Array, c: Array, A: Array, low: Array, high: Array) -> Array | N
     if np.all(slack >= 0.0):
         return free
     L = np.linalg.cholesky(P)
-    G = solve_triangular(L, rows.T, lower=True)
+    G = dtrtrs(L, rows.T, lower=1)[0]  # without the checks of solve_triangular, which take 20 us
     size = np.maximum(np.linalg.norm(G, axis=0), 1e-300)
     G, slack = G / size, slack / size
     try:
@@ -184,7 +184,7 @@ def solve_qp(P: Array, c: Array, A: Array, low: Array, high: Array) -> Array | N
         return None
     active = multipliers > 0.0
     y = np.linalg.lstsq(G[:, active].T, slack[active], rcond=1e-13)[0]
-    z = free + solve_triangular(L.T, y)
+    z = free + dtrtrs(L.T, y)[0]
     return z if np.all(rows @ z - sides <= 1e-9 * max(1.0, np.abs(z).max())) else None
 
 
