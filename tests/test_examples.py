@@ -29,8 +29,8 @@ def test_every_example_is_tested() -> None:
     assert [path.name for path in EXAMPLES.glob("*.py") if path.name not in tested] == []
 
 
-def test_examples_import_only_numpy_and_pliant_and_are_short() -> None:
-    allowed = {"import numpy as np", "import pliant as pl"}
+def test_examples_import_only_numpy_torch_and_pliant_and_are_short() -> None:
+    allowed = {"import numpy as np", "import torch", "import pliant as pl"}
     for path in EXAMPLES.glob("*.py"):
         lines = path.read_text().splitlines()
         imports = {line for line in lines if line.startswith(("import ", "from "))}
@@ -266,3 +266,25 @@ def test_training_guide_code_runs(tmp_path, monkeypatch) -> None:
     assert names["again"].mean_return >= result.mean_return
     assert names["refined"].certificate.step_error < 1e-6
     assert len(names["seeds"].results) == 2
+
+
+def test_torch_network_brings_the_tip_to_both_targets() -> None:
+    pytest.importorskip("torch")
+    first, last, distances = output("12_pytorch.py").splitlines()
+    assert numbers(last)[1] < numbers(first)[1] / 3.0
+    assert max(numbers(distances)) < 5.0  # [mm], of 20 mm at the start
+
+
+def test_pytorch_guide_code_runs() -> None:
+    pytest.importorskip("torch")
+    guide = (EXAMPLES.parent / "docs" / "guide" / "pytorch.md").read_text()
+    names: dict = {}
+    step, plan, loop = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
+    exec(step, names)
+    # a tension on the upper side lifts the tip, and a stiffer strip moves less
+    assert names["u"].grad.item() > 0.0
+    assert names["p"].grad.item() < 0.0
+    exec(plan, names)
+    assert names["height"].max().item() > 0.02  # [m], 0.01 at rest
+    exec(loop, names)
+    assert names["weights"].grad.abs().max().item() > 0.0

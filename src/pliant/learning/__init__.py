@@ -37,11 +37,18 @@ from pliant.learning.training import train
 from pliant.learning.training_result import TrainingResult, TrainingRow
 
 if TYPE_CHECKING:
+    from pliant.learning.autograd import TorchLayer, torch_layer
     from pliant.learning.environment import Env, EnvState
     from pliant.learning.vector_environment import VectorEnv
 
 # names that need the extra `learn`, and their modules
-OPTIONAL = {"Env": "environment", "EnvState": "environment", "VectorEnv": "vector_environment"}
+OPTIONAL = {
+    "Env": "environment",
+    "EnvState": "environment",
+    "TorchLayer": "autograd",
+    "VectorEnv": "vector_environment",
+    "torch_layer": "autograd",
+}
 
 __all__ = [
     "MLP",
@@ -66,6 +73,7 @@ __all__ = [
     "SineGait",
     "StackedObserver",
     "StepCosts",
+    "TorchLayer",
     "TrainingResult",
     "TrainingRow",
     "UserController",
@@ -75,6 +83,7 @@ __all__ = [
     "certify_controller",
     "control_range",
     "objective_gradients",
+    "torch_layer",
     "train",
     "train_refined",
     "train_seeds",
