@@ -149,6 +149,14 @@ class Condensed:
     def effector_rows(self, name: str) -> sp.csr_matrix:
         return self.model.effector_rows(name)
 
+    def effector(self, name: str, x: Array) -> Array:
+        """Return the position (n_points, dim) [m] of an effector in the state x (n_state,)."""
+        return self.model.effector(name, x)
+
+    def effector_jacobian(self, name: str, x: Array) -> sp.csr_matrix:
+        """Return d effector / dx (n_points * dim, n_state), sparse."""
+        return self.model.effector_jacobian(name, x)
+
     def initial_state(self) -> Array:
         return self.model.initial_state()
 

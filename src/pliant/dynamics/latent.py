@@ -30,6 +30,8 @@ from pliant.core import (
     Step,
     StepError,
     check_controls,
+    effector_jacobian,
+    effector_position,
     finite_array,
     require_kind,
 )
@@ -233,6 +235,14 @@ class Latent:
         k = list(self.robot.effectors).index(name)
         dim = self.manifold.equilibrium_map.model.equations.dim
         return sp.identity(self.space.n_dofs, format="csr")[k * dim : (k + 1) * dim]
+
+    def effector(self, name: str, x: Array) -> Array:
+        """Return the position (n_points, dim) [m] of an effector in the state x (n_state,)."""
+        return effector_position(self, name, x, self.manifold.equilibrium_map.model.equations.dim)
+
+    def effector_jacobian(self, name: str, x: Array) -> sp.csr_matrix:
+        """Return d effector / dx (n_points * dim, n_state), sparse."""
+        return effector_jacobian(self, name, x)
 
     def initial_state(self) -> Array:
         """Return the state at rest in the first shape."""

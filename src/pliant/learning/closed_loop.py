@@ -27,6 +27,7 @@ from pliant.core import (
     StepBatch,
     StepErrorEstimating,
     check_controls,
+    effector_jacobian,
     finite_array,
     require_kind,
 )
@@ -188,6 +189,15 @@ class ClosedLoop:
 
     def effector_rows(self, name: str) -> Any:
         return self.model.effector_rows(name)
+
+    def effector(self, name: str, x: Array) -> Array:
+        """Return the position (n_points, dim) [m] of an effector in the state x (n_state,)."""
+        inner, _ = self.split_states(finite_array("The state", x, (self.space.size,)))
+        return self.model.effector(name, inner)  # type: ignore[attr-defined]
+
+    def effector_jacobian(self, name: str, x: Array) -> Any:
+        """Return d effector / dx (n_points * dim, n_state), sparse."""
+        return effector_jacobian(self, name, x)
 
     def initial_state(self) -> Array:
         """Return the initial state of the model, with neutral controls."""

@@ -27,6 +27,8 @@ from pliant.core import (
     Status,
     Step,
     check_controls,
+    effector_jacobian,
+    effector_position,
     finite_array,
     nearest,
     require_kind,
@@ -166,6 +168,14 @@ class MaterialPoint:
                 f"{self.robot.name} has no effector '{name}'; {nearest(name, self.robot.effectors)}"
             )
         return self._effectors[name]
+
+    def effector(self, name: str, x: Array) -> Array:
+        """Return the position (n_points, dim) [m] of an effector in the state x (n_state,)."""
+        return effector_position(self, name, x, self.dim)
+
+    def effector_jacobian(self, name: str, x: Array) -> sp.csr_matrix:
+        """Return d effector / dx (n_points * dim, n_state), sparse."""
+        return effector_jacobian(self, name, x)
 
     @cached_property
     def _effectors(self) -> dict[str, sp.csr_matrix]:
