@@ -476,6 +476,22 @@ class Observer(Protocol):
 
 
 @runtime_checkable
+class ObserverWithMemory(Protocol):
+    """An observer that stores numbers from one control step to the next, such as a velocity."""
+
+    @property
+    def size(self) -> int: ...  # of an observation
+    @property
+    def initial_memory(self) -> Array: ...  # (n_memory,) before the first observation
+    # state (n_state,), memory (n_memory,) -> observation (size,), next memory (n_memory,)
+    def observe_and_store(self, x: Array, memory: Array) -> tuple[Array, Array]: ...
+    # gradients by observation and next memory -> by state (n_state,) and memory (n_memory,)
+    def memory_vjp(
+        self, x: Array, memory: Array, y_bar: Array, memory_bar: Array
+    ) -> tuple[Array, Array]: ...
+
+
+@runtime_checkable
 class Controller(Protocol):
     """A differentiable map from an observation and the time to controls."""
 
@@ -489,6 +505,28 @@ class Controller(Protocol):
     def control(self, y: Array, w: Array, time: float) -> Array: ...
     # -> gradients by observation (n_inputs,) and weights (params.size,)
     def vjp(self, y: Array, w: Array, time: float, u_bar: Array) -> tuple[Array, Array]: ...
+
+
+@runtime_checkable
+class ControllerWithMemory(Protocol):
+    """A controller that stores numbers from one control step to the next, such as phases."""
+
+    @property
+    def n_inputs(self) -> int: ...
+    @property
+    def n_controls(self) -> int: ...
+    @property
+    def params(self) -> Params: ...  # the weights
+    @property
+    def initial_memory(self) -> Array: ...  # (n_memory,) before the first step
+    # -> controls (n_controls,), next memory (n_memory,)
+    def control_and_store(
+        self, y: Array, memory: Array, w: Array, time: float
+    ) -> tuple[Array, Array]: ...
+    # gradients by controls and next memory -> by observation, memory and weights
+    def memory_vjp(
+        self, y: Array, memory: Array, w: Array, time: float, u_bar: Array, memory_bar: Array
+    ) -> tuple[Array, Array, Array]: ...
 
 
 # (dx (n_state, k), du (n_controls, k)) -> the changes of the gradients by x and by u

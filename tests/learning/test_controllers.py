@@ -6,7 +6,15 @@ from models import fem, mass
 
 import pliant as pl
 from pliant.core import Controller
-from pliant.learning import MLP, EffectorObserver, LinearFeedback, SineGait, UserController
+from pliant.learning import (
+    MLP,
+    ClosedLoop,
+    EffectorObserver,
+    LinearFeedback,
+    OpenLoop,
+    SineGait,
+    UserController,
+)
 
 RNG = np.random.default_rng(11)
 STEPS = {"gains": RNG.standard_normal((5, 2, 3)), "controls": RNG.standard_normal((5, 2))}
@@ -25,6 +33,7 @@ CONTROLLERS = {
     ),
     "feedback": LinearFeedback(gains=STEPS["gains"][0], reference=np.ones(3), controls=np.ones(2)),
     "feedback about a trajectory": LinearFeedback(reference=np.ones(3), dt=0.1, **STEPS),
+    "table of controls": OpenLoop(controls=STEPS["controls"], dt=0.1, n_inputs=3),
     "user": UserController(
         n_inputs=3,
         n_controls=2,
@@ -52,7 +61,7 @@ def test_vjp_is_the_derivative(name, taylor):
     slope = y_bar @ dy + w_bar @ dw
     central = (value(1e-6) - value(-1e-6)) / 2e-6
     assert central == pytest.approx(slope, rel=1e-6, abs=1e-8)
-    if name != "relu network":  # a kink may be near
+    if name not in ("relu network", "table of controls"):  # a kink may be near; linear
         assert taylor(value, slope) == pytest.approx(2.0, abs=0.1)
 
 
@@ -139,6 +148,9 @@ def test_bad_controllers_are_refused(raises_clear_error):
             lambda: LinearFeedback(gains=np.ones((3, 1, 1)), reference=[0.0], controls=[0.0]),
             "needs its time step",
         ),
+        (lambda: OpenLoop(controls=[1.0, 2.0], dt=0.1), "table of controls"),
+        (lambda: OpenLoop(controls=np.zeros((0, 2)), dt=0.1), "table of controls is empty"),
+        (lambda: OpenLoop(controls=[[1.0]], dt=0.0), "time step of a table"),
     ]
     for make, pattern in bad:
         raises_clear_error(make, pattern)
@@ -176,3 +188,16 @@ def test_weights_and_observations_of_wrong_size_are_refused(controller, raises_c
         raises_clear_error(lambda bad=bad: controller.control(y, bad, 0.0), "array of weights")
     if not isinstance(controller, SineGait):  # it ignores observations
         raises_clear_error(lambda: controller.control(np.zeros(3), w, 0.0), "The observation has")
+
+
+def test_table_of_controls_replays_a_plan():
+    model = pl.ImplicitEuler(mass(), dt=0.1)
+    goal = pl.Goal(effector="tip", target=(0.5, 0.2))
+    plan = pl.plan(model, [goal, pl.Effort(weight=1e-3)], steps=5, progress=False)
+    table = OpenLoop.from_plan(plan)
+    loop = ClosedLoop(model, None, table)
+    run = pl.simulate(loop, np.zeros((5, 0)), progress=False)
+    assert np.array_equal(loop.split_states(run.states)[0], plan.states)
+    late = table.control(np.zeros(0), table.params.flat, 9.0)
+    assert np.array_equal(late, plan.controls[-1])
+    assert OpenLoop.for_model(model, 3).params.flat.tolist() == 6 * [0.0]

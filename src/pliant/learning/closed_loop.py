@@ -5,19 +5,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, final
 
 import numpy as np
-import scipy.sparse as sp
 
 from pliant.argument_checks import check_index, check_model, check_state, check_step
 from pliant.core import (
     Array,
     Batched,
     Controller,
+    ControllerWithMemory,
     Dynamics,
     InputError,
     Linearizable,
     Linearization,
     MapDynamics,
-    Observer,
     Params,
     Refinable,
     Reversible,
@@ -32,10 +31,12 @@ from pliant.core import (
     require_kind,
 )
 from pliant.dynamics.simulation import Rollout
-from pliant.learning.controllers import control_rows
-from pliant.learning.observers import ObserverDescription, attach_observer, observe_rows
+from pliant.learning.control_law import ControlLaw, Decision
+from pliant.learning.memory import AnyController, AnyObserver
+from pliant.learning.observers import ObserverDescription, attach_any
 
 CONTROLS = "controls"  # the part of the state that holds the controls of the last step
+MEMORY = "memory"  # the part that holds what observer and controller stored
 PREFIX = "controller."  # of the names of the controller's weights
 NO_FINITE_CONTROL = "the controller returned a control that is not finite; reduce its weights"
 
@@ -46,10 +47,7 @@ class ClosedLoopTape:
 
     owner: "ClosedLoop"
     step: Step  # of the model
-    x: Array  # (model.space.size,) before the step
-    y: Array  # (n_inputs,) observation
-    w: Array  # weights
-    time: float  # [s]
+    decision: Decision
     free: Array  # (n_controls,) whether each control is inside its limits
 
 
@@ -65,9 +63,10 @@ class ClosedLoop:
     controller : such as MLP.for_model(model, observer) or SineGait(...)
 
     It is a Dynamics without controls. The state is the model's, followed by the part "controls"
-    with the controls of the last step. Controls beyond the actuator limits are clipped to them.
-    `params` are the controller's weights, named "controller.NAME", and then those of the model.
-    The loop can be differentiated, refined or stepped in batches if the model can.
+    with the controls of the last step. If observer or controller have a memory, the part "memory"
+    follows. Controls beyond the actuator limits are clipped to them. `params` are the controller's
+    weights, named "controller.NAME", and then those of the model. The loop can be differentiated,
+    refined or stepped in batches if the model can.
 
     Raises InputError if the parts do not fit together.
 
@@ -86,8 +85,8 @@ class ClosedLoop:
     """
 
     model: Dynamics
-    observer: "Observer | ObserverDescription | None"
-    controller: Controller
+    observer: "AnyObserver | ObserverDescription | None"
+    controller: AnyController
     # the abilities of the model, set on construction only if the model has them
     pullback: Callable[[Step, Array], tuple[Array, Array, Array]] = field(init=False, repr=False)
     linearize: Callable[[Step], Linearization] = field(init=False, repr=False)
@@ -101,18 +100,19 @@ class ClosedLoop:
         init=False, repr=False
     )
     replay_model: Callable[[Array], tuple[Dynamics, Array]] = field(init=False, repr=False)
-    attached: Observer | None = field(init=False, repr=False)  # the observer of this model
+    law: ControlLaw = field(init=False, repr=False)  # with the observer of this model
 
     def __post_init__(self) -> None:
         check_model(self.model)
         require_kind(
             "The controller",
             self.controller,
-            Controller,
+            (Controller, ControllerWithMemory),
             "give one such as MLP.for_model(model, observer)",
         )
-        attached = None if self.observer is None else attach_observer(self.observer, self.model)
-        object.__setattr__(self, "attached", attached)
+        attached = None if self.observer is None else attach_any(self.observer, self.model)
+        law = ControlLaw(observer=attached, controller=self.controller)
+        object.__setattr__(self, "law", law)
         self._check_sizes()
         for protocol, names in ABILITIES.items():
             if isinstance(self.model, protocol):
@@ -121,7 +121,7 @@ class ClosedLoop:
 
     def _check_sizes(self) -> None:
         controller, model = self.controller, self.model
-        size = 0 if self.attached is None else self.attached.size
+        size = self.law.size
         if controller.n_inputs != size:
             raise InputError(
                 f"The controller takes {controller.n_inputs} inputs, but the observer gives "
@@ -144,7 +144,15 @@ class ClosedLoop:
     def space(self) -> Space:
         inner = self.model.space
         sizes = inner.sizes or len(inner.parts) * (inner.n_dofs,)
-        return replace(inner, parts=(*inner.parts, CONTROLS), sizes=(*sizes, self.model.n_controls))
+        parts, sizes = (*inner.parts, CONTROLS), (*sizes, self.model.n_controls)
+        if n := len(self.law.first_memory):
+            parts, sizes = (*parts, MEMORY), (*sizes, n)
+        return replace(inner, parts=parts, sizes=sizes)
+
+    @property
+    def attached(self) -> AnyObserver | None:
+        """The observer of this model."""
+        return self.law.observer
 
     @property
     def n_controls(self) -> int:
@@ -205,15 +213,19 @@ class ClosedLoop:
 
     def state(self, x: Array) -> Array:
         """Return the state of the loop for a state of the model (model.space.size,), with neutral
-        controls before the first step."""
+        controls and the first memory, before the first step."""
         x = finite_array("The state of the model", x, (self.model.space.size,))
-        return np.concatenate([x, self.model.neutral_controls()])
+        return np.concatenate([x, self.model.neutral_controls(), self.law.first_memory])
 
     def split_states(self, states: Array) -> tuple[Array, Array]:
         """Return the states of the model (..., model.space.size) and the controls of the last
         steps (..., model.n_controls) for states (..., n_state) of the loop."""
         n = self.model.space.size
-        return states[..., :n], states[..., n:]
+        return states[..., :n], states[..., n : n + self.model.n_controls]
+
+    def memory(self, states: Array) -> Array:
+        """Return the memories (..., n_memory) of observer and controller in states of the loop."""
+        return states[..., self.model.space.size + self.model.n_controls :]
 
     def model_rollout(self, rollout: Rollout) -> Rollout:
         """Return a rollout of the loop as one of the model under the same controls, without tapes.
@@ -246,17 +258,14 @@ class ClosedLoop:
         x = check_state(x, self.space.size)
         inner, _ = self.split_states(x)
         w, q = self.split_params(p)
-        time = check_index(k) * self.dt
-        y = np.zeros(0) if self.attached is None else self.attached.observe(inner)
-        raw = self.controller.control(y, w, time)
-        if not np.all(np.isfinite(raw)):
+        found = self.law.decide(inner, self.memory(x), w, check_index(k) * self.dt)
+        raw = found.control
+        if not (np.all(np.isfinite(raw)) and np.all(np.isfinite(found.after))):
             return Step(x, Status(ok=False, text=NO_FINITE_CONTROL), None)
         control = np.clip(raw, *self.model.control_limits())
         step = self.model.step(inner, control, q, k)
-        tape = ClosedLoopTape(
-            owner=self, step=step, x=inner, y=y, w=w, time=time, free=control == raw
-        )
-        return Step(np.concatenate([step.x, control]), step.status, tape)
+        tape = ClosedLoopTape(owner=self, step=step, decision=found, free=control == raw)
+        return Step(np.concatenate([step.x, control, found.after]), step.status, tape)
 
     def _step_many(self, x: Array, u: Array, p: Array | None = None, k: int = 0) -> StepBatch:
         """Step many states (b, n_state) at once."""
@@ -264,15 +273,14 @@ class ClosedLoop:
         x = finite_array("The array of states", x, (None, self.space.size))
         inner, _ = self.split_states(x)
         w, q = self.split_params(p)
-        y = np.zeros((len(x), 0)) if self.attached is None else observe_rows(self.attached, inner)
-        raw = control_rows(self.controller, y, w, check_index(k) * self.dt)
-        good: Array = np.all(np.isfinite(raw), axis=1)
+        raw, after = self.law.decide_many(inner, self.memory(x), w, check_index(k) * self.dt)
+        good: Array = np.all(np.isfinite(raw), axis=1) & np.all(np.isfinite(after), axis=1)
         # a row without a control is stepped as well, but its result is not used
         control = np.clip(np.where(good[:, None], raw, 0.0), *model.control_limits())
         batch = model.step_many(inner, control, q, k)
         bad = Status(ok=False, text=NO_FINITE_CONTROL)
         return StepBatch(
-            x=np.where(good[:, None], np.concatenate([batch.x, control], axis=1), x),
+            x=np.where(good[:, None], np.concatenate([batch.x, control, after], axis=1), x),
             statuses=tuple(s if ok else bad for s, ok in zip(batch.statuses, good, strict=True)),
         )
 
@@ -283,13 +291,14 @@ class ClosedLoop:
         check_step(step, self)
         t: ClosedLoopTape = step.tape
         model: Any = self.model
-        inner_bar, control_bar = self.split_states(finite_array("x_bar", x_bar, (self.space.size,)))
+        x_bar = finite_array("x_bar", x_bar, (self.space.size,))
+        inner_bar, control_bar = self.split_states(x_bar)
         by_x, by_u, by_q = model.pullback(t.step, np.ascontiguousarray(inner_bar))
-        by_y, by_w = self.controller.vjp(t.y, t.w, t.time, (by_u + control_bar) * t.free)
-        if self.attached is not None:
-            by_x = by_x + self.attached.vjp(t.x, by_y)
+        by_law, by_memory, by_w = self.law.vjp(
+            t.decision, (by_u + control_bar) * t.free, self.memory(x_bar)
+        )
         return (
-            np.concatenate([by_x, np.zeros(len(control_bar))]),
+            np.concatenate([by_x + by_law, np.zeros(len(control_bar)), by_memory]),
             np.zeros(0),
             np.concatenate([by_w, by_q]),
         )
@@ -300,42 +309,31 @@ class ClosedLoop:
         t: ClosedLoopTape = step.tape
         model: Any = self.model
         inner: Linearization = model.linearize(t.step)
-        by_x, by_w = self._control_jacobians(t)
+        by_x, by_memory, by_w = self.law.jacobians(t.decision, t.free.astype(float))
         n, m, n_w = inner.n_state, inner.n_controls, by_w.shape[1]
 
         def jvp(dx: Array, du: Array, dp: Array) -> Array:
-            control = by_x @ dx[:n] + by_w @ dp[:n_w]
-            return np.concatenate([inner.jvp_columns(dx[:n], control, dp[n_w:]), control])
+            law = by_x @ dx[:n] + by_memory @ dx[n + m :] + by_w @ dp[:n_w]
+            return np.concatenate([inner.jvp_columns(dx[:n], law[:m], dp[n_w:]), law])
 
         def vjp(bars: Array) -> tuple[Array, Array, Array]:
             x_bar, u_bar, q_bar = inner.vjp_columns(np.ascontiguousarray(bars[:n]))
-            control_bar = u_bar + bars[n:]
+            law_bar = bars[n:].copy()
+            law_bar[:m] += u_bar
             zero = np.zeros((m, bars.shape[1]))
             return (
-                np.concatenate([x_bar + by_x.T @ control_bar, zero]),
+                np.concatenate([x_bar + by_x.T @ law_bar, zero, by_memory.T @ law_bar]),
                 np.zeros((0, bars.shape[1])),
-                np.concatenate([by_w.T @ control_bar, q_bar]),
+                np.concatenate([by_w.T @ law_bar, q_bar]),
             )
 
         return Linearization(
-            n_state=n + m,
+            n_state=self.space.size,
             n_controls=0,
             n_params=n_w + inner.n_params,
             jvp_columns=jvp,
             vjp_columns=vjp,
         )
-
-    def _control_jacobians(self, t: ClosedLoopTape) -> tuple[sp.csr_matrix, Array]:
-        """Return the derivatives of the controls by the model's state (n_controls, n) and by the
-        weights (n_controls, n_weights)."""
-        rows_x, rows_w = [], []
-        for row in np.diag(t.free.astype(float)):
-            by_y, by_w = self.controller.vjp(t.y, t.w, t.time, row)
-            rows_w.append(by_w)
-            rows_x.append(
-                np.zeros(len(t.x)) if self.attached is None else self.attached.vjp(t.x, by_y)
-            )
-        return sp.csr_matrix(np.array(rows_x)), np.array(rows_w)
 
     # Refinement
 
@@ -378,7 +376,7 @@ class ClosedLoop:
         be a description, which fits both models."""
         inner, controls = self.split_states(x)
         model, start = self.model.replay_model(inner)  # type: ignore[attr-defined]
-        return self._with_model(model), np.concatenate([start, controls])
+        return self._with_model(model), np.concatenate([start, controls, self.memory(x)])
 
 
 # the methods that a loop has only if its model implements a protocol

@@ -41,6 +41,19 @@ def control_range(
     return lower, upper
 
 
+def checked_range(name: str, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
+    """Return the lowest and highest control (n_controls,) of a controller. Raises InputError if a
+    control has no range."""
+    low = np.array(finite_array(f"The lowest control of {name}", lower, (None,)))
+    high = np.array(finite_array(f"The highest control of {name}", upper, low.shape))
+    if not low.size or not np.all(low < high):
+        raise InputError(
+            f"The range of the controls of {name} is empty; give a higher upper end for each "
+            "control."
+        )
+    return low, high
+
+
 def _scales(scale: ArrayLike, n: int) -> Array:
     """Return positive scales (n,) from one number or one for each control."""
     values = finite_array(

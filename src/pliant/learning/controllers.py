@@ -215,7 +215,7 @@ class LinearFeedback:
         )
 
     def _index(self, time: float) -> int:
-        return 0 if self.dt is None else min(max(round(time / self.dt), 0), self._shape[0] - 1)
+        return 0 if self.dt is None else step_index(time, self.dt, self._shape[0])
 
     def control(self, y: Array, w: Array, time: float) -> Array:
         """Return the controls (n_controls,) for an observation at a time [s]."""
@@ -311,6 +311,11 @@ class UserController:
             finite_array("The gradient by the observation", y_bar, (self.n_inputs,)),
             finite_array("The gradient by the weights", w_bar, (np.size(w),)),
         )
+
+
+def step_index(time: float, dt: float, steps: int) -> int:
+    """Return the index of the step at a time [s]; the last one after the end."""
+    return min(max(round(time / dt), 0), steps - 1)
 
 
 def check_count(name: str, value: int, least: int) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, Controller, Dynamics, InputError, Refinable
+from pliant.core import Array, Dynamics, InputError, Refinable
 from pliant.learning.closed_loop import ClosedLoop
+from pliant.learning.memory import AnyController
 from pliant.learning.mlp import MLP
 from pliant.planners.model_summary import different_parts, summarise
 from pliant.store.digest import digest
@@ -47,7 +48,7 @@ def accuracy(model: Dynamics) -> dict[str, Any]:
     return {f"{name} of the model": value for name, value in found.items()}
 
 
-def layout(controller: Controller) -> dict[str, Any]:
+def layout(controller: AnyController) -> dict[str, Any]:
     """Return the class, the sizes, the blocks of weights and the settings of a controller."""
     blocks = controller.params.blocks
     settings: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Episodes of a closed loop: their cost, and its gradient by the controller's weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class LoopEpisode:
     controls: Array  # (n, n_controls)
     cost: float  # minus the return
     failed: str = ""  # why a step failed, which ended the episode
+    memory: Array | None = None  # (n + 1, n_memory) of observer and controller
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,8 +97,10 @@ class LoopEpisodes:
                 kept.append(step)
             x = step.x
             states.append(x)
-        inner, controls = self.loop.split_states(np.array(states))
-        return self._episode(inner, controls[1:], failed), failed
+        path = np.array(states)
+        inner, controls = self.loop.split_states(path)
+        episode = self._episode(inner, controls[1:], failed)
+        return replace(episode, memory=self.loop.memory(path)), failed
 
     def _episode(self, states: Array, controls: Array, failed: str) -> LoopEpisode:
         cost = (
@@ -140,9 +143,11 @@ class LoopEpisodes:
             return episode, p_bar
         x_bars, u_bars = objective_gradients(self.problem, episode.states, episode.controls)
         before = np.concatenate([loop.model.neutral_controls()[None], episode.controls])
-        states = np.concatenate([episode.states, before], axis=1)
+        assert episode.memory is not None
+        states = np.concatenate([episode.states, before, episode.memory], axis=1)
+        zero = np.zeros((1, u_bars.shape[1]))
         bars = np.concatenate(
-            [x_bars, np.concatenate([np.zeros((1, u_bars.shape[1])), u_bars])], axis=1
+            [x_bars, np.concatenate([zero, u_bars]), np.zeros_like(episode.memory)], axis=1
         )
         bar = np.zeros(loop.space.size)
 
@@ -157,12 +162,7 @@ class LoopEpisodes:
             steps, Schedule(tapes=tapes), states[0], lambda k, goal, x: states[goal], pull
         )
         if not np.all(np.isfinite(p_bar)):
-            return LoopEpisode(
-                states=episode.states,
-                controls=episode.controls,
-                cost=episode.cost,
-                failed="the gradient is not finite",
-            ), p_bar
+            return replace(episode, failed="the gradient is not finite"), p_bar
         return episode, p_bar
 
     def _steps(self, p: Array, x: Array, first: int, end: int) -> list[Step]:

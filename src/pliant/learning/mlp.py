@@ -12,7 +12,6 @@ from pliant.core import (
     Array,
     Dynamics,
     InputError,
-    Observer,
     Params,
     finite_array,
     nearest,
@@ -21,9 +20,10 @@ from pliant.core import (
     require_positive,
     require_seed,
 )
-from pliant.learning.control_ranges import control_range
+from pliant.learning.control_ranges import checked_range, control_range
 from pliant.learning.controllers import check_count, check_observation, check_weights, weight_block
-from pliant.learning.observers import ObserverDescription, attach_observer
+from pliant.learning.memory import AnyObserver
+from pliant.learning.observers import ObserverDescription, attach_any
 from pliant.problem import Limit
 
 ACTIVATIONS = ("tanh", "relu")
@@ -72,13 +72,7 @@ class MLP:
             )
         require_seed(self.seed)
         require_positive("The output gain of an MLP", self.output_gain, "")
-        lower = np.array(finite_array("The lowest control of an MLP", self.lower, (None,)))
-        upper = np.array(finite_array("The highest control of an MLP", self.upper, lower.shape))
-        if not lower.size or not np.all(lower < upper):
-            raise InputError(
-                "The range of the controls of an MLP is empty; give a higher upper end for each "
-                "control."
-            )
+        lower, upper = checked_range("an MLP", self.lower, self.upper)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "weights", self._checked_weights())
@@ -102,7 +96,7 @@ class MLP:
     def for_model(
         cls,
         model: Dynamics,
-        observer: Observer | ObserverDescription,
+        observer: AnyObserver | ObserverDescription,
         *,
         hidden: Sequence[int] = (64, 64),
         activation: str = "tanh",
@@ -117,7 +111,7 @@ class MLP:
         """
         lower, upper = control_range(model, limits=limits, scale=scale)
         return cls(
-            n_inputs=attach_observer(observer, model).size,
+            n_inputs=attach_any(observer, model).size,
             lower=lower,
             upper=upper,
             hidden=hidden,

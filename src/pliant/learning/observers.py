@@ -18,12 +18,14 @@ from pliant.core import (
     Dynamics,
     InputError,
     Observer,
+    ObserverWithMemory,
     finite_array,
     is_integer,
     nearest,
     quoted,
     require_kind,
 )
+from pliant.learning.memory import AnyObserver, ScaledWithMemory, StackWithMemory
 from pliant.problem.terms import effector_rows
 
 
@@ -31,7 +33,7 @@ from pliant.problem.terms import effector_rows
 class ObserverDescription(Protocol):
     """A description of an observer that does not depend on a model."""
 
-    def attach(self, model: Dynamics) -> Observer: ...
+    def attach(self, model: Dynamics) -> AnyObserver: ...
 
 
 @runtime_checkable
@@ -41,13 +43,27 @@ class BatchedObserver(Observer, Protocol):
     def observe_many(self, x: Array) -> Array: ...  # (b, n_state) -> (b, size)
 
 
-def attach_observer(observer: Observer | ObserverDescription, model: Dynamics) -> Observer:
-    """Return the observer of a model's states. Raises InputError if it is neither an observer nor
-    a description of one, or does not fit the model."""
+def attach_any(observer: AnyObserver | ObserverDescription, model: Dynamics) -> AnyObserver:
+    """Return the observer of a model's states, with or without memory. Raises InputError if it is
+    neither an observer nor a description of one, or does not fit the model."""
     if isinstance(observer, ObserverDescription):
         return observer.attach(model)
-    require_kind("The observer", observer, Observer, "give one such as EffectorObserver(...)")
+    advice = "give one such as EffectorObserver(...)"
+    require_kind("The observer", observer, (Observer, ObserverWithMemory), advice)
     return observer
+
+
+def attach_observer(observer: Observer | ObserverDescription, model: Dynamics) -> Observer:
+    """Return the observer of a model's states, which must have no memory. Raises InputError if it
+    is neither an observer nor a description of one, or does not fit the model."""
+    found = attach_any(observer, model)
+    if isinstance(found, ObserverWithMemory):
+        raise InputError(
+            "This observer has a memory, such as the velocity before for an acceleration. Only "
+            "ClosedLoop(model, observer, controller) keeps it; observe positions and velocities "
+            "here."
+        )
+    return found
 
 
 def observe_rows(observer: Observer, x: Array) -> Array:
@@ -196,16 +212,18 @@ class UserObserver:
 class StackedObserver:
     """Several observers, one after the other. Each is an observer or its description."""
 
-    observers: Sequence[Observer | ObserverDescription]
+    observers: Sequence[AnyObserver | ObserverDescription]
 
-    def attach(self, model: Dynamics) -> Observer:
+    def attach(self, model: Dynamics) -> AnyObserver:
         """Return the observer for a model."""
-        parts = [attach_observer(one, model) for one in self.observers]
+        parts = [attach_any(one, model) for one in self.observers]
         if not parts:
             raise InputError("A stacked observer has no observers; give at least one.")
         if all(isinstance(one, LinearObserver) for one in parts):
             return _stacked_linear(parts)  # type: ignore[arg-type]
-        return AttachedStack(observers=tuple(parts))
+        if any(isinstance(one, ObserverWithMemory) for one in parts):
+            return StackWithMemory(observers=tuple(parts))
+        return AttachedStack(observers=tuple(parts))  # type: ignore[arg-type]
 
 
 @final
@@ -241,13 +259,13 @@ class ScaledObserver:
     `scale` and `offset` are numbers or (size,); `scale` is positive.
     """
 
-    observer: Observer | ObserverDescription
+    observer: AnyObserver | ObserverDescription
     scale: ArrayLike = 1.0
     offset: ArrayLike = 0.0
 
-    def attach(self, model: Dynamics) -> Observer:
+    def attach(self, model: Dynamics) -> AnyObserver:
         """Return the observer for a model."""
-        inner = attach_observer(self.observer, model)
+        inner = attach_any(self.observer, model)
         scale, offset = (
             np.array(
                 np.broadcast_to(finite_array(name, value, (None,) * np.ndim(value)), inner.size)
@@ -267,6 +285,8 @@ class ScaledObserver:
             before = np.zeros(inner.size) if inner.offset is None else inner.offset
             matrix = sp.csr_matrix(sp.diags(1.0 / scale) @ inner.matrix)
             return LinearObserver(matrix=matrix, offset=(before - offset) / scale)
+        if isinstance(inner, ObserverWithMemory):
+            return ScaledWithMemory(observer=inner, scale=scale, offset=offset)
         return UserObserver(
             size=inner.size,
             function=lambda x: (inner.observe(x) - offset) / scale,

@@ -342,7 +342,8 @@ def vector_environment(episodes: LoopEpisodes, controller: MLP, method: PPO) -> 
 
     loop, task = episodes.loop, episodes.task
     inside = Limit(lower=controller.lower, upper=controller.upper)
-    seen: ControlTask = replace(task, observer=loop.observer, limits=[*task.limits, inside])
+    observer: Any = loop.observer  # one with memory is refused by the environment
+    seen: ControlTask = replace(task, observer=observer, limits=[*task.limits, inside])
     env = VectorEnv(loop.model, seen, method.environments, method.threads)
     lower, upper = env.rules.range
     if not (np.array_equal(lower, controller.lower) and np.array_equal(upper, controller.upper)):

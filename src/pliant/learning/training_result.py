@@ -9,7 +9,6 @@ import numpy as np
 
 from pliant.core import (
     Array,
-    Controller,
     Dynamics,
     InputError,
     Status,
@@ -22,6 +21,7 @@ from pliant.learning.checkpoints import read_checkpoint, write_checkpoint
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.identity import check_identity, saved_controller
 from pliant.learning.loop_episodes import LoopEpisode, LoopEpisodes
+from pliant.learning.memory import AnyController
 from pliant.learning.tasks import ControlTask
 from pliant.learning.trainers import TrainerState
 from pliant.result_reports import notebook_html, write_report
@@ -59,7 +59,7 @@ class TrainingResult:
     identity: Mapping[str, Any]  # robot, observer and controller, as JSON types
     state: TrainerState  # of the last iteration, to continue
     interrupted: bool = False
-    controller: Controller | None = None  # with the best weights; None if its class is unknown
+    controller: AnyController | None = None  # with the best weights; None if its class is unknown
     loop: ClosedLoop | None = None  # with the best weights; None: loaded without one
     task: ControlTask | None = None
     episodes: int = 1  # number of initial states
