@@ -56,19 +56,25 @@ class AddedElasticity:
                 "robot a shape or a mesh, and simulate it as a solid."
             )
         cells = select_cells(body, self.region)
-        slopes = np.moveaxis(body.cells.grads[cells], 3, 2)  # (cells, points, dim, cell nodes)
-        n_rows = slopes.size // slopes.shape[3]
-        columns = np.broadcast_to(body.cells.nodes[cells][:, None, None], slopes.shape)
-        rows = np.repeat(np.arange(n_rows), slopes.shape[3])
-        weights = sp.csr_matrix(
-            (slopes.ravel(), (rows, columns.ravel())), shape=(n_rows, body.rest.size // body.dim)
-        )
+        weights = gradient_rows(body, cells)
         return AttachedElasticity(
             law=self.law,
             weights=weights,
-            offset=np.zeros((n_rows, body.dim)),
+            offset=np.zeros((weights.shape[0], body.dim)),
             volumes=body.cells.weights[cells].ravel(),
         )
+
+
+def gradient_rows(body: Solid, cells: Array) -> sp.csr_matrix:
+    """Return the matrix (n dim, n_nodes) [1/m] that maps the node positions to the columns of the
+    deformation gradients at the n quadrature points of some cells."""
+    slopes = np.moveaxis(body.cells.grads[cells], 3, 2)  # (cells, points, dim, cell nodes)
+    n_rows = slopes.size // slopes.shape[3]
+    columns = np.broadcast_to(body.cells.nodes[cells][:, None, None], slopes.shape)
+    rows = np.repeat(np.arange(n_rows), slopes.shape[3])
+    return sp.csr_matrix(
+        (slopes.ravel(), (rows, columns.ravel())), shape=(n_rows, body.rest.size // body.dim)
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,31 +15,30 @@ from pliant.core import Array, InputError, check_limits, finite_array, require_k
 from pliant.geometry import Domain
 
 
-def select_cells(body: AttachableBody, region: str | Domain) -> Array:
+def select_cells(body: AttachableBody, region: str | Domain, owner: str = "an actuator") -> Array:
     """Return the cells (k,) of a named material or region, or those with their centre in a domain
-    of rest coordinates. Raises `InputError` if there are none."""
+    of rest coordinates. Raises `InputError` if there are none; `owner` is named in the error."""
     if isinstance(region, str):
         cells = named_cells(body, region)
     elif region.dim != body.dim:
         raise InputError(
-            f"The region of an actuator is {region.dim}D, but the body is {body.dim}D; give a "
+            f"The region of {owner} is {region.dim}D, but the body is {body.dim}D; give a "
             f"shape in {body.dim} dimensions."
         )
     else:
         cells = np.flatnonzero(
             region.contains(
-                require_protocol(body, CellBody, "An actuator in a shape").cell_centres()
+                require_protocol(body, CellBody, f"The region of {owner}").cell_centres()
             )
         )
     if not len(cells):
         what = (
             f"The region '{region}'"
             if isinstance(region, str)
-            else f"The region of an actuator, a {type(region).__name__},"
+            else f"The region of {owner}, a {type(region).__name__},"
         )
         raise InputError(
-            f"{what} contains no cell or particle, so nothing is actuated; make it larger, or "
-            "the cells smaller."
+            f"{what} contains no cell or particle; make it larger, or the cells smaller."
         )
     return cells
 

@@ -7,6 +7,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pliant.learning.centroids import CentroidObserver
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.control_ranges import control_range
 from pliant.learning.controller_certificate import ControllerCertificate, certify_controller
@@ -28,10 +29,14 @@ from pliant.learning.observers import (
     UserObserver,
     attach_observer,
 )
+from pliant.learning.open_loop import OpenLoop
+from pliant.learning.phase_oscillators import PhaseOscillators
 from pliant.learning.policy_gradient import CosineRate, PolicyGradient
 from pliant.learning.ppo import PPO
+from pliant.learning.recurrent import RecurrentNetwork
 from pliant.learning.refinement import RefinedTraining, train_refined
 from pliant.learning.seeds import SeedResults, train_seeds
+from pliant.learning.strain import StrainObserver
 from pliant.learning.tasks import ControlTask, StepCosts, objective_gradients
 from pliant.learning.training import train
 from pliant.learning.training_result import TrainingResult, TrainingRow
@@ -55,6 +60,7 @@ __all__ = [
     "PPO",
     "BatchedController",
     "BatchedObserver",
+    "CentroidObserver",
     "ClosedLoop",
     "ControlTask",
     "ControllerCertificate",
@@ -65,14 +71,18 @@ __all__ = [
     "LinearFeedback",
     "LinearObserver",
     "ObserverDescription",
+    "OpenLoop",
     "PartObserver",
+    "PhaseOscillators",
     "PolicyGradient",
+    "RecurrentNetwork",
     "RefinedTraining",
     "ScaledObserver",
     "SeedResults",
     "SineGait",
     "StackedObserver",
     "StepCosts",
+    "StrainObserver",
     "TorchLayer",
     "TrainingResult",
     "TrainingRow",
