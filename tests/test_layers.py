@@ -25,7 +25,7 @@ LAYERS = [
     {"problem"},
     {"robot_files"},
     {"planners"},
-    {"learning"},
+    {"learning", "design"},
     {"report", "viewer"},
     {"zoo"},
     {"bench"},

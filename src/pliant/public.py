@@ -1,10 +1,10 @@
 """The names that `import pliant` offers."""
 
-from pliant import actuators, geometry, planners, problem, surrogate
 from pliant.actuators import Cable, Gripper
 from pliant.bodies import PointMass
 from pliant.contact import Contact, capsule, plane, sphere
 from pliant.core import InputError, PliantError, StepError
+from pliant.design import load_recordings
 from pliant.dynamics import (
     BDF2,
     Condensed,
@@ -68,23 +68,19 @@ __all__ = [
     "StepError",
     "Support",
     "SurfaceLoad",
-    "actuators",
     "capsule",
     "equilibrium",
-    "geometry",
     "gradcheck",
     "inverse_control",
     "keep_out",
+    "load_recordings",
     "load_robot",
     "mpc",
     "paths",
     "plan",
     "plane",
-    "planners",
-    "problem",
     "pullback",
     "robots",
     "simulate",
     "sphere",
-    "surrogate",
 ]

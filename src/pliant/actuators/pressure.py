@@ -207,6 +207,10 @@ class AttachedPressure:
         """Return the volume of the cavity [m^3]."""
         return self._volume_derivatives(y)[0]
 
+    def volume_gradient(self, y: Array) -> Array:
+        """Return the derivative (n_points, dim) [m^2] of the volume by the points."""
+        return self._volume_derivatives(y)[1]
+
     def displacement(self, y: Array) -> Array:
         """Return the increase of the volume since rest [m^3]."""
         return self.volume(y) - self.rest_volume

@@ -259,13 +259,15 @@ class Robot:
 
     def without_contacts(self, contacts: Sequence[Contact]) -> "Robot":
         """Return the robot without some of its contacts. It shares the body."""
-        other = replace(
-            self,
-            contacts=[
-                one for one in self.contacts if not any(one is contact for contact in contacts)
-            ],
-        )
-        vars(other)["_body"] = self.body()  # it does not depend on the contacts
+        kept = [one for one in self.contacts if not any(one is contact for contact in contacts)]
+        return self._with_same_body(replace(self, contacts=kept))
+
+    def with_loads(self, loads: Sequence[Load]) -> "Robot":
+        """Return the robot with further loads. It shares the body."""
+        return self._with_same_body(replace(self, loads=[*self.loads, *loads]))
+
+    def _with_same_body(self, other: "Robot") -> "Robot":
+        vars(other)["_body"] = self.body()  # it does not depend on contacts and loads
         return other
 
     @cached_property
