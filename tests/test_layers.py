@@ -25,6 +25,7 @@ LAYERS = [
     {"problem"},
     {"robot_files"},
     {"planners"},
+    {"optimisation"},
     {"learning", "design"},
     {"report", "viewer"},
     {"zoo"},

@@ -26,13 +26,14 @@ from pliant.learning import (
     TrainingResult,
     train,
 )
-from pliant.learning.checkpoints import FILE
+from pliant.learning.training_result import TRAINING
 from pliant.store.safetensors import (
     parse_safetensors,
     read_safetensors,
     safetensors_bytes,
 )
 
+FILE = TRAINING.file
 LBFGS = PolicyGradient(optimiser="lbfgs")
 
 

@@ -18,7 +18,7 @@ from pliant.learning import (
     train,
 )
 from pliant.learning.loop_episodes import LoopEpisodes
-from pliant.learning.trainers import TrainerState, check_state
+from pliant.optimisation.states import OptimiserState, check_state
 from pliant.problem import Limit
 
 torch = pytest.importorskip("torch")
@@ -178,10 +178,10 @@ def test_crafted_state_is_refused(name, raises_clear_error):
         key: value if isinstance(value, np.ndarray) else np.full_like(state.arrays[key], value)
         for key, value in arrays.items()
     }
-    bad = TrainerState(arrays={**state.arrays, **changed}, values={**state.values, **values})
+    bad = OptimiserState(arrays={**state.arrays, **changed}, values={**state.values, **values})
 
     def restore():
-        check_state(bad, trainer.state(), "The checkpoint")
+        check_state(bad, trainer.state(), "The checkpoint", "train again")
         trainer.restore(bad)
 
     raises_clear_error(restore, pattern)

@@ -31,7 +31,7 @@ from pliant.learning.observers import (
 )
 from pliant.learning.open_loop import OpenLoop
 from pliant.learning.phase_oscillators import PhaseOscillators
-from pliant.learning.policy_gradient import CosineRate, PolicyGradient
+from pliant.learning.policy_gradient import PolicyGradient
 from pliant.learning.ppo import PPO
 from pliant.learning.recurrent import RecurrentNetwork
 from pliant.learning.refinement import RefinedTraining, train_refined
@@ -40,6 +40,7 @@ from pliant.learning.strain import StrainObserver
 from pliant.learning.tasks import ControlTask, StepCosts, objective_gradients
 from pliant.learning.training import train
 from pliant.learning.training_result import TrainingResult, TrainingRow
+from pliant.optimisation.rates import CosineRate
 
 if TYPE_CHECKING:
     from pliant.learning.autograd import TorchLayer, torch_layer

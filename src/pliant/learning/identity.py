@@ -11,7 +11,7 @@ from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.memory import AnyController
 from pliant.learning.mlp import MLP
 from pliant.planners.model_summary import different_parts, summarise
-from pliant.store.digest import digest
+from pliant.store.digest import digest_or_none
 
 # fields of a controller that only make its first weights
 FIRST_WEIGHTS = ("weights", "seed", "output_gain")
@@ -75,14 +75,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple) and all(isinstance(x, int | float | str) for x in value):
         return list(value)
     return digest_or_none(value)
-
-
-def digest_or_none(value: Any) -> str | None:
-    """Return the digest of a value; None if it has none, such as an object of a user."""
-    try:
-        return digest(value)
-    except InputError:
-        return None
 
 
 def check_identity(saved: Mapping[str, Any], loop: ClosedLoop, where: str) -> None:

@@ -5,9 +5,7 @@ random trials. So one episode gives an exact direction of descent for all weight
 """
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
-from math import cos, pi
 from typing import final
 
 import numpy as np
@@ -17,45 +15,21 @@ from pliant.core import (
     InputError,
     Reversible,
     StepError,
-    is_integer,
     nearest,
     quoted,
     require_kind,
-    require_number,
     require_positive,
 )
 from pliant.learning.loop_episodes import LoopEpisodes, Performance
-from pliant.learning.trainers import Candidate, TrainerState
+from pliant.learning.trainers import Candidate
+from pliant.optimisation.rates import RECENT, RateSchedule, check_schedule, clipped_gradient
+from pliant.optimisation.states import OptimiserState, pairs_array, restored_pairs
 from pliant.planners.adam import AdamMoments
 from pliant.planners.gradient_planner import LBFGS_PAIRS, RATE_GROWTH, bfgs_hessian
 from pliant.planners.trust_region import ControlMetric
 
 OPTIMISERS = ("adam", "lbfgs")
-RECENT = 20  # gradients whose median norm limits the next one
 QUARTERINGS = 16  # of a step of L-BFGS; its change is then below round-off of the weights
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class CosineRate:
-    """A learning-rate schedule: half a cosine from 1 to `last` over `iterations`, then constant."""
-
-    iterations: int
-    last: float = 0.01
-
-    def __post_init__(self) -> None:
-        if not is_integer(self.iterations) or self.iterations < 1:
-            raise InputError(
-                f"A cosine schedule has {quoted(self.iterations)} iterations; give a whole number, "
-                "1 or more."
-            )
-        if not 0.0 < require_number("The last factor of a schedule", self.last, "") <= 1.0:
-            raise InputError(f"The last factor is {self.last:g}; give one between 0 and 1.")
-
-    def __call__(self, iteration: int) -> float:
-        """Return the factor on the rate in an iteration, counted from 0."""
-        share = min(iteration / self.iterations, 1.0)
-        return self.last + (1.0 - self.last) * 0.5 * (1.0 + cos(pi * share))
 
 
 @final
@@ -81,7 +55,7 @@ class PolicyGradient:
 
     optimiser: str = "adam"
     rate: float = 0.01
-    schedule: Callable[[int], float] | None = None
+    schedule: RateSchedule | None = None
     clip: float = 5.0
     episodes: int = 8
     memory: float = 1e9
@@ -95,11 +69,7 @@ class PolicyGradient:
         require_positive("The rate of a policy gradient", self.rate, "")
         require_positive("The clip of a policy gradient", self.clip, "")
         require_positive("The memory of a policy gradient", self.memory, "bytes")
-        if self.schedule is not None and not callable(self.schedule):
-            raise InputError(
-                f"The schedule is {quoted(self.schedule)}; give a function of the iteration, such "
-                "as CosineRate(iterations=100)."
-            )
+        check_schedule(self.schedule)
 
     @property
     def name(self) -> str:
@@ -168,16 +138,13 @@ class GradientTrainer:
 
     def _adam(self) -> tuple[Array, Performance, str]:
         norm = float(np.linalg.norm(self.gradient))
-        limit = self.method.clip * float(np.median(self.norms)) if self.norms else norm
-        clipped = self.gradient * (limit / norm if norm > limit > 0.0 else 1.0)
-        moments = self.moments.updated(clipped)
+        moments = self.moments.updated(
+            clipped_gradient(self.gradient, self.norms, self.method.clip)
+        )
         schedule = self.method.schedule
         rate = self.method.rate * self.factor
         rate *= 1.0 if schedule is None else float(schedule(self.iteration))
-        size = moments.size
-        # weights without any influence stay where they are
-        change = moments.direction / (size + (1e-8 * float(size.max(initial=0.0)) or 1.0))
-        weights = self.weights - rate * change
+        weights = self.weights - rate * moments.change
         performance, gradient = self._evaluate(weights)
         if performance.failed:
             self.factor *= 0.5
@@ -214,12 +181,10 @@ class GradientTrainer:
 
     # Checkpoints
 
-    def state(self) -> TrainerState:
+    def state(self) -> OptimiserState:
         """Return all that the next iteration depends on."""
         n = len(self.weights)
-        pairs, norms = np.zeros((LBFGS_PAIRS, 2, n)), np.zeros(RECENT)
-        for k, pair in enumerate(self.pairs):
-            pairs[k] = pair
+        norms = np.zeros(RECENT)
         norms[: len(self.norms)] = self.norms
         arrays = {
             "weights": self.weights,
@@ -229,8 +194,8 @@ class GradientTrainer:
             "norms": norms,
         }
         if self.method.optimiser == "lbfgs":
-            arrays["pairs"] = pairs
-        return TrainerState(
+            arrays["pairs"] = pairs_array(self.pairs, n)
+        return OptimiserState(
             arrays=arrays,
             values={
                 "cost": self.cost,
@@ -243,7 +208,7 @@ class GradientTrainer:
             },
         )
 
-    def restore(self, state: TrainerState) -> None:
+    def restore(self, state: OptimiserState) -> None:
         """Continue from a state with arrays of the same shapes."""
         arrays, values = state.arrays, state.values
         if not np.all(arrays["square"] >= 0.0):
@@ -257,8 +222,7 @@ class GradientTrainer:
         )
         self.norms.clear()
         self.norms.extend(arrays["norms"][: int(values["n_norms"])].tolist())
-        self.pairs.clear()
-        for s, y in arrays["pairs"][: int(values["n_pairs"])] if "pairs" in arrays else ():
-            self.pairs.append((s, y))
+        if "pairs" in arrays:
+            self.pairs = restored_pairs(arrays["pairs"], int(values["n_pairs"]))
         self.cost, self.factor = float(values["cost"]), float(values["factor"])
         self.iteration, self.evaluations = int(values["iteration"]), int(values["evaluations"])

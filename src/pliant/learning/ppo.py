@@ -27,7 +27,8 @@ from pliant.learning.loop_episodes import LoopEpisodes
 from pliant.learning.mlp import MLP
 from pliant.learning.sb3_environment import RewardScale, sb3_environment
 from pliant.learning.tasks import ControlTask
-from pliant.learning.trainers import Candidate, TrainerState
+from pliant.learning.trainers import Candidate
+from pliant.optimisation.states import OptimiserState
 from pliant.problem import Limit
 
 
@@ -193,7 +194,7 @@ class PpoTrainer:
 
     # Checkpoints
 
-    def state(self) -> TrainerState:
+    def state(self) -> OptimiserState:
         """Return all that the next iteration depends on."""
         model, numbers = self.model, self._random["numpy"]
         policy = {
@@ -218,9 +219,9 @@ class PpoTrainer:
             "random_has_normal": int(numbers[3]),
             "random_normal": float(numbers[4]),
         }
-        return TrainerState(arrays=arrays, values=values)
+        return OptimiserState(arrays=arrays, values=values)
 
-    def restore(self, state: TrainerState) -> None:
+    def restore(self, state: OptimiserState) -> None:
         """Continue from a state with arrays of the same shapes. Raises InputError for a state that
         no training has."""
         arrays, values, torch = state.arrays, state.values, self.torch

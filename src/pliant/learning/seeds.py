@@ -12,8 +12,8 @@ from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.controller_certificate import ControllerCertificate, certify_controller
 from pliant.learning.tasks import ControlTask
 from pliant.learning.trainers import TrainingMethod
-from pliant.learning.training import check_arguments, checked_method, has_training, train
-from pliant.learning.training_result import TrainingResult
+from pliant.learning.training import check_arguments, checked_method, train
+from pliant.learning.training_result import TRAINING, TrainingResult
 from pliant.parallel import make_workers
 from pliant.progress import Progress, reporting
 from pliant.result_reports import notebook_html, write_report
@@ -141,7 +141,7 @@ def _train_seed(
         iterations=iterations,
         seed=seed,
         folder=path,
-        resume=path is not None and has_training(path),
+        resume=path is not None and TRAINING.exists(path),
         progress=False,
     )
     if result.interrupted:

@@ -1,9 +1,7 @@
 """Training of controllers: one function for all methods."""
 
-import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,8 @@ from pliant.core import (
     require_kind,
     require_seed,
 )
-from pliant.learning.checkpoints import FILE
 from pliant.learning.closed_loop import ClosedLoop
-from pliant.learning.identity import accuracy, check_identity, digest_or_none, identity
+from pliant.learning.identity import accuracy, check_identity, identity
 from pliant.learning.loop_episodes import LoopEpisodes, Performance
 from pliant.learning.policy_gradient import PolicyGradient
 from pliant.learning.ppo import PPO
@@ -28,12 +25,12 @@ from pliant.learning.tasks import ControlTask
 from pliant.learning.trainers import (
     Candidate,
     Trainer,
-    TrainerState,
     TrainingMethod,
-    check_state,
 )
-from pliant.learning.training_result import INTERRUPTED, TrainingResult, TrainingRow
+from pliant.learning.training_result import INTERRUPTED, TRAINING, TrainingResult, TrainingRow
+from pliant.optimisation.states import OptimiserState, check_state, plain_settings
 from pliant.progress import Progress, reporting
+from pliant.store.digest import digest_or_none
 
 METHODS: dict[str, type[Any]] = {"gradient": PolicyGradient, "ppo": PPO}
 FREE_SETTINGS = ("memory", "threads")  # change no bit of a result, so another machine may resume
@@ -89,7 +86,7 @@ def train(
     """
     chosen = checked_method(method)
     check_arguments(loop, task, iterations)
-    _check_folder(folder, resume)
+    TRAINING.check_folder(folder, resume)
     return run_training(
         LoopEpisodes.draw(loop, task, count=chosen.episodes, seed=require_seed(seed)),
         chosen,
@@ -101,34 +98,11 @@ def train(
     )
 
 
-def _check_folder(folder: str | Path | None, resume: bool) -> None:
-    """Raise InputError if there is nothing to resume, or if a training would be overwritten."""
-    if folder is None:
-        if resume:
-            raise InputError("A training is resumed from a folder; give folder=... as well.")
-    elif resume and not has_training(folder):
-        raise InputError(
-            f"The folder {folder} has no {FILE}, so there is no training to resume. Give the "
-            "folder of the training, or start a new one without resume."
-        )
-    elif not resume and has_training(folder):
-        raise InputError(
-            f"The folder {folder} already has a training, which would be overwritten. Continue it "
-            "with resume=True, or give another folder."
-        )
-
-
-def has_training(folder: str | Path) -> bool:
-    """Return whether a folder has a training, whether or not it can be read."""
-    require_kind("The folder", folder, (str, os.PathLike), "give text or a pathlib.Path")
-    return os.path.lexists(Path(folder) / FILE)
-
-
 def saved_training(
     folder: str | Path | None, loop: ClosedLoop, task: ControlTask
 ) -> TrainingResult | None:
     """Return the checkpoint in a folder, None if there is none."""
-    if folder is None or not has_training(folder):
+    if folder is None or not TRAINING.exists(folder):
         return None
     return TrainingResult.load(folder, loop, task)
 
@@ -201,8 +175,8 @@ def run_training(
     return run.result(text, save=True)
 
 
-def _restore(trainer: Trainer, state: TrainerState, where: str) -> None:
-    check_state(state, trainer.state(), where)
+def _restore(trainer: Trainer, state: OptimiserState, where: str) -> None:
+    check_state(state, trainer.state(), where, "train again")
     trainer.restore(state)
 
 
@@ -217,7 +191,7 @@ class _Run:
     folder: str | Path | None
     history: list[TrainingRow] = field(default_factory=list)
     best: Candidate | None = None
-    state: TrainerState = field(default_factory=TrainerState)  # after the last iteration
+    state: OptimiserState = field(default_factory=OptimiserState)  # after the last iteration
     finished: str = ""
     began: float = field(default_factory=time.perf_counter)
     saved_at: float = field(default_factory=time.perf_counter)
@@ -234,24 +208,14 @@ class _Run:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of the method, the task and the model as JSON types."""
-        method: Any = self.method
-        values: dict[str, Any] = (
-            {one.name: getattr(method, one.name) for one in fields(method)}
-            if is_dataclass(method)
-            else {}
-        )
-        plain = {
-            name: value
-            if value is None or isinstance(value, bool | int | float | str)
-            else list(value)
-            if isinstance(value, Sequence)
-            else digest_or_none(getattr(self.method, name))
-            for name, value in values.items()
-        }
         task = self.episodes.task
         goal = [getattr(task, name) for name in ("steps", "terms", "limits", "x0", "spread")]
         known = accuracy(self.episodes.loop.model)
-        return {**plain, "task": digest_or_none([*goal, task.failure_cost]), **known}
+        return {
+            **plain_settings(self.method),
+            "task": digest_or_none([*goal, task.failure_cost]),
+            **known,
+        }
 
     def add(self, candidate: Candidate) -> None:
         """Add an iteration to the history."""

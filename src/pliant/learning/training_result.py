@@ -17,15 +17,16 @@ from pliant.core import (
     quoted,
     require_kind,
 )
-from pliant.learning.checkpoints import read_checkpoint, write_checkpoint
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.identity import check_identity, saved_controller
 from pliant.learning.loop_episodes import LoopEpisode, LoopEpisodes
 from pliant.learning.memory import AnyController
 from pliant.learning.tasks import ControlTask
-from pliant.learning.trainers import TrainerState
+from pliant.optimisation.states import OptimiserState
 from pliant.result_reports import notebook_html, write_report
+from pliant.store.array_checkpoints import CheckpointKind, read_checkpoint, write_checkpoint
 
+TRAINING = CheckpointKind(noun="training", writer="train(...)", again="train again")
 INTERRUPTED = "interrupted; these are the best weights so far, continue with resume"
 WEIGHTS, STATE = "controller.", "trainer."  # prefixes of array names
 
@@ -57,7 +58,7 @@ class TrainingResult:
     history: tuple[TrainingRow, ...]  # row 0 is the untrained controller
     status: Status
     identity: Mapping[str, Any]  # robot, observer and controller, as JSON types
-    state: TrainerState  # of the last iteration, to continue
+    state: OptimiserState  # of the last iteration, to continue
     interrupted: bool = False
     controller: AnyController | None = None  # with the best weights; None if its class is unknown
     loop: ClosedLoop | None = None  # with the best weights; None: loaded without one
@@ -141,7 +142,7 @@ class TrainingResult:
             arrays[f"{WEIGHTS}{name}"] = np.array(self.weights[start : start + size], float)
             start += size
         arrays |= {f"{STATE}{name}": array for name, array in self.state.arrays.items()}
-        write_checkpoint(folder, content, arrays)
+        write_checkpoint(TRAINING, folder, content, arrays)
 
     @classmethod
     def load(
@@ -152,7 +153,7 @@ class TrainingResult:
         With a loop and a task it can be replayed and reported. Raises InputError if a file is
         missing or damaged, or belongs to another loop than the given one.
         """
-        file, content, arrays = read_checkpoint(folder)
+        file, content, arrays = read_checkpoint(TRAINING, folder)
         if loop is not None:
             require_kind("The loop", loop, ClosedLoop, "make one with ClosedLoop(...)")
         try:
@@ -162,17 +163,13 @@ class TrainingResult:
         except InputError:
             raise
         except KeyError as error:
-            raise _damaged(file, f"it has no {quoted(error.args[0])}") from None
+            raise TRAINING.damaged(file, f"it has no {quoted(error.args[0])}") from None
         except (TypeError, ValueError, OverflowError, AttributeError):
-            raise _damaged(file, "an entry has the wrong type or size") from None
+            raise TRAINING.damaged(file, "an entry has the wrong type or size") from None
         if loop is not None:
             loop = loop.with_weights(fields["weights"])
             fields["controller"] = loop.controller
         return cls(**fields, loop=loop, task=task)
-
-
-def _damaged(file: Path | str, why: str) -> InputError:
-    return InputError(f"{file} is damaged: {why}. Restore it from a copy, or train again.")
 
 
 def _fields(content: Mapping[str, Any], arrays: Mapping[str, Array], where: str) -> dict[str, Any]:
@@ -184,14 +181,16 @@ def _fields(content: Mapping[str, Any], arrays: Mapping[str, Array], where: str)
     _ = saved["observer"]["size"], list(saved["controls"])
     for name, digest in (("robot", saved["digest"]), ("observer", saved["observer"]["digest"])):
         if not isinstance(digest, str | None):
-            raise _damaged(where, f"the digest of its {name} is {quoted(digest)}, which is no text")
+            raise TRAINING.damaged(
+                where, f"the digest of its {name} is {quoted(digest)}, which is no text"
+            )
     weights = _weights(saved["controller"], arrays, where)
     history = tuple(_row(row, where) for row in content["history"])
     if not history:
-        raise _damaged(where, "its history is empty")
+        raise TRAINING.damaged(where, "its history is empty")
     if not isinstance(content["settings"], dict) or not isinstance(content["state"], dict):
-        raise _damaged(where, "its settings or state are no objects")
-    state = TrainerState(
+        raise TRAINING.damaged(where, "its settings or state are no objects")
+    state = OptimiserState(
         arrays={
             name.removeprefix(STATE): array
             for name, array in arrays.items()

@@ -42,3 +42,9 @@ class AdamMoments:
     def size(self) -> Array:
         """The root mean square of the gradient, without the bias of the zero start."""
         return np.sqrt(self.square / (1.0 - SQUARE_DECAY**self.count))
+
+    @property
+    def change(self) -> Array:
+        """The direction of ascent with entries of about 1. Variables without any influence stay
+        where they are."""
+        return self.direction / (self.size + (1e-8 * float(self.size.max(initial=0.0)) or 1.0))

@@ -13,6 +13,7 @@ from PIL import Image
 from pliant.core import Array, Dynamics, InputError, counted
 from pliant.dynamics import Rollout
 from pliant.learning import SeedResults, TrainingResult
+from pliant.optimisation.result import OptimisationResult
 from pliant.planners import Plan
 from pliant.planners.inverse_control import UNREACHABLE, ControllerLog
 from pliant.problem import Goal, Problem
@@ -59,7 +60,7 @@ class ResultReport:
     name: str
     shows: str
     outcome: Outcome
-    motion: Motion
+    motion: Motion | None  # None: the result has no trajectory
     settings: Mapping[str, Any]
     seconds: float
 
@@ -82,13 +83,14 @@ def write_result_report(
 
 def _write(report: ResultReport, result: Any, folder: Path, *, small: bool) -> None:
     motion, outcome = report.motion, report.outcome
-    key = content_key({"settings": dict(report.settings), "controls": motion.controls})
-    write_trajectory(folder, motion.states, motion.controls, dt=motion.summary.dt, key=key)
+    made = {"settings": dict(report.settings)}
+    key = content_key(made if motion is None else {**made, "controls": motion.controls})
+    if motion is not None:
+        write_trajectory(folder, motion.states, motion.controls, dt=motion.summary.dt, key=key)
+    if isinstance(result, Plan | TrainingResult | OptimisationResult):
+        result.save(folder)
     if isinstance(result, Plan):
-        result.save(folder)
         result.to_csv(folder / "plan.csv")
-    if isinstance(result, TrainingResult):
-        result.save(folder)
     media = write_animation(folder, outcome.scene, small=small)
     fields = {
         "name": report.name,
@@ -424,12 +426,70 @@ def _learning_curves(curves: Mapping[str, TrainingResult]) -> list[Plot]:
     ]
 
 
+def _optimisation_report(result: OptimisationResult, title: str | None) -> ResultReport:
+    ok = result.status.ok
+    variables = counted(len(result.z), "variable")
+    return ResultReport(
+        name=title or f"Optimisation by {result.method}",
+        shows=f"Optimisation of {variables} by {result.method}.",
+        outcome=Outcome(
+            metrics=_optimisation_metrics(result),
+            plots=_convergence_plots(result),
+            reached=ok,
+            message="done" if ok else result.status.text,
+            notes=(result.summary(),),
+        ),
+        motion=None,
+        settings={"method": result.method, **_filled(result.identity["settings"])},
+        seconds=result.history[-1].seconds,
+    )
+
+
+def _filled(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _optimisation_metrics(result: OptimisationResult) -> dict[str, Metric]:
+    first, last = result.history[0], result.history[-1]
+    numbers = {
+        "value": result.best.value,
+        "value at the start": first.value,
+        "gradient norm": last.gradient_norm,
+        "constraint violation": result.best.violation,
+        "iterations": result.status.iterations,
+        "simulations": result.simulations,
+    }
+    metrics = {name: Metric(value=value) for name, value in numbers.items() if np.isfinite(value)}
+    few = {name: float(values[0]) for name, values in result.values.items() if np.size(values) == 1}
+    return metrics | {name: Metric(value=value, unit="") for name, value in few.items()}
+
+
+def _convergence_plots(result: OptimisationResult) -> list[Plot]:
+    """Return plots of the value and the gradient norm over the iterations."""
+    rows = np.arange(len(result.history))
+    plots = []
+    for title, label, found in (
+        ("Convergence", "value", [row.value for row in result.history]),
+        ("Gradient", "largest entry", [row.gradient_norm for row in result.history]),
+        ("Constraints", "violation", [row.constraint_violation for row in result.history]),
+    ):
+        values = np.array(found, float)
+        values[~np.isfinite(values)] = np.nan  # a gap
+        seen = values[np.isfinite(values)]
+        if len(seen) > 1 and (title == "Convergence" or seen.any()):
+            log = bool((seen > 0.0).all())
+            series = {label: (rows, values)}
+            plots.append(Plot(title=title, x="iteration", y=label, series=series, log_y=log))
+    return plots
+
+
 _REPORTS: dict[type, Callable[[Any, str | None], ResultReport]] = {
     Plan: _plan_report,
     Rollout: _rollout_report,
     ControllerLog: _log_report,
     TrainingResult: _training_report,
     SeedResults: _seeds_report,
+    OptimisationResult: _optimisation_report,
 }
 
 

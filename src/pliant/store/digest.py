@@ -26,6 +26,14 @@ def digest(*values: Any) -> str:
     return sha.hexdigest()
 
 
+def digest_or_none(value: Any) -> str | None:
+    """Return the digest of a value; None if it has none, such as an object of a user."""
+    try:
+        return digest(value)
+    except InputError:
+        return None
+
+
 def _update(sha: Any, value: Any) -> None:
     numbers = _numbers(value)
     if numbers is not None:

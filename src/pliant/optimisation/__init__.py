@@ -1,0 +1,37 @@
+"""Optimisation: objectives of scaled variables, and optimisers behind one function."""
+
+from pliant.optimisation.descent import SGD, Adam
+from pliant.optimisation.driver import optimise
+from pliant.optimisation.gauss_newton import GaussNewton
+from pliant.optimisation.lbfgsb import LBFGSB
+from pliant.optimisation.methods import OptimisationMethod
+from pliant.optimisation.objective import (
+    BatchObjective,
+    Constrained,
+    Described,
+    FunctionObjective,
+    LeastSquares,
+    Objective,
+    ObjectiveEvaluation,
+)
+from pliant.optimisation.rates import CosineRate
+from pliant.optimisation.result import OptimisationResult, OptimisationRow
+
+__all__ = [
+    "LBFGSB",
+    "SGD",
+    "Adam",
+    "BatchObjective",
+    "Constrained",
+    "CosineRate",
+    "Described",
+    "FunctionObjective",
+    "GaussNewton",
+    "LeastSquares",
+    "Objective",
+    "ObjectiveEvaluation",
+    "OptimisationMethod",
+    "OptimisationResult",
+    "OptimisationRow",
+    "optimise",
+]

@@ -1,0 +1,327 @@
+"""Optimisation: one function for all methods."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.core import (
+    Array,
+    InputError,
+    Status,
+    counted,
+    finite_array,
+    is_integer,
+    nearest,
+    quoted,
+    require_kind,
+    require_number,
+    require_seed,
+)
+from pliant.optimisation.descent import SGD, Adam
+from pliant.optimisation.evaluator import Evaluator
+from pliant.optimisation.gauss_newton import GaussNewton
+from pliant.optimisation.lbfgsb import LBFGSB
+from pliant.optimisation.methods import Closing, Iterate, OptimisationMethod, Optimiser, Stopping
+from pliant.optimisation.objective import (
+    Described,
+    Objective,
+    check_bounds,
+    checked_objective,
+)
+from pliant.optimisation.result import (
+    INTERRUPTED,
+    OPTIMISATION,
+    OptimisationResult,
+    OptimisationRow,
+)
+from pliant.optimisation.states import OptimiserState, check_state, plain_settings
+from pliant.problem import Problem
+from pliant.progress import Progress, reporting
+
+METHODS: dict[str, type[Any]] = {
+    "adam": Adam,
+    "sgd": SGD,
+    "lbfgsb": LBFGSB,
+    "gauss_newton": GaussNewton,
+}
+SAVE_INTERVAL = 5.0  # [s] between two checkpoints, at least: short iterations do not wait for disks
+FEASIBLE = 1e-6  # violation of constraints of about 1 that counts as none
+
+
+def optimise(
+    objective: Objective | Problem,
+    method: str | OptimisationMethod = "lbfgsb",
+    *,
+    iterations: int = 100,
+    tolerance: float = 1e-8,
+    start: Array | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    progress: Progress | bool | None = None,
+) -> OptimisationResult:
+    """Minimise an objective.
+
+    Parameters
+    ----------
+    objective : a Problem with variables, or an Objective such as FunctionObjective
+    method : "adam", "sgd", "lbfgsb", "gauss_newton", "interior_point", "sqp" or "cmaes", or with
+        settings, such as Adam(rate=0.02)
+    iterations : number of iterations, of all runs together if an optimisation is resumed
+    tolerance : stop when the predicted decrease, relative to the value, is smaller; between 0 and 1
+    start : first scaled variables (n,); None: those of the objective
+    seed : of the order of samples and of random variables
+    folder : folder for checkpoints; the best variables so far are there at any time. One that has
+        an optimisation already is refused without `resume`.
+    resume : continue from the checkpoint in `folder`, bit for bit; there must be one
+    progress : None shows progress after two seconds, False is silent; or a function
+        progress(what, done, total)
+
+    Ctrl-C ends the optimisation and returns the best variables. An objective that fails at the
+    start gives a result whose status says why. Raises InputError for invalid arguments, and for a
+    missing checkpoint or one of another optimisation.
+
+    >>> from pliant.optimisation import FunctionObjective, optimise
+    >>> valley = FunctionObjective(
+    ...     function=lambda z: (z[0] - 1.0) ** 2 + 10.0 * (z[1] - z[0]) ** 2,
+    ...     gradient_function=lambda z: [
+    ...         2.0 * (z[0] - 1.0) - 20.0 * (z[1] - z[0]), 20.0 * (z[1] - z[0])
+    ...     ],
+    ...     start=[0.0, 0.0],
+    ... )
+    >>> result = optimise(valley, "lbfgsb", progress=False)
+    >>> result.status.ok, result.z.round(3).tolist()
+    (True, [1.0, 1.0])
+    """
+    made = _objective(objective)
+    chosen = checked_method(method)
+    stopping = _checked_stopping(iterations, tolerance)
+    evaluator = Evaluator(objective=made, start=_start(made, start))
+    if evaluator.m and not chosen.handles_constraints:
+        raise InputError(
+            f"The objective has {counted(evaluator.m, 'constraint')}, which {chosen.name} does not "
+            "handle. Take method='sqp' or 'interior_point'."
+        )
+    OPTIMISATION.check_folder(folder, resume)
+    run = OptimisationRun(
+        optimiser=chosen.optimiser(evaluator, stopping, require_seed(seed)),
+        evaluator=evaluator,
+        method=chosen,
+        tolerance=stopping.tolerance,
+        seed=int(seed),
+        folder=folder,
+    )
+    if resume:
+        assert folder is not None
+        run.restore(OptimisationResult.load(folder))
+    return run.until(iterations, progress)
+
+
+def _objective(objective: Any) -> Objective:
+    if isinstance(objective, Problem):
+        made: Any = import_module("pliant.optimisation.problem_objective")
+        objective = made.ProblemObjective(objective)
+    return checked_objective(objective)
+
+
+def checked_method(method: Any) -> OptimisationMethod:
+    """Return a method by its name, or as it is. Raises InputError for another object."""
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise InputError(
+                f"There is no optimisation method {quoted(method)}; {nearest(method, METHODS)}"
+            )
+        made: OptimisationMethod = METHODS[method]()
+        return made
+    require_kind(
+        "The method of optimisation",
+        method,
+        OptimisationMethod,
+        "give a name such as 'adam', or a method such as Adam(rate=0.02)",
+    )
+    return method
+
+
+def _checked_stopping(iterations: Any, tolerance: Any) -> Stopping:
+    if not is_integer(iterations) or iterations < 1:
+        raise InputError(
+            f"The number of iterations is {quoted(iterations)}; give a whole number, 1 or more."
+        )
+    if not 0.0 < require_number("The tolerance", tolerance, "") < 1.0:
+        raise InputError(f"The tolerance is {float(tolerance):g}; give one between 0 and 1.")
+    return Stopping(tolerance=float(tolerance))
+
+
+def _start(objective: Objective, start: Any) -> Array:
+    if start is None:
+        return np.array(objective.start, float)
+    z = np.array(finite_array("The start", start, np.shape(objective.start)))
+    check_bounds(z, objective.bounds)
+    return z
+
+
+@dataclass(kw_only=True, eq=False)
+class OptimisationRun:
+    """An optimisation with its history and its best variables."""
+
+    optimiser: Optimiser
+    evaluator: Evaluator
+    method: OptimisationMethod
+    tolerance: float
+    seed: int
+    folder: str | Path | None
+    history: list[OptimisationRow] = field(default_factory=list)
+    best: Iterate | None = None
+    last: Iterate | None = None
+    state: OptimiserState = field(default_factory=OptimiserState)  # after the last iteration
+    began: float = field(default_factory=time.perf_counter)
+    saved_at: float = field(default_factory=time.perf_counter)
+
+    @property
+    def iterations_done(self) -> int:
+        return len(self.history) - 1
+
+    def until(self, iterations: int, progress: Progress | bool | None) -> OptimisationResult:
+        """Iterate until the method has finished, or to a number of iterations."""
+        try:
+            with reporting(progress) as report:
+                if self.last is None:
+                    self.add(self.optimiser.first())
+                while self.iterations_done < iterations and not self._last.finished:
+                    report(self._progress_text(), self.iterations_done, iterations)
+                    self.add(self.optimiser.iterate())
+                    self.save_sometimes()
+        except KeyboardInterrupt:
+            if self.last is None:
+                raise
+            return self.result(INTERRUPTED, interrupted=True, save=True)
+        finally:
+            if isinstance(self.optimiser, Closing):
+                self.optimiser.close()
+        return self.result(self._ending(), save=True)
+
+    @property
+    def _last(self) -> Iterate:
+        assert self.last is not None
+        return self.last
+
+    @property
+    def _best(self) -> Iterate:
+        assert self.best is not None
+        return self.best
+
+    def _progress_text(self) -> str:
+        row = self.history[-1]
+        norm = "" if np.isnan(row.gradient_norm) else f", gradient {row.gradient_norm:.2g}"
+        return f"optimising by {self.method.name}, value {row.value:.6g}{norm}"
+
+    def _ending(self) -> str:
+        last, count = self._last, counted(self.iterations_done, "iteration")
+        if last.converged:
+            return f"converged in {count}: {last.finished}"
+        if last.finished:
+            why = f" ({last.failed})" if last.finished.endswith("start") else ""
+            return f"stopped after {count}: {last.finished}{why}"
+        return f"not converged in {count}; allow more iterations"
+
+    def add(self, iterate: Iterate) -> None:
+        """Add an iterate to the history."""
+        if self.best is None or iterate.better_than(self.best, FEASIBLE):
+            self.best = iterate
+        self.last = iterate
+        self.history.append(
+            OptimisationRow(
+                value=iterate.value,
+                gradient_norm=iterate.gradient_norm,
+                step=iterate.step,
+                constraint_violation=iterate.violation,
+                simulations=self.evaluator.simulations,
+                seconds=time.perf_counter() - self.began,
+                failed=iterate.failed,
+            )
+        )
+        self.state = self.optimiser.state()
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for a resumed optimisation, as JSON types."""
+        objective = self.evaluator.objective
+        described = dict(objective.identity) if isinstance(objective, Described) else {}
+        bounds = [np.nan_to_num(bound).tolist() for bound in self.evaluator.bounds]
+        return {
+            "method": self.method.name,
+            "settings": plain_settings(self.method),
+            "seed": self.seed,
+            "tolerance": self.tolerance,
+            "start": self.evaluator.start.tolist(),
+            "bounds": bounds,
+            "objective": described,
+        }
+
+    def restore(self, saved: OptimisationResult) -> None:
+        """Continue a saved optimisation. Raises InputError if it is another one."""
+        where = f"The optimisation in {self.folder}"
+        for name, value in self.identity.items():
+            check_same(name, saved.identity.get(name), value, where)
+        if not saved.last.finished:
+            check_state(saved.state, self.optimiser.state(), where, "optimise again")
+            self.optimiser.restore(saved.state)
+        self.history, self.state = list(saved.history), saved.state
+        self.best, self.last = saved.best, saved.last
+        self.began -= self.history[-1].seconds
+        self.evaluator.simulations = self.history[-1].simulations
+
+    def save_sometimes(self) -> None:
+        """Write a checkpoint if the last one is older than SAVE_INTERVAL."""
+        if self.folder is not None and time.perf_counter() - self.saved_at > SAVE_INTERVAL:
+            self.result("not finished; continue with resume", interrupted=True, save=True)
+            self.saved_at = time.perf_counter()
+
+    def result(
+        self, text: str, *, interrupted: bool = False, save: bool = False
+    ) -> OptimisationResult:
+        """Return the result so far, and write it into the folder."""
+        best, objective = self._best, self.evaluator.objective
+        named = (
+            dict(objective.named_values(best.z))
+            if isinstance(objective, Described)
+            else {"z": best.z.copy()}
+        )
+        made = OptimisationResult(
+            method=self.method.name,
+            values=named,
+            z=best.z.copy(),
+            history=tuple(self.history),
+            status=Status(
+                ok=self._last.converged and not interrupted,
+                text=text,
+                iterations=self.iterations_done,
+            ),
+            best=best,
+            last=self._last,
+            identity=self.identity,
+            state=self.state,
+            interrupted=interrupted,
+            notes=dict(self._last.notes),
+            objective=objective,
+        )
+        if save and self.folder is not None:
+            made.save(self.folder)
+        return made
+
+
+def check_same(name: str, saved: Any, here: Any, where: str) -> None:
+    """Raise InputError unless a part of a saved optimisation is the same here."""
+    if isinstance(here, Mapping) and isinstance(saved, Mapping):
+        for key in [*here, *(key for key in saved if key not in here)]:
+            check_same(str(key), saved.get(key), here.get(key), where)
+    elif saved != here:
+        raise InputError(
+            f"{where} differs in {name}: it has {quoted(saved)}, here it is {quoted(here)}. "
+            "Optimise with the same arguments, or without resume."
+        )

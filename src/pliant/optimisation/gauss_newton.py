@@ -1,0 +1,207 @@
+"""Gauss-Newton with the damping of Levenberg and Marquardt, for sums of squares with bounds."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from pliant.core import Array, counted, require_positive
+from pliant.optimisation.evaluator import Evaluator
+from pliant.optimisation.methods import FAILED_START, Iterate, Stopping
+from pliant.optimisation.objective import ObjectiveEvaluation
+from pliant.optimisation.states import OptimiserState
+
+TRIALS = 25  # dampings in an iteration; each one is at least twice the last one
+LEAST_SCALE = 1e-6  # of a column of the Jacobian, relative to the largest one, for the damping
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class GaussNewton:
+    """Gauss-Newton with Levenberg-Marquardt damping and bounds, for sums of squares.
+
+    Parameters
+    ----------
+    damping : first damping, relative to the squared columns of the Jacobian
+    rank_tolerance : singular values of the scaled Jacobian below this share of the largest one
+        count as zero
+
+    The objective needs `residuals` and `jacobian`. A step that fails or does not lower the value is
+    repeated with more damping. The notes of the result have the rank of the Jacobian; the status
+    says if the residuals do not determine all variables. Raises InputError for values that are not
+    positive.
+
+    >>> from pliant.optimisation import GaussNewton
+    >>> GaussNewton().damping
+    0.001
+    """
+
+    damping: float = 1e-3
+    rank_tolerance: float = 1e-8
+
+    def __post_init__(self) -> None:
+        require_positive("The damping of Gauss-Newton", self.damping, "")
+        require_positive("The rank tolerance of Gauss-Newton", self.rank_tolerance, "")
+
+    @property
+    def name(self) -> str:
+        return "gauss_newton"
+
+    @property
+    def handles_constraints(self) -> bool:
+        return False
+
+    def optimiser(
+        self, evaluator: Evaluator, stopping: Stopping, seed: int
+    ) -> "GaussNewtonOptimiser":
+        """Return the running method. Raises InputError for an objective without residuals."""
+        _ = evaluator.least_squares
+        return GaussNewtonOptimiser(method=self, evaluator=evaluator, stopping=stopping)
+
+
+@dataclass(kw_only=True, eq=False)
+class GaussNewtonOptimiser:
+    """A running Gauss-Newton: the variables, and the Jacobian there as J = Q R."""
+
+    method: GaussNewton
+    evaluator: Evaluator
+    stopping: Stopping
+    value: float = 0.0
+    first_value: float = 0.0
+    damping: float = 0.0
+    growth: float = 2.0  # factor on the damping after the next failure
+
+    def __post_init__(self) -> None:
+        n = self.evaluator.n
+        self.z, self.gradient = self.evaluator.start, np.zeros(n)
+        self.R, self.right = np.zeros((n, n)), np.zeros(n)  # R (k, n), Q^T residuals (k,)
+        self.scale = np.zeros(n)  # largest norms of the columns of the Jacobian
+        self.damping = self.method.damping
+
+    def first(self) -> Iterate:
+        """Return the start."""
+        found = self.evaluator.jacobian(self.z)
+        if found.failed:
+            return Iterate(z=self.z, value=np.inf, failed=found.failed, finished=FAILED_START)
+        self._accept(self.z, found)
+        self.first_value = found.value
+        return self._iterate(0.0)
+
+    def _accept(self, z: Array, found: ObjectiveEvaluation) -> None:
+        jacobian, residuals = np.asarray(found.jacobian, float), np.asarray(found.residuals, float)
+        self.z, self.value, self.gradient = z, found.value, jacobian.T @ residuals
+        Q, R = np.linalg.qr(jacobian)
+        n = self.evaluator.n
+        self.R, self.right = np.zeros((n, n)), np.zeros(n)
+        self.R[: len(R)], self.right[: len(R)] = R, Q.T @ residuals
+        self.scale = np.maximum(self.scale, np.linalg.norm(jacobian, axis=0))
+
+    def iterate(self) -> Iterate:
+        """Take the first step with sufficient decrease."""
+        failed = ""
+        for _ in range(TRIALS):
+            d = self._step()
+            predicted = self._predicted_decrease(d)
+            if self.stopping.negligible(predicted, self.value, self.first_value):
+                return self._iterate(0.0, "the predicted decrease is negligible", True)
+            z = self.evaluator.clip(self.z + d)
+            found = self.evaluator.residuals(z)
+            failed = found.failed
+            gain = (self.value - found.value) / predicted
+            if gain > 1e-4:
+                found = found if found.jacobian is not None else self.evaluator.jacobian(z)
+                failed = found.failed
+            if not failed and gain > 1e-4:
+                self._relax(gain)
+                step = float(np.abs(z - self.z).max())
+                self._accept(z, found)
+                return self._iterate(step)
+            self.damping *= self.growth
+            self.growth *= 2.0
+        text = f"every smaller step fails: {failed}" if failed else "no step lowers the value"
+        return self._iterate(0.0, text, False)
+
+    def _relax(self, gain: float) -> None:
+        """Reduce the damping after a success, as in Nielsen 1999."""
+        self.damping = max(self.damping * max(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3), 1e-15)
+        self.growth = 2.0
+
+    def _predicted_decrease(self, d: Array) -> float:
+        new = self.R @ d + self.right
+        return 0.5 * float(self.right @ self.right - new @ new)
+
+    def _step(self) -> Array:
+        """Minimise |R d + right|^2 + damping |D d|^2 within the bounds.
+
+        Variables that the minimiser moves out of their bounds are put there and stay; the others
+        are computed again.
+        """
+        lower, upper = (bound - self.z for bound in self.evaluator.bounds)
+        D = np.maximum(self.scale, LEAST_SCALE * self.scale.max(initial=0.0))
+        D = np.sqrt(self.damping) * np.where(D > 0.0, D, 1.0)
+        g, d = self.gradient, np.zeros(len(self.z))
+        free = ~(((lower >= 0.0) & (g > 0.0)) | ((upper <= 0.0) & (g < 0.0)))
+        while free.any():
+            rest = -(self.right + self.R[:, ~free] @ d[~free])
+            matrix = np.vstack([self.R[:, free] / D[free], np.eye(int(free.sum()))])
+            right = np.concatenate([rest, np.zeros(int(free.sum()))])
+            d[free] = np.linalg.lstsq(matrix, right, rcond=None)[0] / D[free]
+            outside = free & ((d < lower) | (d > upper))
+            if not outside.any():
+                break
+            d = np.clip(d, lower, upper)
+            free &= ~outside
+        return d
+
+    def _iterate(self, step: float, finished: str = "", converged: bool = False) -> Iterate:
+        g = self.evaluator.projected_gradient(self.z, self.gradient)
+        norm = float(np.abs(g).max())
+        if norm == 0.0 and not finished:
+            finished, converged = "the gradient is zero", True
+        notes = self._rank() if finished else {}
+        if notes and notes["rank"] < notes["free variables"]:
+            missing = counted(notes["free variables"] - notes["rank"], "direction")
+            finished += f"; the residuals do not determine {missing} of the variables"
+        return Iterate(
+            z=self.z,
+            value=self.value,
+            gradient_norm=norm,
+            step=step,
+            finished=finished,
+            converged=converged,
+            notes=notes,
+        )
+
+    def _rank(self) -> dict[str, Any]:
+        """Return the rank of the Jacobian by the variables that are not at a bound."""
+        lower, upper = self.evaluator.bounds
+        free = (self.z > lower) & (self.z < upper)
+        values = np.linalg.svd(self.R[:, free], compute_uv=False)
+        least = self.method.rank_tolerance * float(values.max(initial=0.0))
+        return {
+            "free variables": int(free.sum()),
+            "rank": int(np.sum(values > least)),
+            "singular values": values.tolist(),
+        }
+
+    # Checkpoints
+
+    def state(self) -> OptimiserState:
+        """Return all that the next iteration depends on."""
+        names = ("z", "gradient", "R", "right", "scale")
+        return OptimiserState(
+            arrays={name: getattr(self, name) for name in names},
+            values={
+                "value": self.value,
+                "first_value": self.first_value,
+                "damping": self.damping,
+                "growth": self.growth,
+            },
+        )
+
+    def restore(self, state: OptimiserState) -> None:
+        """Continue from a state with arrays of the same shapes."""
+        for name, array in state.arrays.items():
+            setattr(self, name, np.array(array))
+        for name, value in state.values.items():
+            setattr(self, name, float(value))
