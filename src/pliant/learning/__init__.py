@@ -40,6 +40,8 @@ from pliant.learning.strain import StrainObserver
 from pliant.learning.tasks import ControlTask, StepCosts, objective_gradients
 from pliant.learning.training import train
 from pliant.learning.training_result import TrainingResult, TrainingRow
+from pliant.learning.user_actuation import UserActuation
+from pliant.learning.user_actuator import UserActuator
 from pliant.optimisation.rates import CosineRate
 
 if TYPE_CHECKING:
@@ -87,6 +89,8 @@ __all__ = [
     "TorchLayer",
     "TrainingResult",
     "TrainingRow",
+    "UserActuation",
+    "UserActuator",
     "UserController",
     "UserObserver",
     "VectorEnv",
