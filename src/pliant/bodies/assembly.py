@@ -132,12 +132,12 @@ def cell_forces(cells: Any, moduli: Any, viscous: Any, q: Any, dim: Any) -> Any:
                 psi += 0.5 * dot(E, S) / viscous.rate
                 P = add(P, mm(F, S))
             energy[c] += cells.weights[c, g] * psi
-            _add_nodal_forces(forces[c], cells.weights[c, g], P, cells.grads[c, g], dim)
+            add_nodal_forces(forces[c], cells.weights[c, g], P, cells.grads[c, g], dim)
     return energy, forces
 
 
 @njit(error_model="numpy", cache=True)
-def _add_nodal_forces(out: Any, weight: Any, P: Any, grads: Any, dim: Any) -> Any:
+def add_nodal_forces(out: Any, weight: Any, P: Any, grads: Any, dim: Any) -> Any:
     """Add weight P grad N_a to out_a."""
     for a in range(out.shape[0]):
         gx, gy = weight * grads[a, 0], weight * grads[a, 1]
@@ -169,7 +169,7 @@ def cell_stiffness_products(cells: Any, moduli: Any, q: Any, y: Any, dim: Any) -
                 cell_moduli(moduli, c),
                 cells.power[c],
             )
-            _add_nodal_forces(out[c], cells.weights[c, g], dP, grads, dim)
+            add_nodal_forces(out[c], cells.weights[c, g], dP, grads, dim)
     return out
 
 
@@ -204,7 +204,7 @@ def viscous_products(cells: Any, moduli: Any, q: Any, level: Any, y: Any, dim: A
                 mtm(field_gradient(level, nodes, grads, dim), field_gradient(y, nodes, grads, dim))
             )
             P = mm(field_gradient(q, nodes, grads, dim), laws.hooke(moduli[c, 0], moduli[c, 1], E))
-            _add_nodal_forces(out[c], cells.weights[c, g], P, grads, dim)
+            add_nodal_forces(out[c], cells.weights[c, g], P, grads, dim)
     return out
 
 
@@ -232,7 +232,7 @@ def cell_stiffness_derivative(cells: Any, moduli: Any, q: Any, y: Any, z: Any, d
                 cell_moduli(moduli, c),
                 cells.power[c],
             )
-            _add_nodal_forces(
+            add_nodal_forces(
                 out[c],
                 cells.weights[c, g] / COMPLEX_STEP,
                 (

@@ -6,7 +6,7 @@ import numpy as np
 
 from pliant.core import Array
 from pliant.geometry.boundary import facet_rule, facet_shape
-from pliant.geometry.cells import shape_gradients
+from pliant.geometry.cells import shape_gradients, shape_values
 
 
 def quadrature(dim: int, degree: int) -> tuple[Array, Array]:
@@ -54,6 +54,20 @@ def gradients(points: Array, cells: Array, order: int, bary: Array) -> tuple[Arr
     return np.einsum("gak,cgki->cgai", slopes, np.linalg.inv(jacobian)), measure
 
 
+def unit_mass(points: Array, cells: Array, order: int) -> Array:
+    """Return the consistent mass matrix (n_cells, n_nodes, n_nodes) [m^dim] of each cell at density
+    one. It is analytic in complex points."""
+    bary, weights = quadrature(points.shape[1], 2 * order)
+    N = shape_values(bary, order)
+    out = np.zeros((len(cells), N.shape[1], N.shape[1]), points.dtype)
+    for at, weight, values in zip(
+        bary, weights, N, strict=True
+    ):  # point by point: all Jacobians at once would need too much memory
+        _, measure = gradients(points, cells, order, at[None])
+        out += weight * measure[:, :, None] * np.outer(values, values)
+    return out
+
+
 def facet_node_weights(nodes: Array, *, lumped: bool) -> Array:
     """Return the part (n_facets, n_nodes) [m^(dim - 1)] of each facet's measure that its nodes
     carry.
@@ -65,7 +79,7 @@ def facet_node_weights(nodes: Array, *, lumped: bool) -> Array:
     """
     dim = nodes.shape[2]
     order = 1 if nodes.shape[1] == dim else 2
-    exact, squared = np.zeros(nodes.shape[:2]), np.zeros(nodes.shape[:2])
+    exact, squared = (np.zeros(nodes.shape[:2], nodes.dtype) for _ in range(2))
     for at, weight in facet_rule(dim, 2):
         value, slope = facet_shape(at, order)
         t = np.einsum("fai,ak->fik", nodes, slope)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from pliant.bodies import assembly, stiffness, stiffness_derivative, tangents
 from pliant.bodies.assembly import Cells, Viscosity
 from pliant.bodies.body import NO_VISCOSITY, MaterialFields, material_of_cells
-from pliant.bodies.elements import facet_node_weights, gradients, quadrature
+from pliant.bodies.elements import facet_node_weights, gradients, quadrature, unit_mass
 from pliant.bodies.node_pairs import pair_block_sources, upper_triangle_nodes
 from pliant.core import Array, InputError, require_positive
 from pliant.geometry import Mesh
@@ -36,6 +36,8 @@ class Solid:
     materials: Mapping[str, Material]
     thickness: float = 1.0  # [m] out-of-plane depth of a 2D body; ignored in 3D
     snap: float | None = None  # [m] see Mesh.locate
+    # the mesh that points are attached in, if this one is a changed shape of it
+    reference: Mesh | None = None
 
     def __post_init__(self) -> None:
         require_positive("The thickness", self.thickness, "m")
@@ -125,8 +127,9 @@ class Solid:
         )
 
     def cell_centres(self) -> Array:
-        """Return the mean of each cell's corners (n_cells, dim) [m] at rest."""
-        return self.mesh.points[self.mesh.corners].mean(axis=1)
+        """Return the mean of each cell's corners (n_cells, dim) [m] at rest, in the reference."""
+        mesh = self.reference or self.mesh
+        return mesh.points[mesh.corners].mean(axis=1)
 
     def volumes(self) -> Array:
         """Return the volume (n_cells,) [m^3] of each cell."""
@@ -136,15 +139,7 @@ class Solid:
     def _unit_mass(self) -> Array:
         """Return the consistent mass matrix (n_cells, n_nodes, n_nodes) [m^3] of each cell at
         density one."""
-        bary, weights = quadrature(self.dim, 2 * self.mesh.order)
-        N = shape_values(bary, self.mesh.order)
-        out = np.zeros((len(self.mesh.cells), N.shape[1], N.shape[1]))
-        for at, weight, values in zip(
-            bary, weights, N, strict=True
-        ):  # point by point: all Jacobians at once would need too much memory
-            _, measure = gradients(self.mesh.points, self.mesh.cells, self.mesh.order, at[None])
-            out += self._depth * weight * measure[:, :, None] * np.outer(values, values)
-        return out
+        return self._depth * unit_mass(self.mesh.points, self.mesh.cells, self.mesh.order)
 
     @cached_property
     def _pair_sources(self) -> tuple[Array, Array, Array, Array]:
@@ -163,11 +158,11 @@ class Solid:
         ), source
 
     def locate(self, points: Array) -> sp.csr_matrix:
-        """Return interpolation weights (k, n_nodes) of rest points (k, dim) [m].
+        """Return interpolation weights (k, n_nodes) of rest points (k, dim) [m] of the reference.
 
         Points up to `snap` outside the mesh are moved to its surface.
         """
-        cells, bary = self.mesh.locate(points, snap=self.snap)
+        cells, bary = (self.reference or self.mesh).locate(points, snap=self.snap)
         N = shape_values(bary, self.mesh.order)
         N[np.abs(N) < 1e-9] = 0.0
         rows = np.repeat(np.arange(len(cells)), N.shape[1])
@@ -201,6 +196,12 @@ class Solid:
             self.mesh.cells[cells].ravel(), share.ravel(), minlength=len(self.mesh.points)
         )
 
+    def mass_pairs(self, cell_mass: Array) -> Array:
+        """Return the entries (n_pairs,) of the sum of cell matrices (n_cells, n_nodes, n_nodes)."""
+        a, b = upper_triangle_nodes(self.mesh.cells.shape[1])
+        _, start, source, _ = self._pair_sources
+        return np.add.reduceat(cell_mass[:, a, b].ravel()[source], start[:-1])
+
     def _run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """Run a compiled loop over the cells, on one thread for a small body."""
         return run_kernel(kernel, self.cells.weights.size, *args)
@@ -217,7 +218,7 @@ class Solid:
             assembly.cell_forces, self.cells, fields.moduli, viscous, q, self.dim
         )
         broken = self.mesh.order == 2 and self.inadmissible_cell(q) is not None
-        return (np.inf if broken else float(np.sum(energy))), self._gather(forces)
+        return (np.inf if broken else float(np.sum(energy))), self.gather(forces)
 
     def gradient(self, q: Array, fields: MaterialFields) -> Array:
         """Return the gradient (n_dofs,) [N] of the elastic energy."""
@@ -252,7 +253,7 @@ class Solid:
             tangents.cell_tangents, self.cells, fields.moduli, float(viscosity), q, self.dim
         )
         _, start, _, flip = self._pair_sources
-        return self._gather(forces), self._run(
+        return self.gather(forces), self._run(
             tangents.gather_lane_blocks, blocks, start, self._lane_block_positions, flip, self.dim
         )
 
@@ -263,7 +264,7 @@ class Solid:
 
     def stiffness_times(self, q: Array, fields: MaterialFields, y: Array) -> Array:
         """Return K(q) y, (n_dofs,) [N], with the elastic stiffness K."""
-        return self._gather(
+        return self.gather(
             self._run(assembly.cell_stiffness_products, self.cells, fields.moduli, q, y, self.dim)
         )
 
@@ -272,7 +273,7 @@ class Solid:
 
         Its product with a vector w is symmetric in w, y and z.
         """
-        return self._gather(
+        return self.gather(
             self._run(
                 assembly.cell_stiffness_derivative, self.cells, fields.moduli, q, y, z, self.dim
             )
@@ -305,7 +306,7 @@ class Solid:
         """Return the change (n_dofs,) of `gradient` for a change of E and nu in each cell."""
         by_E, by_nu = self._moduli_derivatives(fields)
         m = change.E[:, None] * by_E + change.nu[:, None] * by_nu
-        return self._gather(self._linear_forces(q, m, viscous))
+        return self.gather(self._linear_forces(q, m, viscous))
 
     def material_vjp(
         self, q: Array, fields: MaterialFields, y: Array, viscous: Viscosity = NO_VISCOSITY
@@ -325,7 +326,7 @@ class Solid:
         cell."""
         by_E, by_nu = self._moduli_derivatives(fields)
         m = change.E[:, None] * by_E + change.nu[:, None] * by_nu
-        return self._gather(
+        return self.gather(
             self._run(assembly.cell_stiffness_products, self.cells, m, q, y, self.dim)
         )
 
@@ -353,14 +354,12 @@ class Solid:
         viscous = viscous._replace(moduli=np.ascontiguousarray(viscous.time * m[:, :2]))
         return self._run(assembly.cell_forces, self.cells, m, viscous, q, self.dim)[1]
 
-    def _gather(self, forces: Array) -> Array:
+    def gather(self, forces: Array) -> Array:
+        """Return the sum (n_dofs,) of the nodal forces (n_cells, n_nodes, dim) of the cells."""
         return self._run(assembly.gather_forces, np.ascontiguousarray(forces), *self._node_sources)
 
     def mass(self, density: Array) -> Array:
-        a, b = upper_triangle_nodes(self.mesh.cells.shape[1])
-        _, start, source, _ = self._pair_sources
-        values = (density[:, None] * self._unit_mass[:, a, b]).ravel()[source]
-        return np.add.reduceat(values, start[:-1])
+        return self.mass_pairs(density[:, None, None] * self._unit_mass)
 
     def mass_vjp(self, y: Array, z: Array) -> Array:
         Y, Z = (v.reshape(-1, self.dim)[self.mesh.cells] for v in (y, z))
@@ -415,13 +414,13 @@ class Solid:
         )
         return total / np.bincount(self.mesh.cells.ravel(), minlength=len(self.mesh.points))
 
-    def _gradient_of(self, y: Array) -> Array:
+    def field_gradient(self, y: Array) -> Array:
         """Return the gradient (n_cells, n_points, dim, dim) of a nodal vector field by the rest
         coordinates."""
         return self._run(assembly.field_gradients, self.cells, y, self.dim)
 
     def _green(self, q: Array) -> Array:
-        F = self._gradient_of(q)
+        F = self.field_gradient(q)
         return 0.5 * (np.swapaxes(F, 2, 3) @ F - np.eye(self.dim))
 
     def viscosity_of_step(
@@ -444,7 +443,7 @@ class Solid:
     ) -> Viscosity:
         """Return the viscosity whose strain rate at q is that of a velocity field, sym(F^T grad
         v)."""
-        E = np.swapaxes(self._gradient_of(q), 2, 3) @ self._gradient_of(velocity)
+        E = np.swapaxes(self.field_gradient(q), 2, 3) @ self.field_gradient(velocity)
         return self._viscous(
             fields, time, rate, 0.5 * (E + np.swapaxes(E, 2, 3)) - rate * self._green(q)
         )
@@ -462,7 +461,7 @@ class Solid:
         It is the force of the stress F(q) hooke(sym(F(level)^T grad change)). Its transpose swaps q
         and level.
         """
-        return self._gather(
+        return self.gather(
             self._run(assembly.viscous_products, self.cells, moduli, q, level, change, self.dim)
         )
 
@@ -520,20 +519,20 @@ class Solid:
         rates[0] belongs to q and rates[j + 1] to levels[j]. The result is the part for q and one
         part for each level.
         """
-        m, g = viscous.moduli, self._gradient_of
+        m, g = viscous.moduli, self.field_gradient
         rate_change = rates[0] * self._mixed_strain(q, dq)
         for r, level, change in zip(rates[1:], levels, changes, strict=True):
             rate_change = rate_change + r * self._mixed_strain(level, change)
         stress_q, stress_dq = (
-            self._hooke(self._mixed_strain(q, y), m),
-            self._hooke(self._mixed_strain(dq, y), m),
+            self.hooke(self._mixed_strain(q, y), m),
+            self.hooke(self._mixed_strain(dq, y), m),
         )
-        by_q = g(y) @ self._hooke(rate_change, m) + rates[0] * (g(dq) @ stress_q + g(q) @ stress_dq)
+        by_q = g(y) @ self.hooke(rate_change, m) + rates[0] * (g(dq) @ stress_q + g(q) @ stress_dq)
         shares = [
-            self._forces_of(r * (g(change) @ stress_q + g(level) @ stress_dq))
+            self.forces_of(r * (g(change) @ stress_q + g(level) @ stress_dq))
             for r, level, change in zip(rates[1:], levels, changes, strict=True)
         ]
-        return self._forces_of(by_q), shares
+        return self.forces_of(by_q), shares
 
     def weighted_strain(self, q: Array, fields: MaterialFields) -> Array:
         """Return the Green strain (n,) [sqrt(J)], weighted so that its squared norm is Hooke's
@@ -569,17 +568,18 @@ class Solid:
 
     def _mixed_strain(self, q: Array, change: Array) -> Array:
         """Return sym(F(q)^T grad change), the change of the Green strain at q."""
-        dE = np.swapaxes(self._gradient_of(q), 2, 3) @ self._gradient_of(change)
+        dE = np.swapaxes(self.field_gradient(q), 2, 3) @ self.field_gradient(change)
         return 0.5 * (dE + np.swapaxes(dE, 2, 3))
 
-    def _hooke(self, E: Array, moduli: Array) -> Array:
+    def hooke(self, E: Array, moduli: Array) -> Array:
+        """Return Hooke's stress [Pa] of strains E (n_cells, n_points, dim, dim)."""
         S = 2.0 * moduli[:, 0, None, None, None] * E
         return S + (moduli[:, 1, None] * np.trace(E, axis1=2, axis2=3))[:, :, None, None] * np.eye(
             self.dim
         )
 
-    def _forces_of(self, P: Array) -> Array:
+    def forces_of(self, P: Array) -> Array:
         """Return the nodal forces (n_dofs,) of stresses P (n_cells, n_points, dim, dim)."""
-        return self._gather(
+        return self.gather(
             np.einsum("cg,cgik,cgak->cai", self.cells.weights, P, self.cells.grads, optimize=True)
         )
