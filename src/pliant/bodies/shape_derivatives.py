@@ -165,11 +165,17 @@ class RestChange:
             / (self.dim * float(np.sum(volumes)))
         )
 
-    def mass_change(self, density: Array) -> Array:
-        """Return the change (n_pairs,) [kg] of `Solid.mass`."""
+    @cached_property
+    def _unit_mass_change(self) -> Array:
+        """Return the change (n_cells, n_nodes, n_nodes) [m^3] of the mass at density one."""
         mesh = self.solid.mesh
-        change = unit_mass(self.points, mesh.cells, mesh.order).imag / COMPLEX_STEP
-        return self.solid.mass_pairs(self._depth * density[:, None, None] * change)
+        return self._depth * unit_mass(self.points, mesh.cells, mesh.order).imag / COMPLEX_STEP
+
+    def mass_times_change(self, density: Array, y: Array) -> Array:
+        """Return the change (n_dofs,) of M y, for the mass matrix of a density [kg/m^3] in each
+        cell."""
+        cell_mass = density[:, None, None] * self._unit_mass_change
+        return self.solid.gather(cell_mass @ y.reshape(-1, self.dim)[self.solid.mesh.cells])
 
     def force_change(self, q: Array, fields: MaterialFields, dq: Array) -> Array:
         """Return the change (n_dofs,) [N] of the gradient of the elastic energy."""

@@ -196,12 +196,6 @@ class Solid:
             self.mesh.cells[cells].ravel(), share.ravel(), minlength=len(self.mesh.points)
         )
 
-    def mass_pairs(self, cell_mass: Array) -> Array:
-        """Return the entries (n_pairs,) of the sum of cell matrices (n_cells, n_nodes, n_nodes)."""
-        a, b = upper_triangle_nodes(self.mesh.cells.shape[1])
-        _, start, source, _ = self._pair_sources
-        return np.add.reduceat(cell_mass[:, a, b].ravel()[source], start[:-1])
-
     def _run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """Run a compiled loop over the cells, on one thread for a small body."""
         return run_kernel(kernel, self.cells.weights.size, *args)
@@ -359,7 +353,10 @@ class Solid:
         return self._run(assembly.gather_forces, np.ascontiguousarray(forces), *self._node_sources)
 
     def mass(self, density: Array) -> Array:
-        return self.mass_pairs(density[:, None, None] * self._unit_mass)
+        a, b = upper_triangle_nodes(self.mesh.cells.shape[1])
+        _, start, source, _ = self._pair_sources
+        values = (density[:, None] * self._unit_mass[:, a, b]).ravel()[source]
+        return np.add.reduceat(values, start[:-1])
 
     def mass_vjp(self, y: Array, z: Array) -> Array:
         Y, Z = (v.reshape(-1, self.dim)[self.mesh.cells] for v in (y, z))

@@ -356,7 +356,7 @@ class SemiImplicit(RobotModel):
         dw[self.equations.free] = -t.solve(dg[self.equations.free])
         return np.concatenate([self.dt * dw, dw])
 
-    def _linear_part(self, t: SemiImplicitTape, q: Array, v: Array, w: Array) -> Array:
+    def linear_part(self, t: SemiImplicitTape, q: Array, v: Array, w: Array) -> Array:
         """Return A w, the part of the residual that is linear in the new velocity."""
         eq, h = self.equations, self.dt
         forces = h * self._stiffness_times(

@@ -33,6 +33,8 @@ class Particles:
     materials: Mapping[str, Material]
     thickness: float = 1.0  # [m] out-of-plane depth of a 2D body; unused in 3D
     snap: float | None = None  # [m] see Mesh.locate
+    # the particles that points are attached to, if these are the same in a changed shape
+    reference: "Particles | None" = None
 
     def __post_init__(self) -> None:
         require_positive("The thickness", self.thickness, "m")
@@ -118,7 +120,7 @@ class Particles:
         return self.spacing()
 
     def cell_centres(self) -> Array:
-        return self.samples.points
+        return (self.reference or self).samples.points
 
     def volumes(self) -> Array:
         """Return the volumes (n_particles,) [m^3] at rest."""
@@ -132,7 +134,10 @@ class Particles:
     def locate(self, points: Array) -> sp.csr_matrix:
         """Return the moving-least-squares weights (k, n_particles) of material points (k, dim) [m]
         of the rest shape. They are exact for affine motions, so a distributed force keeps its
-        resultant and moment. Points up to `snap` outside are moved to the surface."""
+        resultant and moment. Points up to `snap` outside are moved to the surface. The points are
+        those of the reference."""
+        if self.reference is not None:
+            return self.reference.locate(points)
         cells, bary = self.mesh.locate(points, snap=self.snap)
         nodes = self.mesh.points[self.mesh.cells[cells]]
         at = np.einsum("ka,kai->ki", shape_values(bary, self.mesh.order), nodes)
@@ -178,10 +183,11 @@ class Particles:
             facets.ravel(),
             facet_node_weights(self.mesh.points[facets], lumped=lumped).ravel(),
         )
-        at = self.mesh.points[nodes]
+        home = self.reference or self
+        at = home.mesh.points[nodes]
         if lumped:
             return depth * np.bincount(
-                self.tree.query(at)[1], share[nodes], minlength=self.n_particles
+                home.tree.query(at)[1], share[nodes], minlength=self.n_particles
             )
         return depth * (self.locate(at).T @ share[nodes])
 
@@ -194,6 +200,8 @@ class Particles:
     @cached_property
     def rest_neighbours(self) -> Array:
         """The pairs (k, 2) of particles that are neighbours at rest."""
+        if self.reference is not None:
+            return self.reference.rest_neighbours
         return self.tree.query_pairs(1.1 * self.spacing(), output_type="ndarray")
 
 

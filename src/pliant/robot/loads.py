@@ -156,7 +156,7 @@ def _couples(rest: Array, area: Array, name: str) -> Array:
     """Return the forces f_i = w_i a x r_i of a unit moment m about each axis, (n_dofs, n), with
     a = J^-1 m and J = sum w (r.r I - r r^T), so that sum r x f = m and sum f = 0."""
     dim = rest.shape[1]
-    r = np.zeros((len(rest), 3))
+    r = np.zeros((len(rest), 3), rest.dtype)
     r[:, :dim] = rest - area @ rest / area.sum()
     axes = np.eye(3) if dim == 3 else np.eye(3)[2:]
     inertia = np.einsum("n,ni,nj->ij", area, r, r)
