@@ -232,6 +232,34 @@ class Space:
             )
         return np.concatenate(out)
 
+    def integrate_jacobian(self, x: Array, dx: Array) -> list[Array]:
+        """Return the derivative of each part of `integrate(x, dx)` by its part of the change: a
+        matrix (4, 3) for a quaternion, and ones (size,) for a vector, which is added."""
+        out, start = [], 0
+        for name, piece in vars(self.split(x)).items():
+            rotated = name in self.quaternions
+            size = 3 if rotated else piece.size
+            out.append(
+                quaternion_matrix(piece) @ quaternion_exponential_jacobian(dx[start : start + 3])
+                if rotated
+                else np.ones(size)
+            )
+            start += size
+        return out
+
+    def integrate_vjp(self, x: Array, dx: Array, x_bar: Array) -> Array:
+        """Return the gradient (tangent_size,) by a change dx from that by `integrate(x, dx)`."""
+        pieces = zip(self.integrate_jacobian(x, dx), self._pieces(x_bar), strict=True)
+        return np.concatenate([J.T @ bar if J.ndim == 2 else bar for J, bar in pieces])
+
+    def integrate_jvp(self, x: Array, dx: Array, changes: Array) -> Array:
+        """Return the changes (size, k) of `integrate(x, dx)` for changes (tangent_size, k) of
+        dx."""
+        jacobians = self.integrate_jacobian(x, dx)
+        ends = np.cumsum([J.shape[-1] for J in jacobians])[:-1]
+        pieces = zip(jacobians, np.split(changes, ends), strict=True)
+        return np.concatenate([J @ part if J.ndim == 2 else part for J, part in pieces])
+
     def difference(self, x: Array, y: Array) -> Array:
         """Return the change (tangent_size,) that leads from the state x to y, the inverse of
         `integrate`. A rotation is at most pi."""
@@ -255,6 +283,11 @@ def quaternion_product(a: Array, b: Array) -> Array:
     )
 
 
+def quaternion_matrix(a: Array) -> Array:
+    """Return the matrix (4, 4) of the product with a quaternion from the left."""
+    return np.stack([quaternion_product(a, e) for e in np.eye(4)], axis=1)
+
+
 def quaternion_inverse(q: Array) -> Array:
     """Return the inverse (4,) of a quaternion of any length but 0."""
     return np.concatenate([q[:1], -q[1:]]) / (q @ q)
@@ -264,6 +297,21 @@ def quaternion_exponential(rotation: Array) -> Array:
     """Return the unit quaternion (4,) of a rotation vector (3,) [rad]."""
     half = 0.5 * np.linalg.norm(rotation)
     return np.concatenate([[np.cos(half)], 0.5 * np.sinc(half / np.pi) * rotation])
+
+
+def quaternion_exponential_jacobian(rotation: Array) -> Array:
+    """Return the derivative (4, 3) of `quaternion_exponential` by the rotation vector."""
+    angle = np.linalg.norm(rotation)
+    sinc = 0.5 * np.sinc(0.5 * angle / np.pi)
+    # (d sinc / d angle) / angle, by its series where the difference would cancel
+    slope = (
+        -1.0 / 24.0 + angle**2 / 960.0
+        if angle < 1e-2
+        else (0.5 * np.cos(0.5 * angle) - sinc) / angle**2
+    )
+    return np.concatenate(
+        [[-0.5 * sinc * rotation], sinc * np.eye(3) + slope * np.outer(rotation, rotation)]
+    )
 
 
 def quaternion_logarithm(q: Array) -> Array:

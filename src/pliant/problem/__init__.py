@@ -7,6 +7,7 @@
 """
 
 from pliant.problem import paths
+from pliant.problem.accumulators import Accumulated, AccumulatedCost
 from pliant.problem.constraints import (
     AugmentedLagrangianLoss,
     Ball,
@@ -17,6 +18,7 @@ from pliant.problem.constraints import (
     StateConstraint,
     keep_out,
 )
+from pliant.problem.function_costs import FinalCost, FunctionCost, RunningCost
 from pliant.problem.limits import ControlBound, Limit
 from pliant.problem.observations import (
     ControlCost,
@@ -27,11 +29,15 @@ from pliant.problem.observations import (
     QuadraticLoss,
     apply_stencil,
 )
-from pliant.problem.problem import Problem, tracking_terms
+from pliant.problem.problem import Problem, scenes_of, tracking_terms
+from pliant.problem.scenes import Scene
 from pliant.problem.stroke_limits import StrokeLimit
 from pliant.problem.terms import Effort, Goal, Residual, Reward, StateGoal, Term
+from pliant.problem.variables import SceneInputs, Variable, VariableBlock, VariableLayout
 
 __all__ = [
+    "Accumulated",
+    "AccumulatedCost",
     "AugmentedLagrangianLoss",
     "Ball",
     "Constraint",
@@ -40,6 +46,8 @@ __all__ = [
     "ControlBound",
     "ControlCost",
     "Effort",
+    "FinalCost",
+    "FunctionCost",
     "Goal",
     "Interval",
     "LeastSquaresLoss",
@@ -51,12 +59,19 @@ __all__ = [
     "QuadraticLoss",
     "Residual",
     "Reward",
+    "RunningCost",
+    "Scene",
+    "SceneInputs",
     "StateConstraint",
     "StateGoal",
     "StrokeLimit",
     "Term",
+    "Variable",
+    "VariableBlock",
+    "VariableLayout",
     "apply_stencil",
     "keep_out",
     "paths",
+    "scenes_of",
     "tracking_terms",
 ]

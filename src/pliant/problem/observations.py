@@ -193,11 +193,7 @@ class ControlCost:
 
     def gradient(self, controls: Array, previous_control: Array) -> Array:
         """Return the derivative by the controls (steps, n_controls)."""
-        r = self.weight * self.residual(controls, previous_control)
-        out = np.zeros_like(r)
-        for j, c in enumerate(self.stencil[: len(r)]):
-            out[: len(r) - j] += c * r[j:]
-        return out
+        return stencil_vjp(self.stencil, self.weight * self.residual(controls, previous_control))
 
     def banded_hessian(self, steps: int, width: int) -> Array:
         """Return the Hessian of each control (n_controls, width + 1, steps).
@@ -228,6 +224,14 @@ def apply_stencil(stencil: Array, controls: Array, previous_control: Array) -> A
         ),
         np.zeros(controls.shape),
     )
+
+
+def stencil_vjp(stencil: Array, r: Array) -> Array:
+    """Return the transpose of `apply_stencil` by the controls, for r (steps, n_controls)."""
+    out = np.zeros_like(r)
+    for j, c in enumerate(stencil[: len(r)]):
+        out[: len(r) - j] += c * r[j:]
+    return out
 
 
 def backward_difference(order: int, dt: float) -> Array:

@@ -1,4 +1,4 @@
-"""Problem: a model, a number of steps, an objective, limits and constraints."""
+"""Problem: a model, its scenes and variables, an objective, limits and constraints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 
 from pliant.argument_checks import check_steps
 from pliant.core import Array, Dynamics, InputError, counted, finite_array, require_kind
+from pliant.problem.accumulators import AccumulatedCost, control_step_costs, total_cost
 from pliant.problem.constraints import ConstraintRow, ConstraintTerm
+from pliant.problem.function_costs import FunctionCost
 from pliant.problem.limits import (
     ControlBound,
     Limit,
@@ -24,26 +26,34 @@ from pliant.problem.observations import (
     apply_stencil,
     check_not_nan,
 )
+from pliant.problem.scenes import Scene, check_same_parameters
 from pliant.problem.terms import Effort, Goal, Path, Term
+from pliant.problem.variables import CONTROLS, Variable, VariableLayout, layout_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Problem:
-    """An optimal control problem.
+    """An optimisation problem over controls, parameters and initial states.
 
-    Minimise the sum of the terms over the controls u_0 ... u_{steps-1}, subject to x_{k+1} =
-    model.step(x_k, u_k), the limits and the constraints.
+    Minimise the sum of the terms over the variables, subject to x_{k+1} = model.step(x_k, u_k),
+    the limits and the constraints. Planners solve problems whose variables are the controls of one
+    scene; `optimise` solves all.
 
     Parameters
     ----------
     model : any Dynamics, such as ImplicitEuler(robot, dt=...)
-    steps : number of time steps
-    terms : objective terms, such as [Goal(...), Effort(...)]
+    steps : number of time steps; not needed if every scene has its own
+    terms : objective terms, such as [Goal(...), Effort(...)]. They count in every scene.
     x0 : initial state (n_state,); None for the model's
     previous_control : control before the first step (n_controls,); None for the neutral control
     limits : bounds in addition to the limits of the actuators, which always hold
     constraints : constraints on effectors and actuators
     params : parameters of the model (n_params,); None for those of the robot
+    controls : fixed controls (steps, n_controls) if they are no variable; None for the neutral
+        ones
+    scenes : several trajectories, each a Scene; () for one trajectory
+    variables : names or Variable objects: "controls", blocks of `model.params`, "initial" or
+        "initial.PART"
 
     Raises InputError if the parts do not fit together.
 
@@ -59,13 +69,16 @@ class Problem:
     """
 
     model: Dynamics
-    steps: int
-    terms: Sequence[Term]
+    steps: int = 0
+    terms: Sequence[Term] = ()
     x0: ArrayLike | None = None
     previous_control: Any = None  # an array (n_controls,) after construction
     limits: Sequence[Limit] = ()
     constraints: Sequence[ConstraintTerm] = ()
     params: ArrayLike | None = None
+    controls: ArrayLike | None = None
+    scenes: Sequence[Scene] = ()
+    variables: Sequence[str | Variable] = (CONTROLS,)
 
     def __post_init__(self) -> None:
         require_kind(
@@ -78,6 +91,8 @@ class Problem:
             ("terms", self.terms, Term),
             ("limits", self.limits, Limit),
             ("constraints", self.constraints, ConstraintTerm),
+            ("scenes", self.scenes, Scene),
+            ("variables", self.variables, (str, Variable)),
         ):
             require_kind(f"The {what} of a problem", parts, (list, tuple), "give a list")
             for part in parts:
@@ -96,28 +111,56 @@ class Problem:
                         f"One of the terms is {part.label}, which has no cost; give it as "
                         "constraints=[...]."
                     )
-        check_steps(self.steps)
         self.model.params.split(self.params)  # type: ignore[arg-type]  # raises on bad ones
-        if not self.model.n_controls:
+        if not self.variables:
+            raise InputError(
+                "The problem has no variables; name some, such as variables=['controls', 'soft.E']."
+            )
+        if self.scenes:
+            self._check_scenes()
+        else:
+            self._check_trajectory()
+        self.layout  # noqa: B018
+
+    def _check_trajectory(self) -> None:
+        """Raise InputError if the one trajectory does not fit the model."""
+        check_steps(self.steps)
+        if not self.model.n_controls and self.variable_names == (CONTROLS,):
             raise InputError(
                 "The model has no controls, so there is nothing to plan; add actuators to the "
                 "robot."
             )
-        if not self.observations and not self.control_costs and not self.constraint_rows:
+        if not (
+            self.observations or self.control_costs or self.constraint_rows or self.extra_costs
+        ):
             raise InputError(
                 "The problem has no terms; give an objective, such as Goal(effector=..., "
                 "target=..., time=...)."
             )
         self.initial_state  # noqa: B018  # raises InputError now rather than in a planner
         object.__setattr__(self, "previous_control", self._checked_previous_control())
+        self.fixed_controls  # noqa: B018
         self.constraint_rows  # noqa: B018
+
+    def _check_scenes(self) -> None:
+        """Raise InputError if the scenes do not fit the problem."""
+        if self.controls is not None:
+            raise InputError(
+                "The problem has fixed controls and scenes; give the controls to the scenes."
+            )
+        names = [scene.name for scene in self.scenes if scene.name]
+        if len(set(names)) < len(names):
+            raise InputError("Two scenes have the same name; give each its own.")
+        self.scene_problems  # noqa: B018
 
     def __repr__(self) -> str:
         parts = [
             type(self.model).__name__,
-            counted(self.steps, "step"),
+            counted(len(self.scenes), "scene") if self.scenes else counted(self.steps, "step"),
             counted(self.model.n_controls, "control"),
         ]
+        if self.variable_names != (CONTROLS,):
+            parts.append(f"variables: {', '.join(self.variable_names)}")
         for name in ("terms", "limits", "constraints"):
             if kinds := dict.fromkeys(type(part).__name__ for part in getattr(self, name)):
                 parts.append(f"{name}: {', '.join(kinds)}")
@@ -140,6 +183,92 @@ class Problem:
         )
         return check_control_in_bounds("The control before the first step", u, self.control_bounds)
 
+    # Scenes and variables
+
+    @cached_property
+    def scene_problems(self) -> tuple["Problem", ...]:
+        """Each scene as a problem with one trajectory; the problem itself if it has no scenes."""
+        if not self.scenes:
+            return (self,)
+        return tuple(self._scene_problem(k) for k in range(len(self.scenes)))
+
+    def _scene_problem(self, k: int) -> "Problem":
+        scene, label = self.scenes[k], f"scene {self.scene_name(k)}"
+        model = self.model if scene.model is None else scene.model
+        check_same_parameters(label, self.model, model)
+        before = scene.previous_control
+        names = self.variable_names if scene.controls is None and model.n_controls else ()
+        try:
+            return replace(
+                self,
+                model=model,
+                steps=self.steps if scene.steps is None else scene.steps,
+                terms=(*self.terms, *scene.terms),
+                x0=self.x0 if scene.x0 is None else scene.x0,
+                previous_control=self.previous_control if before is None else before,
+                controls=scene.controls,
+                scenes=(),
+                variables=tuple(
+                    variable
+                    for variable, name in zip(self.variables, self.variable_names, strict=True)
+                    if name != CONTROLS or name in names
+                ),
+            )
+        except InputError as error:
+            raise InputError(f"In {label}: {error}") from None
+
+    def scene_name(self, k: int) -> str:
+        """Return the name of scene k; its number, from 1, if it has none."""
+        return (self.scenes[k].name if self.scenes else "") or str(k + 1)
+
+    @property
+    def scene_weights(self) -> tuple[float, ...]:
+        """The factor on the objective of each scene."""
+        return tuple(scene.weight for scene in self.scenes) or (1.0,)
+
+    @property
+    def variable_names(self) -> tuple[str, ...]:
+        """The names of the variables, as given."""
+        return tuple(v.name if isinstance(v, Variable) else v for v in self.variables)
+
+    @cached_property
+    def layout(self) -> VariableLayout:
+        """All variables as one vector."""
+        return layout_of(self)
+
+    @cached_property
+    def parameter_values(self) -> Array:
+        """The parameters (n_params,) of the model."""
+        return self.model.params.flat if self.params is None else np.asarray(self.params, float)
+
+    @cached_property
+    def fixed_controls(self) -> Array:
+        """Controls (steps, n_controls) where they are no variable."""
+        if self.controls is None:
+            return np.tile(self.model.neutral_controls(), (self.steps, 1))
+        if CONTROLS in self.variable_names:
+            raise InputError(
+                "The controls are fixed and a variable; omit controls=... or the variable "
+                "'controls'."
+            )
+        shape = (self.steps, self.model.n_controls)
+        return finite_array("The fixed controls", self.controls, shape)
+
+    def check_plannable(self) -> None:
+        """Raise InputError unless the variables are the controls of one trajectory, and all terms
+        are sums over steps that planners use."""
+        if self.scenes or self.variable_names != (CONTROLS,):
+            what = f"{len(self.scenes)} scenes" if self.scenes else ", ".join(self.variable_names)
+            raise InputError(
+                f"Planners optimise the controls of one scene, but this problem has {what}; use "
+                "pl.optimise(problem)."
+            )
+        if self.extra_costs:
+            raise InputError(
+                "Planners take terms of effectors, states and controls only, not functions or "
+                "accumulators; use pl.optimise(problem)."
+            )
+
     @cached_property
     def control_bounds(self) -> tuple[ControlBound, ...]:
         """All bounds on the controls, first the limits of the actuators."""
@@ -152,8 +281,13 @@ class Problem:
         return bounds
 
     @cached_property
-    def _attached(self) -> tuple[Observation | ControlCost, ...]:
-        return tuple(part for term in self.terms for part in term.attach(self.model, self.steps))
+    def attached_terms(self) -> tuple[tuple[Any, ...], ...]:
+        """The observations and costs of each term."""
+        return tuple(tuple(term.attach(self.model, self.steps)) for term in self.terms)
+
+    @cached_property
+    def _attached(self) -> tuple[Any, ...]:
+        return tuple(part for parts in self.attached_terms for part in parts)
 
     @cached_property
     def observations(self) -> tuple[Observation, ...]:
@@ -169,6 +303,15 @@ class Problem:
     def control_costs(self) -> tuple[ControlCost, ...]:
         """Terms that depend on the controls alone."""
         return tuple(part for part in self._attached if isinstance(part, ControlCost))
+
+    @cached_property
+    def extra_costs(self) -> tuple[AccumulatedCost, ...]:
+        """Terms that are functions of the state, or combinations of the costs of steps."""
+        return tuple(
+            AccumulatedCost(functions=(part,)) if isinstance(part, FunctionCost) else part
+            for part in self._attached
+            if isinstance(part, FunctionCost | AccumulatedCost)
+        )
 
     @cached_property
     def constraint_rows(self) -> tuple[ConstraintRow, ...]:
@@ -202,9 +345,29 @@ class Problem:
             observation.loss.value(y)
             for observation, y in zip(self.observations, values, strict=True)
         )
-        return float(
-            total + sum(cost.value(controls, self.previous_control) for cost in self.control_costs)
+        total = total + sum(
+            cost.value(controls, self.previous_control) for cost in self.control_costs
         )
+        if self.extra_costs:
+            total = total + self._extra_value(states, controls)
+        return float(total)
+
+    def _extra_value(self, states: Array, controls: Array) -> float:
+        before, p = self.previous_control, self.parameter_values
+        costs = [
+            np.concatenate(
+                [
+                    [
+                        one.loss.value(one.evaluate(states, controls, before))
+                        for one in extra.observations
+                    ],
+                    [f.value(states[f.step], controls[f.step - 1], p) for f in extra.functions],
+                    *(control_step_costs(cost, controls, before) for cost in extra.control_costs),
+                ]
+            )
+            for extra in self.extra_costs
+        ]
+        return total_cost(self.extra_costs, costs)
 
     def limit_violation(self, controls: Array) -> float:
         """Return the largest violation of a control bound, relative to its width (0: none)."""
@@ -275,6 +438,26 @@ class ObservationTerm:
 
     def attach(self, model: Dynamics, steps: int) -> tuple[Observation, ...]:
         return self.observations
+
+
+def scenes_of(problem: Problem) -> list[Problem]:
+    """Return each scene of a problem as a problem with one trajectory and the same variables.
+
+    >>> import numpy as np, pliant as pl
+    >>> robot = pl.Robot(
+    ...     shape=pl.PointMass(points=[[0.0, 0.0]]),
+    ...     actuators={"jet": pl.actuators.Thrust(point=(0.0, 0.0))},
+    ... )
+    >>> goal = pl.problem.StateGoal(part="position", target=(0.1, 0.0), time=0.5)
+    >>> problem = pl.Problem(
+    ...     model=pl.ImplicitEuler(robot, dt=0.1),
+    ...     terms=[goal],
+    ...     scenes=[pl.problem.Scene(5), pl.problem.Scene(8)],
+    ... )
+    >>> [scene.steps for scene in pl.problem.scenes_of(problem)]
+    [5, 8]
+    """
+    return list(problem.scene_problems)
 
 
 def tracking_terms(
