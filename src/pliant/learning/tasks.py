@@ -98,7 +98,7 @@ class ControlTask:
         for limit in self.limits:
             bound = limit.attach(model)
             before = np.clip(before, bound.lower, bound.upper) if not bound.order else before
-        return Problem(
+        problem = Problem(
             model=model,
             steps=self.steps,
             terms=self.terms,
@@ -106,6 +106,8 @@ class ControlTask:
             previous_control=before,
             limits=self.limits,
         )
+        problem.check_plannable()
+        return problem
 
     def observer_of(self, model: Dynamics) -> Observer:
         """Return the observer of a model's states."""

@@ -68,6 +68,7 @@ def plan(
     problem = _problem(
         model, terms, steps, {name: kwargs.pop(name) for name in PROBLEM_FIELDS if name in kwargs}
     )
+    problem.check_plannable()
     chosen = best_method(problem.model) if method is None else method
     planner = chosen if callable(chosen) else planner_named(chosen)
     if progress is not None:

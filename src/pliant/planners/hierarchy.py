@@ -200,6 +200,7 @@ def plan_refined(
         Problem,
         "make one with pl.Problem(model=..., steps=..., terms=[...])",
     )
+    problem.check_plannable()
     model = _refinable(problem.model)
     options = checked_options(options)
     if not is_integer(points) or points < 1:

@@ -241,6 +241,7 @@ class SearchLog:
 
     def __post_init__(self) -> None:
         checked_options(self.options)
+        self.problem.check_plannable()
 
     def evaluate_guess(self, guess: Array | None) -> Evaluation:
         """Evaluate the guess, the saved controls or the default guess, projected to the limits.

@@ -251,6 +251,7 @@ def mpc(
         "The plan of mpc", plan, Plan, "give what a planner returned, not its controls alone"
     )
     effectors = (effectors,) if isinstance(effectors, str) else effectors
+    problem.check_plannable()
     require_kind(
         "The model of mpc",
         problem.model,

@@ -22,6 +22,7 @@ from pliant.problem.observations import (
     Observation,
     QuadraticLoss,
     check_analytic,
+    check_vjp,
     jacobian,
     weighted_hessian,
 )
@@ -157,8 +158,11 @@ class StateConstraint:
     inside : the set, such as Interval(lower=..., upper=...)
     function : analytic, (n,) -> (m,); None for y itself
     time : one or several times [s]; None for every step
+    vjp : (y (n,), c (m,)) -> (n,), the transposed derivative of the function times c. Give it for
+        large parts: without it the derivative takes n evaluations of the function.
 
-    Planners raise InputError if the function is not analytic or the set has another size.
+    Planners raise InputError if the function is not analytic, the vjp is not its derivative or the
+    set has another size.
 
     >>> import pliant as pl
     >>> within_limits = pl.problem.StateConstraint(
@@ -170,6 +174,7 @@ class StateConstraint:
     inside: ConvexSet
     function: Callable[[Array], Array] | None = None
     time: float | Sequence[float] | None = None
+    vjp: Callable[[Array, Array], Array] | None = None
 
     @property
     def label(self) -> str:
@@ -180,10 +185,17 @@ class StateConstraint:
         """Return one ConstraintRow for each time."""
         name = f"The constraint on '{self.part}'"
         rows = state_rows(model, self.part, name)
-        function = self.function or (lambda y: y)
-        check_set(name, self.inside, check_analytic(name, function, rows.shape[0]))
+        function, vjp = self.function or (lambda y: y), self.vjp
+        if self.function is None:
+            vjp = lambda y, c: c  # noqa: E731
+        shape = (
+            check_analytic(name, function, rows.shape[0])
+            if vjp is None
+            else check_vjp(name, function, vjp, rows @ model.initial_state())
+        )
+        check_set(name, self.inside, shape)
         at = steps_at_times(name, self.time, steps, model.dt)
-        return constraint_rows(self.part, (rows,), function, self.inside, at)
+        return constraint_rows(self.part, (rows,), function, self.inside, at, vjp)
 
 
 def check_set(name: str, inside: ConvexSet, shape: tuple[int, ...]) -> None:
@@ -205,6 +217,7 @@ def constraint_rows(
     function: Callable[[Array], Array],
     inside: ConvexSet,
     steps: Sequence[int],
+    vjp: Callable[[Array, Array], Array] | None = None,
 ) -> list["ConstraintRow"]:
     """Return one ConstraintRow for each step."""
     zero = QuadraticLoss(target=np.zeros(rows[0].shape[0]), weight=0.0)
@@ -213,6 +226,7 @@ def constraint_rows(
             observation=Observation(name=name, step=k, states=rows, loss=zero),
             function=function,
             inside=inside,
+            vjp=vjp,
         )
         for k in steps
     ]
@@ -258,6 +272,13 @@ class ConstraintRow:
     observation: Observation
     function: Callable[[Array], Array]
     inside: ConvexSet
+    vjp: Callable[[Array, Array], Array] | None = None  # (y, c) -> J(y)^T c
+
+    def jacobian(self, y: Array) -> Array:
+        """Return the derivative (m, n) of the function."""
+        if self.vjp is None:
+            return jacobian(self.function, y)
+        return np.array([self.vjp(y, c) for c in np.eye(len(self.function(y)))])
 
     def violation(self, y: Array) -> float:
         """Return the distance of function(y) from its set; infinite if function(y) has NaN."""
@@ -287,6 +308,8 @@ class AugmentedLagrangianLoss:
         force = self.next_multiplier(y)
         if not force.any():
             return np.zeros_like(y)
+        if self.constraint_row.vjp is not None:
+            return self.constraint_row.vjp(y, force)
         return jacobian(self.constraint_row.function, y).T @ force
 
     def gauss_newton_factor(self, y: Array) -> Array:
@@ -295,11 +318,11 @@ class AugmentedLagrangianLoss:
         outside = np.sqrt(self.penalty) * (np.eye(len(z)) - projection)
         if not outside.any():
             return np.zeros((0, len(y)))
-        return outside @ jacobian(self.constraint_row.function, y)
+        return outside @ self.constraint_row.jacobian(y)
 
     def hessian(self, y: Array) -> Array:
         function = self.constraint_row.function
-        z, J = self._shifted(y), jacobian(function, y)
+        z, J = self._shifted(y), self.constraint_row.jacobian(y)
         projection = self.constraint_row.inside.projection_jacobian(z)
         inner = self.penalty * (np.eye(len(z)) - projection)
         return J.T @ inner @ J + weighted_hessian(function, y, self.next_multiplier(y))

@@ -7,7 +7,7 @@ quadratic function of the controls alone, equal at every step, with a banded Hes
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,12 +27,23 @@ class Loss(Protocol):
     def hessian(self, y: Array) -> Array: ...  # (m, m), exact
 
 
+@runtime_checkable
+class SquaredLoss(Loss, Protocol):
+    """A loss 1/2 |residuals(y)|^2; `gauss_newton_factor` is the derivative of the residuals."""
+
+    def residuals(self, y: Array) -> Array: ...  # (r,)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class QuadraticLoss:
     """The loss 1/2 weight |y - target|^2."""
 
     target: Array  # (m,)
     weight: float
+
+    def residuals(self, y: Array) -> Array:
+        """Return the residuals (m,), whose derivative is `gauss_newton_factor`."""
+        return np.sqrt(self.weight) * (y - self.target)
 
     def value(self, y: Array) -> float:
         return 0.5 * self.weight * float((y - self.target) @ (y - self.target))
@@ -73,6 +84,10 @@ class LeastSquaresLoss:
     residual: Callable[[Array], Array]  # (m,) -> (r,)
     weight: float
 
+    def residuals(self, y: Array) -> Array:
+        """Return the residuals (r,), whose derivative is `gauss_newton_factor`."""
+        return np.sqrt(self.weight) * self.residual(y)
+
     def value(self, y: Array) -> float:
         r = self.residual(y)
         return 0.5 * self.weight * float(r @ r)
@@ -111,6 +126,38 @@ def check_analytic(name: str, f: Callable[[Array], Array], m: int) -> tuple[int,
             f"{name}: its function is not analytic, so complex-step differentiation fails; write "
             "sqrt(sum(y**2)) for a norm or an absolute value, and smooth functions for min and "
             "max."
+        )
+    return np.shape(value)
+
+
+def check_vjp(
+    name: str, f: Callable[[Array], Array], vjp: Callable[[Array, Array], Array], at: Array
+) -> tuple[int, ...]:
+    """Return the shape of f(y) for y of the shape of `at` (n,).
+
+    Raises InputError unless f returns a vector and its vjp agrees with a finite difference along
+    one direction, at a point beside `at`.
+    """
+    rng, size = np.random.default_rng(0), float(np.abs(at).max(initial=0.0)) or 1.0
+    y = at + 0.01 * size * rng.standard_normal(len(at))
+    value = f(y)
+    if np.ndim(value) != 1:
+        raise InputError(
+            f"{name}: its function returns {np.shape(value) or 'a number'}, but a vector (m,) is "
+            "needed; wrap it in np.array([...])."
+        )
+    c, d = rng.standard_normal(len(value)), 1e-6 * size * rng.standard_normal(len(y))
+    slope = np.asarray(vjp(y, c), float)
+    if slope.shape != y.shape:
+        raise InputError(f"{name}: its vjp returns {slope.shape}; it must return {y.shape}.")
+    difference = 0.5 * float(c @ (f(y + d) - f(y - d)))
+    allowed = 1e-4 * (float(np.abs(slope) @ np.abs(d)) + abs(difference)) + 1e-13 * float(
+        np.abs(c) @ np.abs(value)
+    )
+    if np.isfinite(difference) and not abs(float(slope @ d) - difference) <= allowed:
+        raise InputError(
+            f"{name}: its vjp gives {float(slope @ d) / 1e-6:.6g} along a test direction, but "
+            f"differences of its function give {difference / 1e-6:.6g}; correct the vjp."
         )
     return np.shape(value)
 

@@ -1,0 +1,144 @@
+"""Constraints of a scene as rows between bounds: those of the problem, and limits on rates."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pliant.core import Array, InputError, Linearizable
+from pliant.optimisation.scene_rows import stencil_jacobian
+from pliant.optimisation.scene_run import SceneRun
+from pliant.planners.checkpoints import Checkpoints
+from pliant.planners.reverse_run import Adjoint, ReverseRun, RunFailed
+from pliant.problem import (
+    Ball,
+    ConstraintRow,
+    ControlBound,
+    Interval,
+    Observation,
+    Problem,
+    apply_stencil,
+)
+from pliant.problem.variables import CONTROLS
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SceneConstraints:
+    """The constraints of one scene: lower <= rows <= upper."""
+
+    problem: Problem
+
+    @property
+    def extra(self) -> tuple[Observation, ...]:
+        """The observations of the constraints."""
+        return tuple(row.observation for row in self.problem.constraint_rows)
+
+    @cached_property
+    def limits(self) -> list[ControlBound]:
+        """The limits on rates and accelerations of controls that are variables."""
+        if CONTROLS not in self.problem.variable_names:
+            return []
+        return [bound for bound in self.problem.control_bounds if bound.order > 0]
+
+    @cached_property
+    def bounds(self) -> tuple[Array, Array]:
+        """The lower and upper bounds (m,) each."""
+        x, u = self.problem.initial_state, self.problem.fixed_controls[:1]
+        pairs = [
+            row_bounds(row, row.observation.evaluate(_Repeated(x), _Repeated(u[0]), u[0]))
+            for row in self.problem.constraint_rows
+        ]
+        pairs += [
+            (np.tile(bound.lower, self.problem.steps), np.tile(bound.upper, self.problem.steps))
+            for bound in self.limits
+        ]
+        lower, upper = (np.concatenate([np.zeros(0), *side]) for side in zip(*pairs, strict=True)) if pairs else (np.zeros(0), np.zeros(0))
+        return lower, upper
+
+    def values(self, run: ReverseRun) -> Array:
+        """Return the rows (m,) of a finished run."""
+        seen = run.values[run.first_extra :]
+        rows = [
+            row_value(row, y) for row, y in zip(self.problem.constraint_rows, seen, strict=True)
+        ]
+        before = self.problem.previous_control
+        rows += [apply_stencil(b.stencil, run.controls, before).ravel() for b in self.limits]
+        found = np.concatenate([np.zeros(0), *rows])
+        if not np.all(np.isfinite(found)):
+            raise RunFailed("a constraint is not finite")
+        return found
+
+    def adjoints(self, run: ReverseRun) -> list[Adjoint]:
+        """Return an adjoint for every row of the constraints on states."""
+        out = []
+        for index, row in enumerate(self.problem.constraint_rows, start=run.first_extra):
+            out += [run.adjoint({index: slope}) for slope in row_jacobian(row, run.values[index])]
+        return out
+
+    def jacobian(self, scene: SceneRun, checkpoints: Checkpoints) -> tuple[ReverseRun, Array]:
+        """Return the finished run of a scene with `extra` and the derivative (m, n) of the rows.
+
+        It takes forward sensitivities if they are available and cheaper, else one adjoint for
+        each row, all in one sweep.
+        """
+        n_rows = len(self.bounds[0]) - sum(len(b.lower) * self.problem.steps for b in self.limits)
+        if isinstance(self.problem.model, Linearizable) and scene.layout.size < n_rows:
+            run, observed = scene.observe_jacobian()
+            rows = [
+                row_jacobian(row, y) @ J
+                for row, y, J in zip(
+                    self.problem.constraint_rows,
+                    run.values[run.first_extra :],
+                    observed[run.first_extra :],
+                    strict=True,
+                )
+            ]
+        else:
+            run, _, found = scene.gradients(checkpoints, self.adjoints)
+            rows = [g[None] for g in found]
+        rows += [stencil_jacobian(scene, bound.stencil) for bound in self.limits]
+        return run, np.concatenate([np.zeros((0, scene.layout.size)), *rows])
+
+
+@dataclass(frozen=True)
+class _Repeated:
+    """An array whose rows are all the same."""
+
+    row: Array
+
+    def __getitem__(self, k: int) -> Array:
+        return self.row
+
+
+def row_value(row: ConstraintRow, y: Array) -> Array:
+    """Return the value (m,) of a constraint; for a ball the squared distance from its centre."""
+    c = row.function(y)
+    if isinstance(row.inside, Ball):
+        r = c - np.asarray(row.inside.center, float)
+        return np.array([r @ r])
+    return c
+
+
+def row_jacobian(row: ConstraintRow, y: Array) -> Array:
+    """Return the derivative (m, n) of `row_value`."""
+    J = row.jacobian(y)
+    if isinstance(row.inside, Ball):
+        return 2.0 * (row.function(y) - np.asarray(row.inside.center, float))[None] @ J
+    return J
+
+
+def row_bounds(row: ConstraintRow, y: Array) -> tuple[Array, Array]:
+    """Return the bounds of `row_value`. Raises InputError for other sets."""
+    if isinstance(row.inside, Ball):
+        return np.array([-np.inf]), np.array([row.inside.radius**2])
+    if isinstance(row.inside, Interval):
+        m = len(row.function(y))
+        lower, upper = (
+            np.array(np.broadcast_to(np.asarray(side, float), (m,)))
+            for side in (row.inside.lower, row.inside.upper)
+        )
+        return lower, upper
+    raise InputError(
+        f"The constraint on '{row.observation.name}' has the set {type(row.inside).__name__}; "
+        "give an Interval or a Ball to optimise."
+    )
