@@ -7,7 +7,9 @@ from pliant.core import Array
 STEP = 1e-5  # of a scaled variable: truncation and round-off errors are then about equal
 
 
-def difference_points(z: Array, index: int, bounds: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+def difference_points(
+    z: Array, index: int, bounds: tuple[Array, Array]
+) -> tuple[Array, Array, Array]:
     """Return two points (n,) each along a variable, and the weights (3,) of the values at them and
     at z in the quotient: central, or one-sided of second order at a bound."""
     h = STEP * max(1.0, abs(float(z[index])))

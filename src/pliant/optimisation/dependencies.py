@@ -45,11 +45,7 @@ class Dependencies:
     def _of_controls(parts: tuple[object, ...]) -> bool:
         return all(
             isinstance(part, ControlCost)
-            or (
-                isinstance(part, AccumulatedCost)
-                and not part.observations
-                and not part.functions
-            )
+            or (isinstance(part, AccumulatedCost) and not part.observations and not part.functions)
             for part in parts
         )
 
@@ -84,9 +80,7 @@ class Dependencies:
     def adjoints(self, run: ReverseRun, k: int) -> list[Adjoint]:
         """Return an adjoint for each term to be tested, with generic derivatives by its
         observations: those of its losses vanish at a goal that is reached."""
-        return [
-            self._adjoint(run, run.problem.attached_terms[index]) for index in self.indices(k)
-        ]
+        return [self._adjoint(run, run.problem.attached_terms[index]) for index in self.indices(k)]
 
     def _adjoint(self, run: ReverseRun, parts: tuple[object, ...]) -> Adjoint:
         inner = [

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, Linearizable, Reversible, is_integer, quoted, require_kind
+from pliant.core import (
+    Array,
+    InputError,
+    Linearizable,
+    Reversible,
+    is_integer,
+    quoted,
+    require_kind,
+)
 from pliant.optimisation.central_differences import difference_points, quotients
 from pliant.optimisation.dependencies import Dependencies
 from pliant.optimisation.objective import Indices, ObjectiveEvaluation
@@ -126,12 +134,13 @@ class ProblemObjective:
         chosen, total, g, rows = self._chosen(samples), 0.0, np.zeros(self.layout.size), []
         for count, k in enumerate(chosen, start=1):
             try:
-                run, by_z = self._scene_gradient(k, z)
+                run, adjoints, gradients = self._scene_gradients(k, z)
                 rows.append(self.scene_constraints[k].values(run))
             except FAILURES as why:
                 return self._failure(k, why, 2 * count)
+            self.dependencies.record(k, adjoints[1:], gradients[1:])
             total += self.problem.scene_weights[k] * run.cost
-            g += self.problem.scene_weights[k] * by_z
+            g += self.problem.scene_weights[k] * gradients[0]
         return ObjectiveEvaluation(
             value=total,
             gradient=g,
@@ -139,16 +148,129 @@ class ProblemObjective:
             simulations=2 * len(chosen),
         )
 
-    def _scene_gradient(self, k: int, z: Array) -> tuple[ReverseRun, Array]:
-        """Return the finished run of a scene and its gradient (n,). The first call also tests which
-        terms depend on the variables."""
+    def _scene_gradients(self, k: int, z: Array) -> tuple[ReverseRun, list[Adjoint], list[Array]]:
+        """Return the finished run of a scene and the gradients (n,) of its objective and of terms
+        that are still to be tested."""
 
         def outputs(run: ReverseRun) -> list[Adjoint]:
             return [run.objective_adjoint(), *self.dependencies.adjoints(run, k)]
 
-        run, adjoints, gradients = self.scene(k, z).gradients(self.checkpoints, outputs)
-        self.dependencies.record(k, adjoints[1:], gradients[1:])
-        return run, gradients[0]
+        return self.scene(k, z).gradients(self.checkpoints, outputs)
+
+    # Residuals
+
+    def residuals(self, z: Array) -> ObjectiveEvaluation:
+        """Return the residuals (r,) of all terms; half their squared norm is the value.
+
+        Raises InputError if a term is not a sum of squares.
+        """
+        self._require_squares()
+        found = []
+        for k in range(self.n_samples):
+            try:
+                found.append(self._scene_residuals(k, z))
+            except FAILURES as why:
+                return self._failure(k, why, k + 1)
+        r = np.concatenate(found)
+        return ObjectiveEvaluation(value=0.5 * float(r @ r), residuals=r, simulations=len(found))
+
+    def jacobian(self, z: Array) -> ObjectiveEvaluation:
+        """Return the residuals (r,) and their derivative (r, n).
+
+        It uses `linearize` of the model, or central differences of scaled variables.
+        """
+        self._require_squares()
+        found, count = [], 0.0
+        for k in range(self.n_samples):
+            try:
+                r, J, simulations = self._scene_jacobian(k, z)
+            except FAILURES as why:
+                return self._failure(k, why, count + 1)
+            found.append((r, J))
+            count += simulations
+        r, J = (np.concatenate(part) for part in zip(*found, strict=True))
+        self._check_rows(found)
+        value = 0.5 * float(r @ r)
+        return ObjectiveEvaluation(
+            value=value, gradient=J.T @ r, residuals=r, jacobian=J, simulations=count
+        )
+
+    def _scene_residuals(self, k: int, z: Array) -> Array:
+        return run_residuals(self.scene(k, z).simulate(), self.problem.scene_weights[k])
+
+    def _scene_jacobian(self, k: int, z: Array) -> tuple[Array, Array, float]:
+        """Return the residuals, their derivative and the number of simulations."""
+        if isinstance(self.problem.scene_problems[k].model, Linearizable):
+            r, J = residual_jacobian(self.scene(k, z), self.problem.scene_weights[k])
+            return r, J, 2.0
+        r = self._scene_residuals(k, z)
+        columns = [
+            j for block in self.layout.of_scene(k) for j in range(self.layout.size)[block.at]
+        ]
+        jobs, weights = [], []
+        for j in columns:
+            a, b, w = difference_points(np.asarray(z, float), j, self.bounds)
+            jobs += [(k, a), (k, b)]
+            weights.append(w)
+        results: dict[int, Array] = {}
+        workers = make_workers(self._scene_residuals, workers=self.workers)
+        try:
+            results.update(workers.map(jobs))
+        finally:
+            workers.close()
+        J = np.zeros((len(r), self.layout.size))
+        for i, j in enumerate(columns):
+            J[:, j] = quotients((results[2 * i], results[2 * i + 1], r), weights[i])
+        return r, J, 1.0 + len(jobs)
+
+    def _require_squares(self) -> None:
+        for scene in self.problem.scene_problems:
+            check_squares(scene)
+
+    def _check_rows(self, found: list[tuple[Array, Array]]) -> None:
+        """Raise InputError if the residuals of a whole scene depend on no variable."""
+        for k, (_, J) in enumerate(found):
+            if len(J) and not J.any():
+                names = ", ".join(self.problem.variable_names)
+                raise InputError(
+                    f"The terms of scene {self.problem.scene_name(k)} do not depend on any "
+                    f"variable ({names}); omit the scene, or name other variables."
+                )
+
+    # Constraints
+
+    @cached_property
+    def scene_constraints(self) -> tuple[SceneConstraints, ...]:
+        """The constraints of each scene."""
+        return tuple(SceneConstraints(problem=scene) for scene in self.problem.scene_problems)
+
+    @cached_property
+    def constraint_bounds(self) -> tuple[Array, Array]:
+        """The lower and upper bounds (m,) of the constraints, scene after scene: those of the
+        problem, then limits on rates and accelerations."""
+        lower, upper = zip(*(rows.bounds for rows in self.scene_constraints), strict=True)
+        return np.concatenate(lower), np.concatenate(upper)
+
+    def constraints(self, z: Array) -> ObjectiveEvaluation:
+        """Return the constraints (m,) and the value."""
+        return self.value(z)
+
+    def constraint_jacobian(self, z: Array) -> ObjectiveEvaluation:
+        """Return the constraints (m,) and their derivative (m, n)."""
+        self._require_gradients()
+        values, rows = [], []
+        for k, constraints in enumerate(self.scene_constraints):
+            try:
+                run, J = constraints.jacobian(self.scene(k, z), self.checkpoints)
+                values.append(constraints.values(run))
+            except FAILURES as why:
+                return self._failure(k, why, 2.0 * (k + 1))
+            rows.append(J)
+        return ObjectiveEvaluation(
+            constraints=np.concatenate(values),
+            constraint_jacobian=np.concatenate(rows),
+            simulations=2.0 * self.n_samples,
+        )
 
     def _require_gradients(self) -> None:
         for scene in self.problem.scene_problems:

@@ -43,16 +43,22 @@ class SceneConstraints:
     @cached_property
     def bounds(self) -> tuple[Array, Array]:
         """The lower and upper bounds (m,) each."""
-        x, u = self.problem.initial_state, self.problem.fixed_controls[:1]
+        problem, x = self.problem, self.problem.initial_state
+        states = np.broadcast_to(x, (problem.steps + 1, len(x)))  # only their sizes matter
+        controls, before = problem.fixed_controls, problem.previous_control
         pairs = [
-            row_bounds(row, row.observation.evaluate(_Repeated(x), _Repeated(u[0]), u[0]))
-            for row in self.problem.constraint_rows
+            row_bounds(row, row.observation.evaluate(states, controls, before))
+            for row in problem.constraint_rows
         ]
         pairs += [
             (np.tile(bound.lower, self.problem.steps), np.tile(bound.upper, self.problem.steps))
             for bound in self.limits
         ]
-        lower, upper = (np.concatenate([np.zeros(0), *side]) for side in zip(*pairs, strict=True)) if pairs else (np.zeros(0), np.zeros(0))
+        lower, upper = (
+            (np.concatenate([np.zeros(0), *side]) for side in zip(*pairs, strict=True))
+            if pairs
+            else (np.zeros(0), np.zeros(0))
+        )
         return lower, upper
 
     def values(self, run: ReverseRun) -> Array:
@@ -98,16 +104,6 @@ class SceneConstraints:
             rows = [g[None] for g in found]
         rows += [stencil_jacobian(scene, bound.stencil) for bound in self.limits]
         return run, np.concatenate([np.zeros((0, scene.layout.size)), *rows])
-
-
-@dataclass(frozen=True)
-class _Repeated:
-    """An array whose rows are all the same."""
-
-    row: Array
-
-    def __getitem__(self, k: int) -> Array:
-        return self.row
 
 
 def row_value(row: ConstraintRow, y: Array) -> Array:

@@ -15,10 +15,7 @@ def check_squares(problem: Problem) -> None:
     plain = [cost for cost in costs if cost.by != "sum" or cost.functions]
     losses = [one for one in problem.observations if not isinstance(one.loss, SquaredLoss)]
     inner = [
-        one
-        for cost in costs
-        for one in cost.observations
-        if not isinstance(one.loss, SquaredLoss)
+        one for cost in costs for one in cost.observations if not isinstance(one.loss, SquaredLoss)
     ]
     if plain or losses or inner:
         what = (

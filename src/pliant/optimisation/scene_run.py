@@ -2,10 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from pliant.core import Array, InputError, Linearizable, StepError
+from pliant.core import (
+    Array,
+    InputError,
+    Linearizable,
+    ParametrisedStart,
+    StepError,
+    initial_state_at,
+)
 from pliant.planners.checkpoints import Checkpoints, run_schedule, sweep
 from pliant.planners.reverse_run import Adjoint, ReverseRun, RunFailed
 from pliant.problem import Observation, Problem, SceneInputs, VariableLayout
@@ -33,9 +41,16 @@ class SceneRun:
         """Return the controls, the parameters and the change of the initial state."""
         return self.layout.inputs(self.z, self.k)
 
+    @property
+    def starts_by_params(self) -> bool:
+        """Whether the initial state depends on the parameters."""
+        return self.problem.x0 is None and isinstance(self.problem.model, ParametrisedStart)
+
     def start(self, inputs: SceneInputs) -> Array:
         """Return the initial state (n_state,)."""
         x, space = self.problem.initial_state, self.problem.model.space
+        if self.starts_by_params and inputs.params is not None:
+            x = initial_state_at(self.problem.model, inputs.params)
         return x if inputs.change is None else space.integrate(x, inputs.change)
 
     def begin(self) -> ReverseRun:
@@ -74,10 +89,18 @@ class SceneRun:
         space, inputs = self.problem.model.space, self.inputs()
         change = np.zeros(space.tangent_size) if inputs.change is None else inputs.change
         by_change = space.integrate_vjp(self.problem.initial_state, change, adjoint.state)
-        g = self.layout.gradient(self.z, self.k, adjoint.controls, adjoint.params, by_change)
+        by_params = adjoint.params
+        if self.starts_by_params:
+            by_params = by_params + self._by_start(inputs, adjoint.state)
+        g = self.layout.gradient(self.z, self.k, adjoint.controls, by_params, by_change)
         if not np.all(np.isfinite(g)):
             raise RunFailed("the gradient is not finite")
         return g
+
+    def _by_start(self, inputs: SceneInputs, x_bar: Array) -> Array:
+        """Return the share (n_params,) of the initial state in the gradient by the parameters."""
+        model: Any = self.problem.model
+        return np.asarray(model.initial_state_pullback(x_bar, inputs.params))
 
     def observe_jacobian(self) -> tuple[ReverseRun, list[Array]]:
         """Return the run after its last step and the derivative (m, n) of each observation by z, by
@@ -93,8 +116,9 @@ class SceneRun:
             step = run.step(k, x)
             du = tangents.controls(k, model.n_controls)
             active |= du.any(axis=0)
+            blocks = (S, du, tangents.params)
             S[:, active] = model.linearize(step).jvp(
-                S[:, active], du[:, active], tangents.params[:, active]
+                *(np.ascontiguousarray(block[:, active]) for block in blocks)
             )
             x = step.x
             add_state_rows(run, out, k + 1, S)
@@ -111,11 +135,14 @@ class SceneRun:
         moved = layout.changes(self.z, self.k, INITIAL, space.tangent_size)
         params = layout.changes(self.z, self.k, "params", problem.model.params.size)
         initial = space.integrate_jvp(problem.initial_state, change, moved)
+        if self.starts_by_params:
+            rows = [self._by_start(inputs, e) for e in np.eye(space.size)]
+            initial = initial + np.array(rows) @ params
         return Tangents(
             run=self,
             initial=initial,
             params=params,
-            always=params.any(axis=0) | initial.any(axis=0),
+            always=np.asarray(params.any(axis=0) | initial.any(axis=0)),
         )
 
 

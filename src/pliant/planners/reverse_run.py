@@ -30,6 +30,7 @@ class Adjoint:
     controls: Array  # (steps, n_controls), filled from the last step to the first
     params: Array  # (n_params,)
     functions: dict[int, float] = field(default_factory=dict)  # index -> factor of a FunctionCost
+    seen: bool = False  # whether a function had a derivative that is not zero
 
 
 class ReverseRun:
@@ -197,6 +198,7 @@ class ReverseRun:
                 by_x, by_u, by_p = self.functions[index].gradient(
                     x, self.controls[k - 1], self.p_values
                 )
+                adjoint.seen |= any(part.any() for part in (by_x, by_u, by_p))
                 adjoint.state = adjoint.state + factor * by_x
                 adjoint.controls[k - 1] += factor * by_u
                 adjoint.params = adjoint.params + factor * by_p

@@ -187,7 +187,7 @@ class StateConstraint:
         rows = state_rows(model, self.part, name)
         function, vjp = self.function or (lambda y: y), self.vjp
         if self.function is None:
-            vjp = lambda y, c: c  # noqa: E731
+            vjp = lambda y, c: c
         shape = (
             check_analytic(name, function, rows.shape[0])
             if vjp is None

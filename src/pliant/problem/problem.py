@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pliant.argument_checks import check_steps
-from pliant.core import Array, Dynamics, InputError, counted, finite_array, require_kind
+from pliant.core import (
+    Array,
+    Dynamics,
+    InputError,
+    counted,
+    finite_array,
+    initial_state_at,
+    require_kind,
+)
 from pliant.problem.accumulators import AccumulatedCost, control_step_costs, total_cost
 from pliant.problem.constraints import ConstraintRow, ConstraintTerm
 from pliant.problem.function_costs import FunctionCost
@@ -170,7 +178,7 @@ class Problem:
     def initial_state(self) -> Array:
         """Initial state (n_state,)."""
         return (
-            self.model.initial_state()
+            initial_state_at(self.model, None if self.params is None else self.parameter_values)
             if self.x0 is None
             else finite_array("The first state", self.x0, (self.model.space.size,))
         )

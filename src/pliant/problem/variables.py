@@ -366,6 +366,12 @@ def _initial_block(
             "states; give them the same x0, or take scenes='each'."
         )
     size = target.stop - target.start
+    x, changed = scene.initial_state, range(index, index + 1) if part else range(len(sizes))
+    largest = [np.abs(x[space.starts[j] : space.starts[j + 1]]).max(initial=0.0) for j in changed]
+    typical = [
+        1.0 if space.parts[j] in space.quaternions else most or 1.0
+        for j, most in zip(changed, largest, strict=True)
+    ]
     reference = np.zeros(size) if rotated else values[0]
     first = _entries(variable.name, variable.start, (size,), reference, "start")
     return _block(
@@ -379,6 +385,7 @@ def _initial_block(
         first=first,
         reference=reference,
         range_=(np.full(size, -np.inf), np.full(size, np.inf)),
+        typical=np.repeat(typical, [sizes[j] for j in changed]),
     )
 
 
@@ -394,6 +401,7 @@ def _block(
     n: int,
     first: Array,
     range_: tuple[Array, Array],
+    typical: Array | None = None,
     log: bool = False,
     **parts: Any,
 ) -> VariableBlock:
@@ -425,7 +433,7 @@ def _block(
         lower=lower,
         upper=upper,
         log=log,
-        scale=_scale(variable, name, shape, first, (lower, upper)),
+        scale=_scale(variable, name, shape, first, (lower, upper), typical),
         **parts,
     )
 
@@ -436,6 +444,7 @@ def _scale(
     shape: tuple[int, ...],
     first: Array,
     bounds: tuple[Array, Array],
+    typical: Array | None,
 ) -> Array:
     """Return the scales (n,). The default is half the width of the bounds of controls, and of two
     bounds that the variable names; else the largest value, or 1."""
@@ -446,7 +455,8 @@ def _scale(
                 "or 'log' for a positive parameter."
             )
         return np.ones(first.size)
-    typical = float(np.abs(first).max(initial=0.0)) or 1.0
+    if typical is None:
+        typical = np.full(first.size, float(np.abs(first).max(initial=0.0)) or 1.0)
     half = 0.5 * (bounds[1] - bounds[0])
     named = variable.lower is not None and variable.upper is not None
     wanted = np.isfinite(half) & (half > 0.0) & (named or name.split("[")[0] == CONTROLS)
