@@ -14,6 +14,7 @@ from pliant.optimisation.objective import (
     Objective,
     ObjectiveEvaluation,
 )
+from pliant.optimisation.problem_objective import ProblemObjective
 from pliant.optimisation.rates import CosineRate
 from pliant.optimisation.result import OptimisationResult, OptimisationRow
 
@@ -33,5 +34,6 @@ __all__ = [
     "OptimisationMethod",
     "OptimisationResult",
     "OptimisationRow",
+    "ProblemObjective",
     "optimise",
 ]
