@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pliant.report import Line, Scene
+from pliant.report import DrawnScene, Line
 
 
 def box_surface(nx, ny, nz):
@@ -64,7 +64,7 @@ def bending_bar(frames=12, cells=(20, 4, 4), **changes):
         "targets": tip[-1] + [0.004, 0.0, 0.006],
         "ground": 0.0,
     }
-    return Scene(**{**options, **changes})
+    return DrawnScene(**{**options, **changes})
 
 
 @pytest.fixture(scope="session")
@@ -98,4 +98,4 @@ def sagging_strip(frames=10, **changes):
         "markers": tip,
         "ground": 0.0,
     }
-    return Scene(**{**options, **changes})
+    return DrawnScene(**{**options, **changes})

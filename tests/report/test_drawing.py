@@ -9,7 +9,7 @@ from PIL import Image
 from scipy.spatial import ConvexHull
 
 from pliant.core import InputError
-from pliant.report import Line, Scene, draw, make_stage, write_picture
+from pliant.report import DrawnScene, Line, draw, make_stage, write_picture
 from pliant.report.camera import project
 from pliant.report.skin import corner_normals, make_skin, normals, outward
 
@@ -66,7 +66,7 @@ def test_plane_body_is_drawn_in_its_colour_above_ground(strip):
 
 def test_values_colour_the_body(strip):
     rising = np.broadcast_to(strip.frames[0][:, 0], strip.frames.shape[:2])
-    scene = Scene(frames=strip.frames, facets=strip.facets, values=rising, value_label="x [m]")
+    scene = DrawnScene(frames=strip.frames, facets=strip.facets, values=rising, value_label="x [m]")
     image = draw(scene, 0, SMALL)
     low, high = image[pixel(scene, [0.01, 0.16])], image[pixel(scene, [0.29, 0.16])]
     assert (
@@ -89,7 +89,7 @@ def test_closer_of_two_sheets_hides_the_other():
     low, high = (np.column_stack([square, np.full(4, z)]) for z in (0.0, 0.5))
     both = np.concatenate([low, high])[None]
     values = np.repeat([[0.0, 1.0]], 4, axis=1)
-    scene = Scene(
+    scene = DrawnScene(
         frames=both, facets=np.concatenate([facets + 4, facets]), values=values, view=(-60.0, 89.0)
     )
     upper = draw(scene, 0, SMALL)[pixel(scene, [0.6, 0.4, 0.5])]
@@ -103,13 +103,13 @@ def test_closer_of_two_sheets_hides_the_other():
 def test_bars_and_particles_are_drawn(corners, dim):
     points = np.linspace([0.1] * dim, [0.5] * dim, 9)
     facets = np.stack([np.arange(8) + i for i in range(corners)], axis=1)
-    scene = Scene(frames=points[None], facets=facets, ground=0.0, thickness=0.05)
+    scene = DrawnScene(frames=points[None], facets=facets, ground=0.0, thickness=0.05)
     assert has_colour_near(draw(scene, 0, SMALL), pixel(scene, points[4]), scene.colour, distance=6)
 
 
 def test_up_axis_points_up():
     tall = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.1, 0.0, 0.0]])
-    scene = Scene(frames=tall[None], facets=[[0, 1, 2]], up=1)
+    scene = DrawnScene(frames=tall[None], facets=[[0, 1, 2]], up=1)
     assert pixel(scene, tall[1])[0] < pixel(scene, tall[0])[0] - 100
 
 
@@ -163,7 +163,7 @@ def test_normals_of_a_sphere_are_smooth():
 def test_invalid_scene_raises(changes, message):
     options = {"frames": np.zeros((2, 4, 3)), "facets": [[0, 1, 2]]}
     with pytest.raises(InputError, match=message):
-        Scene(**{**options, **changes})
+        DrawnScene(**{**options, **changes})
 
 
 def test_invalid_frame_or_picture_size_raises(bar):
@@ -174,4 +174,8 @@ def test_invalid_frame_or_picture_size_raises(bar):
 
 
 def test_scene_of_one_point_can_be_drawn():
-    assert draw(Scene(frames=np.ones((1, 1, 3)), facets=[[0]]), 0, SMALL).shape == (240, 320, 3)
+    assert draw(DrawnScene(frames=np.ones((1, 1, 3)), facets=[[0]]), 0, SMALL).shape == (
+        240,
+        320,
+        3,
+    )

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from pliant.core import InputError
-from pliant.report import Line, Scene, draw, make_stage, palette
+from pliant.report import DrawnScene, Line, draw, make_stage, palette
 from pliant.report.camera import project
 from pliant.report.ground import round_length
 from pliant.report.layers import SHADES, SIGNED
@@ -69,7 +69,7 @@ def test_ball_is_lit_from_the_upper_left():
 
 def test_particles_are_drawn_at_their_positions():
     points = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.5]])
-    scene = Scene(frames=points[None], facets=np.arange(3)[:, None], thickness=0.1)
+    scene = DrawnScene(frames=points[None], facets=np.arange(3)[:, None], thickness=0.1)
     image = draw(scene, 0, SIZE)
     assert all(is_colour(image, pixel(scene, 0, point), scene.colour) for point in points)
     row, column = pixel(scene, 0, points[1])
@@ -80,7 +80,7 @@ def test_particles_are_drawn_at_their_positions():
 
 def test_only_particles_of_facets_are_drawn():
     points = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.5]])
-    scene = Scene(frames=points[None], facets=[[0], [2]], thickness=0.1)
+    scene = DrawnScene(frames=points[None], facets=[[0], [2]], thickness=0.1)
     assert (draw(scene, 0, SIZE)[pixel(scene, 0, points[1])] == 255).all()
 
 
@@ -91,7 +91,7 @@ def test_closer_of_two_particles_hides_the_other():
         (1, [0.0, 1.0]),
     ):  # the upper particle is dark for both orders of the list
         points = np.array([above, below] if order == 0 else [below, above])
-        scene = Scene(
+        scene = DrawnScene(
             frames=points[None],
             facets=[[0], [1]],
             values=np.array([values]),
@@ -103,7 +103,7 @@ def test_closer_of_two_particles_hides_the_other():
 
 def test_values_of_both_signs_have_symmetric_colour_scale():
     points = np.column_stack([np.arange(3.0), np.zeros(3)])
-    scene = Scene(
+    scene = DrawnScene(
         frames=points[None],
         facets=np.arange(3)[:, None],
         values=np.array([[-1.0, 0.0, 2.0]]),
@@ -122,7 +122,7 @@ def moving_block(dim, **changes):
     sides = np.meshgrid(*dim * [np.linspace(0.0, 0.1, 5)])
     rest = np.stack([side.ravel() for side in sides], axis=1)
     frames = rest + np.linspace(0.0, 1.0, 21)[:, None, None] * np.eye(dim)[0]
-    return Scene(
+    return DrawnScene(
         **{
             "frames": frames,
             "facets": np.arange(len(rest))[:, None],
@@ -179,7 +179,7 @@ def test_surroundings_are_filled_except_for_holes():
         return radius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     rings = (ring(0.8, 1.0), ring(0.4, -1.0))
-    scene = Scene(
+    scene = DrawnScene(
         frames=np.array([[[-1.0, 0.0], [1.0, 0.0]]]),
         facets=[[0], [1]],
         surroundings=rings,
@@ -195,7 +195,7 @@ def test_surroundings_are_filled_except_for_holes():
 def test_cable_width_and_colour_show_tension():
     frames = np.repeat([[[0.0, 0.0], [1.0, 0.5]]], 2, axis=0)
     cable = np.array([[0.2, 0.25], [0.8, 0.25]])
-    scene = Scene(
+    scene = DrawnScene(
         frames=frames,
         facets=[[0], [1]],
         lines=(Line(points=cable, relative_tension=np.array([0.0, 1.0])),),
@@ -219,7 +219,7 @@ def test_cable_width_and_colour_show_tension():
 )
 def test_invalid_relative_tension_raises(tension, message):
     with pytest.raises(InputError, match=message):
-        Scene(
+        DrawnScene(
             frames=np.zeros((2, 1, 2)),
             facets=[[0]],
             lines=(Line(points=np.zeros((2, 2)), relative_tension=np.array(tension)),),
@@ -228,4 +228,4 @@ def test_invalid_relative_tension_raises(tension, message):
 
 def test_surroundings_of_other_dimension_raise():
     with pytest.raises(InputError, match="a curve of the surroundings"):
-        Scene(frames=np.zeros((2, 1, 2)), facets=[[0]], surroundings=(np.zeros((4, 3)),))
+        DrawnScene(frames=np.zeros((2, 1, 2)), facets=[[0]], surroundings=(np.zeros((4, 3)),))

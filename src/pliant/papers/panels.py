@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pliant.core import Array
-from pliant.report import Scene, draw, make_stage
+from pliant.report import DrawnScene, draw, make_stage
 from pliant.report.figures import STYLE
 from pliant.store import write_atomic
 
@@ -21,7 +21,7 @@ DPI = 100.0
 
 
 def pictures(
-    scene: Scene, *, targets: Array | None = None, size: tuple[int, int] = SIZE
+    scene: DrawnScene, *, targets: Array | None = None, size: tuple[int, int] = SIZE
 ) -> list[Array]:
     """Return a picture (height, width, 3) of each frame of a scene.
 

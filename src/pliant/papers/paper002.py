@@ -19,7 +19,7 @@ from pliant.hydrostatics import column_weights, hydrostatic_load
 from pliant.papers.experiment_results import MeasuredMetrics, write_paper_result
 from pliant.papers.panels import pictures, write_panels
 from pliant.progress import Progress
-from pliant.report import Plot, Scene
+from pliant.report import DrawnScene, Plot
 from pliant.zoo.experiment import ExperimentRun, Metric
 from pliant.zoo.experiments import cylinder_air_water as cylinder
 from pliant.zoo.experiments import finger_inverse as finger
@@ -168,12 +168,12 @@ def exact_force_map(surface: Surface) -> Array:
     )[None]
 
 
-def heat_map(surface: Surface, forces: Array) -> Scene:
+def heat_map(surface: Surface, forces: Array) -> DrawnScene:
     """Return a scene with a frame for each row of nodal forces (frames, n) [N].
 
     The colour scale is that of the last row.
     """
-    return Scene(
+    return DrawnScene(
         frames=np.broadcast_to(surface.points, (len(forces), *surface.points.shape)),
         facets=surface.triangles,
         values=1e6 * forces,
@@ -355,7 +355,7 @@ def figure_six(folder: Path, quick: bool, progress: Progress) -> ReproducedPart:
 
 def visits_scene(
     target_task: TargetTask, results: Sequence[TargetTaskResult], view: tuple[float, float]
-) -> Scene:
+) -> DrawnScene:
     """Return a scene with a frame for each visit of each result, with the robot at rest."""
     settled = np.array([visit.pose.x for result in results for visit in result.visits.values()])
     return replace(

@@ -13,14 +13,14 @@ from pliant.report.outcome import (
     write_trajectory,
 )
 from pliant.report.page import render_report, write_report
-from pliant.report.scene import Line, Scene
+from pliant.report.scene import DrawnScene, Line
 
 __all__ = [
+    "DrawnScene",
     "Line",
     "Metric",
     "Outcome",
     "Plot",
-    "Scene",
     "animate",
     "draw",
     "make_stage",

@@ -13,7 +13,7 @@ from PIL import Image
 
 from pliant.core import Array, InputError, MissingExtra, PliantError
 from pliant.report.drawing import SIZE, draw, make_stage
-from pliant.report.scene import Scene
+from pliant.report.scene import DrawnScene
 from pliant.store import write_atomic
 
 MAX_FRAMES = 120  # more frames take minutes to draw
@@ -36,7 +36,7 @@ class Timing:
 
 
 def animate(
-    scene: Scene,
+    scene: DrawnScene,
     folder: str | Path,
     *,
     name: str = "animation",
@@ -56,7 +56,9 @@ def animate(
     return mp4, gif
 
 
-def animation_timing(scene: Scene, *, fps: float = 25.0, seconds_limit: float = 12.0) -> Timing:
+def animation_timing(
+    scene: DrawnScene, *, fps: float = 25.0, seconds_limit: float = 12.0
+) -> Timing:
     """Return evenly spaced frames: at most `fps` per second, MAX_FRAMES, and those of the scene."""
     if not (fps > 0.0 and seconds_limit > 0.0):
         raise InputError(
@@ -103,7 +105,7 @@ def encode_gif(images: list[Image.Image], fps: float) -> bytes:
 
 
 def _draw_frames(
-    scene: Scene, timing: Timing, size: tuple[int, int], small: list[Image.Image]
+    scene: DrawnScene, timing: Timing, size: tuple[int, int], small: list[Image.Image]
 ) -> Iterator[Array]:
     """Yield the pictures one by one to save memory. Append a small copy of each to `small`, for the
     GIF."""

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d
 
 from pliant.core import Array
-from pliant.report.scene import Scene
+from pliant.report.scene import DrawnScene
 
 # Margins as fractions of the picture, for the title, the scale bar and the colour bar.
 LEFT, RIGHT, TOP, BOTTOM, COLOUR_BAR = 0.05, 0.05, 0.13, 0.11, 0.11
@@ -40,7 +40,7 @@ def shifted(camera: Camera, translation: Array) -> Camera:
     return replace(camera, window=(left + x, right + x, bottom + y, top + y))
 
 
-def camera_path(scene: Scene) -> Array | None:
+def camera_path(scene: DrawnScene) -> Array | None:
     """Return the translation (frames, dim) [m] of a camera that follows the body, horizontal if
     there is level ground. None if the camera is fixed."""
     if not scene.follow:
@@ -51,7 +51,7 @@ def camera_path(scene: Scene) -> Array | None:
     return gaussian_filter1d(middle - middle[0], SMOOTHING * len(middle), axis=0, mode="nearest")
 
 
-def fit_camera(scene: Scene, size: tuple[int, int], path: Array | None = None) -> Camera:
+def fit_camera(scene: DrawnScene, size: tuple[int, int], path: Array | None = None) -> Camera:
     """Return a camera along scene.view whose window contains all frames, for a picture of `size`
     (width, height) pixels and a camera path (frames, dim) [m]."""
     plane, toward = _directions(scene)
@@ -72,7 +72,7 @@ def fit_camera(scene: Scene, size: tuple[int, int], path: Array | None = None) -
     return Camera(plane=plane, toward=toward, window=(start[0], end[0], start[1], end[1]))
 
 
-def _bounds(scene: Scene, plane: Array, path: Array | None) -> tuple[Array, Array]:
+def _bounds(scene: DrawnScene, plane: Array, path: Array | None) -> tuple[Array, Array]:
     """Return the bounding box ((2,), (2,)) of all frames. It is computed frame by frame to save
     memory."""
     corners = []
@@ -85,7 +85,7 @@ def _bounds(scene: Scene, plane: Array, path: Array | None) -> tuple[Array, Arra
     return low.min(axis=0), high.max(axis=0)
 
 
-def _frame_points(scene: Scene, k: int) -> Array:
+def _frame_points(scene: DrawnScene, k: int) -> Array:
     """Return all points (j, dim) of frame k, including its shadow."""
     groups = [scene.frames[k], *(line.points[k] for line in scene.lines)]
     groups += [] if scene.markers is None else [scene.markers[k]]
@@ -98,14 +98,14 @@ def _frame_points(scene: Scene, k: int) -> Array:
     )
 
 
-def project_to_ground(scene: Scene, points: Array) -> Array:
+def project_to_ground(scene: DrawnScene, points: Array) -> Array:
     """Return points (..., dim) projected vertically onto the ground."""
     shadow = points.copy()
     shadow[..., scene.axis] = scene.ground
     return shadow
 
 
-def _directions(scene: Scene) -> tuple[Array, Array]:
+def _directions(scene: DrawnScene) -> tuple[Array, Array]:
     axes = np.eye(scene.dim)
     if scene.dim == 2:
         return axes[[1 - scene.axis, scene.axis]], np.zeros(2)

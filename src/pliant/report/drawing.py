@@ -18,14 +18,14 @@ from pliant.report.camera import camera_path, fit_camera
 from pliant.report.ground import length_label, round_length
 from pliant.report.layers import SHADES, SIGNED
 from pliant.report.projection import Stage
-from pliant.report.scene import Scene
+from pliant.report.scene import DrawnScene
 from pliant.report.skin import make_skin
 from pliant.store import write_atomic
 
 SIZE = (960, 720)  # [pixels] width, height
 
 
-def make_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
+def make_stage(scene: DrawnScene, size: tuple[int, int] = SIZE) -> Stage:
     """Return the camera, skin and colour scale for all frames of a scene. Raises `InputError` if
     the picture is too small."""
     if min(size) < 64:
@@ -47,7 +47,7 @@ def make_stage(scene: Scene, size: tuple[int, int] = SIZE) -> Stage:
 
 
 def draw(
-    scene: Scene,
+    scene: DrawnScene,
     k: int,
     size: tuple[int, int] = SIZE,
     *,
@@ -74,7 +74,7 @@ def draw(
 
 
 def write_picture(
-    scene: Scene, k: int, path: str | Path, size: tuple[int, int] = (1600, 1200)
+    scene: DrawnScene, k: int, path: str | Path, size: tuple[int, int] = (1600, 1200)
 ) -> Path:
     """Write frame k as a PNG file and return its path."""
     buffer = BytesIO()
@@ -83,7 +83,7 @@ def write_picture(
     return Path(path)
 
 
-def _paint(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+def _paint(axes: Axes, scene: DrawnScene, k: int, stage: Stage) -> None:
     ground.paint_surroundings(axes, scene, stage)
     ground.paint_ground(axes, scene, k, stage)
     ground.paint_shadow(axes, scene, k, stage)
@@ -107,7 +107,7 @@ def _empty_axes(figure: Figure, stage: Stage) -> Axes:
     return axes
 
 
-def _shades(scene: Scene) -> tuple[Normalize | None, Colormap]:
+def _shades(scene: DrawnScene) -> tuple[Normalize | None, Colormap]:
     """Return the colour scale. It is symmetric if the values have both signs."""
     if scene.values is None:
         return None, SHADES
@@ -118,7 +118,7 @@ def _shades(scene: Scene) -> tuple[Normalize | None, Colormap]:
     return Normalize(low, high if high > low else low + 1.0, clip=True), SHADES
 
 
-def _time_text(scene: Scene, k: int) -> str:
+def _time_text(scene: DrawnScene, k: int) -> str:
     if len(scene.frames) == 1:
         return ""
     if scene.dt is None:
@@ -128,7 +128,7 @@ def _time_text(scene: Scene, k: int) -> str:
     return f"t = {scene.dt * k:.{digits}f} s"
 
 
-def _label(figure: Figure, axes: Axes, scene: Scene, stage: Stage, time_text: str) -> None:
+def _label(figure: Figure, axes: Axes, scene: DrawnScene, stage: Stage, time_text: str) -> None:
     """Draw the title, the time, the key, the scale bar and the colour bar."""
     text: dict[str, Any] = {"fontsize": 22 * stage.unit, "color": palette.TEXT, "parse_math": False}
     figure.text(0.035, 0.955, scene.title, weight="bold", va="top", **text)

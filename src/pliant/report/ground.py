@@ -15,13 +15,13 @@ from pliant.report import palette
 from pliant.report.camera import project, project_to_ground
 from pliant.report.particle_dots import draw_dots
 from pliant.report.projection import Stage, stroke_width
-from pliant.report.scene import Scene
+from pliant.report.scene import DrawnScene
 
 SHADOW_BLUR = 0.009  # standard deviation of the blur, as a fraction of the picture height
 GRID_CELLS = 12  # on each side of the robot; the grid fades out before its last line
 
 
-def paint_surroundings(axes: Axes, scene: Scene, stage: Stage) -> None:
+def paint_surroundings(axes: Axes, scene: DrawnScene, stage: Stage) -> None:
     """Draw the obstacles: filled regions in 2D, lines in 3D. In 2D, also draw the distance marks of
     a camera that follows the body."""
     if scene.dim == 2 and scene.follow:
@@ -50,7 +50,7 @@ def paint_surroundings(axes: Axes, scene: Scene, stage: Stage) -> None:
     )
 
 
-def _paint_distance_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
+def _paint_distance_marks(axes: Axes, scene: DrawnScene, stage: Stage) -> None:
     """Draw faint vertical lines at round distances from the initial position of the body."""
     left, right, bottom, top = stage.camera.window
     start = float(project(stage.camera, scene.frames[0]).mean(axis=0)[0])
@@ -77,7 +77,7 @@ def _paint_distance_marks(axes: Axes, scene: Scene, stage: Stage) -> None:
         )
 
 
-def paint_ground(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+def paint_ground(axes: Axes, scene: DrawnScene, k: int, stage: Stage) -> None:
     """Draw the ground: in 3D a grid that fades out with the distance from the robot, in 2D a line
     with a filled region below."""
     if scene.ground is None:
@@ -97,7 +97,7 @@ def paint_ground(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
     axes.add_collection(grid, autolim=False)
 
 
-def paint_shadow(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+def paint_shadow(axes: Axes, scene: DrawnScene, k: int, stage: Stage) -> None:
     """Draw the blurred shadow of the body, vertically below it. Only in 3D."""
     if scene.ground is None or scene.dim == 2:
         return
@@ -125,7 +125,7 @@ def length_label(length: float) -> str:
     return f"{length:.1g} m"
 
 
-def _shadow_mask(scene: Scene, k: int, stage: Stage) -> Array:
+def _shadow_mask(scene: DrawnScene, k: int, stage: Stage) -> Array:
     """Return the shadow (h, w): 255 below the body and 0 elsewhere. It has half the resolution of
     the picture, which the blur hides."""
     left, _, _, top = stage.camera.window
@@ -154,7 +154,7 @@ def _shadow_mask(scene: Scene, k: int, stage: Stage) -> Array:
     return np.asarray(mask, dtype=float)
 
 
-def _ground_grid(scene: Scene, span: float, frames: Array) -> tuple[Array, Array]:
+def _ground_grid(scene: DrawnScene, span: float, frames: Array) -> tuple[Array, Array]:
     """Return short segments (k, 2, 3) [m] of the grid lines, and the opacity (k,) of each: 1 at
     the robot, 0 far away."""
     flat = [(scene.axis + 1) % 3, (scene.axis + 2) % 3]
@@ -174,7 +174,7 @@ def _middle(flat: Array) -> Array:
     return (flat.min(axis=(0, 1)) + flat.max(axis=(0, 1))) / 2
 
 
-def _parallel_lines(at: Array, along: Array, fixed: int, free: int, scene: Scene) -> Array:
+def _parallel_lines(at: Array, along: Array, fixed: int, free: int, scene: DrawnScene) -> Array:
     """Return segments (k, 2, 3) [m] of ground lines at the values `at` of coordinate `fixed`. Each
     line is split at the values `along` of coordinate `free`."""
     ends = np.zeros((len(at), len(along) - 1, 2, 3))

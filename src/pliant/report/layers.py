@@ -13,7 +13,7 @@ from pliant.report import palette
 from pliant.report.camera import Camera, depth, project
 from pliant.report.particle_dots import draw_dots
 from pliant.report.projection import Stage, stroke_width
-from pliant.report.scene import Scene
+from pliant.report.scene import DrawnScene
 from pliant.report.skin import Skin, corner_normals, light, normals, outward
 
 # A sequential colour map with decreasing lightness, so that it also reads in greyscale.
@@ -37,7 +37,7 @@ class Polygons:
     near: Array  # (m, k) [m], larger is closer to the camera
 
 
-def paint_skin(axes: Axes, scene: Scene, k: int, stage: Stage, skin: Skin) -> None:
+def paint_skin(axes: Axes, scene: DrawnScene, k: int, stage: Stage, skin: Skin) -> None:
     """Draw the surface of a body from far to near, with lines between its facets."""
     seen, facing = _visible(scene, k, stage.camera, skin)
     corners = scene.frames[k][skin.facets[seen]]
@@ -52,7 +52,7 @@ def paint_skin(axes: Axes, scene: Scene, k: int, stage: Stage, skin: Skin) -> No
     _add_polygons(axes, stage, body, _facet_lines(skin, seen, corners, near, stage))
 
 
-def paint_bars(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+def paint_bars(axes: Axes, scene: DrawnScene, k: int, stage: Stage) -> None:
     """Draw bars from far to near as round strokes with a dark rim and a highlight."""
     points = scene.frames[k]
     order = np.argsort(depth(stage.camera, points[scene.facets]).mean(axis=1), kind="stable")
@@ -69,7 +69,7 @@ def paint_bars(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
         axes.add_collection(layer, autolim=False)
 
 
-def paint_dots(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+def paint_dots(axes: Axes, scene: DrawnScene, k: int, stage: Stage) -> None:
     """Draw particles as discs, in 3D as shaded balls from far to near."""
     points, facets = scene.frames[k][scene.facets[:, 0]], scene.facets
     order = np.argsort(depth(stage.camera, points), kind="stable")
@@ -92,7 +92,7 @@ def paint_dots(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
     axes.imshow(patch.pixels, extent=extent, aspect="auto", interpolation="nearest", zorder=2)
 
 
-def paint_lines(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+def paint_lines(axes: Axes, scene: DrawnScene, k: int, stage: Stage) -> None:
     """Draw cables and paths above the body, also where it hides them. A pale outline separates
     them from any colour."""
     for line in scene.lines:
@@ -117,7 +117,7 @@ def paint_lines(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
         axes.plot(x, y, color=colour, alpha=0.9, lw=width, ls=style, zorder=3)
 
 
-def paint_markers(axes: Axes, scene: Scene, k: int, stage: Stage) -> None:
+def paint_markers(axes: Axes, scene: DrawnScene, k: int, stage: Stage) -> None:
     """Draw targets as crosses in circles, effectors as dots, and the past path of the effectors."""
     if scene.targets is not None:
         _paint_targets(axes, scene.targets, stage)
@@ -149,7 +149,7 @@ def _paint_trail(axes: Axes, path: Array, stage: Stage) -> None:
     axes.add_collection(trail, autolim=False)
 
 
-def _visible(scene: Scene, k: int, camera: Camera, skin: Skin) -> tuple[Array, Array]:
+def _visible(scene: DrawnScene, k: int, camera: Camera, skin: Skin) -> tuple[Array, Array]:
     """Return the indices (j,) of the facets to draw and, in 3D, their corner normals (j, 3, 3) in
     camera coordinates."""
     if scene.dim == 2:
@@ -163,7 +163,7 @@ def _visible(scene: Scene, k: int, camera: Camera, skin: Skin) -> tuple[Array, A
     return seen, facing[seen]
 
 
-def _colours(scene: Scene, k: int, stage: Stage, facets: Array) -> Array:
+def _colours(scene: DrawnScene, k: int, stage: Stage, facets: Array) -> Array:
     """Return the RGB colour (*facets.shape, 3) at each vertex of each facet: that of its value, or
     of the body if the scene has no values."""
     if scene.values is None or stage.shades is None:

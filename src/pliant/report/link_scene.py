@@ -10,7 +10,7 @@ from scipy.spatial import ConvexHull
 
 from pliant.core import Array, InputError, Space, finite_array
 from pliant.report import palette
-from pliant.report.scene import Line, Scene
+from pliant.report.scene import DrawnScene, Line
 from pliant.swimming import LinkedRobot, Placement
 from pliant.swimming.link_shapes import ELLIPSOID_POINTS
 
@@ -144,7 +144,7 @@ def link_scene(
     targets: Array | None = None,
     potential: Array | None = None,
     points: int = ELLIPSOID_POINTS,
-) -> Scene:
+) -> DrawnScene:
     """Return a scene of a linked robot with the locus of its center of mass.
 
     `potential` (frames, n) [m^2/s] at the quadrature points of all links, with `points` of them on
@@ -153,7 +153,7 @@ def link_scene(
     surfaces = link_surfaces(robot, points)
     center = mass_centers(robot, poses)
     values = None if potential is None else _vertex_values(surfaces, potential, len(center))
-    return Scene(
+    return DrawnScene(
         frames=surfaces.at(robot, poses),
         facets=surfaces.triangles,
         dt=dt,

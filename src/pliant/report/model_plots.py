@@ -15,7 +15,7 @@ from pliant.report.link_scene import link_poses, link_scene
 from pliant.report.outcome import Metric
 from pliant.report.particle_scene import particle_scene
 from pliant.report.robot_scene import robot_scene
-from pliant.report.scene import Line, Scene
+from pliant.report.scene import DrawnScene, Line
 from pliant.robot import Robot, RobotDescription
 from pliant.robot.description import robot_of
 from pliant.swimming import LinkedRobot
@@ -110,7 +110,7 @@ def motion_scene(
     title: str,
     targets: Array | None = None,
     paths: Sequence[Array] = (),
-) -> Scene | None:
+) -> DrawnScene | None:
     """Return the scene of a motion, with targets (k, dim) [m] and target paths (k, dim) [m]. None
     if the model is unknown or was not made of a robot."""
     robot, model = motion.robot, motion.model
@@ -132,7 +132,7 @@ def motion_scene(
     return _with_paths(scene, paths)
 
 
-def _with_paths(scene: Scene, paths: Sequence[Array]) -> Scene:
+def _with_paths(scene: DrawnScene, paths: Sequence[Array]) -> DrawnScene:
     lines = tuple(Line(points=path, dashed=True) for path in paths)
     return replace(scene, lines=(*scene.lines, *lines)) if lines else scene
 

@@ -15,7 +15,7 @@ from pliant.report.animation import animate
 from pliant.report.drawing import write_picture
 from pliant.report.figures import Plot
 from pliant.report.page import write_report
-from pliant.report.scene import Scene
+from pliant.report.scene import DrawnScene
 from pliant.store import Header, Trajectory, TrajectoryWriter, read_trajectory
 
 ANIMATION = "drawing the animation"
@@ -37,7 +37,7 @@ class Outcome:
 
     metrics: Mapping[str, Metric]
     plots: Sequence[Plot] = ()
-    scene: Scene | None = None
+    scene: DrawnScene | None = None
     reached: bool = True
     message: str = "done"
     notes: Sequence[str] = ()  # printed below the result, such as the certificate of a plan
@@ -70,7 +70,7 @@ def write_page(
 
 
 def write_animation(
-    folder: Path, scene: Scene | None, *, small: bool = False, progress: Progress = silent
+    folder: Path, scene: DrawnScene | None, *, small: bool = False, progress: Progress = silent
 ) -> list[str]:
     """Write animation.mp4, animation.gif and picture.png of a scene. Return the names of the files
     that the page shows."""
@@ -88,7 +88,7 @@ def write_animation(
     return [files[0].name]
 
 
-def most_deformed_frame(scene: Scene) -> int:
+def most_deformed_frame(scene: DrawnScene) -> int:
     """Return the index of the frame whose largest displacement from the first frame is largest."""
     return int(np.argmax(np.abs(scene.frames - scene.frames[0]).max(axis=(1, 2))))
 

@@ -10,7 +10,7 @@ from pliant.core import Array, InputError, counted, finite_array, nearest, requi
 from pliant.mpm.material_point import MaterialPoint
 from pliant.report.obstacle_outlines import surroundings
 from pliant.report.robot_scene import NO_CONTROLS, frame_lines
-from pliant.report.scene import Line, Scene
+from pliant.report.scene import DrawnScene, Line
 from pliant.robot import Actuator
 from pliant.robot.actuation import for_each_actuator
 
@@ -31,7 +31,7 @@ def particle_scene(
     targets: Array | None = None,
     ground: float | None = None,
     marked: tuple[str, ...] | None = None,
-) -> Scene:
+) -> DrawnScene:
     """Return a scene of particles with cables, effectors and obstacles.
 
     `states` (frames, n_state) are `dt` apart. `colour` is "strain" (norm of the Green strain) or
@@ -60,7 +60,7 @@ def particle_scene(
     values, label, limits = (
         _strains(model, states) if colour == "strain" else _actuation(model, used)
     )
-    return Scene(
+    return DrawnScene(
         frames=frames,
         facets=_outer(model)[:, None],
         dt=model.dt,

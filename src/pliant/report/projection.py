@@ -6,7 +6,7 @@ from matplotlib.colors import Colormap, Normalize
 
 from pliant.core import Array
 from pliant.report.camera import Camera, shifted
-from pliant.report.scene import Scene
+from pliant.report.scene import DrawnScene
 from pliant.report.skin import Skin
 
 
@@ -39,7 +39,7 @@ class Stage:
         return self.size[0] / (right - left)
 
 
-def stroke_width(scene: Scene, stage: Stage) -> float:
+def stroke_width(scene: DrawnScene, stage: Stage) -> float:
     """Return the width [points] of bars and particles."""
     return (
         9.0 * stage.unit

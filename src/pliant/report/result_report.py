@@ -39,7 +39,7 @@ from pliant.report.outcome import (
 from pliant.report.page import metrics_table
 from pliant.report.result_folder import RESULT, checked_folder, lock_result_folder, replace_result
 from pliant.report.robot_scene import robot_scene
-from pliant.report.scene import Scene
+from pliant.report.scene import DrawnScene
 from pliant.robot import Robot
 from pliant.store import content_key, write_json
 from pliant.swimming import LinkedRobot
@@ -114,7 +114,7 @@ def result_outcome(result: Any, *, title: str) -> Outcome:
 
 def notebook_html(result: Any) -> str:
     """Return a picture and a table of metrics as HTML."""
-    scene: Scene | None
+    scene: DrawnScene | None
     if isinstance(result, LinkedRobot):
         scene = link_scene(result, rest_pose(result), dt=None, title=result.name)
         table = metrics_table(_linked_robot_facts(result))

@@ -8,7 +8,7 @@ from pliant.bodies import AttachableBody, Beams, Solid
 from pliant.contact import Obstacle
 from pliant.core import Array
 from pliant.report import palette
-from pliant.report.scene import Line, Scene
+from pliant.report.scene import DrawnScene, Line
 from pliant.robot import Robot
 from pliant.robot.actuation import for_each_actuator
 
@@ -25,7 +25,7 @@ def robot_scene(
     ground: float | None = None,
     controls: Array | None = None,
     marked: tuple[str, ...] | None = None,
-) -> Scene:
+) -> DrawnScene:
     """Return a scene of a robot coloured by strain, with its cables and effectors, at positions
     (frames, n_dofs) [m]. With controls (frames, n_controls), grippers are drawn too. `marked` names
     the effectors to draw; None: all."""
@@ -60,7 +60,7 @@ def robot_scene(
     if isinstance(body, Beams):
         strain = 100.0 * np.stack([body.strain(q) for q in positions])[:, body.is_position]
         common["frames"] = frames[:, body.is_position]
-        return Scene(
+        return DrawnScene(
             **common,
             facets=np.array(body.rods.rods),
             values=strain,
@@ -70,9 +70,9 @@ def robot_scene(
             ),
         )
     if not isinstance(body, Solid):
-        return Scene(facets=np.arange(frames.shape[1])[:, None], **common)
+        return DrawnScene(facets=np.arange(frames.shape[1])[:, None], **common)
     facets = body.mesh.boundary()[:, : body.dim] if body.dim == 3 else body.mesh.corners
-    return Scene(
+    return DrawnScene(
         facets=facets,
         values=100.0 * np.stack([body.strain(q) for q in positions]),
         value_label=f"{body.strain_label} [%]",

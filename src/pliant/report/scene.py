@@ -1,4 +1,4 @@
-"""A Scene: everything that an animation shows, as plain arrays."""
+"""A drawn scene: everything that an animation shows, as plain arrays."""
 
 from dataclasses import dataclass, replace
 
@@ -21,7 +21,7 @@ class Line:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class DrawnScene:
     """A body of facets in a sequence of frames, with lines, markers and obstacles.
 
     `surroundings` are filled closed curves with the inside on their left; in 3D any curves. They do

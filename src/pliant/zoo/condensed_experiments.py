@@ -9,7 +9,7 @@ import numpy as np
 from pliant.core import Array, InputError
 from pliant.dynamics import SemiImplicit
 from pliant.planners import Options
-from pliant.report import Line, Plot, Scene
+from pliant.report import DrawnScene, Line, Plot
 from pliant.report.control_plots import control_plots
 from pliant.report.robot_scene import robot_scene
 from pliant.zoo.condensed_tasks import (
@@ -207,7 +207,7 @@ def bounded_control_plots(task: ReachTask, result: ReachResult) -> list[Plot]:
     return control_plots(task.robot, times, result.plan.controls, x="time [s]", bounds=True)
 
 
-def _scene(run: ExperimentRun, task: ReachTask, positions: Array) -> Scene:
+def _scene(run: ExperimentRun, task: ReachTask, positions: Array) -> DrawnScene:
     references = [
         np.array([path(task.dt * k) for k in range(task.steps + 1)]) for path in task.paths.values()
     ]

@@ -12,7 +12,7 @@ from pliant.dynamics import ImplicitEuler, Quasistatic, equilibrium
 from pliant.geometry.cells import split_quadratic_triangles
 from pliant.planners import ControlState, InverseController
 from pliant.planners.inverse_control import MOVING, UNREACHABLE, inverse_control
-from pliant.report import Plot, Scene
+from pliant.report import DrawnScene, Plot
 from pliant.report.control_plots import control_plots
 from pliant.report.robot_scene import robot_scene
 from pliant.robot import Robot
@@ -226,7 +226,7 @@ def tracking_plots(task: TargetTask, result: TargetTaskResult) -> list[Plot]:
 
 def target_scene(
     task: TargetTask, result: TargetTaskResult, title: str, view: tuple[float, float]
-) -> Scene:
+) -> DrawnScene:
     """Return the scene of all control steps and all targets."""
     scene = robot_scene(
         task.robot,
@@ -239,7 +239,7 @@ def target_scene(
     return replace(with_curved_facets(scene, task.robot), view=view)
 
 
-def with_curved_facets(scene: Scene, robot: Robot) -> Scene:
+def with_curved_facets(scene: DrawnScene, robot: Robot) -> DrawnScene:
     """Return the scene with each quadratic facet split at its mid-side nodes."""
     body = robot.body()
     if not isinstance(body, Solid) or body.mesh.order == 1:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pliant.report import Line, Plot, Scene, palette
+from pliant.report import DrawnScene, Line, Plot, palette
 from pliant.report.robot_scene import robot_scene
 from pliant.zoo.clearance import rings
 from pliant.zoo.experiment import Metric, Outcome
@@ -98,7 +98,7 @@ def _spot_plot(planned: LaserPlan) -> Plot:
     )
 
 
-def _scene(planned: LaserPlan, title: str) -> Scene:
+def _scene(planned: LaserPlan, title: str) -> DrawnScene:
     """Return the scene of the arm, its beam, and the trace of the spot."""
     task, dim = planned.task, planned.spots.shape[1] + 1
     scene = robot_scene(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pliant.core import Array
-from pliant.report import Plot, Scene
+from pliant.report import DrawnScene, Plot
 from pliant.report.link_scene import link_poses, link_scene
 from pliant.swimming import SwimmerModel
 
@@ -53,7 +53,7 @@ def locus_plot(model: SwimmerModel, paths: dict[str, Array], title: str) -> Plot
 
 def potential_scene(
     model: SwimmerModel, states: Array, title: str, targets: Array | None = None
-) -> Scene:
+) -> DrawnScene:
     """Return the scene of a motion with the potential of the fluid as colour [Jia2019, Fig. 2, 4]
     and the locus of the center of mass."""
     shown = np.linspace(0, len(states) - 1, min(POTENTIAL_FRAMES, len(states))).astype(int)

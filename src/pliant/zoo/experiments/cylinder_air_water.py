@@ -18,7 +18,7 @@ from pliant.geometry.cells import (
     split_quadratic_triangles,
 )
 from pliant.hydrostatics import ColumnWeights, column_weights
-from pliant.report import Plot, Scene
+from pliant.report import DrawnScene, Plot
 from pliant.report.robot_scene import robot_scene
 from pliant.robot import PointLoad, Robot
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
@@ -218,7 +218,7 @@ def deflection_metrics(found: DeflectionResult, grid: int) -> dict[str, Metric]:
     }
 
 
-def deflection_scene(robot: Robot, states: Array, title: str) -> Scene:
+def deflection_scene(robot: Robot, states: Array, title: str) -> DrawnScene:
     """Return the scene of a cylinder in the given states (n, n_dofs)."""
     return replace(
         with_curved_facets(

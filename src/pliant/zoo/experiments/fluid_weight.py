@@ -14,7 +14,7 @@ from pliant.dynamics import Quasistatic, equilibrium
 from pliant.geometry import ClosedCylinder, Surface, hare_surface, icosphere
 from pliant.hydrostatics import HydrostaticLoad, column_weights, hydrostatic_load, volume_properties
 from pliant.materials import Material
-from pliant.report import Plot, Scene
+from pliant.report import DrawnScene, Plot
 from pliant.robot import Effector, Robot, Support
 from pliant.zoo.experiment import Experiment, ExperimentRun, Metric, Outcome, Setting
 from pliant.zoo.timing import timed
@@ -226,7 +226,7 @@ def plots(table: WeightTable, published: Published, paper_error: Array) -> list[
     ]
 
 
-def rotating_scene(surface: Surface, frames: int, grid: int, title: str) -> Scene:
+def rotating_scene(surface: Surface, frames: int, grid: int, title: str) -> DrawnScene:
     """Return a scene of the weight on each node, seen from below, while the surface rotates."""
     frame_points, weights = [], []
     for k in range(frames):
@@ -240,7 +240,7 @@ def rotating_scene(surface: Surface, frames: int, grid: int, title: str) -> Scen
                 points, surface.triangles, grid=grid, density=WATER, gravity=GRAVITY
             ).weights
         )
-    return Scene(
+    return DrawnScene(
         frames=np.array(frame_points),
         facets=surface.triangles,
         values=np.array(weights),
