@@ -7,6 +7,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pliant.learning.autoencoder import AutoencoderObserver
+from pliant.learning.autoencoder_rounds import AutoencoderRounds, train_with_autoencoder
+from pliant.learning.autoencoder_training import (
+    AutoencoderSettings,
+    reconstruction_error,
+    train_autoencoder,
+)
 from pliant.learning.centroids import CentroidObserver
 from pliant.learning.closed_loop import ClosedLoop
 from pliant.learning.control_ranges import control_range
@@ -30,6 +37,7 @@ from pliant.learning.observers import (
     attach_observer,
 )
 from pliant.learning.open_loop import OpenLoop
+from pliant.learning.particle_grid import ParticleGrid
 from pliant.learning.phase_oscillators import PhaseOscillators
 from pliant.learning.policy_gradient import PolicyGradient
 from pliant.learning.ppo import PPO
@@ -61,6 +69,9 @@ OPTIONAL = {
 __all__ = [
     "MLP",
     "PPO",
+    "AutoencoderObserver",
+    "AutoencoderRounds",
+    "AutoencoderSettings",
     "BatchedController",
     "BatchedObserver",
     "CentroidObserver",
@@ -76,6 +87,7 @@ __all__ = [
     "ObserverDescription",
     "OpenLoop",
     "PartObserver",
+    "ParticleGrid",
     "PhaseOscillators",
     "PolicyGradient",
     "RecurrentNetwork",
@@ -98,10 +110,13 @@ __all__ = [
     "certify_controller",
     "control_range",
     "objective_gradients",
+    "reconstruction_error",
     "torch_layer",
     "train",
+    "train_autoencoder",
     "train_refined",
     "train_seeds",
+    "train_with_autoencoder",
 ]
 
 
