@@ -309,8 +309,8 @@ def bench_command(
     name: Annotated[
         str,
         typer.Argument(
-            help="Benchmark: condensed, drive, fem, fluid, mpm, planning, scale, surrogate or "
-            "swimmer."
+            help="Benchmark: condensed, drive, fem, fluid, learning, mpm, planning, scale, "
+            "surrogate or swimmer."
         ),
     ] = "fem",
     quick: Annotated[bool, typer.Option("--quick", help="Run only the smallest sizes.")] = False,

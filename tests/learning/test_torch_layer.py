@@ -11,6 +11,7 @@ import point
 import pytest
 
 import pliant as pl
+from pliant.bench.walker_scene import PRESSURE, SCALES, WalkerScene
 from pliant.core import Step
 from pliant.planners.checkpoints import retained_bytes
 
@@ -413,3 +414,49 @@ def test_pliant_imports_torch_only_for_the_layer():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("MissingExtra The torch layer needs PyTorch: pip install")
+
+
+# A network of PyTorch in the loop
+
+
+def torch_controls(scene, x, weights):
+    """Return the controls of the walker's network in PyTorch, for a state (n_state,)."""
+    n = scene.positions.size
+    means = x[: 2 * n].reshape(2, 8, -1, 2).mean(dim=2)
+    means = means - torch.tensor(np.stack([scene.centres, 0.0 * scene.centres]))
+    y = torch.cat([means[0], means[1]], dim=1).ravel() / torch.tensor(SCALES)
+    start = 0
+    for inputs, outputs in scene.layers:
+        end = start + inputs * outputs
+        W, b = weights[start:end].reshape(inputs, outputs), weights[end : end + outputs]
+        y, start = torch.tanh(y @ W + b), end + outputs
+    return 0.5 * PRESSURE * (1.0 + y)
+
+
+def test_gradient_through_200_steps_with_a_network_in_the_loop(rng):
+    """Particles with contact under a network of PyTorch: the gradient is that of differences and
+    that of a closed loop of Pliant."""
+    scene = WalkerScene(count=4, steps=200, tau=2e-3)
+    loop, model = scene.loop(), scene.model()
+    layer, n = torch_layer(model), model.space.n_dofs
+    share = torch.tensor(scene.volumes / scene.volumes.sum())
+
+    def distance(weights):
+        x = torch.tensor(model.initial_state())
+        for _ in range(scene.steps):
+            x = layer(x, torch_controls(scene, x, weights))
+        return share @ x[:n:2]
+
+    weights = torch.tensor(loop.params.flat, requires_grad=True)
+    value = distance(weights)
+    (found,) = torch.autograd.grad(value, weights)
+    direction = torch.tensor(rng.standard_normal(len(weights)))
+    with torch.no_grad():
+        above, below = (distance(weights + e * direction) for e in (1e-5, -1e-5))
+    assert (found @ direction).item() == pytest.approx((above - below).item() / 2e-5, rel=1e-6)
+    rollout = torch_layer(loop, checkpoints=1e6).rollout(
+        torch.tensor(loop.initial_state()), torch.zeros(scene.steps, 0), weights
+    )
+    assert (share @ rollout[-1, :n:2]).item() == pytest.approx(value.item(), rel=1e-12)
+    (same,) = torch.autograd.grad(share @ rollout[-1, :n:2], weights)
+    torch.testing.assert_close(found, same, rtol=1e-8, atol=1e-8 * same.abs().max().item())

@@ -62,6 +62,12 @@ def _fluid_report(walls: list[dict[str, Any]]) -> Report:
     return report(walls)
 
 
+def _learning_report(numbers: dict[str, Any]) -> Report:
+    from pliant.bench.learning import report
+
+    return report(numbers)
+
+
 def _mpm_report(numbers: dict[str, Any]) -> Report:
     from pliant.bench.mpm import report
 
@@ -179,6 +185,7 @@ REPORTS: dict[str, Callable[[Any], Report]] = {
     "drive": _drive_report,
     "fem": _fem_report,
     "fluid": _fluid_report,
+    "learning": _learning_report,
     "mpm": _mpm_report,
     "planning": _planning_report,
     "scale": _scale_report,

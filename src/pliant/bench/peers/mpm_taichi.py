@@ -8,8 +8,9 @@ of the 3D adjoints from four minutes to less than one. The stress is
 P F^T = mu (F F^T - I) + lam log(J) I, as in mpm_loop.cpp.
 """
 
-# mypy: disable-error-code="valid-type, name-defined"
-# The annotations of a kernel are Taichi's types, which mypy does not know.
+# mypy: disable-error-code="valid-type, name-defined, no-untyped-def"
+# The annotations of a kernel are Taichi's types, which mypy does not know. Taichi accepts no
+# annotation of a kernel that returns nothing.
 
 import sys
 from time import perf_counter
@@ -128,13 +129,13 @@ def _kernels(ti: Any, scene: MpmScene, state: SimpleNamespace) -> tuple[Any, Any
     eye = ti.Matrix(np.eye(dim).tolist(), dt=ti.f64)
 
     @ti.kernel
-    def clear(s: ti.i32) -> Any:
+    def clear(s: ti.i32):
         for I in ti.grouped(ti.ndrange(*shape)):
             momentum[s, I] = ti.Vector.zero(ti.f64, dim)
             node_mass[s, I] = 0.0
 
     @ti.kernel
-    def scatter(s: ti.i32) -> Any:
+    def scatter(s: ti.i32):
         for p in range(n):
             base = ti.floor(x[s, p] / h - 0.5, ti.i32)
             f = x[s, p] / h - base
@@ -162,7 +163,7 @@ def _kernels(ti: Any, scene: MpmScene, state: SimpleNamespace) -> tuple[Any, Any
                         node_mass[s, node] += weight * mass[p]
 
     @ti.kernel
-    def sweep(s: ti.i32) -> Any:
+    def sweep(s: ti.i32):
         for I in ti.grouped(ti.ndrange(*shape)):
             if node_mass[s, I] > 0.0:
                 u = momentum[s, I] / node_mass[s, I] + tau * gravity
@@ -171,7 +172,7 @@ def _kernels(ti: Any, scene: MpmScene, state: SimpleNamespace) -> tuple[Any, Any
                 velocity[s, I] = u
 
     @ti.kernel
-    def gather(s: ti.i32, then: ti.i32) -> Any:
+    def gather(s: ti.i32, then: ti.i32):
         for p in range(n):
             base = ti.floor(x[s, p] / h - 0.5, ti.i32)
             f = x[s, p] / h - base
@@ -207,7 +208,7 @@ def _put(ti: Any) -> Any:
     or matrices of substep s."""
 
     @ti.kernel
-    def put(field: ti.template(), s: ti.i32, values: ti.types.ndarray()) -> Any:
+    def put(field: ti.template(), s: ti.i32, values: ti.types.ndarray()):
         for p in range(values.shape[0]):
             for i, j in ti.static(ti.ndrange(field.n, field.m)):
                 if ti.static(field.ndim == 1):
